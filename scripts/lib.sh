@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+#
+# What the scripts share. Source it; it runs nothing by itself.
+# Messages go to stderr: stdout belongs to each script's result.
+
+# The folder that holds everything made outside the checkout.
+galcore_cache() {
+	printf '%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}/galcore"
+}
+
+# The checkout this file belongs to.
+galcore_top() {
+	(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+}
+
+say() {
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+}
+
+# One sentence that says what is wrong and what mends it.
+die() {
+	say "$*"
+	exit 1
+}
+
+# Is this shell inside the build environment already?
+in_env() {
+	[ -e /etc/galcore-env ]
+}
+
+# Where cargo and Kbuild put what they build from this checkout: a clone next
+# to it must not get the other's programs.
+checkout_key() {
+	galcore_top | short_hash
+}
+
+# run_in_env NAME ARGS...: go on as scripts/NAME inside the environment.
+run_in_env() {
+	local name=$1
+	shift
+	[ -n "${GALCORE_INSIDE:-}" ] ||
+		GALCORE_INSIDE=1 exec "$(galcore_top)/scripts/env" "$(galcore_top)/scripts/$name" "$@"
+}
+
+# First 12 digits of the SHA-256 of standard input: part of folder names.
+short_hash() {
+	sha256sum | cut -c1-12
+}
+
+# free_gib DIR: whole GiB that can still be written below DIR.
+free_gib() {
+	local kib
+	kib=$(df -Pk "$1" | awk 'NR == 2 { print $4 }')
+	printf '%s\n' $((kib / 1048576))
+}
+
+# as_root CMD...: CMD with mounts of its own, and as root of a namespace where
+# the caller is not root.
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		unshare --mount -- "$@"
+	else
+		unshare --mount --map-root-user --map-auto -- "$@"
+	fi
+}
+
+# The root's files belong to ids that an ordinary user cannot remove alone.
+# --one-file-system: never reach through a mount.
+remove_tree() {
+	[ ! -e "$1" ] || as_root rm -rf --one-file-system "$1"
+}
+
+# run_logged LABEL LOG CMD...: CMD with its output in LOG, and its progress on
+# stderr: every second in place on a terminal, else a line each 15 seconds.
+# Returns CMD's status. progress_line LOG, where the caller defines it, says
+# how far it is; else the log's last line does.
+run_logged() {
+	local label=$1 log=$2 start=$SECONDS status=0 last=0 job
+	shift 2
+	# A process group of its own, so that an interrupt can end all of it.
+	set -m
+	"$@" >"$log" 2>&1 </dev/null &
+	job=$!
+	set +m
+	trap 'kill -TERM -- "-$job"; wait "$job"; exit 130' INT TERM
+	while kill -0 "$job" 2>/dev/null; do
+		sleep 1
+		if [ -t 2 ]; then
+			show_progress "$label" "$log" $((SECONDS - start))
+		elif ((SECONDS - last >= 15 && SECONDS - start >= 15)); then
+			last=$SECONDS
+			show_progress "$label" "$log" $((SECONDS - start))
+		fi
+	done
+	wait "$job" || status=$?
+	trap - INT TERM
+	[ ! -t 2 ] || printf '\r\033[K' >&2
+	if ((status == 0)); then
+		say "$label: ready after $((SECONDS - start)) s"
+	else
+		say "$label: FAILED after $((SECONDS - start)) s"
+	fi
+	return "$status"
+}
+
+show_progress() {
+	local label=$1 log=$2 elapsed=$3 text
+	if declare -F progress_line >/dev/null; then
+		text=$(progress_line "$log")
+	else
+		text=$(tail -n 1 "$log" | tr -d '\r')
+	fi
+	if [ -t 2 ]; then
+		text="${0##*/}: $label: $elapsed s: $text"
+		printf '\r\033[K%s' "${text:0:$((${COLUMNS:-80} - 1))}" >&2
+	else
+		say "$label: $elapsed s: ${text:0:100}"
+	fi
+}
