@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A character device with a fixed major number.
+//!
+//! The `kernel` crate has only miscdevices, whose major is 10; galcore's is 199.
+
+use core::marker::PhantomData;
+use kernel::{
+    bindings,
+    error::{
+        from_err_ptr,
+        from_result,
+        to_result, //
+    },
+    fs::File,
+    mm::virt::VmaNew,
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    },
+    types::ForeignOwnable,
+    ModuleMetadata, //
+};
+
+/// What a file of the device does.
+pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
+    /// A process opens the device.
+    fn open() -> Result<Arc<Self>>;
+
+    /// `ioctl(2)`: the code and its argument.
+    fn ioctl(
+        self: ArcBorrow<'_, Self>,
+        file: &OpenFile,
+        code: u32,
+        argument: usize,
+    ) -> Result<isize>;
+
+    /// `mmap(2)`.
+    fn mmap(self: ArcBorrow<'_, Self>, area: &VmaNew) -> Result;
+
+    /// The last descriptor of the file is closed.
+    fn release(self: Arc<Self>);
+}
+
+/// An open file, as its own ioctl sees it.
+pub(crate) struct OpenFile(File);
+
+impl OpenFile {
+    /// Maps `bytes` of this file at byte `offset` into the calling process, shared, readable and
+    /// writable. Calls the file's own mmap. Returns the address.
+    ///
+    /// No lock that `mmap` takes may be held.
+    pub(crate) fn map_into_caller(&self, bytes: usize, offset: usize) -> Result<usize> {
+        // PROT_READ | PROT_WRITE and MAP_SHARED have the same numbers on every architecture.
+        // SAFETY: The file is open for the length of the call; the memory manager checks the rest.
+        let address = unsafe { bindings::vm_mmap(self.0.as_ptr(), 0, bytes, 3, 1, offset) };
+        match isize::try_from(address) {
+            Err(_) => {
+                // Above the middle of the address space lie the error numbers, and on a 3G/1G split
+                // user addresses too.
+                let errno = address.wrapping_neg();
+                if errno < 4096 {
+                    Err(Error::from_errno(-(errno as c_int)))
+                } else {
+                    Ok(address)
+                }
+            }
+            Ok(_) => Ok(address),
+        }
+    }
+}
+
+/// Removes `bytes` at `address` from the calling process's memory.
+pub(crate) fn unmap_from_caller(address: usize, bytes: usize) {
+    // SAFETY: Works on the caller's own memory map and checks the range.
+    let _ = unsafe { bindings::vm_munmap(address, bytes) };
+}
+
+struct Operations<T>(PhantomData<T>);
+
+impl<T: FileOperations> Operations<T> {
+    const TABLE: bindings::file_operations = bindings::file_operations {
+        owner: <crate::LocalModule as ModuleMetadata>::THIS_MODULE.as_ptr(),
+        open: Some(Self::open),
+        release: Some(Self::release),
+        unlocked_ioctl: Some(Self::ioctl),
+        mmap: Some(Self::mmap),
+        ..pin_init::zeroed()
+    };
+
+    fn table() -> &'static bindings::file_operations {
+        &Self::TABLE
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS with a file that is being opened.
+    unsafe extern "C" fn open(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        from_result(|| {
+            let state = T::open()?;
+            // SAFETY: The file is ours to set up.
+            unsafe { (*file).private_data = state.into_foreign() };
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS once, for a file that `open` set up.
+    unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: `open` stored it; no other call on this file can follow.
+        T::release(unsafe { Arc::<T>::from_foreign((*file).private_data) });
+        0
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS with a file that `open` set up.
+    unsafe extern "C" fn ioctl(
+        file: *mut bindings::file,
+        code: c_uint,
+        argument: c_ulong,
+    ) -> c_long {
+        // SAFETY: `open` stored it and `release` cannot run during this call.
+        let state = unsafe { Arc::<T>::borrow((*file).private_data) };
+        // SAFETY: `File` is a transparent wrapper of `struct file`, and so is `OpenFile` of it; the
+        // VFS holds a reference during the call.
+        let open = unsafe { &*core::ptr::from_ref(File::from_raw_file(file)).cast::<OpenFile>() };
+        match T::ioctl(state, open, code, argument) {
+            Ok(value) => value,
+            Err(error) => error.to_errno() as c_long,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the memory manager with a file that `open` set up and a new area.
+    unsafe extern "C" fn mmap(
+        file: *mut bindings::file,
+        vma: *mut bindings::vm_area_struct,
+    ) -> c_int {
+        // SAFETY: As in `ioctl`.
+        let state = unsafe { Arc::<T>::borrow((*file).private_data) };
+        // SAFETY: The area is new and locked.
+        let area = unsafe { VmaNew::from_raw(vma) };
+        from_result(|| T::mmap(state, area).map(|()| 0))
+    }
+}
+
+/// The registered device with its nodes.
+///
+/// # Invariants
+///
+/// `major` is registered under `name` with [`Operations`] for `minors` minors, `class` is live and has
+/// one device for each minor below `nodes`.
+pub(crate) struct CharDevice<T> {
+    major: u32,
+    name: &'static CStr,
+    minors: u32,
+    class: *mut bindings::class,
+    nodes: u32,
+    _files: PhantomData<fn() -> T>,
+}
+
+// SAFETY: Only used to unregister, which any thread may do.
+unsafe impl<T> Send for CharDevice<T> {}
+// SAFETY: No method takes `&self`.
+unsafe impl<T> Sync for CharDevice<T> {}
+
+/// Where minor numbers start in a 32-bit device number.
+const MINOR_BITS: u32 = 20;
+
+impl<T: FileOperations> CharDevice<T> {
+    /// Registers `major` (0: any) under `name` and makes one node for each of `nodes`, in a class
+    /// of name `class`. A `!` in a node's name makes a subdirectory of `/dev`.
+    pub(crate) fn new(
+        major: u32,
+        name: &'static CStr,
+        class: &'static CStr,
+        nodes: &[&'static CStr],
+    ) -> Result<Self> {
+        let count = u32::try_from(nodes.len())?;
+        // SAFETY: Name and table are static.
+        let result = unsafe {
+            bindings::__register_chrdev(
+                major,
+                0,
+                count,
+                name.as_char_ptr(),
+                Operations::<T>::table(),
+            )
+        };
+        to_result(result)?;
+        let major = if major == 0 { result as u32 } else { major };
+        // SAFETY: The name is static.
+        let class = from_err_ptr(unsafe { bindings::class_create(class.as_char_ptr()) })
+            .inspect_err(|_| {
+                // SAFETY: Registered above.
+                unsafe { bindings::__unregister_chrdev(major, 0, count, name.as_char_ptr()) }
+            })?;
+        // INVARIANT: Registered, class made, no node yet.
+        let mut device = Self {
+            major,
+            name,
+            minors: count,
+            class,
+            nodes: 0,
+            _files: PhantomData,
+        };
+        for node in nodes {
+            // SAFETY: The class is live and the name is a format without conversions.
+            from_err_ptr(unsafe {
+                bindings::device_create(
+                    device.class,
+                    core::ptr::null_mut(),
+                    (major << MINOR_BITS) | device.nodes,
+                    core::ptr::null_mut(),
+                    node.as_char_ptr(),
+                )
+            })?;
+            // INVARIANT: One more.
+            device.nodes += 1;
+        }
+        Ok(device)
+    }
+}
+
+impl<T> Drop for CharDevice<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe {
+            for minor in 0..self.nodes {
+                bindings::device_destroy(self.class, (self.major << MINOR_BITS) | minor);
+            }
+            bindings::class_destroy(self.class);
+            bindings::__unregister_chrdev(self.major, 0, self.minors, self.name.as_char_ptr());
+        }
+    }
+}

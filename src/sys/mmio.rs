@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A core's registers, mapped for as long as anybody holds them.
+//!
+//! `kernel::io::mem::IoMem` lives only while a driver is bound; an open file may live longer, so
+//! this mapping is an object of its own, with the same `Io` methods.
+
+use super::physical::Claim;
+use kernel::{
+    bindings,
+    io::{
+        IoBase,
+        Mmio,
+        MmioBackend,
+        MmioRaw,
+        PhysAddr,
+        Region, //
+    },
+    prelude::*, //
+};
+
+/// The least size of a register block, in bytes: every register of the 3D, 2D and host blocks that
+/// the kernel touches lies below.
+pub(crate) const MIN_SIZE: usize = 0x800;
+
+/// A mapped register block.
+///
+/// # Invariants
+///
+/// `io` is a live mapping of at least [`MIN_SIZE`] bytes made by `ioremap`, owned by this value.
+pub(crate) struct Registers {
+    io: MmioRaw<Region<MIN_SIZE>>,
+    _claim: Claim,
+}
+
+impl Registers {
+    /// Claims and maps `size` bytes of registers at physical address `start`.
+    ///
+    /// `EBUSY`: another driver has them. `EINVAL`: too small or not a multiple of 4.
+    pub(crate) fn map(start: PhysAddr, size: usize) -> Result<Self> {
+        if size < MIN_SIZE {
+            return Err(EINVAL);
+        }
+        let claim = Claim::new(start, size)?;
+        // SAFETY: The range is claimed for us and not empty.
+        let address = unsafe { bindings::ioremap(start, size) };
+        if address.is_null() {
+            return Err(ENOMEM);
+        }
+        let io = MmioRaw::new_region(address as usize, size).inspect_err(|_| {
+            // SAFETY: `address` came from `ioremap` and nobody uses it.
+            unsafe { bindings::iounmap(address) }
+        })?;
+        // INVARIANT: Mapped above, with at least `MIN_SIZE` bytes.
+        Ok(Self { io, _claim: claim })
+    }
+}
+
+impl Drop for Registers {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant this is our own mapping.
+        unsafe { bindings::iounmap(self.io.addr() as *mut c_void) }
+    }
+}
+
+impl<'a> IoBase<'a> for &'a Registers {
+    type Backend = MmioBackend;
+    type Target = Region<MIN_SIZE>;
+
+    #[inline]
+    fn as_view(self) -> Mmio<'a, Self::Target> {
+        // SAFETY: By the type invariant the mapping is live for as long as `self`.
+        unsafe { Mmio::from_raw(self.io) }
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The only room with `unsafe`: safe wrappers for what the `kernel` crate lacks.
+//!
+//! It owns raw kernel objects (mappings, DMA memory, device numbers, procfs entries) and gives each
+//! a type whose `Drop` undoes exactly what its constructor did. It knows nothing of GPUs and takes
+//! no lock of its own. The C half is `shim.c`: macros and inlines only.
+
+pub(crate) mod chrdev;
+pub(crate) mod dma;
+pub(crate) mod global;
+pub(crate) mod irq;
+pub(crate) mod mmio;
+pub(crate) mod params;
+pub(crate) mod physical;
+pub(crate) mod platform;
+pub(crate) mod procfs;
+pub(crate) mod vma;
+
+/// What bindgen made of `shim.h`.
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    dead_code,
+    improper_ctypes,
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    unreachable_pub,
+    unsafe_op_in_unsafe_fn,
+    unused_imports
+)]
+mod shim {
+    include!(env!("GALCORE_SHIM_BINDINGS"));
+}
+
+use kernel::{
+    bindings,
+    device,
+    page::PAGE_SIZE, //
+};
+
+/// The C pointer of a device.
+fn raw_device(dev: &device::Device) -> *mut bindings::device {
+    // `device::Device` is a transparent wrapper of `struct device`.
+    core::ptr::from_ref(dev)
+        .cast_mut()
+        .cast::<bindings::device>()
+}
+
+/// Rounds `bytes` up to whole pages, or says that it does not fit.
+pub(crate) fn page_align(bytes: usize) -> Option<usize> {
+    bytes.checked_next_multiple_of(PAGE_SIZE)
+}
+
+/// A physical, bus or resource address as 64 bits, whatever the machine's width.
+pub(crate) fn widen(address: impl Into<u64>) -> u64 {
+    address.into()
+}
+
+/// Whether the calling process may do `CAP_SYS_ADMIN` things.
+pub(crate) fn is_admin() -> bool {
+    // SAFETY: May be called from any process context; the number is a valid capability.
+    unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as kernel::ffi::c_int) }
+}
+
+/// The kernel's tick counter.
+pub(crate) fn jiffies() -> usize {
+    // SAFETY: A word that the timer interrupt writes; any value it had is a right answer.
+    unsafe { core::ptr::addr_of!(bindings::jiffies).read_volatile() }
+}

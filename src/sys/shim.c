@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The C half of src/sys: macros and inlines that Rust cannot call. No decision is taken here.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/io.h>
+#include <linux/ioport.h>
+#include <linux/irq.h>
+#include <linux/irqdomain.h>
+#include <linux/module.h>
+#include <linux/of.h>
+#include <linux/of_address.h>
+#include <linux/of_irq.h>
+#include <linux/proc_fs.h>
+#include <linux/sizes.h>
+
+#include "shim.h"
+
+struct gal_parameters gal_parameters = {
+	.irqLine = -1,
+	.registerMemBase = 0x80000000UL,
+	.registerMemSize = SZ_2K,
+	.contiguousSize = SZ_4M,
+	.fastClear = -1,
+	.compression = -1,
+	.major = 199,
+	.signal = 48,
+};
+
+#define GAL_PARAMETER(name, type, text)                                   \
+	module_param_named(name, gal_parameters.name, type, 0444);        \
+	MODULE_PARM_DESC(name, text)
+
+GAL_PARAMETER(irqLine, int, "Interrupt line of the core, as board documents number it (GIC: SPI + 32); -1: no core by parameters");
+GAL_PARAMETER(registerMemBase, ulong, "Physical address of the core's registers");
+GAL_PARAMETER(registerMemSize, ulong, "Bytes of the core's registers");
+GAL_PARAMETER(contiguousBase, ulong, "Physical address of the video memory pool; 0: allocate it");
+GAL_PARAMETER(contiguousSize, ulong, "Bytes of the video memory pool; 0: no pool");
+GAL_PARAMETER(bankSize, ulong, "Bytes of one bank of the pool; 0: one bank");
+GAL_PARAMETER(baseAddress, ulong, "Physical address that the GPU sees as address 0");
+GAL_PARAMETER(fastClear, int, "Fast clear: 1 on, 0 off, -1 what the core can do");
+GAL_PARAMETER(compression, int, "Compression: 1 on, 0 off, -1 what the core can do");
+GAL_PARAMETER(major, uint, "Major number of /dev/galcore; 0: any");
+GAL_PARAMETER(signal, int, "Realtime signal number that QUERY_KERNEL_SETTINGS reports");
+GAL_PARAMETER(showArgs, int, "Print the parameters at load");
+
+static int gal_proc_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, gal_proc_show, pde_data(inode));
+}
+
+static ssize_t gal_proc_write_op(struct file *file, const char __user *from, size_t bytes,
+				 loff_t *position)
+{
+	return gal_proc_write(pde_data(file_inode(file)), from, bytes);
+}
+
+static const struct proc_ops gal_proc_ops = {
+	.proc_open = gal_proc_open,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = single_release,
+	.proc_write = gal_proc_write_op,
+};
+
+struct proc_dir_entry *gal_proc_create(void *data)
+{
+	return proc_create_data("driver/gc", 0644, NULL, &gal_proc_ops, data);
+}
+
+void gal_proc_remove(struct proc_dir_entry *entry)
+{
+	proc_remove(entry);
+}
+
+int gal_mmap_physical(struct vm_area_struct *vma, phys_addr_t physical)
+{
+	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+	vm_flags_set(vma, VM_DONTCOPY);
+	return remap_pfn_range(vma, vma->vm_start, PHYS_PFN(physical),
+			       vma->vm_end - vma->vm_start, vma->vm_page_prot);
+}
+
+int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
+		 size_t size, unsigned long attrs)
+{
+	/* The offset named the buffer; to dma_mmap_attrs() it is a place inside it. */
+	vma->vm_pgoff = 0;
+	vm_flags_set(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
+	return dma_mmap_attrs(dev, vma, cpu, dma, size, attrs);
+}
+
+bool gal_is_system_ram(phys_addr_t start, size_t size)
+{
+	return region_intersects(start, size, IORESOURCE_SYSTEM_RAM, IORES_DESC_NONE) !=
+	       REGION_DISJOINT;
+}
+
+bool gal_request_memory(phys_addr_t start, size_t size)
+{
+	return request_mem_region(start, size, "galcore pool") != NULL;
+}
+
+void gal_release_memory(phys_addr_t start, size_t size)
+{
+	release_mem_region(start, size);
+}
+
+int gal_zero_physical(phys_addr_t start, size_t size)
+{
+	/* In windows: a pool of hundreds of MiB does not fit the address space of 32-bit ARM. */
+	while (size) {
+		size_t part = min_t(size_t, size, SZ_1M - offset_in_page(start));
+		void __iomem *window = ioremap_wc(start, part);
+
+		if (!window)
+			return -ENOMEM;
+		memset_io(window, 0, part);
+		iounmap(window);
+		start += part;
+		size -= part;
+		cond_resched();
+	}
+	return 0;
+}
+
+bool gal_node_exists(phys_addr_t registers)
+{
+	struct device_node *node;
+	struct resource resource;
+
+	for_each_compatible_node(node, NULL, "vivante,gc") {
+		if (of_device_is_available(node) && !of_address_to_resource(node, 0, &resource) &&
+		    resource.start == registers) {
+			of_node_put(node);
+			return true;
+		}
+	}
+	return false;
+}
+
+int gal_map_irq_line(unsigned int line)
+{
+	struct device_node *root = of_find_node_by_path("/");
+	struct device_node *controller = root ? of_irq_find_parent(root) : NULL;
+	struct irq_fwspec spec = {};
+	u32 cells;
+	int irq;
+
+	of_node_put(root);
+	if (!controller)
+		return -ENODEV;
+	if (of_property_read_u32(controller, "#interrupt-cells", &cells))
+		cells = 0;
+	spec.fwnode = of_fwnode_handle(controller);
+	switch (cells) {
+	case 1:
+		spec.param[0] = line;
+		spec.param_count = 1;
+		break;
+	case 3:
+		/* The GIC: shared peripheral interrupts start at line 32. */
+		if (line < 32) {
+			of_node_put(controller);
+			return -EINVAL;
+		}
+		spec.param[0] = 0;
+		spec.param[1] = line - 32;
+		spec.param[2] = IRQ_TYPE_LEVEL_HIGH;
+		spec.param_count = 3;
+		break;
+	default:
+		of_node_put(controller);
+		return -EOPNOTSUPP;
+	}
+	irq = irq_create_fwspec_mapping(&spec);
+	of_node_put(controller);
+	return irq ? irq : -EINVAL;
+}
+
+void gal_unmap_irq(unsigned int irq)
+{
+	irq_dispose_mapping(irq);
+}
+
+MODULE_VERSION("0.1.0");

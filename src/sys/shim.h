@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What neither the `kernel` crate nor its bindings reach: module parameters that sysfs shows,
+ * procfs, page protections, and the interrupt controller. bindgen reads this file.
+ */
+#ifndef GALCORE_SHIM_H
+#define GALCORE_SHIM_H
+
+#include <linux/device.h>
+#include <linux/mm.h>
+#include <linux/seq_file.h>
+#include <linux/types.h>
+
+struct proc_dir_entry;
+
+/* The module parameters, by the names that the vendor's driver gave them. */
+struct gal_parameters {
+	int irqLine;
+	unsigned long registerMemBase;
+	unsigned long registerMemSize;
+	unsigned long contiguousBase;
+	unsigned long contiguousSize;
+	unsigned long bankSize;
+	unsigned long baseAddress;
+	int fastClear;
+	int compression;
+	unsigned int major;
+	int signal;
+	int showArgs;
+};
+
+extern struct gal_parameters gal_parameters;
+
+/* /proc/driver/gc. The two callbacks are Rust. */
+struct proc_dir_entry *gal_proc_create(void *data);
+void gal_proc_remove(struct proc_dir_entry *entry);
+int gal_proc_show(struct seq_file *m, void *data);
+ssize_t gal_proc_write(void *data, const char __user *from, size_t bytes);
+
+/* User mappings. */
+int gal_mmap_physical(struct vm_area_struct *vma, phys_addr_t physical);
+int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
+		 size_t size, unsigned long attrs);
+
+/* Physical memory outside the kernel's. */
+bool gal_is_system_ram(phys_addr_t start, size_t size);
+bool gal_request_memory(phys_addr_t start, size_t size);
+void gal_release_memory(phys_addr_t start, size_t size);
+int gal_zero_physical(phys_addr_t start, size_t size);
+
+/* Interrupt lines, as board documents number them. */
+bool gal_node_exists(phys_addr_t registers);
+int gal_map_irq_line(unsigned int line);
+void gal_unmap_irq(unsigned int irq);
+
+#endif
