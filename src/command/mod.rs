@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The command stream: its words, the check of a client's, and the ring that the front end runs.
+//!
+//! # The ring
+//!
+//! One piece of coherent memory. At its end the front end idles in a WAIT and a LINK back to it. A
+//! submission is written behind it (a pipe switch if one is due, the client's checked words, an
+//! event, a new WAIT and LINK), and then the old WAIT becomes a LINK to it: first the target, a
+//! barrier, then the opcode. So a client's words run from the kernel's memory, never from its own.
+//!
+//! # Locks
+//!
+//! [`Ring::state`] is held for moments only. Who writes to the ring holds the `writing` flag in it,
+//! for which others wait interruptibly. Nothing is locked under it but the allocator.
+
+pub(crate) mod checker;
+mod space;
+pub(crate) mod words;
+
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    event::{
+        Action,
+        Actions,
+        Held,
+        InFlight, //
+    },
+    sys::dma::DmaBuffer, //
+};
+use kernel::{
+    device,
+    prelude::*,
+    sync::{
+        barrier::{
+            mb,
+            Write, //
+        },
+        new_condvar,
+        new_mutex,
+        CondVar,
+        CondVarTimeoutResult,
+        Mutex, //
+    },
+    time::{
+        delay::fsleep,
+        msecs_to_jiffies,
+        Delta,
+        Jiffies, //
+    },
+};
+use space::Space;
+use words::Pipe;
+
+/// Bytes of the ring's memory.
+const RING_BYTES: usize = 1 << 20;
+
+/// Bytes at the end that the front end may prefetch but that hold no command.
+const PREFETCH_MARGIN: usize = 64;
+
+/// Bytes of the ring that hold commands.
+const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN;
+
+/// Bytes of the idle loop.
+const WAIT_LINK_BYTES: usize = 16;
+
+/// Bytes around a client's words at most: pipe switch, event, idle loop.
+const FRAME_BYTES: usize = 32 + words::EVENT_WORDS * 4 + WAIT_LINK_BYTES;
+
+/// The most words of a client's in one submission.
+pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME_BYTES) / 4;
+
+/// How long a submitter waits without any progress of the GPU, in milliseconds (`gcdGPU_TIMEOUT` of
+/// the 4.6.9 driver).
+pub(crate) const GPU_TIMEOUT: u32 = 20_000;
+
+/// A client's checked words.
+#[derive(Clone, Copy)]
+pub(crate) struct Stream<'a> {
+    /// The words.
+    pub(crate) words: &'a [u32],
+    /// The pipe that they need selected at their start.
+    pub(crate) entry: Pipe,
+    /// The pipe that they leave selected.
+    pub(crate) exit: Pipe,
+}
+
+struct State {
+    space: Space,
+    /// Offset of the WAIT at the ring's end.
+    wait: usize,
+    /// The pipe after all submissions; `None` after a reset.
+    pipe: Option<Pipe>,
+    /// Somebody writes to the ring.
+    writing: bool,
+    /// No more submissions.
+    stopped: bool,
+    in_flight: InFlight<Actions>,
+    completed: u64,
+}
+
+/// The ring of one core.
+#[pin_data]
+pub(crate) struct Ring {
+    memory: DmaBuffer,
+    /// GPU address of the memory.
+    address: u32,
+    event_padding: bool,
+    #[pin]
+    state: Mutex<State>,
+    #[pin]
+    moved: CondVar,
+}
+
+/// What a submitter has been given: a place, an id, and the sole right to write to the ring.
+struct Turn {
+    at: usize,
+    previous_wait: usize,
+    switch: Option<[u32; 8]>,
+    event: u32,
+    number: u64,
+}
+
+impl Ring {
+    /// Allocates the ring. `ENOMEM`: no memory that the GPU reaches.
+    pub(crate) fn new(
+        dev: &device::Device,
+        base_address: u32,
+        event_padding: bool,
+    ) -> Result<impl PinInit<Self>, kernel::error::Error> {
+        let memory = DmaBuffer::new(dev, RING_BYTES)?;
+        let address =
+            crate::memory::gpu_address(memory.dma_address(), base_address).ok_or(ENOMEM)?;
+        Ok(pin_init!(Self {
+            memory,
+            address,
+            event_padding,
+            state <- new_mutex!(State {
+                space: Space::new(USABLE_BYTES, WAIT_LINK_BYTES),
+                wait: 0,
+                pipe: None,
+                writing: false,
+                stopped: true,
+                in_flight: InFlight::new(),
+                completed: 0,
+            }, "galcore ring"),
+            moved <- new_condvar!("galcore ring"),
+        }))
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.size()
+    }
+
+    /// Makes an idle loop at the ring's start and opens the ring; returns the loop's GPU address
+    /// and its length in units of 8 bytes. The front end must be stopped.
+    pub(crate) fn start(&self) -> Result<(u32, u32), kernel::error::Error> {
+        self.memory
+            .write_words(0, &words::wait_link(self.address))?;
+        mb(Write);
+        let mut state = self.state.lock();
+        state.space = Space::new(USABLE_BYTES, WAIT_LINK_BYTES);
+        state.wait = 0;
+        state.pipe = None;
+        state.stopped = false;
+        // CAST: 16 bytes.
+        Ok((self.address, (WAIT_LINK_BYTES / 8) as u32))
+    }
+
+    /// Lets nobody submit any more.
+    pub(crate) fn close(&self) {
+        self.state.lock().stopped = true;
+        self.moved.notify_all();
+    }
+
+    /// Drops what is under way. The front end must be stopped for good.
+    pub(crate) fn abandon(&self) {
+        self.close();
+        loop {
+            let done = self.state.lock().in_flight.pop();
+            match done {
+                Some(done) => done.load.into_iter().for_each(Action::run),
+                None => break,
+            }
+        }
+        let mut state = self.state.lock();
+        state.completed = state.in_flight.newest();
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    /// GPU address of the idle loop at the ring's end, where the front end rests when all is done.
+    pub(crate) fn idle_loop(&self) -> u32 {
+        let wait = self.state.lock().wait;
+        self.gpu(wait)
+    }
+
+    /// GPU address of a byte of the ring.
+    fn gpu(&self, offset: usize) -> u32 {
+        // CAST: less than `RING_BYTES`. The ring ends below bit 31.
+        self.address + offset as u32
+    }
+
+    /// Puts `stream` (or nothing) and an event that runs `actions` at the ring's end and starts
+    /// them; returns the submission's number.
+    ///
+    /// On error the ring is as it was and `actions` are untouched. `InvalidArgument`: more than
+    /// [`MAX_STREAM_WORDS`]. `Interrupted`: a Unix signal came while waiting for a place.
+    /// `GpuNotResponding`: no place for [`GPU_TIMEOUT`].
+    pub(crate) fn submit(&self, stream: Option<Stream<'_>>, actions: &mut Actions) -> Result<u64> {
+        let words = stream.map_or(&[][..], |stream| stream.words);
+        if words.len() > MAX_STREAM_WORDS {
+            return Err(Error::InvalidArgument);
+        }
+        let turn = self.take_turn(stream, words.len(), actions)?;
+        let written = self.write(&turn, words);
+        let mut state = self.state.lock();
+        state.writing = false;
+        drop(state);
+        self.moved.notify_all();
+        // Every offset was checked against the ring's size when its place was taken.
+        written.map(|()| turn.number).map_err(Error::from)
+    }
+
+    /// Waits for the right to write, a place and an event id, and takes all three.
+    fn take_turn(
+        &self,
+        stream: Option<Stream<'_>>,
+        words: usize,
+        actions: &mut Actions,
+    ) -> Result<Turn> {
+        let event_words = words::event_len(self.event_padding);
+        let fixed = words.next_multiple_of(2) * 4 + event_words * 4 + WAIT_LINK_BYTES;
+        let mut state = self.state.lock();
+        let mut left = msecs_to_jiffies(GPU_TIMEOUT);
+        let mut completed = state.completed;
+        loop {
+            if state.stopped {
+                return Err(Error::GpuNotResponding);
+            }
+            let switch = stream.and_then(|stream| {
+                (state.pipe != Some(stream.entry))
+                    .then(|| words::select_pipe(state.pipe, stream.entry))
+            });
+            let bytes = fixed + switch.map_or(0, |words| core::mem::size_of_val(&words));
+            let place = state.space.place(bytes);
+            if let (false, true, Some(at)) = (state.writing, state.in_flight.has_room(), place) {
+                let previous_wait = state.wait;
+                let wait = at + bytes - WAIT_LINK_BYTES;
+                let (event, number) = state
+                    .in_flight
+                    .begin(wait, core::mem::take(actions))
+                    .map_err(|load| {
+                        *actions = load;
+                        Error::GpuNotResponding
+                    })?;
+                state.space.take(at, bytes);
+                state.wait = wait;
+                state.writing = true;
+                if let Some(stream) = stream {
+                    state.pipe = Some(stream.exit);
+                }
+                return Ok(Turn {
+                    at,
+                    previous_wait,
+                    switch,
+                    event,
+                    number,
+                });
+            }
+            if state.completed != completed {
+                completed = state.completed;
+                left = msecs_to_jiffies(GPU_TIMEOUT);
+            }
+            left = self.wait(&mut state, left)?;
+        }
+    }
+
+    /// Waits for something to move, `left` jiffies at most; returns what is left of them.
+    fn wait(
+        &self,
+        state: &mut kernel::sync::lock::Guard<'_, State, kernel::sync::lock::mutex::MutexBackend>,
+        left: Jiffies,
+    ) -> Result<Jiffies> {
+        if left == 0 {
+            return Err(Error::GpuNotResponding);
+        }
+        match self.moved.wait_interruptible_timeout(state, left) {
+            CondVarTimeoutResult::Woken { jiffies } => Ok(jiffies),
+            CondVarTimeoutResult::Timeout => Ok(0),
+            CondVarTimeoutResult::Signal { .. } => Err(Error::Interrupted),
+        }
+    }
+
+    /// Writes a submission and links it in.
+    fn write(&self, turn: &Turn, stream: &[u32]) -> Result<(), kernel::error::Error> {
+        let mut at = turn.at;
+        let mut emit = |words: &[u32]| -> Result<(), kernel::error::Error> {
+            self.memory.write_words(at, words)?;
+            at += core::mem::size_of_val(words);
+            Ok(())
+        };
+        if let Some(switch) = &turn.switch {
+            emit(switch)?;
+        }
+        emit(stream)?;
+        if stream.len() % 2 != 0 {
+            emit(&[0])?;
+        }
+        emit(&words::event(turn.event)[..words::event_len(self.event_padding)])?;
+        let wait = at;
+        self.memory
+            .write_words(wait, &words::wait_link(self.gpu(wait)))?;
+        let bytes = wait + WAIT_LINK_BYTES - turn.at;
+        // All of it must be in memory before the front end can be sent there.
+        mb(Write);
+        let target = self.gpu(turn.at);
+        self.memory.write(turn.previous_wait + 4, target)?;
+        mb(Write);
+        // CAST: less than `RING_BYTES`.
+        self.memory
+            .write(turn.previous_wait, words::link(target, bytes as u32))?;
+        mb(Write);
+        Ok(())
+    }
+
+    /// Ends the submissions that the event bits `fired` say are done. Called by the interrupt
+    /// thread alone.
+    pub(crate) fn complete(&self, fired: u32) {
+        let mut left = self.state.lock().in_flight.done(fired);
+        while left > 0 {
+            let mut state = self.state.lock();
+            let Some(done) = state.in_flight.pop() else {
+                break;
+            };
+            // The front end rests in this submission's idle loop or is past it.
+            state.space.free_before(done.mark);
+            drop(state);
+            done.load.into_iter().for_each(Action::run);
+            self.state.lock().completed = done.number;
+            left -= 1;
+        }
+        self.moved.notify_all();
+    }
+
+    /// Waits until submission `number` and its actions are done, `milliseconds` at most.
+    pub(crate) fn wait_for(&self, number: u64, milliseconds: u32) -> Result {
+        let mut state = self.state.lock();
+        let mut left = msecs_to_jiffies(milliseconds).saturating_add(1);
+        while state.completed < number {
+            if state.stopped {
+                return Err(Error::GpuNotResponding);
+            }
+            left = self.wait(&mut state, left)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all that has been submitted is done.
+    pub(crate) fn wait_idle(&self, milliseconds: u32) -> Result {
+        let newest = self.state.lock().in_flight.newest();
+        self.wait_for(newest, milliseconds)
+    }
+
+    /// Drops `held` once the GPU has passed everything that is in the ring now.
+    pub(crate) fn retire(&self, held: Held) {
+        let number = {
+            let mut state = self.state.lock();
+            let number = state.in_flight.newest();
+            match state.in_flight.newest_load() {
+                None => None,
+                Some(load) => {
+                    if load.reserve(1, GFP_KERNEL).is_ok() {
+                        // There is room for one, so this cannot fail.
+                        let _ = load.push(Action::Drop(held), GFP_KERNEL);
+                        return;
+                    }
+                    Some(number)
+                }
+            }
+        };
+        // Nothing is under way; or there is no memory to note it in, and then this waits itself.
+        if let Some(number) = number {
+            if !self.poll_for(number, GPU_TIMEOUT) {
+                pr_warn!("out of memory with a GPU that does not respond: memory stays taken\n");
+                core::mem::forget(held);
+                return;
+            }
+        }
+        drop(held);
+    }
+
+    /// Waits for submission `number` without minding Unix signals; says whether it is done.
+    fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
+        for _ in 0..milliseconds {
+            let state = self.state.lock();
+            if state.completed >= number || state.stopped {
+                return true;
+            }
+            drop(state);
+            fsleep(Delta::from_millis(1));
+        }
+        false
+    }
+}

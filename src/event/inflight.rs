@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The event ids under way, oldest first.
+//!
+//! Pure logic. Every submission carries one event from the pixel engine, ids go round, and the GPU
+//! raises them in the order of the ring. So one interrupt bit says that its submission and all
+//! before it are done, and a lost or merged interrupt loses nothing.
+
+/// Event ids that are used: 30 and 31 stand for exceptions.
+pub(crate) const IDS: usize = 30;
+
+struct Slot<T> {
+    mark: usize,
+    number: u64,
+    load: T,
+}
+
+/// A submission that has ended.
+pub(crate) struct Done<T> {
+    /// What [`InFlight::begin`] was given.
+    pub(crate) mark: usize,
+    /// The submission's number, from 1 up.
+    pub(crate) number: u64,
+    /// What it carried.
+    pub(crate) load: T,
+}
+
+/// Submissions that the GPU has not finished.
+pub(crate) struct InFlight<T> {
+    slots: [Option<Slot<T>>; IDS],
+    first: usize,
+    count: usize,
+    numbers: u64,
+}
+
+/// `index` in the ring of ids, for an index of less than twice its size.
+fn wrap(index: usize) -> usize {
+    if index >= IDS {
+        index - IDS
+    } else {
+        index
+    }
+}
+
+impl<T> InFlight<T> {
+    /// Nothing under way.
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: [const { None }; IDS],
+            first: 0,
+            count: 0,
+            numbers: 0,
+        }
+    }
+
+    /// Submissions under way.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Number of the newest submission ever made; 0: none.
+    pub(crate) fn newest(&self) -> u64 {
+        self.numbers
+    }
+
+    /// Whether an id is free.
+    pub(crate) fn has_room(&self) -> bool {
+        self.count < IDS
+    }
+
+    /// Adds a submission; returns its event id and its number, or gives `load` back when no id is
+    /// free.
+    pub(crate) fn begin(&mut self, mark: usize, load: T) -> Result<(u32, u64), T> {
+        if !self.has_room() {
+            return Err(load);
+        }
+        let id = wrap(self.first + self.count);
+        self.numbers += 1;
+        self.slots[id] = Some(Slot {
+            mark,
+            number: self.numbers,
+            load,
+        });
+        self.count += 1;
+        // CAST: less than 30.
+        Ok((id as u32, self.numbers))
+    }
+
+    /// How many submissions, from the oldest, the event bits `fired` say are done.
+    pub(crate) fn done(&self, fired: u32) -> usize {
+        (0..self.count)
+            .rev()
+            .find(|&i| fired & (1 << wrap(self.first + i)) != 0)
+            .map_or(0, |i| i + 1)
+    }
+
+    /// Takes the oldest submission out.
+    pub(crate) fn pop(&mut self) -> Option<Done<T>> {
+        let slot = self.slots[self.first].take()?;
+        self.first = wrap(self.first + 1);
+        self.count -= 1;
+        Some(Done {
+            mark: slot.mark,
+            number: slot.number,
+            load: slot.load,
+        })
+    }
+
+    /// What the newest submission under way carries.
+    pub(crate) fn newest_load(&mut self) -> Option<&mut T> {
+        let last = self.count.checked_sub(1)?;
+        self.slots[wrap(self.first + last)]
+            .as_mut()
+            .map(|slot| &mut slot.load)
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_inflight)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_go_round_and_numbers_go_up() {
+        let mut flights = InFlight::new();
+        for round in 0..100u64 {
+            let begun = flights.begin(7, round);
+            assert_eq!(begun, Ok(((round % 30) as u32, round + 1)));
+            let done = flights.pop().unwrap();
+            assert_eq!((done.mark, done.number, done.load), (7, round + 1, round));
+        }
+        assert!(flights.pop().is_none());
+    }
+
+    #[test]
+    fn there_are_thirty() {
+        let mut flights = InFlight::new();
+        for i in 0..IDS {
+            assert!(flights.begin(i, i).is_ok());
+        }
+        assert_eq!(flights.begin(30, 30), Err(30));
+        assert!(flights.pop().is_some());
+        assert_eq!(flights.begin(30, 30), Ok((0, 31)));
+    }
+
+    #[test]
+    fn a_bit_stands_for_all_before_it() {
+        let mut flights = InFlight::new();
+        for i in 0..28 {
+            assert!(flights.begin(i, ()).is_ok());
+            assert!(flights.pop().is_some());
+        }
+        // Ids 28, 29, 0, 1 are under way.
+        for i in 0..4 {
+            assert!(flights.begin(i, ()).is_ok());
+        }
+        assert_eq!(flights.done(0), 0);
+        assert_eq!(flights.done(1 << 28), 1);
+        assert_eq!(flights.done(1 << 0), 3);
+        assert_eq!(flights.done(1 << 28 | 1 << 1), 4);
+        // Bits of ids that are not under way say nothing.
+        assert_eq!(flights.done(1 << 5), 0);
+        assert_eq!(flights.len(), 4);
+    }
+
+    #[test]
+    fn garbage_goes_with_the_newest() {
+        let mut flights = InFlight::new();
+        assert!(flights.newest_load().is_none());
+        assert!(flights.begin(0, 1).is_ok());
+        assert!(flights.begin(0, 2).is_ok());
+        assert_eq!(flights.newest_load(), Some(&mut 2));
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! User signals: what threads of a process wait for.
+//!
+//! A signal is a flag. Manual reset: it stays set until it is reset, and releases everybody.
+//! Automatic reset: the wait that ends takes it. Source: spec/memory-events.md section 7, with the
+//! intended meaning of manual reset (wake all) where the C driver wakes one.
+
+use crate::error::{
+    Error,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        new_condvar,
+        new_mutex,
+        Arc,
+        CondVar,
+        CondVarTimeoutResult,
+        Mutex, //
+    },
+    time::msecs_to_jiffies, //
+};
+
+/// The wait time that means for ever.
+pub(crate) const FOREVER: u32 = u32::MAX;
+
+/// One signal.
+#[pin_data]
+pub(crate) struct Signal {
+    manual_reset: bool,
+    #[pin]
+    set: Mutex<bool>,
+    #[pin]
+    changed: CondVar,
+}
+
+impl Signal {
+    /// A signal that is not set.
+    pub(crate) fn new(manual_reset: bool) -> Result<Arc<Self>> {
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                manual_reset,
+                set <- new_mutex!(false, "galcore signal"),
+                changed <- new_condvar!("galcore signal"),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Sets or resets the signal.
+    pub(crate) fn signal(&self, state: bool) {
+        *self.set.lock() = state;
+        if state {
+            if self.manual_reset {
+                self.changed.notify_all();
+            } else {
+                self.changed.notify_one();
+            }
+        }
+    }
+
+    /// Takes the signal if it is set.
+    fn take(&self, set: &mut bool) -> bool {
+        let was = *set;
+        if was && !self.manual_reset {
+            *set = false;
+        }
+        was
+    }
+
+    /// Waits for the signal, at least `milliseconds`, or [`FOREVER`].
+    ///
+    /// `Timeout`: not set in that time. `Interrupted`: a Unix signal came first.
+    pub(crate) fn wait(&self, milliseconds: u32) -> Result {
+        let mut set = self.set.lock();
+        // A jiffy more, as the first one may be almost over.
+        let mut left = match milliseconds {
+            0 => 0,
+            ms => msecs_to_jiffies(ms).saturating_add(1),
+        };
+        loop {
+            if self.take(&mut set) {
+                return Ok(());
+            }
+            if milliseconds == FOREVER {
+                if kernel::current!().signal_pending() || self.changed.wait_interruptible(&mut set)
+                {
+                    return self.interrupted(&mut set);
+                }
+                continue;
+            }
+            if left == 0 {
+                return Err(Error::Timeout);
+            }
+            match self.changed.wait_interruptible_timeout(&mut set, left) {
+                CondVarTimeoutResult::Woken { jiffies } => left = jiffies,
+                CondVarTimeoutResult::Timeout => left = 0,
+                CondVarTimeoutResult::Signal { .. } => return self.interrupted(&mut set),
+            }
+        }
+    }
+
+    /// The end of an interrupted wait: a wake-up that came at the same time is not lost.
+    fn interrupted(&self, set: &mut bool) -> Result {
+        if self.take(set) {
+            Ok(())
+        } else {
+            Err(Error::Interrupted)
+        }
+    }
+}
+
+#[kunit_tests(galcore_signal)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn automatic_reset_is_taken_once() {
+        let signal = Signal::new(false).unwrap();
+        assert_eq!(signal.wait(0), Err(Error::Timeout));
+        signal.signal(true);
+        signal.signal(true);
+        assert_eq!(signal.wait(0), Ok(()));
+        assert_eq!(signal.wait(0), Err(Error::Timeout));
+    }
+
+    #[test]
+    fn manual_reset_stays() {
+        let signal = Signal::new(true).unwrap();
+        signal.signal(true);
+        assert_eq!(signal.wait(0), Ok(()));
+        assert_eq!(signal.wait(1), Ok(()));
+        signal.signal(false);
+        assert_eq!(signal.wait(1), Err(Error::Timeout));
+    }
+}
