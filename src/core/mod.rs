@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! One GPU core: its registers, identity, reset and interrupt.
+//!
+//! Owns the register mapping, the ring and the MMU table. Takes no lock of its own; the interrupt
+//! half only reads and clears the acknowledge register and wakes the thread.
+
+mod identity;
+mod regs;
+
+use crate::{
+    command::{
+        checker::Engines,
+        Ring, //
+    },
+    diag::log::RateLimit,
+    error,
+    event::Actions,
+    mmu::PageTable,
+    params::Parameters,
+    sys::mmio::Registers, //
+};
+use identity::Words;
+use kernel::{
+    device,
+    io::Io,
+    irq::{
+        IrqReturn,
+        ThreadedHandler,
+        ThreadedIrqReturn, //
+    },
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
+use regs::*;
+
+pub(crate) use identity::Identity;
+
+/// How often a core is reset before it is given up.
+const RESET_ATTEMPTS: u32 = 20;
+
+/// How long the first event may take, in milliseconds.
+const FIRST_EVENT_TIMEOUT: u32 = 1000;
+
+/// Modules that a stopped front end is looked for, in milliseconds.
+const STOP_TIMEOUT: u32 = 100;
+
+/// Value of the AXI configuration: cached reads and writes, which i.MX6 needs.
+const AXI_CACHE: u32 = 2;
+
+/// The undivided clock.
+const FULL_SPEED: u32 = 64;
+
+/// Base value of the pulse eater, and its bit 17 (internal DFS).
+const PULSE_EATER: u32 = 0x0159_0880;
+const PULSE_EATER_DFS: u32 = 1 << 17;
+
+impl Words for Registers {
+    fn identity(&self) -> HI_CHIP_IDENTITY {
+        self.read(HI_CHIP_IDENTITY)
+    }
+    fn model(&self) -> u32 {
+        self.read(HI_CHIP_MODEL).into_raw()
+    }
+    fn revision(&self) -> u32 {
+        self.read(HI_CHIP_REV).into_raw()
+    }
+    fn date_time(&self) -> (u32, u32) {
+        (
+            self.read(HI_CHIP_DATE).into_raw(),
+            self.read(HI_CHIP_TIME).into_raw(),
+        )
+    }
+    fn features(&self) -> u32 {
+        self.read(HI_CHIP_FEATURE).into_raw()
+    }
+    fn minor_features_0(&self) -> u32 {
+        self.read(HI_CHIP_MINOR_FEATURE_0).into_raw()
+    }
+    fn more_minor_features(&self) -> [u32; 3] {
+        [
+            self.read(HI_CHIP_MINOR_FEATURE_1).into_raw(),
+            self.read(HI_CHIP_MINOR_FEATURE_2).into_raw(),
+            self.read(HI_CHIP_MINOR_FEATURE_3).into_raw(),
+        ]
+    }
+    fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3) {
+        (
+            self.read(HI_CHIP_SPECS),
+            self.read(HI_CHIP_SPECS_2),
+            self.read(HI_CHIP_SPECS_3),
+        )
+    }
+}
+
+/// What `/proc/driver/gc` shows of the registers.
+pub(crate) struct IdleState {
+    /// `HI_IDLE_STATE`.
+    pub(crate) idle: u32,
+    /// `HI_CLOCK_CONTROL`.
+    pub(crate) clock_control: u32,
+    /// Whether all modules are idle and the front end rests at the ring's end.
+    pub(crate) is_idle: bool,
+}
+
+/// A core.
+#[pin_data]
+pub(crate) struct Core {
+    dev: ARef<device::Device>,
+    registers: Registers,
+    identity: Identity,
+    base_address: u32,
+    page_table: PageTable,
+    /// Event bits that the interrupt half has seen and the thread has not.
+    pending: Atomic<u32>,
+    errors: RateLimit,
+    #[pin]
+    ring: Ring,
+}
+
+impl Core {
+    /// Identifies and resets the core behind `registers`. It does not run yet.
+    ///
+    /// Every failure has been printed.
+    pub(crate) fn new(
+        dev: &device::Device,
+        registers: Registers,
+        parameters: &Parameters,
+    ) -> Result<Arc<Self>> {
+        let identity = identify(dev, &registers)?;
+        reset(dev, &registers, &identity)?;
+        let ring = Ring::new(dev, parameters.base_address, identity.needs_event_padding())
+            .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
+        let page_table = PageTable::new(dev)
+            .inspect_err(|_| dev_err!(dev, "no memory for the MMU's page table\n"))?;
+        let core = Arc::pin_init(
+            try_pin_init!(Self {
+                dev: dev.into(),
+                registers,
+                identity,
+                base_address: parameters.base_address,
+                page_table,
+                pending: Atomic::new(0),
+                errors: RateLimit::new(),
+                ring <- ring,
+            }),
+            GFP_KERNEL,
+        )?;
+        core.initialize(parameters);
+        Ok(core)
+    }
+
+    /// Who the core is.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The pipes of the core.
+    pub(crate) fn engines(&self) -> Engines {
+        Engines {
+            pipe_3d: self.identity.has_3d(),
+            pipe_2d: self.identity.has_2d(),
+        }
+    }
+
+    /// The command ring.
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// The GPU's address space.
+    pub(crate) fn page_table(&self) -> &PageTable {
+        &self.page_table
+    }
+
+    /// Bytes of memory that the core itself takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.ring.bytes() + self.page_table.bytes()
+    }
+
+    /// Sets the registers that a reset has cleared.
+    fn initialize(&self, parameters: &Parameters) {
+        let regs = &self.registers;
+        let id = &self.identity;
+        regs.write_reg(HI_MEMORY_COUNTER_RESET::from_raw(u32::MAX));
+        regs.write_reg(HI_MEMORY_COUNTER_RESET::zeroed());
+        regs.write_reg(
+            HI_AXI_CONFIG::zeroed()
+                .with_const_awcache::<AXI_CACHE>()
+                .with_const_arcache::<AXI_CACHE>(),
+        );
+        self.set_memory_base();
+        self.set_page_table();
+        self.set_clock_gating();
+        if id.model == 0x2000 && id.revision == 0x5108 {
+            let bus = regs.read(MC_BUS_CONFIG).into_raw();
+            regs.write_reg(MC_BUS_CONFIG::from_raw((bus & !0xFF) | 0x01));
+        }
+        let fast_clear = id.fast_clear(parameters.fast_clear);
+        let compression = id.compression(parameters.fast_clear, parameters.compression);
+        regs.write_reg(
+            regs.read(MC_DEBUG_MEMORY)
+                .with_fast_clear_bypass(!fast_clear)
+                .with_compression_bypass(!compression),
+        );
+    }
+
+    /// Tells every unit where GPU address 0 lies.
+    fn set_memory_base(&self) {
+        let regs = &self.registers;
+        let base = self.base_address;
+        regs.write_reg(MC_MEMORY_BASE_ADDR_FE::from_raw(base));
+        regs.write_reg(MC_MEMORY_BASE_ADDR_RA::from_raw(base));
+        regs.write_reg(MC_MEMORY_BASE_ADDR_PE::from_raw(base));
+        regs.write_reg(MC_MEMORY_BASE_ADDR_TX::from_raw(base));
+        regs.write_reg(MC_MEMORY_BASE_ADDR_PEZ::from_raw(base));
+    }
+
+    /// Tells every unit where the page table lies (MMU version 1).
+    fn set_page_table(&self) {
+        let regs = &self.registers;
+        let table = self.page_table.address();
+        regs.write_reg(MC_MMU_FE_PAGE_TABLE::from_raw(table));
+        regs.write_reg(MC_MMU_RA_PAGE_TABLE::from_raw(table));
+        regs.write_reg(MC_MMU_TX_PAGE_TABLE::from_raw(table));
+        regs.write_reg(MC_MMU_PE_PAGE_TABLE::from_raw(table));
+        regs.write_reg(MC_MMU_PEZ_PAGE_TABLE::from_raw(table));
+    }
+
+    /// Switches the clock gating of idle modules on, but for those with known faults.
+    fn set_clock_gating(&self) {
+        let regs = &self.registers;
+        let id = &self.identity;
+        let stalls = matches!(id.revision, 0x4301 | 0x4302);
+        regs.write_reg(
+            regs.read(PM_POWER_CONTROLS)
+                .with_enable_module_clock_gating(true)
+                .with_disable_stall_module_clock_gating(stalls),
+        );
+        let pe = id.revision < 0x5000
+            && id.minor_features[1] & (1 << 9) == 0
+            && id.minor_features[0] & (1 << 27) != 0;
+        let pa = id.model >= 0x400 && id.model != 0x420;
+        regs.write_reg(
+            regs.read(PM_MODULE_CONTROLS)
+                .with_disable_module_clock_gating_pe(pe)
+                .with_disable_module_clock_gating_pa(pa),
+        );
+    }
+
+    /// Starts the front end in the ring's idle loop. The interrupt must be requested.
+    pub(crate) fn start(&self) -> Result {
+        let (address, units) = self.ring.start()?;
+        let regs = &self.registers;
+        regs.write_reg(HI_INTR_ENBL::from_raw(u32::MAX));
+        regs.write_reg(FE_COMMAND_ADDRESS::from_raw(address));
+        regs.write_reg(
+            FE_COMMAND_CONTROL::zeroed()
+                .with_enable(true)
+                .try_with_prefetch(units)?,
+        );
+        Ok(())
+    }
+
+    /// Sends one event through the core and waits for its interrupt: a wrong line shows here and
+    /// not as a client's hang. Every failure has been printed.
+    pub(crate) fn test_interrupt(&self) -> Result {
+        let number = self.ring.submit(None, &mut Actions::new());
+        let result = number.and_then(|number| self.ring.wait_for(number, FIRST_EVENT_TIMEOUT));
+        match result {
+            Ok(()) => Ok(()),
+            Err(error::Error::Interrupted) => Err(EINTR),
+            Err(_) => {
+                let raised = self.registers.read(HI_INTR_ACKNOWLEDGE).into_raw();
+                if raised != 0 {
+                    dev_err!(
+                        self.dev,
+                        "no interrupt on this line, though the GPU raised one ({raised:#010x}): check irqLine or the node's interrupts\n"
+                    );
+                } else {
+                    dev_err!(
+                        self.dev,
+                        "the GPU does not run its command ring (front end at {:#010x}, state {:#x})\n",
+                        self.registers.read(FE_DMA_ADDRESS).into_raw(),
+                        self.registers.read(FE_DMA_DEBUG_STATE).into_raw()
+                    );
+                }
+                Err(ENODEV)
+            }
+        }
+    }
+
+    /// Stops the core: nobody submits any more, the front end is reset, what was under way is
+    /// dropped. The interrupt must be freed or disabled before.
+    pub(crate) fn stop(&self) {
+        self.ring.close();
+        let regs = &self.registers;
+        regs.write_reg(HI_INTR_ENBL::zeroed());
+        // A core that is idle stops in its loop; one that hangs is reset anyway.
+        let _ = self.ring.wait_idle(STOP_TIMEOUT);
+        let _ = reset(&self.dev, regs, &self.identity);
+        self.ring.abandon();
+    }
+
+    /// The state of the modules and the front end.
+    pub(crate) fn idle_state(&self) -> IdleState {
+        let regs = &self.registers;
+        let idle = regs.read(HI_IDLE_STATE).into_raw();
+        let clock_control = regs.read(HI_CLOCK_CONTROL).into_raw();
+        let at = regs.read(FE_DMA_ADDRESS).into_raw();
+        // Bits 1 to 7 are the modules that every core has; bit 0 is the front end, which loops.
+        let modules = idle & 0xFE == 0xFE;
+        IdleState {
+            idle,
+            clock_control,
+            is_idle: modules && at.wrapping_sub(self.ring.idle_loop()) <= 16,
+        }
+    }
+
+    /// Takes the pending bits in the interrupt half.
+    fn acknowledge(&self) -> bool {
+        let raised = self.registers.read(HI_INTR_ACKNOWLEDGE).into_raw();
+        // All bits together: the core has gone from the bus.
+        if raised == 0 || raised == u32::MAX {
+            return false;
+        }
+        let mut seen = self.pending.load(Relaxed);
+        while let Err(now) = self.pending.cmpxchg(seen, seen | raised, Full) {
+            seen = now;
+        }
+        true
+    }
+
+    /// Does the work of the interrupt, in its thread.
+    fn work(&self) {
+        let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
+        if raised.axi_bus_error() && self.errors.allow() {
+            dev_err!(
+                self.dev,
+                "the GPU met a bus error (AXI status {:#x}, front end at {:#010x})\n",
+                self.registers.read(HI_AXI_STATUS).into_raw(),
+                self.registers.read(FE_DMA_ADDRESS).into_raw()
+            );
+        }
+        if raised.mmu_exception() && self.errors.allow() {
+            dev_err!(self.dev, "the GPU met an MMU exception\n");
+        }
+        self.ring.complete(raised.events().get());
+    }
+}
+
+/// The interrupt of a core.
+pub(crate) struct Interrupt(pub(crate) Arc<Core>);
+
+impl ThreadedHandler for Interrupt {
+    fn handle(&self) -> ThreadedIrqReturn {
+        if self.0.acknowledge() {
+            ThreadedIrqReturn::WakeThread
+        } else {
+            ThreadedIrqReturn::None
+        }
+    }
+
+    fn handle_threaded(&self) -> IrqReturn {
+        self.0.work();
+        IrqReturn::Handled
+    }
+}
+
+/// Switches the clocks on and reads who is there.
+fn identify(dev: &device::Device, regs: &Registers) -> Result<Identity> {
+    load_clock(regs, HI_CLOCK_CONTROL::zeroed());
+    let identity = Identity::read(regs);
+    if !identity.is_plausible() {
+        dev_err!(
+            dev,
+            "no GPU answers at this register base (model {:#x}, features {:#010x}): check registerMemBase or the node's reg\n",
+            identity.model,
+            identity.features
+        );
+        return Err(ENODEV);
+    }
+    if identity.has_mmu_v2() {
+        dev_err!(
+            dev,
+            "this core's MMU is version 2, which is not supported yet\n"
+        );
+        return Err(ENODEV);
+    }
+    dev_info!(
+        dev,
+        "GC{:x} revision {:x}, features {:#010x}, minor {:#010x} {:#010x} {:#010x} {:#010x}\n",
+        identity.model,
+        identity.revision,
+        identity.features,
+        identity.minor_features[0],
+        identity.minor_features[1],
+        identity.minor_features[2],
+        identity.minor_features[3]
+    );
+    Ok(identity)
+}
+
+/// Writes the clock register at full speed, loading the divider.
+fn load_clock(regs: &Registers, control: HI_CLOCK_CONTROL) -> HI_CLOCK_CONTROL {
+    let control = control.with_const_fscale_val::<FULL_SPEED>();
+    regs.write_reg(control.with_fscale_cmd_load(true));
+    regs.write_reg(control);
+    control
+}
+
+/// One soft reset; says whether the core came out of it idle.
+fn reset_once(regs: &Registers, identity: &Identity) -> bool {
+    let millisecond = Delta::from_millis(1);
+    regs.write_reg(PM_MODULE_CONTROLS::zeroed());
+    // Early cores (no further feature words) are not known to have a pulse eater.
+    if identity.minor_features[0] & (1 << 21) != 0 {
+        let eater = PULSE_EATER | PULSE_EATER_DFS;
+        regs.write_reg(PM_PULSE_EATER::from_raw(eater));
+        regs.write_reg(PM_PULSE_EATER::from_raw(eater | 1));
+        regs.write_reg(PM_PULSE_EATER::from_raw(eater));
+    }
+    let control = load_clock(regs, HI_CLOCK_CONTROL::zeroed());
+    fsleep(millisecond);
+    let isolated = control.with_isolate_gpu(true);
+    regs.write_reg(isolated);
+    regs.write_reg(isolated.with_soft_reset(true));
+    fsleep(millisecond);
+    regs.write_reg(isolated);
+    regs.write_reg(control);
+    let clock = regs.read(HI_CLOCK_CONTROL);
+    regs.read(HI_IDLE_STATE).fe() && clock.idle_3d() && clock.idle_2d()
+}
+
+/// Resets the core until it is idle, [`RESET_ATTEMPTS`] times at most.
+fn reset(dev: &device::Device, regs: &Registers, identity: &Identity) -> Result {
+    for _ in 0..RESET_ATTEMPTS {
+        if reset_once(regs, identity) {
+            return Ok(());
+        }
+    }
+    dev_err!(
+        dev,
+        "the GPU does not come out of reset (idle {:#010x}, clock control {:#010x})\n",
+        regs.read(HI_IDLE_STATE).into_raw(),
+        regs.read(HI_CLOCK_CONTROL).into_raw()
+    );
+    Err(ETIMEDOUT)
+}

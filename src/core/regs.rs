@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The registers of the host interface, the memory controller and the front end.
+//!
+//! Names are the register database's (rnndb `state_hi.xml`, as etnaviv uses them). Offsets are bytes.
+//! Source of the meanings: spec/command-hw.md section 1.1.
+//!
+//! HI: host interface. MC: memory controller. FE: front end. PM: power management. RA: rasterizer.
+//! TX: texture engine. PE: pixel engine. PEZ: its depth half.
+
+use kernel::io::register;
+
+register! {
+    /// Clocks, soft reset, and whether the engines are idle.
+    pub(crate) HI_CLOCK_CONTROL(u32) @ 0x000 {
+        /// The 3D core's clock is off.
+        0:0 clk3d_dis => bool;
+        /// The 2D core's clock is off.
+        1:1 clk2d_dis => bool;
+        /// Clock divider: n/64 of the input clock, 1 to 64.
+        8:2 fscale_val;
+        /// Strobe that loads the divider.
+        9:9 fscale_cmd_load => bool;
+        /// The debug registers do not count.
+        11:11 disable_debug_registers => bool;
+        /// Resets the core while set.
+        12:12 soft_reset => bool;
+        /// 3D is idle.
+        16:16 idle_3d => bool;
+        /// 2D is idle.
+        17:17 idle_2d => bool;
+        /// Cuts the core off the bus.
+        19:19 isolate_gpu => bool;
+    }
+
+    /// One bit a module: 1 is idle.
+    pub(crate) HI_IDLE_STATE(u32) @ 0x004 {
+        /// The front end has stopped.
+        0:0 fe => bool;
+    }
+
+    /// Cache attributes of the core's bus accesses.
+    pub(crate) HI_AXI_CONFIG(u32) @ 0x008 {
+        /// Of writes.
+        11:8 awcache;
+        /// Of reads.
+        15:12 arcache;
+    }
+
+    /// Bus errors.
+    pub(crate) HI_AXI_STATUS(u32) @ 0x00C {}
+
+    /// Pending interrupts; reading clears them.
+    pub(crate) HI_INTR_ACKNOWLEDGE(u32) @ 0x010 {
+        /// One bit an event.
+        29:0 events;
+        /// MMU exception.
+        30:30 mmu_exception => bool;
+        /// A bus access failed.
+        31:31 axi_bus_error => bool;
+    }
+
+    /// Interrupts that reach the line.
+    pub(crate) HI_INTR_ENBL(u32) @ 0x014 {}
+
+    /// Identity of old cores.
+    pub(crate) HI_CHIP_IDENTITY(u32) @ 0x018 {
+        /// Revision, when the family says that the identity is here.
+        15:12 revision;
+        /// 1: model and revision are in this register.
+        31:24 family;
+    }
+
+    /// First word of features.
+    pub(crate) HI_CHIP_FEATURE(u32) @ 0x01C {}
+    /// Model number.
+    pub(crate) HI_CHIP_MODEL(u32) @ 0x020 {}
+    /// Revision number.
+    pub(crate) HI_CHIP_REV(u32) @ 0x024 {}
+    /// Date of the design, decimal digits.
+    pub(crate) HI_CHIP_DATE(u32) @ 0x028 {}
+    /// Time of the design, decimal digits.
+    pub(crate) HI_CHIP_TIME(u32) @ 0x02C {}
+    /// Minor features 0.
+    pub(crate) HI_CHIP_MINOR_FEATURE_0(u32) @ 0x034 {}
+    /// Holds the memory counters at 0 while not 0.
+    pub(crate) HI_MEMORY_COUNTER_RESET(u32) @ 0x03C {}
+    /// Sizes of the shader parts.
+    pub(crate) HI_CHIP_SPECS(u32) @ 0x048 {
+        /// Vertex streams.
+        3:0 stream_count;
+        /// Log 2 of the temporary registers.
+        7:4 register_max;
+        /// Log 2 of the threads.
+        11:8 thread_count;
+        /// Entries of the vertex cache.
+        16:12 vertex_cache_size;
+        /// Shader cores.
+        24:20 shader_core_count;
+        /// Pixel pipes.
+        27:25 pixel_pipes;
+        /// Log 2 of the vertex output buffer's bytes.
+        31:28 vertex_output_buffer_size;
+    }
+    /// Minor features 1.
+    pub(crate) HI_CHIP_MINOR_FEATURE_1(u32) @ 0x074 {}
+    /// Sizes of instructions and constants.
+    pub(crate) HI_CHIP_SPECS_2(u32) @ 0x080 {
+        /// Buffer size.
+        7:0 buffer_size;
+        /// Code of the instruction count.
+        15:8 instruction_count;
+        /// Uniforms.
+        31:16 num_constants;
+    }
+    /// Minor features 2.
+    pub(crate) HI_CHIP_MINOR_FEATURE_2(u32) @ 0x084 {}
+    /// Minor features 3.
+    pub(crate) HI_CHIP_MINOR_FEATURE_3(u32) @ 0x088 {}
+    /// Varyings.
+    pub(crate) HI_CHIP_SPECS_3(u32) @ 0x08C {
+        /// Not 0: the core has 12 varyings.
+        8:4 varyings_count;
+    }
+
+    /// Clock gating of the modules.
+    pub(crate) PM_POWER_CONTROLS(u32) @ 0x100 {
+        /// Gates the clocks of idle modules.
+        0:0 enable_module_clock_gating => bool;
+        /// No gating on a stall.
+        1:1 disable_stall_module_clock_gating => bool;
+    }
+    /// Exceptions from clock gating.
+    pub(crate) PM_MODULE_CONTROLS(u32) @ 0x104 {
+        /// The pixel engine is not gated.
+        2:2 disable_module_clock_gating_pe => bool;
+        /// The primitive assembler is not gated.
+        4:4 disable_module_clock_gating_pa => bool;
+    }
+    /// Pulse eater: thins out the clock.
+    pub(crate) PM_PULSE_EATER(u32) @ 0x10C {}
+
+    /// MMU v1 page table of the front end.
+    pub(crate) MC_MMU_FE_PAGE_TABLE(u32) @ 0x400 {}
+    /// MMU v1 page table of the texture engine.
+    pub(crate) MC_MMU_TX_PAGE_TABLE(u32) @ 0x404 {}
+    /// MMU v1 page table of the pixel engine.
+    pub(crate) MC_MMU_PE_PAGE_TABLE(u32) @ 0x408 {}
+    /// MMU v1 page table of the depth unit.
+    pub(crate) MC_MMU_PEZ_PAGE_TABLE(u32) @ 0x40C {}
+    /// MMU v1 page table of the rasterizer.
+    pub(crate) MC_MMU_RA_PAGE_TABLE(u32) @ 0x410 {}
+    /// Memory controller switches.
+    pub(crate) MC_DEBUG_MEMORY(u32) @ 0x414 {
+        /// Most requests under way.
+        7:0 outstanding;
+        /// Level 2 cache of hierarchical Z is off.
+        12:12 hz_l2_disable => bool;
+        /// Fast clear is off.
+        20:20 fast_clear_bypass => bool;
+        /// Compression is off.
+        21:21 compression_bypass => bool;
+    }
+    /// Physical address of GPU address 0, for the rasterizer.
+    pub(crate) MC_MEMORY_BASE_ADDR_RA(u32) @ 0x418 {}
+    /// For the front end.
+    pub(crate) MC_MEMORY_BASE_ADDR_FE(u32) @ 0x41C {}
+    /// For the texture engine.
+    pub(crate) MC_MEMORY_BASE_ADDR_TX(u32) @ 0x420 {}
+    /// For the depth unit.
+    pub(crate) MC_MEMORY_BASE_ADDR_PEZ(u32) @ 0x424 {}
+    /// For the pixel engine.
+    pub(crate) MC_MEMORY_BASE_ADDR_PE(u32) @ 0x428 {}
+    /// Bus settings.
+    pub(crate) MC_BUS_CONFIG(u32) @ 0x480 {}
+
+    /// Where the front end starts.
+    pub(crate) FE_COMMAND_ADDRESS(u32) @ 0x654 {}
+    /// Starts and stops the front end.
+    pub(crate) FE_COMMAND_CONTROL(u32) @ 0x658 {
+        /// Units of 8 bytes that may be fetched from the start.
+        15:0 prefetch;
+        /// Runs.
+        16:16 enable => bool;
+    }
+    /// What the front end's fetcher does.
+    pub(crate) FE_DMA_DEBUG_STATE(u32) @ 0x660 {}
+    /// GPU address that the front end is at.
+    pub(crate) FE_DMA_ADDRESS(u32) @ 0x664 {}
+}

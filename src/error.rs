@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The one error type of the driver, with its two faces.
+//!
+//! A command that fails still returns 0 from `ioctl(2)`: its failure is a number in the interface's
+//! `status` field. Only envelope problems and interrupted waits become an errno. Source of the
+//! numbers: `gceSTATUS`, the same in every public generation.
+
+use kernel::{
+    alloc::AllocError,
+    error::{
+        code,
+        Error as Errno, //
+    },
+};
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Error {
+    /// A value makes no sense, or the command does not exist.
+    InvalidArgument,
+    /// A handle that must name an object does not.
+    InvalidObject,
+    /// No memory of the wanted kind is left.
+    OutOfMemory,
+    /// The object is locked and the command needs it unlocked.
+    MemoryLocked,
+    /// The object is not locked and the command needs it locked.
+    MemoryUnlocked,
+    /// An address that belongs to no buffer of the caller.
+    InvalidAddress,
+    /// The command exists, but not here.
+    NotSupported,
+    /// A wait ended without its condition.
+    Timeout,
+    /// A limit is reached, or user memory cannot be read.
+    OutOfResources,
+    /// The bytes behind a pointer do not form what they should.
+    InvalidData,
+    /// An id is unknown.
+    NotFound,
+    /// The object cannot be used in this way.
+    InvalidRequest,
+    /// The GPU made no progress for too long.
+    GpuNotResponding,
+    /// A Unix signal ended a wait; the call is restarted by the kernel.
+    Interrupted,
+    /// The ioctl itself is malformed: wrong code, wrong size, unreadable memory.
+    Envelope,
+}
+
+impl Error {
+    /// The value for the interface's `status` field (`gceSTATUS`).
+    pub(crate) fn status(self) -> i32 {
+        match self {
+            Error::InvalidArgument | Error::Envelope => -1,
+            Error::InvalidObject => -2,
+            Error::OutOfMemory => -3,
+            Error::MemoryLocked => -4,
+            Error::MemoryUnlocked => -5,
+            Error::InvalidAddress => -8,
+            Error::NotSupported => -13,
+            Error::Timeout => -15,
+            Error::OutOfResources => -16,
+            Error::InvalidData => -17,
+            Error::NotFound => -19,
+            Error::InvalidRequest => -21,
+            Error::GpuNotResponding => -22,
+            Error::Interrupted => -26,
+        }
+    }
+
+    /// The errno that `ioctl(2)` returns, if this failure is not told through `status`.
+    pub(crate) fn errno(self) -> Option<Errno> {
+        match self {
+            Error::Envelope => Some(code::ENOTTY),
+            Error::Interrupted => Some(code::ERESTARTSYS),
+            _ => None,
+        }
+    }
+}
+
+impl From<AllocError> for Error {
+    fn from(_: AllocError) -> Self {
+        Error::OutOfMemory
+    }
+}
+
+impl From<Errno> for Error {
+    fn from(errno: Errno) -> Self {
+        if errno == code::ENOMEM {
+            Error::OutOfMemory
+        } else if errno == code::ERESTARTSYS {
+            Error::Interrupted
+        } else if errno == code::EFAULT {
+            Error::OutOfResources
+        } else {
+            Error::InvalidArgument
+        }
+    }
+}
+
+/// Result of a command.
+pub(crate) type Result<T = (), E = Error> = core::result::Result<T, E>;

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The banked heap of the video memory pool.
+//!
+//! Pure logic over offsets in bytes from the pool's start. First fit by address inside a bank; which
+//! banks, in which order, follows from the surface's type, so that surfaces that are used together
+//! lie in different memory banks. Source: spec/memory-events.md section 3.4.
+
+use crate::error::{
+    Error,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+};
+
+/// The most banks; memory behind the last is not used.
+const MAX_BANKS: usize = 8;
+
+/// A remainder of at most this many bytes stays with the allocation before it.
+const SPLIT_THRESHOLD: usize = 64;
+
+/// Requests of at least this many bytes leave the last 1/32 of the heap alone.
+const SMALL: usize = 4096;
+
+/// What lies in a piece of video memory (`gceSURF_TYPE` of the v4 interface).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SurfaceType(u32);
+
+impl SurfaceType {
+    /// Types of the v4 interface; flag bits and unknown numbers are none.
+    const COUNT: u32 = 12;
+
+    /// Takes the interface's number.
+    pub(crate) fn new(number: u32) -> Option<Self> {
+        (number < Self::COUNT).then_some(Self(number))
+    }
+
+    /// How many banks below the last one this type starts, or `None` for bank 0.
+    fn distance(self) -> Option<usize> {
+        match self.0 {
+            4 | 6 => Some(1),
+            5 | 11 => Some(2),
+            3 => Some(3),
+            2 => Some(4),
+            1 => Some(5),
+            7 => Some(6),
+            _ => None,
+        }
+    }
+
+    /// The bank to look in first, of `banks`.
+    fn bank(self, banks: usize) -> usize {
+        self.distance()
+            .map_or(0, |distance| banks.saturating_sub(distance))
+    }
+}
+
+struct Bank {
+    end: usize,
+    /// Free pieces: offset to bytes. No two touch.
+    free: RBTree<usize, usize>,
+}
+
+/// A piece of the heap. It must be given back with [`Heap::free`].
+pub(crate) struct Span {
+    bank: usize,
+    offset: usize,
+    bytes: usize,
+    /// So that giving the span back needs no memory.
+    reservation: RBTreeNodeReservation<usize, usize>,
+}
+
+impl Span {
+    /// Bytes from the pool's start.
+    pub(crate) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Bytes granted, at least those asked for.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The heap.
+pub(crate) struct Heap {
+    banks: KVec<Bank>,
+    free: usize,
+    total: usize,
+}
+
+impl Heap {
+    /// A heap of `bytes`, in banks of `bank_size` (0: one bank).
+    pub(crate) fn new(bytes: usize, bank_size: usize) -> Result<Self> {
+        let bank_size = if bank_size == 0 { bytes } else { bank_size };
+        let mut heap = Self {
+            banks: KVec::new(),
+            free: 0,
+            total: 0,
+        };
+        let mut start = 0;
+        while start < bytes && heap.banks.len() < MAX_BANKS {
+            let end = start.saturating_add(bank_size).min(bytes);
+            let mut free = RBTree::new();
+            free.try_create_and_insert(start, end - start, GFP_KERNEL)?;
+            heap.banks.push(Bank { end, free }, GFP_KERNEL)?;
+            start = end;
+        }
+        heap.total = start;
+        heap.free = start;
+        Ok(heap)
+    }
+
+    /// Bytes that are free.
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.free
+    }
+
+    /// Bytes in all banks.
+    pub(crate) fn total_bytes(&self) -> usize {
+        self.total
+    }
+
+    /// Allocates `bytes`, more than 0, at an offset that is a multiple of `alignment` (0: any).
+    ///
+    /// `OutOfMemory`: no bank has such a piece.
+    pub(crate) fn allocate(
+        &mut self,
+        bytes: usize,
+        alignment: usize,
+        kind: SurfaceType,
+    ) -> Result<Span> {
+        if bytes == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        if bytes > self.free || (bytes >= SMALL && self.free < self.total / 32) {
+            return Err(Error::OutOfMemory);
+        }
+        let first = kind.bank(self.banks.len());
+        let alignment = alignment.max(1);
+        // `Init` has a `chain` too, so this one is called by its trait.
+        let order = Iterator::chain((0..=first).rev(), first + 1..self.banks.len());
+        for bank in order {
+            if let Some((start, offset)) = self.find(bank, bytes, alignment) {
+                return self.take(bank, start, offset, bytes);
+            }
+        }
+        Err(Error::OutOfMemory)
+    }
+
+    /// The first free piece of a bank in which the bytes fit: its offset and theirs.
+    fn find(&self, bank: usize, bytes: usize, alignment: usize) -> Option<(usize, usize)> {
+        self.banks
+            .get(bank)?
+            .free
+            .iter()
+            .find_map(|(&start, &length)| {
+                let offset = start.checked_next_multiple_of(alignment)?;
+                let end = offset.checked_add(bytes)?;
+                (end <= start + length).then_some((start, offset))
+            })
+    }
+
+    /// Takes the bytes at `offset` out of the free piece at `start`.
+    fn take(&mut self, bank: usize, start: usize, offset: usize, bytes: usize) -> Result<Span> {
+        let reservation = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let tail_node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let free = &mut self.banks[bank].free;
+        let whole = free.remove_node(&start).ok_or(Error::OutOfMemory)?;
+        let (start, length) = whole.to_key_value();
+        let end = start + length;
+        let rest = end - offset - bytes;
+        let granted = if rest > SPLIT_THRESHOLD {
+            free.insert(tail_node.into_node(offset + bytes, rest));
+            bytes
+        } else {
+            bytes + rest
+        };
+        if offset > start {
+            // The piece in front keeps its place in the tree's memory only by being made anew; when
+            // there is no memory, its bytes go with the allocation.
+            match RBTreeNodeReservation::new(GFP_KERNEL) {
+                Ok(node) => {
+                    free.insert(node.into_node(start, offset - start));
+                }
+                Err(_) => {
+                    self.free -= offset - start + granted;
+                    return Ok(Span {
+                        bank,
+                        offset: start,
+                        bytes: offset - start + granted,
+                        reservation,
+                    });
+                }
+            }
+        }
+        self.free -= granted;
+        Ok(Span {
+            bank,
+            offset,
+            bytes: granted,
+            reservation,
+        })
+    }
+
+    /// Takes a span back and merges it with its free neighbours.
+    pub(crate) fn free(&mut self, span: Span) {
+        self.free += span.bytes;
+        let bank = &mut self.banks[span.bank];
+        let (mut start, mut end) = (span.offset, span.offset + span.bytes);
+        if end < bank.end {
+            if let Some(length) = bank.free.remove(&end) {
+                end += length;
+            }
+        }
+        // The last free piece before the span, if it touches.
+        let before = match bank.free.cursor_lower_bound(&start) {
+            Some(cursor) => cursor
+                .peek_prev()
+                .map(|(&offset, &length)| (offset, length)),
+            None => bank.free.cursor_back().map(|cursor| {
+                let (&offset, &length) = cursor.current();
+                (offset, length)
+            }),
+        };
+        if let Some((offset, length)) = before {
+            if offset + length == start {
+                bank.free.remove(&offset);
+                start = offset;
+            }
+        }
+        bank.free
+            .insert(span.reservation.into_node(start, end - start));
+    }
+}
+
+#[kunit_tests(galcore_heap)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn kind(number: u32) -> SurfaceType {
+        SurfaceType::new(number).unwrap()
+    }
+
+    #[test]
+    fn banks_follow_the_type() {
+        // The trace of the seeds: 128 MiB at 0x78000000 in banks of 16 MiB.
+        let mut heap = Heap::new(128 * MIB, 16 * MIB).unwrap();
+        for (number, bank) in [(4, 7), (5, 6), (3, 5), (2, 4), (1, 3), (7, 2), (0, 0)] {
+            let span = heap.allocate(0x1000, 64, kind(number)).unwrap();
+            assert_eq!(span.offset() / (16 * MIB), bank);
+            heap.free(span);
+        }
+        assert_eq!(heap.free_bytes(), 128 * MIB);
+    }
+
+    #[test]
+    fn a_full_bank_overflows_downwards_then_upwards() {
+        let mut heap = Heap::new(4 * MIB, MIB).unwrap();
+        // Vertex: N - 4 = 0. Depth: N - 2 = 2.
+        let depth: [Span; 4] =
+            core::array::from_fn(|_| heap.allocate(MIB - 4096, 1, kind(5)).unwrap());
+        let banks = depth.each_ref().map(|span| span.offset() / MIB);
+        assert_eq!(banks, [2, 1, 0, 3]);
+        depth.into_iter().for_each(|span| heap.free(span));
+        assert_eq!(heap.free_bytes(), 4 * MIB);
+    }
+
+    #[test]
+    fn alignment_is_by_offset_and_any_number() {
+        let mut heap = Heap::new(MIB, 0).unwrap();
+        let first = heap.allocate(100, 0, kind(0)).unwrap();
+        let second = heap.allocate(100, 96, kind(0)).unwrap();
+        let third = heap.allocate(100, 4096, kind(0)).unwrap();
+        assert_eq!(first.offset(), 0);
+        assert_eq!(second.offset(), 192);
+        assert_eq!(third.offset(), 4096);
+        for span in [second, first, third] {
+            heap.free(span);
+        }
+        let all = heap.allocate(MIB, 1, kind(0)).unwrap();
+        assert_eq!(all.bytes(), MIB);
+        heap.free(all);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut heap = Heap::new(MIB, 0).unwrap();
+        assert_eq!(
+            heap.allocate(0, 1, kind(0)).err(),
+            Some(Error::InvalidArgument)
+        );
+        assert_eq!(
+            heap.allocate(MIB + 1, 1, kind(0)).err(),
+            Some(Error::OutOfMemory)
+        );
+        let span = heap.allocate(1, usize::MAX, kind(0)).unwrap();
+        assert_eq!(span.offset(), 0);
+        assert_eq!(
+            heap.allocate(1, usize::MAX, kind(0)).err(),
+            Some(Error::OutOfMemory)
+        );
+        heap.free(span);
+        assert!(SurfaceType::new(12).is_none());
+        assert!(SurfaceType::new(0x104).is_none());
+    }
+
+    #[test]
+    fn a_small_remainder_goes_along() {
+        let mut heap = Heap::new(8192, 0).unwrap();
+        let span = heap.allocate(8192 - 64, 1, kind(0)).unwrap();
+        assert_eq!(span.bytes(), 8192);
+        heap.free(span);
+    }
+
+    /// Random use against a map of bytes: no overlap, nothing lost, one piece at the end.
+    #[test]
+    fn random_use_keeps_every_byte() {
+        const UNIT: usize = 256;
+        const UNITS: usize = 512;
+        let mut heap = Heap::new(UNIT * UNITS, UNIT * UNITS / 4).unwrap();
+        let mut used = [false; UNITS];
+        let mut spans: KVec<Span> = KVec::new();
+        let mut seed = 12345u32;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) as usize % below
+        };
+        for _ in 0..2000 {
+            if spans.is_empty() || random(3) > 0 {
+                let units = 1 + random(12);
+                let kind = kind(random(12) as u32);
+                if let Ok(span) = heap.allocate(units * UNIT, UNIT << random(3), kind) {
+                    for unit in &mut used[span.offset() / UNIT..][..span.bytes() / UNIT] {
+                        assert!(!*unit);
+                        *unit = true;
+                    }
+                    spans.push(span, GFP_KERNEL).unwrap();
+                }
+            } else {
+                let index = random(spans.len());
+                let span = spans.remove(index).unwrap();
+                used[span.offset() / UNIT..][..span.bytes() / UNIT].fill(false);
+                heap.free(span);
+            }
+            let taken = used.iter().filter(|&&unit| unit).count();
+            assert_eq!(heap.free_bytes(), (UNITS - taken) * UNIT);
+        }
+        spans.into_iter().for_each(|span| heap.free(span));
+        for number in [4, 5, 3, 2] {
+            let bank = heap.allocate(UNIT * UNITS / 4, 1, kind(number)).unwrap();
+            spans_push(&mut heap, bank);
+        }
+        assert_eq!(heap.free_bytes(), heap.total_bytes());
+    }
+
+    fn spans_push(heap: &mut Heap, span: Span) {
+        assert_eq!(span.bytes(), heap.total_bytes() / 4);
+        heap.free(span);
+    }
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Every module parameter, checked once, as one value.
+//!
+//! Names, types and meaning are the vendor driver's (spec/memory-events.md section 10), so that old
+//! `modprobe.d` files go on working. What the C driver swallows and trips over later (a pool that
+//! wraps, a base that is not page aligned) is refused here with a line that names the parameter.
+
+use crate::sys::{
+    self,
+    mmio,
+    params::RawParameters, //
+};
+use kernel::{
+    io::PhysAddr,
+    page::PAGE_SIZE,
+    prelude::*, //
+};
+
+/// Highest major number of a character device (12 bits).
+const MAX_MAJOR: u32 = 4095;
+
+/// Bytes of physical memory that the GPU reaches without its MMU: addresses with bit 31 clear.
+pub(crate) const LINEAR_WINDOW: u64 = 1 << 31;
+
+/// Where the video memory pool comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PoolSource {
+    /// There is none.
+    None,
+    /// Physical memory that the kernel does not use: start and bytes.
+    Reserved(PhysAddr, usize),
+    /// This many bytes, allocated at load.
+    Allocated(usize),
+}
+
+/// A core that the parameters describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CoreLocation {
+    /// Physical address of the registers.
+    pub(crate) registers: PhysAddr,
+    /// Bytes of registers.
+    pub(crate) size: usize,
+    /// Interrupt line as board documents number it.
+    pub(crate) line: u32,
+}
+
+/// What a parameter with the values -1, 0 and 1 says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// What the core can do.
+    Auto,
+    /// Off.
+    Off,
+    /// On.
+    On,
+}
+
+/// The checked parameters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parameters {
+    /// The core to make a device for, when `irqLine` is given.
+    pub(crate) core: Option<CoreLocation>,
+    /// The pool.
+    pub(crate) pool: PoolSource,
+    /// Bytes of a bank; 0: one bank.
+    pub(crate) bank_size: usize,
+    /// Physical address of GPU address 0.
+    pub(crate) base_address: u32,
+    /// Fast clear.
+    pub(crate) fast_clear: Choice,
+    /// Compression.
+    pub(crate) compression: Choice,
+    /// Major number; 0: any.
+    pub(crate) major: u32,
+    /// Number that QUERY_KERNEL_SETTINGS reports.
+    pub(crate) signal: i32,
+}
+
+/// A refused parameter: its name, and what is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal(pub(crate) &'static str, pub(crate) &'static str);
+
+fn choice(name: &'static str, value: i32) -> Result<Choice, Refusal> {
+    match value {
+        -1 => Ok(Choice::Auto),
+        0 => Ok(Choice::Off),
+        1 => Ok(Choice::On),
+        _ => Err(Refusal(name, "must be -1, 0 or 1")),
+    }
+}
+
+fn physical(name: &'static str, value: usize) -> Result<PhysAddr, Refusal> {
+    if value % PAGE_SIZE != 0 {
+        return Err(Refusal(name, "must be a multiple of the page size"));
+    }
+    PhysAddr::try_from(value).map_err(|_| Refusal(name, "is no physical address"))
+}
+
+/// Whether `size` bytes from `start` end below the top of the address space.
+fn fits(start: usize, size: usize) -> bool {
+    start.checked_add(size).is_some()
+}
+
+fn core_location(raw: &RawParameters) -> Result<Option<CoreLocation>, Refusal> {
+    let line = match raw.irqLine {
+        -1 => return Ok(None),
+        line => u32::try_from(line).map_err(|_| Refusal("irqLine", "must be -1 or a line"))?,
+    };
+    if line == 0 {
+        return Err(Refusal("irqLine", "0 is no interrupt line"));
+    }
+    if raw.registerMemBase == 0 {
+        return Err(Refusal("registerMemBase", "0 is no register block"));
+    }
+    let registers = physical("registerMemBase", raw.registerMemBase)?;
+    let size = raw.registerMemSize;
+    if size < mmio::MIN_SIZE || size % 4 != 0 {
+        return Err(Refusal(
+            "registerMemSize",
+            "must be a multiple of 4 and at least 2048",
+        ));
+    }
+    if !fits(raw.registerMemBase, size) {
+        return Err(Refusal("registerMemSize", "reaches past the address space"));
+    }
+    Ok(Some(CoreLocation {
+        registers,
+        size,
+        line,
+    }))
+}
+
+fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
+    let (base, size) = (raw.contiguousBase, raw.contiguousSize);
+    if size % PAGE_SIZE != 0 {
+        return Err(Refusal(
+            "contiguousSize",
+            "must be a multiple of the page size",
+        ));
+    }
+    // CAST: at most 64 bits.
+    if size as u64 > LINEAR_WINDOW {
+        return Err(Refusal(
+            "contiguousSize",
+            "is more than the GPU reaches (2 GiB)",
+        ));
+    }
+    let start = physical("contiguousBase", base)?;
+    match (base, size) {
+        (_, 0) => Ok(PoolSource::None),
+        (0, _) => Ok(PoolSource::Allocated(size)),
+        _ => {
+            if !fits(base, size) {
+                return Err(Refusal("contiguousSize", "reaches past the address space"));
+            }
+            let first = (base as u64)
+                .checked_sub(raw.baseAddress as u64)
+                .ok_or(Refusal(
+                    "contiguousBase",
+                    "lies below baseAddress, where the GPU does not reach",
+                ))?;
+            if first + size as u64 > LINEAR_WINDOW {
+                return Err(Refusal(
+                    "contiguousBase",
+                    "reaches 2 GiB above baseAddress or more, where the GPU does not reach",
+                ));
+            }
+            Ok(PoolSource::Reserved(start, size))
+        }
+    }
+}
+
+impl Parameters {
+    /// Checks what the loader was given.
+    pub(crate) fn check(raw: &RawParameters) -> Result<Self, Refusal> {
+        if raw.major > MAX_MAJOR {
+            return Err(Refusal("major", "must be at most 4095"));
+        }
+        if raw.bankSize % PAGE_SIZE != 0 {
+            return Err(Refusal("bankSize", "must be a multiple of the page size"));
+        }
+        physical("baseAddress", raw.baseAddress)?;
+        Ok(Self {
+            core: core_location(raw)?,
+            pool: pool_source(raw)?,
+            bank_size: raw.bankSize,
+            base_address: u32::try_from(raw.baseAddress)
+                .map_err(|_| Refusal("baseAddress", "must be below 4 GiB"))?,
+            fast_clear: choice("fastClear", raw.fastClear)?,
+            compression: choice("compression", raw.compression)?,
+            major: raw.major,
+            signal: raw.signal,
+        })
+    }
+
+    /// Reads and checks the parameters; on refusal prints why. Prints them all if `showArgs` says so.
+    pub(crate) fn load() -> Result<Self> {
+        let raw = sys::params::read();
+        let parameters = Self::check(&raw).map_err(|Refusal(name, why)| {
+            pr_err!("parameter {name} {why}\n");
+            EINVAL
+        })?;
+        if raw.showArgs != 0 {
+            show(&raw);
+        }
+        Ok(parameters)
+    }
+}
+
+fn show(raw: &RawParameters) {
+    pr_info!("irqLine           = {}\n", raw.irqLine);
+    pr_info!("registerMemBase   = {:#010x}\n", raw.registerMemBase);
+    pr_info!("registerMemSize   = {:#010x}\n", raw.registerMemSize);
+    pr_info!("contiguousBase    = {:#010x}\n", raw.contiguousBase);
+    pr_info!("contiguousSize    = {:#010x}\n", raw.contiguousSize);
+    pr_info!("bankSize          = {:#010x}\n", raw.bankSize);
+    pr_info!("baseAddress       = {:#010x}\n", raw.baseAddress);
+    pr_info!("fastClear         = {}\n", raw.fastClear);
+    pr_info!("compression       = {}\n", raw.compression);
+    pr_info!("major             = {}\n", raw.major);
+    pr_info!("signal            = {}\n", raw.signal);
+}
+
+#[kunit_tests(galcore_params)]
+mod tests {
+    use super::*;
+
+    fn raw() -> RawParameters {
+        RawParameters {
+            irqLine: 36,
+            registerMemBase: 0x1000_0000,
+            registerMemSize: 0x4_0000,
+            contiguousBase: 0x5800_0000,
+            contiguousSize: 0x800_0000,
+            bankSize: 0,
+            baseAddress: 0,
+            fastClear: -1,
+            compression: -1,
+            major: 199,
+            signal: 48,
+            showArgs: 0,
+        }
+    }
+
+    fn refused(change: impl FnOnce(&mut RawParameters)) -> Option<&'static str> {
+        let mut raw = raw();
+        change(&mut raw);
+        Parameters::check(&raw).err().map(|Refusal(name, _)| name)
+    }
+
+    #[test]
+    fn a_board_is_accepted() {
+        assert!(refused(|_| ()).is_none());
+        assert!(refused(|raw| raw.irqLine = -1).is_none());
+        assert!(refused(|raw| raw.contiguousSize = 0).is_none());
+        assert!(refused(|raw| raw.contiguousBase = 0).is_none());
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        assert_eq!(refused(|raw| raw.irqLine = 0), Some("irqLine"));
+        assert_eq!(refused(|raw| raw.irqLine = -2), Some("irqLine"));
+        assert_eq!(
+            refused(|raw| raw.registerMemBase = 0),
+            Some("registerMemBase")
+        );
+        assert_eq!(
+            refused(|raw| raw.registerMemBase = 3),
+            Some("registerMemBase")
+        );
+        assert_eq!(
+            refused(|raw| raw.registerMemSize = 64),
+            Some("registerMemSize")
+        );
+        assert_eq!(
+            refused(|raw| raw.registerMemSize = usize::MAX & !3),
+            Some("registerMemSize")
+        );
+        assert_eq!(
+            refused(|raw| raw.contiguousBase = 5),
+            Some("contiguousBase")
+        );
+        assert_eq!(
+            refused(|raw| raw.contiguousSize = 5),
+            Some("contiguousSize")
+        );
+        assert_eq!(
+            refused(|raw| raw.contiguousSize = 0xF000_0000),
+            Some("contiguousSize")
+        );
+        assert_eq!(
+            refused(|raw| raw.contiguousBase = 0x7FFF_F000),
+            Some("contiguousBase")
+        );
+        assert_eq!(
+            refused(|raw| raw.baseAddress = 0x6000_0000),
+            Some("contiguousBase")
+        );
+        assert_eq!(refused(|raw| raw.bankSize = 1), Some("bankSize"));
+        assert_eq!(refused(|raw| raw.major = 5000), Some("major"));
+        assert_eq!(refused(|raw| raw.fastClear = 2), Some("fastClear"));
+    }
+}
