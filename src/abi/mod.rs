@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Wire formats: bytes to requests, replies to bytes.
+//!
+//! Knows no hardware and no kernel object. A request is the same whichever generation of the
+//! interface it came in; a generation is one file here. Today there is one: 4.6.9.
+
+mod v4_6_9;
+
+use crate::core::Identity;
+
+pub(crate) use v4_6_9::{
+    decode,
+    decode_command_buffer,
+    decode_record,
+    encode,
+    hardware_type,
+    set_status,
+    ARGUMENT_BYTES,
+    COMMAND_BUFFER_BYTES,
+    INTERFACE_BYTES,
+    QUEUE_BYTES, //
+};
+
+/// A contiguous buffer as FREE names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamedBuffer {
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// The handle, which the interface calls `physical`.
+    pub(crate) handle: u32,
+    /// User address.
+    pub(crate) user: u64,
+}
+
+/// Sub-commands of USER_SIGNAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UserSignal {
+    /// Makes a signal.
+    Create {
+        /// It stays set until it is reset.
+        manual_reset: bool,
+    },
+    /// Drops a reference.
+    Destroy {
+        /// The signal.
+        id: u32,
+    },
+    /// Sets or resets.
+    Signal {
+        /// The signal.
+        id: u32,
+        /// Set.
+        state: bool,
+    },
+    /// Waits.
+    Wait {
+        /// The signal.
+        id: u32,
+        /// How long; all ones is for ever.
+        milliseconds: u32,
+    },
+    /// Takes a reference.
+    Map {
+        /// The signal.
+        id: u32,
+    },
+    /// No such sub-command.
+    Unknown,
+}
+
+/// COMMIT's arguments: user addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Commit {
+    /// Context handle; 0: none.
+    pub(crate) context: u64,
+    /// `gcoCMDBUF`.
+    pub(crate) command_buffer: u64,
+    /// First `gcsQUEUE`; 0: none.
+    pub(crate) queue: u64,
+}
+
+/// What a command asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// QUERY_VIDEO_MEMORY.
+    QueryVideoMemory,
+    /// QUERY_CHIP_IDENTITY.
+    QueryChipIdentity,
+    /// QUERY_KERNEL_SETTINGS.
+    QueryKernelSettings,
+    /// GET_BASE_ADDRESS.
+    GetBaseAddress,
+    /// VERSION.
+    Version,
+    /// CHIP_INFO.
+    ChipInfo,
+    /// ALLOCATE_CONTIGUOUS_MEMORY and ALLOCATE_NON_PAGED_MEMORY.
+    AllocateContiguous {
+        /// Bytes wanted.
+        bytes: u64,
+    },
+    /// FREE_CONTIGUOUS_MEMORY and FREE_NON_PAGED_MEMORY.
+    FreeContiguous(NamedBuffer),
+    /// ALLOCATE_LINEAR_VIDEO_MEMORY.
+    AllocateLinear {
+        /// Bytes wanted.
+        bytes: u32,
+        /// Of the offset in the pool.
+        alignment: u32,
+        /// `gceSURF_TYPE`.
+        kind: u32,
+        /// `gcePOOL`.
+        pool: u32,
+    },
+    /// LOCK_VIDEO_MEMORY.
+    Lock {
+        /// The node.
+        node: u32,
+        /// The user's mapping is to be cached.
+        cacheable: bool,
+    },
+    /// UNLOCK_VIDEO_MEMORY.
+    Unlock {
+        /// The node.
+        node: u32,
+    },
+    /// FREE_VIDEO_MEMORY.
+    FreeNode {
+        /// The node.
+        node: u32,
+    },
+    /// USER_SIGNAL.
+    UserSignal(UserSignal),
+    /// ATTACH.
+    Attach,
+    /// DETACH.
+    Detach {
+        /// The context.
+        context: u32,
+    },
+    /// COMMIT.
+    Commit(Commit),
+    /// EVENT_COMMIT.
+    EventCommit {
+        /// First `gcsQUEUE`.
+        queue: u64,
+    },
+    /// STALL.
+    Stall,
+    /// CACHE.
+    Cache {
+        /// The node; 0: foreign memory.
+        node: u32,
+    },
+    /// A command that exists and is not built.
+    Unsupported,
+    /// No command, or one that only queues may hold.
+    Invalid,
+}
+
+/// What a command gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// Only the status.
+    Nothing,
+    /// QUERY_VIDEO_MEMORY.
+    VideoMemory {
+        /// Bytes of the pool.
+        pool_bytes: u64,
+    },
+    /// QUERY_CHIP_IDENTITY.
+    ChipIdentity(Identity),
+    /// QUERY_KERNEL_SETTINGS.
+    KernelSettings {
+        /// Realtime signal number.
+        signal: i32,
+    },
+    /// GET_BASE_ADDRESS.
+    BaseAddress(u32),
+    /// VERSION: major, minor, patch, build.
+    Version([u32; 4]),
+    /// CHIP_INFO: one core of this `gceHARDWARE_TYPE`.
+    ChipInfo {
+        /// The type.
+        kind: u32,
+    },
+    /// ALLOCATE_CONTIGUOUS_MEMORY and ALLOCATE_NON_PAGED_MEMORY.
+    Buffer {
+        /// Bytes granted.
+        bytes: u64,
+        /// GPU address.
+        address: u32,
+        /// Handle.
+        handle: u32,
+        /// User address.
+        user: u64,
+    },
+    /// ALLOCATE_LINEAR_VIDEO_MEMORY.
+    Node {
+        /// Handle.
+        node: u32,
+        /// `gcePOOL` where it lies.
+        pool: u32,
+    },
+    /// LOCK_VIDEO_MEMORY.
+    Locked {
+        /// GPU address.
+        address: u32,
+        /// User address.
+        user: u64,
+    },
+    /// UNLOCK_VIDEO_MEMORY.
+    Unlocked {
+        /// An UNLOCK record must follow in an event queue.
+        asynchronous: bool,
+    },
+    /// USER_SIGNAL's CREATE.
+    Signal {
+        /// Handle.
+        id: u32,
+    },
+    /// ATTACH.
+    Context {
+        /// Handle.
+        context: u32,
+        /// Highest state that the context covers, plus 1.
+        state_count: u64,
+    },
+}
+
+/// One record of an event queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// SIGNAL.
+    Signal {
+        /// The signal.
+        id: u32,
+    },
+    /// UNLOCK_VIDEO_MEMORY.
+    Unlock {
+        /// The node.
+        node: u32,
+    },
+    /// FREE_VIDEO_MEMORY.
+    FreeNode {
+        /// The node.
+        node: u32,
+    },
+    /// FREE_CONTIGUOUS_MEMORY and FREE_NON_PAGED_MEMORY.
+    FreeBuffer(NamedBuffer),
+    /// Any other command.
+    Invalid,
+}
+
+/// `gcoCMDBUF`: the fields that the kernel uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CommandBuffer {
+    /// Object type.
+    pub(crate) object: u32,
+    /// Pipe that the commands need at their start.
+    pub(crate) entry_pipe: u32,
+    /// User address of the buffer.
+    pub(crate) logical: u64,
+    /// First byte of this commit, with the reserved head.
+    pub(crate) start_offset: u32,
+    /// First byte behind the commands.
+    pub(crate) offset: u32,
+}

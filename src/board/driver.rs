@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The platform driver: probe and unbind.
+
+use super::Device;
+use crate::{
+    core::{
+        Core,
+        Interrupt, //
+    },
+    memory::VideoMemory,
+    params::Parameters,
+    sys::{
+        self,
+        mmio::Registers, //
+    },
+};
+use kernel::{
+    clk::OptionalClk,
+    device::Core as CoreContext,
+    dma::DmaMask,
+    irq::ThreadedRegistration,
+    of,
+    platform,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Name of the driver, and of the device that parameters make.
+pub(crate) const NAME: &CStr = c"galcore";
+
+/// Clocks of a node, by etnaviv's names. Each may be absent: old trees name some, boards without
+/// a node none.
+const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
+
+kernel::of_device_table!(
+    NODES,
+    <Driver as platform::Driver>::IdInfo,
+    [(of::DeviceId::new(c"vivante,gc"), ())]
+);
+
+/// The driver.
+pub(crate) struct Driver;
+
+/// The enabled clocks of a core.
+struct Clocks([Option<OptionalClk>; CLOCKS.len()]);
+
+impl Clocks {
+    fn enable(dev: &kernel::device::Device) -> Result<Self> {
+        let mut clocks = Self([const { None }; CLOCKS.len()]);
+        for (slot, name) in clocks.0.iter_mut().zip(CLOCKS) {
+            let clock = OptionalClk::get(dev, Some(name))?;
+            clock.prepare_enable()?;
+            *slot = Some(clock);
+        }
+        Ok(clocks)
+    }
+}
+
+impl Drop for Clocks {
+    fn drop(&mut self) {
+        for clock in self.0.iter().flatten() {
+            clock.disable_unprepare();
+        }
+    }
+}
+
+/// What a bound core has; dropped in this order.
+pub(crate) struct Bound<'bound> {
+    /// The device can be found.
+    _published: Published,
+    /// The interrupt, whose end waits for its thread.
+    _interrupt: Pin<KBox<ThreadedRegistration<'bound, Interrupt>>>,
+    /// Stops the core when all who use it are gone.
+    _running: Running,
+    _clocks: Clocks,
+}
+
+/// The device is what `open(2)` finds.
+struct Published;
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        sys::global::retract();
+    }
+}
+
+/// A core that has been started.
+struct Running(Arc<Core>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl platform::Driver for Driver {
+    type IdInfo = ();
+    type Data<'bound> = Bound<'bound>;
+    const OF_ID_TABLE: Option<of::IdTable<Self::IdInfo>> = Some(&NODES);
+
+    fn probe<'bound>(
+        pdev: &'bound platform::Device<CoreContext<'_>>,
+        _: Option<&'bound Self::IdInfo>,
+    ) -> impl PinInit<Self::Data<'bound>, Error> + 'bound {
+        let parameters = Parameters::load()?;
+        let dev = pdev.as_ref();
+        if sys::global::device().is_some() {
+            dev_err!(
+                dev,
+                "one core is bound already, and this driver drives one\n"
+            );
+            return Err(EBUSY);
+        }
+        let clocks = Clocks::enable(dev).inspect_err(|error| {
+            dev_err!(dev, "its clocks cannot be enabled ({error:?})\n");
+        })?;
+        set_dma_mask(pdev, &parameters)?;
+        let registers = map_registers(pdev)?;
+        let core = Core::new(dev, registers, &parameters)?;
+        let memory = VideoMemory::new(dev, &parameters)?;
+        let interrupt = KBox::pin_init(
+            sys::irq::request(pdev, NAME, Ok(Interrupt(core.clone()))),
+            GFP_KERNEL,
+        )
+        .inspect_err(|error| {
+            dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
+        })?;
+        let running = Running(core.clone());
+        core.start()?;
+        core.test_interrupt()?;
+        sys::global::publish(Device::new(parameters, core, memory)?)?;
+        Ok(Bound {
+            _published: Published,
+            _interrupt: interrupt,
+            _running: running,
+            _clocks: clocks,
+        })
+    }
+}
+
+/// Lets DMA memory lie only where the GPU reaches it without its MMU.
+fn set_dma_mask(pdev: &platform::Device<CoreContext<'_>>, parameters: &Parameters) -> Result {
+    let mask = if parameters.base_address == 0 {
+        DmaMask::new::<31>()
+    } else {
+        DmaMask::new::<32>()
+    };
+    sys::dma::set_mask(pdev, mask).inspect_err(|error| {
+        dev_err!(pdev, "it cannot reach memory ({error:?})\n");
+    })
+}
+
+/// Claims and maps the first register block of the device.
+fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<Registers> {
+    let resource = pdev.resource_by_index(0).ok_or(ENODEV).inspect_err(|_| {
+        dev_err!(pdev, "it has no registers: the node lacks reg\n");
+    })?;
+    let (start, size) = (resource.start(), usize::try_from(resource.size())?);
+    Registers::map(start, size).inspect_err(|&error| {
+        if error == EBUSY {
+            dev_err!(
+                pdev,
+                "another driver has the registers at {start:#x}: unload etnaviv\n"
+            );
+        } else {
+            dev_err!(
+                pdev,
+                "the registers at {start:#x} cannot be mapped ({error:?})\n"
+            );
+        }
+    })
+}

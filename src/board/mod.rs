@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! How a core comes to be, and the device that open files see.
+//!
+//! A core is a platform device: one that the device tree describes (`vivante,gc`, as for etnaviv),
+//! or one that this driver makes from its parameters. Either way [`driver::Driver`] probes it.
+//!
+//! Lock: [`Device::processes`], outermost; nothing is waited for under it.
+
+mod driver;
+
+use crate::{
+    core::{
+        Core,
+        Identity, //
+    },
+    memory::VideoMemory,
+    params::Parameters,
+    session::Process,
+    sys::{
+        irq::LineMapping,
+        platform::OwnDevice, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        aref::ARef,
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+    task::Task, //
+};
+
+pub(crate) use driver::{
+    Driver,
+    NAME, //
+};
+
+/// A process with open files.
+struct Member {
+    /// Its thread group's leader, which no other process can be while it is held here.
+    leader: ARef<Task>,
+    files: usize,
+    process: Arc<Process>,
+}
+
+/// What open files see: a core and the memory it works on.
+#[pin_data]
+pub(crate) struct Device {
+    parameters: Parameters,
+    core: Arc<Core>,
+    memory: Arc<VideoMemory>,
+    #[pin]
+    processes: Mutex<KVec<Member>>,
+}
+
+impl Device {
+    /// A device without processes.
+    fn new(parameters: Parameters, core: Arc<Core>, memory: Arc<VideoMemory>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                parameters,
+                core,
+                memory,
+                processes <- new_mutex!(KVec::new(), "galcore processes"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The module's parameters.
+    pub(crate) fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The core.
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// The memory.
+    pub(crate) fn memory(&self) -> &Arc<VideoMemory> {
+        &self.memory
+    }
+
+    /// The core's identity as clients are to see it.
+    pub(crate) fn identity(&self) -> Identity {
+        self.core
+            .identity()
+            .reported(self.parameters.fast_clear, self.parameters.compression)
+    }
+
+    /// A file is opened: returns the objects of the calling process, which its files share.
+    pub(crate) fn join(self: &Arc<Self>) -> Result<Arc<Process>> {
+        let current = kernel::current!();
+        let leader = current.group_leader();
+        let mut members = self.processes.lock();
+        if let Some(member) = members
+            .iter_mut()
+            .find(|member| core::ptr::eq(&*member.leader, leader))
+        {
+            member.files += 1;
+            return Ok(member.process.clone());
+        }
+        let process = Process::new(self.clone())?;
+        members.push(
+            Member {
+                leader: leader.into(),
+                files: 1,
+                process: process.clone(),
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(process)
+    }
+
+    /// A file is closed; with its last one a process ends.
+    pub(crate) fn leave(&self, process: Arc<Process>) {
+        let over = {
+            let mut members = self.processes.lock();
+            let index = members
+                .iter()
+                .position(|member| Arc::ptr_eq(&member.process, &process));
+            match index.and_then(|index| Some((index, members.get_mut(index)?))) {
+                Some((_, member)) if member.files > 1 => {
+                    member.files -= 1;
+                    None
+                }
+                Some((index, _)) => members.remove(index).ok(),
+                None => None,
+            }
+        };
+        if over.is_some() {
+            drop(over);
+            process.end();
+        }
+    }
+}
+
+/// The platform device that the parameters describe.
+pub(crate) struct ParameterCore {
+    // Unregistered before its interrupt goes.
+    _device: OwnDevice,
+    _line: LineMapping,
+}
+
+impl ParameterCore {
+    /// Makes the device, if the parameters name a core that no device-tree node describes.
+    ///
+    /// `ENODEV`: the driver has refused it, and has printed why.
+    pub(crate) fn new(parameters: &Parameters) -> Result<Option<Self>> {
+        let Some(location) = parameters.core else {
+            return Ok(None);
+        };
+        if crate::sys::irq::node_exists(location.registers) {
+            pr_info!("the device tree describes the core at registerMemBase: its node is used\n");
+            return Ok(None);
+        }
+        if crate::sys::physical::is_system_ram(location.registers, location.size) {
+            pr_err!(
+                "registerMemBase {:#x} is memory, not registers\n",
+                location.registers
+            );
+            return Err(EINVAL);
+        }
+        let line = LineMapping::new(location.line).inspect_err(|error| {
+            pr_err!(
+                "irqLine {} is no line of the interrupt controller ({error:?})\n",
+                location.line
+            );
+        })?;
+        let device = OwnDevice::new(NAME, location.registers, location.size, line.number())
+            .inspect_err(|error| {
+                pr_err!(
+                    "no device at registerMemBase {:#x} ({error:?})\n",
+                    location.registers
+                );
+            })?;
+        if !device.is_bound() {
+            return Err(ENODEV);
+        }
+        Ok(Some(Self {
+            _device: device,
+            _line: line,
+        }))
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! galcore: the kernel half of the Vivante GPU driver stack.
+//!
+//! A drop-in for the vendor's `galcore.ko`: the same device nodes, ioctls, `/proc` file and module
+//! parameters, on a current kernel. A request comes in from user space ([`uapi`]), is decoded
+//! ([`abi`]), runs against the process's own objects ([`session`], [`memory`]), and becomes words in
+//! the ring ([`command`]); the interrupt ([`core`]) brings completion back up to the waiters
+//! ([`event`]).
+//!
+//! # Lock order
+//!
+//! From the outside in; a lock is taken only while holding ones above it.
+//!
+//! 1. `galcore processes` ([`board::Device`]): files joining and leaving.
+//! 2. `galcore process` ([`session::Process`]): the handle tables of one process.
+//! 3. `galcore heap` ([`memory`]) and `galcore ring` ([`command::Ring`]): never one under the other.
+//! 4. `galcore signal` ([`event::Signal`]): a leaf.
+//!
+//! Nothing waits for the GPU, and no user memory is touched, under 1 to 3. The interrupt half takes
+//! no lock.
+
+#![deny(unsafe_code)]
+
+mod abi;
+mod board;
+mod command;
+mod core;
+mod diag;
+mod error;
+mod event;
+mod memory;
+mod mmu;
+mod params;
+mod session;
+#[allow(unsafe_code)]
+mod sys;
+mod uapi;
+
+use board::{
+    Driver,
+    ParameterCore, //
+};
+use kernel::{
+    driver::Registration,
+    platform,
+    prelude::*,
+    InPlaceModule, //
+};
+use params::Parameters;
+use sys::{
+    chrdev::CharDevice,
+    procfs, //
+};
+use uapi::OpenedFile;
+
+/// The loaded module. Dropped from the top: first nobody can come in, then the core goes.
+#[pin_data]
+struct Galcore {
+    _files: CharDevice<OpenedFile>,
+    _proc: procfs::Entry,
+    _core: Option<ParameterCore>,
+    #[pin]
+    _driver: Registration<platform::Adapter<Driver>>,
+}
+
+impl InPlaceModule for Galcore {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        sys::global::init();
+        pin_init::pin_init_scope(move || {
+            let parameters = Parameters::load()?;
+            let major = parameters.major;
+            Ok(try_pin_init!(Self {
+                _driver <- Registration::new(board::NAME, module),
+                _core: ParameterCore::new(&parameters)?,
+                _proc: procfs::Entry::new()?,
+                _files: uapi::register(major)?,
+            }))
+        })
+    }
+}
+
+module! {
+    type: Galcore,
+    name: "galcore",
+    authors: ["The galcore in Rust authors"],
+    description: "Vivante GPU driver, the galcore interface",
+    license: "GPL v2",
+    alias: ["char-major-199-*"],
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! COMMIT: a client's command buffer goes to the GPU.
+//!
+//! The buffer's description is user memory and so are the commands: both are copied, checked
+//! against the kernel's own record of the buffer and by the stream checker, and run from the copy.
+//! Source: spec/command-hw.md sections 2.4 and 2.6.
+
+use super::{
+    queue::Queue,
+    Process, //
+};
+use crate::{
+    abi::{
+        self,
+        CommandBuffer, //
+        Commit,
+    },
+    command::{
+        checker,
+        words::Pipe,
+        Stream,
+        MAX_STREAM_WORDS, //
+    },
+    diag::log::warn_client,
+    error::{
+        Error,
+        Result, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    uaccess::UserSlice, //
+};
+
+/// Bytes at the start of a command buffer that the client leaves to the kernel.
+const RESERVED_HEAD: u32 = 32;
+
+/// Bytes behind the commands that the client leaves to the kernel.
+const RESERVED_TAIL: u32 = 8;
+
+/// Commands start and end on 64-bit units.
+const ALIGNMENT: u32 = 8;
+
+/// `gcoCMDBUF`'s object type: the letters CMDB.
+const OBJECT_TYPE: u32 = 0x4244_4D43;
+
+impl Process {
+    /// Runs a COMMIT.
+    ///
+    /// On error nothing of it has any effect. `InvalidArgument`: no buffer, bad geometry, unknown
+    /// context or pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it is
+    /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
+    /// checker refuses them. Else what the queue or the ring says.
+    pub(super) fn commit(self: &Arc<Self>, commit: Commit) -> Result {
+        if commit.context != 0 {
+            let context = u32::try_from(commit.context).map_err(|_| Error::InvalidArgument)?;
+            self.tables
+                .lock()
+                .contexts
+                .get(context)
+                .ok_or(Error::InvalidArgument)?;
+        }
+        let buffer = read_command_buffer(commit.command_buffer)?;
+        let entry = Pipe::from_number(buffer.entry_pipe).ok_or(Error::InvalidArgument)?;
+        let words = self.copy_commands(&buffer)?;
+        let exit = self.check(&words, entry)?;
+        let mut queue = Queue::resolve(self, commit.queue)?;
+        let stream = Stream {
+            words: &words,
+            entry,
+            exit,
+        };
+        self.device
+            .core()
+            .ring()
+            .submit(Some(stream), queue.actions())?;
+        queue.submitted();
+        Ok(())
+    }
+
+    /// Copies the commands between the reserved head and tail.
+    fn copy_commands(&self, buffer: &CommandBuffer) -> Result<KVVec<u32>> {
+        let (start, end) = command_range(buffer)?;
+        let logical = usize::try_from(buffer.logical).map_err(|_| Error::InvalidAddress)?;
+        let room = self
+            .tables
+            .lock()
+            .bytes_from(logical)
+            .ok_or(Error::InvalidAddress)?;
+        // CAST: 32 bits into at least 32.
+        if (end + u64::from(RESERVED_TAIL)) > room as u64 {
+            return Err(Error::InvalidArgument);
+        }
+        // Both are below `room` now, so they fit.
+        let bytes = (end - start) as usize;
+        let from = logical + start as usize;
+        if bytes / 4 > MAX_STREAM_WORDS {
+            return Err(Error::InvalidArgument);
+        }
+        let mut words = KVVec::with_capacity(bytes / 4, GFP_KERNEL)?;
+        words.resize(bytes / 4, 0u32, GFP_KERNEL)?;
+        UserSlice::new(UserPtr::from_addr(from), bytes)
+            .reader()
+            .read_slice(zerocopy::IntoBytes::as_mut_bytes(words.as_mut_slice()))
+            .map_err(|_| Error::InvalidAddress)?;
+        Ok(words)
+    }
+
+    /// Checks the copied commands; returns the pipe that they leave selected.
+    fn check(&self, words: &[u32], entry: Pipe) -> Result<Pipe> {
+        checker::check(words, self.device.core().engines(), entry).map_err(|refusal| {
+            warn_client!(
+                self.log,
+                "command buffer refused: {:?} at word {} ({:#010x})",
+                refusal.fault,
+                refusal.at,
+                refusal.word
+            );
+            Error::InvalidData
+        })
+    }
+}
+
+/// Reads the description of a command buffer.
+fn read_command_buffer(user: u64) -> Result<CommandBuffer> {
+    if user == 0 {
+        return Err(Error::InvalidArgument);
+    }
+    let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
+    let mut bytes = [0; abi::COMMAND_BUFFER_BYTES];
+    UserSlice::new(UserPtr::from_addr(at), bytes.len())
+        .reader()
+        .read_slice(&mut bytes)
+        .map_err(|_| Error::OutOfResources)?;
+    let buffer = abi::decode_command_buffer(&bytes);
+    if buffer.object == OBJECT_TYPE {
+        Ok(buffer)
+    } else {
+        Err(Error::InvalidObject)
+    }
+}
+
+/// The bytes of the commands, from the buffer's start: after the head, before the tail.
+fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
+    let aligned = |value: u32| value % ALIGNMENT == 0;
+    if !aligned(buffer.start_offset) || !aligned(buffer.offset) {
+        return Err(Error::InvalidArgument);
+    }
+    let start = u64::from(buffer.start_offset) + u64::from(RESERVED_HEAD);
+    let end = u64::from(buffer.offset);
+    if start <= end {
+        Ok((start, end))
+    } else {
+        Err(Error::InvalidArgument)
+    }
+}
+
+#[kunit_tests(galcore_commit)]
+mod tests {
+    use super::*;
+
+    fn range(start_offset: u32, offset: u32) -> Result<(u64, u64)> {
+        command_range(&CommandBuffer {
+            object: OBJECT_TYPE,
+            entry_pipe: 0,
+            logical: 0,
+            start_offset,
+            offset,
+        })
+    }
+
+    #[test]
+    fn the_head_is_not_the_clients() {
+        assert_eq!(range(0, 32), Ok((32, 32)));
+        assert_eq!(range(8, 80), Ok((40, 80)));
+        assert_eq!(range(0, 24), Err(Error::InvalidArgument));
+        assert_eq!(range(100, 200), Err(Error::InvalidArgument));
+        assert_eq!(range(0, 36), Err(Error::InvalidArgument));
+    }
+
+    #[test]
+    fn offsets_do_not_wrap() {
+        assert_eq!(range(u32::MAX & !7, 32), Err(Error::InvalidArgument));
+        assert_eq!(range(0, u32::MAX & !7), Ok((32, 0xFFFF_FFF8)));
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Handles: small positive integers that stand for a process's objects.
+//!
+//! Pure logic. A number is not used again until all others have been, so that a stale one is
+//! noticed. At most [`LIMIT`] objects of a kind live at once.
+
+use crate::error::{
+    Error,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    rbtree::RBTree, //
+};
+
+/// The most objects of one kind in one process.
+pub(crate) const LIMIT: usize = 1 << 16;
+
+/// Highest handle: it must fit a signed 32-bit field.
+const LAST: u32 = i32::MAX as u32;
+
+/// Objects by handle.
+pub(crate) struct Handles<T> {
+    objects: RBTree<u32, T>,
+    count: usize,
+    next: u32,
+}
+
+impl<T> Handles<T> {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            objects: RBTree::new(),
+            count: 0,
+            next: 1,
+        }
+    }
+
+    /// Adds an object. `OutOfResources`: there are [`LIMIT`] already.
+    pub(crate) fn insert(&mut self, object: T) -> Result<u32> {
+        if self.count >= LIMIT {
+            return Err(Error::OutOfResources);
+        }
+        // Ends: there are far fewer objects than numbers.
+        while self.objects.get(&self.next).is_some() {
+            self.advance();
+        }
+        let handle = self.next;
+        self.objects
+            .try_create_and_insert(handle, object, GFP_KERNEL)?;
+        self.count += 1;
+        self.advance();
+        Ok(handle)
+    }
+
+    fn advance(&mut self) {
+        self.next = if self.next >= LAST { 1 } else { self.next + 1 };
+    }
+
+    /// The object of a handle.
+    pub(crate) fn get(&self, handle: u32) -> Option<&T> {
+        self.objects.get(&handle)
+    }
+
+    /// The object of a handle, to be changed.
+    pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
+        self.objects.get_mut(&handle)
+    }
+
+    /// Takes an object out.
+    pub(crate) fn remove(&mut self, handle: u32) -> Option<T> {
+        let object = self.objects.remove(&handle)?;
+        self.count -= 1;
+        Some(object)
+    }
+
+    /// Puts back an object that [`Handles::remove`] took out. Without memory the object is dropped.
+    pub(crate) fn put_back(&mut self, handle: u32, object: T) {
+        if self
+            .objects
+            .try_create_and_insert(handle, object, GFP_KERNEL)
+            .is_ok()
+        {
+            self.count += 1;
+        }
+    }
+
+    /// All objects.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.objects.values()
+    }
+}
+
+#[kunit_tests(galcore_handles)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_not_used_again_soon() {
+        let mut handles = Handles::new();
+        assert_eq!(handles.insert('a'), Ok(1));
+        assert_eq!(handles.remove(1), Some('a'));
+        assert_eq!(handles.remove(1), None);
+        assert_eq!(handles.insert('b'), Ok(2));
+        assert_eq!(handles.get(2), Some(&'b'));
+        assert_eq!(handles.get(0), None);
+    }
+
+    #[test]
+    fn numbers_wrap_around_the_living() {
+        let mut handles = Handles::new();
+        assert_eq!(handles.insert(0), Ok(1));
+        handles.next = LAST;
+        assert_eq!(handles.insert(1), Ok(LAST));
+        assert_eq!(handles.insert(2), Ok(2));
+    }
+}

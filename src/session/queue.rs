@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Event queues: a client's list of records becomes actions.
+//!
+//! The whole list is read, bounded and resolved before any of it takes effect. What a record takes
+//! away (a handle) is claimed at once, so that it cannot be given away twice, and put back if the
+//! submission fails. Source: spec/memory-events.md section 8.2.
+
+use super::{
+    unmap_buffer,
+    BufferEntry,
+    Process, //
+};
+use crate::{
+    abi::{
+        self,
+        Record, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    event::{
+        Action,
+        Actions,
+        Held, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    uaccess::UserSlice, //
+};
+
+/// The most records of one queue.
+const MAX_RECORDS: usize = 4096;
+
+/// What a resolved queue has claimed of its process.
+enum Claim {
+    /// A buffer, out of the table: its handle and its entry.
+    Buffer(u32, BufferEntry),
+    /// A node, marked as freed.
+    Node(u32),
+}
+
+/// A resolved queue.
+pub(super) struct Queue<'a> {
+    process: &'a Arc<Process>,
+    actions: Actions,
+    claims: KVec<Claim>,
+}
+
+impl<'a> Queue<'a> {
+    /// Reads and resolves the list at user address `first` (0: empty).
+    ///
+    /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
+    /// `InvalidArgument`: a record of a kind that has no place in a queue. Else what the record's
+    /// direct command would have said.
+    pub(super) fn resolve(process: &'a Arc<Process>, first: u64) -> Result<Self> {
+        let mut queue = Self {
+            process,
+            actions: Actions::new(),
+            claims: KVec::new(),
+        };
+        let mut next = first;
+        let mut records = 0;
+        while next != 0 {
+            if records == MAX_RECORDS {
+                return Err(Error::InvalidData);
+            }
+            records += 1;
+            let at = usize::try_from(next).map_err(|_| Error::OutOfResources)?;
+            let mut bytes = [0; abi::QUEUE_BYTES];
+            UserSlice::new(UserPtr::from_addr(at), bytes.len())
+                .reader()
+                .read_slice(&mut bytes)
+                .map_err(|_| Error::OutOfResources)?;
+            let (record, following) = abi::decode_record(&bytes);
+            queue.add(record)?;
+            next = following;
+        }
+        Ok(queue)
+    }
+
+    fn add(&mut self, record: Record) -> Result {
+        // Both lists grow first: after a claim nothing may fail.
+        self.actions.reserve(1, GFP_KERNEL)?;
+        self.claims.reserve(1, GFP_KERNEL)?;
+        let process = self.process;
+        let action = match record {
+            Record::Signal { id } => Action::Signal(process.signal(id)?),
+            Record::Unlock { node } => {
+                let tables = process.tables.lock();
+                let entry = tables.nodes.get(node).ok_or(Error::InvalidObject)?;
+                if entry.locks == 0 {
+                    return Err(Error::MemoryUnlocked);
+                }
+                Action::Unlock(process.clone(), node)
+            }
+            Record::FreeNode { node } => {
+                process.mark_freed(node)?;
+                self.claims.push(Claim::Node(node), GFP_KERNEL)?;
+                Action::FreeNode(process.clone(), node)
+            }
+            Record::FreeBuffer(named) => {
+                let handle = named.handle;
+                let entry = process.remove_buffer(named)?;
+                let held = Held::Buffer(entry.buffer.clone());
+                self.claims.push(Claim::Buffer(handle, entry), GFP_KERNEL)?;
+                Action::Drop(held)
+            }
+            Record::Invalid => return Err(Error::InvalidArgument),
+        };
+        self.actions.push(action, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Whether the list has no records.
+    pub(super) fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    /// The actions, for [`crate::command::Ring::submit`] to take.
+    pub(super) fn actions(&mut self) -> &mut Actions {
+        &mut self.actions
+    }
+
+    /// Makes the claims final: the submission stands.
+    pub(super) fn submitted(mut self) {
+        for claim in core::mem::take(&mut self.claims) {
+            match claim {
+                // As the C driver: the view ends now, the memory when the event fires.
+                Claim::Buffer(_, entry) => unmap_buffer(&entry),
+                Claim::Node(_) => {}
+            }
+        }
+    }
+}
+
+impl Drop for Queue<'_> {
+    fn drop(&mut self) {
+        for claim in core::mem::take(&mut self.claims) {
+            match claim {
+                Claim::Buffer(handle, entry) => {
+                    self.process.tables.lock().buffers.put_back(handle, entry)
+                }
+                Claim::Node(node) => self.process.unmark_freed(node),
+            }
+        }
+    }
+}
+
+impl Process {
+    /// EVENT_COMMIT: runs the records behind everything that the ring holds now.
+    pub(super) fn event_commit(self: &Arc<Self>, queue: u64) -> Result {
+        let mut queue = Queue::resolve(self, queue)?;
+        if queue.is_empty() {
+            return Ok(());
+        }
+        self.device.core().ring().submit(None, queue.actions())?;
+        queue.submitted();
+        Ok(())
+    }
+}
