@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Layout of the control BAR (PCI BAR 2, 4 KiB) of the software GPU.
+//!
+//! A guest program maps `/sys/bus/pci/devices/0000:00:01.0/resource2` and uses plain aligned 32-bit loads and
+//! stores at the byte offsets below. Accesses to this BAR are not counted as GPU register accesses.
+//!
+//! Registers are little-endian 32-bit words. "w" registers read back as what is still armed, unless said
+//! otherwise. Writes to read-only offsets have no effect.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+/// Size of the control BAR in bytes.
+pub const BAR_SIZE: u64 = 4096;
+/// PCI region index of the control BAR (`resource2` in sysfs).
+pub const BAR_INDEX: u32 = 2;
+/// Size in bytes of BAR 0, the GPU's register block.
+pub const REGISTER_BAR_SIZE: u64 = 256 * 1024;
+/// PCI vendor id. 0x1234 is the unassigned id that QEMU uses for its own teaching devices.
+pub const PCI_VENDOR_ID: u16 = 0x1234;
+/// PCI device id ("GC" in ASCII). No driver in Linux claims 1234:4743.
+pub const PCI_DEVICE_ID: u16 = 0x4743;
+
+/// ro: [`MAGIC_VALUE`].
+pub const MAGIC: usize = 0x000;
+/// What [`MAGIC`] reads as ("GPUC").
+pub const MAGIC_VALUE: u32 = 0x4350_5547;
+/// ro: [`VERSION_VALUE`]; goes up when an offset changes its meaning.
+pub const VERSION: usize = 0x004;
+/// What [`VERSION`] reads as.
+pub const VERSION_VALUE: u32 = 1;
+/// ro: which board the model plays, a code of [`Board`].
+pub const BOARD: usize = 0x008;
+/// ro: state of the front end, a code of [`FrontEndState`].
+pub const FE_STATE: usize = 0x00c;
+/// ro: GPU address of the front end's next 64-bit unit.
+pub const FE_ADDRESS: usize = 0x010;
+/// ro: violations so far that were not expected (they fail the run).
+pub const VIOLATIONS: usize = 0x014;
+/// ro: kind of the latest violation, expected or not, a code of [`ViolationKind`]; 0 = none so far.
+pub const LAST_VIOLATION: usize = 0x018;
+/// ro: stream position (GPU address), or register offset for register violations, of the latest violation.
+pub const LAST_VIOLATION_ADDRESS: usize = 0x01c;
+/// ro: violations so far that a test had declared by [`EXPECT_VIOLATION`].
+pub const EXPECTED_SEEN: usize = 0x020;
+/// ro: warnings so far.
+pub const WARNINGS: usize = 0x024;
+/// ro: pending interrupt bits, read without acknowledging them.
+pub const PENDING_INTERRUPTS: usize = 0x028;
+/// ro: 1 while rectangles, resolves or events wait in the pixel engine's queue.
+pub const WORK_PENDING: usize = 0x02c;
+
+/// 64-bit counters: low word at the offset, high word at the offset + 4. Reading the low word latches the high one.
+pub mod counter {
+    /// Reads of the GPU's register block.
+    pub const MMIO_READS: usize = 0x040;
+    /// Writes to the GPU's register block.
+    pub const MMIO_WRITES: usize = 0x048;
+    /// Commands executed by the front end, without those of an idle WAIT/LINK loop.
+    pub const COMMANDS: usize = 0x050;
+    /// 2D rectangles executed (also those clipped away), one for each rectangle of a DRAW_2D.
+    pub const DRAWS_2D: usize = 0x058;
+    /// Resolves executed.
+    pub const RESOLVES: usize = 0x060;
+    /// 3D draw commands consumed.
+    pub const DRAWS_3D: usize = 0x068;
+    /// Events that fired (set their interrupt bit), from the front end or the pixel engine.
+    pub const EVENTS: usize = 0x070;
+    /// Interrupts delivered to the guest.
+    pub const INTERRUPTS: usize = 0x078;
+    /// Reads of the interrupt acknowledge register.
+    pub const ACKNOWLEDGES: usize = 0x080;
+    /// Soft resets.
+    pub const RESETS: usize = 0x088;
+    /// Front end starts (COMMAND_CONTROL writes with the enable bit).
+    pub const STARTS: usize = 0x090;
+    /// State words loaded.
+    pub const STATE_WORDS: usize = 0x098;
+    /// Page-table entries read into a TLB.
+    pub const TLB_FILLS: usize = 0x0a0;
+    /// Flushes of a TLB by the stream (state 0x3810).
+    pub const TLB_FLUSHES: usize = 0x0a8;
+    /// Pixels written by the 2D engine and by resolve.
+    pub const PIXELS: usize = 0x0b0;
+    /// Bytes the GPU read from guest memory, without the idle WAIT/LINK loop.
+    pub const BYTES_READ: usize = 0x0b8;
+    /// Bytes the GPU wrote to guest memory.
+    pub const BYTES_WRITTEN: usize = 0x0c0;
+    /// All counters in order: name and offset.
+    pub const ALL: [(&str, usize); 17] = [
+        ("mmio_reads", MMIO_READS),
+        ("mmio_writes", MMIO_WRITES),
+        ("commands", COMMANDS),
+        ("draws_2d", DRAWS_2D),
+        ("resolves", RESOLVES),
+        ("draws_3d", DRAWS_3D),
+        ("events", EVENTS),
+        ("interrupts", INTERRUPTS),
+        ("acknowledges", ACKNOWLEDGES),
+        ("resets", RESETS),
+        ("starts", STARTS),
+        ("state_words", STATE_WORDS),
+        ("tlb_fills", TLB_FILLS),
+        ("tlb_flushes", TLB_FLUSHES),
+        ("pixels", PIXELS),
+        ("bytes_read", BYTES_READ),
+        ("bytes_written", BYTES_WRITTEN),
+    ];
+    /// Offset of the first counter.
+    pub const FIRST: usize = MMIO_READS;
+}
+
+/// w: any write sets all counters to 0 (violations, warnings and expectations stay).
+pub const RESET_COUNTERS: usize = 0x100;
+/// rw: word address (byte address / 4, 0..0xFFFF) of the state that [`STATE_VALUE`] shows.
+pub const STATE_INDEX: usize = 0x104;
+/// ro: value of the selected word of the GPU's state memory.
+pub const STATE_VALUE: usize = 0x108;
+/// w: declares that a violation is about to be provoked: kind in bits 15:0, how often in bits 31:16 (0 = once,
+/// 0xFFFF = any number, until [`CLEAR_EXPECTATIONS`]). Expected violations have their effect on the GPU (a hang
+/// stays a hang) but do not fail the run. Reads as the number of expectations still open.
+pub const EXPECT_VIOLATION: usize = 0x10c;
+/// w: any write forgets all open expectations.
+pub const CLEAR_EXPECTATIONS: usize = 0x110;
+/// In [`EXPECT_VIOLATION`]: this kind any number of times.
+pub const EXPECT_ANY_NUMBER: u32 = 0xffff_0000;
+
+/// Faults that a test can arm.
+pub mod fault {
+    /// w: any write disarms all faults of this module and leaves the poll seed alone.
+    pub const CLEAR_ALL: usize = 0x200;
+    /// w: the front end hangs instead of executing the n-th command from now (1 = the next one, the commands of the
+    /// idle loop not counted); 0 disarms.
+    pub const HANG_AT_COMMAND: usize = 0x204;
+    /// w: the front end hangs at the n-th draw (2D, 3D or resolve kick) from now; 0 disarms.
+    pub const HANG_AT_DRAW: usize = 0x208;
+    /// w: the next n events set their pending bit without raising the interrupt line.
+    pub const DROP_INTERRUPTS: usize = 0x20c;
+    /// w: interrupts come n microseconds late, until set to 0.
+    pub const DELAY_INTERRUPTS: usize = 0x210;
+    /// w: after each of the next n events one more interrupt comes, with nothing pending.
+    pub const DUPLICATE_INTERRUPTS: usize = 0x214;
+    /// w: raises n interrupts with nothing pending, about 2 ms apart. Reads as those still to come.
+    pub const SPURIOUS_INTERRUPTS: usize = 0x218;
+    /// w: sets these bits in the interrupt acknowledge register now (30 = MMU exception, 31 = AXI bus error).
+    pub const RAISE_BITS: usize = 0x21c;
+    /// w: the next n soft resets never become idle (the idle bits of 0x000 and 0x004 read 0 until a later reset
+    /// works or the fault is disarmed); 0xFFFFFFFF = all.
+    pub const RESET_STUCK: usize = 0x220;
+    /// w: the chip model register (0x020) reads as a stranger, a value of [`IDENTITY_OK`] and following.
+    pub const IDENTITY: usize = 0x224;
+    /// w: 1 = the register block is dead: reads give 0xFFFFFFFF, writes are lost. The control BAR goes on.
+    pub const DEAD: usize = 0x228;
+    /// w: idle bits show busy for n microseconds after the GPU became idle.
+    pub const IDLE_DELAY: usize = 0x22c;
+    /// w: seed of the random phase of the WAIT/LINK poll and of the pixel engine's lag.
+    pub const POLL_SEED: usize = 0x230;
+    /// w: 1 = TLBs keep nothing (every access reads the page table); 0 = they keep entries until flushed.
+    pub const TLB_OFF: usize = 0x234;
+    /// w: the next n events are lost altogether: no pending bit, no interrupt.
+    pub const LOSE_EVENTS: usize = 0x238;
+
+    /// [`IDENTITY`]: the true model.
+    pub const IDENTITY_OK: u32 = 0;
+    /// [`IDENTITY`]: the model register reads 0.
+    pub const IDENTITY_ZERO: u32 = 1;
+    /// [`IDENTITY`]: the model register reads 0xFFFFFFFF.
+    pub const IDENTITY_ONES: u32 = 2;
+}
+
+/// Which board the model plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Board {
+    /// Marvell Dove (CuBox): GC600, 2D and 3D in one core.
+    Dove = 0,
+    /// i.MX6 Quad: GC2000, 3D only.
+    Imx6q = 1,
+    /// i.MX6 DualLite: GC880, 3D only.
+    Imx6dl = 2,
+    /// i.MX6: GC320, 2D only.
+    Gc320 = 3,
+}
+
+impl Board {
+    /// All boards.
+    pub const ALL: [Board; 4] = [Board::Dove, Board::Imx6q, Board::Imx6dl, Board::Gc320];
+
+    /// The name used on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Board::Dove => "dove",
+            Board::Imx6q => "imx6q",
+            Board::Imx6dl => "imx6dl",
+            Board::Gc320 => "gc320",
+        }
+    }
+
+    /// The board with this code in [`BOARD`].
+    pub fn from_code(code: u32) -> Option<Board> {
+        Board::ALL.into_iter().find(|board| *board as u32 == code)
+    }
+}
+
+/// What the front end is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum FrontEndState {
+    /// Never started, at END, or reset.
+    Stopped = 0,
+    /// Fetching and executing.
+    Running = 1,
+    /// In a WAIT (the idle loop).
+    Waiting = 2,
+    /// In a STALL.
+    Stalled = 3,
+    /// Hung for good; only a reset helps.
+    Hung = 4,
+}
+
+impl FrontEndState {
+    /// The state with this code in [`FE_STATE`].
+    pub fn from_code(code: u32) -> Option<FrontEndState> {
+        use FrontEndState::*;
+        [Stopped, Running, Waiting, Stalled, Hung]
+            .into_iter()
+            .find(|state| *state as u32 == code)
+    }
+}
+
+macro_rules! violation_kinds {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
+        /// What a driver or client did that silicon forbids.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u32)]
+        pub enum ViolationKind { $($(#[$doc])* $name = $code,)* }
+
+        impl ViolationKind {
+            /// All kinds.
+            pub const ALL: &'static [ViolationKind] = &[$(ViolationKind::$name,)*];
+
+            /// The name used in reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(ViolationKind::$name => $text,)* }
+            }
+
+            /// The kind with this code in [`LAST_VIOLATION`].
+            pub fn from_code(code: u32) -> Option<ViolationKind> {
+                ViolationKind::ALL.iter().copied().find(|kind| *kind as u32 == code)
+            }
+        }
+    };
+}
+
+violation_kinds! {
+    /// The front end decoded an opcode that it does not have. It hangs.
+    IllegalOpcode = 1, "illegal-opcode";
+    /// The front end fetched past the window that the start or LINK announced. It hangs.
+    PrefetchOverrun = 2, "prefetch-overrun";
+    /// A LINK, CALL, RETURN or start to an address that is not a multiple of 8. It hangs.
+    MisalignedLink = 3, "misaligned-link";
+    /// A 2D command in the 3D pipe or the other way round. The front end hangs.
+    WrongPipe = 4, "wrong-pipe";
+    /// Work for an engine that this core does not have, or its pipe selected. The front end hangs.
+    MissingEngine = 5, "missing-engine";
+    /// A stall on a token whose semaphore was never armed. The front end hangs.
+    UnarmedStall = 6, "unarmed-stall";
+    /// An access outside of memory: an AXI bus error.
+    BusError = 7, "bus-error";
+    /// A translation used a TLB entry that the page table no longer has.
+    StaleTlb = 8, "stale-tlb";
+    /// An access to a register that this core does not have, or a write to one that is read-only.
+    UnknownRegister = 9, "unknown-register";
+    /// A register access that is not an aligned 32-bit one.
+    RegisterAccess = 10, "register-access";
+    /// A LOAD_STATE into the host's registers or the front end's command registers; it has no effect.
+    HostRegisterLoad = 11, "host-register-load";
+    /// Two events from the pixel engine without the delay words that this core needs between them.
+    EventMerge = 12, "event-merge";
+    /// An event without a source, with two sources, or with the id of an exception (31).
+    BadEvent = 13, "bad-event";
+    /// A feature that the model does not have; memory stays as it was.
+    Unsupported = 14, "unsupported";
+    /// A resolve window that hangs silicon, or addresses or strides that it cannot do. The front end hangs.
+    ResolveWindow = 15, "resolve-window";
+    /// PIPE_SELECT while the pixel engine has work that nobody stalled for.
+    PipeSwitchBusy = 16, "pipe-switch-busy";
+    /// A soft reset without isolation.
+    ResetSequence = 17, "reset-sequence";
+    /// A start of the front end with clocks off, isolated, already running, or without the memory base programmed.
+    FrontEndStart = 18, "front-end-start";
+    /// A 2D draw with a misaligned surface, an unknown format or a bad command.
+    BadDraw = 19, "bad-draw";
+    /// A translation through a page table that nobody programmed since reset.
+    NoPageTable = 20, "no-page-table";
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The control BAR: counters and armed faults, and their registers (layout: crate `gpu-control`).
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use gpu_control as layout;
+use gpu_control::counter;
+use gpu_control::fault;
+
+use crate::gpu::Gpu;
+use crate::registers::state;
+
+/// Counters, addressed by their offsets in the control BAR.
+#[derive(Default)]
+pub struct Counters([AtomicU64; counter::ALL.len()]);
+
+impl Counters {
+    fn cell(&self, offset: usize) -> &AtomicU64 {
+        &self.0[(offset - counter::FIRST) / 8]
+    }
+
+    /// Adds to a counter of [`gpu_control::counter`].
+    pub fn add(&self, offset: usize, amount: u64) {
+        self.cell(offset).fetch_add(amount, Relaxed);
+    }
+
+    /// A counter's value.
+    pub fn get(&self, offset: usize) -> u64 {
+        self.cell(offset).load(Relaxed)
+    }
+
+    /// Sets a counter.
+    pub fn set(&self, offset: usize, value: u64) {
+        self.cell(offset).store(value, Relaxed);
+    }
+
+    /// All to 0.
+    pub fn reset(&self) {
+        self.0.iter().for_each(|cell| cell.store(0, Relaxed));
+    }
+
+    /// Names and values.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        counter::ALL
+            .iter()
+            .map(|(name, offset)| (*name, self.get(*offset)))
+    }
+}
+
+/// Faults that the guest armed; the fields are registers of [`gpu_control::fault`].
+#[derive(Default)]
+pub struct Faults {
+    /// Commands until the front end hangs.
+    pub hang_at_command: AtomicU32,
+    /// Draws until the front end hangs.
+    pub hang_at_draw: AtomicU32,
+    /// Events that raise no interrupt.
+    pub drop_interrupts: AtomicU32,
+    /// Delay of interrupts in microseconds.
+    pub delay_interrupts: AtomicU32,
+    /// Events that raise one interrupt too many.
+    pub duplicate_interrupts: AtomicU32,
+    /// Resets that never become idle.
+    pub reset_stuck: AtomicU32,
+    /// What the model register shows.
+    pub identity: AtomicU32,
+    /// The register block is dead.
+    pub dead: AtomicU32,
+    /// Microseconds that idle bits lag.
+    pub idle_delay: AtomicU32,
+    /// TLBs keep nothing.
+    pub tlb_off: AtomicU32,
+    /// Events that are lost.
+    pub lose_events: AtomicU32,
+}
+
+impl Faults {
+    /// Counts a fault that is armed for the next n occasions down. True if it was armed.
+    pub fn take(cell: &AtomicU32) -> bool {
+        let less = |left| match left {
+            0 => None,
+            u32::MAX => Some(u32::MAX),
+            left => Some(left - 1),
+        };
+        cell.fetch_update(Relaxed, Relaxed, less).is_ok()
+    }
+
+    /// Counts a fault that is armed for the n-th occasion down. True at that occasion.
+    pub fn reached(cell: &AtomicU32) -> bool {
+        cell.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
+    }
+
+    fn all(&self) -> [&AtomicU32; 11] {
+        [
+            &self.hang_at_command,
+            &self.hang_at_draw,
+            &self.drop_interrupts,
+            &self.delay_interrupts,
+            &self.duplicate_interrupts,
+            &self.reset_stuck,
+            &self.identity,
+            &self.dead,
+            &self.idle_delay,
+            &self.tlb_off,
+            &self.lose_events,
+        ]
+    }
+
+    fn register(&self, offset: usize) -> Option<&AtomicU32> {
+        Some(match offset {
+            fault::HANG_AT_COMMAND => &self.hang_at_command,
+            fault::HANG_AT_DRAW => &self.hang_at_draw,
+            fault::DROP_INTERRUPTS => &self.drop_interrupts,
+            fault::DELAY_INTERRUPTS => &self.delay_interrupts,
+            fault::DUPLICATE_INTERRUPTS => &self.duplicate_interrupts,
+            fault::RESET_STUCK => &self.reset_stuck,
+            fault::IDENTITY => &self.identity,
+            fault::DEAD => &self.dead,
+            fault::IDLE_DELAY => &self.idle_delay,
+            fault::TLB_OFF => &self.tlb_off,
+            fault::LOSE_EVENTS => &self.lose_events,
+            _ => return None,
+        })
+    }
+}
+
+/// The registers of the control BAR that hold something of their own.
+#[derive(Default)]
+pub struct ControlBar {
+    state_index: AtomicU32,
+    latched_high: AtomicU32,
+}
+
+impl ControlBar {
+    /// Reads the word at an aligned offset.
+    pub fn read(&self, gpu: &Gpu, offset: usize) -> u32 {
+        match offset {
+            layout::MAGIC => layout::MAGIC_VALUE,
+            layout::VERSION => layout::VERSION_VALUE,
+            layout::BOARD => gpu.personality.board as u32,
+            layout::FE_STATE => gpu.front_end_state() as u32,
+            layout::FE_ADDRESS => gpu.front_end_address(),
+            layout::VIOLATIONS => gpu.recorder.violation_count(),
+            layout::LAST_VIOLATION => gpu.recorder.last_kind(),
+            layout::LAST_VIOLATION_ADDRESS => gpu.recorder.last_address(),
+            layout::EXPECTED_SEEN => gpu.recorder.expected_count(),
+            layout::WARNINGS => gpu.recorder.warning_count(),
+            layout::PENDING_INTERRUPTS => gpu.pending_interrupts(),
+            layout::WORK_PENDING => gpu.work_pending().into(),
+            layout::STATE_INDEX => self.state_index.load(Relaxed),
+            layout::STATE_VALUE => gpu.state(self.state_index.load(Relaxed)),
+            layout::EXPECT_VIOLATION => gpu.recorder.open_expectations(),
+            fault::SPURIOUS_INTERRUPTS => gpu.interrupts.spurious(),
+            _ => match gpu.faults.register(offset) {
+                Some(cell) => cell.load(Relaxed),
+                None => self.read_counter(gpu, offset),
+            },
+        }
+    }
+
+    fn read_counter(&self, gpu: &Gpu, offset: usize) -> u32 {
+        let known = counter::ALL.iter().any(|(_, known)| *known == offset & !7);
+        if !known {
+            return 0;
+        }
+        if offset % 8 == 4 {
+            return self.latched_high.load(Relaxed);
+        }
+        gpu.sync_counters();
+        let value = gpu.counters.get(offset);
+        self.latched_high.store((value >> 32) as u32, Relaxed);
+        value as u32
+    }
+
+    /// Writes the word at an aligned offset.
+    pub fn write(&self, gpu: &Gpu, offset: usize, value: u32) {
+        match offset {
+            layout::RESET_COUNTERS => {
+                gpu.counters.reset();
+                gpu.interrupts.reset_delivered();
+            }
+            layout::STATE_INDEX => self.state_index.store(value % state::WORDS as u32, Relaxed),
+            layout::EXPECT_VIOLATION => gpu.recorder.expect(value),
+            layout::CLEAR_EXPECTATIONS => gpu.recorder.clear_expectations(),
+            fault::CLEAR_ALL => {
+                gpu.faults
+                    .all()
+                    .iter()
+                    .for_each(|cell| cell.store(0, Relaxed));
+                gpu.interrupts.clear_spurious();
+                gpu.unstick();
+            }
+            fault::SPURIOUS_INTERRUPTS => gpu.interrupts.add_spurious(value),
+            fault::RAISE_BITS => gpu.raise(value),
+            fault::POLL_SEED => gpu.reseed(value),
+            _ => {
+                if let Some(cell) = gpu.faults.register(offset) {
+                    cell.store(value, Relaxed);
+                }
+                if offset == fault::RESET_STUCK && value == 0 {
+                    gpu.unstick();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_control::Board;
+    use gpu_control::ViolationKind;
+
+    use super::*;
+    use crate::gpu::Options;
+
+    fn gpu() -> Gpu {
+        Gpu::new(Options::new(Board::Gc320)).unwrap()
+    }
+
+    #[test]
+    fn identity_of_the_bar() {
+        let (gpu, bar) = (gpu(), ControlBar::default());
+        assert_eq!(bar.read(&gpu, layout::MAGIC), layout::MAGIC_VALUE);
+        assert_eq!(bar.read(&gpu, layout::VERSION), 1);
+        assert_eq!(
+            Board::from_code(bar.read(&gpu, layout::BOARD)),
+            Some(Board::Gc320)
+        );
+        assert_eq!(bar.read(&gpu, 0xffc), 0);
+    }
+
+    #[test]
+    fn counters_read_in_two_halves_that_fit_together() {
+        let (gpu, bar) = (gpu(), ControlBar::default());
+        gpu.counters.add(counter::BYTES_READ, 0x1_ffff_fff0);
+        assert_eq!(bar.read(&gpu, counter::BYTES_READ), 0xffff_fff0);
+        gpu.counters.add(counter::BYTES_READ, 0x100);
+        assert_eq!(bar.read(&gpu, counter::BYTES_READ + 4), 1);
+        assert_eq!(bar.read(&gpu, counter::BYTES_READ), 0xf0);
+        assert_eq!(bar.read(&gpu, counter::BYTES_READ + 4), 2);
+        bar.write(&gpu, layout::RESET_COUNTERS, 1);
+        assert_eq!(bar.read(&gpu, counter::BYTES_READ), 0);
+    }
+
+    #[test]
+    fn counters_are_dense_and_known_by_offset() {
+        for (index, (_, offset)) in counter::ALL.iter().enumerate() {
+            assert_eq!(*offset, counter::FIRST + 8 * index);
+        }
+    }
+
+    #[test]
+    fn faults_read_back_and_clear() {
+        let (gpu, bar) = (gpu(), ControlBar::default());
+        bar.write(&gpu, fault::HANG_AT_COMMAND, 7);
+        bar.write(&gpu, fault::DEAD, 1);
+        assert_eq!(bar.read(&gpu, fault::HANG_AT_COMMAND), 7);
+        assert_eq!(bar.read(&gpu, fault::DEAD), 1);
+        bar.write(&gpu, fault::CLEAR_ALL, 1);
+        assert_eq!(bar.read(&gpu, fault::HANG_AT_COMMAND), 0);
+        assert_eq!(bar.read(&gpu, fault::DEAD), 0);
+    }
+
+    #[test]
+    fn counting_down() {
+        let cell = AtomicU32::new(2);
+        assert_eq!([(); 3].map(|()| Faults::take(&cell)), [true, true, false]);
+        cell.store(u32::MAX, Relaxed);
+        assert!(Faults::take(&cell) && Faults::take(&cell));
+        assert_eq!(cell.load(Relaxed), u32::MAX);
+        cell.store(2, Relaxed);
+        assert_eq!(
+            [(); 3].map(|()| Faults::reached(&cell)),
+            [false, true, false]
+        );
+    }
+
+    #[test]
+    fn expectations_and_violations_show() {
+        let (gpu, bar) = (gpu(), ControlBar::default());
+        bar.write(
+            &gpu,
+            layout::EXPECT_VIOLATION,
+            ViolationKind::UnknownRegister as u32,
+        );
+        assert_eq!(bar.read(&gpu, layout::EXPECT_VIOLATION), 1);
+        gpu.mmio_read(0x900);
+        assert_eq!(bar.read(&gpu, layout::EXPECTED_SEEN), 1);
+        assert_eq!(bar.read(&gpu, layout::VIOLATIONS), 0);
+        gpu.mmio_read(0x904);
+        assert_eq!(bar.read(&gpu, layout::VIOLATIONS), 1);
+        assert_eq!(
+            bar.read(&gpu, layout::LAST_VIOLATION),
+            ViolationKind::UnknownRegister as u32
+        );
+        assert_eq!(bar.read(&gpu, layout::LAST_VIOLATION_ADDRESS), 0x904);
+    }
+}

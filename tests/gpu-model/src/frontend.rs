@@ -1,0 +1,999 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The front end: fetches the command stream, executes it, and feeds the pixel engine's queue.
+//!
+//! The pixel engine lags behind on purpose, by a random amount: draws, resolves, its events and semaphores wait in a
+//! queue that is worked off in order. It is empty for certain only where silicon guarantees it too: after a stall,
+//! and before an event from the pixel engine fires. A stream that forgets to synchronise is thus found out.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::Arc;
+
+use gpu_control::counter;
+use gpu_control::FrontEndState;
+use gpu_control::ViolationKind;
+
+use crate::control::Faults;
+use crate::engine2d::Bus;
+use crate::engine2d::Engine;
+use crate::engine2d::Rectangle;
+use crate::engine2d::StateBlock;
+use crate::gpu::lock;
+use crate::gpu::Gpu;
+use crate::gpu::Options;
+use crate::gpu::Random;
+use crate::gpu::Request;
+use crate::memory::Snapshot;
+use crate::mmu::Fault;
+use crate::mmu::Mmu;
+use crate::mmu::MmuV1;
+use crate::mmu::Port;
+use crate::mmu::Setup;
+use crate::personality::Personality;
+use crate::registers::dma_state;
+use crate::registers::state::*;
+use crate::registers::INTR_AXI_BUS_ERROR;
+use crate::resolve::Resolve;
+use crate::stream::fixed_to_float;
+use crate::stream::Command;
+use crate::strict::hex;
+use crate::strict::Fetched;
+use crate::strict::Finding;
+
+/// Commands that a report shows before the one at fault.
+const HISTORY: usize = 12;
+/// Jobs that fit into the pixel engine's queue.
+const QUEUE: usize = 512;
+/// Words that must pass between two events from the pixel engine on cores that need it.
+const DELAY_WORDS: u32 = 5;
+/// First word address of the delay loads: numerically the page-table registers, without effect from a stream.
+const DELAY_FIRST: u32 = 0x100;
+/// FROM and TO of a semaphore token.
+const TOKEN: u32 = 0x1f1f;
+
+/// Bits of a state that keep their old value when a mask bit is set: (state, field, mask bit).
+const MASKED: [(u32, u32, u32); 12] = [
+    (DE_PE_CONFIG, 0x3, 1 << 3),
+    (DE_ROT_ANGLE, 0x7, 1 << 8),
+    (DE_ROT_ANGLE, 0x38, 1 << 9),
+    (DE_ROT_ANGLE, 0x3000, 1 << 15),
+    (DE_ROT_ANGLE, 0x3_0000, 1 << 19),
+    (DE_PE_TRANSPARENCY, 0x333, 1 << 12),
+    (DE_PE_TRANSPARENCY, 0x333_0000, 1 << 28),
+    (DE_PE_TRANSPARENCY, 1 << 29, 1 << 31),
+    (DE_PE_CONTROL, 1 << 0, 1 << 3),
+    (DE_PE_CONTROL, 1 << 4, 1 << 7),
+    (DE_PE_CONTROL, 1 << 8, 1 << 11),
+    (DE_VR_CONFIG, 0x3, 1 << 3),
+];
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Something was done and more is to do.
+    Busy,
+    /// In a WAIT, with an empty queue.
+    Waiting,
+    /// Stopped or hung, with an empty queue.
+    Idle,
+}
+
+/// Where the front end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Stopped,
+    Running,
+    Waiting,
+    /// Until the queue got past this mark.
+    Stalled(u64),
+    Hung,
+}
+
+/// The command stream cannot go on.
+struct Hang;
+
+/// A job of the pixel engine.
+enum Job {
+    Rectangle {
+        states: Arc<StateBlock>,
+        rectangle: Rectangle,
+        position: u32,
+    },
+    Resolve {
+        resolve: Box<Resolve>,
+        position: u32,
+    },
+    Event(u32),
+    Mark(u64),
+    FlushMmu(u32),
+}
+
+/// The front end with its stream position, and the pixel engine's queue.
+pub struct FrontEnd {
+    phase: Phase,
+    /// GPU address of the next unit to fetch.
+    next: u32,
+    /// Bytes that may still be fetched.
+    window: u32,
+    /// GPU address of the command being executed, and its first words.
+    current: (u32, u64),
+    return_to: Option<(u32, u32)>,
+    pipe_2d: bool,
+    mmu: Box<dyn Mmu>,
+    semaphores: HashMap<u32, u64>,
+    queue: VecDeque<Job>,
+    /// Marks and draws are numbered; these are the last ones given out, drawn, stalled for and passed.
+    last_number: u64,
+    last_draw: u64,
+    stalled_for: u64,
+    passed: u64,
+    /// The pixel engine's caches hold data that no flush wrote back.
+    dirty: bool,
+    /// Delay words since the last event from the pixel engine.
+    delay_words: u32,
+    history: VecDeque<(u32, u64)>,
+    random: Random,
+    engine: Engine,
+    links: u32,
+}
+
+impl FrontEnd {
+    /// A front end at power-on.
+    pub fn new(personality: &Personality, options: &Options) -> Self {
+        Self {
+            phase: Phase::Stopped,
+            next: 0,
+            window: 0,
+            current: (0, 0),
+            return_to: None,
+            pipe_2d: false,
+            // A core with MMU v2 would get another one here.
+            mmu: Box::new(MmuV1::default()),
+            semaphores: HashMap::new(),
+            queue: VecDeque::new(),
+            last_number: 0,
+            last_draw: 0,
+            stalled_for: 0,
+            passed: 0,
+            dirty: false,
+            delay_words: DELAY_WORDS,
+            history: VecDeque::new(),
+            random: Random::new(options.seed),
+            engine: Engine {
+                pe20: personality.has_pe20(),
+                line_inclusive: options.line_inclusive,
+            },
+            links: 0,
+        }
+    }
+
+    /// Drops everything but the random phase.
+    pub fn reset(&mut self) {
+        self.phase = Phase::Stopped;
+        self.return_to = None;
+        self.pipe_2d = false;
+        self.mmu.reset();
+        self.semaphores.clear();
+        self.queue.clear();
+        self.last_draw = 0;
+        self.last_number = 0;
+        self.stalled_for = 0;
+        self.passed = 0;
+        self.dirty = false;
+        self.delay_words = DELAY_WORDS;
+        self.history.clear();
+    }
+
+    /// Executes at most one command, or one job of the pixel engine.
+    pub fn step(&mut self, gpu: &Gpu) -> Step {
+        if gpu.abort.load(SeqCst) {
+            return Step::Idle;
+        }
+        if gpu.has_request.load(SeqCst) {
+            self.take_request(gpu);
+        }
+        let seed = gpu.new_seed.swap(0, Relaxed);
+        if seed != 0 {
+            self.random = Random::new(seed.into());
+        }
+        match self.phase {
+            Phase::Stopped | Phase::Hung => {
+                if self.run_job(gpu) {
+                    Step::Busy
+                } else {
+                    Step::Idle
+                }
+            }
+            Phase::Stalled(mark) => {
+                if self.passed < mark {
+                    self.run_job(gpu);
+                } else {
+                    self.phase = Phase::Running;
+                    gpu.publish(FrontEndState::Running, dma_state::DEC);
+                }
+                Step::Busy
+            }
+            Phase::Waiting if !self.queue.is_empty() => {
+                self.run_job(gpu);
+                if self.queue.is_empty() {
+                    Step::Waiting
+                } else {
+                    Step::Busy
+                }
+            }
+            Phase::Waiting => {
+                self.phase = Phase::Running;
+                self.run_command(gpu)
+            }
+            Phase::Running => {
+                if self.queue.len() >= QUEUE || self.random.below(4) == 0 {
+                    self.run_job(gpu);
+                }
+                self.run_command(gpu)
+            }
+        }
+    }
+
+    fn take_request(&mut self, gpu: &Gpu) {
+        let mut slot = lock(&gpu.request);
+        gpu.has_request.store(false, SeqCst);
+        let Some(request) = slot.take() else { return };
+        match request {
+            Request::Start { address, window } => {
+                gpu.trace(|| format!("start {}", hex(address)));
+                self.next = address;
+                self.window = window;
+                self.current = (address, 0);
+                self.return_to = None;
+                self.phase = Phase::Running;
+                if address % 8 != 0 {
+                    drop(slot);
+                    self.report(
+                        gpu,
+                        ViolationKind::MisalignedLink,
+                        "start at a misaligned address".into(),
+                    );
+                    self.phase = Phase::Hung;
+                    gpu.publish(FrontEndState::Hung, dma_state::DEC);
+                }
+            }
+            Request::Stop => {
+                self.phase = Phase::Stopped;
+                gpu.publish(FrontEndState::Stopped, dma_state::IDLE);
+            }
+        }
+    }
+
+    fn run_command(&mut self, gpu: &Gpu) -> Step {
+        if self.execute(gpu).is_err() {
+            self.phase = Phase::Hung;
+            gpu.trace(|| format!("hung at {}", hex(self.current.0)));
+            gpu.publish(FrontEndState::Hung, dma_state::DEC);
+            return Step::Busy;
+        }
+        match self.phase {
+            Phase::Waiting if self.queue.is_empty() => Step::Waiting,
+            _ => Step::Busy,
+        }
+    }
+
+    fn execute(&mut self, gpu: &Gpu) -> Result<(), Hang> {
+        let position = self.next;
+        self.current = (position, 0);
+        let unit = self.fetch(gpu)?;
+        self.current.1 = unit;
+        let (word0, word1) = (unit as u32, (unit >> 32) as u32);
+        let command = Command::decode(word0);
+        let idle_loop = match command {
+            Command::Wait { .. } => true,
+            Command::Link { .. } => word1 == position.wrapping_sub(8),
+            _ => false,
+        };
+        if !idle_loop {
+            gpu.visible.address.store(position, Relaxed);
+            self.note(gpu, command, position, unit)?;
+        }
+        match command {
+            Command::LoadState {
+                address,
+                count,
+                fixed_point,
+            } => self.load_states(gpu, address, count, fixed_point, word1),
+            Command::End => {
+                self.stop(gpu);
+                Ok(())
+            }
+            Command::Nop | Command::ChipSelect => Ok(()),
+            Command::Draw2d { rectangles, data } => self.draw_2d(gpu, rectangles, data),
+            Command::DrawPrimitives | Command::DrawIndexed | Command::DrawInstanced => {
+                for _ in 1..command.units() {
+                    self.fetch(gpu)?;
+                }
+                self.start_draw(gpu, false, command.name())?;
+                gpu.counters.add(counter::DRAWS_3D, 1);
+                Ok(())
+            }
+            Command::Wait { .. } => {
+                self.phase = Phase::Waiting;
+                gpu.visible.address.store(position, Relaxed);
+                gpu.publish(FrontEndState::Waiting, dma_state::WAIT);
+                Ok(())
+            }
+            Command::Link { prefetch } => {
+                if !idle_loop {
+                    gpu.publish(FrontEndState::Running, dma_state::LINK);
+                }
+                self.breathe_between_links(position, word1);
+                self.jump(gpu, word1, prefetch)
+            }
+            Command::Stall => self.stall(gpu, word1),
+            Command::Call { prefetch } => {
+                let unit = self.fetch(gpu)?;
+                self.return_to = Some(((unit >> 32) as u32, unit as u32 & 0xffff));
+                self.jump(gpu, word1, prefetch)
+            }
+            Command::Return => match self.return_to.take() {
+                Some((address, prefetch)) => self.jump(gpu, address, prefetch),
+                None => self.hang(
+                    gpu,
+                    ViolationKind::IllegalOpcode,
+                    "RETURN without CALL".into(),
+                ),
+            },
+            Command::Illegal { opcode } => self.hang(
+                gpu,
+                ViolationKind::IllegalOpcode,
+                format!("opcode {opcode} ({word0:#010x})"),
+            ),
+        }
+    }
+
+    /// A command that is no idle loop: counted, traced, remembered; and perhaps the one that a test made fatal.
+    fn note(&mut self, gpu: &Gpu, command: Command, position: u32, unit: u64) -> Result<(), Hang> {
+        if Faults::reached(&gpu.faults.hang_at_command) {
+            gpu.trace(|| "armed hang".to_string());
+            return Err(Hang);
+        }
+        if gpu.front_end_state() != FrontEndState::Running {
+            gpu.publish(FrontEndState::Running, dma_state::DEC);
+        }
+        gpu.counters.add(counter::COMMANDS, 1);
+        gpu.count_traffic(u64::from(command.units()) * 8, 0);
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back((position, unit));
+        let (word0, word1) = (unit as u32, (unit >> 32) as u32);
+        gpu.trace(|| {
+            format!(
+                "{} {word0:08x} {word1:08x} {}",
+                hex(position),
+                command.describe(word1)
+            )
+        });
+        Ok(())
+    }
+
+    /// Fetches the next 64-bit unit in one access.
+    fn fetch(&mut self, gpu: &Gpu) -> Result<u64, Hang> {
+        if self.window < 8 {
+            let text = format!("fetch at {:#010x}, past the announced window", self.next);
+            self.survivable(gpu, ViolationKind::PrefetchOverrun, text)?;
+        }
+        let setup = gpu.setup();
+        let memory = gpu.memory.snapshot();
+        let address = self.next;
+        let physical = {
+            let mut bus = self.bus(gpu, &setup, &memory, self.current.0);
+            bus.translate(Port::FrontEnd, address, false)
+                .map(|(physical, _)| physical)
+        };
+        let Some(physical) = physical else {
+            return Err(Hang);
+        };
+        let Ok(unit) = memory.read_u64(physical) else {
+            let detail = format!(
+                "command fetch at {address:#010x} (physical {physical:#010x}) is outside memory"
+            );
+            gpu.bus_error(Port::FrontEnd, false, self.finding(detail));
+            return Err(Hang);
+        };
+        gpu.visible.low.store(unit as u32, Relaxed);
+        gpu.visible.high.store((unit >> 32) as u32, Relaxed);
+        self.next = self.next.wrapping_add(8);
+        self.window = self.window.saturating_sub(8);
+        Ok(unit)
+    }
+
+    fn jump(&mut self, gpu: &Gpu, address: u32, prefetch: u32) -> Result<(), Hang> {
+        if address % 8 != 0 {
+            return self.hang(
+                gpu,
+                ViolationKind::MisalignedLink,
+                format!("jump to {address:#010x}"),
+            );
+        }
+        self.next = address;
+        self.window = prefetch * 8;
+        Ok(())
+    }
+
+    /// A loop of nothing but LINKs must not take a processor for itself.
+    fn breathe_between_links(&mut self, from: u32, to: u32) {
+        if to > from || from - to > 64 {
+            self.links = 0;
+            return;
+        }
+        self.links += 1;
+        if self.links % 32 == 0 {
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
+    }
+
+    fn stop(&mut self, gpu: &Gpu) {
+        self.phase = Phase::Stopped;
+        // A start that came in the meantime stays visible.
+        let slot = lock(&gpu.request);
+        if slot.is_none() {
+            gpu.publish(FrontEndState::Stopped, dma_state::END);
+        }
+    }
+
+    /// What a report says about the present position.
+    fn finding(&self, detail: String) -> Finding {
+        let recent = self.history.iter().map(|(address, unit)| {
+            let (word0, word1) = (*unit as u32, (*unit >> 32) as u32);
+            Fetched {
+                address: hex(*address),
+                words: vec![hex(word0), hex(word1)],
+                command: Command::decode(word0).describe(word1),
+            }
+        });
+        let (address, unit) = self.current;
+        Finding {
+            detail,
+            address,
+            words: vec![unit as u32, (unit >> 32) as u32],
+            recent: recent.collect(),
+        }
+    }
+
+    fn report(&self, gpu: &Gpu, kind: ViolationKind, detail: String) {
+        gpu.trace(|| format!("violation {}: {detail}", kind.name()));
+        gpu.recorder.violation(kind, self.finding(detail));
+    }
+
+    /// A violation that hangs silicon.
+    fn hang<T>(&self, gpu: &Gpu, kind: ViolationKind, detail: String) -> Result<T, Hang> {
+        self.report(gpu, kind, detail);
+        Err(Hang)
+    }
+
+    /// A violation that hangs a strict model, while silicon may get away with it.
+    fn survivable(&self, gpu: &Gpu, kind: ViolationKind, detail: String) -> Result<(), Hang> {
+        self.report(gpu, kind, detail);
+        if gpu.recorder.lenient() {
+            Ok(())
+        } else {
+            Err(Hang)
+        }
+    }
+
+    fn load_states(
+        &mut self,
+        gpu: &Gpu,
+        address: u32,
+        count: u32,
+        fixed_point: bool,
+        first: u32,
+    ) -> Result<(), Hang> {
+        gpu.counters.add(counter::STATE_WORDS, count.into());
+        let mut unit = u64::from(first) << 32;
+        for index in 0..count {
+            // Words come two a unit; the first one shares its unit with the header.
+            let value = if index % 2 == 0 {
+                (unit >> 32) as u32
+            } else {
+                unit = self.fetch(gpu)?;
+                unit as u32
+            };
+            let value = if fixed_point {
+                fixed_to_float(value)
+            } else {
+                value
+            };
+            self.load_state(gpu, (address + index) & 0xffff, value)?;
+        }
+        Ok(())
+    }
+
+    fn load_state(&mut self, gpu: &Gpu, word: u32, value: u32) -> Result<(), Hang> {
+        let address = word * 4;
+        if address < FIRST {
+            self.load_host_register(gpu, word, value);
+            return Ok(());
+        }
+        if (FE_COMMAND_FIRST..=FE_COMMAND_LAST).contains(&address) {
+            let text = format!("load of front end register {address:#06x} with {value:#x}");
+            self.report(gpu, ViolationKind::HostRegisterLoad, text);
+            return Ok(());
+        }
+        let cell = &gpu.states[word as usize];
+        let old = cell.load(Relaxed);
+        let kept = MASKED
+            .iter()
+            .filter(|(state, _, mask)| *state == address && value & mask != 0)
+            .fold(0, |kept, (_, field, _)| kept | field);
+        cell.store(value & !kept | old & kept, Relaxed);
+        match address {
+            GL_PIPE_SELECT => self.select_pipe(gpu, value & 1 != 0),
+            GL_EVENT => self.event(gpu, value),
+            GL_SEMAPHORE_TOKEN => self.arm(gpu, value & TOKEN),
+            GL_FLUSH_CACHE if value & FLUSH_CACHE_PIXELS != 0 => self.dirty = false,
+            GL_FLUSH_MMU => self.flush_mmu(gpu, value),
+            GL_STALL_TOKEN
+                // Another module waits, not the front end; the queue keeps its order anyway.
+                if self.semaphores.remove(&(value & TOKEN)).is_none() => {
+                    return self.hang(
+                        gpu,
+                        ViolationKind::UnarmedStall,
+                        format!("stall token {:#x}", value & TOKEN),
+                    );
+                }
+            RS_KICKER => return self.kick_resolve(gpu),
+            RS_KICKER_INPLACE => {
+                self.report(gpu, ViolationKind::Unsupported, "in-place resolve".into());
+            }
+            DE_VR_CONFIG if value & (1 << 3) == 0 => {
+                self.report(
+                    gpu,
+                    ViolationKind::Unsupported,
+                    "2D: video rasteriser".into(),
+                );
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Loads into the host's registers have no effect. Clients load words 0 and 1, and the kernel the delay words,
+    /// just to pass time; anything else is a mistake.
+    fn load_host_register(&mut self, gpu: &Gpu, word: u32, value: u32) {
+        match word {
+            0 | 1 => {}
+            DELAY_FIRST..=0x104 => self.delay_words += 1,
+            _ => {
+                let text = format!("load of host register {:#06x} with {value:#x}", word * 4);
+                self.report(gpu, ViolationKind::HostRegisterLoad, text);
+            }
+        }
+    }
+
+    fn select_pipe(&mut self, gpu: &Gpu, pipe_2d: bool) {
+        let present = if pipe_2d {
+            gpu.personality.has_2d()
+        } else {
+            gpu.personality.has_3d()
+        };
+        if !present {
+            let text = format!("selection of the {} pipe", pipe_name(pipe_2d));
+            self.report(gpu, ViolationKind::MissingEngine, text);
+        }
+        if pipe_2d != self.pipe_2d && self.last_draw > self.stalled_for {
+            let text = format!(
+                "switch to the {} pipe with work not stalled for",
+                pipe_name(pipe_2d)
+            );
+            self.report(gpu, ViolationKind::PipeSwitchBusy, text);
+        }
+        self.pipe_2d = pipe_2d;
+    }
+
+    fn event(&mut self, gpu: &Gpu, value: u32) {
+        let id = value & 0x1f;
+        if 1 << id == INTR_AXI_BUS_ERROR {
+            self.report(
+                gpu,
+                ViolationKind::BadEvent,
+                "event 31 is the bus error's bit".into(),
+            );
+        }
+        match (value & EVENT_FROM_FE != 0, value & EVENT_FROM_PE != 0) {
+            (true, false) => gpu.fire_event(id),
+            (false, true) => {
+                if gpu.personality.needs_extra_event_states() && self.delay_words < DELAY_WORDS {
+                    let text = format!(
+                        "event {id} with {} delay words since the last",
+                        self.delay_words
+                    );
+                    self.report(gpu, ViolationKind::EventMerge, text);
+                }
+                self.delay_words = 0;
+                if self.dirty {
+                    gpu.recorder.warning(
+                        "an event from the pixel engine without a cache flush after the drawing",
+                    );
+                    self.dirty = false;
+                }
+                self.push(gpu, Job::Event(id));
+            }
+            (fe, _) => {
+                let text = format!(
+                    "event {id} with {} source",
+                    if fe { "more than one" } else { "no" }
+                );
+                self.report(gpu, ViolationKind::BadEvent, text);
+            }
+        }
+    }
+
+    fn arm(&mut self, gpu: &Gpu, token: u32) {
+        self.last_number += 1;
+        let number = self.last_number;
+        self.push(gpu, Job::Mark(number));
+        if self.semaphores.insert(token, number).is_some() {
+            gpu.recorder
+                .warning(format!("semaphore {token:#x} armed twice"));
+        }
+    }
+
+    fn stall(&mut self, gpu: &Gpu, token: u32) -> Result<(), Hang> {
+        let Some(mark) = self.semaphores.remove(&(token & TOKEN)) else {
+            return self.hang(
+                gpu,
+                ViolationKind::UnarmedStall,
+                format!("stall on token {:#x}", token & TOKEN),
+            );
+        };
+        self.stalled_for = self.stalled_for.max(mark);
+        if self.passed < mark {
+            self.phase = Phase::Stalled(mark);
+            gpu.publish(FrontEndState::Stalled, dma_state::STALL);
+        }
+        Ok(())
+    }
+
+    fn flush_mmu(&mut self, gpu: &Gpu, bits: u32) {
+        let front_end = bits & Port::FrontEnd.flush_bit();
+        let flushed = self.mmu.flush(front_end);
+        gpu.counters.add(counter::TLB_FLUSHES, flushed.into());
+        self.push(gpu, Job::FlushMmu(bits & !front_end));
+    }
+
+    /// Checks that apply to every draw before it may start.
+    fn start_draw(&mut self, gpu: &Gpu, needs_2d: bool, what: &str) -> Result<(), Hang> {
+        if Faults::reached(&gpu.faults.hang_at_draw) {
+            gpu.trace(|| "armed hang".to_string());
+            return Err(Hang);
+        }
+        let present = if needs_2d {
+            gpu.personality.has_2d()
+        } else {
+            gpu.personality.has_3d()
+        };
+        if !present {
+            let text = format!("{what} on a core without {} engine", pipe_name(needs_2d));
+            return self.hang(gpu, ViolationKind::MissingEngine, text);
+        }
+        if self.pipe_2d != needs_2d {
+            let text = format!("{what} in the {} pipe", pipe_name(self.pipe_2d));
+            return self.hang(gpu, ViolationKind::WrongPipe, text);
+        }
+        self.last_number += 1;
+        self.last_draw = self.last_number;
+        self.dirty = true;
+        Ok(())
+    }
+
+    fn block(&self, gpu: &Gpu, first: u32, end: u32) -> StateBlock {
+        let words = (first / 4..end / 4).map(|word| gpu.state(word)).collect();
+        StateBlock::new(first, words)
+    }
+
+    fn draw_2d(&mut self, gpu: &Gpu, rectangles: u32, data: u32) -> Result<(), Hang> {
+        let mut list = Vec::with_capacity(rectangles as usize);
+        for _ in 0..rectangles {
+            let unit = self.fetch(gpu)?;
+            list.push(Rectangle::from_words(unit as u32, (unit >> 32) as u32));
+        }
+        for _ in 0..data.div_ceil(2) {
+            self.fetch(gpu)?;
+        }
+        self.start_draw(gpu, true, "DRAW_2D")?;
+        let states = Arc::new(self.block(gpu, DE_FIRST, DE_END));
+        if let Err((kind, text)) = self.engine.check(&states) {
+            self.report(gpu, kind, text);
+            return Ok(());
+        }
+        let position = self.current.0;
+        for rectangle in list {
+            self.push(
+                gpu,
+                Job::Rectangle {
+                    states: states.clone(),
+                    rectangle,
+                    position,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    fn kick_resolve(&mut self, gpu: &Gpu) -> Result<(), Hang> {
+        self.start_draw(gpu, false, "resolve")?;
+        let resolve = Box::new(Resolve::new(
+            self.block(gpu, RS_FIRST, RS_END),
+            gpu.personality.pixel_pipes(),
+            gpu.personality.has_mc20(),
+        ));
+        match resolve.check() {
+            Err((ViolationKind::ResolveWindow, text)) => {
+                return self.hang(gpu, ViolationKind::ResolveWindow, text);
+            }
+            Err((kind, text)) => self.report(gpu, kind, text),
+            Ok(()) => {
+                let position = self.current.0;
+                self.push(gpu, Job::Resolve { resolve, position });
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, gpu: &Gpu, job: Job) {
+        self.queue.push_back(job);
+        gpu.set_work(self.queue.len());
+        while self.queue.len() > QUEUE && self.run_job(gpu) {}
+    }
+
+    /// Does the oldest job of the queue. False if there is none.
+    fn run_job(&mut self, gpu: &Gpu) -> bool {
+        let Some(job) = self.queue.pop_front() else {
+            return false;
+        };
+        match job {
+            Job::Rectangle {
+                states,
+                rectangle,
+                position,
+            } => {
+                let engine = self.engine;
+                let pixels = self.on_bus(gpu, position, |bus| engine.draw(&states, rectangle, bus));
+                gpu.counters.add(counter::DRAWS_2D, 1);
+                gpu.counters.add(counter::PIXELS, pixels);
+            }
+            Job::Resolve { resolve, position } => {
+                let pixels = self.on_bus(gpu, position, |bus| resolve.run(bus));
+                gpu.counters.add(counter::RESOLVES, 1);
+                gpu.counters.add(counter::PIXELS, pixels);
+            }
+            Job::Event(id) => {
+                // The queue must look empty to whoever the event wakes.
+                gpu.set_work(self.queue.len());
+                if !gpu.abort.load(SeqCst) {
+                    gpu.fire_event(id);
+                }
+            }
+            Job::Mark(number) => self.passed = number,
+            Job::FlushMmu(bits) => {
+                let flushed = self.mmu.flush(bits);
+                gpu.counters.add(counter::TLB_FLUSHES, flushed.into());
+            }
+        }
+        gpu.set_work(self.queue.len());
+        true
+    }
+
+    fn on_bus(&mut self, gpu: &Gpu, position: u32, work: impl FnOnce(&mut dyn Bus) -> u64) -> u64 {
+        let (setup, memory) = (gpu.setup(), gpu.memory.snapshot());
+        let mut bus = self.bus(gpu, &setup, &memory, position);
+        let pixels = work(&mut bus);
+        let (read, written) = (mem::take(&mut bus.read), mem::take(&mut bus.written));
+        gpu.count_traffic(read, written);
+        pixels
+    }
+
+    fn bus<'a>(
+        &'a mut self,
+        gpu: &'a Gpu,
+        setup: &'a Setup,
+        memory: &'a Snapshot,
+        position: u32,
+    ) -> MemoryBus<'a> {
+        self.mmu.set_caching(gpu.faults.tlb_off.load(Relaxed) == 0);
+        MemoryBus {
+            gpu,
+            mmu: self.mmu.as_mut(),
+            setup,
+            memory,
+            position,
+            words: self.current.1,
+            history: &self.history,
+            reported: Vec::new(),
+            read: 0,
+            written: 0,
+        }
+    }
+}
+
+fn pipe_name(pipe_2d: bool) -> &'static str {
+    if pipe_2d {
+        "2D"
+    } else {
+        "3D"
+    }
+}
+
+/// Memory through the MMU, as one command or job sees it.
+struct MemoryBus<'a> {
+    gpu: &'a Gpu,
+    mmu: &'a mut dyn Mmu,
+    setup: &'a Setup,
+    memory: &'a Snapshot,
+    /// Stream position to report.
+    position: u32,
+    words: u64,
+    history: &'a VecDeque<(u32, u64)>,
+    /// Each kind of mistake is reported once a job.
+    reported: Vec<(ViolationKind, bool)>,
+    read: u64,
+    written: u64,
+}
+
+impl MemoryBus<'_> {
+    fn finding(&self, detail: String) -> Finding {
+        let recent = self.history.iter().map(|(address, unit)| {
+            let (word0, word1) = (*unit as u32, (*unit >> 32) as u32);
+            Fetched {
+                address: hex(*address),
+                words: vec![hex(word0), hex(word1)],
+                command: Command::decode(word0).describe(word1),
+            }
+        });
+        Finding {
+            detail,
+            address: self.position,
+            words: vec![self.words as u32, (self.words >> 32) as u32],
+            recent: recent.collect(),
+        }
+    }
+
+    fn first(&mut self, kind: ViolationKind, write: bool) -> bool {
+        let fresh = !self.reported.contains(&(kind, write));
+        if fresh {
+            self.reported.push((kind, write));
+        }
+        fresh
+    }
+
+    fn bus_error(&mut self, port: Port, write: bool, detail: String) {
+        if self.first(ViolationKind::BusError, write) {
+            let finding = self.finding(detail);
+            self.gpu.bus_error(port, write, finding);
+        }
+    }
+
+    /// Physical address and bytes that it is good for; `None` after a fault, which is reported.
+    fn translate(&mut self, port: Port, address: u32, write: bool) -> Option<(u32, u32)> {
+        match self.mmu.translate(port, address, self.setup, self.memory) {
+            Ok(translated) => {
+                if translated.filled {
+                    self.gpu.counters.add(counter::TLB_FILLS, 1);
+                }
+                if let Some((used, now)) = translated.stale {
+                    if self.first(ViolationKind::StaleTlb, write) {
+                        let text = format!(
+                            "{port:?} used a stale TLB entry for {address:#010x}: {used:#010x}, the table has {now:#010x}"
+                        );
+                        let finding = self.finding(text);
+                        self.gpu
+                            .recorder
+                            .violation(ViolationKind::StaleTlb, finding);
+                    }
+                }
+                Some((translated.physical, translated.span))
+            }
+            Err(Fault::NoTable) => {
+                if self.first(ViolationKind::NoPageTable, write) {
+                    let text = format!("{port:?} translates {address:#010x} without a page table");
+                    let finding = self.finding(text);
+                    self.gpu
+                        .recorder
+                        .violation(ViolationKind::NoPageTable, finding);
+                }
+                None
+            }
+            Err(Fault::TableOutside(slot)) => {
+                self.bus_error(
+                    port,
+                    false,
+                    format!(
+                        "page table entry of {address:#010x} at {slot:#010x} is outside memory"
+                    ),
+                );
+                None
+            }
+        }
+    }
+
+    /// Calls `access` for each stretch that one translation covers; `None` = no translation.
+    fn stretches(
+        &mut self,
+        port: Port,
+        address: u32,
+        bytes: usize,
+        write: bool,
+        mut access: impl FnMut(&mut Self, Option<u32>, std::ops::Range<usize>),
+    ) {
+        let mut done = 0;
+        while done < bytes {
+            let at = address.wrapping_add(done as u32);
+            let (physical, span) = match self.translate(port, at, write) {
+                Some((physical, span)) => (Some(physical), span as usize),
+                None => (None, 4096 - at as usize % 4096),
+            };
+            let end = bytes.min(done + span);
+            access(self, physical, done..end);
+            done = end;
+        }
+    }
+}
+
+impl Bus for MemoryBus<'_> {
+    fn read(&mut self, port: Port, address: u32, data: &mut [u8]) {
+        self.read += data.len() as u64;
+        let length = data.len();
+        self.stretches(port, address, length, false, |bus, physical, range| {
+            let Some(physical) = physical else {
+                data[range].fill(0);
+                return;
+            };
+            if bus.memory.read(physical, &mut data[range.clone()]).is_err() {
+                let at = address.wrapping_add(range.start as u32);
+                data[range].fill(0);
+                bus.bus_error(
+                    port,
+                    false,
+                    format!("read at {at:#010x} (physical {physical:#010x}) is outside memory"),
+                );
+            }
+        });
+    }
+
+    fn write(&mut self, port: Port, address: u32, data: &[u8]) {
+        // A reset that came in the middle must not be followed by writes.
+        if self.aborted() {
+            return;
+        }
+        self.written += data.len() as u64;
+        self.stretches(port, address, data.len(), true, |bus, physical, range| {
+            let Some(physical) = physical else { return };
+            let at = address.wrapping_add(range.start as u32);
+            if bus.memory.write(physical, &data[range]).is_err() {
+                bus.bus_error(
+                    port,
+                    true,
+                    format!("write at {at:#010x} (physical {physical:#010x}) is outside memory"),
+                );
+            }
+        });
+    }
+
+    fn read_physical(&mut self, address: u32, data: &mut [u8]) {
+        self.read += data.len() as u64;
+        if self.memory.read(address, data).is_err() {
+            data.fill(0);
+            self.bus_error(
+                Port::Pixel,
+                false,
+                format!("read of physical {address:#010x} is outside memory"),
+            );
+        }
+    }
+
+    fn aborted(&self) -> bool {
+        self.gpu.abort.load(Relaxed)
+    }
+}

@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One GPU: what the server thread, the front end's thread and the interrupt thread share.
+//!
+//! The server thread never waits for the front end, with one exception: a soft reset raises `abort` and waits until
+//! the front end let go of `engine`, which it does within one row of pixels. Order of locks: `engine`, `request`,
+//! `pending`, then those inside [`InterruptLine`] and [`Recorder`].
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use gpu_control::counter;
+use gpu_control::Board;
+use gpu_control::FrontEndState;
+use gpu_control::ViolationKind;
+
+use crate::control::Counters;
+use crate::control::Faults;
+use crate::frontend::FrontEnd;
+use crate::frontend::Step;
+use crate::irq::InterruptLine;
+use crate::memory::GuestMemory;
+use crate::mmu::Port;
+use crate::mmu::PortSetup;
+use crate::mmu::Setup;
+use crate::personality::Personality;
+use crate::registers::*;
+use crate::strict::Finding;
+use crate::strict::Recorder;
+
+/// What a model is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which board to be.
+    pub board: Board,
+    /// Where the report goes.
+    pub report: Option<PathBuf>,
+    /// Where the trace of commands and register accesses goes.
+    pub trace: Option<PathBuf>,
+    /// Seed of the random phases.
+    pub seed: u64,
+    /// Violations do not fail the run, and those that silicon may survive do not hang the front end.
+    pub lenient: bool,
+    /// Lines draw their last pixel.
+    pub line_inclusive: bool,
+}
+
+impl Options {
+    /// A strict model of a board without report or trace.
+    pub fn new(board: Board) -> Self {
+        Self {
+            board,
+            report: None,
+            trace: None,
+            seed: 1,
+            lenient: false,
+            line_inclusive: false,
+        }
+    }
+}
+
+/// What the host asked the front end to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Start fetching.
+    Start {
+        /// GPU address.
+        address: u32,
+        /// Window in bytes.
+        window: u32,
+    },
+    /// Stop fetching.
+    Stop,
+}
+
+/// The registers that are plain words.
+pub(crate) struct RegisterFile {
+    words: Vec<AtomicU32>,
+    written: Vec<AtomicBool>,
+}
+
+impl RegisterFile {
+    fn new() -> Self {
+        let count = (REGISTER_FILE_BYTES / 4) as usize;
+        let file = Self {
+            words: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            written: (0..count).map(|_| AtomicBool::new(false)).collect(),
+        };
+        file.reset();
+        file
+    }
+
+    fn reset(&self) {
+        let clock = self.get(HI_CLOCK_CONTROL);
+        self.words.iter().for_each(|word| word.store(0, Relaxed));
+        self.written
+            .iter()
+            .for_each(|written| written.store(false, Relaxed));
+        self.words[(HI_CLOCK_CONTROL / 4) as usize].store(clock, Relaxed);
+        self.words[(PM_PULSE_EATER / 4) as usize].store(PULSE_EATER_RESET, Relaxed);
+    }
+
+    pub(crate) fn get(&self, offset: u32) -> u32 {
+        self.words[(offset / 4) as usize].load(Relaxed)
+    }
+
+    pub(crate) fn set(&self, offset: u32, value: u32) {
+        self.words[(offset / 4) as usize].store(value, Relaxed);
+        self.written[(offset / 4) as usize].store(true, Relaxed);
+    }
+
+    pub(crate) fn was_written(&self, offset: u32) -> bool {
+        self.written[(offset / 4) as usize].load(Relaxed)
+    }
+}
+
+/// What the host can see of the front end without stopping it.
+#[derive(Default)]
+pub(crate) struct Visible {
+    pub(crate) state: AtomicU32,
+    pub(crate) address: AtomicU32,
+    pub(crate) dma_state: AtomicU32,
+    pub(crate) low: AtomicU32,
+    pub(crate) high: AtomicU32,
+    /// Turns over with each look at a waiting front end.
+    pub(crate) looks: AtomicU32,
+}
+
+#[derive(Default)]
+pub(crate) struct Pending {
+    pub(crate) bits: u32,
+    /// Bits that must not raise the line, because a fault dropped their interrupt.
+    pub(crate) silent: u32,
+}
+
+/// A GPU.
+pub struct Gpu {
+    /// What core it is.
+    pub personality: Personality,
+    /// The guest's memory.
+    pub memory: GuestMemory,
+    /// Its counters.
+    pub counters: Arc<Counters>,
+    /// Faults that the guest armed.
+    pub faults: Faults,
+    /// Its violations.
+    pub recorder: Recorder,
+    /// Its interrupt line.
+    pub interrupts: InterruptLine,
+    pub(crate) registers: RegisterFile,
+    pub(crate) states: Vec<AtomicU32>,
+    pub(crate) visible: Visible,
+    pub(crate) pending: Mutex<Pending>,
+    pub(crate) abort: AtomicBool,
+    pub(crate) has_request: AtomicBool,
+    pub(crate) request: Mutex<Option<Request>>,
+    pub(crate) new_seed: AtomicU32,
+    pub(crate) stuck: AtomicBool,
+    pub(crate) work: AtomicU32,
+    pub(crate) busy_until: AtomicU64,
+    pub(crate) profile_read: AtomicU64,
+    pub(crate) profile_written: AtomicU64,
+    pub(crate) cycle_base: AtomicU64,
+    pub(crate) total_base: AtomicU64,
+    epoch: Instant,
+    engine: Mutex<FrontEnd>,
+    thread: OnceLock<thread::Thread>,
+    trace: Option<Mutex<BufWriter<File>>>,
+    options: Options,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+impl Gpu {
+    /// A GPU fresh from power-on, without memory.
+    pub fn new(options: Options) -> anyhow::Result<Self> {
+        let personality = Personality::of(options.board);
+        let counters = Arc::new(Counters::default());
+        let trace = match &options.trace {
+            None => None,
+            Some(path) => {
+                let file = File::create(path)
+                    .with_context(|| format!("cannot create {}", path.display()))?;
+                Some(Mutex::new(BufWriter::new(file)))
+            }
+        };
+        Ok(Self {
+            memory: GuestMemory::new(),
+            recorder: Recorder::new(
+                options.board.name(),
+                options.report.clone(),
+                options.lenient,
+                counters.clone(),
+            ),
+            counters,
+            faults: Faults::default(),
+            interrupts: InterruptLine::default(),
+            registers: RegisterFile::new(),
+            states: (0..state::WORDS).map(|_| AtomicU32::new(0)).collect(),
+            visible: Visible::default(),
+            pending: Mutex::default(),
+            abort: AtomicBool::new(false),
+            has_request: AtomicBool::new(false),
+            request: Mutex::new(None),
+            new_seed: AtomicU32::new(0),
+            stuck: AtomicBool::new(false),
+            work: AtomicU32::new(0),
+            busy_until: AtomicU64::new(0),
+            profile_read: AtomicU64::new(0),
+            profile_written: AtomicU64::new(0),
+            cycle_base: AtomicU64::new(0),
+            total_base: AtomicU64::new(0),
+            epoch: Instant::now(),
+            engine: Mutex::new(FrontEnd::new(&personality, &options)),
+            thread: OnceLock::new(),
+            trace,
+            personality,
+            options,
+        })
+    }
+
+    /// Starts the front end's and the interrupt line's threads; they last as long as the process.
+    pub fn spawn_threads(self: &Arc<Self>) -> anyhow::Result<()> {
+        let gpu = self.clone();
+        let handle = thread::Builder::new()
+            .name("front-end".into())
+            .spawn(move || gpu.run_front_end())
+            .context("cannot start the front end's thread")?;
+        let _ = self.thread.set(handle.thread().clone());
+        let gpu = self.clone();
+        thread::Builder::new()
+            .name("interrupts".into())
+            .spawn(move || gpu.interrupts.run())
+            .context("cannot start the interrupt thread")?;
+        Ok(())
+    }
+
+    /// One step of the front end and the pixel engine: at most one command.
+    pub fn step(&self) -> Step {
+        if self.abort.load(SeqCst) {
+            return Step::Idle;
+        }
+        lock(&self.engine).step(self)
+    }
+
+    /// Steps until the front end waits in its idle loop, stops or hangs, and the pixel engine is done. For tests.
+    pub fn run_until_idle(&self) {
+        for _ in 0..10_000_000 {
+            match self.step() {
+                Step::Busy => {}
+                Step::Waiting | Step::Idle => return,
+            }
+        }
+    }
+
+    fn run_front_end(&self) -> ! {
+        // Sleeps as short as the poll interval need a finer timer than the default of 50 us.
+        let _ = std::fs::write("/proc/thread-self/timerslack_ns", "1000");
+        let mut poll = Poll::new(self.options.seed);
+        loop {
+            match self.step() {
+                Step::Busy => poll.active(),
+                Step::Waiting => thread::park_timeout(poll.interval()),
+                Step::Idle if self.abort.load(SeqCst) => thread::yield_now(),
+                Step::Idle if self.has_request.load(SeqCst) => {}
+                Step::Idle => thread::park_timeout(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    /// Lets a sleeping front end look again.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Resets everything but the identity and the clock register. Work in flight is dropped, and nothing of it
+    /// reaches memory after this returns.
+    pub fn reset(&self) {
+        self.abort.store(true, SeqCst);
+        let mut engine = lock(&self.engine);
+        engine.reset();
+        *lock(&self.request) = None;
+        self.has_request.store(false, SeqCst);
+        self.states.iter().for_each(|word| word.store(0, Relaxed));
+        self.registers.reset();
+        self.publish(FrontEndState::Stopped, dma_state::IDLE);
+        self.visible.address.store(0, Relaxed);
+        self.visible.low.store(0, Relaxed);
+        self.visible.high.store(0, Relaxed);
+        self.work.store(0, Relaxed);
+        self.profile_read.store(0, Relaxed);
+        self.profile_written.store(0, Relaxed);
+        let now = self.micros();
+        self.cycle_base.store(now, Relaxed);
+        self.total_base.store(now, Relaxed);
+        let mut pending = lock(&self.pending);
+        *pending = Pending::default();
+        self.interrupts.set_level(false, Duration::ZERO);
+        drop(pending);
+        self.abort.store(false, SeqCst);
+    }
+
+    /// Back to what it was at power-on, clocks on. Counters, faults and violations stay.
+    pub fn power_on_reset(&self) {
+        self.registers.set(HI_CLOCK_CONTROL, 0);
+        self.reset();
+        self.stuck.store(false, SeqCst);
+    }
+
+    /// Ends a reset that was armed never to complete.
+    pub(crate) fn unstick(&self) {
+        self.stuck.store(false, SeqCst);
+    }
+
+    pub(crate) fn publish(&self, state: FrontEndState, dma_state: u32) {
+        let before = self.visible.state.swap(state as u32, SeqCst);
+        self.visible.dma_state.store(dma_state, Relaxed);
+        if state == FrontEndState::Stopped && before != state as u32 {
+            self.became_idle();
+        }
+    }
+
+    pub(crate) fn set_work(&self, jobs: usize) {
+        let before = self.work.swap(jobs as u32, SeqCst);
+        if jobs == 0 && before != 0 {
+            self.became_idle();
+        }
+    }
+
+    fn became_idle(&self) {
+        let delay = self.faults.idle_delay.load(Relaxed);
+        if delay != 0 {
+            self.busy_until
+                .store(self.micros() + u64::from(delay), Relaxed);
+        }
+    }
+
+    /// Microseconds since the model started.
+    pub(crate) fn micros(&self) -> u64 {
+        self.epoch.elapsed().as_micros() as u64
+    }
+
+    /// What the front end is doing.
+    pub fn front_end_state(&self) -> FrontEndState {
+        FrontEndState::from_code(self.visible.state.load(SeqCst)).unwrap_or(FrontEndState::Stopped)
+    }
+
+    /// GPU address that the front end is at.
+    pub fn front_end_address(&self) -> u32 {
+        self.visible.address.load(Relaxed)
+    }
+
+    /// Whether the pixel engine has work.
+    pub fn work_pending(&self) -> bool {
+        self.work.load(SeqCst) != 0
+    }
+
+    /// Pending interrupt bits.
+    pub fn pending_interrupts(&self) -> u32 {
+        lock(&self.pending).bits
+    }
+
+    /// A word of the state memory, by word address; 0 beyond its end.
+    pub fn state(&self, word: u32) -> u32 {
+        self.states
+            .get(word as usize)
+            .map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// Sows the random phases anew.
+    pub(crate) fn reseed(&self, seed: u32) {
+        self.new_seed.store(seed.max(1), Relaxed);
+    }
+
+    /// Brings counters that live elsewhere up to date.
+    pub(crate) fn sync_counters(&self) {
+        self.counters
+            .set(counter::INTERRUPTS, self.interrupts.delivered());
+    }
+
+    /// The memory setup that the host programmed.
+    pub(crate) fn setup(&self) -> Setup {
+        Port::ALL.map(|port| PortSetup {
+            table: self
+                .registers
+                .was_written(port.table_register())
+                .then(|| self.registers.get(port.table_register())),
+            base: self.registers.get(port.base_register()),
+        })
+    }
+
+    /// Sets interrupt bits that are no events.
+    pub(crate) fn raise(&self, bits: u32) {
+        let mut pending = lock(&self.pending);
+        pending.bits |= bits;
+        pending.silent &= !bits;
+        self.update_line(&pending);
+    }
+
+    /// An event fires.
+    pub(crate) fn fire_event(&self, id: u32) {
+        self.trace(|| format!("event {id}"));
+        if Faults::take(&self.faults.lose_events) {
+            return;
+        }
+        self.counters.add(counter::EVENTS, 1);
+        let bit = 1 << id;
+        if Faults::take(&self.faults.duplicate_interrupts) {
+            self.interrupts.add_spurious(1);
+        }
+        let mut pending = lock(&self.pending);
+        if Faults::take(&self.faults.drop_interrupts) {
+            if pending.bits & bit == 0 {
+                pending.silent |= bit;
+            }
+        } else {
+            pending.silent &= !bit;
+        }
+        pending.bits |= bit;
+        self.update_line(&pending);
+    }
+
+    pub(crate) fn update_line(&self, pending: &Pending) {
+        let enabled = self.registers.get(HI_INTR_ENBL);
+        let level = pending.bits & enabled & !pending.silent != 0;
+        let delay = Duration::from_micros(self.faults.delay_interrupts.load(Relaxed).into());
+        self.interrupts.set_level(level, delay);
+    }
+
+    /// An access missed memory: the error register, its interrupt and a violation.
+    pub(crate) fn bus_error(&self, port: Port, write: bool, finding: Finding) {
+        let id = port as u32;
+        let status = if write {
+            (1 << 8) | id
+        } else {
+            (1 << 9) | (id << 4)
+        };
+        self.registers
+            .set(HI_AXI_STATUS, self.registers.get(HI_AXI_STATUS) | status);
+        self.recorder.violation(ViolationKind::BusError, finding);
+        self.raise(INTR_AXI_BUS_ERROR);
+    }
+
+    /// Adds a line to the trace, if there is one.
+    pub(crate) fn trace(&self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &self.trace {
+            let micros = self.micros();
+            let _ = writeln!(lock(trace), "{micros:>10} {}", line());
+        }
+    }
+
+    /// Writes report and trace out. Returns the exit status of the run: 0, or 3 after violations.
+    pub fn finish(&self) -> i32 {
+        self.sync_counters();
+        if let Some(trace) = &self.trace {
+            let _ = lock(trace).flush();
+        }
+        self.recorder.write_report();
+        if self.recorder.failed() {
+            3
+        } else {
+            0
+        }
+    }
+}
+
+/// Random numbers, xorshift: enough to move phases about, the same for the same seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        // Spread the seed's bits; a state of 0 would stay there.
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, limit: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 32) % u64::from(limit)) as u32
+    }
+}
+
+/// How long the front end sleeps in its idle loop: short while there was something to do lately.
+struct Poll {
+    random: Random,
+    last_activity: Instant,
+    busy: u32,
+}
+
+impl Poll {
+    fn new(seed: u64) -> Self {
+        Self {
+            random: Random::new(seed),
+            last_activity: Instant::now(),
+            busy: 0,
+        }
+    }
+
+    /// A command was executed. Now and then lets others run, so that no stream can hog a processor.
+    fn active(&mut self) {
+        self.busy += 1;
+        if self.busy % 256 == 0 {
+            self.last_activity = Instant::now();
+            thread::yield_now();
+        }
+    }
+
+    fn interval(&mut self) -> Duration {
+        if self.busy != 0 {
+            self.busy = 0;
+            self.last_activity = Instant::now();
+        }
+        let recent = self.last_activity.elapsed() < Duration::from_millis(2);
+        let (least, most) = if recent { (10, 20) } else { (30, 100) };
+        Duration::from_micros(u64::from(least + self.random.below(most - least)))
+    }
+}

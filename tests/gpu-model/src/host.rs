@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The register block as the host's loads and stores see it (spec/command-hw.md 10.1, 10.2).
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
+
+use gpu_control::counter;
+use gpu_control::fault;
+use gpu_control::FrontEndState;
+use gpu_control::ViolationKind;
+
+use crate::control::Faults;
+use crate::gpu::lock;
+use crate::gpu::Gpu;
+use crate::gpu::Request;
+use crate::personality::Access;
+use crate::registers::*;
+use crate::strict::hex;
+use crate::strict::Finding;
+
+/// Core clock in cycles for each microsecond, for the cycle counters.
+const CYCLES_PER_MICROSECOND: u64 = 528;
+/// Bytes that the front end's prefetch counts as one.
+const UNIT: u32 = 8;
+
+impl Gpu {
+    /// Reads the register at an aligned byte offset of BAR 0.
+    pub fn mmio_read(&self, offset: u32) -> u32 {
+        self.counters.add(counter::MMIO_READS, 1);
+        if self.faults.dead.load(Relaxed) != 0 {
+            return u32::MAX;
+        }
+        if self.personality.access(offset) == Access::Absent {
+            self.register_violation(
+                offset,
+                "read of a register that this core does not have".into(),
+            );
+            return 0;
+        }
+        let value = self.read_register(offset);
+        self.trace(|| format!("read  {offset:#05x} {}", hex(value)));
+        self.poke_front_end();
+        value
+    }
+
+    /// Writes the register at an aligned byte offset of BAR 0.
+    pub fn mmio_write(&self, offset: u32, value: u32) {
+        self.counters.add(counter::MMIO_WRITES, 1);
+        if self.faults.dead.load(Relaxed) != 0 {
+            return;
+        }
+        self.trace(|| format!("write {offset:#05x} {}", hex(value)));
+        match self.personality.access(offset) {
+            Access::ReadWrite => self.write_register(offset, value),
+            Access::ReadOnly => {
+                self.register_violation(
+                    offset,
+                    format!("write of {value:#x} to a read-only register"),
+                );
+            }
+            Access::Absent => {
+                let text =
+                    format!("write of {value:#x} to a register that this core does not have");
+                self.register_violation(offset, text);
+            }
+        }
+        self.poke_front_end();
+    }
+
+    /// An access to BAR 0 that is not an aligned 32-bit one.
+    pub fn bad_access(&self, offset: u64, bytes: usize, write: bool) {
+        let direction = if write { "write" } else { "read" };
+        let detail = format!("{direction} of {bytes} bytes");
+        let finding = Finding {
+            detail,
+            address: offset as u32,
+            ..Finding::default()
+        };
+        self.recorder
+            .violation(ViolationKind::RegisterAccess, finding);
+    }
+
+    fn register_violation(&self, offset: u32, detail: String) {
+        let finding = Finding {
+            detail,
+            address: offset,
+            ..Finding::default()
+        };
+        self.recorder
+            .violation(ViolationKind::UnknownRegister, finding);
+    }
+
+    /// A front end in its idle loop looks at memory whenever the host touches the GPU.
+    fn poke_front_end(&self) {
+        if self.front_end_state() == FrontEndState::Waiting {
+            self.wake();
+        }
+    }
+
+    fn lingering(&self) -> bool {
+        self.busy_until.load(Relaxed) > self.micros()
+    }
+
+    fn idle_state(&self) -> u32 {
+        if self.stuck.load(SeqCst) {
+            return 0;
+        }
+        let mut idle = IDLE_STATE_ALL;
+        if self.front_end_state() != FrontEndState::Stopped || self.lingering() {
+            idle &= !IDLE_STATE_FE;
+        }
+        if self.work_pending() || self.lingering() {
+            idle &= !(IDLE_STATE_DE | IDLE_STATE_PE);
+        }
+        idle
+    }
+
+    fn clock_control(&self) -> u32 {
+        let idle = self.idle_state() == IDLE_STATE_ALL;
+        self.registers.get(HI_CLOCK_CONTROL) | if idle { CLOCK_CONTROL_IDLE } else { 0 }
+    }
+
+    fn read_register(&self, offset: u32) -> u32 {
+        if offset == HI_CHIP_MODEL {
+            match self.faults.identity.load(Relaxed) {
+                fault::IDENTITY_ZERO => return 0,
+                fault::IDENTITY_ONES => return u32::MAX,
+                _ => {}
+            }
+        }
+        if let Some(word) = self.personality.identity_word(offset) {
+            return word;
+        }
+        match offset {
+            HI_CLOCK_CONTROL => self.clock_control(),
+            HI_IDLE_STATE => self.idle_state(),
+            HI_INTR_ACKNOWLEDGE => self.acknowledge(),
+            HI_PROFILE_READ_BYTES8 => (self.profile_read.load(Relaxed) / 8) as u32,
+            HI_PROFILE_WRITE_BYTES8 => (self.profile_written.load(Relaxed) / 8) as u32,
+            HI_PROFILE_TOTAL_CYCLES => self.cycles_since(self.total_base.load(Relaxed)),
+            HI_PROFILE_IDLE_CYCLES => 0,
+            MC_PROFILE_CYCLE_COUNTER => self
+                .registers
+                .get(offset)
+                .wrapping_add(self.cycles_since(self.cycle_base.load(Relaxed))),
+            MC_PROFILE_RA_READ..=MC_PROFILE_HI_READ => self.profile_port(offset),
+            // The start address cannot be read back.
+            FE_COMMAND_ADDRESS => 0,
+            FE_DMA_DEBUG_STATE => self.look(
+                || self.visible.dma_state.load(Relaxed),
+                [dma_state::WAIT, dma_state::LINK],
+            ),
+            FE_DMA_ADDRESS => {
+                let address = self.front_end_address();
+                self.look(|| address, [address, address.wrapping_add(UNIT)])
+            }
+            FE_DMA_LOW => self.visible.low.load(Relaxed),
+            FE_DMA_HIGH => self.visible.high.load(Relaxed),
+            _ => self.registers.get(offset),
+        }
+    }
+
+    /// A waiting front end goes back and forth between its WAIT and its LINK with every look.
+    fn look(&self, otherwise: impl FnOnce() -> u32, waiting: [u32; 2]) -> u32 {
+        if self.front_end_state() != FrontEndState::Waiting {
+            return otherwise();
+        }
+        waiting[(self.visible.looks.fetch_add(1, Relaxed) % 2) as usize]
+    }
+
+    fn cycles_since(&self, micros: u64) -> u32 {
+        (self.micros().saturating_sub(micros) * CYCLES_PER_MICROSECOND) as u32
+    }
+
+    fn acknowledge(&self) -> u32 {
+        self.counters.add(counter::ACKNOWLEDGES, 1);
+        let mut pending = lock(&self.pending);
+        let bits = pending.bits;
+        pending.bits = 0;
+        pending.silent = 0;
+        self.interrupts.acknowledge();
+        bits
+    }
+
+    /// A profile port shows what its selector chooses; selector 15 shows the block's signature (spec 7.4).
+    fn profile_port(&self, port: u32) -> u32 {
+        let (config, shift, signature) = match port {
+            MC_PROFILE_FE_READ => (MC_PROFILE_CONFIG0, 0, 0xbabe_f00d),
+            MC_PROFILE_DE_READ => (MC_PROFILE_CONFIG0, 8, 0xbabe_f00d),
+            MC_PROFILE_PE_READ => (MC_PROFILE_CONFIG0, 16, 0xbabe_f00d),
+            MC_PROFILE_SH_READ => (MC_PROFILE_CONFIG0, 24, 0xdead_beef),
+            MC_PROFILE_PA_READ => (MC_PROFILE_CONFIG1, 0, 0x0000_aaaa),
+            MC_PROFILE_SE_READ => (MC_PROFILE_CONFIG1, 8, 0x5e5e_5e5e),
+            MC_PROFILE_RA_READ => (MC_PROFILE_CONFIG1, 16, 0x1234_4321),
+            MC_PROFILE_TX_READ => (MC_PROFILE_CONFIG1, 24, 0x1221_1221),
+            MC_PROFILE_MC_READ => (MC_PROFILE_CONFIG2, 0, 0x1234_5678),
+            _ => (MC_PROFILE_CONFIG2, 8, 0xaaaa_aaaa),
+        };
+        match (self.registers.get(config) >> shift) & 0xf {
+            15 => signature,
+            11 if port == MC_PROFILE_PE_READ => self.counters.get(counter::PIXELS) as u32,
+            _ => 0,
+        }
+    }
+
+    fn write_register(&self, offset: u32, value: u32) {
+        match offset {
+            HI_CLOCK_CONTROL => self.write_clock_control(value),
+            HI_INTR_ENBL => {
+                let pending = lock(&self.pending);
+                self.registers.set(offset, value);
+                self.update_line(&pending);
+            }
+            HI_MEMORY_COUNTER_RESET => {
+                self.registers.set(offset, value);
+                if value & 1 != 0 {
+                    self.profile_read.store(0, Relaxed);
+                    self.profile_written.store(0, Relaxed);
+                }
+            }
+            HI_PROFILE_TOTAL_CYCLES => self.total_base.store(self.micros(), Relaxed),
+            MC_PROFILE_CYCLE_COUNTER => {
+                self.registers.set(offset, value);
+                self.cycle_base.store(self.micros(), Relaxed);
+            }
+            FE_COMMAND_CONTROL => {
+                self.registers.set(offset, value);
+                self.control_front_end(value);
+            }
+            _ => self.registers.set(offset, value),
+        }
+    }
+
+    /// Soft reset stops everything when it is set and takes effect when it is cleared.
+    fn write_clock_control(&self, value: u32) {
+        let before = self.registers.get(HI_CLOCK_CONTROL);
+        self.registers
+            .set(HI_CLOCK_CONTROL, value & CLOCK_CONTROL_STORED);
+        let was = before & CLOCK_CONTROL_SOFT_RESET != 0;
+        let is = value & CLOCK_CONTROL_SOFT_RESET != 0;
+        if is && !was {
+            if value & CLOCK_CONTROL_ISOLATE_GPU == 0 {
+                let finding = Finding {
+                    detail: format!("soft reset without isolation ({value:#x})"),
+                    address: HI_CLOCK_CONTROL,
+                    ..Finding::default()
+                };
+                self.recorder
+                    .violation(ViolationKind::ResetSequence, finding);
+            }
+            self.reset();
+        }
+        if was && !is {
+            self.reset();
+            self.counters.add(counter::RESETS, 1);
+            let stuck = Faults::take(&self.faults.reset_stuck);
+            self.stuck.store(stuck, SeqCst);
+        }
+    }
+
+    fn start_problem(&self) -> Option<&'static str> {
+        let clock = self.registers.get(HI_CLOCK_CONTROL);
+        let state = self.front_end_state();
+        [
+            (
+                clock & CLOCK_CONTROL_CLK_DIS == CLOCK_CONTROL_CLK_DIS,
+                "with the clocks off",
+            ),
+            (clock & CLOCK_CONTROL_ISOLATE_GPU != 0, "while isolated"),
+            (clock & CLOCK_CONTROL_SOFT_RESET != 0, "in soft reset"),
+            (
+                !matches!(state, FrontEndState::Stopped | FrontEndState::Hung),
+                "while it runs",
+            ),
+            (
+                !self.registers.was_written(MC_MEMORY_BASE_ADDR_FE),
+                "without its memory base (0x41c) programmed since reset",
+            ),
+        ]
+        .into_iter()
+        .find_map(|(wrong, text)| wrong.then_some(text))
+    }
+
+    fn control_front_end(&self, value: u32) {
+        let address = self.registers.get(FE_COMMAND_ADDRESS);
+        let request = if value & COMMAND_CONTROL_ENABLE != 0 {
+            self.counters.add(counter::STARTS, 1);
+            if let Some(problem) = self.start_problem() {
+                let finding = Finding {
+                    detail: format!("start of the front end {problem}"),
+                    address,
+                    ..Finding::default()
+                };
+                self.recorder
+                    .violation(ViolationKind::FrontEndStart, finding);
+            }
+            if self.front_end_state() == FrontEndState::Hung || self.stuck.load(SeqCst) {
+                self.recorder
+                    .warning("start of a hung front end: only a reset helps");
+                return;
+            }
+            Request::Start {
+                address,
+                window: (value & 0xffff) * UNIT,
+            }
+        } else {
+            Request::Stop
+        };
+        let mut slot = lock(&self.request);
+        *slot = Some(request);
+        self.has_request.store(true, SeqCst);
+        if let Request::Start { address, .. } = request {
+            self.visible.address.store(address, Relaxed);
+            self.publish(FrontEndState::Running, dma_state::DEC);
+        }
+        drop(slot);
+        self.wake();
+    }
+
+    /// Counts memory traffic of the GPU, for the registers and the control BAR.
+    pub(crate) fn count_traffic(&self, read: u64, written: u64) {
+        self.counters.add(counter::BYTES_READ, read);
+        self.counters.add(counter::BYTES_WRITTEN, written);
+        if self.registers.get(HI_MEMORY_COUNTER_RESET) & 1 == 0 {
+            self.profile_read.fetch_add(read, Relaxed);
+            self.profile_written.fetch_add(written, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The interrupt line: level inside, edges of an eventfd outside, as vfio does INTx.
+//!
+//! vfio masks INTx by itself when it fires: the model writes the eventfd once, counts the line as masked and looks
+//! again at UNMASK. QEMU unmasks at any access to a BAR, so a handler that reads another register before the
+//! acknowledge register would see a second interrupt at once; the line therefore holds back for [`HOLD_BACK`]
+//! when UNMASK comes before the acknowledge.
+
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::time::Duration;
+use std::time::Instant;
+
+/// How long a line that was unmasked but not acknowledged stays quiet.
+pub const HOLD_BACK: Duration = Duration::from_millis(2);
+
+/// Where interrupts go.
+pub trait Sink: Send {
+    /// Delivers one interrupt.
+    fn fire(&mut self);
+}
+
+/// The line's state. Time comes from outside, so that it can be tested without waiting.
+#[derive(Default)]
+struct Line {
+    sink: Option<Box<dyn Sink>>,
+    level: bool,
+    masked: bool,
+    acknowledged: bool,
+    not_before: Option<Instant>,
+    spurious: u32,
+    delivered: u64,
+}
+
+impl Line {
+    /// Fires if it is time. Returns when to look again if that depends on time alone.
+    fn service(&mut self, now: Instant) -> Option<Instant> {
+        if self.masked || !(self.level || self.spurious > 0) {
+            return None;
+        }
+        let sink = self.sink.as_mut()?;
+        if let Some(time) = self.not_before {
+            if now < time {
+                return Some(time);
+            }
+        }
+        if !self.level {
+            self.spurious -= 1;
+        }
+        sink.fire();
+        self.delivered += 1;
+        self.masked = true;
+        self.acknowledged = false;
+        self.not_before = None;
+        None
+    }
+
+    fn set_level(&mut self, level: bool, delay: Duration, now: Instant) {
+        if level && !self.level && !delay.is_zero() {
+            self.not_before = Some(now + delay);
+        }
+        self.level = level;
+    }
+
+    fn acknowledge(&mut self) {
+        self.level = false;
+        self.acknowledged = true;
+        self.not_before = None;
+    }
+
+    fn unmask(&mut self, now: Instant) {
+        if !self.masked {
+            return;
+        }
+        self.masked = false;
+        let unanswered = self.level && !self.acknowledged;
+        if (unanswered || self.spurious > 0) && self.not_before.is_none() {
+            self.not_before = Some(now + HOLD_BACK);
+        }
+    }
+}
+
+/// The interrupt line, shared by the front end, the register block and the server.
+#[derive(Default)]
+pub struct InterruptLine {
+    line: Mutex<Line>,
+    changed: Condvar,
+}
+
+impl InterruptLine {
+    fn with<R>(&self, change: impl FnOnce(&mut Line, Instant) -> R) -> R {
+        let mut line = self.lock();
+        let now = Instant::now();
+        let result = change(&mut line, now);
+        if line.service(now).is_some() {
+            self.changed.notify_all();
+        }
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.line
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Sets the level; a rise takes effect after `delay`.
+    pub fn set_level(&self, level: bool, delay: Duration) {
+        self.with(|line, now| line.set_level(level, delay, now));
+    }
+
+    /// The acknowledge register was read: the level falls.
+    pub fn acknowledge(&self) {
+        self.with(|line, _| line.acknowledge());
+    }
+
+    /// Adds interrupts with nothing pending.
+    pub fn add_spurious(&self, count: u32) {
+        self.with(|line, _| line.spurious = line.spurious.saturating_add(count));
+    }
+
+    /// Interrupts with nothing pending that are still to come.
+    pub fn spurious(&self) -> u32 {
+        self.lock().spurious
+    }
+
+    /// Takes back what is still to come without anything pending.
+    pub fn clear_spurious(&self) {
+        self.lock().spurious = 0;
+    }
+
+    /// Connects the line, or disconnects it.
+    pub fn connect(&self, sink: Option<Box<dyn Sink>>) {
+        self.with(|line, _| {
+            line.sink = sink;
+            line.masked = false;
+        });
+    }
+
+    /// The host masked the line.
+    pub fn mask(&self) {
+        self.with(|line, _| line.masked = true);
+    }
+
+    /// The host unmasked the line.
+    pub fn unmask(&self) {
+        self.with(|line, now| line.unmask(now));
+    }
+
+    /// Interrupts delivered since the last [`InterruptLine::reset_delivered`].
+    pub fn delivered(&self) -> u64 {
+        self.lock().delivered
+    }
+
+    /// Counts delivered interrupts from 0 again.
+    pub fn reset_delivered(&self) {
+        self.lock().delivered = 0;
+    }
+
+    /// Fires what was delayed, for ever. Runs in a thread of its own.
+    pub fn run(&self) -> ! {
+        let mut line = self.lock();
+        loop {
+            let now = Instant::now();
+            line = match line.service(now) {
+                None => self
+                    .changed
+                    .wait(line)
+                    .unwrap_or_else(|poison| poison.into_inner()),
+                Some(time) => {
+                    let wait = time.saturating_duration_since(now);
+                    match self.changed.wait_timeout(line, wait) {
+                        Ok((line, _)) => line,
+                        Err(poison) => poison.into_inner().0,
+                    }
+                }
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::Arc;
+
+    use super::*;
+
+    struct Count(Arc<AtomicU32>);
+
+    impl Sink for Count {
+        fn fire(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    struct Bench {
+        line: Line,
+        fired: Arc<AtomicU32>,
+        now: Instant,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let fired = Arc::new(AtomicU32::new(0));
+            let line = Line {
+                sink: Some(Box::new(Count(fired.clone()))),
+                ..Line::default()
+            };
+            Self {
+                line,
+                fired,
+                now: Instant::now(),
+            }
+        }
+
+        fn fired_after(&mut self, time: Duration) -> u32 {
+            self.now += time;
+            self.line.service(self.now);
+            self.fired.load(Relaxed)
+        }
+    }
+
+    const AT_ONCE: Duration = Duration::ZERO;
+
+    #[test]
+    fn fires_once_until_unmasked_and_high_again() {
+        let mut bench = Bench::new();
+        bench.line.set_level(true, AT_ONCE, bench.now);
+        assert_eq!(bench.fired_after(AT_ONCE), 1);
+        assert_eq!(bench.fired_after(HOLD_BACK), 1);
+        bench.line.acknowledge();
+        bench.line.unmask(bench.now);
+        assert_eq!(bench.fired_after(HOLD_BACK * 2), 1);
+        bench.line.set_level(true, AT_ONCE, bench.now);
+        assert_eq!(bench.fired_after(AT_ONCE), 2);
+    }
+
+    #[test]
+    fn unmask_before_acknowledge_is_held_back() {
+        let mut bench = Bench::new();
+        bench.line.set_level(true, AT_ONCE, bench.now);
+        bench.fired_after(AT_ONCE);
+        bench.line.unmask(bench.now);
+        assert_eq!(bench.fired_after(HOLD_BACK / 2), 1);
+        assert_eq!(bench.fired_after(HOLD_BACK), 2);
+        // Acknowledged within the time: nothing comes.
+        bench.line.unmask(bench.now);
+        bench.line.acknowledge();
+        assert_eq!(bench.fired_after(HOLD_BACK * 2), 2);
+    }
+
+    #[test]
+    fn an_event_between_acknowledge_and_unmask_fires_at_once() {
+        let mut bench = Bench::new();
+        bench.line.set_level(true, AT_ONCE, bench.now);
+        bench.fired_after(AT_ONCE);
+        bench.line.acknowledge();
+        bench.line.set_level(true, AT_ONCE, bench.now);
+        assert_eq!(bench.fired_after(AT_ONCE), 1);
+        bench.line.unmask(bench.now);
+        assert_eq!(bench.fired_after(AT_ONCE), 2);
+    }
+
+    #[test]
+    fn delay_counts_from_the_rise() {
+        let mut bench = Bench::new();
+        let delay = Duration::from_micros(500);
+        bench.line.set_level(true, delay, bench.now);
+        assert_eq!(bench.fired_after(delay / 2), 0);
+        bench.line.set_level(true, delay, bench.now);
+        assert_eq!(bench.fired_after(delay / 2), 1);
+    }
+
+    #[test]
+    fn spurious_interrupts_come_apart() {
+        let mut bench = Bench::new();
+        bench.line.spurious = 2;
+        assert_eq!(bench.fired_after(AT_ONCE), 1);
+        bench.line.acknowledge();
+        bench.line.unmask(bench.now);
+        assert_eq!(bench.fired_after(AT_ONCE), 1);
+        assert_eq!(bench.fired_after(HOLD_BACK), 2);
+        bench.line.unmask(bench.now);
+        assert_eq!(bench.fired_after(HOLD_BACK * 2), 2);
+    }
+
+    #[test]
+    fn a_line_that_nobody_hears_waits() {
+        let line = InterruptLine::default();
+        line.set_level(true, AT_ONCE);
+        let fired = Arc::new(AtomicU32::new(0));
+        line.connect(Some(Box::new(Count(fired.clone()))));
+        assert_eq!(fired.load(Relaxed), 1);
+        assert_eq!(line.delivered(), 1);
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A strict software model of Vivante GPU cores.
+//!
+//! It behaves as silicon does towards a correct driver and takes down everything that silicon forbids. The program
+//! `gpu-model` serves it to a virtual machine over vfio-user; without that, [`gpu::Gpu`] runs on plain memory.
+//!
+//! Rooms: [`server`] (vfio-user, PCI), [`host`] (register block), [`frontend`] (command stream) with [`stream`]
+//! (decoding), [`mmu`], [`engine2d`], [`resolve`] and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
+//! [`strict`] (violations and report), [`personality`] and [`registers`] (what a core is).
+//!
+//! "spec" in comments is the project's specification of command submission and hardware behaviour.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod control;
+pub mod engine2d;
+pub mod frontend;
+pub mod gpu;
+pub mod host;
+pub mod irq;
+pub mod memory;
+pub mod mmu;
+pub mod personality;
+pub mod pixel;
+pub mod registers;
+pub mod resolve;
+pub mod server;
+pub mod stream;
+pub mod strict;

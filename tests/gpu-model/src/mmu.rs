@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Address translation: GPU address in, physical address out, through TLBs that keep stale entries.
+//!
+//! MMU v1 (spec/command-hw.md 10.5): bit 31 clear adds the port's memory base; bit 31 set looks up the port's flat
+//! page table. The TLB has no limit and forgets nothing until a flush or a reset, so a driver that changes an
+//! entry without flushing is found out. MMU v2 would be a second implementation of [`Mmu`].
+
+use std::collections::HashMap;
+
+use crate::memory::Snapshot;
+use crate::registers::*;
+
+/// A module's way to memory. Each has its own page-table register, memory base and TLB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Port {
+    /// Command fetch.
+    FrontEnd = 0,
+    /// Textures; sources of 2D blits and resolves.
+    Texture = 1,
+    /// Colour; destinations of 2D draws and resolves.
+    Pixel = 2,
+    /// Depth.
+    Depth = 3,
+    /// Rasteriser.
+    Raster = 4,
+}
+
+impl Port {
+    /// All ports in the order of the page-table registers, which is also that of the flush bits.
+    pub const ALL: [Port; 5] = [
+        Port::FrontEnd,
+        Port::Texture,
+        Port::Pixel,
+        Port::Depth,
+        Port::Raster,
+    ];
+
+    /// Its page-table register.
+    pub fn table_register(self) -> u32 {
+        MC_MMU_FE_PAGE_TABLE + 4 * self as u32
+    }
+
+    /// Its memory base register.
+    pub fn base_register(self) -> u32 {
+        match self {
+            Port::FrontEnd => MC_MEMORY_BASE_ADDR_FE,
+            Port::Texture => MC_MEMORY_BASE_ADDR_TX,
+            Port::Pixel => MC_MEMORY_BASE_ADDR_PE,
+            Port::Depth => MC_MEMORY_BASE_ADDR_PEZ,
+            Port::Raster => MC_MEMORY_BASE_ADDR_RA,
+        }
+    }
+
+    /// Bit of GL_FLUSH_MMU that flushes its TLB. Bits 0 and 3 (FE, PE) are documented; which of 1, 2 and 4 is
+    /// which is not, and drivers always write all five.
+    pub fn flush_bit(self) -> u32 {
+        1 << match self {
+            Port::FrontEnd => 0,
+            Port::Texture => 1,
+            Port::Depth => 2,
+            Port::Pixel => 3,
+            Port::Raster => 4,
+        }
+    }
+}
+
+/// What the host programmed for one port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortSetup {
+    /// Physical address of the page table; `None` = not written since reset.
+    pub table: Option<u32>,
+    /// Physical address of GPU address 0.
+    pub base: u32,
+}
+
+/// The setup of all ports, by [`Port`] number.
+pub type Setup = [PortSetup; 5];
+
+/// A translated address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translated {
+    /// Physical address.
+    pub physical: u32,
+    /// Bytes from there on that this translation covers.
+    pub span: u32,
+    /// A TLB entry differed from the page table: (used, in the table).
+    pub stale: Option<(u32, u32)>,
+    /// The page table was read.
+    pub filled: bool,
+}
+
+/// Why an address has no translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No page table was programmed.
+    NoTable,
+    /// The entry lies outside memory, at this physical address.
+    TableOutside(u32),
+}
+
+/// An address space of the GPU.
+pub trait Mmu: Send {
+    /// Translates one address of a port.
+    fn translate(
+        &mut self,
+        port: Port,
+        address: u32,
+        setup: &Setup,
+        memory: &Snapshot,
+    ) -> Result<Translated, Fault>;
+
+    /// Drops the TLBs whose flush bit is set. Returns how many were dropped.
+    fn flush(&mut self, bits: u32) -> u32;
+
+    /// Drops everything.
+    fn reset(&mut self);
+
+    /// Whether the TLBs keep entries at all.
+    fn set_caching(&mut self, on: bool);
+}
+
+const PAGE: u32 = 4096;
+/// GPU addresses with this bit go through the page table.
+pub const VIRTUAL: u32 = 1 << 31;
+
+/// MMU v1: flat table of 4 KiB pages.
+pub struct MmuV1 {
+    tlb: [HashMap<u32, u32>; 5],
+    caching: bool,
+}
+
+impl Default for MmuV1 {
+    fn default() -> Self {
+        Self {
+            tlb: Default::default(),
+            caching: true,
+        }
+    }
+}
+
+impl Mmu for MmuV1 {
+    fn translate(
+        &mut self,
+        port: Port,
+        address: u32,
+        setup: &Setup,
+        memory: &Snapshot,
+    ) -> Result<Translated, Fault> {
+        let setup = setup[port as usize];
+        if address & VIRTUAL == 0 {
+            let physical = setup.base.wrapping_add(address);
+            return Ok(Translated {
+                physical,
+                span: VIRTUAL - address,
+                stale: None,
+                filled: false,
+            });
+        }
+        let index = (address & !VIRTUAL) / PAGE;
+        let table = setup.table.ok_or(Fault::NoTable)?;
+        let slot = table.wrapping_add(4 * index);
+        let now = memory
+            .read_u32(slot)
+            .map_err(|_| Fault::TableOutside(slot))?;
+        let tlb = &mut self.tlb[port as usize];
+        let cached = tlb.get(&index).copied().filter(|_| self.caching);
+        let filled = cached.is_none();
+        if filled && self.caching {
+            tlb.insert(index, now);
+        }
+        let entry = cached.unwrap_or(now);
+        let offset = address % PAGE;
+        Ok(Translated {
+            physical: (entry & !(PAGE - 1)) | offset,
+            span: PAGE - offset,
+            // Only the page counts: the low bits mean nothing to the hardware.
+            stale: ((entry ^ now) & !(PAGE - 1) != 0).then_some((entry, now)),
+            filled,
+        })
+    }
+
+    fn flush(&mut self, bits: u32) -> u32 {
+        let mut flushed = 0;
+        for port in Port::ALL {
+            if bits & port.flush_bit() != 0 {
+                self.tlb[port as usize].clear();
+                flushed += 1;
+            }
+        }
+        flushed
+    }
+
+    fn reset(&mut self) {
+        self.tlb.iter_mut().for_each(HashMap::clear);
+    }
+
+    fn set_caching(&mut self, on: bool) {
+        self.caching = on;
+        if !on {
+            self.reset();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::GuestMemory;
+
+    const TABLE: u32 = 0x4000_0000;
+
+    fn memory() -> GuestMemory {
+        let memory = GuestMemory::new();
+        memory.add_anonymous(u64::from(TABLE), 0x1_0000).unwrap();
+        memory
+    }
+
+    fn setup() -> Setup {
+        [PortSetup {
+            table: Some(TABLE),
+            base: 0x1000_0000,
+        }; 5]
+    }
+
+    fn set_entry(memory: &GuestMemory, index: u32, entry: u32) {
+        memory
+            .snapshot()
+            .write(TABLE + 4 * index, &entry.to_le_bytes())
+            .unwrap();
+    }
+
+    #[test]
+    fn linear_addresses_add_the_memory_base() {
+        let mut setup = setup();
+        setup[Port::Pixel as usize].base = 0x2000_0000;
+        let snapshot = memory().snapshot();
+        let mut mmu = MmuV1::default();
+        let mut physical = |port, address| {
+            mmu.translate(port, address, &setup, &snapshot)
+                .unwrap()
+                .physical
+        };
+        assert_eq!(physical(Port::FrontEnd, 0x1234), 0x1000_1234);
+        assert_eq!(physical(Port::Pixel, 0x1234), 0x2000_1234);
+        assert_eq!(physical(Port::FrontEnd, 0x7fff_ffff), 0x8fff_ffff);
+    }
+
+    #[test]
+    fn virtual_addresses_go_through_the_table() {
+        let memory = memory();
+        set_entry(&memory, 2, 0x4000_9000 | 0xabc);
+        let mut mmu = MmuV1::default();
+        let translated = mmu
+            .translate(Port::Pixel, 0x8000_2ff0, &setup(), &memory.snapshot())
+            .unwrap();
+        assert_eq!(
+            translated,
+            Translated {
+                physical: 0x4000_9ff0,
+                span: 16,
+                stale: None,
+                filled: true
+            }
+        );
+    }
+
+    #[test]
+    fn a_stale_entry_is_used_and_reported_until_flushed() {
+        let memory = memory();
+        let snapshot = memory.snapshot();
+        let setup = setup();
+        set_entry(&memory, 0, 0x4000_5000);
+        let mut mmu = MmuV1::default();
+        assert!(
+            mmu.translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+                .unwrap()
+                .filled
+        );
+        set_entry(&memory, 0, 0x4000_6000);
+        let stale = mmu
+            .translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            .unwrap();
+        assert_eq!(stale.physical, 0x4000_5000);
+        assert_eq!(stale.stale, Some((0x4000_5000, 0x4000_6000)));
+        assert!(!stale.filled);
+        // Another port has a TLB of its own.
+        let other = mmu
+            .translate(Port::Texture, VIRTUAL, &setup, &snapshot)
+            .unwrap();
+        assert_eq!((other.physical, other.stale), (0x4000_6000, None));
+        // Flushing other ports does not help.
+        assert_eq!(mmu.flush(0x1f & !Port::Pixel.flush_bit()), 4);
+        assert!(mmu
+            .translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            .unwrap()
+            .stale
+            .is_some());
+        assert_eq!(mmu.flush(0x1f), 5);
+        let fresh = mmu
+            .translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            .unwrap();
+        assert_eq!((fresh.physical, fresh.stale), (0x4000_6000, None));
+    }
+
+    #[test]
+    fn reset_and_switched_off_caching_forget() {
+        let memory = memory();
+        let snapshot = memory.snapshot();
+        let setup = setup();
+        let mut mmu = MmuV1::default();
+        mmu.translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            .unwrap();
+        set_entry(&memory, 0, 0x4000_6000);
+        mmu.reset();
+        assert_eq!(
+            mmu.translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+                .unwrap()
+                .stale,
+            None
+        );
+        mmu.set_caching(false);
+        set_entry(&memory, 0, 0x4000_7000);
+        let fresh = mmu
+            .translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            .unwrap();
+        assert_eq!((fresh.physical, fresh.stale), (0x4000_7000, None));
+    }
+
+    #[test]
+    fn a_missing_table_is_a_fault() {
+        let memory = memory();
+        let mut mmu = MmuV1::default();
+        let mut setup = setup();
+        setup[Port::Pixel as usize].table = None;
+        let result = mmu.translate(Port::Pixel, VIRTUAL, &setup, &memory.snapshot());
+        assert_eq!(result, Err(Fault::NoTable));
+        setup[Port::Pixel as usize].table = Some(0x1000);
+        let result = mmu.translate(Port::Pixel, VIRTUAL + PAGE, &setup, &memory.snapshot());
+        assert_eq!(result, Err(Fault::TableOutside(0x1004)));
+    }
+
+    #[test]
+    fn flush_bits_are_one_for_each_port() {
+        assert_eq!(
+            Port::ALL.iter().map(|port| port.flush_bit()).sum::<u32>(),
+            0x1f
+        );
+    }
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The cores that the model can be: raw identity words, what they imply, and which registers exist.
+//!
+//! Sources: spec/command-hw.md 1.2 (how drivers read the words) and 1.3 (the values that must come out).
+
+use gpu_control::Board;
+
+use crate::registers::*;
+
+/// How a register may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads and writes have a meaning.
+    ReadWrite,
+    /// Writing it is a mistake.
+    ReadOnly,
+    /// The core does not have it.
+    Absent,
+}
+
+/// A core: its identity words as the registers show them.
+#[derive(Clone, Debug)]
+pub struct Personality {
+    /// Which board it sits on.
+    pub board: Board,
+    /// What people call the core.
+    pub core: &'static str,
+    /// HI_CHIP_IDENTITY; the family is never 1, so that drivers go on to model and revision.
+    pub chip_identity: u32,
+    /// HI_CHIP_MODEL.
+    pub model: u32,
+    /// HI_CHIP_REV.
+    pub revision: u32,
+    /// HI_CHIP_DATE (BCD).
+    pub date: u32,
+    /// HI_CHIP_TIME (BCD).
+    pub time: u32,
+    /// HI_CHIP_FEATURE.
+    pub features: u32,
+    /// HI_CHIP_MINOR_FEATURE_0 to _3.
+    pub minor: [u32; 4],
+    /// HI_CHIP_SPECS, _2, _3, _4.
+    pub specs: [u32; 4],
+}
+
+/// Packs HI_CHIP_SPECS: logarithms where the field holds one.
+const fn specs_1(
+    streams: u32,
+    registers_log2: u32,
+    threads_log2: u32,
+    vertex_cache: u32,
+    shader_cores: u32,
+    pixel_pipes: u32,
+    vertex_output_log2: u32,
+) -> u32 {
+    streams
+        | (registers_log2 << 4)
+        | (threads_log2 << 8)
+        | (vertex_cache << 12)
+        | (shader_cores << 20)
+        | (pixel_pipes << 25)
+        | (vertex_output_log2 << 28)
+}
+
+impl Personality {
+    /// The core of a board.
+    pub fn of(board: Board) -> Self {
+        match board {
+            Board::Dove => Self {
+                board,
+                core: "GC600",
+                chip_identity: 0,
+                model: 0x600,
+                revision: 0x19,
+                date: 0x2009_0617,
+                time: 0x1207_4600,
+                features: 0x0008_7ecd,
+                minor: [0x7, 0, 0, 0],
+                specs: [0; 4],
+            },
+            Board::Imx6q => Self {
+                board,
+                core: "GC2000",
+                chip_identity: 0,
+                model: 0x2000,
+                revision: 0x5108,
+                date: 0x2012_0119,
+                time: 0x0901_2700,
+                features: 0xe029_6cad,
+                minor: [0xc979_9eff, 0x2efb_f2d9, 0, 0],
+                // Field instructionCount 0 reads as 256 and drivers raise it to 512 for this core.
+                specs: [specs_1(8, 6, 10, 16, 4, 2, 9), 168 << 16, 0, 0],
+            },
+            Board::Imx6dl => Self {
+                board,
+                core: "GC880",
+                chip_identity: 0,
+                model: 0x880,
+                revision: 0x5106,
+                date: 0x2012_0617,
+                time: 0x1511_0300,
+                features: 0xe028_64ad,
+                minor: [0xc1f9_9eff, 0xeefb_f2d9, 0x0210_0284, 0],
+                specs: [specs_1(8, 6, 8, 8, 1, 1, 9), 256 << 16, 0, 0],
+            },
+            Board::Gc320 => Self {
+                board,
+                core: "GC320",
+                chip_identity: 0,
+                model: 0x320,
+                revision: 0x5007,
+                date: 0x2012_0617,
+                // Not 0x02062400, so drivers apply this core's limit of outstanding requests.
+                time: 0x0206_2300,
+                features: 0xe02c_7eca,
+                minor: [0xc139_9eff, 0x020f_b2db, 0, 0],
+                specs: [specs_1(1, 6, 10, 16, 4, 1, 10), 0, 0, 0],
+            },
+        }
+    }
+
+    /// CHIP_FEATURE bit 2, PIPE_3D.
+    pub fn has_3d(&self) -> bool {
+        self.features & (1 << 2) != 0
+    }
+
+    /// CHIP_FEATURE bit 9, PIPE_2D.
+    pub fn has_2d(&self) -> bool {
+        self.features & (1 << 9) != 0
+    }
+
+    /// Minor feature 0 bit 7: the 2D pixel engine is version 2.0, else 1.0.
+    pub fn has_pe20(&self) -> bool {
+        self.minor[0] & (1 << 7) != 0
+    }
+
+    /// Minor feature 0 bit 21: minor features 1 and up and the specification words exist.
+    pub fn has_more_minor_features(&self) -> bool {
+        self.minor[0] & (1 << 21) != 0
+    }
+
+    /// Minor feature 0 bit 22: memory controller 2.0, whose tile status addresses go through the memory base.
+    pub fn has_mc20(&self) -> bool {
+        self.minor[0] & (1 << 22) != 0
+    }
+
+    /// Minor feature 1 bit 3 clear: the core needs five delay words after an event from the pixel engine.
+    pub fn needs_extra_event_states(&self) -> bool {
+        self.minor[1] & (1 << 3) == 0
+    }
+
+    /// Minor feature 1 bit 28: MMU v2.
+    pub fn has_mmu_v2(&self) -> bool {
+        self.minor[1] & (1 << 28) != 0
+    }
+
+    /// Number of pixel pipes: HI_CHIP_SPECS `[27:25]`, at least 1.
+    pub fn pixel_pipes(&self) -> usize {
+        (((self.specs[0] >> 25) & 7) as usize).max(1)
+    }
+
+    /// How the register at this byte offset may be used on this core.
+    ///
+    /// GC600 on Dove answers unknown registers of the HI block with a bus error, so there everything that the
+    /// Dove driver does not read counts as absent.
+    pub fn access(&self, offset: u32) -> Access {
+        use Access::*;
+        let only_if = |present: bool, access: Access| if present { access } else { Absent };
+        let newer = self.has_more_minor_features();
+        match offset {
+            HI_CLOCK_CONTROL | HI_AXI_CONFIG | HI_INTR_ENBL | HI_MEMORY_COUNTER_RESET => ReadWrite,
+            HI_IDLE_STATE | HI_AXI_STATUS | HI_INTR_ACKNOWLEDGE => ReadOnly,
+            HI_CHIP_IDENTITY..=HI_CHIP_TIME | HI_CHIP_MINOR_FEATURE_0 => ReadOnly,
+            HI_PROFILE_READ_BYTES8 | HI_PROFILE_WRITE_BYTES8 => ReadOnly,
+            HI_PROFILE_WRITE_BURSTS..=HI_PROFILE_READ_LASTS => ReadOnly,
+            HI_GP_OUT0..=HI_GP_OUT2 | HI_AXI_CONTROL => ReadWrite,
+            HI_CHIP_CUSTOMER_ID | HI_CHIP_SPECS => only_if(newer, ReadOnly),
+            HI_CACHE_CONTROL | HI_PROFILE_TOTAL_CYCLES => only_if(newer, ReadWrite),
+            HI_CHIP_MINOR_FEATURE_1 | HI_PROFILE_IDLE_CYCLES => only_if(newer, ReadOnly),
+            HI_CHIP_SPECS_2..=HI_COMPRESSION_FLAGS => only_if(newer, ReadOnly),
+            HI_CHIP_MINOR_FEATURE_4 | HI_CHIP_SPECS_4 | HI_CHIP_MINOR_FEATURE_5 => {
+                only_if(newer, ReadOnly)
+            }
+            HI_CHIP_PRODUCT_ID | HI_CHIP_ECO_ID => only_if(newer, ReadOnly),
+            PM_POWER_CONTROLS | PM_MODULE_CONTROLS | PM_PULSE_EATER => ReadWrite,
+            PM_MODULE_STATUS => ReadOnly,
+            PM_LOAD_0 | PM_LOAD_1 => only_if(newer, ReadOnly),
+            MMUV2_SAFE_ADDRESS..=MMUV2_LAST => only_if(self.has_mmu_v2(), ReadWrite),
+            MC_MMU_FE_PAGE_TABLE..=MC_MEMORY_FLUSH | MC_PROFILE_CYCLE_COUNTER => ReadWrite,
+            MC_DEBUG_READ0..=MC_DEBUG_WRITE | MC_PROFILE_RA_READ..=MC_PROFILE_HI_READ => ReadOnly,
+            MC_PROFILE_CONFIG0..=MC_PROFILE_CONFIG2 | MC_BUS_CONFIG => ReadWrite,
+            START_COMPOSITION => only_if(self.has_2d() && self.has_pe20(), ReadWrite),
+            MERGE_128_BYTES => only_if(self.minor[2] & (1 << 21) != 0, ReadWrite),
+            FE_COMMAND_ADDRESS | FE_COMMAND_CONTROL => ReadWrite,
+            FE_DMA_STATUS..=FE_DMA_HIGH => ReadOnly,
+            _ => Absent,
+        }
+    }
+
+    /// The constant that an identity, feature or specification register shows, if `offset` is one.
+    pub fn identity_word(&self, offset: u32) -> Option<u32> {
+        Some(match offset {
+            HI_CHIP_IDENTITY => self.chip_identity,
+            HI_CHIP_FEATURE => self.features,
+            HI_CHIP_MODEL => self.model,
+            HI_CHIP_REV => self.revision,
+            HI_CHIP_DATE => self.date,
+            HI_CHIP_TIME => self.time,
+            HI_CHIP_MINOR_FEATURE_0 => self.minor[0],
+            HI_CHIP_MINOR_FEATURE_1 => self.minor[1],
+            HI_CHIP_MINOR_FEATURE_2 => self.minor[2],
+            HI_CHIP_MINOR_FEATURE_3 => self.minor[3],
+            HI_CHIP_SPECS => self.specs[0],
+            HI_CHIP_SPECS_2 => self.specs[1],
+            HI_CHIP_SPECS_3 => self.specs[2],
+            HI_CHIP_SPECS_4 => self.specs[3],
+            HI_CHIP_CUSTOMER_ID
+            | HI_CHIP_MINOR_FEATURE_4
+            | HI_CHIP_MINOR_FEATURE_5
+            | HI_COMPRESSION_FLAGS
+            | HI_CHIP_PRODUCT_ID
+            | HI_CHIP_ECO_ID => 0,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a driver makes of HI_CHIP_SPECS: streams, registers, threads, cores, vertex cache, output buffer.
+    fn decode(personality: &Personality) -> [u32; 6] {
+        if !personality.has_more_minor_features() {
+            return [1, 64, 256, 1, 8, 512];
+        }
+        let word = personality.specs[0];
+        [
+            word & 15,
+            1 << ((word >> 4) & 15),
+            1 << ((word >> 8) & 15),
+            (word >> 20) & 31,
+            (word >> 12) & 31,
+            1 << (word >> 28),
+        ]
+    }
+
+    #[test]
+    fn specifications_decode_to_the_table() {
+        let expected = [
+            (Board::Dove, [1, 64, 256, 1, 8, 512], 1),
+            (Board::Imx6q, [8, 64, 1024, 4, 16, 512], 2),
+            (Board::Imx6dl, [8, 64, 256, 1, 8, 512], 1),
+            (Board::Gc320, [1, 64, 1024, 4, 16, 1024], 1),
+        ];
+        for (board, values, pipes) in expected {
+            let personality = Personality::of(board);
+            assert_eq!(decode(&personality), values, "{}", personality.core);
+            assert_eq!(personality.pixel_pipes(), pipes, "{}", personality.core);
+        }
+    }
+
+    #[test]
+    fn engines_follow_the_feature_words() {
+        let engines: Vec<_> = Board::ALL
+            .iter()
+            .map(|board| Personality::of(*board))
+            .map(|p| {
+                (
+                    p.has_2d(),
+                    p.has_3d(),
+                    p.has_pe20(),
+                    p.needs_extra_event_states(),
+                    p.has_mmu_v2(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            engines,
+            [
+                (true, true, false, true, false),
+                (false, true, true, false, false),
+                (false, true, true, false, false),
+                (true, false, true, false, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn dove_lacks_what_its_driver_never_touches() {
+        let dove = Personality::of(Board::Dove);
+        for offset in [
+            HI_CHIP_PRODUCT_ID,
+            HI_CHIP_ECO_ID,
+            HI_CHIP_MINOR_FEATURE_1,
+            HI_CHIP_SPECS,
+            0x188,
+            0x558,
+        ] {
+            assert_eq!(dove.access(offset), Access::Absent, "{offset:#x}");
+        }
+        let imx6q = Personality::of(Board::Imx6q);
+        assert_eq!(imx6q.access(HI_CHIP_PRODUCT_ID), Access::ReadOnly);
+        assert_eq!(imx6q.access(HI_CHIP_SPECS_2), Access::ReadOnly);
+        assert_eq!(imx6q.access(0x188), Access::Absent);
+        assert_eq!(imx6q.access(0x900), Access::Absent);
+    }
+
+    #[test]
+    fn every_identity_word_is_a_register() {
+        let imx6q = Personality::of(Board::Imx6q);
+        for offset in (0..REGISTER_FILE_BYTES).step_by(4) {
+            if imx6q.identity_word(offset).is_some() {
+                assert_eq!(imx6q.access(offset), Access::ReadOnly, "{offset:#x}");
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Names of the registers and states that the model knows: byte offsets, with the register database's (rnndb) names.
+//!
+//! Host registers (below 0x800) are reached by MMIO; states are reached through LOAD_STATE only and are named by
+//! their byte address here (word address = byte address / 4).
+
+/// Size of the register file that exists, in bytes. Nothing lies above it in the 256 KiB block.
+pub const REGISTER_FILE_BYTES: u32 = 0x800;
+
+/// Declares byte offsets.
+macro_rules! offsets {
+    ($($(#[$doc:meta])* $name:ident = $value:literal;)*) => {
+        $($(#[$doc])* pub const $name: u32 = $value;)*
+    };
+}
+
+offsets! {
+    /// Clock gating, scaling, soft reset, isolation; idle bits 16 to 18.
+    HI_CLOCK_CONTROL = 0x000;
+    /// One bit a module, 1 = idle.
+    HI_IDLE_STATE = 0x004;
+    /// AXI cache attributes.
+    HI_AXI_CONFIG = 0x008;
+    /// AXI errors.
+    HI_AXI_STATUS = 0x00c;
+    /// Pending interrupts; a read clears them.
+    HI_INTR_ACKNOWLEDGE = 0x010;
+    /// Interrupt enable mask.
+    HI_INTR_ENBL = 0x014;
+    /// Family, product and revision of the oldest cores.
+    HI_CHIP_IDENTITY = 0x018;
+    /// Feature word.
+    HI_CHIP_FEATURE = 0x01c;
+    /// Model number, e.g. 0x2000 for GC2000.
+    HI_CHIP_MODEL = 0x020;
+    /// Revision.
+    HI_CHIP_REV = 0x024;
+    /// Design date, BCD.
+    HI_CHIP_DATE = 0x028;
+    /// Design time, BCD.
+    HI_CHIP_TIME = 0x02c;
+    /// Customer.
+    HI_CHIP_CUSTOMER_ID = 0x030;
+    /// Minor features 0.
+    HI_CHIP_MINOR_FEATURE_0 = 0x034;
+    /// Cache control.
+    HI_CACHE_CONTROL = 0x038;
+    /// 1 holds the memory counters at 0.
+    HI_MEMORY_COUNTER_RESET = 0x03c;
+    /// Reads in units of 8 bytes.
+    HI_PROFILE_READ_BYTES8 = 0x040;
+    /// Writes in units of 8 bytes.
+    HI_PROFILE_WRITE_BYTES8 = 0x044;
+    /// Specifications 1.
+    HI_CHIP_SPECS = 0x048;
+    /// First of the burst and request counters.
+    HI_PROFILE_WRITE_BURSTS = 0x04c;
+    /// Last of the burst and request counters.
+    HI_PROFILE_READ_LASTS = 0x060;
+    /// General purpose output, not connected.
+    HI_GP_OUT0 = 0x064;
+    /// General purpose output, not connected.
+    HI_GP_OUT2 = 0x06c;
+    /// AXI burst control.
+    HI_AXI_CONTROL = 0x070;
+    /// Minor features 1.
+    HI_CHIP_MINOR_FEATURE_1 = 0x074;
+    /// Cycles since the last reset of this counter.
+    HI_PROFILE_TOTAL_CYCLES = 0x078;
+    /// Idle cycles likewise.
+    HI_PROFILE_IDLE_CYCLES = 0x07c;
+    /// Specifications 2.
+    HI_CHIP_SPECS_2 = 0x080;
+    /// Minor features 2.
+    HI_CHIP_MINOR_FEATURE_2 = 0x084;
+    /// Minor features 3.
+    HI_CHIP_MINOR_FEATURE_3 = 0x088;
+    /// Specifications 3.
+    HI_CHIP_SPECS_3 = 0x08c;
+    /// Compression flags.
+    HI_COMPRESSION_FLAGS = 0x090;
+    /// Minor features 4.
+    HI_CHIP_MINOR_FEATURE_4 = 0x094;
+    /// Specifications 4.
+    HI_CHIP_SPECS_4 = 0x09c;
+    /// Minor features 5.
+    HI_CHIP_MINOR_FEATURE_5 = 0x0a0;
+    /// Product id.
+    HI_CHIP_PRODUCT_ID = 0x0a8;
+    /// ECO id.
+    HI_CHIP_ECO_ID = 0x0e8;
+    /// Module clock gating.
+    PM_POWER_CONTROLS = 0x100;
+    /// Per-module gating disable.
+    PM_MODULE_CONTROLS = 0x104;
+    /// Gated modules.
+    PM_MODULE_STATUS = 0x108;
+    /// Pulse eater.
+    PM_PULSE_EATER = 0x10c;
+    /// Load counters of the pulse eater.
+    PM_LOAD_0 = 0x110;
+    /// Load counters of the pulse eater.
+    PM_LOAD_1 = 0x114;
+    /// MMU v2: safe address.
+    MMUV2_SAFE_ADDRESS = 0x180;
+    /// MMU v2: last of its registers.
+    MMUV2_LAST = 0x19c;
+    /// MMU v1 page table of the front end (physical address).
+    MC_MMU_FE_PAGE_TABLE = 0x400;
+    /// MMU v1 page table of the texture units.
+    MC_MMU_TX_PAGE_TABLE = 0x404;
+    /// MMU v1 page table of the pixel engine's colour port.
+    MC_MMU_PE_PAGE_TABLE = 0x408;
+    /// MMU v1 page table of the pixel engine's depth port.
+    MC_MMU_PEZ_PAGE_TABLE = 0x40c;
+    /// MMU v1 page table of the rasteriser.
+    MC_MMU_RA_PAGE_TABLE = 0x410;
+    /// Memory controller switches.
+    MC_DEBUG_MEMORY = 0x414;
+    /// Memory base of the rasteriser (physical address of GPU address 0).
+    MC_MEMORY_BASE_ADDR_RA = 0x418;
+    /// Memory base of the front end.
+    MC_MEMORY_BASE_ADDR_FE = 0x41c;
+    /// Memory base of the texture units.
+    MC_MEMORY_BASE_ADDR_TX = 0x420;
+    /// Memory base of the depth port.
+    MC_MEMORY_BASE_ADDR_PEZ = 0x424;
+    /// Memory base of the colour port.
+    MC_MEMORY_BASE_ADDR_PE = 0x428;
+    /// Memory timing.
+    MC_MEMORY_TIMING_CONTROL = 0x42c;
+    /// Memory flush.
+    MC_MEMORY_FLUSH = 0x430;
+    /// Cycle counter, writable.
+    MC_PROFILE_CYCLE_COUNTER = 0x438;
+    /// Debug words of the memory controller.
+    MC_DEBUG_READ0 = 0x43c;
+    /// Debug words of the memory controller.
+    MC_DEBUG_WRITE = 0x444;
+    /// First of the profile ports.
+    MC_PROFILE_RA_READ = 0x448;
+    /// Texture profile port.
+    MC_PROFILE_TX_READ = 0x44c;
+    /// Front end profile port.
+    MC_PROFILE_FE_READ = 0x450;
+    /// Pixel engine profile port.
+    MC_PROFILE_PE_READ = 0x454;
+    /// Drawing engine profile port.
+    MC_PROFILE_DE_READ = 0x458;
+    /// Shader profile port.
+    MC_PROFILE_SH_READ = 0x45c;
+    /// Primitive assembly profile port.
+    MC_PROFILE_PA_READ = 0x460;
+    /// Setup engine profile port.
+    MC_PROFILE_SE_READ = 0x464;
+    /// Memory controller profile port.
+    MC_PROFILE_MC_READ = 0x468;
+    /// Host interface profile port, the last one.
+    MC_PROFILE_HI_READ = 0x46c;
+    /// Profile selectors: FE, DE, PE, SH from bit 0 up, a byte each.
+    MC_PROFILE_CONFIG0 = 0x470;
+    /// Profile selectors: PA, SE, RA, TX.
+    MC_PROFILE_CONFIG1 = 0x474;
+    /// Profile selectors: MC, HI.
+    MC_PROFILE_CONFIG2 = 0x478;
+    /// Bus configuration of FE and TX.
+    MC_BUS_CONFIG = 0x480;
+    /// FE 2.0 (VG cores) fetch address.
+    VG_FETCH_ADDRESS = 0x500;
+    /// FE 2.0 (VG cores) fetch count.
+    VG_FETCH_COUNT = 0x504;
+    /// Starts the composition engine.
+    START_COMPOSITION = 0x554;
+    /// 128-byte merge.
+    MERGE_128_BYTES = 0x558;
+    /// Where the front end starts; write-only.
+    FE_COMMAND_ADDRESS = 0x654;
+    /// Starts or stops the front end: `[15:0]` prefetch in 8-byte units, `[16]` enable.
+    FE_COMMAND_CONTROL = 0x658;
+    /// DMA status.
+    FE_DMA_STATUS = 0x65c;
+    /// DMA debug state.
+    FE_DMA_DEBUG_STATE = 0x660;
+    /// Address the command decoder is at.
+    FE_DMA_ADDRESS = 0x664;
+    /// Last fetched word 0.
+    FE_DMA_LOW = 0x668;
+    /// Last fetched word 1.
+    FE_DMA_HIGH = 0x66c;
+}
+
+/// Bit 12 of [`HI_CLOCK_CONTROL`]: soft reset.
+pub const CLOCK_CONTROL_SOFT_RESET: u32 = 1 << 12;
+/// Bit 19 of [`HI_CLOCK_CONTROL`]: isolate the GPU from the bus.
+pub const CLOCK_CONTROL_ISOLATE_GPU: u32 = 1 << 19;
+/// Bits 0 and 1 of [`HI_CLOCK_CONTROL`]: 3D and 2D clocks off.
+pub const CLOCK_CONTROL_CLK_DIS: u32 = 3;
+/// Bits 16 to 18 of [`HI_CLOCK_CONTROL`]: 3D, 2D and VG idle.
+pub const CLOCK_CONTROL_IDLE: u32 = 0x7_0000;
+/// Bits of [`HI_CLOCK_CONTROL`] that are stored: `[11:0]`, soft reset, `[19]`, `[23:20]`.
+pub const CLOCK_CONTROL_STORED: u32 = 0x00f8_1fff;
+
+/// All idle bits of [`HI_IDLE_STATE`]; bit 31 (AXI low power) is no idle bit.
+pub const IDLE_STATE_ALL: u32 = 0x7fff_ffff;
+/// Front end bit of [`HI_IDLE_STATE`].
+pub const IDLE_STATE_FE: u32 = 1 << 0;
+/// Drawing engine bit.
+pub const IDLE_STATE_DE: u32 = 1 << 1;
+/// Pixel engine bit.
+pub const IDLE_STATE_PE: u32 = 1 << 2;
+
+/// Interrupt bit 31: AXI bus error.
+pub const INTR_AXI_BUS_ERROR: u32 = 1 << 31;
+/// Reset value of [`PM_PULSE_EATER`].
+pub const PULSE_EATER_RESET: u32 = 0x0159_0880;
+/// Enable bit of [`FE_COMMAND_CONTROL`].
+pub const COMMAND_CONTROL_ENABLE: u32 = 1 << 16;
+
+/// Values of the low five bits of [`FE_DMA_DEBUG_STATE`].
+pub mod dma_state {
+    /// Not running.
+    pub const IDLE: u32 = 0;
+    /// Decoding.
+    pub const DEC: u32 = 1;
+    /// In a WAIT.
+    pub const WAIT: u32 = 18;
+    /// In a LINK.
+    pub const LINK: u32 = 19;
+    /// At an END.
+    pub const END: u32 = 20;
+    /// In a STALL.
+    pub const STALL: u32 = 21;
+}
+
+/// States: byte addresses in the state space.
+pub mod state {
+    offsets! {
+        /// First state that is not a host register.
+        FIRST = 0x0600;
+        /// First of the front end's command registers, never loadable from a stream.
+        FE_COMMAND_FIRST = 0x0654;
+        /// Last of them.
+        FE_COMMAND_LAST = 0x066c;
+        /// Base address of the 2D source surface.
+        DE_SRC_ADDRESS = 0x1200;
+        /// Stride of the source in bytes, `[17:0]`.
+        DE_SRC_STRIDE = 0x1204;
+        /// Source rotation: `[16]` enable.
+        DE_SRC_ROTATION_CONFIG = 0x1208;
+        /// Source format and switches.
+        DE_SRC_CONFIG = 0x120c;
+        /// Source origin: `[15:0]` x, `[31:16]` y.
+        DE_SRC_ORIGIN = 0x1210;
+        /// Foreground colour.
+        DE_SRC_COLOR_FG = 0x121c;
+        /// Base address of the destination.
+        DE_DEST_ADDRESS = 0x1228;
+        /// Stride of the destination in bytes, `[17:0]`.
+        DE_DEST_STRIDE = 0x122c;
+        /// Destination rotation: `[16]` enable.
+        DE_DEST_ROTATION_CONFIG = 0x1230;
+        /// Destination format, command, switches.
+        DE_DEST_CONFIG = 0x1234;
+        /// Pattern: `[4]` 0 = solid colour.
+        DE_PATTERN_CONFIG = 0x123c;
+        /// Pattern foreground colour.
+        DE_PATTERN_FG_COLOR = 0x1254;
+        /// Raster operation.
+        DE_ROP = 0x125c;
+        /// Clip rectangle, inclusive corner.
+        DE_CLIP_TOP_LEFT = 0x1260;
+        /// Clip rectangle, exclusive corner.
+        DE_CLIP_BOTTOM_RIGHT = 0x1264;
+        /// PE10 clear: which bytes of eight.
+        DE_CLEAR_BYTE_MASK = 0x1268;
+        /// Mirroring.
+        DE_CONFIG = 0x126c;
+        /// PE10 clear: bytes 0 to 3.
+        DE_CLEAR_PIXEL_VALUE_LOW = 0x1270;
+        /// PE10 clear: bytes 4 to 7.
+        DE_CLEAR_PIXEL_VALUE_HIGH = 0x1274;
+        /// Alpha blending: `[0]` enable.
+        DE_ALPHA_CONTROL = 0x127c;
+        /// Kicks the video rasteriser.
+        DE_VR_CONFIG = 0x1294;
+        /// PE debug switches, masked.
+        DE_PE_CONFIG = 0x12b0;
+        /// Rotation and mirror, masked.
+        DE_ROT_ANGLE = 0x12bc;
+        /// PE20 clear colour, A8R8G8B8.
+        DE_CLEAR_PIXEL_VALUE32 = 0x12c0;
+        /// Transparency, masked.
+        DE_PE_TRANSPARENCY = 0x12d4;
+        /// YUV switches, masked.
+        DE_PE_CONTROL = 0x12d8;
+        /// Source tiling extensions.
+        DE_SRC_EX_CONFIG = 0x1300;
+        /// First state of the 2D engine.
+        DE_FIRST = 0x1200;
+        /// One past the 2D states that a draw looks at.
+        DE_END = 0x1304;
+        /// Starts a resolve.
+        RS_KICKER = 0x1600;
+        /// Formats and tilings of a resolve.
+        RS_CONFIG = 0x1604;
+        /// Source address.
+        RS_SOURCE_ADDR = 0x1608;
+        /// Source stride.
+        RS_SOURCE_STRIDE = 0x160c;
+        /// Destination address.
+        RS_DEST_ADDR = 0x1610;
+        /// Destination stride.
+        RS_DEST_STRIDE = 0x1614;
+        /// Window: `[31:16]` height, `[15:0]` width in source pixels.
+        RS_WINDOW_SIZE = 0x1620;
+        /// Dither table, two words; all ones = off.
+        RS_DITHER = 0x1630;
+        /// Clear mode and bits.
+        RS_CLEAR_CONTROL = 0x163c;
+        /// Four fill values.
+        RS_FILL_VALUE = 0x1640;
+        /// Flushes the tile status cache.
+        TS_FLUSH_CACHE = 0x1650;
+        /// Tile status switches.
+        TS_MEM_CONFIG = 0x1654;
+        /// Where the colour tile status lies.
+        TS_COLOR_STATUS_BASE = 0x1658;
+        /// Which surface it belongs to.
+        TS_COLOR_SURFACE_BASE = 0x165c;
+        /// What a cleared tile reads as.
+        TS_COLOR_CLEAR_VALUE = 0x1660;
+        /// Anti-aliasing `[1:0]`, endianness `[9:8]`.
+        RS_EXTRA_CONFIG = 0x16a0;
+        /// In-place resolve of GC3000 and up.
+        RS_KICKER_INPLACE = 0x16b0;
+        /// Source address for each pixel pipe.
+        RS_PIPE_SOURCE_ADDR = 0x16c0;
+        /// Destination address for each pixel pipe.
+        RS_PIPE_DEST_ADDR = 0x16e0;
+        /// Window offset for each pixel pipe: `[31:16]` y, `[15:0]` x.
+        RS_PIPE_OFFSET = 0x1700;
+        /// First state of resolve and tile status.
+        RS_FIRST = 0x1600;
+        /// One past the last of them that a resolve looks at.
+        RS_END = 0x1720;
+        /// 0 = 3D pipe, 1 = 2D pipe.
+        GL_PIPE_SELECT = 0x3800;
+        /// Raises an event.
+        GL_EVENT = 0x3804;
+        /// Arms a semaphore.
+        GL_SEMAPHORE_TOKEN = 0x3808;
+        /// Flushes caches.
+        GL_FLUSH_CACHE = 0x380c;
+        /// Flushes TLBs (MMU v1), one bit a port.
+        GL_FLUSH_MMU = 0x3810;
+        /// Makes a module other than FE wait for a semaphore.
+        GL_STALL_TOKEN = 0x3c00;
+    }
+
+    /// Number of words in the state space (16-bit word addresses).
+    pub const WORDS: usize = 0x1_0000;
+    /// Reset value of [`TS_MEM_CONFIG`].
+    pub const TS_MEM_CONFIG_RESET: u32 = 0x0020_0000;
+    /// Bits of [`GL_FLUSH_CACHE`] that write the pixel engine's data back: depth, colour, 2D.
+    pub const FLUSH_CACHE_PIXELS: u32 = 0b1011;
+    /// [`GL_EVENT`]: fires when the front end executes it.
+    pub const EVENT_FROM_FE: u32 = 1 << 5;
+    /// [`GL_EVENT`]: fires when the pixel engine has drained.
+    pub const EVENT_FROM_PE: u32 = 1 << 6;
+}

@@ -1,0 +1,1021 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Command streams through the whole model, on plain memory: what a driver does, and what it must not do.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use gpu_control::counter;
+use gpu_control::fault;
+use gpu_control::Board;
+use gpu_control::FrontEndState;
+use gpu_control::ViolationKind;
+use gpu_model::control::ControlBar;
+use gpu_model::gpu::Gpu;
+use gpu_model::gpu::Options;
+use gpu_model::registers::*;
+
+/// Guest RAM, and so where GPU address 0 is (the memory base registers say so).
+const RAM: u32 = 0x4000_0000;
+const RAM_BYTES: usize = 4 << 20;
+/// GPU addresses.
+const RING: u32 = 0x0000;
+const BUFFER: u32 = 0x1000;
+const TABLE: u32 = 0x10_0000;
+const SURFACE: u32 = 0x20_0000;
+
+const WAIT: u32 = 0x3800_00c8;
+const END: u32 = 0x1000_0000;
+const NOP: u32 = 0x1800_0000;
+const STALL: u32 = 0x4800_0000;
+const FE_TO_PE: u32 = 0x701;
+
+const fn link(bytes: u32) -> u32 {
+    0x4000_0000 | bytes.div_ceil(8)
+}
+
+const fn load(address: u32, count: u32) -> u32 {
+    0x0800_0000 | (count << 16) | (address / 4)
+}
+
+struct Rig {
+    gpu: Arc<Gpu>,
+}
+
+impl Rig {
+    fn new(board: Board) -> Self {
+        Self::with(Options::new(board))
+    }
+
+    fn with(options: Options) -> Self {
+        let gpu = Gpu::new(options).unwrap();
+        gpu.memory.add_anonymous(RAM.into(), RAM_BYTES).unwrap();
+        let rig = Self { gpu: Arc::new(gpu) };
+        rig.initialise();
+        rig
+    }
+
+    /// What a driver writes after reset.
+    fn initialise(&self) {
+        self.gpu.mmio_write(HI_CLOCK_CONTROL, 0x100);
+        for offset in [
+            MC_MEMORY_BASE_ADDR_FE,
+            MC_MEMORY_BASE_ADDR_RA,
+            MC_MEMORY_BASE_ADDR_TX,
+            MC_MEMORY_BASE_ADDR_PE,
+            MC_MEMORY_BASE_ADDR_PEZ,
+        ] {
+            self.gpu.mmio_write(offset, RAM);
+        }
+        for offset in (MC_MMU_FE_PAGE_TABLE..=MC_MMU_RA_PAGE_TABLE).step_by(4) {
+            self.gpu.mmio_write(offset, RAM + TABLE);
+        }
+        self.gpu.mmio_write(HI_INTR_ENBL, u32::MAX);
+    }
+
+    fn put(&self, address: u32, words: &[u32]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.gpu
+            .memory
+            .snapshot()
+            .write(RAM + address, &bytes)
+            .unwrap();
+    }
+
+    fn word(&self, address: u32) -> u32 {
+        self.gpu.memory.snapshot().read_u32(RAM + address).unwrap()
+    }
+
+    fn start(&self, address: u32, bytes: u32) {
+        self.gpu.mmio_write(FE_COMMAND_ADDRESS, address);
+        self.gpu.mmio_write(
+            FE_COMMAND_CONTROL,
+            COMMAND_CONTROL_ENABLE | bytes.div_ceil(8),
+        );
+    }
+
+    /// Starts the kernel's idle loop at the start of the ring.
+    fn start_ring(&self) {
+        self.put(RING, &[WAIT, 0, link(16), RING]);
+        self.start(RING, 16);
+        self.gpu.run_until_idle();
+    }
+
+    /// Runs words, then END, from a stopped front end.
+    fn run(&self, words: &[u32]) {
+        let mut stream = words.to_vec();
+        if stream.len() % 2 != 0 {
+            stream.push(0);
+        }
+        stream.extend([END, 0]);
+        self.put(BUFFER, &stream);
+        self.start(BUFFER, 4 * stream.len() as u32);
+        self.gpu.run_until_idle();
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        self.gpu
+            .recorder
+            .report()
+            .violations
+            .iter()
+            .map(|violation| violation.kind)
+            .collect()
+    }
+
+    fn clean(&self) {
+        assert_eq!(self.kinds(), [""; 0]);
+    }
+
+    /// The one violation was this, and the front end hangs.
+    fn hung_by(&self, kind: ViolationKind) {
+        assert_eq!(self.kinds(), [kind.name()]);
+        assert_eq!(self.gpu.front_end_state(), FrontEndState::Hung);
+    }
+
+    /// The one violation was this, and the front end went on.
+    fn survived(&self, kind: ViolationKind) {
+        assert_eq!(self.kinds(), [kind.name()]);
+        assert_eq!(self.gpu.front_end_state(), FrontEndState::Stopped);
+    }
+
+    fn soft_reset(&self) {
+        for value in [0x8_0100, 0x8_1100, 0x8_0100, 0x100] {
+            self.gpu.mmio_write(HI_CLOCK_CONTROL, value);
+        }
+    }
+
+    fn counter(&self, offset: usize) -> u64 {
+        self.gpu.counters.get(offset)
+    }
+}
+
+/// States of a 2D clear of the square (1, 1) to (3, 3), then the draw.
+fn clear_square(target: u32, pe20: bool) -> Vec<u32> {
+    let mut words = Vec::new();
+    let color = 0xff12_3456;
+    let mut set = |address, value| words.extend([load(address, 1), value]);
+    set(state::DE_DEST_ADDRESS, target);
+    set(state::DE_DEST_STRIDE, 64);
+    set(state::DE_DEST_CONFIG, 6);
+    set(state::DE_CLIP_TOP_LEFT, 0);
+    set(state::DE_CLIP_BOTTOM_RIGHT, (16 << 16) | 16);
+    if pe20 {
+        set(state::DE_CLEAR_PIXEL_VALUE32, color);
+    } else {
+        set(state::DE_CLEAR_BYTE_MASK, 0xff);
+        set(state::DE_CLEAR_PIXEL_VALUE_LOW, color);
+        set(state::DE_CLEAR_PIXEL_VALUE_HIGH, color);
+    }
+    words.extend([0x2000_0100, 0xdead_deed, (1 << 16) | 1, (3 << 16) | 3]);
+    words
+}
+
+fn select_2d() -> Vec<u32> {
+    let sync = [
+        load(state::GL_FLUSH_CACHE, 1),
+        3,
+        load(state::GL_SEMAPHORE_TOKEN, 1),
+        FE_TO_PE,
+        STALL,
+        FE_TO_PE,
+    ];
+    sync.into_iter()
+        .chain([load(state::GL_PIPE_SELECT, 1), 1])
+        .collect()
+}
+
+fn flush_and_event(id: u32) -> Vec<u32> {
+    vec![
+        load(state::GL_FLUSH_CACHE, 1),
+        8,
+        load(state::GL_EVENT, 1),
+        id | state::EVENT_FROM_PE,
+        load(0x400, 5),
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]
+}
+
+#[test]
+fn the_ring_idles_and_takes_a_commit() {
+    let rig = Rig::new(Board::Dove);
+    rig.start_ring();
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Waiting);
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), 0x7fff_fffe);
+    assert_eq!(rig.gpu.mmio_read(HI_CLOCK_CONTROL) & CLOCK_CONTROL_IDLE, 0);
+    let addresses = [(); 4].map(|()| rig.gpu.mmio_read(FE_DMA_ADDRESS));
+    assert_eq!(addresses, [RING, RING + 8, RING, RING + 8]);
+    // A buffer that ends with a LINK to a new WAIT, then the old WAIT becomes a LINK: word 1 first.
+    let mut words = select_2d();
+    words.extend(clear_square(SURFACE, false));
+    words.extend(flush_and_event(3));
+    let bytes = 4 * words.len() as u32 + 8;
+    words.extend([link(16), RING + 16]);
+    rig.put(BUFFER, &words);
+    rig.put(RING + 16, &[WAIT, 0, link(16), RING + 16]);
+    rig.put(RING + 4, &[BUFFER]);
+    rig.put(RING, &[link(bytes)]);
+    rig.gpu.step();
+    rig.gpu.run_until_idle();
+    rig.gpu.run_until_idle();
+    rig.clean();
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Waiting);
+    assert_eq!(rig.gpu.front_end_address(), RING + 16);
+    assert_eq!(rig.word(SURFACE + 64 + 4), 0xff12_3456);
+    assert_eq!(rig.word(SURFACE + 64), 0);
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 1 << 3);
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 0);
+    assert_eq!(rig.counter(counter::DRAWS_2D), 1);
+    assert_eq!(rig.counter(counter::EVENTS), 1);
+    assert_eq!(rig.counter(counter::PIXELS), 4);
+    assert_eq!(rig.counter(counter::ACKNOWLEDGES), 2);
+}
+
+#[test]
+fn the_idle_loop_is_not_counted_however_long_it_runs() {
+    let rig = Rig::new(Board::Dove);
+    rig.start_ring();
+    let before = rig.counter(counter::COMMANDS);
+    for _ in 0..50 {
+        rig.gpu.step();
+    }
+    assert_eq!(rig.counter(counter::COMMANDS), before);
+    assert_eq!(rig.counter(counter::BYTES_READ), 0);
+    rig.clean();
+}
+
+#[test]
+fn end_stops_at_once_and_can_be_started_again() {
+    let rig = Rig::new(Board::Imx6q);
+    for _ in 0..2 {
+        rig.run(&[NOP, 0]);
+        assert_eq!(rig.gpu.front_end_state(), FrontEndState::Stopped);
+        assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+        assert_eq!(
+            rig.gpu.mmio_read(HI_CLOCK_CONTROL) & CLOCK_CONTROL_IDLE,
+            CLOCK_CONTROL_IDLE
+        );
+    }
+    assert_eq!(rig.counter(counter::COMMANDS), 4);
+    assert_eq!(rig.counter(counter::STARTS), 2);
+    rig.clean();
+}
+
+#[test]
+fn states_are_stored_converted_and_masked() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.run(&[
+        load(0xa00, 3) | (1 << 26),
+        0x0001_0000,
+        0xffff_8000,
+        0,
+        NOP,
+        0,
+        load(0xa10, 2),
+        5,
+        6,
+    ]);
+    assert_eq!(rig.gpu.state(0xa00 / 4), 1.0f32.to_bits());
+    assert_eq!(rig.gpu.state(0xa04 / 4), (-0.5f32).to_bits());
+    assert_eq!([rig.gpu.state(0xa10 / 4), rig.gpu.state(0xa14 / 4)], [5, 6]);
+    rig.clean();
+    let rig = Rig::new(Board::Gc320);
+    rig.run(&[load(0x12d4, 1), 0x333, load(0x12d4, 1), 1 << 12]);
+    assert_eq!(rig.gpu.state(0x12d4 / 4), (1 << 12) | 0x333);
+    rig.clean();
+}
+
+#[test]
+fn a_count_of_1024_fits_one_command() {
+    let rig = Rig::new(Board::Imx6q);
+    let mut words = vec![0x0800_0000 | (0x4000 / 4)];
+    words.extend(1..=1024);
+    rig.run(&words);
+    assert_eq!(rig.gpu.state(0x4000 / 4), 1);
+    assert_eq!(rig.gpu.state(0x4000 / 4 + 1023), 1024);
+    assert_eq!(rig.counter(counter::STATE_WORDS), 1024);
+    rig.clean();
+}
+
+#[test]
+fn call_and_return() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.put(0x3000, &[load(0xa14, 1), 42, 11 << 27, 0]);
+    rig.run(&[(10 << 27) | 2, 0x3000, 4, BUFFER + 16, load(0xa18, 1), 43]);
+    assert_eq!(
+        [rig.gpu.state(0xa14 / 4), rig.gpu.state(0xa18 / 4)],
+        [42, 43]
+    );
+    rig.clean();
+    rig.run(&[11 << 27, 0]);
+    rig.hung_by(ViolationKind::IllegalOpcode);
+}
+
+#[test]
+fn fetching_past_the_window_hangs() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.put(BUFFER, &[NOP, 0, NOP, 0, END, 0]);
+    rig.start(BUFFER, 16);
+    rig.gpu.run_until_idle();
+    rig.hung_by(ViolationKind::PrefetchOverrun);
+    let violation = &rig.gpu.recorder.report().violations[0];
+    assert_eq!(violation.address, "0x00001010");
+    assert_eq!(violation.recent.len(), 2);
+    assert_eq!(violation.recent[1].command, "NOP");
+    // A command must fit too, not only its header.
+    let rig = Rig::new(Board::Imx6q);
+    rig.put(BUFFER, &[load(0xa00, 3), 1, 2, 3, END, 0]);
+    rig.start(BUFFER, 8);
+    rig.gpu.run_until_idle();
+    rig.hung_by(ViolationKind::PrefetchOverrun);
+}
+
+#[test]
+fn a_lenient_model_goes_on_where_silicon_may() {
+    let rig = Rig::with(Options {
+        lenient: true,
+        ..Options::new(Board::Imx6q)
+    });
+    rig.put(BUFFER, &[NOP, 0, END, 0]);
+    rig.start(BUFFER, 8);
+    rig.gpu.run_until_idle();
+    rig.survived(ViolationKind::PrefetchOverrun);
+    assert!(!rig.gpu.recorder.failed());
+}
+
+#[test]
+fn illegal_opcodes_hang_with_a_frozen_position() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.run(&[NOP, 0, 0xf800_0000, 7]);
+    rig.hung_by(ViolationKind::IllegalOpcode);
+    let look = || {
+        [FE_DMA_ADDRESS, FE_DMA_DEBUG_STATE, FE_DMA_LOW, FE_DMA_HIGH]
+            .map(|offset| rig.gpu.mmio_read(offset))
+    };
+    assert_eq!(look(), [BUFFER + 8, dma_state::DEC, 0xf800_0000, 7]);
+    assert_eq!(look(), look());
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE) & IDLE_STATE_FE, 0);
+    assert_eq!(
+        rig.gpu.recorder.report().violations[0].words,
+        ["0xf8000000", "0x00000007"]
+    );
+    // Only a reset brings it back.
+    rig.start_ring();
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
+    rig.soft_reset();
+    rig.initialise();
+    rig.start_ring();
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Waiting);
+}
+
+#[test]
+fn links_must_be_aligned() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.run(&[link(16), BUFFER + 4]);
+    rig.hung_by(ViolationKind::MisalignedLink);
+    let rig = Rig::new(Board::Imx6q);
+    rig.start(BUFFER + 4, 16);
+    rig.gpu.run_until_idle();
+    rig.hung_by(ViolationKind::MisalignedLink);
+}
+
+#[test]
+fn draws_need_their_pipe() {
+    let rig = Rig::new(Board::Dove);
+    rig.run(&clear_square(SURFACE, false));
+    rig.hung_by(ViolationKind::WrongPipe);
+    assert_eq!(rig.word(SURFACE + 64 + 4), 0);
+    let rig = Rig::new(Board::Dove);
+    let mut words = select_2d();
+    words.extend([5 << 27, 4, 0, 1]);
+    rig.run(&words);
+    rig.hung_by(ViolationKind::WrongPipe);
+    let rig = Rig::new(Board::Dove);
+    let mut words = select_2d();
+    words.extend([load(state::RS_KICKER, 1), 1]);
+    rig.run(&words);
+    rig.hung_by(ViolationKind::WrongPipe);
+}
+
+#[test]
+fn draws_need_their_engine() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.run(&clear_square(SURFACE, true));
+    rig.hung_by(ViolationKind::MissingEngine);
+    let rig = Rig::new(Board::Gc320);
+    rig.run(&[load(state::RS_KICKER, 1), 1]);
+    rig.hung_by(ViolationKind::MissingEngine);
+    let rig = Rig::new(Board::Imx6dl);
+    rig.run(&[load(state::GL_PIPE_SELECT, 1), 1]);
+    rig.survived(ViolationKind::MissingEngine);
+}
+
+#[test]
+fn draws_in_3d_are_consumed() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.run(&[
+        5 << 27,
+        4,
+        0,
+        1, //
+        6 << 27,
+        4,
+        0,
+        1,
+        0,
+        0, //
+        12 << 27,
+        3,
+        0,
+        0, //
+        13 << 27,
+        0,
+    ]);
+    rig.clean();
+    assert_eq!(rig.counter(counter::DRAWS_3D), 3);
+}
+
+#[test]
+fn a_stall_needs_its_semaphore() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.run(&[STALL, FE_TO_PE]);
+    rig.hung_by(ViolationKind::UnarmedStall);
+    // Armed once is good for one stall.
+    let rig = Rig::new(Board::Imx6q);
+    rig.run(&[
+        load(state::GL_SEMAPHORE_TOKEN, 1),
+        FE_TO_PE,
+        STALL,
+        FE_TO_PE,
+        STALL,
+        FE_TO_PE,
+    ]);
+    rig.hung_by(ViolationKind::UnarmedStall);
+    // Another module's stall as well.
+    let rig = Rig::new(Board::Imx6q);
+    rig.run(&[
+        load(state::GL_SEMAPHORE_TOKEN, 1),
+        0x705,
+        load(state::GL_STALL_TOKEN, 1),
+        0x705,
+    ]);
+    rig.clean();
+    rig.run(&[load(state::GL_STALL_TOKEN, 1), 0x705]);
+    rig.hung_by(ViolationKind::UnarmedStall);
+}
+
+#[test]
+fn a_stall_waits_for_the_pixel_engine() {
+    // Whatever the lag, after the stall the pixels are there.
+    for seed in 1..40 {
+        let rig = Rig::with(Options {
+            seed,
+            ..Options::new(Board::Gc320)
+        });
+        let mut words = select_2d();
+        for _ in 0..8 {
+            words.extend(clear_square(SURFACE, true));
+        }
+        words.extend([
+            load(state::GL_SEMAPHORE_TOKEN, 1),
+            FE_TO_PE,
+            STALL,
+            FE_TO_PE,
+        ]);
+        words.extend([load(state::GL_EVENT, 1), 5 | state::EVENT_FROM_FE, END, 0]);
+        rig.put(BUFFER, &words);
+        rig.start(BUFFER, 4 * words.len() as u32);
+        while rig.gpu.pending_interrupts() == 0 {
+            rig.gpu.step();
+        }
+        assert_eq!(rig.counter(counter::DRAWS_2D), 8, "seed {seed}");
+        rig.clean();
+    }
+}
+
+#[test]
+fn an_event_from_the_front_end_does_not_wait_for_pixels() {
+    let early = (1..40).filter(|seed| {
+        let rig = Rig::with(Options {
+            seed: *seed,
+            ..Options::new(Board::Gc320)
+        });
+        let mut words = select_2d();
+        for _ in 0..8 {
+            words.extend(clear_square(SURFACE, true));
+        }
+        words.extend([load(state::GL_EVENT, 1), 5 | state::EVENT_FROM_FE, END, 0]);
+        rig.put(BUFFER, &words);
+        rig.start(BUFFER, 4 * words.len() as u32);
+        while rig.gpu.pending_interrupts() == 0 {
+            rig.gpu.step();
+        }
+        let early = rig.counter(counter::DRAWS_2D) < 8;
+        rig.gpu.run_until_idle();
+        assert_eq!(rig.counter(counter::DRAWS_2D), 8);
+        early
+    });
+    assert!(early.count() > 0);
+}
+
+#[test]
+fn events_from_the_pixel_engine_keep_their_order() {
+    let rig = Rig::new(Board::Gc320);
+    let mut words = select_2d();
+    words.extend(clear_square(SURFACE, true));
+    words.extend([load(state::GL_FLUSH_CACHE, 1), 8]);
+    for id in 0..4 {
+        words.extend([load(state::GL_EVENT, 1), id | state::EVENT_FROM_PE]);
+    }
+    words.extend([END, 0]);
+    rig.put(BUFFER, &words);
+    rig.start(BUFFER, 4 * words.len() as u32);
+    let mut order = Vec::new();
+    loop {
+        let step = rig.gpu.step();
+        let bits = rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE);
+        order.extend((0..32).filter(|id| bits & (1 << id) != 0));
+        if step == gpu_model::frontend::Step::Idle {
+            break;
+        }
+    }
+    assert_eq!(order, [0, 1, 2, 3]);
+    rig.clean();
+}
+
+#[test]
+fn gc600_needs_delay_words_between_events() {
+    let rig = Rig::new(Board::Dove);
+    let event = |id| [load(state::GL_EVENT, 1), id | state::EVENT_FROM_PE];
+    rig.run(&[event(1), event(2)].concat());
+    rig.survived(ViolationKind::EventMerge);
+    let rig = Rig::new(Board::Dove);
+    rig.run(&[flush_and_event(1), flush_and_event(2)].concat());
+    rig.clean();
+    // The delay words are no loads of the page-table registers.
+    assert_eq!(rig.gpu.mmio_read(MC_MMU_FE_PAGE_TABLE), RAM + TABLE);
+    let rig = Rig::new(Board::Imx6q);
+    rig.run(&[event(1), event(2)].concat());
+    rig.clean();
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 0b110);
+}
+
+#[test]
+fn events_need_one_source() {
+    for value in [
+        3,
+        3 | state::EVENT_FROM_FE | state::EVENT_FROM_PE,
+        31 | state::EVENT_FROM_FE,
+    ] {
+        let rig = Rig::new(Board::Imx6q);
+        rig.run(&[load(state::GL_EVENT, 1), value]);
+        rig.survived(ViolationKind::BadEvent);
+    }
+}
+
+#[test]
+fn host_registers_cannot_be_loaded() {
+    for (address, allowed) in [(0x0, true), (0x4, true), (0x400, true), (0x410, true)]
+        .into_iter()
+        .chain([
+            (0x10, false),
+            (0x14, false),
+            (0x41c, false),
+            (0x184, false),
+            (0x654, false),
+            (0x658, false),
+        ])
+    {
+        let rig = Rig::new(Board::Imx6q);
+        let before: Vec<_> = [HI_INTR_ENBL, MC_MMU_FE_PAGE_TABLE, MC_MEMORY_BASE_ADDR_FE]
+            .map(|offset| rig.gpu.mmio_read(offset))
+            .into();
+        rig.run(&[load(address, 1), 0x1234]);
+        if allowed {
+            rig.clean();
+        } else {
+            rig.survived(ViolationKind::HostRegisterLoad);
+        }
+        let after: Vec<_> = [HI_INTR_ENBL, MC_MMU_FE_PAGE_TABLE, MC_MEMORY_BASE_ADDR_FE]
+            .map(|offset| rig.gpu.mmio_read(offset))
+            .into();
+        assert_eq!(before, after, "{address:#x}");
+    }
+}
+
+#[test]
+fn switching_pipes_needs_a_stall() {
+    let rig = Rig::new(Board::Dove);
+    rig.run(&[5 << 27, 4, 0, 1, load(state::GL_PIPE_SELECT, 1), 1]);
+    rig.survived(ViolationKind::PipeSwitchBusy);
+    let rig = Rig::new(Board::Dove);
+    rig.run(&[vec![5 << 27, 4, 0, 1], select_2d()].concat());
+    rig.clean();
+}
+
+#[test]
+fn what_the_2d_engine_lacks_leaves_memory_alone() {
+    let rig = Rig::new(Board::Gc320);
+    let mut words = select_2d();
+    words.extend([load(state::DE_DEST_ROTATION_CONFIG, 1), 1 << 16]);
+    words.extend(clear_square(SURFACE, true));
+    rig.run(&words);
+    rig.survived(ViolationKind::Unsupported);
+    assert_eq!(rig.word(SURFACE + 64 + 4), 0);
+    let rig = Rig::new(Board::Gc320);
+    rig.run(&[load(state::DE_VR_CONFIG, 1), 0]);
+    rig.survived(ViolationKind::Unsupported);
+}
+
+#[test]
+fn resolve_fills_on_each_3d_core() {
+    for board in [Board::Dove, Board::Imx6q, Board::Imx6dl] {
+        let rig = Rig::new(board);
+        let mut words = Vec::new();
+        let mut set = |address, value| words.extend([load(address, 1), value]);
+        set(state::RS_CONFIG, (6 << 8) | 6);
+        set(state::RS_DEST_STRIDE, 64);
+        if board == Board::Imx6q {
+            set(state::RS_PIPE_DEST_ADDR, SURFACE);
+            set(state::RS_PIPE_OFFSET + 4, 4 << 16);
+            set(state::RS_WINDOW_SIZE, (4 << 16) | 16);
+        } else {
+            set(state::RS_DEST_ADDR, SURFACE);
+            set(state::RS_WINDOW_SIZE, (8 << 16) | 16);
+        }
+        set(state::RS_CLEAR_CONTROL, (1 << 16) | 0xffff);
+        set(state::RS_FILL_VALUE, 0x1122_3344);
+        set(state::RS_KICKER, 0xbeeb_beeb);
+        rig.run(&words);
+        rig.clean();
+        assert_eq!(rig.word(SURFACE), 0x1122_3344);
+        assert_eq!(rig.word(SURFACE + 8 * 64 - 4), 0x1122_3344);
+        assert_eq!(rig.word(SURFACE + 8 * 64), 0);
+        assert_eq!(rig.counter(counter::RESOLVES), 1);
+        assert_eq!(rig.counter(counter::PIXELS), 128);
+    }
+}
+
+#[test]
+fn resolve_windows_that_hang_silicon_hang() {
+    let rig = Rig::new(Board::Imx6dl);
+    rig.run(&[
+        load(state::RS_CONFIG, 1),
+        0x606,
+        load(state::RS_WINDOW_SIZE, 1),
+        (4 << 16) | 8,
+        load(state::RS_KICKER, 1),
+        1,
+    ]);
+    rig.hung_by(ViolationKind::ResolveWindow);
+}
+
+#[test]
+fn pages_are_followed_and_stale_ones_found() {
+    let rig = Rig::new(Board::Gc320);
+    let virtual_surface = 0x8000_0000;
+    rig.put(TABLE, &[RAM + SURFACE, RAM + SURFACE + 0x1000]);
+    let mut words = select_2d();
+    words.extend(clear_square(virtual_surface, true));
+    rig.run(&words);
+    rig.clean();
+    assert_eq!(rig.word(SURFACE + 64 + 4), 0xff12_3456);
+    assert_eq!(rig.counter(counter::TLB_FILLS), 1);
+    // The table changes; without a flush the old page is drawn to, and that is a violation.
+    rig.put(TABLE, &[RAM + SURFACE + 0x8000]);
+    rig.put(SURFACE + 64 + 4, &[0]);
+    rig.run(&clear_square(virtual_surface, true));
+    assert_eq!(rig.kinds(), ["stale-tlb"]);
+    assert_eq!(rig.word(SURFACE + 64 + 4), 0xff12_3456);
+    assert_eq!(rig.word(SURFACE + 0x8000 + 64 + 4), 0);
+    // After a flush through the stream it is right.
+    let mut words = vec![load(state::GL_FLUSH_MMU, 1), 0x1f];
+    words.extend(clear_square(virtual_surface, true));
+    rig.run(&words);
+    assert_eq!(rig.kinds().len(), 1);
+    assert_eq!(rig.word(SURFACE + 0x8000 + 64 + 4), 0xff12_3456);
+    assert_eq!(rig.counter(counter::TLB_FLUSHES), 5);
+}
+
+#[test]
+fn the_front_end_itself_goes_through_the_table() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.put(TABLE, &[RAM + BUFFER]);
+    rig.put(BUFFER, &[load(0xa14, 1), 9, END, 0]);
+    rig.start(0x8000_0000, 16);
+    rig.gpu.run_until_idle();
+    rig.clean();
+    assert_eq!(rig.gpu.state(0xa14 / 4), 9);
+}
+
+#[test]
+fn a_missing_page_table_is_found() {
+    let rig = Rig::new(Board::Gc320);
+    rig.soft_reset();
+    rig.gpu.mmio_write(MC_MEMORY_BASE_ADDR_FE, RAM);
+    let mut words = select_2d();
+    words.extend(clear_square(0x8000_0000, true));
+    rig.run(&words);
+    rig.survived(ViolationKind::NoPageTable);
+}
+
+#[test]
+fn access_outside_memory_is_a_bus_error() {
+    let rig = Rig::new(Board::Gc320);
+    let mut words = select_2d();
+    words.extend(clear_square(RAM_BYTES as u32 - 64, true));
+    rig.run(&words);
+    rig.survived(ViolationKind::BusError);
+    assert_eq!(rig.gpu.mmio_read(HI_AXI_STATUS) & 0x300, 0x100);
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 1 << 31);
+    // The stream itself outside memory: nothing sensible can follow.
+    let rig = Rig::new(Board::Gc320);
+    rig.start(RAM_BYTES as u32, 16);
+    rig.gpu.run_until_idle();
+    rig.hung_by(ViolationKind::BusError);
+    assert_eq!(rig.gpu.mmio_read(HI_AXI_STATUS) & 0x300, 0x200);
+    rig.soft_reset();
+    assert_eq!(rig.gpu.mmio_read(HI_AXI_STATUS), 0);
+}
+
+#[test]
+fn soft_reset_clears_what_it_should() {
+    let rig = Rig::new(Board::Gc320);
+    let mut words = select_2d();
+    words.extend(flush_and_event(7));
+    rig.run(&words);
+    assert_ne!(rig.gpu.state(state::GL_PIPE_SELECT / 4), 0);
+    rig.soft_reset();
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+    assert_eq!(
+        rig.gpu.mmio_read(HI_CLOCK_CONTROL),
+        0x100 | CLOCK_CONTROL_IDLE
+    );
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 0);
+    for offset in [HI_INTR_ENBL, MC_MMU_FE_PAGE_TABLE, MC_MEMORY_BASE_ADDR_FE] {
+        assert_eq!(rig.gpu.mmio_read(offset), 0, "{offset:#x}");
+    }
+    assert_eq!(rig.gpu.mmio_read(PM_PULSE_EATER), PULSE_EATER_RESET);
+    assert_eq!(rig.gpu.mmio_read(HI_CHIP_MODEL), 0x320);
+    assert_eq!(rig.gpu.state(state::GL_PIPE_SELECT / 4), 0);
+    assert_eq!(rig.counter(counter::RESETS), 1);
+    rig.clean();
+    // The pipe is 3D again, the semaphores are gone.
+    rig.initialise();
+    rig.run(&clear_square(SURFACE, true));
+    rig.hung_by(ViolationKind::WrongPipe);
+}
+
+#[test]
+fn a_driver_that_forgets_to_reprogram_fails_visibly() {
+    let rig = Rig::new(Board::Dove);
+    rig.soft_reset();
+    rig.gpu.mmio_write(HI_INTR_ENBL, u32::MAX);
+    rig.start_ring();
+    assert_eq!(rig.kinds(), ["front-end-start", "bus-error"]);
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
+}
+
+#[test]
+fn starts_that_cannot_work_are_found() {
+    for (clock, base) in [(0x103, RAM), (0x8_0100, RAM)] {
+        let rig = Rig::new(Board::Dove);
+        rig.gpu.mmio_write(MC_MEMORY_BASE_ADDR_FE, base);
+        rig.gpu.mmio_write(HI_CLOCK_CONTROL, clock);
+        rig.start_ring();
+        assert_eq!(rig.kinds(), ["front-end-start"]);
+    }
+    let rig = Rig::new(Board::Dove);
+    rig.start_ring();
+    rig.start(RING, 16);
+    assert_eq!(rig.kinds(), ["front-end-start"]);
+}
+
+#[test]
+fn reset_without_isolation_is_found() {
+    let rig = Rig::new(Board::Dove);
+    rig.gpu.mmio_write(HI_CLOCK_CONTROL, 0x1100);
+    rig.gpu.mmio_write(HI_CLOCK_CONTROL, 0x100);
+    assert_eq!(rig.kinds(), ["reset-sequence"]);
+}
+
+#[test]
+fn nothing_of_the_old_work_survives_a_reset() {
+    let rig = Rig::new(Board::Gc320);
+    rig.gpu.spawn_threads().unwrap();
+    // Thousands of large clears, then a reset in the middle of them.
+    let mut words = select_2d();
+    let mut set = |address, value| words.extend([load(address, 1), value]);
+    set(state::DE_DEST_ADDRESS, SURFACE);
+    set(state::DE_DEST_STRIDE, 2048);
+    set(state::DE_DEST_CONFIG, 6);
+    set(state::DE_CLIP_BOTTOM_RIGHT, (512 << 16) | 512);
+    set(state::DE_CLEAR_PIXEL_VALUE32, 0x5555_5555);
+    for _ in 0..200 {
+        words.extend([0x2000_0100, 0, 0, (512 << 16) | 512]);
+    }
+    words.extend([END, 0]);
+    rig.put(BUFFER, &words);
+    rig.start(BUFFER, 4 * words.len() as u32);
+    let begun = Instant::now();
+    while rig.word(SURFACE) != 0x5555_5555 && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::yield_now();
+    }
+    rig.soft_reset();
+    rig.gpu
+        .memory
+        .snapshot()
+        .write(RAM + SURFACE, &[0; 1 << 20])
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let mut after = vec![0; 1 << 20];
+    rig.gpu
+        .memory
+        .snapshot()
+        .read(RAM + SURFACE, &mut after)
+        .unwrap();
+    assert!(after.iter().all(|byte| *byte == 0));
+    assert!(rig.counter(counter::DRAWS_2D) < 200);
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+    rig.clean();
+}
+
+#[test]
+fn the_thread_notices_a_patched_wait() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.gpu.spawn_threads().unwrap();
+    rig.put(RING, &[WAIT, 0, link(16), RING]);
+    rig.start(RING, 16);
+    rig.put(
+        RING + 16,
+        &[
+            load(state::GL_EVENT, 1),
+            4 | state::EVENT_FROM_FE,
+            WAIT,
+            0,
+            link(16),
+            RING + 24,
+        ],
+    );
+    std::thread::sleep(Duration::from_millis(5));
+    rig.put(RING + 4, &[RING + 16]);
+    rig.put(RING, &[link(24)]);
+    let begun = Instant::now();
+    while rig.gpu.pending_interrupts() == 0 && begun.elapsed() < Duration::from_secs(5) {
+        std::thread::yield_now();
+    }
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 1 << 4);
+    rig.clean();
+}
+
+#[test]
+fn a_link_to_itself_does_not_block_the_host() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.gpu.spawn_threads().unwrap();
+    rig.put(BUFFER, &[link(8), BUFFER]);
+    rig.start(BUFFER, 8);
+    let begun = Instant::now();
+    for _ in 0..1000 {
+        rig.gpu.mmio_read(HI_IDLE_STATE);
+    }
+    rig.soft_reset();
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+}
+
+#[test]
+fn masked_interrupts_stay_pending() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.gpu.mmio_write(HI_INTR_ENBL, 0);
+    rig.run(&[load(state::GL_EVENT, 1), 2 | state::EVENT_FROM_FE]);
+    assert_eq!(rig.gpu.pending_interrupts(), 4);
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 4);
+}
+
+#[test]
+fn registers_that_silicon_lacks_are_found() {
+    let rig = Rig::new(Board::Dove);
+    rig.gpu.mmio_read(HI_CHIP_PRODUCT_ID);
+    rig.gpu.mmio_write(0x554, 3);
+    rig.gpu.mmio_write(HI_CHIP_MODEL, 1);
+    assert_eq!(rig.kinds(), ["unknown-register"; 3]);
+    assert_eq!(rig.gpu.mmio_read(HI_CHIP_MODEL), 0x600);
+}
+
+#[test]
+fn profile_ports_show_signatures() {
+    let rig = Rig::new(Board::Imx6q);
+    rig.gpu.mmio_write(MC_PROFILE_CONFIG1, 15 << 16);
+    assert_eq!(rig.gpu.mmio_read(MC_PROFILE_RA_READ), 0x1234_4321);
+    rig.gpu
+        .mmio_write(MC_PROFILE_CONFIG0, (15 << 24) | (15 << 16));
+    assert_eq!(rig.gpu.mmio_read(MC_PROFILE_SH_READ), 0xdead_beef);
+    assert_eq!(rig.gpu.mmio_read(MC_PROFILE_PE_READ), 0xbabe_f00d);
+    rig.clean();
+}
+
+#[test]
+fn memory_counters_hold_and_run() {
+    let rig = Rig::new(Board::Gc320);
+    let mut words = select_2d();
+    words.extend(clear_square(SURFACE, true));
+    rig.gpu.mmio_write(HI_MEMORY_COUNTER_RESET, 1);
+    rig.run(&words);
+    assert_eq!(rig.gpu.mmio_read(HI_PROFILE_WRITE_BYTES8), 0);
+    rig.gpu.mmio_write(HI_MEMORY_COUNTER_RESET, 0);
+    rig.run(&clear_square(SURFACE, true));
+    assert_eq!(rig.gpu.mmio_read(HI_PROFILE_WRITE_BYTES8), 2);
+    assert!(rig.gpu.mmio_read(HI_PROFILE_READ_BYTES8) > 0);
+}
+
+#[test]
+fn armed_faults_do_what_they_say() {
+    let bar = ControlBar::default();
+
+    let rig = Rig::new(Board::Imx6q);
+    bar.write(&rig.gpu, fault::HANG_AT_COMMAND, 3);
+    rig.run(&[load(0xa14, 1), 1, load(0xa18, 1), 2, load(0xa1c, 1), 3]);
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
+    assert_eq!([rig.gpu.state(0xa18 / 4), rig.gpu.state(0xa1c / 4)], [2, 0]);
+    rig.clean();
+
+    let rig = Rig::new(Board::Imx6q);
+    bar.write(&rig.gpu, fault::HANG_AT_DRAW, 2);
+    rig.run(&[5 << 27, 4, 0, 1, 5 << 27, 4, 0, 1]);
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
+    assert_eq!(rig.counter(counter::DRAWS_3D), 1);
+    rig.clean();
+
+    let rig = Rig::new(Board::Imx6q);
+    bar.write(&rig.gpu, fault::LOSE_EVENTS, 1);
+    let event = |id| [load(state::GL_EVENT, 1), id | state::EVENT_FROM_FE];
+    rig.run(&[event(1), event(2)].concat());
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 1 << 2);
+
+    bar.write(&rig.gpu, fault::RAISE_BITS, 1 << 30);
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 1 << 30);
+
+    bar.write(&rig.gpu, fault::IDENTITY, fault::IDENTITY_ZERO);
+    assert_eq!(rig.gpu.mmio_read(HI_CHIP_MODEL), 0);
+    bar.write(&rig.gpu, fault::DEAD, 1);
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), u32::MAX);
+    rig.gpu.mmio_write(HI_INTR_ENBL, 0);
+    bar.write(&rig.gpu, fault::CLEAR_ALL, 1);
+    assert_eq!(rig.gpu.mmio_read(HI_CHIP_MODEL), 0x2000);
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ENBL), u32::MAX);
+    rig.clean();
+}
+
+#[test]
+fn a_reset_can_be_made_to_fail() {
+    let (rig, bar) = (Rig::new(Board::Dove), ControlBar::default());
+    bar.write(&rig.gpu, fault::RESET_STUCK, 1);
+    rig.soft_reset();
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), 0);
+    assert_eq!(rig.gpu.mmio_read(HI_CLOCK_CONTROL), 0x100);
+    rig.soft_reset();
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+    bar.write(&rig.gpu, fault::RESET_STUCK, u32::MAX);
+    for _ in 0..3 {
+        rig.soft_reset();
+        assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), 0);
+    }
+    bar.write(&rig.gpu, fault::CLEAR_ALL, 0);
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+    rig.clean();
+}
+
+#[test]
+fn idle_can_be_made_late() {
+    let (rig, bar) = (Rig::new(Board::Imx6q), ControlBar::default());
+    bar.write(&rig.gpu, fault::IDLE_DELAY, 20_000);
+    rig.run(&[NOP, 0]);
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE) & 7, 0);
+    std::thread::sleep(Duration::from_millis(25));
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+}
+
+#[test]
+fn a_declared_hang_does_not_fail_the_run() {
+    let (rig, bar) = (Rig::new(Board::Imx6q), ControlBar::default());
+    bar.write(
+        &rig.gpu,
+        gpu_control::EXPECT_VIOLATION,
+        ViolationKind::IllegalOpcode as u32,
+    );
+    rig.run(&[0, 0]);
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
+    assert!(!rig.gpu.recorder.failed());
+    assert_eq!(bar.read(&rig.gpu, gpu_control::EXPECTED_SEEN), 1);
+    assert_eq!(
+        bar.read(&rig.gpu, gpu_control::FE_STATE),
+        FrontEndState::Hung as u32
+    );
+    assert_eq!(bar.read(&rig.gpu, gpu_control::FE_ADDRESS), BUFFER);
+    bar.write(&rig.gpu, gpu_control::STATE_INDEX, 0xa00 / 4);
+    assert_eq!(bar.read(&rig.gpu, gpu_control::STATE_VALUE), 0);
+}
