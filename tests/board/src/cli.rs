@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use anyhow::Result;
+use clap::Args;
+use clap::Parser;
+use clap::Subcommand;
+
+use crate::boards::Binding;
+use crate::boards::Board;
+use crate::initramfs::GuestFile;
+use crate::machine::Assets;
+use crate::process;
+
+/// The virtual board: boots Linux with galcore.ko on a software GPU in QEMU,
+/// and runs programs and tests on it.
+#[derive(Debug, Parser)]
+#[command(name = "board", bin_name = "scripts/board", max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// What it is done with.
+    #[command(flatten)]
+    pub tools: Tools,
+}
+
+/// The runner's commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a static armhf program on the board.
+    ///
+    /// The program starts in an empty folder; what it leaves there is copied to
+    /// DIR. Exit status: the program's own (128 + signal if killed); 70 the
+    /// kernel complained or the GPU model saw a breach of the hardware's rules;
+    /// 71 the GPU model died; 72 time is up; 73 the board did not come up or
+    /// the module did not load; 69 no boot was possible; 64 wrong usage.
+    Run(RunArgs),
+    /// A shell on the board.
+    ///
+    /// Ctrl-A x ends the board at once, Ctrl-A a types a Ctrl-A. The board
+    /// powers off when the shell exits.
+    Shell(ShellArgs),
+    /// Draw the demonstration's picture and say where it is.
+    Demo(DemoArgs),
+    /// Run tests: all of them, or the suites named.
+    Test(TestArgs),
+    /// Run the suites that are made for hours, with their long parameters.
+    Soak(TestArgs),
+}
+
+/// Where the parts of the board are; scripts/board sets all of it.
+#[derive(Debug, Args)]
+pub struct Tools {
+    /// The checkout.
+    #[arg(
+        long,
+        env = "GALCORE_TOP",
+        default_value = ".",
+        hide = true,
+        global = true
+    )]
+    pub top: PathBuf,
+    /// zImage.
+    #[arg(
+        long,
+        env = "GALCORE_KERNEL",
+        default_value = "/nowhere",
+        hide = true,
+        global = true
+    )]
+    pub kernel: PathBuf,
+    /// galcore.ko.
+    #[arg(long, env = "GALCORE_MODULE", hide = true, global = true)]
+    pub module: Option<PathBuf>,
+    /// The software GPU.
+    #[arg(
+        long,
+        env = "GALCORE_GPU_MODEL",
+        default_value = "gpu-model",
+        hide = true,
+        global = true
+    )]
+    pub gpu_model: String,
+    /// QEMU.
+    #[arg(
+        long,
+        env = "GALCORE_QEMU",
+        default_value = "qemu-system-arm",
+        hide = true,
+        global = true
+    )]
+    pub qemu: String,
+    /// A static armhf busybox.
+    #[arg(
+        long,
+        env = "GALCORE_BUSYBOX",
+        default_value = "/usr/bin/busybox",
+        hide = true,
+        global = true
+    )]
+    pub busybox: PathBuf,
+    /// The folder with the project's own guest programs.
+    #[arg(
+        long,
+        env = "GALCORE_PROGRAMS",
+        default_value = "/nowhere",
+        hide = true,
+        global = true
+    )]
+    pub programs: PathBuf,
+    /// The folder for things worth keeping.
+    #[arg(
+        long,
+        env = "GALCORE_BOARD_CACHE",
+        default_value = "/tmp/galcore-board",
+        hide = true,
+        global = true
+    )]
+    pub cache: PathBuf,
+}
+
+impl Tools {
+    /// The parts of a boot; `module` says whether galcore.ko is among them.
+    pub fn assets(&self, module: bool) -> Result<Assets> {
+        let program = |name: &str| match process::find(name) {
+            Some(path) if path.is_file() => Ok(path),
+            _ => bail!("{name} is missing: start the board by scripts/board, which brings it"),
+        };
+        let file = |path: &PathBuf, what: &str| match path.is_file() {
+            true => Ok(path.clone()),
+            false => bail!(
+                "{what} is not at '{}': start the board by scripts/board, which makes it",
+                path.display()
+            ),
+        };
+        let module = match (&self.module, module) {
+            (Some(path), true) => Some(file(path, "galcore.ko")?),
+            (None, true) => bail!("no galcore.ko is named (GALCORE_MODULE): scripts/board does it"),
+            (_, false) => None,
+        };
+        crate::initramfs::check_program(&file(&self.busybox, "busybox")?)?;
+        Ok(Assets {
+            qemu: program(&self.qemu)?,
+            gpu_model: program(&self.gpu_model)?,
+            kernel: file(&self.kernel, "the kernel")?,
+            module,
+            busybox: self.busybox.clone(),
+            cache: self.cache.clone(),
+        })
+    }
+}
+
+/// What the board is like.
+#[derive(Debug, Clone, Args)]
+pub struct MachineArgs {
+    /// GPU personality and flavour of device tree.
+    #[arg(long, value_enum, default_value_t = Board::Dove)]
+    pub board: Board,
+    /// The driver finds the GPU in the device tree (default).
+    #[arg(long, conflicts_with = "params")]
+    pub dt: bool,
+    /// The driver is told of the GPU by module parameters alone.
+    #[arg(long)]
+    pub params: bool,
+    /// Number of processors.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
+    pub smp: u32,
+    /// RAM in MiB; the last 128 are the contiguous pool.
+    #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=2048))]
+    pub memory: u32,
+    /// Module parameters beside the board's own, which they replace.
+    #[arg(long, value_name = "K=V ...", allow_hyphen_values = true)]
+    pub insmod: Vec<String>,
+    /// Do not load the module.
+    #[arg(long)]
+    pub no_insmod: bool,
+    /// More kernel arguments.
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// Another file to have in the guest, at the path GUEST or in /files.
+    #[arg(long = "file", value_name = "HOST[:GUEST]")]
+    pub files: Vec<String>,
+    /// Seed for the GPU model's random choices.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Have the GPU model write every command and register access to DIR/gpu.trace.
+    #[arg(long)]
+    pub trace: bool,
+}
+
+impl MachineArgs {
+    /// How the driver learns of the GPU.
+    pub fn binding(&self) -> Binding {
+        match self.params {
+            true => Binding::Params,
+            false => Binding::Dt,
+        }
+    }
+
+    /// The files that `--file` names.
+    pub fn guest_files(&self) -> Result<Vec<GuestFile>> {
+        self.files.iter().map(|text| guest_file(text)).collect()
+    }
+}
+
+/// Reads HOST or HOST:GUEST.
+fn guest_file(text: &str) -> Result<GuestFile> {
+    if let Some((host, guest)) = text.split_once(":/") {
+        return Ok(GuestFile {
+            host: PathBuf::from(host),
+            guest: format!("/{guest}"),
+        });
+    }
+    let host = PathBuf::from(text);
+    let Some(name) = host.file_name() else {
+        bail!("--file {text}: HOST or HOST:/GUEST/PATH is wanted");
+    };
+    Ok(GuestFile {
+        guest: format!("/files/{}", name.to_string_lossy()),
+        host,
+    })
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The board.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Seconds that the program may take.
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: u64,
+    /// Folder for the program's files, kernel.log and gpu.json [default: out/run].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Say nothing beside what the program says, unless something is wrong.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The program, or a command of the guest's busybox, and its arguments.
+    #[arg(required = true, last = true, value_name = "PROGRAM ARGS")]
+    pub command: Vec<String>,
+}
+
+/// Arguments of `shell`.
+#[derive(Debug, Args)]
+pub struct ShellArgs {
+    /// The board.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Folder for what is left in /work/0, kernel.log and gpu.json [default: out/shell].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// GPU personality and flavour of device tree.
+    #[arg(long, value_enum, default_value_t = Board::Dove)]
+    pub board: Board,
+    /// The driver finds the GPU in the device tree (default).
+    #[arg(long, conflicts_with = "params")]
+    pub dt: bool,
+    /// The driver is told of the GPU by module parameters alone.
+    #[arg(long)]
+    pub params: bool,
+    /// Folder for picture.png, kernel.log and gpu.json [default: out/demo].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Arguments of `test` and `soak`.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Only list the suites.
+    #[arg(long)]
+    pub list: bool,
+    /// Folder for logs and results [default: out].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Names of suites, or the beginnings of names.
+    #[arg(value_name = "SUITE")]
+    pub suites: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_takes_what_the_issue_says() {
+        let cli = Cli::try_parse_from([
+            "board",
+            "run",
+            "--board",
+            "imx6q",
+            "--insmod",
+            "a=1 b=2",
+            "--params",
+            "--timeout",
+            "5",
+            "--out",
+            "dir",
+            "--",
+            "prog",
+            "--flag",
+            "x",
+        ])
+        .unwrap();
+        let Command::Run(run) = cli.command else {
+            panic!("not run");
+        };
+        assert_eq!(run.machine.board, Board::Imx6q);
+        assert_eq!(run.machine.binding(), Binding::Params);
+        assert_eq!(run.machine.insmod, ["a=1 b=2"]);
+        assert_eq!(run.timeout, 5);
+        assert_eq!(run.command, ["prog", "--flag", "x"]);
+    }
+
+    #[test]
+    fn the_device_tree_is_the_default() {
+        let cli = Cli::try_parse_from(["board", "run", "--", "prog"]).unwrap();
+        let Command::Run(run) = cli.command else {
+            panic!("not run");
+        };
+        assert_eq!(run.machine.binding(), Binding::Dt);
+        assert!(Cli::try_parse_from(["board", "run", "--dt", "--params", "--", "p"]).is_err());
+    }
+
+    #[test]
+    fn files_go_where_they_are_told() {
+        assert_eq!(guest_file("a/b.txt").unwrap().guest, "/files/b.txt");
+        let file = guest_file("a/b:/etc/c").unwrap();
+        assert_eq!(file.host, PathBuf::from("a/b"));
+        assert_eq!(file.guest, "/etc/c");
+        assert!(guest_file("..").is_err());
+    }
+}

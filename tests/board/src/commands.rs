@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The commands that boot once: run, shell, demo.
+
+use std::fs;
+use std::io;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use anyhow::Context;
+use anyhow::Result;
+
+use crate::boards::Binding;
+use crate::cli::DemoArgs;
+use crate::cli::MachineArgs;
+use crate::cli::RunArgs;
+use crate::cli::ShellArgs;
+use crate::cli::Tools;
+use crate::initramfs;
+use crate::initramfs::GuestFile;
+use crate::judgement;
+use crate::keyboard;
+use crate::keyboard::RawTerminal;
+use crate::machine;
+use crate::machine::Boot;
+use crate::machine::Outcome;
+use crate::machine::Stream;
+use crate::machine::Task;
+use crate::machine::Watcher;
+use crate::machine::Work;
+use crate::signals::Signals;
+
+/// How long the demonstration may take.
+const DEMO_LIMIT: Duration = Duration::from_secs(60);
+
+/// Words of the runner itself, which go to stderr.
+pub fn say(text: &str) {
+    eprintln!("board: {text}");
+}
+
+/// Passes a program's output on as it comes.
+struct PassOn;
+
+impl Watcher for PassOn {
+    fn output(&mut self, _task: usize, stream: Stream, bytes: &[u8]) {
+        // Nobody may listen any more; the program's status still counts.
+        let _ = match stream {
+            Stream::Out => write_out(bytes),
+            Stream::Err => io::stderr().write_all(bytes),
+        };
+    }
+
+    fn terminal(&mut self, bytes: &[u8]) {
+        let _ = write_out(bytes);
+    }
+}
+
+fn write_out(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()
+}
+
+fn boot_of(machine: &MachineArgs, work: Work, out: PathBuf) -> Result<Boot> {
+    Ok(Boot {
+        board: machine.board,
+        binding: machine.binding(),
+        smp: machine.smp,
+        memory: machine.memory,
+        append: machine.append.join(" "),
+        kunit: false,
+        seed: machine.seed,
+        trace: machine.trace,
+        insmod: machine.insmod.join(" "),
+        load: !machine.no_insmod,
+        files: machine.guest_files()?,
+        work,
+        out,
+    })
+}
+
+/// What a command of the user's becomes in the guest: a program of the host is
+/// taken there; a bare name is left to the guest's shell commands.
+fn guest_command(command: &[String]) -> Result<(Vec<String>, Option<GuestFile>)> {
+    let Some((program, arguments)) = command.split_first() else {
+        bail!("no program is named");
+    };
+    let host = Path::new(program);
+    if !host.is_file() {
+        if program.contains('/') {
+            bail!("there is no program {program}");
+        }
+        return Ok((command.to_vec(), None));
+    }
+    initramfs::check_program(host)?;
+    let name = host.file_name().context("a program has a name")?;
+    let guest = format!("/galcore/bin/{}", name.to_string_lossy());
+    let mut words = vec![guest.clone()];
+    words.extend_from_slice(arguments);
+    let file = GuestFile {
+        host: host.to_path_buf(),
+        guest,
+    };
+    Ok((words, Some(file)))
+}
+
+/// `scripts/board run`
+pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> {
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| tools.top.join("out/run"));
+    let (command, file) = guest_command(&arguments.command)?;
+    let task = Task {
+        command,
+        limit: Duration::from_secs(arguments.timeout),
+        files_to: out.clone(),
+    };
+    let mut boot = boot_of(&arguments.machine, Work::Programs(vec![task]), out)?;
+    boot.files.extend(file);
+    let assets = tools.assets(tools.module.is_some() || boot.load)?;
+    let outcome = machine::boot(&assets, &boot, &mut PassOn, signals)?;
+    let status = conclude(&outcome, &boot.out);
+    if !arguments.quiet {
+        say(&format!(
+            "{} ({}): kernel up in {:.1} s, program {:.1} s, all {:.1} s; status {status}; files and logs in {}",
+            boot.board.name(),
+            boot.binding.name(),
+            outcome.boot_time.as_secs_f64(),
+            outcome.tasks[0].time.as_secs_f64(),
+            outcome.total_time.as_secs_f64(),
+            boot.out.display()
+        ));
+    }
+    Ok(status)
+}
+
+/// Explains a bad end; returns the exit status.
+fn conclude(outcome: &Outcome, out: &Path) -> u8 {
+    for line in judgement::explain(outcome, out) {
+        say(&line);
+    }
+    judgement::status_of_boot(outcome).unwrap_or_else(|| {
+        let status = outcome.tasks.first().and_then(|task| task.status);
+        status.map_or(judgement::BOARD, |s| u8::try_from(s).unwrap_or(u8::MAX))
+    })
+}
+
+/// `scripts/board shell`
+pub fn shell(tools: &Tools, arguments: &ShellArgs, signals: &Signals) -> Result<u8> {
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| tools.top.join("out/shell"));
+    let (rows, columns) = keyboard::size();
+    let boot = boot_of(
+        &arguments.machine,
+        Work::Shell(rows, columns, out.clone()),
+        out,
+    )?;
+    let assets = tools.assets(tools.module.is_some() || boot.load)?;
+    say("Ctrl-A x ends the board; 'exit' powers it off; 'dmesg' shows the kernel log");
+    let terminal = RawTerminal::enter().context("the terminal cannot be used")?;
+    let outcome = machine::boot(&assets, &boot, &mut PassOn, signals);
+    drop(terminal);
+    let outcome = outcome?;
+    println!();
+    for line in judgement::explain(&outcome, &boot.out) {
+        say(&line);
+    }
+    say(&format!("logs and files in {}", boot.out.display()));
+    Ok(judgement::status_of_boot(&outcome).unwrap_or(0))
+}
+
+/// `scripts/board demo`
+pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8> {
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| tools.top.join("out/demo"));
+    let picture = out.join("picture.png");
+    // An old picture must not pass for a new one.
+    if picture.exists() {
+        fs::remove_file(&picture)
+            .with_context(|| format!("cannot remove the old {}", picture.display()))?;
+    }
+    let program = tools.programs.join("galcore-demo");
+    let (command, file) = guest_command(&[program.to_string_lossy().into_owned()])?;
+    let boot = Boot {
+        board: arguments.board,
+        binding: match arguments.params {
+            true => Binding::Params,
+            false => Binding::Dt,
+        },
+        smp: 1,
+        memory: 512,
+        append: String::new(),
+        kunit: false,
+        seed: None,
+        trace: false,
+        insmod: String::new(),
+        load: true,
+        files: file.into_iter().collect(),
+        work: Work::Programs(vec![Task {
+            command,
+            limit: DEMO_LIMIT,
+            files_to: out.clone(),
+        }]),
+        out,
+    };
+    let outcome = machine::boot(&tools.assets(true)?, &boot, &mut PassOn, signals)?;
+    let status = conclude(&outcome, &boot.out);
+    if status == 0 && !picture.is_file() {
+        bail!("galcore-demo left no picture.png");
+    }
+    if status == 0 {
+        let picture = picture.canonicalize().unwrap_or(picture);
+        println!("picture: {}", picture.display());
+    }
+    Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_names_are_left_to_the_guest() {
+        let command = ["no-such-file-here".to_string(), "x".to_string()];
+        assert_eq!(guest_command(&command).unwrap(), (command.to_vec(), None));
+        assert!(guest_command(&["./no-such-file-here".to_string()]).is_err());
+    }
+
+    #[test]
+    fn programs_of_the_host_are_taken_along() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("test.sh");
+        fs::write(&script, "#!/bin/sh\n").unwrap();
+        let command = [script.to_string_lossy().into_owned(), "-v".to_string()];
+        let (words, file) = guest_command(&command).unwrap();
+        assert_eq!(words, ["/galcore/bin/test.sh", "-v"]);
+        assert_eq!(file.unwrap().host, script);
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The machine's device tree with the board's GPU in it.
+//!
+//! QEMU makes the tree of its "virt" machine; it depends on the number of
+//! processors and the memory only, so it is dumped once and kept. The GPU
+//! comes in by an overlay out of `dts/`.
+
+use std::fs;
+use std::hash::DefaultHasher;
+use std::hash::Hash;
+use std::hash::Hasher;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::bail;
+use anyhow::Context;
+use anyhow::Result;
+
+use crate::boards::Board;
+
+/// Options of QEMU that choose the machine; the same for dump and boot.
+pub const MACHINE: &str = "virt,highmem=off,memory-backend=ram";
+
+/// The processor that QEMU emulates.
+pub const CPU: &str = "cortex-a15";
+
+/// What is added to QEMU's tree for the overlays' sake.
+const LABELS: &str = "/ { __symbols__ { intc = \"/intc@8000000\"; }; };\n";
+
+/// Makes the tree for `board` in `dir`; returns its path.
+pub fn make(
+    qemu: &Path,
+    cache: &Path,
+    dir: &Path,
+    board: Board,
+    smp: u32,
+    memory: u32,
+) -> Result<PathBuf> {
+    let base = base_tree(qemu, cache, smp, memory)?;
+    let overlay = compile_overlay(dir, board)?;
+    let tree = dir.join("board.dtb");
+    let mut merge = Command::new("fdtoverlay");
+    merge.arg("-i").arg(base).arg("-o").arg(&tree).arg(overlay);
+    run(merge)?;
+    Ok(tree)
+}
+
+/// The machine's own tree, from the cache or from QEMU.
+fn base_tree(qemu: &Path, cache: &Path, smp: u32, memory: u32) -> Result<PathBuf> {
+    let kept = cache.join(format!("virt-{smp}-{memory}-{:016x}.dtb", stamp(qemu)?));
+    if kept.exists() {
+        return Ok(kept);
+    }
+    fs::create_dir_all(cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    let dumped = tempfile::NamedTempFile::new_in(cache)
+        .with_context(|| format!("cannot write to {}", cache.display()))?;
+    let mut dump = Command::new(qemu);
+    dump.arg("-M")
+        .arg(format!("{MACHINE},dumpdtb={}", dumped.path().display()))
+        .args(["-cpu", CPU, "-smp", &smp.to_string()])
+        .args(["-m", &memory.to_string(), "-object"])
+        .arg(format!(
+            "memory-backend-memfd,id=ram,size={memory}M,share=on"
+        ))
+        .args(["-nodefaults", "-display", "none"]);
+    run(dump)?;
+    let labelled = tempfile::NamedTempFile::new_in(cache)?;
+    label(dumped.path(), labelled.path())?;
+    // Another run may do the same; the last rename wins with the same content.
+    labelled
+        .persist(&kept)
+        .with_context(|| format!("cannot make {}", kept.display()))?;
+    Ok(kept)
+}
+
+/// Gives the nodes that overlays refer to their labels, which QEMU does not.
+fn label(dumped: &Path, labelled: &Path) -> Result<()> {
+    let mut decompile = Command::new("dtc");
+    decompile.args(["-q", "-I", "dtb", "-O", "dts"]).arg(dumped);
+    let mut source = run(decompile)?;
+    source.push_str(LABELS);
+    let text = labelled.with_extension("dts");
+    fs::write(&text, source).with_context(|| format!("cannot write {}", text.display()))?;
+    let mut compile = Command::new("dtc");
+    compile
+        .args(["-q", "-I", "dts", "-O", "dtb", "-o"])
+        .args([labelled, &text]);
+    let result = run(compile);
+    // Left behind it would only be one small file more in the cache.
+    let _ = fs::remove_file(&text);
+    result.map(drop)
+}
+
+/// A number that changes when QEMU is another one.
+fn stamp(qemu: &Path) -> Result<u64> {
+    let facts = fs::metadata(qemu).with_context(|| format!("no {}", qemu.display()))?;
+    let mut hasher = DefaultHasher::new();
+    facts.len().hash(&mut hasher);
+    facts
+        .modified()
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+        .hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+fn compile_overlay(dir: &Path, board: Board) -> Result<PathBuf> {
+    fs::write(dir.join("virt.dtsi"), include_str!("../dts/virt.dtsi"))?;
+    let source = dir.join("board.dts");
+    fs::write(&source, board.overlay())?;
+    let overlay = dir.join("board.dtbo");
+    let mut compile = Command::new("dtc");
+    compile
+        .args(["-q", "-@", "-I", "dts", "-O", "dtb", "-i"])
+        .arg(dir)
+        .arg("-o")
+        .arg(&overlay)
+        .arg(&source);
+    run(compile)?;
+    Ok(overlay)
+}
+
+/// Runs a tool that is quick. Returns what it printed; its complaints become the error.
+fn run(mut command: Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| {
+        format!("cannot run {name}: start the board by scripts/board, which brings it")
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{name} failed ({}): {}", output.status, said.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    /// A stand-in for QEMU's tree with what the overlays rely on.
+    const BASE: &str = "/dts-v1/; / { #address-cells = <2>; #size-cells = <2>;
+        interrupt-parent = <1>; intc@8000000 { #interrupt-cells = <3>; interrupt-controller;
+        phandle = <1>; }; };";
+
+    fn dtc_is_here() -> bool {
+        Command::new("dtc").arg("--version").output().is_ok()
+    }
+
+    #[test]
+    fn every_board_adds_its_gpu_to_the_tree() {
+        if !dtc_is_here() {
+            return;
+        }
+        for &board in Board::value_variants() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = |name: &str| dir.path().join(name);
+            fs::write(path("base.dts"), BASE).unwrap();
+            let mut base = Command::new("dtc");
+            base.args(["-q", "-I", "dts", "-O", "dtb", "-o"])
+                .args([path("base.dtb"), path("base.dts")]);
+            run(base).unwrap();
+            label(&path("base.dtb"), &path("labelled.dtb")).unwrap();
+            let overlay = compile_overlay(dir.path(), board).unwrap();
+            let mut merge = Command::new("fdtoverlay");
+            merge.arg("-i").arg(path("labelled.dtb")).arg("-o");
+            merge.args([path("board.dtb"), overlay]);
+            run(merge).unwrap();
+            let mut decompile = Command::new("dtc");
+            decompile.args(["-q", "-I", "dtb", "-O", "dts"]);
+            decompile.arg(path("board.dtb"));
+            let text = run(decompile).unwrap();
+            assert!(text.contains("interrupt-parent = <0x01>"), "{text}");
+            assert!(text.contains("gpu@10000000"), "{}: {text}", board.name());
+            assert!(text.contains("vivante,gc"), "{}: {text}", board.name());
+            assert!(text.contains("clock-names"), "{}: {text}", board.name());
+        }
+    }
+}

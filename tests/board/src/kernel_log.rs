@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reading the guest's kernel log: what does not belong there, and where.
+
+/// Lines that mean the kernel found something wrong, and what to call it.
+/// None of them appears in a clean boot.
+const TROUBLE: &[(&str, &str)] = &[
+    ("Kernel panic - not syncing", "panic"),
+    ("Internal error: ", "oops"),
+    ("Unable to handle kernel", "oops"),
+    ("Unhandled fault: ", "oops"),
+    ("Unhandled prefetch abort", "oops"),
+    ("Bad mode in ", "oops"),
+    ("Division by zero in kernel", "division by zero"),
+    ("KASAN: ", "KASAN"),
+    ("UBSAN: ", "UBSAN"),
+    ("KFENCE: ", "KFENCE"),
+    ("possible circular locking dependency", "lockdep"),
+    ("possible recursive locking", "lockdep"),
+    ("possible irq lock inversion", "lockdep"),
+    ("inconsistent lock state", "lockdep"),
+    ("Invalid wait context", "lockdep"),
+    ("bad unlock balance", "lockdep"),
+    ("held lock freed", "lockdep"),
+    ("lock held when returning to user space", "lockdep"),
+    ("locks held at exit", "lockdep"),
+    ("INFO: trying to register non-static key", "lockdep"),
+    ("DEBUG_LOCKS_WARN_ON", "lockdep"),
+    ("suspicious RCU usage", "RCU"),
+    ("detected stall", "RCU stall"),
+    ("detected stalls", "RCU stall"),
+    ("detected expedited stalls", "RCU stall"),
+    (" blocked for more than ", "hung task"),
+    ("nobody cared", "interrupt"),
+    ("Disabling IRQ #", "interrupt"),
+    ("refcount_t: ", "refcount"),
+    ("new suspected memory leaks", "kmemleak"),
+    ("page allocation failure", "memory"),
+    ("Bad page state", "memory"),
+    ("cannot create duplicate filename", "sysfs"),
+    ("rust_kernel: panicked at", "Rust panic"),
+    ("BUG: ", "BUG"),
+    ("kernel BUG at ", "BUG"),
+    ("WARNING: ", "WARNING"),
+    ("------------[ cut here ]------------", "WARNING"),
+];
+
+/// Lines of context shown before a finding.
+const BEFORE: usize = 3;
+
+/// Most lines of a finding; lockdep's reports are the longest.
+const MOST: usize = 60;
+
+/// How the guest's `/init` marks its own lines in the log.
+const MARK: &str = "galcore-board: ";
+
+/// One report of the kernel, with context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is, in one word or two.
+    pub kind: &'static str,
+    /// Index of the line that gave it away, from 0.
+    pub line: usize,
+    /// The program that ran at that time.
+    pub task: Option<usize>,
+    /// The lines to show.
+    pub text: Vec<String>,
+}
+
+/// A line without the time stamp and caller that printk puts before it.
+pub fn message(line: &str) -> &str {
+    let mut rest = line;
+    while let Some(after) = rest.strip_prefix('[') {
+        let Some((inside, tail)) = after.split_once(']') else {
+            break;
+        };
+        let inside = inside.trim_start();
+        let stamp = inside.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let caller = inside.starts_with(['T', 'C'])
+            && inside.len() > 1
+            && inside[1..].chars().all(|c| c.is_ascii_digit());
+        if !stamp && !caller {
+            break;
+        }
+        rest = tail;
+    }
+    if rest.len() < line.len() {
+        rest.strip_prefix(' ').unwrap_or(rest)
+    } else {
+        line
+    }
+}
+
+fn trouble(line: &str) -> Option<&'static str> {
+    let message = message(line);
+    if message.starts_with(MARK) {
+        return None;
+    }
+    TROUBLE
+        .iter()
+        .find(|(needle, _)| message.contains(needle))
+        .map(|&(_, kind)| kind)
+}
+
+/// What the guest's `/init` said on this line.
+fn mark(line: &str) -> Option<&str> {
+    message(line).strip_prefix(MARK)
+}
+
+/// The reports in `log`, in order. A report that follows within another one's
+/// lines counts to it.
+pub fn scan(log: &str) -> Vec<Finding> {
+    let lines: Vec<&str> = log.lines().collect();
+    let tasks = tasks_of_lines(&lines);
+    let mut findings = Vec::new();
+    let mut next = 0;
+    while next < lines.len() {
+        let Some(mut kind) = trouble(lines[next]) else {
+            next += 1;
+            continue;
+        };
+        let first = next.saturating_sub(BEFORE);
+        let end = end_of_report(&lines, next);
+        // "cut here" comes before every kind of report; the next lines know better.
+        if lines[next].contains("[ cut here ]") {
+            kind = lines[next + 1..end]
+                .iter()
+                .find_map(|line| trouble(line))
+                .unwrap_or(kind);
+        }
+        findings.push(Finding {
+            kind,
+            line: next,
+            task: tasks[next],
+            text: lines[first..end].iter().map(|l| l.to_string()).collect(),
+        });
+        next = end;
+    }
+    findings
+}
+
+/// One past the last line of the report that starts at `start`.
+fn end_of_report(lines: &[&str], start: usize) -> usize {
+    let limit = lines.len().min(start + MOST);
+    for (index, line) in lines.iter().enumerate().take(limit).skip(start + 1) {
+        if mark(line).is_some() {
+            return index;
+        }
+        if message(line).starts_with("---[ end ") {
+            return index + 1;
+        }
+    }
+    limit
+}
+
+/// For each line the program that ran when it was written.
+fn tasks_of_lines(lines: &[&str]) -> Vec<Option<usize>> {
+    let mut current = None;
+    lines
+        .iter()
+        .map(|line| {
+            let mut of_line = current;
+            if let Some(words) = mark(line) {
+                let mut words = words.split_whitespace();
+                if words.next() == Some("program") {
+                    let index = words.next().and_then(|n| n.parse().ok());
+                    match words.next() {
+                        Some("begins") => {
+                            current = index;
+                            of_line = index;
+                        }
+                        Some("ends") => current = None,
+                        _ => {}
+                    }
+                }
+            }
+            of_line
+        })
+        .collect()
+}
+
+/// The part of `log` that was written while program `task` ran.
+pub fn of_task(log: &str, task: usize) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    let tasks = tasks_of_lines(&lines);
+    let mut text = String::new();
+    for (line, of) in lines.iter().zip(tasks) {
+        if of == Some(task) {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The messages (no time stamps) between "loading" and "loaded", in which the
+/// KUnit suites of the module report.
+pub fn of_loading(log: &str) -> String {
+    let mut text = String::new();
+    let mut inside = false;
+    for line in log.lines() {
+        match mark(line) {
+            Some("loading") => inside = true,
+            Some(_) => inside = false,
+            None if inside => {
+                text.push_str(message(line));
+                text.push('\n');
+            }
+            None => {}
+        }
+    }
+    text
+}
+
+/// The driver's own lines, which say why it did not load.
+pub fn of_driver(log: &str) -> Vec<String> {
+    log.lines()
+        .filter(|line| mark(line).is_none() && message(line).contains("galcore"))
+        .map(|line| message(line).to_string())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLEAN: &str = "\
+[    0.000000] Booting Linux on physical CPU 0x0
+[    0.000000] Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar
+[    0.000000] rcu: \tRCU lockdep checking is enabled.
+[    0.100000] galcore: loading out-of-tree module taints kernel.
+[    0.200000] galcore-board: program 0 begins
+[    0.300000] galcore-board: program 0 ends with 0
+";
+
+    #[test]
+    fn stamps_and_callers_are_stripped() {
+        assert_eq!(message("[    1.234567] galcore: hello"), "galcore: hello");
+        assert_eq!(message("[    1.234567][   T12] x"), "x");
+        assert_eq!(message("[    1.5]     ok 1 name"), "    ok 1 name");
+        assert_eq!(message("[drm] nothing"), "[drm] nothing");
+        assert_eq!(message("no stamp"), "no stamp");
+    }
+
+    #[test]
+    fn a_clean_log_has_no_findings() {
+        assert_eq!(scan(CLEAN), []);
+    }
+
+    #[test]
+    fn a_warning_is_found_with_context_and_program() {
+        let log = format!(
+            "{CLEAN}\
+[    1.0] galcore-board: program 1 begins
+[    1.1] galcore: before
+[    1.2] ------------[ cut here ]------------
+[    1.2] WARNING: CPU: 0 PID: 1 at x.c:1
+[    1.3] ---[ end trace 0000000000000000 ]---
+[    1.4] after
+[    1.5] galcore-board: program 1 ends with 0
+[    1.6] BUG: scheduling while atomic: x
+"
+        );
+        let findings = scan(&log);
+        assert_eq!(findings.len(), 2);
+        assert_eq!(findings[0].kind, "WARNING");
+        assert_eq!(findings[0].task, Some(1));
+        assert_eq!(findings[0].text.len(), BEFORE + 3);
+        assert!(findings[0].text.last().unwrap().contains("---[ end trace"));
+        assert_eq!(findings[1].kind, "BUG");
+        assert_eq!(findings[1].task, None);
+    }
+
+    #[test]
+    fn kinds_are_told_apart() {
+        let cases = [
+            ("Internal error: Oops: 5 [#1] SMP ARM", "oops"),
+            (
+                "INFO: task x:12 blocked for more than 30 seconds.",
+                "hung task",
+            ),
+            (
+                "rcu: INFO: rcu_sched self-detected stall on CPU",
+                "RCU stall",
+            ),
+            ("irq 36: nobody cared (try booting with", "interrupt"),
+            ("BUG: KASAN: slab-use-after-free in x", "KASAN"),
+            (
+                "WARNING: possible circular locking dependency detected",
+                "lockdep",
+            ),
+            ("Kernel panic - not syncing: x", "panic"),
+            ("rust_kernel: panicked at src/x.rs:1:1:", "Rust panic"),
+        ];
+        for (line, kind) in cases {
+            let findings = scan(&format!("[    1.0] {line}\n"));
+            assert_eq!(findings.len(), 1, "{line}");
+            assert_eq!(findings[0].kind, kind, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_log_splits_by_program() {
+        let log =
+            "a\ngalcore-board: program 3 begins\nb\ngalcore-board: program 3 ends with 0\nc\n";
+        assert_eq!(
+            of_task(log, 3),
+            "galcore-board: program 3 begins\nb\ngalcore-board: program 3 ends with 0\n"
+        );
+        assert_eq!(of_task(log, 2), "");
+    }
+
+    #[test]
+    fn the_loading_part_is_cut_out() {
+        let log = "x\n[ 1.0] galcore-board: loading\n[ 1.0]     ok 1 a\n[ 1.0] galcore-board: loaded\ny\n";
+        assert_eq!(of_loading(log), "    ok 1 a\n");
+    }
+}

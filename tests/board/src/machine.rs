@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One boot of the virtual board: what goes in, what comes out.
+//!
+//! The GPU model and QEMU run as processes; the guest's `/init` tells what it
+//! does on virtio-serial ports. [`boot`] starts all of it, watches, and ends it.
+
+mod launch;
+mod ports;
+mod records;
+mod run;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::boards::Binding;
+use crate::boards::Board;
+use crate::initramfs::GuestFile;
+use crate::kernel_log::Finding;
+
+pub use run::boot;
+
+/// The programs and files a boot is made of.
+#[derive(Debug, Clone)]
+pub struct Assets {
+    /// `qemu-system-arm`.
+    pub qemu: PathBuf,
+    /// The software GPU.
+    pub gpu_model: PathBuf,
+    /// `zImage`.
+    pub kernel: PathBuf,
+    /// `galcore.ko`.
+    pub module: Option<PathBuf>,
+    /// A static busybox for the guest.
+    pub busybox: PathBuf,
+    /// Folder for things worth keeping between runs.
+    pub cache: PathBuf,
+}
+
+/// A program to run in the guest.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Command and arguments, as seen in the guest.
+    pub command: Vec<String>,
+    /// How long it may run.
+    pub limit: Duration,
+    /// Where the files go that it left in its work folder.
+    pub files_to: PathBuf,
+}
+
+/// What to do once the guest is up.
+#[derive(Debug, Clone)]
+pub enum Work {
+    /// Run these, one after another.
+    Programs(Vec<Task>),
+    /// A shell on the terminal: rows and columns; its files go to the folder.
+    Shell(u16, u16, PathBuf),
+}
+
+/// A boot to be made.
+#[derive(Debug, Clone)]
+pub struct Boot {
+    /// GPU personality and flavour of device tree.
+    pub board: Board,
+    /// Device tree node or parameters.
+    pub binding: Binding,
+    /// Number of processors.
+    pub smp: u32,
+    /// RAM in MiB.
+    pub memory: u32,
+    /// More kernel arguments.
+    pub append: String,
+    /// Whether KUnit suites run when the module is loaded.
+    pub kunit: bool,
+    /// Seed for the GPU model's random choices.
+    pub seed: Option<u64>,
+    /// Whether the GPU model writes down every command and register access.
+    pub trace: bool,
+    /// Parameters to load the module with; `extra` of [`boards::module_parameters`].
+    pub insmod: String,
+    /// Whether the board loads the module, or leaves it to the programs.
+    pub load: bool,
+    /// Files to have in the guest.
+    pub files: Vec<GuestFile>,
+    /// What to do.
+    pub work: Work,
+    /// Folder for kernel.log, gpu.json and gpu-model.log.
+    pub out: PathBuf,
+}
+
+/// How a boot came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// As planned.
+    Done,
+    /// The guest could not go on: its own words.
+    GuestFailed(String),
+    /// The kernel panicked.
+    Panicked,
+    /// What was waited for in vain.
+    Hung(String),
+    /// The GPU model is gone: how, and its last words.
+    ModelDied(String),
+    /// QEMU is gone: how, and its last words.
+    QemuDied(String),
+    /// By this signal to the runner.
+    Interrupted(usize),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Done => write!(f, "done"),
+            End::GuestFailed(reason) => write!(f, "the guest could not go on: {reason}"),
+            End::Panicked => write!(f, "the kernel panicked"),
+            End::Hung(what) => write!(f, "the guest hangs: waited in vain for {what}"),
+            End::ModelDied(how) => write!(f, "the GPU model died: {how}"),
+            End::QemuDied(how) => write!(f, "QEMU ended early: {how}"),
+            End::Interrupted(signal) => write!(f, "interrupted by signal {signal}"),
+        }
+    }
+}
+
+/// What became of a program.
+#[derive(Debug, Clone, Default)]
+pub struct TaskOutcome {
+    /// Whether it was started.
+    pub started: bool,
+    /// Its exit status, 128 + signal if it was killed.
+    pub status: Option<i32>,
+    /// Whether it was ended because its time was up.
+    pub late: bool,
+    /// What it wrote to stdout.
+    pub stdout: Vec<u8>,
+    /// What it wrote to stderr.
+    pub stderr: Vec<u8>,
+    /// How long it ran.
+    pub time: Duration,
+}
+
+/// A breach of the hardware's rules that the GPU model saw.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Violation {
+    /// Which rule.
+    pub kind: String,
+    /// What happened where.
+    #[serde(default)]
+    pub detail: String,
+}
+
+/// The GPU model's report, as far as it is read here.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Report {
+    /// What real silicon would not have forgiven.
+    #[serde(default)]
+    pub violations: Vec<Violation>,
+}
+
+/// What came of a boot.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// The programs, in order.
+    pub tasks: Vec<TaskOutcome>,
+    /// The kernel log.
+    pub log: String,
+    /// What does not belong into the kernel log.
+    pub findings: Vec<Finding>,
+    /// The GPU model's report.
+    pub report: Option<Report>,
+    /// From the start of the processes to `/init`.
+    pub boot_time: Duration,
+    /// From the start of the processes to their end.
+    pub total_time: Duration,
+}
+
+impl Outcome {
+    /// The model's complaints.
+    pub fn violations(&self) -> &[Violation] {
+        self.report.as_ref().map_or(&[], |r| &r.violations)
+    }
+}
+
+/// One of a program's two output streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// stdout
+    Out,
+    /// stderr
+    Err,
+}
+
+/// Somebody who watches a boot.
+pub trait Watcher {
+    /// Output of a program, as it comes.
+    fn output(&mut self, _task: usize, _stream: Stream, _bytes: &[u8]) {}
+    /// A program starts.
+    fn started(&mut self, _task: usize) {}
+    /// A program has ended; its output may not be complete yet.
+    fn ended(&mut self, _task: usize, _outcome: &TaskOutcome) {}
+    /// Output of the guest's shell.
+    fn terminal(&mut self, _bytes: &[u8]) {}
+}

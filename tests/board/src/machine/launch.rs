@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a boot is started with: files, arguments, processes.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::mpsc::SyncSender;
+
+use anyhow::Context;
+use anyhow::Result;
+
+use super::ports::Event;
+use super::ports::Port;
+use super::Assets;
+use super::Boot;
+use super::Work;
+use crate::boards;
+use crate::boards::Binding;
+use crate::device_tree;
+use crate::initramfs;
+use crate::initramfs::GuestFile;
+use crate::process;
+use crate::process::Process;
+
+/// Where the guest has its module.
+const GUEST_MODULE: &str = "/galcore/galcore.ko";
+
+/// Tree and initramfs of this boot.
+pub struct BootFiles {
+    tree: Option<PathBuf>,
+    initramfs: PathBuf,
+}
+
+/// Makes them in `dir`.
+pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> Result<BootFiles> {
+    let tree = match boot.binding {
+        Binding::Params => None,
+        Binding::Dt => Some(device_tree::make(
+            &assets.qemu,
+            &assets.cache,
+            dir,
+            boot.board,
+            boot.smp,
+            boot.memory,
+        )?),
+    };
+    let mut files = boot.files.clone();
+    if let Some(module) = &assets.module {
+        files.push(GuestFile {
+            host: module.clone(),
+            guest: GUEST_MODULE.to_string(),
+        });
+    }
+    let initramfs = dir.join("initramfs");
+    initramfs::write(&initramfs, &assets.busybox, &plan(boot, nonce), &files)?;
+    Ok(BootFiles { tree, initramfs })
+}
+
+/// The shell script that `/init` follows.
+fn plan(boot: &Boot, nonce: &str) -> String {
+    use initramfs::quote;
+
+    let parameters = boards::module_parameters(boot.binding, boot.memory, &boot.insmod);
+    let mut plan = format!("mark={nonce}\n");
+    if boot.load {
+        plan.push_str("keep_loaded=1\n");
+    }
+    for (name, value) in [
+        ("GALCORE_BOARD", boot.board.name()),
+        ("GALCORE_BINDING", boot.binding.name()),
+        ("GALCORE_MODULE", GUEST_MODULE),
+        ("GALCORE_PARAMETERS", &parameters.join(" ")),
+    ] {
+        plan.push_str(&format!("export {name}={}\n", quote(value)));
+    }
+    let words = |words: &[String]| -> String {
+        let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
+        quoted.join(" ")
+    };
+    if boot.load {
+        plan.push_str(&format!("load {}\n", words(&parameters)));
+    }
+    match &boot.work {
+        Work::Programs(tasks) => {
+            for (index, task) in tasks.iter().enumerate() {
+                let seconds = task.limit.as_secs_f64().ceil();
+                let command = words(&task.command);
+                plan.push_str(&format!("program {index} {seconds} {command}\n"));
+            }
+        }
+        Work::Shell(rows, columns, _) => {
+            let term = std::env::var("TERM").unwrap_or_else(|_| "vt100".to_string());
+            plan.push_str(&format!("shell {rows} {columns} {}\n", quote(&term)));
+        }
+    }
+    plan
+}
+
+/// The kernel's command line.
+fn kernel_arguments(boot: &Boot) -> String {
+    let mut arguments = format!(
+        "console=ttyAMA0,115200 earlycon=pl011,0x9000000 ignore_loglevel printk.devkmsg=on \
+         mem={}M kunit.enable={}",
+        boards::kernel_memory(boot.memory),
+        u8::from(boot.kunit)
+    );
+    // After an oops locks may be held for ever: better a quick end than a hang.
+    // In a shell a look around may still be worth something.
+    if !matches!(boot.work, Work::Shell(..)) {
+        arguments.push_str(" oops=panic");
+    }
+    arguments.push_str(" panic=-1");
+    if !boot.append.is_empty() {
+        arguments.push(' ');
+        arguments.push_str(&boot.append);
+    }
+    arguments
+}
+
+/// QEMU's command line; its sockets are in `dir`.
+pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFiles) -> Vec<String> {
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let memory = boot.memory;
+    let mut arguments: Vec<String> = Vec::new();
+    let mut add = |words: &[&str]| arguments.extend(words.iter().map(|w| w.to_string()));
+    add(&["-M", device_tree::MACHINE, "-cpu", device_tree::CPU]);
+    add(&["-smp", &boot.smp.to_string(), "-m", &memory.to_string()]);
+    // The GPU model can map the guest's RAM only if that is shared.
+    let ram = format!("memory-backend-memfd,id=ram,size={memory}M,share=on");
+    add(&["-object", &ram]);
+    add(&["-nodefaults", "-display", "none", "-monitor", "none"]);
+    add(&["-serial", "stdio", "-no-reboot"]);
+    add(&["-kernel", &path(&assets.kernel)]);
+    add(&["-initrd", &path(&files.initramfs)]);
+    if let Some(tree) = &files.tree {
+        add(&["-dtb", &path(tree)]);
+    }
+    add(&["-append", &kernel_arguments(boot)]);
+    // The address settles BAR0 and the interrupt: see dts/virt.dtsi.
+    let gpu = serde_json::json!({
+        "driver": "vfio-user-pci",
+        "socket": { "path": path(&dir.join("gpu")), "type": "unix" },
+        "addr": "1",
+    });
+    add(&["-device", &gpu.to_string()]);
+    add(&["-device", "virtio-serial-pci,addr=2,max_ports=8"]);
+    for port in Port::ALL {
+        let name = port.name();
+        let socket = path(&dir.join(name));
+        add(&["-chardev", &format!("socket,id={name},path={socket}")]);
+        let device = match port {
+            Port::Terminal => format!("virtconsole,chardev={name}"),
+            _ => format!("virtserialport,chardev={name},name=galcore.{name}"),
+        };
+        add(&["-device", &device]);
+    }
+    arguments
+}
+
+/// Starts the GPU model; its report goes to `dir`.
+pub fn start_model(
+    assets: &Assets,
+    boot: &Boot,
+    dir: &Path,
+    sender: &SyncSender<Event>,
+) -> Result<Process> {
+    let path = |path: PathBuf| path.to_string_lossy().into_owned();
+    let mut arguments = vec![
+        "--socket".to_string(),
+        path(dir.join("gpu")),
+        "--board".to_string(),
+        boot.board.name().to_string(),
+        "--report".to_string(),
+        path(dir.join("gpu.json")),
+    ];
+    if let Some(seed) = boot.seed {
+        arguments.extend(["--seed".to_string(), seed.to_string()]);
+    }
+    if boot.trace {
+        arguments.extend(["--trace".to_string(), path(boot.out.join("gpu.trace"))]);
+    }
+    let mut model = Process::start(&assets.gpu_model, &arguments)?;
+    if let (Some(stdout), Some(stderr)) = (model.stdout(), model.stderr()) {
+        process::forward(stdout, sender.clone(), Event::Model, Event::Model(vec![]));
+        process::forward(stderr, sender.clone(), Event::Model, Event::Model(vec![]));
+    }
+    Ok(model)
+}
+
+/// A word that no program in the guest can guess.
+pub fn nonce() -> Result<String> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .context("cannot read /dev/urandom")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The course of a boot: follow what the guest tells, notice what goes wrong.
+
+use std::fs;
+use std::io;
+use std::io::IsTerminal;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::bail;
+use anyhow::Context;
+use anyhow::Result;
+
+use super::launch;
+use super::ports;
+use super::ports::Event;
+use super::ports::Port;
+use super::records::Archives;
+use super::records::KernelLog;
+use super::records::ModelLog;
+use super::records::ProgramOutput;
+use super::Assets;
+use super::Boot;
+use super::End;
+use super::Outcome;
+use super::Report;
+use super::Stream;
+use super::TaskOutcome;
+use super::Violation;
+use super::Watcher;
+use super::Work;
+use crate::kernel_log;
+use crate::keyboard::Keyboard;
+use crate::process;
+use crate::process::Process;
+use crate::signals::Signals;
+use crate::streams::Lines;
+
+// How long the parts of a boot may take. On an idle PC all of it takes some
+// seconds; these are for a loaded one.
+const MODEL_LIMIT: Duration = Duration::from_secs(10);
+const BOOT_LIMIT: Duration = Duration::from_secs(90);
+const LOAD_LIMIT: Duration = Duration::from_secs(90);
+const STEP_LIMIT: Duration = Duration::from_secs(60);
+const PANIC_LIMIT: Duration = Duration::from_secs(5);
+/// Added to a program's own limit, within which the guest itself ends it.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How often processes, signals and deadlines are looked at.
+const TICK: Duration = Duration::from_millis(20);
+/// How long QEMU may live on without its GPU model: at power off they end together.
+const ORPHAN_LIMIT: Duration = Duration::from_millis(500);
+/// How long the last bytes of a dead QEMU may take.
+const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+/// How long the GPU model may take to write its report.
+const REPORT_LIMIT: Duration = Duration::from_secs(5);
+/// How long the kernel log's last line may be behind the control port's.
+const LOG_LAG: Duration = Duration::from_secs(2);
+/// Most bytes of a program's output that are kept, each stream.
+const MOST_OUTPUT: usize = 16 << 20;
+/// The GPU model's exit status for a breach of the hardware's rules.
+const MODEL_VIOLATIONS: i32 = 3;
+
+/// Boots, does the work, ends everything. An error means that the boot could
+/// not be made; what goes wrong in a boot is in the outcome's `end`.
+pub fn boot(
+    assets: &Assets,
+    boot: &Boot,
+    watcher: &mut dyn Watcher,
+    signals: &Signals,
+) -> Result<Outcome> {
+    fs::create_dir_all(&boot.out)
+        .with_context(|| format!("cannot make the folder {}", boot.out.display()))?;
+    // The last boot's report must not pass for this one's.
+    let report = boot.out.join("gpu.json");
+    if report.exists() {
+        fs::remove_file(&report)
+            .with_context(|| format!("cannot remove the old {}", report.display()))?;
+    }
+    // Not TMPDIR: a socket's path has 107 bytes at most.
+    let dir = tempfile::Builder::new()
+        .prefix("galcore-")
+        .tempdir_in("/tmp")
+        .context("cannot make a folder in /tmp")?;
+    let nonce = launch::nonce()?;
+    let files = launch::prepare_files(assets, boot, dir.path(), &nonce)?;
+    let (sender, receiver) = sync_channel(64);
+    let stop = Arc::new(AtomicBool::new(false));
+    for port in Port::ALL {
+        ports::listen(dir.path(), port, sender.clone(), Arc::clone(&stop))?;
+    }
+    let model = launch::start_model(assets, boot, dir.path(), &sender)?;
+    let mut run = Run {
+        boot,
+        watcher,
+        signals,
+        receiver,
+        stop,
+        model,
+        model_gone: None,
+        qemu: None,
+        control: None,
+        terminal: None,
+        keyboard: Keyboard::default(),
+        prompt: false,
+        messages: Lines::default(),
+        kernel: KernelLog::new(&boot.out.join("kernel.log"))?,
+        model_log: ModelLog::new(&boot.out.join("gpu-model.log"))?,
+        qemu_said: Vec::new(),
+        stdout: ProgramOutput::new(&nonce),
+        stderr: ProgramOutput::new(&nonce),
+        archives: Archives::new(&dir.path().join("archives"))?,
+        tasks: vec![TaskOutcome::default(); files_to(boot).len()],
+        running_since: None,
+        deadline: Deadline::new("the GPU model to listen", MODEL_LIMIT),
+        failed: None,
+        done: None,
+        released: false,
+        started: Instant::now(),
+        boot_time: Duration::ZERO,
+    };
+    run.wait_for_model()?;
+    run.start_qemu(
+        &assets.qemu,
+        &launch::qemu_arguments(assets, boot, dir.path(), &files),
+        &sender,
+    )?;
+    if matches!(boot.work, Work::Shell(..)) {
+        process::forward(io::stdin(), sender.clone(), Event::Typed, Event::TypedEnd);
+    }
+    drop(sender);
+    let end = run.until_the_end();
+    run.tear_down(end?, dir.path())
+}
+
+/// Where the files of the boot's programs go.
+fn files_to(boot: &Boot) -> Vec<&Path> {
+    match &boot.work {
+        Work::Programs(tasks) => tasks.iter().map(|t| t.files_to.as_path()).collect(),
+        Work::Shell(_, _, files_to) => vec![files_to.as_path()],
+    }
+}
+
+/// What is waited for, and until when.
+struct Deadline {
+    what: String,
+    at: Option<Instant>,
+}
+
+impl Deadline {
+    fn new(what: &str, limit: Duration) -> Deadline {
+        Deadline {
+            what: format!("{what} ({} s)", limit.as_secs()),
+            at: Some(Instant::now() + limit),
+        }
+    }
+
+    fn never() -> Deadline {
+        Deadline {
+            what: String::new(),
+            at: None,
+        }
+    }
+
+    fn passed(&self) -> bool {
+        self.at.is_some_and(|at| Instant::now() >= at)
+    }
+}
+
+struct Run<'a> {
+    boot: &'a Boot,
+    watcher: &'a mut dyn Watcher,
+    signals: &'a Signals,
+    receiver: Receiver<Event>,
+    stop: Arc<AtomicBool>,
+    model: Process,
+    model_gone: Option<(Instant, ExitStatus)>,
+    qemu: Option<Process>,
+    control: Option<UnixStream>,
+    terminal: Option<UnixStream>,
+    keyboard: Keyboard,
+    /// Whether the guest's shell has said something.
+    prompt: bool,
+    messages: Lines,
+    kernel: KernelLog,
+    model_log: ModelLog,
+    qemu_said: Vec<u8>,
+    stdout: ProgramOutput,
+    stderr: ProgramOutput,
+    archives: Archives,
+    tasks: Vec<TaskOutcome>,
+    running_since: Option<Instant>,
+    deadline: Deadline,
+    /// The guest's own words why it cannot go on.
+    failed: Option<String>,
+    /// When the guest said it is done.
+    done: Option<Instant>,
+    /// Whether it was told that it may power off.
+    released: bool,
+    started: Instant,
+    boot_time: Duration,
+}
+
+impl Run<'_> {
+    fn wait_for_model(&mut self) -> Result<()> {
+        while !self.model_log.listening {
+            let gone = self.model.ended();
+            self.next_event()?;
+            if let Some(status) = gone {
+                self.drain()?;
+                bail!(
+                    "the GPU model does not start ({status}): {}",
+                    self.model_log.tail()
+                );
+            }
+            if self.deadline.passed() {
+                bail!("the GPU model does not listen: {}", self.model_log.tail());
+            }
+        }
+        Ok(())
+    }
+
+    fn start_qemu(
+        &mut self,
+        program: &Path,
+        arguments: &[String],
+        sender: &std::sync::mpsc::SyncSender<Event>,
+    ) -> Result<()> {
+        let mut qemu = Process::start(program, arguments)?;
+        if let (Some(stdout), Some(stderr)) = (qemu.stdout(), qemu.stderr()) {
+            process::forward(stdout, sender.clone(), Event::Console, Event::Closed);
+            process::forward(stderr, sender.clone(), Event::Qemu, Event::Closed);
+        }
+        self.qemu = Some(qemu);
+        self.deadline = Deadline::new("the kernel to start", BOOT_LIMIT);
+        Ok(())
+    }
+
+    fn until_the_end(&mut self) -> Result<End> {
+        loop {
+            self.next_event()?;
+            if let Some(end) = self.look()? {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Handles what comes within a tick. Returns whether anything can come at all.
+    fn next_event(&mut self) -> Result<bool> {
+        match self.receiver.recv_timeout(TICK) {
+            Ok(event) => self.handle(event)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                thread::sleep(TICK);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Handles what is still on its way from processes that have ended.
+    fn drain(&mut self) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        let start = Instant::now();
+        let mut quiet = 0;
+        while start.elapsed() < DRAIN_LIMIT && quiet < 5 {
+            match self.receiver.recv_timeout(TICK) {
+                Ok(event) => {
+                    quiet = 0;
+                    self.handle(event)?;
+                }
+                Err(RecvTimeoutError::Timeout) => quiet += 1,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at everything that is no event.
+    fn look(&mut self) -> Result<Option<End>> {
+        self.release_if_complete();
+        self.pass_on_typing();
+        if self.signals.last() != 0 {
+            return Ok(Some(End::Interrupted(self.signals.last())));
+        }
+        if self.keyboard.quit {
+            return Ok(Some(End::Done));
+        }
+        if let Some(status) = self.qemu.as_mut().and_then(Process::ended) {
+            self.drain()?;
+            return Ok(Some(self.end_by_qemu(status)));
+        }
+        if self.model_gone.is_none() {
+            self.model_gone = self.model.ended().map(|status| (Instant::now(), status));
+        }
+        if let Some((since, status)) = self.model_gone {
+            if since.elapsed() > ORPHAN_LIMIT {
+                return Ok(Some(End::ModelDied(self.model_words(status))));
+            }
+        }
+        if self.deadline.passed() {
+            return Ok(Some(match self.kernel.panicked {
+                true => End::Panicked,
+                false => End::Hung(self.deadline.what.clone()),
+            }));
+        }
+        Ok(None)
+    }
+
+    fn model_words(&self, status: ExitStatus) -> String {
+        match self.model_log.tail() {
+            words if words.is_empty() => status.to_string(),
+            words => format!("{status}: {words}"),
+        }
+    }
+
+    fn end_by_qemu(&self, status: ExitStatus) -> End {
+        if let Some(reason) = &self.failed {
+            return End::GuestFailed(reason.clone());
+        }
+        if self.done.is_some() {
+            return End::Done;
+        }
+        if self.kernel.panicked {
+            return End::Panicked;
+        }
+        let said = String::from_utf8_lossy(&self.qemu_said);
+        match said.trim() {
+            "" if status.success() => {
+                End::QemuDied("the guest powered off before its work was done".to_string())
+            }
+            "" => End::QemuDied(status.to_string()),
+            said => End::QemuDied(format!("{status}: {said}")),
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::Connected(Port::Control, stream) => self.control = Some(stream),
+            Event::Connected(Port::Terminal, stream) => {
+                // A guest that does not listen must not hold up the runner.
+                stream.set_write_timeout(Some(Duration::from_secs(1)))?;
+                self.terminal = Some(stream);
+            }
+            Event::Connected(..) | Event::Closed => {}
+            Event::Data(port, bytes) => self.data(port, &bytes)?,
+            Event::Console(bytes) => {
+                let panicked = self.kernel.panicked;
+                self.kernel.feed(&bytes)?;
+                if self.kernel.panicked && !panicked {
+                    self.deadline = Deadline::new("the end after a panic", PANIC_LIMIT);
+                }
+            }
+            Event::Model(bytes) => self.model_log.feed(&bytes)?,
+            Event::Qemu(bytes) => {
+                if self.qemu_said.len() < MOST_OUTPUT {
+                    self.qemu_said.extend(bytes);
+                }
+            }
+            Event::Typed(bytes) => self.keyboard.typed(&bytes, io::stdin().is_terminal()),
+            Event::TypedEnd => self.keyboard.ended(),
+        }
+        Ok(())
+    }
+
+    fn data(&mut self, port: Port, bytes: &[u8]) -> Result<()> {
+        match port {
+            Port::Control => {
+                for line in self.messages.feed(bytes) {
+                    self.message(&line);
+                }
+            }
+            Port::Stdout => {
+                let (tasks, watcher) = (&mut self.tasks, &mut *self.watcher);
+                self.stdout.feed(bytes, |task, bytes| {
+                    keep(tasks, watcher, task, Stream::Out, bytes);
+                });
+            }
+            Port::Stderr => {
+                let (tasks, watcher) = (&mut self.tasks, &mut *self.watcher);
+                self.stderr.feed(bytes, |task, bytes| {
+                    keep(tasks, watcher, task, Stream::Err, bytes);
+                });
+            }
+            Port::Result => self.archives.feed(bytes)?,
+            Port::Terminal => {
+                self.prompt = self.running_since.is_some();
+                self.watcher.terminal(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// A line from the guest's `/init`.
+    fn message(&mut self, line: &str) {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let mut numbers = rest.split(' ').map(|n| n.parse::<u64>().unwrap_or(0));
+        let task = numbers
+            .next()
+            .and_then(|n| usize::try_from(n).ok())
+            .filter(|&n| n < self.tasks.len())
+            .unwrap_or(0);
+        let number = numbers.next().unwrap_or(0);
+        match word {
+            "hello" => {
+                self.boot_time = self.started.elapsed();
+                self.deadline = Deadline::new("the first program", STEP_LIMIT);
+            }
+            "loading" => self.deadline = Deadline::new("the module to load", LOAD_LIMIT),
+            "loaded" => self.deadline = Deadline::new("the first program", STEP_LIMIT),
+            "begin" => self.begin(task),
+            "late" => self.tasks[task].late = true,
+            "files" => self.archives.announce(task, number),
+            "end" => self.ended(task, i32::try_from(number).unwrap_or(i32::MAX)),
+            "fail" => {
+                self.failed.get_or_insert_with(|| rest.to_string());
+                self.deadline = Deadline::new("the board to power off", STEP_LIMIT);
+            }
+            "done" => {
+                self.done = Some(Instant::now());
+                self.deadline = Deadline::new("the board to power off", STEP_LIMIT);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, task: usize) {
+        self.running_since = Some(Instant::now());
+        self.tasks[task].started = true;
+        self.deadline = match &self.boot.work {
+            Work::Programs(tasks) => {
+                let what = format!("the program {}", tasks[task].command.join(" "));
+                Deadline::new(&what, tasks[task].limit + GRACE)
+            }
+            Work::Shell(..) => Deadline::never(),
+        };
+        self.watcher.started(task);
+    }
+
+    fn ended(&mut self, task: usize, status: i32) {
+        let outcome = &mut self.tasks[task];
+        outcome.status = Some(status);
+        outcome.time = self
+            .running_since
+            .take()
+            .map_or(Duration::ZERO, |since| since.elapsed());
+        self.deadline = Deadline::new("the next program", STEP_LIMIT);
+        self.watcher.ended(task, outcome);
+    }
+
+    /// Lets the guest power off once all it has sent is here.
+    fn release_if_complete(&mut self) {
+        let Some(done) = self.done else {
+            return;
+        };
+        let programs = match self.boot.work {
+            Work::Programs(_) => self.tasks.iter().filter(|t| t.status.is_some()).count(),
+            Work::Shell(..) => 0,
+        };
+        let complete = self.stdout.complete >= programs
+            && self.stderr.complete >= programs
+            && self.archives.complete()
+            && (self.kernel.complete || done.elapsed() > LOG_LAG);
+        if complete && !self.released {
+            if let Some(control) = &mut self.control {
+                // If QEMU is gone that is noticed elsewhere.
+                let _ = control.write_all(b"bye\n");
+            }
+            self.released = true;
+        }
+    }
+
+    fn pass_on_typing(&mut self) {
+        if let (true, Some(terminal)) = (self.prompt, &mut self.terminal) {
+            let typed = self.keyboard.take();
+            if !typed.is_empty() {
+                // A guest that is gone is noticed elsewhere.
+                let _ = terminal.write_all(&typed);
+            }
+        }
+    }
+
+    /// Ends the processes and gathers what they left.
+    fn tear_down(mut self, end: End, dir: &Path) -> Result<Outcome> {
+        if let Some(mut qemu) = self.qemu.take() {
+            qemu.kill();
+        }
+        self.drain()?;
+        let status = self.model.wait(REPORT_LIMIT);
+        self.model.kill();
+        self.drain()?;
+        let (report, end) = self.read_report(end, status, &dir.join("gpu.json"))?;
+        let (tasks, watcher) = (&mut self.tasks, &mut *self.watcher);
+        self.stdout.finish(|task, bytes| {
+            keep(tasks, watcher, task, Stream::Out, bytes);
+        });
+        self.stderr.finish(|task, bytes| {
+            keep(tasks, watcher, task, Stream::Err, bytes);
+        });
+        let files_to = files_to(self.boot);
+        self.archives.unpack(|task| files_to.get(task).copied())?;
+        let log = self.kernel.finish()?;
+        Ok(Outcome {
+            end,
+            tasks: self.tasks,
+            findings: kernel_log::scan(&log),
+            log,
+            report,
+            boot_time: self.boot_time,
+            total_time: self.started.elapsed(),
+        })
+    }
+
+    /// Reads the GPU model's report and keeps it as gpu.json. A model that
+    /// leaves none, or ends in a way it should not, makes a bad end of a good one.
+    fn read_report(
+        &self,
+        end: End,
+        status: Option<ExitStatus>,
+        path: &Path,
+    ) -> Result<(Option<Report>, End)> {
+        let code = status.and_then(|status| status.code());
+        let mut report: Option<Report> = match fs::read(path) {
+            Ok(text) => {
+                let kept = self.boot.out.join("gpu.json");
+                fs::write(&kept, &text)
+                    .with_context(|| format!("cannot write {}", kept.display()))?;
+                serde_json::from_slice(&text).ok()
+            }
+            Err(_) => None,
+        };
+        if code == Some(MODEL_VIOLATIONS) {
+            let report = report.get_or_insert_with(Report::default);
+            if report.violations.is_empty() {
+                report.violations.push(Violation {
+                    kind: "unknown".to_string(),
+                    detail: "the GPU model's exit status says so, its report does not".to_string(),
+                });
+            }
+        }
+        if end != End::Done {
+            return Ok((report, end));
+        }
+        let end = match (code, &report, status) {
+            (Some(0 | MODEL_VIOLATIONS), Some(_), _) => End::Done,
+            (Some(0 | MODEL_VIOLATIONS), None, _) => {
+                End::ModelDied("it left no report that can be read".to_string())
+            }
+            (_, _, Some(status)) => End::ModelDied(self.model_words(status)),
+            (_, _, None) => End::ModelDied("it did not end with the board".to_string()),
+        };
+        Ok((report, end))
+    }
+}
+
+/// Keeps a program's output, and shows it.
+fn keep(
+    tasks: &mut [TaskOutcome],
+    watcher: &mut dyn Watcher,
+    task: usize,
+    stream: Stream,
+    bytes: &[u8],
+) {
+    let Some(outcome) = tasks.get_mut(task) else {
+        return;
+    };
+    watcher.output(task, stream, bytes);
+    let kept = match stream {
+        Stream::Out => &mut outcome.stdout,
+        Stream::Err => &mut outcome.stderr,
+    };
+    let room = MOST_OUTPUT.saturating_sub(kept.len());
+    kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+}

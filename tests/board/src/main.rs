@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The virtual board's runner.
+//!
+//! It boots Linux with `galcore.ko` in stock QEMU, with a software GPU attached
+//! over vfio-user, runs programs there, gathers what they print and leave, and
+//! judges the kernel log and the GPU model's report. The test runner is built
+//! on that. `scripts/board` is its front door.
+
+mod boards;
+mod cli;
+mod commands;
+mod device_tree;
+mod initramfs;
+mod judgement;
+mod kernel_log;
+mod keyboard;
+mod ktap;
+mod machine;
+mod process;
+mod signals;
+mod streams;
+mod testing;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use cli::Cli;
+use cli::Command;
+use signals::Signals;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to stdout and is no error.
+            let _ = error.print();
+            return match error.use_stderr() {
+                true => ExitCode::from(judgement::USAGE),
+                false => ExitCode::SUCCESS,
+            };
+        }
+    };
+    match perform(&cli) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            commands::say(&format!("{error:#}"));
+            ExitCode::from(judgement::SETUP)
+        }
+    }
+}
+
+fn perform(cli: &Cli) -> Result<u8> {
+    let signals = Signals::catch()?;
+    match &cli.command {
+        Command::Run(arguments) => commands::run(&cli.tools, arguments, &signals),
+        Command::Shell(arguments) => commands::shell(&cli.tools, arguments, &signals),
+        Command::Demo(arguments) => commands::demo(&cli.tools, arguments, &signals),
+        Command::Test(arguments) => testing::test(&cli.tools, arguments, false, &signals),
+        Command::Soak(arguments) => testing::test(&cli.tools, arguments, true, &signals),
+    }
+}

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tests on the board: one boot for each group, more if one breaks in the middle.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+
+use super::progress::Progress;
+use super::results::case;
+use super::results::Results;
+use super::results::SuiteResult;
+use super::suites::Group;
+use super::suites::Needs;
+use super::suites::Step;
+use crate::cli::Tools;
+use crate::initramfs::GuestFile;
+use crate::judgement;
+use crate::kernel_log;
+use crate::kernel_log::Finding;
+use crate::ktap;
+use crate::ktap::Case;
+use crate::ktap::Outcome;
+use crate::machine;
+use crate::machine::Assets;
+use crate::machine::Boot;
+use crate::machine::End;
+use crate::machine::Outcome as BootOutcome;
+use crate::machine::Task;
+use crate::machine::TaskOutcome;
+use crate::machine::Watcher;
+use crate::machine::Work;
+use crate::signals::Signals;
+
+/// RAM of the boards that tests run on.
+const MEMORY: u32 = 512;
+
+/// Exit status by which a kselftest says it could not be tried.
+const KSELFTEST_SKIP: i32 = 4;
+
+/// Last lines of a failed program's streams that are shown.
+const TAIL: usize = 25;
+
+/// What the boots of a run have in common.
+pub struct Session<'a> {
+    /// Where things are.
+    pub tools: &'a Tools,
+    /// What boots are made of.
+    pub assets: &'a Assets,
+    /// Folder for the logs.
+    pub logs: &'a Path,
+    /// Number of the group, for names of folders.
+    pub number: usize,
+    /// Signals to the runner.
+    pub signals: &'a Signals,
+}
+
+/// One boot of a group: what ran in it and what came of it.
+struct Booted<'a> {
+    needs: &'a Needs,
+    steps: &'a [Step],
+    outcome: BootOutcome,
+    out: PathBuf,
+}
+
+impl Session<'_> {
+    /// Runs the group's suites.
+    pub fn run(&self, group: &Group, progress: &mut Progress, results: &mut Results) -> Result<()> {
+        let (mut steps, missing): (Vec<Step>, Vec<Step>) = group
+            .steps
+            .iter()
+            .cloned()
+            .partition(|step| self.program(step).is_file());
+        for step in &missing {
+            let result = self.not_built(step, &group.needs);
+            progress.done(&result);
+            results.add(result);
+        }
+        let mut kunit = group.kunit.as_deref();
+        let mut boots = 0;
+        while kunit.is_some() || !steps.is_empty() {
+            let booted = self.boot(&group.needs, &steps, boots, progress)?;
+            if let End::Interrupted(_) = booted.outcome.end {
+                return Ok(());
+            }
+            if let Some(name) = kunit.take() {
+                let result = booted.kunit(name);
+                progress.done(&result);
+                results.add(result);
+            }
+            // A boot that broke before any program ran would break again.
+            let started = booted.outcome.tasks.iter().filter(|t| t.started).count();
+            let judged = if started == 0 { steps.len() } else { started };
+            for index in 0..judged {
+                let result = booted.suite(index);
+                progress.done(&result);
+                results.add(result);
+            }
+            let result = booted.board();
+            if result.count().failed > 0 {
+                progress.note(&result.line());
+            }
+            results.add(result);
+            booted.write_logs()?;
+            steps.drain(..judged);
+            boots += 1;
+        }
+        Ok(())
+    }
+
+    fn program(&self, step: &Step) -> PathBuf {
+        self.tools.programs.join(&step.program)
+    }
+
+    fn not_built(&self, step: &Step, needs: &Needs) -> SuiteResult {
+        let detail = format!(
+            "there is no program {}: is it a binary of tests/selftests or tests/client?",
+            self.program(step).display()
+        );
+        SuiteResult {
+            name: step.name.clone(),
+            place: needs.describe(),
+            cases: vec![case("built", Outcome::Failed, vec![detail])],
+            notes: Vec::new(),
+            log: self.logs.to_path_buf(),
+            time: Duration::ZERO,
+        }
+    }
+
+    fn boot<'a>(
+        &self,
+        needs: &'a Needs,
+        steps: &'a [Step],
+        boots: usize,
+        progress: &Progress,
+    ) -> Result<Booted<'a>> {
+        let name = format!(
+            "boot-{:02}{}-{}-{}",
+            self.number + 1,
+            // A letter for each boot of the group: a, b, ...
+            char::from(b'a' + u8::try_from(boots % 26)?),
+            needs.board.name(),
+            needs.binding.name()
+        );
+        let out = self.logs.join(name);
+        let guest = |step: &Step| format!("/galcore/bin/{}", step.program);
+        let mut files: Vec<GuestFile> = steps
+            .iter()
+            .map(|step| GuestFile {
+                host: self.program(step),
+                guest: guest(step),
+            })
+            .collect();
+        files.sort();
+        files.dedup();
+        let tasks = steps
+            .iter()
+            .map(|step| Task {
+                command: std::iter::once(guest(step))
+                    .chain(step.args.iter().cloned())
+                    .collect(),
+                limit: step.limit,
+                files_to: out.join(&step.name),
+            })
+            .collect();
+        let boot = Boot {
+            board: needs.board,
+            binding: needs.binding,
+            smp: needs.smp,
+            memory: MEMORY,
+            append: needs.append.clone(),
+            kunit: needs.kunit,
+            seed: None,
+            trace: false,
+            insmod: needs.insmod.clone(),
+            load: needs.load,
+            files,
+            work: Work::Programs(tasks),
+            out: out.clone(),
+        };
+        progress.running(&format!("booting ({})", needs.describe()));
+        let mut watcher = Shown {
+            steps,
+            needs,
+            progress,
+        };
+        let outcome = machine::boot(self.assets, &boot, &mut watcher, self.signals)?;
+        Ok(Booted {
+            needs,
+            steps,
+            outcome,
+            out,
+        })
+    }
+}
+
+/// Tells the progress which program runs.
+struct Shown<'a> {
+    steps: &'a [Step],
+    needs: &'a Needs,
+    progress: &'a Progress,
+}
+
+impl Watcher for Shown<'_> {
+    fn started(&mut self, task: usize) {
+        if let Some(step) = self.steps.get(task) {
+            self.progress
+                .running(&format!("{} ({})", step.name, self.needs.describe()));
+        }
+    }
+}
+
+impl Booted<'_> {
+    /// The result of program `index`.
+    fn suite(&self, index: usize) -> SuiteResult {
+        let (step, task) = (&self.steps[index], &self.outcome.tasks[index]);
+        let log = self.out.join(&step.name);
+        let mut cases = ktap::parse(&String::from_utf8_lossy(&task.stdout));
+        if let Some(problem) = self.problem(index, step, task, &cases) {
+            cases.push(case("program", Outcome::Failed, vec![problem]));
+        } else if cases.is_empty() {
+            let outcome = match task.status {
+                Some(KSELFTEST_SKIP) => Outcome::Skipped,
+                _ => Outcome::Passed,
+            };
+            cases.push(case("program", outcome, Vec::new()));
+        }
+        for name in &step.leaves {
+            let left = fs::metadata(log.join(name)).is_ok_and(|facts| facts.len() > 0);
+            let (outcome, detail) = match left {
+                true => (Outcome::Passed, vec![]),
+                false => (Outcome::Failed, vec![format!("it left no {name}")]),
+            };
+            cases.push(case(&format!("leaves {name}"), outcome, detail));
+        }
+        for finding in self.findings(Some(index)) {
+            cases.push(self.case_of(finding));
+        }
+        SuiteResult {
+            name: step.name.clone(),
+            place: self.needs.describe(),
+            notes: notes(task),
+            cases,
+            log,
+            time: task.time,
+        }
+    }
+
+    /// What is wrong with a program beside the tests it reports.
+    fn problem(
+        &self,
+        index: usize,
+        step: &Step,
+        task: &TaskOutcome,
+        cases: &[Case],
+    ) -> Option<String> {
+        if !task.started {
+            return Some(format!("it was not started: {}", self.outcome.end));
+        }
+        if task.late {
+            return Some(format!(
+                "it took more than {} s and was killed",
+                step.limit.as_secs()
+            ));
+        }
+        let Some(status) = task.status else {
+            return Some(format!("it did not end: {}", self.outcome.end));
+        };
+        let explained = cases.iter().any(|case| case.outcome == Outcome::Failed);
+        match status {
+            0 | KSELFTEST_SKIP => None,
+            // kselftests say by status 1 what their results say, too.
+            _ if explained && status < 128 => None,
+            _ if status > 128 => Some(format!(
+                "program {index} was killed by signal {}",
+                status - 128
+            )),
+            _ => Some(format!("it ended with status {status}")),
+        }
+    }
+
+    /// The result of the KUnit suites that ran when the module was loaded.
+    fn kunit(&self, name: &str) -> SuiteResult {
+        let text = kernel_log::of_loading(&self.outcome.log);
+        let mut cases = ktap::parse(&text);
+        if cases.is_empty() {
+            let detail = vec!["the kernel log has no results of KUnit".to_string()];
+            cases.push(case("results", Outcome::Failed, detail));
+        }
+        SuiteResult {
+            name: name.to_string(),
+            place: self.needs.describe(),
+            cases,
+            notes: Vec::new(),
+            log: self.out.join("kernel.log"),
+            time: self.outcome.total_time,
+        }
+    }
+
+    /// What the boot itself showed: start and end, kernel log outside the
+    /// programs, the GPU model's strict rules.
+    fn board(&self) -> SuiteResult {
+        let mut cases = Vec::new();
+        let end = &self.outcome.end;
+        match end {
+            End::Done => cases.push(case("boots and powers off", Outcome::Passed, vec![])),
+            End::Panicked => {}
+            _ => {
+                let mut detail = vec![end.to_string()];
+                if matches!(end, End::GuestFailed(_)) {
+                    detail.extend(kernel_log::of_driver(&self.outcome.log));
+                }
+                cases.push(case("boots and powers off", Outcome::Failed, detail));
+            }
+        }
+        let outside: Vec<&Finding> = self.findings(None).collect();
+        if outside.is_empty() {
+            cases.push(case("clean kernel log", Outcome::Passed, vec![]));
+        }
+        cases.extend(outside.into_iter().map(|finding| self.case_of(finding)));
+        let violations = self.outcome.violations();
+        if violations.is_empty() {
+            cases.push(case("strict GPU model", Outcome::Passed, vec![]));
+        } else {
+            let words = violations
+                .iter()
+                .map(|v| format!("{}: {}", v.kind, v.detail));
+            cases.push(case("strict GPU model", Outcome::Failed, words.collect()));
+        }
+        let notes = match end {
+            End::Done => Vec::new(),
+            _ => {
+                let mut notes = vec!["last lines of the kernel log:".to_string()];
+                notes.extend(judgement::tail(&self.outcome.log, TAIL));
+                notes
+            }
+        };
+        SuiteResult {
+            name: "boot".to_string(),
+            place: self.needs.describe(),
+            cases,
+            notes,
+            log: self.out.clone(),
+            time: self.outcome.total_time,
+        }
+    }
+
+    fn findings(&self, task: Option<usize>) -> impl Iterator<Item = &Finding> {
+        self.outcome
+            .findings
+            .iter()
+            .filter(move |finding| finding.task == task)
+    }
+
+    fn case_of(&self, finding: &Finding) -> Case {
+        case(
+            &format!("kernel log: {}", finding.kind),
+            Outcome::Failed,
+            judgement::explain_finding(finding, &self.out),
+        )
+    }
+
+    /// Keeps what each program printed, and the kernel log's part of its time.
+    fn write_logs(&self) -> Result<()> {
+        for (index, (step, task)) in self.steps.iter().zip(&self.outcome.tasks).enumerate() {
+            let dir = self.out.join(&step.name);
+            let write = |name: &str, content: &[u8]| {
+                fs::create_dir_all(&dir)
+                    .and_then(|()| fs::write(dir.join(name), content))
+                    .with_context(|| format!("cannot write to {}", dir.display()))
+            };
+            if task.started {
+                write("stdout", &task.stdout)?;
+                write("stderr", &task.stderr)?;
+                let log = kernel_log::of_task(&self.outcome.log, index);
+                write("kernel.log", log.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The ends of a program's streams, to be shown if it failed.
+fn notes(task: &TaskOutcome) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (name, bytes) in [("stdout", &task.stdout), ("stderr", &task.stderr)] {
+        if !bytes.is_empty() {
+            notes.push(format!("its last lines on {name}:"));
+            notes.extend(judgement::tail(&String::from_utf8_lossy(bytes), TAIL));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boards::Binding;
+    use crate::boards::Board;
+    use crate::machine::Report;
+
+    fn needs() -> Needs {
+        Needs {
+            board: Board::Dove,
+            binding: Binding::Dt,
+            kunit: false,
+            load: true,
+            insmod: String::new(),
+            append: String::new(),
+            smp: 1,
+        }
+    }
+
+    fn step() -> Step {
+        Step {
+            name: "memory".to_string(),
+            program: "memory".to_string(),
+            args: vec![],
+            limit: Duration::from_secs(5),
+            leaves: vec![],
+        }
+    }
+
+    /// The counts of a program's suite and of the boot, for that end of both.
+    fn judge(end: End, status: Option<i32>, stdout: &str, log: &str) -> [String; 2] {
+        let (needs, steps) = (needs(), [step()]);
+        let booted = Booted {
+            needs: &needs,
+            steps: &steps,
+            outcome: BootOutcome {
+                end,
+                tasks: vec![TaskOutcome {
+                    started: true,
+                    status,
+                    stdout: stdout.as_bytes().to_vec(),
+                    ..TaskOutcome::default()
+                }],
+                findings: kernel_log::scan(log),
+                log: log.to_string(),
+                report: Some(Report::default()),
+                boot_time: Duration::ZERO,
+                total_time: Duration::ZERO,
+            },
+            out: PathBuf::from("/nowhere"),
+        };
+        [
+            booted.suite(0).count().summary(),
+            booted.board().count().summary(),
+        ]
+    }
+
+    const GOOD_BOARD: &str = "3 passed, 0 failed, 0 skipped";
+
+    #[test]
+    fn good_programs_count_by_their_results() {
+        let ktap = "1..2\nok 1 a\nok 2 b # SKIP x\n";
+        assert_eq!(
+            judge(End::Done, Some(0), ktap, ""),
+            ["1 passed, 0 failed, 1 skipped", GOOD_BOARD]
+        );
+        assert_eq!(
+            judge(End::Done, Some(0), "no results", "")[0],
+            "1 passed, 0 failed, 0 skipped"
+        );
+        assert_eq!(
+            judge(End::Done, Some(4), "", "")[0],
+            "0 passed, 0 failed, 1 skipped"
+        );
+    }
+
+    #[test]
+    fn a_status_counts_where_results_do_not_explain_it() {
+        let ktap = "1..1\nnot ok 1 a\n";
+        assert_eq!(
+            judge(End::Done, Some(1), ktap, "")[0],
+            "0 passed, 1 failed, 0 skipped"
+        );
+        let ktap = "1..1\nok 1 a\n";
+        assert_eq!(
+            judge(End::Done, Some(1), ktap, "")[0],
+            "1 passed, 1 failed, 0 skipped"
+        );
+        assert_eq!(
+            judge(End::Done, Some(139), ktap, "")[0],
+            "1 passed, 1 failed, 0 skipped"
+        );
+    }
+
+    #[test]
+    fn a_program_that_takes_the_board_down_fails() {
+        let hung = End::Hung("the program memory".to_string());
+        assert_eq!(
+            judge(hung, None, "", ""),
+            [
+                "0 passed, 1 failed, 0 skipped",
+                "2 passed, 1 failed, 0 skipped"
+            ]
+        );
+    }
+
+    #[test]
+    fn kernel_complaints_go_to_the_program_that_ran() {
+        let log = "galcore-board: program 0 begins\nWARNING: x\n\
+                   galcore-board: program 0 ends with 0\n";
+        assert_eq!(
+            judge(End::Done, Some(0), "", log),
+            ["1 passed, 1 failed, 0 skipped", GOOD_BOARD]
+        );
+        assert_eq!(
+            judge(End::Done, Some(0), "", "BUG: y\n"),
+            [
+                "1 passed, 0 failed, 0 skipped",
+                "2 passed, 1 failed, 0 skipped"
+            ]
+        );
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Showing how far the tests are: a bar on a terminal, plain lines elsewhere.
+
+use std::io;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use indicatif::ProgressStyle;
+
+use super::results::SuiteResult;
+
+/// How often the bar's clock moves.
+const TICK: Duration = Duration::from_millis(200);
+
+/// The progress of a run.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    steps: usize,
+    done: usize,
+}
+
+impl Progress {
+    /// For a run of `steps` steps.
+    pub fn new(steps: usize) -> Progress {
+        let bar = io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(steps as u64);
+            let style = "{elapsed_precise} {bar:24} {pos}/{len} {msg}";
+            if let Ok(style) = ProgressStyle::with_template(style) {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(TICK);
+            bar
+        });
+        Progress {
+            bar,
+            steps,
+            done: 0,
+        }
+    }
+
+    /// Says what runs now.
+    pub fn running(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_string());
+        }
+    }
+
+    /// A step is done.
+    pub fn done(&mut self, result: &SuiteResult) {
+        self.done += 1;
+        match &self.bar {
+            Some(bar) => {
+                bar.inc(1);
+                bar.println(result.line());
+            }
+            None => eprintln!("[{}/{}] {}", self.done, self.steps, result.line()),
+        }
+    }
+
+    /// Something to say that is no step.
+    pub fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    /// All is done.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Results: counting, showing, writing.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+
+use crate::ktap::Case;
+use crate::ktap::Outcome;
+
+/// What came of one suite in one place.
+#[derive(Debug)]
+pub struct SuiteResult {
+    /// The suite's name.
+    pub name: String,
+    /// Where it ran: host, or the board.
+    pub place: String,
+    /// Its tests.
+    pub cases: Vec<Case>,
+    /// More to show if something failed, ready for printing.
+    pub notes: Vec<String>,
+    /// Folder or file with everything it printed.
+    pub log: PathBuf,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// How many tests ended how.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// Held.
+    pub passed: usize,
+    /// Did not hold.
+    pub failed: usize,
+    /// Could not be tried.
+    pub skipped: usize,
+}
+
+impl Count {
+    fn of(cases: &[Case]) -> Count {
+        let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
+        Count {
+            passed: count(Outcome::Passed),
+            failed: count(Outcome::Failed),
+            skipped: count(Outcome::Skipped),
+        }
+    }
+
+    /// "N passed, N failed, N skipped"
+    pub fn summary(&self) -> String {
+        let Count {
+            passed,
+            failed,
+            skipped,
+        } = self;
+        format!("{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
+impl SuiteResult {
+    /// How many of its tests ended how.
+    pub fn count(&self) -> Count {
+        Count::of(&self.cases)
+    }
+
+    /// A line for the progress.
+    pub fn line(&self) -> String {
+        let count = self.count();
+        let word = if count.failed > 0 { "FAIL" } else { "ok  " };
+        format!(
+            "{word} {} ({}): {} in {:.1} s",
+            self.name,
+            self.place,
+            count.summary(),
+            self.time.as_secs_f64()
+        )
+    }
+}
+
+/// A case of the runner's own.
+pub fn case(name: &str, outcome: Outcome, detail: Vec<String>) -> Case {
+    Case {
+        name: name.to_string(),
+        outcome,
+        detail,
+    }
+}
+
+/// The results of a run.
+#[derive(Debug, Default)]
+pub struct Results {
+    suites: Vec<SuiteResult>,
+}
+
+impl Results {
+    /// Adds a suite's.
+    pub fn add(&mut self, result: SuiteResult) {
+        self.suites.push(result);
+    }
+
+    /// How many tests ended how.
+    pub fn count(&self) -> Count {
+        let mut total = Count::default();
+        for suite in &self.suites {
+            let count = suite.count();
+            total.passed += count.passed;
+            total.failed += count.failed;
+            total.skipped += count.skipped;
+        }
+        total
+    }
+
+    /// The run's last line.
+    pub fn summary(&self) -> String {
+        self.count().summary()
+    }
+
+    /// What failed, with what is known about it.
+    pub fn failures(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for suite in self.suites.iter().filter(|s| s.count().failed > 0) {
+            lines.push(String::new());
+            lines.push(format!("==== {} ({}) ====", suite.name, suite.place));
+            for case in &suite.cases {
+                if case.outcome == Outcome::Failed {
+                    lines.push(format!("FAILED: {}", case.name));
+                    lines.extend(case.detail.iter().map(|line| format!("    {line}")));
+                }
+            }
+            lines.extend(suite.notes.iter().cloned());
+            lines.push(format!("everything it printed: {}", suite.log.display()));
+        }
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines
+    }
+
+    /// Writes `test.summary` to `out`, and `results.xml` in JUnit's form to `logs`.
+    pub fn write(&self, out: &Path, logs: &Path) -> Result<()> {
+        let count = self.count();
+        let summary = out.join("test.summary");
+        let numbers = format!("{} {} {}\n", count.passed, count.failed, count.skipped);
+        fs::write(&summary, numbers)
+            .with_context(|| format!("cannot write {}", summary.display()))?;
+        let junit = logs.join("results.xml");
+        fs::write(&junit, self.junit()).with_context(|| format!("cannot write {}", junit.display()))
+    }
+
+    fn junit(&self) -> String {
+        let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+        for suite in &self.suites {
+            let count = suite.count();
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                xml,
+                "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" time=\"{:.3}\">",
+                escape(&format!("{} ({})", suite.name, suite.place)),
+                suite.cases.len(),
+                count.failed,
+                count.skipped,
+                suite.time.as_secs_f64()
+            );
+            for case in &suite.cases {
+                let detail = escape(&case.detail.join("\n"));
+                let inside = match case.outcome {
+                    Outcome::Passed => String::new(),
+                    Outcome::Failed => format!("<failure>{detail}</failure>"),
+                    Outcome::Skipped => format!("<skipped message=\"{detail}\"/>"),
+                };
+                let name = escape(&case.name);
+                let _ = writeln!(xml, "<testcase name=\"{name}\">{inside}</testcase>");
+            }
+            xml.push_str("</testsuite>\n");
+        }
+        xml.push_str("</testsuites>\n");
+        xml
+    }
+}
+
+/// Text for XML, where most control characters cannot be.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\t' => escaped.push(c),
+            c if c < ' ' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results() -> Results {
+        let mut results = Results::default();
+        results.add(SuiteResult {
+            name: "memory".to_string(),
+            place: "dove dt".to_string(),
+            cases: vec![
+                case("a", Outcome::Passed, vec![]),
+                case("b <x>", Outcome::Failed, vec!["1 \"is\" not 2".to_string()]),
+                case("c", Outcome::Skipped, vec!["no 2D".to_string()]),
+            ],
+            notes: vec!["note".to_string()],
+            log: PathBuf::from("out/x"),
+            time: Duration::from_millis(1500),
+        });
+        results
+    }
+
+    #[test]
+    fn the_last_line_counts() {
+        assert_eq!(results().summary(), "1 passed, 1 failed, 1 skipped");
+        assert_eq!(
+            Results::default().summary(),
+            "0 passed, 0 failed, 0 skipped"
+        );
+    }
+
+    #[test]
+    fn failures_are_told_with_their_words() {
+        let text = results().failures().join("\n");
+        assert!(text.contains("FAILED: b <x>\n    1 \"is\" not 2\nnote\n"));
+        assert!(!text.contains("FAILED: a"));
+        assert!(Results::default().failures().is_empty());
+    }
+
+    #[test]
+    fn files_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        results().write(dir.path(), dir.path()).unwrap();
+        let summary = fs::read_to_string(dir.path().join("test.summary")).unwrap();
+        assert_eq!(summary, "1 1 1\n");
+        let xml = fs::read_to_string(dir.path().join("results.xml")).unwrap();
+        assert!(xml.contains("<testcase name=\"b &lt;x&gt;\"><failure>1 &quot;is&quot; not 2"));
+        assert!(xml.contains("tests=\"3\" failures=\"1\" skipped=\"1\" time=\"1.500\""));
+    }
+}
