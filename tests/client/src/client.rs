@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a client of this generation does at start-up, and what it keeps: command buffers that it fills in turn, and
+//! surfaces.
+
+use crate::device::{Buffer, Device, Error, Location, Memory, Node, Result};
+use crate::draw::Engine;
+use crate::queue::Queue;
+use crate::stream::{Pipe, Stream};
+use crate::uapi::{self, Pool};
+
+/// Command buffers a client has.
+pub const COMMAND_BUFFERS: usize = 4;
+/// Bytes of each.
+pub const COMMAND_BUFFER_BYTES: u32 = 0x8000;
+/// Longest wait for the GPU, in milliseconds: a broken driver gives an error instead of a hang.
+pub const WAIT_LIMIT: u32 = 20_000;
+
+#[derive(Debug)]
+struct Slot {
+    buffer: Buffer,
+    /// Auto-reset; set once the GPU is done with all that was committed from the buffer.
+    signal: i32,
+    used: u32,
+    pending: bool,
+}
+
+/// A surface of A8R8G8B8 pixels, locked for its whole life.
+#[derive(Clone, Debug)]
+pub struct Surface {
+    /// Video memory.
+    pub node: Node,
+    /// Where it is.
+    pub location: Location,
+    /// Its bytes.
+    pub memory: Memory,
+    /// Pixels a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Bytes a row.
+    pub stride: u32,
+}
+
+impl Surface {
+    /// A pixel as the GPU left it.
+    pub fn pixel(&self, x: u32, y: u32) -> u32 {
+        self.memory.read((y * self.stride + x * 4) as usize)
+    }
+
+    /// All pixels, row by row.
+    pub fn pixels(&self) -> Vec<u32> {
+        (0..self.height)
+            .flat_map(|y| (0..self.width).map(move |x| (x, y)))
+            .map(|(x, y)| self.pixel(x, y))
+            .collect()
+    }
+
+    /// Sets all pixels with the CPU.
+    pub fn set_all(&self, colour: u32) {
+        self.memory.fill(colour);
+    }
+}
+
+/// A client that has gone through start-up.
+#[derive(Debug)]
+pub struct Client {
+    device: Device,
+    version: uapi::Version,
+    identity: uapi::QueryChipIdentity,
+    base_address: u32,
+    pool: Memory,
+    context: u32,
+    slots: Vec<Slot>,
+    current: usize,
+    done: i32,
+    commits: u64,
+}
+
+impl Client {
+    /// Opens the device and goes through start-up.
+    pub fn start() -> Result<Self> {
+        Self::with_device(Device::open()?)
+    }
+
+    /// Start-up on a device that is open already.
+    pub fn with_device(device: Device) -> Result<Self> {
+        let version = device.version()?;
+        let pool = device.map_pool()?;
+        let base_address = device.base_address()?;
+        let identity = device.identity()?;
+        let done = device.create_signal(false)?;
+        let signals = (0..COMMAND_BUFFERS)
+            .map(|_| device.create_signal(false))
+            .collect::<Result<Vec<_>>>()?;
+        let context = device.attach()?.context;
+        let slots = signals
+            .into_iter()
+            .map(|signal| {
+                Ok(Slot {
+                    buffer: device.allocate_contiguous(COMMAND_BUFFER_BYTES.into())?,
+                    signal,
+                    used: 0,
+                    pending: false,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            device,
+            version,
+            identity,
+            base_address,
+            pool,
+            context,
+            slots,
+            current: 0,
+            done,
+            commits: 0,
+        })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What VERSION said.
+    pub fn version(&self) -> &uapi::Version {
+        &self.version
+    }
+
+    /// What QUERY_CHIP_IDENTITY said.
+    pub fn identity(&self) -> &uapi::QueryChipIdentity {
+        &self.identity
+    }
+
+    /// What GET_BASE_ADDRESS said.
+    pub fn base_address(&self) -> u32 {
+        self.base_address
+    }
+
+    /// The SYSTEM pool.
+    pub fn pool(&self) -> &Memory {
+        &self.pool
+    }
+
+    /// The context from ATTACH.
+    pub fn context(&self) -> u32 {
+        self.context
+    }
+
+    /// Command buffers committed so far.
+    pub fn commits(&self) -> u64 {
+        self.commits
+    }
+
+    /// The engine this core draws pictures with.
+    pub fn engine(&self) -> Engine {
+        Engine::of(&self.identity)
+    }
+
+    /// A surface, all pixels 0.
+    pub fn create_surface(&self, width: u32, height: u32) -> Result<Surface> {
+        self.create_surface_in(width, height, Pool::DEFAULT)
+    }
+
+    /// A surface in a pool of the caller's choice.
+    pub fn create_surface_in(&self, width: u32, height: u32, pool: Pool) -> Result<Surface> {
+        let surface_type = match self.engine().pipe() {
+            Pipe::Pipe2d => uapi::surface::BITMAP,
+            Pipe::Pipe3d => uapi::surface::RENDER_TARGET,
+        };
+        let stride = (width * 4).next_multiple_of(64);
+        let node = self.device.allocate(stride * height, 64, surface_type, pool)?;
+        let location = self.device.lock(node)?;
+        Ok(Surface {
+            node,
+            location,
+            memory: self.device.memory(node, location, &self.pool)?,
+            width,
+            height,
+            stride,
+        })
+    }
+
+    /// Unlocks and frees a surface, both behind what was committed so far.
+    pub fn release_surface(&self, surface: Surface) -> Result<()> {
+        let mut queue = Queue::new();
+        if self.device.unlock(surface.node)? {
+            queue.unlock(surface.node);
+        }
+        queue.free(surface.node);
+        self.device.commit_queue(&mut queue)
+    }
+
+    /// Commits `stream`, with `queue` to run behind it.
+    pub fn commit(&mut self, pipe: Pipe, stream: &Stream, queue: &mut Queue) -> Result<()> {
+        let room = uapi::RESERVED_HEAD + stream.bytes() as u32 + uapi::RESERVED_TAIL;
+        if room > COMMAND_BUFFER_BYTES {
+            return Err(Error::Usage("a stream is larger than a command buffer"));
+        }
+        if self.slots[self.current].used + room > COMMAND_BUFFER_BYTES {
+            self.turn()?;
+        }
+        let slot = &mut self.slots[self.current];
+        let record = place(&slot.buffer, slot.used, pipe, stream);
+        self.device.commit(&record, self.context, queue)?;
+        slot.used = (record.offset + uapi::RESERVED_TAIL).next_multiple_of(8);
+        self.commits += 1;
+        Ok(())
+    }
+
+    /// Goes on to the next command buffer: asks for the full one's signal and waits for the next one's.
+    fn turn(&mut self) -> Result<()> {
+        let full = &mut self.slots[self.current];
+        self.device.commit_queue(Queue::new().signal(full.signal))?;
+        full.pending = true;
+        self.current = (self.current + 1) % self.slots.len();
+        let next = &mut self.slots[self.current];
+        if next.pending {
+            self.device.wait_signal(next.signal, WAIT_LIMIT)?;
+            next.pending = false;
+        }
+        next.used = 0;
+        Ok(())
+    }
+
+    /// Waits until the GPU has done everything committed so far.
+    pub fn finish(&self) -> Result<()> {
+        self.device.commit_queue(Queue::new().signal(self.done))?;
+        self.device.wait_signal(self.done, WAIT_LIMIT)
+    }
+
+    /// Commits `stream` and waits for it by the signal that goes with it.
+    pub fn run(&mut self, pipe: Pipe, stream: &Stream) -> Result<()> {
+        let done = self.done;
+        self.commit(pipe, stream, Queue::new().signal(done))?;
+        self.device.wait_signal(done, WAIT_LIMIT)
+    }
+}
+
+/// Writes `stream` into `buffer` behind the reserved head at `start`; the record that commits it.
+pub fn place(buffer: &Buffer, start: u32, pipe: Pipe, stream: &Stream) -> uapi::CommandBufferRecord {
+    let first = start + uapi::RESERVED_HEAD;
+    for (index, word) in stream.words().iter().enumerate() {
+        buffer.memory.write(first as usize + index * 4, *word);
+    }
+    let offset = first + stream.bytes() as u32;
+    uapi::CommandBufferRecord {
+        object: uapi::OBJECT_COMMAND_BUFFER,
+        entry_pipe: pipe.number(),
+        exit_pipe: pipe.number(),
+        using_2d: (pipe == Pipe::Pipe2d).into(),
+        using_3d: (pipe == Pipe::Pipe3d).into(),
+        physical: buffer.physical,
+        logical: buffer.logical,
+        bytes: buffer.bytes as u32,
+        start_offset: start,
+        offset,
+        free: (buffer.bytes as u32).saturating_sub(offset + uapi::RESERVED_TAIL),
+        ..Default::default()
+    }
+}

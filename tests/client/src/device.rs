@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! An open device: the commands as functions, each one ioctl.
+//!
+//! Functions return [`Error::Status`] when the driver answered with a status other than 0. [`Device::send`] is for
+//! callers that want to look at the status themselves.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::queue::Queue;
+use crate::sys::{self, Region};
+use crate::uapi::{self, Command, Interface, Pool, Status, Structure};
+
+/// Where the device's node is looked for, in the order clients do.
+pub const NODES: [&str; 2] = ["/dev/galcore", "/dev/graphics/galcore"];
+
+/// What can go wrong.
+#[derive(Debug)]
+pub enum Error {
+    /// No node could be opened.
+    Open(io::Error),
+    /// The ioctl itself failed.
+    Ioctl(Command, io::Error),
+    /// The driver answered with a status other than 0.
+    Status(Command, Status),
+    /// A mapping could not be made.
+    Map(io::Error),
+    /// The caller asked for something that cannot be.
+    Usage(&'static str),
+}
+
+impl Error {
+    /// The status, where it is one.
+    pub fn status(&self) -> Option<Status> {
+        match self {
+            Error::Status(_, status) => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// The errno of the ioctl, where it failed.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Error::Ioctl(_, error) => error.raw_os_error(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Open(error) => write!(f, "cannot open {}: {error}", NODES.join(" or ")),
+            Error::Ioctl(command, error) => write!(f, "{command}: ioctl: {error}"),
+            Error::Status(command, status) => write!(f, "{command}: status {status}"),
+            Error::Map(error) => write!(f, "mmap: {error}"),
+            Error::Usage(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// `Result` with [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Some bytes of a [`Region`], counted from 0.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    region: Arc<Region>,
+    start: usize,
+    bytes: usize,
+}
+
+impl Memory {
+    /// All of `region`.
+    pub fn new(region: Region) -> Self {
+        let bytes = region.len();
+        Self {
+            region: Arc::new(region),
+            start: 0,
+            bytes,
+        }
+    }
+
+    /// A part of it; `None` when it does not lie inside.
+    pub fn part(&self, start: usize, bytes: usize) -> Option<Self> {
+        let end = start.checked_add(bytes)?;
+        (end <= self.bytes).then(|| Self {
+            region: self.region.clone(),
+            start: self.start + start,
+            bytes,
+        })
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Address in this process.
+    pub fn address(&self) -> u64 {
+        self.region.address() + self.start as u64
+    }
+
+    /// The word at a byte offset.
+    ///
+    /// # Panics
+    ///
+    /// When the word is not inside, or not aligned.
+    pub fn read(&self, offset: usize) -> u32 {
+        assert!(offset + 4 <= self.bytes, "word at {offset:#x} of {:#x}", self.bytes);
+        self.region.read(self.start + offset)
+    }
+
+    /// Writes the word at a byte offset.
+    ///
+    /// # Panics
+    ///
+    /// As [`Memory::read`].
+    pub fn write(&self, offset: usize, value: u32) {
+        assert!(offset + 4 <= self.bytes, "word at {offset:#x} of {:#x}", self.bytes);
+        self.region.write(self.start + offset, value);
+    }
+
+    /// Writes `value` to every word.
+    pub fn fill(&self, value: u32) {
+        for offset in (0..self.bytes & !3).step_by(4) {
+            self.write(offset, value);
+        }
+    }
+
+    /// Offset and value of the first word that is not `value`.
+    pub fn find_other_than(&self, value: u32) -> Option<(usize, u32)> {
+        (0..self.bytes & !3)
+            .step_by(4)
+            .map(|offset| (offset, self.read(offset)))
+            .find(|(_, found)| *found != value)
+    }
+}
+
+/// Memory from ALLOCATE_CONTIGUOUS or ALLOCATE_NON_PAGED.
+#[derive(Debug)]
+pub struct Buffer {
+    /// Handle.
+    pub physical: u32,
+    /// GPU address; 0 for non-paged memory, whose address the interface does not tell.
+    pub address: u32,
+    /// Size as the driver rounded it.
+    pub bytes: u64,
+    /// Address in this process.
+    pub logical: u64,
+    /// The memory. Not to be touched after the buffer was freed.
+    pub memory: Memory,
+}
+
+/// A node of video memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Handle.
+    pub handle: u64,
+    /// Pool it came from.
+    pub pool: Pool,
+    /// Size as asked for.
+    pub bytes: u32,
+    /// Surface type as asked for.
+    pub surface_type: u32,
+}
+
+/// Where a locked node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// GPU address.
+    pub address: u32,
+    /// Address in this process.
+    pub logical: u64,
+}
+
+/// An open galcore device.
+#[derive(Debug)]
+pub struct Device {
+    file: File,
+    hardware_type: u32,
+}
+
+impl Device {
+    /// Opens the first node that there is.
+    pub fn open() -> Result<Self> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for node in NODES {
+            match Self::open_node(node) {
+                Ok(device) => return Ok(device),
+                Err(Error::Open(error)) => last = error,
+                Err(other) => return Err(other),
+            }
+        }
+        Err(Error::Open(last))
+    }
+
+    /// Opens one node and asks it which kind of core it has.
+    pub fn open_node(node: impl AsRef<Path>) -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(node)
+            .map_err(Error::Open)?;
+        Self::of_file(file)
+    }
+
+    /// A device that was opened by others: an inherited descriptor.
+    pub fn of_file(file: File) -> Result<Self> {
+        let mut device = Self {
+            file,
+            hardware_type: uapi::hardware::TYPE_3D,
+        };
+        let info = device.chip_info()?;
+        device.hardware_type = info.types[0];
+        Ok(device)
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The hardware type that requests carry: that of the first core.
+    pub fn hardware_type(&self) -> u32 {
+        self.hardware_type
+    }
+
+    /// Sends a request and returns its status; `interface` holds the answer.
+    pub fn exchange(&self, interface: &mut Interface) -> Result<Status> {
+        let command = interface.command();
+        interface.set_hardware_type(self.hardware_type);
+        loop {
+            match sys::exchange(self.as_fd(), uapi::IOCTL_INTERFACE, interface.bytes_mut()) {
+                Ok(_) => return Ok(interface.status()),
+                // A Unix signal without SA_RESTART ended a wait: nothing has happened yet.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Error::Ioctl(command, error)),
+            }
+        }
+    }
+
+    /// Sends `payload` with `command`; returns the status and the answer.
+    pub fn send<T: Structure>(&self, command: Command, payload: &T) -> Result<(Status, T)> {
+        let mut interface = Interface::with(command, payload);
+        let status = self.exchange(&mut interface)?;
+        Ok((status, interface.get()))
+    }
+
+    /// Sends `payload` with `command`; any status but 0 is an error.
+    pub fn request<T: Structure>(&self, command: Command, payload: &T) -> Result<T> {
+        match self.send(command, payload)? {
+            (Status::OK, answer) => Ok(answer),
+            (status, _) => Err(Error::Status(command, status)),
+        }
+    }
+
+    /// Sends a command that has no payload.
+    pub fn plain(&self, command: Command) -> Result<()> {
+        match self.exchange(&mut Interface::new(command))? {
+            Status::OK => Ok(()),
+            status => Err(Error::Status(command, status)),
+        }
+    }
+
+    /// VERSION.
+    pub fn version(&self) -> Result<uapi::Version> {
+        self.request(Command::VERSION, &Default::default())
+    }
+
+    /// CHIP_INFO.
+    pub fn chip_info(&self) -> Result<uapi::ChipInfo> {
+        self.request(Command::CHIP_INFO, &Default::default())
+    }
+
+    /// QUERY_CHIP_IDENTITY.
+    pub fn identity(&self) -> Result<uapi::QueryChipIdentity> {
+        self.request(Command::QUERY_CHIP_IDENTITY, &Default::default())
+    }
+
+    /// QUERY_VIDEO_MEMORY.
+    pub fn video_memory(&self) -> Result<uapi::QueryVideoMemory> {
+        self.request(Command::QUERY_VIDEO_MEMORY, &Default::default())
+    }
+
+    /// GET_BASE_ADDRESS.
+    pub fn base_address(&self) -> Result<u32> {
+        let answer: uapi::GetBaseAddress = self.request(Command::GET_BASE_ADDRESS, &Default::default())?;
+        Ok(answer.base_address)
+    }
+
+    /// QUERY_KERNEL_SETTINGS: the number of the real-time signal.
+    pub fn kernel_signal(&self) -> Result<i32> {
+        let answer: uapi::QueryKernelSettings =
+            self.request(Command::QUERY_KERNEL_SETTINGS, &Default::default())?;
+        Ok(answer.signal)
+    }
+
+    /// Maps the SYSTEM pool: all of it, at the offset that QUERY_VIDEO_MEMORY gives, as clients do.
+    pub fn map_pool(&self) -> Result<Memory> {
+        let info = self.video_memory()?;
+        self.map(
+            info.contiguous_size as usize,
+            u64::from(info.contiguous_physical),
+        )
+    }
+
+    /// Maps `bytes` of the pool at a file offset.
+    pub fn map(&self, bytes: usize, offset: u64) -> Result<Memory> {
+        Ok(Memory::new(
+            Region::map(self, bytes, offset).map_err(Error::Map)?,
+        ))
+    }
+
+    /// ALLOCATE_CONTIGUOUS_MEMORY.
+    pub fn allocate_contiguous(&self, bytes: u64) -> Result<Buffer> {
+        let answer = self.request(
+            Command::ALLOCATE_CONTIGUOUS_MEMORY,
+            &uapi::AllocateContiguousMemory {
+                bytes,
+                ..Default::default()
+            },
+        )?;
+        buffer(answer.bytes, answer.physical, answer.address, answer.logical)
+    }
+
+    /// ALLOCATE_NON_PAGED_MEMORY.
+    pub fn allocate_non_paged(&self, bytes: u64) -> Result<Buffer> {
+        let answer = self.request(
+            Command::ALLOCATE_NON_PAGED_MEMORY,
+            &uapi::AllocateNonPagedMemory {
+                bytes,
+                ..Default::default()
+            },
+        )?;
+        buffer(answer.bytes, answer.physical, 0, answer.logical)
+    }
+
+    /// FREE_CONTIGUOUS_MEMORY.
+    pub fn free_contiguous(&self, buffer: &Buffer) -> Result<()> {
+        self.request(
+            Command::FREE_CONTIGUOUS_MEMORY,
+            &uapi::FreeContiguousMemory {
+                bytes: buffer.bytes,
+                physical: buffer.physical,
+                logical: buffer.logical,
+            },
+        )?;
+        Ok(())
+    }
+
+    /// FREE_NON_PAGED_MEMORY.
+    pub fn free_non_paged(&self, buffer: &Buffer) -> Result<()> {
+        self.request(
+            Command::FREE_NON_PAGED_MEMORY,
+            &uapi::FreeNonPagedMemory {
+                bytes: buffer.bytes,
+                physical: buffer.physical,
+                logical: buffer.logical,
+            },
+        )?;
+        Ok(())
+    }
+
+    /// ALLOCATE_LINEAR_VIDEO_MEMORY.
+    pub fn allocate(&self, bytes: u32, alignment: u32, surface_type: u32, pool: Pool) -> Result<Node> {
+        let answer = self.request(
+            Command::ALLOCATE_LINEAR_VIDEO_MEMORY,
+            &uapi::AllocateLinearVideoMemory {
+                bytes,
+                alignment,
+                surface_type,
+                pool: pool.0,
+                node: 0,
+            },
+        )?;
+        Ok(Node {
+            handle: answer.node,
+            pool: Pool(answer.pool),
+            bytes,
+            surface_type,
+        })
+    }
+
+    /// LOCK_VIDEO_MEMORY.
+    pub fn lock(&self, node: Node) -> Result<Location> {
+        let answer = self.request(
+            Command::LOCK_VIDEO_MEMORY,
+            &uapi::LockVideoMemory {
+                node: node.handle,
+                ..Default::default()
+            },
+        )?;
+        Ok(Location {
+            address: answer.address,
+            logical: answer.memory,
+        })
+    }
+
+    /// The memory of a locked node: part of the mapped pool, or a mapping that the driver made.
+    pub fn memory(&self, node: Node, location: Location, pool: &Memory) -> Result<Memory> {
+        if node.pool == Pool::SYSTEM {
+            let start = location
+                .logical
+                .checked_sub(pool.address())
+                .ok_or(Error::Usage("a node of the pool lies before the mapped pool"))?;
+            return pool
+                .part(start as usize, node.bytes as usize)
+                .ok_or(Error::Usage("a node of the pool lies outside of the mapped pool"));
+        }
+        let region = Region::of_driver(location.logical, node.bytes as usize).map_err(Error::Map)?;
+        Ok(Memory::new(region))
+    }
+
+    /// UNLOCK_VIDEO_MEMORY. True: the second half must follow in a queue.
+    pub fn unlock(&self, node: Node) -> Result<bool> {
+        let answer = self.request(
+            Command::UNLOCK_VIDEO_MEMORY,
+            &uapi::UnlockVideoMemory {
+                node: node.handle,
+                surface_type: node.surface_type,
+                asynchroneous: 0,
+            },
+        )?;
+        Ok(answer.asynchroneous != 0)
+    }
+
+    /// FREE_VIDEO_MEMORY.
+    pub fn free(&self, node: Node) -> Result<()> {
+        self.request(
+            Command::FREE_VIDEO_MEMORY,
+            &uapi::FreeVideoMemory { node: node.handle },
+        )?;
+        Ok(())
+    }
+
+    /// USER_SIGNAL with any sub-command.
+    pub fn user_signal(&self, payload: &uapi::UserSignal) -> Result<(Status, uapi::UserSignal)> {
+        self.send(Command::USER_SIGNAL, payload)
+    }
+
+    fn signal_command(&self, command: u32, id: i32, wait: u32, state: bool) -> Result<()> {
+        self.request(
+            Command::USER_SIGNAL,
+            &uapi::UserSignal {
+                command,
+                id,
+                wait,
+                state: state.into(),
+                ..Default::default()
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Makes a signal; an auto-reset one is taken by the first wait.
+    pub fn create_signal(&self, manual_reset: bool) -> Result<i32> {
+        let answer = self.request(
+            Command::USER_SIGNAL,
+            &uapi::UserSignal {
+                command: uapi::signal::CREATE,
+                manual_reset: manual_reset.into(),
+                ..Default::default()
+            },
+        )?;
+        Ok(answer.id)
+    }
+
+    /// Drops a reference of a signal.
+    pub fn destroy_signal(&self, id: i32) -> Result<()> {
+        self.signal_command(uapi::signal::DESTROY, id, 0, false)
+    }
+
+    /// Sets or resets a signal.
+    pub fn set_signal(&self, id: i32, state: bool) -> Result<()> {
+        self.signal_command(uapi::signal::SIGNAL, id, 0, state)
+    }
+
+    /// Waits for a signal; `milliseconds` may be [`uapi::INFINITE`].
+    pub fn wait_signal(&self, id: i32, milliseconds: u32) -> Result<()> {
+        self.signal_command(uapi::signal::WAIT, id, milliseconds, false)
+    }
+
+    /// Takes one more reference of a signal.
+    pub fn map_signal(&self, id: i32) -> Result<()> {
+        self.signal_command(uapi::signal::MAP, id, 0, false)
+    }
+
+    /// Drops a reference of a signal.
+    pub fn unmap_signal(&self, id: i32) -> Result<()> {
+        self.signal_command(uapi::signal::UNMAP, id, 0, false)
+    }
+
+    /// ATTACH: a context and how many states it covers.
+    pub fn attach(&self) -> Result<uapi::Attach> {
+        self.request(Command::ATTACH, &Default::default())
+    }
+
+    /// DETACH.
+    pub fn detach(&self, context: u32) -> Result<()> {
+        self.request(Command::DETACH, &uapi::Detach { context })?;
+        Ok(())
+    }
+
+    /// COMMIT of a command buffer with a queue to run behind it; returns the status.
+    pub fn send_commit(
+        &self,
+        record: &uapi::CommandBufferRecord,
+        context: u32,
+        queue: &mut Queue,
+    ) -> Result<Status> {
+        use uapi::Wire;
+        let mut bytes = [0; uapi::CommandBufferRecord::SIZE];
+        record.put(&mut bytes);
+        let commit = uapi::Commit {
+            context: context.into(),
+            command_buffer: bytes.as_ptr() as usize as u64,
+            delta: 0,
+            queue: queue.head(),
+        };
+        Ok(self.send(Command::COMMIT, &commit)?.0)
+    }
+
+    /// COMMIT; any status but 0 is an error.
+    pub fn commit(
+        &self,
+        record: &uapi::CommandBufferRecord,
+        context: u32,
+        queue: &mut Queue,
+    ) -> Result<()> {
+        match self.send_commit(record, context, queue)? {
+            Status::OK => Ok(()),
+            status => Err(Error::Status(Command::COMMIT, status)),
+        }
+    }
+
+    /// EVENT_COMMIT; returns the status.
+    pub fn send_queue(&self, queue: &mut Queue) -> Result<Status> {
+        let event = uapi::Event {
+            queue: queue.head(),
+        };
+        Ok(self.send(Command::EVENT_COMMIT, &event)?.0)
+    }
+
+    /// EVENT_COMMIT; any status but 0 is an error.
+    pub fn commit_queue(&self, queue: &mut Queue) -> Result<()> {
+        match self.send_queue(queue)? {
+            Status::OK => Ok(()),
+            status => Err(Error::Status(Command::EVENT_COMMIT, status)),
+        }
+    }
+
+    /// STALL: returns when the GPU has done everything that was committed.
+    pub fn stall(&self) -> Result<()> {
+        self.plain(Command::STALL)
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn buffer(bytes: u64, physical: u32, address: u32, logical: u64) -> Result<Buffer> {
+    let region = Region::of_driver(logical, bytes as usize).map_err(Error::Map)?;
+    Ok(Buffer {
+        physical,
+        address,
+        bytes,
+        logical,
+        memory: Memory::new(region),
+    })
+}

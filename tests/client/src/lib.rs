@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A client of the galcore interface, generation 4.6.9.
+//!
+//! Written from the interface's public description (`include/uapi/linux/galcore.h`) and from what the hardware is
+//! known to do, not from the driver: it is what an independent program would be.
+//!
+//! * [`uapi`]: the wire structures, the Rust twin of the C header.
+//! * [`device`]: an open device: commands as functions, memory, signals, mappings.
+//! * [`queue`]: event queues.
+//! * [`stream`]: words of the command stream.
+//! * [`state`]: addresses and values of the states that the streams set.
+//! * [`client`]: start-up as a client of that generation does it, command buffers, surfaces.
+//! * [`scene`]: a picture as a list of operations, for both engines.
+//! * [`render`]: the scene drawn by plain software.
+//! * [`draw`]: the scene drawn by the GPU.
+//! * [`sys`]: the only file with `unsafe`.
+
+pub mod client;
+pub mod device;
+pub mod draw;
+pub mod queue;
+pub mod render;
+pub mod scene;
+pub mod state;
+pub mod stream;
+pub mod sys;
+pub mod uapi;
+
+pub use client::{Client, Surface};
+pub use device::{Device, Error};
+pub use queue::Queue;
+pub use stream::{Rect, Stream};

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The only file with `unsafe`: ioctl, mappings, and words in memory that the GPU shares.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// One of the two buffers that the argument block of the ioctl names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The bytes given.
+    Buffer,
+    /// Address 0.
+    Null,
+    /// An address that is never mapped.
+    Unmapped,
+}
+
+/// Never mapped: below every system's `mmap_min_addr`.
+const UNMAPPED: u64 = 0x10;
+
+/// The argument block of the ioctl, for tests that send wrong ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// Input address.
+    pub input: Place,
+    /// Input size as claimed.
+    pub input_size: u64,
+    /// Output address.
+    pub output: Place,
+    /// Output size as claimed.
+    pub output_size: u64,
+    /// Added to both addresses shifted left by 32 bits: what an old client leaves in the padding behind a pointer.
+    pub padding: u32,
+}
+
+/// Sends `request` about `bytes`, which hold the request and receive the answer. Returns what ioctl returns.
+pub fn exchange(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io::Result<i32> {
+    let size = bytes.len() as u64;
+    let arguments = Arguments {
+        input: Place::Buffer,
+        input_size: size,
+        output: Place::Buffer,
+        output_size: size,
+        padding: 0,
+    };
+    exchange_with(fd, request, bytes, arguments)
+}
+
+/// As [`exchange`] with the answer in memory of its own.
+pub fn exchange_apart(fd: BorrowedFd<'_>, request: u32, input: &[u8], output: &mut [u8]) -> io::Result<i32> {
+    let mut block = [
+        input.as_ptr() as usize as u64,
+        input.len() as u64,
+        output.as_mut_ptr() as usize as u64,
+        output.len() as u64,
+    ];
+    // SAFETY: the block and both buffers live through the call; the sizes are theirs.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, block.as_mut_ptr()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+/// As [`exchange`] with an argument block of the caller's making. A driver that believes a wrong size would read or
+/// write past `bytes`; tests that claim more than they have give room for what the driver may do at worst.
+pub fn exchange_with(
+    fd: BorrowedFd<'_>,
+    request: u32,
+    bytes: &mut [u8],
+    arguments: Arguments,
+) -> io::Result<i32> {
+    let address = bytes.as_mut_ptr() as usize as u64 | u64::from(arguments.padding) << 32;
+    let place = |place| match place {
+        Place::Buffer => address,
+        Place::Null => 0,
+        Place::Unmapped => UNMAPPED,
+    };
+    let mut block = [
+        place(arguments.input),
+        arguments.input_size,
+        place(arguments.output),
+        arguments.output_size,
+    ];
+    // SAFETY: the block lives through the call, and so do the bytes it names; see above for their size.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, block.as_mut_ptr()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+/// Sends `request` with an argument block at an address that is not mapped.
+pub fn exchange_without_block(fd: BorrowedFd<'_>, request: u32, block: Place) -> io::Result<i32> {
+    let address = match block {
+        Place::Unmapped => UNMAPPED as usize,
+        _ => 0,
+    };
+    // SAFETY: the driver cannot reach anything of this program by an address that is not mapped.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, address) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+/// Memory that the GPU or the device shares with this process; read and written word by word.
+#[derive(Debug)]
+pub struct Region {
+    start: NonNull<u8>,
+    bytes: usize,
+    owned: bool,
+}
+
+// SAFETY: the memory belongs to the process, not to a thread, and is only accessed by volatile reads and writes,
+// as memory is that another device changes at any time.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Maps `bytes` bytes of `file` at `offset`, shared, for reading and writing.
+    pub fn map(file: impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
+        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                file,
+                offset,
+            )?
+        };
+        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self {
+            start,
+            bytes,
+            owned: true,
+        })
+    }
+
+    /// Memory that the driver mapped into this process and named in its answer. It stays the driver's: it goes when
+    /// the handle is freed, and then this value must not be used any more, as [`crate::device`] sees to.
+    pub(crate) fn of_driver(logical: u64, bytes: usize) -> io::Result<Self> {
+        let address = usize::try_from(logical).map_err(|_| io::ErrorKind::AddrNotAvailable)?;
+        let start = NonNull::new(address as *mut u8).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self {
+            start,
+            bytes,
+            owned: false,
+        })
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The address in this process, as the driver's commands want it.
+    pub fn address(&self) -> u64 {
+        self.start.as_ptr() as usize as u64
+    }
+
+    fn word(&self, offset: usize) -> *mut u32 {
+        assert!(
+            (self.address() as usize + offset) % 4 == 0 && offset.checked_add(4).is_some_and(|end| end <= self.bytes),
+            "word at {offset:#x} of {:#x} bytes",
+            self.bytes
+        );
+        // SAFETY: inside the region, as just checked.
+        unsafe { self.start.as_ptr().add(offset).cast::<u32>() }
+    }
+
+    /// The word at a byte offset that is a multiple of 4.
+    ///
+    /// # Panics
+    ///
+    /// When it is not inside.
+    pub fn read(&self, offset: usize) -> u32 {
+        // SAFETY: `word` checked the place; mappings are page aligned, so the word is aligned.
+        unsafe { self.word(offset).read_volatile() }
+    }
+
+    /// Writes the word at a byte offset that is a multiple of 4.
+    ///
+    /// # Panics
+    ///
+    /// When it is not inside.
+    pub fn write(&self, offset: usize, value: u32) {
+        // SAFETY: as for `read`.
+        unsafe { self.word(offset).write_volatile(value) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.owned {
+            // SAFETY: this value made the mapping and no reference into it exists.
+            let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
+        }
+    }
+}

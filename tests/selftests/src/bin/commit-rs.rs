@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Pixels of the resolve engine: fills, copies, tiling there and back; and, where a core has both engines, changing
+//! between them.
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use galcore_client::draw::{self, Engine};
+use galcore_client::scene::{Op, Scene};
+use galcore_client::stream::{point, Pipe};
+use galcore_client::{render, state, Queue, Rect, Stream, Surface};
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::{expect_pixels, has_2d, has_3d, Paint, Random, HEIGHT, WIDTH};
+use galcore_selftests::harness::{self, same, skip, Options, Suite};
+
+const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
+const BLANK: u32 = 0xff00_0009;
+
+/// Runs a stream in the 3D pipe, whatever engine the client would take.
+fn run(paint: &mut Paint, stream: &mut Stream) -> Result<()> {
+    stream.flush(Pipe::Pipe3d);
+    Ok(paint.client.run(Pipe::Pipe3d, stream)?)
+}
+
+/// A copy of all of `from` to `to` with tiling switched on for one of them.
+fn retile(stream: &mut Stream, pipes: u32, from: (&Surface, bool), to: (&Surface, bool)) {
+    let tile = |tiled: bool, bit: u32| if tiled { 1 << bit } else { 0 };
+    let stride = |(surface, tiled): (&Surface, bool)| surface.stride * if tiled { 4 } else { 1 };
+    stream
+        .flush(Pipe::Pipe3d)
+        .stall()
+        .state(state::RS_CONFIG, 6 | 6 << 8 | tile(from.1, 7) | tile(to.1, 14))
+        .state(state::RS_SOURCE_STRIDE, stride(from))
+        .state(state::RS_DEST_STRIDE, stride(to))
+        .state(state::RS_CLEAR_CONTROL, 0)
+        .state(state::RS_EXTRA_CONFIG, 0)
+        .states(state::RS_DITHER, &[u32::MAX; 2]);
+    let (source, dest) = (from.0.location.address, to.0.location.address);
+    if pipes == 1 {
+        stream
+            .state(state::RS_SOURCE_ADDR, source)
+            .state(state::RS_DEST_ADDR, dest)
+            .state(state::RS_WINDOW_SIZE, point(WIDTH, HEIGHT));
+    } else {
+        stream
+            .states(state::RS_PIPE_SOURCE_ADDR, &[source; 2])
+            .states(state::RS_PIPE_DEST_ADDR, &[dest; 2])
+            .states(state::RS_PIPE_OFFSET, &[0, point(0, HEIGHT / 2)])
+            .state(state::RS_WINDOW_SIZE, point(WIDTH, HEIGHT / 2));
+    }
+    stream.state(state::RS_KICKER, state::RS_KICK);
+}
+
+fn random_rect(random: &mut Random) -> Rect {
+    let (x, y) = (random.below(WIDTH / 16), random.below(HEIGHT / 8));
+    let (width, height) = (1 + random.below(WIDTH / 16 - x), 1 + random.below(HEIGHT / 8 - y));
+    Rect::new(x * 16, y * 8, width * 16, height * 8)
+}
+
+/// Random fills and copies in windows that the engine can do.
+fn random_scene(seed: u32) -> Scene {
+    let mut random = Random::new(seed);
+    let mut scene = Scene {
+        surfaces: vec![(WIDTH, HEIGHT); 2],
+        groups: Vec::new(),
+    };
+    for _ in 0..4 {
+        let mut group = Vec::new();
+        for _ in 0..10 {
+            let target = random.below(2) as usize;
+            let rect = random_rect(&mut random);
+            group.push(match random.below(2) {
+                0 => Op::Fill {
+                    target,
+                    rects: vec![rect],
+                    clip: ALL,
+                    colour: random.colour(),
+                },
+                _ => Op::Copy {
+                    source: 1 - target,
+                    origin: (
+                        random.below((WIDTH - rect.width) / 16 + 1) * 16,
+                        random.below((HEIGHT - rect.height) / 8 + 1) * 8,
+                    ),
+                    target,
+                    rects: vec![rect],
+                    clip: ALL,
+                },
+            });
+        }
+        scene.groups.push(group);
+    }
+    scene
+}
+
+fn both_engines<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, resolve: Engine) {
+    suite.test("commits in turns for both pipes, 200 times", move || {
+        let mut paint = paint.borrow_mut();
+        for round in 0..100 {
+            let (left, right) = (Rect::new(0, 0, 128, HEIGHT), Rect::new(128, 0, 128, HEIGHT));
+            let mut stream = Stream::new();
+            Engine::TwoD.fill(&mut stream, &paint.surface, left, 0x2d00_0000 + round);
+            stream.flush(Pipe::Pipe2d);
+            paint.client.commit(Pipe::Pipe2d, &stream, &mut Queue::new())?;
+            let mut stream = Stream::new();
+            resolve.fill(&mut stream, &paint.surface, right, 0x3d00_0000 + round);
+            run(&mut paint, &mut stream)?;
+            let wanted = |x: u32, _| if x < 128 { 0x2d00_0000 + round } else { 0x3d00_0000 + round };
+            if round % 10 == 9 {
+                paint.expect(wanted)?;
+            }
+        }
+        Ok(())
+    });
+    suite.test("a stream that changes the pipe itself", move || {
+        let mut paint = paint.borrow_mut();
+        for round in 0..20 {
+            let mut stream = Stream::new();
+            resolve.fill(&mut stream, &paint.surface, ALL, 0x3d01_0000 + round);
+            stream.select_pipe(Pipe::Pipe3d, Pipe::Pipe2d);
+            Engine::TwoD.fill(&mut stream, &paint.surface, Rect::new(3, 5, 7, 9), 0x2d01_0000 + round);
+            stream.select_pipe(Pipe::Pipe2d, Pipe::Pipe3d);
+            resolve.fill(&mut stream, &paint.surface, Rect::new(16, 16, 32, 8), 0x3d02_0000 + round);
+            run(&mut paint, &mut stream)?;
+            paint.expect(|x, y| match (x, y) {
+                _ if Rect::new(3, 5, 7, 9).contains(x, y) => 0x2d01_0000 + round,
+                _ if Rect::new(16, 16, 32, 8).contains(x, y) => 0x3d02_0000 + round,
+                _ => 0x3d01_0000 + round,
+            })?;
+        }
+        Ok(())
+    });
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let options = Options::parse(&["count"])?;
+        let count = options.number("count", 10)?;
+        let paint = Paint::new()?;
+        let identity = *paint.client.identity();
+        if !has_3d(&identity) {
+            return skip("this core has no 3D engine");
+        }
+        let pipes = identity.pixel_pipes;
+        let engine = Engine::Resolve { pipes };
+        let control = &Control::open()?;
+        let paint = &RefCell::new(paint);
+        let mut suite = Suite::new();
+        suite.test("a fill draws its window and nothing else", move || {
+            let mut paint = paint.borrow_mut();
+            for rect in [ALL, Rect::new(0, 0, 16, 8), Rect::new(240, 120, 16, 8), Rect::new(48, 24, 96, 64)] {
+                paint.surface.set_all(BLANK);
+                let before = control.counters().resolves;
+                let mut stream = Stream::new();
+                engine.fill(&mut stream, &paint.surface, rect, 0x1234_5678);
+                run(&mut paint, &mut stream)?;
+                same("resolves", control.counters().resolves - before, 1)?;
+                paint.expect(|x, y| if rect.contains(x, y) { 0x1234_5678 } else { BLANK })?;
+            }
+            Ok(())
+        });
+        suite.test("a copy of a window", move || {
+            let mut paint = paint.borrow_mut();
+            paint.surface.set_all(BLANK);
+            let source = paint.client.create_surface(WIDTH, HEIGHT)?;
+            for y in 0..HEIGHT {
+                for x in 0..WIDTH {
+                    source.memory.write((y * source.stride + x * 4) as usize, y << 16 | x);
+                }
+            }
+            let rect = Rect::new(96, 32, 80, 48);
+            let mut stream = Stream::new();
+            engine.copy_all(&mut stream, &source, (16, 64), &paint.surface, &[rect], ALL);
+            run(&mut paint, &mut stream)?;
+            paint.expect(|x, y| match rect.contains(x, y) {
+                true => (y - 32 + 64) << 16 | (x - 96 + 16),
+                false => BLANK,
+            })?;
+            Ok(paint.client.release_surface(source)?)
+        });
+        suite.test("tiled and back is the same, and tiled lies in 4 x 4 blocks", move || {
+            let mut paint = paint.borrow_mut();
+            let source = paint.client.create_surface(WIDTH, HEIGHT)?;
+            let tiled = paint.client.create_surface(WIDTH, HEIGHT)?;
+            for y in 0..HEIGHT {
+                for x in 0..WIDTH {
+                    source.memory.write((y * source.stride + x * 4) as usize, y << 16 | x);
+                }
+            }
+            let mut stream = Stream::new();
+            retile(&mut stream, pipes, (&source, false), (&tiled, true));
+            retile(&mut stream, pipes, (&tiled, true), (&paint.surface, false));
+            run(&mut paint, &mut stream)?;
+            paint.expect(|x, y| y << 16 | x)?;
+            for index in 0..64usize {
+                let (tile, inside) = (index as u32 / 16, index as u32 % 16);
+                let wanted = (inside / 4) << 16 | (tile * 4 + inside % 4);
+                same(&format!("word {index} of the tiles"), tiled.memory.read(index * 4), wanted)?;
+            }
+            paint.client.release_surface(source)?;
+            Ok(paint.client.release_surface(tiled)?)
+        });
+        suite.test(format!("{count} random scenes are as the software draws them"), move || {
+            let mut paint = paint.borrow_mut();
+            if paint.engine() == Engine::TwoD {
+                return skip("scenes go to the 2D engine of this core");
+            }
+            for seed in 0..count {
+                let scene = random_scene(0x2345_6789 + seed * 7919);
+                let surfaces = draw::scene(&mut paint.client, &scene)?;
+                for (surface, wanted) in surfaces.iter().zip(render::scene(&scene)) {
+                    expect_pixels(surface, |x, y| wanted.pixel(x, y)).map_err(|error| error.context(format!("seed {seed}")))?;
+                }
+                for surface in surfaces {
+                    paint.client.release_surface(surface)?;
+                }
+            }
+            Ok(())
+        });
+        if has_2d(&identity) {
+            both_engines(&mut suite, paint, engine);
+        }
+        suite.run()
+    })
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! insmod with things wrong: an error in bounded time, one clear line in the kernel log, no harm done.
+//!
+//! Needs the module not to be loaded, or loaded and not in use. Arguments: `[MODULE PARAMETERS...]`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{bail, ensure, Context, Result};
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::harness::{self, same, skip, Options, Suite};
+use galcore_selftests::system::{self, KernelLog, LogLine, Module};
+use gpu_control::fault;
+
+/// Longest time a probe that fails may take.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Lines about the driver that are errors.
+fn errors(lines: &[LogLine]) -> Vec<&LogLine> {
+    lines.iter().filter(|line| line.level <= 3 && line.text.contains("galcore")).collect()
+}
+
+/// Loads, and wants it to fail, with one error line that has one of `words`.
+fn expect_failure(module: &Module, what: &str, words: &[&str]) -> Result<()> {
+    let mut log = KernelLog::from_now()?;
+    let (took, result) = module.load();
+    let lines = log.lines()?;
+    let device = system::major()?;
+    let loaded = Module::is_loaded();
+    if loaded {
+        Module::unload()?;
+    }
+    match result {
+        // A driver for a device-tree node is registered before it is known whether the node is any good.
+        Ok(()) if !module.bound_by_parameters() => same(&format!("{what}: /dev/galcore"), device, None)?,
+        Ok(()) => bail!("{what}: insmod worked"),
+        Err(error) => println!("# {what}: {error}"),
+    }
+    ensure!(took < LIMIT, "{what}: insmod took {took:?}");
+    for line in &lines {
+        println!("# <{}> {}", line.level, line.text);
+    }
+    let found = errors(&lines);
+    same(&format!("{what}: error lines"), found.len(), 1)?;
+    ensure!(
+        words.iter().any(|word| found[0].text.contains(word)),
+        "{what}: {:?} names none of {words:?}",
+        found[0].text
+    );
+    let worse: Vec<_> = lines
+        .iter()
+        .filter(|line| line.level <= 4 && !line.text.contains("galcore") && !line.text.contains("taints kernel"))
+        .collect();
+    ensure!(worse.is_empty(), "{what}: the kernel complained: {:?}", worse[0].text);
+    Ok(())
+}
+
+/// Loads as it should be, draws, unloads.
+fn expect_success(module: &Module) -> Result<()> {
+    module.load_or_fail()?;
+    let mut paint = Paint::new()?;
+    paint.prove(0xff0f_0f0f)?;
+    paint.close()?;
+    Module::unload()
+}
+
+/// Parameters that no board has, and what the error line should name.
+const NONSENSE: &[(&str, &str)] = &[
+    ("registerMemBase=0", "registerMemBase"),
+    ("registerMemBase=0x10000004", "registerMemBase"),
+    ("registerMemSize=0", "registerMemSize"),
+    ("registerMemSize=64", "registerMemSize"),
+    ("irqLine=-2", "irqLine"),
+    ("irqLine=100000", "irqLine"),
+    ("contiguousBase=0x58000100", "contiguousBase"),
+    ("contiguousBase=0xfffff000", "contiguous"),
+    ("contiguousSize=100", "contiguousSize"),
+    ("major=-1", "major"),
+    ("major=5000", "major"),
+    ("bankSize=100", "bankSize"),
+    ("baseAddress=0x123", "baseAddress"),
+    ("signal=-1", "signal"),
+    ("signal=4711", "signal"),
+];
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let options = Options::parse(&[])?;
+        let module = &Module::from_words(&options.rest)?;
+        let was_loaded = Module::is_loaded();
+        if was_loaded {
+            Module::unload()?;
+        }
+        let control = &Control::open()?;
+        let mut suite = Suite::new();
+        suite.test("as told by the board it loads and draws", || expect_success(module));
+        let by_parameters = move || match module.bound_by_parameters() {
+            true => Ok(()),
+            false => skip("the device tree tells where the device is"),
+        };
+        suite.test("a register base where nothing answers", move || {
+            by_parameters()?;
+            let wrong = module.with(&["registerMemBase=0x20000000"]);
+            expect_failure(&wrong, "nothing there", &["registerMemBase", "0x20000000"])?;
+            expect_success(module)
+        });
+        suite.test("a register base in RAM", move || {
+            by_parameters()?;
+            let wrong = module.with(&["registerMemBase=0x48000000"]);
+            expect_failure(&wrong, "RAM", &["registerMemBase", "0x48000000"])?;
+            expect_success(module)
+        });
+        suite.test("an interrupt that never comes", move || {
+            by_parameters()?;
+            // SPI 60 is nobody's on this machine.
+            let wrong = module.with(&["irqLine=92"]);
+            expect_failure(&wrong, "unused SPI", &["irqLine", "interrupt", "IRQ"])?;
+            expect_success(module)
+        });
+        suite.test("no interrupt, and no device tree that has one", move || {
+            by_parameters()?;
+            expect_failure(&module.with(&["irqLine"]), "no irqLine", &["irqLine"])?;
+            expect_failure(&module.with(&["irqLine=-1"]), "irqLine=-1", &["irqLine"])?;
+            expect_success(module)
+        });
+        suite.test("a GPU that never comes out of reset", move || {
+            let armed = control.arm(fault::RESET_STUCK, u32::MAX);
+            expect_failure(module, "stuck reset", &["reset", "idle"])?;
+            drop(armed);
+            expect_success(module)
+        });
+        suite.test("a GPU whose first reset fails and whose second works", move || {
+            let armed = control.arm(fault::RESET_STUCK, 1);
+            let result = expect_success(module);
+            drop(armed);
+            result
+        });
+        for (what, value) in [("0", fault::IDENTITY_ZERO), ("0xffffffff", fault::IDENTITY_ONES)] {
+            suite.test(format!("a chip model that reads as {what}"), move || {
+                let armed = control.arm(fault::IDENTITY, value);
+                expect_failure(module, "stranger", &["model", "identity", "chip"])?;
+                drop(armed);
+                expect_success(module)
+            });
+        }
+        suite.test("registers that are dead", move || {
+            let armed = control.arm(fault::DEAD, 1);
+            expect_failure(module, "dead", &["0x10000000", "chip", "model", "identity", "register"])?;
+            drop(armed);
+            expect_success(module)
+        });
+        for (parameter, word) in NONSENSE {
+            suite.test(format!("{parameter} is refused by name"), move || {
+                if parameter.starts_with("registerMem") || parameter.starts_with("irq") {
+                    by_parameters()?;
+                }
+                expect_failure(&module.with(&[parameter]), parameter, &[word])
+            });
+        }
+        suite.test("words that are no numbers are refused", move || {
+            for parameter in ["irqLine=four", "contiguousSize=", "major=0x"] {
+                let (_, result) = module.with(&[parameter]).load();
+                if Module::is_loaded() {
+                    Module::unload()?;
+                }
+                ensure!(result.is_err(), "{parameter}: insmod worked");
+            }
+            Ok(())
+        });
+        suite.test("after all this it loads and draws", || expect_success(module));
+        suite.test("the GPU has nothing to complain of", move || same("violations", control.violations(), 0));
+        let good = suite.run()?;
+        if was_loaded {
+            module.load_or_fail().context("loading it again")?;
+        }
+        Ok(good)
+    })
+}

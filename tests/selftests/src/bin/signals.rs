@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! User signals: both kinds, waits, references, owners, threads, processes, Unix signals.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context, Result};
+use galcore_client::uapi::{self, Status, INFINITE};
+use galcore_client::{Device, Queue};
+use galcore_selftests::harness::{self, refused, same, Suite};
+use galcore_selftests::system;
+use rustix::process::{kill_process, Pid, Signal};
+
+/// Waits and says how long it took.
+fn timed(device: &Device, id: i32, milliseconds: u32) -> (Duration, galcore_client::device::Result<()>) {
+    let begin = Instant::now();
+    let result = device.wait_signal(id, milliseconds);
+    (begin.elapsed(), result)
+}
+
+/// This program as a child with the device's own file as its standard input.
+fn child(device: &Device, arguments: &[&str]) -> Result<Child> {
+    let file = device.as_fd().try_clone_to_owned()?;
+    Ok(system::again(arguments)?
+        .stdin(Stdio::from(file))
+        .stdout(Stdio::piped())
+        .spawn()?)
+}
+
+/// Reads the child's next line.
+fn line(child: &mut Child) -> Result<String> {
+    let output = child.stdout.as_mut().context("no pipe")?;
+    let mut text = String::new();
+    // One byte at a time would do as well: there is never more than one line under way.
+    BufReader::with_capacity(1, output).read_line(&mut text)?;
+    Ok(text.trim_end().to_string())
+}
+
+fn pid(child: &Child) -> Result<Pid> {
+    Pid::from_raw(child.id() as i32).context("pid")
+}
+
+/// What the children do. The device is their standard input.
+fn child_main(words: &[String]) -> Result<()> {
+    let file = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    let device = Device::of_file(file)?;
+    let id: i32 = words[1].parse()?;
+    match words[0].as_str() {
+        "set" => device.set_signal(id, true)?,
+        "create" => println!("{}", device.create_signal(false)?),
+        "wait" => {
+            let caught = Arc::new(std::sync::atomic::AtomicBool::new(false));
+            signal_hook::flag::register(signal_hook::consts::SIGUSR1, caught.clone())?;
+            println!("waiting");
+            std::io::stdout().flush()?;
+            device.wait_signal(id, INFINITE)?;
+            println!("woken, handler {}", if caught.load(Ordering::SeqCst) { "ran" } else { "did not run" });
+        }
+        "hold" => {
+            // Things only this process's own file has; it is killed while it waits.
+            let own = Device::open()?;
+            let never = own.create_signal(false)?;
+            own.allocate(1 << 20, 64, uapi::surface::BITMAP, uapi::Pool::SYSTEM)?;
+            own.allocate_contiguous(1 << 20)?;
+            println!("waiting");
+            std::io::stdout().flush()?;
+            own.wait_signal(never, INFINITE)?;
+        }
+        other => anyhow::bail!("unknown child {other:?}"),
+    }
+    Ok(())
+}
+
+fn basic_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
+    suite.test("ids are small, positive and different", move || {
+        let ids: Vec<i32> = (0..200).map(|_| device.create_signal(false)).collect::<Result<_, _>>()?;
+        let mut sorted = ids.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        same("different ids", sorted.len(), 200)?;
+        ensure!(sorted[0] > 0, "id {}", sorted[0]);
+        for id in ids {
+            device.destroy_signal(id)?;
+        }
+        Ok(())
+    });
+    suite.test("auto-reset: one set lets one wait through", move || {
+        let id = device.create_signal(false)?;
+        refused("WAIT 0 before", device.wait_signal(id, 0), Status::TIMEOUT)?;
+        device.set_signal(id, true)?;
+        device.wait_signal(id, 0)?;
+        refused("second WAIT", device.wait_signal(id, 0), Status::TIMEOUT)?;
+        device.set_signal(id, true)?;
+        device.set_signal(id, true)?;
+        device.wait_signal(id, 1000)?;
+        refused("two sets are one", device.wait_signal(id, 0), Status::TIMEOUT)?;
+        device.set_signal(id, true)?;
+        device.set_signal(id, false)?;
+        refused("set and reset", device.wait_signal(id, 0), Status::TIMEOUT)?;
+        Ok(device.destroy_signal(id)?)
+    });
+    suite.test("manual reset: stays set until it is reset", move || {
+        let id = device.create_signal(true)?;
+        refused("WAIT 0 before", device.wait_signal(id, 0), Status::TIMEOUT)?;
+        device.set_signal(id, true)?;
+        for _ in 0..3 {
+            device.wait_signal(id, 0)?;
+            device.wait_signal(id, INFINITE)?;
+        }
+        device.set_signal(id, false)?;
+        refused("after reset", device.wait_signal(id, 0), Status::TIMEOUT)?;
+        Ok(device.destroy_signal(id)?)
+    });
+    suite.test("a time-out comes after its time, and not much later", move || {
+        let id = device.create_signal(false)?;
+        for milliseconds in [1, 10, 100, 300] {
+            let (took, result) = timed(device, id, milliseconds);
+            refused(&format!("WAIT {milliseconds}"), result, Status::TIMEOUT)?;
+            let wanted = Duration::from_millis(milliseconds.into());
+            ensure!(took >= wanted, "WAIT {milliseconds} ended after {took:?}");
+            ensure!(took < wanted + Duration::from_secs(2), "WAIT {milliseconds} took {took:?}");
+        }
+        let (took, result) = timed(device, id, 0);
+        refused("WAIT 0", result, Status::TIMEOUT)?;
+        ensure!(took < Duration::from_millis(500), "WAIT 0 took {took:?}");
+        Ok(device.destroy_signal(id)?)
+    });
+    suite.test("the largest finite wait does not wrap", move || {
+        let id = device.create_signal(false)?;
+        thread::scope(|scope| {
+            for milliseconds in [0xffff_fffe, 0x8000_0000, 42_949_673] {
+                let waiter = scope.spawn(move || timed(device, id, milliseconds));
+                thread::sleep(Duration::from_millis(60));
+                device.set_signal(id, true)?;
+                let (took, result) = waiter.join().expect("no panic");
+                result.with_context(|| format!("WAIT {milliseconds}"))?;
+                ensure!(took >= Duration::from_millis(50), "WAIT {milliseconds} ended after {took:?}");
+            }
+            Ok(device.destroy_signal(id)?)
+        })
+    });
+    suite.test("unknown ids answer NOT_FOUND", move || {
+        let gone = device.create_signal(false)?;
+        device.destroy_signal(gone)?;
+        for id in [0, -1, gone, 0x7fff_ffff, i32::MIN, 12_345_678] {
+            let what = |command| format!("{command} of {id}");
+            refused(&what("WAIT"), device.wait_signal(id, 0), Status::NOT_FOUND)?;
+            refused(&what("SIGNAL"), device.set_signal(id, true), Status::NOT_FOUND)?;
+            refused(&what("DESTROY"), device.destroy_signal(id), Status::NOT_FOUND)?;
+            refused(&what("MAP"), device.map_signal(id), Status::NOT_FOUND)?;
+            refused(&what("UNMAP"), device.unmap_signal(id), Status::NOT_FOUND)?;
+        }
+        Ok(())
+    });
+    suite.test("unknown sub-commands answer INVALID_ARGUMENT", move || {
+        let id = device.create_signal(false)?;
+        for command in [6, 7, 100, 0x8000_0000, u32::MAX] {
+            let payload = uapi::UserSignal {
+                command,
+                id,
+                ..Default::default()
+            };
+            let (status, _) = device.user_signal(&payload)?;
+            same(&format!("sub-command {command}"), status, Status::INVALID_ARGUMENT)?;
+        }
+        Ok(device.destroy_signal(id)?)
+    });
+    suite.test("MAP and UNMAP count references", move || {
+        let id = device.create_signal(false)?;
+        device.map_signal(id)?;
+        device.map_signal(id)?;
+        device.destroy_signal(id)?;
+        device.unmap_signal(id)?;
+        device.set_signal(id, true)?;
+        device.wait_signal(id, 0)?;
+        device.unmap_signal(id)?;
+        refused("after the last reference", device.wait_signal(id, 0), Status::NOT_FOUND)
+    });
+    suite.test("another file's ids are unknown", move || {
+        let ids: Vec<i32> = (0..8).map(|_| device.create_signal(true)).collect::<Result<_, _>>()?;
+        let other = Device::open()?;
+        for id in &ids {
+            refused("WAIT", other.wait_signal(*id, 0), Status::NOT_FOUND)?;
+            refused("SIGNAL", other.set_signal(*id, true), Status::NOT_FOUND)?;
+            refused("DESTROY", other.destroy_signal(*id), Status::NOT_FOUND)?;
+            refused("not set by it", device.wait_signal(*id, 0), Status::TIMEOUT)?;
+            device.destroy_signal(*id)?;
+        }
+        Ok(())
+    });
+}
+
+fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
+    suite.test("manual reset wakes every waiting thread", move || {
+        let id = device.create_signal(true)?;
+        thread::scope(|scope| {
+            let waiters: Vec<_> = (0..6)
+                .map(|_| scope.spawn(move || device.wait_signal(id, 10_000)))
+                .collect();
+            thread::sleep(Duration::from_millis(80));
+            device.set_signal(id, true)?;
+            for waiter in waiters {
+                waiter.join().expect("no panic").context("a thread was not woken")?;
+            }
+            Ok(device.destroy_signal(id)?)
+        })
+    });
+    suite.test("auto-reset wakes one waiting thread a set", move || {
+        let id = device.create_signal(false)?;
+        let woken = AtomicUsize::new(0);
+        let woken = &woken;
+        thread::scope(|scope| {
+            let waiters: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(move || {
+                        let result = device.wait_signal(id, 10_000);
+                        woken.fetch_add(1, Ordering::SeqCst);
+                        result
+                    })
+                })
+                .collect();
+            for count in 1..=4 {
+                thread::sleep(Duration::from_millis(80));
+                same("woken so far", woken.load(Ordering::SeqCst), count - 1)?;
+                device.set_signal(id, true)?;
+                let one = || Ok(woken.load(Ordering::SeqCst) == count);
+                harness::eventually("one more woken", Duration::from_secs(2), one)?;
+            }
+            for waiter in waiters {
+                waiter.join().expect("no panic")?;
+            }
+            Ok(device.destroy_signal(id)?)
+        })
+    });
+    suite.test("two threads pass a turn back and forth a thousand times", move || {
+        let (ping, pong) = (device.create_signal(false)?, device.create_signal(false)?);
+        thread::scope(|scope| {
+            let partner = scope.spawn(move || -> galcore_client::device::Result<()> {
+                for _ in 0..1000 {
+                    device.wait_signal(ping, 10_000)?;
+                    device.set_signal(pong, true)?;
+                }
+                Ok(())
+            });
+            for _ in 0..1000 {
+                device.set_signal(ping, true)?;
+                device.wait_signal(pong, 10_000)?;
+            }
+            partner.join().expect("no panic")?;
+            device.destroy_signal(ping)?;
+            Ok(device.destroy_signal(pong)?)
+        })
+    });
+    suite.test("a waiter and a destroyer do not disturb each other", move || {
+        thread::scope(|scope| {
+            for _ in 0..50 {
+                let id = device.create_signal(false)?;
+                let waiter = scope.spawn(move || device.wait_signal(id, 20));
+                device.destroy_signal(id)?;
+                // Whichever was first, the wait ends.
+                let result = waiter.join().expect("no panic");
+                let status = result.err().and_then(|error| error.status());
+                ensure!(
+                    matches!(status, None | Some(Status::TIMEOUT | Status::NOT_FOUND)),
+                    "WAIT: {status:?}"
+                );
+            }
+            Ok(())
+        })
+    });
+}
+
+fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
+    suite.test("a child with the same file shares its signals", move || {
+        let id = device.create_signal(false)?;
+        let mut setter = child(device, &["--child", "set", &id.to_string()])?;
+        device.wait_signal(id, 10_000).context("the child's SIGNAL")?;
+        same("child", setter.wait()?.code(), Some(0))?;
+        let mut creator = child(device, &["--child", "create", "0"])?;
+        let made: i32 = line(&mut creator)?.parse()?;
+        creator.wait()?;
+        device.set_signal(made, true).context("SIGNAL of the child's id")?;
+        device.wait_signal(made, 0)?;
+        device.destroy_signal(made)?;
+        Ok(device.destroy_signal(id)?)
+    });
+    suite.test("a Unix signal with SA_RESTART does not end an infinite wait", move || {
+        let id = device.create_signal(false)?;
+        let mut waiter = child(device, &["--child", "wait", &id.to_string()])?;
+        same("child", line(&mut waiter)?.as_str(), "waiting")?;
+        for _ in 0..3 {
+            thread::sleep(Duration::from_millis(60));
+            kill_process(pid(&waiter)?, Signal::USR1)?;
+        }
+        thread::sleep(Duration::from_millis(60));
+        ensure!(waiter.try_wait()?.is_none(), "the child has ended");
+        device.set_signal(id, true)?;
+        same("child", line(&mut waiter)?.as_str(), "woken, handler ran")?;
+        same("child", waiter.wait()?.code(), Some(0))?;
+        Ok(device.destroy_signal(id)?)
+    });
+    suite.test("SIGKILL ends an infinite wait at once, and what the process had comes back", move || {
+        let used = || system::ProcGc::read()?.used();
+        let before = used()?;
+        for _ in 0..3 {
+            let mut holder = child(device, &["--child", "hold", "0"])?;
+            same("child", line(&mut holder)?.as_str(), "waiting")?;
+            ensure!(used()?[0] > before[0], "the child's memory does not show: {:?}", used()?);
+            thread::sleep(Duration::from_millis(30));
+            let begin = Instant::now();
+            holder.kill()?;
+            holder.wait()?;
+            let took = begin.elapsed();
+            ensure!(took < Duration::from_secs(1), "the process took {took:?} to die");
+            harness::eventually("memory back", Duration::from_secs(2), || Ok(used()? == before))?;
+        }
+        Ok(())
+    });
+    suite.test("a signal that is destroyed while a queue holds it is no trouble", move || {
+        for _ in 0..20 {
+            let id = device.create_signal(false)?;
+            device.commit_queue(Queue::new().signal(id))?;
+            device.destroy_signal(id)?;
+        }
+        Ok(device.stall()?)
+    });
+    suite.test("close releases a thousand signals", move || {
+        let leave = || -> Result<()> {
+            let other = Device::open()?;
+            for _ in 0..1000 {
+                other.create_signal(true)?;
+            }
+            Ok(())
+        };
+        leave()?;
+        let before = system::settled_free()?;
+        for _ in 0..20 {
+            leave()?;
+        }
+        let after = system::settled_free()?;
+        ensure!(after + 512 >= before, "{before} KiB free before, {after} KiB after");
+        Ok(())
+    });
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|word| word == "--child") {
+        return match child_main(&words[1..]) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                println!("{error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    harness::program(|| {
+        let device = Device::open()?;
+        let mut suite = Suite::new();
+        basic_tests(&mut suite, &device);
+        thread_tests(&mut suite, &device);
+        process_tests(&mut suite, &device);
+        suite.run()
+    })
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Two processes draw at the same time: right pixels for both, no signal lost.
+
+use std::process::{Child, ExitCode, Stdio};
+use std::time::Instant;
+
+use anyhow::{ensure, Context, Result};
+use galcore_client::Queue;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::{cell_of, Paint, CELLS};
+use galcore_selftests::harness::{self, same, Options, Suite};
+use galcore_selftests::system::{self, ProcGc};
+
+/// Commits `count` cells in a tint of its own, each with a signal that it waits for. Every 16th commit goes without
+/// waiting, so that several are under way.
+fn draw(tint: u32, count: u32) -> Result<()> {
+    let mut paint = Paint::new()?;
+    let signal = paint.device().create_signal(false)?;
+    for index in 0..count {
+        let stream = paint.fill_cell(index, tint + index);
+        if index % 16 == 0 {
+            paint.commit(&stream, &mut Queue::new())?;
+            continue;
+        }
+        paint.commit(&stream, Queue::new().signal(signal))?;
+        paint
+            .device()
+            .wait_signal(signal, 10_000)
+            .with_context(|| format!("signal of commit {index}"))?;
+    }
+    paint.client.finish()?;
+    paint.expect(|x, y| {
+        // The last commit that drew this cell; none: still 0.
+        let cell = cell_of(x, y);
+        match count.checked_sub(cell + 1) {
+            Some(rest) => tint + cell + rest / CELLS * CELLS,
+            None => 0,
+        }
+    })?;
+    paint.close()
+}
+
+fn child(tint: u32, count: u32) -> Result<Child> {
+    Ok(system::again(&["--child", &tint.to_string(), "--count", &count.to_string()])?
+        .stdout(Stdio::piped())
+        .spawn()?)
+}
+
+/// Both at once; the seconds it took.
+fn together(count: u32, clients: u32) -> Result<f64> {
+    let begin = Instant::now();
+    let children: Vec<_> = (1..=clients)
+        .map(|number| child(number << 24, count))
+        .collect::<Result<_>>()?;
+    for (number, child) in children.into_iter().enumerate() {
+        let output = child.wait_with_output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success(), "client {number}: {} {text}", output.status);
+    }
+    Ok(begin.elapsed().as_secs_f64())
+}
+
+fn main() -> ExitCode {
+    let options = match Options::parse(&["count", "child"]) {
+        Ok(options) => options,
+        Err(error) => {
+            println!("# {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(tint) = options.get("child") {
+        let go = || draw(tint.parse()?, options.number("count", 1000)?);
+        return match go() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                println!("{error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    harness::program(|| {
+        let count = options.number("count", 1000)?;
+        let control = &Control::open()?;
+        let used = ProcGc::read()?.used()?;
+        let mut suite = Suite::new();
+        suite.test("a client alone", move || {
+            together(count / 10, 1)?;
+            Ok(())
+        });
+        suite.test(format!("two clients at once, {count} commits each"), move || {
+            let before = control.counters();
+            let seconds = together(count, 2)?;
+            let draws = control.counters().draws() - before.draws();
+            println!("# {draws} draws in {seconds:.1} s");
+            same("draws", draws, u64::from(count) * 2)
+        });
+        suite.test("eight clients at once", move || {
+            together(count / 20, 8)?;
+            Ok(())
+        });
+        suite.test("as much memory used as before", move || same("KiB used", ProcGc::read()?.used()?, used));
+        suite.test("no reset, no violation", move || {
+            same("violations", control.violations(), 0)?;
+            Paint::new()?.prove(0xff01_0203)
+        });
+        suite.run()
+    })
+}

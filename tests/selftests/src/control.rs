@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The software GPU as a test sees it from outside: its control BAR.
+
+use std::fs::OpenOptions;
+
+use anyhow::{ensure, Context, Result};
+use galcore_client::sys::Region;
+use gpu_control::{counter, fault, Board, FrontEndState};
+
+const BAR: &str = "/sys/bus/pci/devices/0000:00:01.0/resource2";
+
+/// The mapped control BAR.
+#[derive(Debug)]
+pub struct Control {
+    bar: Region,
+}
+
+/// Counters at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Rectangles of the 2D engine.
+    pub draws_2d: u64,
+    /// Windows of the resolve engine.
+    pub resolves: u64,
+    /// 3D draw commands.
+    pub draws_3d: u64,
+    /// Events that fired.
+    pub events: u64,
+    /// Soft resets.
+    pub resets: u64,
+}
+
+impl Counters {
+    /// Draws of any kind.
+    pub fn draws(&self) -> u64 {
+        self.draws_2d + self.resolves + self.draws_3d
+    }
+}
+
+impl Control {
+    /// Maps it and checks that it is what the tests know.
+    pub fn open() -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(BAR)
+            .with_context(|| format!("{BAR}: no software GPU here?"))?;
+        let control = Self {
+            bar: Region::map(file, gpu_control::BAR_SIZE as usize, 0).context(BAR)?,
+        };
+        ensure!(
+            control.read(gpu_control::MAGIC) == gpu_control::MAGIC_VALUE,
+            "{BAR}: not the control BAR of the software GPU"
+        );
+        let version = control.read(gpu_control::VERSION);
+        ensure!(
+            version == gpu_control::VERSION_VALUE,
+            "{BAR}: version {version}, the tests know {}",
+            gpu_control::VERSION_VALUE
+        );
+        Ok(control)
+    }
+
+    /// A word.
+    pub fn read(&self, offset: usize) -> u32 {
+        self.bar.read(offset)
+    }
+
+    /// Writes a word.
+    pub fn write(&self, offset: usize, value: u32) {
+        self.bar.write(offset, value);
+        // Writes are posted; a read makes the GPU see them before anything else happens.
+        self.bar.read(gpu_control::MAGIC);
+    }
+
+    /// A 64-bit counter.
+    pub fn counter(&self, offset: usize) -> u64 {
+        let low = self.bar.read(offset);
+        u64::from(self.bar.read(offset + 4)) << 32 | u64::from(low)
+    }
+
+    /// The counters the tests use.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            draws_2d: self.counter(counter::DRAWS_2D),
+            resolves: self.counter(counter::RESOLVES),
+            draws_3d: self.counter(counter::DRAWS_3D),
+            events: self.counter(counter::EVENTS),
+            resets: self.counter(counter::RESETS),
+        }
+    }
+
+    /// Which board this is.
+    pub fn board(&self) -> Option<Board> {
+        Board::from_code(self.read(gpu_control::BOARD))
+    }
+
+    /// What the front end is doing.
+    pub fn front_end(&self) -> Option<FrontEndState> {
+        FrontEndState::from_code(self.read(gpu_control::FE_STATE))
+    }
+
+    /// Violations that no test asked for.
+    pub fn violations(&self) -> u32 {
+        self.read(gpu_control::VIOLATIONS)
+    }
+
+    /// A fault that is disarmed when the value goes.
+    pub fn arm(&self, offset: usize, value: u32) -> Armed<'_> {
+        self.write(offset, value);
+        Armed { control: self }
+    }
+}
+
+/// Armed faults; all are disarmed when this goes.
+#[derive(Debug)]
+pub struct Armed<'a> {
+    control: &'a Control,
+}
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        self.control.write(fault::CLEAR_ALL, 1);
+    }
+}

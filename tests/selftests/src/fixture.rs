@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A client with something to draw on, whatever engine the core has.
+
+use anyhow::{bail, Result};
+use galcore_client::client::place;
+use galcore_client::device::Buffer;
+use galcore_client::draw::Engine;
+use galcore_client::uapi::{self, feature};
+use galcore_client::{Client, Device, Queue, Rect, Stream, Surface};
+
+/// Width of a [`Paint`]'s surface.
+pub const WIDTH: u32 = 256;
+/// Height of a [`Paint`]'s surface.
+pub const HEIGHT: u32 = 128;
+/// Width of a cell: a rectangle every engine can fill.
+pub const CELL_WIDTH: u32 = 16;
+/// Height of a cell.
+pub const CELL_HEIGHT: u32 = 8;
+/// Cells of the surface.
+pub const CELLS: u32 = WIDTH / CELL_WIDTH * (HEIGHT / CELL_HEIGHT);
+
+/// A client and a surface of 256 x 128 pixels.
+pub struct Paint {
+    /// The client.
+    pub client: Client,
+    /// The surface, 0 at first.
+    pub surface: Surface,
+}
+
+impl Paint {
+    /// Start-up, and a surface.
+    pub fn new() -> Result<Self> {
+        Self::of(Client::start()?)
+    }
+
+    /// A surface for a client.
+    pub fn of(client: Client) -> Result<Self> {
+        let surface = client.create_surface(WIDTH, HEIGHT)?;
+        Ok(Self { client, surface })
+    }
+
+    /// The engine that is drawn with.
+    pub fn engine(&self) -> Engine {
+        self.client.engine()
+    }
+
+    /// A stream that fills a rectangle and flushes.
+    pub fn fill(&self, rect: Rect, colour: u32) -> Stream {
+        let mut stream = Stream::new();
+        self.engine().fill(&mut stream, &self.surface, rect, colour);
+        stream.flush(self.engine().pipe());
+        stream
+    }
+
+    /// A stream that fills one cell; numbers beyond the last start over.
+    pub fn fill_cell(&self, number: u32, colour: u32) -> Stream {
+        self.fill(cell(number), colour)
+    }
+
+    /// A stream that fills everything.
+    pub fn fill_all(&self, colour: u32) -> Stream {
+        self.fill(Rect::new(0, 0, WIDTH, HEIGHT), colour)
+    }
+
+    /// Commits a stream with a queue.
+    pub fn commit(&mut self, stream: &Stream, queue: &mut Queue) -> Result<()> {
+        Ok(self.client.commit(self.engine().pipe(), stream, queue)?)
+    }
+
+    /// Commits a stream and waits for its signal.
+    pub fn run(&mut self, stream: &Stream) -> Result<()> {
+        Ok(self.client.run(self.engine().pipe(), stream)?)
+    }
+
+    /// Draws one colour over all and checks it: shows that the GPU and the driver still work.
+    pub fn prove(&mut self, colour: u32) -> Result<()> {
+        self.run(&self.fill_all(colour))?;
+        self.expect(|_, _| colour)
+    }
+
+    /// Compares every pixel.
+    pub fn expect(&self, wanted: impl Fn(u32, u32) -> u32) -> Result<()> {
+        expect_pixels(&self.surface, wanted)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        self.client.device()
+    }
+
+    /// Gives everything back and waits for that.
+    pub fn close(self) -> Result<()> {
+        self.client.release_surface(self.surface)?;
+        self.client.finish()?;
+        Ok(())
+    }
+}
+
+/// Compares every pixel of a surface.
+pub fn expect_pixels(surface: &Surface, wanted: impl Fn(u32, u32) -> u32) -> Result<()> {
+    let mut wrong = 0;
+    let mut first = None;
+    for y in 0..surface.height {
+        for x in 0..surface.width {
+            let (found, wanted) = (surface.pixel(x, y), wanted(x, y));
+            if found != wanted {
+                wrong += 1;
+                first.get_or_insert((x, y, found, wanted));
+            }
+        }
+    }
+    if let Some((x, y, found, wanted)) = first {
+        bail!("{wrong} wrong pixels; ({x}, {y}) is {found:#010x}, should be {wanted:#010x}");
+    }
+    Ok(())
+}
+
+/// The rectangle of a cell.
+pub fn cell(number: u32) -> Rect {
+    let number = number % CELLS;
+    let row = WIDTH / CELL_WIDTH;
+    Rect::new(
+        number % row * CELL_WIDTH,
+        number / row * CELL_HEIGHT,
+        CELL_WIDTH,
+        CELL_HEIGHT,
+    )
+}
+
+/// The number of the cell that a pixel is in.
+pub fn cell_of(x: u32, y: u32) -> u32 {
+    y / CELL_HEIGHT * (WIDTH / CELL_WIDTH) + x / CELL_WIDTH
+}
+
+/// Whether the core has a 2D engine.
+pub fn has_2d(identity: &uapi::QueryChipIdentity) -> bool {
+    identity.chip_features & feature::PIPE_2D != 0
+}
+
+/// Whether the core has a 3D engine, and with it a resolve engine.
+pub fn has_3d(identity: &uapi::QueryChipIdentity) -> bool {
+    identity.chip_features & feature::PIPE_3D != 0
+}
+
+/// A command buffer with `stream` in it at offset 0, and its record.
+pub fn placed(
+    device: &Device,
+    engine: Engine,
+    stream: &Stream,
+    bytes: u64,
+) -> Result<(Buffer, uapi::CommandBufferRecord)> {
+    let buffer = device.allocate_contiguous(bytes)?;
+    let record = place(&buffer, 0, engine.pipe(), stream);
+    Ok((buffer, record))
+}
+
+/// A generator of numbers that repeats exactly (xorshift).
+#[derive(Clone, Debug)]
+pub struct Random(u32);
+
+impl Random {
+    /// Numbers that follow from `seed`.
+    pub fn new(seed: u32) -> Self {
+        Self(seed | 1)
+    }
+
+    /// The next number below `limit`.
+    pub fn below(&mut self, limit: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 17;
+        self.0 ^= self.0 << 5;
+        self.0 % limit
+    }
+
+    /// Any colour.
+    pub fn colour(&mut self) -> u32 {
+        self.below(0x10000) << 16 | self.below(0x10000)
+    }
+}

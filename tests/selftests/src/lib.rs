@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the test programs share.
+//!
+//! * [`harness`]: KTAP output, checks.
+//! * [`control`]: the software GPU's counters and faults.
+//! * [`system`]: memory, kernel log, `/proc/driver/gc`, loading and unloading the module.
+//! * [`fixture`]: a client with a surface to draw on.
+//! * [`reference`]: what each board's core is.
+
+pub mod control;
+pub mod fixture;
+pub mod harness;
+pub mod reference;
+pub mod system;

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What each board's core is, as the interface must report it.
+//!
+//! The words are those of the silicon (spec/command-hw.md 1.3, from etna_viv's `gpus.json`) after the fix-ups of
+//! 1.2 and with the defaults of 1.3 where a core has no specification words.
+
+use anyhow::{Context, Result};
+use galcore_client::uapi::{hardware, QueryChipIdentity};
+use gpu_control::Board;
+
+use crate::control::Control;
+
+/// The board that the tests run on: what the runner says, checked against the GPU itself.
+pub fn board(control: &Control) -> Result<Board> {
+    let board = control.board().context("the GPU plays an unknown board")?;
+    if let Ok(name) = std::env::var("GALCORE_BOARD") {
+        crate::harness::same("board", board.name(), name.as_str())?;
+    }
+    Ok(board)
+}
+
+/// CHIP_INFO's type of the board's core.
+pub fn hardware_type(board: Board) -> u32 {
+    match board {
+        Board::Dove => hardware::TYPE_3D2D,
+        Board::Gc320 => hardware::TYPE_2D,
+        Board::Imx6q | Board::Imx6dl => hardware::TYPE_3D,
+    }
+}
+
+/// QUERY_CHIP_IDENTITY's answer on a board.
+pub fn identity(board: Board) -> QueryChipIdentity {
+    // What most of the cores have in common.
+    let common = QueryChipIdentity {
+        stream_count: 1,
+        register_max: 64,
+        thread_count: 256,
+        shader_core_count: 1,
+        vertex_cache_size: 8,
+        vertex_output_buffer_size: 512,
+        pixel_pipes: 1,
+        instruction_count: 256,
+        num_constants: 168,
+        buffer_size: 0,
+        varyings_count: 8,
+        super_tile_mode: 0,
+        ..Default::default()
+    };
+    match board {
+        Board::Dove => QueryChipIdentity {
+            chip_model: 0x600,
+            chip_revision: 0x19,
+            chip_features: 0x0008_7ecd,
+            chip_minor_features: 0x7,
+            ..common
+        },
+        Board::Imx6q => QueryChipIdentity {
+            chip_model: 0x2000,
+            chip_revision: 0x5108,
+            chip_features: 0xe029_6cad,
+            chip_minor_features: 0xc979_9eff,
+            chip_minor_features1: 0x2efb_f2d9,
+            stream_count: 8,
+            thread_count: 1024,
+            shader_core_count: 4,
+            vertex_cache_size: 16,
+            pixel_pipes: 2,
+            instruction_count: 512,
+            varyings_count: 12,
+            super_tile_mode: 1,
+            ..common
+        },
+        Board::Imx6dl => QueryChipIdentity {
+            chip_model: 0x880,
+            chip_revision: 0x5106,
+            chip_features: 0xe028_64ad,
+            chip_minor_features: 0xc1f9_9eff,
+            chip_minor_features1: 0xeefb_f2d9,
+            chip_minor_features2: 0x0210_0284,
+            stream_count: 8,
+            instruction_count: 512,
+            num_constants: 256,
+            varyings_count: 12,
+            ..common
+        },
+        Board::Gc320 => QueryChipIdentity {
+            chip_model: 0x320,
+            chip_revision: 0x5007,
+            chip_features: 0xe02c_7eca,
+            chip_minor_features: 0xc139_9eff,
+            chip_minor_features1: 0x020f_b2db,
+            thread_count: 1024,
+            shader_core_count: 4,
+            vertex_cache_size: 16,
+            vertex_output_buffer_size: 1024,
+            ..common
+        },
+    }
+}

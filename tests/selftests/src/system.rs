@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The system around the driver: free memory, the kernel log, `/proc/driver/gc`, the module.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure, Context, Result};
+use galcore_client::device::NODES;
+use rustix::fs::{FileType, Mode};
+
+/// KiB of a line of `/proc/meminfo`.
+pub fn meminfo(name: &str) -> Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .with_context(|| format!("no {name} in /proc/meminfo"))?;
+    let number = line.split_whitespace().next().unwrap_or_default();
+    number.parse().with_context(|| format!("{name}: {number:?}"))
+}
+
+/// Free KiB once caches are dropped and deferred frees have been done.
+pub fn settled_free() -> Result<u64> {
+    let mut best = 0;
+    for _ in 0..10 {
+        // The file is there only in kernels with CONFIG_SYSCTL.
+        let _ = fs::write("/proc/sys/vm/drop_caches", "3");
+        std::thread::sleep(Duration::from_millis(30));
+        let now = meminfo("MemFree")?;
+        if now <= best + 16 {
+            return Ok(now.max(best));
+        }
+        best = now;
+    }
+    Ok(best)
+}
+
+/// Numbers of `/proc/driver/gc`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcGc {
+    /// All lines.
+    pub lines: Vec<String>,
+}
+
+impl ProcGc {
+    /// Where it is.
+    pub const PATH: &'static str = "/proc/driver/gc";
+
+    /// Reads it.
+    pub fn read() -> Result<Self> {
+        let text = fs::read_to_string(Self::PATH).context(Self::PATH)?;
+        Ok(Self {
+            lines: text.lines().map(str::to_string).collect(),
+        })
+    }
+
+    fn line(&self, start: &str) -> Result<&str> {
+        let line = self.lines.iter().find(|line| line.starts_with(start));
+        line.map(String::as_str)
+            .with_context(|| format!("{}: no line {start:?}", Self::PATH))
+    }
+
+    /// KiB used of the pool, of contiguous memory, of virtual memory.
+    pub fn used(&self) -> Result<[u64; 3]> {
+        let line = self.line("Used video mem: ")?;
+        let numbers: Vec<u64> = line
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        match numbers[..] {
+            [pool, contiguous, virtual_pool] => Ok([pool, contiguous, virtual_pool]),
+            _ => bail!("{line:?}: wanted three numbers"),
+        }
+    }
+
+    /// KiB of the pool.
+    pub fn reserved(&self) -> Result<u64> {
+        let line = self.line("Total reserved video memory: ")?;
+        let number = line
+            .trim_start_matches("Total reserved video memory: ")
+            .trim_end_matches(" KB");
+        number.parse().with_context(|| format!("{line:?}"))
+    }
+}
+
+/// A line of the kernel log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// 0 emergency to 7 debug.
+    pub level: u32,
+    /// Text.
+    pub text: String,
+}
+
+/// What the kernel logs from now on.
+#[derive(Debug)]
+pub struct KernelLog {
+    file: File,
+}
+
+impl KernelLog {
+    /// Starts at the log's end.
+    pub fn from_now() -> Result<Self> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/kmsg")
+            .context("/dev/kmsg")?;
+        file.seek(SeekFrom::End(0)).context("/dev/kmsg")?;
+        Ok(Self { file })
+    }
+
+    /// Lines that came since the last call.
+    pub fn lines(&mut self) -> Result<Vec<LogLine>> {
+        let mut lines = Vec::new();
+        let mut record = [0; 8192];
+        loop {
+            match self.file.read(&mut record) {
+                Ok(0) => break,
+                Ok(bytes) => lines.extend(log_line(&String::from_utf8_lossy(&record[..bytes]))),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // Records were overwritten before they could be read.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => continue,
+                Err(error) => return Err(error).context("/dev/kmsg"),
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// "6,339,5140900,-;text" and, on further lines, properties.
+fn log_line(record: &str) -> Option<LogLine> {
+    let (head, text) = record.split_once(';')?;
+    let priority: u32 = head.split(',').next()?.parse().ok()?;
+    let text = text.lines().next().unwrap_or_default();
+    // Facility 0 is the kernel; what init writes comes with 1.
+    (priority >> 3 == 0).then(|| LogLine {
+        level: priority & 7,
+        text: text.to_string(),
+    })
+}
+
+/// The module file, the parameters and the binding that the runner tells.
+#[derive(Clone, Debug)]
+pub struct Module {
+    path: String,
+    parameters: Vec<String>,
+}
+
+/// Module name.
+const NAME: &str = "galcore";
+
+impl Module {
+    /// From the command line (`path parameters...`), else from what the runner says.
+    pub fn from_words(words: &[String]) -> Result<Self> {
+        if let [path, parameters @ ..] = words {
+            return Ok(Self {
+                path: path.clone(),
+                parameters: parameters.to_vec(),
+            });
+        }
+        let path = std::env::var("GALCORE_MODULE").unwrap_or_else(|_| "/galcore.ko".to_string());
+        let parameters = std::env::var("GALCORE_PARAMETERS").unwrap_or_default();
+        Ok(Self {
+            path,
+            parameters: parameters.split_whitespace().map(str::to_string).collect(),
+        })
+    }
+
+    /// Whether the device comes from parameters rather than from the device tree.
+    pub fn bound_by_parameters(&self) -> bool {
+        self.parameter("registerMemBase").is_some()
+    }
+
+    /// A parameter as it will be given.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters
+            .iter()
+            .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// A parameter as a number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        let text = self.parameter(name)?;
+        match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        }
+    }
+
+    /// The same with some parameters replaced ("name=value") or, without "=", removed.
+    pub fn with(&self, changes: &[&str]) -> Self {
+        let mut changed = self.clone();
+        for change in changes {
+            let name = change.split('=').next().unwrap_or_default();
+            changed
+                .parameters
+                .retain(|word| word.split('=').next() != Some(name));
+            if change.contains('=') {
+                changed.parameters.push((*change).to_string());
+            }
+        }
+        changed
+    }
+
+    /// Loads it; the time it took is in the answer either way.
+    pub fn load(&self) -> (Duration, rustix::io::Result<()>) {
+        let begin = Instant::now();
+        let result = File::open(&self.path)
+            .map_err(|error| rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))
+            .and_then(|file| {
+                let words = CString::new(self.parameters.join(" ")).map_err(|_| rustix::io::Errno::INVAL)?;
+                rustix::system::finit_module(file, &words, 0)
+            });
+        (begin.elapsed(), result)
+    }
+
+    /// Loads it and makes the device nodes where devtmpfs did not.
+    pub fn load_or_fail(&self) -> Result<()> {
+        self.load()
+            .1
+            .with_context(|| format!("insmod {} {}", self.path, self.parameters.join(" ")))?;
+        make_nodes()
+    }
+
+    /// Unloads it.
+    pub fn unload() -> Result<()> {
+        let name = CString::new(NAME)?;
+        rustix::system::delete_module(&name, libc::O_NONBLOCK).context("rmmod galcore")
+    }
+
+    /// Whether it is loaded.
+    pub fn is_loaded() -> bool {
+        std::path::Path::new("/sys/module/galcore").exists()
+    }
+}
+
+/// The character device's major number, if the driver has registered one.
+pub fn major() -> Result<Option<u32>> {
+    let text = fs::read_to_string("/proc/devices")?;
+    let characters = text.split("Block devices").next().unwrap_or_default();
+    Ok(characters.lines().find_map(|line| {
+        let (number, name) = line.trim().split_once(' ')?;
+        (name == NAME).then(|| number.parse().ok()).flatten()
+    }))
+}
+
+fn make_nodes() -> Result<()> {
+    let Some(major) = major()? else {
+        bail!("/proc/devices has no {NAME}");
+    };
+    for node in NODES {
+        let path = std::path::Path::new(node);
+        if path.exists() {
+            continue;
+        }
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let device = rustix::fs::makedev(major, 0);
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path, FileType::CharacterDevice, mode, device)
+            .with_context(|| format!("mknod {node}"))?;
+    }
+    Ok(())
+}
+
+/// The size of the pool that the module was told, if the runner says.
+pub fn told(name: &str) -> Option<u64> {
+    Module::from_words(&[]).ok()?.number(name)
+}
+
+/// This program started once more with other arguments; its standard input may be an open device.
+pub fn again(arguments: &[&str]) -> Result<std::process::Command> {
+    let program = std::env::current_exe().context("/proc/self/exe")?;
+    let mut command = std::process::Command::new(program);
+    command.args(arguments);
+    Ok(command)
+}
+
+/// Fails unless the mappings of this process have (or do not have) one that contains `address`.
+pub fn expect_mapped(address: u64, wanted: bool) -> Result<()> {
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    let found = maps.lines().any(|line| {
+        let range = line.split(' ').next().unwrap_or_default();
+        let Some((start, end)) = range.split_once('-') else {
+            return false;
+        };
+        let number = |text| u64::from_str_radix(text, 16).unwrap_or_default();
+        (number(start)..number(end)).contains(&address)
+    });
+    ensure!(
+        found == wanted,
+        "address {address:#x} is{} mapped",
+        if found { "" } else { " not" }
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_lines_of_the_kernel_are_read() {
+        let line = log_line("4,339,5140900,-;galcore: no answer\n SUBSYSTEM=platform\n");
+        let wanted = LogLine {
+            level: 4,
+            text: "galcore: no answer".to_string(),
+        };
+        assert_eq!(line, Some(wanted));
+        assert_eq!(log_line("12,340,5,-;galcore-board: hello\n"), None);
+    }
+
+    #[test]
+    fn parameters_are_replaced_and_removed() {
+        let words: Vec<String> = ["/m.ko", "irqLine=36", "registerMemBase=0x10000000"].map(str::to_string).into();
+        let module = Module::from_words(&words).expect("words");
+        assert!(module.bound_by_parameters());
+        let changed = module.with(&["irqLine=99", "registerMemBase"]);
+        assert_eq!(changed.number("irqLine"), Some(99));
+        assert!(!changed.bound_by_parameters());
+        assert_eq!(module.number("registerMemBase"), Some(0x1000_0000));
+    }
+}

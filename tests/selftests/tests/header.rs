@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The C header against the facts, with every C compiler that is there.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn path(relative: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
+}
+
+/// Whether the compiler exists and has the kernel's headers.
+fn works(compiler: &[&str]) -> bool {
+    let Ok(folder) = tempfile::tempdir() else {
+        return false;
+    };
+    let source = folder.path().join("probe.c");
+    let written = std::fs::write(&source, "#include <linux/types.h>\n#include <stddef.h>\n__u64 probe;\n");
+    let output = Command::new(compiler[0])
+        .args(&compiler[1..])
+        .arg("-fsyntax-only")
+        .arg(&source)
+        .output();
+    written.is_ok() && output.is_ok_and(|output| output.status.success())
+}
+
+fn check(compiler: &[&str], more: &[&str], file: &str) {
+    let output = Command::new(compiler[0])
+        .args(&compiler[1..])
+        .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"])
+        .args(more)
+        .arg("-I")
+        .arg(path("../../include/uapi"))
+        .arg(path(file))
+        .output()
+        .expect("the compiler was there a moment ago");
+    assert!(
+        output.status.success(),
+        "{compiler:?} {more:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn header_has_the_layout_of_the_facts() {
+    let mut tried = Vec::new();
+    for compiler in [
+        &["cc"][..],
+        &["cc", "-m32"],
+        &["arm-linux-gnueabihf-gcc"],
+        &["aarch64-linux-gnu-gcc"],
+        &["clang-19", "--target=arm-linux-gnueabihf", "-isystem", "/usr/arm-linux-gnueabihf/include"],
+    ] {
+        if works(compiler) {
+            check(compiler, &["-std=c11"], "c/layout.c");
+            tried.push(compiler.join(" "));
+        }
+    }
+    println!("compilers: {}", tried.join(", "));
+    assert!(!tried.is_empty(), "no C compiler: install gcc");
+}
+
+#[test]
+fn header_can_be_used_from_cpp() {
+    if works(&["c++", "-x", "c++"]) {
+        check(&["c++", "-x", "c++"], &["-std=c++17"], "../../include/uapi/linux/galcore.h");
+    }
+}
