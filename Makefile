@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# The commands of this checkout. The module itself is built by the kernel's
+# build system from Kbuild, which it prefers to this file.
+
+OUT ?= out
+SUITE ?=
+CONFIG ?= armv7
+
+# Everything runs in scripts/env, where host variables of these names mean nothing.
+unexport MAKEFLAGS MFLAGS
+export OUT
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help run test soak check shell env kernel module docs clean distclean
+
+help:
+	@echo 'galcore in Rust: a Linux driver for Vivante GPUs'
+	@echo
+	@echo '  make run              boot the virtual board, draw a picture, print its path'
+	@echo '  make test             all tests; SUITE="NAME..." for some of them'
+	@echo '  make soak             the long tests'
+	@echo '  make check            formatting, lints, documentation, bindings, scripts'
+	@echo '  make shell            a shell on the virtual board, the module loaded'
+	@echo
+	@echo '  make module           only build galcore.ko; prints its path'
+	@echo '  make docs             documentation of the source; prints its first page'
+	@echo '  make kernel           only build the kernel; CONFIG=NAME (scripts/kernel-configs)'
+	@echo '  make env              only set up the build environment'
+	@echo
+	@echo '  make clean            remove what was built from this checkout'
+	@echo '  make distclean        remove the build environment and kernels too'
+	@echo
+	@echo 'Results go to OUT=$(OUT). The first run sets everything up, in 15 to 20'
+	@echo 'minutes; it is kept in ~/.cache/galcore, or below XDG_CACHE_HOME.'
+
+run:
+	@scripts/board demo --out '$(OUT)'
+
+test:
+	@scripts/board test --out '$(OUT)' $(SUITE)
+
+soak:
+	@scripts/board test --out '$(OUT)' soak
+
+shell:
+	@scripts/board shell
+
+check:
+	@scripts/check
+
+env:
+	@scripts/env
+
+kernel:
+	@scripts/kernel '$(CONFIG)'
+
+module:
+	@scripts/module
+
+docs:
+	@scripts/module --rustdoc
+
+clean:
+	@scripts/clean
+
+distclean:
+	@scripts/clean --all
