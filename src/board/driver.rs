@@ -76,12 +76,14 @@ pub(crate) struct Bound<'bound> {
     _clocks: Clocks,
 }
 
-/// The device is what `open(2)` finds.
-struct Published;
+/// The device is what `open(2)` finds; at its end the core's work comes to rest.
+struct Published(Arc<Core>);
 
 impl Drop for Published {
     fn drop(&mut self) {
         sys::global::retract();
+        // While its interrupt still comes.
+        self.0.drain();
     }
 }
 
@@ -129,9 +131,9 @@ impl platform::Driver for Driver {
         let running = Running(core.clone());
         core.start()?;
         core.test_interrupt()?;
-        sys::global::publish(Device::new(parameters, core, memory)?)?;
+        sys::global::publish(Device::new(parameters, core.clone(), memory)?)?;
         Ok(Bound {
-            _published: Published,
+            _published: Published(core.clone()),
             _interrupt: interrupt,
             _running: running,
             _clocks: clocks,

@@ -193,6 +193,11 @@ impl Ring {
         self.moved.notify_all();
     }
 
+    /// Number of the newest submission; 0: none.
+    pub(crate) fn newest(&self) -> u64 {
+        self.state.lock().in_flight.newest()
+    }
+
     /// GPU address of the idle loop at the ring's end, where the front end rests when all is done.
     pub(crate) fn idle_loop(&self) -> u32 {
         let wait = self.state.lock().wait;
@@ -395,7 +400,7 @@ impl Ring {
     }
 
     /// Waits for submission `number` without minding Unix signals; says whether it is done.
-    fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
+    pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
         for _ in 0..milliseconds {
             let state = self.state.lock();
             if state.completed >= number || state.stopped {

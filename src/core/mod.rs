@@ -54,7 +54,7 @@ const RESET_ATTEMPTS: u32 = 20;
 /// How long the first event may take, in milliseconds.
 const FIRST_EVENT_TIMEOUT: u32 = 1000;
 
-/// Modules that a stopped front end is looked for, in milliseconds.
+/// How long work under way may take to end when the core is stopped, in milliseconds.
 const STOP_TIMEOUT: u32 = 100;
 
 /// Value of the AXI configuration: cached reads and writes, which i.MX6 needs.
@@ -302,14 +302,20 @@ impl Core {
         }
     }
 
-    /// Stops the core: nobody submits any more, the front end is reset, what was under way is
-    /// dropped. The interrupt must be freed or disabled before.
+    /// Lets what is under way end, for a moment, and then nobody submit any more.
+    pub(crate) fn drain(&self) {
+        let newest = self.ring.newest();
+        let _ = self.ring.poll_for(newest, STOP_TIMEOUT);
+        self.ring.close();
+    }
+
+    /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt must
+    /// be freed.
     pub(crate) fn stop(&self) {
         self.ring.close();
         let regs = &self.registers;
         regs.write_reg(HI_INTR_ENBL::zeroed());
-        // A core that is idle stops in its loop; one that hangs is reset anyway.
-        let _ = self.ring.wait_idle(STOP_TIMEOUT);
+        // Printed where it fails; there is nobody left to tell.
         let _ = reset(&self.dev, regs, &self.identity);
         self.ring.abandon();
     }

@@ -4,19 +4,15 @@
 //!
 //! Pure logic over offsets in bytes from the pool's start. First fit by address inside a bank; which
 //! banks, in which order, follows from the surface's type, so that surfaces that are used together
-//! lie in different memory banks. Source: spec/memory-events.md section 3.4.
+//! lie in different memory banks. Allocating and freeing take logarithmic time in the number of free
+//! pieces ([`Ranges`]). Source: spec/memory-events.md section 3.4.
 
+use super::ranges::Ranges;
 use crate::error::{
     Error,
     Result, //
 };
-use kernel::{
-    prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    },
-};
+use kernel::prelude::*;
 
 /// The most banks; memory behind the last is not used.
 const MAX_BANKS: usize = 8;
@@ -60,19 +56,12 @@ impl SurfaceType {
     }
 }
 
-struct Bank {
-    end: usize,
-    /// Free pieces: offset to bytes. No two touch.
-    free: RBTree<usize, usize>,
-}
-
 /// A piece of the heap. It must be given back with [`Heap::free`].
+#[derive(Debug)]
 pub(crate) struct Span {
     bank: usize,
     offset: usize,
     bytes: usize,
-    /// So that giving the span back needs no memory.
-    reservation: RBTreeNodeReservation<usize, usize>,
 }
 
 impl Span {
@@ -89,7 +78,8 @@ impl Span {
 
 /// The heap.
 pub(crate) struct Heap {
-    banks: KVec<Bank>,
+    /// The free bytes of each bank.
+    banks: KVec<Ranges>,
     free: usize,
     total: usize,
 }
@@ -98,22 +88,18 @@ impl Heap {
     /// A heap of `bytes`, in banks of `bank_size` (0: one bank).
     pub(crate) fn new(bytes: usize, bank_size: usize) -> Result<Self> {
         let bank_size = if bank_size == 0 { bytes } else { bank_size };
-        let mut heap = Self {
-            banks: KVec::new(),
-            free: 0,
-            total: 0,
-        };
+        let mut banks = KVec::new();
         let mut start = 0;
-        while start < bytes && heap.banks.len() < MAX_BANKS {
+        while start < bytes && banks.len() < MAX_BANKS {
             let end = start.saturating_add(bank_size).min(bytes);
-            let mut free = RBTree::new();
-            free.try_create_and_insert(start, end - start, GFP_KERNEL)?;
-            heap.banks.push(Bank { end, free }, GFP_KERNEL)?;
+            banks.push(Ranges::new(start, end - start)?, GFP_KERNEL)?;
             start = end;
         }
-        heap.total = start;
-        heap.free = start;
-        Ok(heap)
+        Ok(Self {
+            banks,
+            free: start,
+            total: start,
+        })
     }
 
     /// Bytes that are free.
@@ -146,96 +132,31 @@ impl Heap {
         // `Init` has a `chain` too, so this one is called by its trait.
         let order = Iterator::chain((0..=first).rev(), first + 1..self.banks.len());
         for bank in order {
-            if let Some((start, offset)) = self.find(bank, bytes, alignment) {
-                return self.take(bank, start, offset, bytes);
+            let Some(ranges) = self.banks.get_mut(bank) else {
+                break;
+            };
+            if let Some(offset) = ranges.find(bytes, alignment) {
+                ranges.reserve()?;
+                let rest = ranges.free_at(offset) - bytes;
+                let bytes = bytes + if rest > SPLIT_THRESHOLD { 0 } else { rest };
+                ranges.take(offset, bytes);
+                self.free -= bytes;
+                return Ok(Span {
+                    bank,
+                    offset,
+                    bytes,
+                });
             }
         }
         Err(Error::OutOfMemory)
     }
 
-    /// The first free piece of a bank in which the bytes fit: its offset and theirs.
-    fn find(&self, bank: usize, bytes: usize, alignment: usize) -> Option<(usize, usize)> {
-        self.banks
-            .get(bank)?
-            .free
-            .iter()
-            .find_map(|(&start, &length)| {
-                let offset = start.checked_next_multiple_of(alignment)?;
-                let end = offset.checked_add(bytes)?;
-                (end <= start + length).then_some((start, offset))
-            })
-    }
-
-    /// Takes the bytes at `offset` out of the free piece at `start`.
-    fn take(&mut self, bank: usize, start: usize, offset: usize, bytes: usize) -> Result<Span> {
-        let reservation = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let tail_node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let free = &mut self.banks[bank].free;
-        let whole = free.remove_node(&start).ok_or(Error::OutOfMemory)?;
-        let (start, length) = whole.to_key_value();
-        let end = start + length;
-        let rest = end - offset - bytes;
-        let granted = if rest > SPLIT_THRESHOLD {
-            free.insert(tail_node.into_node(offset + bytes, rest));
-            bytes
-        } else {
-            bytes + rest
-        };
-        if offset > start {
-            // The piece in front keeps its place in the tree's memory only by being made anew; when
-            // there is no memory, its bytes go with the allocation.
-            match RBTreeNodeReservation::new(GFP_KERNEL) {
-                Ok(node) => {
-                    free.insert(node.into_node(start, offset - start));
-                }
-                Err(_) => {
-                    self.free -= offset - start + granted;
-                    return Ok(Span {
-                        bank,
-                        offset: start,
-                        bytes: offset - start + granted,
-                        reservation,
-                    });
-                }
-            }
-        }
-        self.free -= granted;
-        Ok(Span {
-            bank,
-            offset,
-            bytes: granted,
-            reservation,
-        })
-    }
-
     /// Takes a span back and merges it with its free neighbours.
     pub(crate) fn free(&mut self, span: Span) {
         self.free += span.bytes;
-        let bank = &mut self.banks[span.bank];
-        let (mut start, mut end) = (span.offset, span.offset + span.bytes);
-        if end < bank.end {
-            if let Some(length) = bank.free.remove(&end) {
-                end += length;
-            }
+        if let Some(ranges) = self.banks.get_mut(span.bank) {
+            ranges.give(span.offset, span.bytes);
         }
-        // The last free piece before the span, if it touches.
-        let before = match bank.free.cursor_lower_bound(&start) {
-            Some(cursor) => cursor
-                .peek_prev()
-                .map(|(&offset, &length)| (offset, length)),
-            None => bank.free.cursor_back().map(|cursor| {
-                let (&offset, &length) = cursor.current();
-                (offset, length)
-            }),
-        };
-        if let Some((offset, length)) = before {
-            if offset + length == start {
-                bank.free.remove(&offset);
-                start = offset;
-            }
-        }
-        bank.free
-            .insert(span.reservation.into_node(start, end - start));
     }
 }
 
@@ -356,13 +277,9 @@ mod tests {
         spans.into_iter().for_each(|span| heap.free(span));
         for number in [4, 5, 3, 2] {
             let bank = heap.allocate(UNIT * UNITS / 4, 1, kind(number)).unwrap();
-            spans_push(&mut heap, bank);
+            assert_eq!(bank.bytes(), heap.total_bytes() / 4);
+            heap.free(bank);
         }
         assert_eq!(heap.free_bytes(), heap.total_bytes());
-    }
-
-    fn spans_push(heap: &mut Heap, span: Span) {
-        assert_eq!(span.bytes(), heap.total_bytes() / 4);
-        heap.free(span);
     }
 }

@@ -7,6 +7,7 @@
 //! the GPU's ([`crate::command::Ring::retire`]) or a mapping's.
 
 mod heap;
+pub(crate) mod ranges;
 
 use crate::{
     error::{
