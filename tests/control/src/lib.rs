@@ -138,7 +138,8 @@ pub mod fault {
     pub const DROP_INTERRUPTS: usize = 0x20c;
     /// w: interrupts come n microseconds late, until set to 0.
     pub const DELAY_INTERRUPTS: usize = 0x210;
-    /// w: after each of the next n events one more interrupt comes, with nothing pending.
+    /// w: for each of the next n events one more interrupt comes as soon as the line is acknowledged, with nothing
+    /// pending.
     pub const DUPLICATE_INTERRUPTS: usize = 0x214;
     /// w: raises n interrupts with nothing pending, about 2 ms apart. Reads as those still to come.
     pub const SPURIOUS_INTERRUPTS: usize = 0x218;

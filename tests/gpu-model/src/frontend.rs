@@ -271,6 +271,7 @@ impl FrontEnd {
         if self.execute(gpu).is_err() {
             self.phase = Phase::Hung;
             gpu.trace(|| format!("hung at {}", hex(self.current.0)));
+            gpu.flush_trace();
             gpu.publish(FrontEndState::Hung, dma_state::DEC);
             return Step::Busy;
         }

@@ -28,27 +28,41 @@ struct Line {
     level: bool,
     masked: bool,
     acknowledged: bool,
+    /// When a high level may fire.
     not_before: Option<Instant>,
+    /// Interrupts with nothing pending that follow an acknowledge at once.
+    doubles: u32,
+    /// Interrupts with nothing pending, and when the next of them may fire.
     spurious: u32,
+    spurious_not_before: Option<Instant>,
     delivered: u64,
 }
 
 impl Line {
     /// Fires if it is time. Returns when to look again if that depends on time alone.
     fn service(&mut self, now: Instant) -> Option<Instant> {
-        if self.masked || !(self.level || self.spurious > 0) {
+        if self.masked || self.sink.is_none() {
             return None;
         }
-        let sink = self.sink.as_mut()?;
-        if let Some(time) = self.not_before {
-            if now < time {
+        let due = |time: Option<Instant>| time.filter(|time| now < *time);
+        if self.level {
+            if let Some(time) = due(self.not_before) {
                 return Some(time);
             }
-        }
-        if !self.level {
+        } else if self.doubles > 0 && self.acknowledged {
+            self.doubles -= 1;
+        } else if self.spurious > 0 {
+            if let Some(time) = due(self.spurious_not_before) {
+                return Some(time);
+            }
             self.spurious -= 1;
+            self.spurious_not_before = Some(now + HOLD_BACK);
+        } else {
+            return None;
         }
-        sink.fire();
+        if let Some(sink) = self.sink.as_mut() {
+            sink.fire();
+        }
         self.delivered += 1;
         self.masked = true;
         self.acknowledged = false;
@@ -74,8 +88,7 @@ impl Line {
             return;
         }
         self.masked = false;
-        let unanswered = self.level && !self.acknowledged;
-        if (unanswered || self.spurious > 0) && self.not_before.is_none() {
+        if self.level && !self.acknowledged && self.not_before.is_none() {
             self.not_before = Some(now + HOLD_BACK);
         }
     }
@@ -120,14 +133,21 @@ impl InterruptLine {
         self.with(|line, _| line.spurious = line.spurious.saturating_add(count));
     }
 
-    /// Interrupts with nothing pending that are still to come.
+    /// Adds an interrupt with nothing pending that follows the next acknowledge at once.
+    pub fn add_double(&self) {
+        self.with(|line, _| line.doubles = line.doubles.saturating_add(1));
+    }
+
+    /// Interrupts with nothing pending that are still to come, doubles not counted.
     pub fn spurious(&self) -> u32 {
         self.lock().spurious
     }
 
     /// Takes back what is still to come without anything pending.
     pub fn clear_spurious(&self) {
-        self.lock().spurious = 0;
+        let mut line = self.lock();
+        line.spurious = 0;
+        line.doubles = 0;
     }
 
     /// Connects the line, or disconnects it.
@@ -283,6 +303,33 @@ mod tests {
         bench.line.unmask(bench.now);
         assert_eq!(bench.fired_after(AT_ONCE), 1);
         assert_eq!(bench.fired_after(HOLD_BACK), 2);
+        bench.line.unmask(bench.now);
+        assert_eq!(bench.fired_after(HOLD_BACK * 2), 2);
+    }
+
+    #[test]
+    fn spurious_interrupts_do_not_delay_true_ones() {
+        let mut bench = Bench::new();
+        bench.line.spurious = 2;
+        bench.fired_after(AT_ONCE);
+        bench.line.acknowledge();
+        bench.line.unmask(bench.now);
+        bench.line.set_level(true, AT_ONCE, bench.now);
+        assert_eq!(bench.fired_after(AT_ONCE), 2);
+        assert_eq!(bench.line.spurious, 1);
+    }
+
+    #[test]
+    fn a_double_follows_the_acknowledge() {
+        let mut bench = Bench::new();
+        bench.line.doubles = 1;
+        assert_eq!(bench.fired_after(AT_ONCE), 0);
+        bench.line.set_level(true, AT_ONCE, bench.now);
+        assert_eq!(bench.fired_after(AT_ONCE), 1);
+        bench.line.acknowledge();
+        bench.line.unmask(bench.now);
+        assert_eq!(bench.fired_after(AT_ONCE), 2);
+        bench.line.acknowledge();
         bench.line.unmask(bench.now);
         assert_eq!(bench.fired_after(HOLD_BACK * 2), 2);
     }

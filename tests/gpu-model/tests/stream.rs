@@ -13,6 +13,8 @@ use gpu_control::ViolationKind;
 use gpu_model::control::ControlBar;
 use gpu_model::gpu::Gpu;
 use gpu_model::gpu::Options;
+use gpu_model::irq::Sink;
+use gpu_model::irq::HOLD_BACK;
 use gpu_model::registers::*;
 
 /// Guest RAM, and so where GPU address 0 is (the memory base registers say so).
@@ -111,6 +113,18 @@ impl Rig {
         self.put(BUFFER, &stream);
         self.start(BUFFER, 4 * stream.len() as u32);
         self.gpu.run_until_idle();
+    }
+
+    /// The same with the model's own thread.
+    fn run_on_thread(&self, words: &[u32]) {
+        let stream = [words, &[END, 0]].concat();
+        self.put(BUFFER, &stream);
+        self.start(BUFFER, 4 * stream.len() as u32);
+        let begun = Instant::now();
+        while self.gpu.front_end_state() != FrontEndState::Stopped {
+            assert!(begun.elapsed() < Duration::from_secs(5));
+            std::thread::yield_now();
+        }
     }
 
     fn kinds(&self) -> Vec<&'static str> {
@@ -992,10 +1006,10 @@ fn a_reset_can_be_made_to_fail() {
 #[test]
 fn idle_can_be_made_late() {
     let (rig, bar) = (Rig::new(Board::Imx6q), ControlBar::default());
-    bar.write(&rig.gpu, fault::IDLE_DELAY, 20_000);
+    bar.write(&rig.gpu, fault::IDLE_DELAY, 300_000);
     rig.run(&[NOP, 0]);
     assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE) & 7, 0);
-    std::thread::sleep(Duration::from_millis(25));
+    std::thread::sleep(Duration::from_millis(320));
     assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
 }
 
@@ -1018,4 +1032,57 @@ fn a_declared_hang_does_not_fail_the_run() {
     assert_eq!(bar.read(&rig.gpu, gpu_control::FE_ADDRESS), BUFFER);
     bar.write(&rig.gpu, gpu_control::STATE_INDEX, 0xa00 / 4);
     assert_eq!(bar.read(&rig.gpu, gpu_control::STATE_VALUE), 0);
+}
+
+struct Nobody;
+
+impl Sink for Nobody {
+    fn fire(&mut self) {}
+}
+
+#[test]
+fn interrupts_can_be_dropped_doubled_and_invented() {
+    let (rig, bar) = (Rig::new(Board::Imx6q), ControlBar::default());
+    rig.gpu.interrupts.connect(Some(Box::new(Nobody)));
+    rig.gpu.spawn_threads().unwrap();
+    let event = |id| {
+        rig.run_on_thread(&[load(state::GL_EVENT, 1), id | state::EVENT_FROM_FE]);
+    };
+    let delivered = || rig.gpu.interrupts.delivered();
+    let answer = || {
+        let bits = rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE);
+        rig.gpu.interrupts.unmask();
+        bits
+    };
+
+    event(1);
+    assert_eq!((delivered(), answer()), (1, 1 << 1));
+
+    // Dropped: pending, but nobody is told, until the next event.
+    bar.write(&rig.gpu, fault::DROP_INTERRUPTS, 1);
+    event(2);
+    assert_eq!(delivered(), 1);
+    event(3);
+    assert_eq!((delivered(), answer()), (2, (1 << 2) | (1 << 3)));
+
+    // Doubled: one more with nothing pending.
+    bar.write(&rig.gpu, fault::DUPLICATE_INTERRUPTS, 1);
+    event(4);
+    assert_eq!((delivered(), answer()), (3, 1 << 4));
+    std::thread::sleep(HOLD_BACK * 10);
+    assert_eq!((delivered(), answer()), (4, 0));
+
+    bar.write(&rig.gpu, fault::SPURIOUS_INTERRUPTS, 1);
+    assert_eq!((delivered(), answer()), (5, 0));
+
+    bar.write(&rig.gpu, fault::RAISE_BITS, 1 << 30);
+    assert_eq!((delivered(), answer()), (6, 1 << 30));
+
+    // Late: not at once, but it comes.
+    bar.write(&rig.gpu, fault::DELAY_INTERRUPTS, 300_000);
+    event(5);
+    assert_eq!(delivered(), 6);
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!((delivered(), answer()), (7, 1 << 5));
+    rig.clean();
 }
