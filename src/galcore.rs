@@ -14,7 +14,8 @@
 //!
 //! 1. `galcore processes` ([`board::Device`]): files joining and leaving.
 //! 2. `galcore process` ([`session::Process`]): the handle tables of one process.
-//! 3. `galcore heap` ([`memory`]) and `galcore ring` ([`command::Ring`]): never one under the other.
+//! 3. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]) and `galcore ring` ([`command::Ring`]):
+//!    never one under another.
 //! 4. `galcore signal` ([`event::Signal`]): a leaf.
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1 to 3. The interrupt half takes
@@ -43,14 +44,15 @@ use board::{
 };
 use kernel::{
     driver::Registration,
-    platform,
     prelude::*,
     InPlaceModule, //
 };
 use params::Parameters;
 use sys::{
     chrdev::CharDevice,
-    procfs, //
+    platform::Adapter,
+    procfs,
+    work::OwnQueue, //
 };
 use uapi::OpenedFile;
 
@@ -61,7 +63,8 @@ struct Galcore {
     _proc: procfs::Entry,
     _core: Option<ParameterCore>,
     #[pin]
-    _driver: Registration<platform::Adapter<Driver>>,
+    _driver: Registration<Adapter<Driver>>,
+    _queue: OwnQueue,
 }
 
 impl InPlaceModule for Galcore {
@@ -69,8 +72,10 @@ impl InPlaceModule for Galcore {
         sys::global::init();
         pin_init::pin_init_scope(move || {
             let parameters = Parameters::load()?;
+            params::show();
             let major = parameters.major;
             Ok(try_pin_init!(Self {
+                _queue: OwnQueue::new()?,
                 _driver <- Registration::new(board::NAME, module),
                 _core: ParameterCore::new(&parameters)?,
                 _proc: procfs::Entry::new()?,

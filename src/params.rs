@@ -194,21 +194,21 @@ impl Parameters {
         })
     }
 
-    /// Reads and checks the parameters; on refusal prints why. Prints them all if `showArgs` says so.
+    /// Reads and checks the parameters; on refusal prints why.
     pub(crate) fn load() -> Result<Self> {
-        let raw = sys::params::read();
-        let parameters = Self::check(&raw).map_err(|Refusal(name, why)| {
+        Self::check(&sys::params::read()).map_err(|Refusal(name, why)| {
             pr_err!("parameter {name} {why}\n");
             EINVAL
-        })?;
-        if raw.showArgs != 0 {
-            show(&raw);
-        }
-        Ok(parameters)
+        })
     }
 }
 
-fn show(raw: &RawParameters) {
+/// Prints all parameters, if `showArgs` says so.
+pub(crate) fn show() {
+    let raw = sys::params::read();
+    if raw.showArgs == 0 {
+        return;
+    }
     pr_info!("irqLine           = {}\n", raw.irqLine);
     pr_info!("registerMemBase   = {:#010x}\n", raw.registerMemBase);
     pr_info!("registerMemSize   = {:#010x}\n", raw.registerMemSize);

@@ -33,6 +33,30 @@ pub(crate) struct NamedBuffer {
     pub(crate) user: u64,
 }
 
+/// Pinned user memory as UNMAP_USER_MEMORY names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamedUserMemory {
+    /// User address.
+    pub(crate) user: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// The handle.
+    pub(crate) info: u32,
+}
+
+/// CACHE's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CacheRange {
+    /// 1 clean, 2 invalidate, 3 flush, 4 barrier.
+    pub(crate) operation: u32,
+    /// User address.
+    pub(crate) user: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// The node; 0: foreign memory.
+    pub(crate) node: u32,
+}
+
 /// Sub-commands of USER_SIGNAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UserSignal {
@@ -149,10 +173,32 @@ pub(crate) enum Request {
     /// STALL.
     Stall,
     /// CACHE.
-    Cache {
-        /// The node; 0: foreign memory.
-        node: u32,
+    Cache(CacheRange),
+    /// MAP_MEMORY.
+    MapMemory {
+        /// The buffer.
+        handle: u32,
     },
+    /// UNMAP_MEMORY.
+    UnmapMemory {
+        /// The buffer.
+        handle: u32,
+    },
+    /// MAP_USER_MEMORY.
+    MapUser {
+        /// User address.
+        user: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// UNMAP_USER_MEMORY.
+    UnmapUser(NamedUserMemory),
+    /// QUERY_POWER_MANAGEMENT_STATE.
+    QueryPower,
+    /// QUERY_RESET_TIME_STAMP.
+    QueryResets,
+    /// A command that succeeds and does nothing, as in the C driver's default build.
+    Ignored,
     /// A command that exists and is not built.
     Unsupported,
     /// No command, or one that only queues may hold.
@@ -195,6 +241,28 @@ pub(crate) enum Reply {
         handle: u32,
         /// User address.
         user: u64,
+    },
+    /// MAP_MEMORY.
+    Mapped {
+        /// User address.
+        user: u64,
+    },
+    /// MAP_USER_MEMORY.
+    UserMemory {
+        /// Handle.
+        info: u32,
+        /// GPU address.
+        address: u32,
+    },
+    /// QUERY_POWER_MANAGEMENT_STATE: on, and whether it is idle.
+    Power {
+        /// Nothing is under way.
+        is_idle: bool,
+    },
+    /// QUERY_RESET_TIME_STAMP.
+    Resets {
+        /// How often the core has been reset because it hung.
+        count: u64,
     },
     /// ALLOCATE_LINEAR_VIDEO_MEMORY.
     Node {
@@ -249,6 +317,8 @@ pub(crate) enum Record {
     },
     /// FREE_CONTIGUOUS_MEMORY and FREE_NON_PAGED_MEMORY.
     FreeBuffer(NamedBuffer),
+    /// UNMAP_USER_MEMORY.
+    UnmapUser(NamedUserMemory),
     /// Any other command.
     Invalid,
 }

@@ -5,9 +5,11 @@
 //! Offsets are bytes in the interface, little-endian. Source: shared/abi/imx6_v4_0_0.json.
 
 use super::{
+    CacheRange,
     CommandBuffer,
     Commit,
     NamedBuffer,
+    NamedUserMemory,
     Record,
     Reply,
     Request,
@@ -36,6 +38,10 @@ mod command {
     pub(super) const FREE_CONTIGUOUS_MEMORY: u32 = 5;
     pub(super) const ALLOCATE_LINEAR_VIDEO_MEMORY: u32 = 7;
     pub(super) const FREE_VIDEO_MEMORY: u32 = 8;
+    pub(super) const MAP_MEMORY: u32 = 9;
+    pub(super) const UNMAP_MEMORY: u32 = 10;
+    pub(super) const MAP_USER_MEMORY: u32 = 11;
+    pub(super) const UNMAP_USER_MEMORY: u32 = 12;
     pub(super) const LOCK_VIDEO_MEMORY: u32 = 13;
     pub(super) const UNLOCK_VIDEO_MEMORY: u32 = 14;
     pub(super) const EVENT_COMMIT: u32 = 15;
@@ -44,6 +50,11 @@ mod command {
     pub(super) const WRITE_DATA: u32 = 18;
     pub(super) const COMMIT: u32 = 19;
     pub(super) const STALL: u32 = 20;
+    pub(super) const GET_PROFILE_SETTING: u32 = 23;
+    pub(super) const SET_PROFILE_SETTING: u32 = 24;
+    pub(super) const READ_ALL_PROFILE_REGISTERS: u32 = 25;
+    pub(super) const PROFILE_REGISTERS_2D: u32 = 26;
+    pub(super) const QUERY_POWER_MANAGEMENT_STATE: u32 = 28;
     pub(super) const GET_BASE_ADDRESS: u32 = 29;
     pub(super) const SET_IDLE: u32 = 30;
     pub(super) const QUERY_KERNEL_SETTINGS: u32 = 31;
@@ -63,6 +74,12 @@ mod command {
 const COMMAND: usize = 0;
 const HARDWARE_TYPE: usize = 4;
 const STATUS: usize = 8;
+
+/// MAP_USER_MEMORY's `physical` that means: by user address.
+const NO_PHYSICAL: u32 = u32::MAX;
+
+/// `gceCHIPPOWERSTATE`: on.
+const POWER_ON: u32 = 0;
 
 /// Where the union starts.
 const U: usize = 32;
@@ -103,6 +120,14 @@ fn named_buffer(bytes: &[u8]) -> NamedBuffer {
         bytes: long(bytes, U),
         handle: word(bytes, U + 8),
         user: long(bytes, U + 16),
+    }
+}
+
+fn named_user_memory(bytes: &[u8]) -> NamedUserMemory {
+    NamedUserMemory {
+        user: long(bytes, U),
+        bytes: long(bytes, U + 8),
+        info: word(bytes, U + 16),
     }
 }
 
@@ -171,9 +196,33 @@ pub(crate) fn decode(bytes: &[u8; INTERFACE_BYTES]) -> Request {
         command::STALL => Request::Stall,
         command::GET_BASE_ADDRESS => Request::GetBaseAddress,
         command::QUERY_KERNEL_SETTINGS => Request::QueryKernelSettings,
-        command::CACHE => Request::Cache {
+        command::CACHE => Request::Cache(CacheRange {
+            operation: word(bytes, U),
+            user: long(bytes, U + 16),
+            bytes: long(bytes, U + 24),
             node: handle(bytes, U + 32),
+        }),
+        command::MAP_MEMORY => Request::MapMemory {
+            handle: word(bytes, U),
         },
+        command::UNMAP_MEMORY => Request::UnmapMemory {
+            handle: word(bytes, U),
+        },
+        command::MAP_USER_MEMORY => match word(bytes, U + 8) {
+            0 | NO_PHYSICAL => Request::MapUser {
+                user: long(bytes, U),
+                bytes: long(bytes, U + 16),
+            },
+            // Physical memory of the client's choice is nobody's to map.
+            _ => Request::Invalid,
+        },
+        command::UNMAP_USER_MEMORY => Request::UnmapUser(named_user_memory(bytes)),
+        command::QUERY_POWER_MANAGEMENT_STATE => Request::QueryPower,
+        command::GET_PROFILE_SETTING
+        | command::SET_PROFILE_SETTING
+        | command::READ_ALL_PROFILE_REGISTERS
+        | command::PROFILE_REGISTERS_2D => Request::Ignored,
+        command::QUERY_RESET_TIME_STAMP => Request::QueryResets,
         command::VERSION => Request::Version,
         command::CHIP_INFO => Request::ChipInfo,
         command::ATTACH => Request::Attach,
@@ -187,7 +236,7 @@ pub(crate) fn decode(bytes: &[u8; INTERFACE_BYTES]) -> Request {
         | command::GET_FRAME_INFO
         | command::QUERY_COMMAND_BUFFER
         | command::COMMIT_DONE => Request::Invalid,
-        0..=command::QUERY_RESET_TIME_STAMP => Request::Unsupported,
+        ..=command::QUERY_RESET_TIME_STAMP => Request::Unsupported,
         _ => Request::Invalid,
     }
 }
@@ -265,6 +314,16 @@ pub(crate) fn encode(bytes: &mut [u8; INTERFACE_BYTES], reply: &Reply) {
             }
             put_long(bytes, U + 16, user);
         }
+        Reply::Mapped { user } => put_long(bytes, U + 16, user),
+        Reply::UserMemory { info, address } => {
+            put_word(bytes, U + 24, info);
+            put_word(bytes, U + 28, address);
+        }
+        Reply::Power { is_idle } => {
+            put_word(bytes, U, POWER_ON);
+            put_word(bytes, U + 4, is_idle.into());
+        }
+        Reply::Resets { count } => put_long(bytes, U, count),
         Reply::Node { node, pool } => {
             put_word(bytes, U + 12, pool);
             put_long(bytes, U + 16, node.into());
@@ -302,6 +361,7 @@ pub(crate) fn decode_record(bytes: &[u8; QUEUE_BYTES]) -> (Record, u64) {
         command::FREE_CONTIGUOUS_MEMORY | command::FREE_NON_PAGED_MEMORY => {
             Record::FreeBuffer(named_buffer(interface))
         }
+        command::UNMAP_USER_MEMORY => Record::UnmapUser(named_user_memory(interface)),
         _ => Record::Invalid,
     };
     (record, next)
@@ -351,7 +411,8 @@ mod tests {
         assert_eq!(decode(&interface(u32::MAX)), Request::Invalid);
         assert_eq!(decode(&interface(17)), Request::Invalid);
         assert_eq!(decode(&interface(6)), Request::Unsupported);
-        assert_eq!(decode(&interface(55)), Request::Unsupported);
+        assert_eq!(decode(&interface(55)), Request::QueryResets);
+        assert_eq!(decode(&interface(54)), Request::Unsupported);
         assert_eq!(decode(&interface(56)), Request::Invalid);
     }
 

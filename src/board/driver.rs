@@ -120,7 +120,7 @@ impl platform::Driver for Driver {
         set_dma_mask(pdev, &parameters)?;
         let registers = map_registers(pdev)?;
         let core = Core::new(dev, registers, &parameters)?;
-        let memory = VideoMemory::new(dev, &parameters)?;
+        let memory = VideoMemory::new(dev, &parameters, &core)?;
         let interrupt = KBox::pin_init(
             sys::irq::request(pdev, NAME, Ok(Interrupt(core.clone()))),
             GFP_KERNEL,
@@ -141,14 +141,15 @@ impl platform::Driver for Driver {
     }
 }
 
-/// Lets DMA memory lie only where the GPU reaches it without its MMU.
+/// Lets coherent memory lie only where the GPU reaches it without its MMU, and pages below 4 GiB.
 fn set_dma_mask(pdev: &platform::Device<CoreContext<'_>>, parameters: &Parameters) -> Result {
-    let mask = if parameters.base_address == 0 {
-        DmaMask::new::<31>()
-    } else {
-        DmaMask::new::<32>()
-    };
-    sys::dma::set_mask(pdev, mask).inspect_err(|error| {
+    let all = DmaMask::new::<32>();
+    if parameters.base_address == 0 && sys::dma::set_masks(pdev, all, DmaMask::new::<31>()).is_ok()
+    {
+        return Ok(());
+    }
+    // With memory above 2 GiB the mask cannot be had; what lies too high is refused one by one.
+    sys::dma::set_masks(pdev, all, all).inspect_err(|error| {
         dev_err!(pdev, "it cannot reach memory ({error:?})\n");
     })
 }

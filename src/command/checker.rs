@@ -13,6 +13,9 @@ use super::words::{
     Pipe, //
 };
 
+/// Bit of a `LOAD_STATE` header: values are 16.16 numbers, to be converted to floating point.
+const FIXP: u32 = 1 << 26;
+
 /// Which engines a core has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Engines {
@@ -135,6 +138,8 @@ impl Checker<'_> {
 
     fn load_state(&mut self, at: usize) -> Result<usize, Fault> {
         let header = self.words[at];
+        // With FIXP the hardware stores another value than the one that stands here.
+        let converted = header & FIXP != 0;
         let mut address = header & 0xFFFF;
         // CAST: ten bits.
         let count = match (header >> 16) & 0x3FF {
@@ -149,6 +154,14 @@ impl Checker<'_> {
                 return Err(Fault::State(address));
             }
             match address {
+                state::GL_PIPE_SELECT
+                | state::GL_SEMAPHORE_TOKEN
+                | state::GL_STALL_TOKEN
+                | state::RS_KICKER
+                    if converted =>
+                {
+                    return Err(Fault::State(address));
+                }
                 state::GL_PIPE_SELECT => {
                     self.pipe = Pipe::from_number(value & 1).ok_or(Fault::NoPipe)?;
                     if !self.engines.has(self.pipe) {
@@ -343,6 +356,22 @@ mod tests {
                 .map(|r| (r.at, r.fault)),
             Some((6, Fault::NoPipe))
         );
+    }
+
+    #[test]
+    fn control_states_are_not_converted() {
+        for address in [
+            state::GL_PIPE_SELECT,
+            state::GL_SEMAPHORE_TOKEN,
+            state::RS_KICKER,
+        ] {
+            assert_eq!(
+                fault(&[load_state(address, 1) | FIXP, 1], Pipe::Pipe3d),
+                Some(Fault::State(address))
+            );
+        }
+        let words = [load_state(0x600, 1) | FIXP, 1];
+        assert_eq!(check(&words, BOTH, Pipe::Pipe3d), Ok(Pipe::Pipe3d));
     }
 
     #[test]

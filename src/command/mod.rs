@@ -67,8 +67,8 @@ const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN;
 /// Bytes of the idle loop.
 const WAIT_LINK_BYTES: usize = 16;
 
-/// Bytes around a client's words at most: pipe switch, event, idle loop.
-const FRAME_BYTES: usize = 32 + words::EVENT_WORDS * 4 + WAIT_LINK_BYTES;
+/// Bytes around a client's words at most: MMU flush, pipe switch, drain, event, idle loop.
+const FRAME_BYTES: usize = 48 + 32 + 24 + words::EVENT_WORDS * 4 + WAIT_LINK_BYTES;
 
 /// The most words of a client's in one submission.
 pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME_BYTES) / 4;
@@ -96,6 +96,8 @@ struct State {
     pipe: Option<Pipe>,
     /// Somebody writes to the ring.
     writing: bool,
+    /// The next submission is to flush the MMU's translations.
+    flush: bool,
     /// No more submissions.
     stopped: bool,
     in_flight: InFlight<Actions>,
@@ -115,11 +117,22 @@ pub(crate) struct Ring {
     moved: CondVar,
 }
 
+/// Bytes of words that may be there.
+fn bytes_of<const N: usize>(words: &Option<[u32; N]>) -> usize {
+    if words.is_some() {
+        N * 4
+    } else {
+        0
+    }
+}
+
 /// What a submitter has been given: a place, an id, and the sole right to write to the ring.
 struct Turn {
     at: usize,
     previous_wait: usize,
+    flush: Option<[u32; 12]>,
     switch: Option<[u32; 8]>,
+    drain: Option<[u32; 6]>,
     event: u32,
     number: u64,
 }
@@ -132,8 +145,8 @@ impl Ring {
         event_padding: bool,
     ) -> Result<impl PinInit<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(dev, RING_BYTES)?;
-        let address =
-            crate::memory::gpu_address(memory.dma_address(), base_address).ok_or(ENOMEM)?;
+        let address = crate::memory::gpu_address(memory.dma_address(), RING_BYTES, base_address)
+            .ok_or(ENOMEM)?;
         Ok(pin_init!(Self {
             memory,
             address,
@@ -143,6 +156,7 @@ impl Ring {
                 wait: 0,
                 pipe: None,
                 writing: false,
+                flush: true,
                 stopped: true,
                 in_flight: InFlight::new(),
                 completed: 0,
@@ -166,9 +180,23 @@ impl Ring {
         state.space = Space::new(USABLE_BYTES, WAIT_LINK_BYTES);
         state.wait = 0;
         state.pipe = None;
+        state.flush = true;
         state.stopped = false;
         // CAST: 16 bytes.
         Ok((self.address, (WAIT_LINK_BYTES / 8) as u32))
+    }
+
+    /// Asks for a flush of the MMU's translations before whatever is submitted next. Called after
+    /// the page table has changed.
+    pub(crate) fn request_flush(&self) {
+        // The table must be in memory when the flush is.
+        mb(Write);
+        self.state.lock().flush = true;
+    }
+
+    /// Whether the ring takes no submissions: the front end does not run, or is about to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state.lock().stopped
     }
 
     /// Lets nobody submit any more.
@@ -251,7 +279,9 @@ impl Ring {
                 (state.pipe != Some(stream.entry))
                     .then(|| words::select_pipe(state.pipe, stream.entry))
             });
-            let bytes = fixed + switch.map_or(0, |words| core::mem::size_of_val(&words));
+            let flush = state.flush.then(|| words::flush_mmu(state.pipe));
+            let drain = stream.map(|stream| words::drain(stream.exit));
+            let bytes = fixed + bytes_of(&flush) + bytes_of(&switch) + bytes_of(&drain);
             let place = state.space.place(bytes);
             if let (false, true, Some(at)) = (state.writing, state.in_flight.has_room(), place) {
                 let previous_wait = state.wait;
@@ -266,13 +296,16 @@ impl Ring {
                 state.space.take(at, bytes);
                 state.wait = wait;
                 state.writing = true;
+                state.flush = false;
                 if let Some(stream) = stream {
                     state.pipe = Some(stream.exit);
                 }
                 return Ok(Turn {
                     at,
                     previous_wait,
+                    flush,
                     switch,
+                    drain,
                     event,
                     number,
                 });
@@ -309,12 +342,18 @@ impl Ring {
             at += core::mem::size_of_val(words);
             Ok(())
         };
+        if let Some(flush) = &turn.flush {
+            emit(flush)?;
+        }
         if let Some(switch) = &turn.switch {
             emit(switch)?;
         }
         emit(stream)?;
         if stream.len() % 2 != 0 {
             emit(&[0])?;
+        }
+        if let Some(drain) = &turn.drain {
+            emit(drain)?;
         }
         emit(&words::event(turn.event)[..words::event_len(self.event_padding)])?;
         let wait = at;
@@ -346,7 +385,9 @@ impl Ring {
             state.space.free_before(done.mark);
             drop(state);
             done.load.into_iter().for_each(Action::run);
-            self.state.lock().completed = done.number;
+            let mut state = self.state.lock();
+            state.completed = state.completed.max(done.number);
+            drop(state);
             left -= 1;
         }
         self.moved.notify_all();

@@ -54,6 +54,9 @@ pub(crate) const EVENT_FROM_PE: u32 = 1 << 6;
 /// Semaphore and stall token from the front end to the pixel engine.
 pub(crate) const TOKEN_FE_TO_PE: u32 = 0x0701;
 
+/// `GL_FLUSH_MMU`: front end, texture, pixel, depth and raster units.
+const FLUSH_MMU_ALL: u32 = 0x1F;
+
 /// Cycles that the front end rests between two looks at the end of the ring.
 const WAIT_CYCLES: u32 = 200;
 
@@ -168,6 +171,47 @@ pub(crate) const fn select_pipe(from: Option<Pipe>, pipe: Pipe) -> [u32; 8] {
         TOKEN_FE_TO_PE,
         load_state(state::GL_PIPE_SELECT, 1),
         pipe.number(),
+    ]
+}
+
+/// Words that write the caches of a pipe back and wait until it has drained. Behind them, where the
+/// front end stands tells what the pixel engine has done.
+pub(crate) const fn drain(pipe: Pipe) -> [u32; 6] {
+    let caches = match pipe {
+        Pipe::Pipe3d => flush::DEPTH | flush::COLOR,
+        Pipe::Pipe2d => flush::PE2D,
+    };
+    [
+        load_state(state::GL_FLUSH_CACHE, 1),
+        caches,
+        load_state(state::GL_SEMAPHORE_TOKEN, 1),
+        TOKEN_FE_TO_PE,
+        STALL,
+        TOKEN_FE_TO_PE,
+    ]
+}
+
+/// Words that flush MMU v1's translations, in every unit: first what was drawn with the old ones
+/// leaves the caches and drains, and nothing follows before the flush has ended.
+pub(crate) const fn flush_mmu(pipe: Option<Pipe>) -> [u32; 12] {
+    let caches = match pipe {
+        None => flush::DEPTH | flush::COLOR | flush::PE2D,
+        Some(Pipe::Pipe3d) => flush::DEPTH | flush::COLOR,
+        Some(Pipe::Pipe2d) => flush::PE2D,
+    };
+    [
+        load_state(state::GL_FLUSH_CACHE, 1),
+        caches,
+        load_state(state::GL_SEMAPHORE_TOKEN, 1),
+        TOKEN_FE_TO_PE,
+        STALL,
+        TOKEN_FE_TO_PE,
+        load_state(state::GL_FLUSH_MMU, 1),
+        FLUSH_MMU_ALL,
+        load_state(state::GL_SEMAPHORE_TOKEN, 1),
+        TOKEN_FE_TO_PE,
+        STALL,
+        TOKEN_FE_TO_PE,
     ]
 }
 

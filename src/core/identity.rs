@@ -21,6 +21,8 @@ const FEATURE_PIPE_2D: u32 = 1 << 9;
 const FEATURE_EARLY_Z: u32 = 1 << 16;
 /// Minor features 0: there are more words of minor features, and specs.
 const MINOR0_MORE: u32 = 1 << 21;
+/// Minor features 0: memory controller 2.0.
+const MINOR0_MC20: u32 = 1 << 22;
 /// Minor features 0: hierarchical Z.
 const MINOR0_HZ: u32 = 1 << 27;
 /// Minor features 1: an event needs no padding behind it.
@@ -241,6 +243,28 @@ impl Identity {
     /// Whether an event from the pixel engine must be followed by padding.
     pub(crate) fn needs_event_padding(&self) -> bool {
         self.minor_features[1] & MINOR1_NO_EVENT_PADDING == 0
+    }
+
+    /// The most requests that the core may have under way, where its default is too many: two
+    /// revisions of GC320, but for one design date.
+    pub(crate) fn outstanding_limit(&self, words: &impl Words) -> Option<u32> {
+        let limit = match (self.model, self.revision) {
+            (0x320, 0x5007) => 16,
+            (0x320, 0x5220) => 8,
+            _ => return None,
+        };
+        let (_, time) = words.date_time();
+        (time != 0x0206_2400).then_some(limit)
+    }
+
+    /// Whether the second-level cache of hierarchical Z must be off.
+    pub(crate) fn has_faulty_hz_cache(&self) -> bool {
+        self.minor_features[3] & (1 << 26 | 1 << 8) != 0
+    }
+
+    /// Whether the memory controller is the new one (2.0).
+    pub(crate) fn has_new_memory_controller(&self) -> bool {
+        self.minor_features[0] & MINOR0_MC20 != 0
     }
 
     /// Whether the core's MMU is version 2.

@@ -16,9 +16,12 @@ use crate::{
     diag::log::RateLimit,
     error,
     event::Actions,
-    mmu::PageTable,
+    mmu::AddressSpace,
     params::Parameters,
-    sys::mmio::Registers, //
+    sys::{
+        self,
+        mmio::Registers, //
+    },
 };
 use identity::Words;
 use kernel::{
@@ -116,18 +119,16 @@ pub(crate) struct IdleState {
 }
 
 /// A core.
-#[pin_data]
 pub(crate) struct Core {
     dev: ARef<device::Device>,
     registers: Registers,
     identity: Identity,
     base_address: u32,
-    page_table: PageTable,
+    space: Arc<AddressSpace>,
     /// Event bits that the interrupt half has seen and the thread has not.
     pending: Atomic<u32>,
     errors: RateLimit,
-    #[pin]
-    ring: Ring,
+    ring: Arc<Ring>,
 }
 
 impl Core {
@@ -142,20 +143,21 @@ impl Core {
         let identity = identify(dev, &registers)?;
         reset(dev, &registers, &identity)?;
         let ring = Ring::new(dev, parameters.base_address, identity.needs_event_padding())
+            .and_then(|ring| Arc::pin_init(ring, GFP_KERNEL))
             .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
-        let page_table = PageTable::new(dev)
+        let space = AddressSpace::new(dev, ring.clone())
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's page table\n"))?;
-        let core = Arc::pin_init(
-            try_pin_init!(Self {
+        let core = Arc::new(
+            Self {
                 dev: dev.into(),
                 registers,
                 identity,
                 base_address: parameters.base_address,
-                page_table,
+                space,
                 pending: Atomic::new(0),
                 errors: RateLimit::new(),
-                ring <- ring,
-            }),
+                ring,
+            },
             GFP_KERNEL,
         )?;
         core.initialize(parameters);
@@ -181,13 +183,13 @@ impl Core {
     }
 
     /// The GPU's address space.
-    pub(crate) fn page_table(&self) -> &PageTable {
-        &self.page_table
+    pub(crate) fn space(&self) -> &Arc<AddressSpace> {
+        &self.space
     }
 
     /// Bytes of memory that the core itself takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.ring.bytes() + self.page_table.bytes()
+        self.ring.bytes() + self.space.bytes()
     }
 
     /// Sets the registers that a reset has cleared.
@@ -210,10 +212,16 @@ impl Core {
         }
         let fast_clear = id.fast_clear(parameters.fast_clear);
         let compression = id.compression(parameters.fast_clear, parameters.compression);
+        let memory = regs.read(MC_DEBUG_MEMORY);
+        let memory = match id.outstanding_limit(regs) {
+            Some(limit) => MC_DEBUG_MEMORY::from_raw((memory.into_raw() & !0xFF) | limit),
+            None => memory,
+        };
         regs.write_reg(
-            regs.read(MC_DEBUG_MEMORY)
+            memory
                 .with_fast_clear_bypass(!fast_clear)
-                .with_compression_bypass(!compression),
+                .with_compression_bypass(!compression)
+                .with_hz_l2_disable(id.has_faulty_hz_cache()),
         );
     }
 
@@ -231,7 +239,7 @@ impl Core {
     /// Tells every unit where the page table lies (MMU version 1).
     fn set_page_table(&self) {
         let regs = &self.registers;
-        let table = self.page_table.address();
+        let table = self.space.address();
         regs.write_reg(MC_MMU_FE_PAGE_TABLE::from_raw(table));
         regs.write_reg(MC_MMU_RA_PAGE_TABLE::from_raw(table));
         regs.write_reg(MC_MMU_TX_PAGE_TABLE::from_raw(table));
@@ -315,9 +323,18 @@ impl Core {
         self.ring.close();
         let regs = &self.registers;
         regs.write_reg(HI_INTR_ENBL::zeroed());
-        // Printed where it fails; there is nobody left to tell.
-        let _ = reset(&self.dev, regs, &self.identity);
+        if reset(&self.dev, regs, &self.identity).is_err() {
+            // It keeps running: hold it in reset, cut off from the bus, before its memory goes.
+            regs.write_reg(
+                HI_CLOCK_CONTROL::zeroed()
+                    .with_isolate_gpu(true)
+                    .with_soft_reset(true),
+            );
+            let _ = regs.read(HI_CLOCK_CONTROL);
+        }
         self.ring.abandon();
+        sys::work::flush();
+        self.space.sweep();
     }
 
     /// The state of the modules and the front end.

@@ -31,7 +31,7 @@ impl ProcFile for Status {
         };
         let state = device.core().idle_state();
         let usage = device.memory().usage();
-        let (entries, used) = device.core().page_table().usage();
+        let (entries, used) = device.core().space().usage();
         let reserved = match device.parameters().pool {
             PoolSource::None => 0,
             PoolSource::Reserved(_, bytes) | PoolSource::Allocated(bytes) => bytes,
@@ -54,7 +54,7 @@ impl ProcFile for Status {
             "Used video mem: {} KB\tcontiguous: {} KB\tvirtual: {} KB\n",
             usage.pool / 1024,
             contiguous / 1024,
-            0
+            usage.scattered / 1024
         );
         seq_print!(
             out,

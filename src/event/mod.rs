@@ -11,7 +11,12 @@ mod signal;
 use crate::{
     memory::{
         Buffer,
-        Node, //
+        Node,
+        UserMemory, //
+    },
+    mmu::{
+        AddressSpace,
+        Stale, //
     },
     session::Process, //
 };
@@ -30,6 +35,8 @@ pub(crate) enum Held {
     Node(Arc<Node>),
     /// A contiguous buffer.
     Buffer(Arc<Buffer>),
+    /// Pinned user memory.
+    UserMemory(Arc<UserMemory>),
     /// All that a process had.
     Process(Arc<Process>),
 }
@@ -44,6 +51,8 @@ pub(crate) enum Action {
     FreeNode(Arc<Process>, u32),
     /// Lets go of something.
     Drop(Held),
+    /// Frees the pages and addresses of an ended mapping.
+    Recycle(Arc<AddressSpace>, Stale),
 }
 
 impl Action {
@@ -54,6 +63,7 @@ impl Action {
             Action::Unlock(process, node) => process.finish_unlock(node),
             Action::FreeNode(process, node) => process.finish_free(node),
             Action::Drop(held) => drop(held),
+            Action::Recycle(space, stale) => space.recycle(stale),
         }
     }
 }

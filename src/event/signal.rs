@@ -26,12 +26,18 @@ use kernel::{
 /// The wait time that means for ever.
 pub(crate) const FOREVER: u32 = u32::MAX;
 
+struct State {
+    set: bool,
+    /// It has been destroyed.
+    over: bool,
+}
+
 /// One signal.
 #[pin_data]
 pub(crate) struct Signal {
     manual_reset: bool,
     #[pin]
-    set: Mutex<bool>,
+    state: Mutex<State>,
     #[pin]
     changed: CondVar,
 }
@@ -42,7 +48,10 @@ impl Signal {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 manual_reset,
-                set <- new_mutex!(false, "galcore signal"),
+                state <- new_mutex!(State {
+                    set: false,
+                    over: false,
+                }, "galcore signal"),
                 changed <- new_condvar!("galcore signal"),
             }),
             GFP_KERNEL,
@@ -51,7 +60,7 @@ impl Signal {
 
     /// Sets or resets the signal.
     pub(crate) fn signal(&self, state: bool) {
-        *self.set.lock() = state;
+        self.state.lock().set = state;
         if state {
             if self.manual_reset {
                 self.changed.notify_all();
@@ -61,50 +70,61 @@ impl Signal {
         }
     }
 
+    /// Ends all waits, now and later: the signal has been destroyed.
+    pub(crate) fn end(&self) {
+        self.state.lock().over = true;
+        self.changed.notify_all();
+    }
+
     /// Takes the signal if it is set.
-    fn take(&self, set: &mut bool) -> bool {
-        let was = *set;
+    fn take(&self, state: &mut State) -> bool {
+        let was = state.set;
         if was && !self.manual_reset {
-            *set = false;
+            state.set = false;
         }
         was
     }
 
     /// Waits for the signal, at least `milliseconds`, or [`FOREVER`].
     ///
-    /// `Timeout`: not set in that time. `Interrupted`: a Unix signal came first.
+    /// `Timeout`: not set in that time. `Interrupted`: a Unix signal came first. `NotFound`: the signal
+    /// was destroyed.
     pub(crate) fn wait(&self, milliseconds: u32) -> Result {
-        let mut set = self.set.lock();
+        let mut state = self.state.lock();
         // A jiffy more, as the first one may be almost over.
         let mut left = match milliseconds {
             0 => 0,
             ms => msecs_to_jiffies(ms).saturating_add(1),
         };
         loop {
-            if self.take(&mut set) {
+            if self.take(&mut state) {
                 return Ok(());
             }
+            if state.over {
+                return Err(Error::NotFound);
+            }
             if milliseconds == FOREVER {
-                if kernel::current!().signal_pending() || self.changed.wait_interruptible(&mut set)
+                if kernel::current!().signal_pending()
+                    || self.changed.wait_interruptible(&mut state)
                 {
-                    return self.interrupted(&mut set);
+                    return self.interrupted(&mut state);
                 }
                 continue;
             }
             if left == 0 {
                 return Err(Error::Timeout);
             }
-            match self.changed.wait_interruptible_timeout(&mut set, left) {
+            match self.changed.wait_interruptible_timeout(&mut state, left) {
                 CondVarTimeoutResult::Woken { jiffies } => left = jiffies,
                 CondVarTimeoutResult::Timeout => left = 0,
-                CondVarTimeoutResult::Signal { .. } => return self.interrupted(&mut set),
+                CondVarTimeoutResult::Signal { .. } => return self.interrupted(&mut state),
             }
         }
     }
 
     /// The end of an interrupted wait: a wake-up that came at the same time is not lost.
-    fn interrupted(&self, set: &mut bool) -> Result {
-        if self.take(set) {
+    fn interrupted(&self, state: &mut State) -> Result {
+        if self.take(state) {
             Ok(())
         } else {
             Err(Error::Interrupted)
@@ -124,6 +144,13 @@ mod tests {
         signal.signal(true);
         assert_eq!(signal.wait(0), Ok(()));
         assert_eq!(signal.wait(0), Err(Error::Timeout));
+    }
+
+    #[test]
+    fn a_destroyed_signal_ends_waits() {
+        let signal = Signal::new(false).unwrap();
+        signal.end();
+        assert_eq!(signal.wait(FOREVER), Err(Error::NotFound));
     }
 
     #[test]

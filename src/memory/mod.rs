@@ -10,9 +10,14 @@ mod heap;
 pub(crate) mod ranges;
 
 use crate::{
+    core::Core,
     error::{
         Error,
         Result, //
+    },
+    mmu::{
+        AddressSpace,
+        Mapping, //
     },
     params::{
         Parameters,
@@ -22,6 +27,10 @@ use crate::{
     sys::{
         self,
         dma::DmaBuffer,
+        pages::{
+            Pages,
+            Sync, //
+        },
         physical::Reserved,
         vma::Mappable, //
     },
@@ -33,7 +42,9 @@ use heap::{
 };
 use kernel::{
     device,
+    dma::DmaAddress,
     mm::virt::VmaNew,
+    page::PAGE_SIZE,
     prelude::*,
     sync::{
         aref::ARef,
@@ -47,15 +58,22 @@ use kernel::{
     },
 };
 
-/// The address by which the GPU reaches physical address `physical` without its MMU, if it does.
-pub(crate) fn gpu_address(physical: u64, base_address: u32) -> Option<u32> {
+/// The address by which the GPU reaches `bytes` at physical address `physical` without its MMU, if
+/// it reaches them all.
+pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Option<u32> {
     let address = physical.checked_sub(u64::from(base_address))?;
-    if address < LINEAR_WINDOW {
+    // CAST: at most 64 bits.
+    let end = address.checked_add(bytes as u64)?;
+    if end <= LINEAR_WINDOW {
         u32::try_from(address).ok()
     } else {
         None
     }
 }
+
+/// The kind of a surface without its flags, and the kind that the tile-status units read.
+const KIND_MASK: u32 = 0xFF;
+const TILE_STATUS: u32 = 7;
 
 /// Where a surface is to lie, or lies (`gcePOOL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +82,8 @@ pub(crate) enum Pool {
     System,
     /// Pages of its own, physically contiguous.
     Contiguous,
+    /// Pages of its own, scattered, behind the GPU's MMU.
+    Virtual,
 }
 
 impl Pool {
@@ -72,17 +92,23 @@ impl Pool {
         match self {
             Pool::System => 6,
             Pool::Contiguous => 9,
+            Pool::Virtual => 7,
         }
     }
 
-    /// The pools that a request for pool `number` tries, in order. Those that no board has (on-chip
-    /// memory) and the page-wise one, which does not exist yet, are left out.
+    /// The pools that a request for pool `number` tries, in order. On-chip memory (LOCAL_INTERNAL,
+    /// LOCAL_EXTERNAL), which no board has, is left out.
     fn walk(number: u32) -> &'static [Pool] {
         match number {
-            // DEFAULT, LOCAL, UNIFIED, DEFAULT_FORCE_CONTIGUOUS.
-            1 | 2 | 5 | 10 => &[Pool::System, Pool::Contiguous],
+            // DEFAULT, LOCAL, UNIFIED.
+            1 | 2 | 5 => &[Pool::System, Pool::Contiguous, Pool::Virtual],
+            // DEFAULT_FORCE_CONTIGUOUS.
+            10 => &[Pool::System, Pool::Contiguous],
             6 => &[Pool::System],
-            9 => &[Pool::Contiguous],
+            7 => &[Pool::Virtual],
+            9 => &[Pool::Contiguous, Pool::Virtual],
+            // DEFAULT_FORCE_CONTIGUOUS_CACHEABLE.
+            11 => &[Pool::Contiguous],
             _ => &[],
         }
     }
@@ -95,6 +121,8 @@ pub(crate) struct Usage {
     pub(crate) pool: usize,
     /// Contiguous buffers and nodes outside the pool.
     pub(crate) contiguous: usize,
+    /// Nodes behind the MMU.
+    pub(crate) scattered: usize,
 }
 
 /// A contiguous buffer.
@@ -122,6 +150,8 @@ impl Buffer {
 }
 
 impl Mappable for Buffer {
+    type Memory = DmaBuffer;
+
     fn memory(&self) -> &DmaBuffer {
         &self.memory
     }
@@ -133,12 +163,136 @@ impl Drop for Buffer {
     }
 }
 
-/// Bytes of live contiguous buffers.
+/// Bytes of live objects of one kind.
 struct Counter(Atomic<usize>);
+
+/// Scattered pages that are, or will be, behind the MMU.
+pub(crate) struct Paged {
+    pages: Pages,
+    owner: Option<Arc<Counter>>,
+}
+
+impl Paged {
+    /// The pages' addresses on the bus.
+    pub(crate) fn dma_addresses(&self) -> &[DmaAddress] {
+        self.pages.dma_addresses()
+    }
+
+    /// Bytes, a multiple of the page size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.size()
+    }
+
+    /// The file offset by which its owner maps it: the first page's bus address, unique among what
+    /// lives.
+    pub(crate) fn file_offset(&self) -> u64 {
+        self.dma_addresses()
+            .first()
+            .map_or(0, |&page| sys::widen(page))
+    }
+
+    /// Hands a range to the other side; see [`Pages::sync`].
+    pub(crate) fn sync(&self, offset: usize, bytes: usize, direction: Sync) {
+        self.pages.sync(offset, bytes, direction);
+    }
+}
+
+impl Mappable for Paged {
+    type Memory = Pages;
+
+    fn memory(&self) -> &Pages {
+        &self.pages
+    }
+}
+
+impl Drop for Paged {
+    fn drop(&mut self) {
+        if let Some(owner) = &self.owner {
+            owner.0.fetch_sub(self.pages.size(), Relaxed);
+        }
+    }
+}
+
+/// A piece of a process's own memory that the GPU may use.
+pub(crate) struct UserMemory {
+    mapping: Mapping,
+    /// Where the piece starts in its first page.
+    offset: usize,
+    bytes: usize,
+    /// Its address in the process.
+    user: usize,
+}
+
+impl UserMemory {
+    /// GPU address of the first byte.
+    pub(crate) fn address(&self) -> u32 {
+        // CAST: less than a page.
+        self.mapping.address() + self.offset as u32
+    }
+
+    /// Whether `bytes` from user address `user` all lie in this piece.
+    pub(crate) fn contains(&self, user: usize, bytes: usize) -> bool {
+        user.checked_sub(self.user)
+            .and_then(|at| at.checked_add(bytes))
+            .is_some_and(|end| end <= self.bytes)
+    }
+
+    /// Hands `bytes` from user address `user`, which lie in this piece, to the other side.
+    pub(crate) fn sync(&self, user: usize, bytes: usize, direction: Sync) {
+        if let Some(at) = user.checked_sub(self.user) {
+            let backing = self.mapping.backing();
+            backing.sync(self.offset + at, bytes, direction);
+        }
+    }
+}
 
 enum Place {
     Pool(Span),
     Pages(Arc<Buffer>),
+    Virtual(Mapping),
+}
+
+/// What a node's owner maps to see it.
+#[derive(Clone)]
+pub(crate) enum Backing {
+    /// A contiguous buffer.
+    Contiguous(Arc<Buffer>),
+    /// Scattered pages.
+    Scattered(Arc<Paged>),
+}
+
+impl Backing {
+    /// Bytes, a multiple of the page size.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Backing::Contiguous(buffer) => buffer.bytes(),
+            Backing::Scattered(pages) => pages.bytes(),
+        }
+    }
+
+    /// The file offset by which its owner maps it.
+    pub(crate) fn file_offset(&self) -> u64 {
+        match self {
+            Backing::Contiguous(buffer) => buffer.file_offset(),
+            Backing::Scattered(pages) => pages.file_offset(),
+        }
+    }
+
+    /// Ends the caller's view of it at `user`.
+    pub(crate) fn unmap(&self, user: usize) {
+        match self {
+            Backing::Contiguous(buffer) => sys::vma::unmap(user, buffer),
+            Backing::Scattered(pages) => sys::vma::unmap(user, pages),
+        }
+    }
+
+    /// Maps it into an area; scattered pages can be cached.
+    pub(crate) fn map(self, area: &VmaNew, cached: bool) -> kernel::error::Result {
+        match self {
+            Backing::Contiguous(buffer) => sys::vma::map(area, buffer, cached),
+            Backing::Scattered(pages) => sys::vma::map(area, pages, cached),
+        }
+    }
 }
 
 /// A video memory node.
@@ -152,8 +306,8 @@ pub(crate) struct Node {
 pub(crate) enum View {
     /// At this offset of the pool's mapping.
     Pool(usize),
-    /// As a buffer that needs a mapping of its own.
-    Pages(Arc<Buffer>),
+    /// As memory that needs a mapping of its own.
+    Pages(Backing),
 }
 
 impl Node {
@@ -161,6 +315,7 @@ impl Node {
     pub(crate) fn pool(&self) -> Pool {
         match self.place {
             Some(Place::Pages(_)) => Pool::Contiguous,
+            Some(Place::Virtual(_)) => Pool::Virtual,
             _ => Pool::System,
         }
     }
@@ -169,6 +324,7 @@ impl Node {
     pub(crate) fn address(&self) -> u32 {
         match &self.place {
             Some(Place::Pages(buffer)) => buffer.address(),
+            Some(Place::Virtual(mapping)) => mapping.address(),
             // CAST: the pool lies below 2 GiB of GPU addresses, checked when it was made.
             Some(Place::Pool(span)) => self.memory.pool_address() + span.offset() as u32,
             None => 0,
@@ -178,7 +334,10 @@ impl Node {
     /// How its owner sees it.
     pub(crate) fn view(&self) -> View {
         match &self.place {
-            Some(Place::Pages(buffer)) => View::Pages(buffer.clone()),
+            Some(Place::Pages(buffer)) => View::Pages(Backing::Contiguous(buffer.clone())),
+            Some(Place::Virtual(mapping)) => {
+                View::Pages(Backing::Scattered(mapping.backing().clone()))
+            }
             Some(Place::Pool(span)) => View::Pool(span.offset()),
             None => View::Pool(0),
         }
@@ -231,6 +390,32 @@ impl PoolMemory {
     }
 }
 
+/// How much less is tried when the pool cannot be had in one piece, as the C driver does.
+const POOL_STEP: usize = 4 << 20;
+
+/// Allocates the pool, or as much of it as there is; prints what is missing.
+fn allocate_pool(dev: &device::Device, wanted: usize) -> Option<DmaBuffer> {
+    let mut bytes = wanted;
+    loop {
+        if let Ok(memory) = DmaBuffer::new(dev, bytes) {
+            if bytes < wanted {
+                dev_warn!(
+                    dev,
+                    "the pool has {} of {} KiB: give less contiguousSize or more cma=\n",
+                    bytes / 1024,
+                    wanted / 1024
+                );
+            }
+            return Some(memory);
+        }
+        if bytes <= POOL_STEP {
+            dev_warn!(dev, "no contiguous memory, so no pool: give more cma=\n");
+            return None;
+        }
+        bytes -= POOL_STEP;
+    }
+}
+
 /// The SYSTEM pool.
 #[pin_data]
 struct SystemPool {
@@ -260,16 +445,13 @@ impl SystemPool {
                 })?)
             }
             PoolSource::Allocated(bytes) => {
-                PoolMemory::Allocated(DmaBuffer::new(dev, bytes).inspect_err(|_| {
-                    dev_err!(
-                        dev,
-                        "no {} KiB of contiguous memory: give less contiguousSize or more cma=\n",
-                        bytes / 1024
-                    );
-                })?)
+                match allocate_pool(dev, bytes) {
+                    Some(memory) => PoolMemory::Allocated(memory),
+                    None => return Ok(None),
+                }
             }
         };
-        let address = gpu_address(memory.start(), parameters.base_address)
+        let address = gpu_address(memory.start(), memory.bytes(), parameters.base_address)
             .ok_or(EINVAL)
             .inspect_err(|_| {
                 dev_err!(dev, "the GPU does not reach the pool: check baseAddress\n");
@@ -293,6 +475,10 @@ pub(crate) struct VideoMemory {
     base_address: u32,
     pool: Option<Pin<KBox<SystemPool>>>,
     contiguous: Arc<Counter>,
+    scattered: Arc<Counter>,
+    space: Arc<AddressSpace>,
+    /// TILE_STATUS may lie behind the MMU (memory controller 2.0).
+    tile_status_anywhere: bool,
 }
 
 impl VideoMemory {
@@ -300,12 +486,16 @@ impl VideoMemory {
     pub(crate) fn new(
         dev: &device::Device,
         parameters: &Parameters,
+        core: &Core,
     ) -> kernel::error::Result<Arc<Self>> {
         let this = Self {
             dev: dev.into(),
             base_address: parameters.base_address,
             pool: SystemPool::new(dev, parameters)?,
             contiguous: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
+            scattered: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
+            space: core.space().clone(),
+            tile_status_anywhere: core.identity().has_new_memory_controller(),
         };
         Ok(Arc::new(this, GFP_KERNEL)?)
     }
@@ -328,15 +518,16 @@ impl VideoMemory {
                 heap.total_bytes() - heap.free_bytes()
             }),
             contiguous: self.contiguous.0.load(Relaxed),
+            scattered: self.scattered.0.load(Relaxed),
         }
     }
 
     /// Maps the pool's start into `area`. `EINVAL`: no pool, or the area is longer.
-    pub(crate) fn map_pool(&self, area: &VmaNew) -> kernel::error::Result {
+    pub(crate) fn map_pool(&self, area: &VmaNew) -> kernel::error::Result<Arc<sys::vma::View>> {
         match self.pool.as_ref().map(|pool| &pool.memory) {
             None => Err(EINVAL),
-            Some(PoolMemory::Reserved(memory)) => sys::vma::map_reserved(area, memory),
-            Some(PoolMemory::Allocated(memory)) => sys::vma::map_lasting(area, memory),
+            Some(PoolMemory::Reserved(memory)) => sys::vma::map_view(area, memory),
+            Some(PoolMemory::Allocated(memory)) => sys::vma::map_view(area, memory),
         }
     }
 
@@ -355,8 +546,8 @@ impl VideoMemory {
             .and_then(sys::page_align)
             .ok_or(Error::OutOfMemory)?;
         let memory = DmaBuffer::new(&self.dev, bytes)?;
-        let address =
-            gpu_address(memory.dma_address(), self.base_address).ok_or(Error::OutOfMemory)?;
+        let address = gpu_address(memory.dma_address(), bytes, self.base_address)
+            .ok_or(Error::OutOfMemory)?;
         self.contiguous.0.fetch_add(bytes, Relaxed);
         let buffer = Buffer {
             memory,
@@ -364,6 +555,50 @@ impl VideoMemory {
             owner: self.contiguous.clone(),
         };
         Ok(Arc::new(buffer, GFP_KERNEL)?)
+    }
+
+    /// Allocates scattered pages for at least `bytes`, zeroed, and maps them for the GPU.
+    fn allocate_scattered(&self, bytes: u32) -> Result<Mapping> {
+        // CAST: 32 bits into at least 32.
+        let bytes = sys::page_align(bytes as usize).ok_or(Error::OutOfMemory)?;
+        if bytes > self.space.longest_free() || bytes > sys::available_memory() {
+            return Err(Error::OutOfMemory);
+        }
+        let pages = Pages::allocate(&self.dev, bytes / PAGE_SIZE)?;
+        self.scattered.0.fetch_add(bytes, Relaxed);
+        let backing = Paged {
+            pages,
+            owner: Some(self.scattered.clone()),
+        };
+        self.space.map(Arc::new(backing, GFP_KERNEL)?)
+    }
+
+    /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU.
+    ///
+    /// `InvalidArgument`: none, or they wrap. `OutOfResources`: not all there and writable, more
+    /// than the process may lock, or no room in the GPU's address space.
+    pub(crate) fn map_user(&self, user: u64, bytes: u64) -> Result<UserMemory> {
+        let user = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
+        let bytes = usize::try_from(bytes).map_err(|_| Error::InvalidArgument)?;
+        let offset = user % PAGE_SIZE;
+        let span = bytes
+            .checked_add(offset)
+            .and_then(sys::page_align)
+            .filter(|&span| bytes > 0 && (user - offset).checked_add(span).is_some())
+            .ok_or(Error::InvalidArgument)?;
+        // CAST: at most 64 bits.
+        if span as u64 > LINEAR_WINDOW {
+            return Err(Error::OutOfResources);
+        }
+        let pages = Pages::pin(&self.dev, user - offset, span / PAGE_SIZE)
+            .map_err(|_| Error::OutOfResources)?;
+        let backing = Paged { pages, owner: None };
+        Ok(UserMemory {
+            mapping: self.space.map(Arc::new(backing, GFP_KERNEL)?)?,
+            offset,
+            bytes,
+            user,
+        })
     }
 
     /// Allocates a node of at least `bytes` in the first of pool `pool`'s pools that has them.
@@ -379,8 +614,12 @@ impl VideoMemory {
         if bytes == 0 {
             return Err(Error::InvalidArgument);
         }
-        for pool in Pool::walk(pool) {
+        let walk = Pool::walk(pool);
+        for (i, pool) in walk.iter().enumerate() {
             let place = match pool {
+                // What the walk falls through to; asked for by name it is granted.
+                Pool::Virtual if i > 0 && !self.may_be_scattered(kind) => break,
+                Pool::Virtual => self.allocate_scattered(bytes).map(Place::Virtual),
                 Pool::System => self.allocate_in_pool(bytes, alignment, kind),
                 Pool::Contiguous => self.allocate_buffer(bytes.into()).map(Place::Pages),
             };
@@ -393,6 +632,20 @@ impl VideoMemory {
             }
         }
         Err(Error::OutOfMemory)
+    }
+
+    /// Whether a request for pool `number` could ever be granted, if nothing else were allocated.
+    pub(crate) fn could_have(&self, bytes: u32, number: u32) -> bool {
+        Pool::walk(number).iter().any(|pool| match pool {
+            // CAST: 32 bits into at least 32.
+            Pool::System => bytes as usize <= self.pool_bytes(),
+            Pool::Contiguous | Pool::Virtual => true,
+        })
+    }
+
+    /// Whether a surface that found no contiguous memory may lie behind the MMU.
+    fn may_be_scattered(&self, kind: u32) -> bool {
+        kind & KIND_MASK != TILE_STATUS || self.tile_status_anywhere
     }
 
     fn allocate_in_pool(&self, bytes: u32, alignment: u32, kind: u32) -> Result<Place> {

@@ -2,10 +2,12 @@
 
 //! Free ranges of a line of numbers: bytes of a bank, or pages of an address space.
 //!
-//! Pure logic. A treap ordered by start, in which every node knows the longest range below it, so
-//! that the first range that is long enough is found in logarithmic time whatever the number of
-//! ranges. Its nodes live in one array, which grows only in [`Ranges::reserve`]: giving a range back
-//! needs no memory and cannot fail.
+//! Pure logic. An AVL tree ordered by start, in which every node knows the longest range of its
+//! subtree, so that the first range that is long enough is found in logarithmic time whatever the
+//! number of ranges, and whatever a client does to their order. No function calls itself: the kernel's
+//! stack is small, and the tree's height is a client's to choose within its bound. Its nodes live in
+//! one array, which grows only in [`Ranges::reserve`]: giving a range back needs no memory and cannot
+//! fail.
 
 use crate::error::Result;
 use kernel::prelude::*;
@@ -17,16 +19,47 @@ const ALIGNMENT_TRIES: usize = 16;
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// A free range, as a node of the treap.
+/// The most nodes on a way down: an AVL tree of that height has more nodes than fit 32 bits.
+const MAX_HEIGHT: usize = 48;
+
+/// A free range, as a node of the tree.
 #[derive(Clone, Copy)]
 struct Free {
     start: usize,
     length: usize,
     /// Length of the longest range of this subtree.
     longest: usize,
-    priority: u32,
+    /// Nodes on the longest way down from here.
+    height: u32,
     left: u32,
     right: u32,
+}
+
+/// The way from the root down to a place: nodes, and whether it goes on to the right.
+struct Path {
+    steps: [(u32, bool); MAX_HEIGHT],
+    len: usize,
+}
+
+impl Path {
+    fn new() -> Self {
+        Self {
+            steps: [(NONE, false); MAX_HEIGHT],
+            len: 0,
+        }
+    }
+
+    fn push(&mut self, node: u32, right: bool) {
+        if let Some(step) = self.steps.get_mut(self.len) {
+            *step = (node, right);
+            self.len += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<(u32, bool)> {
+        self.len = self.len.checked_sub(1)?;
+        self.steps.get(self.len).copied()
+    }
 }
 
 /// A set of free ranges, no two of which touch.
@@ -37,7 +70,6 @@ pub(crate) struct Ranges {
     root: u32,
     /// How many ranges may become free one by one: what `nodes` has room for.
     promised: usize,
-    random: u32,
 }
 
 impl Ranges {
@@ -48,9 +80,9 @@ impl Ranges {
             spare: NONE,
             root: NONE,
             promised: 0,
-            random: 0x9E37_79B9,
         };
         ranges.reserve()?;
+        ranges.promised = 0;
         if length > 0 {
             ranges.insert(start, length);
         }
@@ -75,37 +107,52 @@ impl Ranges {
     pub(crate) fn find(&self, length: usize, alignment: usize) -> Option<usize> {
         let mut from = 0;
         for _ in 0..ALIGNMENT_TRIES {
-            let node = self.first_at_least(self.root, from, length)?;
+            let node = self.first_at_least(from, length)?;
             if let Some(at) = fit(node, length, alignment) {
                 return Some(at);
             }
             from = node.start + 1;
         }
         let with_padding = length.checked_add(alignment - 1)?;
-        let node = self.first_at_least(self.root, from, with_padding)?;
+        let node = self.first_at_least(from, with_padding)?;
         fit(node, length, alignment)
     }
 
     /// The node with the lowest start of at least `from` and a length of at least `length`.
-    fn first_at_least(&self, root: u32, from: usize, length: usize) -> Option<Free> {
-        let node = self.node(root)?;
-        if node.longest < length {
-            return None;
-        }
-        if node.start >= from {
-            if let Some(found) = self.first_at_least(node.left, from, length) {
-                return Some(found);
+    fn first_at_least(&self, from: usize, length: usize) -> Option<Free> {
+        // The lowest node on the way that is long enough itself, or has one that is to its right.
+        let mut best = None;
+        let mut at = self.root;
+        while let Some(node) = self.node(at) {
+            if node.start < from {
+                at = node.right;
+            } else {
+                if node.length >= length || self.longest(node.right) >= length {
+                    best = Some(node);
+                }
+                at = node.left;
             }
-            if node.length >= length {
+        }
+        let best = best?;
+        if best.length >= length {
+            return Some(best);
+        }
+        // All of the right subtree counts: the leftmost of it that is long enough.
+        let mut node = self.node(best.right)?;
+        loop {
+            node = if self.longest(node.left) >= length {
+                self.node(node.left)?
+            } else if node.length >= length {
                 return Some(node);
-            }
+            } else {
+                self.node(node.right)?
+            };
         }
-        self.first_at_least(node.right, from, length)
     }
 
     /// Takes `length` numbers at `at`, which [`Ranges::find`] gave.
     pub(crate) fn take(&mut self, at: usize, length: usize) {
-        let Some(whole) = self.last_before(self.root, at.saturating_add(1)) else {
+        let Some(whole) = self.last_before(at.saturating_add(1)) else {
             return;
         };
         self.remove(whole.start);
@@ -120,22 +167,27 @@ impl Ranges {
 
     /// How many free numbers follow each other from `at` on.
     pub(crate) fn free_at(&self, at: usize) -> usize {
-        match self.last_before(self.root, at.saturating_add(1)) {
+        match self.last_before(at.saturating_add(1)) {
             Some(node) if node.start + node.length > at => node.start + node.length - at,
             _ => 0,
         }
     }
 
+    /// The longest free range.
+    pub(crate) fn longest_free(&self) -> usize {
+        self.longest(self.root)
+    }
+
     /// Gives `length` numbers from `start` back and merges them with their neighbours.
     pub(crate) fn give(&mut self, start: usize, length: usize) {
         let (mut first, mut end) = (start, start + length);
-        if let Some(after) = self.last_before(self.root, end.saturating_add(1)) {
+        if let Some(after) = self.last_before(end.saturating_add(1)) {
             if after.start == end {
                 self.remove(after.start);
                 end += after.length;
             }
         }
-        if let Some(before) = self.last_before(self.root, start) {
+        if let Some(before) = self.last_before(start) {
             if before.start + before.length == start {
                 self.remove(before.start);
                 first = before.start;
@@ -146,9 +198,9 @@ impl Ranges {
     }
 
     /// The node with the highest start below `limit`.
-    fn last_before(&self, root: u32, limit: usize) -> Option<Free> {
+    fn last_before(&self, limit: usize) -> Option<Free> {
         let mut best = None;
-        let mut at = root;
+        let mut at = self.root;
         while let Some(node) = self.node(at) {
             if node.start < limit {
                 best = Some(node);
@@ -165,7 +217,15 @@ impl Ranges {
         self.nodes.get(index as usize).copied()
     }
 
-    fn set(&mut self, index: u32, change: impl FnOnce(&mut Free)) {
+    fn longest(&self, index: u32) -> usize {
+        self.node(index).map_or(0, |node| node.longest)
+    }
+
+    fn height(&self, index: u32) -> u32 {
+        self.node(index).map_or(0, |node| node.height)
+    }
+
+    fn change(&mut self, index: u32, change: impl FnOnce(&mut Free)) {
         if let Some(node) = self.nodes.get_mut(index as usize) {
             change(node);
         }
@@ -174,46 +234,89 @@ impl Ranges {
     /// Recomputes what a node knows of its subtree.
     fn update(&mut self, index: u32) {
         if let Some(node) = self.node(index) {
-            let below = |child| self.node(child).map_or(0, |child| child.longest);
-            let longest = node.length.max(below(node.left)).max(below(node.right));
-            self.set(index, |node| node.longest = longest);
+            let longest = node
+                .length
+                .max(self.longest(node.left))
+                .max(self.longest(node.right));
+            let height = 1 + self.height(node.left).max(self.height(node.right));
+            self.change(index, |node| {
+                node.longest = longest;
+                node.height = height;
+            });
         }
     }
 
-    /// Splits a subtree into the ranges that start below `limit` and the others.
-    fn split(&mut self, root: u32, limit: usize) -> (u32, u32) {
+    /// Turns a subtree so that one of its root's children becomes its root, which is returned.
+    fn rotate(&mut self, root: u32, child_is_right: bool) -> u32 {
         let Some(node) = self.node(root) else {
-            return (NONE, NONE);
+            return root;
         };
-        if node.start < limit {
-            let (left, right) = self.split(node.right, limit);
-            self.set(root, |node| node.right = left);
-            self.update(root);
-            (root, right)
+        let child = if child_is_right {
+            node.right
         } else {
-            let (left, right) = self.split(node.left, limit);
-            self.set(root, |node| node.left = right);
-            self.update(root);
-            (left, root)
+            node.left
+        };
+        let Some(risen) = self.node(child) else {
+            return root;
+        };
+        if child_is_right {
+            self.change(root, |node| node.right = risen.left);
+            self.change(child, |node| node.left = root);
+        } else {
+            self.change(root, |node| node.left = risen.right);
+            self.change(child, |node| node.right = root);
         }
+        self.update(root);
+        self.update(child);
+        child
     }
 
-    /// Joins two subtrees, all of the first before all of the second.
-    fn join(&mut self, left: u32, right: u32) -> u32 {
-        let (Some(a), Some(b)) = (self.node(left), self.node(right)) else {
-            return if left == NONE { right } else { left };
+    /// Makes a node's two sides differ by one level at most; returns the subtree's new root.
+    fn balance(&mut self, index: u32) -> u32 {
+        self.update(index);
+        let Some(node) = self.node(index) else {
+            return index;
         };
-        if a.priority > b.priority {
-            let joined = self.join(a.right, right);
-            self.set(left, |node| node.right = joined);
-            self.update(left);
-            left
-        } else {
-            let joined = self.join(left, b.left);
-            self.set(right, |node| node.left = joined);
-            self.update(right);
-            right
+        let (left, right) = (self.height(node.left), self.height(node.right));
+        if left.abs_diff(right) <= 1 {
+            return index;
         }
+        let heavy_right = right > left;
+        let heavy = if heavy_right { node.right } else { node.left };
+        if let Some(child) = self.node(heavy) {
+            let (left, right) = (self.height(child.left), self.height(child.right));
+            // The heavy child leans the other way: it is turned first.
+            if if heavy_right {
+                left > right
+            } else {
+                right > left
+            } {
+                let risen = self.rotate(heavy, !heavy_right);
+                self.change(index, |node| {
+                    if heavy_right {
+                        node.right = risen;
+                    } else {
+                        node.left = risen;
+                    }
+                });
+            }
+        }
+        self.rotate(index, heavy_right)
+    }
+
+    /// Puts `child` at the end of a path and rebalances upwards.
+    fn attach(&mut self, mut path: Path, mut child: u32) {
+        while let Some((parent, right)) = path.pop() {
+            self.change(parent, |node| {
+                if right {
+                    node.right = child;
+                } else {
+                    node.left = child;
+                }
+            });
+            child = self.balance(parent);
+        }
+        self.root = child;
     }
 
     fn insert(&mut self, start: usize, length: usize) {
@@ -221,7 +324,7 @@ impl Ranges {
             start,
             length,
             longest: length,
-            priority: self.next_random(),
+            height: 1,
             left: NONE,
             right: NONE,
         };
@@ -229,7 +332,7 @@ impl Ranges {
             Some(unused) => {
                 let index = self.spare;
                 self.spare = unused.left;
-                self.set(index, |node| *node = free);
+                self.change(index, |node| *node = free);
                 index
             }
             None => {
@@ -242,34 +345,61 @@ impl Ranges {
                 index
             }
         };
-        let (before, after) = self.split(self.root, start);
-        let joined = self.join(before, index);
-        self.root = self.join(joined, after);
+        let mut path = Path::new();
+        let mut at = self.root;
+        while let Some(node) = self.node(at) {
+            let right = node.start < start;
+            path.push(at, right);
+            at = if right { node.right } else { node.left };
+        }
+        self.attach(path, index);
     }
 
     /// Takes the range that starts at `start` out.
     fn remove(&mut self, start: usize) {
-        let (before, rest) = self.split(self.root, start);
-        let (index, after) = self.split(rest, start + 1);
-        self.root = self.join(before, after);
-        if index != NONE {
-            let spare = self.spare;
-            self.set(index, |node| {
-                node.left = spare;
-                node.right = NONE;
-            });
-            self.spare = index;
+        let mut path = Path::new();
+        let mut at = self.root;
+        let gone = loop {
+            let Some(node) = self.node(at) else {
+                return;
+            };
+            if node.start == start {
+                break node;
+            }
+            let right = node.start < start;
+            path.push(at, right);
+            at = if right { node.right } else { node.left };
+        };
+        if gone.left == NONE || gone.right == NONE {
+            let child = if gone.left == NONE {
+                gone.right
+            } else {
+                gone.left
+            };
+            self.attach(path, child);
+        } else {
+            // Its successor takes its place: the leftmost of its right subtree.
+            path.push(at, true);
+            let mut next = gone.right;
+            while let Some(node) = self.node(next).filter(|node| node.left != NONE) {
+                path.push(next, false);
+                next = node.left;
+            }
+            if let Some(successor) = self.node(next) {
+                self.change(at, |node| {
+                    node.start = successor.start;
+                    node.length = successor.length;
+                });
+                self.attach(path, successor.right);
+                at = next;
+            }
         }
-    }
-
-    /// Xorshift: spreads the priorities; nothing depends on its being secret.
-    fn next_random(&mut self) -> u32 {
-        let mut x = self.random;
-        x ^= x << 13;
-        x ^= x >> 17;
-        x ^= x << 5;
-        self.random = x;
-        x
+        let spare = self.spare;
+        self.change(at, |node| {
+            node.left = spare;
+            node.right = NONE;
+        });
+        self.spare = at;
     }
 }
 
@@ -284,10 +414,32 @@ fn fit(node: Free, length: usize, alignment: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn depth(ranges: &Ranges, root: u32) -> usize {
-        ranges.node(root).map_or(0, |node| {
-            1 + depth(ranges, node.left).max(depth(ranges, node.right))
-        })
+    /// Checks order, height, balance and longest range of every node, without recursion; returns
+    /// how many ranges there are.
+    fn check(ranges: &Ranges) -> usize {
+        let mut count = 0;
+        let mut last_end = None;
+        let mut path = Path::new();
+        let mut at = ranges.root;
+        loop {
+            while let Some(node) = ranges.node(at) {
+                path.push(at, false);
+                at = node.left;
+            }
+            let Some((index, _)) = path.pop() else {
+                return count;
+            };
+            let node = ranges.node(index).unwrap();
+            let (left, right) = (ranges.height(node.left), ranges.height(node.right));
+            assert!(left.abs_diff(right) <= 1);
+            assert_eq!(node.height, 1 + left.max(right));
+            let below = ranges.longest(node.left).max(ranges.longest(node.right));
+            assert_eq!(node.longest, node.length.max(below));
+            assert!(last_end.is_none_or(|end| end < node.start));
+            last_end = Some(node.start + node.length);
+            count += 1;
+            at = node.right;
+        }
     }
 
     fn take(ranges: &mut Ranges, length: usize, alignment: usize) -> Option<usize> {
@@ -348,6 +500,7 @@ mod tests {
                 ranges.give(at, length);
             }
         }
+        assert!(check(&ranges) > 1);
         while let Some((at, length)) = taken.pop() {
             ranges.give(at, length);
         }
@@ -356,18 +509,24 @@ mod tests {
 
     #[test]
     fn ten_thousand_ranges_stay_shallow() {
-        let mut ranges = Ranges::new(0, 20_000).unwrap();
-        for at in 0..20_000 {
+        const COUNT: usize = 10_000;
+        let mut ranges = Ranges::new(0, 2 * COUNT).unwrap();
+        for at in 0..2 * COUNT {
             assert_eq!(take(&mut ranges, 1, 1), Some(at));
         }
-        for at in 0..10_000 {
+        assert_eq!(check(&ranges), 0);
+        // In ascending order, the worst for a tree that does not balance.
+        for at in 0..COUNT {
             ranges.give(2 * at, 1);
         }
-        // About 2 ln n = 18 on average, and hardly ever twice that.
-        assert!(depth(&ranges, ranges.root) < 60);
-        for at in 0..10_000 {
+        assert_eq!(check(&ranges), COUNT);
+        // 1.44 times the binary logarithm.
+        assert!(ranges.height(ranges.root) <= 19);
+        assert_eq!(ranges.longest_free(), 1);
+        for at in (0..COUNT).rev() {
             ranges.give(2 * at + 1, 1);
         }
-        assert_eq!(take(&mut ranges, 20_000, 1), Some(0));
+        assert_eq!(check(&ranges), 1);
+        assert_eq!(take(&mut ranges, 2 * COUNT, 1), Some(0));
     }
 }

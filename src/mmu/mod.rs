@@ -3,38 +3,130 @@
 //! The GPU's address space.
 //!
 //! MMU version 1: GPU addresses with bit 31 clear are physical, counted from `baseAddress`; the
-//! others go through one flat table of 4 KiB pages. Owns that table. Nothing is mapped yet, so every
-//! entry points at one scratch page: a stray access of the GPU lands there and nowhere else.
-//! Source: spec/memory-events.md section 5.
+//! others go through one flat table of 4 KiB pages. Owns that table and the book of its pages, which
+//! lies beside it and not, as the C driver's, inside, where the GPU would read it. An entry that is
+//! not in use points at one scratch page: a stray access of the GPU lands there and nowhere else.
+//!
+//! # Stale translations
+//!
+//! The GPU keeps translations until its TLB is flushed, through the ring. A change of the table asks
+//! the ring for a flush in its next submission. Pages and addresses of an ended mapping are kept
+//! until a submission behind that flush has ended; the reaper, a work item, makes one if nobody else
+//! does.
+//!
+//! Lock: `galcore mmu` guards the book; the ring's is never taken under it. Source:
+//! spec/memory-events.md section 5.
 
-use crate::sys::dma::DmaBuffer;
+use crate::{
+    command::Ring,
+    error::{
+        Error,
+        Result, //
+    },
+    event::{
+        Action,
+        Actions, //
+    },
+    memory::{
+        ranges::Ranges,
+        Paged, //
+    },
+    sys::{
+        self,
+        dma::DmaBuffer, //
+    },
+};
 use kernel::{
-    device,
+    device, impl_has_work, new_work,
     page::PAGE_SIZE,
-    prelude::*, //
+    prelude::*,
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+    workqueue::{
+        Work,
+        WorkItem, //
+    },
 };
 
-/// Bytes of the table for all 2 GiB above bit 31: one word a page.
-const TABLE_BYTES: usize = 2 << 20;
+/// Pages above bit 31: 2 GiB.
+const PAGES: usize = 1 << 19;
 
-/// The flat table of MMU version 1.
-pub(crate) struct PageTable {
-    table: DmaBuffer,
-    scratch: DmaBuffer,
-    address: u32,
+/// First GPU address that is translated.
+const FIRST_ADDRESS: u32 = 1 << 31;
+
+/// Binary logarithm of a page's bytes.
+const PAGE_BITS: u32 = 12;
+
+/// Mappings that the reaper ends with one submission.
+const REAPED_AT_ONCE: usize = 64;
+
+/// An ended mapping that the GPU may still have in its TLB.
+pub(crate) struct Stale {
+    first: usize,
+    count: usize,
+    _backing: Arc<Paged>,
 }
 
-impl PageTable {
-    /// Makes a table in which every page is the scratch page. `ENOMEM`: no memory below 4 GiB.
-    pub(crate) fn new(dev: &device::Device) -> Result<Self> {
+/// Which pages are in use.
+struct Book {
+    free: Ranges,
+    used: usize,
+    mappings: usize,
+    /// Has room for every live mapping, so that ending one needs no memory.
+    stale: KVVec<Stale>,
+}
+
+/// The address space of one core.
+#[pin_data]
+pub(crate) struct AddressSpace {
+    table: DmaBuffer,
+    /// Physical address of the table.
+    address: u32,
+    scratch: DmaBuffer,
+    /// What unused entries hold.
+    scratch_entry: u32,
+    ring: Arc<Ring>,
+    #[pin]
+    book: Mutex<Book>,
+    #[pin]
+    reaper: Work<AddressSpace>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for AddressSpace { self.reaper }
+}
+
+impl AddressSpace {
+    /// An address space in which every page is the scratch page. `ENOMEM`: no memory below 4 GiB.
+    pub(crate) fn new(
+        dev: &device::Device,
+        ring: Arc<Ring>,
+    ) -> Result<Arc<Self>, kernel::error::Error> {
         let scratch = DmaBuffer::new(dev, PAGE_SIZE)?;
-        let table = DmaBuffer::new(dev, TABLE_BYTES)?;
-        table.fill(u32::try_from(scratch.dma_address())?);
-        Ok(Self {
-            address: u32::try_from(table.dma_address())?,
-            table,
-            scratch,
-        })
+        let scratch_entry = u32::try_from(scratch.dma_address())?;
+        let table = DmaBuffer::new(dev, PAGES * 4)?;
+        table.fill(scratch_entry);
+        let free = Ranges::new(0, PAGES).map_err(|_| ENOMEM)?;
+        Arc::pin_init(
+            try_pin_init!(Self {
+                address: u32::try_from(table.dma_address())?,
+                table,
+                scratch,
+                scratch_entry,
+                ring,
+                book <- new_mutex!(Book {
+                    free,
+                    used: 0,
+                    mappings: 0,
+                    stale: KVVec::new(),
+                }, "galcore mmu"),
+                reaper <- new_work!("galcore reaper"),
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// Physical address of the table, for the page-table registers.
@@ -44,11 +136,166 @@ impl PageTable {
 
     /// Entries in all, and entries in use.
     pub(crate) fn usage(&self) -> (usize, usize) {
-        (TABLE_BYTES / 4, 0)
+        (PAGES, self.book.lock().used)
+    }
+
+    /// Bytes of the longest free piece.
+    pub(crate) fn longest_free(&self) -> usize {
+        self.book.lock().free.longest_free() * PAGE_SIZE
     }
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.table.size() + self.scratch.size()
+    }
+
+    /// Maps pages one behind the other. `OutOfResources`: no such room, or no memory to note it.
+    pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
+        let count = backing.dma_addresses().len();
+        let first = {
+            let mut book = self.book.lock();
+            // Mappings that live, and those that wait for their flush.
+            let room = book.mappings + 1 - book.stale.len().min(book.mappings);
+            book.stale
+                .reserve(room, GFP_KERNEL)
+                .map_err(|_| Error::OutOfResources)?;
+            let first = book.free.find(count, 1).ok_or(Error::OutOfResources)?;
+            book.free.reserve().map_err(|_| Error::OutOfResources)?;
+            book.free.take(first, count);
+            book.used += count;
+            book.mappings += 1;
+            first
+        };
+        let mapping = Mapping {
+            space: self.clone(),
+            first,
+            count,
+            backing,
+        };
+        for (i, &page) in mapping.backing.dma_addresses().iter().enumerate() {
+            // CAST: the DMA mask keeps pages below 4 GiB.
+            let entry = sys::widen(page) as u32;
+            self.table.write((first + i) * 4, entry)?;
+        }
+        self.ring.request_flush();
+        Ok(mapping)
+    }
+
+    /// Ends a mapping; its pages wait for the flush.
+    fn unmap(self: &Arc<Self>, first: usize, count: usize, backing: Arc<Paged>) {
+        for entry in first..first + count {
+            // Inside the table, as when it was mapped.
+            let _ = self.table.write(entry * 4, self.scratch_entry);
+        }
+        self.ring.request_flush();
+        let stale = Stale {
+            first,
+            count,
+            _backing: backing,
+        };
+        if self.ring.is_stopped() {
+            self.recycle(stale);
+            return;
+        }
+        let mut book = self.book.lock();
+        // There is room: `map` has seen to it.
+        let _ = book.stale.push_within_capacity(stale);
+        drop(book);
+        let _ = sys::work::queue().enqueue(self.clone());
+    }
+
+    /// Frees what [`AddressSpace::unmap`] has ended, once no translation of it is left.
+    pub(crate) fn recycle(&self, stale: Stale) {
+        let mut book = self.book.lock();
+        book.mappings -= 1;
+        book.used -= stale.count;
+        book.free.give(stale.first, stale.count);
+        drop(book);
+        drop(stale);
+    }
+
+    /// Takes stale mappings as actions, a bounded number.
+    fn take_stale(self: &Arc<Self>) -> Actions {
+        let mut actions = Actions::new();
+        for _ in 0..REAPED_AT_ONCE {
+            if actions.reserve(1, GFP_KERNEL).is_err() {
+                break;
+            }
+            let Some(stale) = self.book.lock().stale.pop() else {
+                break;
+            };
+            // There is room for one.
+            let _ = actions.push(Action::Recycle(self.clone(), stale), GFP_KERNEL);
+        }
+        actions
+    }
+
+    /// Frees all that is stale. The front end must be stopped.
+    pub(crate) fn sweep(self: &Arc<Self>) {
+        loop {
+            let stale = self.book.lock().stale.pop();
+            match stale {
+                Some(stale) => self.recycle(stale),
+                None => break,
+            }
+        }
+    }
+}
+
+impl WorkItem for AddressSpace {
+    type Pointer = Arc<AddressSpace>;
+
+    fn run(this: Arc<AddressSpace>) {
+        loop {
+            let mut actions = this.take_stale();
+            if actions.is_empty() {
+                return;
+            }
+            // The flush that `unmap` asked for goes with this submission or has gone before it.
+            if this.ring.submit(None, &mut actions).is_ok() {
+                continue;
+            }
+            let stopped = this.ring.is_stopped();
+            for action in actions {
+                match action {
+                    Action::Recycle(space, stale) if !stopped => {
+                        // The GPU hangs: they wait for the next try. Their room is still theirs.
+                        let _ = space.book.lock().stale.push_within_capacity(stale);
+                    }
+                    action => action.run(),
+                }
+            }
+            if !stopped {
+                return;
+            }
+        }
+    }
+}
+
+/// Pages at consecutive GPU addresses; ended by being dropped.
+pub(crate) struct Mapping {
+    space: Arc<AddressSpace>,
+    first: usize,
+    count: usize,
+    backing: Arc<Paged>,
+}
+
+impl Mapping {
+    /// GPU address of the first page.
+    pub(crate) fn address(&self) -> u32 {
+        // CAST: less than 2^19 pages.
+        FIRST_ADDRESS | ((self.first as u32) << PAGE_BITS)
+    }
+
+    /// The pages.
+    pub(crate) fn backing(&self) -> &Arc<Paged> {
+        &self.backing
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        self.space
+            .unmap(self.first, self.count, self.backing.clone());
     }
 }

@@ -22,7 +22,10 @@ use crate::{
         Stream,
         MAX_STREAM_WORDS, //
     },
-    diag::log::warn_client,
+    diag::log::{
+        warn_client,
+        RateLimit, //
+    },
     error::{
         Error,
         Result, //
@@ -33,6 +36,9 @@ use kernel::{
     sync::Arc,
     uaccess::UserSlice, //
 };
+
+/// Refused streams, of whatever process.
+static REFUSALS: RateLimit = RateLimit::new();
 
 /// Bytes at the start of a command buffer that the client leaves to the kernel.
 const RESERVED_HEAD: u32 = 32;
@@ -95,7 +101,9 @@ impl Process {
         }
         // Both are below `room` now, so they fit.
         let bytes = (end - start) as usize;
-        let from = logical + start as usize;
+        let from = logical
+            .checked_add(start as usize)
+            .ok_or(Error::InvalidAddress)?;
         if bytes / 4 > MAX_STREAM_WORDS {
             return Err(Error::InvalidArgument);
         }
@@ -112,7 +120,7 @@ impl Process {
     fn check(&self, words: &[u32], entry: Pipe) -> Result<Pipe> {
         checker::check(words, self.device.core().engines(), entry).map_err(|refusal| {
             warn_client!(
-                self.log,
+                REFUSALS,
                 "command buffer refused: {:?} at word {} ({:#010x})",
                 refusal.fault,
                 refusal.at,

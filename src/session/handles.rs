@@ -11,7 +11,10 @@ use crate::error::{
 };
 use kernel::{
     prelude::*,
-    rbtree::RBTree, //
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
 };
 
 /// The most objects of one kind in one process.
@@ -19,6 +22,20 @@ pub(crate) const LIMIT: usize = 1 << 16;
 
 /// Highest handle: it must fit a signed 32-bit field.
 const LAST: u32 = i32::MAX as u32;
+
+/// An object that is out of its table for the time being, with the room to go back.
+pub(crate) struct Detached<T> {
+    handle: u32,
+    object: T,
+    room: RBTreeNodeReservation<u32, T>,
+}
+
+impl<T> Detached<T> {
+    /// The object.
+    pub(crate) fn get(&self) -> &T {
+        &self.object
+    }
+}
 
 /// Objects by handle.
 pub(crate) struct Handles<T> {
@@ -75,15 +92,22 @@ impl<T> Handles<T> {
         Some(object)
     }
 
-    /// Puts back an object that [`Handles::remove`] took out. Without memory the object is dropped.
-    pub(crate) fn put_back(&mut self, handle: u32, object: T) {
-        if self
-            .objects
-            .try_create_and_insert(handle, object, GFP_KERNEL)
-            .is_ok()
-        {
-            self.count += 1;
-        }
+    /// Takes an object out so that it can be put back without memory. `NotFound`: unknown.
+    pub(crate) fn detach(&mut self, handle: u32) -> Result<Detached<T>> {
+        let room = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let object = self.remove(handle).ok_or(Error::NotFound)?;
+        Ok(Detached {
+            handle,
+            object,
+            room,
+        })
+    }
+
+    /// Puts back an object that [`Handles::detach`] took out.
+    pub(crate) fn put_back(&mut self, detached: Detached<T>) {
+        let node = detached.room.into_node(detached.handle, detached.object);
+        self.objects.insert(node);
+        self.count += 1;
     }
 
     /// All objects.
@@ -105,6 +129,18 @@ mod tests {
         assert_eq!(handles.insert('b'), Ok(2));
         assert_eq!(handles.get(2), Some(&'b'));
         assert_eq!(handles.get(0), None);
+    }
+
+    #[test]
+    fn what_is_detached_can_go_back() {
+        let mut handles = Handles::new();
+        assert_eq!(handles.insert('a'), Ok(1));
+        let detached = handles.detach(1).unwrap();
+        assert_eq!((handles.get(1), *detached.get()), (None, 'a'));
+        assert!(handles.detach(1).is_err());
+        handles.put_back(detached);
+        assert_eq!(handles.get(1), Some(&'a'));
+        assert_eq!(handles.insert('b'), Ok(2));
     }
 
     #[test]

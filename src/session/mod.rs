@@ -17,13 +17,14 @@ mod queue;
 
 use crate::{
     abi::{
+        CacheRange,
+        NamedUserMemory,
         Reply,
         Request,
         UserSignal, //
     },
     board::Device,
     command::GPU_TIMEOUT,
-    diag::log::RateLimit,
     error::{
         Error,
         Result, //
@@ -33,13 +34,17 @@ use crate::{
         Signal, //
     },
     memory::{
+        Backing,
         Buffer,
         Node,
+        UserMemory,
         View, //
     },
     sys::{
         self,
-        chrdev::OpenFile, //
+        chrdev::OpenFile,
+        pages::Sync,
+        vma::View as PoolView, //
     },
 };
 use handles::Handles;
@@ -68,6 +73,10 @@ struct NodeEntry {
     locks: u32,
     /// FREE has come; the node goes with its last lock.
     freed: bool,
+    /// Its page-backed view is being made.
+    mapping: bool,
+    /// Its page-backed view is to be cached.
+    cached: bool,
     /// Where a page-backed node is mapped.
     user: Option<usize>,
 }
@@ -90,16 +99,16 @@ struct Tables {
     nodes: Handles<NodeEntry>,
     buffers: Handles<BufferEntry>,
     signals: Handles<SignalEntry>,
+    user_memory: Handles<Arc<UserMemory>>,
     contexts: Handles<()>,
-    /// Where the process has mapped the pool, by the last mmap.
-    pool_view: Option<usize>,
+    /// Where the process has mapped the pool; the last mmap's is the last.
+    pool_views: KVec<Arc<PoolView>>,
 }
 
 /// One process's objects.
 #[pin_data]
 pub(crate) struct Process {
     device: Arc<Device>,
-    log: RateLimit,
     #[pin]
     tables: Mutex<Tables>,
 }
@@ -110,13 +119,13 @@ impl Process {
         Arc::pin_init(
             pin_init!(Self {
                 device,
-                log: RateLimit::new(),
                 tables <- new_mutex!(Tables {
                     nodes: Handles::new(),
                     buffers: Handles::new(),
                     signals: Handles::new(),
+                    user_memory: Handles::new(),
                     contexts: Handles::new(),
-                    pool_view: None,
+                    pool_views: KVec::new(),
                 }, "galcore process"),
             }),
             GFP_KERNEL,
@@ -130,7 +139,14 @@ impl Process {
     }
 
     /// Runs one request of the interface.
-    pub(crate) fn run(self: &Arc<Self>, file: &OpenFile, request: Request) -> Result<Reply> {
+    ///
+    /// `view` is the pool's mapping by the file that asks, if it has one.
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        view: Option<Arc<PoolView>>,
+        request: Request,
+    ) -> Result<Reply> {
         match request {
             Request::QueryVideoMemory => Ok(Reply::VideoMemory {
                 pool_bytes: self.device.memory().pool_bytes() as u64,
@@ -159,7 +175,7 @@ impl Process {
                 kind,
                 pool,
             } => self.allocate_node(bytes, alignment, kind, pool),
-            Request::Lock { node, cacheable } => self.lock(file, node, cacheable),
+            Request::Lock { node, cacheable } => self.lock(file, view, node, cacheable),
             Request::Unlock { node } => self.unlock(node),
             Request::FreeNode { node } => {
                 self.mark_freed(node)?;
@@ -186,28 +202,67 @@ impl Process {
                 self.device.core().ring().wait_idle(GPU_TIMEOUT)?;
                 Ok(Reply::Nothing)
             }
-            Request::Cache { node } => {
-                // All mappings are write-combined or uncached: there is nothing to maintain.
-                let known = node == 0 || self.tables.lock().nodes.get(node).is_some();
-                known
-                    .then_some(Reply::Nothing)
-                    .ok_or(Error::InvalidArgument)
+            Request::Cache(range) => self.maintain_cache(range).map(|()| Reply::Nothing),
+            Request::MapMemory { handle } => self.map_memory(file, handle),
+            Request::UnmapMemory { handle } => {
+                if handle == 0 {
+                    return Err(Error::InvalidArgument);
+                }
+                let mut tables = self.tables.lock();
+                let entry = tables.buffers.get_mut(handle).ok_or(Error::NotFound)?;
+                if entry.user == 0 {
+                    return Err(Error::InvalidArgument);
+                }
+                let (user, buffer) = (core::mem::take(&mut entry.user), entry.buffer.clone());
+                drop(tables);
+                sys::vma::unmap(user, &buffer);
+                Ok(Reply::Nothing)
             }
+            Request::MapUser { user, bytes } => {
+                if user == 0 || bytes == 0 {
+                    return Err(Error::InvalidArgument);
+                }
+                let memory = self.device.memory().map_user(user, bytes)?;
+                let address = memory.address();
+                let memory = Arc::new(memory, GFP_KERNEL)?;
+                // Kept here too, so that a failure does not drop it under the lock.
+                let info = self.tables.lock().user_memory.insert(memory.clone())?;
+                Ok(Reply::UserMemory { info, address })
+            }
+            Request::UnmapUser(named) => {
+                let memory = self.remove_user_memory(named)?;
+                self.retire(Held::UserMemory(memory));
+                Ok(Reply::Nothing)
+            }
+            Request::QueryPower => Ok(Reply::Power {
+                is_idle: self.device.core().idle_state().is_idle,
+            }),
+            Request::QueryResets => Ok(Reply::Resets { count: 0 }),
+            Request::Ignored => Ok(Reply::Nothing),
             Request::Unsupported => Err(Error::NotSupported),
             Request::Invalid => Err(Error::InvalidArgument),
         }
     }
 
     /// Maps what the file offset of `area` names: the pool at 0, or a buffer of this process.
-    pub(crate) fn mmap(&self, area: &VmaNew) -> Result<(), kernel::error::Error> {
+    ///
+    /// Returns the view, if it is one of the pool.
+    pub(crate) fn mmap(
+        &self,
+        area: &VmaNew,
+    ) -> Result<Option<Arc<PoolView>>, kernel::error::Error> {
         let offset = sys::vma::file_offset(area);
         if offset == 0 {
-            self.device.memory().map_pool(area)?;
-            self.tables.lock().pool_view = Some(area.start());
-            return Ok(());
+            // Room first: what is mapped must be known.
+            let mut tables = self.tables.lock();
+            tables.pool_views.retain(|view| !view.is_over());
+            tables.pool_views.reserve(1, GFP_KERNEL)?;
+            let view = self.device.memory().map_pool(area)?;
+            tables.pool_views.push(view.clone(), GFP_KERNEL)?;
+            return Ok(Some(view));
         }
-        let buffer = self.tables.lock().buffer_at(offset).ok_or(EINVAL)?;
-        sys::vma::map(area, buffer)
+        let (backing, cached) = self.tables.lock().backing_at(offset).ok_or(EINVAL)?;
+        backing.map(area, cached).map(|()| None)
     }
 
     /// Drops `held` behind everything that is in the ring now.
@@ -221,7 +276,7 @@ impl Process {
             buffer: buffer.clone(),
             user: 0,
         })?;
-        let mapped = map_buffer(file, &buffer);
+        let mapped = map_backing(file, &Backing::Contiguous(buffer.clone()));
         let mut tables = self.tables.lock();
         let entry = tables.buffers.get_mut(handle);
         match (mapped, entry) {
@@ -240,7 +295,7 @@ impl Process {
                 drop(entry);
                 let user = mapped?;
                 // Another thread guessed the handle and freed it meanwhile.
-                sys::chrdev::unmap_from_caller(user, buffer.bytes());
+                sys::vma::unmap(user, &buffer);
                 Err(Error::NotFound)
             }
         }
@@ -258,13 +313,110 @@ impl Process {
             .ok_or(Error::NotFound)
     }
 
+    /// Takes pinned user memory out of the table. `InvalidArgument`: a field is 0. `NotFound`: unknown.
+    fn remove_user_memory(&self, named: NamedUserMemory) -> Result<Arc<UserMemory>> {
+        if named.user == 0 || named.bytes == 0 || named.info == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        self.tables
+            .lock()
+            .user_memory
+            .remove(named.info)
+            .ok_or(Error::NotFound)
+    }
+
+    /// MAP_MEMORY: the caller's view of a buffer, made anew if UNMAP_MEMORY has ended it.
+    fn map_memory(self: &Arc<Self>, file: &OpenFile, handle: u32) -> Result<Reply> {
+        if handle == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        let (buffer, user) = {
+            let tables = self.tables.lock();
+            let entry = tables.buffers.get(handle).ok_or(Error::NotFound)?;
+            (entry.buffer.clone(), entry.user)
+        };
+        if user != 0 {
+            return Ok(Reply::Mapped { user: user as u64 });
+        }
+        let user = map_backing(file, &Backing::Contiguous(buffer.clone()))?;
+        let mut tables = self.tables.lock();
+        match tables.buffers.get_mut(handle) {
+            Some(entry) if entry.user == 0 => {
+                entry.user = user;
+                Ok(Reply::Mapped { user: user as u64 })
+            }
+            // Another thread was quicker, or has freed it.
+            entry => {
+                let first = entry.map(|entry| entry.user);
+                drop(tables);
+                sys::vma::unmap(user, &buffer);
+                first
+                    .map(|user| Reply::Mapped { user: user as u64 })
+                    .ok_or(Error::NotFound)
+            }
+        }
+    }
+
+    /// CACHE: hands a range of the caller's own memory to the GPU or back.
+    ///
+    /// `InvalidArgument`: no such operation, no range. `InvalidAddress`: the range is not the
+    /// caller's. A pure invalidation does not exist here: it would drop what others wrote beside it.
+    fn maintain_cache(&self, range: CacheRange) -> Result {
+        let direction = match range.operation {
+            // CLEAN, FLUSH.
+            1 | 3 => Some(Sync::ForDevice),
+            // INVALIDATE.
+            2 => Some(Sync::ForCpu),
+            // MEMORY_BARRIER: the system call is one.
+            4 => None,
+            _ => return Err(Error::InvalidArgument),
+        };
+        let Some(direction) = direction else {
+            return Ok(());
+        };
+        if range.node != 0 && (range.user == 0 || range.bytes == 0) {
+            return Err(Error::InvalidArgument);
+        }
+        let user = usize::try_from(range.user).map_err(|_| Error::InvalidAddress)?;
+        let bytes = usize::try_from(range.bytes).map_err(|_| Error::InvalidAddress)?;
+        let tables = self.tables.lock();
+        let pinned = tables
+            .user_memory
+            .values()
+            .find(|memory| memory.contains(user, bytes));
+        if let Some(memory) = pinned.cloned() {
+            drop(tables);
+            memory.sync(user, bytes, direction);
+            return Ok(());
+        }
+        if range.node == 0 {
+            // Foreign memory, which the client keeps in order itself.
+            return Ok(());
+        }
+        let entry = tables.nodes.get(range.node).ok_or(Error::InvalidObject)?;
+        if let (true, Some(start), View::Pages(Backing::Scattered(pages))) =
+            (entry.cached, entry.user, entry.node.view())
+        {
+            let at = user.checked_sub(start).ok_or(Error::InvalidAddress)?;
+            if at.checked_add(bytes).is_none_or(|end| end > pages.bytes()) {
+                return Err(Error::InvalidAddress);
+            }
+            drop(tables);
+            pages.sync(at, bytes, direction);
+        }
+        // Every other view is write-combined: there is nothing to maintain.
+        Ok(())
+    }
+
     fn allocate_node(&self, bytes: u32, alignment: u32, kind: u32, pool: u32) -> Result<Reply> {
         let memory = self.device.memory();
         let node = match memory.allocate_node(bytes, alignment, kind, pool) {
             // What was freed may still wait for the GPU: let it come back, and try once more.
-            Err(Error::OutOfMemory) => {
-                self.device.core().ring().wait_idle(GPU_TIMEOUT)?;
-                memory.allocate_node(bytes, alignment, kind, pool)?
+            Err(Error::OutOfMemory) if memory.could_have(bytes, pool) => {
+                match self.device.core().ring().wait_idle(GPU_TIMEOUT) {
+                    Err(Error::Interrupted) => return Err(Error::Interrupted),
+                    _ => memory.allocate_node(bytes, alignment, kind, pool)?,
+                }
             }
             other => other?,
         };
@@ -273,58 +425,87 @@ impl Process {
             node,
             locks: 0,
             freed: false,
+            mapping: false,
+            cached: false,
             user: None,
         })?;
         Ok(Reply::Node { node, pool })
     }
 
-    fn lock(self: &Arc<Self>, file: &OpenFile, handle: u32, cacheable: bool) -> Result<Reply> {
-        let (node, view) = {
+    fn lock(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        view: Option<Arc<PoolView>>,
+        handle: u32,
+        cacheable: bool,
+    ) -> Result<Reply> {
+        let (address, backing) = {
             let mut tables = self.tables.lock();
-            let pool_view = tables.pool_view;
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if entry.freed {
                 return Err(Error::InvalidObject);
             }
+            let address = entry.node.address();
             match entry.node.view() {
                 View::Pool(_) if cacheable => return Err(Error::InvalidRequest),
                 View::Pool(offset) => {
                     entry.locks = entry.locks.checked_add(1).ok_or(Error::OutOfResources)?;
-                    let user = pool_view.unwrap_or(0).wrapping_add(offset);
-                    return Ok(Reply::Locked {
-                        address: entry.node.address(),
-                        user: user as u64,
-                    });
+                    let user = tables.in_pool(view, offset);
+                    drop(tables);
+                    return match user.or_else(|| self.map_whole_pool(file, offset)) {
+                        Some(user) => Ok(Reply::Locked {
+                            address,
+                            user: user as u64,
+                        }),
+                        None => {
+                            let _ = self.unlock(handle);
+                            Err(Error::OutOfMemory)
+                        }
+                    };
                 }
-                View::Pages(_) if entry.locks > 0 => return Err(Error::MemoryLocked),
-                View::Pages(buffer) => {
-                    entry.locks = 1;
-                    (entry.node.clone(), buffer)
+                // As the C driver: a second view in one process is refused.
+                View::Pages(_) if entry.user.is_some() || entry.mapping => {
+                    return Err(Error::MemoryLocked)
+                }
+                View::Pages(backing) => {
+                    entry.locks = entry.locks.checked_add(1).ok_or(Error::OutOfResources)?;
+                    entry.mapping = true;
+                    entry.cached = cacheable;
+                    (address, backing)
                 }
             }
         };
-        let mapped = map_buffer(file, &view);
+        let mapped = map_backing(file, &backing);
         let mut tables = self.tables.lock();
         match (mapped, tables.nodes.get_mut(handle)) {
             (Ok(user), Some(entry)) => {
+                entry.mapping = false;
                 entry.user = Some(user);
                 Ok(Reply::Locked {
-                    address: node.address(),
+                    address,
                     user: user as u64,
                 })
             }
             (Ok(user), None) => {
                 drop(tables);
-                sys::chrdev::unmap_from_caller(user, view.bytes());
+                backing.unmap(user);
                 Err(Error::InvalidObject)
             }
             (Err(error), entry) => {
                 if let Some(entry) = entry {
-                    entry.locks = 0;
+                    entry.mapping = false;
+                    entry.locks = entry.locks.saturating_sub(1);
                 }
                 Err(error)
             }
         }
+    }
+
+    /// Maps all of the pool for a client that has not: returns where byte `offset` of it is.
+    fn map_whole_pool(&self, file: &OpenFile, offset: usize) -> Option<usize> {
+        let bytes = self.device.memory().pool_bytes();
+        let start = file.map_into_caller(bytes, 0).ok()?;
+        start.checked_add(offset)
     }
 
     /// The ioctl half of UNLOCK: all of it for a node in the pool; for a page-backed one the end of
@@ -334,7 +515,7 @@ impl Process {
             let mut tables = self.tables.lock();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             match entry.node.view() {
-                View::Pages(buffer) if entry.locks > 0 => (Some(buffer), entry.user.take()),
+                View::Pages(backing) if entry.locks > 0 => (Some(backing), entry.user.take()),
                 _ if entry.locks == 0 => return Err(Error::MemoryUnlocked),
                 _ => {
                     entry.locks -= 1;
@@ -342,8 +523,8 @@ impl Process {
                 }
             }
         };
-        if let (Some(buffer), Some(user)) = (&pages, user) {
-            sys::chrdev::unmap_from_caller(user, buffer.bytes());
+        if let (Some(backing), Some(user)) = (&pages, user) {
+            backing.unmap(user);
         }
         if pages.is_none() {
             self.drop_if_over(handle);
@@ -356,7 +537,9 @@ impl Process {
     /// The event half of UNLOCK, for page-backed nodes.
     pub(crate) fn finish_unlock(&self, handle: u32) {
         if let Some(entry) = self.tables.lock().nodes.get_mut(handle) {
-            entry.locks = entry.locks.saturating_sub(1);
+            if matches!(entry.node.view(), View::Pages(_)) {
+                entry.locks = entry.locks.saturating_sub(1);
+            }
         }
         self.drop_if_over(handle);
     }
@@ -426,7 +609,9 @@ impl Process {
                         _ => None,
                     }
                 };
-                drop(over);
+                if let Some(entry) = over {
+                    entry.signal.end();
+                }
                 Ok(Reply::Nothing)
             }
             UserSignal::Signal { id, state } => {
@@ -452,18 +637,33 @@ impl Process {
 }
 
 impl Tables {
-    /// The buffer, or page-backed node, whose file offset is `offset`.
-    fn buffer_at(&self, offset: u64) -> Option<Arc<Buffer>> {
-        let buffers = self.buffers.values().map(|entry| entry.buffer.clone());
+    /// Where byte `offset` of the pool is in the calling process: by `view`, or by the last one that
+    /// reaches so far.
+    fn in_pool(&self, view: Option<Arc<PoolView>>, offset: usize) -> Option<usize> {
+        let all = self.pool_views.iter().rev();
+        // `Init` has a `chain` too, so this one is called by its trait.
+        Iterator::chain(view.iter(), all)
+            .filter_map(|view| view.place())
+            .find(|&(_, bytes)| offset < bytes)
+            .map(|(start, _)| start + offset)
+    }
+
+    /// The buffer, or page-backed node, whose file offset is `offset`, and whether its view is to be
+    /// cached.
+    fn backing_at(&self, offset: u64) -> Option<(Backing, bool)> {
+        let buffers = self
+            .buffers
+            .values()
+            .map(|entry| (Backing::Contiguous(entry.buffer.clone()), false));
         let nodes = self
             .nodes
             .values()
             .filter_map(|entry| match entry.node.view() {
-                View::Pages(buffer) => Some(buffer),
+                View::Pages(backing) => Some((backing, entry.cached)),
                 View::Pool(_) => None,
             });
         // `Init` has a `chain` too, so this one is called by its trait.
-        Iterator::chain(buffers, nodes).find(|buffer| buffer.file_offset() == offset)
+        Iterator::chain(buffers, nodes).find(|(backing, _)| backing.file_offset() == offset)
     }
 
     /// How many bytes of one piece of this process's GPU memory lie at user address `user` and
@@ -483,26 +683,32 @@ impl Tables {
                 .values()
                 .filter(|entry| entry.locks > 0)
                 .find_map(|entry| match entry.node.view() {
-                    View::Pages(buffer) => inside(entry.user?, buffer.bytes()),
+                    View::Pages(backing) => inside(entry.user?, backing.bytes()),
                     View::Pool(_) => {
                         let (offset, bytes) = entry.node.pool_range()?;
-                        inside(self.pool_view?.wrapping_add(offset), bytes)
+                        self.pool_views
+                            .iter()
+                            .filter_map(|view| view.place())
+                            .filter(|&(_, length)| offset < length)
+                            .find_map(|(start, length)| {
+                                inside(start + offset, bytes.min(length - offset))
+                            })
                     }
                 })
         })
     }
 }
 
-/// Maps a buffer into the caller through `file`. No lock may be held.
-fn map_buffer(file: &OpenFile, buffer: &Buffer) -> Result<usize> {
-    let offset = usize::try_from(buffer.file_offset()).map_err(|_| Error::OutOfMemory)?;
-    file.map_into_caller(buffer.bytes(), offset)
+/// Maps memory into the caller through `file`. No lock may be held.
+fn map_backing(file: &OpenFile, backing: &Backing) -> Result<usize> {
+    let offset = usize::try_from(backing.file_offset()).map_err(|_| Error::OutOfMemory)?;
+    file.map_into_caller(backing.bytes(), offset)
         .map_err(|_| Error::OutOfMemory)
 }
 
 /// Ends the caller's view of a buffer.
 fn unmap_buffer(entry: &BufferEntry) {
     if entry.user != 0 {
-        sys::chrdev::unmap_from_caller(entry.user, entry.buffer.bytes());
+        sys::vma::unmap(entry.user, &entry.buffer);
     }
 }

@@ -2,11 +2,13 @@
 
 //! Event queues: a client's list of records becomes actions.
 //!
-//! The whole list is read, bounded and resolved before any of it takes effect. What a record takes
-//! away (a handle) is claimed at once, so that it cannot be given away twice, and put back if the
-//! submission fails. Source: spec/memory-events.md section 8.2.
+//! The whole list is read, bounded and resolved before any of it takes effect: a list that cannot be
+//! read, does not end, or holds a record of a wrong kind has none. A record about an object that is
+//! gone is left out, as when the C driver's event fires. What a record takes away (a handle) is
+//! claimed at once, so that it cannot be given away twice, and put back if the submission fails. Source: spec/memory-events.md section 8.2.
 
 use super::{
+    handles::Detached,
     unmap_buffer,
     BufferEntry,
     Process, //
@@ -25,6 +27,7 @@ use crate::{
         Actions,
         Held, //
     },
+    memory::UserMemory,
 };
 use kernel::{
     prelude::*,
@@ -37,8 +40,10 @@ const MAX_RECORDS: usize = 4096;
 
 /// What a resolved queue has claimed of its process.
 enum Claim {
-    /// A buffer, out of the table: its handle and its entry.
-    Buffer(u32, BufferEntry),
+    /// A buffer, out of the table.
+    Buffer(Detached<BufferEntry>),
+    /// User memory, out of the table.
+    UserMemory(Detached<Arc<UserMemory>>),
     /// A node, marked as freed.
     Node(u32),
 }
@@ -54,8 +59,7 @@ impl<'a> Queue<'a> {
     /// Reads and resolves the list at user address `first` (0: empty).
     ///
     /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
-    /// `InvalidArgument`: a record of a kind that has no place in a queue. Else what the record's
-    /// direct command would have said.
+    /// `InvalidArgument`: a record of a kind that has no place in a queue.
     pub(super) fn resolve(process: &'a Arc<Process>, first: u64) -> Result<Self> {
         let mut queue = Self {
             process,
@@ -88,25 +92,38 @@ impl<'a> Queue<'a> {
         self.claims.reserve(1, GFP_KERNEL)?;
         let process = self.process;
         let action = match record {
-            Record::Signal { id } => Action::Signal(process.signal(id)?),
-            Record::Unlock { node } => {
-                let tables = process.tables.lock();
-                let entry = tables.nodes.get(node).ok_or(Error::InvalidObject)?;
-                if entry.locks == 0 {
-                    return Err(Error::MemoryUnlocked);
-                }
-                Action::Unlock(process.clone(), node)
-            }
+            // What is gone by now, or not locked any more, is as good as done: the C driver finds
+            // that out when the event fires, and goes on.
+            Record::Signal { id } => match process.signal(id) {
+                Ok(signal) => Action::Signal(signal),
+                Err(_) => return Ok(()),
+            },
+            Record::Unlock { node } => Action::Unlock(process.clone(), node),
             Record::FreeNode { node } => {
-                process.mark_freed(node)?;
+                if process.mark_freed(node).is_err() {
+                    return Ok(());
+                }
                 self.claims.push(Claim::Node(node), GFP_KERNEL)?;
                 Action::FreeNode(process.clone(), node)
             }
             Record::FreeBuffer(named) => {
-                let handle = named.handle;
-                let entry = process.remove_buffer(named)?;
-                let held = Held::Buffer(entry.buffer.clone());
-                self.claims.push(Claim::Buffer(handle, entry), GFP_KERNEL)?;
+                let detached = match process.tables.lock().buffers.detach(named.handle) {
+                    Ok(detached) => detached,
+                    Err(Error::NotFound) => return Ok(()),
+                    Err(error) => return Err(error),
+                };
+                let held = Held::Buffer(detached.get().buffer.clone());
+                self.claims.push(Claim::Buffer(detached), GFP_KERNEL)?;
+                Action::Drop(held)
+            }
+            Record::UnmapUser(named) => {
+                let detached = match process.tables.lock().user_memory.detach(named.info) {
+                    Ok(detached) => detached,
+                    Err(Error::NotFound) => return Ok(()),
+                    Err(error) => return Err(error),
+                };
+                let held = Held::UserMemory(detached.get().clone());
+                self.claims.push(Claim::UserMemory(detached), GFP_KERNEL)?;
                 Action::Drop(held)
             }
             Record::Invalid => return Err(Error::InvalidArgument),
@@ -130,8 +147,8 @@ impl<'a> Queue<'a> {
         for claim in core::mem::take(&mut self.claims) {
             match claim {
                 // As the C driver: the view ends now, the memory when the event fires.
-                Claim::Buffer(_, entry) => unmap_buffer(&entry),
-                Claim::Node(_) => {}
+                Claim::Buffer(detached) => unmap_buffer(detached.get()),
+                Claim::Node(_) | Claim::UserMemory(_) => {}
             }
         }
     }
@@ -141,8 +158,11 @@ impl Drop for Queue<'_> {
     fn drop(&mut self) {
         for claim in core::mem::take(&mut self.claims) {
             match claim {
-                Claim::Buffer(handle, entry) => {
-                    self.process.tables.lock().buffers.put_back(handle, entry)
+                Claim::Buffer(detached) => {
+                    self.process.tables.lock().buffers.put_back(detached);
+                }
+                Claim::UserMemory(detached) => {
+                    self.process.tables.lock().user_memory.put_back(detached);
                 }
                 Claim::Node(node) => self.process.unmark_freed(node),
             }

@@ -44,6 +44,7 @@ pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
 }
 
 /// An open file, as its own ioctl sees it.
+#[repr(transparent)]
 pub(crate) struct OpenFile(File);
 
 impl OpenFile {
@@ -69,12 +70,6 @@ impl OpenFile {
             Ok(_) => Ok(address),
         }
     }
-}
-
-/// Removes `bytes` at `address` from the calling process's memory.
-pub(crate) fn unmap_from_caller(address: usize, bytes: usize) {
-    // SAFETY: Works on the caller's own memory map and checks the range.
-    let _ = unsafe { bindings::vm_munmap(address, bytes) };
 }
 
 struct Operations<T>(PhantomData<T>);

@@ -27,10 +27,18 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// Sets which addresses `pdev` reaches. To be called from probe, before any allocation.
-pub(crate) fn set_mask(pdev: &platform::Device<Core<'_>>, mask: DmaMask) -> Result {
+/// Sets which addresses `pdev` reaches: of mapped pages, and of coherent memory. To be called from
+/// probe, before any allocation.
+pub(crate) fn set_masks(
+    pdev: &platform::Device<Core<'_>>,
+    pages: DmaMask,
+    coherent: DmaMask,
+) -> Result {
     // SAFETY: In probe nobody else allocates for the device.
-    unsafe { pdev.dma_set_mask_and_coherent(mask) }
+    unsafe {
+        pdev.dma_set_mask(pages)?;
+        pdev.dma_set_coherent_mask(coherent)
+    }
 }
 
 /// Coherent memory, write-combined for the CPU, zeroed when made.

@@ -18,8 +18,12 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The mapping was made by `gal_map_irq_line` and is disposed of once.
-pub(crate) struct LineMapping(u32);
+/// If `ours`, the mapping was made by `gal_map_irq_line` and is disposed of once. Else somebody else
+/// has it too, and it stays.
+pub(crate) struct LineMapping {
+    number: u32,
+    ours: bool,
+}
 
 impl LineMapping {
     /// Maps `line`: on a GIC the interrupt id (shared ones start at 32), on a controller with
@@ -27,25 +31,29 @@ impl LineMapping {
     ///
     /// `EINVAL`: no such line. `ENODEV`: the device tree names no root controller.
     pub(crate) fn new(line: u32) -> Result<Self> {
+        let mut existed = false;
         // SAFETY: Any number may be asked for.
-        let irq = unsafe { shim::gal_map_irq_line(line) };
-        if irq < 0 {
-            return Err(Error::from_errno(irq));
-        }
-        // INVARIANT: Made just now.
-        Ok(Self(irq as u32))
+        let irq = unsafe { shim::gal_map_irq_line(line, &mut existed) };
+        let number = u32::try_from(irq).map_err(|_| Error::from_errno(irq))?;
+        // INVARIANT: Made just now, unless it was there.
+        Ok(Self {
+            number,
+            ours: !existed,
+        })
     }
 
     /// The Linux number.
     pub(crate) fn number(&self) -> u32 {
-        self.0
+        self.number
     }
 }
 
 impl Drop for LineMapping {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe { shim::gal_unmap_irq(self.0) }
+        if self.ours {
+            // SAFETY: By the type invariant.
+            unsafe { shim::gal_unmap_irq(self.number) }
+        }
     }
 }
 

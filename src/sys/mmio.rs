@@ -41,7 +41,7 @@ impl Registers {
         if size < MIN_SIZE {
             return Err(EINVAL);
         }
-        let claim = Claim::new(start, size)?;
+        let claim = Claim::new(start, size, c"galcore")?;
         // SAFETY: The range is claimed for us and not empty.
         let address = unsafe { bindings::ioremap(start, size) };
         if address.is_null() {

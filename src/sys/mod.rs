@@ -11,11 +11,13 @@ pub(crate) mod dma;
 pub(crate) mod global;
 pub(crate) mod irq;
 pub(crate) mod mmio;
+pub(crate) mod pages;
 pub(crate) mod params;
 pub(crate) mod physical;
 pub(crate) mod platform;
 pub(crate) mod procfs;
 pub(crate) mod vma;
+pub(crate) mod work;
 
 /// What bindgen made of `shim.h`.
 #[allow(
@@ -57,6 +59,13 @@ pub(crate) fn page_align(bytes: usize) -> Option<usize> {
 /// A physical, bus or resource address as 64 bits, whatever the machine's width.
 pub(crate) fn widen(address: impl Into<u64>) -> u64 {
     address.into()
+}
+
+/// Bytes of memory that can be had without harm to others, about.
+pub(crate) fn available_memory() -> usize {
+    // SAFETY: Only counts.
+    let pages = unsafe { shim::gal_available_pages() };
+    pages.saturating_mul(PAGE_SIZE)
 }
 
 /// Whether the calling process may do `CAP_SYS_ADMIN` things.

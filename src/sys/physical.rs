@@ -20,10 +20,10 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims `size` bytes at `start`. `EBUSY` when another driver has any of them.
-    pub(crate) fn new(start: PhysAddr, size: usize) -> Result<Self> {
-        // SAFETY: Any range may be asked for.
-        if unsafe { shim::gal_request_memory(start, size) } {
+    /// Claims `size` bytes at `start` under `name`. `EBUSY` when another driver has any of them.
+    pub(crate) fn new(start: PhysAddr, size: usize, name: &'static CStr) -> Result<Self> {
+        // SAFETY: Any range may be asked for; the name is static.
+        if unsafe { shim::gal_request_memory(start, size, name.as_char_ptr()) } {
             // INVARIANT: Requested just now.
             Ok(Self { start, size })
         } else {
@@ -72,7 +72,7 @@ impl Reserved {
             return Err(EADDRINUSE);
         }
         // INVARIANT: Checked and claimed.
-        Ok(Self(Claim::new(start, size)?))
+        Ok(Self(Claim::new(start, size, c"galcore pool")?))
     }
 
     /// First physical address.

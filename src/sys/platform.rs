@@ -1,13 +1,103 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A platform device made by the driver itself, for boards whose device tree has no node.
+//! The platform driver's registration, and a platform device made by the driver itself, for boards
+//! whose device tree has no node.
 
+use core::marker::PhantomData;
 use kernel::{
+    acpi,
     bindings,
-    error::from_err_ptr,
+    device,
+    driver::{
+        self,
+        DriverLayout,
+        RegistrationOps, //
+    },
+    error::{
+        from_err_ptr,
+        from_result,
+        to_result, //
+    },
     io::PhysAddr,
-    prelude::*, //
+    of,
+    platform,
+    prelude::*,
+    types::Opaque, //
 };
+
+/// Registers a platform driver that sysfs cannot unbind.
+///
+/// Open files keep the core's memory, and so must keep the core bound; the `kernel` crate's adapter
+/// cannot say so. Otherwise this is that adapter.
+pub(crate) struct Adapter<T>(PhantomData<T>);
+
+// SAFETY: As for `kernel::platform::Adapter`: the driver type is the C structure with an embedded
+// `struct device_driver` at that offset, and the data is the driver's.
+unsafe impl<T: platform::Driver> DriverLayout for Adapter<T> {
+    type DriverType = bindings::platform_driver;
+    type DriverData<'bound> = T::Data<'bound>;
+    const DEVICE_DRIVER_OFFSET: usize = core::mem::offset_of!(Self::DriverType, driver);
+}
+
+// SAFETY: `unregister` undoes a successful `register`.
+unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
+    unsafe fn register(
+        driver: &Opaque<Self::DriverType>,
+        name: &'static CStr,
+        module: &'static ThisModule,
+    ) -> Result {
+        let table = T::OF_ID_TABLE.map_or(core::ptr::null(), |table| table.as_ptr());
+        // SAFETY: The structure is ours to set up before it is registered, and stays till it is not.
+        to_result(unsafe {
+            let driver = driver.get();
+            (*driver).driver.name = name.as_char_ptr();
+            (*driver).driver.of_match_table = table;
+            (*driver).driver.suppress_bind_attrs = true;
+            (*driver).driver.probe_type = bindings::probe_type_PROBE_FORCE_SYNCHRONOUS;
+            (*driver).probe = Some(Self::probe);
+            (*driver).remove = Some(Self::remove);
+            bindings::__platform_driver_register(driver, module.as_ptr(), name.as_char_ptr())
+        })
+    }
+
+    unsafe fn unregister(driver: &Opaque<Self::DriverType>) {
+        // SAFETY: By the contract it is registered.
+        unsafe { bindings::platform_driver_unregister(driver.get()) }
+    }
+}
+
+impl<T: platform::Driver> Adapter<T> {
+    extern "C" fn probe(pdev: *mut bindings::platform_device) -> c_int {
+        // SAFETY: The bus calls this with a valid device, in the context of its core.
+        let pdev = unsafe { &*pdev.cast::<platform::Device<device::CoreInternal<'_>>>() };
+        // SAFETY: The table's data is of the driver's type.
+        let info = unsafe { <Self as driver::Adapter>::id_info(pdev.as_ref()) };
+        from_result(|| {
+            pdev.as_ref().set_drvdata(T::probe(pdev, info))?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn remove(pdev: *mut bindings::platform_device) {
+        // SAFETY: As in `probe`.
+        let pdev = unsafe { &*pdev.cast::<platform::Device<device::CoreInternal<'_>>>() };
+        // SAFETY: A successful probe has stored data of this type.
+        let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
+        T::unbind(pdev, data);
+    }
+}
+
+impl<T: platform::Driver> driver::Adapter for Adapter<T> {
+    type IdInfo = T::IdInfo;
+
+    fn of_id_table() -> Option<of::IdTable<Self::IdInfo>> {
+        T::OF_ID_TABLE
+    }
+
+    fn acpi_id_table() -> Option<acpi::IdTable<Self::IdInfo>> {
+        None
+    }
+}
 
 /// An interrupt number as a resource's, whatever the machine's width.
 fn number<T: From<u32>>(irq: u32) -> T {

@@ -8,10 +8,13 @@
 #include <linux/irq.h>
 #include <linux/irqdomain.h>
 #include <linux/module.h>
+#include <linux/mm.h>
 #include <linux/of.h>
 #include <linux/of_address.h>
 #include <linux/of_irq.h>
 #include <linux/proc_fs.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/sizes.h>
 
 #include "shim.h"
@@ -90,15 +93,102 @@ int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_
 	return dma_mmap_attrs(dev, vma, cpu, dma, size, attrs);
 }
 
+int gal_mmap_pages(struct vm_area_struct *vma, struct page **pages, unsigned long count,
+		   bool cached)
+{
+	if (!cached)
+		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+	vm_flags_set(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
+	return vm_map_pages_zero(vma, pages, count);
+}
+
+unsigned long gal_available_pages(void)
+{
+	return max(si_mem_available(), 0L);
+}
+
+struct page *gal_alloc_page(struct device *dev, dma_addr_t *dma)
+{
+	struct page *page;
+
+	if (fatal_signal_pending(current))
+		return NULL;
+	page = dma_alloc_pages(dev, PAGE_SIZE, dma, DMA_BIDIRECTIONAL,
+			       GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+
+	/* The zeros are in the cache; the user's mapping and the device look past it. */
+	if (page)
+		dma_sync_single_for_device(dev, *dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	return page;
+}
+
+void gal_free_page(struct device *dev, struct page *page, dma_addr_t dma)
+{
+	dma_free_pages(dev, PAGE_SIZE, page, dma, DMA_BIDIRECTIONAL);
+}
+
+long gal_pin_pages(unsigned long user, unsigned long count, struct page **pages)
+{
+	return pin_user_pages_fast(user, count, FOLL_WRITE | FOLL_LONGTERM, pages);
+}
+
+void gal_unpin_pages(struct page **pages, unsigned long count)
+{
+	unpin_user_pages_dirty_lock(pages, count, true);
+}
+
+struct mm_struct *gal_account_pages(unsigned long count)
+{
+	struct mm_struct *mm = current->mm;
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+
+	if (!mm)
+		return ERR_PTR(-ESRCH);
+	/* As RDMA counts it: without the memory map's lock, which completion must not wait for. */
+	if (atomic64_add_return(count, &mm->pinned_vm) > limit && !capable(CAP_IPC_LOCK)) {
+		atomic64_sub(count, &mm->pinned_vm);
+		return ERR_PTR(-ENOMEM);
+	}
+	mmgrab(mm);
+	return mm;
+}
+
+void gal_unaccount_pages(struct mm_struct *mm, unsigned long count)
+{
+	atomic64_sub(count, &mm->pinned_vm);
+	mmdrop(mm);
+}
+
+bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma)
+{
+	*dma = dma_map_page(dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	return !dma_mapping_error(dev, *dma);
+}
+
+void gal_unmap_page(struct device *dev, dma_addr_t dma)
+{
+	dma_unmap_page(dev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+}
+
+void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size)
+{
+	dma_sync_single_for_device(dev, dma, size, DMA_BIDIRECTIONAL);
+}
+
+void gal_sync_for_cpu(struct device *dev, dma_addr_t dma, size_t size)
+{
+	dma_sync_single_for_cpu(dev, dma, size, DMA_BIDIRECTIONAL);
+}
+
 bool gal_is_system_ram(phys_addr_t start, size_t size)
 {
 	return region_intersects(start, size, IORESOURCE_SYSTEM_RAM, IORES_DESC_NONE) !=
 	       REGION_DISJOINT;
 }
 
-bool gal_request_memory(phys_addr_t start, size_t size)
+bool gal_request_memory(phys_addr_t start, size_t size, const char *name)
 {
-	return request_mem_region(start, size, "galcore pool") != NULL;
+	return request_mem_region(start, size, name) != NULL;
 }
 
 void gal_release_memory(phys_addr_t start, size_t size)
@@ -139,7 +229,22 @@ bool gal_node_exists(phys_addr_t registers)
 	return false;
 }
 
-int gal_map_irq_line(unsigned int line)
+/* The interrupt that a line has already, or 0. */
+static unsigned int gal_find_irq(struct irq_fwspec *spec)
+{
+	struct irq_domain *domain = irq_find_matching_fwspec(spec, DOMAIN_BUS_WIRED);
+	irq_hw_number_t hwirq;
+	unsigned int type;
+
+	if (!domain)
+		domain = irq_find_matching_fwspec(spec, DOMAIN_BUS_ANY);
+	if (!domain || !domain->ops->translate ||
+	    domain->ops->translate(domain, spec, &hwirq, &type))
+		return 0;
+	return irq_find_mapping(domain, hwirq);
+}
+
+int gal_map_irq_line(unsigned int line, bool *existed)
 {
 	struct device_node *root = of_find_node_by_path("/");
 	struct device_node *controller = root ? of_irq_find_parent(root) : NULL;
@@ -173,7 +278,10 @@ int gal_map_irq_line(unsigned int line)
 		of_node_put(controller);
 		return -EOPNOTSUPP;
 	}
-	irq = irq_create_fwspec_mapping(&spec);
+	irq = gal_find_irq(&spec);
+	*existed = irq != 0;
+	if (!irq)
+		irq = irq_create_fwspec_mapping(&spec);
 	of_node_put(controller);
 	return irq ? irq : -EINVAL;
 }

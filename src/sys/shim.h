@@ -42,15 +42,31 @@ int gal_mmap_physical(struct vm_area_struct *vma, phys_addr_t physical);
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
 		 size_t size, unsigned long attrs);
 
+int gal_mmap_pages(struct vm_area_struct *vma, struct page **pages, unsigned long count,
+		   bool cached);
+
+/* Single pages for a device: allocated, or pinned where a process has them. */
+unsigned long gal_available_pages(void);
+struct page *gal_alloc_page(struct device *dev, dma_addr_t *dma);
+void gal_free_page(struct device *dev, struct page *page, dma_addr_t dma);
+long gal_pin_pages(unsigned long user, unsigned long count, struct page **pages);
+void gal_unpin_pages(struct page **pages, unsigned long count);
+struct mm_struct *gal_account_pages(unsigned long count);
+void gal_unaccount_pages(struct mm_struct *mm, unsigned long count);
+bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma);
+void gal_unmap_page(struct device *dev, dma_addr_t dma);
+void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size);
+void gal_sync_for_cpu(struct device *dev, dma_addr_t dma, size_t size);
+
 /* Physical memory outside the kernel's. */
 bool gal_is_system_ram(phys_addr_t start, size_t size);
-bool gal_request_memory(phys_addr_t start, size_t size);
+bool gal_request_memory(phys_addr_t start, size_t size, const char *name);
 void gal_release_memory(phys_addr_t start, size_t size);
 int gal_zero_physical(phys_addr_t start, size_t size);
 
 /* Interrupt lines, as board documents number them. */
 bool gal_node_exists(phys_addr_t registers);
-int gal_map_irq_line(unsigned int line);
+int gal_map_irq_line(unsigned int line, bool *existed);
 void gal_unmap_irq(unsigned int irq);
 
 #endif

@@ -4,7 +4,7 @@
 //!
 //! An open file holds its process's objects and nothing else. The envelope's rules (exact sizes,
 //! ENOTTY for whatever is malformed, the interface copied back whole whatever the status) are those
-//! of spec/memory-events.md section 1.3. Takes no lock.
+//! of spec/memory-events.md section 1.3. Lock: `galcore file`, a leaf.
 
 use crate::{
     abi,
@@ -25,14 +25,17 @@ use crate::{
             FileOperations,
             OpenFile, //
         },
+        vma::View as PoolView, //
     },
 };
 use kernel::{
     mm::virt::VmaNew,
     prelude::*,
     sync::{
+        new_mutex,
         Arc,
-        ArcBorrow, //
+        ArcBorrow,
+        Mutex, //
     },
     uaccess::UserSlice, //
 };
@@ -47,17 +50,21 @@ const MAX_HARDWARE_TYPE: u32 = 7;
 static ENVELOPES: RateLimit = RateLimit::new();
 
 /// One open file.
+#[pin_data]
 pub(crate) struct OpenedFile {
     device: Arc<Device>,
     process: Arc<Process>,
+    /// Where this file's last mmap of the pool is.
+    #[pin]
+    pool_view: Mutex<Option<Arc<PoolView>>>,
 }
 
 /// The ioctl's argument (`DRIVER_ARGS`).
 struct Argument {
     input: usize,
-    input_bytes: usize,
+    input_bytes: u64,
     output: usize,
-    output_bytes: usize,
+    output_bytes: u64,
 }
 
 impl Argument {
@@ -69,16 +76,21 @@ impl Argument {
             .map_err(|_| Error::Envelope)?;
         // Old clients declare the pointers as 32 bits with padding behind, which may hold anything:
         // on a 32-bit kernel only the low halves count.
-        let field = |at: usize| {
+        let pointer = |at: usize| {
             let mut word = [0; size_of::<usize>()];
             word.copy_from_slice(&bytes[at..at + size_of::<usize>()]);
             usize::from_le_bytes(word)
         };
+        let size = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
         Ok(Self {
-            input: field(0),
-            input_bytes: field(8),
-            output: field(16),
-            output_bytes: field(24),
+            input: pointer(0),
+            input_bytes: size(8),
+            output: pointer(16),
+            output_bytes: size(24),
         })
     }
 }
@@ -86,9 +98,9 @@ impl Argument {
 impl OpenedFile {
     fn interface(&self, file: &OpenFile, at: usize) -> Result {
         let argument = Argument::read(at)?;
-        if argument.input_bytes != abi::INTERFACE_BYTES
-            || argument.output_bytes != abi::INTERFACE_BYTES
-        {
+        // CAST: a small constant.
+        let bytes = abi::INTERFACE_BYTES as u64;
+        if argument.input_bytes != bytes || argument.output_bytes != bytes {
             warn_client!(
                 ENVELOPES,
                 "an interface of {} bytes in and {} out, where 4.6.9 has {}: its library is of another generation",
@@ -106,7 +118,8 @@ impl OpenedFile {
         if abi::hardware_type(&bytes) > MAX_HARDWARE_TYPE {
             return Err(Error::Envelope);
         }
-        match self.process.run(file, abi::decode(&bytes)) {
+        let view = self.pool_view.lock().clone();
+        match self.process.run(file, view, abi::decode(&bytes)) {
             Ok(reply) => {
                 abi::encode(&mut bytes, &reply);
                 abi::set_status(&mut bytes, 0);
@@ -125,13 +138,14 @@ impl FileOperations for OpenedFile {
     fn open() -> Result<Arc<Self>, kernel::error::Error> {
         let device = sys::global::device().ok_or(ENODEV)?;
         let process = device.join()?;
-        let file = Self {
-            device: device.clone(),
-            process: process.clone(),
-        };
-        Arc::new(file, GFP_KERNEL).map_err(|error| {
+        let (the_device, the_process) = (device.clone(), process.clone());
+        let file = pin_init!(Self {
+            device: the_device,
+            process: the_process,
+            pool_view <- new_mutex!(None, "galcore file"),
+        });
+        Arc::pin_init(file, GFP_KERNEL).inspect_err(|_: &kernel::error::Error| {
             device.leave(process);
-            error.into()
         })
     }
 
@@ -152,7 +166,10 @@ impl FileOperations for OpenedFile {
     }
 
     fn mmap(self: ArcBorrow<'_, Self>, area: &VmaNew) -> Result<(), kernel::error::Error> {
-        self.process.mmap(area).map_err(|_| ENOTTY)
+        if let Some(view) = self.process.mmap(area).map_err(|_| ENOTTY)? {
+            *self.pool_view.lock() = Some(view);
+        }
+        Ok(())
     }
 
     fn release(self: Arc<Self>) {

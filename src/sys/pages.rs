@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Scattered pages that the GPU reaches one by one, through its MMU.
+
+use super::{
+    raw_device,
+    shim, //
+};
+use kernel::{
+    bindings,
+    device,
+    dma::DmaAddress,
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    mm::virt::VmaNew,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+/// Which way a range of memory changes hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// The CPU has written; the device will read.
+    ForDevice,
+    /// The device has written; the CPU will read.
+    ForCpu,
+}
+
+/// Where the pages are from.
+enum Origin {
+    /// Allocated by us.
+    Allocated,
+    /// Pinned in a process.
+    Pinned {
+        /// Counts them while they are.
+        _locked: Locked,
+    },
+}
+
+/// Pages that count as locked in a process's memory map.
+///
+/// # Invariants
+///
+/// `count` pages are counted in `mm`, of which a reference is held.
+struct Locked {
+    mm: *mut bindings::mm_struct,
+    count: usize,
+}
+
+impl Locked {
+    /// Counts `count` pages for the calling process. `ENOMEM`: it may not lock so many.
+    fn new(count: usize) -> Result<Self> {
+        // SAFETY: Counts in the caller's own memory map, and takes a reference.
+        let mm = from_err_ptr(unsafe { shim::gal_account_pages(count) })?;
+        // INVARIANT: Counted just now.
+        Ok(Self { mm, count })
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_unaccount_pages(self.mm, self.count) }
+    }
+}
+
+/// Pages with their device addresses.
+///
+/// # Invariants
+///
+/// The first `dma.len()` of `pages` are mapped for `dev` at the addresses in `dma`. Allocated pages
+/// are ours alone; pinned ones are pinned.
+pub(crate) struct Pages {
+    dev: ARef<device::Device>,
+    origin: Origin,
+    pages: KVVec<*mut bindings::page>,
+    dma: KVVec<DmaAddress>,
+}
+
+// SAFETY: The pages are reached through the DMA API only, which any thread may use.
+unsafe impl Send for Pages {}
+// SAFETY: As above; nothing changes behind `&self`.
+unsafe impl core::marker::Sync for Pages {}
+
+impl Pages {
+    fn empty(dev: &device::Device, origin: Origin, count: usize) -> Result<Self> {
+        // INVARIANT: No pages yet.
+        Ok(Self {
+            dev: dev.into(),
+            origin,
+            pages: KVVec::with_capacity(count, GFP_KERNEL)?,
+            dma: KVVec::with_capacity(count, GFP_KERNEL)?,
+        })
+    }
+
+    /// Allocates `count` zeroed pages for `dev`. `ENOMEM`: there are not so many, or the process is
+    /// being killed.
+    pub(crate) fn allocate(dev: &device::Device, count: usize) -> Result<Self> {
+        let mut this = Self::empty(dev, Origin::Allocated, count)?;
+        for _ in 0..count {
+            let mut dma = 0;
+            // SAFETY: `dev` is valid.
+            let page = unsafe { shim::gal_alloc_page(raw_device(dev), &mut dma) };
+            if page.is_null() {
+                return Err(ENOMEM);
+            }
+            // INVARIANT: Allocated and mapped in one. There is room for both.
+            this.pages.push(page, GFP_KERNEL)?;
+            this.dma.push(dma, GFP_KERNEL)?;
+        }
+        Ok(this)
+    }
+
+    /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and
+    /// writing, and maps them for `dev`.
+    ///
+    /// `ENOMEM`: the process may not lock so much memory, or there is none. `EFAULT`: not all of
+    /// them are there and writable.
+    pub(crate) fn pin(dev: &device::Device, user: usize, count: usize) -> Result<Self> {
+        let mut this = Self::empty(
+            dev,
+            Origin::Pinned {
+                _locked: Locked::new(count)?,
+            },
+            count,
+        )?;
+        // SAFETY: There is room for `count` pointers.
+        let pinned = unsafe {
+            shim::gal_pin_pages(
+                user,
+                count,
+                this.pages.spare_capacity_mut().as_mut_ptr().cast(),
+            )
+        };
+        let got = usize::try_from(pinned).unwrap_or(0);
+        // SAFETY: That many pointers were written.
+        unsafe { this.pages.inc_len(got) };
+        if got < count {
+            return Err(if pinned == -(bindings::ENOMEM as isize) {
+                ENOMEM
+            } else {
+                EFAULT
+            });
+        }
+        for &page in &this.pages {
+            let mut dma = 0;
+            // SAFETY: The page is pinned.
+            if !unsafe { shim::gal_map_page(raw_device(dev), page, &mut dma) } {
+                return Err(ENOMEM);
+            }
+            // INVARIANT: Mapped; there is room.
+            this.dma.push(dma, GFP_KERNEL)?;
+        }
+        Ok(this)
+    }
+
+    /// The pages' device addresses.
+    pub(crate) fn dma_addresses(&self) -> &[DmaAddress] {
+        &self.dma
+    }
+
+    /// Bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.pages.len() * PAGE_SIZE
+    }
+
+    /// Hands `size` bytes from `offset` to the other side. What lies outside the pages is left out.
+    pub(crate) fn sync(&self, offset: usize, size: usize, direction: Sync) {
+        let end = offset.saturating_add(size).min(self.size());
+        let mut at = offset;
+        while at < end {
+            let within = at % PAGE_SIZE;
+            let part = (PAGE_SIZE - within).min(end - at);
+            if let Some(&page) = self.dma.get(at / PAGE_SIZE) {
+                let offset = within as DmaAddress;
+                // SAFETY: By the type invariant the page is mapped, and the part is inside it.
+                unsafe {
+                    match direction {
+                        Sync::ForDevice => {
+                            shim::gal_sync_for_device(raw_device(&self.dev), page + offset, part)
+                        }
+                        Sync::ForCpu => {
+                            shim::gal_sync_for_cpu(raw_device(&self.dev), page + offset, part)
+                        }
+                    }
+                }
+            }
+            at += part;
+        }
+    }
+
+    /// Maps the pages into the area, cached or write-combined. The area does not keep them alive:
+    /// see `vma::map`. `ENXIO`: the area is longer.
+    pub(super) fn mmap(&self, area: &VmaNew, cached: bool) -> Result {
+        // SAFETY: The area is being set up by our mmap handler, and the pages are live.
+        to_result(unsafe {
+            shim::gal_mmap_pages(
+                area.as_ptr(),
+                self.pages.as_ptr().cast_mut(),
+                self.pages.len(),
+                cached,
+            )
+        })
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let dev = raw_device(&self.dev);
+        match &self.origin {
+            Origin::Allocated => {
+                for (&page, &dma) in self.pages.iter().zip(&self.dma) {
+                    // SAFETY: By the type invariant; nobody uses the page any more.
+                    unsafe { shim::gal_free_page(dev, page, dma) };
+                }
+            }
+            Origin::Pinned { .. } => {
+                for &dma in &self.dma {
+                    // SAFETY: By the type invariant.
+                    unsafe { shim::gal_unmap_page(dev, dma) };
+                }
+                // SAFETY: By the type invariant.
+                unsafe { shim::gal_unpin_pages(self.pages.as_mut_ptr(), self.pages.len()) };
+            }
+        }
+    }
+}
