@@ -42,7 +42,7 @@ test:
 	@scripts/board test --out '$(OUT)' $(SUITE)
 
 soak:
-	@scripts/board test --out '$(OUT)' soak
+	@scripts/board soak --out '$(OUT)' $(SUITE)
 
 shell:
 	@scripts/board shell

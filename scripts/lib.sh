@@ -83,7 +83,7 @@ run_logged() {
 	"$@" >"$log" 2>&1 </dev/null &
 	job=$!
 	set +m
-	trap 'kill -TERM -- "-$job"; wait "$job"; exit 130' INT TERM
+	trap 'kill -TERM -- "-$job"; wait "$job" || true; exit 130' INT TERM
 	while kill -0 "$job" 2>/dev/null; do
 		sleep 1
 		if [ -t 2 ]; then
