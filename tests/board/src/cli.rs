@@ -279,9 +279,15 @@ pub struct TestArgs {
     /// Only list the suites.
     #[arg(long)]
     pub list: bool,
+    /// Only say whether the suites need a board: for scripts/board.
+    #[arg(long, hide = true)]
+    pub needs: bool,
     /// Folder for logs and results [default: out].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Boots at once [default: the number of processors, 4 at most].
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub jobs: Option<u8>,
     /// Names of suites, or the beginnings of names.
     #[arg(value_name = "SUITE")]
     pub suites: Vec<String>,

@@ -17,6 +17,14 @@ use cpio::newc::ModeFileType;
 /// PID 1 of the guest.
 const INIT: &str = include_str!("../guest/init");
 
+/// Commands of busybox that are there without `all_commands` of `/init`: what
+/// `/init` itself uses, and what programs are likely to call.
+const COMMANDS: &[&str] = &[
+    "cat", "chmod", "cp", "dmesg", "echo", "grep", "insmod", "kill", "ls", "mkdir", "mknod",
+    "mount", "mv", "poweroff", "ps", "rm", "rmdir", "rmmod", "setsid", "sh", "sleep", "stty",
+    "sync", "tar", "test", "true", "umount", "wc",
+];
+
 /// A file of the host to have in the guest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuestFile {
@@ -43,6 +51,9 @@ pub fn write(path: &Path, busybox: &Path, plan: &str, files: &[GuestFile]) -> Re
     archive.file("init", 0o755, INIT.as_bytes())?;
     archive.file("galcore/plan", 0o644, plan.as_bytes())?;
     archive.file("bin/busybox", 0o755, &read(busybox)?)?;
+    for command in COMMANDS {
+        archive.link(&format!("bin/{command}"), "busybox")?;
+    }
     for file in files {
         let Some(name) = file.guest.strip_prefix('/') else {
             bail!(
@@ -88,6 +99,13 @@ impl<W: Write> Archive<W> {
             .mode(mode)
             .set_mode_file_type(ModeFileType::Regular);
         self.entry(entry, content)
+    }
+
+    fn link(&mut self, path: &str, target: &str) -> Result<()> {
+        let entry = newc::Builder::new(path)
+            .mode(0o777)
+            .set_mode_file_type(ModeFileType::Symlink);
+        self.entry(entry, target.as_bytes())
     }
 
     /// The kernel opens /dev/console for `/init` before that can mount anything.

@@ -4,7 +4,7 @@
 /// Lines that mean the kernel found something wrong, and what to call it.
 /// None of them appears in a clean boot.
 const TROUBLE: &[(&str, &str)] = &[
-    ("Kernel panic - not syncing", "panic"),
+    (PANIC, "panic"),
     ("Internal error: ", "oops"),
     ("Unable to handle kernel", "oops"),
     ("Unhandled fault: ", "oops"),
@@ -44,11 +44,14 @@ const TROUBLE: &[(&str, &str)] = &[
     ("------------[ cut here ]------------", "WARNING"),
 ];
 
+/// What the kernel says when it gives up.
+const PANIC: &str = "Kernel panic - not syncing";
+
 /// Lines of context shown before a finding.
 const BEFORE: usize = 3;
 
-/// Most lines of a finding; lockdep's reports are the longest.
-const MOST: usize = 60;
+/// Most lines of a finding; lockdep's reports and oopses are the longest.
+const MOST: usize = 200;
 
 /// How the guest's `/init` marks its own lines in the log.
 const MARK: &str = "galcore-board: ";
@@ -131,11 +134,31 @@ pub fn scan(log: &str) -> Vec<Finding> {
             kind,
             line: next,
             task: tasks[next],
-            text: lines[first..end].iter().map(|l| l.to_string()).collect(),
+            text: lines[first..end]
+                .iter()
+                .filter(|line| !is_dump(line))
+                .map(|line| line.to_string())
+                .collect(),
         });
         next = end;
     }
     findings
+}
+
+/// Whether a line is one of a dump of raw memory or of registers' meanings,
+/// which ARM prints a screenful of; kernel.log has them.
+fn is_dump(line: &str) -> bool {
+    let message = message(line);
+    if message.starts_with("Register r") && message.contains(" information:") {
+        return true;
+    }
+    message.split_once(": ").is_some_and(|(address, words)| {
+        address.len() == 4
+            && address.bytes().all(|b| b.is_ascii_hexdigit())
+            && words
+                .split_whitespace()
+                .all(|word| word.len() == 8 && word.bytes().all(|b| b.is_ascii_hexdigit()))
+    })
 }
 
 /// One past the last line of the report that starts at `start`.
@@ -146,7 +169,9 @@ fn end_of_report(lines: &[&str], start: usize) -> usize {
             return index;
         }
         if message(line).starts_with("---[ end ") {
-            return index + 1;
+            // An oops may end in a panic, which is no other trouble.
+            let then = lines.get(index + 1).is_some_and(|l| l.contains(PANIC));
+            return if then { index + 2 } else { index + 1 };
         }
     }
     limit
@@ -296,6 +321,27 @@ mod tests {
             assert_eq!(findings.len(), 1, "{line}");
             assert_eq!(findings[0].kind, kind, "{line}");
         }
+    }
+
+    #[test]
+    fn an_oops_that_ends_in_a_panic_is_one_finding_without_dumps() {
+        let mut log = String::from("Internal error: Oops: 5 [#1] SMP ARM\n");
+        for _ in 0..64 {
+            log.push_str("[    1.0] d5e0:                   000186a0 00000004\n");
+        }
+        log.push_str("Register r0 information: NULL pointer\nCall trace:\n");
+        log.push_str("---[ end trace 0000000000000000 ]---\n");
+        log.push_str("Kernel panic - not syncing: Fatal exception\n");
+        let findings = scan(&log);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(
+            findings[0].text[1..],
+            [
+                "Call trace:",
+                "---[ end trace 0000000000000000 ]---",
+                "Kernel panic - not syncing: Fatal exception"
+            ]
+        );
     }
 
     #[test]

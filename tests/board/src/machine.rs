@@ -78,7 +78,7 @@ pub struct Boot {
     pub seed: Option<u64>,
     /// Whether the GPU model writes down every command and register access.
     pub trace: bool,
-    /// Parameters to load the module with; `extra` of [`boards::module_parameters`].
+    /// Parameters to load the module with; `extra` of [`crate::boards::module_parameters`].
     pub insmod: String,
     /// Whether the board loads the module, or leaves it to the programs.
     pub load: bool,

@@ -12,7 +12,11 @@ mod suites;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::thread;
 
+use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::Context;
 use anyhow::Result;
@@ -21,14 +25,28 @@ use crate::cli::TestArgs;
 use crate::cli::Tools;
 use crate::commands::say;
 use crate::signals::Signals;
+use guest::Session;
 use progress::Progress;
 use results::Results;
+use results::SuiteResult;
+use suites::Group;
 use suites::Table;
 
 /// `scripts/board test` and, with `soak`, `scripts/board soak`.
 pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) -> Result<u8> {
     let table = Table::load(soak)?;
     let table = table.select(&arguments.suites)?;
+    if arguments.needs {
+        println!(
+            "{}",
+            if table.groups().is_empty() {
+                "host"
+            } else {
+                "board"
+            }
+        );
+        return Ok(0);
+    }
     if arguments.list {
         print!("{}", table.list());
         return Ok(0);
@@ -39,32 +57,111 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
     };
     let logs = out.join(if soak { "soak" } else { "test" });
     empty_folder(&logs)?;
-    let groups = table.groups();
-    let mut progress = Progress::new(table.steps());
-    let mut results = Results::default();
-    for suite in &table.host {
-        if signals.last() == 0 {
-            host::run(tools, suite, &logs, &mut progress, &mut results, signals)?;
-        }
-    }
-    if !groups.is_empty() {
-        let assets = tools.assets(true)?;
-        for (number, group) in groups.iter().enumerate() {
-            if signals.last() == 0 {
-                let session = guest::Session {
-                    tools,
-                    assets: &assets,
-                    logs: &logs,
-                    number,
-                    signals,
-                };
-                session.run(group, &mut progress, &mut results)?;
-            }
-        }
-    }
-    progress.finish();
+    let run = Run {
+        tools,
+        table: &table,
+        logs: &logs,
+        progress: Progress::new(table.steps()),
+        signals,
+    };
+    let mut suites = run.host()?;
+    suites.extend(run.guest(arguments.jobs.map_or_else(default_jobs, usize::from))?);
+    run.progress.finish();
+    let results = Results::from(suites);
     results.write(&out, &logs)?;
     conclude(&results, signals)
+}
+
+/// Boots at once: a boot keeps one processor busy.
+fn default_jobs() -> usize {
+    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    processors.min(MOST_JOBS)
+}
+
+/// Each boot takes about half a GiB of the host's memory.
+const MOST_JOBS: usize = 4;
+
+/// A run of the tests.
+struct Run<'a> {
+    tools: &'a Tools,
+    table: &'a Table,
+    logs: &'a Path,
+    progress: Progress,
+    signals: &'a Signals,
+}
+
+impl Run<'_> {
+    fn host(&self) -> Result<Vec<SuiteResult>> {
+        let mut results = Vec::new();
+        for suite in &self.table.host {
+            if self.signals.last() == 0 {
+                let result = host::run(self.tools, suite, self.logs, &self.progress, self.signals)?;
+                results.push(result);
+            }
+        }
+        Ok(results)
+    }
+
+    /// Makes the boots, `jobs` at once; those with several processors alone.
+    fn guest(&self, jobs: usize) -> Result<Vec<SuiteResult>> {
+        let groups = self.table.groups();
+        if groups.is_empty() {
+            return Ok(Vec::new());
+        }
+        let session = Session {
+            tools: self.tools,
+            assets: &self.tools.assets(true)?,
+            logs: self.logs,
+            progress: &self.progress,
+            signals: self.signals,
+        };
+        let (small, large): (Vec<_>, Vec<_>) = groups
+            .iter()
+            .enumerate()
+            .partition(|(_, group)| group.needs.smp == 1);
+        let mut results = work_off(small, jobs, self.signals, &session)?;
+        results.extend(work_off(large, 1, self.signals, &session)?);
+        results.sort_by_key(|(number, _)| *number);
+        Ok(results.into_iter().flat_map(|(_, suites)| suites).collect())
+    }
+}
+
+/// Runs the groups with `jobs` threads, which take the next one when they are free.
+fn work_off(
+    groups: Vec<(usize, &Group)>,
+    jobs: usize,
+    signals: &Signals,
+    session: &Session,
+) -> Result<Vec<(usize, Vec<SuiteResult>)>> {
+    let jobs = jobs.min(groups.len());
+    let queue = Mutex::new(groups.into_iter());
+    let work = || {
+        let mut done = Vec::new();
+        while signals.last() == 0 {
+            // A thread that panicked has not left the iterator in a bad state.
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((number, group)) = next else {
+                break;
+            };
+            done.push((number, session.run(number, group)?));
+        }
+        Ok(done)
+    };
+    let parts: Vec<Result<Vec<_>>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                let result = thread.join();
+                result.unwrap_or_else(|_| Err(anyhow!("the test runner has a mistake: see above")))
+            })
+            .collect()
+    });
+    let mut results = Vec::new();
+    for part in parts {
+        results.extend(part?);
+    }
+    Ok(results)
 }
 
 fn conclude(results: &Results, signals: &Signals) -> Result<u8> {

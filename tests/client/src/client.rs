@@ -2,11 +2,19 @@
 //! What a client of this generation does at start-up, and what it keeps: command buffers that it fills in turn, and
 //! surfaces.
 
-use crate::device::{Buffer, Device, Error, Location, Memory, Node, Result};
+use crate::device::Buffer;
+use crate::device::Device;
+use crate::device::Error;
+use crate::device::Location;
+use crate::device::Memory;
+use crate::device::Node;
+use crate::device::Result;
 use crate::draw::Engine;
 use crate::queue::Queue;
-use crate::stream::{Pipe, Stream};
-use crate::uapi::{self, Pool};
+use crate::stream::Pipe;
+use crate::stream::Stream;
+use crate::uapi;
+use crate::uapi::Pool;
 
 /// Command buffers a client has.
 pub const COMMAND_BUFFERS: usize = 4;
@@ -84,8 +92,19 @@ impl Client {
 
     /// Start-up on a device that is open already.
     pub fn with_device(device: Device) -> Result<Self> {
-        let version = device.version()?;
         let pool = device.map_pool()?;
+        Self::with_pool(device, pool)
+    }
+
+    /// Start-up on a device of which only the first `bytes` of the pool are mapped: quicker than all of it, and
+    /// enough for a client that is alone and needs little.
+    pub fn with_pool_bytes(device: Device, bytes: usize) -> Result<Self> {
+        let pool = device.map(bytes, 0)?;
+        Self::with_pool(device, pool)
+    }
+
+    fn with_pool(device: Device, pool: Memory) -> Result<Self> {
+        let version = device.version()?;
         let base_address = device.base_address()?;
         let identity = device.identity()?;
         let done = device.create_signal(false)?;
@@ -170,7 +189,9 @@ impl Client {
             Pipe::Pipe3d => uapi::surface::RENDER_TARGET,
         };
         let stride = (width * 4).next_multiple_of(64);
-        let node = self.device.allocate(stride * height, 64, surface_type, pool)?;
+        let node = self
+            .device
+            .allocate(stride * height, 64, surface_type, pool)?;
         let location = self.device.lock(node)?;
         Ok(Surface {
             node,
@@ -238,8 +259,26 @@ impl Client {
     }
 }
 
+impl Drop for Client {
+    /// Gives back what start-up took. The mappings of command buffers would keep the file open otherwise.
+    fn drop(&mut self) {
+        // Nobody is left to hear of an error.
+        for slot in &self.slots {
+            let _ = self.device.free_contiguous(&slot.buffer);
+            let _ = self.device.destroy_signal(slot.signal);
+        }
+        let _ = self.device.destroy_signal(self.done);
+        let _ = self.device.detach(self.context);
+    }
+}
+
 /// Writes `stream` into `buffer` behind the reserved head at `start`; the record that commits it.
-pub fn place(buffer: &Buffer, start: u32, pipe: Pipe, stream: &Stream) -> uapi::CommandBufferRecord {
+pub fn place(
+    buffer: &Buffer,
+    start: u32,
+    pipe: Pipe,
+    stream: &Stream,
+) -> uapi::CommandBufferRecord {
     let first = start + uapi::RESERVED_HEAD;
     for (index, word) in stream.words().iter().enumerate() {
         buffer.memory.write(first as usize + index * 4, *word);

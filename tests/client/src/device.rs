@@ -5,15 +5,23 @@
 //! callers that want to look at the status themselves.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::queue::Queue;
-use crate::sys::{self, Region};
-use crate::uapi::{self, Command, Interface, Pool, Status, Structure};
+use crate::sys;
+use crate::sys::Region;
+use crate::uapi;
+use crate::uapi::Command;
+use crate::uapi::Interface;
+use crate::uapi::Pool;
+use crate::uapi::Status;
+use crate::uapi::Structure;
 
 /// Where the device's node is looked for, in the order clients do.
 pub const NODES: [&str; 2] = ["/dev/galcore", "/dev/graphics/galcore"];
@@ -118,7 +126,11 @@ impl Memory {
     ///
     /// When the word is not inside, or not aligned.
     pub fn read(&self, offset: usize) -> u32 {
-        assert!(offset + 4 <= self.bytes, "word at {offset:#x} of {:#x}", self.bytes);
+        assert!(
+            offset + 4 <= self.bytes,
+            "word at {offset:#x} of {:#x}",
+            self.bytes
+        );
         self.region.read(self.start + offset)
     }
 
@@ -128,7 +140,11 @@ impl Memory {
     ///
     /// As [`Memory::read`].
     pub fn write(&self, offset: usize, value: u32) {
-        assert!(offset + 4 <= self.bytes, "word at {offset:#x} of {:#x}", self.bytes);
+        assert!(
+            offset + 4 <= self.bytes,
+            "word at {offset:#x} of {:#x}",
+            self.bytes
+        );
         self.region.write(self.start + offset, value);
     }
 
@@ -296,7 +312,8 @@ impl Device {
 
     /// GET_BASE_ADDRESS.
     pub fn base_address(&self) -> Result<u32> {
-        let answer: uapi::GetBaseAddress = self.request(Command::GET_BASE_ADDRESS, &Default::default())?;
+        let answer: uapi::GetBaseAddress =
+            self.request(Command::GET_BASE_ADDRESS, &Default::default())?;
         Ok(answer.base_address)
     }
 
@@ -332,7 +349,12 @@ impl Device {
                 ..Default::default()
             },
         )?;
-        buffer(answer.bytes, answer.physical, answer.address, answer.logical)
+        buffer(
+            answer.bytes,
+            answer.physical,
+            answer.address,
+            answer.logical,
+        )
     }
 
     /// ALLOCATE_NON_PAGED_MEMORY.
@@ -374,7 +396,13 @@ impl Device {
     }
 
     /// ALLOCATE_LINEAR_VIDEO_MEMORY.
-    pub fn allocate(&self, bytes: u32, alignment: u32, surface_type: u32, pool: Pool) -> Result<Node> {
+    pub fn allocate(
+        &self,
+        bytes: u32,
+        alignment: u32,
+        surface_type: u32,
+        pool: Pool,
+    ) -> Result<Node> {
         let answer = self.request(
             Command::ALLOCATE_LINEAR_VIDEO_MEMORY,
             &uapi::AllocateLinearVideoMemory {
@@ -414,12 +442,17 @@ impl Device {
             let start = location
                 .logical
                 .checked_sub(pool.address())
-                .ok_or(Error::Usage("a node of the pool lies before the mapped pool"))?;
+                .ok_or(Error::Usage(
+                    "a node of the pool lies before the mapped pool",
+                ))?;
             return pool
                 .part(start as usize, node.bytes as usize)
-                .ok_or(Error::Usage("a node of the pool lies outside of the mapped pool"));
+                .ok_or(Error::Usage(
+                    "a node of the pool lies outside of the mapped pool",
+                ));
         }
-        let region = Region::of_driver(location.logical, node.bytes as usize).map_err(Error::Map)?;
+        let region =
+            Region::of_driver(location.logical, node.bytes as usize).map_err(Error::Map)?;
         Ok(Memory::new(region))
     }
 

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Drawing with the GPU: one engine or the other, and whole scenes.
 
-use crate::client::{Client, Surface};
+use crate::client::Client;
+use crate::client::Surface;
 use crate::device::Result;
 use crate::queue::Queue;
-use crate::scene::{Op, Scene};
-use crate::state::{self, dest_command};
-use crate::stream::{point, Pipe, Rect, Stream};
-use crate::uapi::{feature, QueryChipIdentity};
+use crate::scene::Op;
+use crate::scene::Scene;
+use crate::state;
+use crate::state::dest_command;
+use crate::stream::point;
+use crate::stream::Pipe;
+use crate::stream::Rect;
+use crate::stream::Stream;
+use crate::uapi::feature;
+use crate::uapi::QueryChipIdentity;
 
 /// What a core draws pictures with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +63,14 @@ impl Engine {
     }
 
     /// Fills rectangles inside `clip`. The resolve engine does not clip: there it must hold all of them.
-    pub fn fill_all(self, stream: &mut Stream, target: &Surface, rects: &[Rect], clip: Rect, colour: u32) {
+    pub fn fill_all(
+        self,
+        stream: &mut Stream,
+        target: &Surface,
+        rects: &[Rect],
+        clip: Rect,
+        colour: u32,
+    ) {
         match self {
             Engine::TwoD => {
                 destination(stream, target, clip, dest_command::CLEAR);
@@ -240,34 +254,39 @@ fn resolve(
 /// Most bytes of a stream before the next operation goes into another commit.
 const STREAM_LIMIT: usize = 0x6000;
 
-/// Draws a scene: each of its groups in a commit of its own, or several when it is long. Waits for the end.
+/// Draws a scene with the client's engine: each of its groups in a commit of its own, or several when it is long.
+/// Waits for the end.
 pub fn scene(client: &mut Client, scene: &Scene) -> Result<Vec<Surface>> {
+    scene_with(client, client.engine(), scene)
+}
+
+/// Draws a scene with an engine of the caller's choice.
+pub fn scene_with(client: &mut Client, engine: Engine, scene: &Scene) -> Result<Vec<Surface>> {
     let surfaces = scene
         .surfaces
         .iter()
         .map(|(width, height)| client.create_surface(*width, *height))
         .collect::<Result<Vec<_>>>()?;
-    let engine = client.engine();
     for group in &scene.groups {
         let mut stream = Stream::new();
         for op in group {
             for part in op.parts(200) {
                 engine.op(&mut stream, &surfaces, &part);
                 if stream.bytes() > STREAM_LIMIT {
-                    commit(client, &mut stream)?;
+                    commit(client, engine, &mut stream)?;
                 }
             }
         }
         if stream.bytes() > 0 {
-            commit(client, &mut stream)?;
+            commit(client, engine, &mut stream)?;
         }
     }
     client.finish()?;
     Ok(surfaces)
 }
 
-fn commit(client: &mut Client, stream: &mut Stream) -> Result<()> {
-    let pipe = client.engine().pipe();
+fn commit(client: &mut Client, engine: Engine, stream: &mut Stream) -> Result<()> {
+    let pipe = engine.pipe();
     stream.flush(pipe);
     client.commit(pipe, stream, &mut Queue::new())?;
     *stream = Stream::new();

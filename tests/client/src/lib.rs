@@ -26,7 +26,10 @@ pub mod stream;
 pub mod sys;
 pub mod uapi;
 
-pub use client::{Client, Surface};
-pub use device::{Device, Error};
+pub use client::Client;
+pub use client::Surface;
+pub use device::Device;
+pub use device::Error;
 pub use queue::Queue;
-pub use stream::{Rect, Stream};
+pub use stream::Rect;
+pub use stream::Stream;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Event queues: commands that the driver runs once the GPU has passed what was committed before.
 
-use crate::device::{Buffer, Node};
-use crate::uapi::{self, Command, Interface, Structure};
+use crate::device::Buffer;
+use crate::device::Node;
+use crate::uapi;
+use crate::uapi::Command;
+use crate::uapi::Interface;
+use crate::uapi::Structure;
 
 const WORDS: usize = uapi::QUEUE_RECORD_SIZE / 8;
 
@@ -22,7 +26,10 @@ impl Queue {
     /// Adds a record as it is.
     pub fn push(&mut self, interface: &Interface) -> &mut Self {
         let mut record = [0; WORDS];
-        for (word, bytes) in record[1..].iter_mut().zip(interface.bytes().chunks_exact(8)) {
+        for (word, bytes) in record[1..]
+            .iter_mut()
+            .zip(interface.bytes().chunks_exact(8))
+        {
             *word = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
         }
         self.records.push(record);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scene drawn by plain software, pixel by pixel: knows nothing of streams and engines.
 
-use crate::scene::{Op, Scene};
+use crate::scene::Op;
+use crate::scene::Scene;
 use crate::stream::Rect;
 
 /// Pixels in rows, A8R8G8B8.
@@ -136,7 +137,12 @@ mod tests {
             *pixel = at as u32;
         }
         let mut canvas = Canvas::new(8, 8);
-        canvas.copy(&source, (2, 1), Rect::new(5, 5, 2, 2), Rect::new(0, 0, 6, 8));
+        canvas.copy(
+            &source,
+            (2, 1),
+            Rect::new(5, 5, 2, 2),
+            Rect::new(0, 0, 6, 8),
+        );
         assert_eq!((canvas.pixel(5, 5), canvas.pixel(5, 6)), (10, 18));
         assert_eq!(canvas.pixel(6, 5), 0);
     }

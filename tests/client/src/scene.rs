@@ -96,6 +96,37 @@ impl Scene {
 const PICTURE: usize = 0;
 const MEADOW: usize = 1;
 
+/// The part of the picture that a shape is in; all of it is 0 to 1 both ways.
+#[derive(Clone, Copy)]
+struct Bounds {
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+}
+
+impl Bounds {
+    /// Everything from a height down.
+    const fn below(top: f64) -> Self {
+        Self {
+            left: 0.0,
+            top,
+            right: 1.0,
+            bottom: 1.0,
+        }
+    }
+
+    /// So far around a point.
+    fn around(x: f64, y: f64, across: f64, down: f64) -> Self {
+        Self {
+            left: x - across,
+            top: y - down,
+            right: x + across,
+            bottom: y + down,
+        }
+    }
+}
+
 /// Collects operations whose edges fit the engine.
 struct Painter {
     scene: Scene,
@@ -135,16 +166,24 @@ impl Painter {
     }
 
     /// The cells of the picture whose middle is inside a shape, as rectangles: runs of a row, joined with the same
-    /// run of the row above. The shape gets coordinates from 0 to 1.
-    fn cells(&self, shape: impl Fn(f64, f64) -> bool) -> Vec<Rect> {
+    /// run of the row above. The shape gets coordinates from 0 to 1, and is asked only inside `bounds`.
+    fn cells(&self, bounds: Bounds, shape: impl Fn(f64, f64) -> bool) -> Vec<Rect> {
         let (width, height) = self.scene.size();
         let (cell_width, cell_height) = self.cell;
+        // Whole cells, one more on each side than the bounds touch.
+        let first =
+            |at: f64, all: u32, cell: u32| (at.max(0.0) * f64::from(all)) as u32 / cell * cell;
+        let last = |at: f64, all: u32, cell: u32| {
+            first(at.min(1.0), all, cell).saturating_add(cell).min(all)
+        };
+        let columns = first(bounds.left, width, cell_width)..last(bounds.right, width, cell_width);
+        let rows = first(bounds.top, height, cell_height)..last(bounds.bottom, height, cell_height);
         let mut done: Vec<Rect> = Vec::new();
         let mut above: Vec<Rect> = Vec::new();
-        for y in (0..height).step_by(cell_height as usize) {
+        for y in rows.step_by(cell_height as usize) {
             let middle_y = (f64::from(y) + f64::from(cell_height) / 2.0) / f64::from(height);
             let mut row: Vec<Rect> = Vec::new();
-            for x in (0..width).step_by(cell_width as usize) {
+            for x in columns.clone().step_by(cell_width as usize) {
                 let middle_x = (f64::from(x) + f64::from(cell_width) / 2.0) / f64::from(width);
                 if !shape(middle_x, middle_y) {
                     continue;
@@ -174,8 +213,8 @@ impl Painter {
         done
     }
 
-    fn shape(&mut self, colour: u32, shape: impl Fn(f64, f64) -> bool) {
-        let rects = self.cells(shape);
+    fn shape(&mut self, colour: u32, bounds: Bounds, shape: impl Fn(f64, f64) -> bool) {
+        let rects = self.cells(bounds, shape);
         self.fill(PICTURE, rects, colour);
     }
 
@@ -201,7 +240,10 @@ impl Painter {
 /// Mixes two colours: 0 is all of `from`, 1 all of `to`.
 fn mix(from: u32, to: u32, share: f64) -> u32 {
     let channel = |shift: u32| {
-        let (a, b) = (f64::from(from >> shift & 0xff), f64::from(to >> shift & 0xff));
+        let (a, b) = (
+            f64::from(from >> shift & 0xff),
+            f64::from(to >> shift & 0xff),
+        );
         ((a + (b - a) * share).round() as u32) << shift
     };
     channel(24) | channel(16) | channel(8) | channel(0)
@@ -218,13 +260,48 @@ fn mountain(x: f64, y: f64, top: (f64, f64), slope: f64) -> bool {
 }
 
 const LETTERS: [(char, [&str; 9]); 7] = [
-    ('g', ["....", "....", ".###", "#..#", "#..#", "#..#", ".###", "...#", "###."]),
-    ('a', ["....", "....", ".##.", "...#", ".###", "#..#", ".###", "....", "...."]),
-    ('l', [".#..", ".#..", ".#..", ".#..", ".#..", ".#..", ".###", "....", "...."]),
-    ('c', ["....", "....", ".###", "#...", "#...", "#...", ".###", "....", "...."]),
-    ('o', ["....", "....", ".##.", "#..#", "#..#", "#..#", ".##.", "....", "...."]),
-    ('r', ["....", "....", "#.##", "##..", "#...", "#...", "#...", "....", "...."]),
-    ('e', ["....", "....", ".##.", "#..#", "####", "#...", ".###", "....", "...."]),
+    (
+        'g',
+        [
+            "....", "....", ".###", "#..#", "#..#", "#..#", ".###", "...#", "###.",
+        ],
+    ),
+    (
+        'a',
+        [
+            "....", "....", ".##.", "...#", ".###", "#..#", ".###", "....", "....",
+        ],
+    ),
+    (
+        'l',
+        [
+            ".#..", ".#..", ".#..", ".#..", ".#..", ".#..", ".###", "....", "....",
+        ],
+    ),
+    (
+        'c',
+        [
+            "....", "....", ".###", "#...", "#...", "#...", ".###", "....", "....",
+        ],
+    ),
+    (
+        'o',
+        [
+            "....", "....", ".##.", "#..#", "#..#", "#..#", ".##.", "....", "....",
+        ],
+    ),
+    (
+        'r',
+        [
+            "....", "....", "#.##", "##..", "#...", "#...", "#...", "....", "....",
+        ],
+    ),
+    (
+        'e',
+        [
+            "....", "....", ".##.", "#..#", "####", "#...", ".###", "....", "....",
+        ],
+    ),
 ];
 
 /// The dots of a text as rectangles, a run of a row each.
@@ -281,7 +358,11 @@ fn sky(painter: &mut Painter, fine: bool) {
             low if low < 0.5 => mix(0xff1b_2a5e, 0xffb0_4f6f, low * 2.0),
             high => mix(0xffb0_4f6f, 0xffff_c46b, high * 2.0 - 1.0),
         };
-        let rest = if index + 1 == BANDS { height - BANDS * band } else { 0 };
+        let rest = if index + 1 == BANDS {
+            height - BANDS * band
+        } else {
+            0
+        };
         painter.fill(
             PICTURE,
             vec![Rect::new(0, index * band, width, band + rest)],
@@ -292,7 +373,10 @@ fn sky(painter: &mut Painter, fine: bool) {
     let (sun_x, sun_y) = (0.66, 0.42);
     if fine {
         let clip = Rect::new(8, 8, width - 16, height * 6 / 10);
-        let centre = ((sun_x * f64::from(width)) as u32, (sun_y * f64::from(height)) as u32);
+        let centre = (
+            (sun_x * f64::from(width)) as u32,
+            (sun_y * f64::from(height)) as u32,
+        );
         for ray in 0..24u32 {
             let angle = f64::from(ray) * std::f64::consts::TAU / 24.0;
             let far = if ray % 2 == 0 { 110.0 } else { 80.0 };
@@ -306,33 +390,53 @@ fn sky(painter: &mut Painter, fine: bool) {
         }
     }
     let aspect = f64::from(width) / f64::from(height);
-    for (radius, colour) in [(0.14, 0xffff_ce7a), (0.12, 0xffff_dc90), (0.10, 0xffff_f2c0)] {
-        painter.shape(colour, move |x, y| {
-            ((x - sun_x) * aspect).hypot(y - sun_y) < radius
-        });
+    for (radius, colour) in [
+        (0.14, 0xffff_ce7a),
+        (0.12, 0xffff_dc90),
+        (0.10, 0xffff_f2c0),
+    ] {
+        painter.shape(
+            colour,
+            Bounds::around(sun_x, sun_y, radius, radius),
+            move |x, y| ((x - sun_x) * aspect).hypot(y - sun_y) < radius,
+        );
     }
     for (middle, top, half) in [(0.2, 0.16, 0.09), (0.42, 0.1, 0.06), (0.88, 0.2, 0.08)] {
-        painter.shape(0xfff0_d6dc, move |x: f64, y: f64| {
-            [(-0.5, 0.25, 0.6), (0.1, 0.0, 0.8), (0.65, 0.3, 0.5)].iter().any(|(dx, dy, scale)| {
-                let (x, y) = (x - middle - dx * half, (y - top - dy * half) * 1.6);
-                x.hypot(y) < half * scale
-            })
+        let bounds = Bounds::around(middle, top, half * 2.0, half * 2.0);
+        painter.shape(0xfff0_d6dc, bounds, move |x: f64, y: f64| {
+            [(-0.5, 0.25, 0.6), (0.1, 0.0, 0.8), (0.65, 0.3, 0.5)]
+                .iter()
+                .any(|(dx, dy, scale)| {
+                    let (x, y) = (x - middle - dx * half, (y - top - dy * half) * 1.6);
+                    x.hypot(y) < half * scale
+                })
         });
     }
 }
 
 fn mountains(painter: &mut Painter) {
     painter.group();
-    for (top, slope) in [((0.18, 0.34), 1.1), ((0.42, 0.40), 1.2), ((0.95, 0.36), 1.0)] {
-        painter.shape(0xff4b_3f6b, move |x, y| mountain(x, y, top, slope));
-        painter.shape(0xffe8_e4f2, move |x: f64, y: f64| {
+    for (top, slope) in [
+        ((0.18, 0.34), 1.1),
+        ((0.42, 0.40), 1.2),
+        ((0.95, 0.36), 1.0),
+    ] {
+        painter.shape(0xff4b_3f6b, Bounds::below(top.1), move |x, y| {
+            mountain(x, y, top, slope)
+        });
+        let snow = Bounds::around(top.0, top.1, 0.15, 0.12);
+        painter.shape(0xffe8_e4f2, snow, move |x: f64, y: f64| {
             let jag = 0.018 * ((x * 60.0).sin() + 1.0);
             mountain(x, y, top, slope) && y < top.1 + 0.07 + jag
         });
     }
     painter.group();
-    painter.shape(0xff35_5a4a, |x, y| y > hills(x, 0.66, 0.035, 9.0, 0.4));
-    painter.shape(0xff2f_7045, |x, y| y > hills(x, 0.74, 0.03, 6.0, 2.2));
+    painter.shape(0xff35_5a4a, Bounds::below(0.6), |x, y| {
+        y > hills(x, 0.66, 0.035, 9.0, 0.4)
+    });
+    painter.shape(0xff2f_7045, Bounds::below(0.68), |x, y| {
+        y > hills(x, 0.74, 0.03, 6.0, 2.2)
+    });
 }
 
 /// A piece of meadow is drawn once and laid out like tiles.
@@ -341,8 +445,14 @@ fn meadow(painter: &mut Painter, fine: bool) {
     let whole = painter.whole(MEADOW);
     painter.fill(MEADOW, vec![whole], 0xff3f_8f4a);
     let (blade, spots) = match fine {
-        true => ((1, 5), [(4, 20), (13, 8), (27, 24), (38, 11), (50, 21), (59, 6)]),
-        false => ((16, 8), [(0, 24), (0, 8), (16, 16), (32, 0), (32, 24), (48, 8)]),
+        true => (
+            (1, 5),
+            [(4, 20), (13, 8), (27, 24), (38, 11), (50, 21), (59, 6)],
+        ),
+        false => (
+            (16, 8),
+            [(0, 24), (0, 8), (16, 16), (32, 0), (32, 24), (48, 8)],
+        ),
     };
     let blades = spots
         .iter()
@@ -350,7 +460,11 @@ fn meadow(painter: &mut Painter, fine: bool) {
         .collect();
     painter.fill(MEADOW, blades, 0xff59_ab52);
     let flower = if fine { (3, 3) } else { (16, 8) };
-    for (x, y, colour) in [(18, 4, 0xffff_e15a), (45, 26, 0xfff4_8fb1), (2, 10, 0xffff_ffff)] {
+    for (x, y, colour) in [
+        (18, 4, 0xffff_e15a),
+        (45, 26, 0xfff4_8fb1),
+        (2, 10, 0xffff_ffff),
+    ] {
         let (x, y) = match fine {
             true => (x, y),
             false => (x / 16 * 16, y / 8 * 8),
@@ -382,12 +496,18 @@ fn meadow(painter: &mut Painter, fine: bool) {
 
 fn trees(painter: &mut Painter) {
     painter.group();
-    for (x0, foot, size) in [(0.08, 0.86, 0.2), (0.17, 0.9, 0.15), (0.9, 0.88, 0.22), (0.8, 0.92, 0.13)] {
-        painter.shape(0xff4a_3020, move |x: f64, y: f64| {
+    for (x0, foot, size) in [
+        (0.08, 0.86, 0.2),
+        (0.17, 0.9, 0.15),
+        (0.9, 0.88, 0.22),
+        (0.8, 0.92, 0.13),
+    ] {
+        let bounds = Bounds::around(x0, foot, size * 0.4, size * 1.2);
+        painter.shape(0xff4a_3020, bounds, move |x: f64, y: f64| {
             (x - x0).abs() < size * 0.06 && y > foot - size * 0.3 && y < foot
         });
         for (level, colour) in [(0.0, 0xff12_4a30), (0.28, 0xff17_5a38), (0.52, 0xff1d_6b42)] {
-            painter.shape(colour, move |x: f64, y: f64| {
+            painter.shape(colour, bounds, move |x: f64, y: f64| {
                 let bottom = foot - size * (0.15 + level);
                 let top = bottom - size * 0.48;
                 let half = size * (0.30 - 0.3 * level) * (y - top) / (bottom - top);
@@ -406,7 +526,11 @@ fn title(painter: &mut Painter, fine: bool) {
         false => (48, 232),
     };
     if fine {
-        painter.fill(PICTURE, text("galcore", left + 3, top + 3, dot), 0xff10_2418);
+        painter.fill(
+            PICTURE,
+            text("galcore", left + 3, top + 3, dot),
+            0xff10_2418,
+        );
     }
     painter.fill(PICTURE, text("galcore", left, top, dot), 0xffff_ffff);
     painter.group();
@@ -421,7 +545,12 @@ fn title(painter: &mut Painter, fine: bool) {
             painter.line((inset, bottom), (inset, inset), whole, frame);
         }
         // Drawn over the edge on purpose: the clipping window keeps the corners' middle free.
-        for (x, y) in [(0, 0), (width - 24, 0), (0, height - 24), (width - 24, height - 24)] {
+        for (x, y) in [
+            (0, 0),
+            (width - 24, 0),
+            (0, height - 24),
+            (width - 24, height - 24),
+        ] {
             let clip = Rect::new(x + 8, y + 8, 8, 8);
             painter.fill_inside(PICTURE, vec![Rect::new(x, y, 24, 24)], clip, frame);
         }
@@ -498,7 +627,10 @@ mod tests {
             let (width, height) = scene.size();
             assert!(width >= 320 && height >= 240 && scene.groups.len() >= 4);
             let picture = &render::scene(&scene)[0];
-            assert!(picture.pixels.iter().all(|pixel| pixel >> 24 == 0xff), "no hole");
+            assert!(
+                picture.pixels.iter().all(|pixel| pixel >> 24 == 0xff),
+                "no hole"
+            );
             let colours: HashSet<_> = picture.pixels.iter().collect();
             assert!(colours.len() > 20, "{} colours", colours.len());
         }
@@ -514,7 +646,9 @@ mod tests {
             cell: (1, 1),
         };
         painter.group();
-        painter.shape(1, |x, y| (x - 0.5).hypot(y - 0.5) < 0.3);
+        painter.shape(1, Bounds::around(0.5, 0.5, 0.3, 0.3), |x, y| {
+            (x - 0.5).hypot(y - 0.5) < 0.3
+        });
         let mut count = vec![0; 64 * 48];
         for rect in rects(&painter.scene.groups[0][0]) {
             for y in rect.y..rect.bottom() {

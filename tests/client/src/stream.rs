@@ -192,8 +192,14 @@ mod tests {
         assert_eq!(stream.words(), [0x0802_0498, 1, 2, 0]);
         let mut stream = Stream::new();
         stream.draw_rects(&[Rect::new(0, 0, 32, 16)]);
-        assert_eq!(stream.words()[..4], [0x2000_0100, 0xdead_deed, 0, 16 << 16 | 32]);
-        assert_eq!(stream.words()[4..], [0x0801_0000, 0, 0x0801_0000, 0, 0x0801_0000, 0]);
+        assert_eq!(
+            stream.words()[..4],
+            [0x2000_0100, 0xdead_deed, 0, 16 << 16 | 32]
+        );
+        assert_eq!(
+            stream.words()[4..],
+            [0x0801_0000, 0, 0x0801_0000, 0, 0x0801_0000, 0]
+        );
         let mut stream = Stream::new();
         stream.stall();
         assert_eq!(stream.words(), [0x0801_0e02, 0x701, 0x4800_0000, 0x701]);

@@ -3,10 +3,13 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::MapFlags;
+use rustix::mm::ProtFlags;
 
 /// One of the two buffers that the argument block of the ioctl names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +54,12 @@ pub fn exchange(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io::Resul
 }
 
 /// As [`exchange`] with the answer in memory of its own.
-pub fn exchange_apart(fd: BorrowedFd<'_>, request: u32, input: &[u8], output: &mut [u8]) -> io::Result<i32> {
+pub fn exchange_apart(
+    fd: BorrowedFd<'_>,
+    request: u32,
+    input: &[u8],
+    output: &mut [u8],
+) -> io::Result<i32> {
     let mut block = [
         input.as_ptr() as usize as u64,
         input.len() as u64,
@@ -173,7 +181,8 @@ impl Region {
 
     fn word(&self, offset: usize) -> *mut u32 {
         assert!(
-            (self.address() as usize + offset) % 4 == 0 && offset.checked_add(4).is_some_and(|end| end <= self.bytes),
+            (self.address() as usize + offset) % 4 == 0
+                && offset.checked_add(4).is_some_and(|end| end <= self.bytes),
             "word at {offset:#x} of {:#x} bytes",
             self.bytes
         );

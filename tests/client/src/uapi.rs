@@ -203,7 +203,7 @@ structure! {
         4 => alignment: u32,
         /// In: [`surface`] type.
         8 => surface_type: u32,
-        /// In: [`pool`] to look in; out: the one it came from.
+        /// In: [`Pool`] to look in; out: the one it came from.
         12 => pool: u32,
         /// Out: handle.
         16 => node: u64,
@@ -220,7 +220,7 @@ structure! {
         12 => format: u32,
         /// [`surface`] type.
         16 => surface_type: u32,
-        /// [`pool`].
+        /// [`Pool`].
         20 => pool: u32,
         /// Handle.
         24 => node: u64,

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The Rust twin against the facts that the C header is checked with.
 
-use galcore_client::uapi::{self, Command, Pool, Status, STRUCTURES};
+use galcore_client::uapi;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_client::uapi::STRUCTURES;
 
 const FACTS: &str = include_str!("../../selftests/c/layout.inc");
 
@@ -9,13 +13,18 @@ const FACTS: &str = include_str!("../../selftests/c/layout.inc");
 fn facts(kind: &str) -> Vec<Vec<&'static str>> {
     FACTS
         .lines()
-        .filter_map(|line| line.strip_prefix(kind)?.strip_prefix('(')?.strip_suffix(')'))
+        .filter_map(|line| {
+            line.strip_prefix(kind)?
+                .strip_prefix('(')?
+                .strip_suffix(')')
+        })
         .map(|words| words.split(',').map(str::trim).collect())
         .collect()
 }
 
 fn number(text: &str) -> i64 {
-    text.parse().unwrap_or_else(|_| panic!("{text:?} is no number"))
+    text.parse()
+        .unwrap_or_else(|_| panic!("{text:?} is no number"))
 }
 
 /// chipMinorFeatures1 becomes chip_minor_features1.
@@ -51,7 +60,8 @@ fn fields_lie_where_the_facts_say() {
             ("struct gcoCMDBUF", _) if words[1] != "object" => ("gcoCMDBUF", words[1], 0),
             _ => continue,
         };
-        let Some((_, bytes, known)) = STRUCTURES.iter().find(|(name, ..)| *name == structure) else {
+        let Some((_, bytes, known)) = STRUCTURES.iter().find(|(name, ..)| *name == structure)
+        else {
             continue;
         };
         if field == "settings" {
@@ -59,7 +69,11 @@ fn fields_lie_where_the_facts_say() {
         }
         let wanted = snake(field);
         let found = known.iter().find(|(name, ..)| *name == wanted);
-        assert_eq!(found, Some(&(wanted.as_str(), offset - base, size)), "{structure}.{field}");
+        assert_eq!(
+            found,
+            Some(&(wanted.as_str(), offset - base, size)),
+            "{structure}.{field}"
+        );
         assert!(offset - base + size <= *bytes);
         fields += 1;
     }
@@ -101,16 +115,28 @@ fn numbers_are_those_of_the_facts() {
     for words in facts("VALUE") {
         let (name, wanted) = (words[0], number(words[1]));
         let found = if let Some(name) = name.strip_prefix("gcvHAL_") {
-            Command::ALL.iter().find(|(_, known)| *known == name).map(|(value, _)| i64::from(value.0))
+            Command::ALL
+                .iter()
+                .find(|(_, known)| *known == name)
+                .map(|(value, _)| i64::from(value.0))
         } else if let Some(name) = name.strip_prefix("gcvSTATUS_") {
-            Status::ALL.iter().find(|(_, known)| *known == name).map(|(value, _)| i64::from(value.0))
+            Status::ALL
+                .iter()
+                .find(|(_, known)| *known == name)
+                .map(|(value, _)| i64::from(value.0))
         } else if let Some(name) = name.strip_prefix("gcvPOOL_") {
-            Pool::ALL.iter().find(|(_, known)| *known == name).map(|(value, _)| i64::from(value.0))
+            Pool::ALL
+                .iter()
+                .find(|(_, known)| *known == name)
+                .map(|(value, _)| i64::from(value.0))
         } else {
             continue;
         };
         assert_eq!(found, Some(wanted), "{name}");
         compared += 1;
     }
-    assert_eq!(compared, Command::ALL.len() + Status::ALL.len() + Pool::ALL.len());
+    assert_eq!(
+        compared,
+        Command::ALL.len() + Status::ALL.len() + Pool::ALL.len()
+    );
 }

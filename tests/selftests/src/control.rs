@@ -3,9 +3,14 @@
 
 use std::fs::OpenOptions;
 
-use anyhow::{ensure, Context, Result};
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
 use galcore_client::sys::Region;
-use gpu_control::{counter, fault, Board, FrontEndState};
+use gpu_control::counter;
+use gpu_control::fault;
+use gpu_control::Board;
+use gpu_control::FrontEndState;
 
 const BAR: &str = "/sys/bus/pci/devices/0000:00:01.0/resource2";
 

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A client with something to draw on, whatever engine the core has.
 
-use anyhow::{bail, Result};
+use anyhow::bail;
+use anyhow::Result;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::draw::Engine;
-use galcore_client::uapi::{self, feature};
-use galcore_client::{Client, Device, Queue, Rect, Stream, Surface};
+use galcore_client::uapi;
+use galcore_client::uapi::feature;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_client::Surface;
 
 /// Width of a [`Paint`]'s surface.
 pub const WIDTH: u32 = 256;

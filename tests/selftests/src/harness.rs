@@ -10,11 +10,15 @@
 //! ```
 
 use std::fmt::Debug;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::catch_unwind;
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use std::time::Instant;
 
-use anyhow::{anyhow, bail, Result};
+use anyhow::anyhow;
+use anyhow::bail;
+use anyhow::Result;
 use galcore_client::device;
 use galcore_client::uapi::Status;
 use galcore_client::Error;
@@ -54,7 +58,11 @@ impl<'a> Suite<'a> {
     }
 
     /// Adds a test.
-    pub fn test(&mut self, what: impl Into<String>, body: impl FnOnce() -> Result<()> + 'a) -> &mut Self {
+    pub fn test(
+        &mut self,
+        what: impl Into<String>,
+        body: impl FnOnce() -> Result<()> + 'a,
+    ) -> &mut Self {
         self.tests.push((what.into(), Box::new(body)));
         self
     }
@@ -98,6 +106,9 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// The `main` of a test program: `body` makes the suite and runs it.
 pub fn program(body: impl FnOnce() -> Result<bool>) -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(crate::foreign::ARGUMENT) {
+        return crate::foreign::hold();
+    }
     // Panics are reported as a failed test's text.
     std::panic::set_hook(Box::new(|info| {
         if let Some(place) = info.location() {
@@ -162,7 +173,11 @@ pub fn not_tty<T>(what: &str, result: std::io::Result<T>) -> Result<()> {
 }
 
 /// Tries `condition` until it holds.
-pub fn eventually(what: &str, limit: Duration, mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
+pub fn eventually(
+    what: &str,
+    limit: Duration,
+    mut condition: impl FnMut() -> Result<bool>,
+) -> Result<()> {
     let begin = Instant::now();
     while !condition()? {
         if begin.elapsed() > limit {
@@ -171,6 +186,25 @@ pub fn eventually(what: &str, limit: Duration, mut condition: impl FnMut() -> Re
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+/// Waits a little for `found` to become `wanted`: for what the driver does behind the GPU.
+pub fn settles<T: PartialEq + Debug>(
+    what: &str,
+    wanted: T,
+    mut found: impl FnMut() -> Result<T>,
+) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let now = found()?;
+        if now == wanted {
+            return Ok(());
+        }
+        if begin.elapsed() > Duration::from_secs(3) {
+            bail!("{what}: found {now:?}, wanted {wanted:?}");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Options of a program: `--name value` for each of `known`, and what is left.

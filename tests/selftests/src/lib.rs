@@ -5,10 +5,12 @@
 //! * [`control`]: the software GPU's counters and faults.
 //! * [`system`]: memory, kernel log, `/proc/driver/gc`, loading and unloading the module.
 //! * [`fixture`]: a client with a surface to draw on.
-//! * [`reference`]: what each board's core is.
+//! * [`foreign`]: another process that owns things.
+//! * [`mod@reference`]: what each board's core is.
 
 pub mod control;
 pub mod fixture;
+pub mod foreign;
 pub mod harness;
 pub mod reference;
 pub mod system;

@@ -4,8 +4,10 @@
 //! The words are those of the silicon (spec/command-hw.md 1.3, from etna_viv's `gpus.json`) after the fix-ups of
 //! 1.2 and with the defaults of 1.3 where a core has no specification words.
 
-use anyhow::{Context, Result};
-use galcore_client::uapi::{hardware, QueryChipIdentity};
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::uapi::hardware;
+use galcore_client::uapi::QueryChipIdentity;
 use gpu_control::Board;
 
 use crate::control::Control;

@@ -2,14 +2,24 @@
 //! The system around the driver: free memory, the kernel log, `/proc/driver/gc`, the module.
 
 use std::ffi::CString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::fs;
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::io::Read;
+use std::io::Seek;
+use std::io::SeekFrom;
 use std::os::unix::fs::OpenOptionsExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use std::time::Instant;
 
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
 use galcore_client::device::NODES;
-use rustix::fs::{FileType, Mode};
+use rustix::fs::FileType;
+use rustix::fs::Mode;
 
 /// KiB of a line of `/proc/meminfo`.
 pub fn meminfo(name: &str) -> Result<u64> {
@@ -19,7 +29,9 @@ pub fn meminfo(name: &str) -> Result<u64> {
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .with_context(|| format!("no {name} in /proc/meminfo"))?;
     let number = line.split_whitespace().next().unwrap_or_default();
-    number.parse().with_context(|| format!("{name}: {number:?}"))
+    number
+        .parse()
+        .with_context(|| format!("{name}: {number:?}"))
 }
 
 /// Free KiB once caches are dropped and deferred frees have been done.
@@ -74,6 +86,11 @@ impl ProcGc {
             [pool, contiguous, virtual_pool] => Ok([pool, contiguous, virtual_pool]),
             _ => bail!("{line:?}: wanted three numbers"),
         }
+    }
+
+    /// [`ProcGc::used`] of a fresh reading.
+    pub fn used_now() -> Result<[u64; 3]> {
+        Self::read()?.used()
     }
 
     /// KiB of the pool.
@@ -210,9 +227,12 @@ impl Module {
     pub fn load(&self) -> (Duration, rustix::io::Result<()>) {
         let begin = Instant::now();
         let result = File::open(&self.path)
-            .map_err(|error| rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))
+            .map_err(|error| {
+                rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO)
+            })
             .and_then(|file| {
-                let words = CString::new(self.parameters.join(" ")).map_err(|_| rustix::io::Errno::INVAL)?;
+                let words = CString::new(self.parameters.join(" "))
+                    .map_err(|_| rustix::io::Errno::INVAL)?;
                 rustix::system::finit_module(file, &words, 0)
             });
         (begin.elapsed(), result)
@@ -262,8 +282,14 @@ fn make_nodes() -> Result<()> {
         }
         let device = rustix::fs::makedev(major, 0);
         let mode = Mode::RUSR | Mode::WUSR;
-        rustix::fs::mknodat(rustix::fs::CWD, path, FileType::CharacterDevice, mode, device)
-            .with_context(|| format!("mknod {node}"))?;
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path,
+            FileType::CharacterDevice,
+            mode,
+            device,
+        )
+        .with_context(|| format!("mknod {node}"))?;
     }
     Ok(())
 }
@@ -317,7 +343,9 @@ mod tests {
 
     #[test]
     fn parameters_are_replaced_and_removed() {
-        let words: Vec<String> = ["/m.ko", "irqLine=36", "registerMemBase=0x10000000"].map(str::to_string).into();
+        let words: Vec<String> = ["/m.ko", "irqLine=36", "registerMemBase=0x10000000"]
+            .map(str::to_string)
+            .into();
         let module = Module::from_words(&words).expect("words");
         assert!(module.bound_by_parameters());
         let changed = module.with(&["irqLine=99", "registerMemBase"]);

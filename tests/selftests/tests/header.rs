@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The C header against the facts, with every C compiler that is there.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 fn path(relative: &str) -> PathBuf {
@@ -14,7 +15,10 @@ fn works(compiler: &[&str]) -> bool {
         return false;
     };
     let source = folder.path().join("probe.c");
-    let written = std::fs::write(&source, "#include <linux/types.h>\n#include <stddef.h>\n__u64 probe;\n");
+    let written = std::fs::write(
+        &source,
+        "#include <linux/types.h>\n#include <stddef.h>\n__u64 probe;\n",
+    );
     let output = Command::new(compiler[0])
         .args(&compiler[1..])
         .arg("-fsyntax-only")
@@ -48,7 +52,12 @@ fn header_has_the_layout_of_the_facts() {
         &["cc", "-m32"],
         &["arm-linux-gnueabihf-gcc"],
         &["aarch64-linux-gnu-gcc"],
-        &["clang-19", "--target=arm-linux-gnueabihf", "-isystem", "/usr/arm-linux-gnueabihf/include"],
+        &[
+            "clang-19",
+            "--target=arm-linux-gnueabihf",
+            "-isystem",
+            "/usr/arm-linux-gnueabihf/include",
+        ],
     ] {
         if works(compiler) {
             check(compiler, &["-std=c11"], "c/layout.c");
@@ -62,6 +71,10 @@ fn header_has_the_layout_of_the_facts() {
 #[test]
 fn header_can_be_used_from_cpp() {
     if works(&["c++", "-x", "c++"]) {
-        check(&["c++", "-x", "c++"], &["-std=c++17"], "../../include/uapi/linux/galcore.h");
+        check(
+            &["c++", "-x", "c++"],
+            &["-std=c++17"],
+            "../../include/uapi/linux/galcore.h",
+        );
     }
 }

@@ -14,6 +14,7 @@ use super::ports::Event;
 use super::ports::Port;
 use super::Assets;
 use super::Boot;
+use super::Task;
 use super::Work;
 use crate::boards;
 use crate::boards::Binding;
@@ -83,6 +84,10 @@ fn plan(boot: &Boot, nonce: &str) -> String {
     }
     match &boot.work {
         Work::Programs(tasks) => {
+            let bare = |task: &Task| !task.command.iter().take(1).any(|c| c.contains('/'));
+            if tasks.iter().any(bare) {
+                plan.push_str("all_commands\n");
+            }
             for (index, task) in tasks.iter().enumerate() {
                 let seconds = task.limit.as_secs_f64().ceil();
                 let command = words(&task.command);
@@ -194,5 +199,5 @@ pub fn nonce() -> Result<String> {
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))
         .context("cannot read /dev/urandom")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
 }

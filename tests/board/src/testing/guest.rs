@@ -11,7 +11,6 @@ use anyhow::Result;
 
 use super::progress::Progress;
 use super::results::case;
-use super::results::Results;
 use super::results::SuiteResult;
 use super::suites::Group;
 use super::suites::Needs;
@@ -52,8 +51,8 @@ pub struct Session<'a> {
     pub assets: &'a Assets,
     /// Folder for the logs.
     pub logs: &'a Path,
-    /// Number of the group, for names of folders.
-    pub number: usize,
+    /// Who is told how far it is.
+    pub progress: &'a Progress,
     /// Signals to the runner.
     pub signals: &'a Signals,
 }
@@ -67,48 +66,50 @@ struct Booted<'a> {
 }
 
 impl Session<'_> {
-    /// Runs the group's suites.
-    pub fn run(&self, group: &Group, progress: &mut Progress, results: &mut Results) -> Result<()> {
+    /// Runs the group's suites. `number` is the group's, for names of folders.
+    pub fn run(&self, number: usize, group: &Group) -> Result<Vec<SuiteResult>> {
         let (mut steps, missing): (Vec<Step>, Vec<Step>) = group
             .steps
             .iter()
             .cloned()
             .partition(|step| self.program(step).is_file());
+        let mut results: Vec<SuiteResult> = Vec::new();
         for step in &missing {
-            let result = self.not_built(step, &group.needs);
-            progress.done(&result);
-            results.add(result);
+            results.push(self.told(self.not_built(step, &group.needs)));
         }
         let mut kunit = group.kunit.as_deref();
         let mut boots = 0;
         while kunit.is_some() || !steps.is_empty() {
-            let booted = self.boot(&group.needs, &steps, boots, progress)?;
+            let name = folder(number, boots, &group.needs);
+            let booted = self.boot(&group.needs, &steps, &name)?;
             if let End::Interrupted(_) = booted.outcome.end {
-                return Ok(());
+                break;
             }
             if let Some(name) = kunit.take() {
-                let result = booted.kunit(name);
-                progress.done(&result);
-                results.add(result);
+                results.push(self.told(booted.kunit(name)));
             }
             // A boot that broke before any program ran would break again.
             let started = booted.outcome.tasks.iter().filter(|t| t.started).count();
             let judged = if started == 0 { steps.len() } else { started };
             for index in 0..judged {
-                let result = booted.suite(index);
-                progress.done(&result);
-                results.add(result);
+                results.push(self.told(booted.suite(index)));
             }
-            let result = booted.board();
-            if result.count().failed > 0 {
-                progress.note(&result.line());
+            let board = booted.board();
+            if board.count().failed > 0 {
+                self.progress.note(&board.line());
             }
-            results.add(result);
+            results.push(board);
             booted.write_logs()?;
             steps.drain(..judged);
             boots += 1;
         }
-        Ok(())
+        Ok(results)
+    }
+
+    /// Passes a result on, and tells the progress of it.
+    fn told(&self, result: SuiteResult) -> SuiteResult {
+        self.progress.done(&result);
+        result
     }
 
     fn program(&self, step: &Step) -> PathBuf {
@@ -130,21 +131,7 @@ impl Session<'_> {
         }
     }
 
-    fn boot<'a>(
-        &self,
-        needs: &'a Needs,
-        steps: &'a [Step],
-        boots: usize,
-        progress: &Progress,
-    ) -> Result<Booted<'a>> {
-        let name = format!(
-            "boot-{:02}{}-{}-{}",
-            self.number + 1,
-            // A letter for each boot of the group: a, b, ...
-            char::from(b'a' + u8::try_from(boots % 26)?),
-            needs.board.name(),
-            needs.binding.name()
-        );
+    fn boot<'a>(&self, needs: &'a Needs, steps: &'a [Step], name: &str) -> Result<Booted<'a>> {
         let out = self.logs.join(name);
         let guest = |step: &Step| format!("/galcore/bin/{}", step.program);
         let mut files: Vec<GuestFile> = steps
@@ -181,11 +168,12 @@ impl Session<'_> {
             work: Work::Programs(tasks),
             out: out.clone(),
         };
-        progress.running(&format!("booting ({})", needs.describe()));
+        self.progress
+            .running(&format!("booting ({})", needs.describe()));
         let mut watcher = Shown {
             steps,
             needs,
-            progress,
+            progress: self.progress,
         };
         let outcome = machine::boot(self.assets, &boot, &mut watcher, self.signals)?;
         Ok(Booted {
@@ -195,6 +183,17 @@ impl Session<'_> {
             out,
         })
     }
+}
+
+/// The folder of a boot: "boot-03a-dove-dt" is the first boot of the third group.
+fn folder(number: usize, boots: usize, needs: &Needs) -> String {
+    let letter = char::from(b"abcdefghijklmnopqrstuvwxyz"[boots % 26]);
+    format!(
+        "boot-{:02}{letter}-{}-{}",
+        number + 1,
+        needs.board.name(),
+        needs.binding.name()
+    )
 }
 
 /// Tells the progress which program runs.

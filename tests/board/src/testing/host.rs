@@ -13,7 +13,6 @@ use anyhow::Result;
 
 use super::progress::Progress;
 use super::results::case;
-use super::results::Results;
 use super::results::SuiteResult;
 use super::suites::HostSuite;
 use crate::cli::Tools;
@@ -32,10 +31,9 @@ pub fn run(
     tools: &Tools,
     suite: &HostSuite,
     logs: &Path,
-    progress: &mut Progress,
-    results: &mut Results,
+    progress: &Progress,
     signals: &Signals,
-) -> Result<()> {
+) -> Result<SuiteResult> {
     progress.running(&format!("{} (host)", suite.name));
     let start = Instant::now();
     let manifest = tools.top.join("tests/Cargo.toml");
@@ -71,8 +69,7 @@ pub fn run(
         time: start.elapsed(),
     };
     progress.done(&result);
-    results.add(result);
-    Ok(())
+    Ok(result)
 }
 
 /// Runs a program of the host; its status (none if it was ended) and its words.

@@ -3,6 +3,8 @@
 
 use std::io;
 use std::io::IsTerminal;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
@@ -13,11 +15,11 @@ use super::results::SuiteResult;
 /// How often the bar's clock moves.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The progress of a run.
+/// The progress of a run. Several threads may tell theirs.
 pub struct Progress {
     bar: Option<ProgressBar>,
     steps: usize,
-    done: usize,
+    done: AtomicUsize,
 }
 
 impl Progress {
@@ -35,7 +37,7 @@ impl Progress {
         Progress {
             bar,
             steps,
-            done: 0,
+            done: AtomicUsize::new(0),
         }
     }
 
@@ -47,14 +49,14 @@ impl Progress {
     }
 
     /// A step is done.
-    pub fn done(&mut self, result: &SuiteResult) {
-        self.done += 1;
+    pub fn done(&self, result: &SuiteResult) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         match &self.bar {
             Some(bar) => {
                 bar.inc(1);
                 bar.println(result.line());
             }
-            None => eprintln!("[{}/{}] {}", self.done, self.steps, result.line()),
+            None => eprintln!("[{done}/{}] {}", self.steps, result.line()),
         }
     }
 

@@ -97,12 +97,13 @@ pub struct Results {
     suites: Vec<SuiteResult>,
 }
 
-impl Results {
-    /// Adds a suite's.
-    pub fn add(&mut self, result: SuiteResult) {
-        self.suites.push(result);
+impl From<Vec<SuiteResult>> for Results {
+    fn from(suites: Vec<SuiteResult>) -> Results {
+        Results { suites }
     }
+}
 
+impl Results {
     /// How many tests ended how.
     pub fn count(&self) -> Count {
         let mut total = Count::default();
@@ -205,8 +206,7 @@ mod tests {
     use super::*;
 
     fn results() -> Results {
-        let mut results = Results::default();
-        results.add(SuiteResult {
+        Results::from(vec![SuiteResult {
             name: "memory".to_string(),
             place: "dove dt".to_string(),
             cases: vec![
@@ -217,8 +217,7 @@ mod tests {
             notes: vec!["note".to_string()],
             log: PathBuf::from("out/x"),
             time: Duration::from_millis(1500),
-        });
-        results
+        }])
     }
 
     #[test]

@@ -4,15 +4,20 @@
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Context;
+use anyhow::Result;
 use clap::Parser;
+use galcore_client::draw;
 use galcore_client::draw::Engine;
-use galcore_client::render::{self, Canvas};
+use galcore_client::render;
+use galcore_client::render::Canvas;
+use galcore_client::scene;
 use galcore_client::uapi::QueryChipIdentity;
-use galcore_client::{draw, scene, Client};
+use galcore_client::Client;
 
 /// Draws a picture through the galcore driver and checks every pixel of it.
 #[derive(Parser)]
@@ -151,7 +156,14 @@ fn differences(drawn: &Canvas, expected: &Canvas) -> Vec<(u32, u32, u32, u32)> {
         .zip(&expected.pixels)
         .enumerate()
         .filter(|(_, (found, wanted))| found != wanted)
-        .map(|(at, (found, wanted))| (at as u32 % drawn.width, at as u32 / drawn.width, *found, *wanted))
+        .map(|(at, (found, wanted))| {
+            (
+                at as u32 % drawn.width,
+                at as u32 / drawn.width,
+                *found,
+                *wanted,
+            )
+        })
         .collect()
 }
 
@@ -160,6 +172,7 @@ fn write_png(path: &Path, canvas: &Canvas) -> Result<()> {
     let mut encoder = png::Encoder::new(BufWriter::new(file), canvas.width, canvas.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::Fast);
     let bytes: Vec<u8> = canvas
         .pixels
         .iter()

@@ -3,10 +3,19 @@
 
 use std::process::ExitCode;
 
-use anyhow::{ensure, Result};
-use galcore_client::device::{Buffer, Device};
-use galcore_client::uapi::{self, Command, Status};
-use galcore_selftests::harness::{self, refused, same, Suite};
+use anyhow::ensure;
+use anyhow::Result;
+use galcore_client::device::Buffer;
+use galcore_client::device::Device;
+use galcore_client::uapi;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::Status;
+use galcore_selftests::foreign::Foreign;
+use galcore_selftests::harness;
+use galcore_selftests::harness::refused;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
+use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 
 /// One of the two kinds.
@@ -47,30 +56,50 @@ impl Kind {
 }
 
 fn tests<'a>(suite: &mut Suite<'a>, device: &'a Device, kind: Kind) {
-    suite.test(format!("{kind:?}: sizes are rounded up to pages"), move || {
-        for (asked, got) in [(1, 4096), (4096, 4096), (4097, 8192), (0x8000, 0x8000), (300_000, 303_104)] {
-            let buffer = kind.allocate(device, asked)?;
-            same(&format!("{asked} bytes"), buffer.bytes, got)?;
-            ensure!(
-                buffer.physical != 0 && buffer.physical <= 0x7fff_ffff,
-                "handle {:#x}",
-                buffer.physical
-            );
-            same("address in the page", buffer.logical & 4095, 0)?;
-            kind.free(device, &buffer)?;
-        }
-        Ok(())
-    });
-    suite.test(format!("{kind:?}: memory reads as zeros and holds what is written"), move || {
-        for round in 0..4 {
-            let buffer = kind.allocate(device, 0x1_8000)?;
-            same(&format!("word not 0 in round {round}"), buffer.memory.find_other_than(0), None)?;
-            buffer.memory.fill(0xabcd_0000 | round);
-            same("read back", buffer.memory.find_other_than(0xabcd_0000 | round), None)?;
-            kind.free(device, &buffer)?;
-        }
-        Ok(())
-    });
+    suite.test(
+        format!("{kind:?}: sizes are rounded up to pages"),
+        move || {
+            for (asked, got) in [
+                (1, 4096),
+                (4096, 4096),
+                (4097, 8192),
+                (0x8000, 0x8000),
+                (300_000, 303_104),
+            ] {
+                let buffer = kind.allocate(device, asked)?;
+                same(&format!("{asked} bytes"), buffer.bytes, got)?;
+                ensure!(
+                    buffer.physical != 0 && buffer.physical <= 0x7fff_ffff,
+                    "handle {:#x}",
+                    buffer.physical
+                );
+                same("address in the page", buffer.logical & 4095, 0)?;
+                kind.free(device, &buffer)?;
+            }
+            Ok(())
+        },
+    );
+    suite.test(
+        format!("{kind:?}: memory reads as zeros and holds what is written"),
+        move || {
+            for round in 0..4 {
+                let buffer = kind.allocate(device, 0x1_8000)?;
+                same(
+                    &format!("word not 0 in round {round}"),
+                    buffer.memory.find_other_than(0),
+                    None,
+                )?;
+                buffer.memory.fill(0xabcd_0000 | round);
+                same(
+                    "read back",
+                    buffer.memory.find_other_than(0xabcd_0000 | round),
+                    None,
+                )?;
+                kind.free(device, &buffer)?;
+            }
+            Ok(())
+        },
+    );
     suite.test(format!("{kind:?}: a free takes the mapping"), move || {
         let buffer = kind.allocate(device, 0x8000)?;
         system::expect_mapped(buffer.logical, true)?;
@@ -78,58 +107,97 @@ fn tests<'a>(suite: &mut Suite<'a>, device: &'a Device, kind: Kind) {
         kind.free(device, &buffer)?;
         system::expect_mapped(buffer.logical, false)
     });
-    suite.test(format!("{kind:?}: 64 at a time do not overlap"), move || {
-        let mut buffers = Vec::new();
-        for index in 0..64 {
-            let buffer = kind.allocate(device, 0x8000)?;
-            buffer.memory.fill(index);
-            buffers.push(buffer);
-        }
-        for (index, buffer) in buffers.iter().enumerate() {
-            same("foreign word", buffer.memory.find_other_than(index as u32), None)?;
-            let twins = buffers.iter().filter(|other| other.physical == buffer.physical);
-            same("buffers with this handle", twins.count(), 1)?;
-        }
-        for buffer in buffers.iter().rev() {
-            kind.free(device, buffer)?;
-        }
-        Ok(())
-    });
-    suite.test(format!("{kind:?}: 0 bytes, and more than there is, are refused"), move || {
-        refused("0 bytes", kind.allocate(device, 0), Status::INVALID_ARGUMENT)?;
-        for bytes in [0x4000_0000, 0xffff_f001, 1 << 32, 1 << 40, u64::MAX - 4096, u64::MAX] {
-            let result = kind.allocate(device, bytes);
-            refused(&format!("{bytes:#x} bytes"), result, Status::OUT_OF_MEMORY)?;
-        }
-        Ok(())
-    });
-    suite.test(format!("{kind:?}: FREE wants all three fields and a known handle"), move || {
-        let buffer = kind.allocate(device, 4096)?;
-        let (bytes, physical, logical) = (buffer.bytes, buffer.physical, buffer.logical);
-        for (what, bytes, physical, logical, wanted) in [
-            ("no bytes", 0, physical, logical, Status::INVALID_ARGUMENT),
-            ("no handle", bytes, 0, logical, Status::INVALID_ARGUMENT),
-            ("no address", bytes, physical, 0, Status::INVALID_ARGUMENT),
-            ("unknown handle", bytes, 0x7fff_fff0, logical, Status::NOT_FOUND),
-            ("handle above 31 bits", bytes, 0xc123_4567, logical, Status::NOT_FOUND),
-        ] {
-            same(what, kind.free_raw(device, bytes, physical, logical)?, wanted)?;
-        }
-        system::expect_mapped(logical, true)?;
-        kind.free(device, &buffer)?;
-        refused("second FREE", kind.free(device, &buffer), Status::NOT_FOUND)
-    });
-    suite.test(format!("{kind:?}: another file's buffers are unknown"), move || {
-        let buffers: Vec<_> = (0..4).map(|_| kind.allocate(device, 4096)).collect::<Result<_, _>>()?;
-        let other = Device::open()?;
-        for buffer in &buffers {
-            refused("FREE", kind.free(&other, buffer), Status::NOT_FOUND)?;
-        }
-        for buffer in &buffers {
-            kind.free(device, buffer)?;
-        }
-        Ok(())
-    });
+    suite.test(
+        format!("{kind:?}: 64 at a time do not overlap"),
+        move || {
+            let mut buffers = Vec::new();
+            for index in 0..64 {
+                let buffer = kind.allocate(device, 0x8000)?;
+                buffer.memory.fill(index);
+                buffers.push(buffer);
+            }
+            for (index, buffer) in buffers.iter().enumerate() {
+                same(
+                    "foreign word",
+                    buffer.memory.find_other_than(index as u32),
+                    None,
+                )?;
+                let twins = buffers
+                    .iter()
+                    .filter(|other| other.physical == buffer.physical);
+                same("buffers with this handle", twins.count(), 1)?;
+            }
+            for buffer in buffers.iter().rev() {
+                kind.free(device, buffer)?;
+            }
+            Ok(())
+        },
+    );
+    suite.test(
+        format!("{kind:?}: 0 bytes, and more than there is, are refused"),
+        move || {
+            refused(
+                "0 bytes",
+                kind.allocate(device, 0),
+                Status::INVALID_ARGUMENT,
+            )?;
+            for bytes in [
+                0x4000_0000,
+                0xffff_f001,
+                1 << 32,
+                1 << 40,
+                u64::MAX - 4096,
+                u64::MAX,
+            ] {
+                let result = kind.allocate(device, bytes);
+                refused(&format!("{bytes:#x} bytes"), result, Status::OUT_OF_MEMORY)?;
+            }
+            Ok(())
+        },
+    );
+    suite.test(
+        format!("{kind:?}: FREE wants all three fields and a known handle"),
+        move || {
+            let buffer = kind.allocate(device, 4096)?;
+            let (bytes, physical, logical) = (buffer.bytes, buffer.physical, buffer.logical);
+            for (what, bytes, physical, logical, wanted) in [
+                ("no bytes", 0, physical, logical, Status::INVALID_ARGUMENT),
+                ("no handle", bytes, 0, logical, Status::INVALID_ARGUMENT),
+                ("no address", bytes, physical, 0, Status::INVALID_ARGUMENT),
+                (
+                    "unknown handle",
+                    bytes,
+                    0x7fff_fff0,
+                    logical,
+                    Status::NOT_FOUND,
+                ),
+                (
+                    "handle above 31 bits",
+                    bytes,
+                    0xc123_4567,
+                    logical,
+                    Status::NOT_FOUND,
+                ),
+            ] {
+                same(
+                    what,
+                    kind.free_raw(device, bytes, physical, logical)?,
+                    wanted,
+                )?;
+            }
+            system::expect_mapped(logical, true)?;
+            kind.free(device, &buffer)?;
+            refused("second FREE", kind.free(device, &buffer), Status::NOT_FOUND)
+        },
+    );
+    suite.test(
+        format!("{kind:?}: another process's buffers are unknown"),
+        move || {
+            let foreign = Foreign::start()?;
+            let status = kind.free_raw(device, 4096, foreign.buffer(), 0x1000)?;
+            same("FREE", status, Status::NOT_FOUND)
+        },
+    );
 }
 
 fn main() -> ExitCode {
@@ -142,29 +210,35 @@ fn main() -> ExitCode {
         for kind in [Kind::Contiguous, Kind::NonPaged] {
             tests(&mut suite, &device, kind);
         }
-        suite.test("Contiguous: the GPU address is aligned and below bit 31", || {
-            let buffer = device.allocate_contiguous(0x8000)?;
-            ensure!(
-                buffer.address & 4095 == 0 && buffer.address != 0 && buffer.address < 1 << 31,
-                "GPU address {:#x}",
-                buffer.address
-            );
-            Ok(device.free_contiguous(&buffer)?)
-        });
+        suite.test(
+            "Contiguous: the GPU address is aligned and below bit 31",
+            || {
+                let buffer = device.allocate_contiguous(0x8000)?;
+                ensure!(
+                    buffer.address & 4095 == 0 && buffer.address != 0 && buffer.address < 1 << 31,
+                    "GPU address {:#x}",
+                    buffer.address
+                );
+                Ok(device.free_contiguous(&buffer)?)
+            },
+        );
         suite.test("processes that end without freeing cost no memory", || {
             let child = || -> Result<()> {
                 let status = system::again(&["--leave"])?.status()?;
                 same("child", status.code(), Some(0))
             };
             child()?;
-            let used = system::ProcGc::read()?.used()?;
+            let used = system::ProcGc::used_now()?;
             let before = system::settled_free()?;
             for _ in 0..10 {
                 child()?;
             }
-            same("KiB used", system::ProcGc::read()?.used()?, used)?;
+            settles("KiB used", used, system::ProcGc::used_now)?;
             let after = system::settled_free()?;
-            ensure!(after + 512 >= before, "{before} KiB free before, {after} KiB after");
+            ensure!(
+                after + 512 >= before,
+                "{before} KiB free before, {after} KiB after"
+            );
             Ok(())
         });
         suite.run()

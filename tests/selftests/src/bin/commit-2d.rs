@@ -4,14 +4,27 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 
-use galcore_client::draw::{self, Engine};
+use galcore_client::draw;
+use galcore_client::draw::Engine;
 use galcore_client::render;
-use galcore_client::scene::{Op, Scene};
+use galcore_client::scene::Op;
+use galcore_client::scene::Scene;
 use galcore_client::uapi::Pool;
-use galcore_client::{Queue, Rect, Stream};
+use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
 use galcore_selftests::control::Control;
-use galcore_selftests::fixture::{expect_pixels, has_2d, Paint, Random, HEIGHT, WIDTH};
-use galcore_selftests::harness::{self, same, skip, Options, Suite};
+use galcore_selftests::fixture::expect_pixels;
+use galcore_selftests::fixture::has_2d;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::Random;
+use galcore_selftests::fixture::HEIGHT;
+use galcore_selftests::fixture::WIDTH;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
 
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
 
@@ -32,7 +45,9 @@ fn random_scene(seed: u32) -> Scene {
         for _ in 0..10 {
             let target = random.below(2) as usize;
             let clip = some_rect(&mut random);
-            let rects = (0..1 + random.below(4)).map(|_| some_rect(&mut random)).collect::<Vec<_>>();
+            let rects = (0..1 + random.below(4))
+                .map(|_| some_rect(&mut random))
+                .collect::<Vec<_>>();
             group.push(match random.below(3) {
                 0 => Op::Fill {
                     target,
@@ -60,7 +75,14 @@ fn random_scene(seed: u32) -> Scene {
                     let length = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1));
                     if length % 2 == 0 {
                         // Only lines of odd length have no ties; a row of odd length then.
-                        to = (if from.0 < 48 { from.0 + 41 } else { from.0 - 41 }, from.1);
+                        to = (
+                            if from.0 < 48 {
+                                from.0 + 41
+                            } else {
+                                from.0 - 41
+                            },
+                            from.1,
+                        );
                     }
                     Op::Line {
                         target,
@@ -89,14 +111,26 @@ fn main() -> ExitCode {
         let paint = &RefCell::new(paint);
         let engine = Engine::TwoD;
         let mut suite = Suite::new();
-        suite.test("a clear of everything", || paint.borrow_mut().prove(0xff10_2030));
+        suite.test("a clear of everything", || {
+            paint.borrow_mut().prove(0xff10_2030)
+        });
         suite.test("a clear draws its rectangle and nothing else", move || {
             let mut paint = paint.borrow_mut();
-            for rect in [Rect::new(0, 0, 1, 1), Rect::new(WIDTH - 1, HEIGHT - 1, 1, 1), Rect::new(33, 7, 101, 55)] {
+            for rect in [
+                Rect::new(0, 0, 1, 1),
+                Rect::new(WIDTH - 1, HEIGHT - 1, 1, 1),
+                Rect::new(33, 7, 101, 55),
+            ] {
                 paint.prove(0xff00_0001)?;
                 let stream = paint.fill(rect, 0xa1b2_c3d4);
                 paint.run(&stream)?;
-                paint.expect(|x, y| if rect.contains(x, y) { 0xa1b2_c3d4 } else { 0xff00_0001 })?;
+                paint.expect(|x, y| {
+                    if rect.contains(x, y) {
+                        0xa1b2_c3d4
+                    } else {
+                        0xff00_0001
+                    }
+                })?;
             }
             Ok(())
         });
@@ -105,52 +139,97 @@ fn main() -> ExitCode {
             paint.prove(0xff00_0002)?;
             let clip = Rect::new(50, 20, 60, 40);
             let mut stream = Stream::new();
-            let rects = [Rect::new(40, 10, 30, 30), Rect::new(90, 40, 50, 50), Rect::new(0, 0, 10, 10)];
+            let rects = [
+                Rect::new(40, 10, 30, 30),
+                Rect::new(90, 40, 50, 50),
+                Rect::new(0, 0, 10, 10),
+            ];
             engine.fill_all(&mut stream, &paint.surface, &rects, clip, 0xffee_dd00);
             stream.flush(engine.pipe());
             paint.run(&stream)?;
-            paint.expect(|x, y| match clip.contains(x, y) && rects.iter().any(|rect| rect.contains(x, y)) {
-                true => 0xffee_dd00,
-                false => 0xff00_0002,
+            paint.expect(|x, y| {
+                match clip.contains(x, y) && rects.iter().any(|rect| rect.contains(x, y)) {
+                    true => 0xffee_dd00,
+                    false => 0xff00_0002,
+                }
             })
         });
         suite.test("255 rectangles in one command", move || {
             let mut paint = paint.borrow_mut();
             paint.prove(0)?;
             let before = control.counters().draws_2d;
-            let rects: Vec<_> = (0..255).map(|index| Rect::new(index, index % HEIGHT, 1, 1)).collect();
+            let rects: Vec<_> = (0..255)
+                .map(|index| Rect::new(index, index % HEIGHT, 1, 1))
+                .collect();
             let mut stream = Stream::new();
             engine.fill_all(&mut stream, &paint.surface, &rects, ALL, 0xffff_ffff);
             stream.flush(engine.pipe());
             paint.run(&stream)?;
             same("rectangles", control.counters().draws_2d - before, 255)?;
-            paint.expect(|x, y| if x < 255 && y == x % HEIGHT { 0xffff_ffff } else { 0 })
-        });
-        suite.test("a copy from another surface, with origin and clipping", move || {
-            let mut paint = paint.borrow_mut();
-            paint.prove(0xff00_0003)?;
-            let source = paint.client.create_surface(64, 64)?;
-            for y in 0..64 {
-                for x in 0..64 {
-                    source.memory.write((y * source.stride + x * 4) as usize, 0xff00_0000 | y << 8 | x);
+            paint.expect(|x, y| {
+                if x < 255 && y == x % HEIGHT {
+                    0xffff_ffff
+                } else {
+                    0
                 }
-            }
-            let (rect, clip) = (Rect::new(100, 50, 40, 40), Rect::new(0, 55, 130, 60));
-            let mut stream = Stream::new();
-            engine.copy_all(&mut stream, &source, (10, 20), &paint.surface, &[rect], clip);
-            stream.flush(engine.pipe());
-            paint.run(&stream)?;
-            paint.expect(|x, y| match rect.contains(x, y) && clip.contains(x, y) {
-                true => 0xff00_0000 | (y - 50 + 20) << 8 | (x - 100 + 10),
-                false => 0xff00_0003,
-            })?;
-            Ok(paint.client.release_surface(source)?)
+            })
         });
+        suite.test(
+            "a copy from another surface, with origin and clipping",
+            move || {
+                let mut paint = paint.borrow_mut();
+                paint.prove(0xff00_0003)?;
+                let source = paint.client.create_surface(64, 64)?;
+                for y in 0..64 {
+                    for x in 0..64 {
+                        source.memory.write(
+                            (y * source.stride + x * 4) as usize,
+                            0xff00_0000 | y << 8 | x,
+                        );
+                    }
+                }
+                let (rect, clip) = (Rect::new(100, 50, 40, 40), Rect::new(0, 55, 130, 60));
+                let mut stream = Stream::new();
+                engine.copy_all(
+                    &mut stream,
+                    &source,
+                    (10, 20),
+                    &paint.surface,
+                    &[rect],
+                    clip,
+                );
+                stream.flush(engine.pipe());
+                paint.run(&stream)?;
+                paint.expect(|x, y| match rect.contains(x, y) && clip.contains(x, y) {
+                    true => 0xff00_0000 | (y - 50 + 20) << 8 | (x - 100 + 10),
+                    false => 0xff00_0003,
+                })?;
+                Ok(paint.client.release_surface(source)?)
+            },
+        );
         suite.test("lines in all directions", move || {
             let mut paint = paint.borrow_mut();
             let middle = (128, 64);
-            let ends = [(179, 64), (179, 81), (179, 115), (145, 115), (128, 115), (111, 115), (77, 115), (77, 81)];
-            let others = [(77, 64), (77, 47), (77, 13), (111, 13), (128, 13), (145, 13), (179, 13), (179, 47)];
+            let ends = [
+                (179, 64),
+                (179, 81),
+                (179, 115),
+                (145, 115),
+                (128, 115),
+                (111, 115),
+                (77, 115),
+                (77, 81),
+            ];
+            let others = [
+                (77, 64),
+                (77, 47),
+                (77, 13),
+                (111, 13),
+                (128, 13),
+                (145, 13),
+                (179, 13),
+                (179, 47),
+            ];
             let mut scene = Scene {
                 surfaces: vec![(WIDTH, HEIGHT)],
                 groups: vec![Vec::new()],
@@ -192,26 +271,32 @@ fn main() -> ExitCode {
                 ("inside", head, end - head, 0x1111_1111),
                 ("behind", end, head, 0x6a6a_6a6a),
             ] {
-                let part = memory.part(start, bytes).map(|part| part.find_other_than(word));
+                let part = memory
+                    .part(start, bytes)
+                    .map(|part| part.find_other_than(word));
                 same(what, part, Some(None))?;
             }
             paint.device().unlock(node)?;
             Ok(paint.device().free(node)?)
         });
-        suite.test(format!("{count} random scenes are as the software draws them"), move || {
-            let mut paint = paint.borrow_mut();
-            for seed in 0..count {
-                let scene = random_scene(0x1234_5678 + seed * 7919);
-                let surfaces = draw::scene(&mut paint.client, &scene)?;
-                for (surface, wanted) in surfaces.iter().zip(render::scene(&scene)) {
-                    expect_pixels(surface, |x, y| wanted.pixel(x, y)).map_err(|error| error.context(format!("seed {seed}")))?;
+        suite.test(
+            format!("{count} random scenes are as the software draws them"),
+            move || {
+                let mut paint = paint.borrow_mut();
+                for seed in 0..count {
+                    let scene = random_scene(0x1234_5678 + seed * 7919);
+                    let surfaces = draw::scene(&mut paint.client, &scene)?;
+                    for (surface, wanted) in surfaces.iter().zip(render::scene(&scene)) {
+                        expect_pixels(surface, |x, y| wanted.pixel(x, y))
+                            .map_err(|error| error.context(format!("seed {seed}")))?;
+                    }
+                    for surface in surfaces {
+                        paint.client.release_surface(surface)?;
+                    }
                 }
-                for surface in surfaces {
-                    paint.client.release_surface(surface)?;
-                }
-            }
-            Ok(())
-        });
+                Ok(())
+            },
+        );
         suite.test("a commit behind a commit sees its pixels", move || {
             let mut paint = paint.borrow_mut();
             let source = paint.client.create_surface(16, 16)?;

@@ -6,16 +6,30 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Context;
+use anyhow::Result;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::state;
 use galcore_client::stream::Pipe;
-use galcore_client::uapi::{self, Command, CommandBufferRecord, Interface, Status};
-use galcore_client::{Device, Queue, Stream};
+use galcore_client::uapi;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::CommandBufferRecord;
+use galcore_client::uapi::Interface;
+use galcore_client::uapi::Status;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Stream;
 use galcore_selftests::control::Control;
-use galcore_selftests::fixture::{has_2d, has_3d, Paint};
-use galcore_selftests::harness::{self, refused, same, skip, Suite};
+use galcore_selftests::fixture::has_2d;
+use galcore_selftests::fixture::has_3d;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::foreign::Foreign;
+use galcore_selftests::harness;
+use galcore_selftests::harness::refused;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Suite;
 
 /// Colour that must never show.
 const FORBIDDEN: u32 = 0xffba_dbad;
@@ -64,7 +78,12 @@ impl Bench {
     }
 
     /// Does `send` and checks its status, that nothing ran, and that all still works.
-    fn refuse(&self, what: &str, wanted: Status, send: impl FnOnce(&Device, &mut Queue) -> Result<Status>) -> Result<()> {
+    fn refuse(
+        &self,
+        what: &str,
+        wanted: Status,
+        send: impl FnOnce(&Device, &mut Queue) -> Result<Status>,
+    ) -> Result<()> {
         let mut paint = self.paint.borrow_mut();
         paint.prove(0xff00_ff00)?;
         let before = self.control.counters();
@@ -78,21 +97,34 @@ impl Bench {
         same(&format!("{what}: resets"), after.resets, before.resets)?;
         let signalled = paint.device().wait_signal(self.signal, 0);
         refused(&format!("{what}: its queue"), signalled, Status::TIMEOUT)?;
-        paint.expect(|_, _| 0xff00_ff00).with_context(|| what.to_string())?;
-        paint.prove(0xff00_00ff).with_context(|| format!("the commit after {what}"))
+        paint
+            .expect(|_, _| 0xff00_ff00)
+            .with_context(|| what.to_string())?;
+        paint
+            .prove(0xff00_00ff)
+            .with_context(|| format!("the commit after {what}"))
     }
 
     /// A record that must be refused.
-    fn refuse_record(&self, what: &str, wanted: Status, change: impl FnOnce(&mut CommandBufferRecord)) -> Result<()> {
+    fn refuse_record(
+        &self,
+        what: &str,
+        wanted: Status,
+        change: impl FnOnce(&mut CommandBufferRecord),
+    ) -> Result<()> {
         let mut record = self.record(&self.stream());
         change(&mut record);
-        self.refuse(what, wanted, |device, queue| Ok(device.send_commit(&record, 0, queue)?))
+        self.refuse(what, wanted, |device, queue| {
+            Ok(device.send_commit(&record, 0, queue)?)
+        })
     }
 
     /// Words behind a draw that must be refused.
     fn refuse_words(&self, what: &str, words: &[u32]) -> Result<()> {
         let record = self.record(&self.behind_draw(words));
-        self.refuse(what, Status::INVALID_DATA, |device, queue| Ok(device.send_commit(&record, 0, queue)?))
+        self.refuse(what, Status::INVALID_DATA, |device, queue| {
+            Ok(device.send_commit(&record, 0, queue)?)
+        })
     }
 
     /// Words in front of a draw that must be let through.
@@ -103,7 +135,9 @@ impl Bench {
         let mut paint = self.paint.borrow_mut();
         paint.prove(0xff11_1111)?;
         paint.run(&stream).with_context(|| what.to_string())?;
-        paint.expect(|_, _| 0xff77_7777).with_context(|| what.to_string())
+        paint
+            .expect(|_, _| 0xff77_7777)
+            .with_context(|| what.to_string())
     }
 }
 
@@ -116,21 +150,27 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             (0xc000_0000, Status::OUT_OF_RESOURCES),
             (0x7fff_ffff_ffff_f000, Status::OUT_OF_RESOURCES),
         ] {
-            bench.refuse(&format!("command buffer at {address:#x}"), wanted, |device, queue| {
-                let commit = uapi::Commit {
-                    command_buffer: address,
-                    queue: queue.head(),
-                    ..Default::default()
-                };
-                Ok(device.send(Command::COMMIT, &commit)?.0)
-            })?;
+            bench.refuse(
+                &format!("command buffer at {address:#x}"),
+                wanted,
+                |device, queue| {
+                    let commit = uapi::Commit {
+                        command_buffer: address,
+                        queue: queue.head(),
+                        ..Default::default()
+                    };
+                    Ok(device.send(Command::COMMIT, &commit)?.0)
+                },
+            )?;
         }
         Ok(())
     });
     suite.test("an object that is no command buffer", move || {
         for object in [0, 1, 0x5458_5443, u32::MAX] {
             let what = format!("object {object:#x}");
-            bench.refuse_record(&what, Status::INVALID_OBJECT, |record| record.object = object)?;
+            bench.refuse_record(&what, Status::INVALID_OBJECT, |record| {
+                record.object = object
+            })?;
         }
         Ok(())
     });
@@ -138,27 +178,23 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         let inside = bench.buffer.logical;
         let stack = 0u64;
         let own = &raw const stack as usize as u64 & !4095;
-        let pool = bench.paint.borrow().client.pool().address();
+        let pool = bench.paint.borrow().client.pool().clone();
         for (what, logical) in [
             ("address 0", 0),
             ("an unmapped address", 0x1000),
             ("the stack", own),
             ("a kernel address", 0xc000_8000),
             ("an address above 32 bits", 1 << 32 | inside),
-            ("the mapped pool", pool),
+            (
+                "the pool where no node is",
+                pool.address() + pool.len() as u64 - 0x1_0000,
+            ),
         ] {
-            bench.refuse_record(what, Status::INVALID_ADDRESS, |record| record.logical = logical)?;
+            bench.refuse_record(what, Status::INVALID_ADDRESS, |record| {
+                record.logical = logical
+            })?;
         }
         Ok(())
-    });
-    suite.test("another file's buffer", move || {
-        let other = Device::open()?;
-        let buffer = other.allocate_contiguous(0x8000)?;
-        let stream = bench.stream();
-        let record = place(&buffer, 0, bench.pipe(), &stream);
-        bench.refuse("another file's buffer", Status::INVALID_ADDRESS, |device, queue| {
-            Ok(device.send_commit(&record, 0, queue)?)
-        })
     });
     suite.test("a buffer that was freed", move || {
         let stream = bench.stream();
@@ -169,43 +205,58 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             paint.device().free_contiguous(&buffer)?;
             record
         };
-        bench.refuse("a freed buffer", Status::INVALID_ADDRESS, |device, queue| {
-            Ok(device.send_commit(&record, 0, queue)?)
-        })
+        bench.refuse(
+            "a freed buffer",
+            Status::INVALID_ADDRESS,
+            |device, queue| Ok(device.send_commit(&record, 0, queue)?),
+        )
     });
-    suite.test("offsets that are misaligned, crossed, beyond the end, or wrap", move || {
-        type Change = fn(&mut CommandBufferRecord);
-        let cases: [(&str, Change); 14] = [
-            ("startOffset 4", |record| record.start_offset = 4),
-            ("startOffset 1", |record| record.start_offset = 1),
-            ("offset + 4", |record| record.offset += 4),
-            ("offset + 1", |record| record.offset += 1),
-            ("offset below the head", |record| record.offset = 24),
-            ("offset 0", |record| record.offset = 0),
-            ("startOffset behind offset", |record| record.start_offset = record.offset),
-            ("no room for the tail", |record| record.offset = 0x8000),
-            ("offset beyond the end", |record| record.offset = 0x8008),
-            ("offset far beyond the end", |record| record.offset = 0x10_0000),
-            ("offset at the end of 32 bits", |record| record.offset = 0xffff_fff8),
-            ("startOffset that wraps", |record| record.start_offset = 0xffff_ffe0),
-            ("both that wrap", |record| {
-                record.start_offset = 0xffff_ffd8;
-                record.offset = 0xffff_fff8;
-            }),
-            ("bytes that lie", |record| {
-                record.bytes = u32::MAX;
-                record.offset = 0x10_0000;
-            }),
-        ];
-        for (what, change) in cases {
-            bench.refuse_record(what, Status::INVALID_ARGUMENT, change)?;
-        }
-        Ok(())
-    });
+    suite.test(
+        "offsets that are misaligned, crossed, beyond the end, or wrap",
+        move || {
+            type Change = fn(&mut CommandBufferRecord);
+            let cases: [(&str, Change); 14] = [
+                ("startOffset 4", |record| record.start_offset = 4),
+                ("startOffset 1", |record| record.start_offset = 1),
+                ("offset + 4", |record| record.offset += 4),
+                ("offset + 1", |record| record.offset += 1),
+                ("offset below the head", |record| record.offset = 24),
+                ("offset 0", |record| record.offset = 0),
+                ("startOffset behind offset", |record| {
+                    record.start_offset = record.offset
+                }),
+                ("no room for the tail", |record| record.offset = 0x8000),
+                ("offset beyond the end", |record| record.offset = 0x8008),
+                ("offset far beyond the end", |record| {
+                    record.offset = 0x10_0000
+                }),
+                ("offset at the end of 32 bits", |record| {
+                    record.offset = 0xffff_fff8
+                }),
+                ("startOffset that wraps", |record| {
+                    record.start_offset = 0xffff_ffe0
+                }),
+                ("both that wrap", |record| {
+                    record.start_offset = 0xffff_ffd8;
+                    record.offset = 0xffff_fff8;
+                }),
+                ("bytes that lie", |record| {
+                    record.bytes = u32::MAX;
+                    record.offset = 0x10_0000;
+                }),
+            ];
+            for (what, change) in cases {
+                bench.refuse_record(what, Status::INVALID_ARGUMENT, change)?;
+            }
+            Ok(())
+        },
+    );
     suite.test("pipes that do not exist", move || {
         for pipe in [-1, 2, 3, 0x7fff_ffff, i32::MIN] {
             let what = format!("entryPipe {pipe}");
-            bench.refuse_record(&what, Status::INVALID_ARGUMENT, |record| record.entry_pipe = pipe)?;
+            bench.refuse_record(&what, Status::INVALID_ARGUMENT, |record| {
+                record.entry_pipe = pipe
+            })?;
         }
         Ok(())
     });
@@ -218,9 +269,11 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         };
         let stream = Stream::new().nop().clone();
         let record = place(&bench.buffer, 0, missing, &stream);
-        bench.refuse("entryPipe of a missing engine", Status::INVALID_DATA, |device, queue| {
-            Ok(device.send_commit(&record, 0, queue)?)
-        })?;
+        bench.refuse(
+            "entryPipe of a missing engine",
+            Status::INVALID_DATA,
+            |device, queue| Ok(device.send_commit(&record, 0, queue)?),
+        )?;
         bench.refuse_words(
             "PIPE_SELECT of a missing engine",
             &[0x0801_0e00, missing.number() as u32],
@@ -233,42 +286,76 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             let stream = bench.paint.borrow().fill_all(0xff0a_0b0c);
             let record = bench.record(&stream);
             let paint = bench.paint.borrow();
-            let status = paint.device().send_commit(&record, context, &mut Queue::new())?;
+            let status = paint
+                .device()
+                .send_commit(&record, context, &mut Queue::new())?;
             same(&format!("context {context}"), status, Status::OK)?;
             paint.device().stall()?;
             paint.expect(|_, _| 0xff0a_0b0c)?;
         }
         let record = bench.record(&bench.stream());
         for context in [0x7fff_ff00, u32::MAX] {
-            bench.refuse(&format!("context {context}"), Status::INVALID_ARGUMENT, |device, queue| {
-                Ok(device.send_commit(&record, context, queue)?)
-            })?;
+            bench.refuse(
+                &format!("context {context}"),
+                Status::INVALID_ARGUMENT,
+                |device, queue| Ok(device.send_commit(&record, context, queue)?),
+            )?;
         }
         let gone = attached.context;
         bench.paint.borrow().device().detach(gone)?;
-        refused("second DETACH", bench.paint.borrow().device().detach(gone), Status::INVALID_ARGUMENT)?;
-        bench.refuse("a detached context", Status::INVALID_ARGUMENT, |device, queue| {
-            Ok(device.send_commit(&record, gone, queue)?)
-        })?;
-        let other = Device::open()?;
-        let foreign: Vec<_> = (0..4).map(|_| other.attach()).collect::<Result<_, _>>()?;
-        let context = foreign[3].context;
-        bench.refuse("another file's context", Status::INVALID_ARGUMENT, |device, queue| {
-            Ok(device.send_commit(&record, context, queue)?)
-        })?;
+        refused(
+            "second DETACH",
+            bench.paint.borrow().device().detach(gone),
+            Status::INVALID_ARGUMENT,
+        )?;
+        bench.refuse(
+            "a detached context",
+            Status::INVALID_ARGUMENT,
+            |device, queue| Ok(device.send_commit(&record, gone, queue)?),
+        )?;
+        let foreign = Foreign::start()?;
+        bench.refuse(
+            "another process's context",
+            Status::INVALID_ARGUMENT,
+            |device, queue| Ok(device.send_commit(&record, foreign.context(), queue)?),
+        )?;
         let paint = bench.paint.borrow();
         for context in [0, 0x7fff_ff00] {
-            refused(&format!("DETACH of {context}"), paint.device().detach(context), Status::INVALID_ARGUMENT)?;
+            refused(
+                &format!("DETACH of {context}"),
+                paint.device().detach(context),
+                Status::INVALID_ARGUMENT,
+            )?;
         }
         Ok(())
     });
     suite.test("a bad queue: refused before anything runs", move || {
         let record = bench.record(&bench.stream());
         for (what, wanted, ending, extra) in [
-            ("unknown record", Status::INVALID_ARGUMENT, 0, Some(Interface::new(Command(999)))),
-            ("WRITE_DATA", Status::INVALID_ARGUMENT, 0, Some(Interface::new(Command::WRITE_DATA))),
-            ("FREE of node 0", Status::INVALID_OBJECT, 0, Some(Interface::new(Command::FREE_VIDEO_MEMORY))),
-            ("unknown signal", Status::NOT_FOUND, 0, Some(Interface::new(Command::SIGNAL))),
+            (
+                "unknown record",
+                Status::INVALID_ARGUMENT,
+                0,
+                Some(Interface::new(Command(999))),
+            ),
+            (
+                "WRITE_DATA",
+                Status::INVALID_ARGUMENT,
+                0,
+                Some(Interface::new(Command::WRITE_DATA)),
+            ),
+            (
+                "FREE of node 0",
+                Status::INVALID_OBJECT,
+                0,
+                Some(Interface::new(Command::FREE_VIDEO_MEMORY)),
+            ),
+            (
+                "unknown signal",
+                Status::NOT_FOUND,
+                0,
+                Some(Interface::new(Command::SIGNAL)),
+            ),
             ("unreadable record", Status::OUT_OF_RESOURCES, 0x10, None),
         ] {
             bench.refuse(what, wanted, |device, queue| {
@@ -360,34 +447,44 @@ fn stream_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         }
         Ok(())
     });
-    suite.test("loads of several states that touch one of the driver's", move || {
-        let several = |count: u32, address: u32| -> Vec<u32> {
-            let mut words = vec![0x0800_0000 | count << 16 | (address / 4)];
-            words.resize((count as usize + 2) & !1, 0);
-            words
-        };
-        for (count, address) in [
-            (3, 0x000),
-            (3, 0x004),
-            (2, 0x5f8),
-            (3, 0x3800),
-            (2, 0x3804),
-            (2, 0x380c),
-            (2, 0x650),
-            (8, 0x640),
-            (1023, 0x3000),
-        ] {
-            bench.refuse_words(&format!("{count} states from {address:#x}"), &several(count, address))?;
-        }
-        let fixed = [0x0c01_0000 | (state::EVENT / 4), 0];
-        bench.refuse_words("EVENT as a fixed point number", &fixed)
-    });
+    suite.test(
+        "loads of several states that touch one of the driver's",
+        move || {
+            let several = |count: u32, address: u32| -> Vec<u32> {
+                let mut words = vec![0x0800_0000 | count << 16 | (address / 4)];
+                words.resize((count as usize + 2) & !1, 0);
+                words
+            };
+            for (count, address) in [
+                (3, 0x000),
+                (3, 0x004),
+                (2, 0x5f8),
+                (3, 0x3800),
+                (2, 0x3804),
+                (2, 0x380c),
+                (2, 0x650),
+                (8, 0x640),
+                (1023, 0x3000),
+            ] {
+                bench.refuse_words(
+                    &format!("{count} states from {address:#x}"),
+                    &several(count, address),
+                )?;
+            }
+            let fixed = [0x0c01_0000 | (state::EVENT / 4), 0];
+            bench.refuse_words("EVENT as a fixed point number", &fixed)
+        },
+    );
     suite.test("draws in the wrong pipe", move || {
         if bench.pipe() == Pipe::Pipe3d {
             return bench.refuse_words("DRAW_2D in the 3D pipe", &[0x2000_0100, 0, 0, 0x0001_0001]);
         }
         bench.refuse_words("DRAW_PRIMITIVES in the 2D pipe", &[0x2800_0000, 4, 0, 1])?;
-        bench.refuse_words("DRAW_INDEXED in the 2D pipe", &[0x3000_0000, 4, 0, 1, 0, 0])
+        bench.refuse_words("DRAW_INDEXED in the 2D pipe", &[0x3000_0000, 4, 0, 1, 0, 0])?;
+        bench.refuse_words(
+            "resolve in the 2D pipe",
+            &[0x0801_0000 | (state::RS_KICKER / 4), state::RS_KICK],
+        )
     });
     suite.test("draws in the wrong pipe after PIPE_SELECT", move || {
         let identity = *bench.paint.borrow().client.identity();
@@ -402,21 +499,32 @@ fn stream_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         let mut stream = Stream::new();
         stream.raw(&[0x2000_0100, 0, 0, 0x0001_0001]);
         let record = place(&bench.buffer, 0, Pipe::Pipe3d, &stream);
-        bench.refuse("DRAW_2D in a 3D buffer", Status::INVALID_DATA, |device, queue| {
-            Ok(device.send_commit(&record, 0, queue)?)
-        })
+        bench.refuse(
+            "DRAW_2D in a 3D buffer",
+            Status::INVALID_DATA,
+            |device, queue| Ok(device.send_commit(&record, 0, queue)?),
+        )
     });
-    suite.test("stalls on a token that this buffer has not armed", move || {
-        bench.refuse_words("STALL unarmed", &[0x4800_0000, state::TOKEN_FE_PE])?;
-        let other = [0x0801_0e02, 0x501, 0x4800_0000, state::TOKEN_FE_PE];
-        bench.refuse_words("STALL on another token", &other)
-    });
+    suite.test(
+        "stalls on a token that this buffer has not armed",
+        move || {
+            bench.refuse_words("STALL unarmed", &[0x4800_0000, state::TOKEN_FE_PE])?;
+            let other = [0x0801_0e02, 0x501, 0x4800_0000, state::TOKEN_FE_PE];
+            bench.refuse_words("STALL on another token", &other)
+        },
+    );
     suite.test("what honest streams hold is let through", move || {
         bench.accept_words("NOP", &[0x1800_0000, 0xdead_dead])?;
         bench.accept_words("delay states 0 and 1", &[0x0801_0000, 0, 0x0801_0001, 0])?;
-        bench.accept_words("semaphore and stall", &[0x0801_0e02, 0x701, 0x4800_0000, 0x701])?;
+        bench.accept_words(
+            "semaphore and stall",
+            &[0x0801_0e02, 0x701, 0x4800_0000, 0x701],
+        )?;
         bench.accept_words("cache flush", &[0x0801_0e03, 0xb])?;
-        bench.accept_words("garbage in padding words", &[0x0802_0498, 0, 0, 0xffff_ffff])
+        bench.accept_words(
+            "garbage in padding words",
+            &[0x0802_0498, 0, 0, 0xffff_ffff],
+        )
     });
 }
 

@@ -6,13 +6,31 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use galcore_client::draw::{self, Engine};
-use galcore_client::scene::{Op, Scene};
-use galcore_client::stream::{point, Pipe};
-use galcore_client::{render, state, Queue, Rect, Stream, Surface};
+use galcore_client::draw;
+use galcore_client::draw::Engine;
+use galcore_client::render;
+use galcore_client::scene::Op;
+use galcore_client::scene::Scene;
+use galcore_client::state;
+use galcore_client::stream::point;
+use galcore_client::stream::Pipe;
+use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_client::Surface;
 use galcore_selftests::control::Control;
-use galcore_selftests::fixture::{expect_pixels, has_2d, has_3d, Paint, Random, HEIGHT, WIDTH};
-use galcore_selftests::harness::{self, same, skip, Options, Suite};
+use galcore_selftests::fixture::expect_pixels;
+use galcore_selftests::fixture::has_2d;
+use galcore_selftests::fixture::has_3d;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::Random;
+use galcore_selftests::fixture::HEIGHT;
+use galcore_selftests::fixture::WIDTH;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
 
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
 const BLANK: u32 = 0xff00_0009;
@@ -30,7 +48,10 @@ fn retile(stream: &mut Stream, pipes: u32, from: (&Surface, bool), to: (&Surface
     stream
         .flush(Pipe::Pipe3d)
         .stall()
-        .state(state::RS_CONFIG, 6 | 6 << 8 | tile(from.1, 7) | tile(to.1, 14))
+        .state(
+            state::RS_CONFIG,
+            6 | 6 << 8 | tile(from.1, 7) | tile(to.1, 14),
+        )
         .state(state::RS_SOURCE_STRIDE, stride(from))
         .state(state::RS_DEST_STRIDE, stride(to))
         .state(state::RS_CLEAR_CONTROL, 0)
@@ -54,7 +75,10 @@ fn retile(stream: &mut Stream, pipes: u32, from: (&Surface, bool), to: (&Surface
 
 fn random_rect(random: &mut Random) -> Rect {
     let (x, y) = (random.below(WIDTH / 16), random.below(HEIGHT / 8));
-    let (width, height) = (1 + random.below(WIDTH / 16 - x), 1 + random.below(HEIGHT / 8 - y));
+    let (width, height) = (
+        1 + random.below(WIDTH / 16 - x),
+        1 + random.below(HEIGHT / 8 - y),
+    );
     Rect::new(x * 16, y * 8, width * 16, height * 8)
 }
 
@@ -102,11 +126,19 @@ fn both_engines<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, resolve: E
             let mut stream = Stream::new();
             Engine::TwoD.fill(&mut stream, &paint.surface, left, 0x2d00_0000 + round);
             stream.flush(Pipe::Pipe2d);
-            paint.client.commit(Pipe::Pipe2d, &stream, &mut Queue::new())?;
+            paint
+                .client
+                .commit(Pipe::Pipe2d, &stream, &mut Queue::new())?;
             let mut stream = Stream::new();
             resolve.fill(&mut stream, &paint.surface, right, 0x3d00_0000 + round);
             run(&mut paint, &mut stream)?;
-            let wanted = |x: u32, _| if x < 128 { 0x2d00_0000 + round } else { 0x3d00_0000 + round };
+            let wanted = |x: u32, _| {
+                if x < 128 {
+                    0x2d00_0000 + round
+                } else {
+                    0x3d00_0000 + round
+                }
+            };
             if round % 10 == 9 {
                 paint.expect(wanted)?;
             }
@@ -119,9 +151,19 @@ fn both_engines<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, resolve: E
             let mut stream = Stream::new();
             resolve.fill(&mut stream, &paint.surface, ALL, 0x3d01_0000 + round);
             stream.select_pipe(Pipe::Pipe3d, Pipe::Pipe2d);
-            Engine::TwoD.fill(&mut stream, &paint.surface, Rect::new(3, 5, 7, 9), 0x2d01_0000 + round);
+            Engine::TwoD.fill(
+                &mut stream,
+                &paint.surface,
+                Rect::new(3, 5, 7, 9),
+                0x2d01_0000 + round,
+            );
             stream.select_pipe(Pipe::Pipe2d, Pipe::Pipe3d);
-            resolve.fill(&mut stream, &paint.surface, Rect::new(16, 16, 32, 8), 0x3d02_0000 + round);
+            resolve.fill(
+                &mut stream,
+                &paint.surface,
+                Rect::new(16, 16, 32, 8),
+                0x3d02_0000 + round,
+            );
             run(&mut paint, &mut stream)?;
             paint.expect(|x, y| match (x, y) {
                 _ if Rect::new(3, 5, 7, 9).contains(x, y) => 0x2d01_0000 + round,
@@ -149,14 +191,25 @@ fn main() -> ExitCode {
         let mut suite = Suite::new();
         suite.test("a fill draws its window and nothing else", move || {
             let mut paint = paint.borrow_mut();
-            for rect in [ALL, Rect::new(0, 0, 16, 8), Rect::new(240, 120, 16, 8), Rect::new(48, 24, 96, 64)] {
+            for rect in [
+                ALL,
+                Rect::new(0, 0, 16, 8),
+                Rect::new(240, 120, 16, 8),
+                Rect::new(48, 24, 96, 64),
+            ] {
                 paint.surface.set_all(BLANK);
                 let before = control.counters().resolves;
                 let mut stream = Stream::new();
                 engine.fill(&mut stream, &paint.surface, rect, 0x1234_5678);
                 run(&mut paint, &mut stream)?;
                 same("resolves", control.counters().resolves - before, 1)?;
-                paint.expect(|x, y| if rect.contains(x, y) { 0x1234_5678 } else { BLANK })?;
+                paint.expect(|x, y| {
+                    if rect.contains(x, y) {
+                        0x1234_5678
+                    } else {
+                        BLANK
+                    }
+                })?;
             }
             Ok(())
         });
@@ -166,7 +219,9 @@ fn main() -> ExitCode {
             let source = paint.client.create_surface(WIDTH, HEIGHT)?;
             for y in 0..HEIGHT {
                 for x in 0..WIDTH {
-                    source.memory.write((y * source.stride + x * 4) as usize, y << 16 | x);
+                    source
+                        .memory
+                        .write((y * source.stride + x * 4) as usize, y << 16 | x);
                 }
             }
             let rect = Rect::new(96, 32, 80, 48);
@@ -179,45 +234,55 @@ fn main() -> ExitCode {
             })?;
             Ok(paint.client.release_surface(source)?)
         });
-        suite.test("tiled and back is the same, and tiled lies in 4 x 4 blocks", move || {
-            let mut paint = paint.borrow_mut();
-            let source = paint.client.create_surface(WIDTH, HEIGHT)?;
-            let tiled = paint.client.create_surface(WIDTH, HEIGHT)?;
-            for y in 0..HEIGHT {
-                for x in 0..WIDTH {
-                    source.memory.write((y * source.stride + x * 4) as usize, y << 16 | x);
+        suite.test(
+            "tiled and back is the same, and tiled lies in 4 x 4 blocks",
+            move || {
+                let mut paint = paint.borrow_mut();
+                let source = paint.client.create_surface(WIDTH, HEIGHT)?;
+                let tiled = paint.client.create_surface(WIDTH, HEIGHT)?;
+                for y in 0..HEIGHT {
+                    for x in 0..WIDTH {
+                        source
+                            .memory
+                            .write((y * source.stride + x * 4) as usize, y << 16 | x);
+                    }
                 }
-            }
-            let mut stream = Stream::new();
-            retile(&mut stream, pipes, (&source, false), (&tiled, true));
-            retile(&mut stream, pipes, (&tiled, true), (&paint.surface, false));
-            run(&mut paint, &mut stream)?;
-            paint.expect(|x, y| y << 16 | x)?;
-            for index in 0..64usize {
-                let (tile, inside) = (index as u32 / 16, index as u32 % 16);
-                let wanted = (inside / 4) << 16 | (tile * 4 + inside % 4);
-                same(&format!("word {index} of the tiles"), tiled.memory.read(index * 4), wanted)?;
-            }
-            paint.client.release_surface(source)?;
-            Ok(paint.client.release_surface(tiled)?)
-        });
-        suite.test(format!("{count} random scenes are as the software draws them"), move || {
-            let mut paint = paint.borrow_mut();
-            if paint.engine() == Engine::TwoD {
-                return skip("scenes go to the 2D engine of this core");
-            }
-            for seed in 0..count {
-                let scene = random_scene(0x2345_6789 + seed * 7919);
-                let surfaces = draw::scene(&mut paint.client, &scene)?;
-                for (surface, wanted) in surfaces.iter().zip(render::scene(&scene)) {
-                    expect_pixels(surface, |x, y| wanted.pixel(x, y)).map_err(|error| error.context(format!("seed {seed}")))?;
+                let mut stream = Stream::new();
+                retile(&mut stream, pipes, (&source, false), (&tiled, true));
+                retile(&mut stream, pipes, (&tiled, true), (&paint.surface, false));
+                run(&mut paint, &mut stream)?;
+                paint.expect(|x, y| y << 16 | x)?;
+                for index in 0..64usize {
+                    let (tile, inside) = (index as u32 / 16, index as u32 % 16);
+                    let wanted = (inside / 4) << 16 | (tile * 4 + inside % 4);
+                    same(
+                        &format!("word {index} of the tiles"),
+                        tiled.memory.read(index * 4),
+                        wanted,
+                    )?;
                 }
-                for surface in surfaces {
-                    paint.client.release_surface(surface)?;
+                paint.client.release_surface(source)?;
+                Ok(paint.client.release_surface(tiled)?)
+            },
+        );
+        suite.test(
+            format!("{count} random scenes are as the software draws them"),
+            move || {
+                let mut paint = paint.borrow_mut();
+                for seed in 0..count {
+                    let scene = random_scene(0x2345_6789 + seed * 7919);
+                    let surfaces = draw::scene_with(&mut paint.client, engine, &scene)?;
+                    for (surface, wanted) in surfaces.iter().zip(render::scene(&scene)) {
+                        expect_pixels(surface, |x, y| wanted.pixel(x, y))
+                            .map_err(|error| error.context(format!("seed {seed}")))?;
+                    }
+                    for surface in surfaces {
+                        paint.client.release_surface(surface)?;
+                    }
                 }
-            }
-            Ok(())
-        });
+                Ok(())
+            },
+        );
         if has_2d(&identity) {
             both_engines(&mut suite, paint, engine);
         }

@@ -4,17 +4,26 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 
-use anyhow::{ensure, Context, Result};
-use galcore_client::uapi::{surface, Pool};
-use galcore_client::{Client, Device, Queue};
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
 use galcore_selftests::fixture::Paint;
-use galcore_selftests::harness::{self, same, Suite};
+use galcore_selftests::foreign::Foreign;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
+use galcore_selftests::harness::Suite;
 use galcore_selftests::system::ProcGc;
 
 const MIB: u32 = 1 << 20;
 
 fn used() -> Result<[u64; 3]> {
-    ProcGc::read()?.used()
+    ProcGc::used_now()
 }
 
 /// The hexadecimal number behind `start`, and the rest of the line.
@@ -22,7 +31,9 @@ fn register<'a>(line: &'a str, start: &str) -> Result<(u32, &'a str)> {
     let rest = line
         .strip_prefix(start)
         .with_context(|| format!("{line:?} does not begin with {start:?}"))?;
-    let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+    let digits = rest
+        .find(|c: char| !c.is_ascii_hexdigit())
+        .unwrap_or(rest.len());
     ensure!(digits >= 2, "{line:?}: wanted at least two digits");
     ensure!(
         rest[..digits].chars().all(|c| !c.is_ascii_uppercase()),
@@ -45,8 +56,16 @@ fn format_tests(suite: &mut Suite<'_>) {
         for line in &found {
             println!("# {line}");
         }
-        ensure!(found.len() == 8 || found.len() == 9, "{} lines", found.len());
-        same("line 1", found[0].as_str(), "Marvell Technology Group Ltd(GC Ver0.8.0.3184-1)")?;
+        ensure!(
+            found.len() == 8 || found.len() == 9,
+            "{} lines",
+            found.len()
+        );
+        same(
+            "line 1",
+            found[0].as_str(),
+            "Marvell Technology Group Ltd(GC Ver0.8.0.3184-1)",
+        )?;
         ensure!(
             found[1] == "RELEASE VERSION" || found[1] == "DEBUG VERSION",
             "line 2: {:?}",
@@ -61,17 +80,29 @@ fn format_tests(suite: &mut Suite<'_>) {
         ensure!(idle != 0, "line 3: nothing at all is idle");
         let (_, rest) = register(&found[3], "clockControl register: 0x")?;
         same("end of line 4", rest, "")?;
-        same("line 5", found[4].as_str(), "print mode:\tPid(0) Reset(1) DumpCmdBuf(0)")?;
+        same(
+            "line 5",
+            found[4].as_str(),
+            "print mode:\tPid(0) Reset(1) DumpCmdBuf(0)",
+        )?;
         same("line 6", found[5].as_str(), "GC memory usage profile:")?;
         let total = ProcGc::read()?.reserved()?;
-        same("line 7", found[6].as_str(), format!("Total reserved video memory: {total} KB").as_str())?;
+        same(
+            "line 7",
+            found[6].as_str(),
+            format!("Total reserved video memory: {total} KB").as_str(),
+        )?;
         let [pool, contiguous, virtual_pool] = ProcGc::read()?.used()?;
-        let wanted =
-            format!("Used video mem: {pool} KB\tcontiguous: {contiguous} KB\tvirtual: {virtual_pool} KB");
+        let wanted = format!(
+            "Used video mem: {pool} KB\tcontiguous: {contiguous} KB\tvirtual: {virtual_pool} KB"
+        );
         same("line 8", found[7].as_str(), wanted.as_str())?;
         if let Some(line) = found.get(8) {
             let start = "MMU Entries usage(PageCount): Total(";
-            ensure!(line.starts_with(start) && line.ends_with(')'), "line 9: {line:?}");
+            ensure!(
+                line.starts_with(start) && line.ends_with(')'),
+                "line 9: {line:?}"
+            );
             ensure!(line.contains("), Used("), "line 9: {line:?}");
         }
         Ok(())
@@ -86,46 +117,67 @@ fn number_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test("nodes of the pool count while they are there", move || {
         let before = used()?;
         let first = device.allocate(MIB, 64, surface::BITMAP, Pool::SYSTEM)?;
-        same("with 1 MiB", used()?, [before[0] + 1024, before[1], before[2]])?;
+        settles("with 1 MiB", [before[0] + 1024, before[1], before[2]], used)?;
         let second = device.allocate(3 * MIB, 64, surface::DEPTH, Pool::SYSTEM)?;
-        same("with 4 MiB", used()?, [before[0] + 4096, before[1], before[2]])?;
+        settles("with 4 MiB", [before[0] + 4096, before[1], before[2]], used)?;
         device.free(first)?;
-        same("with 3 MiB", used()?, [before[0] + 3072, before[1], before[2]])?;
+        settles("with 3 MiB", [before[0] + 3072, before[1], before[2]], used)?;
         device.lock(second)?;
         device.free(second)?;
-        same("freed but locked", used()?, [before[0] + 3072, before[1], before[2]])?;
+        settles(
+            "freed but locked",
+            [before[0] + 3072, before[1], before[2]],
+            used,
+        )?;
         device.unlock(second)?;
-        same("with nothing", used()?, before)
+        settles("with nothing", before, used)
     });
-    suite.test("page-backed nodes and buffers count as contiguous", move || {
-        let before = used()?;
-        let node = device.allocate(MIB, 64, surface::BITMAP, Pool::CONTIGUOUS)?;
-        same("node", used()?, [before[0], before[1] + 1024, before[2]])?;
-        let contiguous = device.allocate_contiguous(0x8000)?;
-        same("and buffer", used()?, [before[0], before[1] + 1056, before[2]])?;
-        let non_paged = device.allocate_non_paged(0x4000)?;
-        same("and non-paged buffer", used()?, [before[0], before[1] + 1072, before[2]])?;
-        device.free(node)?;
-        device.free_contiguous(&contiguous)?;
-        device.free_non_paged(&non_paged)?;
-        same("with nothing", used()?, before)
-    });
-    suite.test("what a queue frees stops counting when the queue has run", move || {
-        let before = used()?;
-        let node = device.allocate(MIB, 64, surface::BITMAP, Pool::SYSTEM)?;
-        let buffer = device.allocate_contiguous(0x8000)?;
-        device.commit_queue(Queue::new().free(node).free_contiguous(&buffer))?;
-        device.stall()?;
-        harness::eventually("as before", std::time::Duration::from_secs(1), || Ok(used()? == before))
-    });
-    suite.test("what a closed file had stops counting", move || {
-        let before = used()?;
-        let other = Device::open()?;
-        other.allocate(8 * MIB, 64, surface::BITMAP, Pool::SYSTEM)?;
-        same("with 8 MiB", used()?, [before[0] + 8192, before[1], before[2]])?;
-        drop(other);
-        harness::eventually("as before", std::time::Duration::from_secs(1), || Ok(used()? == before))
-    });
+    suite.test(
+        "page-backed nodes and buffers count as contiguous",
+        move || {
+            let before = used()?;
+            let node = device.allocate(MIB, 64, surface::BITMAP, Pool::CONTIGUOUS)?;
+            settles("node", [before[0], before[1] + 1024, before[2]], used)?;
+            let contiguous = device.allocate_contiguous(0x8000)?;
+            settles("and buffer", [before[0], before[1] + 1056, before[2]], used)?;
+            let non_paged = device.allocate_non_paged(0x4000)?;
+            settles(
+                "and non-paged buffer",
+                [before[0], before[1] + 1072, before[2]],
+                used,
+            )?;
+            device.free(node)?;
+            device.free_contiguous(&contiguous)?;
+            device.free_non_paged(&non_paged)?;
+            settles("with nothing", before, used)
+        },
+    );
+    suite.test(
+        "what a queue frees stops counting when the queue has run",
+        move || {
+            let before = used()?;
+            let node = device.allocate(MIB, 64, surface::BITMAP, Pool::SYSTEM)?;
+            let buffer = device.allocate_contiguous(0x8000)?;
+            device.commit_queue(Queue::new().free(node).free_contiguous(&buffer))?;
+            device.stall()?;
+            settles("as before", before, used)
+        },
+    );
+    suite.test(
+        "another process's memory counts, and stops counting when it ends",
+        move || {
+            let before = used()?;
+            let foreign = Foreign::start()?;
+            // 64 pages of each kind.
+            settles(
+                "with it",
+                [before[0] + 256, before[1] + 512, before[2]],
+                used,
+            )?;
+            drop(foreign);
+            settles("as before", before, used)
+        },
+    );
 }
 
 fn main() -> ExitCode {
@@ -142,7 +194,11 @@ fn main() -> ExitCode {
             let line = ProcGc::read()?.lines[2].clone();
             let (idle, rest) = register(&line, "idle register: 0x")?;
             same("state", rest, ", hardware is idle")?;
-            same("idle bits of all modules but the front end", idle & 0x7e, 0x7e)
+            same(
+                "idle bits of all modules but the front end",
+                idle & 0x7e,
+                0x7e,
+            )
         });
         suite.test("reading does not disturb drawing", || {
             let mut paint = Paint::of(Client::start()?)?;

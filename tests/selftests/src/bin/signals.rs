@@ -2,23 +2,45 @@
 //! User signals: both kinds, waits, references, owners, threads, processes, Unix signals.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Write;
 use std::os::fd::AsFd;
-use std::process::{Child, ExitCode, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::Child;
+use std::process::ExitCode;
+use std::process::Stdio;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use std::time::Instant;
 
-use anyhow::{ensure, Context, Result};
-use galcore_client::uapi::{self, Status, INFINITE};
-use galcore_client::{Device, Queue};
-use galcore_selftests::harness::{self, refused, same, Suite};
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::uapi;
+use galcore_client::uapi::Status;
+use galcore_client::uapi::INFINITE;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_selftests::foreign::Foreign;
+use galcore_selftests::harness;
+use galcore_selftests::harness::refused;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
+use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::process::kill_process;
+use rustix::process::Pid;
+use rustix::process::Signal;
 
 /// Waits and says how long it took.
-fn timed(device: &Device, id: i32, milliseconds: u32) -> (Duration, galcore_client::device::Result<()>) {
+fn timed(
+    device: &Device,
+    id: i32,
+    milliseconds: u32,
+) -> (Duration, galcore_client::device::Result<()>) {
     let begin = Instant::now();
     let result = device.wait_signal(id, milliseconds);
     (begin.elapsed(), result)
@@ -60,7 +82,14 @@ fn child_main(words: &[String]) -> Result<()> {
             println!("waiting");
             std::io::stdout().flush()?;
             device.wait_signal(id, INFINITE)?;
-            println!("woken, handler {}", if caught.load(Ordering::SeqCst) { "ran" } else { "did not run" });
+            println!(
+                "woken, handler {}",
+                if caught.load(Ordering::SeqCst) {
+                    "ran"
+                } else {
+                    "did not run"
+                }
+            );
         }
         "hold" => {
             // Things only this process's own file has; it is killed while it waits.
@@ -72,6 +101,12 @@ fn child_main(words: &[String]) -> Result<()> {
             std::io::stdout().flush()?;
             own.wait_signal(never, INFINITE)?;
         }
+        "leave" => {
+            let own = Device::open()?;
+            for _ in 0..1000 {
+                own.create_signal(true)?;
+            }
+        }
         other => anyhow::bail!("unknown child {other:?}"),
     }
     Ok(())
@@ -79,7 +114,9 @@ fn child_main(words: &[String]) -> Result<()> {
 
 fn basic_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test("ids are small, positive and different", move || {
-        let ids: Vec<i32> = (0..200).map(|_| device.create_signal(false)).collect::<Result<_, _>>()?;
+        let ids: Vec<i32> = (0..200)
+            .map(|_| device.create_signal(false))
+            .collect::<Result<_, _>>()?;
         let mut sorted = ids.clone();
         sorted.sort_unstable();
         sorted.dedup();
@@ -99,7 +136,11 @@ fn basic_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         device.set_signal(id, true)?;
         device.set_signal(id, true)?;
         device.wait_signal(id, 1000)?;
-        refused("two sets are one", device.wait_signal(id, 0), Status::TIMEOUT)?;
+        refused(
+            "two sets are one",
+            device.wait_signal(id, 0),
+            Status::TIMEOUT,
+        )?;
         device.set_signal(id, true)?;
         device.set_signal(id, false)?;
         refused("set and reset", device.wait_signal(id, 0), Status::TIMEOUT)?;
@@ -117,20 +158,26 @@ fn basic_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         refused("after reset", device.wait_signal(id, 0), Status::TIMEOUT)?;
         Ok(device.destroy_signal(id)?)
     });
-    suite.test("a time-out comes after its time, and not much later", move || {
-        let id = device.create_signal(false)?;
-        for milliseconds in [1, 10, 100, 300] {
-            let (took, result) = timed(device, id, milliseconds);
-            refused(&format!("WAIT {milliseconds}"), result, Status::TIMEOUT)?;
-            let wanted = Duration::from_millis(milliseconds.into());
-            ensure!(took >= wanted, "WAIT {milliseconds} ended after {took:?}");
-            ensure!(took < wanted + Duration::from_secs(2), "WAIT {milliseconds} took {took:?}");
-        }
-        let (took, result) = timed(device, id, 0);
-        refused("WAIT 0", result, Status::TIMEOUT)?;
-        ensure!(took < Duration::from_millis(500), "WAIT 0 took {took:?}");
-        Ok(device.destroy_signal(id)?)
-    });
+    suite.test(
+        "a time-out comes after its time, and not much later",
+        move || {
+            let id = device.create_signal(false)?;
+            for milliseconds in [1, 10, 100, 300] {
+                let (took, result) = timed(device, id, milliseconds);
+                refused(&format!("WAIT {milliseconds}"), result, Status::TIMEOUT)?;
+                let wanted = Duration::from_millis(milliseconds.into());
+                ensure!(took >= wanted, "WAIT {milliseconds} ended after {took:?}");
+                ensure!(
+                    took < wanted + Duration::from_secs(2),
+                    "WAIT {milliseconds} took {took:?}"
+                );
+            }
+            let (took, result) = timed(device, id, 0);
+            refused("WAIT 0", result, Status::TIMEOUT)?;
+            ensure!(took < Duration::from_millis(500), "WAIT 0 took {took:?}");
+            Ok(device.destroy_signal(id)?)
+        },
+    );
     suite.test("the largest finite wait does not wrap", move || {
         let id = device.create_signal(false)?;
         thread::scope(|scope| {
@@ -140,7 +187,10 @@ fn basic_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                 device.set_signal(id, true)?;
                 let (took, result) = waiter.join().expect("no panic");
                 result.with_context(|| format!("WAIT {milliseconds}"))?;
-                ensure!(took >= Duration::from_millis(50), "WAIT {milliseconds} ended after {took:?}");
+                ensure!(
+                    took >= Duration::from_millis(50),
+                    "WAIT {milliseconds} ended after {took:?}"
+                );
             }
             Ok(device.destroy_signal(id)?)
         })
@@ -151,8 +201,16 @@ fn basic_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         for id in [0, -1, gone, 0x7fff_ffff, i32::MIN, 12_345_678] {
             let what = |command| format!("{command} of {id}");
             refused(&what("WAIT"), device.wait_signal(id, 0), Status::NOT_FOUND)?;
-            refused(&what("SIGNAL"), device.set_signal(id, true), Status::NOT_FOUND)?;
-            refused(&what("DESTROY"), device.destroy_signal(id), Status::NOT_FOUND)?;
+            refused(
+                &what("SIGNAL"),
+                device.set_signal(id, true),
+                Status::NOT_FOUND,
+            )?;
+            refused(
+                &what("DESTROY"),
+                device.destroy_signal(id),
+                Status::NOT_FOUND,
+            )?;
             refused(&what("MAP"), device.map_signal(id), Status::NOT_FOUND)?;
             refused(&what("UNMAP"), device.unmap_signal(id), Status::NOT_FOUND)?;
         }
@@ -167,7 +225,11 @@ fn basic_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                 ..Default::default()
             };
             let (status, _) = device.user_signal(&payload)?;
-            same(&format!("sub-command {command}"), status, Status::INVALID_ARGUMENT)?;
+            same(
+                &format!("sub-command {command}"),
+                status,
+                Status::INVALID_ARGUMENT,
+            )?;
         }
         Ok(device.destroy_signal(id)?)
     });
@@ -180,20 +242,31 @@ fn basic_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         device.set_signal(id, true)?;
         device.wait_signal(id, 0)?;
         device.unmap_signal(id)?;
-        refused("after the last reference", device.wait_signal(id, 0), Status::NOT_FOUND)
+        refused(
+            "after the last reference",
+            device.wait_signal(id, 0),
+            Status::NOT_FOUND,
+        )
     });
-    suite.test("another file's ids are unknown", move || {
-        let ids: Vec<i32> = (0..8).map(|_| device.create_signal(true)).collect::<Result<_, _>>()?;
-        let other = Device::open()?;
-        for id in &ids {
-            refused("WAIT", other.wait_signal(*id, 0), Status::NOT_FOUND)?;
-            refused("SIGNAL", other.set_signal(*id, true), Status::NOT_FOUND)?;
-            refused("DESTROY", other.destroy_signal(*id), Status::NOT_FOUND)?;
-            refused("not set by it", device.wait_signal(*id, 0), Status::TIMEOUT)?;
-            device.destroy_signal(*id)?;
-        }
-        Ok(())
+    suite.test("another process's ids are unknown", move || {
+        let foreign = Foreign::start()?;
+        let id = foreign.signal();
+        refused("WAIT", device.wait_signal(id, 0), Status::NOT_FOUND)?;
+        refused("SIGNAL", device.set_signal(id, true), Status::NOT_FOUND)?;
+        refused("MAP", device.map_signal(id), Status::NOT_FOUND)?;
+        refused("DESTROY", device.destroy_signal(id), Status::NOT_FOUND)
     });
+    suite.test(
+        "a second file of the same process knows the first one's ids",
+        move || {
+            let id = device.create_signal(false)?;
+            let second = Device::open()?;
+            second.set_signal(id, true)?;
+            device.wait_signal(id, 0)?;
+            drop(second);
+            Ok(device.destroy_signal(id)?)
+        },
+    );
 }
 
 fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
@@ -206,7 +279,10 @@ fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
             thread::sleep(Duration::from_millis(80));
             device.set_signal(id, true)?;
             for waiter in waiters {
-                waiter.join().expect("no panic").context("a thread was not woken")?;
+                waiter
+                    .join()
+                    .expect("no panic")
+                    .context("a thread was not woken")?;
             }
             Ok(device.destroy_signal(id)?)
         })
@@ -238,115 +314,144 @@ fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
             Ok(device.destroy_signal(id)?)
         })
     });
-    suite.test("two threads pass a turn back and forth a thousand times", move || {
-        let (ping, pong) = (device.create_signal(false)?, device.create_signal(false)?);
-        thread::scope(|scope| {
-            let partner = scope.spawn(move || -> galcore_client::device::Result<()> {
+    suite.test(
+        "two threads pass a turn back and forth a thousand times",
+        move || {
+            let (ping, pong) = (device.create_signal(false)?, device.create_signal(false)?);
+            thread::scope(|scope| {
+                let partner = scope.spawn(move || -> galcore_client::device::Result<()> {
+                    for _ in 0..1000 {
+                        device.wait_signal(ping, 10_000)?;
+                        device.set_signal(pong, true)?;
+                    }
+                    Ok(())
+                });
                 for _ in 0..1000 {
-                    device.wait_signal(ping, 10_000)?;
-                    device.set_signal(pong, true)?;
+                    device.set_signal(ping, true)?;
+                    device.wait_signal(pong, 10_000)?;
+                }
+                partner.join().expect("no panic")?;
+                device.destroy_signal(ping)?;
+                Ok(device.destroy_signal(pong)?)
+            })
+        },
+    );
+    suite.test(
+        "a waiter and a destroyer do not disturb each other",
+        move || {
+            thread::scope(|scope| {
+                for _ in 0..50 {
+                    let id = device.create_signal(false)?;
+                    let waiter = scope.spawn(move || device.wait_signal(id, 20));
+                    device.destroy_signal(id)?;
+                    // Whichever was first, the wait ends.
+                    let result = waiter.join().expect("no panic");
+                    let status = result.err().and_then(|error| error.status());
+                    ensure!(
+                        matches!(status, None | Some(Status::TIMEOUT | Status::NOT_FOUND)),
+                        "WAIT: {status:?}"
+                    );
                 }
                 Ok(())
-            });
-            for _ in 0..1000 {
-                device.set_signal(ping, true)?;
-                device.wait_signal(pong, 10_000)?;
-            }
-            partner.join().expect("no panic")?;
-            device.destroy_signal(ping)?;
-            Ok(device.destroy_signal(pong)?)
-        })
-    });
-    suite.test("a waiter and a destroyer do not disturb each other", move || {
-        thread::scope(|scope| {
-            for _ in 0..50 {
-                let id = device.create_signal(false)?;
-                let waiter = scope.spawn(move || device.wait_signal(id, 20));
-                device.destroy_signal(id)?;
-                // Whichever was first, the wait ends.
-                let result = waiter.join().expect("no panic");
-                let status = result.err().and_then(|error| error.status());
-                ensure!(
-                    matches!(status, None | Some(Status::TIMEOUT | Status::NOT_FOUND)),
-                    "WAIT: {status:?}"
-                );
-            }
-            Ok(())
-        })
-    });
+            })
+        },
+    );
 }
 
 fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test("a child with the same file shares its signals", move || {
         let id = device.create_signal(false)?;
         let mut setter = child(device, &["--child", "set", &id.to_string()])?;
-        device.wait_signal(id, 10_000).context("the child's SIGNAL")?;
+        device
+            .wait_signal(id, 10_000)
+            .context("the child's SIGNAL")?;
         same("child", setter.wait()?.code(), Some(0))?;
         let mut creator = child(device, &["--child", "create", "0"])?;
         let made: i32 = line(&mut creator)?.parse()?;
         creator.wait()?;
-        device.set_signal(made, true).context("SIGNAL of the child's id")?;
+        device
+            .set_signal(made, true)
+            .context("SIGNAL of the child's id")?;
         device.wait_signal(made, 0)?;
         device.destroy_signal(made)?;
         Ok(device.destroy_signal(id)?)
     });
-    suite.test("a Unix signal with SA_RESTART does not end an infinite wait", move || {
-        let id = device.create_signal(false)?;
-        let mut waiter = child(device, &["--child", "wait", &id.to_string()])?;
-        same("child", line(&mut waiter)?.as_str(), "waiting")?;
-        for _ in 0..3 {
-            thread::sleep(Duration::from_millis(60));
-            kill_process(pid(&waiter)?, Signal::USR1)?;
-        }
-        thread::sleep(Duration::from_millis(60));
-        ensure!(waiter.try_wait()?.is_none(), "the child has ended");
-        device.set_signal(id, true)?;
-        same("child", line(&mut waiter)?.as_str(), "woken, handler ran")?;
-        same("child", waiter.wait()?.code(), Some(0))?;
-        Ok(device.destroy_signal(id)?)
-    });
-    suite.test("SIGKILL ends an infinite wait at once, and what the process had comes back", move || {
-        let used = || system::ProcGc::read()?.used();
-        let before = used()?;
-        for _ in 0..3 {
-            let mut holder = child(device, &["--child", "hold", "0"])?;
-            same("child", line(&mut holder)?.as_str(), "waiting")?;
-            ensure!(used()?[0] > before[0], "the child's memory does not show: {:?}", used()?);
-            thread::sleep(Duration::from_millis(30));
-            let begin = Instant::now();
-            holder.kill()?;
-            holder.wait()?;
-            let took = begin.elapsed();
-            ensure!(took < Duration::from_secs(1), "the process took {took:?} to die");
-            harness::eventually("memory back", Duration::from_secs(2), || Ok(used()? == before))?;
-        }
-        Ok(())
-    });
-    suite.test("a signal that is destroyed while a queue holds it is no trouble", move || {
-        for _ in 0..20 {
+    suite.test(
+        "a Unix signal with SA_RESTART does not end an infinite wait",
+        move || {
             let id = device.create_signal(false)?;
-            device.commit_queue(Queue::new().signal(id))?;
-            device.destroy_signal(id)?;
-        }
-        Ok(device.stall()?)
-    });
-    suite.test("close releases a thousand signals", move || {
-        let leave = || -> Result<()> {
-            let other = Device::open()?;
-            for _ in 0..1000 {
-                other.create_signal(true)?;
+            let mut waiter = child(device, &["--child", "wait", &id.to_string()])?;
+            same("child", line(&mut waiter)?.as_str(), "waiting")?;
+            for _ in 0..3 {
+                thread::sleep(Duration::from_millis(60));
+                kill_process(pid(&waiter)?, Signal::USR1)?;
+            }
+            thread::sleep(Duration::from_millis(60));
+            ensure!(waiter.try_wait()?.is_none(), "the child has ended");
+            device.set_signal(id, true)?;
+            same("child", line(&mut waiter)?.as_str(), "woken, handler ran")?;
+            same("child", waiter.wait()?.code(), Some(0))?;
+            Ok(device.destroy_signal(id)?)
+        },
+    );
+    suite.test(
+        "SIGKILL ends an infinite wait at once, and what the process had comes back",
+        move || {
+            let used = system::ProcGc::used_now;
+            let before = used()?;
+            for _ in 0..3 {
+                let mut holder = child(device, &["--child", "hold", "0"])?;
+                same("child", line(&mut holder)?.as_str(), "waiting")?;
+                ensure!(
+                    used()?[0] > before[0],
+                    "the child's memory does not show: {:?}",
+                    used()?
+                );
+                thread::sleep(Duration::from_millis(30));
+                let begin = Instant::now();
+                holder.kill()?;
+                holder.wait()?;
+                let took = begin.elapsed();
+                ensure!(
+                    took < Duration::from_secs(1),
+                    "the process took {took:?} to die"
+                );
+                settles("KiB used", before, used)?;
             }
             Ok(())
-        };
-        leave()?;
-        let before = system::settled_free()?;
-        for _ in 0..20 {
+        },
+    );
+    suite.test(
+        "a signal that is destroyed while a queue holds it is no trouble",
+        move || {
+            for _ in 0..20 {
+                let id = device.create_signal(false)?;
+                device.commit_queue(Queue::new().signal(id))?;
+                device.destroy_signal(id)?;
+            }
+            Ok(device.stall()?)
+        },
+    );
+    suite.test(
+        "processes that end with a thousand signals cost no memory",
+        move || {
+            let leave = || -> Result<()> {
+                let status = child(device, &["--child", "leave", "0"])?.wait()?;
+                same("child", status.code(), Some(0))
+            };
             leave()?;
-        }
-        let after = system::settled_free()?;
-        ensure!(after + 512 >= before, "{before} KiB free before, {after} KiB after");
-        Ok(())
-    });
+            let before = system::settled_free()?;
+            for _ in 0..10 {
+                leave()?;
+            }
+            let after = system::settled_free()?;
+            ensure!(
+                after + 512 >= before,
+                "{before} KiB free before, {after} KiB after"
+            );
+            Ok(())
+        },
+    );
 }
 
 fn main() -> ExitCode {

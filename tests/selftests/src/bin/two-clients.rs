@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Two processes draw at the same time: right pixels for both, no signal lost.
 
-use std::process::{Child, ExitCode, Stdio};
+use std::process::Child;
+use std::process::ExitCode;
+use std::process::Stdio;
 use std::time::Instant;
 
-use anyhow::{ensure, Context, Result};
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
 use galcore_client::Queue;
 use galcore_selftests::control::Control;
-use galcore_selftests::fixture::{cell_of, Paint, CELLS};
-use galcore_selftests::harness::{self, same, Options, Suite};
-use galcore_selftests::system::{self, ProcGc};
+use galcore_selftests::fixture::cell_of;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::CELLS;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
+use galcore_selftests::system::ProcGc;
 
 /// Commits `count` cells in a tint of its own, each with a signal that it waits for. Every 16th commit goes without
 /// waiting, so that several are under way.
@@ -41,9 +52,11 @@ fn draw(tint: u32, count: u32) -> Result<()> {
 }
 
 fn child(tint: u32, count: u32) -> Result<Child> {
-    Ok(system::again(&["--child", &tint.to_string(), "--count", &count.to_string()])?
-        .stdout(Stdio::piped())
-        .spawn()?)
+    Ok(
+        system::again(&["--child", &tint.to_string(), "--count", &count.to_string()])?
+            .stdout(Stdio::piped())
+            .spawn()?,
+    )
 }
 
 /// Both at once; the seconds it took.
@@ -55,7 +68,11 @@ fn together(count: u32, clients: u32) -> Result<f64> {
     for (number, child) in children.into_iter().enumerate() {
         let output = child.wait_with_output()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        ensure!(output.status.success(), "client {number}: {} {text}", output.status);
+        ensure!(
+            output.status.success(),
+            "client {number}: {} {text}",
+            output.status
+        );
     }
     Ok(begin.elapsed().as_secs_f64())
 }
@@ -81,24 +98,29 @@ fn main() -> ExitCode {
     harness::program(|| {
         let count = options.number("count", 1000)?;
         let control = &Control::open()?;
-        let used = ProcGc::read()?.used()?;
+        let used = ProcGc::used_now()?;
         let mut suite = Suite::new();
         suite.test("a client alone", move || {
             together(count / 10, 1)?;
             Ok(())
         });
-        suite.test(format!("two clients at once, {count} commits each"), move || {
-            let before = control.counters();
-            let seconds = together(count, 2)?;
-            let draws = control.counters().draws() - before.draws();
-            println!("# {draws} draws in {seconds:.1} s");
-            same("draws", draws, u64::from(count) * 2)
-        });
+        suite.test(
+            format!("two clients at once, {count} commits each"),
+            move || {
+                let before = control.counters();
+                let seconds = together(count, 2)?;
+                let draws = control.counters().draws() - before.draws();
+                println!("# {draws} draws in {seconds:.1} s");
+                same("draws", draws, u64::from(count) * 2)
+            },
+        );
         suite.test("eight clients at once", move || {
             together(count / 20, 8)?;
             Ok(())
         });
-        suite.test("as much memory used as before", move || same("KiB used", ProcGc::read()?.used()?, used));
+        suite.test("as much memory used as before", move || {
+            settles("KiB used", used, ProcGc::used_now)
+        });
         suite.test("no reset, no violation", move || {
             same("violations", control.violations(), 0)?;
             Paint::new()?.prove(0xff01_0203)

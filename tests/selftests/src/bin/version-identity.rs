@@ -4,11 +4,18 @@
 use std::process::ExitCode;
 
 use anyhow::ensure;
-use galcore_client::uapi::{self, Command, Interface, Status};
+use galcore_client::uapi;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::Interface;
+use galcore_client::uapi::Status;
 use galcore_client::Device;
 use galcore_selftests::control::Control;
-use galcore_selftests::harness::{self, same, same_word, Suite};
-use galcore_selftests::{reference, system};
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::same_word;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::reference;
+use galcore_selftests::system;
 
 fn main() -> ExitCode {
     harness::program(|| {
@@ -26,28 +33,47 @@ fn main() -> ExitCode {
             same("count", info.count, 1)?;
             same("type", info.types[0], reference::hardware_type(board))
         });
-        suite.test("CHIP_INFO sets the status whatever the hardware type", move || {
-            for kind in 0..=7 {
-                let mut interface = Interface::new(Command::CHIP_INFO);
-                interface.set_hardware_type(kind);
-                interface.set_status(Status(-99));
-                let bytes = interface.bytes_mut();
-                use std::os::fd::AsFd;
-                galcore_client::sys::exchange(device.as_fd(), uapi::IOCTL_INTERFACE, bytes)?;
-                same("status", interface.status(), Status::OK)?;
-                same("count", interface.get::<uapi::ChipInfo>().count, 1)?;
-            }
-            Ok(())
-        });
+        suite.test(
+            "CHIP_INFO sets the status whatever the hardware type",
+            move || {
+                for kind in 0..=7 {
+                    let mut interface = Interface::new(Command::CHIP_INFO);
+                    interface.set_hardware_type(kind);
+                    interface.set_status(Status(-99));
+                    let bytes = interface.bytes_mut();
+                    use std::os::fd::AsFd;
+                    galcore_client::sys::exchange(device.as_fd(), uapi::IOCTL_INTERFACE, bytes)?;
+                    same("status", interface.status(), Status::OK)?;
+                    same("count", interface.get::<uapi::ChipInfo>().count, 1)?;
+                }
+                Ok(())
+            },
+        );
         suite.test("the identity is that of the silicon", move || {
             let (found, wanted) = (device.identity()?, reference::identity(board));
             same_word("model", found.chip_model, wanted.chip_model)?;
             same_word("revision", found.chip_revision, wanted.chip_revision)?;
             same_word("features", found.chip_features, wanted.chip_features)?;
-            same_word("minor features", found.chip_minor_features, wanted.chip_minor_features)?;
-            same_word("minor features 1", found.chip_minor_features1, wanted.chip_minor_features1)?;
-            same_word("minor features 2", found.chip_minor_features2, wanted.chip_minor_features2)?;
-            same_word("minor features 3", found.chip_minor_features3, wanted.chip_minor_features3)?;
+            same_word(
+                "minor features",
+                found.chip_minor_features,
+                wanted.chip_minor_features,
+            )?;
+            same_word(
+                "minor features 1",
+                found.chip_minor_features1,
+                wanted.chip_minor_features1,
+            )?;
+            same_word(
+                "minor features 2",
+                found.chip_minor_features2,
+                wanted.chip_minor_features2,
+            )?;
+            same_word(
+                "minor features 3",
+                found.chip_minor_features3,
+                wanted.chip_minor_features3,
+            )?;
             same("identity", found, wanted)
         });
         suite.test("the base address is the parameter's", move || {

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Another process that has the device open and owns things.
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Read;
+use std::process::Child;
+use std::process::ExitCode;
+use std::process::Stdio;
+
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::device::Device;
+use galcore_client::device::Node;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
+
+use crate::system;
+
+/// First argument of a program that is to be the other process.
+pub const ARGUMENT: &str = "--foreign";
+
+/// Things of each kind that the other process has, so that the last one's number is none of this process's.
+const COUNT: usize = 64;
+
+/// The other process; it ends when this goes.
+#[derive(Debug)]
+pub struct Foreign {
+    child: Child,
+    numbers: Vec<u64>,
+}
+
+impl Foreign {
+    /// Starts it and waits until it owns what it is to own.
+    pub fn start() -> Result<Self> {
+        let mut child = system::again(&[ARGUMENT])?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = child.stdout.take().context("no pipe")?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        let numbers = line
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<Vec<u64>, _>>();
+        let foreign = Self {
+            numbers: numbers.with_context(|| format!("the other process says {line:?}"))?,
+            child,
+        };
+        anyhow::ensure!(
+            foreign.numbers.len() == 5,
+            "the other process says {line:?}"
+        );
+        Ok(foreign)
+    }
+
+    fn a_node(&self, index: usize, pool: Pool) -> Node {
+        Node {
+            handle: self.numbers[index],
+            pool,
+            bytes: 4096,
+            surface_type: surface::BITMAP,
+        }
+    }
+
+    /// A node of the pool that is not locked.
+    pub fn node(&self) -> Node {
+        self.a_node(0, Pool::SYSTEM)
+    }
+
+    /// A page-backed node that is not locked.
+    pub fn page_node(&self) -> Node {
+        self.a_node(1, Pool::CONTIGUOUS)
+    }
+
+    /// Handle of a contiguous buffer.
+    pub fn buffer(&self) -> u32 {
+        self.numbers[2] as u32
+    }
+
+    /// A signal.
+    pub fn signal(&self) -> i32 {
+        self.numbers[3] as i32
+    }
+
+    /// A context.
+    pub fn context(&self) -> u32 {
+        self.numbers[4] as u32
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        // The end of its standard input ends it; then there is nothing left to do about an error.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Is the other process.
+pub fn hold() -> ExitCode {
+    let go = || -> Result<()> {
+        let device = Device::open()?;
+        let mut last = [0; 5];
+        for _ in 0..COUNT {
+            last = [
+                device
+                    .allocate(4096, 64, surface::BITMAP, Pool::SYSTEM)?
+                    .handle,
+                device
+                    .allocate(4096, 64, surface::BITMAP, Pool::CONTIGUOUS)?
+                    .handle,
+                device.allocate_contiguous(4096)?.physical.into(),
+                device.create_signal(true)? as u64,
+                device.attach()?.context.into(),
+            ];
+        }
+        println!("{}", last.map(|number| number.to_string()).join(" "));
+        std::io::stdin().read_to_end(&mut Vec::new())?;
+        Ok(())
+    };
+    match go() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
