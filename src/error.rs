@@ -43,6 +43,8 @@ pub(crate) enum Error {
     InvalidRequest,
     /// The GPU made no progress for too long.
     GpuNotResponding,
+    /// A time difference that its field cannot hold.
+    TimerOverflow,
     /// A Unix signal ended a wait; the call is restarted by the kernel.
     Interrupted,
     /// The ioctl itself is malformed: wrong code, wrong size, unreadable memory.
@@ -66,6 +68,7 @@ impl Error {
             Error::NotFound => -19,
             Error::InvalidRequest => -21,
             Error::GpuNotResponding => -22,
+            Error::TimerOverflow => -23,
             Error::Interrupted => -26,
         }
     }

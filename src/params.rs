@@ -17,6 +17,12 @@ use kernel::{
     prelude::*, //
 };
 
+/// Highest interrupt id of a GIC; other controllers have fewer.
+const MAX_LINE: u32 = 1019;
+
+/// Highest number of a realtime signal.
+const MAX_SIGNAL: i32 = 64;
+
 /// Highest major number of a character device (12 bits).
 const MAX_MAJOR: u32 = 4095;
 
@@ -73,8 +79,10 @@ pub(crate) struct Parameters {
     pub(crate) compression: Choice,
     /// Major number; 0: any.
     pub(crate) major: u32,
-    /// Number that QUERY_KERNEL_SETTINGS reports.
+    /// Realtime signal number, which QUERY_KERNEL_SETTINGS reports.
     pub(crate) signal: i32,
+    /// Events send that signal, and there are no user signals.
+    pub(crate) linux_signal: bool,
 }
 
 /// A refused parameter: its name, and what is wrong.
@@ -107,8 +115,8 @@ fn core_location(raw: &RawParameters) -> Result<Option<CoreLocation>, Refusal> {
         -1 => return Ok(None),
         line => u32::try_from(line).map_err(|_| Refusal("irqLine", "must be -1 or a line"))?,
     };
-    if line == 0 {
-        return Err(Refusal("irqLine", "0 is no interrupt line"));
+    if line == 0 || line > MAX_LINE {
+        return Err(Refusal("irqLine", "must be -1 or a line from 1 to 1019"));
     }
     if raw.registerMemBase == 0 {
         return Err(Refusal("registerMemBase", "0 is no register block"));
@@ -177,6 +185,9 @@ impl Parameters {
         if raw.major > MAX_MAJOR {
             return Err(Refusal("major", "must be at most 4095"));
         }
+        if !(0..=MAX_SIGNAL).contains(&raw.signal) {
+            return Err(Refusal("signal", "must be 0 to 64"));
+        }
         if raw.bankSize % PAGE_SIZE != 0 {
             return Err(Refusal("bankSize", "must be a multiple of the page size"));
         }
@@ -191,6 +202,12 @@ impl Parameters {
             compression: choice("compression", raw.compression)?,
             major: raw.major,
             signal: raw.signal,
+            linux_signal: match raw.useLinuxSignal {
+                0 => false,
+                1 if raw.signal > 0 => true,
+                1 => return Err(Refusal("useLinuxSignal", "needs a signal")),
+                _ => return Err(Refusal("useLinuxSignal", "must be 0 or 1")),
+            },
         })
     }
 
@@ -220,6 +237,7 @@ pub(crate) fn show() {
     pr_info!("compression       = {}\n", raw.compression);
     pr_info!("major             = {}\n", raw.major);
     pr_info!("signal            = {}\n", raw.signal);
+    pr_info!("useLinuxSignal    = {}\n", raw.useLinuxSignal);
 }
 
 #[kunit_tests(galcore_params)]
@@ -239,6 +257,7 @@ mod tests {
             compression: -1,
             major: 199,
             signal: 48,
+            useLinuxSignal: 0,
             showArgs: 0,
         }
     }
@@ -261,6 +280,8 @@ mod tests {
     fn nonsense_is_named() {
         assert_eq!(refused(|raw| raw.irqLine = 0), Some("irqLine"));
         assert_eq!(refused(|raw| raw.irqLine = -2), Some("irqLine"));
+        assert_eq!(refused(|raw| raw.irqLine = 100_000), Some("irqLine"));
+        assert_eq!(refused(|raw| raw.signal = 65), Some("signal"));
         assert_eq!(
             refused(|raw| raw.registerMemBase = 0),
             Some("registerMemBase")

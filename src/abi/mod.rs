@@ -7,7 +7,10 @@
 
 mod v4_6_9;
 
-use crate::core::Identity;
+use crate::{
+    core::Identity,
+    session::Ledger, //
+};
 
 pub(crate) use v4_6_9::{
     decode,
@@ -123,6 +126,8 @@ pub(crate) enum Request {
     AllocateContiguous {
         /// Bytes wanted.
         bytes: u64,
+        /// NON_PAGED: counted apart.
+        non_paged: bool,
     },
     /// FREE_CONTIGUOUS_MEMORY and FREE_NON_PAGED_MEMORY.
     FreeContiguous(NamedBuffer),
@@ -197,6 +202,21 @@ pub(crate) enum Request {
     QueryPower,
     /// QUERY_RESET_TIME_STAMP.
     QueryResets,
+    /// TIMESTAMP: the time between a timer's start and stop.
+    QueryTimer {
+        /// The timer.
+        timer: u32,
+    },
+    /// DATABASE: what a process has.
+    Database {
+        /// The process.
+        process: u32,
+    },
+    /// SET_TIMEOUT.
+    SetTimeout {
+        /// For STALL, in milliseconds.
+        milliseconds: u32,
+    },
     /// A command that succeeds and does nothing, as in the C driver's default build.
     Ignored,
     /// A command that exists and is not built.
@@ -259,6 +279,18 @@ pub(crate) enum Reply {
         /// Nothing is under way.
         is_idle: bool,
     },
+    /// TIMESTAMP.
+    TimeDelta {
+        /// Microseconds.
+        microseconds: i32,
+    },
+    /// DATABASE: video memory, non-paged, contiguous.
+    Database([Ledger; 3]),
+    /// COMMIT and EVENT_COMMIT of a process with a completion page.
+    Submitted {
+        /// Its number, from 1 up.
+        number: u64,
+    },
     /// QUERY_RESET_TIME_STAMP.
     Resets {
         /// How often the core has been reset because it hung.
@@ -304,6 +336,8 @@ pub(crate) enum Record {
     Signal {
         /// The signal.
         id: u32,
+        /// The process that it is for; 0: the kernel, which takes none.
+        process: u64,
     },
     /// UNLOCK_VIDEO_MEMORY.
     Unlock {
@@ -319,6 +353,22 @@ pub(crate) enum Record {
     FreeBuffer(NamedBuffer),
     /// UNMAP_USER_MEMORY.
     UnmapUser(NamedUserMemory),
+    /// WRITE_DATA.
+    WriteData {
+        /// GPU address.
+        address: u32,
+        /// The word.
+        data: u32,
+    },
+    /// TIMESTAMP.
+    Timestamp {
+        /// The timer.
+        timer: u32,
+        /// It starts; else it stops.
+        start: bool,
+    },
+    /// COMMIT_DONE: nothing but a place in the order.
+    CommitDone,
     /// Any other command.
     Invalid,
 }

@@ -60,10 +60,13 @@ mod command {
     pub(super) const QUERY_KERNEL_SETTINGS: u32 = 31;
     pub(super) const MAP_PHYSICAL: u32 = 33;
     pub(super) const CACHE: u32 = 35;
+    pub(super) const TIMESTAMP: u32 = 36;
+    pub(super) const DATABASE: u32 = 37;
     pub(super) const VERSION: u32 = 38;
     pub(super) const CHIP_INFO: u32 = 39;
     pub(super) const ATTACH: u32 = 40;
     pub(super) const DETACH: u32 = 41;
+    pub(super) const SET_TIMEOUT: u32 = 43;
     pub(super) const GET_FRAME_INFO: u32 = 44;
     pub(super) const QUERY_COMMAND_BUFFER: u32 = 47;
     pub(super) const COMMIT_DONE: u32 = 48;
@@ -77,6 +80,14 @@ const STATUS: usize = 8;
 
 /// MAP_USER_MEMORY's `physical` that means: by user address.
 const NO_PHYSICAL: u32 = u32::MAX;
+
+/// TIMESTAMP's requests.
+const TIMESTAMP_STOP: u32 = 0;
+const TIMESTAMP_START: u32 = 1;
+const TIMESTAMP_QUERY: u32 = 2;
+
+/// The header's handle, which no kernel reads or writes but this for its completion numbers.
+const HANDLE: usize = 16;
 
 /// `gceCHIPPOWERSTATE`: on.
 const POWER_ON: u32 = 0;
@@ -161,11 +172,14 @@ pub(crate) fn decode(bytes: &[u8; INTERFACE_BYTES]) -> Request {
     match word(bytes, COMMAND) {
         command::QUERY_VIDEO_MEMORY => Request::QueryVideoMemory,
         command::QUERY_CHIP_IDENTITY => Request::QueryChipIdentity,
-        command::ALLOCATE_NON_PAGED_MEMORY | command::ALLOCATE_CONTIGUOUS_MEMORY => {
-            Request::AllocateContiguous {
-                bytes: long(bytes, U),
-            }
-        }
+        command::ALLOCATE_NON_PAGED_MEMORY => Request::AllocateContiguous {
+            bytes: long(bytes, U),
+            non_paged: true,
+        },
+        command::ALLOCATE_CONTIGUOUS_MEMORY => Request::AllocateContiguous {
+            bytes: long(bytes, U),
+            non_paged: false,
+        },
         command::FREE_NON_PAGED_MEMORY => Request::FreeContiguous(named_buffer(bytes)),
         command::FREE_CONTIGUOUS_MEMORY => Request::FreeContiguous(named_buffer(bytes)),
         command::ALLOCATE_LINEAR_VIDEO_MEMORY => Request::AllocateLinear {
@@ -223,6 +237,16 @@ pub(crate) fn decode(bytes: &[u8; INTERFACE_BYTES]) -> Request {
         | command::READ_ALL_PROFILE_REGISTERS
         | command::PROFILE_REGISTERS_2D => Request::Ignored,
         command::QUERY_RESET_TIME_STAMP => Request::QueryResets,
+        command::TIMESTAMP => match (word(bytes, U), word(bytes, U + 4)) {
+            (timer, TIMESTAMP_QUERY) => Request::QueryTimer { timer },
+            _ => Request::Invalid,
+        },
+        command::DATABASE => Request::Database {
+            process: word(bytes, U + 4),
+        },
+        command::SET_TIMEOUT => Request::SetTimeout {
+            milliseconds: word(bytes, U),
+        },
         command::VERSION => Request::Version,
         command::CHIP_INFO => Request::ChipInfo,
         command::ATTACH => Request::Attach,
@@ -324,6 +348,19 @@ pub(crate) fn encode(bytes: &mut [u8; INTERFACE_BYTES], reply: &Reply) {
             put_word(bytes, U + 4, is_idle.into());
         }
         Reply::Resets { count } => put_long(bytes, U, count),
+        // CAST: the bits of a signed field.
+        Reply::TimeDelta { microseconds } => put_word(bytes, U + 8, microseconds as u32),
+        Reply::Submitted { number } => put_long(bytes, HANDLE, number),
+        Reply::Database(ledgers) => {
+            put_word(bytes, U, 1);
+            for (i, ledger) in ledgers.iter().enumerate() {
+                let at = U + 8 + 32 * i;
+                put_long(bytes, at, ledger.bytes);
+                put_long(bytes, at + 8, ledger.max);
+                put_long(bytes, at + 16, ledger.total);
+            }
+            put_long(bytes, U + 104, 0);
+        }
         Reply::Node { node, pool } => {
             put_word(bytes, U + 12, pool);
             put_long(bytes, U + 16, node.into());
@@ -351,6 +388,7 @@ pub(crate) fn decode_record(bytes: &[u8; QUEUE_BYTES]) -> (Record, u64) {
     let record = match word(interface, COMMAND) {
         command::SIGNAL => Record::Signal {
             id: handle(interface, U),
+            process: long(interface, U + 16),
         },
         command::UNLOCK_VIDEO_MEMORY => Record::Unlock {
             node: handle(interface, U),
@@ -362,6 +400,18 @@ pub(crate) fn decode_record(bytes: &[u8; QUEUE_BYTES]) -> (Record, u64) {
             Record::FreeBuffer(named_buffer(interface))
         }
         command::UNMAP_USER_MEMORY => Record::UnmapUser(named_user_memory(interface)),
+        command::WRITE_DATA => Record::WriteData {
+            address: word(interface, U),
+            data: word(interface, U + 4),
+        },
+        command::TIMESTAMP => match word(interface, U + 4) {
+            request @ (TIMESTAMP_STOP | TIMESTAMP_START) => Record::Timestamp {
+                timer: word(interface, U),
+                start: request == TIMESTAMP_START,
+            },
+            _ => Record::Invalid,
+        },
+        command::COMMIT_DONE => Record::CommitDone,
         _ => Record::Invalid,
     };
     (record, next)

@@ -104,7 +104,7 @@ impl Device {
             member.files += 1;
             return Ok(member.process.clone());
         }
-        let process = Process::new(self.clone())?;
+        let process = Process::new(self.clone(), leader.into())?;
         members.push(
             Member {
                 leader: leader.into(),

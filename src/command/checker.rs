@@ -10,7 +10,8 @@
 use super::words::{
     state,
     Opcode,
-    Pipe, //
+    Pipe,
+    TOKEN_FE_TO_PE, //
 };
 
 /// Bit of a `LOAD_STATE` header: values are 16.16 numbers, to be converted to floating point.
@@ -48,6 +49,8 @@ pub(crate) enum Fault {
     WrongPipe,
     /// A pipe that this core lacks.
     NoPipe,
+    /// A pipe is selected while the other may still draw.
+    BusyPipe,
     /// A stall on a token that no semaphore in the stream has armed.
     UnarmedStall,
 }
@@ -62,6 +65,9 @@ pub(crate) struct Refusal {
     /// What is wrong with it.
     pub(crate) fault: Fault,
 }
+
+/// From and to of a token.
+const TOKEN_MASK: u32 = 0x1F1F;
 
 /// Armed semaphores: one bit for each (from, to).
 struct Tokens([u32; 32]);
@@ -100,6 +106,10 @@ struct Checker<'a> {
     engines: Engines,
     pipe: Pipe,
     tokens: Tokens,
+    /// The pixel engine may have work.
+    busy: bool,
+    /// The semaphore to the pixel engine was armed behind all of that work.
+    covered: bool,
 }
 
 impl Checker<'_> {
@@ -110,7 +120,7 @@ impl Checker<'_> {
             Opcode::LoadState => self.load_state(at),
             Opcode::Nop => Ok(2),
             Opcode::Draw2d => {
-                self.expect_pipe(Pipe::Pipe2d)?;
+                self.draw(Pipe::Pipe2d)?;
                 // CAST: eight and eleven bits.
                 let rects = match (first >> 8) & 0xFF {
                     0 => 256,
@@ -120,11 +130,11 @@ impl Checker<'_> {
                 Ok(2 + 2 * rects + data.next_multiple_of(2))
             }
             Opcode::DrawPrimitives | Opcode::DrawInstanced => {
-                self.expect_pipe(Pipe::Pipe3d)?;
+                self.draw(Pipe::Pipe3d)?;
                 Ok(4)
             }
             Opcode::DrawIndexed => {
-                self.expect_pipe(Pipe::Pipe3d)?;
+                self.draw(Pipe::Pipe3d)?;
                 Ok(6)
             }
             Opcode::Stall => {
@@ -163,14 +173,20 @@ impl Checker<'_> {
                     return Err(Fault::State(address));
                 }
                 state::GL_PIPE_SELECT => {
+                    if self.busy {
+                        return Err(Fault::BusyPipe);
+                    }
                     self.pipe = Pipe::from_number(value & 1).ok_or(Fault::NoPipe)?;
                     if !self.engines.has(self.pipe) {
                         return Err(Fault::NoPipe);
                     }
                 }
-                state::GL_SEMAPHORE_TOKEN => self.tokens.arm(value),
+                state::GL_SEMAPHORE_TOKEN => {
+                    self.tokens.arm(value);
+                    self.covered |= value & TOKEN_MASK == TOKEN_FE_TO_PE;
+                }
                 state::GL_STALL_TOKEN => self.stall(value)?,
-                state::RS_KICKER => self.expect_pipe(Pipe::Pipe3d)?,
+                state::RS_KICKER => self.draw(Pipe::Pipe3d)?,
                 _ => {}
             }
             address += 1;
@@ -180,13 +196,18 @@ impl Checker<'_> {
 
     fn stall(&mut self, token: u32) -> Result<(), Fault> {
         if self.tokens.disarm(token) {
+            if token & TOKEN_MASK == TOKEN_FE_TO_PE && self.covered {
+                self.busy = false;
+            }
             Ok(())
         } else {
             Err(Fault::UnarmedStall)
         }
     }
 
-    fn expect_pipe(&self, pipe: Pipe) -> Result<(), Fault> {
+    fn draw(&mut self, pipe: Pipe) -> Result<(), Fault> {
+        self.busy = true;
+        self.covered = false;
         if self.pipe == pipe {
             Ok(())
         } else {
@@ -212,6 +233,9 @@ pub(crate) fn check(words: &[u32], engines: Engines, entry: Pipe) -> Result<Pipe
         engines,
         pipe: entry,
         tokens: Tokens([0; 32]),
+        // The kernel drains behind every stream.
+        busy: false,
+        covered: false,
     };
     let mut at = 0;
     while at < words.len() {
@@ -232,10 +256,10 @@ mod tests {
         select_pipe,
         END,
         STALL,
-        TOKEN_FE_TO_PE,
         WAIT, //
     };
     use super::*;
+    use kernel::prelude::*;
 
     const BOTH: Engines = Engines {
         pipe_3d: true,
@@ -356,6 +380,31 @@ mod tests {
                 .map(|r| (r.at, r.fault)),
             Some((6, Fault::NoPipe))
         );
+    }
+
+    #[test]
+    fn a_pipe_switch_waits_for_the_draws() {
+        let draw = [0x2000_0100, 0, 0, 0x0010_0010];
+        let select = [load_state(state::GL_PIPE_SELECT, 1), 0];
+        let arm = [load_state(state::GL_SEMAPHORE_TOKEN, 1), TOKEN_FE_TO_PE];
+        let stall = [STALL, TOKEN_FE_TO_PE];
+        let stream = |parts: &[&[u32]]| {
+            let mut words: KVec<u32> = KVec::new();
+            for part in parts {
+                words.extend_from_slice(part, GFP_KERNEL).unwrap();
+            }
+            words
+        };
+        let good = stream(&[&draw, &arm, &stall, &select]);
+        assert_eq!(check(&good, BOTH, Pipe::Pipe2d), Ok(Pipe::Pipe3d));
+        // The semaphore before the draw says nothing about it.
+        for bad in [
+            stream(&[&draw, &select]),
+            stream(&[&arm, &draw, &stall, &select]),
+            stream(&[&draw, &arm, &stall, &draw, &select]),
+        ] {
+            assert_eq!(fault(&bad, Pipe::Pipe2d), Some(Fault::BusyPipe));
+        }
     }
 
     #[test]

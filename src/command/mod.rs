@@ -9,9 +9,18 @@
 //! event, a new WAIT and LINK), and then the old WAIT becomes a LINK to it: first the target, a
 //! barrier, then the opcode. So a client's words run from the kernel's memory, never from its own.
 //!
+//! # Interrupts that do not come
+//!
+//! While submissions are under way a watchdog looks every [`WATCH_PERIOD`]. If none has ended since it
+//! looked last, it takes raised events itself, and reads where the front end is: behind the kernel's
+//! drain a position is proof. So an interrupt that is lost costs two periods at most.
+//!
 //! # Locks
 //!
-//! [`Ring::state`] is held for moments only. Who writes to the ring holds the `writing` flag in it,
+//! `galcore completion` lets one thread at a time end submissions: the interrupt's or the watchdog's.
+//! Their actions run under it, so it comes before all that actions take.
+//!
+//! `galcore ring` ([`Ring::state`]) is held for moments only. Who writes to the ring holds the `writing` flag in it,
 //! for which others wait interruptibly. Nothing is locked under it but the allocator.
 
 pub(crate) mod checker;
@@ -19,6 +28,7 @@ mod space;
 pub(crate) mod words;
 
 use crate::{
+    core::Monitor,
     error::{
         Error,
         Result, //
@@ -29,10 +39,13 @@ use crate::{
         Held,
         InFlight, //
     },
-    sys::dma::DmaBuffer, //
+    sys::{
+        self,
+        dma::DmaBuffer, //
+    },
 };
 use kernel::{
-    device,
+    device, impl_has_delayed_work, new_delayed_work,
     prelude::*,
     sync::{
         barrier::{
@@ -41,6 +54,7 @@ use kernel::{
         },
         new_condvar,
         new_mutex,
+        Arc,
         CondVar,
         CondVarTimeoutResult,
         Mutex, //
@@ -50,6 +64,10 @@ use kernel::{
         msecs_to_jiffies,
         Delta,
         Jiffies, //
+    },
+    workqueue::{
+        DelayedWork,
+        WorkItem, //
     },
 };
 use space::Space;
@@ -77,6 +95,12 @@ pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME
 /// the 4.6.9 driver).
 pub(crate) const GPU_TIMEOUT: u32 = 20_000;
 
+/// How often the watchdog looks while submissions are under way, in milliseconds.
+const WATCH_PERIOD: u32 = 100;
+
+/// Looks without any progress after which the GPU is said to hang.
+const HANG_LOOKS: u32 = GPU_TIMEOUT / WATCH_PERIOD;
+
 /// A client's checked words.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream<'a> {
@@ -102,6 +126,12 @@ struct State {
     stopped: bool,
     in_flight: InFlight<Actions>,
     completed: u64,
+    /// The watchdog is queued.
+    watched: bool,
+    /// What `completed` was when the watchdog looked last.
+    last_seen: u64,
+    /// Looks without progress since.
+    idle_looks: u32,
 }
 
 /// The ring of one core.
@@ -115,6 +145,16 @@ pub(crate) struct Ring {
     state: Mutex<State>,
     #[pin]
     moved: CondVar,
+    /// One thread at a time ends submissions.
+    #[pin]
+    completion: Mutex<()>,
+    #[pin]
+    watchdog: DelayedWork<Ring>,
+    monitor: Arc<Monitor>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Ring { self.watchdog }
 }
 
 /// Bytes of words that may be there.
@@ -123,6 +163,16 @@ fn bytes_of<const N: usize>(words: &Option<[u32; N]>) -> usize {
         N * 4
     } else {
         0
+    }
+}
+
+impl WorkItem for Ring {
+    type Pointer = Arc<Ring>;
+
+    fn run(this: Arc<Ring>) {
+        if this.look() {
+            this.watch_again();
+        }
     }
 }
 
@@ -143,6 +193,7 @@ impl Ring {
         dev: &device::Device,
         base_address: u32,
         event_padding: bool,
+        monitor: Arc<Monitor>,
     ) -> Result<impl PinInit<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(dev, RING_BYTES)?;
         let address = crate::memory::gpu_address(memory.dma_address(), RING_BYTES, base_address)
@@ -160,8 +211,14 @@ impl Ring {
                 stopped: true,
                 in_flight: InFlight::new(),
                 completed: 0,
+                watched: false,
+                last_seen: 0,
+                idle_looks: 0,
             }, "galcore ring"),
             moved <- new_condvar!("galcore ring"),
+            completion <- new_mutex!((), "galcore completion"),
+            watchdog <- new_delayed_work!("galcore watchdog"),
+            monitor,
         }))
     }
 
@@ -244,17 +301,28 @@ impl Ring {
     /// On error the ring is as it was and `actions` are untouched. `InvalidArgument`: more than
     /// [`MAX_STREAM_WORDS`]. `Interrupted`: a Unix signal came while waiting for a place.
     /// `GpuNotResponding`: no place for [`GPU_TIMEOUT`].
-    pub(crate) fn submit(&self, stream: Option<Stream<'_>>, actions: &mut Actions) -> Result<u64> {
+    ///
+    /// `count`, if given, may change the actions once the place is certain, in the order of the ring.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        stream: Option<Stream<'_>>,
+        actions: &mut Actions,
+        count: Option<&dyn Fn(&mut Actions)>,
+    ) -> Result<u64> {
         let words = stream.map_or(&[][..], |stream| stream.words);
         if words.len() > MAX_STREAM_WORDS {
             return Err(Error::InvalidArgument);
         }
-        let turn = self.take_turn(stream, words.len(), actions)?;
+        let turn = self.take_turn(stream, words.len(), actions, count)?;
         let written = self.write(&turn, words);
         let mut state = self.state.lock();
         state.writing = false;
+        let watch = !core::mem::replace(&mut state.watched, true);
         drop(state);
         self.moved.notify_all();
+        if watch {
+            self.watch_again();
+        }
         // Every offset was checked against the ring's size when its place was taken.
         written.map(|()| turn.number).map_err(Error::from)
     }
@@ -265,6 +333,7 @@ impl Ring {
         stream: Option<Stream<'_>>,
         words: usize,
         actions: &mut Actions,
+        count: Option<&dyn Fn(&mut Actions)>,
     ) -> Result<Turn> {
         let event_words = words::event_len(self.event_padding);
         let fixed = words.next_multiple_of(2) * 4 + event_words * 4 + WAIT_LINK_BYTES;
@@ -284,11 +353,14 @@ impl Ring {
             let bytes = fixed + bytes_of(&flush) + bytes_of(&switch) + bytes_of(&drain);
             let place = state.space.place(bytes);
             if let (false, true, Some(at)) = (state.writing, state.in_flight.has_room(), place) {
+                if let Some(count) = count {
+                    count(actions);
+                }
                 let previous_wait = state.wait;
                 let wait = at + bytes - WAIT_LINK_BYTES;
                 let (event, number) = state
                     .in_flight
-                    .begin(wait, core::mem::take(actions))
+                    .begin(at, wait, core::mem::take(actions))
                     .map_err(|load| {
                         *actions = load;
                         Error::GpuNotResponding
@@ -372,11 +444,39 @@ impl Ring {
         Ok(())
     }
 
-    /// Ends the submissions that the event bits `fired` say are done. Called by the interrupt
-    /// thread alone.
+    /// Ends the submissions that the event bits `fired` say are done.
     pub(crate) fn complete(&self, fired: u32) {
-        let mut left = self.state.lock().in_flight.done(fired);
-        while left > 0 {
+        let completing = self.completion.lock();
+        let (done, certain) = {
+            let state = self.state.lock();
+            (state.in_flight.done(fired), state.in_flight.certain(fired))
+        };
+        // Events come in order. If one before the newest has not, one has been lost, or this one is
+        // not true: the front end's place tells.
+        let done = if done > certain {
+            done.min(certain.max(self.passed()))
+        } else {
+            done
+        };
+        self.end_oldest(done);
+        drop(completing);
+    }
+
+    /// How many submissions, from the oldest, the front end has passed.
+    fn passed(&self) -> usize {
+        let place = self.monitor.position().wrapping_sub(self.address);
+        // CAST: 32 bits into at least 32.
+        let place = place as usize;
+        let state = self.state.lock();
+        state
+            .in_flight
+            .position(|start, wait| (start..=wait + WAIT_LINK_BYTES).contains(&place))
+            .map_or(0, |(index, wait)| index + usize::from(place >= wait))
+    }
+
+    /// Ends the oldest `count` submissions. The caller holds `completion`.
+    fn end_oldest(&self, count: usize) {
+        for _ in 0..count {
             let mut state = self.state.lock();
             let Some(done) = state.in_flight.pop() else {
                 break;
@@ -387,10 +487,53 @@ impl Ring {
             done.load.into_iter().for_each(Action::run);
             let mut state = self.state.lock();
             state.completed = state.completed.max(done.number);
-            drop(state);
-            left -= 1;
         }
-        self.moved.notify_all();
+        if count > 0 {
+            self.moved.notify_all();
+        }
+    }
+
+    /// Queues the watchdog.
+    fn watch_again(self: &Arc<Self>) {
+        let _ = sys::work::queue()
+            .enqueue_delayed::<Arc<Self>, 0>(self.clone(), msecs_to_jiffies(WATCH_PERIOD));
+    }
+
+    /// Waits until the watchdog has seen that the ring is closed.
+    pub(crate) fn dismiss_watchdog(&self) {
+        sys::work::flush_delayed(&self.watchdog);
+    }
+
+    /// One look of the watchdog; says whether another is due.
+    fn look(&self) -> bool {
+        {
+            let mut state = self.state.lock();
+            if state.stopped || state.in_flight.len() == 0 {
+                state.watched = false;
+                return false;
+            }
+            let moved = state.completed != state.last_seen;
+            state.last_seen = state.completed;
+            state.idle_looks = if moved { 0 } else { state.idle_looks + 1 };
+            if moved {
+                return true;
+            }
+        }
+        self.monitor.acknowledge();
+        let fired = self.monitor.take_events();
+        self.complete(fired);
+        let completing = self.completion.lock();
+        self.end_oldest(self.passed());
+        drop(completing);
+        let mut state = self.state.lock();
+        if state.completed == state.last_seen && state.idle_looks == HANG_LOOKS {
+            drop(state);
+            self.monitor.report_hang();
+        } else if state.idle_looks > HANG_LOOKS {
+            // Said once; no overflow however long it hangs.
+            state.idle_looks = HANG_LOOKS + 1;
+        }
+        true
     }
 
     /// Waits until submission `number` and its actions are done, `milliseconds` at most.

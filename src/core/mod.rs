@@ -6,6 +6,7 @@
 //! half only reads and clears the acknowledge register and wakes the thread.
 
 mod identity;
+mod monitor;
 mod regs;
 
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
         checker::Engines,
         Ring, //
     },
-    diag::log::RateLimit,
     error,
     event::Actions,
     mmu::AddressSpace,
@@ -35,11 +35,6 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
         Arc, //
     },
     time::{
@@ -49,7 +44,10 @@ use kernel::{
 };
 use regs::*;
 
-pub(crate) use identity::Identity;
+pub(crate) use {
+    identity::Identity,
+    monitor::Monitor, //
+};
 
 /// How often a core is reset before it is given up.
 const RESET_ATTEMPTS: u32 = 20;
@@ -121,13 +119,11 @@ pub(crate) struct IdleState {
 /// A core.
 pub(crate) struct Core {
     dev: ARef<device::Device>,
-    registers: Registers,
+    registers: Arc<Registers>,
+    monitor: Arc<Monitor>,
     identity: Identity,
     base_address: u32,
     space: Arc<AddressSpace>,
-    /// Event bits that the interrupt half has seen and the thread has not.
-    pending: Atomic<u32>,
-    errors: RateLimit,
     ring: Arc<Ring>,
 }
 
@@ -142,7 +138,10 @@ impl Core {
     ) -> Result<Arc<Self>> {
         let identity = identify(dev, &registers)?;
         reset(dev, &registers, &identity)?;
-        let ring = Ring::new(dev, parameters.base_address, identity.needs_event_padding())
+        let registers = Arc::new(registers, GFP_KERNEL)?;
+        let monitor = Monitor::new(dev, registers.clone())?;
+        let padding = identity.needs_event_padding();
+        let ring = Ring::new(dev, parameters.base_address, padding, monitor.clone())
             .and_then(|ring| Arc::pin_init(ring, GFP_KERNEL))
             .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
         let space = AddressSpace::new(dev, ring.clone())
@@ -154,14 +153,18 @@ impl Core {
                 identity,
                 base_address: parameters.base_address,
                 space,
-                pending: Atomic::new(0),
-                errors: RateLimit::new(),
+                monitor,
                 ring,
             },
             GFP_KERNEL,
         )?;
         core.initialize(parameters);
         Ok(core)
+    }
+
+    /// The device, for its memory.
+    pub(crate) fn device(&self) -> &device::Device {
+        &self.dev
     }
 
     /// Who the core is.
@@ -178,7 +181,7 @@ impl Core {
     }
 
     /// The command ring.
-    pub(crate) fn ring(&self) -> &Ring {
+    pub(crate) fn ring(&self) -> &Arc<Ring> {
         &self.ring
     }
 
@@ -194,7 +197,7 @@ impl Core {
 
     /// Sets the registers that a reset has cleared.
     fn initialize(&self, parameters: &Parameters) {
-        let regs = &self.registers;
+        let regs = &*self.registers;
         let id = &self.identity;
         regs.write_reg(HI_MEMORY_COUNTER_RESET::from_raw(u32::MAX));
         regs.write_reg(HI_MEMORY_COUNTER_RESET::zeroed());
@@ -227,7 +230,7 @@ impl Core {
 
     /// Tells every unit where GPU address 0 lies.
     fn set_memory_base(&self) {
-        let regs = &self.registers;
+        let regs = &*self.registers;
         let base = self.base_address;
         regs.write_reg(MC_MEMORY_BASE_ADDR_FE::from_raw(base));
         regs.write_reg(MC_MEMORY_BASE_ADDR_RA::from_raw(base));
@@ -238,7 +241,7 @@ impl Core {
 
     /// Tells every unit where the page table lies (MMU version 1).
     fn set_page_table(&self) {
-        let regs = &self.registers;
+        let regs = &*self.registers;
         let table = self.space.address();
         regs.write_reg(MC_MMU_FE_PAGE_TABLE::from_raw(table));
         regs.write_reg(MC_MMU_RA_PAGE_TABLE::from_raw(table));
@@ -249,7 +252,7 @@ impl Core {
 
     /// Switches the clock gating of idle modules on, but for those with known faults.
     fn set_clock_gating(&self) {
-        let regs = &self.registers;
+        let regs = &*self.registers;
         let id = &self.identity;
         let stalls = matches!(id.revision, 0x4301 | 0x4302);
         regs.write_reg(
@@ -271,7 +274,7 @@ impl Core {
     /// Starts the front end in the ring's idle loop. The interrupt must be requested.
     pub(crate) fn start(&self) -> Result {
         let (address, units) = self.ring.start()?;
-        let regs = &self.registers;
+        let regs = &*self.registers;
         regs.write_reg(HI_INTR_ENBL::from_raw(u32::MAX));
         regs.write_reg(FE_COMMAND_ADDRESS::from_raw(address));
         regs.write_reg(
@@ -282,29 +285,32 @@ impl Core {
         Ok(())
     }
 
-    /// Sends one event through the core and waits for its interrupt: a wrong line shows here and
-    /// not as a client's hang. Every failure has been printed.
+    /// Sends one event through the core and looks whether its interrupt comes: a wrong line shows
+    /// here and not as a client's delay. Every failure has been printed.
     pub(crate) fn test_interrupt(&self) -> Result {
-        let number = self.ring.submit(None, &mut Actions::new());
+        let number = self.ring.submit(None, &mut Actions::new(), None);
         let result = number.and_then(|number| self.ring.wait_for(number, FIRST_EVENT_TIMEOUT));
         match result {
-            Ok(()) => Ok(()),
-            Err(error::Error::Interrupted) => Err(EINTR),
+            // Without the interrupt the watchdog has ended the submission.
+            Ok(()) if self.monitor.line_works() => Ok(()),
+            Ok(()) => {
+                dev_err!(
+                    self.dev,
+                    "the GPU runs, but its interrupt does not come on this line: check irqLine or the node's interrupts\n"
+                );
+                Err(ENODEV)
+            }
+            Err(error::Error::Interrupted) => {
+                dev_err!(self.dev, "loading was interrupted\n");
+                Err(EINTR)
+            }
             Err(_) => {
-                let raised = self.registers.read(HI_INTR_ACKNOWLEDGE).into_raw();
-                if raised != 0 {
-                    dev_err!(
-                        self.dev,
-                        "no interrupt on this line, though the GPU raised one ({raised:#010x}): check irqLine or the node's interrupts\n"
-                    );
-                } else {
-                    dev_err!(
-                        self.dev,
-                        "the GPU does not run its command ring (front end at {:#010x}, state {:#x})\n",
-                        self.registers.read(FE_DMA_ADDRESS).into_raw(),
-                        self.registers.read(FE_DMA_DEBUG_STATE).into_raw()
-                    );
-                }
+                dev_err!(
+                    self.dev,
+                    "the GPU does not run its command ring (front end at {:#010x}, state {:#x})\n",
+                    self.monitor.position(),
+                    self.registers.read(FE_DMA_DEBUG_STATE).into_raw()
+                );
                 Err(ENODEV)
             }
         }
@@ -321,7 +327,7 @@ impl Core {
     /// be freed.
     pub(crate) fn stop(&self) {
         self.ring.close();
-        let regs = &self.registers;
+        let regs = &*self.registers;
         regs.write_reg(HI_INTR_ENBL::zeroed());
         if reset(&self.dev, regs, &self.identity).is_err() {
             // It keeps running: hold it in reset, cut off from the bus, before its memory goes.
@@ -334,12 +340,13 @@ impl Core {
         }
         self.ring.abandon();
         sys::work::flush();
+        self.ring.dismiss_watchdog();
         self.space.sweep();
     }
 
     /// The state of the modules and the front end.
     pub(crate) fn idle_state(&self) -> IdleState {
-        let regs = &self.registers;
+        let regs = &*self.registers;
         let idle = regs.read(HI_IDLE_STATE).into_raw();
         let clock_control = regs.read(HI_CLOCK_CONTROL).into_raw();
         let at = regs.read(FE_DMA_ADDRESS).into_raw();
@@ -351,37 +358,6 @@ impl Core {
             is_idle: modules && at.wrapping_sub(self.ring.idle_loop()) <= 16,
         }
     }
-
-    /// Takes the pending bits in the interrupt half.
-    fn acknowledge(&self) -> bool {
-        let raised = self.registers.read(HI_INTR_ACKNOWLEDGE).into_raw();
-        // All bits together: the core has gone from the bus.
-        if raised == 0 || raised == u32::MAX {
-            return false;
-        }
-        let mut seen = self.pending.load(Relaxed);
-        while let Err(now) = self.pending.cmpxchg(seen, seen | raised, Full) {
-            seen = now;
-        }
-        true
-    }
-
-    /// Does the work of the interrupt, in its thread.
-    fn work(&self) {
-        let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
-        if raised.axi_bus_error() && self.errors.allow() {
-            dev_err!(
-                self.dev,
-                "the GPU met a bus error (AXI status {:#x}, front end at {:#010x})\n",
-                self.registers.read(HI_AXI_STATUS).into_raw(),
-                self.registers.read(FE_DMA_ADDRESS).into_raw()
-            );
-        }
-        if raised.mmu_exception() && self.errors.allow() {
-            dev_err!(self.dev, "the GPU met an MMU exception\n");
-        }
-        self.ring.complete(raised.events().get());
-    }
 }
 
 /// The interrupt of a core.
@@ -389,7 +365,7 @@ pub(crate) struct Interrupt(pub(crate) Arc<Core>);
 
 impl ThreadedHandler for Interrupt {
     fn handle(&self) -> ThreadedIrqReturn {
-        if self.0.acknowledge() {
+        if self.0.monitor.interrupt() {
             ThreadedIrqReturn::WakeThread
         } else {
             ThreadedIrqReturn::None
@@ -397,7 +373,7 @@ impl ThreadedHandler for Interrupt {
     }
 
     fn handle_threaded(&self) -> IrqReturn {
-        self.0.work();
+        self.0.ring.complete(self.0.monitor.take_events());
         IrqReturn::Handled
     }
 }
@@ -480,5 +456,6 @@ fn reset(dev: &device::Device, regs: &Registers, identity: &Identity) -> Result 
         regs.read(HI_IDLE_STATE).into_raw(),
         regs.read(HI_CLOCK_CONTROL).into_raw()
     );
-    Err(ETIMEDOUT)
+    // Not ETIMEDOUT, of which the driver core would make a line of its own.
+    Err(ENODEV)
 }

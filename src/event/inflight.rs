@@ -10,6 +10,7 @@
 pub(crate) const IDS: usize = 30;
 
 struct Slot<T> {
+    start: usize,
     mark: usize,
     number: u64,
     load: T,
@@ -68,15 +69,16 @@ impl<T> InFlight<T> {
         self.count < IDS
     }
 
-    /// Adds a submission; returns its event id and its number, or gives `load` back when no id is
-    /// free.
-    pub(crate) fn begin(&mut self, mark: usize, load: T) -> Result<(u32, u64), T> {
+    /// Adds a submission that starts at `start` of the ring and has its idle loop at `mark`; returns
+    /// its event id and its number, or gives `load` back when no id is free.
+    pub(crate) fn begin(&mut self, start: usize, mark: usize, load: T) -> Result<(u32, u64), T> {
         if !self.has_room() {
             return Err(load);
         }
         let id = wrap(self.first + self.count);
         self.numbers += 1;
         self.slots[id] = Some(Slot {
+            start,
             mark,
             number: self.numbers,
             load,
@@ -92,6 +94,24 @@ impl<T> InFlight<T> {
             .rev()
             .find(|&i| fired & (1 << wrap(self.first + i)) != 0)
             .map_or(0, |i| i + 1)
+    }
+
+    /// How many submissions, from the oldest, have each raised its own bit in `fired`.
+    pub(crate) fn certain(&self, fired: u32) -> usize {
+        (0..self.count)
+            .take_while(|&i| fired & (1 << wrap(self.first + i)) != 0)
+            .count()
+    }
+
+    /// The first submission, by age, for whose start and mark `matches` says yes: its age and mark.
+    pub(crate) fn position(
+        &self,
+        matches: impl Fn(usize, usize) -> bool,
+    ) -> Option<(usize, usize)> {
+        (0..self.count).find_map(|i| {
+            let slot = self.slots[wrap(self.first + i)].as_ref()?;
+            matches(slot.start, slot.mark).then_some((i, slot.mark))
+        })
     }
 
     /// Takes the oldest submission out.
@@ -123,7 +143,7 @@ mod tests {
     fn ids_go_round_and_numbers_go_up() {
         let mut flights = InFlight::new();
         for round in 0..100u64 {
-            let begun = flights.begin(7, round);
+            let begun = flights.begin(0, 7, round);
             assert_eq!(begun, Ok(((round % 30) as u32, round + 1)));
             let done = flights.pop().unwrap();
             assert_eq!((done.mark, done.number, done.load), (7, round + 1, round));
@@ -135,28 +155,35 @@ mod tests {
     fn there_are_thirty() {
         let mut flights = InFlight::new();
         for i in 0..IDS {
-            assert!(flights.begin(i, i).is_ok());
+            assert!(flights.begin(0, i, i).is_ok());
         }
-        assert_eq!(flights.begin(30, 30), Err(30));
+        assert_eq!(flights.begin(0, 30, 30), Err(30));
         assert!(flights.pop().is_some());
-        assert_eq!(flights.begin(30, 30), Ok((0, 31)));
+        assert_eq!(flights.begin(0, 30, 30), Ok((0, 31)));
     }
 
     #[test]
     fn a_bit_stands_for_all_before_it() {
         let mut flights = InFlight::new();
         for i in 0..28 {
-            assert!(flights.begin(i, ()).is_ok());
+            assert!(flights.begin(10 * i, 10 * i + 8, ()).is_ok());
             assert!(flights.pop().is_some());
         }
         // Ids 28, 29, 0, 1 are under way.
         for i in 0..4 {
-            assert!(flights.begin(i, ()).is_ok());
+            assert!(flights.begin(10 * i, 10 * i + 8, ()).is_ok());
         }
         assert_eq!(flights.done(0), 0);
         assert_eq!(flights.done(1 << 28), 1);
         assert_eq!(flights.done(1 << 0), 3);
         assert_eq!(flights.done(1 << 28 | 1 << 1), 4);
+        // Only the first two have theirs; the fourth's may be true or not.
+        assert_eq!(flights.certain(1 << 28 | 1 << 29 | 1 << 1), 2);
+        assert_eq!(flights.certain(1 << 29), 0);
+        assert_eq!(
+            flights.position(|start, mark| (start..=mark).contains(&25)),
+            Some((2, 28))
+        );
         // Bits of ids that are not under way say nothing.
         assert_eq!(flights.done(1 << 5), 0);
         assert_eq!(flights.len(), 4);
@@ -166,8 +193,8 @@ mod tests {
     fn garbage_goes_with_the_newest() {
         let mut flights = InFlight::new();
         assert!(flights.newest_load().is_none());
-        assert!(flights.begin(0, 1).is_ok());
-        assert!(flights.begin(0, 2).is_ok());
+        assert!(flights.begin(0, 0, 1).is_ok());
+        assert!(flights.begin(0, 0, 2).is_ok());
         assert_eq!(flights.newest_load(), Some(&mut 2));
     }
 }

@@ -12,13 +12,17 @@ use crate::{
     memory::{
         Buffer,
         Node,
-        UserMemory, //
+        UserMemory,
+        Word, //
     },
     mmu::{
         AddressSpace,
         Stale, //
     },
-    session::Process, //
+    session::{
+        CompletionPage,
+        Process, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -49,6 +53,14 @@ pub(crate) enum Action {
     Unlock(Arc<Process>, u32),
     /// Ends a node of a process, once its locks are gone.
     FreeNode(Arc<Process>, u32),
+    /// Writes a word into its client's memory.
+    Write(Word, u32),
+    /// Notes the time for one of a process's timers; `true` is its start.
+    Timestamp(Arc<Process>, u32, bool),
+    /// Sends the realtime signal of the parameters, with this value.
+    LinuxSignal(Arc<Process>, u32),
+    /// Shows a submission's end on a process's completion page.
+    Show(Arc<CompletionPage>, u64),
     /// Lets go of something.
     Drop(Held),
     /// Frees the pages and addresses of an ended mapping.
@@ -62,6 +74,10 @@ impl Action {
             Action::Signal(signal) => signal.signal(true),
             Action::Unlock(process, node) => process.finish_unlock(node),
             Action::FreeNode(process, node) => process.finish_free(node),
+            Action::Write(word, value) => word.write(value),
+            Action::Timestamp(process, timer, start) => process.note_time(timer, start),
+            Action::LinuxSignal(process, value) => process.send_signal(value),
+            Action::Show(page, number) => page.show(number),
             Action::Drop(held) => drop(held),
             Action::Recycle(space, stale) => space.recycle(stale),
         }

@@ -143,6 +143,11 @@ impl Buffer {
         self.memory.size()
     }
 
+    fn write(&self, offset: usize, word: u32) {
+        // Inside, as the caller has seen to.
+        let _ = self.memory.write(offset, word);
+    }
+
     /// The file offset by which its owner maps it: its DMA address, unique among live buffers.
     pub(crate) fn file_offset(&self) -> u64 {
         self.memory.dma_address()
@@ -352,6 +357,85 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Bytes granted.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.place {
+            Some(Place::Pool(span)) => span.bytes(),
+            Some(Place::Pages(buffer)) => buffer.bytes(),
+            Some(Place::Virtual(mapping)) => mapping.backing().bytes(),
+            None => 0,
+        }
+    }
+
+    fn write(&self, offset: usize, word: u32) {
+        match &self.place {
+            Some(Place::Pool(span)) => {
+                if let Some(pool) = &self.memory.pool {
+                    pool.memory.write(span.offset() + offset, word);
+                }
+            }
+            Some(Place::Pages(buffer)) => buffer.write(offset, word),
+            Some(Place::Virtual(mapping)) => mapping.backing().pages.write(offset, word),
+            None => {}
+        }
+    }
+}
+
+/// A word of somebody's GPU memory, by its object and its place in it.
+pub(crate) struct Word {
+    object: Object,
+    offset: usize,
+}
+
+enum Object {
+    Node(Arc<Node>),
+    Buffer(Arc<Buffer>),
+    UserMemory(Arc<UserMemory>),
+}
+
+/// Where `address` is in `bytes` at GPU address `start`, if a whole aligned word lies there.
+fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
+    // CAST: 32 bits into at least 32.
+    let offset = address.checked_sub(start)? as usize;
+    (address % 4 == 0 && offset.checked_add(4)? <= bytes).then_some(offset)
+}
+
+impl Word {
+    /// The word at GPU address `address`, if it lies in `node`.
+    pub(crate) fn in_node(node: &Arc<Node>, address: u32) -> Option<Self> {
+        let offset = word_offset(node.address(), node.bytes(), address)?;
+        let object = Object::Node(node.clone());
+        Some(Self { object, offset })
+    }
+
+    /// The word at GPU address `address`, if it lies in `buffer`.
+    pub(crate) fn in_buffer(buffer: &Arc<Buffer>, address: u32) -> Option<Self> {
+        let offset = word_offset(buffer.address(), buffer.bytes(), address)?;
+        let object = Object::Buffer(buffer.clone());
+        Some(Self { object, offset })
+    }
+
+    /// The word at GPU address `address`, if it lies in `memory`.
+    pub(crate) fn in_user_memory(memory: &Arc<UserMemory>, address: u32) -> Option<Self> {
+        let offset = word_offset(memory.address(), memory.bytes, address)?;
+        let object = Object::UserMemory(memory.clone());
+        Some(Self { object, offset })
+    }
+
+    /// Writes the word.
+    pub(crate) fn write(&self, word: u32) {
+        match &self.object {
+            Object::Node(node) => node.write(self.offset, word),
+            Object::Buffer(buffer) => buffer.write(self.offset, word),
+            Object::UserMemory(memory) => {
+                let pages = &memory.mapping.backing().pages;
+                pages.write(memory.offset + self.offset, word);
+            }
+        }
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         if let Some(Place::Pool(span)) = self.place.take() {
@@ -380,6 +464,14 @@ impl PoolMemory {
             PoolMemory::Reserved(memory) => sys::widen(memory.start()),
             PoolMemory::Allocated(memory) => memory.dma_address(),
         }
+    }
+
+    fn write(&self, offset: usize, word: u32) {
+        // Inside the pool; without a window for it, the word is lost as if the event had been.
+        let _ = match self {
+            PoolMemory::Reserved(memory) => memory.write(offset, word),
+            PoolMemory::Allocated(memory) => memory.write(offset, word),
+        };
     }
 
     fn zero(&self, offset: usize, bytes: usize) -> kernel::error::Result {

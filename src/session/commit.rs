@@ -13,8 +13,9 @@ use super::{
 use crate::{
     abi::{
         self,
-        CommandBuffer, //
+        CommandBuffer,
         Commit,
+        Reply, //
     },
     command::{
         checker,
@@ -59,7 +60,7 @@ impl Process {
     /// context or pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it is
     /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
     /// checker refuses them. Else what the queue or the ring says.
-    pub(super) fn commit(self: &Arc<Self>, commit: Commit) -> Result {
+    pub(super) fn commit(self: &Arc<Self>, commit: Commit) -> Result<Reply> {
         if commit.context != 0 {
             let context = u32::try_from(commit.context).map_err(|_| Error::InvalidArgument)?;
             self.tables
@@ -78,12 +79,9 @@ impl Process {
             entry,
             exit,
         };
-        self.device
-            .core()
-            .ring()
-            .submit(Some(stream), queue.actions())?;
+        let reply = self.submit(Some(stream), queue.actions())?;
         queue.submitted();
-        Ok(())
+        Ok(reply)
     }
 
     /// Copies the commands between the reserved head and tail.

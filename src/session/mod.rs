@@ -12,7 +12,9 @@
 //! waited for. Under it: the heap's mutex. The interrupt thread takes it with no other lock held.
 
 mod commit;
+mod completion;
 mod handles;
+mod ledger;
 mod queue;
 
 use crate::{
@@ -24,12 +26,17 @@ use crate::{
         UserSignal, //
     },
     board::Device,
-    command::GPU_TIMEOUT,
+    command::{
+        Stream,
+        GPU_TIMEOUT, //
+    },
     error::{
         Error,
         Result, //
     },
     event::{
+        Action,
+        Actions,
         Held,
         Signal, //
     },
@@ -38,7 +45,8 @@ use crate::{
         Buffer,
         Node,
         UserMemory,
-        View, //
+        View,
+        Word, //
     },
     sys::{
         self,
@@ -48,14 +56,27 @@ use crate::{
     },
 };
 use handles::Handles;
+
+pub(crate) use {
+    completion::CompletionPage,
+    ledger::Ledger, //
+};
+
 use kernel::{
     mm::virt::VmaNew,
     prelude::*,
     sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         new_mutex,
         Arc,
         Mutex, //
     },
+    task::Task,
+    time::Delta, //
 };
 
 /// Highest word address that a context covers, plus 1: clients size their arrays by it.
@@ -66,6 +87,16 @@ const STATE_COUNT: u64 = 0x1D00;
 
 /// The version of the interface that this driver implements: 4.6.9 build 1210.
 const VERSION: [u32; 4] = [4, 6, 9, 1210];
+
+/// Timers of a process.
+const TIMERS: usize = 8;
+
+/// When a timer was started and stopped, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Timer {
+    start: u64,
+    stop: u64,
+}
 
 /// A node in a process's table.
 struct NodeEntry {
@@ -84,8 +115,10 @@ struct NodeEntry {
 /// A contiguous buffer in a process's table.
 struct BufferEntry {
     buffer: Arc<Buffer>,
-    /// Where it is mapped; 0 while it is being mapped.
+    /// Where it is mapped; 0 while it is not.
     user: usize,
+    /// It came by ALLOCATE_NON_PAGED_MEMORY.
+    non_paged: bool,
 }
 
 /// A signal in a process's table.
@@ -101,6 +134,11 @@ struct Tables {
     signals: Handles<SignalEntry>,
     user_memory: Handles<Arc<UserMemory>>,
     contexts: Handles<()>,
+    video: Ledger,
+    non_paged: Ledger,
+    contiguous: Ledger,
+    timers: [Timer; TIMERS],
+    completion: Option<Arc<CompletionPage>>,
     /// Where the process has mapped the pool; the last mmap's is the last.
     pool_views: KVec<Arc<PoolView>>,
 }
@@ -109,22 +147,35 @@ struct Tables {
 #[pin_data]
 pub(crate) struct Process {
     device: Arc<Device>,
+    leader: ARef<Task>,
+    /// How long STALL waits, in milliseconds.
+    stall_timeout: Atomic<u32>,
     #[pin]
     tables: Mutex<Tables>,
 }
 
 impl Process {
     /// A process without objects.
-    pub(crate) fn new(device: Arc<Device>) -> Result<Arc<Self>, kernel::error::Error> {
+    pub(crate) fn new(
+        device: Arc<Device>,
+        leader: ARef<Task>,
+    ) -> Result<Arc<Self>, kernel::error::Error> {
         Arc::pin_init(
             pin_init!(Self {
                 device,
+                leader,
+                stall_timeout: Atomic::new(GPU_TIMEOUT),
                 tables <- new_mutex!(Tables {
                     nodes: Handles::new(),
                     buffers: Handles::new(),
                     signals: Handles::new(),
                     user_memory: Handles::new(),
                     contexts: Handles::new(),
+                    video: Ledger::default(),
+                    non_paged: Ledger::default(),
+                    contiguous: Ledger::default(),
+                    timers: [Timer::default(); TIMERS],
+                    completion: None,
                     pool_views: KVec::new(),
                 }, "galcore process"),
             }),
@@ -162,7 +213,9 @@ impl Process {
             Request::ChipInfo => Ok(Reply::ChipInfo {
                 kind: self.device.core().identity().hardware_type(),
             }),
-            Request::AllocateContiguous { bytes } => self.allocate_buffer(file, bytes),
+            Request::AllocateContiguous { bytes, non_paged } => {
+                self.allocate_buffer(file, bytes, non_paged)
+            }
             Request::FreeContiguous(buffer) => {
                 let entry = self.remove_buffer(buffer)?;
                 unmap_buffer(&entry);
@@ -196,10 +249,11 @@ impl Process {
                     .map(|()| Reply::Nothing)
                     .ok_or(Error::InvalidArgument)
             }
-            Request::Commit(commit) => self.commit(commit).map(|()| Reply::Nothing),
-            Request::EventCommit { queue } => self.event_commit(queue).map(|()| Reply::Nothing),
+            Request::Commit(commit) => self.commit(commit),
+            Request::EventCommit { queue } => self.event_commit(queue),
             Request::Stall => {
-                self.device.core().ring().wait_idle(GPU_TIMEOUT)?;
+                let timeout = self.stall_timeout.load(Relaxed);
+                self.device.core().ring().wait_idle(timeout)?;
                 Ok(Reply::Nothing)
             }
             Request::Cache(range) => self.maintain_cache(range).map(|()| Reply::Nothing),
@@ -237,6 +291,24 @@ impl Process {
             Request::QueryPower => Ok(Reply::Power {
                 is_idle: self.device.core().idle_state().is_idle,
             }),
+            Request::QueryTimer { timer } => self.time_delta(timer),
+            Request::Database { process } => {
+                // Other processes' books are theirs.
+                if i32::try_from(process).ok() != Some(self.leader.pid()) {
+                    return Err(Error::InvalidData);
+                }
+                let tables = self.tables.lock();
+                Ok(Reply::Database([
+                    tables.video,
+                    tables.non_paged,
+                    tables.contiguous,
+                ]))
+            }
+            Request::SetTimeout { milliseconds } => {
+                self.stall_timeout
+                    .store(milliseconds.min(GPU_TIMEOUT), Relaxed);
+                Ok(Reply::Nothing)
+            }
             Request::QueryResets => Ok(Reply::Resets { count: 0 }),
             Request::Ignored => Ok(Reply::Nothing),
             Request::Unsupported => Err(Error::NotSupported),
@@ -261,8 +333,84 @@ impl Process {
             tables.pool_views.push(view.clone(), GFP_KERNEL)?;
             return Ok(Some(view));
         }
+        if offset == completion::FILE_OFFSET {
+            sys::vma::make_read_only(area)?;
+            let page = self.ask_for_completion()?;
+            return sys::vma::map(area, page, true).map(|()| None);
+        }
         let (backing, cached) = self.tables.lock().backing_at(offset).ok_or(EINVAL)?;
         backing.map(area, cached).map(|()| None)
+    }
+
+    /// The completion page, made if it is not there yet.
+    fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
+        let page = CompletionPage::new(self.device.core().device()).map_err(|_| ENOMEM)?;
+        let mut tables = self.tables.lock();
+        Ok(tables.completion.get_or_insert(page).clone())
+    }
+
+    /// The completion page, if the process has asked for it.
+    fn completion(&self) -> Option<Arc<CompletionPage>> {
+        self.tables.lock().completion.clone()
+    }
+
+    /// Submits with `actions`; with a completion page, numbers the submission and shows its end
+    /// before its other actions run.
+    fn submit(&self, stream: Option<Stream<'_>>, actions: &mut Actions) -> Result<Reply> {
+        let ring = self.device.core().ring();
+        let Some(page) = self.completion() else {
+            ring.submit(stream, actions, None)?;
+            return Ok(Reply::Nothing);
+        };
+        // Room first: the number is only known when nothing may fail any more.
+        actions.reserve(1, GFP_KERNEL)?;
+        let number = Atomic::new(0u64);
+        let count = |actions: &mut Actions| {
+            let mine = page.count();
+            number.store(mine, Relaxed);
+            let _ = actions.insert_within_capacity(0, Action::Show(page.clone(), mine));
+        };
+        ring.submit(stream, actions, Some(&count))?;
+        Ok(Reply::Submitted {
+            number: number.load(Relaxed),
+        })
+    }
+
+    /// Notes when a timer starts or stops.
+    pub(crate) fn note_time(&self, timer: u32, start: bool) {
+        let now = sys::monotonic_ns();
+        // CAST: 32 bits into at least 32.
+        if let Some(timer) = self.tables.lock().timers.get_mut(timer as usize) {
+            if start {
+                timer.start = now;
+            } else {
+                timer.stop = now;
+            }
+        }
+    }
+
+    /// Sends the realtime signal of the parameters to this process.
+    pub(crate) fn send_signal(&self, value: u32) {
+        let number = self.device.parameters().signal;
+        sys::send_signal(&self.leader, number, value);
+    }
+
+    fn time_delta(&self, timer: u32) -> Result<Reply> {
+        let tables = self.tables.lock();
+        // CAST: 32 bits into at least 32.
+        let timer = tables
+            .timers
+            .get(timer as usize)
+            .ok_or(Error::InvalidArgument)?;
+        let nanoseconds = timer
+            .stop
+            .checked_sub(timer.start)
+            .and_then(|delta| i64::try_from(delta).ok())
+            .ok_or(Error::TimerOverflow)?;
+        let microseconds = Delta::from_nanos(nanoseconds).as_micros_ceil();
+        i32::try_from(microseconds)
+            .map(|microseconds| Reply::TimeDelta { microseconds })
+            .map_err(|_| Error::TimerOverflow)
     }
 
     /// Drops `held` behind everything that is in the ring now.
@@ -270,12 +418,23 @@ impl Process {
         self.device.core().ring().retire(held);
     }
 
-    fn allocate_buffer(self: &Arc<Self>, file: &OpenFile, bytes: u64) -> Result<Reply> {
+    fn allocate_buffer(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        bytes: u64,
+        non_paged: bool,
+    ) -> Result<Reply> {
         let buffer = self.device.memory().allocate_buffer(bytes)?;
-        let handle = self.tables.lock().buffers.insert(BufferEntry {
-            buffer: buffer.clone(),
-            user: 0,
-        })?;
+        let handle = {
+            let mut tables = self.tables.lock();
+            let handle = tables.buffers.insert(BufferEntry {
+                buffer: buffer.clone(),
+                user: 0,
+                non_paged,
+            })?;
+            tables.buffer_ledger(non_paged).add(buffer.bytes());
+            handle
+        };
         let mapped = map_backing(file, &Backing::Contiguous(buffer.clone()));
         let mut tables = self.tables.lock();
         let entry = tables.buffers.get_mut(handle);
@@ -290,7 +449,7 @@ impl Process {
                 })
             }
             (mapped, _) => {
-                let entry = tables.buffers.remove(handle);
+                let entry = tables.remove_buffer(handle);
                 drop(tables);
                 drop(entry);
                 let user = mapped?;
@@ -308,8 +467,7 @@ impl Process {
         }
         self.tables
             .lock()
-            .buffers
-            .remove(named.handle)
+            .remove_buffer(named.handle)
             .ok_or(Error::NotFound)
     }
 
@@ -421,7 +579,9 @@ impl Process {
             other => other?,
         };
         let pool = node.pool().number();
-        let node = self.tables.lock().nodes.insert(NodeEntry {
+        let mut tables = self.tables.lock();
+        let granted = node.bytes();
+        let node = tables.nodes.insert(NodeEntry {
             node,
             locks: 0,
             freed: false,
@@ -429,6 +589,7 @@ impl Process {
             cached: false,
             user: None,
         })?;
+        tables.video.add(granted);
         Ok(Reply::Node { node, pool })
     }
 
@@ -574,7 +735,11 @@ impl Process {
         let over = {
             let mut tables = self.tables.lock();
             match tables.nodes.get(handle) {
-                Some(entry) if entry.freed && entry.locks == 0 => tables.nodes.remove(handle),
+                Some(entry) if entry.freed && entry.locks == 0 => {
+                    let bytes = entry.node.bytes();
+                    tables.video.remove(bytes);
+                    tables.nodes.remove(handle)
+                }
                 _ => None,
             }
         };
@@ -590,6 +755,9 @@ impl Process {
     }
 
     fn user_signal(&self, command: UserSignal) -> Result<Reply> {
+        if self.device.parameters().linux_signal {
+            return Err(Error::InvalidArgument);
+        }
         match command {
             UserSignal::Create { manual_reset } => {
                 let signal = Signal::new(manual_reset)?;
@@ -637,6 +805,42 @@ impl Process {
 }
 
 impl Tables {
+    fn buffer_ledger(&mut self, non_paged: bool) -> &mut Ledger {
+        if non_paged {
+            &mut self.non_paged
+        } else {
+            &mut self.contiguous
+        }
+    }
+
+    /// Takes a buffer out, with its bytes out of the book.
+    fn remove_buffer(&mut self, handle: u32) -> Option<BufferEntry> {
+        let entry = self.buffers.remove(handle)?;
+        self.buffer_ledger(entry.non_paged)
+            .remove(entry.buffer.bytes());
+        Some(entry)
+    }
+
+    /// The word at GPU address `address`, if it lies in memory of this process.
+    fn word_at(&self, address: u32) -> Option<Word> {
+        let buffers = self.buffers.values();
+        let nodes = self.nodes.values().filter(|entry| entry.locks > 0);
+        let pinned = self.user_memory.values();
+        nodes
+            .filter_map(|entry| Word::in_node(&entry.node, address))
+            .next()
+            .or_else(|| {
+                buffers
+                    .filter_map(|entry| Word::in_buffer(&entry.buffer, address))
+                    .next()
+            })
+            .or_else(|| {
+                pinned
+                    .filter_map(|memory| Word::in_user_memory(memory, address))
+                    .next()
+            })
+    }
+
     /// Where byte `offset` of the pool is in the calling process: by `view`, or by the last one that
     /// reaches so far.
     fn in_pool(&self, view: Option<Arc<PoolView>>, offset: usize) -> Option<usize> {

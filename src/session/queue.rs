@@ -11,12 +11,14 @@ use super::{
     handles::Detached,
     unmap_buffer,
     BufferEntry,
-    Process, //
+    Process,
+    TIMERS, //
 };
 use crate::{
     abi::{
         self,
-        Record, //
+        Record,
+        Reply, //
     },
     error::{
         Error,
@@ -94,7 +96,17 @@ impl<'a> Queue<'a> {
         let action = match record {
             // What is gone by now, or not locked any more, is as good as done: the C driver finds
             // that out when the event fires, and goes on.
-            Record::Signal { id } => match process.signal(id) {
+            Record::Signal {
+                id,
+                process: target,
+            } if process.device.parameters().linux_signal => {
+                // Only the sender itself: nobody may signal others through the kernel.
+                if i32::try_from(target).ok() != Some(process.leader.pid()) {
+                    return Err(Error::InvalidArgument);
+                }
+                Action::LinuxSignal(process.clone(), id)
+            }
+            Record::Signal { id, .. } => match process.signal(id) {
                 Ok(signal) => Action::Signal(signal),
                 Err(_) => return Ok(()),
             },
@@ -126,6 +138,18 @@ impl<'a> Queue<'a> {
                 self.claims.push(Claim::UserMemory(detached), GFP_KERNEL)?;
                 Action::Drop(held)
             }
+            Record::WriteData { address, data } => {
+                let word = process.tables.lock().word_at(address);
+                Action::Write(word.ok_or(Error::InvalidAddress)?, data)
+            }
+            Record::Timestamp { timer, start } => {
+                // CAST: 32 bits into at least 32.
+                if timer as usize >= TIMERS {
+                    return Err(Error::InvalidArgument);
+                }
+                Action::Timestamp(process.clone(), timer, start)
+            }
+            Record::CommitDone => return Ok(()),
             Record::Invalid => return Err(Error::InvalidArgument),
         };
         self.actions.push(action, GFP_KERNEL)?;
@@ -147,7 +171,14 @@ impl<'a> Queue<'a> {
         for claim in core::mem::take(&mut self.claims) {
             match claim {
                 // As the C driver: the view ends now, the memory when the event fires.
-                Claim::Buffer(detached) => unmap_buffer(detached.get()),
+                Claim::Buffer(detached) => {
+                    let entry = detached.get();
+                    unmap_buffer(entry);
+                    let mut tables = self.process.tables.lock();
+                    tables
+                        .buffer_ledger(entry.non_paged)
+                        .remove(entry.buffer.bytes());
+                }
                 Claim::Node(_) | Claim::UserMemory(_) => {}
             }
         }
@@ -172,13 +203,13 @@ impl Drop for Queue<'_> {
 
 impl Process {
     /// EVENT_COMMIT: runs the records behind everything that the ring holds now.
-    pub(super) fn event_commit(self: &Arc<Self>, queue: u64) -> Result {
+    pub(super) fn event_commit(self: &Arc<Self>, queue: u64) -> Result<Reply> {
         let mut queue = Queue::resolve(self, queue)?;
         if queue.is_empty() {
-            return Ok(());
+            return Ok(Reply::Nothing);
         }
-        self.device.core().ring().submit(None, queue.actions())?;
+        let reply = self.submit(None, queue.actions())?;
         queue.submitted();
-        Ok(())
+        Ok(reply)
     }
 }

@@ -40,7 +40,8 @@ mod shim {
 use kernel::{
     bindings,
     device,
-    page::PAGE_SIZE, //
+    page::PAGE_SIZE,
+    task::Task, //
 };
 
 /// The C pointer of a device.
@@ -72,6 +73,20 @@ pub(crate) fn available_memory() -> usize {
 pub(crate) fn is_admin() -> bool {
     // SAFETY: May be called from any process context; the number is a valid capability.
     unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as kernel::ffi::c_int) }
+}
+
+/// The monotonic clock, in nanoseconds.
+pub(crate) fn monotonic_ns() -> u64 {
+    // SAFETY: Only reads the clock.
+    let now = unsafe { bindings::ktime_get() };
+    u64::try_from(now).unwrap_or(0)
+}
+
+/// Sends realtime signal `number` with `value` to the process of `leader`. `GenericIo`-like failures
+/// are the receiver's: its queue is full, or it is gone.
+pub(crate) fn send_signal(leader: &Task, number: i32, value: u32) {
+    // SAFETY: The task is referenced.
+    unsafe { shim::gal_send_signal(leader.as_ptr(), number, value) };
 }
 
 /// The kernel's tick counter.

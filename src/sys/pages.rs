@@ -192,6 +192,20 @@ impl Pages {
         }
     }
 
+    /// Writes one word at byte `offset`, a multiple of 4, for the CPU and the device to see. Outside
+    /// the pages nothing happens.
+    pub(crate) fn write(&self, offset: usize, word: u32) {
+        let index = offset / PAGE_SIZE;
+        if let (Some(&page), Some(&dma)) = (self.pages.get(index), self.dma.get(index)) {
+            if offset % 4 == 0 {
+                // SAFETY: By the type invariant the page is ours or pinned, and mapped at `dma`.
+                unsafe {
+                    shim::gal_write_page(raw_device(&self.dev), page, dma, offset % PAGE_SIZE, word)
+                };
+            }
+        }
+    }
+
     /// Maps the pages into the area, cached or write-combined. The area does not keep them alive:
     /// see `vma::map`. `ENXIO`: the area is longer.
     pub(super) fn mmap(&self, area: &VmaNew, cached: bool) -> Result {

@@ -85,6 +85,16 @@ impl Reserved {
         self.0.size()
     }
 
+    /// Writes one word at byte `offset`, a multiple of 4 inside the memory; `EINVAL` otherwise.
+    pub(crate) fn write(&self, offset: usize, word: u32) -> Result {
+        if offset % 4 != 0 || offset >= self.size() {
+            return Err(EINVAL);
+        }
+        let at = self.start() + PhysAddr::try_from(offset)?;
+        // SAFETY: By the type invariant the memory is ours alone, and the word is inside.
+        to_result(unsafe { shim::gal_write_physical(at, word) })
+    }
+
     /// Fills `size` bytes from `offset` with zeros. `EINVAL` outside the memory, `ENOMEM` when no
     /// mapping can be made. May sleep.
     pub(crate) fn zero(&self, offset: usize, size: usize) -> Result {

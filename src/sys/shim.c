@@ -3,6 +3,7 @@
  * The C half of src/sys: macros and inlines that Rust cannot call. No decision is taken here.
  */
 #include <linux/dma-mapping.h>
+#include <linux/highmem.h>
 #include <linux/io.h>
 #include <linux/ioport.h>
 #include <linux/irq.h>
@@ -45,6 +46,7 @@ GAL_PARAMETER(fastClear, int, "Fast clear: 1 on, 0 off, -1 what the core can do"
 GAL_PARAMETER(compression, int, "Compression: 1 on, 0 off, -1 what the core can do");
 GAL_PARAMETER(major, uint, "Major number of /dev/galcore; 0: any");
 GAL_PARAMETER(signal, int, "Realtime signal number that QUERY_KERNEL_SETTINGS reports");
+GAL_PARAMETER(useLinuxSignal, int, "1: events send the realtime signal instead of setting user signals, as the vendor's USE_NEW_LINUX_SIGNAL builds");
 GAL_PARAMETER(showArgs, int, "Print the parameters at load");
 
 static int gal_proc_open(struct inode *inode, struct file *file)
@@ -180,6 +182,29 @@ void gal_sync_for_cpu(struct device *dev, dma_addr_t dma, size_t size)
 	dma_sync_single_for_cpu(dev, dma, size, DMA_BIDIRECTIONAL);
 }
 
+void gal_write_page(struct device *dev, struct page *page, dma_addr_t dma, size_t offset, u32 word)
+{
+	u32 *at = kmap_local_page(page) + offset;
+
+	/* What the device has written beside the word stays. */
+	dma_sync_single_for_cpu(dev, dma + offset, sizeof(word), DMA_BIDIRECTIONAL);
+	WRITE_ONCE(*at, word);
+	kunmap_local(at);
+	flush_dcache_page(page);
+	dma_sync_single_for_device(dev, dma + offset, sizeof(word), DMA_BIDIRECTIONAL);
+}
+
+void gal_send_signal(struct task_struct *leader, int number, u32 value)
+{
+	struct kernel_siginfo info;
+
+	clear_siginfo(&info);
+	info.si_signo = number;
+	info.si_code = SI_QUEUE;
+	info.si_int = value;
+	send_sig_info(number, &info, leader);
+}
+
 bool gal_is_system_ram(phys_addr_t start, size_t size)
 {
 	return region_intersects(start, size, IORESOURCE_SYSTEM_RAM, IORES_DESC_NONE) !=
@@ -194,6 +219,18 @@ bool gal_request_memory(phys_addr_t start, size_t size, const char *name)
 void gal_release_memory(phys_addr_t start, size_t size)
 {
 	release_mem_region(start, size);
+}
+
+int gal_write_physical(phys_addr_t at, u32 word)
+{
+	phys_addr_t start = at & PAGE_MASK;
+	void __iomem *window = ioremap_wc(start, PAGE_SIZE);
+
+	if (!window)
+		return -ENOMEM;
+	writel(word, window + (at - start));
+	iounmap(window);
+	return 0;
 }
 
 int gal_zero_physical(phys_addr_t start, size_t size)

@@ -26,6 +26,7 @@ struct gal_parameters {
 	int compression;
 	unsigned int major;
 	int signal;
+	int useLinuxSignal;
 	int showArgs;
 };
 
@@ -58,10 +59,16 @@ void gal_unmap_page(struct device *dev, dma_addr_t dma);
 void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size);
 void gal_sync_for_cpu(struct device *dev, dma_addr_t dma, size_t size);
 
+void gal_write_page(struct device *dev, struct page *page, dma_addr_t dma, size_t offset, u32 word);
+
+/* Signals. */
+void gal_send_signal(struct task_struct *leader, int number, u32 value);
+
 /* Physical memory outside the kernel's. */
 bool gal_is_system_ram(phys_addr_t start, size_t size);
 bool gal_request_memory(phys_addr_t start, size_t size, const char *name);
 void gal_release_memory(phys_addr_t start, size_t size);
+int gal_write_physical(phys_addr_t at, u32 word);
 int gal_zero_physical(phys_addr_t start, size_t size);
 
 /* Interrupt lines, as board documents number them. */

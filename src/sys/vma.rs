@@ -13,6 +13,7 @@ use kernel::{
     bindings,
     error::to_result,
     mm::virt::{
+        flags::WRITE as VM_WRITE,
         VmaNew,
         VmaRef, //
     },
@@ -25,6 +26,14 @@ use kernel::{
         Arc, //
     },
 };
+
+/// Makes `area` read-only for good. `EACCES`: it was asked for writing.
+pub(crate) fn make_read_only(area: &VmaNew) -> Result {
+    if area.flags() & VM_WRITE != 0 {
+        return Err(EACCES);
+    }
+    area.try_clear_maywrite()
+}
 
 /// Memory that can be mapped into a process.
 pub(crate) trait Memory {

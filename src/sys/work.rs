@@ -9,7 +9,10 @@ use kernel::{
         Atomic,
         Relaxed, //
     },
-    workqueue::Queue, //
+    workqueue::{
+        DelayedWork,
+        Queue, //
+    },
 };
 
 /// Address of the queue; 0 while there is none.
@@ -60,6 +63,16 @@ impl Drop for OwnQueue {
 pub(crate) fn flush() {
     // SAFETY: As for `queue`.
     unsafe { bindings::__flush_workqueue(QUEUE.load(Relaxed) as *mut bindings::workqueue_struct) };
+}
+
+/// Lets `work` run now, if it is waiting for its time, and waits until it has.
+pub(crate) fn flush_delayed<T: ?Sized, const ID: u64>(work: &DelayedWork<T, ID>) {
+    let raw = core::ptr::from_ref(work)
+        .cast_mut()
+        .cast::<bindings::delayed_work>();
+    // SAFETY: `DelayedWork` is a transparent wrapper of the C structure, initialised when it was
+    // pinned, and live for as long as the reference.
+    unsafe { bindings::flush_delayed_work(raw) };
 }
 
 /// The queue. It lives from module init to the end of module exit, which outlast all users.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What the core tells of itself while it runs: interrupts, and where its front end is.
+//!
+//! Shared by the interrupt and the ring's watchdog. Takes no lock; a register is read once a call.
+
+use super::regs::*;
+use crate::{
+    diag::log::RateLimit,
+    sys::mmio::Registers, //
+};
+use kernel::{
+    device,
+    io::Io,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// The watched side of a core.
+pub(crate) struct Monitor {
+    dev: ARef<device::Device>,
+    registers: Arc<Registers>,
+    /// Event bits that have been taken from the core and not been worked on.
+    pending: Atomic<u32>,
+    /// The line has brought an interrupt of this core.
+    line_works: Atomic<bool>,
+    errors: RateLimit,
+}
+
+impl Monitor {
+    /// Nothing seen yet.
+    pub(crate) fn new(dev: &device::Device, registers: Arc<Registers>) -> Result<Arc<Self>> {
+        let monitor = Self {
+            dev: dev.into(),
+            registers,
+            pending: Atomic::new(0),
+            line_works: Atomic::new(false),
+            errors: RateLimit::new(),
+        };
+        Ok(Arc::new(monitor, GFP_KERNEL)?)
+    }
+
+    /// Takes raised interrupts from the core; says whether there were any. May be called anywhere.
+    pub(crate) fn acknowledge(&self) -> bool {
+        let raised = self.registers.read(HI_INTR_ACKNOWLEDGE).into_raw();
+        // All bits together: the core has gone from the bus.
+        if raised == 0 || raised == u32::MAX {
+            return false;
+        }
+        let mut seen = self.pending.load(Relaxed);
+        while let Err(now) = self.pending.cmpxchg(seen, seen | raised, Full) {
+            seen = now;
+        }
+        true
+    }
+
+    /// The interrupt half: as [`Monitor::acknowledge`], and remembers that the line works.
+    pub(crate) fn interrupt(&self) -> bool {
+        let ours = self.acknowledge();
+        if ours {
+            self.line_works.store(true, Relaxed);
+        }
+        ours
+    }
+
+    /// Whether the line has ever brought an interrupt of this core.
+    pub(crate) fn line_works(&self) -> bool {
+        self.line_works.load(Relaxed)
+    }
+
+    /// Hands the events over that have been taken, and prints errors.
+    pub(crate) fn take_events(&self) -> u32 {
+        let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
+        if raised.axi_bus_error() && self.errors.allow() {
+            dev_err!(
+                self.dev,
+                "the GPU met a bus error (AXI status {:#x}, front end at {:#010x})\n",
+                self.registers.read(HI_AXI_STATUS).into_raw(),
+                self.position()
+            );
+        }
+        if raised.mmu_exception() && self.errors.allow() {
+            dev_err!(self.dev, "the GPU met an MMU exception\n");
+        }
+        raised.events().get()
+    }
+
+    /// GPU address that the front end is at.
+    pub(crate) fn position(&self) -> u32 {
+        self.registers.read(FE_DMA_ADDRESS).into_raw()
+    }
+
+    /// Prints that the core does not move any more.
+    pub(crate) fn report_hang(&self) {
+        dev_err!(
+            self.dev,
+            "the GPU hangs (front end at {:#010x}, state {:#x}, idle {:#010x})\n",
+            self.position(),
+            self.registers.read(FE_DMA_DEBUG_STATE).into_raw(),
+            self.registers.read(HI_IDLE_STATE).into_raw()
+        );
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! How much a process has of something: now, at most so far, and in all. Pure logic.
+
+/// Bytes of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ledger {
+    /// Now.
+    pub(crate) bytes: u64,
+    /// The most at one time.
+    pub(crate) max: u64,
+    /// All that was ever given out.
+    pub(crate) total: u64,
+}
+
+impl Ledger {
+    /// Notes bytes given out.
+    pub(crate) fn add(&mut self, bytes: usize) {
+        // CAST: at most 64 bits.
+        let bytes = bytes as u64;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.max = self.max.max(self.bytes);
+        self.total = self.total.saturating_add(bytes);
+    }
+
+    /// Notes bytes given back.
+    pub(crate) fn remove(&mut self, bytes: usize) {
+        // CAST: at most 64 bits.
+        self.bytes = self.bytes.saturating_sub(bytes as u64);
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_ledger)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_and_all_stay() {
+        let mut ledger = Ledger::default();
+        ledger.add(100);
+        ledger.remove(60);
+        ledger.add(10);
+        assert_eq!((ledger.bytes, ledger.max, ledger.total), (50, 100, 110));
+        ledger.remove(1000);
+        assert_eq!(ledger.bytes, 0);
+    }
+}
