@@ -13,13 +13,17 @@
 //! From the outside in; a lock is taken only while holding ones above it.
 //!
 //! 1. `galcore processes` ([`board::Device`]): files joining and leaving.
-//! 2. `galcore process` ([`session::Process`]): the handle tables of one process.
-//! 3. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]) and `galcore ring` ([`command::Ring`]):
+//! 2. `galcore completion` ([`command::Ring`]): ending submissions and running their actions.
+//! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
+//!    windows look there.
+//! 4. `galcore process` ([`session::Process`]): the handle tables of one process.
+//! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]) and `galcore ring` ([`command::Ring`]):
 //!    never one under another.
-//! 4. `galcore signal` ([`event::Signal`]): a leaf.
+//! 6. `galcore signal` ([`event::Signal`]), `galcore completion page` ([`session::CompletionPage`])
+//!    and `galcore file` ([`uapi`]): leaves.
 //!
-//! Nothing waits for the GPU, and no user memory is touched, under 1 to 3. The interrupt half takes
-//! no lock.
+//! Nothing waits for the GPU, and no user memory is touched, under 1, 2, 4 or 5; under 3 nothing of
+//! ours waits either. The interrupt half takes no lock.
 
 #![deny(unsafe_code)]
 

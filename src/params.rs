@@ -81,6 +81,8 @@ pub(crate) struct Parameters {
     pub(crate) major: u32,
     /// Realtime signal number, which QUERY_KERNEL_SETTINGS reports.
     pub(crate) signal: i32,
+    /// Every client sees all of the pool.
+    pub(crate) shared_pool: bool,
     /// Events send that signal, and there are no user signals.
     pub(crate) linux_signal: bool,
 }
@@ -202,6 +204,11 @@ impl Parameters {
             compression: choice("compression", raw.compression)?,
             major: raw.major,
             signal: raw.signal,
+            shared_pool: match raw.sharedPool {
+                0 => false,
+                1 => true,
+                _ => return Err(Refusal("sharedPool", "must be 0 or 1")),
+            },
             linux_signal: match raw.useLinuxSignal {
                 0 => false,
                 1 if raw.signal > 0 => true,
@@ -238,6 +245,7 @@ pub(crate) fn show() {
     pr_info!("major             = {}\n", raw.major);
     pr_info!("signal            = {}\n", raw.signal);
     pr_info!("useLinuxSignal    = {}\n", raw.useLinuxSignal);
+    pr_info!("sharedPool        = {}\n", raw.sharedPool);
 }
 
 #[kunit_tests(galcore_params)]
@@ -258,6 +266,7 @@ mod tests {
             major: 199,
             signal: 48,
             useLinuxSignal: 0,
+            sharedPool: 0,
             showArgs: 0,
         }
     }

@@ -336,7 +336,7 @@ pub(crate) enum Record {
     Signal {
         /// The signal.
         id: u32,
-        /// The process that it is for; 0: the kernel, which takes none.
+        /// The process that it is for; looked at only where events send realtime signals.
         process: u64,
     },
     /// UNLOCK_VIDEO_MEMORY.

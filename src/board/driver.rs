@@ -121,6 +121,8 @@ impl platform::Driver for Driver {
         let registers = map_registers(pdev)?;
         let core = Core::new(dev, registers, &parameters)?;
         let memory = VideoMemory::new(dev, &parameters, &core)?;
+        // Dropped after the interrupt, should the rest fail.
+        let running = Running(core.clone());
         let interrupt = KBox::pin_init(
             sys::irq::request(pdev, NAME, Ok(Interrupt(core.clone()))),
             GFP_KERNEL,
@@ -128,7 +130,6 @@ impl platform::Driver for Driver {
         .inspect_err(|error| {
             dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
         })?;
-        let running = Running(core.clone());
         core.start()?;
         core.test_interrupt()?;
         sys::global::publish(Device::new(parameters, core.clone(), memory)?)?;

@@ -78,9 +78,12 @@ impl Tokens {
         ((token & 0x1F) as usize, 1 << ((token >> 8) & 0x1F))
     }
 
-    fn arm(&mut self, token: u32) {
+    /// Arms a token; says whether it was not armed.
+    fn arm(&mut self, token: u32) -> bool {
         let (from, to) = Self::slot(token);
+        let fresh = self.0[from] & to == 0;
         self.0[from] |= to;
+        fresh
     }
 
     fn disarm(&mut self, token: u32) -> bool {
@@ -182,8 +185,9 @@ impl Checker<'_> {
                     }
                 }
                 state::GL_SEMAPHORE_TOKEN => {
-                    self.tokens.arm(value);
-                    self.covered |= value & TOKEN_MASK == TOKEN_FE_TO_PE;
+                    // Armed twice, the stall may match the first.
+                    let fresh = self.tokens.arm(value);
+                    self.covered |= fresh && value & TOKEN_MASK == TOKEN_FE_TO_PE;
                 }
                 state::GL_STALL_TOKEN => self.stall(value)?,
                 state::RS_KICKER => self.draw(Pipe::Pipe3d)?,
@@ -216,10 +220,17 @@ impl Checker<'_> {
     }
 }
 
+/// What a checked stream leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exit {
+    /// The selected pipe.
+    pub(crate) pipe: Pipe,
+    /// The semaphore from the front end to the pixel engine is armed.
+    pub(crate) armed: bool,
+}
+
 /// Checks `words`, entered with `entry` selected, for a core with `engines`.
-///
-/// Returns the pipe that is selected at the end.
-pub(crate) fn check(words: &[u32], engines: Engines, entry: Pipe) -> Result<Pipe, Refusal> {
+pub(crate) fn check(words: &[u32], engines: Engines, entry: Pipe) -> Result<Exit, Refusal> {
     let refuse = |at: usize, fault| Refusal {
         at,
         word: words.get(at).copied().unwrap_or(0),
@@ -245,7 +256,10 @@ pub(crate) fn check(words: &[u32], engines: Engines, entry: Pipe) -> Result<Pipe
         }
         at += len;
     }
-    Ok(checker.pipe)
+    Ok(Exit {
+        pipe: checker.pipe,
+        armed: checker.tokens.disarm(TOKEN_FE_TO_PE),
+    })
 }
 
 #[kernel::macros::kunit_tests(galcore_checker)]
@@ -270,13 +284,17 @@ mod tests {
         pipe_2d: false,
     };
 
+    fn exit(pipe: Pipe) -> Exit {
+        Exit { pipe, armed: false }
+    }
+
     fn fault(words: &[u32], entry: Pipe) -> Option<Fault> {
         check(words, BOTH, entry).err().map(|refusal| refusal.fault)
     }
 
     #[test]
     fn an_empty_stream_is_fine() {
-        assert_eq!(check(&[], BOTH, Pipe::Pipe2d), Ok(Pipe::Pipe2d));
+        assert_eq!(check(&[], BOTH, Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
     }
 
     #[test]
@@ -317,7 +335,7 @@ mod tests {
     #[test]
     fn the_delay_states_are_accepted_alone() {
         let words = [load_state(0, 1), 0, load_state(1, 1), 0];
-        assert_eq!(check(&words, BOTH, Pipe::Pipe2d), Ok(Pipe::Pipe2d));
+        assert_eq!(check(&words, BOTH, Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
         assert_eq!(
             fault(&[load_state(0, 2), 0, 0, 0], Pipe::Pipe2d),
             Some(Fault::State(0))
@@ -358,8 +376,8 @@ mod tests {
     fn draws_need_their_pipe() {
         let draw_2d = [0x2000_0100, 0, 0, 0x0010_0010];
         let draw_3d = [5 << 27, 4, 0, 1];
-        assert_eq!(check(&draw_2d, BOTH, Pipe::Pipe2d), Ok(Pipe::Pipe2d));
-        assert_eq!(check(&draw_3d, BOTH, Pipe::Pipe3d), Ok(Pipe::Pipe3d));
+        assert_eq!(check(&draw_2d, BOTH, Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
+        assert_eq!(check(&draw_3d, BOTH, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
         assert_eq!(fault(&draw_2d, Pipe::Pipe3d), Some(Fault::WrongPipe));
         assert_eq!(fault(&draw_3d, Pipe::Pipe2d), Some(Fault::WrongPipe));
         assert_eq!(
@@ -372,8 +390,8 @@ mod tests {
 
     #[test]
     fn a_pipe_switch_is_followed() {
-        let switch = select_pipe(Some(Pipe::Pipe3d), Pipe::Pipe2d);
-        assert_eq!(check(&switch, BOTH, Pipe::Pipe3d), Ok(Pipe::Pipe2d));
+        let switch = select_pipe(0xB, Pipe::Pipe2d);
+        assert_eq!(check(&switch, BOTH, Pipe::Pipe3d), Ok(exit(Pipe::Pipe2d)));
         assert_eq!(
             check(&switch, ONLY_3D, Pipe::Pipe3d)
                 .err()
@@ -396,12 +414,17 @@ mod tests {
             words
         };
         let good = stream(&[&draw, &arm, &stall, &select]);
-        assert_eq!(check(&good, BOTH, Pipe::Pipe2d), Ok(Pipe::Pipe3d));
+        assert_eq!(check(&good, BOTH, Pipe::Pipe2d), Ok(exit(Pipe::Pipe3d)));
+        assert_eq!(
+            check(&arm, BOTH, Pipe::Pipe2d).map(|exit| exit.armed),
+            Ok(true)
+        );
         // The semaphore before the draw says nothing about it.
         for bad in [
             stream(&[&draw, &select]),
             stream(&[&arm, &draw, &stall, &select]),
             stream(&[&draw, &arm, &stall, &draw, &select]),
+            stream(&[&arm, &draw, &arm, &stall, &select]),
         ] {
             assert_eq!(fault(&bad, Pipe::Pipe2d), Some(Fault::BusyPipe));
         }
@@ -420,7 +443,7 @@ mod tests {
             );
         }
         let words = [load_state(0x600, 1) | FIXP, 1];
-        assert_eq!(check(&words, BOTH, Pipe::Pipe3d), Ok(Pipe::Pipe3d));
+        assert_eq!(check(&words, BOTH, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
     }
 
     #[test]
@@ -431,7 +454,7 @@ mod tests {
             STALL,
             TOKEN_FE_TO_PE,
         ];
-        assert_eq!(check(&armed, BOTH, Pipe::Pipe3d), Ok(Pipe::Pipe3d));
+        assert_eq!(check(&armed, BOTH, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
         assert_eq!(fault(&armed[2..], Pipe::Pipe3d), Some(Fault::UnarmedStall));
         let twice = [armed[0], armed[1], armed[2], armed[3], armed[2], armed[3]];
         assert_eq!(fault(&twice, Pipe::Pipe3d), Some(Fault::UnarmedStall));

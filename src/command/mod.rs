@@ -44,6 +44,7 @@ use crate::{
         dma::DmaBuffer, //
     },
 };
+use checker::Engines;
 use kernel::{
     device, impl_has_delayed_work, new_delayed_work,
     prelude::*,
@@ -85,8 +86,8 @@ const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN;
 /// Bytes of the idle loop.
 const WAIT_LINK_BYTES: usize = 16;
 
-/// Bytes around a client's words at most: MMU flush, pipe switch, drain, event, idle loop.
-const FRAME_BYTES: usize = 48 + 32 + 24 + words::EVENT_WORDS * 4 + WAIT_LINK_BYTES;
+/// Bytes around a client's words at most: MMU flush, pipe switch, stall, drain, event, idle loop.
+const FRAME_BYTES: usize = 48 + 32 + 8 + 24 + words::EVENT_WORDS * 4 + WAIT_LINK_BYTES;
 
 /// The most words of a client's in one submission.
 pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME_BYTES) / 4;
@@ -101,6 +102,9 @@ const WATCH_PERIOD: u32 = 100;
 /// Looks without any progress after which the GPU is said to hang.
 const HANG_LOOKS: u32 = GPU_TIMEOUT / WATCH_PERIOD;
 
+/// Objects that are remembered when there is no memory to note them where they belong.
+const LATE_ROOM: usize = 256;
+
 /// A client's checked words.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream<'a> {
@@ -110,6 +114,8 @@ pub(crate) struct Stream<'a> {
     pub(crate) entry: Pipe,
     /// The pipe that they leave selected.
     pub(crate) exit: Pipe,
+    /// They leave the semaphore from the front end to the pixel engine armed.
+    pub(crate) armed: bool,
 }
 
 struct State {
@@ -124,6 +130,10 @@ struct State {
     flush: bool,
     /// No more submissions.
     stopped: bool,
+    /// The front end has stopped for good.
+    dead: bool,
+    /// What is to be dropped when nothing is under way, for want of memory to note it better.
+    late: KVVec<Held>,
     in_flight: InFlight<Actions>,
     completed: u64,
     /// The watchdog is queued.
@@ -141,6 +151,8 @@ pub(crate) struct Ring {
     /// GPU address of the memory.
     address: u32,
     event_padding: bool,
+    /// Bits of the caches that the core's engines have.
+    caches: u32,
     #[pin]
     state: Mutex<State>,
     #[pin]
@@ -182,6 +194,7 @@ struct Turn {
     previous_wait: usize,
     flush: Option<[u32; 12]>,
     switch: Option<[u32; 8]>,
+    stall: Option<[u32; 2]>,
     drain: Option<[u32; 6]>,
     event: u32,
     number: u64,
@@ -193,15 +206,18 @@ impl Ring {
         dev: &device::Device,
         base_address: u32,
         event_padding: bool,
+        engines: Engines,
         monitor: Arc<Monitor>,
     ) -> Result<impl PinInit<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(dev, RING_BYTES)?;
+        let late = KVVec::with_capacity(LATE_ROOM, GFP_KERNEL)?;
         let address = crate::memory::gpu_address(memory.dma_address(), RING_BYTES, base_address)
             .ok_or(ENOMEM)?;
         Ok(pin_init!(Self {
             memory,
             address,
             event_padding,
+            caches: words::caches(engines.pipe_3d, engines.pipe_2d),
             state <- new_mutex!(State {
                 space: Space::new(USABLE_BYTES, WAIT_LINK_BYTES),
                 wait: 0,
@@ -209,6 +225,8 @@ impl Ring {
                 writing: false,
                 flush: true,
                 stopped: true,
+                dead: false,
+                late,
                 in_flight: InFlight::new(),
                 completed: 0,
                 watched: false,
@@ -239,6 +257,7 @@ impl Ring {
         state.pipe = None;
         state.flush = true;
         state.stopped = false;
+        state.dead = false;
         // CAST: 16 bytes.
         Ok((self.address, (WAIT_LINK_BYTES / 8) as u32))
     }
@@ -251,9 +270,9 @@ impl Ring {
         self.state.lock().flush = true;
     }
 
-    /// Whether the ring takes no submissions: the front end does not run, or is about to stop.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.state.lock().stopped
+    /// Whether the front end has stopped for good, so that it uses no memory any more.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state.lock().dead
     }
 
     /// Lets nobody submit any more.
@@ -274,7 +293,9 @@ impl Ring {
         }
         let mut state = self.state.lock();
         state.completed = state.in_flight.newest();
+        state.dead = true;
         drop(state);
+        self.drop_late();
         self.moved.notify_all();
     }
 
@@ -346,11 +367,15 @@ impl Ring {
             }
             let switch = stream.and_then(|stream| {
                 (state.pipe != Some(stream.entry))
-                    .then(|| words::select_pipe(state.pipe, stream.entry))
+                    .then(|| words::select_pipe(self.caches, stream.entry))
             });
-            let flush = state.flush.then(|| words::flush_mmu(state.pipe));
-            let drain = stream.map(|stream| words::drain(stream.exit));
-            let bytes = fixed + bytes_of(&flush) + bytes_of(&switch) + bytes_of(&drain);
+            let flush = state.flush.then(|| words::flush_mmu(self.caches));
+            let stall = stream
+                .filter(|stream| stream.armed)
+                .map(|_| [words::STALL, words::TOKEN_FE_TO_PE]);
+            let drain = stream.map(|_| words::drain(self.caches));
+            let bytes =
+                fixed + bytes_of(&flush) + bytes_of(&switch) + bytes_of(&stall) + bytes_of(&drain);
             let place = state.space.place(bytes);
             if let (false, true, Some(at)) = (state.writing, state.in_flight.has_room(), place) {
                 if let Some(count) = count {
@@ -377,6 +402,7 @@ impl Ring {
                     previous_wait,
                     flush,
                     switch,
+                    stall,
                     drain,
                     event,
                     number,
@@ -424,6 +450,9 @@ impl Ring {
         if stream.len() % 2 != 0 {
             emit(&[0])?;
         }
+        if let Some(stall) = &turn.stall {
+            emit(stall)?;
+        }
         if let Some(drain) = &turn.drain {
             emit(drain)?;
         }
@@ -444,9 +473,11 @@ impl Ring {
         Ok(())
     }
 
-    /// Ends the submissions that the event bits `fired` say are done.
-    pub(crate) fn complete(&self, fired: u32) {
+    /// Ends the submissions that raised events say are done.
+    pub(crate) fn complete(&self) {
         let completing = self.completion.lock();
+        // Taken under the lock: bits that wait outside could outlive their submissions.
+        let fired = self.monitor.take_events();
         let (done, certain) = {
             let state = self.state.lock();
             (state.in_flight.done(fired), state.in_flight.certain(fired))
@@ -463,15 +494,21 @@ impl Ring {
     }
 
     /// How many submissions, from the oldest, the front end has passed.
+    ///
+    /// In a submission, those before it are done: their LINK was behind the drain. In its idle loop it
+    /// is done too if the modules say that they are idle; the address alone may be a prefetch's.
     fn passed(&self) -> usize {
         let place = self.monitor.position().wrapping_sub(self.address);
+        let idle = self.monitor.is_idle();
         // CAST: 32 bits into at least 32.
         let place = place as usize;
         let state = self.state.lock();
         state
             .in_flight
             .position(|start, wait| (start..=wait + WAIT_LINK_BYTES).contains(&place))
-            .map_or(0, |(index, wait)| index + usize::from(place >= wait))
+            .map_or(0, |(index, wait)| {
+                index + usize::from(place >= wait && idle)
+            })
     }
 
     /// Ends the oldest `count` submissions. The caller holds `completion`.
@@ -489,7 +526,23 @@ impl Ring {
             state.completed = state.completed.max(done.number);
         }
         if count > 0 {
+            self.drop_late();
             self.moved.notify_all();
+        }
+    }
+
+    /// Drops what waits for an idle ring, if it is.
+    fn drop_late(&self) {
+        loop {
+            let mut state = self.state.lock();
+            if state.in_flight.len() > 0 {
+                break;
+            }
+            let late = state.late.pop();
+            drop(state);
+            if late.is_none() {
+                break;
+            }
         }
     }
 
@@ -520,8 +573,7 @@ impl Ring {
             }
         }
         self.monitor.acknowledge();
-        let fired = self.monitor.take_events();
-        self.complete(fired);
+        self.complete();
         let completing = self.completion.lock();
         self.end_oldest(self.passed());
         drop(completing);
@@ -557,37 +609,27 @@ impl Ring {
 
     /// Drops `held` once the GPU has passed everything that is in the ring now.
     pub(crate) fn retire(&self, held: Held) {
-        let number = {
-            let mut state = self.state.lock();
-            let number = state.in_flight.newest();
-            match state.in_flight.newest_load() {
-                None => None,
-                Some(load) => {
-                    if load.reserve(1, GFP_KERNEL).is_ok() {
-                        // There is room for one, so this cannot fail.
-                        let _ = load.push(Action::Drop(held), GFP_KERNEL);
-                        return;
-                    }
-                    Some(number)
-                }
-            }
+        let mut state = self.state.lock();
+        let Some(load) = state.in_flight.newest_load() else {
+            // Nothing is under way.
+            drop(state);
+            drop(held);
+            return;
         };
-        // Nothing is under way; or there is no memory to note it in, and then this waits itself.
-        if let Some(number) = number {
-            if !self.poll_for(number, GPU_TIMEOUT) {
-                pr_warn!("out of memory with a GPU that does not respond: memory stays taken\n");
-                core::mem::forget(held);
-                return;
-            }
+        if load.reserve(1, GFP_KERNEL | __GFP_NOWARN).is_ok() {
+            // There is room for one, so this cannot fail.
+            let _ = load.push(Action::Drop(held), GFP_KERNEL);
+        } else if let Err(full) = state.late.push_within_capacity(held) {
+            pr_warn!("out of memory: an object of a client stays taken\n");
+            core::mem::forget(full);
         }
-        drop(held);
     }
 
     /// Waits for submission `number` without minding Unix signals; says whether it is done.
     pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
         for _ in 0..milliseconds {
             let state = self.state.lock();
-            if state.completed >= number || state.stopped {
+            if state.completed >= number || state.dead {
                 return true;
             }
             drop(state);

@@ -153,15 +153,22 @@ pub(crate) const fn wait_link(address: u32) -> [u32; 4] {
     [WAIT, 0, 0x4000_0002, address]
 }
 
-/// Words that switch to `pipe`: flush the caches of the pipe that is left, drain it, select.
-///
-/// With `from` unknown (after a reset) the caches of both are flushed.
-pub(crate) const fn select_pipe(from: Option<Pipe>, pipe: Pipe) -> [u32; 8] {
-    let caches = match (from, pipe) {
-        (None, _) => flush::DEPTH | flush::COLOR | flush::PE2D,
-        (_, Pipe::Pipe2d) => flush::DEPTH | flush::COLOR,
-        (_, Pipe::Pipe3d) => flush::PE2D,
+/// Bits of `GL_FLUSH_CACHE` for the caches that a core has.
+pub(crate) const fn caches(pipe_3d: bool, pipe_2d: bool) -> u32 {
+    let bits_3d = if pipe_3d {
+        flush::DEPTH | flush::COLOR
+    } else {
+        0
     };
+    let bits_2d = if pipe_2d { flush::PE2D } else { 0 };
+    bits_3d | bits_2d
+}
+
+/// Words that write `caches` back and wait until the pixel engine has drained. Behind them, where the
+/// front end stands tells what the pixel engine has done.
+///
+/// All caches: a client may have drawn in both pipes.
+pub(crate) const fn drain(caches: u32) -> [u32; 6] {
     [
         load_state(state::GL_FLUSH_CACHE, 1),
         caches,
@@ -169,43 +176,35 @@ pub(crate) const fn select_pipe(from: Option<Pipe>, pipe: Pipe) -> [u32; 8] {
         TOKEN_FE_TO_PE,
         STALL,
         TOKEN_FE_TO_PE,
+    ]
+}
+
+/// Words that switch to `pipe`: drain, select.
+pub(crate) const fn select_pipe(caches: u32, pipe: Pipe) -> [u32; 8] {
+    let [a, b, c, d, e, f] = drain(caches);
+    [
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
         load_state(state::GL_PIPE_SELECT, 1),
         pipe.number(),
     ]
 }
 
-/// Words that write the caches of a pipe back and wait until it has drained. Behind them, where the
-/// front end stands tells what the pixel engine has done.
-pub(crate) const fn drain(pipe: Pipe) -> [u32; 6] {
-    let caches = match pipe {
-        Pipe::Pipe3d => flush::DEPTH | flush::COLOR,
-        Pipe::Pipe2d => flush::PE2D,
-    };
-    [
-        load_state(state::GL_FLUSH_CACHE, 1),
-        caches,
-        load_state(state::GL_SEMAPHORE_TOKEN, 1),
-        TOKEN_FE_TO_PE,
-        STALL,
-        TOKEN_FE_TO_PE,
-    ]
-}
-
 /// Words that flush MMU v1's translations, in every unit: first what was drawn with the old ones
 /// leaves the caches and drains, and nothing follows before the flush has ended.
-pub(crate) const fn flush_mmu(pipe: Option<Pipe>) -> [u32; 12] {
-    let caches = match pipe {
-        None => flush::DEPTH | flush::COLOR | flush::PE2D,
-        Some(Pipe::Pipe3d) => flush::DEPTH | flush::COLOR,
-        Some(Pipe::Pipe2d) => flush::PE2D,
-    };
+pub(crate) const fn flush_mmu(caches: u32) -> [u32; 12] {
+    let [a, b, c, d, e, f] = drain(caches);
     [
-        load_state(state::GL_FLUSH_CACHE, 1),
-        caches,
-        load_state(state::GL_SEMAPHORE_TOKEN, 1),
-        TOKEN_FE_TO_PE,
-        STALL,
-        TOKEN_FE_TO_PE,
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
         load_state(state::GL_FLUSH_MMU, 1),
         FLUSH_MMU_ALL,
         load_state(state::GL_SEMAPHORE_TOKEN, 1),
@@ -265,11 +264,24 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_switch_drains_the_other_pipe() {
-        assert_eq!(select_pipe(Some(Pipe::Pipe3d), Pipe::Pipe2d)[1], 0x3);
-        assert_eq!(select_pipe(Some(Pipe::Pipe2d), Pipe::Pipe3d)[1], 0x8);
-        assert_eq!(select_pipe(None, Pipe::Pipe3d)[1], 0xB);
-        assert_eq!(select_pipe(None, Pipe::Pipe2d)[7], 1);
+    fn a_pipe_switch_drains_what_there_is() {
+        assert_eq!(caches(true, true), 0xB);
+        assert_eq!(caches(true, false), 0x3);
+        assert_eq!(caches(false, true), 0x8);
+        assert_eq!(
+            select_pipe(0xB, Pipe::Pipe2d),
+            [
+                0x0801_0E03,
+                0xB,
+                0x0801_0E02,
+                0x701,
+                0x4800_0000,
+                0x701,
+                0x0801_0E00,
+                1
+            ]
+        );
+        assert_eq!(flush_mmu(0x3)[6..8], [0x0801_0E04, 0x1F]);
     }
 
     #[test]

@@ -141,9 +141,16 @@ impl Core {
         let registers = Arc::new(registers, GFP_KERNEL)?;
         let monitor = Monitor::new(dev, registers.clone())?;
         let padding = identity.needs_event_padding();
-        let ring = Ring::new(dev, parameters.base_address, padding, monitor.clone())
-            .and_then(|ring| Arc::pin_init(ring, GFP_KERNEL))
-            .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
+        let engines = engines(&identity);
+        let ring = Ring::new(
+            dev,
+            parameters.base_address,
+            padding,
+            engines,
+            monitor.clone(),
+        )
+        .and_then(|ring| Arc::pin_init(ring, GFP_KERNEL))
+        .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
         let space = AddressSpace::new(dev, ring.clone())
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's page table\n"))?;
         let core = Arc::new(
@@ -174,10 +181,7 @@ impl Core {
 
     /// The pipes of the core.
     pub(crate) fn engines(&self) -> Engines {
-        Engines {
-            pipe_3d: self.identity.has_3d(),
-            pipe_2d: self.identity.has_2d(),
-        }
+        engines(&self.identity)
     }
 
     /// The command ring.
@@ -341,6 +345,7 @@ impl Core {
         self.ring.abandon();
         sys::work::flush();
         self.ring.dismiss_watchdog();
+        self.space.dismiss_reaper();
         self.space.sweep();
     }
 
@@ -360,6 +365,14 @@ impl Core {
     }
 }
 
+/// The pipes that an identity tells of.
+fn engines(identity: &Identity) -> Engines {
+    Engines {
+        pipe_3d: identity.has_3d(),
+        pipe_2d: identity.has_2d(),
+    }
+}
+
 /// The interrupt of a core.
 pub(crate) struct Interrupt(pub(crate) Arc<Core>);
 
@@ -373,7 +386,7 @@ impl ThreadedHandler for Interrupt {
     }
 
     fn handle_threaded(&self) -> IrqReturn {
-        self.0.ring.complete(self.0.monitor.take_events());
+        self.0.ring.complete();
         IrqReturn::Handled
     }
 }

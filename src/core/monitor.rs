@@ -98,6 +98,11 @@ impl Monitor {
         self.registers.read(FE_DMA_ADDRESS).into_raw()
     }
 
+    /// Whether the modules that every core has, but for the front end, are idle.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.registers.read(HI_IDLE_STATE).into_raw() & 0xFE == 0xFE
+    }
+
     /// Prints that the core does not move any more.
     pub(crate) fn report_hang(&self) {
         dev_err!(

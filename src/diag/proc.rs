@@ -5,12 +5,9 @@
 //! Source: spec/memory-events.md section 9.1. Its commands are the admin's; those that only its
 //! authors' debugging needed do nothing, as they do there.
 
-use crate::{
-    params::PoolSource,
-    sys::{
-        self,
-        procfs::ProcFile, //
-    },
+use crate::sys::{
+    self,
+    procfs::ProcFile, //
 };
 use kernel::{
     prelude::*,
@@ -32,10 +29,7 @@ impl ProcFile for Status {
         let state = device.core().idle_state();
         let usage = device.memory().usage();
         let (entries, used) = device.core().space().usage();
-        let reserved = match device.parameters().pool {
-            PoolSource::None => 0,
-            PoolSource::Reserved(_, bytes) | PoolSource::Allocated(bytes) => bytes,
-        };
+        let reserved = device.memory().pool_bytes();
         let is_idle = if state.is_idle { "idle" } else { "busy" };
         let contiguous = usage.contiguous + device.core().bytes();
         seq_print!(out, "{VERSION}\n");

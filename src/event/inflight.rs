@@ -3,8 +3,8 @@
 //! The event ids under way, oldest first.
 //!
 //! Pure logic. Every submission carries one event from the pixel engine, ids go round, and the GPU
-//! raises them in the order of the ring. So one interrupt bit says that its submission and all
-//! before it are done, and a lost or merged interrupt loses nothing.
+//! raises them in the order of the ring. So one interrupt bit that is true says that its submission
+//! and all before it are done; one whose predecessors are missing is looked into by the ring.
 
 /// Event ids that are used: 30 and 31 stand for exceptions.
 pub(crate) const IDS: usize = 30;

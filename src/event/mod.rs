@@ -3,7 +3,8 @@
 //! Events: what happens when the GPU has passed a point of the ring.
 //!
 //! Owns the user signals' insides and the table of event ids. A [`Signal`]'s mutex is a leaf lock.
-//! Actions run in the interrupt thread, in the order of submission, with no lock held.
+//! Actions run in the interrupt thread or the watchdog, in the order of submission, under nothing but
+//! `galcore completion`.
 
 mod inflight;
 mod signal;
@@ -85,4 +86,4 @@ impl Action {
 }
 
 /// What one submission carries.
-pub(crate) type Actions = KVec<Action>;
+pub(crate) type Actions = KVVec<Action>;

@@ -32,7 +32,8 @@ use crate::{
             Sync, //
         },
         physical::Reserved,
-        vma::Mappable, //
+        vma::Mappable,
+        window::Pager, //
     },
 };
 use heap::{
@@ -482,6 +483,17 @@ impl PoolMemory {
     }
 }
 
+/// The least alignment that is a multiple of `alignment` (0: any) and of the page size, if it is a
+/// power of two or a divisor of a page; else one that is both.
+fn with_pages(alignment: usize) -> Option<usize> {
+    match alignment {
+        0 => Some(PAGE_SIZE),
+        _ if PAGE_SIZE % alignment == 0 => Some(PAGE_SIZE),
+        _ if alignment % PAGE_SIZE == 0 => Some(alignment),
+        _ => alignment.checked_mul(PAGE_SIZE),
+    }
+}
+
 /// How much less is tried when the pool cannot be had in one piece, as the C driver does.
 const POOL_STEP: usize = 4 << 20;
 
@@ -568,6 +580,8 @@ pub(crate) struct VideoMemory {
     pool: Option<Pin<KBox<SystemPool>>>,
     contiguous: Arc<Counter>,
     scattered: Arc<Counter>,
+    /// Every client sees all of the pool.
+    shared_pool: bool,
     space: Arc<AddressSpace>,
     /// TILE_STATUS may lie behind the MMU (memory controller 2.0).
     tile_status_anywhere: bool,
@@ -586,10 +600,16 @@ impl VideoMemory {
             pool: SystemPool::new(dev, parameters)?,
             contiguous: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
             scattered: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
+            shared_pool: parameters.shared_pool,
             space: core.space().clone(),
             tile_status_anywhere: core.identity().has_new_memory_controller(),
         };
         Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+
+    /// Whether every client sees all of the pool.
+    pub(crate) fn is_pool_shared(&self) -> bool {
+        self.shared_pool
     }
 
     /// Bytes of the pool; 0: there is none.
@@ -614,12 +634,17 @@ impl VideoMemory {
         }
     }
 
-    /// Maps the pool's start into `area`. `EINVAL`: no pool, or the area is longer.
-    pub(crate) fn map_pool(&self, area: &VmaNew) -> kernel::error::Result<Arc<sys::vma::View>> {
+    /// Makes `area` a window on the pool of which `pager` grants parts. `EINVAL`: no pool, or the
+    /// area is longer, or private.
+    pub(crate) fn map_pool<P: Pager>(
+        &self,
+        area: &VmaNew,
+        pager: Arc<P>,
+    ) -> kernel::error::Result<Arc<sys::window::View<P>>> {
         match self.pool.as_ref().map(|pool| &pool.memory) {
             None => Err(EINVAL),
-            Some(PoolMemory::Reserved(memory)) => sys::vma::map_view(area, memory),
-            Some(PoolMemory::Allocated(memory)) => sys::vma::map_view(area, memory),
+            Some(PoolMemory::Reserved(memory)) => sys::window::View::new(area, memory, pager),
+            Some(PoolMemory::Allocated(memory)) => sys::window::View::new(area, memory, pager),
         }
     }
 
@@ -682,11 +707,16 @@ impl VideoMemory {
         if span as u64 > LINEAR_WINDOW {
             return Err(Error::OutOfResources);
         }
-        let pages = Pages::pin(&self.dev, user - offset, span / PAGE_SIZE)
-            .map_err(|_| Error::OutOfResources)?;
-        let backing = Paged { pages, owner: None };
+        let pin = || -> Result<Mapping> {
+            let pages = Pages::pin(&self.dev, user - offset, span / PAGE_SIZE, (offset, bytes))
+                .map_err(|_| Error::OutOfResources)?;
+            let backing = Paged { pages, owner: None };
+            self.space.map(Arc::new(backing, GFP_KERNEL)?)
+        };
+        // What was unmapped lately may still count.
+        let mapping = pin().or_else(|_| self.space.settle().and_then(|()| pin()))?;
         Ok(UserMemory {
-            mapping: self.space.map(Arc::new(backing, GFP_KERNEL)?)?,
+            mapping,
             offset,
             bytes,
             user,
@@ -744,10 +774,13 @@ impl VideoMemory {
         let pool = self.pool.as_ref().ok_or(Error::OutOfMemory)?;
         let kind = SurfaceType::new(kind).ok_or(Error::InvalidArgument)?;
         // CAST: `usize` has at least 32 bits here.
-        let span = pool
-            .heap
-            .lock()
-            .allocate(bytes as usize, alignment as usize, kind)?;
+        let (mut bytes, mut alignment) = (bytes as usize, alignment as usize);
+        if !self.shared_pool {
+            // A page of the pool shows only in windows of its owner: so it has one.
+            bytes = sys::page_align(bytes).ok_or(Error::OutOfMemory)?;
+            alignment = with_pages(alignment).ok_or(Error::OutOfMemory)?;
+        }
+        let span = pool.heap.lock().allocate(bytes, alignment, kind)?;
         match pool.memory.zero(span.offset(), span.bytes()) {
             Ok(()) => Ok(Place::Pool(span)),
             Err(error) => {

@@ -18,7 +18,10 @@
 //! spec/memory-events.md section 5.
 
 use crate::{
-    command::Ring,
+    command::{
+        Ring,
+        GPU_TIMEOUT, //
+    },
     error::{
         Error,
         Result, //
@@ -37,7 +40,7 @@ use crate::{
     },
 };
 use kernel::{
-    device, impl_has_work, new_work,
+    device, impl_has_delayed_work, new_delayed_work,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -45,8 +48,9 @@ use kernel::{
         Arc,
         Mutex, //
     },
+    time::msecs_to_jiffies,
     workqueue::{
-        Work,
+        DelayedWork,
         WorkItem, //
     },
 };
@@ -62,6 +66,9 @@ const PAGE_BITS: u32 = 12;
 
 /// Mappings that the reaper ends with one submission.
 const REAPED_AT_ONCE: usize = 64;
+
+/// When the reaper tries again after the ring took nothing, in milliseconds.
+const RETRY: u32 = 1000;
 
 /// An ended mapping that the GPU may still have in its TLB.
 pub(crate) struct Stale {
@@ -92,11 +99,11 @@ pub(crate) struct AddressSpace {
     #[pin]
     book: Mutex<Book>,
     #[pin]
-    reaper: Work<AddressSpace>,
+    reaper: DelayedWork<AddressSpace>,
 }
 
-impl_has_work! {
-    impl HasWork<Self> for AddressSpace { self.reaper }
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for AddressSpace { self.reaper }
 }
 
 impl AddressSpace {
@@ -123,7 +130,7 @@ impl AddressSpace {
                     mappings: 0,
                     stale: KVVec::new(),
                 }, "galcore mmu"),
-                reaper <- new_work!("galcore reaper"),
+                reaper <- new_delayed_work!("galcore reaper"),
             }),
             GFP_KERNEL,
         )
@@ -193,15 +200,33 @@ impl AddressSpace {
             count,
             _backing: backing,
         };
-        if self.ring.is_stopped() {
-            self.recycle(stale);
-            return;
-        }
         let mut book = self.book.lock();
         // There is room: `map` has seen to it.
         let _ = book.stale.push_within_capacity(stale);
         drop(book);
-        let _ = sys::work::queue().enqueue(self.clone());
+        self.reap_in(0);
+    }
+
+    /// Waits until what has been unmapped so far is free. Not for actions or the work queue.
+    pub(crate) fn settle(&self) -> Result {
+        if !self.book.lock().stale.is_empty() {
+            self.dismiss_reaper();
+        }
+        match self.ring.wait_idle(GPU_TIMEOUT) {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            _ => Ok(()),
+        }
+    }
+
+    /// Queues the reaper for `milliseconds` from now.
+    fn reap_in(self: &Arc<Self>, milliseconds: u32) {
+        let delay = msecs_to_jiffies(milliseconds);
+        let _ = sys::work::queue().enqueue_delayed::<Arc<Self>, 0>(self.clone(), delay);
+    }
+
+    /// Lets the reaper run now, if it waits, and waits until it has.
+    pub(crate) fn dismiss_reaper(&self) {
+        sys::work::flush_delayed(&self.reaper);
     }
 
     /// Frees what [`AddressSpace::unmap`] has ended, once no translation of it is left.
@@ -255,17 +280,18 @@ impl WorkItem for AddressSpace {
             if this.ring.submit(None, &mut actions, None).is_ok() {
                 continue;
             }
-            let stopped = this.ring.is_stopped();
+            let dead = this.ring.is_dead();
             for action in actions {
                 match action {
-                    Action::Recycle(space, stale) if !stopped => {
+                    Action::Recycle(space, stale) if !dead => {
                         // The GPU hangs: they wait for the next try. Their room is still theirs.
                         let _ = space.book.lock().stale.push_within_capacity(stale);
                     }
                     action => action.run(),
                 }
             }
-            if !stopped {
+            if !dead {
+                this.reap_in(RETRY);
                 return;
             }
         }

@@ -18,7 +18,10 @@ use crate::{
         Reply, //
     },
     command::{
-        checker,
+        checker::{
+            self,
+            Exit, //
+        },
         words::Pipe,
         Stream,
         MAX_STREAM_WORDS, //
@@ -77,7 +80,8 @@ impl Process {
         let stream = Stream {
             words: &words,
             entry,
-            exit,
+            exit: exit.pipe,
+            armed: exit.armed,
         };
         let reply = self.submit(Some(stream), queue.actions())?;
         queue.submitted();
@@ -114,8 +118,8 @@ impl Process {
         Ok(words)
     }
 
-    /// Checks the copied commands; returns the pipe that they leave selected.
-    fn check(&self, words: &[u32], entry: Pipe) -> Result<Pipe> {
+    /// Checks the copied commands; returns what they leave behind.
+    fn check(&self, words: &[u32], entry: Pipe) -> Result<Exit> {
         checker::check(words, self.device.core().engines(), entry).map_err(|refusal| {
             warn_client!(
                 REFUSALS,

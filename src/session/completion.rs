@@ -23,6 +23,10 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
+        barrier::{
+            smp_mb,
+            Write, //
+        },
         new_mutex,
         Arc,
         Mutex, //
@@ -62,6 +66,11 @@ impl CompletionPage {
         )?)
     }
 
+    /// Number of the last submission; 0: none since the page was made.
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted.load(Relaxed)
+    }
+
     /// Numbers one more submission. Called in the order of the ring.
     pub(crate) fn count(&self) -> u64 {
         self.submitted.fetch_add(1, Relaxed) + 1
@@ -72,14 +81,16 @@ impl CompletionPage {
         let mut sequence = self.sequence.lock();
         *sequence = sequence.wrapping_add(1);
         let now = sys::monotonic_ns();
-        self.pages.write(SEQUENCE, *sequence);
+        self.pages.poke(SEQUENCE, *sequence);
+        smp_mb(Write);
         for (at, value) in [(COMPLETED, number), (TIMESTAMP, now)] {
             // CAST: the two halves.
-            self.pages.write(at, value as u32);
-            self.pages.write(at + 4, (value >> 32) as u32);
+            self.pages.poke(at, value as u32);
+            self.pages.poke(at + 4, (value >> 32) as u32);
         }
+        smp_mb(Write);
         *sequence = sequence.wrapping_add(1);
-        self.pages.write(SEQUENCE, *sequence);
+        self.pages.poke(SEQUENCE, *sequence);
     }
 }
 

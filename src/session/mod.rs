@@ -9,7 +9,8 @@
 //! # Locks
 //!
 //! [`Process::tables`] is held for look-ups and changes only, never while the GPU or user space is
-//! waited for. Under it: the heap's mutex. The interrupt thread takes it with no other lock held.
+//! waited for. Under it: the heap's, the MMU's and the ring's, when an object goes. Page faults of the
+//! pool's windows take it, and so do actions, under `galcore completion`.
 
 mod commit;
 mod completion;
@@ -29,6 +30,10 @@ use crate::{
     command::{
         Stream,
         GPU_TIMEOUT, //
+    },
+    diag::log::{
+        warn_client,
+        RateLimit, //
     },
     error::{
         Error,
@@ -52,7 +57,10 @@ use crate::{
         self,
         chrdev::OpenFile,
         pages::Sync,
-        vma::View as PoolView, //
+        window::{
+            self,
+            Pager, //
+        },
     },
 };
 use handles::Handles;
@@ -65,6 +73,7 @@ pub(crate) use {
 use kernel::{
     mm::virt::VmaNew,
     prelude::*,
+    rbtree::RBTree,
     sync::{
         aref::ARef,
         atomic::{
@@ -98,10 +107,18 @@ struct Timer {
     stop: u64,
 }
 
+/// Accesses to the pool outside the process's nodes.
+static STRAYS: RateLimit = RateLimit::new();
+
+/// A process's window on the pool.
+pub(crate) type PoolView = window::View<Process>;
+
 /// A node in a process's table.
 struct NodeEntry {
     node: Arc<Node>,
     locks: u32,
+    /// A queue that is being submitted will free it.
+    claimed: bool,
     /// FREE has come; the node goes with its last lock.
     freed: bool,
     /// Its page-backed view is being made.
@@ -130,6 +147,8 @@ struct SignalEntry {
 
 struct Tables {
     nodes: Handles<NodeEntry>,
+    /// Offset and bytes of those in the pool.
+    pool_nodes: RBTree<usize, usize>,
     buffers: Handles<BufferEntry>,
     signals: Handles<SignalEntry>,
     user_memory: Handles<Arc<UserMemory>>,
@@ -167,6 +186,7 @@ impl Process {
                 stall_timeout: Atomic::new(GPU_TIMEOUT),
                 tables <- new_mutex!(Tables {
                     nodes: Handles::new(),
+                    pool_nodes: RBTree::new(),
                     buffers: Handles::new(),
                     signals: Handles::new(),
                     user_memory: Handles::new(),
@@ -183,8 +203,31 @@ impl Process {
         )
     }
 
+    /// Takes a node of the pool out of the process's windows.
+    fn hide(&self, node: &Node) {
+        let Some((offset, bytes)) = node.pool_range() else {
+            return;
+        };
+        let mut at = 0;
+        // One at a time: the memory manager's locks come before the tables'.
+        loop {
+            let view = {
+                let tables = self.tables.lock();
+                tables.pool_views.get(at).cloned()
+            };
+            match view {
+                Some(view) => view.zap(offset, bytes),
+                None => break,
+            }
+            at += 1;
+        }
+    }
+
     /// Gives everything back once the GPU cannot use it any more.
     pub(crate) fn end(self: Arc<Self>) {
+        // The views hold the process. No window stands any more: each keeps its file open.
+        let views = core::mem::take(&mut self.tables.lock().pool_views);
+        drop(views);
         let device = self.device.clone();
         device.core().ring().retire(Held::Process(self));
     }
@@ -231,7 +274,7 @@ impl Process {
             Request::Lock { node, cacheable } => self.lock(file, view, node, cacheable),
             Request::Unlock { node } => self.unlock(node),
             Request::FreeNode { node } => {
-                self.mark_freed(node)?;
+                self.claim_node(node)?;
                 self.finish_free(node);
                 Ok(Reply::Nothing)
             }
@@ -294,7 +337,7 @@ impl Process {
             Request::QueryTimer { timer } => self.time_delta(timer),
             Request::Database { process } => {
                 // Other processes' books are theirs.
-                if i32::try_from(process).ok() != Some(self.leader.pid()) {
+                if i32::try_from(process).ok() != Some(self.leader.tgid_nr_ns(None)) {
                     return Err(Error::InvalidData);
                 }
                 let tables = self.tables.lock();
@@ -320,17 +363,17 @@ impl Process {
     ///
     /// Returns the view, if it is one of the pool.
     pub(crate) fn mmap(
-        &self,
+        self: &Arc<Self>,
         area: &VmaNew,
     ) -> Result<Option<Arc<PoolView>>, kernel::error::Error> {
         let offset = sys::vma::file_offset(area);
         if offset == 0 {
-            // Room first: what is mapped must be known.
+            let view = self.device.memory().map_pool(area, self.clone())?;
             let mut tables = self.tables.lock();
             tables.pool_views.retain(|view| !view.is_over());
-            tables.pool_views.reserve(1, GFP_KERNEL)?;
-            let view = self.device.memory().map_pool(area)?;
             tables.pool_views.push(view.clone(), GFP_KERNEL)?;
+            drop(tables);
+            view.clone().attach(area);
             return Ok(Some(view));
         }
         if offset == completion::FILE_OFFSET {
@@ -573,24 +616,45 @@ impl Process {
             Err(Error::OutOfMemory) if memory.could_have(bytes, pool) => {
                 match self.device.core().ring().wait_idle(GPU_TIMEOUT) {
                     Err(Error::Interrupted) => return Err(Error::Interrupted),
-                    _ => memory.allocate_node(bytes, alignment, kind, pool)?,
+                    _ => self.device.core().space().settle()?,
                 }
+                memory.allocate_node(bytes, alignment, kind, pool)?
             }
             other => other?,
         };
         let pool = node.pool().number();
         let mut tables = self.tables.lock();
         let granted = node.bytes();
+        let place = node.pool_range();
+        let held = node.clone();
+        if let Some((offset, bytes)) = place {
+            tables
+                .pool_nodes
+                .try_create_and_insert(offset, bytes, GFP_KERNEL)?;
+        }
         let node = tables.nodes.insert(NodeEntry {
             node,
             locks: 0,
+            claimed: false,
             freed: false,
             mapping: false,
             cached: false,
             user: None,
-        })?;
-        tables.video.add(granted);
-        Ok(Reply::Node { node, pool })
+        });
+        match node {
+            Ok(node) => {
+                tables.video.add(granted);
+                Ok(Reply::Node { node, pool })
+            }
+            Err(error) => {
+                if let Some((offset, _)) = place {
+                    tables.pool_nodes.remove(&offset);
+                }
+                drop(tables);
+                drop(held);
+                Err(error)
+            }
+        }
     }
 
     fn lock(
@@ -603,7 +667,7 @@ impl Process {
         let (address, backing) = {
             let mut tables = self.tables.lock();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
-            if entry.freed {
+            if entry.freed || entry.claimed {
                 return Err(Error::InvalidObject);
             }
             let address = entry.node.address();
@@ -657,6 +721,8 @@ impl Process {
                     entry.mapping = false;
                     entry.locks = entry.locks.saturating_sub(1);
                 }
+                drop(tables);
+                self.drop_if_over(handle);
                 Err(error)
             }
         }
@@ -705,29 +771,33 @@ impl Process {
         self.drop_if_over(handle);
     }
 
-    /// Notes that a node is to go. `InvalidObject`: handle 0. `InvalidData`: unknown or noted already.
-    fn mark_freed(&self, handle: u32) -> Result {
+    /// Claims a node for a queue that will free it. `InvalidObject`: handle 0. `InvalidData`: unknown,
+    /// claimed or freed already.
+    fn claim_node(&self, handle: u32) -> Result {
         if handle == 0 {
             return Err(Error::InvalidObject);
         }
         match self.tables.lock().nodes.get_mut(handle) {
-            Some(entry) if !entry.freed => {
-                entry.freed = true;
+            Some(entry) if !entry.freed && !entry.claimed => {
+                entry.claimed = true;
                 Ok(())
             }
             _ => Err(Error::InvalidData),
         }
     }
 
-    /// Takes the note of [`Process::mark_freed`] back.
-    fn unmark_freed(&self, handle: u32) {
+    /// Takes the claim back.
+    fn unclaim_node(&self, handle: u32) {
         if let Some(entry) = self.tables.lock().nodes.get_mut(handle) {
-            entry.freed = false;
+            entry.claimed = false;
         }
     }
 
-    /// Ends a node that is marked as freed, unless it is locked: then its last unlock does.
+    /// Frees a claimed node, unless it is locked: then its last unlock does.
     pub(crate) fn finish_free(&self, handle: u32) {
+        if let Some(entry) = self.tables.lock().nodes.get_mut(handle) {
+            entry.freed = true;
+        }
         self.drop_if_over(handle);
     }
 
@@ -737,13 +807,18 @@ impl Process {
             match tables.nodes.get(handle) {
                 Some(entry) if entry.freed && entry.locks == 0 => {
                     let bytes = entry.node.bytes();
+                    let place = entry.node.pool_range();
                     tables.video.remove(bytes);
+                    if let Some((offset, _)) = place {
+                        tables.pool_nodes.remove(&offset);
+                    }
                     tables.nodes.remove(handle)
                 }
                 _ => None,
             }
         };
         if let Some(entry) = over {
+            self.hide(&entry.node);
             self.retire(Held::Node(entry.node));
         }
     }
@@ -804,7 +879,47 @@ impl Process {
     }
 }
 
+impl Pager for Process {
+    fn grant(&self, offset: usize, show: &mut dyn FnMut(usize, usize)) {
+        let memory = self.device.memory();
+        if memory.is_pool_shared() {
+            show(0, memory.pool_bytes());
+            return;
+        }
+        // Under the lock: whoever takes the node out then unmaps it, and must come later.
+        let tables = self.tables.lock();
+        match tables.pool_node_at(offset) {
+            Some((first, bytes)) => show(first, bytes),
+            None => warn_client!(
+                STRAYS,
+                "touches the pool at offset {:#x}, which is in none of its nodes (see sharedPool)",
+                offset
+            ),
+        }
+    }
+}
+
 impl Tables {
+    /// Offset and bytes of the process's node that holds byte `offset` of the pool.
+    fn pool_node_at(&self, offset: usize) -> Option<(usize, usize)> {
+        let cursor = self.pool_nodes.cursor_lower_bound(&offset);
+        let before = match &cursor {
+            Some(cursor) if *cursor.current().0 == offset => Some(cursor.current()),
+            Some(cursor) => cursor.peek_prev(),
+            None => None,
+        };
+        let (first, bytes) = match (before, cursor.is_none()) {
+            (Some((&first, &bytes)), _) => (first, bytes),
+            (None, true) => {
+                let last = self.pool_nodes.cursor_back()?;
+                let (&first, &bytes) = last.current();
+                (first, bytes)
+            }
+            (None, false) => return None,
+        };
+        (offset - first < bytes).then_some((first, bytes))
+    }
+
     fn buffer_ledger(&mut self, non_paged: bool) -> &mut Ledger {
         if non_paged {
             &mut self.non_paged

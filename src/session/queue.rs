@@ -46,7 +46,7 @@ enum Claim {
     Buffer(Detached<BufferEntry>),
     /// User memory, out of the table.
     UserMemory(Detached<Arc<UserMemory>>),
-    /// A node, marked as freed.
+    /// A node, claimed.
     Node(u32),
 }
 
@@ -61,7 +61,8 @@ impl<'a> Queue<'a> {
     /// Reads and resolves the list at user address `first` (0: empty).
     ///
     /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
-    /// `InvalidArgument`: a record of a kind that has no place in a queue.
+    /// `InvalidArgument`: a record of a kind that has no place in a queue. `InvalidAddress`: a word to
+    /// write that is not in the caller's memory.
     pub(super) fn resolve(process: &'a Arc<Process>, first: u64) -> Result<Self> {
         let mut queue = Self {
             process,
@@ -101,7 +102,7 @@ impl<'a> Queue<'a> {
                 process: target,
             } if process.device.parameters().linux_signal => {
                 // Only the sender itself: nobody may signal others through the kernel.
-                if i32::try_from(target).ok() != Some(process.leader.pid()) {
+                if i32::try_from(target).ok() != Some(process.leader.tgid_nr_ns(None)) {
                     return Err(Error::InvalidArgument);
                 }
                 Action::LinuxSignal(process.clone(), id)
@@ -112,7 +113,7 @@ impl<'a> Queue<'a> {
             },
             Record::Unlock { node } => Action::Unlock(process.clone(), node),
             Record::FreeNode { node } => {
-                if process.mark_freed(node).is_err() {
+                if process.claim_node(node).is_err() {
                     return Ok(());
                 }
                 self.claims.push(Claim::Node(node), GFP_KERNEL)?;
@@ -195,7 +196,7 @@ impl Drop for Queue<'_> {
                 Claim::UserMemory(detached) => {
                     self.process.tables.lock().user_memory.put_back(detached);
                 }
-                Claim::Node(node) => self.process.unmark_freed(node),
+                Claim::Node(node) => self.process.unclaim_node(node),
             }
         }
     }
@@ -206,7 +207,12 @@ impl Process {
     pub(super) fn event_commit(self: &Arc<Self>, queue: u64) -> Result<Reply> {
         let mut queue = Queue::resolve(self, queue)?;
         if queue.is_empty() {
-            return Ok(Reply::Nothing);
+            return Ok(match self.completion() {
+                Some(page) => Reply::Submitted {
+                    number: page.submitted(),
+                },
+                None => Reply::Nothing,
+            });
         }
         let reply = self.submit(None, queue.actions())?;
         queue.submitted();

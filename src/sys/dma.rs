@@ -92,6 +92,12 @@ impl DmaBuffer {
         super::widen(self.dma)
     }
 
+    /// The physical address.
+    pub(crate) fn physical(&self) -> u64 {
+        // SAFETY: Our own allocation for this device.
+        super::widen(unsafe { shim::gal_dma_to_phys(raw_device(&self.dev), self.dma) })
+    }
+
     /// Bytes.
     pub(crate) fn size(&self) -> usize {
         self.size

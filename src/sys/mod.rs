@@ -17,6 +17,7 @@ pub(crate) mod physical;
 pub(crate) mod platform;
 pub(crate) mod procfs;
 pub(crate) mod vma;
+pub(crate) mod window;
 pub(crate) mod work;
 
 /// What bindgen made of `shim.h`.

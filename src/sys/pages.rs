@@ -35,6 +35,8 @@ enum Origin {
     Allocated,
     /// Pinned in a process.
     Pinned {
+        /// The bytes that are the client's: offset and number.
+        piece: (usize, usize),
         /// Counts them while they are.
         _locked: Locked,
     },
@@ -115,14 +117,21 @@ impl Pages {
     }
 
     /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and
-    /// writing, and maps them for `dev`.
+    /// writing, and maps them for `dev`. Of them `piece` (offset and bytes) is handed to the device
+    /// now, and back at the end; what lies beside it is never touched.
     ///
     /// `ENOMEM`: the process may not lock so much memory, or there is none. `EFAULT`: not all of
     /// them are there and writable.
-    pub(crate) fn pin(dev: &device::Device, user: usize, count: usize) -> Result<Self> {
+    pub(crate) fn pin(
+        dev: &device::Device,
+        user: usize,
+        count: usize,
+        piece: (usize, usize),
+    ) -> Result<Self> {
         let mut this = Self::empty(
             dev,
             Origin::Pinned {
+                piece,
                 _locked: Locked::new(count)?,
             },
             count,
@@ -154,6 +163,7 @@ impl Pages {
             // INVARIANT: Mapped; there is room.
             this.dma.push(dma, GFP_KERNEL)?;
         }
+        this.sync(piece.0, piece.1, Sync::ForDevice);
         Ok(this)
     }
 
@@ -206,6 +216,17 @@ impl Pages {
         }
     }
 
+    /// Writes one word at byte `offset`, a multiple of 4, for the CPU alone. Outside the pages nothing
+    /// happens.
+    pub(crate) fn poke(&self, offset: usize, word: u32) {
+        if let Some(&page) = self.pages.get(offset / PAGE_SIZE) {
+            if offset % 4 == 0 {
+                // SAFETY: By the type invariant the page is ours or pinned.
+                unsafe { shim::gal_poke_page(page, offset % PAGE_SIZE, word) };
+            }
+        }
+    }
+
     /// Maps the pages into the area, cached or write-combined. The area does not keep them alive:
     /// see `vma::map`. `ENXIO`: the area is longer.
     pub(super) fn mmap(&self, area: &VmaNew, cached: bool) -> Result {
@@ -231,7 +252,10 @@ impl Drop for Pages {
                     unsafe { shim::gal_free_page(dev, page, dma) };
                 }
             }
-            Origin::Pinned { .. } => {
+            &Origin::Pinned { piece, .. } => {
+                if self.dma.len() == self.pages.len() {
+                    self.sync(piece.0, piece.1, Sync::ForCpu);
+                }
                 for &dma in &self.dma {
                     // SAFETY: By the type invariant.
                     unsafe { shim::gal_unmap_page(dev, dma) };

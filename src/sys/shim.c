@@ -2,7 +2,9 @@
 /*
  * The C half of src/sys: macros and inlines that Rust cannot call. No decision is taken here.
  */
+#include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
+#include <linux/fs.h>
 #include <linux/highmem.h>
 #include <linux/io.h>
 #include <linux/ioport.h>
@@ -47,6 +49,7 @@ GAL_PARAMETER(compression, int, "Compression: 1 on, 0 off, -1 what the core can 
 GAL_PARAMETER(major, uint, "Major number of /dev/galcore; 0: any");
 GAL_PARAMETER(signal, int, "Realtime signal number that QUERY_KERNEL_SETTINGS reports");
 GAL_PARAMETER(useLinuxSignal, int, "1: events send the realtime signal instead of setting user signals, as the vendor's USE_NEW_LINUX_SIGNAL builds");
+GAL_PARAMETER(sharedPool, int, "1: every client sees all of the pool through its mapping, as with the vendor's driver");
 GAL_PARAMETER(showArgs, int, "Print the parameters at load");
 
 static int gal_proc_open(struct inode *inode, struct file *file)
@@ -78,12 +81,60 @@ void gal_proc_remove(struct proc_dir_entry *entry)
 	proc_remove(entry);
 }
 
-int gal_mmap_physical(struct vm_area_struct *vma, phys_addr_t physical)
+int gal_prepare_window(struct vm_area_struct *vma)
 {
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
 	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-	vm_flags_set(vma, VM_DONTCOPY);
-	return remap_pfn_range(vma, vma->vm_start, PHYS_PFN(physical),
-			       vma->vm_end - vma->vm_start, vma->vm_page_prot);
+	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
+	return 0;
+}
+
+vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t first,
+			      size_t bytes)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	/* As many pages at once as lie in one aligned MiB of the window. */
+	const unsigned long around = SZ_1M >> PAGE_SHIFT;
+	unsigned long from = max(round_down(vmf->pgoff, around), vma->vm_pgoff);
+	unsigned long to = min(round_down(vmf->pgoff, around) + around,
+			       vma->vm_pgoff + vma_pages(vma));
+	vm_fault_t result = VM_FAULT_SIGBUS;
+	unsigned long page;
+
+	from = max_t(unsigned long, from, first >> PAGE_SHIFT);
+	to = min_t(unsigned long, to, (first + bytes) >> PAGE_SHIFT);
+	for (page = from; page < to; page++) {
+		unsigned long address = vma->vm_start + ((page - vma->vm_pgoff) << PAGE_SHIFT);
+
+		result = vmf_insert_pfn(vma, address, PHYS_PFN(physical) + page);
+		if (result != VM_FAULT_NOPAGE)
+			break;
+	}
+	return result;
+}
+
+struct inode *gal_hold_inode(struct file *file)
+{
+	struct inode *inode = file_inode(file);
+
+	ihold(inode);
+	return inode;
+}
+
+void gal_release_inode(struct inode *inode)
+{
+	iput(inode);
+}
+
+void gal_zap(struct inode *inode, size_t offset, size_t bytes)
+{
+	unmap_mapping_range(inode->i_mapping, offset, bytes, 1);
+}
+
+phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma)
+{
+	return dma_to_phys(dev, dma);
 }
 
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
@@ -163,13 +214,15 @@ void gal_unaccount_pages(struct mm_struct *mm, unsigned long count)
 
 bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma)
 {
-	*dma = dma_map_page(dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	/* Only a piece of the page may be the client's: it is synchronised apart. */
+	*dma = dma_map_page_attrs(dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL,
+				  DMA_ATTR_SKIP_CPU_SYNC);
 	return !dma_mapping_error(dev, *dma);
 }
 
 void gal_unmap_page(struct device *dev, dma_addr_t dma)
 {
-	dma_unmap_page(dev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	dma_unmap_page_attrs(dev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
 }
 
 void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size)
@@ -192,6 +245,15 @@ void gal_write_page(struct device *dev, struct page *page, dma_addr_t dma, size_
 	kunmap_local(at);
 	flush_dcache_page(page);
 	dma_sync_single_for_device(dev, dma + offset, sizeof(word), DMA_BIDIRECTIONAL);
+}
+
+void gal_poke_page(struct page *page, size_t offset, u32 word)
+{
+	u32 *at = kmap_local_page(page) + offset;
+
+	WRITE_ONCE(*at, word);
+	kunmap_local(at);
+	flush_dcache_page(page);
 }
 
 void gal_send_signal(struct task_struct *leader, int number, u32 value)

@@ -27,6 +27,7 @@ struct gal_parameters {
 	unsigned int major;
 	int signal;
 	int useLinuxSignal;
+	int sharedPool;
 	int showArgs;
 };
 
@@ -39,7 +40,13 @@ int gal_proc_show(struct seq_file *m, void *data);
 ssize_t gal_proc_write(void *data, const char __user *from, size_t bytes);
 
 /* User mappings. */
-int gal_mmap_physical(struct vm_area_struct *vma, phys_addr_t physical);
+int gal_prepare_window(struct vm_area_struct *vma);
+vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t first,
+			      size_t bytes);
+struct inode *gal_hold_inode(struct file *file);
+void gal_release_inode(struct inode *inode);
+void gal_zap(struct inode *inode, size_t offset, size_t bytes);
+phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma);
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
 		 size_t size, unsigned long attrs);
 
@@ -60,6 +67,8 @@ void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size);
 void gal_sync_for_cpu(struct device *dev, dma_addr_t dma, size_t size);
 
 void gal_write_page(struct device *dev, struct page *page, dma_addr_t dma, size_t offset, u32 word);
+
+void gal_poke_page(struct page *page, size_t offset, u32 word);
 
 /* Signals. */
 void gal_send_signal(struct task_struct *leader, int number, u32 value);

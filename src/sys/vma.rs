@@ -4,27 +4,18 @@
 
 use super::{
     dma::DmaBuffer,
-    pages::Pages,
-    physical::Reserved,
-    shim, //
+    pages::Pages, //
 };
 use core::marker::PhantomData;
 use kernel::{
     bindings,
-    error::to_result,
     mm::virt::{
         flags::WRITE as VM_WRITE,
         VmaNew,
         VmaRef, //
     },
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 /// Makes `area` read-only for good. `EACCES`: it was asked for writing.
@@ -101,15 +92,22 @@ impl<T: Mappable> Keep<T> {
 ///
 /// Fails when the area is longer than the memory. Called from an mmap handler.
 pub(crate) fn map<T: Mappable>(area: &VmaNew, object: Arc<T>, cached: bool) -> Result {
-    object.memory().map_into(area, cached)?;
     let vma = area.as_ptr();
+    // SAFETY: The area is being set up by the caller.
+    let page = unsafe { (*vma).vm_pgoff };
+    object.memory().map_into(area, cached)?;
     // SAFETY: The area is being set up by the caller; nothing else uses these two fields.
     unsafe {
         (*vma).vm_private_data = Arc::into_raw(object).cast_mut().cast();
         (*vma).vm_ops = Keep::<T>::operations();
+        // Apart from the pool's windows, whose pages are unmapped by their place in the file.
+        (*vma).vm_pgoff = page | ABOVE_WINDOWS;
     }
     Ok(())
 }
+
+/// Where, in pages, the file's part for objects begins: above any pool, 4 GiB.
+const ABOVE_WINDOWS: c_ulong = 1 << (32 - bindings::PAGE_SHIFT);
 
 /// Ends the calling process's view of `object` at `user`, if that is what is there.
 ///
@@ -137,99 +135,6 @@ pub(crate) fn unmap<T: Mappable>(user: usize, object: &Arc<T>) {
     // Another thread may change its own memory map in between; it is its own.
     // SAFETY: Works on the caller's memory map and checks the range.
     let _ = unsafe { bindings::vm_munmap(user, bytes) };
-}
-
-impl Memory for Reserved {
-    fn map_into(&self, area: &VmaNew, _: bool) -> Result {
-        if area.end() - area.start() > self.size() {
-            return Err(EINVAL);
-        }
-        // SAFETY: The range is inside memory that is no system RAM and is ours alone.
-        to_result(unsafe { shim::gal_mmap_physical(area.as_ptr(), self.start()) })
-    }
-}
-
-/// A mapping that knows whether it still stands, and where.
-pub(crate) struct View {
-    /// Identity of the memory map; only compared.
-    mm: usize,
-    start: usize,
-    bytes: usize,
-    /// Areas that the mapping consists of.
-    areas: Atomic<i32>,
-}
-
-impl View {
-    /// Address and bytes, if the view stands in the calling process.
-    pub(crate) fn place(&self) -> Option<(usize, usize)> {
-        let stands = self.areas.load(Relaxed) > 0 && self.mm == current_mm();
-        stands.then_some((self.start, self.bytes))
-    }
-
-    /// Whether the view is gone for good.
-    pub(crate) fn is_over(&self) -> bool {
-        self.areas.load(Relaxed) == 0
-    }
-
-    const OPERATIONS: bindings::vm_operations_struct = bindings::vm_operations_struct {
-        open: Some(Self::open),
-        close: Some(Self::close),
-        ..pin_init::zeroed()
-    };
-
-    fn operations() -> &'static bindings::vm_operations_struct {
-        &Self::OPERATIONS
-    }
-
-    /// # Safety
-    ///
-    /// As [`Keep::open`].
-    unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: As in `Keep::open`.
-        let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
-        kept.areas.fetch_add(1, Relaxed);
-        core::mem::forget(kept.clone());
-        core::mem::forget(kept);
-    }
-
-    /// # Safety
-    ///
-    /// As [`Keep::close`].
-    unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: As in `Keep::close`.
-        let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
-        kept.areas.fetch_sub(1, Relaxed);
-    }
-}
-
-/// Identity of the calling process's memory map.
-fn current_mm() -> usize {
-    let current = kernel::current!();
-    current.mm().map_or(0, |mm| mm.as_raw() as usize)
-}
-
-/// Maps the start of `memory` into `area` and returns the view.
-///
-/// Fails when the area is longer than the memory. Called from an mmap handler of a file whose module
-/// and memory stay while the mapping stands.
-pub(crate) fn map_view(area: &VmaNew, memory: &impl Memory) -> Result<Arc<View>> {
-    let view = Arc::new(
-        View {
-            mm: current_mm(),
-            start: area.start(),
-            bytes: area.end() - area.start(),
-            areas: Atomic::new(1),
-        },
-        GFP_KERNEL,
-    )?;
-    memory.map_into(area, false)?;
-    let vma = area.as_ptr();
-    // SAFETY: The area is being set up by the caller; nothing else uses these two fields.
-    unsafe {
-        (*vma).vm_private_data = Arc::into_raw(view.clone()).cast_mut().cast();
-        (*vma).vm_ops = View::operations();
-    }
-    Ok(view)
 }
 
 /// The byte offset into the file that the mapping was asked for.

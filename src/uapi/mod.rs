@@ -17,7 +17,10 @@ use crate::{
         Error,
         Result, //
     },
-    session::Process,
+    session::{
+        PoolView,
+        Process, //
+    },
     sys::{
         self,
         chrdev::{
@@ -25,7 +28,6 @@ use crate::{
             FileOperations,
             OpenFile, //
         },
-        vma::View as PoolView, //
     },
 };
 use kernel::{
