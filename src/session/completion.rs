@@ -66,11 +66,6 @@ impl CompletionPage {
         )?)
     }
 
-    /// Number of the last submission; 0: none since the page was made.
-    pub(crate) fn submitted(&self) -> u64 {
-        self.submitted.load(Relaxed)
-    }
-
     /// Numbers one more submission. Called in the order of the ring.
     pub(crate) fn count(&self) -> u64 {
         self.submitted.fetch_add(1, Relaxed) + 1

@@ -18,7 +18,7 @@ use kernel::{
 };
 
 /// The most objects of one kind in one process.
-pub(crate) const LIMIT: usize = 1 << 16;
+pub(crate) const LIMIT: usize = 1 << 14;
 
 /// Highest handle: it must fit a signed 32-bit field.
 const LAST: u32 = i32::MAX as u32;

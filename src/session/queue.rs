@@ -207,12 +207,7 @@ impl Process {
     pub(super) fn event_commit(self: &Arc<Self>, queue: u64) -> Result<Reply> {
         let mut queue = Queue::resolve(self, queue)?;
         if queue.is_empty() {
-            return Ok(match self.completion() {
-                Some(page) => Reply::Submitted {
-                    number: page.submitted(),
-                },
-                None => Reply::Nothing,
-            });
+            return Ok(Reply::Nothing);
         }
         let reply = self.submit(None, queue.actions())?;
         queue.submitted();

@@ -72,6 +72,10 @@ impl OpenFile {
     }
 }
 
+/// `FOP_UNSIGNED_OFFSET`: mmap offsets of 4 GiB and above, on 32-bit machines too. The header's cast
+/// hides it from bindgen.
+const UNSIGNED_OFFSET: bindings::fop_flags_t = 1 << 5;
+
 struct Operations<T>(PhantomData<T>);
 
 impl<T: FileOperations> Operations<T> {
@@ -81,6 +85,7 @@ impl<T: FileOperations> Operations<T> {
         release: Some(Self::release),
         unlocked_ioctl: Some(Self::ioctl),
         mmap: Some(Self::mmap),
+        fop_flags: UNSIGNED_OFFSET,
         ..pin_init::zeroed()
     };
 
