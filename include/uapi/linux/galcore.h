@@ -22,6 +22,9 @@
  * @context) are small numbers that mean nothing outside the file they were
  * made through; 0 is never one.
  *
+ * mmap() at offset 0 shows the SYSTEM pool, at GALCORE_COMPLETION_OFFSET the
+ * completion page, which is this driver's own.
+ *
  * Requests whose number this generation defines but whose member is not in
  * the default build of it (profiler counters, virtual command buffers, the
  * vector graphics core) are listed without a layout.
@@ -943,11 +946,40 @@ struct gcsHAL_INTERFACE {
  * struct gcsQUEUE - a record of an event queue
  * @next: address of the next record, or 0
  * @iface: a command that a queue may hold: SIGNAL, FREE_VIDEO_MEMORY,
- *	UNLOCK_VIDEO_MEMORY, FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY
+ *	UNLOCK_VIDEO_MEMORY, FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY,
+ *	UNMAP_USER_MEMORY, WRITE_DATA, TIMESTAMP, COMMIT_DONE
+ *
+ * The records run in order once the GPU has passed all that was committed
+ * before. A list that cannot be read, that is cyclic or longer than 4096
+ * records, or that holds a record of another kind has no effect at all. A
+ * record about an object that is gone is left out.
  */
 struct gcsQUEUE {
 	__u64 next;
 	struct gcsHAL_INTERFACE iface;
+};
+
+/*
+ * Offset for mmap() of the completion page: one page, shared and read-only.
+ * Once a process has mapped it, COMMIT and EVENT_COMMIT write the number of
+ * the submission into the @handle of the request's header, from 1 on.
+ */
+#define GALCORE_COMPLETION_OFFSET	(1ULL << 36)
+
+/**
+ * struct galcore_completion - start of the completion page
+ * @sequence: odd while the rest changes. Read it, the rest, and it again: what
+ *	was read is good if both are the same even number.
+ * @reserved: 0
+ * @completed: number of the process's last submission that is done; 0: none.
+ *	It is shown before the submission's records run.
+ * @timestamp_ns: when that was, in nanoseconds of CLOCK_MONOTONIC
+ */
+struct galcore_completion {
+	__u32 sequence;
+	__u32 reserved;
+	__u64 completed;
+	__u64 timestamp_ns;
 };
 
 /**

@@ -201,6 +201,69 @@ pub struct Location {
     pub logical: u64,
 }
 
+/// Bytes of one kind of memory of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Book {
+    /// Now.
+    pub bytes: u64,
+    /// The most at one time.
+    pub most: u64,
+    /// All together.
+    pub total: u64,
+}
+
+/// DATABASE's answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Database {
+    /// Nodes.
+    pub video: Book,
+    /// Non-paged buffers.
+    pub non_paged: Book,
+    /// Contiguous buffers.
+    pub contiguous: Book,
+}
+
+/// What the completion page says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// Even; goes up by 2 with each change.
+    pub sequence: u32,
+    /// Number of the last submission that is done; 0: none.
+    pub number: u64,
+    /// When that was, in nanoseconds of CLOCK_MONOTONIC.
+    pub timestamp: u64,
+}
+
+/// The completion page.
+#[derive(Debug)]
+pub struct Completion {
+    /// The mapping.
+    pub region: Region,
+}
+
+impl Completion {
+    /// Reads it; tries again while it changes.
+    pub fn read(&self) -> Completed {
+        use std::sync::atomic::fence;
+        use std::sync::atomic::Ordering::SeqCst;
+        let long = |at| u64::from(self.region.read(at)) | u64::from(self.region.read(at + 4)) << 32;
+        loop {
+            let sequence = self.region.read(0);
+            fence(SeqCst);
+            let (number, timestamp) = (long(8), long(16));
+            fence(SeqCst);
+            if sequence % 2 == 0 && self.region.read(0) == sequence {
+                return Completed {
+                    sequence,
+                    number,
+                    timestamp,
+                };
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// An open galcore device.
 #[derive(Debug)]
 pub struct Device {
@@ -576,6 +639,147 @@ impl Device {
             Status::OK => Ok(()),
             status => Err(Error::Status(Command::COMMIT, status)),
         }
+    }
+
+    /// EVENT_COMMIT; returns the status and the header's handle, which the driver makes the submission's number
+    /// once the completion page is mapped, and else leaves as it was: `before`.
+    pub fn send_numbered(&self, queue: &mut Queue, before: u64) -> Result<(Status, u64)> {
+        let event = uapi::Event {
+            queue: queue.head(),
+        };
+        let mut interface = Interface::with(Command::EVENT_COMMIT, &event);
+        interface.set_handle(before);
+        let status = self.exchange(&mut interface)?;
+        Ok((status, interface.handle()))
+    }
+
+    /// Maps the completion page.
+    pub fn map_completion(&self) -> Result<Completion> {
+        let region = Region::map_read_only(self, 4096, uapi::COMPLETION_OFFSET);
+        Ok(Completion {
+            region: region.map_err(Error::Map)?,
+        })
+    }
+
+    /// MAP_USER_MEMORY.
+    pub fn map_user(&self, memory: u64, bytes: u64) -> Result<uapi::MapUserMemory> {
+        self.request(
+            Command::MAP_USER_MEMORY,
+            &uapi::MapUserMemory {
+                memory,
+                physical: u32::MAX,
+                size: bytes,
+                ..Default::default()
+            },
+        )
+    }
+
+    /// UNMAP_USER_MEMORY.
+    pub fn unmap_user(&self, mapping: &uapi::MapUserMemory) -> Result<()> {
+        self.request(
+            Command::UNMAP_USER_MEMORY,
+            &uapi::UnmapUserMemory {
+                memory: mapping.memory,
+                size: mapping.size,
+                info: mapping.info,
+                address: mapping.address,
+            },
+        )?;
+        Ok(())
+    }
+
+    /// CACHE: one of [`uapi::cache`] over `bytes` at `logical`, for a node or, with 0, for user memory.
+    pub fn cache(&self, operation: u32, node: u64, logical: u64, bytes: u64) -> Result<()> {
+        self.request(
+            Command::CACHE,
+            &uapi::Cache {
+                operation,
+                logical,
+                bytes,
+                node,
+                ..Default::default()
+            },
+        )?;
+        Ok(())
+    }
+
+    /// MAP_MEMORY of a buffer: where it is.
+    pub fn map_memory(&self, physical: u32) -> Result<u64> {
+        let answer = self.request(
+            Command::MAP_MEMORY,
+            &uapi::MapMemory {
+                physical,
+                ..Default::default()
+            },
+        )?;
+        Ok(answer.logical)
+    }
+
+    /// UNMAP_MEMORY of a buffer.
+    pub fn unmap_memory(&self, physical: u32) -> Result<()> {
+        self.request(
+            Command::UNMAP_MEMORY,
+            &uapi::UnmapMemory {
+                physical,
+                ..Default::default()
+            },
+        )?;
+        Ok(())
+    }
+
+    /// LOCK_VIDEO_MEMORY with a cached view.
+    pub fn lock_cacheable(&self, node: Node) -> Result<Location> {
+        let answer = self.request(
+            Command::LOCK_VIDEO_MEMORY,
+            &uapi::LockVideoMemory {
+                node: node.handle,
+                cacheable: 1,
+                ..Default::default()
+            },
+        )?;
+        Ok(Location {
+            address: answer.address,
+            logical: answer.memory,
+        })
+    }
+
+    /// DATABASE about a process.
+    pub fn database(&self, process: u32) -> Result<Database> {
+        use uapi::Wire;
+        let mut interface = Interface::new(Command::DATABASE);
+        process.put(&mut interface.bytes_mut()[uapi::UNION_OFFSET + 4..]);
+        match self.exchange(&mut interface)? {
+            Status::OK => {}
+            status => return Err(Error::Status(Command::DATABASE, status)),
+        }
+        // Three entries of 32 bytes behind the two words of the request.
+        let book = |index: usize| {
+            let at = uapi::UNION_OFFSET + 8 + 32 * index;
+            let long = |field: usize| u64::take(&interface.bytes()[at + 8 * field..]);
+            Book {
+                bytes: long(0),
+                most: long(1),
+                total: long(2),
+            }
+        };
+        Ok(Database {
+            video: book(0),
+            non_paged: book(1),
+            contiguous: book(2),
+        })
+    }
+
+    /// TIMESTAMP: microseconds between a timer's start and stop.
+    pub fn timer(&self, timer: u32) -> Result<i32> {
+        let answer: uapi::TimeStamp = self.request(
+            Command::TIMESTAMP,
+            &uapi::TimeStamp {
+                timer,
+                request: uapi::timestamp::QUERY,
+                ..Default::default()
+            },
+        )?;
+        Ok(answer.time_delta)
     }
 
     /// EVENT_COMMIT; returns the status.

@@ -74,6 +74,36 @@ impl Queue {
         )
     }
 
+    /// Writes a word at a GPU address of the caller's memory.
+    pub fn write_data(&mut self, address: u32, data: u32) -> &mut Self {
+        self.record(Command::WRITE_DATA, &uapi::WriteData { address, data })
+    }
+
+    /// Starts or stops a timer: [`uapi::timestamp`].
+    pub fn timestamp(&mut self, timer: u32, request: u32) -> &mut Self {
+        self.record(
+            Command::TIMESTAMP,
+            &uapi::TimeStamp {
+                timer,
+                request,
+                ..Default::default()
+            },
+        )
+    }
+
+    /// Ends a mapping of user memory.
+    pub fn unmap_user(&mut self, mapping: &uapi::MapUserMemory) -> &mut Self {
+        self.record(
+            Command::UNMAP_USER_MEMORY,
+            &uapi::UnmapUserMemory {
+                memory: mapping.memory,
+                size: mapping.size,
+                info: mapping.info,
+                address: mapping.address,
+            },
+        )
+    }
+
     /// Frees contiguous memory.
     pub fn free_contiguous(&mut self, buffer: &Buffer) -> &mut Self {
         self.record(

@@ -2,10 +2,12 @@
 //! The only file with `unsafe`: ioctl, mappings, and words in memory that the GPU shares.
 #![allow(unsafe_code)]
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
+use std::os::fd::FromRawFd;
 use std::ptr::NonNull;
 
 use rustix::mm::MapFlags;
@@ -152,6 +154,107 @@ impl Region {
         })
     }
 
+    /// Maps `bytes` bytes of `file` at `offset`, shared, for reading; [`Region::write`] would end the process.
+    pub fn map_read_only(file: impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
+        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                file,
+                offset,
+            )?
+        };
+        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self {
+            start,
+            bytes,
+            owned: true,
+        })
+    }
+
+    /// As [`Region::map`], but private.
+    pub fn map_private(file: impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                MapFlags::PRIVATE,
+                file,
+                offset,
+            )?
+        };
+        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self {
+            start,
+            bytes,
+            owned: true,
+        })
+    }
+
+    /// `bytes` bytes of the process's own memory, zeros.
+    pub fn anonymous(bytes: usize) -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
+        let start = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE)?
+        };
+        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self {
+            start,
+            bytes,
+            owned: true,
+        })
+    }
+
+    /// Takes access to some pages away, or gives it. Touching memory without access ends the process.
+    pub fn protect(&self, offset: usize, bytes: usize, read: bool, write: bool) -> io::Result<()> {
+        use rustix::mm::MprotectFlags;
+        assert!(offset
+            .checked_add(bytes)
+            .is_some_and(|end| end <= self.bytes));
+        let mut flags = MprotectFlags::empty();
+        flags.set(MprotectFlags::READ, read);
+        flags.set(MprotectFlags::WRITE, write);
+        // SAFETY: inside the region; only access changes, and what is in it stays.
+        unsafe { rustix::mm::mprotect(self.start.as_ptr().add(offset).cast(), bytes, flags)? };
+        Ok(())
+    }
+
+    /// Unmaps the pages from `offset` on, `bytes` of them; what is before and behind stays.
+    pub fn cut(self, offset: usize, bytes: usize) -> io::Result<(Self, Self)> {
+        let end = offset.checked_add(bytes);
+        let end = end.filter(|end| *end < self.bytes && self.owned && offset > 0);
+        let end = end.ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: inside the region, whose owner this is; no reference into it exists.
+        let (first, last) = unsafe {
+            rustix::mm::munmap(self.start.as_ptr().add(offset).cast(), bytes)?;
+            (self.start, self.start.add(end))
+        };
+        let rest = self.bytes - end;
+        std::mem::forget(self);
+        let part = |start, bytes| Self {
+            start,
+            bytes,
+            owned: true,
+        };
+        Ok((part(first, offset), part(last, rest)))
+    }
+
+    /// Asks for write access to a mapping that was made without.
+    pub fn make_writable(&self) -> io::Result<()> {
+        use rustix::mm::MprotectFlags;
+        let flags = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: only access is added; the memory stays what it is.
+        unsafe { rustix::mm::mprotect(self.start.as_ptr().cast(), self.bytes, flags)? };
+        Ok(())
+    }
+
     /// Memory that the driver mapped into this process and named in its answer. It stays the driver's: it goes when
     /// the handle is freed, and then this value must not be used any more, as [`crate::device`] sees to.
     pub(crate) fn of_driver(logical: u64, bytes: usize) -> io::Result<Self> {
@@ -216,6 +319,59 @@ impl Drop for Region {
         if self.owned {
             // SAFETY: this value made the mapping and no reference into it exists.
             let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
+        }
+    }
+}
+
+/// A copy of this process that does nothing; it ends when this goes.
+#[derive(Debug)]
+pub struct Idle {
+    process: libc::pid_t,
+}
+
+impl Idle {
+    /// Forks.
+    pub fn fork() -> io::Result<Self> {
+        // SAFETY: the child calls nothing but system calls, as it must when other threads exist.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            0 => loop {
+                // SAFETY: touches no memory.
+                unsafe { libc::pause() };
+            },
+            process => Ok(Self { process }),
+        }
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        // SAFETY: the child is this process's own and has not been waited for.
+        unsafe {
+            libc::kill(self.process, libc::SIGKILL);
+            libc::waitpid(self.process, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// Blocks the Unix signal `number` in this thread, and in those it starts, and makes a file that tells of each that
+/// comes: 128 bytes, see `signalfd_siginfo` in signalfd(2).
+pub fn signal_file(number: i32) -> io::Result<File> {
+    // SAFETY: an empty set is what the bytes are made into before they are looked at.
+    let mut set = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is this function's own, and the file descriptor that comes out is new and nobody else's.
+    unsafe {
+        libc::sigemptyset(&mut set);
+        if libc::sigaddset(&mut set, number) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        match libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) {
+            0 => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+        match libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            file => Ok(File::from_raw_fd(file)),
         }
     }
 }

@@ -27,6 +27,8 @@ pub const RESERVED_HEAD: u32 = 32;
 pub const RESERVED_TAIL: u32 = 8;
 /// What [`Version`] reads as.
 pub const VERSION: (i32, i32, i32, u32) = (4, 6, 9, 1210);
+/// Offset for mmap of the completion page.
+pub const COMPLETION_OFFSET: u64 = 1 << 36;
 /// [`UserSignal::wait`] without an end.
 pub const INFINITE: u32 = 0xffff_ffff;
 
@@ -370,9 +372,9 @@ structure! {
         /// A hint: 4 = pixel.
         24 => from_where: u32,
     }
-    /// WRITE_DATA: refused.
+    /// WRITE_DATA, in queues only.
     WriteData = "WriteData", 8 {
-        /// Physical address.
+        /// GPU address of a word of the caller's.
         0 => address: u32,
         /// Word.
         4 => data: u32,
@@ -402,6 +404,28 @@ structure! {
         0 => state: u32,
         /// Out: boolean.
         4 => is_idle: i32,
+    }
+    /// CACHE.
+    Cache = "Cache", 40 {
+        /// In: [`cache`].
+        0 => operation: u32,
+        /// Not used.
+        8 => process: u64,
+        /// In: address in the caller.
+        16 => logical: u64,
+        /// In: bytes.
+        24 => bytes: u64,
+        /// In: handle; 0: foreign memory.
+        32 => node: u64,
+    }
+    /// TIMESTAMP, also in queues.
+    TimeStamp = "TimeStamp", 12 {
+        /// In: 0 to 7.
+        0 => timer: u32,
+        /// In: [`timestamp`]: 2; in a queue 0 or 1.
+        4 => request: u32,
+        /// Out: microseconds.
+        8 => time_delta: i32,
     }
     /// QUERY_KERNEL_SETTINGS.
     QueryKernelSettings = "QueryKernelSettings", 4 {
@@ -519,6 +543,16 @@ impl Interface {
     /// The answer's status.
     pub fn status(&self) -> Status {
         Status(i32::take(&self.bytes[8..]))
+    }
+
+    /// The header's handle: the number of a submission, where the driver tells it.
+    pub fn handle(&self) -> u64 {
+        u64::take(&self.bytes[16..])
+    }
+
+    /// Presets the handle.
+    pub fn set_handle(&mut self, handle: u64) {
+        handle.put(&mut self.bytes[16..]);
     }
 
     /// Presets the status (the driver overwrites it).
@@ -728,6 +762,28 @@ pub mod feature {
     pub const PIPE_3D: u32 = 1 << 2;
     /// The 2D pipe is there.
     pub const PIPE_2D: u32 = 1 << 9;
+}
+
+/// [`Cache::operation`].
+pub mod cache {
+    /// What the processor has written gets to memory.
+    pub const CLEAN: u32 = 1;
+    /// What the GPU has written gets to the processor.
+    pub const INVALIDATE: u32 = 2;
+    /// As CLEAN.
+    pub const FLUSH: u32 = 3;
+    /// Only a barrier.
+    pub const MEMORY_BARRIER: u32 = 4;
+}
+
+/// [`TimeStamp::request`].
+pub mod timestamp {
+    /// In a queue: the timer stops.
+    pub const STOP: u32 = 0;
+    /// In a queue: the timer starts.
+    pub const START: u32 = 1;
+    /// Not in a queue: the time between the two.
+    pub const QUERY: u32 = 2;
 }
 
 /// Sub-commands of USER_SIGNAL.

@@ -12,6 +12,7 @@ use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Device;
 use galcore_client::device::Node;
+use galcore_client::sys::Region;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
 
@@ -49,7 +50,7 @@ impl Foreign {
             child,
         };
         anyhow::ensure!(
-            foreign.numbers.len() == 5,
+            foreign.numbers.len() == 7,
             "the other process says {line:?}"
         );
         Ok(foreign)
@@ -84,6 +85,16 @@ impl Foreign {
         self.numbers[3] as i32
     }
 
+    /// The contiguous buffer's GPU address.
+    pub fn buffer_address(&self) -> u32 {
+        self.numbers[6] as u32
+    }
+
+    /// Handle of mapped user memory.
+    pub fn user_memory(&self) -> u32 {
+        self.numbers[5] as u32
+    }
+
     /// A context.
     pub fn context(&self) -> u32 {
         self.numbers[4] as u32
@@ -102,8 +113,12 @@ impl Drop for Foreign {
 pub fn hold() -> ExitCode {
     let go = || -> Result<()> {
         let device = Device::open()?;
-        let mut last = [0; 5];
-        for _ in 0..COUNT {
+        let mut last = [0; 7];
+        // Pinned page by page; must stay.
+        let own = Region::anonymous(COUNT * 4096)?;
+        for index in 0..COUNT {
+            let buffer = device.allocate_contiguous(4096)?;
+            let pinned = device.map_user(own.address() + index as u64 * 4096, 4096)?;
             last = [
                 device
                     .allocate(4096, 64, surface::BITMAP, Pool::SYSTEM)?
@@ -111,9 +126,11 @@ pub fn hold() -> ExitCode {
                 device
                     .allocate(4096, 64, surface::BITMAP, Pool::CONTIGUOUS)?
                     .handle,
-                device.allocate_contiguous(4096)?.physical.into(),
+                buffer.physical.into(),
                 device.create_signal(true)? as u64,
                 device.attach()?.context.into(),
+                pinned.info.into(),
+                buffer.address.into(),
             ];
         }
         println!("{}", last.map(|number| number.to_string()).join(" "));

@@ -13,6 +13,8 @@ use std::fmt::Debug;
 use std::panic::catch_unwind;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -23,8 +25,13 @@ use galcore_client::device;
 use galcore_client::uapi::Status;
 use galcore_client::Error;
 
-/// Longest time a program may take; then it gives up rather than hang.
-const LIMIT: Duration = Duration::from_secs(300);
+/// Longest time a program may take; then it gives up rather than hang. Seconds.
+static LIMIT: AtomicU64 = AtomicU64::new(300);
+
+/// Gives the program at least this long: for those that are told to do much.
+pub fn allow(limit: Duration) {
+    LIMIT.fetch_max(limit.as_secs(), Ordering::Relaxed);
+}
 
 /// The error of a test that cannot be tried here.
 #[derive(Debug)]
@@ -116,8 +123,11 @@ pub fn program(body: impl FnOnce() -> Result<bool>) -> ExitCode {
         }
     }));
     std::thread::spawn(|| {
-        std::thread::sleep(LIMIT);
-        println!("Bail out! no end after {} s", LIMIT.as_secs());
+        let begin = Instant::now();
+        while begin.elapsed().as_secs() < LIMIT.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        println!("Bail out! no end after {} s", begin.elapsed().as_secs());
         std::process::exit(1);
     });
     match body() {

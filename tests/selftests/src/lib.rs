@@ -6,6 +6,7 @@
 //! * [`system`]: memory, kernel log, `/proc/driver/gc`, loading and unloading the module.
 //! * [`fixture`]: a client with a surface to draw on.
 //! * [`foreign`]: another process that owns things.
+//! * [`video`]: memory that the GPU writes and reads.
 //! * [`mod@reference`]: what each board's core is.
 
 pub mod control;
@@ -14,3 +15,4 @@ pub mod foreign;
 pub mod harness;
 pub mod reference;
 pub mod system;
+pub mod video;

@@ -50,6 +50,15 @@ pub fn settled_free() -> Result<u64> {
     Ok(best)
 }
 
+/// KiB of this process that drivers have pinned, by `/proc/self/status`.
+pub fn pinned() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmPin:"));
+    let line = line.context("no VmPin in /proc/self/status")?;
+    let number = line.split_whitespace().next().unwrap_or_default();
+    number.parse().with_context(|| format!("VmPin: {line:?}"))
+}
+
 /// Numbers of `/proc/driver/gc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcGc {
@@ -91,6 +100,24 @@ impl ProcGc {
     /// [`ProcGc::used`] of a fresh reading.
     pub fn used_now() -> Result<[u64; 3]> {
         Self::read()?.used()
+    }
+
+    /// Entries of the MMU in all, and in use.
+    pub fn mmu(&self) -> Result<(u64, u64)> {
+        let line = self.line("MMU Entries usage(PageCount): ")?;
+        let numbers: Vec<u64> = line
+            .split(|letter: char| !letter.is_ascii_digit())
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        match numbers[..] {
+            [total, used] => Ok((total, used)),
+            _ => bail!("{line:?}: wanted two numbers"),
+        }
+    }
+
+    /// Entries of the MMU in use now.
+    pub fn mmu_used_now() -> Result<u64> {
+        Ok(Self::read()?.mmu()?.1)
     }
 
     /// KiB of the pool.
@@ -256,6 +283,14 @@ impl Module {
     pub fn is_loaded() -> bool {
         std::path::Path::new("/sys/module/galcore").exists()
     }
+}
+
+/// A file of `bytes` zeros that is in no folder: memory that can be mapped and cut off.
+pub fn memory_file(bytes: u64) -> Result<File> {
+    let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let file = File::from(file);
+    file.set_len(bytes)?;
+    Ok(file)
 }
 
 /// The character device's major number, if the driver has registered one.

@@ -1,40 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Commands that do not exist, that belong into queues only, or that this driver does not offer: a status, no effect.
+//! And the small ones that only tell something.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use anyhow::Result;
+use galcore_client::uapi;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
 use galcore_client::uapi::Status;
 use galcore_client::uapi::UNION_OFFSET;
+use galcore_client::Queue;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
+use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
+use gpu_control::fault;
 
 /// Known to the interface; not built.
 const NOT_BUILT: &[Command] = &[
-    Command::MAP_MEMORY,
-    Command::UNMAP_MEMORY,
-    Command::MAP_USER_MEMORY,
-    Command::UNMAP_USER_MEMORY,
     Command::READ_REGISTER,
     Command::WRITE_REGISTER,
-    Command::GET_PROFILE_SETTING,
-    Command::SET_PROFILE_SETTING,
-    Command::READ_ALL_PROFILE_REGISTERS,
-    Command::PROFILE_REGISTERS_2D,
     Command::SET_POWER_MANAGEMENT_STATE,
-    Command::QUERY_POWER_MANAGEMENT_STATE,
     Command::RESET,
     Command::DEBUG,
-    Command::TIMESTAMP,
-    Command::DATABASE,
     Command::COMPOSE,
-    Command::SET_TIMEOUT,
     Command::GET_SHARED_INFO,
     Command::SET_SHARED_INFO,
     Command::DUMP_GPU_STATE,
@@ -43,7 +38,6 @@ const NOT_BUILT: &[Command] = &[
     Command::FREE_VIRTUAL_COMMAND_BUFFER,
     Command::SET_FSCALE_VALUE,
     Command::GET_FSCALE_VALUE,
-    Command::QUERY_RESET_TIME_STAMP,
 ];
 
 fn main() -> ExitCode {
@@ -66,6 +60,13 @@ fn main() -> ExitCode {
             Ok(())
         };
         let all = &all;
+        let filled = |command: Command, filler: u8| -> Result<Interface> {
+            let mut interface = Interface::new(command);
+            interface.bytes_mut()[UNION_OFFSET..].fill(filler);
+            paint.borrow().device().exchange(&mut interface)?;
+            Ok(interface)
+        };
+        let filled = &filled;
         let mut suite = Suite::new();
         suite.test("unknown commands answer INVALID_ARGUMENT", move || {
             for number in [56, 57, 58, 64, 100, 999, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
@@ -100,6 +101,95 @@ fn main() -> ExitCode {
             });
         }
         suite.test(
+            "commands that name memory refuse what names none",
+            move || {
+                for command in [
+                    Command::MAP_MEMORY,
+                    Command::UNMAP_MEMORY,
+                    Command::MAP_USER_MEMORY,
+                    Command::UNMAP_USER_MEMORY,
+                ] {
+                    for filler in [0x00, 0xff, 0x01, 0x40] {
+                        let status = filled(command, filler)?.status();
+                        ensure!(
+                            status.0 < 0,
+                            "{command} filled with {filler:#x}: found {status}"
+                        );
+                    }
+                }
+                Ok(())
+            },
+        );
+        suite.test("profile commands answer OK and do nothing", move || {
+            for command in [
+                Command::GET_PROFILE_SETTING,
+                Command::SET_PROFILE_SETTING,
+                Command::READ_ALL_PROFILE_REGISTERS,
+                Command::PROFILE_REGISTERS_2D,
+            ] {
+                for filler in [0x00, 0xff] {
+                    let answer = filled(command, filler)?;
+                    same(&format!("{command}"), answer.status(), Status::OK)?;
+                    ensure!(
+                        answer.bytes()[UNION_OFFSET..].iter().all(|b| *b == filler),
+                        "{command} changed the union"
+                    );
+                }
+            }
+            Ok(())
+        });
+        suite.test("the power state is: on, and idle in the end", move || {
+            let idle = || {
+                let answer: uapi::QueryPowerManagement =
+                    filled(Command::QUERY_POWER_MANAGEMENT_STATE, 0xff)?.get();
+                same("state", answer.state, 0)?;
+                Ok(answer.is_idle)
+            };
+            settles("isIdle", 1, idle)
+        });
+        suite.test("there has been no reset", move || {
+            let answer = filled(Command::QUERY_RESET_TIME_STAMP, 0xff)?;
+            same("status", answer.status(), Status::OK)?;
+            let number = &answer.bytes()[UNION_OFFSET..UNION_OFFSET + 8];
+            ensure!(number.iter().all(|b| *b == 0), "timeStamp {number:?}");
+            Ok(())
+        });
+        suite.test("TIMESTAMP: only queries of timers 0 to 7", move || {
+            let paint = paint.borrow();
+            let ask = |timer, request| {
+                let payload = uapi::TimeStamp {
+                    timer,
+                    request,
+                    time_delta: 77,
+                };
+                let answer = paint.device().send(Command::TIMESTAMP, &payload)?;
+                Ok::<_, anyhow::Error>((answer.0, answer.1.time_delta))
+            };
+            for timer in 0..8 {
+                same("a timer that never ran", ask(timer, 2)?, (Status::OK, 0))?;
+            }
+            for (timer, request) in [(8, 2), (u32::MAX, 2), (0, 0), (0, 1), (0, 3), (0, u32::MAX)] {
+                let what = format!("timer {timer}, request {request}");
+                same(&what, ask(timer, request)?, (Status::INVALID_ARGUMENT, 77))?;
+            }
+            Ok(())
+        });
+        suite.test("DATABASE: only of the process itself", move || {
+            let ask = |process: u32| {
+                let mut interface = Interface::new(Command::DATABASE);
+                interface.bytes_mut()[UNION_OFFSET] = 1;
+                interface.bytes_mut()[UNION_OFFSET + 4..][..4]
+                    .copy_from_slice(&process.to_ne_bytes());
+                Ok::<_, anyhow::Error>(paint.borrow().device().exchange(&mut interface)?)
+            };
+            let parent = std::os::unix::process::parent_id();
+            for process in [0, 1, parent, 0x7fff_ffff, u32::MAX] {
+                let what = format!("process {process}");
+                same(&what, ask(process)?, Status::INVALID_DATA)?;
+            }
+            same("itself", ask(std::process::id())?, Status::OK)
+        });
+        suite.test(
             "CACHE of no node answers OK, of an unknown one INVALID_ARGUMENT",
             move || {
                 // The node is the fifth long word of the union.
@@ -119,6 +209,28 @@ fn main() -> ExitCode {
         );
         suite.test("none of this reached the GPU", move || {
             same("counters", control.counters(), before)
+        });
+        suite.test("SET_TIMEOUT is how long STALL waits", move || {
+            let paint = paint.borrow();
+            let device = paint.device();
+            let set = |milliseconds: u32| {
+                let mut interface = Interface::new(Command::SET_TIMEOUT);
+                interface.bytes_mut()[UNION_OFFSET..][..4]
+                    .copy_from_slice(&milliseconds.to_ne_bytes());
+                same("SET_TIMEOUT", device.exchange(&mut interface)?, Status::OK)
+            };
+            device.stall()?;
+            let id = device.create_signal(false)?;
+            let armed = control.arm(fault::DELAY_INTERRUPTS, 60_000);
+            set(5)?;
+            device.commit_queue(Queue::new().signal(id))?;
+            let stalled = device.stall();
+            drop(armed);
+            set(u32::MAX)?;
+            refused("STALL of 5 ms", stalled, Status::GPU_NOT_RESPONDING)?;
+            device.wait_signal(id, 10_000)?;
+            device.stall()?;
+            Ok(device.destroy_signal(id)?)
         });
         suite.test("the next draw is right", move || {
             paint.borrow_mut().prove(0xff12_3456)

@@ -276,7 +276,14 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         )?;
         bench.refuse_words(
             "PIPE_SELECT of a missing engine",
-            &[0x0801_0e00, missing.number() as u32],
+            &[
+                0x0801_0e02,
+                state::TOKEN_FE_PE,
+                0x4800_0000,
+                state::TOKEN_FE_PE,
+                0x0801_0e00,
+                missing.number() as u32,
+            ],
         )
     });
     suite.test("contexts: none, an attached one, unknown ones", move || {
@@ -339,22 +346,22 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                 Some(Interface::new(Command(999))),
             ),
             (
-                "WRITE_DATA",
-                Status::INVALID_ARGUMENT,
+                "WRITE_DATA to address 0",
+                Status::INVALID_ADDRESS,
                 0,
                 Some(Interface::new(Command::WRITE_DATA)),
             ),
             (
-                "FREE of node 0",
-                Status::INVALID_OBJECT,
+                "a timer that does not exist",
+                Status::INVALID_ARGUMENT,
                 0,
-                Some(Interface::new(Command::FREE_VIDEO_MEMORY)),
-            ),
-            (
-                "unknown signal",
-                Status::NOT_FOUND,
-                0,
-                Some(Interface::new(Command::SIGNAL)),
+                Some(Interface::with(
+                    Command::TIMESTAMP,
+                    &uapi::TimeStamp {
+                        timer: 8,
+                        ..Default::default()
+                    },
+                )),
             ),
             ("unreadable record", Status::OUT_OF_RESOURCES, 0x10, None),
         ] {
@@ -513,6 +520,59 @@ fn stream_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             bench.refuse_words("STALL on another token", &other)
         },
     );
+    suite.test("PIPE_SELECT while draws may be under way", move || {
+        const ARM: [u32; 2] = [0x0801_0e02, state::TOKEN_FE_PE];
+        const WAIT: [u32; 2] = [0x4800_0000, state::TOKEN_FE_PE];
+        let select = [0x0801_0e00, bench.pipe().number() as u32];
+        let draw = bench.stream().words().to_vec();
+        let flush = [0x0801_0e03, 0xb];
+        for (what, words) in [
+            ("at once", vec![&select[..]]),
+            ("behind a flush", vec![&flush[..], &select]),
+            ("behind a semaphore", vec![&ARM[..], &select]),
+            (
+                "behind another semaphore's stall",
+                vec![&[0x0801_0e02, 0x501, 0x4800_0000, 0x501][..], &select],
+            ),
+            (
+                "behind a draw behind the stall",
+                vec![&ARM[..], &WAIT, &draw, &select],
+            ),
+            (
+                "behind a draw behind the semaphore",
+                vec![&ARM[..], &draw, &WAIT, &select],
+            ),
+            // The stall may match the first of two semaphores.
+            (
+                "behind a semaphore armed twice",
+                vec![&ARM[..], &draw, &ARM, &WAIT, &select],
+            ),
+        ] {
+            bench.refuse_words(what, &words.concat())?;
+        }
+        let good = [&draw[..], &ARM, &WAIT, &select].concat();
+        bench.accept_words("stalled for", &good)?;
+        bench.accept_words("before any draw", &select)
+    });
+    suite.test("numbers to be converted where values count", move || {
+        for (address, value) in [
+            (state::PIPE_SELECT, bench.pipe().number() as u32),
+            (state::SEMAPHORE_TOKEN, state::TOKEN_FE_PE),
+            (0x3c00, state::TOKEN_FE_PE),
+            (state::RS_KICKER, state::RS_KICK),
+        ] {
+            let stall = [
+                0x0801_0e02,
+                state::TOKEN_FE_PE,
+                0x4800_0000,
+                state::TOKEN_FE_PE,
+            ];
+            let words = [0x0c01_0000 | (address / 4), value];
+            let what = format!("state {address:#x} as a fixed point number");
+            bench.refuse_words(&what, &[&stall[..], &words].concat())?;
+        }
+        Ok(())
+    });
     suite.test("what honest streams hold is let through", move || {
         bench.accept_words("NOP", &[0x1800_0000, 0xdead_dead])?;
         bench.accept_words("delay states 0 and 1", &[0x0801_0000, 0, 0x0801_0001, 0])?;

@@ -1,27 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Event queues: order, more of them than the hardware has events, deferred frees, bad lists, odd interrupts.
+//! Event queues: order, more of them than the hardware has events, deferred frees, every kind of record, bad lists,
+//! odd interrupts.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::device::Memory;
+use galcore_client::sys::Region;
 use galcore_client::uapi;
+use galcore_client::uapi::timestamp::START;
+use galcore_client::uapi::timestamp::STOP;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
+use galcore_client::Device;
 use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::cell_of;
 use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::Random;
 use galcore_selftests::fixture::CELLS;
 use galcore_selftests::fixture::HEIGHT;
 use galcore_selftests::fixture::WIDTH;
+use galcore_selftests::foreign::Foreign;
 use galcore_selftests::harness;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
@@ -192,6 +203,28 @@ fn interrupt_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, control
         drop(armed);
         destroy(&paint, &ids)
     });
+    suite.test(
+        "an interrupt or an event that is lost alone costs little",
+        move || {
+            let paint = paint.borrow();
+            let ids = signals(&paint, 1)?;
+            let mut longest = Duration::ZERO;
+            for fault in [fault::DROP_INTERRUPTS, fault::LOSE_EVENTS] {
+                for _ in 0..5 {
+                    paint.device().stall()?;
+                    let armed = control.arm(fault, 1);
+                    let begin = Instant::now();
+                    paint.device().commit_queue(Queue::new().signal(ids[0]))?;
+                    paint.device().wait_signal(ids[0], 10_000)?;
+                    longest = longest.max(begin.elapsed());
+                    drop(armed);
+                }
+            }
+            println!("# at most {} ms", longest.as_millis());
+            ensure!(longest < Duration::from_millis(500), "{longest:?}");
+            destroy(&paint, &ids)
+        },
+    );
     suite.test("interrupts with nothing pending do no harm", move || {
         let paint = paint.borrow();
         let ids = signals(&paint, 1)?;
@@ -304,6 +337,179 @@ fn deferred_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
     });
 }
 
+fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
+    suite.test(
+        "WRITE_DATA into each kind of the caller's memory",
+        move || {
+            let paint = paint.borrow();
+            let device = paint.device();
+            let make = |pool| -> Result<_> {
+                let node = device.allocate(4096, 64, uapi::surface::BITMAP, pool)?;
+                let location = device.lock(node)?;
+                let memory = device.memory(node, location, paint.client.pool())?;
+                Ok((node, location.address, memory))
+            };
+            let pool = make(Pool::SYSTEM)?;
+            let pages = make(Pool::CONTIGUOUS)?;
+            let scattered = make(Pool::VIRTUAL)?;
+            let buffer = device.allocate_contiguous(4096)?;
+            let user = user_page()?;
+            let mapping = device.map_user(user.address(), 4096)?;
+            for (what, address, memory) in [
+                ("pool", pool.1, &pool.2),
+                ("contiguous pages", pages.1, &pages.2),
+                ("virtual pages", scattered.1, &scattered.2),
+                ("contiguous buffer", buffer.address, &buffer.memory),
+                ("user memory", mapping.address, &user),
+            ] {
+                for offset in [0, 4, 2048, 4092] {
+                    let value = 0xabcd_0000 | offset;
+                    let mut queue = Queue::new();
+                    queue
+                        .write_data(address + offset, 1)
+                        .write_data(address + offset, value);
+                    device.commit_queue(&mut queue).context(what)?;
+                    device.stall()?;
+                    harness::same_word(what, memory.read(offset as usize), value)?;
+                    memory.write(offset as usize, 0);
+                    same(what, memory.find_other_than(0), None)?;
+                }
+            }
+            let mut queue = Queue::new();
+            queue.unmap_user(&mapping).free_contiguous(&buffer);
+            for (node, ..) in [pool, pages, scattered] {
+                if device.unlock(node)? {
+                    queue.unlock(node);
+                }
+                queue.free(node);
+            }
+            device.commit_queue(&mut queue)?;
+            Ok(device.stall()?)
+        },
+    );
+    suite.test(
+        "WRITE_DATA anywhere else answers INVALID_ADDRESS",
+        move || {
+            let paint = paint.borrow();
+            let device = paint.device();
+            let node = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::SYSTEM)?;
+            let address = device.lock(node)?.address;
+            let buffer = device.allocate_contiguous(4096)?;
+            let gone = device.allocate_contiguous(4096)?;
+            device.free_contiguous(&gone)?;
+            let unlocked = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::SYSTEM)?;
+            let last = device.lock(unlocked)?.address;
+            device.unlock(unlocked)?;
+            let id = signals(&paint, 1)?[0];
+            let check = |what: &str, address: u32| -> Result<()> {
+                let mut queue = Queue::new();
+                queue.signal(id).write_data(address, 0xdead_beef);
+                let status = device.send_queue(&mut queue)?;
+                let what = format!("{what}: {address:#x}");
+                same(&what, status, Status::INVALID_ADDRESS)?;
+                device.stall()?;
+                refused(&what, device.wait_signal(id, 0), Status::TIMEOUT)
+            };
+            for (what, address) in [
+                ("address 0", 0),
+                ("1 off", address + 1),
+                ("2 off", address + 2),
+                ("half in the buffer", buffer.address + 4094),
+                ("a node that is not locked", last),
+                ("a freed buffer", gone.address),
+                ("the kernel's RAM", 0x4000_8000),
+                ("the GPU's registers", 0x1000_0010),
+                ("behind the MMU, where nothing is", 0xffff_fffc),
+                ("the last word", u32::MAX),
+            ] {
+                check(what, address)?;
+            }
+            device.unlock(node)?;
+            check("the node after UNLOCK", address)?;
+            device.free(node)?;
+            device.free(unlocked)?;
+            device.free_contiguous(&buffer)?;
+            destroy(&paint, &[id])
+        },
+    );
+    suite.test(
+        "WRITE_DATA beside the only memory of a process",
+        move || {
+            let status = system::again(&["--edges"])?.status()?;
+            same("child", status.code(), Some(0))
+        },
+    );
+    suite.test("TIMESTAMP measures what lies between", move || {
+        let paint = paint.borrow();
+        let device = paint.device();
+        for timer in 0..8 {
+            device.commit_queue(Queue::new().timestamp(timer, START))?;
+            device.stall()?;
+            std::thread::sleep(Duration::from_millis(30));
+            refused(
+                "before its stop",
+                device.timer(timer),
+                Status::TIMER_OVERFLOW,
+            )?;
+            device.commit_queue(Queue::new().timestamp(timer, STOP))?;
+            device.stall()?;
+            let time = device.timer(timer)?;
+            ensure!(
+                (29_000..3_000_000).contains(&time),
+                "timer {timer}: {time} us for 30 ms"
+            );
+        }
+        // In one queue: in order, so not negative.
+        for _ in 0..20 {
+            let mut queue = Queue::new();
+            queue.timestamp(3, START).timestamp(3, STOP);
+            device.commit_queue(&mut queue)?;
+            device.stall()?;
+            let time = device.timer(3)?;
+            ensure!((0..1_000_000).contains(&time), "{time} us for nothing");
+        }
+        for (timer, request) in [(8, 0), (8, 1), (u32::MAX, 1), (0, 2), (0, 3), (0, u32::MAX)] {
+            let mut queue = Queue::new();
+            queue.timestamp(timer, request);
+            same(
+                &format!("timer {timer}, request {request}"),
+                device.send_queue(&mut queue)?,
+                Status::INVALID_ARGUMENT,
+            )?;
+        }
+        Ok(())
+    });
+    suite.test(
+        "UNMAP_USER_MEMORY ends a mapping behind the draw to it",
+        move || {
+            let mut paint = paint.borrow_mut();
+            for round in 0..20 {
+                let memory = user_page()?;
+                let mapping = paint.device().map_user(memory.address(), 4096)?;
+                let mut target = paint.surface.clone();
+                target.location.address = mapping.address;
+                (target.width, target.height, target.stride) = (64, 16, 256);
+                let mut stream = Stream::new();
+                let colour = 0xff08_0000 + round;
+                let engine = paint.engine();
+                engine.fill(&mut stream, &target, Rect::new(0, 0, 64, 16), colour);
+                stream.flush(engine.pipe());
+                paint.commit(&stream, Queue::new().unmap_user(&mapping))?;
+                paint.client.finish()?;
+                same("memory", memory.find_other_than(colour), None)?;
+                refused(
+                    "WRITE_DATA after",
+                    paint
+                        .device()
+                        .commit_queue(Queue::new().write_data(mapping.address, 1)),
+                    Status::INVALID_ADDRESS,
+                )?;
+            }
+            Ok(())
+        },
+    );
+}
+
 fn negative_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
     // The list must be refused, and a signal at its head must not come.
     fn refuse(paint: &Paint, what: &str, build: impl Fn(&mut Queue), wanted: Status) -> Result<()> {
@@ -333,7 +539,7 @@ fn negative_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
                 Command::MAP_MEMORY,
                 Command::EVENT_COMMIT,
                 Command::USER_SIGNAL,
-                Command::WRITE_DATA,
+                Command::MAP_USER_MEMORY,
                 Command::COMMIT,
                 Command::WRITE_REGISTER,
                 Command::SET_IDLE,
@@ -354,84 +560,148 @@ fn negative_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
         },
     );
     suite.test(
-        "an unknown handle refuses the whole list, with the direct command's status",
+        "records about what is gone or was never there are left out, the rest goes on",
         move || {
             let paint = paint.borrow();
-            let free = |node| uapi::FreeVideoMemory { node };
-            let unlock = |node| uapi::UnlockVideoMemory {
-                node,
-                ..Default::default()
+            let device = paint.device();
+            let free = |node| {
+                let payload = uapi::FreeVideoMemory { node };
+                Interface::with(Command::FREE_VIDEO_MEMORY, &payload)
             };
-            let buffer = |physical| uapi::FreeContiguousMemory {
-                bytes: 4096,
-                physical,
-                logical: 0x1000,
+            let unlock = |node| {
+                let payload = uapi::UnlockVideoMemory {
+                    node,
+                    ..Default::default()
+                };
+                Interface::with(Command::UNLOCK_VIDEO_MEMORY, &payload)
             };
-            let signal = |signal| uapi::Signal {
-                signal,
-                process: 1,
-                ..Default::default()
+            let buffer = |command, physical| {
+                let payload = uapi::FreeContiguousMemory {
+                    bytes: 4096,
+                    physical,
+                    logical: 0x1000,
+                };
+                Interface::with(command, &payload)
+            };
+            let signal = |signal| {
+                let payload = uapi::Signal {
+                    signal,
+                    process: 1,
+                    ..Default::default()
+                };
+                Interface::with(Command::SIGNAL, &payload)
+            };
+            let unmap = |info| {
+                let payload = uapi::UnmapUserMemory {
+                    memory: 0x1000,
+                    size: 4096,
+                    info,
+                    address: 0x8000_0000,
+                };
+                Interface::with(Command::UNMAP_USER_MEMORY, &payload)
             };
             let far = 0x7fff_ff00;
-            let (invalid, unknown) = (Status::INVALID_OBJECT, Status::NOT_FOUND);
-            for (what, record, wanted) in [
+            let foreign = Foreign::start()?;
+            let unlocked = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::CONTIGUOUS)?;
+            let (contiguous, non_paged) = (
+                Command::FREE_CONTIGUOUS_MEMORY,
+                Command::FREE_NON_PAGED_MEMORY,
+            );
+            let ids = signals(&paint, 2)?;
+            for (what, record) in [
+                ("SIGNAL 0", signal(0)),
+                ("SIGNAL unknown", signal(far)),
+                ("SIGNAL huge", signal(1 << 32 | 1)),
+                ("SIGNAL of another's", signal(foreign.signal() as u64)),
+                ("FREE 0", free(0)),
+                ("FREE unknown", free(far)),
+                ("FREE of another's", free(foreign.node().handle)),
+                ("UNLOCK 0", unlock(0)),
+                ("UNLOCK unknown", unlock(far)),
+                ("UNLOCK of another's", unlock(foreign.page_node().handle)),
+                ("UNLOCK of what is not locked", unlock(unlocked.handle)),
+                ("FREE_CONTIGUOUS unknown", buffer(contiguous, far as u32)),
                 (
-                    "SIGNAL 0",
-                    Interface::with(Command::SIGNAL, &signal(0)),
-                    unknown,
+                    "FREE_CONTIGUOUS of another's",
+                    buffer(contiguous, foreign.buffer()),
                 ),
-                (
-                    "SIGNAL unknown",
-                    Interface::with(Command::SIGNAL, &signal(far)),
-                    unknown,
-                ),
-                (
-                    "SIGNAL huge",
-                    Interface::with(Command::SIGNAL, &signal(1 << 32 | 1)),
-                    unknown,
-                ),
-                (
-                    "FREE 0",
-                    Interface::with(Command::FREE_VIDEO_MEMORY, &free(0)),
-                    invalid,
-                ),
-                (
-                    "FREE unknown",
-                    Interface::with(Command::FREE_VIDEO_MEMORY, &free(far)),
-                    Status::INVALID_DATA,
-                ),
-                (
-                    "UNLOCK 0",
-                    Interface::with(Command::UNLOCK_VIDEO_MEMORY, &unlock(0)),
-                    invalid,
-                ),
-                (
-                    "UNLOCK unknown",
-                    Interface::with(Command::UNLOCK_VIDEO_MEMORY, &unlock(far)),
-                    invalid,
-                ),
-                (
-                    "FREE_CONTIGUOUS unknown",
-                    Interface::with(Command::FREE_CONTIGUOUS_MEMORY, &buffer(far as u32)),
-                    unknown,
-                ),
-                (
-                    "FREE_NON_PAGED unknown",
-                    Interface::with(Command::FREE_NON_PAGED_MEMORY, &buffer(far as u32)),
-                    unknown,
-                ),
-                (
-                    "FREE_CONTIGUOUS 0",
-                    Interface::with(Command::FREE_CONTIGUOUS_MEMORY, &buffer(0)),
-                    Status::INVALID_ARGUMENT,
-                ),
+                ("FREE_CONTIGUOUS 0", buffer(contiguous, 0)),
+                ("FREE_NON_PAGED unknown", buffer(non_paged, far as u32)),
+                ("UNMAP_USER unknown", unmap(far as u32)),
+                ("UNMAP_USER 0", unmap(0)),
+                ("COMMIT_DONE", Interface::new(Command::COMMIT_DONE)),
             ] {
-                let push = |queue: &mut Queue| {
-                    queue.push(&record);
-                };
-                refuse(&paint, what, push, wanted)?;
+                let mut queue = Queue::new();
+                queue.signal(ids[0]).push(&record).signal(ids[1]);
+                same(what, device.send_queue(&mut queue)?, Status::OK)?;
+                device.wait_signal(ids[1], 10_000).context(what)?;
+                device.wait_signal(ids[0], 0).context(what)?;
+                // A list of nothing else is fine too.
+                let mut queue = Queue::new();
+                queue.push(&record);
+                same(what, device.send_queue(&mut queue)?, Status::OK)?;
             }
-            Ok(())
+            device.stall()?;
+            device.lock(unlocked)?;
+            if device.unlock(unlocked)? {
+                device.commit_queue(Queue::new().unlock(unlocked).free(unlocked))?;
+            }
+            destroy(&paint, &ids)
+        },
+    );
+    suite.test("what a list names twice goes once", move || {
+        let paint = paint.borrow();
+        let device = paint.device();
+        let used = ProcGc::used_now()?;
+        for _ in 0..10 {
+            let node = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::SYSTEM)?;
+            let buffer = device.allocate_contiguous(4096)?;
+            let memory = user_page()?;
+            let mapping = device.map_user(memory.address(), 4096)?;
+            let mut queue = Queue::new();
+            for _ in 0..3 {
+                queue
+                    .free(node)
+                    .free_contiguous(&buffer)
+                    .unmap_user(&mapping);
+            }
+            device.commit_queue(&mut queue)?;
+            device.stall()?;
+            refused("LOCK", device.lock(node), Status::INVALID_OBJECT)?;
+            refused(
+                "FREE_CONTIGUOUS",
+                device.free_contiguous(&buffer),
+                Status::NOT_FOUND,
+            )?;
+        }
+        settles("KiB used", used, ProcGc::used_now)
+    });
+    suite.test(
+        "a buffer and a mapping that a refused list would have taken stay",
+        move || {
+            let paint = paint.borrow();
+            let device = paint.device();
+            let buffer = device.allocate_contiguous(4096)?;
+            let memory = user_page()?;
+            let mapping = device.map_user(memory.address(), 4096)?;
+            let push = |queue: &mut Queue| {
+                queue
+                    .free_contiguous(&buffer)
+                    .unmap_user(&mapping)
+                    .push(&Interface::new(Command(999)));
+            };
+            refuse(&paint, "the list", push, Status::INVALID_ARGUMENT)?;
+            buffer.memory.write(4092, 0x1234_5678);
+            let mut queue = Queue::new();
+            queue
+                .write_data(buffer.address, 1)
+                .write_data(mapping.address, 2);
+            device.commit_queue(&mut queue)?;
+            device.stall()?;
+            same("buffer", buffer.memory.read(0), 1)?;
+            same("user memory", memory.read(0), 2)?;
+            device.commit_queue(Queue::new().unmap_user(&mapping))?;
+            Ok(device.free_contiguous(&buffer)?)
         },
     );
     suite.test(
@@ -519,9 +789,242 @@ fn negative_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
             Ok(())
         },
     );
+    suite.test(
+        "a list that another thread rewrites meanwhile: one outcome or the other, no harm",
+        move || changing_lists(&paint.borrow()),
+    );
+    suite.test("a list whose memory goes away meanwhile", move || {
+        vanishing_lists(&paint.borrow())
+    });
     suite.test("the next draw is right", move || {
         paint.borrow_mut().prove(0xff07_0707)
     });
+}
+
+/// A page of this process's own.
+fn user_page() -> Result<Memory> {
+    Ok(Memory::new(Region::map(
+        system::memory_file(4096)?,
+        4096,
+        0,
+    )?))
+}
+
+/// Writes a record at the byte offset `at`.
+fn write_record(memory: &Memory, at: usize, next: u64, interface: &Interface) {
+    memory.write(at, next as u32);
+    memory.write(at + 4, (next >> 32) as u32);
+    for (index, word) in interface.bytes().chunks_exact(4).enumerate() {
+        let word = word
+            .iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u32::from(*byte));
+        memory.write(at + 8 + index * 4, word);
+    }
+}
+
+/// Records in memory that two threads share: one submits them, the other changes them.
+fn changing_lists(paint: &Paint) -> Result<()> {
+    const RECORDS: usize = 8;
+    const BYTES: usize = uapi::QUEUE_RECORD_SIZE;
+    let device = paint.device();
+    let used = ProcGc::used_now()?;
+    let violations = Control::open()?.violations();
+    let ids = signals(paint, 1)?;
+    let log = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::SYSTEM)?;
+    let location = device.lock(log)?;
+    let words = device.memory(log, location, paint.client.pool())?;
+    let memory = user_page()?;
+    let at = |index: usize| memory.address() + (index * BYTES) as u64;
+    let mut seen = [0u32; 5];
+    for round in 0..40u32 {
+        let node = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::SYSTEM)?;
+        let buffer = device.allocate_contiguous(4096)?;
+        let kinds: Vec<Interface> = vec![
+            Interface::with(
+                Command::SIGNAL,
+                &uapi::Signal {
+                    signal: ids[0] as u64,
+                    process: std::process::id().into(),
+                    ..Default::default()
+                },
+            ),
+            Interface::with(
+                Command::FREE_VIDEO_MEMORY,
+                &uapi::FreeVideoMemory { node: node.handle },
+            ),
+            Interface::with(
+                Command::FREE_CONTIGUOUS_MEMORY,
+                &uapi::FreeContiguousMemory {
+                    bytes: buffer.bytes,
+                    physical: buffer.physical,
+                    logical: buffer.logical,
+                },
+            ),
+            Interface::with(
+                Command::WRITE_DATA,
+                &uapi::WriteData {
+                    address: location.address + 8,
+                    data: round,
+                },
+            ),
+            Interface::with(
+                Command::WRITE_DATA,
+                &uapi::WriteData {
+                    address: 0x4000_8000,
+                    data: 0xdead_beef,
+                },
+            ),
+            Interface::new(Command(999)),
+        ];
+        let next = |random: &mut Random, index: usize| match random.below(12) {
+            0 => 0x10,
+            1 => at(random.below(RECORDS as u32) as usize),
+            2 => 0,
+            _ if index + 1 < RECORDS => at(index + 1),
+            _ => 0,
+        };
+        for index in 0..RECORDS {
+            let next = if index + 1 < RECORDS {
+                at(index + 1)
+            } else {
+                0
+            };
+            write_record(&memory, index * BYTES, next, &kinds[0]);
+        }
+        let over = &AtomicBool::new(false);
+        let (memory, kinds, next) = (&memory, &kinds, &next);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut random = Random::new(round * 77 + 5);
+                while !over.load(Ordering::Relaxed) {
+                    let index = random.below(RECORDS as u32) as usize;
+                    // Mostly harmless, so that lists come through too.
+                    let kind = match random.below(3) {
+                        0 => random.below(kinds.len() as u32) as usize,
+                        _ => 0,
+                    };
+                    let next = next(&mut random, index);
+                    write_record(memory, index * BYTES, next, &kinds[kind]);
+                }
+            });
+            let mut go = || -> Result<()> {
+                for _ in 0..40 {
+                    let event = uapi::Event { queue: at(0) };
+                    let (status, _) = device.send(Command::EVENT_COMMIT, &event)?;
+                    let index = match status {
+                        Status::OK => 0,
+                        Status::INVALID_ARGUMENT => 1,
+                        Status::OUT_OF_RESOURCES => 2,
+                        Status::INVALID_DATA => 3,
+                        Status::INVALID_ADDRESS => 4,
+                        other => anyhow::bail!("EVENT_COMMIT: {other}"),
+                    };
+                    seen[index] += 1;
+                }
+                Ok(())
+            };
+            let result = go();
+            over.store(true, Ordering::Relaxed);
+            result
+        })?;
+        device.stall()?;
+        for (what, result) in [
+            ("FREE", device.free(node)),
+            ("FREE_CONTIGUOUS", device.free_contiguous(&buffer)),
+        ] {
+            let status = result.err().and_then(|error| error.status());
+            ensure!(
+                matches!(
+                    status,
+                    None | Some(Status::INVALID_DATA | Status::NOT_FOUND)
+                ),
+                "{what} after it: {status:?}"
+            );
+        }
+        let last = words.read(8);
+        ensure!(last <= round, "the word is {last:#x} in round {round}");
+    }
+    println!(
+        "# {} accepted; refused: kind {}, unreadable {}, endless {}, address {}",
+        seen[0], seen[1], seen[2], seen[3], seen[4]
+    );
+    ensure!(
+        seen[0] > 0 && seen[1..].iter().sum::<u32>() > 0,
+        "only one outcome"
+    );
+    same("the word before", words.read(0), 0)?;
+    device.unlock(log)?;
+    device.free(log)?;
+    destroy(paint, &ids)?;
+    device.stall()?;
+    settles("KiB used", used, ProcGc::used_now)?;
+    same("violations", Control::open()?.violations(), violations)
+}
+
+/// Lists in a file that is cut off under them.
+fn vanishing_lists(paint: &Paint) -> Result<()> {
+    let device = paint.device();
+    let id = signals(paint, 1)?[0];
+    let mut seen = [0u32; 2];
+    for _ in 0..20 {
+        let file = system::memory_file(8192)?;
+        let memory = Memory::new(Region::map(&file, 8192, 0)?);
+        let record = Interface::with(
+            Command::SIGNAL,
+            &uapi::Signal {
+                signal: id as u64,
+                process: std::process::id().into(),
+                ..Default::default()
+            },
+        );
+        // The second record lies across the page's end.
+        let second = 4096 - 80;
+        write_record(&memory, 0, memory.address() + second as u64, &record);
+        write_record(&memory, second, 0, &record);
+        let event = uapi::Event {
+            queue: memory.address(),
+        };
+        std::thread::scope(|scope| {
+            let cutter = scope.spawn(|| file.set_len(4096));
+            for _ in 0..20 {
+                match device.send(Command::EVENT_COMMIT, &event)?.0 {
+                    Status::OK => seen[0] += 1,
+                    Status::OUT_OF_RESOURCES => seen[1] += 1,
+                    other => anyhow::bail!("EVENT_COMMIT: {other}"),
+                }
+            }
+            cutter.join().expect("no panic")?;
+            Ok(())
+        })?;
+        let status = device.send(Command::EVENT_COMMIT, &event)?.0;
+        same("with half of it gone", status, Status::OUT_OF_RESOURCES)?;
+        file.set_len(0)?;
+        let status = device.send(Command::EVENT_COMMIT, &event)?.0;
+        same("with all of it gone", status, Status::OUT_OF_RESOURCES)?;
+    }
+    println!("# {} accepted, {} refused", seen[0], seen[1]);
+    device.stall()?;
+    Ok(device.destroy_signal(id)?)
+}
+
+/// A process with one buffer and nothing else.
+fn edges() -> Result<()> {
+    let device = Device::open()?;
+    let buffer = device.allocate_contiguous(4096)?;
+    for (offset, wanted) in [
+        (0, Status::OK),
+        (4092, Status::OK),
+        (-4, Status::INVALID_ADDRESS),
+        (4096, Status::INVALID_ADDRESS),
+    ] {
+        let address = buffer.address.wrapping_add_signed(offset);
+        let mut queue = Queue::new();
+        queue.write_data(address, 0x55);
+        let status = device.send_queue(&mut queue)?;
+        same(&format!("offset {offset}"), status, wanted)?;
+    }
+    Ok(device.stall()?)
 }
 
 /// A process that commits, queues frees and a signal behind it, and just ends.
@@ -548,6 +1051,15 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--leave") {
         return leave();
     }
+    if std::env::args().nth(1).as_deref() == Some("--edges") {
+        return match edges() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                println!("# child: {error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     harness::program(|| {
         let paint = RefCell::new(Paint::new()?);
         let control = Control::open()?;
@@ -555,6 +1067,7 @@ fn main() -> ExitCode {
         order_tests(&mut suite, &paint);
         interrupt_tests(&mut suite, &paint, &control);
         deferred_tests(&mut suite, &paint);
+        record_tests(&mut suite, &paint);
         negative_tests(&mut suite, &paint);
         suite.run()
     })

@@ -99,6 +99,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let options = Options::parse(&["count"])?;
         let count = options.number("count", 10)?;
+        harness::allow(Duration::from_secs(u64::from(count) * 5));
         let control = &Control::open()?;
         // What this process itself comes to need is not to be missed later.
         Paint::new()?.close()?;

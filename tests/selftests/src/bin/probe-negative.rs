@@ -95,6 +95,8 @@ const NONSENSE: &[(&str, &str)] = &[
     ("registerMemSize=0", "registerMemSize"),
     ("registerMemSize=64", "registerMemSize"),
     ("irqLine=-2", "irqLine"),
+    ("irqLine=0", "irqLine"),
+    ("irqLine=1020", "irqLine"),
     ("irqLine=100000", "irqLine"),
     ("contiguousBase=0x58000100", "contiguousBase"),
     ("contiguousBase=0xfffff000", "contiguous"),
@@ -106,7 +108,10 @@ const NONSENSE: &[(&str, &str)] = &[
     ("fastClear=2", "fastClear"),
     ("compression=-7", "compression"),
     ("signal=-1", "signal"),
+    ("signal=65", "signal"),
     ("signal=4711", "signal"),
+    ("useLinuxSignal=2", "useLinuxSignal"),
+    ("useLinuxSignal=-1", "useLinuxSignal"),
 ];
 
 fn main() -> ExitCode {

@@ -68,6 +68,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let options = Options::parse(&["count"])?;
         let count = options.number("count", 20)?;
+        harness::allow(Duration::from_secs(u64::from(count) * 5));
         let module = &Module::from_words(&options.rest)?;
         let was_loaded = Module::is_loaded();
         if was_loaded {

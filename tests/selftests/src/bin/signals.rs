@@ -29,6 +29,7 @@ use galcore_selftests::harness;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
+use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use rustix::process::kill_process;
@@ -101,6 +102,21 @@ fn child_main(words: &[String]) -> Result<()> {
             std::io::stdout().flush()?;
             own.wait_signal(never, INFINITE)?;
         }
+        "crowd" => {
+            // As many threads as fit wait for ever, on two signals.
+            let own = Device::open()?;
+            let (one, all) = (own.create_signal(false)?, own.create_signal(true)?);
+            thread::scope(|scope| {
+                for index in 0..CROWD {
+                    let (own, id) = (&own, if index % 2 == 0 { one } else { all });
+                    scope.spawn(move || own.wait_signal(id, INFINITE));
+                }
+                thread::sleep(Duration::from_millis(100));
+                println!("waiting");
+            });
+        }
+        "destroy" => device.destroy_signal(id)?,
+        "many" => println!("{}", many(id as u32)?),
         "leave" => {
             let own = Device::open()?;
             for _ in 0..1000 {
@@ -110,6 +126,63 @@ fn child_main(words: &[String]) -> Result<()> {
         other => anyhow::bail!("unknown child {other:?}"),
     }
     Ok(())
+}
+
+/// Threads that wait at once.
+const CROWD: usize = 48;
+/// The most signals of a process.
+const LIMIT: u32 = 16_384;
+
+/// Makes `count` signals, or as many as there may be; then all that there are must work.
+fn many(count: u32) -> Result<String> {
+    let device = Device::open()?;
+    let begin = Instant::now();
+    let mut ids = Vec::new();
+    let mut refusals = 0;
+    let mut quarter = Duration::ZERO;
+    for index in 0..count {
+        if index == count / 4 {
+            quarter = begin.elapsed();
+        }
+        match device.create_signal(ids.len() % 2 == 1) {
+            Ok(id) => ids.push(id),
+            Err(error) => {
+                same("status", error.status(), Some(Status::OUT_OF_RESOURCES))?;
+                refusals += 1;
+            }
+        }
+    }
+    let made = begin.elapsed();
+    same("signals", ids.len() as u32, LIMIT.min(count))?;
+    same("refusals", refusals, count.saturating_sub(LIMIT))?;
+    // Other things can still be had.
+    let buffer = device.allocate_contiguous(4096)?;
+    let mut queue = Queue::new();
+    let spread: Vec<i32> = ids.iter().step_by(997).copied().collect();
+    for id in &spread {
+        queue.signal(*id);
+    }
+    device.commit_queue(&mut queue)?;
+    device.stall()?;
+    for id in &spread {
+        device.wait_signal(*id, 0)?;
+    }
+    device.free_contiguous(&buffer)?;
+    // One goes, one comes.
+    for _ in 0..10 {
+        let gone = ids.pop().context("no signals")?;
+        device.destroy_signal(gone)?;
+        ids.push(device.create_signal(false)?);
+    }
+    if count > LIMIT {
+        let one_more = device.create_signal(false);
+        refused("one more", one_more, Status::OUT_OF_RESOURCES)?;
+    }
+    Ok(format!(
+        "{} ms, the first quarter in {} ms",
+        made.as_millis(),
+        quarter.as_millis()
+    ))
 }
 
 fn basic_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
@@ -184,13 +257,11 @@ fn basic_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
             for milliseconds in [0xffff_fffe, 0x8000_0000, 42_949_673] {
                 let waiter = scope.spawn(move || timed(device, id, milliseconds));
                 thread::sleep(Duration::from_millis(60));
+                let over = waiter.is_finished();
                 device.set_signal(id, true)?;
                 let (took, result) = waiter.join().expect("no panic");
                 result.with_context(|| format!("WAIT {milliseconds}"))?;
-                ensure!(
-                    took >= Duration::from_millis(50),
-                    "WAIT {milliseconds} ended after {took:?}"
-                );
+                ensure!(!over, "WAIT {milliseconds} ended after {took:?}");
             }
             Ok(device.destroy_signal(id)?)
         })
@@ -337,6 +408,121 @@ fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         },
     );
     suite.test(
+        "DESTROY ends the waits of others with NOT_FOUND",
+        move || {
+            for manual in [false, true] {
+                let id = device.create_signal(manual)?;
+                thread::scope(|scope| {
+                    let waiters: Vec<_> = [INFINITE, 10_000, 0xffff_fffe]
+                        .into_iter()
+                        .cycle()
+                        .take(CROWD)
+                        .map(|time| scope.spawn(move || device.wait_signal(id, time)))
+                        .collect();
+                    thread::sleep(Duration::from_millis(150));
+                    let begin = Instant::now();
+                    device.destroy_signal(id)?;
+                    for waiter in waiters {
+                        let result = waiter.join().expect("no panic");
+                        refused("WAIT", result, Status::NOT_FOUND)?;
+                    }
+                    let took = begin.elapsed();
+                    ensure!(
+                        took < Duration::from_secs(3),
+                        "the waits took {took:?} to end"
+                    );
+                    Ok::<_, anyhow::Error>(())
+                })?;
+            }
+            Ok(())
+        },
+    );
+    suite.test("DESTROY of one of two references ends no wait", move || {
+        let id = device.create_signal(false)?;
+        device.map_signal(id)?;
+        thread::scope(|scope| {
+            let waiter = scope.spawn(move || device.wait_signal(id, 10_000));
+            thread::sleep(Duration::from_millis(60));
+            device.destroy_signal(id)?;
+            thread::sleep(Duration::from_millis(60));
+            ensure!(!waiter.is_finished(), "the wait has ended");
+            device.set_signal(id, true)?;
+            waiter.join().expect("no panic")?;
+            Ok(device.unmap_signal(id)?)
+        })
+    });
+    suite.test(
+        "many waiters: each set of an auto-reset signal wakes one",
+        move || {
+            let id = device.create_signal(false)?;
+            let woken = AtomicUsize::new(0);
+            let woken = &woken;
+            thread::scope(|scope| {
+                let waiters: Vec<_> = (0..CROWD)
+                    .map(|_| {
+                        scope.spawn(move || {
+                            let result = device.wait_signal(id, 20_000);
+                            woken.fetch_add(1, Ordering::SeqCst);
+                            result
+                        })
+                    })
+                    .collect();
+                thread::sleep(Duration::from_millis(150));
+                for count in 1..=CROWD {
+                    device.commit_queue(Queue::new().signal(id))?;
+                    let one = || Ok(woken.load(Ordering::SeqCst) >= count);
+                    harness::eventually("one more woken", Duration::from_secs(5), one)?;
+                    same("woken", woken.load(Ordering::SeqCst), count)?;
+                }
+                for waiter in waiters {
+                    waiter.join().expect("no panic")?;
+                }
+                refused("one more", device.wait_signal(id, 0), Status::TIMEOUT)?;
+                Ok(device.destroy_signal(id)?)
+            })
+        },
+    );
+    suite.test(
+        "many waiters: one set of a manual one wakes all",
+        move || {
+            let id = device.create_signal(true)?;
+            thread::scope(|scope| {
+                let waiters: Vec<_> = (0..CROWD)
+                    .map(|_| scope.spawn(move || device.wait_signal(id, 20_000)))
+                    .collect();
+                thread::sleep(Duration::from_millis(150));
+                device.commit_queue(Queue::new().signal(id))?;
+                for waiter in waiters {
+                    waiter.join().expect("no panic").context("not woken")?;
+                }
+                Ok(device.destroy_signal(id)?)
+            })
+        },
+    );
+    suite.test("a set that meets a time-out is not lost", move || {
+        let id = device.create_signal(false)?;
+        let (mut taken, mut left) = (0, 0);
+        thread::scope(|scope| {
+            for round in 0..100 {
+                let waiter = scope.spawn(move || device.wait_signal(id, 3));
+                thread::sleep(Duration::from_micros(8000 + round % 20 * 800));
+                device.set_signal(id, true)?;
+                // Either that wait took it, or it is still there.
+                match waiter.join().expect("no panic") {
+                    Ok(()) => taken += 1,
+                    Err(error) => {
+                        same("WAIT", error.status(), Some(Status::TIMEOUT))?;
+                        device.wait_signal(id, 0).context("lost")?;
+                        left += 1;
+                    }
+                }
+                refused("twice", device.wait_signal(id, 0), Status::TIMEOUT)?;
+            }
+            println!("# {taken} in time, {left} later");
+            Ok(device.destroy_signal(id)?)
+        })
+    });
+    suite.test(
         "a waiter and a destroyer do not disturb each other",
         move || {
             thread::scope(|scope| {
@@ -358,7 +544,7 @@ fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     );
 }
 
-fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
+fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, count: u32) {
     suite.test("a child with the same file shares its signals", move || {
         let id = device.create_signal(false)?;
         let mut setter = child(device, &["--child", "set", &id.to_string()])?;
@@ -376,6 +562,60 @@ fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         device.destroy_signal(made)?;
         Ok(device.destroy_signal(id)?)
     });
+    suite.test(
+        "a child with the same file may destroy them too",
+        move || {
+            let id = device.create_signal(false)?;
+            let mut child = child(device, &["--child", "destroy", &id.to_string()])?;
+            same("child", child.wait()?.code(), Some(0))?;
+            refused("WAIT", device.wait_signal(id, 0), Status::NOT_FOUND)
+        },
+    );
+    suite.test("SIGKILL ends a crowd of waiters at once", move || {
+        for _ in 0..3 {
+            let mut crowd = child(device, &["--child", "crowd", "0"])?;
+            same("child", line(&mut crowd)?.as_str(), "waiting")?;
+            let begin = Instant::now();
+            crowd.kill()?;
+            crowd.wait()?;
+            let took = begin.elapsed();
+            ensure!(took < Duration::from_secs(2), "took {took:?} to die");
+        }
+        Ok(())
+    });
+    suite.test(
+        format!("{count} signals of one process: refused at the limit, nobody else is harmed"),
+        move || {
+            let before = system::settled_free()?;
+            let begin = Instant::now();
+            let mut other = child(device, &["--child", "many", &count.to_string()])?;
+            let id = device.create_signal(false)?;
+            let mut longest = Duration::ZERO;
+            let mut rounds = 0;
+            while other.try_wait()?.is_none() {
+                let begin = Instant::now();
+                device.commit_queue(Queue::new().signal(id))?;
+                device.wait_signal(id, 10_000)?;
+                longest = longest.max(begin.elapsed());
+                rounds += 1;
+                thread::sleep(Duration::from_millis(20));
+            }
+            let took = begin.elapsed();
+            let said = line(&mut other)?;
+            same("child", other.wait()?.code(), Some(0)).context(said.clone())?;
+            println!(
+                "# made in {said}, all in {} ms; meanwhile {rounds} round trips here, the longest {} ms",
+                took.as_millis(),
+                longest.as_millis()
+            );
+            let bound = Duration::from_millis(1000 + u64::from(count) * 2);
+            ensure!(took < bound, "took {took:?}");
+            ensure!(longest < Duration::from_secs(2), "a round trip took {longest:?}");
+            device.destroy_signal(id)?;
+            let back = || Ok(system::settled_free()? + 2048 >= before);
+            harness::eventually("memory comes back", Duration::from_secs(5), back)
+        },
+    );
     suite.test(
         "a Unix signal with SA_RESTART does not end an infinite wait",
         move || {
@@ -466,11 +706,13 @@ fn main() -> ExitCode {
         };
     }
     harness::program(|| {
+        let options = Options::parse(&["count"])?;
+        let count = options.number("count", 20_000)?;
         let device = Device::open()?;
         let mut suite = Suite::new();
         basic_tests(&mut suite, &device);
         thread_tests(&mut suite, &device);
-        process_tests(&mut suite, &device);
+        process_tests(&mut suite, &device, count);
         suite.run()
     })
 }

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Video memory and user memory as tests use them: an open device with its pool mapped, and memory that the GPU is
+//! made to write and read.
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::device;
+use galcore_client::device::Device;
+use galcore_client::device::Location;
+use galcore_client::device::Memory;
+use galcore_client::device::Node;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
+use galcore_client::Client;
+use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_client::Surface;
+
+use crate::harness::same;
+
+/// Bytes that the GPU draws at least: 16 x 8 pixels.
+pub const BLOCK: usize = 512;
+
+/// Width of the surfaces of [`surface_at`].
+const WIDTH: u32 = 16;
+
+/// An open device with its pool mapped.
+#[derive(Debug)]
+pub struct Opened {
+    /// The device.
+    pub device: Device,
+    /// The pool.
+    pub pool: Memory,
+}
+
+impl Opened {
+    /// Opens it.
+    pub fn new() -> Result<Self> {
+        let device = Device::open()?;
+        let pool = device.map_pool()?;
+        Ok(Self { device, pool })
+    }
+
+    /// A bitmap.
+    pub fn allocate(&self, bytes: u32, pool: Pool) -> device::Result<Node> {
+        self.device.allocate(bytes, 64, surface::BITMAP, pool)
+    }
+
+    /// Locks a node and gives its memory.
+    pub fn memory(&self, node: Node) -> Result<(u32, Memory)> {
+        let location = self.device.lock(node)?;
+        Ok((
+            location.address,
+            self.device.memory(node, location, &self.pool)?,
+        ))
+    }
+
+    /// Unlocks, with the second half in a queue where one is wanted, and waits for that.
+    pub fn unlock(&self, node: Node) -> Result<()> {
+        unlock(&self.device, node)
+    }
+}
+
+/// Unlocks, with the second half in a queue where one is wanted, and waits for that.
+pub fn unlock(device: &Device, node: Node) -> Result<()> {
+    if device.unlock(node)? {
+        let done = device.create_signal(false)?;
+        device.commit_queue(Queue::new().unlock(node).signal(done))?;
+        device.wait_signal(done, 5000)?;
+        device.destroy_signal(done)?;
+    }
+    Ok(())
+}
+
+/// Handles of the test's making.
+pub fn node(handle: u64) -> Node {
+    Node {
+        handle,
+        pool: Pool::SYSTEM,
+        bytes: 0,
+        surface_type: surface::BITMAP,
+    }
+}
+
+/// A surface of whole [`BLOCK`]s without gaps: all of `memory` from GPU address `address` on.
+pub fn surface_at(address: u32, memory: Memory) -> Result<Surface> {
+    ensure!(
+        memory.len() % BLOCK == 0 && address % 4 == 0,
+        "{:#x} bytes at {address:#x} are no surface",
+        memory.len()
+    );
+    Ok(Surface {
+        node: node(0),
+        location: Location {
+            address,
+            logical: memory.address(),
+        },
+        width: WIDTH,
+        height: memory.len() as u32 / (WIDTH * 4),
+        stride: WIDTH * 4,
+        memory,
+    })
+}
+
+fn whole(surface: &Surface) -> Rect {
+    Rect::new(0, 0, surface.width, surface.height)
+}
+
+/// The GPU writes `colour` to all of a surface.
+pub fn gpu_fill(client: &mut Client, target: &Surface, colour: u32) -> Result<()> {
+    let engine = client.engine();
+    let mut stream = Stream::new();
+    engine.fill(&mut stream, target, whole(target), colour);
+    stream.flush(engine.pipe());
+    Ok(client.run(engine.pipe(), &stream)?)
+}
+
+/// The GPU copies all of one surface to another of the same size.
+pub fn gpu_copy(client: &mut Client, source: &Surface, target: &Surface) -> Result<()> {
+    same("bytes", source.memory.len(), target.memory.len())?;
+    let engine = client.engine();
+    let (rect, mut stream) = (whole(target), Stream::new());
+    engine.copy_all(&mut stream, source, (0, 0), target, &[rect], rect);
+    stream.flush(engine.pipe());
+    Ok(client.run(engine.pipe(), &stream)?)
+}
+
+/// The word at `offset` of what [`write_pattern`] writes.
+fn pattern(offset: usize, seed: u32) -> u32 {
+    (offset as u32).wrapping_mul(0x9e37_79b1) ^ seed
+}
+
+/// The CPU writes a different word everywhere.
+pub fn write_pattern(memory: &Memory, seed: u32) {
+    for offset in (0..memory.len()).step_by(4) {
+        memory.write(offset, pattern(offset, seed));
+    }
+}
+
+/// Fails unless the CPU reads what [`write_pattern`] wrote.
+pub fn expect_pattern(what: &str, memory: &Memory, seed: u32) -> Result<()> {
+    for offset in (0..memory.len()).step_by(4) {
+        let (found, wanted) = (memory.read(offset), pattern(offset, seed));
+        ensure!(
+            found == wanted,
+            "{what}: word at {offset:#x} is {found:#010x}, should be {wanted:#010x}"
+        );
+    }
+    Ok(())
+}
+
+/// Fails unless every word is `value`.
+pub fn expect_all(what: &str, memory: &Memory, value: u32) -> Result<()> {
+    match memory.find_other_than(value) {
+        None => Ok(()),
+        Some((offset, found)) => {
+            anyhow::bail!(
+                "{what}: word at {offset:#x} is {found:#010x}, should be {value:#010x}"
+            )
+        }
+    }
+}
+
+/// A locked node that the GPU can draw on, with a view that is cached or not.
+pub fn locked_surface(
+    client: &Client,
+    bytes: u32,
+    pool: Pool,
+    cached: bool,
+) -> Result<(Node, Surface)> {
+    let device = client.device();
+    let node = device
+        .allocate(bytes, 64, surface::BITMAP, pool)
+        .with_context(|| format!("{bytes:#x} bytes of {pool}"))?;
+    same("pool", node.pool, pool)?;
+    let location = match cached {
+        true => device.lock_cacheable(node)?,
+        false => device.lock(node)?,
+    };
+    let memory = device.memory(node, location, client.pool())?;
+    Ok((node, surface_at(location.address, memory)?))
+}
