@@ -345,8 +345,8 @@ impl Core {
         self.ring.abandon();
         sys::work::flush();
         self.ring.dismiss_watchdog();
-        self.space.dismiss_reaper();
         self.space.sweep();
+        self.space.dismiss_reaper();
     }
 
     /// The state of the modules and the front end.

@@ -84,6 +84,8 @@ struct Book {
     mappings: usize,
     /// Has room for every live mapping, so that ending one needs no memory.
     stale: KVVec<Stale>,
+    /// No translation of them is left; their pages are to be freed. Has as much room.
+    settled: KVVec<Stale>,
 }
 
 /// The address space of one core.
@@ -129,6 +131,7 @@ impl AddressSpace {
                     used: 0,
                     mappings: 0,
                     stale: KVVec::new(),
+                    settled: KVVec::new(),
                 }, "galcore mmu"),
                 reaper <- new_delayed_work!("galcore reaper"),
             }),
@@ -164,6 +167,10 @@ impl AddressSpace {
             // Mappings that live, and those that wait for their flush.
             let room = book.mappings + 1 - book.stale.len().min(book.mappings);
             book.stale
+                .reserve(room, GFP_KERNEL)
+                .map_err(|_| Error::OutOfResources)?;
+            let room = book.mappings + 1 - book.settled.len().min(book.mappings);
+            book.settled
                 .reserve(room, GFP_KERNEL)
                 .map_err(|_| Error::OutOfResources)?;
             let first = book.free.find(count, 1).ok_or(Error::OutOfResources)?;
@@ -209,13 +216,18 @@ impl AddressSpace {
 
     /// Waits until what has been unmapped so far is free. Not for actions or the work queue.
     pub(crate) fn settle(&self) -> Result {
-        if !self.book.lock().stale.is_empty() {
+        let is_stale = !self.book.lock().stale.is_empty();
+        if is_stale {
             self.dismiss_reaper();
         }
-        match self.ring.wait_idle(GPU_TIMEOUT) {
-            Err(Error::Interrupted) => Err(Error::Interrupted),
-            _ => Ok(()),
+        if let Err(Error::Interrupted) = self.ring.wait_idle(GPU_TIMEOUT) {
+            return Err(Error::Interrupted);
         }
+        let is_settled = !self.book.lock().settled.is_empty();
+        if is_settled {
+            self.dismiss_reaper();
+        }
+        Ok(())
     }
 
     /// Queues the reaper for `milliseconds` from now.
@@ -229,14 +241,33 @@ impl AddressSpace {
         sys::work::flush_delayed(&self.reaper);
     }
 
-    /// Frees what [`AddressSpace::unmap`] has ended, once no translation of it is left.
-    pub(crate) fn recycle(&self, stale: Stale) {
+    /// Frees the addresses of what [`AddressSpace::unmap`] has ended, once no translation of it is left.
+    /// Its pages may be many: the reaper frees them, and not the interrupt's thread.
+    pub(crate) fn recycle(self: &Arc<Self>, stale: Stale) {
         let mut book = self.book.lock();
-        book.mappings -= 1;
         book.used -= stale.count;
         book.free.give(stale.first, stale.count);
+        // There is room: `map` has seen to it.
+        let _ = book.settled.push_within_capacity(stale);
         drop(book);
-        drop(stale);
+        self.reap_in(0);
+    }
+
+    /// Frees the pages of what has settled.
+    fn bury(&self) {
+        loop {
+            let settled = {
+                let mut book = self.book.lock();
+                let settled = book.settled.pop();
+                if settled.is_some() {
+                    book.mappings -= 1;
+                }
+                settled
+            };
+            if settled.is_none() {
+                break;
+            }
+        }
     }
 
     /// Takes stale mappings as actions, a bounded number.
@@ -264,6 +295,7 @@ impl AddressSpace {
                 None => break,
             }
         }
+        self.bury();
     }
 }
 
@@ -272,6 +304,7 @@ impl WorkItem for AddressSpace {
 
     fn run(this: Arc<AddressSpace>) {
         loop {
+            this.bury();
             let mut actions = this.take_stale();
             if actions.is_empty() {
                 return;

@@ -156,9 +156,7 @@ pub fn expect_all(what: &str, memory: &Memory, value: u32) -> Result<()> {
     match memory.find_other_than(value) {
         None => Ok(()),
         Some((offset, found)) => {
-            anyhow::bail!(
-                "{what}: word at {offset:#x} is {found:#010x}, should be {value:#010x}"
-            )
+            anyhow::bail!("{what}: word at {offset:#x} is {found:#010x}, should be {value:#010x}")
         }
     }
 }

@@ -191,11 +191,105 @@ fn tests<'a>(suite: &mut Suite<'a>, device: &'a Device, kind: Kind) {
         },
     );
     suite.test(
+        format!("{kind:?}: MAP_MEMORY and UNMAP_MEMORY end the view and make it anew"),
+        move || {
+            let buffer = kind.allocate(device, 0x3000)?;
+            buffer.memory.fill(0x1234_5678);
+            let (id, first) = (buffer.physical, buffer.logical);
+            same("MAP of a mapped one", device.map_memory(id)?, first)?;
+            device.unmap_memory(id)?;
+            system::expect_mapped(first, false)?;
+            refused(
+                "second UNMAP",
+                device.unmap_memory(id),
+                Status::INVALID_ARGUMENT,
+            )?;
+            let second = device.map_memory(id)?;
+            system::expect_mapped(second, true)?;
+            system::expect_mapped(second + 0x2fff, true)?;
+            same("MAP again", device.map_memory(id)?, second)?;
+            let node = galcore_client::device::Node {
+                handle: 0,
+                pool: galcore_client::uapi::Pool::CONTIGUOUS,
+                bytes: 0x3000,
+                surface_type: 0,
+            };
+            let location = galcore_client::device::Location {
+                address: buffer.address,
+                logical: second,
+            };
+            let view = device.memory(node, location, &buffer.memory)?;
+            same("contents", view.find_other_than(0x1234_5678), None)?;
+            device.unmap_memory(id)?;
+            kind.free(device, &buffer)?;
+            refused(
+                "MAP of a freed one",
+                device.map_memory(id),
+                Status::NOT_FOUND,
+            )?;
+            refused(
+                "UNMAP of a freed one",
+                device.unmap_memory(id),
+                Status::NOT_FOUND,
+            )?;
+            for (what, id, wanted) in [
+                ("handle 0", 0, Status::INVALID_ARGUMENT),
+                ("an unknown handle", 0x7fff_fff0, Status::NOT_FOUND),
+                ("a handle above 31 bits", 0xc123_4567, Status::NOT_FOUND),
+            ] {
+                refused(&format!("MAP, {what}"), device.map_memory(id), wanted)?;
+                refused(&format!("UNMAP, {what}"), device.unmap_memory(id), wanted)?;
+            }
+            Ok(())
+        },
+    );
+    suite.test(
+        format!("{kind:?}: wrong sizes and addresses in FREE free the buffer, and nothing else"),
+        move || {
+            let before = system::ProcGc::used_now()?;
+            let other = kind.allocate(device, 0x8000)?;
+            other.memory.fill(0x0ddb_a115);
+            for (bytes, logical) in [
+                (1, 0x1000),
+                (u64::MAX, other.logical),
+                (0x10_0000, other.logical - 4096),
+                (0x8000, 0xc000_0000),
+                (0x8000, 1 << 40),
+            ] {
+                let buffer = kind.allocate(device, 0x4000)?;
+                let status = kind.free_raw(device, bytes, buffer.physical, logical)?;
+                same(
+                    &format!("{bytes:#x} bytes at {logical:#x}"),
+                    status,
+                    Status::OK,
+                )?;
+                system::expect_mapped(buffer.logical, false)?;
+                same(
+                    "the other one",
+                    other.memory.find_other_than(0x0ddb_a115),
+                    None,
+                )?;
+            }
+            kind.free(device, &other)?;
+            settles("KiB used", before, system::ProcGc::used_now)
+        },
+    );
+    suite.test(
         format!("{kind:?}: another process's buffers are unknown"),
         move || {
             let foreign = Foreign::start()?;
             let status = kind.free_raw(device, 4096, foreign.buffer(), 0x1000)?;
-            same("FREE", status, Status::NOT_FOUND)
+            same("FREE", status, Status::NOT_FOUND)?;
+            refused(
+                "MAP",
+                device.map_memory(foreign.buffer()),
+                Status::NOT_FOUND,
+            )?;
+            refused(
+                "UNMAP",
+                device.unmap_memory(foreign.buffer()),
+                Status::NOT_FOUND,
+            )
         },
     );
 }

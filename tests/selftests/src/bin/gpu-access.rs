@@ -110,7 +110,11 @@ fn node_tests<'a>(suite: &mut Suite<'a>, pool: Pool, cached: bool) {
             let mut client = Client::start()?;
             let (node, target) = locked_surface(&client, NODE_BYTES, pool, cached)?;
             let (other, plain) = locked_surface(&client, NODE_BYTES, Pool::SYSTEM, false)?;
-            same("above bit 31", target.location.address >> 31 == 1, pool == Pool::VIRTUAL)?;
+            same(
+                "above bit 31",
+                target.location.address >> 31 == 1,
+                pool == Pool::VIRTUAL,
+            )?;
             for round in 0..3 {
                 gpu_fill(&mut client, &target, 0xf111_0000 + round)?;
                 sync(&client, cache::INVALIDATE, node.handle, &target)?;
@@ -187,37 +191,50 @@ fn user_tests(suite: &mut Suite<'_>) {
         let all = Memory::new(Region::anonymous(8 * 4096)?);
         let inside = all.part(0x774, 8 * BLOCK).context("part")?;
         write_pattern(&inside, 11);
-        let mapping = client.device().map_user(inside.address(), inside.len() as u64)?;
+        let mapping = client
+            .device()
+            .map_user(inside.address(), inside.len() as u64)?;
         let source = surface_at(mapping.address, inside.clone())?;
         let (_, plain) = locked_surface(&client, 8 * BLOCK as u32, Pool::SYSTEM, false)?;
         gpu_copy(&mut client, &source, &plain)?;
         expect_pattern("read by the GPU", &plain.memory, 11)?;
         Ok(client.device().unmap_user(&mapping)?)
     });
-    suite.test("user memory: pages behind one another are so for the GPU", || {
-        let mut client = Client::start()?;
-        let mapped = Mapped::new(&client, 0, 64 * 4096)?;
-        let target = mapped.surface()?;
-        let control = Control::open()?;
-        // A block in every page, so that no page stands for another.
-        for page in 0..64 {
-            let part = mapped.inside.part(page * 4096, BLOCK).context("part")?;
-            let address = target.location.address + page as u32 * 4096;
-            gpu_fill(&mut client, &surface_at(address, part)?, 0x9a6e_0000 + page as u32)?;
-        }
-        mapped.cache(&client, cache::INVALIDATE)?;
-        for page in 0..64 {
-            let part = mapped.inside.part(page * 4096, BLOCK).context("part")?;
-            expect_all(&format!("page {page}"), &part, 0x9a6e_0000 + page as u32)?;
-        }
-        client.device().unmap_user(&mapped.mapping)?;
-        same("violations", control.violations(), 0)
-    });
+    suite.test(
+        "user memory: pages behind one another are so for the GPU",
+        || {
+            let mut client = Client::start()?;
+            let mapped = Mapped::new(&client, 0, 64 * 4096)?;
+            let target = mapped.surface()?;
+            let control = Control::open()?;
+            // A block in every page, so that no page stands for another.
+            for page in 0..64 {
+                let part = mapped.inside.part(page * 4096, BLOCK).context("part")?;
+                let address = target.location.address + page as u32 * 4096;
+                gpu_fill(
+                    &mut client,
+                    &surface_at(address, part)?,
+                    0x9a6e_0000 + page as u32,
+                )?;
+            }
+            mapped.cache(&client, cache::INVALIDATE)?;
+            for page in 0..64 {
+                let part = mapped.inside.part(page * 4096, BLOCK).context("part")?;
+                expect_all(&format!("page {page}"), &part, 0x9a6e_0000 + page as u32)?;
+            }
+            client.device().unmap_user(&mapped.mapping)?;
+            same("violations", control.violations(), 0)
+        },
+    );
 }
 
 fn unmap_tests(suite: &mut Suite<'_>) {
     for by_record in [false, true] {
-        let how = if by_record { "an UNMAP record" } else { "UNMAP" };
+        let how = if by_record {
+            "an UNMAP record"
+        } else {
+            "UNMAP"
+        };
         suite.test(
             format!("user memory: after {how} the CPU has what the GPU wrote"),
             move || {
@@ -268,7 +285,9 @@ fn unmap_tests(suite: &mut Suite<'_>) {
     );
     suite.test("without CACHE a bounced buffer shows nothing", || {
         if !bounces() {
-            return harness::skip("nothing is bounced: no swiotlb=force, or a kernel without SWIOTLB");
+            return harness::skip(
+                "nothing is bounced: no swiotlb=force, or a kernel without SWIOTLB",
+            );
         }
         let mut client = Client::start()?;
         let mapped = Mapped::new(&client, 0, 8 * BLOCK)?;
@@ -293,7 +312,10 @@ fn unmap(client: &Client, mapped: &Mapped, by_record: bool) -> Result<()> {
 
 fn main() -> ExitCode {
     harness::program(|| {
-        println!("# user memory is {}bounced", if bounces() { "" } else { "not " });
+        println!(
+            "# user memory is {}bounced",
+            if bounces() { "" } else { "not " }
+        );
         let mut suite = Suite::new();
         for pool in [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL] {
             node_tests(&mut suite, pool, false);

@@ -93,7 +93,11 @@ fn main() -> ExitCode {
             queue.signal(signal);
             paint.commit(&stream, &mut queue)?;
             within("a wait of 300 ms", AT_ONCE, || {
-                refused("WAIT", paint.device().wait_signal(signal, 300), Status::TIMEOUT)
+                refused(
+                    "WAIT",
+                    paint.device().wait_signal(signal, 300),
+                    Status::TIMEOUT,
+                )
             })
         });
         suite.test("the waiting client can be killed", move || {

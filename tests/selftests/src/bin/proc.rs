@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::sys::Region;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
 use galcore_client::Client;
@@ -56,11 +57,7 @@ fn format_tests(suite: &mut Suite<'_>) {
         for line in &found {
             println!("# {line}");
         }
-        ensure!(
-            found.len() == 8 || found.len() == 9,
-            "{} lines",
-            found.len()
-        );
+        ensure!(found.len() == 9, "{} lines", found.len());
         same(
             "line 1",
             found[0].as_str(),
@@ -150,6 +147,26 @@ fn number_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
             device.free_contiguous(&contiguous)?;
             device.free_non_paged(&non_paged)?;
             settles("with nothing", before, used)
+        },
+    );
+    suite.test(
+        "VIRTUAL nodes and user memory count behind the MMU",
+        move || {
+            let now = || Ok((used()?, ProcGc::mmu_used_now()?));
+            let before = now()?;
+            let ([pool, contiguous, scattered], entries) = before;
+            let node = device.allocate(MIB + 1, 64, surface::BITMAP, Pool::VIRTUAL)?;
+            let with_node = ([pool, contiguous, scattered + 1028], entries + 257);
+            settles("node", with_node, now)?;
+            let own = Region::anonymous(16 * 4096)?;
+            let mapping = device.map_user(own.address() + 1, 4096)?;
+            settles("and user memory", (with_node.0, entries + 259), now)?;
+            device.unmap_user(&mapping)?;
+            settles("without it", with_node, now)?;
+            device.free(node)?;
+            settles("with nothing", before, now)?;
+            let (total, _) = ProcGc::read()?.mmu()?;
+            same("entries in all", total, 1 << 19)
         },
     );
     suite.test(

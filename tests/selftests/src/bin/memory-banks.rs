@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The pool's banks: which one a surface's type chooses. Wants a pool of 128 MiB and `bankSize=0x1000000`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use galcore_client::device::Node;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_selftests::harness;
+use galcore_selftests::harness::refused;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
+use galcore_selftests::video::Opened;
+
+const BANK: u32 = 16 << 20;
+const BANKS: u32 = 8;
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let opened = &Opened::new()?;
+        let device = &opened.device;
+        if opened.pool.len() as u32 != BANK * BANKS {
+            return harness::skip("the pool is not 8 banks of 16 MiB");
+        }
+        let pool = system::told("contiguousBase").map(|base| base as u32);
+        let base = pool.unwrap_or(0x5800_0000) - device.base_address()?;
+        let address = |node: Node| -> Result<u32> {
+            let address = device.lock(node)?.address;
+            device.unlock(node)?;
+            Ok(address)
+        };
+        let bank = |node: Node| -> Result<u32> { Ok((address(node)? - base) / BANK) };
+        let mut suite = Suite::new();
+        suite.test("the types' banks: N minus 1 for colour, 2 depth, 3 texture, 4 vertex, 5 index, 6 tile status", || {
+            for (kind, wanted) in [
+                (surface::RENDER_TARGET, 7),
+                (surface::BITMAP, 7),
+                (surface::DEPTH, 6),
+                (11, 6),
+                (surface::TEXTURE, 5),
+                (surface::VERTEX, 4),
+                (surface::INDEX, 3),
+                (surface::TILE_STATUS, 2),
+                (surface::UNKNOWN, 0),
+                (8, 0),
+                (9, 0),
+                (10, 0),
+            ] {
+                let node = device.allocate(0x1_0000, 64, kind, Pool::DEFAULT)?;
+                same(&format!("bank of type {kind}"), bank(node)?, wanted)?;
+                same("place in the bank", address(node)? % BANK, 0)?;
+                device.free(node)?;
+            }
+            Ok(())
+        });
+        suite.test(
+            "a frame of the seeds' trace has its address pattern",
+            || {
+                // (type, bytes) in the order of the trace; the digit behind the pool's first is 8 plus the bank.
+                let nodes = [
+                    (surface::RENDER_TARGET, 0x7_0000, 0xf),
+                    (surface::TILE_STATUS, 0x700, 0xa),
+                    (surface::DEPTH, 0x3_8000, 0xe),
+                    (surface::TILE_STATUS, 0x400, 0xa),
+                    (surface::VERTEX, 0x6_0000, 0xc),
+                    (surface::RENDER_TARGET, 0x7_0000, 0xf),
+                ]
+                .map(|(kind, bytes, digit)| {
+                    (device.allocate(bytes, 0x40, kind, Pool::DEFAULT), digit)
+                });
+                for (node, digit) in nodes {
+                    let node = node?;
+                    let at = address(node)?;
+                    println!("# type {} at {at:#010x}", node.surface_type);
+                    same("pool", node.pool, Pool::SYSTEM)?;
+                    same("aligned to 64 and below bit 31", at & 0x8000_003f, 0)?;
+                    same("digit", (at - base >> 24) + 8, digit)?;
+                    device.free(node)?;
+                }
+                Ok(())
+            },
+        );
+        suite.test(
+            "a full bank: first the ones below it, downwards, then those above",
+            || {
+                let mut nodes = Vec::new();
+                let mut order = Vec::new();
+                for _ in 0..BANKS - 1 {
+                    let node = device.allocate(BANK - 4096, 64, surface::VERTEX, Pool::SYSTEM)?;
+                    order.push(bank(node)?);
+                    nodes.push(node);
+                }
+                same("banks", order, vec![4, 3, 2, 1, 0, 5, 6])?;
+                for node in nodes {
+                    device.free(node)?;
+                }
+                Ok(())
+            },
+        );
+        suite.test("no surface is larger than a bank", || {
+            let larger = device.allocate(BANK + 4096, 64, surface::BITMAP, Pool::SYSTEM);
+            refused("SYSTEM", larger, Status::OUT_OF_MEMORY)?;
+            let whole = device.allocate(BANK, 64, surface::BITMAP, Pool::SYSTEM)?;
+            same("bank", bank(whole)?, 7)?;
+            device.free(whole)?;
+            let elsewhere = device.allocate(BANK + 4096, 64, surface::BITMAP, Pool::DEFAULT)?;
+            same("pool of the next", elsewhere.pool, Pool::CONTIGUOUS)?;
+            Ok(device.free(elsewhere)?)
+        });
+        suite.run()
+    })
+}
