@@ -41,6 +41,10 @@ impl Counts {
 ///
 /// On a busy host the GPU's process may not run for 100 ms; then the driver looks by itself, which takes reads. So
 /// the best of three counts.
+#[expect(
+    clippy::redundant_closure_call,
+    reason = "the checks end early with `?`, the loop goes on"
+)]
 fn measure(
     control: &Control,
     count: u32,

@@ -94,7 +94,7 @@ impl Mapped {
     }
 }
 
-fn node_tests<'a>(suite: &mut Suite<'a>, pool: Pool, cached: bool) {
+fn node_tests(suite: &mut Suite<'_>, pool: Pool, cached: bool) {
     let how = if cached { ", cached" } else { "" };
     let sync = move |client: &Client, operation, node: u64, surface: &Surface| -> Result<()> {
         if cached {
