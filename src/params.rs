@@ -6,10 +6,13 @@
 //! `modprobe.d` files go on working. What the C driver swallows and trips over later (a pool that
 //! wraps, a base that is not page aligned) is refused here with a line that names the parameter.
 
-use crate::sys::{
-    self,
-    mmio,
-    params::RawParameters, //
+use crate::{
+    command::reach::Range,
+    sys::{
+        self,
+        mmio,
+        params::RawParameters, //
+    }, //
 };
 use kernel::{
     io::PhysAddr,
@@ -85,7 +88,14 @@ pub(crate) struct Parameters {
     pub(crate) shared_pool: bool,
     /// Events send that signal, and there are no user signals.
     pub(crate) linux_signal: bool,
+    /// GPU addresses in commands must be the client's own.
+    pub(crate) check_addresses: bool,
+    /// GPU addresses that all clients may use besides.
+    pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
 }
+
+/// Ranges that `allowedRanges` can hold.
+const ALLOWED_RANGES: usize = 4;
 
 /// A refused parameter: its name, and what is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +191,34 @@ fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
     }
 }
 
+/// Pairs of physical address and bytes, as GPU addresses.
+fn allowed_ranges(raw: &RawParameters) -> Result<[Option<Range>; ALLOWED_RANGES], Refusal> {
+    let refuse = |why| Refusal("allowedRanges", why);
+    let mut ranges = [None; ALLOWED_RANGES];
+    // CAST: 32 bits into at least 32.
+    let count = raw.allowedRangesCount as usize;
+    let numbers = raw.allowedRanges.get(..count).unwrap_or(&[]);
+    if numbers.len() % 2 != 0 {
+        return Err(refuse("must be pairs of address and bytes"));
+    }
+    for (range, pair) in ranges.iter_mut().zip(numbers.chunks(2)) {
+        let (start, bytes) = (pair[0], pair[1]);
+        let first = start.checked_sub(raw.baseAddress).ok_or(refuse(
+            "lies below baseAddress, where the GPU does not reach",
+        ))?;
+        let end = first.checked_add(bytes).unwrap_or(usize::MAX);
+        // CAST: at most 64 bits.
+        if bytes == 0 || end as u64 > LINEAR_WINDOW {
+            return Err(refuse("is empty, or more than the GPU reaches"));
+        }
+        // It fits: the window is smaller.
+        *range = u32::try_from(first)
+            .ok()
+            .and_then(|first| Range::new(first, bytes));
+    }
+    Ok(ranges)
+}
+
 impl Parameters {
     /// Checks what the loader was given.
     pub(crate) fn check(raw: &RawParameters) -> Result<Self, Refusal> {
@@ -215,6 +253,12 @@ impl Parameters {
                 1 => return Err(Refusal("useLinuxSignal", "needs a signal")),
                 _ => return Err(Refusal("useLinuxSignal", "must be 0 or 1")),
             },
+            check_addresses: match raw.streamCheck {
+                1 => false,
+                2 => true,
+                _ => return Err(Refusal("streamCheck", "must be 1 or 2")),
+            },
+            allowed_ranges: allowed_ranges(raw)?,
         })
     }
 
@@ -246,6 +290,15 @@ pub(crate) fn show() {
     pr_info!("signal            = {}\n", raw.signal);
     pr_info!("useLinuxSignal    = {}\n", raw.useLinuxSignal);
     pr_info!("sharedPool        = {}\n", raw.sharedPool);
+    pr_info!("streamCheck       = {}\n", raw.streamCheck);
+    // CAST: 32 bits into at least 32.
+    for number in raw
+        .allowedRanges
+        .iter()
+        .take(raw.allowedRangesCount as usize)
+    {
+        pr_info!("allowedRanges     = {number:#010x}\n");
+    }
 }
 
 #[kunit_tests(galcore_params)]
@@ -267,6 +320,9 @@ mod tests {
             signal: 48,
             useLinuxSignal: 0,
             sharedPool: 0,
+            streamCheck: 2,
+            allowedRanges: [0; 8],
+            allowedRangesCount: 0,
             showArgs: 0,
         }
     }
@@ -330,5 +386,34 @@ mod tests {
         assert_eq!(refused(|raw| raw.bankSize = 1), Some("bankSize"));
         assert_eq!(refused(|raw| raw.major = 5000), Some("major"));
         assert_eq!(refused(|raw| raw.fastClear = 2), Some("fastClear"));
+        assert_eq!(refused(|raw| raw.streamCheck = 0), Some("streamCheck"));
+    }
+
+    #[test]
+    fn allowed_ranges_are_pairs_that_the_gpu_reaches() {
+        let with = |numbers: &[usize], base: usize| {
+            let mut raw = raw();
+            raw.baseAddress = base;
+            raw.allowedRanges[..numbers.len()].copy_from_slice(numbers);
+            // CAST: at most 8.
+            raw.allowedRangesCount = numbers.len() as u32;
+            Parameters::check(&raw).map(|parameters| parameters.allowed_ranges)
+        };
+        let ranges = with(&[0x3000_0000, 0x1000, 0x4000_0000, 0x10], 0x1000_0000).unwrap();
+        assert_eq!(ranges[0], Range::new(0x2000_0000, 0x1000));
+        assert_eq!(ranges[1], Range::new(0x3000_0000, 0x10));
+        assert_eq!(ranges[2..], [None, None]);
+        for bad in [
+            &[0x3000_0000][..],
+            &[0x3000_0000, 0],
+            &[0xF00_0000, 0x1000],
+            &[0x8FFF_F000, 0x1001],
+            &[0x3000_0000, usize::MAX],
+        ] {
+            assert_eq!(
+                with(bad, 0x1000_0000).err().map(|e| e.0),
+                Some("allowedRanges")
+            );
+        }
     }
 }

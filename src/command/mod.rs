@@ -24,6 +24,7 @@
 //! for which others wait interruptibly. Nothing is locked under it but the allocator.
 
 pub(crate) mod checker;
+pub(crate) mod reach;
 mod space;
 pub(crate) mod words;
 
@@ -126,6 +127,8 @@ struct State {
     pipe: Option<Pipe>,
     /// Somebody writes to the ring.
     writing: bool,
+    /// How often something has changed that submitters wait for.
+    moves: u64,
     /// The next submission is to flush the MMU's translations.
     flush: bool,
     /// No more submissions.
@@ -188,8 +191,17 @@ impl WorkItem for Ring {
     }
 }
 
-/// What a submitter has been given: a place, an id, and the sole right to write to the ring.
-struct Turn {
+/// How long a submitter goes on waiting for its place.
+pub(crate) struct Patience {
+    /// What [`State::moves`] was before the last try.
+    moves: u64,
+    completed: u64,
+    left: Jiffies,
+}
+
+/// What a submitter has been given: a place, an id, and the sole right to write to the ring. To be
+/// used up by [`Ring::finish`], soon: others wait.
+pub(crate) struct Turn {
     at: usize,
     previous_wait: usize,
     flush: Option<[u32; 12]>,
@@ -223,6 +235,7 @@ impl Ring {
                 wait: 0,
                 pipe: None,
                 writing: false,
+                moves: 0,
                 flush: true,
                 stopped: true,
                 dead: false,
@@ -277,7 +290,10 @@ impl Ring {
 
     /// Lets nobody submit any more.
     pub(crate) fn close(&self) {
-        self.state.lock().stopped = true;
+        let mut state = self.state.lock();
+        state.stopped = true;
+        state.moves += 1;
+        drop(state);
         self.moved.notify_all();
     }
 
@@ -316,28 +332,125 @@ impl Ring {
         self.address + offset as u32
     }
 
-    /// Puts `stream` (or nothing) and an event that runs `actions` at the ring's end and starts
-    /// them; returns the submission's number.
+    /// Puts an event that runs `actions` at the ring's end; returns the submission's number.
     ///
-    /// On error the ring is as it was and `actions` are untouched. `InvalidArgument`: more than
-    /// [`MAX_STREAM_WORDS`]. `Interrupted`: a Unix signal came while waiting for a place.
-    /// `GpuNotResponding`: no place for [`GPU_TIMEOUT`].
+    /// On error the ring is as it was and `actions` are untouched. `Interrupted`: a Unix signal came
+    /// while waiting for a place. `GpuNotResponding`: no place for [`GPU_TIMEOUT`].
+    pub(crate) fn submit(self: &Arc<Self>, actions: &mut Actions) -> Result<u64> {
+        let mut patience = self.patience();
+        loop {
+            if let Some(turn) = self.begin(None, actions, None)? {
+                return self.finish(turn, &[]);
+            }
+            self.wait_for_place(&mut patience)?;
+        }
+    }
+
+    /// What a submitter that has not tried yet needs for [`Ring::wait_for_place`].
+    pub(crate) fn patience(&self) -> Patience {
+        let state = self.state.lock();
+        Patience {
+            moves: state.moves,
+            completed: state.completed,
+            left: msecs_to_jiffies(GPU_TIMEOUT),
+        }
+    }
+
+    /// Waits until trying again is worth it.
     ///
-    /// `count`, if given, may change the actions once the place is certain, in the order of the ring.
-    pub(crate) fn submit(
-        self: &Arc<Self>,
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
+    pub(crate) fn wait_for_place(&self, patience: &mut Patience) -> Result {
+        let mut state = self.state.lock();
+        while state.moves == patience.moves {
+            patience.left = self.wait(&mut state, patience.left)?;
+        }
+        patience.moves = state.moves;
+        if state.completed != patience.completed {
+            patience.completed = state.completed;
+            patience.left = msecs_to_jiffies(GPU_TIMEOUT);
+        }
+        Ok(())
+    }
+
+    /// Takes the right to write, a place and an event id for `stream` (or nothing) and an event that
+    /// runs `actions`, if all three can be had at once; `None`: not now. Does not wait.
+    ///
+    /// What the caller's locks protect when it calls this is so when the submission gets its place in
+    /// the order of the ring: whoever ties memory to the newest submission later ties it to this one.
+    ///
+    /// On error, and when there is no place, nothing has changed. `InvalidArgument`: more than
+    /// [`MAX_STREAM_WORDS`]. `GpuNotResponding`: the ring is closed.
+    ///
+    /// `count`, if given, may change the actions once the place is certain.
+    pub(crate) fn begin(
+        &self,
         stream: Option<Stream<'_>>,
         actions: &mut Actions,
         count: Option<&dyn Fn(&mut Actions)>,
-    ) -> Result<u64> {
-        let words = stream.map_or(&[][..], |stream| stream.words);
-        if words.len() > MAX_STREAM_WORDS {
+    ) -> Result<Option<Turn>> {
+        let words = stream.map_or(0, |stream| stream.words.len());
+        if words > MAX_STREAM_WORDS {
             return Err(Error::InvalidArgument);
         }
-        let turn = self.take_turn(stream, words.len(), actions, count)?;
+        let event_words = words::event_len(self.event_padding);
+        let fixed = words.next_multiple_of(2) * 4 + event_words * 4 + WAIT_LINK_BYTES;
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Err(Error::GpuNotResponding);
+        }
+        let switch = stream.and_then(|stream| {
+            (state.pipe != Some(stream.entry))
+                .then(|| words::select_pipe(self.caches, stream.entry))
+        });
+        let flush = state.flush.then(|| words::flush_mmu(self.caches));
+        let stall = stream
+            .filter(|stream| stream.armed)
+            .map(|_| [words::STALL, words::TOKEN_FE_TO_PE]);
+        let drain = stream.map(|_| words::drain(self.caches));
+        let bytes =
+            fixed + bytes_of(&flush) + bytes_of(&switch) + bytes_of(&stall) + bytes_of(&drain);
+        let place = state.space.place(bytes);
+        let (false, true, Some(at)) = (state.writing, state.in_flight.has_room(), place) else {
+            return Ok(None);
+        };
+        if let Some(count) = count {
+            count(actions);
+        }
+        let previous_wait = state.wait;
+        let wait = at + bytes - WAIT_LINK_BYTES;
+        let (event, number) = state
+            .in_flight
+            .begin(at, wait, core::mem::take(actions))
+            .map_err(|load| {
+                *actions = load;
+                Error::GpuNotResponding
+            })?;
+        state.space.take(at, bytes);
+        state.wait = wait;
+        state.writing = true;
+        state.flush = false;
+        if let Some(stream) = stream {
+            state.pipe = Some(stream.exit);
+        }
+        Ok(Some(Turn {
+            at,
+            previous_wait,
+            flush,
+            switch,
+            stall,
+            drain,
+            event,
+            number,
+        }))
+    }
+
+    /// Writes what [`Ring::begin`] has made room for, with the stream's `words`, and starts it; returns
+    /// the submission's number.
+    pub(crate) fn finish(self: &Arc<Self>, turn: Turn, words: &[u32]) -> Result<u64> {
         let written = self.write(&turn, words);
         let mut state = self.state.lock();
         state.writing = false;
+        state.moves += 1;
         let watch = !core::mem::replace(&mut state.watched, true);
         drop(state);
         self.moved.notify_all();
@@ -346,74 +459,6 @@ impl Ring {
         }
         // Every offset was checked against the ring's size when its place was taken.
         written.map(|()| turn.number).map_err(Error::from)
-    }
-
-    /// Waits for the right to write, a place and an event id, and takes all three.
-    fn take_turn(
-        &self,
-        stream: Option<Stream<'_>>,
-        words: usize,
-        actions: &mut Actions,
-        count: Option<&dyn Fn(&mut Actions)>,
-    ) -> Result<Turn> {
-        let event_words = words::event_len(self.event_padding);
-        let fixed = words.next_multiple_of(2) * 4 + event_words * 4 + WAIT_LINK_BYTES;
-        let mut state = self.state.lock();
-        let mut left = msecs_to_jiffies(GPU_TIMEOUT);
-        let mut completed = state.completed;
-        loop {
-            if state.stopped {
-                return Err(Error::GpuNotResponding);
-            }
-            let switch = stream.and_then(|stream| {
-                (state.pipe != Some(stream.entry))
-                    .then(|| words::select_pipe(self.caches, stream.entry))
-            });
-            let flush = state.flush.then(|| words::flush_mmu(self.caches));
-            let stall = stream
-                .filter(|stream| stream.armed)
-                .map(|_| [words::STALL, words::TOKEN_FE_TO_PE]);
-            let drain = stream.map(|_| words::drain(self.caches));
-            let bytes =
-                fixed + bytes_of(&flush) + bytes_of(&switch) + bytes_of(&stall) + bytes_of(&drain);
-            let place = state.space.place(bytes);
-            if let (false, true, Some(at)) = (state.writing, state.in_flight.has_room(), place) {
-                if let Some(count) = count {
-                    count(actions);
-                }
-                let previous_wait = state.wait;
-                let wait = at + bytes - WAIT_LINK_BYTES;
-                let (event, number) = state
-                    .in_flight
-                    .begin(at, wait, core::mem::take(actions))
-                    .map_err(|load| {
-                        *actions = load;
-                        Error::GpuNotResponding
-                    })?;
-                state.space.take(at, bytes);
-                state.wait = wait;
-                state.writing = true;
-                state.flush = false;
-                if let Some(stream) = stream {
-                    state.pipe = Some(stream.exit);
-                }
-                return Ok(Turn {
-                    at,
-                    previous_wait,
-                    flush,
-                    switch,
-                    stall,
-                    drain,
-                    event,
-                    number,
-                });
-            }
-            if state.completed != completed {
-                completed = state.completed;
-                left = msecs_to_jiffies(GPU_TIMEOUT);
-            }
-            left = self.wait(&mut state, left)?;
-        }
     }
 
     /// Waits for something to move, `left` jiffies at most; returns what is left of them.
@@ -524,6 +569,7 @@ impl Ring {
             done.load.into_iter().for_each(Action::run);
             let mut state = self.state.lock();
             state.completed = state.completed.max(done.number);
+            state.moves += 1;
         }
         if count > 0 {
             self.drop_late();

@@ -292,7 +292,7 @@ impl Core {
     /// Sends one event through the core and looks whether its interrupt comes: a wrong line shows
     /// here and not as a client's delay. Every failure has been printed.
     pub(crate) fn test_interrupt(&self) -> Result {
-        let number = self.ring.submit(None, &mut Actions::new(), None);
+        let number = self.ring.submit(&mut Actions::new());
         let result = number.and_then(|number| self.ring.wait_for(number, FIRST_EVENT_TIMEOUT));
         match result {
             // Without the interrupt the watchdog has ended the submission.

@@ -236,6 +236,11 @@ impl UserMemory {
         self.mapping.address() + self.offset as u32
     }
 
+    /// Bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether `bytes` from user address `user` all lie in this piece.
     pub(crate) fn contains(&self, user: usize, bytes: usize) -> bool {
         user.checked_sub(self.user)

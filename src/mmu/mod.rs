@@ -310,7 +310,7 @@ impl WorkItem for AddressSpace {
                 return;
             }
             // The flush that `unmap` asked for goes with this submission or has gone before it.
-            if this.ring.submit(None, &mut actions, None).is_ok() {
+            if this.ring.submit(&mut actions).is_ok() {
                 continue;
             }
             let dead = this.ring.is_dead();

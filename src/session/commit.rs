@@ -8,7 +8,8 @@
 
 use super::{
     queue::Queue,
-    Process, //
+    Process,
+    Tables, //
 };
 use crate::{
     abi::{
@@ -20,6 +21,7 @@ use crate::{
     command::{
         checker::{
             self,
+            Addresses,
             Exit, //
         },
         words::Pipe,
@@ -75,15 +77,25 @@ impl Process {
         let buffer = read_command_buffer(commit.command_buffer)?;
         let entry = Pipe::from_number(buffer.entry_pipe).ok_or(Error::InvalidArgument)?;
         let words = self.copy_commands(&buffer)?;
-        let exit = self.check(&words, entry)?;
-        let mut queue = Queue::resolve(self, commit.queue)?;
-        let stream = Stream {
-            words: &words,
-            entry,
-            exit: exit.pipe,
-            armed: exit.armed,
+        let (mut exit, mut removals) = {
+            let tables = self.tables.lock();
+            (self.check(&tables, &words, entry)?, tables.reach.removals())
         };
-        let reply = self.submit(Some(stream), queue.actions())?;
+        let mut queue = Queue::resolve(self, commit.queue)?;
+        let again = |tables: &Tables| {
+            // Another thread may have unlocked or freed what the commands name.
+            if tables.reach.removals() != removals {
+                exit = self.check(tables, &words, entry)?;
+                removals = tables.reach.removals();
+            }
+            Ok(Some(Stream {
+                words: &words,
+                entry,
+                exit: exit.pipe,
+                armed: exit.armed,
+            }))
+        };
+        let reply = self.submit(again, &mut queue)?;
         queue.submitted();
         Ok(reply)
     }
@@ -119,8 +131,10 @@ impl Process {
     }
 
     /// Checks the copied commands; returns what they leave behind.
-    fn check(&self, words: &[u32], entry: Pipe) -> Result<Exit> {
-        checker::check(words, self.device.core().engines(), entry).map_err(|refusal| {
+    fn check(&self, tables: &Tables, words: &[u32], entry: Pipe) -> Result<Exit> {
+        let addresses = self.addresses(tables);
+        let engines = self.device.core().engines();
+        checker::check(words, engines, entry, addresses).map_err(|refusal| {
             warn_client!(
                 REFUSALS,
                 "command buffer refused: {:?} at word {} ({:#010x})",
@@ -130,6 +144,27 @@ impl Process {
             );
             Error::InvalidData
         })
+    }
+}
+
+impl Process {
+    /// Which GPU addresses its commands may name.
+    fn addresses<'a>(&'a self, tables: &'a Tables) -> Addresses<'a> {
+        let parameters = self.device.parameters();
+        if !parameters.check_addresses {
+            return Addresses::Any;
+        }
+        let identity = self.device.core().identity();
+        Addresses::Of {
+            reach: &tables.reach,
+            common: &parameters.allowed_ranges,
+            // Clients of old memory controllers add it to what they were told.
+            physical_base: if identity.has_new_memory_controller() {
+                0
+            } else {
+                parameters.base_address
+            },
+        }
     }
 }
 

@@ -28,6 +28,7 @@ use crate::{
     },
     board::Device,
     command::{
+        reach::Reach,
         Stream,
         GPU_TIMEOUT, //
     },
@@ -64,6 +65,7 @@ use crate::{
     },
 };
 use handles::Handles;
+use queue::Queue;
 
 pub(crate) use {
     completion::CompletionPage,
@@ -129,6 +131,26 @@ struct NodeEntry {
     user: Option<usize>,
 }
 
+impl NodeEntry {
+    /// Locks it once more; from the first lock on the GPU may use it. `OutOfResources`: too often.
+    fn add_lock(&mut self, reach: &mut Reach) -> Result {
+        let locks = self.locks.checked_add(1).ok_or(Error::OutOfResources)?;
+        if self.locks == 0 {
+            reach.add(self.node.address(), self.node.bytes())?;
+        }
+        self.locks = locks;
+        Ok(())
+    }
+
+    /// Takes one lock off, if there is one; with the last goes the right of the GPU to use it.
+    fn take_lock_off(&mut self, reach: &mut Reach) {
+        if self.locks == 1 {
+            reach.remove(self.node.address());
+        }
+        self.locks = self.locks.saturating_sub(1);
+    }
+}
+
 /// A contiguous buffer in a process's table.
 struct BufferEntry {
     buffer: Arc<Buffer>,
@@ -153,6 +175,8 @@ struct Tables {
     signals: Handles<SignalEntry>,
     user_memory: Handles<Arc<UserMemory>>,
     contexts: Handles<()>,
+    /// Where the process's GPU memory is: its locked nodes, buffers and mapped user memory.
+    reach: Reach,
     video: Ledger,
     non_paged: Ledger,
     contiguous: Ledger,
@@ -191,6 +215,7 @@ impl Process {
                     signals: Handles::new(),
                     user_memory: Handles::new(),
                     contexts: Handles::new(),
+                    reach: Reach::new(),
                     video: Ledger::default(),
                     non_paged: Ledger::default(),
                     contiguous: Ledger::default(),
@@ -323,8 +348,16 @@ impl Process {
                 let address = memory.address();
                 let memory = Arc::new(memory, GFP_KERNEL)?;
                 // Kept here too, so that a failure does not drop it under the lock.
-                let info = self.tables.lock().user_memory.insert(memory.clone())?;
-                Ok(Reply::UserMemory { info, address })
+                let mut tables = self.tables.lock();
+                tables.reach.add(address, memory.bytes())?;
+                match tables.user_memory.insert(memory.clone()) {
+                    Ok(info) => Ok(Reply::UserMemory { info, address }),
+                    Err(error) => {
+                        tables.reach.remove(address);
+                        drop(tables);
+                        Err(error)
+                    }
+                }
             }
             Request::UnmapUser(named) => {
                 let memory = self.remove_user_memory(named)?;
@@ -397,25 +430,53 @@ impl Process {
         self.tables.lock().completion.clone()
     }
 
-    /// Submits with `actions`; with a completion page, numbers the submission and shows its end
-    /// before its other actions run.
-    fn submit(&self, stream: Option<Stream<'_>>, actions: &mut Actions) -> Result<Reply> {
+    /// Submits what `prepare` gives, and the queue behind it; with a completion page, numbers the
+    /// submission and shows its end before its other actions run.
+    ///
+    /// `prepare` is called before each try to get a place in the ring, under the tables' lock: what it
+    /// finds there is so when the submission takes its place, and memory that leaves the tables later
+    /// is kept until the submission has ended.
+    fn submit<'s>(
+        &self,
+        mut prepare: impl FnMut(&Tables) -> Result<Option<Stream<'s>>>,
+        queue: &mut Queue<'_>,
+    ) -> Result<Reply> {
         let ring = self.device.core().ring();
-        let Some(page) = self.completion() else {
-            ring.submit(stream, actions, None)?;
-            return Ok(Reply::Nothing);
-        };
-        // Room first: the number is only known when nothing may fail any more.
-        actions.reserve(1, GFP_KERNEL)?;
+        let page = self.completion();
+        if page.is_some() {
+            // Room first: the number is only known when nothing may fail any more.
+            queue.actions().reserve(1, GFP_KERNEL)?;
+        }
         let number = Atomic::new(0u64);
         let count = |actions: &mut Actions| {
-            let mine = page.count();
-            number.store(mine, Relaxed);
-            let _ = actions.insert_within_capacity(0, Action::Show(page.clone(), mine));
+            if let Some(page) = &page {
+                let mine = page.count();
+                number.store(mine, Relaxed);
+                let _ = actions.insert_within_capacity(0, Action::Show(page.clone(), mine));
+            }
         };
-        ring.submit(stream, actions, Some(&count))?;
-        Ok(Reply::Submitted {
-            number: number.load(Relaxed),
+        let mut patience = ring.patience();
+        loop {
+            let begun = {
+                let mut tables = self.tables.lock();
+                let stream = prepare(&tables)?;
+                let turn = ring.begin(stream, queue.actions(), Some(&count))?;
+                if turn.is_some() {
+                    queue.withdraw(&mut tables);
+                }
+                turn.map(|turn| (turn, stream))
+            };
+            if let Some((turn, stream)) = begun {
+                ring.finish(turn, stream.map_or(&[], |stream| stream.words))?;
+                break;
+            }
+            ring.wait_for_place(&mut patience)?;
+        }
+        Ok(match page {
+            Some(_) => Reply::Submitted {
+                number: number.load(Relaxed),
+            },
+            None => Reply::Nothing,
         })
     }
 
@@ -470,11 +531,13 @@ impl Process {
         let buffer = self.device.memory().allocate_buffer(bytes)?;
         let handle = {
             let mut tables = self.tables.lock();
-            let handle = tables.buffers.insert(BufferEntry {
+            tables.reach.add(buffer.address(), buffer.bytes())?;
+            let inserted = tables.buffers.insert(BufferEntry {
                 buffer: buffer.clone(),
                 user: 0,
                 non_paged,
-            })?;
+            });
+            let handle = inserted.inspect_err(|_| tables.reach.remove(buffer.address()))?;
             tables.buffer_ledger(non_paged).add(buffer.bytes());
             handle
         };
@@ -519,11 +582,11 @@ impl Process {
         if named.user == 0 || named.bytes == 0 || named.info == 0 {
             return Err(Error::InvalidArgument);
         }
-        self.tables
-            .lock()
-            .user_memory
-            .remove(named.info)
-            .ok_or(Error::NotFound)
+        let mut tables = self.tables.lock();
+        let memory = tables.user_memory.remove(named.info);
+        let memory = memory.ok_or(Error::NotFound)?;
+        tables.reach.remove(memory.address());
+        Ok(memory)
     }
 
     /// MAP_MEMORY: the caller's view of a buffer, made anew if UNMAP_MEMORY has ended it.
@@ -666,7 +729,8 @@ impl Process {
     ) -> Result<Reply> {
         let (address, backing) = {
             let mut tables = self.tables.lock();
-            let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
+            let Tables { nodes, reach, .. } = &mut *tables;
+            let entry = nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if entry.freed || entry.claimed {
                 return Err(Error::InvalidObject);
             }
@@ -674,7 +738,7 @@ impl Process {
             match entry.node.view() {
                 View::Pool(_) if cacheable => return Err(Error::InvalidRequest),
                 View::Pool(offset) => {
-                    entry.locks = entry.locks.checked_add(1).ok_or(Error::OutOfResources)?;
+                    entry.add_lock(reach)?;
                     let user = tables.in_pool(view, offset);
                     drop(tables);
                     return match user.or_else(|| self.map_whole_pool(file, offset)) {
@@ -693,7 +757,7 @@ impl Process {
                     return Err(Error::MemoryLocked)
                 }
                 View::Pages(backing) => {
-                    entry.locks = entry.locks.checked_add(1).ok_or(Error::OutOfResources)?;
+                    entry.add_lock(reach)?;
                     entry.mapping = true;
                     entry.cached = cacheable;
                     (address, backing)
@@ -702,7 +766,8 @@ impl Process {
         };
         let mapped = map_backing(file, &backing);
         let mut tables = self.tables.lock();
-        match (mapped, tables.nodes.get_mut(handle)) {
+        let Tables { nodes, reach, .. } = &mut *tables;
+        match (mapped, nodes.get_mut(handle)) {
             (Ok(user), Some(entry)) => {
                 entry.mapping = false;
                 entry.user = Some(user);
@@ -719,7 +784,7 @@ impl Process {
             (Err(error), entry) => {
                 if let Some(entry) = entry {
                     entry.mapping = false;
-                    entry.locks = entry.locks.saturating_sub(1);
+                    entry.take_lock_off(reach);
                 }
                 drop(tables);
                 self.drop_if_over(handle);
@@ -740,12 +805,13 @@ impl Process {
     fn unlock(&self, handle: u32) -> Result<Reply> {
         let (pages, user) = {
             let mut tables = self.tables.lock();
-            let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
+            let Tables { nodes, reach, .. } = &mut *tables;
+            let entry = nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             match entry.node.view() {
                 View::Pages(backing) if entry.locks > 0 => (Some(backing), entry.user.take()),
                 _ if entry.locks == 0 => return Err(Error::MemoryUnlocked),
                 _ => {
-                    entry.locks -= 1;
+                    entry.take_lock_off(reach);
                     (None, None)
                 }
             }
@@ -763,11 +829,14 @@ impl Process {
 
     /// The event half of UNLOCK, for page-backed nodes.
     pub(crate) fn finish_unlock(&self, handle: u32) {
-        if let Some(entry) = self.tables.lock().nodes.get_mut(handle) {
+        let mut tables = self.tables.lock();
+        let Tables { nodes, reach, .. } = &mut *tables;
+        if let Some(entry) = nodes.get_mut(handle) {
             if matches!(entry.node.view(), View::Pages(_)) {
-                entry.locks = entry.locks.saturating_sub(1);
+                entry.take_lock_off(reach);
             }
         }
+        drop(tables);
         self.drop_if_over(handle);
     }
 
@@ -931,6 +1000,7 @@ impl Tables {
     /// Takes a buffer out, with its bytes out of the book.
     fn remove_buffer(&mut self, handle: u32) -> Option<BufferEntry> {
         let entry = self.buffers.remove(handle)?;
+        self.reach.remove(entry.buffer.address());
         self.buffer_ledger(entry.non_paged)
             .remove(entry.buffer.bytes());
         Some(entry)

@@ -12,6 +12,7 @@ use super::{
     unmap_buffer,
     BufferEntry,
     Process,
+    Tables,
     TIMERS, //
 };
 use crate::{
@@ -167,6 +168,21 @@ impl<'a> Queue<'a> {
         &mut self.actions
     }
 
+    /// Takes what the queue takes away out of the GPU's reach for all submissions behind its own,
+    /// which has just got its place. The caller holds the tables' lock.
+    pub(super) fn withdraw(&self, tables: &mut Tables) {
+        for claim in &self.claims {
+            match claim {
+                Claim::Buffer(detached) => {
+                    tables.reach.remove(detached.get().buffer.address());
+                }
+                Claim::UserMemory(detached) => tables.reach.remove(detached.get().address()),
+                // With its last lock.
+                Claim::Node(_) => {}
+            }
+        }
+    }
+
     /// Makes the claims final: the submission stands.
     pub(super) fn submitted(mut self) {
         for claim in core::mem::take(&mut self.claims) {
@@ -209,7 +225,7 @@ impl Process {
         if queue.is_empty() {
             return Ok(Reply::Nothing);
         }
-        let reply = self.submit(None, queue.actions())?;
+        let reply = self.submit(|_| Ok(None), &mut queue)?;
         queue.submitted();
         Ok(reply)
     }

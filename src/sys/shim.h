@@ -28,6 +28,9 @@ struct gal_parameters {
 	int signal;
 	int useLinuxSignal;
 	int sharedPool;
+	int streamCheck;
+	unsigned long allowedRanges[8];
+	unsigned int allowedRangesCount;
 	int showArgs;
 };
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Which GPU addresses a process's commands may name.
+//!
+//! Pure logic: address ranges that do not overlap, sorted. What leaves them is counted, so that a
+//! check that was made earlier can be told to be still true.
+
+use crate::error::Result;
+use kernel::prelude::*;
+
+/// GPU addresses from `start`, `bytes` (at least 1) of them; they do not wrap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    start: u32,
+    bytes: u32,
+}
+
+impl Range {
+    /// A range; `None`: it is empty or reaches past the last address.
+    pub(crate) fn new(start: u32, bytes: usize) -> Option<Self> {
+        let bytes = u32::try_from(bytes).ok().filter(|&bytes| bytes > 0)?;
+        start.checked_add(bytes - 1)?;
+        Some(Self { start, bytes })
+    }
+
+    /// Whether `address` lies in it.
+    pub(crate) fn contains(self, address: u32) -> bool {
+        address.wrapping_sub(self.start) < self.bytes
+    }
+}
+
+/// The ranges of one process.
+pub(crate) struct Reach {
+    ranges: KVVec<Range>,
+    removals: u64,
+}
+
+impl Reach {
+    /// Nothing.
+    pub(crate) const fn new() -> Self {
+        Self {
+            ranges: KVVec::new(),
+            removals: 0,
+        }
+    }
+
+    /// How many ranges start below `address`.
+    fn below(&self, address: u32) -> usize {
+        self.ranges.partition_point(|range| range.start < address)
+    }
+
+    /// Adds `bytes` at `start`, which overlap nothing that is there.
+    ///
+    /// `OutOfMemory`: no memory to note it. What wraps is no memory of anybody's and is left out.
+    pub(crate) fn add(&mut self, start: u32, bytes: usize) -> Result {
+        if let Some(range) = Range::new(start, bytes) {
+            let at = self.below(start);
+            self.ranges.reserve(1, GFP_KERNEL)?;
+            // There is room for one.
+            let _ = self.ranges.insert_within_capacity(at, range);
+        }
+        Ok(())
+    }
+
+    /// Takes out the range that begins at `start`, if there is one.
+    pub(crate) fn remove(&mut self, start: u32) {
+        let at = self.below(start);
+        if self
+            .ranges
+            .get(at)
+            .is_some_and(|range| range.start == start)
+        {
+            let _ = self.ranges.remove(at);
+            // It cannot come round.
+            self.removals += 1;
+        }
+    }
+
+    /// How many ranges have been taken out so far: what was found before the last is not sure any
+    /// more.
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals
+    }
+
+    /// The range that holds `address`.
+    pub(crate) fn find(&self, address: u32) -> Option<Range> {
+        let after = self.ranges.partition_point(|range| range.start <= address);
+        let range = *self.ranges.get(after.checked_sub(1)?)?;
+        range.contains(address).then_some(range)
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_reach)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_its_own_addresses_only() {
+        let mut reach = Reach::new();
+        assert!(reach.find(0).is_none());
+        for start in [0x3000, 0x1000, 0x8000_0000, 0x5000] {
+            assert!(reach.add(start, 0x1000).is_ok());
+        }
+        for start in [0x1000, 0x3000, 0x5000, 0x8000_0000] {
+            for inside in [start, start + 1, start + 0xFFF] {
+                assert_eq!(reach.find(inside), Range::new(start, 0x1000));
+            }
+            assert!(reach.find(start - 1).is_none());
+            assert!(reach.find(start + 0x1000).is_none());
+        }
+        assert!(reach.find(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn ranges_may_touch_and_reach_the_end() {
+        let mut reach = Reach::new();
+        assert!(reach.add(0xFFFF_F000, 0x1000).is_ok());
+        assert!(reach.add(0xFFFF_E000, 0x1000).is_ok());
+        assert_eq!(reach.find(u32::MAX), Range::new(0xFFFF_F000, 0x1000));
+        assert_eq!(reach.find(0xFFFF_EFFF), Range::new(0xFFFF_E000, 0x1000));
+        // One that would wrap is none.
+        assert!(reach.add(0xFFFF_0000, 0x2_0000).is_ok());
+        assert!(reach.find(0).is_none());
+        assert!(reach.find(0xFFFF_0000).is_none());
+        assert_eq!(Range::new(5, 0), None);
+    }
+
+    #[test]
+    fn what_leaves_is_counted() {
+        let mut reach = Reach::new();
+        assert!(reach.add(0x1000, 0x1000).is_ok());
+        assert!(reach.add(0x2000, 0x1000).is_ok());
+        assert_eq!(reach.removals(), 0);
+        // No range begins there.
+        reach.remove(0x1800);
+        assert_eq!(reach.removals(), 0);
+        reach.remove(0x1000);
+        assert_eq!(reach.removals(), 1);
+        assert!(reach.find(0x1000).is_none());
+        assert!(reach.find(0x2000).is_some());
+    }
+}
