@@ -13,7 +13,7 @@ export OUT
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test soak check shell env kernel module docs clean distclean
+.PHONY: help run test soak bench check shell env kernel module docs clean distclean
 
 help:
 	@echo 'galcore in Rust: a Linux driver for Vivante GPUs'
@@ -21,6 +21,7 @@ help:
 	@echo '  make run              boot the virtual board, draw a picture, print its path'
 	@echo '  make test             all tests; SUITE="NAME..." for some of them'
 	@echo '  make soak             the long tests'
+	@echo '  make bench            what each operation costs: instructions, register accesses, time'
 	@echo '  make check            formatting, lints, documentation, bindings, scripts'
 	@echo '  make shell            a shell on the virtual board, the module loaded'
 	@echo
@@ -43,6 +44,9 @@ test:
 
 soak:
 	@scripts/board soak --out '$(OUT)' $(SUITE)
+
+bench:
+	@scripts/board bench --out '$(OUT)' --runs 2
 
 shell:
 	@scripts/board shell

@@ -41,7 +41,7 @@ pub fn say(text: &str) {
 }
 
 /// Passes a program's output on as it comes.
-struct PassOn;
+pub struct PassOn;
 
 impl Watcher for PassOn {
     fn output(&mut self, _task: usize, stream: Stream, bytes: &[u8]) {
@@ -72,6 +72,7 @@ fn boot_of(machine: &MachineArgs, work: Work, out: PathBuf) -> Result<Boot> {
         append: machine.append.join(" "),
         kunit: false,
         seed: machine.seed,
+        icount: machine.icount,
         trace: machine.trace,
         insmod: machine.insmod.join(" "),
         load: !machine.no_insmod,
@@ -83,7 +84,7 @@ fn boot_of(machine: &MachineArgs, work: Work, out: PathBuf) -> Result<Boot> {
 
 /// What a command of the user's becomes in the guest: a program of the host is
 /// taken there; a bare name is left to the guest's shell commands.
-fn guest_command(command: &[String]) -> Result<(Vec<String>, Option<GuestFile>)> {
+pub fn guest_command(command: &[String]) -> Result<(Vec<String>, Option<GuestFile>)> {
     let Some((program, arguments)) = command.split_first() else {
         bail!("no program is named");
     };
@@ -138,7 +139,7 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
 }
 
 /// Explains a bad end; returns the exit status.
-fn conclude(outcome: &Outcome, out: &Path) -> u8 {
+pub fn conclude(outcome: &Outcome, out: &Path) -> u8 {
     for line in judgement::explain(outcome, out) {
         say(&line);
     }
@@ -199,6 +200,7 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
         append: String::new(),
         kunit: false,
         seed: None,
+        icount: false,
         trace: false,
         insmod: String::new(),
         load: true,

@@ -76,6 +76,8 @@ pub struct Boot {
     pub kunit: bool,
     /// Seed for the GPU model's random choices.
     pub seed: Option<u64>,
+    /// Whether the guest's time counts instructions, a nanosecond each, so that they can be counted.
+    pub icount: bool,
     /// Whether the GPU model writes down every command and register access.
     pub trace: bool,
     /// Parameters to load the module with; `extra` of [`crate::boards::module_parameters`].

@@ -6,6 +6,7 @@
 //! judges the kernel log and the GPU model's report. The test runner is built
 //! on that. `scripts/board` is its front door.
 
+mod bench;
 mod boards;
 mod cli;
 mod commands;
@@ -58,6 +59,7 @@ fn perform(cli: &Cli) -> Result<u8> {
         Command::Shell(arguments) => commands::shell(&cli.tools, arguments, &signals),
         Command::Demo(arguments) => commands::demo(&cli.tools, arguments, &signals),
         Command::Test(arguments) => testing::test(&cli.tools, arguments, false, &signals),
+        Command::Bench(arguments) => bench::bench(&cli.tools, arguments, &signals),
         Command::Soak(arguments) => testing::test(&cli.tools, arguments, true, &signals),
     }
 }

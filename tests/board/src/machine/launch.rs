@@ -131,6 +131,9 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|w| w.to_string()));
     add(&["-M", device_tree::MACHINE, "-cpu", device_tree::CPU]);
     add(&["-smp", &boot.smp.to_string(), "-m", &memory.to_string()]);
+    if boot.icount {
+        add(&["-icount", "shift=0"]);
+    }
     // The GPU model can map the guest's RAM only if that is shared.
     let ram = format!("memory-backend-memfd,id=ram,size={memory}M,share=on");
     add(&["-object", &ram]);

@@ -161,6 +161,7 @@ impl Session<'_> {
             append: needs.append.clone(),
             kunit: needs.kunit,
             seed: None,
+            icount: false,
             trace: false,
             insmod: needs.insmod.clone(),
             load: needs.load,

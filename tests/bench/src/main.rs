@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Measures on the virtual board what the driver's operations cost: `make bench` runs it there.
+//!
+//! With `-icount` it counts retired instructions, else it measures time. The results go to `results.json` in the
+//! current folder, what is being done to stderr.
+
+mod counter;
+mod meter;
+mod operations;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use anyhow::Result;
+use lexopt::prelude::*;
+
+use meter::Meter;
+
+/// Where the results go.
+const RESULTS: &str = "results.json";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("galcore-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let mut quick = false;
+    let mut only = None;
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("echo") => return operations::echo(),
+            Long("quick") => quick = true,
+            Long("only") => only = Some(parser.value()?.string()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let mut meter = Meter::new(quick, only)?;
+    operations::all(&mut meter)?;
+    let text = serde_json::to_string_pretty(&meter.costs)?;
+    std::fs::write(RESULTS, text).context(RESULTS)
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `scripts/board bench`: boots that measure, a table, and a file of figures.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use anyhow::Context;
+use anyhow::Result;
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::boards::Binding;
+use crate::cli::BenchArgs;
+use crate::cli::Tools;
+use crate::commands::conclude;
+use crate::commands::guest_command;
+use crate::commands::say;
+use crate::commands::PassOn;
+use crate::machine;
+use crate::machine::Boot;
+use crate::machine::Task;
+use crate::machine::Work;
+use crate::signals::Signals;
+
+/// How long the measuring program may take.
+const LIMIT: Duration = Duration::from_secs(900);
+/// The file it leaves.
+const RESULTS: &str = "results.json";
+/// What operations may cost, and what other drivers take for them.
+const TARGETS: &str = include_str!("../../bench/targets.toml");
+/// How much runs may differ in what an operation costs: one part in so many.
+const TOLERANCE: u64 = 100;
+
+/// Order statistics of an operation's samples.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
+struct Figures {
+    median: u64,
+    least: u64,
+    most: u64,
+    mean: u64,
+}
+
+/// What the measuring program says of an operation.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+struct Cost {
+    name: String,
+    title: String,
+    samples: u64,
+    instructions: Option<Figures>,
+    wall: Option<Figures>,
+    reads: Option<f64>,
+    writes: Option<f64>,
+    interrupts: Option<f64>,
+}
+
+/// What an operation may cost and costs others.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    /// Instructions at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<u64>,
+    /// Register reads at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_reads: Option<f64>,
+    /// Register writes at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_writes: Option<f64>,
+    /// Instructions of the vendor's driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vendor: Option<u64>,
+    /// Instructions of etnaviv.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etnaviv: Option<u64>,
+    /// Instructions on the board where the others were measured, of what is no driver's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    yardstick: Option<u64>,
+}
+
+/// An operation in the file of figures.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    title: String,
+    samples: u64,
+    /// Of each run.
+    instructions: Vec<Figures>,
+    reads: Option<f64>,
+    writes: Option<f64>,
+    interrupts: Option<f64>,
+    /// Nanoseconds on this machine; says nothing of another.
+    wall: Option<Figures>,
+    #[serde(flatten)]
+    target: Target,
+}
+
+impl Row {
+    /// The largest and the least median of the runs.
+    fn spread(&self) -> Option<(u64, u64)> {
+        let medians = || self.instructions.iter().map(|figures| figures.median);
+        Some((medians().min()?, medians().max()?))
+    }
+
+    /// Whether the runs' medians agree.
+    fn steady(&self) -> bool {
+        self.spread()
+            .is_none_or(|(least, most)| most - least <= least / TOLERANCE)
+    }
+}
+
+/// `scripts/board bench`
+pub fn bench(tools: &Tools, arguments: &BenchArgs, signals: &Signals) -> Result<u8> {
+    let out = match &arguments.out {
+        Some(out) => out.clone(),
+        None => tools.top.join("out"),
+    };
+    let out = out.join("bench");
+    let mut runs = Vec::new();
+    for run in 1..=arguments.runs {
+        say(&format!("counting, run {run} of {}", arguments.runs));
+        match measure(
+            tools,
+            arguments,
+            true,
+            out.join(format!("run-{run}")),
+            signals,
+        )? {
+            Ok(costs) => runs.push(costs),
+            Err(status) => return Ok(status),
+        }
+    }
+    let wall = match arguments.no_wall {
+        true => Vec::new(),
+        false => {
+            say("measuring time");
+            match measure(tools, arguments, false, out.join("wall"), signals)? {
+                Ok(costs) => costs,
+                Err(status) => return Ok(status),
+            }
+        }
+    };
+    let rows = rows(&runs, &wall)?;
+    print!("{}", table(&rows));
+    let path = out.join("bench.json");
+    fs::write(&path, serde_json::to_string_pretty(&rows)?)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    println!("figures: {}", path.display());
+    let unsteady: Vec<&Row> = rows.iter().filter(|row| !row.steady()).collect();
+    for row in &unsteady {
+        if let Some((least, most)) = row.spread() {
+            say(&format!(
+                "{}: runs differ by more than 1%: {least} to {most}",
+                row.name
+            ));
+        }
+    }
+    Ok(u8::from(!unsteady.is_empty()))
+}
+
+/// One boot; what it found, or the exit status of a boot that went wrong.
+fn measure(
+    tools: &Tools,
+    arguments: &BenchArgs,
+    icount: bool,
+    out: PathBuf,
+    signals: &Signals,
+) -> Result<std::result::Result<Vec<Cost>, u8>> {
+    let results = out.join(RESULTS);
+    // Old figures must not pass for new ones.
+    if results.exists() {
+        fs::remove_file(&results)
+            .with_context(|| format!("cannot remove the old {}", results.display()))?;
+    }
+    let program = tools.programs.join("galcore-bench");
+    let mut command = vec![program.to_string_lossy().into_owned()];
+    if arguments.quick {
+        command.push("--quick".to_string());
+    }
+    if let Some(only) = &arguments.only {
+        command.extend(["--only".to_string(), only.clone()]);
+    }
+    let (command, file) = guest_command(&command)?;
+    let boot = Boot {
+        board: arguments.board,
+        binding: Binding::Dt,
+        smp: 1,
+        memory: 512,
+        append: String::new(),
+        kunit: false,
+        seed: Some(1),
+        icount,
+        trace: false,
+        insmod: String::new(),
+        load: true,
+        files: file.into_iter().collect(),
+        work: Work::Programs(vec![Task {
+            command,
+            limit: LIMIT,
+            files_to: out.clone(),
+        }]),
+        out,
+    };
+    let outcome = machine::boot(&tools.assets(true)?, &boot, &mut PassOn, signals)?;
+    let status = conclude(&outcome, &boot.out);
+    if status != 0 {
+        return Ok(Err(status));
+    }
+    read(&results).map(Ok)
+}
+
+fn read(path: &Path) -> Result<Vec<Cost>> {
+    let text = fs::read_to_string(path).with_context(|| format!("no {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is broken", path.display()))
+}
+
+/// What the boots found, operation by operation.
+fn rows(runs: &[Vec<Cost>], wall: &[Cost]) -> Result<Vec<Row>> {
+    let mut targets: BTreeMap<String, Target> =
+        toml::from_str(TARGETS).context("tests/bench/targets.toml")?;
+    let Some(first) = runs.first() else {
+        bail!("nothing was measured");
+    };
+    let named = |costs: &[Cost], name: &str| costs.iter().find(|cost| cost.name == name).cloned();
+    Ok(first
+        .iter()
+        .map(|cost| Row {
+            name: cost.name.clone(),
+            title: cost.title.clone(),
+            samples: cost.samples,
+            instructions: runs
+                .iter()
+                .filter_map(|costs| named(costs, &cost.name)?.instructions)
+                .collect(),
+            reads: cost.reads,
+            writes: cost.writes,
+            interrupts: cost.interrupts,
+            wall: named(wall, &cost.name).and_then(|cost| cost.wall),
+            target: targets.remove(&cost.name).unwrap_or_default(),
+        })
+        .collect())
+}
+
+/// For people.
+fn table(rows: &[Row]) -> String {
+    let width = rows.iter().map(|row| row.title.len()).max().unwrap_or(0);
+    let mut text = format!(
+        "{:width$} {:>12} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {:>10}\n",
+        "",
+        "instructions",
+        "mean",
+        "at most",
+        "vendor",
+        "etnaviv",
+        "reads",
+        "writes",
+        "irqs",
+        "wall us"
+    );
+    let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
+    let average = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.2}"));
+    for row in rows {
+        let figures = row.instructions.first();
+        let median = figures.map(|figures| figures.median);
+        let limit = row.target.target;
+        let over = match (median, limit) {
+            (Some(median), Some(limit)) if median > limit => "!",
+            _ => " ",
+        };
+        let wall = row.wall.map_or(String::new(), |figures| {
+            format!("{:.1}", figures.median as f64 / 1000.0)
+        });
+        // Into a string: cannot fail.
+        let _ = writeln!(
+            text,
+            "{:width$} {:>11}{over} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {wall:>10}",
+            row.title,
+            number(median),
+            number(figures.map(|figures| figures.mean)),
+            number(limit.or(row.target.yardstick)),
+            number(row.target.vendor),
+            number(row.target.etnaviv),
+            average(row.reads),
+            average(row.writes),
+            average(row.interrupts),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(name: &str, median: u64) -> Cost {
+        let figures = Figures {
+            median,
+            least: median,
+            most: median,
+            mean: median,
+        };
+        Cost {
+            name: name.to_string(),
+            title: name.to_string(),
+            samples: 1,
+            instructions: Some(figures),
+            wall: None,
+            reads: Some(1.0),
+            writes: None,
+            interrupts: None,
+        }
+    }
+
+    #[test]
+    fn runs_are_compared() {
+        let runs = [vec![cost("identity", 1000)], vec![cost("identity", 1010)]];
+        let found = rows(&runs, &[]).unwrap();
+        assert!(found[0].steady());
+        assert_eq!(found[0].target.target, Some(650));
+        let runs = [vec![cost("identity", 1000)], vec![cost("identity", 1011)]];
+        assert!(!rows(&runs, &[]).unwrap()[0].steady());
+    }
+
+    #[test]
+    fn what_costs_too_much_is_marked() {
+        let found = rows(&[vec![cost("identity", 651), cost("other", 1)]], &[]).unwrap();
+        let text = table(&found);
+        assert!(text.lines().nth(1).unwrap().contains("651!"), "{text}");
+        assert!(!text.lines().nth(2).unwrap().contains('!'), "{text}");
+    }
+}
