@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The boards: a GPU personality, a flavour of device tree, default parameters.
 
+use anyhow::bail;
+use anyhow::Result;
 use clap::ValueEnum;
 use serde::Deserialize;
 
@@ -43,6 +45,14 @@ impl Board {
             Board::Imx6dl => include_str!("../dts/imx6dl.dts"),
             Board::Gc320 => include_str!("../dts/gc320.dts"),
         }
+    }
+}
+
+/// Source of an overlay that goes on top of a board's.
+pub fn extra_overlay(name: &str) -> Result<&'static str> {
+    match name {
+        "pool-regions" => Ok(include_str!("../dts/pool-regions.dts")),
+        _ => bail!("there is no device tree '{name}'; known: pool-regions"),
     }
 }
 

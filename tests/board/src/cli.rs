@@ -78,6 +78,15 @@ pub struct Tools {
         global = true
     )]
     pub kernel: PathBuf,
+    /// Other kernels, and the module for each: NAME=ZIMAGE=MODULE, separated by spaces.
+    #[arg(
+        long,
+        env = "GALCORE_KERNELS",
+        default_value = "",
+        hide = true,
+        global = true
+    )]
+    pub kernels: String,
     /// galcore.ko.
     #[arg(long, env = "GALCORE_MODULE", hide = true, global = true)]
     pub module: Option<PathBuf>,
@@ -129,6 +138,22 @@ pub struct Tools {
 }
 
 impl Tools {
+    /// `assets` with another kernel and the module that was built for it.
+    pub fn with_kernel(&self, assets: &Assets, name: &str) -> Result<Assets> {
+        let entry = self.kernels.split_whitespace().find_map(|entry| {
+            let (kernel, files) = entry.split_once('=')?;
+            files.split_once('=').filter(|_| kernel == name)
+        });
+        let Some((kernel, module)) = entry else {
+            bail!("there is no kernel '{name}': start the board by scripts/board, which makes it");
+        };
+        Ok(Assets {
+            kernel: PathBuf::from(kernel),
+            module: Some(PathBuf::from(module)),
+            ..assets.clone()
+        })
+    }
+
     /// The parts of a boot; `module` says whether galcore.ko is among them.
     pub fn assets(&self, module: bool) -> Result<Assets> {
         let program = |name: &str| match process::find(name) {
@@ -186,6 +211,9 @@ pub struct MachineArgs {
     /// More kernel arguments.
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub append: Vec<String>,
+    /// What is added to the board's device tree: a file of tests/board/dts, without ".dts".
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub tree: String,
     /// Another file to have in the guest, at the path GUEST or in /files.
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
     pub files: Vec<String>,

@@ -18,6 +18,7 @@ use anyhow::bail;
 use anyhow::Context;
 use anyhow::Result;
 
+use crate::boards::extra_overlay;
 use crate::boards::Board;
 
 /// Options of QEMU that choose the machine; the same for dump and boot.
@@ -29,20 +30,24 @@ pub const CPU: &str = "cortex-a15";
 /// What is added to QEMU's tree for the overlays' sake.
 const LABELS: &str = "/ { __symbols__ { intc = \"/intc@8000000\"; }; };\n";
 
-/// Makes the tree for `board` in `dir`; returns its path.
+/// Makes the tree for `board` in `dir`, with what `extra` names; returns its path.
 pub fn make(
     qemu: &Path,
     cache: &Path,
     dir: &Path,
     board: Board,
+    extra: &str,
     smp: u32,
     memory: u32,
 ) -> Result<PathBuf> {
     let base = base_tree(qemu, cache, smp, memory)?;
-    let overlay = compile_overlay(dir, board)?;
+    let overlay = compile_overlay(dir, "board", board.overlay())?;
     let tree = dir.join("board.dtb");
     let mut merge = Command::new("fdtoverlay");
     merge.arg("-i").arg(base).arg("-o").arg(&tree).arg(overlay);
+    if !extra.is_empty() {
+        merge.arg(compile_overlay(dir, extra, extra_overlay(extra)?)?);
+    }
     run(merge)?;
     Ok(tree)
 }
@@ -105,11 +110,11 @@ fn stamp(qemu: &Path) -> Result<u64> {
     Ok(hasher.finish())
 }
 
-fn compile_overlay(dir: &Path, board: Board) -> Result<PathBuf> {
+fn compile_overlay(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
     fs::write(dir.join("virt.dtsi"), include_str!("../dts/virt.dtsi"))?;
-    let source = dir.join("board.dts");
-    fs::write(&source, board.overlay())?;
-    let overlay = dir.join("board.dtbo");
+    let source = dir.join(name).with_extension("dts");
+    fs::write(&source, text)?;
+    let overlay = source.with_extension("dtbo");
     let mut compile = Command::new("dtc");
     compile
         .args(["-q", "-@", "-I", "dts", "-O", "dtb", "-i"])
@@ -163,7 +168,7 @@ mod tests {
                 .args([path("base.dtb"), path("base.dts")]);
             run(base).unwrap();
             label(&path("base.dtb"), &path("labelled.dtb")).unwrap();
-            let overlay = compile_overlay(dir.path(), board).unwrap();
+            let overlay = compile_overlay(dir.path(), "board", board.overlay()).unwrap();
             let mut merge = Command::new("fdtoverlay");
             merge.arg("-i").arg(path("labelled.dtb")).arg("-o");
             merge.args([path("board.dtb"), overlay]);

@@ -72,6 +72,8 @@ pub struct Boot {
     pub memory: u32,
     /// More kernel arguments.
     pub append: String,
+    /// What is added to the board's device tree (see [`crate::boards::extra_overlay`]); empty: nothing.
+    pub tree: String,
     /// Whether KUnit suites run when the module is loaded.
     pub kunit: bool,
     /// Seed for the GPU model's random choices.

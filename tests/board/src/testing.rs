@@ -37,14 +37,14 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
     let table = Table::load(soak)?;
     let table = table.select(&arguments.suites)?;
     if arguments.needs {
-        println!(
-            "{}",
-            if table.groups().is_empty() {
-                "host"
-            } else {
-                "board"
-            }
-        );
+        let place = match table.groups().is_empty() {
+            true => "host",
+            false => "board",
+        };
+        println!("{place}");
+        for kernel in table.kernels() {
+            println!("{kernel}");
+        }
         return Ok(0);
     }
     if arguments.list {

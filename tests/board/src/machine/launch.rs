@@ -42,6 +42,7 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
             &assets.cache,
             dir,
             boot.board,
+            &boot.tree,
             boot.smp,
             boot.memory,
         )?),

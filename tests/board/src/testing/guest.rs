@@ -34,9 +34,6 @@ use crate::machine::Watcher;
 use crate::machine::Work;
 use crate::signals::Signals;
 
-/// RAM of the boards that tests run on.
-const MEMORY: u32 = 512;
-
 /// Exit status by which a kselftest says it could not be tried.
 const KSELFTEST_SKIP: i32 = 4;
 
@@ -157,8 +154,9 @@ impl Session<'_> {
             board: needs.board,
             binding: needs.binding,
             smp: needs.smp,
-            memory: MEMORY,
+            memory: needs.memory,
             append: needs.append.clone(),
+            tree: needs.tree.clone(),
             kunit: needs.kunit,
             seed: None,
             icount: false,
@@ -169,6 +167,10 @@ impl Session<'_> {
             work: Work::Programs(tasks),
             out: out.clone(),
         };
+        let assets = match needs.kernel.as_str() {
+            "" => self.assets.clone(),
+            kernel => self.tools.with_kernel(self.assets, kernel)?,
+        };
         self.progress
             .running(&format!("booting ({})", needs.describe()));
         let mut watcher = Shown {
@@ -176,7 +178,7 @@ impl Session<'_> {
             needs,
             progress: self.progress,
         };
-        let outcome = machine::boot(self.assets, &boot, &mut watcher, self.signals)?;
+        let outcome = machine::boot(&assets, &boot, &mut watcher, self.signals)?;
         Ok(Booted {
             needs,
             steps,
@@ -410,7 +412,10 @@ mod tests {
             load: true,
             insmod: String::new(),
             append: String::new(),
+            tree: String::new(),
+            kernel: String::new(),
             smp: 1,
+            memory: 512,
         }
     }
 

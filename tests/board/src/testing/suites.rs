@@ -74,9 +74,18 @@ pub struct GuestSuite {
     /// More kernel arguments.
     #[serde(default)]
     pub append: String,
+    /// What is added to the board's device tree: a file of `dts/`.
+    #[serde(default)]
+    pub tree: String,
+    /// The kernel, if not the usual one: a file of `scripts/kernel-configs/`.
+    #[serde(default)]
+    pub kernel: String,
     /// Number of processors.
     #[serde(default = "one")]
     pub smp: u32,
+    /// RAM in MiB; the last 128 are the contiguous pool.
+    #[serde(default = "half_a_gib")]
+    pub memory: u32,
     /// Seconds it may take.
     #[serde(default = "minute")]
     pub timeout: u64,
@@ -112,6 +121,10 @@ fn one() -> u32 {
     1
 }
 
+fn half_a_gib() -> u32 {
+    512
+}
+
 fn minute() -> u64 {
     60
 }
@@ -131,8 +144,14 @@ pub struct Needs {
     pub insmod: String,
     /// More kernel arguments.
     pub append: String,
+    /// What is added to the board's device tree; empty: nothing.
+    pub tree: String,
+    /// The kernel; empty: the usual one.
+    pub kernel: String,
     /// Number of processors.
     pub smp: u32,
+    /// RAM in MiB.
+    pub memory: u32,
 }
 
 impl Needs {
@@ -145,10 +164,14 @@ impl Needs {
         if self.smp > 1 {
             words.push(format!("{} cpus", self.smp));
         }
+        if self.memory != half_a_gib() {
+            words.push(format!("{} MiB", self.memory));
+        }
         if !self.load {
             words.push("loads itself".to_string());
         }
-        words.extend([&self.insmod, &self.append].map(|s| s.to_string()));
+        let more = [&self.tree, &self.kernel, &self.insmod, &self.append];
+        words.extend(more.map(|s| s.to_string()));
         words.retain(|word| !word.is_empty());
         words.join(" ")
     }
@@ -270,6 +293,12 @@ impl Table {
         text
     }
 
+    /// The kernels beside the usual one that the suites want.
+    pub fn kernels(&self) -> BTreeSet<&str> {
+        let kernels = self.guest.iter().map(|suite| suite.kernel.as_str());
+        kernels.filter(|kernel| !kernel.is_empty()).collect()
+    }
+
     /// How many steps a run has, for the progress.
     pub fn steps(&self) -> usize {
         let guest = self
@@ -293,7 +322,10 @@ impl Table {
                     load: true,
                     insmod: String::new(),
                     append: String::new(),
+                    tree: String::new(),
+                    kernel: String::new(),
                     smp: 1,
+                    memory: half_a_gib(),
                 },
                 kunit: Some(suite.name.clone()),
                 steps: Vec::new(),
@@ -309,7 +341,10 @@ impl Table {
                         load: suite.load,
                         insmod: suite.insmod.clone(),
                         append: suite.append.clone(),
+                        tree: suite.tree.clone(),
+                        kernel: suite.kernel.clone(),
                         smp: suite.smp,
+                        memory: suite.memory,
                     };
                     group_for(&mut groups, needs).steps.push(Step {
                         name: suite.name.clone(),
