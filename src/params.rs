@@ -11,7 +11,8 @@ use crate::{
     sys::{
         self,
         mmio,
-        params::RawParameters, //
+        params::RawParameters,
+        region::Region, //
     }, //
 };
 use kernel::{
@@ -32,6 +33,9 @@ const MAX_MAJOR: u32 = 4095;
 /// Bytes of physical memory that the GPU reaches without its MMU: addresses with bit 31 clear.
 pub(crate) const LINEAR_WINDOW: u64 = 1 << 31;
 
+/// `contiguousSize` where nobody gives one.
+const DEFAULT_POOL: usize = 4 << 20;
+
 /// Where the video memory pool comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolSource {
@@ -39,6 +43,8 @@ pub(crate) enum PoolSource {
     None,
     /// Physical memory that the kernel does not use: start and bytes.
     Reserved(PhysAddr, usize),
+    /// The same, but the device tree names it.
+    Region(PhysAddr, usize),
     /// This many bytes, allocated at load.
     Allocated(usize),
 }
@@ -86,6 +92,8 @@ pub(crate) struct Parameters {
     pub(crate) signal: i32,
     /// Every client sees all of the pool.
     pub(crate) shared_pool: bool,
+    /// Every client can lock and free every node.
+    pub(crate) shared_nodes: bool,
     /// Events send that signal, and there are no user signals.
     pub(crate) linux_signal: bool,
     /// GPU addresses in commands must be the client's own.
@@ -174,18 +182,9 @@ fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
             if !fits(base, size) {
                 return Err(Refusal("contiguousSize", "reaches past the address space"));
             }
-            let first = (base as u64)
-                .checked_sub(raw.baseAddress as u64)
-                .ok_or(Refusal(
-                    "contiguousBase",
-                    "lies below baseAddress, where the GPU does not reach",
-                ))?;
-            if first + size as u64 > LINEAR_WINDOW {
-                return Err(Refusal(
-                    "contiguousBase",
-                    "reaches 2 GiB above baseAddress or more, where the GPU does not reach",
-                ));
-            }
+            // CAST: at most 64 bits.
+            let reference = raw.baseAddress as u64;
+            within_reach("contiguousBase", base as u64, size as u64, reference)?;
             Ok(PoolSource::Reserved(start, size))
         }
     }
@@ -219,7 +218,65 @@ fn allowed_ranges(raw: &RawParameters) -> Result<[Option<Range>; ALLOWED_RANGES]
     Ok(ranges)
 }
 
+/// Refuses a pool, named `name`, that the GPU does not reach from `base_address` without its MMU.
+fn within_reach(
+    name: &'static str,
+    start: u64,
+    bytes: u64,
+    base_address: u64,
+) -> Result<(), Refusal> {
+    let first = start.checked_sub(base_address).ok_or(Refusal(
+        name,
+        "lies below baseAddress, where the GPU does not reach",
+    ))?;
+    match first.checked_add(bytes) {
+        Some(end) if end <= LINEAR_WINDOW => Ok(()),
+        _ => Err(Refusal(
+            name,
+            "reaches 2 GiB above baseAddress or more, where the GPU does not reach",
+        )),
+    }
+}
+
 impl Parameters {
+    /// Where the pool comes from on a device whose node has `region`.
+    ///
+    /// `contiguousBase` goes before the region, and `contiguousSize` 0 before both. Of a region that
+    /// the kernel does not use the pool is all, or the first `contiguousSize` bytes if another number
+    /// than the default is given; from a reusable one `contiguousSize` bytes are allocated.
+    pub(crate) fn place_pool(&self, region: Option<Region>) -> Result<PoolSource, Refusal> {
+        const NAME: &str = "memory-region";
+        let (PoolSource::Allocated(wanted), Some(region)) = (self.pool, region) else {
+            return Ok(self.pool);
+        };
+        // CAST: at most 64 bits.
+        let (page, asked) = (PAGE_SIZE as u64, wanted as u64);
+        if region.start % page != 0 || region.bytes % page != 0 || region.bytes == 0 {
+            return Err(Refusal(NAME, "does not begin and end between pages"));
+        }
+        let is_default = wanted == DEFAULT_POOL;
+        if asked > region.bytes && !is_default {
+            return Err(Refusal(
+                NAME,
+                "is smaller than contiguousSize: correct one of them",
+            ));
+        }
+        let bytes = match region.is_reusable {
+            true => asked.min(region.bytes),
+            false if is_default => region.bytes,
+            false => asked,
+        };
+        within_reach(NAME, region.start, region.bytes, self.base_address.into())?;
+        let too_large = |_| Refusal(NAME, "is more than the address space");
+        let size = usize::try_from(bytes).map_err(too_large)?;
+        if region.is_reusable {
+            return Ok(PoolSource::Allocated(size));
+        }
+        let start = PhysAddr::try_from(region.start)
+            .map_err(|_| Refusal(NAME, "is no physical address"))?;
+        Ok(PoolSource::Region(start, size))
+    }
+
     /// Checks what the loader was given.
     pub(crate) fn check(raw: &RawParameters) -> Result<Self, Refusal> {
         if raw.major > MAX_MAJOR {
@@ -246,6 +303,11 @@ impl Parameters {
                 0 => false,
                 1 => true,
                 _ => return Err(Refusal("sharedPool", "must be 0 or 1")),
+            },
+            shared_nodes: match raw.sharedNodes {
+                0 => false,
+                1 => true,
+                _ => return Err(Refusal("sharedNodes", "must be 0 or 1")),
             },
             linux_signal: match raw.useLinuxSignal {
                 0 => false,
@@ -299,6 +361,7 @@ pub(crate) fn show() {
     {
         pr_info!("allowedRanges     = {number:#010x}\n");
     }
+    pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
 }
 
 #[kunit_tests(galcore_params)]
@@ -323,6 +386,7 @@ mod tests {
             streamCheck: 2,
             allowedRanges: [0; 8],
             allowedRangesCount: 0,
+            sharedNodes: 0,
             showArgs: 0,
         }
     }
@@ -414,6 +478,65 @@ mod tests {
                 with(bad, 0x1000_0000).err().map(|e| e.0),
                 Some("allowedRanges")
             );
+        }
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    fn placed(size: usize, region: Region) -> Result<PoolSource, Refusal> {
+        let mut raw = raw();
+        (raw.contiguousBase, raw.contiguousSize) = (0, size);
+        raw.baseAddress = 0x1000_0000;
+        Parameters::check(&raw)?.place_pool(Some(region))
+    }
+
+    fn region(start: u64, bytes: u64, is_reusable: bool) -> Region {
+        Region {
+            start,
+            bytes,
+            is_reusable,
+        }
+    }
+
+    #[test]
+    fn a_region_is_the_pool_or_gives_it() {
+        let fixed = region(0x4400_0000, 64 * MIB, false);
+        let whole = PoolSource::Region(0x4400_0000, 64 << 20);
+        let part = PoolSource::Region(0x4400_0000, 8 << 20);
+        assert_eq!(placed(DEFAULT_POOL, fixed), Ok(whole));
+        assert_eq!(placed(8 << 20, fixed), Ok(part));
+        assert_eq!(placed(64 << 20, fixed), Ok(whole));
+        assert_eq!(placed(0, fixed), Ok(PoolSource::None));
+        let lent = region(0x4400_0000, 64 * MIB, true);
+        let some = PoolSource::Allocated(8 << 20);
+        assert_eq!(placed(8 << 20, lent), Ok(some));
+        let small = region(0x4400_0000, 2 * MIB, true);
+        let all = PoolSource::Allocated(2 << 20);
+        assert_eq!(placed(DEFAULT_POOL, small), Ok(all));
+        // The parameter goes before.
+        let fixed = Parameters::check(&raw()).map(|it| it.place_pool(Some(fixed)));
+        let given = PoolSource::Reserved(0x5800_0000, 0x800_0000);
+        assert_eq!(fixed, Ok(Ok(given)));
+    }
+
+    #[test]
+    fn a_region_that_cannot_be_is_named() {
+        for is_reusable in [false, true] {
+            let refused = |size, start, bytes| {
+                let result = placed(size, region(start, bytes, is_reusable));
+                result.err().map(|Refusal(name, why)| (name, why))
+            };
+            let has = |found: Option<(&str, &str)>, word: &str| {
+                found.is_some_and(|(name, why)| name == "memory-region" && why.contains(word))
+            };
+            assert!(has(refused(4 << 20, 0x4400_0800, MIB), "pages"));
+            assert!(has(refused(4 << 20, 0x4400_0000, MIB + 1), "pages"));
+            assert!(has(refused(4 << 20, 0x4400_0000, 0), "pages"));
+            assert!(has(refused(8 << 20, 0x4400_0000, 4 * MIB), "smaller"));
+            assert!(has(refused(4 << 20, 0x0800_0000, MIB), "below"));
+            assert!(has(refused(4 << 20, 0x8FF0_0000, 2 * MIB), "2 GiB"));
+            assert!(has(refused(4 << 20, 0x4000_0000, 3 << 30), "2 GiB"));
+            assert!(has(refused(4 << 20, u64::MAX - 4095, 4096), "2 GiB"));
         }
     }
 }

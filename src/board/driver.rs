@@ -9,10 +9,18 @@ use crate::{
         Interrupt, //
     },
     memory::VideoMemory,
-    params::Parameters,
+    params::{
+        Parameters,
+        PoolSource,
+        Refusal, //
+    },
     sys::{
         self,
-        mmio::Registers, //
+        mmio::Registers,
+        region::{
+            Assigned,
+            Region, //
+        }, //
     },
 };
 use kernel::{
@@ -74,6 +82,8 @@ pub(crate) struct Bound<'bound> {
     /// Stops the core when all who use it are gone.
     _running: Running,
     _clocks: Clocks,
+    /// After all memory.
+    _region: Option<Assigned>,
 }
 
 /// The device is what `open(2)` finds; at its end the core's work comes to rest.
@@ -105,7 +115,7 @@ impl platform::Driver for Driver {
         pdev: &'bound platform::Device<CoreContext<'_>>,
         _: Option<&'bound Self::IdInfo>,
     ) -> impl PinInit<Self::Data<'bound>, Error> + 'bound {
-        let parameters = Parameters::load()?;
+        let mut parameters = Parameters::load()?;
         let dev = pdev.as_ref();
         if sys::global::device().is_some() {
             dev_err!(
@@ -118,6 +128,7 @@ impl platform::Driver for Driver {
             dev_err!(dev, "its clocks cannot be enabled ({error:?})\n");
         })?;
         set_dma_mask(pdev, &parameters)?;
+        let region = use_region(dev, &mut parameters)?;
         let registers = map_registers(pdev)?;
         let core = Core::new(dev, registers, &parameters)?;
         let memory = VideoMemory::new(dev, &parameters, &core)?;
@@ -138,6 +149,7 @@ impl platform::Driver for Driver {
             _interrupt: interrupt,
             _running: running,
             _clocks: clocks,
+            _region: region,
         })
     }
 }
@@ -153,6 +165,37 @@ fn set_dma_mask(pdev: &platform::Device<CoreContext<'_>>, parameters: &Parameter
     sys::dma::set_masks(pdev, all, all).inspect_err(|error| {
         dev_err!(pdev, "it cannot reach memory ({error:?})\n");
     })
+}
+
+/// Settles where the pool comes from, and has all contiguous memory come from a reusable region.
+fn use_region(
+    dev: &kernel::device::Device,
+    parameters: &mut Parameters,
+) -> Result<Option<Assigned>> {
+    let region = Region::of(dev).inspect_err(|_| {
+        dev_err!(
+            dev,
+            "memory-region names no region that the kernel has set aside: check reserved-memory\n"
+        );
+    })?;
+    let place = parameters.place_pool(region);
+    let pool = place.map_err(|Refusal(name, why)| {
+        dev_err!(dev, "{name} {why}\n");
+        EINVAL
+    })?;
+    if let (Some(_), PoolSource::Reserved(..)) = (region, pool) {
+        dev_info!(dev, "contiguousBase is given: the pool is there\n");
+    }
+    parameters.pool = pool;
+    match region {
+        Some(region) if region.is_reusable => Assigned::new(dev).map(Some).inspect_err(|_| {
+            dev_err!(
+                dev,
+                "memory-region is reusable, and the kernel cannot lend it: it must be a shared-dma-pool, of whole blocks\n"
+            );
+        }),
+        _ => Ok(None),
+    }
 }
 
 /// Claims and maps the first register block of the device.

@@ -16,7 +16,10 @@ use crate::{
     },
     memory::VideoMemory,
     params::Parameters,
-    session::Process,
+    session::{
+        Process,
+        SharedNodes, //
+    },
     sys::{
         irq::LineMapping,
         platform::OwnDevice, //
@@ -53,6 +56,8 @@ pub(crate) struct Device {
     core: Arc<Core>,
     memory: Arc<VideoMemory>,
     #[pin]
+    shared_nodes: SharedNodes,
+    #[pin]
     processes: Mutex<KVec<Member>>,
 }
 
@@ -64,6 +69,7 @@ impl Device {
                 parameters,
                 core,
                 memory,
+                shared_nodes <- SharedNodes::new(),
                 processes <- new_mutex!(KVec::new(), "galcore processes"),
             }),
             GFP_KERNEL,
@@ -83,6 +89,11 @@ impl Device {
     /// The memory.
     pub(crate) fn memory(&self) -> &Arc<VideoMemory> {
         &self.memory
+    }
+
+    /// The nodes that every process can use, if nodes are shared.
+    pub(crate) fn shared_nodes(&self) -> &SharedNodes {
+        &self.shared_nodes
     }
 
     /// The core's identity as clients are to see it.

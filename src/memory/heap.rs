@@ -112,6 +112,12 @@ impl Heap {
         self.total
     }
 
+    /// Whether a client that asks for `asked` bytes may have any now: the last 1/32 is for small ones.
+    /// What is allocated may be more than was asked for.
+    pub(crate) fn is_open_to(&self, asked: usize) -> bool {
+        asked < SMALL || self.free >= self.total / 32
+    }
+
     /// Allocates `bytes`, more than 0, at an offset that is a multiple of `alignment` (0: any).
     ///
     /// `OutOfMemory`: no bank has such a piece.
@@ -124,7 +130,7 @@ impl Heap {
         if bytes == 0 {
             return Err(Error::InvalidArgument);
         }
-        if bytes > self.free || (bytes >= SMALL && self.free < self.total / 32) {
+        if bytes > self.free {
             return Err(Error::OutOfMemory);
         }
         let first = kind.bank(self.banks.len());
@@ -231,6 +237,22 @@ mod tests {
         heap.free(span);
         assert!(SurfaceType::new(12).is_none());
         assert!(SurfaceType::new(0x104).is_none());
+    }
+
+    #[test]
+    fn the_last_part_is_for_small_ones() {
+        let mut heap = Heap::new(32 * 4096, 0).unwrap();
+        let most = heap.allocate(31 * 4096, 1, kind(0)).unwrap();
+        assert!(heap.is_open_to(SMALL));
+        let bit = heap.allocate(100, 1, kind(0)).unwrap();
+        assert!(!heap.is_open_to(SMALL));
+        assert!(heap.is_open_to(SMALL - 1));
+        let last = heap.allocate(heap.free_bytes(), 1, kind(0)).unwrap();
+        assert_eq!(heap.free_bytes(), 0);
+        for span in [bit, most, last] {
+            heap.free(span);
+        }
+        assert!(heap.is_open_to(SMALL));
     }
 
     #[test]

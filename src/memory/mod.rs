@@ -510,7 +510,7 @@ fn allocate_pool(dev: &device::Device, wanted: usize) -> Option<DmaBuffer> {
             if bytes < wanted {
                 dev_warn!(
                     dev,
-                    "the pool has {} of {} KiB: give less contiguousSize or more cma=\n",
+                    "the pool has {} of {} KiB: give less contiguousSize, or more cma= or memory-region\n",
                     bytes / 1024,
                     wanted / 1024
                 );
@@ -518,7 +518,10 @@ fn allocate_pool(dev: &device::Device, wanted: usize) -> Option<DmaBuffer> {
             return Some(memory);
         }
         if bytes <= POOL_STEP {
-            dev_warn!(dev, "no contiguous memory, so no pool: give more cma=\n");
+            dev_warn!(
+                dev,
+                "no contiguous memory, so no pool: give more cma= or memory-region\n"
+            );
             return None;
         }
         bytes -= POOL_STEP;
@@ -541,24 +544,29 @@ impl SystemPool {
     ) -> kernel::error::Result<Option<Pin<KBox<Self>>>> {
         let memory = match parameters.pool {
             PoolSource::None => return Ok(None),
-            PoolSource::Reserved(start, bytes) => {
+            PoolSource::Reserved(start, bytes) | PoolSource::Region(start, bytes) => {
+                let (name, mend) = match parameters.pool {
+                    PoolSource::Region(..) => ("memory-region", "give it no-map or reusable"),
+                    _ => (
+                        "contiguousBase",
+                        "keep it out with mem= or a no-map reservation",
+                    ),
+                };
                 PoolMemory::Reserved(Reserved::new(start, bytes).inspect_err(|&error| {
                     if error == EADDRINUSE {
                         dev_err!(
                             dev,
-                            "contiguousBase {start:#x} is memory that the kernel uses itself: keep it out with mem= or a no-map reservation\n"
+                            "{name} {start:#x} is memory that the kernel uses itself: {mend}\n"
                         );
                     } else {
-                        dev_err!(dev, "contiguousBase {start:#x} belongs to another driver\n");
+                        dev_err!(dev, "{name} {start:#x} belongs to another driver\n");
                     }
                 })?)
             }
-            PoolSource::Allocated(bytes) => {
-                match allocate_pool(dev, bytes) {
-                    Some(memory) => PoolMemory::Allocated(memory),
-                    None => return Ok(None),
-                }
-            }
+            PoolSource::Allocated(bytes) => match allocate_pool(dev, bytes) {
+                Some(memory) => PoolMemory::Allocated(memory),
+                None => return Ok(None),
+            },
         };
         let address = gpu_address(memory.start(), memory.bytes(), parameters.base_address)
             .ok_or(EINVAL)
@@ -779,13 +787,20 @@ impl VideoMemory {
         let pool = self.pool.as_ref().ok_or(Error::OutOfMemory)?;
         let kind = SurfaceType::new(kind).ok_or(Error::InvalidArgument)?;
         // CAST: `usize` has at least 32 bits here.
-        let (mut bytes, mut alignment) = (bytes as usize, alignment as usize);
+        let (asked, mut alignment) = (bytes as usize, alignment as usize);
+        let mut bytes = asked;
         if !self.shared_pool {
             // A page of the pool shows only in windows of its owner: so it has one.
             bytes = sys::page_align(bytes).ok_or(Error::OutOfMemory)?;
             alignment = with_pages(alignment).ok_or(Error::OutOfMemory)?;
         }
-        let span = pool.heap.lock().allocate(bytes, alignment, kind)?;
+        let span = {
+            let mut heap = pool.heap.lock();
+            if !heap.is_open_to(asked) {
+                return Err(Error::OutOfMemory);
+            }
+            heap.allocate(bytes, alignment, kind)?
+        };
         match pool.memory.zero(span.offset(), span.bytes()) {
             Ok(()) => Ok(Place::Pool(span)),
             Err(error) => {

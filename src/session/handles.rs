@@ -71,6 +71,28 @@ impl<T> Handles<T> {
         Ok(handle)
     }
 
+    /// Adds an object under a number that is given out elsewhere. `OutOfResources`: there are
+    /// [`LIMIT`] already. `InvalidData`: the number is taken.
+    pub(crate) fn insert_at(&mut self, handle: u32, object: T) -> Result {
+        if self.count >= LIMIT {
+            return Err(Error::OutOfResources);
+        }
+        if self.objects.get(&handle).is_some() {
+            return Err(Error::InvalidData);
+        }
+        self.objects
+            .try_create_and_insert(handle, object, GFP_KERNEL)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// The number of the first object from number `from` on, and what `look` says of it.
+    pub(crate) fn first_from<R>(&self, from: u32, look: impl FnOnce(&T) -> R) -> Option<(u32, R)> {
+        let cursor = self.objects.cursor_lower_bound(&from)?;
+        let (&handle, object) = cursor.current();
+        Some((handle, look(object)))
+    }
+
     fn advance(&mut self) {
         self.next = if self.next >= LAST { 1 } else { self.next + 1 };
     }
@@ -141,6 +163,20 @@ mod tests {
         handles.put_back(detached);
         assert_eq!(handles.get(1), Some(&'a'));
         assert_eq!(handles.insert('b'), Ok(2));
+    }
+
+    #[test]
+    fn numbers_can_be_given() {
+        let mut handles = Handles::new();
+        assert_eq!(handles.insert_at(7, 'a'), Ok(()));
+        assert_eq!(handles.insert_at(7, 'b'), Err(Error::InvalidData));
+        assert_eq!(handles.insert_at(3, 'c'), Ok(()));
+        let first = |handles: &Handles<char>, from| handles.first_from(from, |&object| object);
+        assert_eq!(first(&handles, 1), Some((3, 'c')));
+        assert_eq!(first(&handles, 4), Some((7, 'a')));
+        assert_eq!(first(&handles, 8), None);
+        assert_eq!(handles.remove(7), Some('a'));
+        assert_eq!(first(&handles, 4), None);
     }
 
     #[test]

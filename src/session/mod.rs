@@ -17,6 +17,7 @@ mod completion;
 mod handles;
 mod ledger;
 mod queue;
+mod shared;
 
 use crate::{
     abi::{
@@ -69,7 +70,8 @@ use queue::Queue;
 
 pub(crate) use {
     completion::CompletionPage,
-    ledger::Ledger, //
+    ledger::Ledger,
+    shared::SharedNodes, //
 };
 
 use kernel::{
@@ -129,6 +131,24 @@ struct NodeEntry {
     cached: bool,
     /// Where a page-backed node is mapped.
     user: Option<usize>,
+    /// It is another process's: the entry goes with its last lock.
+    imported: bool,
+}
+
+impl NodeEntry {
+    /// A node that is not locked.
+    fn new(node: Arc<Node>) -> Self {
+        Self {
+            node,
+            locks: 0,
+            claimed: false,
+            freed: false,
+            mapping: false,
+            cached: false,
+            user: None,
+            imported: false,
+        }
+    }
 }
 
 impl NodeEntry {
@@ -250,6 +270,7 @@ impl Process {
 
     /// Gives everything back once the GPU cannot use it any more.
     pub(crate) fn end(self: Arc<Self>) {
+        self.unshare_all();
         // The views hold the process. No window stands any more: each keeps its file open.
         let views = core::mem::take(&mut self.tables.lock().pool_views);
         drop(views);
@@ -299,8 +320,9 @@ impl Process {
             Request::Lock { node, cacheable } => self.lock(file, view, node, cacheable),
             Request::Unlock { node } => self.unlock(node),
             Request::FreeNode { node } => {
-                self.claim_node(node)?;
-                self.finish_free(node);
+                let owner = self.owner_of(node);
+                owner.claim_node(node)?;
+                owner.finish_free(node);
                 Ok(Reply::Nothing)
             }
             Request::UserSignal(command) => self.user_signal(command),
@@ -672,7 +694,13 @@ impl Process {
         Ok(())
     }
 
-    fn allocate_node(&self, bytes: u32, alignment: u32, kind: u32, pool: u32) -> Result<Reply> {
+    fn allocate_node(
+        self: &Arc<Self>,
+        bytes: u32,
+        alignment: u32,
+        kind: u32,
+        pool: u32,
+    ) -> Result<Reply> {
         let memory = self.device.memory();
         let node = match memory.allocate_node(bytes, alignment, kind, pool) {
             // What was freed may still wait for the GPU: let it come back, and try once more.
@@ -686,41 +714,46 @@ impl Process {
             other => other?,
         };
         let pool = node.pool().number();
-        let mut tables = self.tables.lock();
-        let granted = node.bytes();
-        let place = node.pool_range();
+        let (granted, place) = (node.bytes(), node.pool_range());
+        {
+            let mut tables = self.tables.lock();
+            if let Some((offset, bytes)) = place {
+                tables
+                    .pool_nodes
+                    .try_create_and_insert(offset, bytes, GFP_KERNEL)?;
+            }
+            tables.video.add(granted);
+        }
+        // Dropped after the lock, should it not be kept.
         let held = node.clone();
-        if let Some((offset, bytes)) = place {
-            tables
-                .pool_nodes
-                .try_create_and_insert(offset, bytes, GFP_KERNEL)?;
-        }
-        let node = tables.nodes.insert(NodeEntry {
-            node,
-            locks: 0,
-            claimed: false,
-            freed: false,
-            mapping: false,
-            cached: false,
-            user: None,
-        });
-        match node {
-            Ok(node) => {
-                tables.video.add(granted);
-                Ok(Reply::Node { node, pool })
-            }
-            Err(error) => {
-                if let Some((offset, _)) = place {
-                    tables.pool_nodes.remove(&offset);
-                }
-                drop(tables);
-                drop(held);
-                Err(error)
+        let node = self.insert_node(NodeEntry::new(node));
+        if node.is_err() {
+            let mut tables = self.tables.lock();
+            tables.video.remove(granted);
+            if let Some((offset, _)) = place {
+                tables.pool_nodes.remove(&offset);
             }
         }
+        drop(held);
+        node.map(|node| Reply::Node { node, pool })
     }
 
     fn lock(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        view: Option<Arc<PoolView>>,
+        handle: u32,
+        cacheable: bool,
+    ) -> Result<Reply> {
+        self.import(handle)?;
+        let result = self.lock_own(file, view, handle, cacheable);
+        if result.is_err() {
+            self.drop_if_over(handle);
+        }
+        result
+    }
+
+    fn lock_own(
         self: &Arc<Self>,
         file: &OpenFile,
         view: Option<Arc<PoolView>>,
@@ -786,8 +819,6 @@ impl Process {
                     entry.mapping = false;
                     entry.take_lock_off(reach);
                 }
-                drop(tables);
-                self.drop_if_over(handle);
                 Err(error)
             }
         }
@@ -803,13 +834,19 @@ impl Process {
     /// The ioctl half of UNLOCK: all of it for a node in the pool; for a page-backed one the end of
     /// the user's view, with the lock itself left to the event that must follow.
     fn unlock(&self, handle: u32) -> Result<Reply> {
+        // Another process's node, which this one has not locked, is there, and not locked.
+        self.import(handle)?;
         let (pages, user) = {
             let mut tables = self.tables.lock();
             let Tables { nodes, reach, .. } = &mut *tables;
             let entry = nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             match entry.node.view() {
                 View::Pages(backing) if entry.locks > 0 => (Some(backing), entry.user.take()),
-                _ if entry.locks == 0 => return Err(Error::MemoryUnlocked),
+                _ if entry.locks == 0 => {
+                    drop(tables);
+                    self.drop_if_over(handle);
+                    return Err(Error::MemoryUnlocked);
+                }
                 _ => {
                     entry.take_lock_off(reach);
                     (None, None)
@@ -867,6 +904,7 @@ impl Process {
         if let Some(entry) = self.tables.lock().nodes.get_mut(handle) {
             entry.freed = true;
         }
+        self.unshare(handle);
         self.drop_if_over(handle);
     }
 
@@ -874,10 +912,12 @@ impl Process {
         let over = {
             let mut tables = self.tables.lock();
             match tables.nodes.get(handle) {
-                Some(entry) if entry.freed && entry.locks == 0 => {
-                    let bytes = entry.node.bytes();
+                Some(entry) if (entry.freed || entry.imported) && entry.locks == 0 => {
+                    let (bytes, imported) = (entry.node.bytes(), entry.imported);
                     let place = entry.node.pool_range();
-                    tables.video.remove(bytes);
+                    if !imported {
+                        tables.video.remove(bytes);
+                    }
                     if let Some((offset, _)) = place {
                         tables.pool_nodes.remove(&offset);
                     }

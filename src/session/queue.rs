@@ -47,8 +47,8 @@ enum Claim {
     Buffer(Detached<BufferEntry>),
     /// User memory, out of the table.
     UserMemory(Detached<Arc<UserMemory>>),
-    /// A node, claimed.
-    Node(u32),
+    /// A node, claimed, in the table of its owner.
+    Node(Arc<Process>, u32),
 }
 
 /// A resolved queue.
@@ -114,11 +114,13 @@ impl<'a> Queue<'a> {
             },
             Record::Unlock { node } => Action::Unlock(process.clone(), node),
             Record::FreeNode { node } => {
-                if process.claim_node(node).is_err() {
+                let owner = process.owner_of(node);
+                if owner.claim_node(node).is_err() {
                     return Ok(());
                 }
-                self.claims.push(Claim::Node(node), GFP_KERNEL)?;
-                Action::FreeNode(process.clone(), node)
+                self.claims
+                    .push(Claim::Node(owner.clone(), node), GFP_KERNEL)?;
+                Action::FreeNode(owner, node)
             }
             Record::FreeBuffer(named) => {
                 let detached = match process.tables.lock().buffers.detach(named.handle) {
@@ -196,7 +198,7 @@ impl<'a> Queue<'a> {
                         .buffer_ledger(entry.non_paged)
                         .remove(entry.buffer.bytes());
                 }
-                Claim::Node(_) | Claim::UserMemory(_) => {}
+                Claim::Node(..) | Claim::UserMemory(_) => {}
             }
         }
     }
@@ -212,7 +214,7 @@ impl Drop for Queue<'_> {
                 Claim::UserMemory(detached) => {
                     self.process.tables.lock().user_memory.put_back(detached);
                 }
-                Claim::Node(node) => self.process.unclaim_node(node),
+                Claim::Node(owner, node) => owner.unclaim_node(node),
             }
         }
     }

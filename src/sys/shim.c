@@ -15,6 +15,7 @@
 #include <linux/of.h>
 #include <linux/of_address.h>
 #include <linux/of_irq.h>
+#include <linux/of_reserved_mem.h>
 #include <linux/proc_fs.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -55,6 +56,7 @@ GAL_PARAMETER(streamCheck, int, "What a client's commands are checked for: 1 com
 module_param_array_named(allowedRanges, gal_parameters.allowedRanges, ulong,
 			 &gal_parameters.allowedRangesCount, 0444);
 MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memory that every client's commands may name, such as a framebuffer");
+GAL_PARAMETER(sharedNodes, int, "1: every client can lock and free every node whose handle it knows, as with the vendor's driver");
 GAL_PARAMETER(showArgs, int, "Print the parameters at load");
 
 static int gal_proc_open(struct inode *inode, struct file *file)
@@ -331,6 +333,33 @@ bool gal_node_exists(phys_addr_t registers)
 		}
 	}
 	return false;
+}
+
+int gal_memory_region(struct device *dev, phys_addr_t *start, phys_addr_t *size, bool *reusable)
+{
+	struct device_node *node = of_parse_phandle(dev->of_node, "memory-region", 0);
+	struct reserved_mem *region;
+
+	if (!node)
+		return 0;
+	region = of_device_is_available(node) ? of_reserved_mem_lookup(node) : NULL;
+	*reusable = of_property_read_bool(node, "reusable");
+	of_node_put(node);
+	if (!region)
+		return -EINVAL;
+	*start = region->base;
+	*size = region->size;
+	return 1;
+}
+
+int gal_assign_region(struct device *dev)
+{
+	return of_reserved_mem_device_init(dev);
+}
+
+void gal_release_region(struct device *dev)
+{
+	of_reserved_mem_device_release(dev);
 }
 
 /* The interrupt that a line has already, or 0. */

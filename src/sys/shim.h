@@ -31,6 +31,7 @@ struct gal_parameters {
 	int streamCheck;
 	unsigned long allowedRanges[8];
 	unsigned int allowedRangesCount;
+	int sharedNodes;
 	int showArgs;
 };
 
@@ -82,6 +83,11 @@ bool gal_request_memory(phys_addr_t start, size_t size, const char *name);
 void gal_release_memory(phys_addr_t start, size_t size);
 int gal_write_physical(phys_addr_t at, u32 word);
 int gal_zero_physical(phys_addr_t start, size_t size);
+
+/* The memory region of a device's node: 1, 0 if there is none, or an error. */
+int gal_memory_region(struct device *dev, phys_addr_t *start, phys_addr_t *size, bool *reusable);
+int gal_assign_region(struct device *dev);
+void gal_release_region(struct device *dev);
 
 /* Interrupt lines, as board documents number them. */
 bool gal_node_exists(phys_addr_t registers);

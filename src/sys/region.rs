@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The memory region of a device-tree node (`memory-region`).
+
+use super::{
+    raw_device,
+    shim,
+    widen, //
+};
+use kernel::{
+    device,
+    error::to_result,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+/// What the node says of its region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    /// First physical address.
+    pub(crate) start: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// The kernel lends it out while the device does not need it: memory comes by allocation.
+    pub(crate) is_reusable: bool,
+}
+
+impl Region {
+    /// The first region of `dev`'s node, if it has a node and that has one. `EINVAL`: it names no
+    /// region that the kernel has set aside.
+    pub(crate) fn of(dev: &device::Device) -> Result<Option<Self>> {
+        let (mut start, mut size, mut is_reusable) = (0, 0, false);
+        // SAFETY: The device is valid, and the results are ours.
+        let found = unsafe {
+            shim::gal_memory_region(raw_device(dev), &mut start, &mut size, &mut is_reusable)
+        };
+        if found == 0 {
+            return Ok(None);
+        }
+        to_result(found.min(0))?;
+        Ok(Some(Self {
+            start: widen(start),
+            bytes: widen(size),
+            is_reusable,
+        }))
+    }
+}
+
+/// A reusable region from which a device's contiguous memory comes, until this is dropped.
+///
+/// # Invariants
+///
+/// The device's region was assigned by us, and is released once.
+pub(crate) struct Assigned(ARef<device::Device>);
+
+impl Assigned {
+    /// Has the contiguous memory of `dev` come from its node's first region. To be dropped after all
+    /// memory that came from there.
+    pub(crate) fn new(dev: &device::Device) -> Result<Self> {
+        // SAFETY: The device is valid; in probe nobody else assigns regions.
+        to_result(unsafe { shim::gal_assign_region(raw_device(dev)) })?;
+        // INVARIANT: Assigned just now.
+        Ok(Self(dev.into()))
+    }
+}
+
+impl Drop for Assigned {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_release_region(raw_device(&self.0)) }
+    }
+}
