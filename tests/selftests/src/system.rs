@@ -21,6 +21,8 @@ use galcore_client::device::NODES;
 use rustix::fs::FileType;
 use rustix::fs::Mode;
 
+use crate::harness::settles;
+
 /// KiB of a line of `/proc/meminfo`.
 pub fn meminfo(name: &str) -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
@@ -118,6 +120,33 @@ impl ProcGc {
     /// Entries of the MMU in use now.
     pub fn mmu_used_now() -> Result<u64> {
         Ok(Self::read()?.mmu()?.1)
+    }
+
+    /// KiB used, and entries of the MMU in use, once what other processes have left behind is back: only the
+    /// contiguous memory that the driver itself has is still used.
+    pub fn nothing_left() -> Result<([u64; 3], u64)> {
+        let now = || -> Result<_> {
+            let books = Self::read()?;
+            Ok((books.used()?, books.mmu()?.1))
+        };
+        settles(
+            "KiB of the pool, VIRTUAL KiB, MMU entries",
+            (0, 0, 0),
+            || {
+                let ([pool, _, scattered], entries) = now()?;
+                Ok((pool, scattered, entries))
+            },
+        )?;
+        // Of contiguous memory the driver has some itself: that it does not change any more must do.
+        let mut last = now()?;
+        settles("changes", 0, || {
+            std::thread::sleep(Duration::from_millis(10));
+            let next = now()?;
+            let changes = u32::from(next != last);
+            last = next;
+            Ok(changes)
+        })?;
+        Ok(last)
     }
 
     /// KiB of the pool.

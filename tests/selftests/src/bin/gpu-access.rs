@@ -311,7 +311,12 @@ fn unmap(client: &Client, mapped: &Mapped, by_record: bool) -> Result<()> {
 }
 
 fn main() -> ExitCode {
+    let must_bounce = std::env::args().any(|word| word == "--bounced");
     harness::program(|| {
+        anyhow::ensure!(
+            bounces() || !must_bounce,
+            "nothing is bounced: no swiotlb=force, or a kernel without SWIOTLB"
+        );
         println!(
             "# user memory is {}bounced",
             if bounces() { "" } else { "not " }

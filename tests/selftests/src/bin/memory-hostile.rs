@@ -214,6 +214,7 @@ fn main() -> ExitCode {
         };
     }
     harness::program(|| {
+        ProcGc::nothing_left()?;
         let victim = std::cell::RefCell::new(Victim::start()?);
         let device = &Device::open()?;
         let used = (ProcGc::used_now()?, ProcGc::mmu_used_now()?);

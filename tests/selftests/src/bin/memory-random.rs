@@ -435,9 +435,8 @@ fn main() -> ExitCode {
         let control = Control::open()?;
         // What the kernel keeps from the first time on is not to be missed later.
         Running::start(0, 50, false)?.end(&mut Random::new(1))?;
-        std::thread::sleep(Duration::from_millis(200));
         let now = || Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?));
-        let before = now()?;
+        let before = ProcGc::nothing_left()?;
         let free = system::settled_free()?;
         let rounds = operations.div_ceil(processes * 5000).max(3);
         let steps = operations.div_ceil(processes * rounds);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Video memory: the SYSTEM pool and page-backed nodes, locks, deferred frees, ownership.
 
+use std::os::unix::process::parent_id;
 use std::process::ExitCode;
+use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::device::Book;
 use galcore_client::device::Device;
-use galcore_client::device::Memory;
 use galcore_client::device::Node;
 use galcore_client::uapi;
 use galcore_client::uapi::surface;
@@ -22,73 +25,39 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
+use galcore_selftests::system::ProcGc;
+use galcore_selftests::video::expect_all;
+use galcore_selftests::video::node;
+use galcore_selftests::video::Opened;
 
 const MIB: u32 = 1 << 20;
 
-/// An open device with its pool mapped.
-struct Opened {
-    device: Device,
-    pool: Memory,
+/// Longest time an answer may take: that it comes at all is what counts.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// KiB used of each pool, entries of the MMU in use.
+fn in_use() -> Result<([u64; 3], u64)> {
+    Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?))
 }
 
-impl Opened {
-    fn new() -> Result<Self> {
-        let device = Device::open()?;
-        let pool = device.map_pool()?;
-        Ok(Self { device, pool })
-    }
+/// [`in_use`] once what earlier tests have freed is back: no test leaves anything, and nobody else uses the device.
+fn at_rest(device: &Device) -> Result<([u64; 3], u64)> {
+    device.stall()?;
+    ProcGc::nothing_left()
+}
 
-    fn allocate(&self, bytes: u32, pool: Pool) -> galcore_client::device::Result<Node> {
-        self.device.allocate(bytes, 64, surface::BITMAP, pool)
-    }
-
-    /// Locks a node and gives its memory.
-    fn memory(&self, node: Node) -> Result<(u32, Memory)> {
-        let location = self.device.lock(node)?;
-        Ok((
-            location.address,
-            self.device.memory(node, location, &self.pool)?,
-        ))
-    }
-
-    /// Unlocks with the second half in a queue where one is wanted.
-    fn unlock(&self, node: Node) -> Result<()> {
-        if self.device.unlock(node)? {
-            let done = self.device.create_signal(false)?;
-            self.device
-                .commit_queue(Queue::new().unlock(node).signal(done))?;
-            self.device.wait_signal(done, 5000)?;
-            self.device.destroy_signal(done)?;
-        }
-        Ok(())
-    }
-
-    /// Takes all of the pool in blocks of `bytes`.
-    fn exhaust(&self, bytes: u32) -> Result<Vec<Node>> {
-        let mut nodes = Vec::new();
-        loop {
-            match self.allocate(bytes, Pool::SYSTEM) {
-                Ok(node) => nodes.push(node),
-                Err(error) => {
-                    same(
-                        "end of the pool",
-                        error.status(),
-                        Some(Status::OUT_OF_MEMORY),
-                    )?;
-                    return Ok(nodes);
-                }
+/// Takes all of the pool in blocks of `bytes`.
+fn exhaust(opened: &Opened, bytes: u32) -> Result<Vec<Node>> {
+    let mut nodes = Vec::new();
+    loop {
+        match opened.allocate(bytes, Pool::SYSTEM) {
+            Ok(node) => nodes.push(node),
+            Err(error) => {
+                let status = error.status();
+                same("end of the pool", status, Some(Status::OUT_OF_MEMORY))?;
+                return Ok(nodes);
             }
         }
-    }
-}
-
-/// A node with a handle of the test's making.
-fn node(handle: u64) -> Node {
-    Node {
-        handle,
-        pool: Pool::SYSTEM,
-        bytes: 0,
-        surface_type: surface::BITMAP,
     }
 }
 
@@ -215,7 +184,7 @@ fn pool_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
         move || {
             let block = (opened.pool.len() as u32 / 32).max(8192) & !63;
             for round in 0..2 {
-                let nodes = opened.exhaust(block)?;
+                let nodes = exhaust(opened, block)?;
                 let got = nodes.len() * block as usize;
                 // The driver may keep a 32nd for blocks of less than a page.
                 ensure!(
@@ -482,6 +451,7 @@ fn contiguous_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
     suite.test(
         "freed while locked, its pages come back with the second half",
         move || {
+            at_rest(device)?;
             let taken = opened.allocate(4 * MIB, Pool::CONTIGUOUS)?;
             let location = device.lock(taken)?;
             let before = system::ProcGc::used_now()?[1];
@@ -505,6 +475,382 @@ fn contiguous_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
         }
         Ok(())
     });
+}
+
+/// Bit of minor features 0: memory controller 2.0.
+const MEMORY_CONTROLLER_2: u32 = 1 << 22;
+
+fn walk_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
+    let device = &opened.device;
+    suite.test(
+        "the walk from pool to pool, each request's own",
+        move || {
+            let has_new_controller =
+                device.identity()?.chip_minor_features & MEMORY_CONTROLLER_2 != 0;
+            // More than any block of contiguous memory, and less than there is.
+            let large = system::meminfo("CmaTotal")? as u32 * 1024 + MIB;
+            // What the pool has more than that is taken.
+            let rest = (opened.pool.len() as u32).checked_sub(large / 2);
+            let block = match rest.filter(|_| opened.pool.len() as u32 >= large) {
+                Some(rest) => Some(opened.allocate(rest, Pool::SYSTEM)?),
+                None => None,
+            };
+            let refusal = Err(Status::OUT_OF_MEMORY);
+            for kind in [
+                surface::TEXTURE,
+                surface::TILE_STATUS,
+                surface::TILE_STATUS | 0x100,
+            ] {
+                let falls_through = kind == surface::TEXTURE || has_new_controller;
+                let end = if falls_through {
+                    Ok(Pool::VIRTUAL)
+                } else {
+                    refusal
+                };
+                for (asked, wanted) in [
+                    (Pool::DEFAULT, end),
+                    (Pool::LOCAL, end),
+                    (Pool::UNIFIED, end),
+                    (Pool::CONTIGUOUS, end),
+                    (Pool::VIRTUAL, Ok(Pool::VIRTUAL)),
+                    (Pool::SYSTEM, refusal),
+                    (Pool::DEFAULT_FORCE_CONTIGUOUS, refusal),
+                    (Pool::DEFAULT_FORCE_CONTIGUOUS_CACHEABLE, refusal),
+                    (Pool::LOCAL_INTERNAL, refusal),
+                    (Pool::LOCAL_EXTERNAL, refusal),
+                    (Pool::USER, refusal),
+                    (Pool::UNKNOWN, refusal),
+                ] {
+                    let what = format!("type {kind:#x}, asked for {asked}");
+                    let begin = Instant::now();
+                    match (device.allocate(large, 64, kind, asked), wanted) {
+                        (Ok(taken), wanted) => {
+                            same(&what, Ok(taken.pool), wanted)?;
+                            device.free(taken)?;
+                        }
+                        (result, Err(status)) => refused(&what, result, status)?,
+                        (Err(error), Ok(_)) => anyhow::bail!("{what}: {error}"),
+                    }
+                    let took = begin.elapsed();
+                    ensure!(took < LIMIT, "{what}: took {took:?}");
+                }
+            }
+            for asked in [
+                Pool::DEFAULT,
+                Pool::UNIFIED,
+                Pool::CONTIGUOUS,
+                Pool::DEFAULT_FORCE_CONTIGUOUS,
+                Pool::DEFAULT_FORCE_CONTIGUOUS_CACHEABLE,
+            ] {
+                // A flag keeps it out of SYSTEM.
+                let kind = surface::TEXTURE | surface::NO_VIDMEM;
+                let taken = device.allocate(MIB, 64, kind, asked)?;
+                same(
+                    &format!("1 MiB, asked for {asked}"),
+                    taken.pool,
+                    Pool::CONTIGUOUS,
+                )?;
+                device.free(taken)?;
+            }
+            match block {
+                Some(block) => Ok(device.free(block)?),
+                None => Ok(()),
+            }
+        },
+    );
+    suite.test(
+        "more than there is answers OUT_OF_MEMORY at once, and nobody dies",
+        move || {
+            let free = system::meminfo("MemAvailable")? as u32 * 1024;
+            for (pool, bytes) in [
+                (Pool::VIRTUAL, free.saturating_add(64 * MIB)),
+                (Pool::DEFAULT, 1 << 30),
+                (Pool::VIRTUAL, 1 << 30),
+                (Pool::VIRTUAL, 0x7fff_f000),
+                (Pool::VIRTUAL, 0x8000_0000),
+                (Pool::VIRTUAL, u32::MAX),
+                (Pool::CONTIGUOUS, u32::MAX),
+            ] {
+                let begin = Instant::now();
+                let result = opened.allocate(bytes, pool);
+                refused(
+                    &format!("{bytes:#x} bytes of {pool}"),
+                    result,
+                    Status::OUT_OF_MEMORY,
+                )?;
+                let took = begin.elapsed();
+                ensure!(took < LIMIT, "{bytes:#x} bytes of {pool}: {took:?}");
+            }
+            // Step by step, too.
+            let before = at_rest(device)?;
+            let half = system::meminfo("MemAvailable")? as usize / 2048;
+            let mut nodes = Vec::new();
+            let end = loop {
+                match opened.allocate(16 * MIB, Pool::VIRTUAL) {
+                    Ok(node) => nodes.push(node),
+                    Err(error) => break error,
+                }
+            };
+            same("the end", end.status(), Some(Status::OUT_OF_MEMORY))?;
+            println!("# {} MiB of VIRTUAL memory could be had", nodes.len() * 16);
+            ensure!(nodes.len() * 16 >= half, "only {} pieces", nodes.len());
+            for node in nodes {
+                device.free(node)?;
+            }
+            settles("KiB used, MMU entries", before, in_use)
+        },
+    );
+}
+
+fn virtual_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
+    let device = &opened.device;
+    suite.test(
+        "a VIRTUAL node: behind the MMU, page aligned, zeros, counted in /proc",
+        move || {
+            let before = at_rest(device)?;
+            for round in 0..3 {
+                let taken = device.allocate(200_000, 12_345, 99, Pool::VIRTUAL)?;
+                same("pool", taken.pool, Pool::VIRTUAL)?;
+                let ([pool, contiguous, scattered], entries) = before;
+                let wanted = ([pool, contiguous, scattered + 196], entries + 49);
+                same("KiB, MMU entries", in_use()?, wanted)?;
+                let (address, memory) = opened.memory(taken)?;
+                ensure!(address >= 1 << 31, "GPU address {address:#x}");
+                let places = (address & 4095, memory.address() & 4095);
+                same("address in the page", places, (0, 0))?;
+                expect_all("fresh", &memory, 0)?;
+                memory.fill(0xdead_0000 + round);
+                opened.unlock(taken)?;
+                let (again, memory) = opened.memory(taken)?;
+                same("GPU address of the next lock", again, address)?;
+                expect_all("kept", &memory, 0xdead_0000 + round)?;
+                opened.unlock(taken)?;
+                device.free(taken)?;
+                settles("KiB, MMU entries", before, in_use)?;
+            }
+            Ok(())
+        },
+    );
+    for pool in [Pool::CONTIGUOUS, Pool::VIRTUAL] {
+        suite.test(
+            format!("{pool}: after UNLOCK's first half it can be locked at once"),
+            move || {
+                let taken = opened.allocate(8192, pool)?;
+                let first = device.lock(taken)?;
+                refused("second LOCK", device.lock(taken), Status::MEMORY_LOCKED)?;
+                same("asynchroneous", device.unlock(taken)?, true)?;
+                let second = device.lock(taken).context("LOCK between the halves")?;
+                same("GPU address", second.address, first.address)?;
+                system::expect_mapped(second.logical, true)?;
+                // One record takes one of the two locks.
+                device.free(taken)?;
+                device.commit_queue(Queue::new().unlock(taken))?;
+                device.stall()?;
+                system::expect_mapped(second.logical, true)?;
+                device.memory(taken, second, &opened.pool)?.fill(5);
+                opened.unlock(taken)?;
+                settles("gone", Some(Status::INVALID_OBJECT), || {
+                    Ok(device.unlock(taken).err().and_then(|error| error.status()))
+                })
+            },
+        );
+        suite.test(
+            format!("{pool}: UNLOCK without LOCK, and a record too many"),
+            move || {
+                let taken = opened.allocate(8192, pool)?;
+                refused("UNLOCK", device.unlock(taken), Status::MEMORY_UNLOCKED)?;
+                device.commit_queue(Queue::new().unlock(taken).unlock(taken))?;
+                device.stall()?;
+                let (_, memory) = opened.memory(taken)?;
+                memory.fill(1);
+                device.commit_queue(Queue::new().unlock(taken).unlock(taken).unlock(taken))?;
+                device.stall()?;
+                refused(
+                    "UNLOCK after records",
+                    device.unlock(taken),
+                    Status::MEMORY_UNLOCKED,
+                )?;
+                Ok(device.free(taken)?)
+            },
+        );
+        suite.test(
+            format!("{pool}: freed while locked, it goes with the second half"),
+            move || {
+                let before = at_rest(device)?;
+                let taken = opened.allocate(MIB, pool)?;
+                let (_, memory) = opened.memory(taken)?;
+                let held = in_use()?;
+                device.free(taken)?;
+                refused(
+                    "LOCK of a freed one",
+                    device.lock(taken),
+                    Status::INVALID_OBJECT,
+                )?;
+                refused("second FREE", device.free(taken), Status::INVALID_DATA)?;
+                same("KiB, MMU entries while locked", in_use()?, held)?;
+                memory.fill(3);
+                opened.unlock(taken)?;
+                settles("KiB, MMU entries after", before, in_use)
+            },
+        );
+    }
+    suite.test(
+        "a VIRTUAL node can be locked cached; a CONTIGUOUS one is not, whatever is asked",
+        move || {
+            for pool in [Pool::VIRTUAL, Pool::CONTIGUOUS] {
+                let taken = opened.allocate(8192, pool)?;
+                let location = device.lock_cacheable(taken)?;
+                let memory = device.memory(taken, location, &opened.pool)?;
+                expect_all("fresh", &memory, 0)?;
+                memory.fill(9);
+                device.cache(uapi::cache::FLUSH, taken.handle, location.logical, 8192)?;
+                opened.unlock(taken)?;
+                expect_all("in the next view", &opened.memory(taken)?.1, 9)?;
+                opened.unlock(taken)?;
+                device.free(taken)?;
+            }
+            Ok(())
+        },
+    );
+    suite.test(
+        "what one process wrote, the next does not find, in any pool",
+        move || {
+            for round in 0..4 {
+                same(
+                    "child",
+                    system::again(&["--leave"])?.status()?.code(),
+                    Some(0),
+                )?;
+                for pool in [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL] {
+                    let mut taken = Vec::new();
+                    for index in 0..12 {
+                        let node = opened.allocate(MIB / 8, pool)?;
+                        let memory = opened.memory(node)?.1;
+                        expect_all(
+                            &format!("round {round}, node {index} of {pool}"),
+                            &memory,
+                            0,
+                        )?;
+                        taken.push(node);
+                    }
+                    for node in taken {
+                        opened.unlock(node)?;
+                        device.free(node)?;
+                    }
+                }
+            }
+            Ok(())
+        },
+    );
+    suite.test(
+        "a file without a mapping of the pool gets one by LOCK",
+        move || {
+            let second = system::again(&["--unmapped"])?.output()?;
+            ensure!(
+                second.status.success(),
+                "{}",
+                String::from_utf8_lossy(&second.stdout)
+            );
+            Ok(())
+        },
+    );
+}
+
+fn database_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
+    let device = &opened.device;
+    let own = std::process::id();
+    suite.test("DATABASE: bytes now, at most, and in all", move || {
+        let start = device.database(own)?;
+        let grow = |book: Book, by: u64| {
+            let bytes = book.bytes + by;
+            Book {
+                bytes,
+                most: book.most.max(bytes),
+                total: book.total + by,
+            }
+        };
+        let shrink = |book: Book, by: u64| {
+            let bytes = book.bytes - by;
+            Book { bytes, ..book }
+        };
+        let mut wanted = start;
+        let mut nodes = Vec::new();
+        for pool in [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL] {
+            nodes.push(opened.allocate(5 * MIB, pool)?);
+            wanted.video = grow(wanted.video, 5 << 20);
+            same(
+                &format!("with a node of {pool}"),
+                device.database(own)?,
+                wanted,
+            )?;
+        }
+        let buffer = device.allocate_contiguous(5000)?;
+        wanted.contiguous = grow(wanted.contiguous, 8192);
+        let other = device.allocate_non_paged(1)?;
+        wanted.non_paged = grow(wanted.non_paged, 4096);
+        same("with buffers", device.database(own)?, wanted)?;
+        for node in nodes {
+            device.free(node)?;
+            wanted.video = shrink(wanted.video, 5 << 20);
+            same("a node less", device.database(own)?, wanted)?;
+        }
+        device.free_contiguous(&buffer)?;
+        wanted.contiguous = shrink(wanted.contiguous, 8192);
+        same("a buffer less", device.database(own)?, wanted)?;
+        device.commit_queue(Queue::new().free_non_paged(&other))?;
+        device.stall()?;
+        wanted.non_paged = shrink(wanted.non_paged, 4096);
+        settles("as at the start, but for most and total", wanted, || {
+            Ok(device.database(own)?)
+        })?;
+        let node = opened.allocate(MIB, Pool::SYSTEM)?;
+        device.commit_queue(Queue::new().free(node))?;
+        wanted.video = shrink(grow(wanted.video, 1 << 20), 1 << 20);
+        device.stall()?;
+        settles("after a free in a queue", wanted, || {
+            Ok(device.database(own)?)
+        })
+    });
+    suite.test("DATABASE: only about oneself", move || {
+        for process in [0, 1, own + 1, parent_id(), 1 << 31, u32::MAX] {
+            let what = format!("about process {process}");
+            refused(&what, device.database(process), Status::INVALID_DATA)?;
+        }
+        Ok(())
+    });
+}
+
+/// A process that has not mapped the pool.
+fn unmapped() -> Result<()> {
+    let device = Device::open()?;
+    let taken = device.allocate(8192, 64, surface::BITMAP, Pool::SYSTEM)?;
+    let location = device.lock(taken)?;
+    system::expect_mapped(location.logical, true)?;
+    same("second lock", device.lock(taken)?, location)?;
+    let other = device.allocate(8192, 64, surface::BITMAP, Pool::SYSTEM)?;
+    let there = device.lock(other)?;
+    let between = (there.logical as i64 - location.logical as i64) as i32;
+    same(
+        "places",
+        between,
+        there.address as i32 - location.address as i32,
+    )?;
+    let window = device.map(4096, 0)?;
+    // As it comes: bytes behind `logical`, like those of a page-backed node.
+    for (node, location) in [(taken, location), (other, there)] {
+        let memory = device.memory(
+            Node {
+                pool: Pool::CONTIGUOUS,
+                ..node
+            },
+            location,
+            &window,
+        )?;
+        expect_all("fresh", &memory, 0)?;
+        memory.fill(7);
+        expect_all("written", &memory, 7)?;
+    }
+    Ok(())
 }
 
 fn owner_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
@@ -540,12 +886,12 @@ fn owner_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 same("child", status.code(), Some(0))
             };
             child()?;
-            let used = system::ProcGc::used_now()?;
+            let used = at_rest(&opened.device)?;
             let before = system::settled_free()?;
             for _ in 0..10 {
                 child()?;
             }
-            settles("KiB used", used, system::ProcGc::used_now)?;
+            settles("KiB, MMU entries", used, in_use)?;
             let after = system::settled_free()?;
             ensure!(
                 after + 512 >= before,
@@ -560,11 +906,11 @@ fn owner_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
 fn leave() -> ExitCode {
     let go = || -> Result<()> {
         let opened = Opened::new()?;
-        for pool in [Pool::SYSTEM, Pool::CONTIGUOUS] {
+        for pool in [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL] {
             for index in 0..8 {
                 let taken = opened.allocate(MIB / 8, pool)?;
                 let (_, memory) = opened.memory(taken)?;
-                memory.write(0, index);
+                memory.fill(0x5ec2_e700 + index);
                 if index % 2 == 1 {
                     opened.device.free(taken)?;
                 }
@@ -582,12 +928,24 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--leave") {
         return leave();
     }
+    if std::env::args().nth(1).as_deref() == Some("--unmapped") {
+        return match unmapped() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                println!("{error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     harness::program(|| {
         let opened = Opened::new()?;
         let mut suite = Suite::new();
         pool_tests(&mut suite, &opened);
         lock_tests(&mut suite, &opened);
         contiguous_tests(&mut suite, &opened);
+        walk_tests(&mut suite, &opened);
+        virtual_tests(&mut suite, &opened);
+        database_tests(&mut suite, &opened);
         owner_tests(&mut suite, &opened);
         suite.run()
     })

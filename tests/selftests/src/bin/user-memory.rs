@@ -739,6 +739,7 @@ fn main() -> ExitCode {
         return ExitCode::from(u8::from(result.is_err()));
     }
     harness::program(|| {
+        ProcGc::nothing_left()?;
         let device = Device::open()?;
         let mut suite = Suite::new();
         argument_tests(&mut suite, &device);
