@@ -322,6 +322,7 @@ impl Process {
             Request::FreeNode { node } => {
                 let owner = self.owner_of(node);
                 owner.claim_node(node)?;
+                self.end_view(node);
                 owner.finish_free(node);
                 Ok(Reply::Nothing)
             }
@@ -862,6 +863,24 @@ impl Process {
         Ok(Reply::Unlocked {
             asynchronous: pages.is_some(),
         })
+    }
+
+    /// Ends the caller's view of a page-backed node that is not locked: its unlocks came by records
+    /// alone, which run where the view cannot be ended.
+    fn end_view(&self, handle: u32) {
+        let idle = {
+            let mut tables = self.tables.lock();
+            match tables.nodes.get_mut(handle) {
+                Some(entry) if entry.locks == 0 => match entry.node.view() {
+                    View::Pages(backing) => entry.user.take().map(|user| (backing, user)),
+                    View::Pool(_) => None,
+                },
+                _ => None,
+            }
+        };
+        if let Some((backing, user)) = idle {
+            backing.unmap(user);
+        }
     }
 
     /// The event half of UNLOCK, for page-backed nodes.

@@ -180,7 +180,7 @@ impl<'a> Queue<'a> {
                 }
                 Claim::UserMemory(detached) => tables.reach.remove(detached.get().address()),
                 // With its last lock.
-                Claim::Node(_) => {}
+                Claim::Node(..) => {}
             }
         }
     }

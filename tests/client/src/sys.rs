@@ -354,6 +354,15 @@ impl Drop for Idle {
     }
 }
 
+/// Becomes an ordinary user, for good: the process's capabilities go.
+pub fn become_user(user: u32) -> io::Result<()> {
+    // SAFETY: touches no memory.
+    match unsafe { libc::setuid(user) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Blocks the Unix signal `number` in this thread, and in those it starts, and makes a file that tells of each that
 /// comes: 128 bytes, see `signalfd_siginfo` in signalfd(2).
 pub fn signal_file(number: i32) -> io::Result<File> {

@@ -210,7 +210,7 @@ pub fn settles<T: PartialEq + Debug>(
         if now == wanted {
             return Ok(());
         }
-        if begin.elapsed() > Duration::from_secs(3) {
+        if begin.elapsed() > Duration::from_secs(20) {
             bail!("{what}: found {now:?}, wanted {wanted:?}");
         }
         std::thread::sleep(Duration::from_millis(2));

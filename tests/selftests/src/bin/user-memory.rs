@@ -2,7 +2,6 @@
 //! MAP_USER_MEMORY, UNMAP_USER_MEMORY and CACHE: arguments, limits, what pins and what lets go.
 
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 use std::process::Stdio;
 
@@ -11,6 +10,7 @@ use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Device;
 use galcore_client::device::Memory;
+use galcore_client::sys::become_user;
 use galcore_client::sys::Idle;
 use galcore_client::sys::Region;
 use galcore_client::uapi::cache;
@@ -510,9 +510,8 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         let file = device.as_fd().try_clone_to_owned()?;
         let output = system::again(&["--limited"])?
             .stdin(Stdio::from(file))
-            .uid(1000)
             .output()
-            .context("another process of another user")?;
+            .context("another process")?;
         let said = String::from_utf8_lossy(&output.stdout);
         ensure!(output.status.success(), "{said}");
         Ok(())
@@ -700,6 +699,7 @@ fn limited() -> Result<()> {
         maximum: Some(16 * PAGE as u64),
     };
     rustix::process::setrlimit(Resource::Memlock, limit).context("setrlimit")?;
+    become_user(1000).context("setuid")?;
     let own = Region::anonymous(32 * PAGE)?;
     let too_much = |what: &str, at: u64, pages: u64| {
         refused(
