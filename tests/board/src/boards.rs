@@ -24,6 +24,8 @@ pub enum Board {
     Imx6dl,
     /// i.MX6's 2D core alone: GC320.
     Gc320,
+    /// i.MX6 QuadPlus: GC3000, 3D only, MMU version 2.
+    Imx6qp,
 }
 
 impl Board {
@@ -34,6 +36,7 @@ impl Board {
             Board::Imx6q => "imx6q",
             Board::Imx6dl => "imx6dl",
             Board::Gc320 => "gc320",
+            Board::Imx6qp => "imx6qp",
         }
     }
 
@@ -44,6 +47,7 @@ impl Board {
             Board::Imx6q => include_str!("../dts/imx6q.dts"),
             Board::Imx6dl => include_str!("../dts/imx6dl.dts"),
             Board::Gc320 => include_str!("../dts/gc320.dts"),
+            Board::Imx6qp => include_str!("../dts/imx6qp.dts"),
         }
     }
 }

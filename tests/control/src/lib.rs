@@ -78,7 +78,7 @@ pub mod counter {
     pub const STATE_WORDS: usize = 0x098;
     /// Page-table entries read into a TLB.
     pub const TLB_FILLS: usize = 0x0a0;
-    /// Flushes of a TLB by the stream (state 0x3810).
+    /// Flushes of a TLB by the stream (state 0x3810; 0x184 with MMU v2).
     pub const TLB_FLUSHES: usize = 0x0a8;
     /// Pixels written by the 2D engine and by resolve.
     pub const PIXELS: usize = 0x0b0;
@@ -181,11 +181,19 @@ pub enum Board {
     Imx6dl = 2,
     /// i.MX6: GC320, 2D only.
     Gc320 = 3,
+    /// i.MX6 QuadPlus: GC3000, 3D only, with MMU v2.
+    Imx6qp = 4,
 }
 
 impl Board {
     /// All boards.
-    pub const ALL: [Board; 4] = [Board::Dove, Board::Imx6q, Board::Imx6dl, Board::Gc320];
+    pub const ALL: [Board; 5] = [
+        Board::Dove,
+        Board::Imx6q,
+        Board::Imx6dl,
+        Board::Gc320,
+        Board::Imx6qp,
+    ];
 
     /// The name used on command lines.
     pub const fn name(self) -> &'static str {
@@ -194,6 +202,7 @@ impl Board {
             Board::Imx6q => "imx6q",
             Board::Imx6dl => "imx6dl",
             Board::Gc320 => "gc320",
+            Board::Imx6qp => "imx6qp",
         }
     }
 
@@ -294,4 +303,8 @@ violation_kinds! {
     BadDraw = 19, "bad-draw";
     /// A translation through a page table that nobody programmed since reset.
     NoPageTable = 20, "no-page-table";
+    /// MMU v2 did not let an access through: no page there, or a write to one that is not writeable.
+    MmuException = 21, "mmu-exception";
+    /// MMU v2 set up wrongly: misaligned tables, enabled without them or amid work, switched off.
+    MmuSetup = 22, "mmu-setup";
 }

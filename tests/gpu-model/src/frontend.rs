@@ -27,15 +27,20 @@ use crate::gpu::Options;
 use crate::gpu::Random;
 use crate::gpu::Request;
 use crate::memory::Snapshot;
+use crate::mmu::Exception;
 use crate::mmu::Fault;
 use crate::mmu::Mmu;
 use crate::mmu::MmuV1;
 use crate::mmu::Port;
 use crate::mmu::Setup;
+use crate::mmu_v2::MmuV2;
 use crate::personality::Personality;
 use crate::registers::dma_state;
+use crate::registers::mmuv2_configuration;
 use crate::registers::state::*;
 use crate::registers::INTR_AXI_BUS_ERROR;
+use crate::registers::MMUV2_CONFIGURATION;
+use crate::registers::MMUV2_SAFE_ADDRESS;
 use crate::resolve::Resolve;
 use crate::stream::fixed_to_float;
 use crate::stream::Command;
@@ -51,6 +56,13 @@ const QUEUE: usize = 512;
 const DELAY_WORDS: u32 = 5;
 /// First word address of the delay loads: numerically the page-table registers, without effect from a stream.
 const DELAY_FIRST: u32 = 0x100;
+/// Bytes at MMU v2's safe address.
+const SAFE_BYTES: u32 = 64;
+/// Flush bits of all ports.
+const ALL_TLBS: u32 = 0x1f;
+/// Word addresses of the host registers of MMU v2 that the front end loads.
+const MMUV2_WORD_SAFE_ADDRESS: u32 = MMUV2_SAFE_ADDRESS / 4;
+const MMUV2_WORD_CONFIGURATION: u32 = MMUV2_CONFIGURATION / 4;
 /// FROM and TO of a semaphore token.
 const TOKEN: u32 = 0x1f1f;
 
@@ -150,8 +162,11 @@ impl FrontEnd {
             current: (0, 0),
             return_to: None,
             pipe_2d: false,
-            // A core with MMU v2 would get another one here.
-            mmu: Box::new(MmuV1::default()),
+            mmu: if personality.has_mmu_v2() {
+                Box::new(MmuV2::default())
+            } else {
+                Box::new(MmuV1::default())
+            },
             semaphores: HashMap::new(),
             queue: VecDeque::new(),
             last_number: 0,
@@ -534,7 +549,8 @@ impl FrontEnd {
             GL_EVENT => self.event(gpu, value),
             GL_SEMAPHORE_TOKEN => self.arm(gpu, value & TOKEN),
             GL_FLUSH_CACHE if value & FLUSH_CACHE_PIXELS != 0 => self.dirty = false,
-            GL_FLUSH_MMU => self.flush_mmu(gpu, value),
+            // It is MMU v1's; the states of MMU v2 are host registers.
+            GL_FLUSH_MMU if !gpu.personality.has_mmu_v2() => self.flush_mmu(gpu, value),
             GL_STALL_TOKEN
                 // Another module waits, not the front end; the queue keeps its order anyway.
                 if self.semaphores.remove(&(value & TOKEN)).is_none() => {
@@ -560,17 +576,67 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// Loads into the host's registers have no effect. Clients load words 0 and 1, and the kernel the delay words,
-    /// just to pass time; anything else is a mistake.
+    /// Loads into the host's registers have no effect, but for two of MMU v2's. Clients load words 0 and 1, and the
+    /// kernel the delay words, just to pass time; anything else is a mistake.
     fn load_host_register(&mut self, gpu: &Gpu, word: u32, value: u32) {
+        let is_v2 = gpu.personality.has_mmu_v2();
         match word {
             0 | 1 => {}
             DELAY_FIRST..=0x104 => self.delay_words += 1,
+            MMUV2_WORD_CONFIGURATION if is_v2 => self.configure_mmu(gpu, value),
+            MMUV2_WORD_SAFE_ADDRESS if is_v2 => self.set_safe_address(gpu, value),
             _ => {
                 let text = format!("load of host register {:#06x} with {value:#x}", word * 4);
                 self.report(gpu, ViolationKind::HostRegisterLoad, text);
             }
         }
+    }
+
+    /// MMU v2's configuration: fields whose mask bit is clear change. A flush comes to the pixel engine's side in the
+    /// order of its queue.
+    fn configure_mmu(&mut self, gpu: &Gpu, value: u32) {
+        use mmuv2_configuration::*;
+        let mut word = gpu.registers.get(MMUV2_CONFIGURATION);
+        if value & MODE_MASK == 0 {
+            word = word & !MODE | value & MODE;
+            if value & MODE != 0 {
+                self.report(
+                    gpu,
+                    ViolationKind::Unsupported,
+                    "MMU v2 with a first level of 1 KiB".into(),
+                );
+            }
+        }
+        if value & ADDRESS_MASK == 0 {
+            let table = value & ADDRESS;
+            if table % 4096 != 0 {
+                let text = format!("first-level table at {table:#010x}, not on 4 KiB");
+                self.report(gpu, ViolationKind::MmuSetup, text);
+            }
+            word = word & !ADDRESS | table;
+        }
+        if value & (MODE_MASK | ADDRESS_MASK) != MODE_MASK | ADDRESS_MASK {
+            gpu.registers.set(MMUV2_CONFIGURATION, word);
+        }
+        if value & FLUSH != 0 && value & FLUSH_MASK == 0 {
+            self.flush_mmu(gpu, ALL_TLBS);
+        }
+    }
+
+    /// MMU v2's safe address: once for each reset.
+    fn set_safe_address(&mut self, gpu: &Gpu, value: u32) {
+        let problem = if value % 64 != 0 {
+            "not on 64 bytes"
+        } else if gpu.registers.was_written(MMUV2_SAFE_ADDRESS)
+            && gpu.registers.get(MMUV2_SAFE_ADDRESS) != value
+        {
+            "loaded again"
+        } else {
+            gpu.registers.set(MMUV2_SAFE_ADDRESS, value);
+            return;
+        };
+        let text = format!("safe address {value:#010x} {problem}");
+        self.report(gpu, ViolationKind::MmuSetup, text);
     }
 
     fn select_pipe(&mut self, gpu: &Gpu, pipe_2d: bool) {
@@ -878,24 +944,18 @@ impl MemoryBus<'_> {
 
     /// Physical address and bytes that it is good for; `None` after a fault, which is reported.
     fn translate(&mut self, port: Port, address: u32, write: bool) -> Option<(u32, u32)> {
-        match self.mmu.translate(port, address, self.setup, self.memory) {
+        match self
+            .mmu
+            .translate(port, address, write, self.setup, self.memory)
+        {
             Ok(translated) => {
                 if translated.filled {
                     self.gpu.counters.add(counter::TLB_FILLS, 1);
                 }
-                if let Some((used, now)) = translated.stale {
-                    if self.first(ViolationKind::StaleTlb, write) {
-                        let text = format!(
-                            "{port:?} used a stale TLB entry for {address:#010x}: {used:#010x}, the table has {now:#010x}"
-                        );
-                        let finding = self.finding(text);
-                        self.gpu
-                            .recorder
-                            .violation(ViolationKind::StaleTlb, finding);
-                    }
-                }
+                self.check_stale(port, address, write, translated.stale);
                 Some((translated.physical, translated.span))
             }
+            Err(Fault::Exception(exception)) => self.refused(port, address, write, exception),
             Err(Fault::NoTable) => {
                 if self.first(ViolationKind::NoPageTable, write) {
                     let text = format!("{port:?} translates {address:#010x} without a page table");
@@ -917,6 +977,48 @@ impl MemoryBus<'_> {
                 None
             }
         }
+    }
+
+    fn check_stale(&mut self, port: Port, address: u32, write: bool, stale: Option<(u32, u32)>) {
+        let Some((used, now)) = stale else { return };
+        if self.first(ViolationKind::StaleTlb, write) {
+            let text = format!(
+                "{port:?} used a stale TLB entry for {address:#010x}: {used:#010x}, the table has {now:#010x}"
+            );
+            let finding = self.finding(text);
+            self.gpu
+                .recorder
+                .violation(ViolationKind::StaleTlb, finding);
+        }
+    }
+
+    /// MMU v2 does not let an access through: reads see the 64 bytes at the safe address, writes are lost.
+    fn refused(
+        &mut self,
+        port: Port,
+        address: u32,
+        write: bool,
+        exception: Exception,
+    ) -> Option<(u32, u32)> {
+        self.check_stale(port, address, write, exception.stale);
+        if self.first(ViolationKind::MmuException, write) {
+            let text = format!(
+                "{port:?} {} {address:#010x}: {:?}{}",
+                if write { "writes to" } else { "reads" },
+                exception.cause,
+                if exception.told { "" } else { ", untold" },
+            );
+            let finding = self.finding(text);
+            self.gpu
+                .recorder
+                .violation(ViolationKind::MmuException, finding);
+            if exception.told {
+                self.gpu.mmu_exception(exception.cause, address);
+            }
+        }
+        let safe = self.setup.v2.safe.filter(|_| !write)?;
+        let offset = address % SAFE_BYTES;
+        Some((safe + offset, SAFE_BYTES - offset))
     }
 
     /// Calls `access` for each stretch that one translation covers; `None` = no translation.

@@ -34,9 +34,11 @@ use crate::frontend::FrontEnd;
 use crate::frontend::Step;
 use crate::irq::InterruptLine;
 use crate::memory::GuestMemory;
+use crate::mmu::Cause;
 use crate::mmu::Port;
 use crate::mmu::PortSetup;
 use crate::mmu::Setup;
+use crate::mmu::V2Setup;
 use crate::personality::Personality;
 use crate::registers::*;
 use crate::strict::Finding;
@@ -397,13 +399,23 @@ impl Gpu {
 
     /// The memory setup that the host programmed.
     pub(crate) fn setup(&self) -> Setup {
-        Port::ALL.map(|port| PortSetup {
-            table: self
-                .registers
-                .was_written(port.table_register())
-                .then(|| self.registers.get(port.table_register())),
-            base: self.registers.get(port.base_register()),
-        })
+        let written = |register| {
+            let registers = &self.registers;
+            registers
+                .was_written(register)
+                .then(|| registers.get(register))
+        };
+        Setup {
+            ports: Port::ALL.map(|port| PortSetup {
+                table: written(port.table_register()),
+                base: self.registers.get(port.base_register()),
+            }),
+            v2: V2Setup {
+                enabled: self.registers.get(MMUV2_CONTROL) & MMUV2_CONTROL_ENABLE != 0,
+                table: written(MMUV2_CONFIGURATION).map(|word| word & mmuv2_configuration::ADDRESS),
+                safe: written(MMUV2_SAFE_ADDRESS),
+            },
+        }
     }
 
     /// Sets interrupt bits that are no events.
@@ -457,6 +469,16 @@ impl Gpu {
             .set(HI_AXI_STATUS, self.registers.get(HI_AXI_STATUS) | status);
         self.recorder.violation(ViolationKind::BusError, finding);
         self.raise(INTR_AXI_BUS_ERROR);
+    }
+
+    /// MMU v2 refused an access, and tells of it: status, address and interrupt. All units share one MMU here.
+    pub(crate) fn mmu_exception(&self, cause: Cause, address: u32) {
+        self.trace(|| format!("MMU exception {cause:?} at {address:#010x}"));
+        self.registers.set(MMUV2_EXCEPTION_ADDR, address);
+        let status = self.registers.get(MMUV2_STATUS);
+        self.registers
+            .set(MMUV2_STATUS, status & !0xf | cause as u32);
+        self.raise(INTR_MMU_EXCEPTION);
     }
 
     /// Adds a line to the trace, if there is one.

@@ -223,12 +223,47 @@ impl Gpu {
                 self.registers.set(offset, value);
                 self.cycle_base.store(self.micros(), Relaxed);
             }
+            MMUV2_CONTROL => self.control_mmu(value),
             FE_COMMAND_CONTROL => {
                 self.registers.set(offset, value);
                 self.control_front_end(value);
             }
             _ => self.registers.set(offset, value),
         }
+    }
+
+    /// MMU v2 is switched on when nothing is under way, with its tables known, and off by a reset only.
+    fn control_mmu(&self, value: u32) {
+        let setup = self.setup().v2;
+        let state = self.front_end_state();
+        let problem = if value & MMUV2_CONTROL_ENABLE == 0 {
+            setup
+                .enabled
+                .then_some("switched off: only a reset does that")
+        } else {
+            [
+                (setup.table.is_none(), "enabled without its table"),
+                (setup.safe.is_none(), "enabled without a safe address"),
+                (
+                    self.work_pending()
+                        || !matches!(state, FrontEndState::Stopped | FrontEndState::Waiting),
+                    "enabled while work is under way",
+                ),
+            ]
+            .into_iter()
+            .find_map(|(wrong, text)| wrong.then_some(text))
+        };
+        if let Some(problem) = problem {
+            let finding = Finding {
+                detail: format!("MMU {problem}"),
+                address: MMUV2_CONTROL,
+                ..Finding::default()
+            };
+            self.recorder.violation(ViolationKind::MmuSetup, finding);
+        }
+        let kept = self.registers.get(MMUV2_CONTROL) & MMUV2_CONTROL_ENABLE;
+        self.registers
+            .set(MMUV2_CONTROL, value & MMUV2_CONTROL_ENABLE | kept);
     }
 
     /// Soft reset stops everything when it is set and takes effect when it is cleared.

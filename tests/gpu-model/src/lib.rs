@@ -5,7 +5,7 @@
 //! `gpu-model` serves it to a virtual machine over vfio-user; without that, [`gpu::Gpu`] runs on plain memory.
 //!
 //! Rooms: [`server`] (vfio-user, PCI), [`host`] (register block), [`frontend`] (command stream) with [`stream`]
-//! (decoding), [`mmu`], [`engine2d`], [`resolve`] and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
+//! (decoding), [`mmu`] with [`mmu_v2`], [`engine2d`], [`resolve`] and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
 //! [`strict`] (violations and report), [`personality`] and [`registers`] (what a core is).
 //!
 //! "spec" in comments is the project's specification of command submission and hardware behaviour.
@@ -21,6 +21,7 @@ pub mod host;
 pub mod irq;
 pub mod memory;
 pub mod mmu;
+pub mod mmu_v2;
 pub mod personality;
 pub mod pixel;
 pub mod registers;

@@ -28,6 +28,8 @@ enum BoardName {
     Imx6dl,
     /// GC320: 2D only.
     Gc320,
+    /// GC3000: 3D only, MMU v2.
+    Imx6qp,
 }
 
 impl From<BoardName> for Board {
@@ -37,6 +39,7 @@ impl From<BoardName> for Board {
             BoardName::Imx6q => Board::Imx6q,
             BoardName::Imx6dl => Board::Imx6dl,
             BoardName::Gc320 => Board::Gc320,
+            BoardName::Imx6qp => Board::Imx6qp,
         }
     }
 }

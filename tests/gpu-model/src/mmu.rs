@@ -3,7 +3,7 @@
 //!
 //! MMU v1 (spec/command-hw.md 10.5): bit 31 clear adds the port's memory base; bit 31 set looks up the port's flat
 //! page table. The TLB has no limit and forgets nothing until a flush or a reset, so a driver that changes an
-//! entry without flushing is found out. MMU v2 would be a second implementation of [`Mmu`].
+//! entry without flushing is found out. MMU v2 is in [`crate::mmu_v2`].
 
 use std::collections::HashMap;
 
@@ -74,8 +74,25 @@ pub struct PortSetup {
     pub base: u32,
 }
 
-/// The setup of all ports, by [`Port`] number.
-pub type Setup = [PortSetup; 5];
+/// What was programmed for MMU v2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct V2Setup {
+    /// It translates; without that, addresses are physical as those of MMU v1 below bit 31.
+    pub enabled: bool,
+    /// Physical address of the first-level table; `None` = not loaded since reset.
+    pub table: Option<u32>,
+    /// Physical address of the 64 bytes that reads without a page see; `None` = not loaded since reset.
+    pub safe: Option<u32>,
+}
+
+/// All that translations depend on beside the tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// By [`Port`] number.
+    pub ports: [PortSetup; 5],
+    /// MMU v2, on cores that have it.
+    pub v2: V2Setup,
+}
 
 /// A translated address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,15 +114,41 @@ pub enum Fault {
     NoTable,
     /// The entry lies outside memory, at this physical address.
     TableOutside(u32),
+    /// MMU v2: an exception.
+    Exception(Exception),
+}
+
+/// What MMU v2 makes of an access that it does not let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exception {
+    /// Why.
+    pub cause: Cause,
+    /// The entry asks for the exception to be told; else the access goes to the safe address in silence.
+    pub told: bool,
+    /// A TLB entry differed from the tables: (used, in the tables).
+    pub stale: Option<(u32, u32)>,
+}
+
+/// Causes of exceptions, with the codes of the status register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Cause {
+    /// The first-level entry leads nowhere.
+    NoSecondLevel = 1,
+    /// The second-level entry leads nowhere.
+    NoPage = 2,
+    /// A write to a page that is not writeable.
+    ReadOnly = 3,
 }
 
 /// An address space of the GPU.
 pub trait Mmu: Send {
-    /// Translates one address of a port.
+    /// Translates one address of a port, for reading or for writing.
     fn translate(
         &mut self,
         port: Port,
         address: u32,
+        write: bool,
         setup: &Setup,
         memory: &Snapshot,
     ) -> Result<Translated, Fault>;
@@ -144,10 +187,11 @@ impl Mmu for MmuV1 {
         &mut self,
         port: Port,
         address: u32,
+        _write: bool,
         setup: &Setup,
         memory: &Snapshot,
     ) -> Result<Translated, Fault> {
-        let setup = setup[port as usize];
+        let setup = setup.ports[port as usize];
         if address & VIRTUAL == 0 {
             let physical = setup.base.wrapping_add(address);
             return Ok(Translated {
@@ -217,10 +261,14 @@ mod tests {
     }
 
     fn setup() -> Setup {
-        [PortSetup {
+        let port = PortSetup {
             table: Some(TABLE),
             base: 0x1000_0000,
-        }; 5]
+        };
+        Setup {
+            ports: [port; 5],
+            ..Setup::default()
+        }
     }
 
     fn set_entry(memory: &GuestMemory, index: u32, entry: u32) {
@@ -233,11 +281,11 @@ mod tests {
     #[test]
     fn linear_addresses_add_the_memory_base() {
         let mut setup = setup();
-        setup[Port::Pixel as usize].base = 0x2000_0000;
+        setup.ports[Port::Pixel as usize].base = 0x2000_0000;
         let snapshot = memory().snapshot();
         let mut mmu = MmuV1::default();
         let mut physical = |port, address| {
-            mmu.translate(port, address, &setup, &snapshot)
+            mmu.translate(port, address, false, &setup, &snapshot)
                 .unwrap()
                 .physical
         };
@@ -252,7 +300,13 @@ mod tests {
         set_entry(&memory, 2, 0x4000_9000 | 0xabc);
         let mut mmu = MmuV1::default();
         let translated = mmu
-            .translate(Port::Pixel, 0x8000_2ff0, &setup(), &memory.snapshot())
+            .translate(
+                Port::Pixel,
+                0x8000_2ff0,
+                false,
+                &setup(),
+                &memory.snapshot(),
+            )
             .unwrap();
         assert_eq!(
             translated,
@@ -273,32 +327,32 @@ mod tests {
         set_entry(&memory, 0, 0x4000_5000);
         let mut mmu = MmuV1::default();
         assert!(
-            mmu.translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            mmu.translate(Port::Pixel, VIRTUAL, false, &setup, &snapshot)
                 .unwrap()
                 .filled
         );
         set_entry(&memory, 0, 0x4000_6000);
         let stale = mmu
-            .translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            .translate(Port::Pixel, VIRTUAL, false, &setup, &snapshot)
             .unwrap();
         assert_eq!(stale.physical, 0x4000_5000);
         assert_eq!(stale.stale, Some((0x4000_5000, 0x4000_6000)));
         assert!(!stale.filled);
         // Another port has a TLB of its own.
         let other = mmu
-            .translate(Port::Texture, VIRTUAL, &setup, &snapshot)
+            .translate(Port::Texture, VIRTUAL, false, &setup, &snapshot)
             .unwrap();
         assert_eq!((other.physical, other.stale), (0x4000_6000, None));
         // Flushing other ports does not help.
         assert_eq!(mmu.flush(0x1f & !Port::Pixel.flush_bit()), 4);
         assert!(mmu
-            .translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            .translate(Port::Pixel, VIRTUAL, false, &setup, &snapshot)
             .unwrap()
             .stale
             .is_some());
         assert_eq!(mmu.flush(0x1f), 5);
         let fresh = mmu
-            .translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            .translate(Port::Pixel, VIRTUAL, false, &setup, &snapshot)
             .unwrap();
         assert_eq!((fresh.physical, fresh.stale), (0x4000_6000, None));
     }
@@ -309,12 +363,12 @@ mod tests {
         let snapshot = memory.snapshot();
         let setup = setup();
         let mut mmu = MmuV1::default();
-        mmu.translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+        mmu.translate(Port::Pixel, VIRTUAL, false, &setup, &snapshot)
             .unwrap();
         set_entry(&memory, 0, 0x4000_6000);
         mmu.reset();
         assert_eq!(
-            mmu.translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            mmu.translate(Port::Pixel, VIRTUAL, false, &setup, &snapshot)
                 .unwrap()
                 .stale,
             None
@@ -322,7 +376,7 @@ mod tests {
         mmu.set_caching(false);
         set_entry(&memory, 0, 0x4000_7000);
         let fresh = mmu
-            .translate(Port::Pixel, VIRTUAL, &setup, &snapshot)
+            .translate(Port::Pixel, VIRTUAL, false, &setup, &snapshot)
             .unwrap();
         assert_eq!((fresh.physical, fresh.stale), (0x4000_7000, None));
     }
@@ -332,11 +386,17 @@ mod tests {
         let memory = memory();
         let mut mmu = MmuV1::default();
         let mut setup = setup();
-        setup[Port::Pixel as usize].table = None;
-        let result = mmu.translate(Port::Pixel, VIRTUAL, &setup, &memory.snapshot());
+        setup.ports[Port::Pixel as usize].table = None;
+        let result = mmu.translate(Port::Pixel, VIRTUAL, false, &setup, &memory.snapshot());
         assert_eq!(result, Err(Fault::NoTable));
-        setup[Port::Pixel as usize].table = Some(0x1000);
-        let result = mmu.translate(Port::Pixel, VIRTUAL + PAGE, &setup, &memory.snapshot());
+        setup.ports[Port::Pixel as usize].table = Some(0x1000);
+        let result = mmu.translate(
+            Port::Pixel,
+            VIRTUAL + PAGE,
+            false,
+            &setup,
+            &memory.snapshot(),
+        );
         assert_eq!(result, Err(Fault::TableOutside(0x1004)));
     }
 

@@ -37,8 +37,8 @@ pub struct Personality {
     pub time: u32,
     /// HI_CHIP_FEATURE.
     pub features: u32,
-    /// HI_CHIP_MINOR_FEATURE_0 to _3.
-    pub minor: [u32; 4],
+    /// HI_CHIP_MINOR_FEATURE_0 to _5.
+    pub minor: [u32; 6],
     /// HI_CHIP_SPECS, _2, _3, _4.
     pub specs: [u32; 4],
 }
@@ -75,7 +75,7 @@ impl Personality {
                 date: 0x2009_0617,
                 time: 0x1207_4600,
                 features: 0x0008_7ecd,
-                minor: [0x7, 0, 0, 0],
+                minor: [0x7, 0, 0, 0, 0, 0],
                 specs: [0; 4],
             },
             Board::Imx6q => Self {
@@ -87,7 +87,7 @@ impl Personality {
                 date: 0x2012_0119,
                 time: 0x0901_2700,
                 features: 0xe029_6cad,
-                minor: [0xc979_9eff, 0x2efb_f2d9, 0, 0],
+                minor: [0xc979_9eff, 0x2efb_f2d9, 0, 0, 0, 0],
                 // Field instructionCount 0 reads as 256 and drivers raise it to 512 for this core.
                 specs: [specs_1(8, 6, 10, 16, 4, 2, 9), 168 << 16, 0, 0],
             },
@@ -100,7 +100,7 @@ impl Personality {
                 date: 0x2012_0617,
                 time: 0x1511_0300,
                 features: 0xe028_64ad,
-                minor: [0xc1f9_9eff, 0xeefb_f2d9, 0x0210_0284, 0],
+                minor: [0xc1f9_9eff, 0xeefb_f2d9, 0x0210_0284, 0, 0, 0],
                 specs: [specs_1(8, 6, 8, 8, 1, 1, 9), 256 << 16, 0, 0],
             },
             Board::Gc320 => Self {
@@ -113,8 +113,34 @@ impl Personality {
                 // Not 0x02062400, so drivers apply this core's limit of outstanding requests.
                 time: 0x0206_2300,
                 features: 0xe02c_7eca,
-                minor: [0xc139_9eff, 0x020f_b2db, 0, 0],
+                minor: [0xc139_9eff, 0x020f_b2db, 0, 0, 0, 0],
                 specs: [specs_1(1, 6, 10, 16, 4, 1, 10), 0, 0, 0],
+            },
+            // Identity and feature words as Mesa's drm-shim of etnaviv has them. This core calls itself a GC2000
+            // with an odd revision; the field of the streams is too short for its 16, which are in the fourth word.
+            Board::Imx6qp => Self {
+                board,
+                core: "GC3000",
+                chip_identity: 0,
+                model: 0x2000,
+                revision: 0xffff_5450,
+                date: 0x2014_0117,
+                time: 0x1205_1700,
+                features: 0xe028_7cad,
+                minor: [
+                    0xc979_9efb,
+                    0xfefb_fadb,
+                    0xeb9d_4bbf,
+                    0xedff_dced,
+                    0x930d_2f47,
+                    0x1000_0133,
+                ],
+                specs: [
+                    specs_1(0, 6, 10, 16, 4, 2, 10),
+                    320 << 16,
+                    16 << 4,
+                    16 << 12,
+                ],
             },
         }
     }
@@ -185,7 +211,8 @@ impl Personality {
             PM_POWER_CONTROLS | PM_MODULE_CONTROLS | PM_PULSE_EATER => ReadWrite,
             PM_MODULE_STATUS => ReadOnly,
             PM_LOAD_0 | PM_LOAD_1 => only_if(newer, ReadOnly),
-            MMUV2_SAFE_ADDRESS..=MMUV2_LAST => only_if(self.has_mmu_v2(), ReadWrite),
+            MMUV2_STATUS | MMUV2_CONTROL => only_if(self.has_mmu_v2(), ReadWrite),
+            MMUV2_SAFE_ADDRESS..=MMUV2_LAST => only_if(self.has_mmu_v2(), ReadOnly),
             MC_MMU_FE_PAGE_TABLE..=MC_MEMORY_FLUSH | MC_PROFILE_CYCLE_COUNTER => ReadWrite,
             MC_DEBUG_READ0..=MC_DEBUG_WRITE | MC_PROFILE_RA_READ..=MC_PROFILE_HI_READ => ReadOnly,
             MC_PROFILE_CONFIG0..=MC_PROFILE_CONFIG2 | MC_BUS_CONFIG => ReadWrite,
@@ -214,12 +241,9 @@ impl Personality {
             HI_CHIP_SPECS_2 => self.specs[1],
             HI_CHIP_SPECS_3 => self.specs[2],
             HI_CHIP_SPECS_4 => self.specs[3],
-            HI_CHIP_CUSTOMER_ID
-            | HI_CHIP_MINOR_FEATURE_4
-            | HI_CHIP_MINOR_FEATURE_5
-            | HI_COMPRESSION_FLAGS
-            | HI_CHIP_PRODUCT_ID
-            | HI_CHIP_ECO_ID => 0,
+            HI_CHIP_MINOR_FEATURE_4 => self.minor[4],
+            HI_CHIP_MINOR_FEATURE_5 => self.minor[5],
+            HI_CHIP_CUSTOMER_ID | HI_COMPRESSION_FLAGS | HI_CHIP_PRODUCT_ID | HI_CHIP_ECO_ID => 0,
             _ => return None,
         })
     }
@@ -252,6 +276,7 @@ mod tests {
             (Board::Imx6q, [8, 64, 1024, 4, 16, 512], 2),
             (Board::Imx6dl, [8, 64, 256, 1, 8, 512], 1),
             (Board::Gc320, [1, 64, 1024, 4, 16, 1024], 1),
+            (Board::Imx6qp, [0, 64, 1024, 4, 16, 1024], 2),
         ];
         for (board, values, pipes) in expected {
             let personality = Personality::of(board);
@@ -282,6 +307,7 @@ mod tests {
                 (false, true, true, false, false),
                 (false, true, true, false, false),
                 (true, false, true, false, false),
+                (false, true, true, false, true),
             ]
         );
     }
@@ -304,6 +330,9 @@ mod tests {
         assert_eq!(imx6q.access(HI_CHIP_SPECS_2), Access::ReadOnly);
         assert_eq!(imx6q.access(0x188), Access::Absent);
         assert_eq!(imx6q.access(0x900), Access::Absent);
+        let imx6qp = Personality::of(Board::Imx6qp);
+        assert_eq!(imx6qp.access(MMUV2_CONTROL), Access::ReadWrite);
+        assert_eq!(imx6qp.access(MMUV2_CONFIGURATION), Access::ReadOnly);
     }
 
     #[test]

@@ -101,8 +101,16 @@ offsets! {
     PM_LOAD_0 = 0x110;
     /// Load counters of the pulse eater.
     PM_LOAD_1 = 0x114;
-    /// MMU v2: safe address.
+    /// MMU v2: where accesses without a page go. Loaded through the front end.
     MMUV2_SAFE_ADDRESS = 0x180;
+    /// MMU v2: first-level table, mode, flush. Loaded through the front end.
+    MMUV2_CONFIGURATION = 0x184;
+    /// MMU v2: causes of exceptions, four bits for each unit.
+    MMUV2_STATUS = 0x188;
+    /// MMU v2: `[0]` enable, until the next reset.
+    MMUV2_CONTROL = 0x18c;
+    /// MMU v2: address of the last exception, a word for each unit.
+    MMUV2_EXCEPTION_ADDR = 0x190;
     /// MMU v2: last of its registers.
     MMUV2_LAST = 0x19c;
     /// MMU v1 page table of the front end (physical address).
@@ -209,6 +217,26 @@ pub const IDLE_STATE_DE: u32 = 1 << 1;
 /// Pixel engine bit.
 pub const IDLE_STATE_PE: u32 = 1 << 2;
 
+/// Bits of [`MMUV2_CONFIGURATION`].
+pub mod mmuv2_configuration {
+    /// The first-level table has 1 KiB, not 4.
+    pub const MODE: u32 = 1 << 0;
+    /// Mode stays as it is.
+    pub const MODE_MASK: u32 = 1 << 3;
+    /// Flushes all translations...
+    pub const FLUSH: u32 = 1 << 4;
+    /// ...unless this is set.
+    pub const FLUSH_MASK: u32 = 1 << 7;
+    /// The table's address stays as it is.
+    pub const ADDRESS_MASK: u32 = 1 << 8;
+    /// Physical address of the table.
+    pub const ADDRESS: u32 = !0x3ff;
+}
+/// Bit of [`MMUV2_CONTROL`]: translate.
+pub const MMUV2_CONTROL_ENABLE: u32 = 1 << 0;
+
+/// Interrupt bit 30: MMU v2 exception.
+pub const INTR_MMU_EXCEPTION: u32 = 1 << 30;
 /// Interrupt bit 31: AXI bus error.
 pub const INTR_AXI_BUS_ERROR: u32 = 1 << 31;
 /// Reset value of [`PM_PULSE_EATER`].

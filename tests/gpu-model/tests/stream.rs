@@ -737,6 +737,126 @@ fn a_missing_page_table_is_found() {
     rig.survived(ViolationKind::NoPageTable);
 }
 
+/// Second-level tables, behind the first-level one at TABLE.
+const LARGE: u32 = TABLE + 0x1000;
+const SMALL: u32 = TABLE + 0x2000;
+const SAFE: u32 = TABLE + 0x3000;
+const VIRTUAL: u32 = 0x8000_0000;
+
+/// A GC3000 whose MMU maps RAM at 0 in pages of 64 KiB, and at 2 GiB what the test puts into SMALL.
+fn mmu_v2_rig() -> Rig {
+    let rig = Rig::new(Board::Imx6qp);
+    rig.put(TABLE, &[2; 1024]);
+    rig.put(SMALL, &[2; 1024]);
+    rig.put(TABLE, &[RAM + LARGE | 1 << 2 | 1]);
+    rig.put(TABLE + 4 * (VIRTUAL >> 22), &[RAM + SMALL | 1]);
+    let pages: Vec<_> = (0..64).map(|page| (RAM + (page << 16)) | 5).collect();
+    rig.put(LARGE, &pages);
+    rig
+}
+
+fn enable_mmu_v2(rig: &Rig) {
+    rig.run(&[load(0x184, 1), RAM + TABLE, load(0x180, 1), RAM + SAFE]);
+    rig.gpu.mmio_write(MMUV2_CONTROL, MMUV2_CONTROL_ENABLE);
+}
+
+const FLUSH_MMU_V2: [u32; 2] = [load(0x184, 1), 0x118];
+
+/// Fills 16 x 8 pixels.
+fn fill(target: u32, value: u32) -> Vec<u32> {
+    let mut words = Vec::new();
+    let mut set = |address, value| words.extend([load(address, 1), value]);
+    set(state::RS_CONFIG, (6 << 8) | 6);
+    set(state::RS_DEST_STRIDE, 64);
+    set(state::RS_PIPE_DEST_ADDR, target);
+    set(state::RS_PIPE_OFFSET + 4, 4 << 16);
+    set(state::RS_WINDOW_SIZE, (4 << 16) | 16);
+    set(state::RS_CLEAR_CONTROL, (1 << 16) | 0xffff);
+    set(state::RS_FILL_VALUE, value);
+    set(state::RS_KICKER, 1);
+    words
+}
+
+#[test]
+fn mmu_v2_translates_pages_of_both_kinds() {
+    let rig = mmu_v2_rig();
+    rig.put(SMALL + 4, &[(RAM + SURFACE + 0x3000) | 5]);
+    enable_mmu_v2(&rig);
+    assert_eq!(rig.gpu.mmio_read(MMUV2_CONTROL), 1);
+    rig.run(&fill(VIRTUAL + 0x1000, 0x1122_3344));
+    rig.run(&fill(SURFACE, 0x5566_7788));
+    rig.clean();
+    assert_eq!(rig.word(SURFACE + 0x3000), 0x1122_3344);
+    assert_eq!(rig.word(SURFACE), 0x5566_7788);
+    // The state of MMU v1's flush is not its own.
+    rig.put(SMALL + 4, &[(RAM + SURFACE + 0x4000) | 5]);
+    let words = [
+        vec![load(state::GL_FLUSH_MMU, 1), 0x1f],
+        fill(VIRTUAL + 0x1000, 1),
+    ];
+    rig.run(&words.concat());
+    assert_eq!(rig.kinds(), ["stale-tlb"]);
+    rig.run(&[FLUSH_MMU_V2.to_vec(), fill(VIRTUAL + 0x1000, 2)].concat());
+    assert_eq!(rig.kinds().len(), 1);
+    assert_eq!(rig.word(SURFACE + 0x4000), 2);
+    assert_eq!(rig.counter(counter::TLB_FLUSHES), 5);
+}
+
+#[test]
+fn mmu_v2_tells_of_what_it_does_not_let_through() {
+    let rig = mmu_v2_rig();
+    rig.put(SMALL, &[(RAM + SURFACE) | 1]);
+    enable_mmu_v2(&rig);
+    for (address, status) in [(0x9000_0000, 1), (VIRTUAL + 0x5000, 2), (VIRTUAL, 3)] {
+        let before = rig.kinds().len();
+        rig.run(&fill(address, 0xdead_dead));
+        assert_eq!(rig.kinds()[before..], ["mmu-exception"]);
+        assert_eq!(rig.gpu.front_end_state(), FrontEndState::Stopped);
+        assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 1 << 30);
+        assert_eq!(rig.gpu.mmio_read(MMUV2_STATUS), status);
+        assert_eq!(rig.gpu.mmio_read(MMUV2_EXCEPTION_ADDR), address);
+    }
+    assert_eq!(rig.word(SURFACE), 0);
+    assert_eq!(rig.word(SAFE), 0);
+    // An entry that does not ask for it is silent towards the host.
+    rig.put(SMALL + 4 * 7, &[0]);
+    rig.run(&fill(VIRTUAL + 0x7000, 1));
+    assert_eq!(rig.kinds().len(), 4);
+    assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 0);
+    // A stream that is not there reads as the safe address: zeros are no command.
+    rig.start(0x9000_0000, 16);
+    rig.gpu.run_until_idle();
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
+    rig.soft_reset();
+    for register in [MMUV2_CONTROL, MMUV2_STATUS, MMUV2_CONFIGURATION] {
+        assert_eq!(rig.gpu.mmio_read(register), 0);
+    }
+}
+
+#[test]
+fn mmu_v2_has_to_be_set_up_right() {
+    let is_wrong = |prepare: &dyn Fn(&Rig)| {
+        let rig = mmu_v2_rig();
+        prepare(&rig);
+        assert_eq!(rig.kinds(), ["mmu-setup"]);
+    };
+    is_wrong(&|rig| rig.gpu.mmio_write(MMUV2_CONTROL, 1));
+    is_wrong(&|rig| {
+        rig.run(&[load(0x184, 1), RAM + TABLE]);
+        rig.gpu.mmio_write(MMUV2_CONTROL, 1);
+    });
+    is_wrong(&|rig| rig.run(&[load(0x184, 1), RAM + TABLE + 0x400]));
+    is_wrong(&|rig| rig.run(&[load(0x180, 1), RAM + SAFE + 32]));
+    is_wrong(&|rig| {
+        enable_mmu_v2(rig);
+        rig.run(&[load(0x180, 1), RAM + SAFE + 64]);
+    });
+    is_wrong(&|rig| {
+        enable_mmu_v2(rig);
+        rig.gpu.mmio_write(MMUV2_CONTROL, 0);
+    });
+}
+
 #[test]
 fn access_outside_memory_is_a_bus_error() {
     let rig = Rig::new(Board::Gc320);

@@ -26,7 +26,7 @@ pub fn hardware_type(board: Board) -> u32 {
     match board {
         Board::Dove => hardware::TYPE_3D2D,
         Board::Gc320 => hardware::TYPE_2D,
-        Board::Imx6q | Board::Imx6dl => hardware::TYPE_3D,
+        Board::Imx6q | Board::Imx6dl | Board::Imx6qp => hardware::TYPE_3D,
     }
 }
 
@@ -95,6 +95,27 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             shader_core_count: 4,
             vertex_cache_size: 16,
             vertex_output_buffer_size: 1024,
+            ..common
+        },
+        // Four streams: galcore 4.6.9 does not read the word that says 16.
+        Board::Imx6qp => QueryChipIdentity {
+            chip_model: 0x3000,
+            chip_revision: 0x5450,
+            chip_features: 0xe028_7cad,
+            chip_minor_features: 0xc979_9efb,
+            chip_minor_features1: 0xfefb_fadb,
+            chip_minor_features2: 0xeb9d_4bbf,
+            chip_minor_features3: 0xedff_dced,
+            stream_count: 4,
+            thread_count: 1024,
+            shader_core_count: 4,
+            vertex_cache_size: 16,
+            vertex_output_buffer_size: 1024,
+            pixel_pipes: 2,
+            instruction_count: 512,
+            num_constants: 320,
+            varyings_count: 12,
+            super_tile_mode: 2,
             ..common
         },
     }

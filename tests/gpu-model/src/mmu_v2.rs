@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! MMU v2: two levels of tables, pages of four sizes, exceptions (spec/command-hw.md 10.5, spec/memory-events.md 5.3).
+//!
+//! Address bits 31:22 choose one of 1024 first-level entries. An entry says how large the pages of its 4 MiB are and
+//! where their second-level table lies. Until it is enabled, addresses are physical, counted from the memory base.
+//! As with MMU v1 the TLBs have no limit and keep all that they have seen, missing pages included, until a flush.
+
+use std::collections::HashMap;
+
+use crate::memory::Snapshot;
+use crate::mmu::Cause;
+use crate::mmu::Exception;
+use crate::mmu::Fault;
+use crate::mmu::Mmu;
+use crate::mmu::Port;
+use crate::mmu::Setup;
+use crate::mmu::Translated;
+
+/// First-level entries choose by these bits up.
+const FIRST_SHIFT: u32 = 22;
+/// The entry leads somewhere.
+const PRESENT: u32 = 1 << 0;
+/// An entry that leads nowhere tells of accesses.
+const EXCEPTION: u32 = 1 << 1;
+/// The page may be written.
+const WRITEABLE: u32 = 1 << 2;
+/// Binary logarithms of the page sizes that bits 3:2 of a first-level entry stand for.
+const PAGE_SHIFTS: [u32; 4] = [12, 16, 20, 24];
+/// Bits of a first-level entry that are no address: second-level tables lie on 64 bytes.
+const FIRST_FLAGS: u32 = 0x3f;
+/// Key of a TLB entry: binary logarithm of a page's size, and its number. A walk holds for the whole page.
+type Page = (u32, u32);
+
+/// Where the tables lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Walk {
+    /// Binary logarithm of the page's size.
+    shift: u32,
+    /// The entry that decided: the second level's, or the first's if that leads nowhere.
+    entry: u32,
+    /// There is no second level.
+    ends_early: bool,
+}
+
+impl Walk {
+    fn page(&self, address: u32) -> Page {
+        (self.shift, address >> self.shift)
+    }
+}
+
+/// MMU v2.
+pub struct MmuV2 {
+    tlb: [HashMap<Page, Walk>; 5],
+    caching: bool,
+}
+
+impl Default for MmuV2 {
+    fn default() -> Self {
+        Self {
+            tlb: Default::default(),
+            caching: true,
+        }
+    }
+}
+
+fn entry(memory: &Snapshot, slot: u32) -> Result<u32, Fault> {
+    memory.read_u32(slot).map_err(|_| Fault::TableOutside(slot))
+}
+
+/// Reads the tables.
+fn walk(table: u32, address: u32, memory: &Snapshot) -> Result<Walk, Fault> {
+    let first = entry(memory, table.wrapping_add(4 * (address >> FIRST_SHIFT)))?;
+    if first & PRESENT == 0 {
+        return Ok(Walk {
+            shift: FIRST_SHIFT,
+            entry: first,
+            ends_early: true,
+        });
+    }
+    let shift = PAGE_SHIFTS[(first >> 2 & 3) as usize];
+    // A page of 16 MiB is all that its second-level table has, whichever 4 MiB of it are meant.
+    let index = (address & ((1 << FIRST_SHIFT) - 1)) >> shift;
+    let slot = (first & !FIRST_FLAGS).wrapping_add(4 * index);
+    Ok(Walk {
+        shift,
+        entry: entry(memory, slot)?,
+        ends_early: false,
+    })
+}
+
+impl Mmu for MmuV2 {
+    fn translate(
+        &mut self,
+        port: Port,
+        address: u32,
+        write: bool,
+        setup: &Setup,
+        memory: &Snapshot,
+    ) -> Result<Translated, Fault> {
+        if !setup.v2.enabled {
+            return Ok(Translated {
+                physical: setup.ports[port as usize].base.wrapping_add(address),
+                span: (u32::MAX - address).saturating_add(1),
+                stale: None,
+                filled: false,
+            });
+        }
+        let table = setup.v2.table.ok_or(Fault::NoTable)?;
+        let now = walk(table, address, memory)?;
+        let tlb = &mut self.tlb[port as usize];
+        let cached = PAGE_SHIFTS
+            .into_iter()
+            .chain([FIRST_SHIFT])
+            .find_map(|shift| tlb.get(&(shift, address >> shift)))
+            .copied()
+            .filter(|_| self.caching);
+        let filled = cached.is_none();
+        if filled && self.caching {
+            tlb.insert(now.page(address), now);
+        }
+        let used = cached.unwrap_or(now);
+        let stale = (used != now).then_some((used.entry, now.entry));
+        let refuse = |cause, told| Err(Fault::Exception(Exception { cause, told, stale }));
+        if used.entry & PRESENT == 0 || used.ends_early {
+            let cause = if used.ends_early {
+                Cause::NoSecondLevel
+            } else {
+                Cause::NoPage
+            };
+            return refuse(cause, used.entry & EXCEPTION != 0);
+        }
+        if write && used.entry & WRITEABLE == 0 {
+            return refuse(Cause::ReadOnly, true);
+        }
+        let offset = address & ((1 << used.shift) - 1);
+        Ok(Translated {
+            physical: (used.entry >> used.shift << used.shift) | offset,
+            span: (1 << used.shift) - offset,
+            stale,
+            filled,
+        })
+    }
+
+    fn flush(&mut self, bits: u32) -> u32 {
+        let mut flushed = 0;
+        for port in Port::ALL {
+            if bits & port.flush_bit() != 0 {
+                self.tlb[port as usize].clear();
+                flushed += 1;
+            }
+        }
+        flushed
+    }
+
+    fn reset(&mut self) {
+        self.tlb.iter_mut().for_each(HashMap::clear);
+    }
+
+    fn set_caching(&mut self, on: bool) {
+        self.caching = on;
+        if !on {
+            self.reset();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::GuestMemory;
+    use crate::mmu::V2Setup;
+
+    const TABLE: u32 = 0x4000_0000;
+    const SECOND: u32 = 0x4000_1000;
+
+    struct Bench {
+        memory: GuestMemory,
+        mmu: MmuV2,
+        setup: Setup,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let memory = GuestMemory::new();
+            memory.add_anonymous(u64::from(TABLE), 0x1_0000).unwrap();
+            let bench = Self {
+                memory,
+                mmu: MmuV2::default(),
+                setup: Setup {
+                    v2: V2Setup {
+                        enabled: true,
+                        table: Some(TABLE),
+                        safe: None,
+                    },
+                    ..Setup::default()
+                },
+            };
+            for index in 0..1024 {
+                bench.set(TABLE, index, EXCEPTION);
+                bench.set(SECOND, index, EXCEPTION);
+            }
+            bench
+        }
+
+        fn set(&self, table: u32, index: u32, entry: u32) {
+            let memory = self.memory.snapshot();
+            memory
+                .write(table + 4 * index, &entry.to_le_bytes())
+                .unwrap();
+        }
+
+        fn translate(&mut self, address: u32, write: bool) -> Result<Translated, Fault> {
+            let memory = self.memory.snapshot();
+            self.mmu
+                .translate(Port::Pixel, address, write, &self.setup, &memory)
+        }
+
+        fn physical(&mut self, address: u32) -> u32 {
+            self.translate(address, true).unwrap().physical
+        }
+
+        fn refused(&mut self, address: u32, write: bool) -> Exception {
+            match self.translate(address, write) {
+                Err(Fault::Exception(exception)) => exception,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn pages_of_each_size() {
+        let mut bench = Bench::new();
+        for (code, shift) in PAGE_SHIFTS.into_iter().enumerate() {
+            let code = code as u32;
+            let first = 8 + 4 * code;
+            bench.set(TABLE, first, SECOND | code << 2 | PRESENT);
+            let index = if shift == 24 { 0 } else { 2 };
+            bench.set(SECOND, index, 0x8500_0000 | WRITEABLE | PRESENT);
+            let base = (first << 22) + if shift == 24 { 0 } else { 2 << shift };
+            let inside = (1 << shift) - 8;
+            let translated = bench.translate(base + (inside & 0x3f_ffff), true).unwrap();
+            assert_eq!(
+                translated.physical,
+                0x8500_0000 + (inside & 0x3f_ffff),
+                "{shift}"
+            );
+            bench.mmu.reset();
+        }
+    }
+
+    #[test]
+    fn a_span_ends_with_its_page() {
+        let mut bench = Bench::new();
+        bench.set(TABLE, 1, SECOND | PRESENT);
+        bench.set(SECOND, 3, 0x4123_4000 | WRITEABLE | PRESENT);
+        let translated = bench.translate(0x0040_3ff0, true).unwrap();
+        assert_eq!((translated.physical, translated.span), (0x4123_4ff0, 16));
+        bench.set(TABLE, 2, SECOND | 1 << 2 | PRESENT);
+        let translated = bench.translate(0x0083_0ff0, true).unwrap();
+        assert_eq!(
+            (translated.physical, translated.span),
+            (0x4123_0ff0, 0xf010)
+        );
+    }
+
+    #[test]
+    fn what_leads_nowhere_is_an_exception() {
+        let mut bench = Bench::new();
+        let exception = bench.refused(0x0040_0000, false);
+        assert_eq!(
+            (exception.cause, exception.told),
+            (Cause::NoSecondLevel, true)
+        );
+        bench.set(TABLE, 1, SECOND | PRESENT);
+        bench.set(TABLE, 2, 0);
+        bench.set(SECOND, 1, 0);
+        bench.mmu.flush(0x1f);
+        let exception = bench.refused(0x0040_0000, true);
+        assert_eq!((exception.cause, exception.told), (Cause::NoPage, true));
+        // Without the bit nobody is told.
+        assert!(!bench.refused(0x0040_1000, true).told);
+        assert!(!bench.refused(0x0080_0000, true).told);
+    }
+
+    #[test]
+    fn read_only_pages_are_read_only() {
+        let mut bench = Bench::new();
+        bench.set(TABLE, 1, SECOND | PRESENT);
+        bench.set(SECOND, 0, 0x4123_4000 | PRESENT);
+        assert!(bench.translate(0x0040_0000, false).is_ok());
+        assert_eq!(bench.refused(0x0040_0000, true).cause, Cause::ReadOnly);
+    }
+
+    #[test]
+    fn stale_entries_are_used_and_reported_until_flushed() {
+        let mut bench = Bench::new();
+        bench.set(TABLE, 1, SECOND | PRESENT);
+        bench.set(SECOND, 0, 0x4123_4000 | WRITEABLE | PRESENT);
+        assert!(bench.translate(0x0040_0000, true).unwrap().filled);
+        bench.set(SECOND, 0, EXCEPTION);
+        let stale = bench.translate(0x0040_0000, true).unwrap();
+        assert_eq!(stale.physical, 0x4123_4000);
+        assert_eq!(stale.stale, Some((0x4123_4005, EXCEPTION)));
+        // Other ports' flushes do not help.
+        assert_eq!(bench.mmu.flush(0x1f & !Port::Pixel.flush_bit()), 4);
+        assert!(bench.translate(0x0040_0000, true).is_ok());
+        assert_eq!(bench.mmu.flush(0x1f), 5);
+        assert_eq!(bench.refused(0x0040_0000, true).stale, None);
+        // That a page is missing is remembered too.
+        bench.set(SECOND, 0, 0x4123_4000 | WRITEABLE | PRESENT);
+        assert!(bench.refused(0x0040_0000, true).stale.is_some());
+        bench.mmu.flush(0x1f);
+        assert_eq!(bench.physical(0x0040_0000), 0x4123_4000);
+    }
+
+    #[test]
+    fn before_it_is_enabled_addresses_are_physical() {
+        let mut bench = Bench::new();
+        bench.setup.v2.enabled = false;
+        bench.setup.ports[Port::Pixel as usize].base = 0x1000_0000;
+        assert_eq!(bench.physical(0x1234), 0x1000_1234);
+        bench.setup.v2.enabled = true;
+        bench.setup.v2.table = None;
+        assert_eq!(bench.translate(0, false), Err(Fault::NoTable));
+    }
+
+    #[test]
+    fn tables_outside_memory_are_a_fault() {
+        let mut bench = Bench::new();
+        bench.set(TABLE, 1, 0x1000 | PRESENT);
+        assert_eq!(
+            bench.translate(0x0040_2000, false),
+            Err(Fault::TableOutside(0x1008))
+        );
+    }
+}
