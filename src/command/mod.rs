@@ -40,6 +40,7 @@ use crate::{
         Held,
         InFlight, //
     },
+    mmu::Version,
     sys::{
         self,
         dma::DmaBuffer, //
@@ -156,6 +157,7 @@ pub(crate) struct Ring {
     event_padding: bool,
     /// Bits of the caches that the core's engines have.
     caches: u32,
+    mmu: Version,
     #[pin]
     state: Mutex<State>,
     #[pin]
@@ -219,6 +221,7 @@ impl Ring {
         base_address: u32,
         event_padding: bool,
         engines: Engines,
+        mmu: Version,
         monitor: Arc<Monitor>,
     ) -> Result<impl PinInit<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(dev, RING_BYTES)?;
@@ -230,6 +233,7 @@ impl Ring {
             address,
             event_padding,
             caches: words::caches(engines.pipe_3d, engines.pipe_2d),
+            mmu,
             state <- new_mutex!(State {
                 space: Space::new(USABLE_BYTES, WAIT_LINK_BYTES),
                 wait: 0,
@@ -256,6 +260,25 @@ impl Ring {
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.memory.size()
+    }
+
+    /// GPU address of the ring's memory.
+    pub(crate) fn address(&self) -> u32 {
+        self.address
+    }
+
+    /// Puts words that set the core up, and an END, at the ring's start; returns their GPU address and
+    /// their length in units of 8 bytes. The front end must be stopped.
+    pub(crate) fn stage(&self, words: &[[u32; 10]]) -> Result<(u32, u32), kernel::error::Error> {
+        let mut at = 0;
+        for words in words {
+            self.memory.write_words(at, words)?;
+            at += core::mem::size_of_val(words);
+        }
+        self.memory.write_words(at, &[words::END, 0])?;
+        mb(Write);
+        // CAST: less than `RING_BYTES`.
+        Ok((self.address, (at / 8 + 1) as u32))
     }
 
     /// Makes an idle loop at the ring's start and opens the ring; returns the loop's GPU address
@@ -402,7 +425,7 @@ impl Ring {
             (state.pipe != Some(stream.entry))
                 .then(|| words::select_pipe(self.caches, stream.entry))
         });
-        let flush = state.flush.then(|| words::flush_mmu(self.caches));
+        let flush = state.flush.then(|| words::flush_mmu(self.caches, self.mmu));
         let stall = stream
             .filter(|stream| stream.armed)
             .map(|_| [words::STALL, words::TOKEN_FE_TO_PE]);

@@ -23,6 +23,17 @@ impl Range {
         Some(Self { start, bytes })
     }
 
+    /// First address.
+    pub(crate) fn start(self) -> u32 {
+        self.start
+    }
+
+    /// Number of addresses.
+    pub(crate) fn bytes(self) -> usize {
+        // CAST: 32 bits into at least 32.
+        self.bytes as usize
+    }
+
     /// Whether `address` lies in it.
     pub(crate) fn contains(self, address: u32) -> bool {
         address.wrapping_sub(self.start) < self.bytes

@@ -5,6 +5,8 @@
 //! Names are those of the register database (rnndb, `cmdstream.xml` and `state.xml`). A stream is
 //! made of 64-bit units; every command starts on one. Source: spec/command-hw.md section 5.
 
+use crate::mmu::Version;
+
 /// State numbers, as word addresses (byte offset / 4), the unit of `LOAD_STATE` headers.
 pub(crate) mod state {
     /// Makes a word address of a byte offset.
@@ -12,6 +14,10 @@ pub(crate) mod state {
         byte >> 2
     }
 
+    /// `MMUv2_SAFE_ADDRESS`: where accesses without a page go.
+    pub(crate) const MMUV2_SAFE_ADDRESS: u32 = word(0x0180);
+    /// `MMUv2_CONFIGURATION`: the first-level table, and the flush.
+    pub(crate) const MMUV2_CONFIGURATION: u32 = word(0x0184);
     /// First state after the host interface's registers (bytes 0x000 to 0x5FF).
     pub(crate) const FIRST_ENGINE: u32 = word(0x0600);
     /// `FE_CMD_STREAM_BASE_ADDR`.
@@ -56,6 +62,9 @@ pub(crate) const TOKEN_FE_TO_PE: u32 = 0x0701;
 
 /// `GL_FLUSH_MMU`: front end, texture, pixel, depth and raster units.
 const FLUSH_MMU_ALL: u32 = 0x1F;
+
+/// `MMUv2_CONFIGURATION`: flush; the masks of mode and address keep these fields as they are.
+const FLUSH_MMU_V2: u32 = 1 << 8 | 1 << 4 | 1 << 3;
 
 /// Cycles that the front end rests between two looks at the end of the ring.
 const WAIT_CYCLES: u32 = 200;
@@ -194,10 +203,14 @@ pub(crate) const fn select_pipe(caches: u32, pipe: Pipe) -> [u32; 8] {
     ]
 }
 
-/// Words that flush MMU v1's translations, in every unit: first what was drawn with the old ones
+/// Words that flush the MMU's translations, in every unit: first what was drawn with the old ones
 /// leaves the caches and drains, and nothing follows before the flush has ended.
-pub(crate) const fn flush_mmu(caches: u32) -> [u32; 12] {
+pub(crate) const fn flush_mmu(caches: u32, version: Version) -> [u32; 12] {
     let [a, b, c, d, e, f] = drain(caches);
+    let (state, value) = match version {
+        Version::V1 => (state::GL_FLUSH_MMU, FLUSH_MMU_ALL),
+        Version::V2 => (state::MMUV2_CONFIGURATION, FLUSH_MMU_V2),
+    };
     [
         a,
         b,
@@ -205,8 +218,25 @@ pub(crate) const fn flush_mmu(caches: u32) -> [u32; 12] {
         d,
         e,
         f,
-        load_state(state::GL_FLUSH_MMU, 1),
-        FLUSH_MMU_ALL,
+        load_state(state, 1),
+        value,
+        load_state(state::GL_SEMAPHORE_TOKEN, 1),
+        TOKEN_FE_TO_PE,
+        STALL,
+        TOKEN_FE_TO_PE,
+    ]
+}
+
+/// Words that tell the MMU v2 of one pipe where the first-level table (4 KiB) and the safe bytes lie:
+/// physical addresses, on 4 KiB and on 64 bytes.
+pub(crate) const fn configure_mmu(pipe: Pipe, table: u32, safe: u32) -> [u32; 10] {
+    [
+        load_state(state::GL_PIPE_SELECT, 1),
+        pipe.number(),
+        load_state(state::MMUV2_CONFIGURATION, 1),
+        table & !0xFFF,
+        load_state(state::MMUV2_SAFE_ADDRESS, 1),
+        safe & !0x3F,
         load_state(state::GL_SEMAPHORE_TOKEN, 1),
         TOKEN_FE_TO_PE,
         STALL,
@@ -281,7 +311,23 @@ mod tests {
                 1
             ]
         );
-        assert_eq!(flush_mmu(0x3)[6..8], [0x0801_0E04, 0x1F]);
+        assert_eq!(flush_mmu(0x3, Version::V1)[6..8], [0x0801_0E04, 0x1F]);
+    }
+
+    #[test]
+    fn mmu_version_2_is_flushed_and_configured_by_its_own_states() {
+        assert_eq!(flush_mmu(0x3, Version::V2)[6..8], [0x0801_0061, 0x118]);
+        assert_eq!(
+            configure_mmu(Pipe::Pipe3d, 0x4567_8000, 0x4567_9040)[..6],
+            [
+                0x0801_0E00,
+                0,
+                0x0801_0061,
+                0x4567_8000,
+                0x0801_0060,
+                0x4567_9040
+            ]
+        );
     }
 
     #[test]

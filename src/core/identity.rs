@@ -326,6 +326,10 @@ fn model_and_revision(words: &impl Words) -> (u32, u32) {
     if model == 0x300 && revision == 0x2201 && words.date_time() == (0x2008_0814, 0x1205_1100) {
         revision = 0x1051;
     }
+    // i.MX6 QuadPlus: its GC3000 calls itself a GC2000.
+    if model == 0x2000 && revision == 0xFFFF_5450 {
+        (model, revision) = (0x3000, 0x5450);
+    }
     (model, revision)
 }
 
@@ -386,6 +390,25 @@ mod tests {
         minor: [0xC979_9EFF, 0x2EFB_F2D9, 0, 0],
         specs: [0x9441_0A68, 0x00A8_0000, 0],
     };
+
+    const GC3000: Core = Core {
+        model: 0x2000,
+        revision: 0xFFFF_5450,
+        features: 0xE028_7CAD,
+        minor: [0xC979_9EFB, 0xFEFB_FADB, 0xEB9D_4BBF, 0xEDFF_DCED],
+        specs: [0xA441_0A60, 320 << 16, 16 << 4],
+    };
+
+    #[test]
+    fn imx6qp_has_another_name_and_mmu_version_2() {
+        let id = Identity::read(&GC3000);
+        assert_eq!((id.model, id.revision), (0x3000, 0x5450));
+        assert!(id.has_mmu_v2() && id.has_3d() && !id.has_2d());
+        assert!(id.has_new_memory_controller() && !id.needs_event_padding());
+        assert_eq!((id.instruction_count, id.num_constants), (512, 320));
+        assert_eq!(id.varyings_count, 12);
+        assert!(!Identity::read(&GC2000).has_mmu_v2());
+    }
 
     #[test]
     fn dove_has_defaults_only() {

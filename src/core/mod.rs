@@ -12,11 +12,18 @@ mod regs;
 use crate::{
     command::{
         checker::Engines,
+        words::{
+            self,
+            Pipe, //
+        },
         Ring, //
     },
     error,
     event::Actions,
-    mmu::AddressSpace,
+    mmu::{
+        AddressSpace,
+        Version, //
+    },
     params::Parameters,
     sys::{
         self,
@@ -54,6 +61,9 @@ const RESET_ATTEMPTS: u32 = 20;
 
 /// How long the first event may take, in milliseconds.
 const FIRST_EVENT_TIMEOUT: u32 = 1000;
+
+/// How long setting MMU version 2 up may take, in milliseconds.
+const SETUP_TIMEOUT: u32 = 100;
 
 /// How long work under way may take to end when the core is stopped, in milliseconds.
 const STOP_TIMEOUT: u32 = 100;
@@ -139,26 +149,30 @@ impl Core {
         let identity = identify(dev, &registers)?;
         reset(dev, &registers, &identity)?;
         let registers = Arc::new(registers, GFP_KERNEL)?;
-        let monitor = Monitor::new(dev, registers.clone())?;
+        let mmu = if identity.has_mmu_v2() {
+            Version::V2
+        } else {
+            Version::V1
+        };
+        // Version 2 translates every address: there is nothing to count from.
+        let base_address = match mmu {
+            Version::V1 => parameters.base_address,
+            Version::V2 => 0,
+        };
+        let monitor = Monitor::new(dev, registers.clone(), mmu)?;
         let padding = identity.needs_event_padding();
         let engines = engines(&identity);
-        let ring = Ring::new(
-            dev,
-            parameters.base_address,
-            padding,
-            engines,
-            monitor.clone(),
-        )
-        .and_then(|ring| Arc::pin_init(ring, GFP_KERNEL))
-        .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
-        let space = AddressSpace::new(dev, ring.clone())
-            .inspect_err(|_| dev_err!(dev, "no memory for the MMU's page table\n"))?;
+        let ring = Ring::new(dev, base_address, padding, engines, mmu, monitor.clone())
+            .and_then(|ring| Arc::pin_init(ring, GFP_KERNEL))
+            .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
+        let space = AddressSpace::new(dev, ring.clone(), mmu)
+            .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
         let core = Arc::new(
             Self {
                 dev: dev.into(),
                 registers,
                 identity,
-                base_address: parameters.base_address,
+                base_address,
                 space,
                 monitor,
                 ring,
@@ -182,6 +196,11 @@ impl Core {
     /// The pipes of the core.
     pub(crate) fn engines(&self) -> Engines {
         engines(&self.identity)
+    }
+
+    /// Physical address of GPU address 0.
+    pub(crate) fn base_address(&self) -> u32 {
+        self.base_address
     }
 
     /// The command ring.
@@ -211,7 +230,9 @@ impl Core {
                 .with_const_arcache::<AXI_CACHE>(),
         );
         self.set_memory_base();
-        self.set_page_table();
+        if let Some(table) = self.space.flat_table() {
+            self.set_page_table(table);
+        }
         self.set_clock_gating();
         if id.model == 0x2000 && id.revision == 0x5108 {
             let bus = regs.read(MC_BUS_CONFIG).into_raw();
@@ -244,9 +265,8 @@ impl Core {
     }
 
     /// Tells every unit where the page table lies (MMU version 1).
-    fn set_page_table(&self) {
+    fn set_page_table(&self, table: u32) {
         let regs = &*self.registers;
-        let table = self.space.address();
         regs.write_reg(MC_MMU_FE_PAGE_TABLE::from_raw(table));
         regs.write_reg(MC_MMU_RA_PAGE_TABLE::from_raw(table));
         regs.write_reg(MC_MMU_TX_PAGE_TABLE::from_raw(table));
@@ -275,11 +295,20 @@ impl Core {
         );
     }
 
-    /// Starts the front end in the ring's idle loop. The interrupt must be requested.
+    /// Starts the front end in the ring's idle loop. The interrupt must be requested. What the GPU
+    /// does not do has been printed.
     pub(crate) fn start(&self) -> Result {
+        if let Some((table, safe)) = self.space.two_level_table() {
+            self.enable_mmu(table, safe)?;
+        }
         let (address, units) = self.ring.start()?;
+        self.registers.write_reg(HI_INTR_ENBL::from_raw(u32::MAX));
+        self.run_front_end(address, units)
+    }
+
+    /// Lets the front end run from `address`, where `units` of 8 bytes lie.
+    fn run_front_end(&self, address: u32, units: u32) -> Result {
         let regs = &*self.registers;
-        regs.write_reg(HI_INTR_ENBL::from_raw(u32::MAX));
         regs.write_reg(FE_COMMAND_ADDRESS::from_raw(address));
         regs.write_reg(
             FE_COMMAND_CONTROL::zeroed()
@@ -287,6 +316,34 @@ impl Core {
                 .try_with_prefetch(units)?,
         );
         Ok(())
+    }
+
+    /// Switches MMU version 2 on: the front end itself loads where the tables lie, while addresses are
+    /// still physical; when it has stopped, the switch is a register's.
+    fn enable_mmu(&self, table: u32, safe: u32) -> Result {
+        let regs = &*self.registers;
+        let mut setup = KVec::with_capacity(2, GFP_KERNEL)?;
+        for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
+            if self.engines().has(pipe) {
+                setup.push(words::configure_mmu(pipe, table, safe), GFP_KERNEL)?;
+            }
+        }
+        let (address, units) = self.ring.stage(&setup)?;
+        self.run_front_end(address, units)?;
+        for _ in 0..SETUP_TIMEOUT {
+            fsleep(Delta::from_millis(1));
+            if regs.read(HI_IDLE_STATE).fe() && self.monitor.is_idle() {
+                regs.write_reg(MMUV2_CONTROL::zeroed().with_enable(true));
+                return Ok(());
+            }
+        }
+        dev_err!(
+            self.dev,
+            "the GPU does not take its MMU's tables (front end at {:#010x}, idle {:#010x})\n",
+            self.monitor.position(),
+            regs.read(HI_IDLE_STATE).into_raw()
+        );
+        Err(ENODEV)
     }
 
     /// Sends one event through the core and looks whether its interrupt comes: a wrong line shows
@@ -404,13 +461,6 @@ fn identify(dev: &device::Device, regs: &Registers) -> Result<Identity> {
         );
         return Err(ENODEV);
     }
-    if identity.has_mmu_v2() {
-        dev_err!(
-            dev,
-            "this core's MMU is version 2, which is not supported yet\n"
-        );
-        return Err(ENODEV);
-    }
     dev_info!(
         dev,
         "GC{:x} revision {:x}, features {:#010x}, minor {:#010x} {:#010x} {:#010x} {:#010x}\n",
@@ -453,7 +503,8 @@ fn reset_once(regs: &Registers, identity: &Identity) -> bool {
     regs.write_reg(isolated);
     regs.write_reg(control);
     let clock = regs.read(HI_CLOCK_CONTROL);
-    regs.read(HI_IDLE_STATE).fe() && clock.idle_3d() && clock.idle_2d()
+    let is_idle = regs.read(HI_IDLE_STATE).fe() && clock.idle_3d() && clock.idle_2d();
+    is_idle && !(identity.has_mmu_v2() && regs.read(MMUV2_CONTROL).enable())
 }
 
 /// Resets the core until it is idle, [`RESET_ATTEMPTS`] times at most.

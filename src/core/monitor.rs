@@ -7,11 +7,15 @@
 use super::regs::*;
 use crate::{
     diag::log::RateLimit,
+    mmu::Version,
     sys::mmio::Registers, //
 };
 use kernel::{
     device,
-    io::Io,
+    io::{
+        register::Array,
+        Io, //
+    },
     prelude::*,
     sync::{
         aref::ARef,
@@ -32,17 +36,34 @@ pub(crate) struct Monitor {
     pending: Atomic<u32>,
     /// The line has brought an interrupt of this core.
     line_works: Atomic<bool>,
+    /// The core's MMU is version 2, and tells what it did not let through.
+    mmu: Version,
     errors: RateLimit,
 }
 
+/// Causes of MMU version 2's exceptions, by the code less 1.
+const CAUSES: [&str; 3] = [
+    "no second-level table",
+    "no page",
+    "write to a read-only page",
+];
+
+/// Units of MMU version 2 that have exceptions of their own.
+const MMU_UNITS: usize = 4;
+
 impl Monitor {
     /// Nothing seen yet.
-    pub(crate) fn new(dev: &device::Device, registers: Arc<Registers>) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        dev: &device::Device,
+        registers: Arc<Registers>,
+        mmu: Version,
+    ) -> Result<Arc<Self>> {
         let monitor = Self {
             dev: dev.into(),
             registers,
             pending: Atomic::new(0),
             line_works: Atomic::new(false),
+            mmu,
             errors: RateLimit::new(),
         };
         Ok(Arc::new(monitor, GFP_KERNEL)?)
@@ -87,10 +108,43 @@ impl Monitor {
                 self.position()
             );
         }
-        if raised.mmu_exception() && self.errors.allow() {
-            dev_err!(self.dev, "the GPU met an MMU exception\n");
+        if raised.mmu_exception() {
+            self.report_mmu_exception();
         }
         raised.events().get()
+    }
+
+    /// Prints what the MMU did not let through, and lets it tell of the next time.
+    fn report_mmu_exception(&self) {
+        let is_allowed = self.errors.allow();
+        if self.mmu == Version::V1 {
+            if is_allowed {
+                dev_err!(
+                    self.dev,
+                    "the GPU met an MMU exception, which its MMU does not know\n"
+                );
+            }
+            return;
+        }
+        let status = self.registers.read(MMUV2_STATUS).into_raw();
+        self.registers.write_reg(MMUV2_STATUS::zeroed());
+        if !is_allowed {
+            return;
+        }
+        for unit in 0..MMU_UNITS {
+            // CAST: four bits.
+            let code = (status >> (4 * unit) & 0xF) as usize;
+            let (Some(at), 1..) = (MMUV2_EXCEPTION_ADDR::try_at(unit), code) else {
+                continue;
+            };
+            dev_err!(
+                self.dev,
+                "the GPU's MMU did not let an access through: {} at {:#010x} (unit {unit}, status {status:#x}, front end at {:#010x})\n",
+                CAUSES.get(code - 1).unwrap_or(&"unknown cause"),
+                self.registers.read(at).into_raw(),
+                self.position()
+            );
+        }
     }
 
     /// GPU address that the front end is at.

@@ -140,6 +140,16 @@ register! {
     /// Pulse eater: thins out the clock.
     pub(crate) PM_PULSE_EATER(u32) @ 0x10C {}
 
+    /// MMU v2: what went wrong, for four units.
+    pub(crate) MMUV2_STATUS(u32) @ 0x188 {}
+    /// MMU v2: on, until the next reset.
+    pub(crate) MMUV2_CONTROL(u32) @ 0x18C {
+        /// Addresses are translated.
+        0:0 enable => bool;
+    }
+    /// MMU v2: the address that went wrong, for each unit.
+    pub(crate) MMUV2_EXCEPTION_ADDR(u32)[4] @ 0x190 {}
+
     /// MMU v1 page table of the front end.
     pub(crate) MC_MMU_FE_PAGE_TABLE(u32) @ 0x400 {}
     /// MMU v1 page table of the texture engine.

@@ -16,7 +16,9 @@ use crate::{
         Result, //
     },
     mmu::{
+        Access,
         AddressSpace,
+        LinearMapping,
         Mapping, //
     },
     params::{
@@ -128,9 +130,11 @@ pub(crate) struct Usage {
 
 /// A contiguous buffer.
 pub(crate) struct Buffer {
-    memory: DmaBuffer,
+    memory: Arc<DmaBuffer>,
     address: u32,
     owner: Arc<Counter>,
+    /// How the GPU reaches it, where it must be told. Keeps the memory while translations are left.
+    _mapping: Option<LinearMapping>,
 }
 
 impl Buffer {
@@ -187,6 +191,11 @@ impl Paged {
     /// Bytes, a multiple of the page size.
     pub(crate) fn bytes(&self) -> usize {
         self.pages.size()
+    }
+
+    /// Whether the GPU may write them.
+    pub(crate) fn is_writeable(&self) -> bool {
+        self.pages.is_writeable()
     }
 
     /// The file offset by which its owner maps it: the first page's bus address, unique among what
@@ -422,8 +431,11 @@ impl Word {
         Some(Self { object, offset })
     }
 
-    /// The word at GPU address `address`, if it lies in `memory`.
+    /// The word at GPU address `address`, if it lies in `memory` and may be written.
     pub(crate) fn in_user_memory(memory: &Arc<UserMemory>, address: u32) -> Option<Self> {
+        if !memory.mapping.backing().is_writeable() {
+            return None;
+        }
         let offset = word_offset(memory.address(), memory.bytes, address)?;
         let object = Object::UserMemory(memory.clone());
         Some(Self { object, offset })
@@ -541,6 +553,7 @@ impl SystemPool {
     fn new(
         dev: &device::Device,
         parameters: &Parameters,
+        base_address: u32,
     ) -> kernel::error::Result<Option<Pin<KBox<Self>>>> {
         let memory = match parameters.pool {
             PoolSource::None => return Ok(None),
@@ -568,7 +581,7 @@ impl SystemPool {
                 None => return Ok(None),
             },
         };
-        let address = gpu_address(memory.start(), memory.bytes(), parameters.base_address)
+        let address = gpu_address(memory.start(), memory.bytes(), base_address)
             .ok_or(EINVAL)
             .inspect_err(|_| {
                 dev_err!(dev, "the GPU does not reach the pool: check baseAddress\n");
@@ -607,10 +620,23 @@ impl VideoMemory {
         parameters: &Parameters,
         core: &Core,
     ) -> kernel::error::Result<Arc<Self>> {
+        let base_address = core.base_address();
+        let pool = SystemPool::new(dev, parameters, base_address)?;
+        let pool_range = pool
+            .as_ref()
+            .map(|pool| (pool.address, pool.memory.bytes()));
+        let allowed = parameters.allowed_ranges.iter().flatten();
+        let allowed = allowed.map(|range| (range.start(), range.bytes()));
+        // `Init` has a `chain` too, so this one is called by its trait.
+        for (address, bytes) in Iterator::chain(allowed, pool_range) {
+            core.space()
+                .map_for_good(address, bytes, Access::ReadWrite)
+                .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
+        }
         let this = Self {
             dev: dev.into(),
-            base_address: parameters.base_address,
-            pool: SystemPool::new(dev, parameters)?,
+            base_address,
+            pool,
             contiguous: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
             scattered: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
             shared_pool: parameters.shared_pool,
@@ -678,11 +704,17 @@ impl VideoMemory {
         let memory = DmaBuffer::new(&self.dev, bytes)?;
         let address = gpu_address(memory.dma_address(), bytes, self.base_address)
             .ok_or(Error::OutOfMemory)?;
+        let memory = Arc::new(memory, GFP_KERNEL)?;
+        let mapping = self
+            .space
+            .map_linear(&memory, address)
+            .map_err(|_| Error::OutOfMemory)?;
         self.contiguous.0.fetch_add(bytes, Relaxed);
         let buffer = Buffer {
             memory,
             address,
             owner: self.contiguous.clone(),
+            _mapping: mapping,
         };
         Ok(Arc::new(buffer, GFP_KERNEL)?)
     }
@@ -703,10 +735,11 @@ impl VideoMemory {
         self.space.map(Arc::new(backing, GFP_KERNEL)?)
     }
 
-    /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU.
+    /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU: for
+    /// reading only, if the process may not write all of them and the MMU can keep the GPU from it.
     ///
-    /// `InvalidArgument`: none, or they wrap. `OutOfResources`: not all there and writable, more
-    /// than the process may lock, or no room in the GPU's address space.
+    /// `InvalidArgument`: none, or they wrap. `OutOfResources`: not all there (and, without read-only
+    /// pages, writable), more than the process may lock, or no room in the GPU's address space.
     pub(crate) fn map_user(&self, user: u64, bytes: u64) -> Result<UserMemory> {
         let user = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
         let bytes = usize::try_from(bytes).map_err(|_| Error::InvalidArgument)?;
@@ -721,8 +754,13 @@ impl VideoMemory {
             return Err(Error::OutOfResources);
         }
         let pin = || -> Result<Mapping> {
-            let pages = Pages::pin(&self.dev, user - offset, span / PAGE_SIZE, (offset, bytes))
-                .map_err(|_| Error::OutOfResources)?;
+            let (start, count) = (user - offset, span / PAGE_SIZE);
+            let pin = |write| Pages::pin(&self.dev, start, count, (offset, bytes), write);
+            let pages = match pin(true) {
+                Err(EFAULT) if self.space.has_read_only_pages() => pin(false),
+                pages => pages,
+            }
+            .map_err(|_| Error::OutOfResources)?;
             let backing = Paged { pages, owner: None };
             self.space.map(Arc::new(backing, GFP_KERNEL)?)
         };

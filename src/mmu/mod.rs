@@ -2,10 +2,15 @@
 
 //! The GPU's address space.
 //!
-//! MMU version 1: GPU addresses with bit 31 clear are physical, counted from `baseAddress`; the
-//! others go through one flat table of 4 KiB pages. Owns that table and the book of its pages, which
-//! lies beside it and not, as the C driver's, inside, where the GPU would read it. An entry that is
-//! not in use points at one scratch page: a stray access of the GPU lands there and nowhere else.
+//! Addresses with bit 31 set are pages of 4 KiB, scattered in memory, whatever the MMU: nodes of pool
+//! VIRTUAL and user memory. Owns the MMU's tables and the book of those pages, which lies beside the
+//! tables and not, as the C driver's, inside, where the GPU would read it.
+//!
+//! Addresses with bit 31 clear are physical. With MMU version 1 ([`flat`]) the hardware makes them so,
+//! counted from `baseAddress`, and nobody can keep a client from any. With MMU version 2
+//! ([`two_level`]) every address is translated: what the GPU is to reach there is mapped to its own
+//! address, and nothing else: the pool, for good; contiguous buffers, while they live; the ring, which
+//! the GPU cannot write.
 //!
 //! # Stale translations
 //!
@@ -14,8 +19,11 @@
 //! until a submission behind that flush has ended; the reaper, a work item, makes one if nobody else
 //! does.
 //!
-//! Lock: `galcore mmu` guards the book; the ring's is never taken under it. Source:
-//! spec/memory-events.md section 5.
+//! Lock: `galcore mmu` guards the book and the making of tables; the ring's is never taken under it.
+//! Entries are written by whoever has their pages. Source: spec/memory-events.md section 5.
+
+mod flat;
+mod two_level;
 
 use crate::{
     command::{
@@ -39,6 +47,7 @@ use crate::{
         dma::DmaBuffer, //
     },
 };
+use flat::Flat;
 use kernel::{
     device, impl_has_delayed_work, new_delayed_work,
     page::PAGE_SIZE,
@@ -54,15 +63,72 @@ use kernel::{
         WorkItem, //
     },
 };
+use two_level::TwoLevel;
+
+pub(crate) use two_level::Access;
 
 /// Pages above bit 31: 2 GiB.
 const PAGES: usize = 1 << 19;
 
-/// First GPU address that is translated.
-const FIRST_ADDRESS: u32 = 1 << 31;
+/// Number of the first of them: a page's number is its GPU address without the last 12 bits.
+const FIRST_PAGE: usize = 1 << 19;
 
 /// Binary logarithm of a page's bytes.
 const PAGE_BITS: u32 = 12;
+
+/// What kind of MMU a core has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// A flat table for addresses with bit 31 set.
+    V1,
+    /// Two levels of tables for all addresses, with exceptions.
+    V2,
+}
+
+/// The MMU's tables.
+enum Tables {
+    Flat(Flat),
+    TwoLevel(TwoLevel),
+}
+
+impl Tables {
+    /// Makes what `count` pages from `first` need. One caller at a time.
+    fn prepare(&self, first: usize, count: usize) -> Result {
+        match self {
+            Tables::Flat(_) => Ok(()),
+            Tables::TwoLevel(tables) => Ok(tables.prepare(first, count)?),
+        }
+    }
+
+    /// Lets a page lead to physical address `address`. Version 1 has no read-only pages.
+    fn set(&self, page: usize, address: u32, access: Access) {
+        match self {
+            Tables::Flat(table) => table.set(page, address),
+            Tables::TwoLevel(tables) => tables.set(page, address, access),
+        }
+    }
+
+    fn clear(&self, page: usize) {
+        match self {
+            Tables::Flat(table) => table.clear(page),
+            Tables::TwoLevel(tables) => tables.clear(page),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Tables::Flat(table) => table.bytes(),
+            Tables::TwoLevel(tables) => tables.bytes(),
+        }
+    }
+}
+
+/// What lies behind a mapping, kept until no translation of it is left.
+#[expect(dead_code, reason = "what is kept is only ever dropped")]
+enum Kept {
+    Pages(Arc<Paged>),
+    Memory(Arc<DmaBuffer>),
+}
 
 /// Mappings that the reaper ends with one submission.
 const REAPED_AT_ONCE: usize = 64;
@@ -74,7 +140,7 @@ const RETRY: u32 = 1000;
 pub(crate) struct Stale {
     first: usize,
     count: usize,
-    _backing: Arc<Paged>,
+    _kept: Kept,
 }
 
 /// Which pages are in use.
@@ -88,15 +154,25 @@ struct Book {
     settled: KVVec<Stale>,
 }
 
+impl Book {
+    /// Makes room for one more mapping to be ended.
+    fn admit(&mut self) -> Result {
+        // Mappings that live, and those that wait for their flush.
+        let room = self.mappings + 1 - self.stale.len().min(self.mappings);
+        self.stale
+            .reserve(room, GFP_KERNEL)
+            .map_err(|_| Error::OutOfResources)?;
+        let room = self.mappings + 1 - self.settled.len().min(self.mappings);
+        self.settled
+            .reserve(room, GFP_KERNEL)
+            .map_err(|_| Error::OutOfResources)
+    }
+}
+
 /// The address space of one core.
 #[pin_data]
 pub(crate) struct AddressSpace {
-    table: DmaBuffer,
-    /// Physical address of the table.
-    address: u32,
-    scratch: DmaBuffer,
-    /// What unused entries hold.
-    scratch_entry: u32,
+    tables: Tables,
     ring: Arc<Ring>,
     #[pin]
     book: Mutex<Book>,
@@ -109,22 +185,22 @@ impl_has_delayed_work! {
 }
 
 impl AddressSpace {
-    /// An address space in which every page is the scratch page. `ENOMEM`: no memory below 4 GiB.
+    /// An address space in which nothing is mapped but, where it must be, the ring. `ENOMEM`: no memory
+    /// below 4 GiB.
     pub(crate) fn new(
         dev: &device::Device,
         ring: Arc<Ring>,
+        version: Version,
     ) -> Result<Arc<Self>, kernel::error::Error> {
-        let scratch = DmaBuffer::new(dev, PAGE_SIZE)?;
-        let scratch_entry = u32::try_from(scratch.dma_address())?;
-        let table = DmaBuffer::new(dev, PAGES * 4)?;
-        table.fill(scratch_entry);
-        let free = Ranges::new(0, PAGES).map_err(|_| ENOMEM)?;
-        Arc::pin_init(
+        let tables = match version {
+            Version::V1 => Tables::Flat(Flat::new(dev)?),
+            Version::V2 => Tables::TwoLevel(TwoLevel::new(dev)?),
+        };
+        let free = Ranges::new(FIRST_PAGE, PAGES).map_err(|_| ENOMEM)?;
+        let (address, bytes) = (ring.address(), ring.bytes());
+        let space = Arc::pin_init(
             try_pin_init!(Self {
-                address: u32::try_from(table.dma_address())?,
-                table,
-                scratch,
-                scratch_entry,
+                tables,
                 ring,
                 book <- new_mutex!(Book {
                     free,
@@ -136,12 +212,77 @@ impl AddressSpace {
                 reaper <- new_delayed_work!("galcore reaper"),
             }),
             GFP_KERNEL,
-        )
+        )?;
+        space.map_for_good(address, bytes, Access::ReadOnly)?;
+        Ok(space)
     }
 
-    /// Physical address of the table, for the page-table registers.
-    pub(crate) fn address(&self) -> u32 {
-        self.address
+    /// Physical address of MMU version 1's table, for the page-table registers.
+    pub(crate) fn flat_table(&self) -> Option<u32> {
+        match &self.tables {
+            Tables::Flat(table) => Some(table.address()),
+            Tables::TwoLevel(_) => None,
+        }
+    }
+
+    /// Physical addresses of MMU version 2's first level and of its safe bytes.
+    pub(crate) fn two_level_table(&self) -> Option<(u32, u32)> {
+        match &self.tables {
+            Tables::Flat(_) => None,
+            Tables::TwoLevel(tables) => Some((tables.address(), tables.safe_address())),
+        }
+    }
+
+    /// Lets the GPU reach `bytes` at its address `address`, below bit 31, as physical memory: their pages, for as long as the space lives. `ENOMEM`: no memory for the tables.
+    pub(crate) fn map_for_good(
+        &self,
+        address: u32,
+        bytes: usize,
+        access: Access,
+    ) -> Result<(), kernel::error::Error> {
+        let Tables::TwoLevel(tables) = &self.tables else {
+            // It does already.
+            return Ok(());
+        };
+        let (first, count) = pages(address, bytes);
+        let book = self.book.lock();
+        tables.map_linear(first, count, access)?;
+        drop(book);
+        self.ring.request_flush();
+        Ok(())
+    }
+
+    /// Lets the GPU reach `memory`, whose address is `address`, below bit 31, as physical memory; with
+    /// MMU version 1 it does already. `OutOfResources`: no memory for the tables, or to note it.
+    pub(crate) fn map_linear(
+        self: &Arc<Self>,
+        memory: &Arc<DmaBuffer>,
+        address: u32,
+    ) -> Result<Option<LinearMapping>> {
+        let Tables::TwoLevel(tables) = &self.tables else {
+            return Ok(None);
+        };
+        let (first, count) = pages(address, memory.size());
+        {
+            let mut book = self.book.lock();
+            book.admit()?;
+            tables
+                .prepare(first, count)
+                .map_err(|_| Error::OutOfResources)?;
+            book.mappings += 1;
+        }
+        let mapping = LinearMapping {
+            space: self.clone(),
+            first,
+            count,
+            memory: memory.clone(),
+        };
+        for page in first..first + count {
+            // CAST: less than 2^20 pages.
+            tables.set(page, (page as u32) << PAGE_BITS, Access::ReadWrite);
+        }
+        self.ring.request_flush();
+        Ok(Some(mapping))
     }
 
     /// Entries in all, and entries in use.
@@ -156,24 +297,30 @@ impl AddressSpace {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.table.size() + self.scratch.size()
+        self.tables.bytes()
     }
 
-    /// Maps pages one behind the other. `OutOfResources`: no such room, or no memory to note it.
+    /// Whether pages can be kept from being written.
+    pub(crate) fn has_read_only_pages(&self) -> bool {
+        matches!(self.tables, Tables::TwoLevel(_))
+    }
+
+    /// Maps pages one behind the other; those that are not writeable only if
+    /// [`AddressSpace::has_read_only_pages`]. `OutOfResources`: no such room, or no memory to note it.
     pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
         let count = backing.dma_addresses().len();
+        let access = if backing.is_writeable() {
+            Access::ReadWrite
+        } else {
+            Access::ReadOnly
+        };
         let first = {
             let mut book = self.book.lock();
-            // Mappings that live, and those that wait for their flush.
-            let room = book.mappings + 1 - book.stale.len().min(book.mappings);
-            book.stale
-                .reserve(room, GFP_KERNEL)
-                .map_err(|_| Error::OutOfResources)?;
-            let room = book.mappings + 1 - book.settled.len().min(book.mappings);
-            book.settled
-                .reserve(room, GFP_KERNEL)
-                .map_err(|_| Error::OutOfResources)?;
+            book.admit()?;
             let first = book.free.find(count, 1).ok_or(Error::OutOfResources)?;
+            self.tables
+                .prepare(first, count)
+                .map_err(|_| Error::OutOfResources)?;
             book.free.reserve().map_err(|_| Error::OutOfResources)?;
             book.free.take(first, count);
             book.used += count;
@@ -188,24 +335,23 @@ impl AddressSpace {
         };
         for (i, &page) in mapping.backing.dma_addresses().iter().enumerate() {
             // CAST: the DMA mask keeps pages below 4 GiB.
-            let entry = sys::widen(page) as u32;
-            self.table.write((first + i) * 4, entry)?;
+            let address = sys::widen(page) as u32;
+            self.tables.set(first + i, address, access);
         }
         self.ring.request_flush();
         Ok(mapping)
     }
 
     /// Ends a mapping; its pages wait for the flush.
-    fn unmap(self: &Arc<Self>, first: usize, count: usize, backing: Arc<Paged>) {
-        for entry in first..first + count {
-            // Inside the table, as when it was mapped.
-            let _ = self.table.write(entry * 4, self.scratch_entry);
+    fn unmap(self: &Arc<Self>, first: usize, count: usize, kept: Kept) {
+        for page in first..first + count {
+            self.tables.clear(page);
         }
         self.ring.request_flush();
         let stale = Stale {
             first,
             count,
-            _backing: backing,
+            _kept: kept,
         };
         let mut book = self.book.lock();
         // There is room: `map` has seen to it.
@@ -245,8 +391,11 @@ impl AddressSpace {
     /// Its pages may be many: the reaper frees them, and not the interrupt's thread.
     pub(crate) fn recycle(self: &Arc<Self>, stale: Stale) {
         let mut book = self.book.lock();
-        book.used -= stale.count;
-        book.free.give(stale.first, stale.count);
+        // Below, memory has its addresses from where it lies.
+        if stale.first >= FIRST_PAGE {
+            book.used -= stale.count;
+            book.free.give(stale.first, stale.count);
+        }
         // There is room: `map` has seen to it.
         let _ = book.settled.push_within_capacity(stale);
         drop(book);
@@ -342,8 +491,8 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// GPU address of the first page.
     pub(crate) fn address(&self) -> u32 {
-        // CAST: less than 2^19 pages.
-        FIRST_ADDRESS | ((self.first as u32) << PAGE_BITS)
+        // CAST: less than 2^20 pages.
+        (self.first as u32) << PAGE_BITS
     }
 
     /// The pages.
@@ -354,7 +503,30 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        self.space
-            .unmap(self.first, self.count, self.backing.clone());
+        let kept = Kept::Pages(self.backing.clone());
+        self.space.unmap(self.first, self.count, kept);
     }
+}
+
+/// Contiguous memory at its own address; ended by being dropped.
+pub(crate) struct LinearMapping {
+    space: Arc<AddressSpace>,
+    first: usize,
+    count: usize,
+    memory: Arc<DmaBuffer>,
+}
+
+impl Drop for LinearMapping {
+    fn drop(&mut self) {
+        let kept = Kept::Memory(self.memory.clone());
+        self.space.unmap(self.first, self.count, kept);
+    }
+}
+
+/// Number of the first page, and of pages, of `bytes` at `address`, below bit 31 all of them.
+fn pages(address: u32, bytes: usize) -> (usize, usize) {
+    // CAST: 32 bits into at least 32.
+    let address = address as usize;
+    let first = address / PAGE_SIZE;
+    (first, (address + bytes).div_ceil(PAGE_SIZE) - first)
 }

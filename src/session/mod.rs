@@ -295,9 +295,7 @@ impl Process {
             Request::QueryKernelSettings => Ok(Reply::KernelSettings {
                 signal: self.device.parameters().signal,
             }),
-            Request::GetBaseAddress => {
-                Ok(Reply::BaseAddress(self.device.parameters().base_address))
-            }
+            Request::GetBaseAddress => Ok(Reply::BaseAddress(self.device.core().base_address())),
             Request::Version => Ok(Reply::Version(VERSION)),
             Request::ChipInfo => Ok(Reply::ChipInfo {
                 kind: self.device.core().identity().hardware_type(),

@@ -37,6 +37,8 @@ enum Origin {
     Pinned {
         /// The bytes that are the client's: offset and number.
         piece: (usize, usize),
+        /// The client may write them, and so may the device.
+        write: bool,
         /// Counts them while they are.
         _locked: Locked,
     },
@@ -116,22 +118,24 @@ impl Pages {
         Ok(this)
     }
 
-    /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and
-    /// writing, and maps them for `dev`. Of them `piece` (offset and bytes) is handed to the device
+    /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and, with
+    /// `write`, writing, and maps them for `dev`. Of them `piece` (offset and bytes) is handed to the device
     /// now, and back at the end; what lies beside it is never touched.
     ///
     /// `ENOMEM`: the process may not lock so much memory, or there is none. `EFAULT`: not all of
-    /// them are there and writable.
+    /// them are there and, with `write`, writable.
     pub(crate) fn pin(
         dev: &device::Device,
         user: usize,
         count: usize,
         piece: (usize, usize),
+        write: bool,
     ) -> Result<Self> {
         let mut this = Self::empty(
             dev,
             Origin::Pinned {
                 piece,
+                write,
                 _locked: Locked::new(count)?,
             },
             count,
@@ -141,6 +145,7 @@ impl Pages {
             shim::gal_pin_pages(
                 user,
                 count,
+                write,
                 this.pages.spare_capacity_mut().as_mut_ptr().cast(),
             )
         };
@@ -157,7 +162,7 @@ impl Pages {
         for &page in &this.pages {
             let mut dma = 0;
             // SAFETY: The page is pinned.
-            if !unsafe { shim::gal_map_page(raw_device(dev), page, &mut dma) } {
+            if !unsafe { shim::gal_map_page(raw_device(dev), page, write, &mut dma) } {
                 return Err(ENOMEM);
             }
             // INVARIANT: Mapped; there is room.
@@ -177,8 +182,18 @@ impl Pages {
         self.pages.len() * PAGE_SIZE
     }
 
-    /// Hands `size` bytes from `offset` to the other side. What lies outside the pages is left out.
+    /// Whether the device may write the pages.
+    pub(crate) fn is_writeable(&self) -> bool {
+        !matches!(self.origin, Origin::Pinned { write: false, .. })
+    }
+
+    /// Hands `size` bytes from `offset` to the other side. What lies outside the pages is left out;
+    /// from pages that the device may not write nothing comes back.
     pub(crate) fn sync(&self, offset: usize, size: usize, direction: Sync) {
+        let write = self.is_writeable();
+        if !write && direction == Sync::ForCpu {
+            return;
+        }
         let end = offset.saturating_add(size).min(self.size());
         let mut at = offset;
         while at < end {
@@ -190,7 +205,8 @@ impl Pages {
                 unsafe {
                     match direction {
                         Sync::ForDevice => {
-                            shim::gal_sync_for_device(raw_device(&self.dev), page + offset, part)
+                            let dev = raw_device(&self.dev);
+                            shim::gal_sync_for_device(dev, page + offset, part, write)
                         }
                         Sync::ForCpu => {
                             shim::gal_sync_for_cpu(raw_device(&self.dev), page + offset, part)
@@ -203,8 +219,11 @@ impl Pages {
     }
 
     /// Writes one word at byte `offset`, a multiple of 4, for the CPU and the device to see. Outside
-    /// the pages nothing happens.
+    /// the pages, and in those that the device may not write, nothing happens.
     pub(crate) fn write(&self, offset: usize, word: u32) {
+        if !self.is_writeable() {
+            return;
+        }
         let index = offset / PAGE_SIZE;
         if let (Some(&page), Some(&dma)) = (self.pages.get(index), self.dma.get(index)) {
             if offset % 4 == 0 {
@@ -252,16 +271,16 @@ impl Drop for Pages {
                     unsafe { shim::gal_free_page(dev, page, dma) };
                 }
             }
-            &Origin::Pinned { piece, .. } => {
+            &Origin::Pinned { piece, write, .. } => {
                 if self.dma.len() == self.pages.len() {
                     self.sync(piece.0, piece.1, Sync::ForCpu);
                 }
                 for &dma in &self.dma {
                     // SAFETY: By the type invariant.
-                    unsafe { shim::gal_unmap_page(dev, dma) };
+                    unsafe { shim::gal_unmap_page(dev, dma, write) };
                 }
                 // SAFETY: By the type invariant.
-                unsafe { shim::gal_unpin_pages(self.pages.as_mut_ptr(), self.pages.len()) };
+                unsafe { shim::gal_unpin_pages(self.pages.as_mut_ptr(), self.pages.len(), write) };
             }
         }
     }

@@ -187,14 +187,14 @@ void gal_free_page(struct device *dev, struct page *page, dma_addr_t dma)
 	dma_free_pages(dev, PAGE_SIZE, page, dma, DMA_BIDIRECTIONAL);
 }
 
-long gal_pin_pages(unsigned long user, unsigned long count, struct page **pages)
+long gal_pin_pages(unsigned long user, unsigned long count, bool write, struct page **pages)
 {
-	return pin_user_pages_fast(user, count, FOLL_WRITE | FOLL_LONGTERM, pages);
+	return pin_user_pages_fast(user, count, (write ? FOLL_WRITE : 0) | FOLL_LONGTERM, pages);
 }
 
-void gal_unpin_pages(struct page **pages, unsigned long count)
+void gal_unpin_pages(struct page **pages, unsigned long count, bool dirty)
 {
-	unpin_user_pages_dirty_lock(pages, count, true);
+	unpin_user_pages_dirty_lock(pages, count, dirty);
 }
 
 struct mm_struct *gal_account_pages(unsigned long count)
@@ -219,22 +219,28 @@ void gal_unaccount_pages(struct mm_struct *mm, unsigned long count)
 	mmdrop(mm);
 }
 
-bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma)
+/* Which way pages go that the device may write, or may not. */
+static enum dma_data_direction direction(bool write)
+{
+	return write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+}
+
+bool gal_map_page(struct device *dev, struct page *page, bool write, dma_addr_t *dma)
 {
 	/* Only a piece of the page may be the client's: it is synchronised apart. */
-	*dma = dma_map_page_attrs(dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL,
+	*dma = dma_map_page_attrs(dev, page, 0, PAGE_SIZE, direction(write),
 				  DMA_ATTR_SKIP_CPU_SYNC);
 	return !dma_mapping_error(dev, *dma);
 }
 
-void gal_unmap_page(struct device *dev, dma_addr_t dma)
+void gal_unmap_page(struct device *dev, dma_addr_t dma, bool write)
 {
-	dma_unmap_page_attrs(dev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
+	dma_unmap_page_attrs(dev, dma, PAGE_SIZE, direction(write), DMA_ATTR_SKIP_CPU_SYNC);
 }
 
-void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size)
+void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size, bool write)
 {
-	dma_sync_single_for_device(dev, dma, size, DMA_BIDIRECTIONAL);
+	dma_sync_single_for_device(dev, dma, size, direction(write));
 }
 
 void gal_sync_for_cpu(struct device *dev, dma_addr_t dma, size_t size)

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The page table of MMU version 1: flat, a word for each 4 KiB page above bit 31.
+//!
+//! The GPU reads entry n at 4 n bytes from the table's start, whatever n a stray address makes, and an
+//! entry cannot say that it leads nowhere. So the table always has all 2^19 entries (2 MiB), also on
+//! the first cores, whose drivers made it 128 KiB long; and an entry that is not in use leads to one
+//! scratch page: a stray access lands there and nowhere else.
+//!
+//! Source: spec/memory-events.md section 5.2.
+
+use super::{
+    FIRST_PAGE,
+    PAGES, //
+};
+use crate::sys::dma::DmaBuffer;
+use kernel::{
+    device,
+    page::PAGE_SIZE,
+    prelude::*, //
+};
+
+/// The table and its scratch page.
+pub(super) struct Flat {
+    table: DmaBuffer,
+    /// Physical address of the table.
+    address: u32,
+    scratch: DmaBuffer,
+    /// What unused entries hold.
+    scratch_entry: u32,
+}
+
+impl Flat {
+    /// A table in which every page is the scratch page. `ENOMEM`: no memory below 4 GiB.
+    pub(super) fn new(dev: &device::Device) -> Result<Self> {
+        let scratch = DmaBuffer::new(dev, PAGE_SIZE)?;
+        let scratch_entry = u32::try_from(scratch.dma_address())?;
+        let table = DmaBuffer::new(dev, PAGES * 4)?;
+        table.fill(scratch_entry);
+        Ok(Self {
+            address: u32::try_from(table.dma_address())?,
+            table,
+            scratch,
+            scratch_entry,
+        })
+    }
+
+    /// Physical address of the table.
+    pub(super) fn address(&self) -> u32 {
+        self.address
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.table.size() + self.scratch.size()
+    }
+
+    /// Lets `page`, one above bit 31, lead to physical address `address`.
+    pub(super) fn set(&self, page: usize, address: u32) {
+        if let Some(entry) = page.checked_sub(FIRST_PAGE) {
+            // Every page that there is has its entry.
+            let _ = self.table.write(entry * 4, address);
+        }
+    }
+
+    /// Lets `page` lead to the scratch page.
+    pub(super) fn clear(&self, page: usize) {
+        self.set(page, self.scratch_entry);
+    }
+}

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The tables of MMU version 2: 1024 first-level entries of 4 MiB, each with a second-level table for
+//! pages of 4 KiB or of 64 KiB.
+//!
+//! A second-level table is made when the first page in its 4 MiB is mapped, and stays. Entries that
+//! are not in use raise an exception; the access itself goes to the safe bytes, which nobody else has.
+//! Only what is mapped for good, such as the pool, has pages of 64 KiB: where it fills 4 MiB.
+//!
+//! Source: spec/memory-events.md section 5.3, spec/command-hw.md section 10.5.
+
+use super::PAGE_BITS;
+use crate::sys::dma::DmaBuffer;
+use core::ops::Range;
+use kernel::{
+    device,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        barrier::{
+            mb,
+            Write, //
+        },
+        SetOnce, //
+    },
+};
+
+/// Entries of the first level.
+const FIRST_ENTRIES: usize = 1024;
+
+/// Pages of 4 KiB that a first-level entry covers.
+const SMALL_PER_FIRST: usize = 1024;
+
+/// Pages of 64 KiB that a first-level entry covers.
+const LARGE_PER_FIRST: usize = 64;
+
+/// Pages of 4 KiB in one of 64 KiB.
+const SMALL_PER_LARGE: usize = SMALL_PER_FIRST / LARGE_PER_FIRST;
+
+/// Bytes of a second-level table for large pages.
+const LARGE_TABLE_BYTES: usize = LARGE_PER_FIRST * 4;
+
+/// Ranges that may have large pages.
+const LARGE_RANGES: usize = 16;
+
+/// Bit of an entry of either level: it leads somewhere.
+const PRESENT: u32 = 1 << 0;
+
+/// Bit of an entry of either level that leads nowhere: an access raises an exception.
+const EXCEPTION: u32 = 1 << 1;
+
+/// Bit of a second-level entry: the page may be written.
+const WRITEABLE: u32 = 1 << 2;
+
+/// Bit of a first-level entry: the second level has pages of 64 KiB.
+const LARGE_PAGES: u32 = 1 << 2;
+
+/// What the GPU may do with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Read it.
+    ReadOnly,
+    /// Read and write it.
+    ReadWrite,
+}
+
+/// Entry of the second level for the page at physical address `address`.
+const fn page_entry(address: u32, access: Access) -> u32 {
+    let writeable = match access {
+        Access::ReadOnly => 0,
+        Access::ReadWrite => WRITEABLE,
+    };
+    (address & !0xFFF) | writeable | PRESENT
+}
+
+/// Entry of the first level for the second-level table at physical address `address`.
+const fn table_entry(address: u32, large: bool) -> u32 {
+    let size = if large { LARGE_PAGES } else { 0 };
+    (address & !0x3F) | size | PRESENT
+}
+
+/// Which first-level entry a page belongs to, and which entry of its second level is its own.
+const fn place(page: usize) -> (usize, usize) {
+    (page / SMALL_PER_FIRST, page % SMALL_PER_FIRST)
+}
+
+/// The first-level entries that `count` pages from `first` touch.
+fn touched(first: usize, count: usize) -> Range<usize> {
+    let end = (first + count).div_ceil(SMALL_PER_FIRST);
+    first / SMALL_PER_FIRST..end.min(FIRST_ENTRIES)
+}
+
+/// A range of pages, by how it is to be mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Split {
+    /// Pages before the first whole 4 MiB.
+    head: Range<usize>,
+    /// First-level entries that the range fills.
+    whole: Range<usize>,
+    /// Pages behind the last whole 4 MiB.
+    tail: Range<usize>,
+}
+
+/// Splits `count` pages from `first`.
+fn split(first: usize, count: usize) -> Split {
+    let end = first + count;
+    let from = first.div_ceil(SMALL_PER_FIRST);
+    let to = end / SMALL_PER_FIRST;
+    if from >= to {
+        return Split {
+            head: first..end,
+            whole: from..from,
+            tail: end..end,
+        };
+    }
+    Split {
+        head: first..from * SMALL_PER_FIRST,
+        whole: from..to,
+        tail: to * SMALL_PER_FIRST..end,
+    }
+}
+
+/// What a first-level entry leads to.
+struct Second {
+    /// The table for small pages.
+    small: SetOnce<DmaBuffer>,
+    /// It leads to large pages instead, all of them mapped for good.
+    is_large: Atomic<bool>,
+}
+
+/// The tables.
+pub(super) struct TwoLevel {
+    dev: ARef<device::Device>,
+    /// The first level and, in the page behind it, the safe bytes.
+    first: DmaBuffer,
+    address: u32,
+    /// By first-level entry.
+    second: KVVec<Second>,
+    /// The second-level tables for large pages: those of a range one behind the other.
+    large: [SetOnce<DmaBuffer>; LARGE_RANGES],
+}
+
+impl TwoLevel {
+    /// Tables that lead nowhere. `ENOMEM`: no memory below 4 GiB.
+    pub(super) fn new(dev: &device::Device) -> Result<Self> {
+        let first = DmaBuffer::new(dev, 2 * PAGE_SIZE)?;
+        for entry in 0..FIRST_ENTRIES {
+            first.write(entry * 4, EXCEPTION)?;
+        }
+        let mut second = KVVec::with_capacity(FIRST_ENTRIES, GFP_KERNEL)?;
+        for _ in 0..FIRST_ENTRIES {
+            let empty = Second {
+                small: SetOnce::new(),
+                is_large: Atomic::new(false),
+            };
+            second.push(empty, GFP_KERNEL)?;
+        }
+        // Its last byte too must have an address of 32 bits.
+        let end = first.dma_address() + first.size() as u64;
+        if end > 1 << 32 {
+            return Err(ENOMEM);
+        }
+        Ok(Self {
+            dev: dev.into(),
+            address: u32::try_from(first.dma_address())?,
+            first,
+            second,
+            large: [const { SetOnce::new() }; LARGE_RANGES],
+        })
+    }
+
+    /// Physical address of the first level.
+    pub(super) fn address(&self) -> u32 {
+        self.address
+    }
+
+    /// Physical address of the safe bytes.
+    pub(super) fn safe_address(&self) -> u32 {
+        // CAST: a page.
+        self.address + PAGE_SIZE as u32
+    }
+
+    /// Bytes of contiguous memory; the second level's tables lie in single pages.
+    pub(super) fn bytes(&self) -> usize {
+        self.first.size()
+    }
+
+    /// A table of `bytes` that leads nowhere, and its physical address.
+    fn table(&self, bytes: usize) -> Result<(DmaBuffer, u32)> {
+        let table = DmaBuffer::new(&self.dev, bytes)?;
+        table.fill(EXCEPTION);
+        let address = u32::try_from(table.dma_address())?;
+        Ok((table, address))
+    }
+
+    /// Makes the second level for `count` pages from `first`. One caller at a time. `ENOMEM`: no
+    /// memory; what has been made stays.
+    pub(super) fn prepare(&self, first: usize, count: usize) -> Result {
+        for entry in touched(first, count) {
+            let second = self.second.get(entry).ok_or(EINVAL)?;
+            if second.small.as_ref().is_some() || second.is_large.load(Relaxed) {
+                continue;
+            }
+            let (table, address) = self.table(PAGE_SIZE)?;
+            second.small.populate(table);
+            self.publish(entry, address, false)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a first-level entry lead to the table at physical address `address`, which is complete.
+    fn publish(&self, entry: usize, address: u32, large: bool) -> Result {
+        // The GPU may look at any moment.
+        mb(Write);
+        self.first.write(entry * 4, table_entry(address, large))
+    }
+
+    fn has_small(&self, entry: usize) -> bool {
+        self.second
+            .get(entry)
+            .is_some_and(|second| second.small.as_ref().is_some())
+    }
+
+    /// Maps `count` pages from `first` to their own numbers, for good. One caller at a time. `ENOMEM`: no
+    /// memory; what has been mapped stays.
+    pub(super) fn map_linear(&self, first: usize, count: usize, access: Access) -> Result {
+        let Split { head, whole, tail } = split(first, count);
+        self.map_small(head, access)?;
+        self.map_small(tail, access)?;
+        let room = self.large.iter().find(|slot| slot.as_ref().is_none());
+        let is_fresh = !whole.clone().any(|entry| self.has_small(entry));
+        match room {
+            _ if whole.is_empty() => Ok(()),
+            Some(room) if is_fresh => self.map_large(room, whole, access),
+            _ => self.map_small(
+                whole.start * SMALL_PER_FIRST..whole.end * SMALL_PER_FIRST,
+                access,
+            ),
+        }
+    }
+
+    fn map_small(&self, pages: Range<usize>, access: Access) -> Result {
+        self.prepare(pages.start, pages.len())?;
+        for page in pages {
+            self.set(page, address_of(page), access);
+        }
+        Ok(())
+    }
+
+    fn map_large(&self, room: &SetOnce<DmaBuffer>, whole: Range<usize>, access: Access) -> Result {
+        let bytes = crate::sys::page_align(whole.len() * LARGE_TABLE_BYTES).ok_or(EINVAL)?;
+        let (tables, address) = self.table(bytes)?;
+        for (i, large) in (whole.start * LARGE_PER_FIRST..whole.end * LARGE_PER_FIRST).enumerate() {
+            let entry = page_entry(address_of(large * SMALL_PER_LARGE), access);
+            tables.write(i * 4, entry)?;
+        }
+        room.populate(tables);
+        for (i, entry) in whole.enumerate() {
+            // CAST: at most 1024 tables.
+            self.publish(entry, address + (i * LARGE_TABLE_BYTES) as u32, true)?;
+            if let Some(second) = self.second.get(entry) {
+                second.is_large.store(true, Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, page: usize, word: u32) {
+        let (first, second) = place(page);
+        let table = self.second.get(first).and_then(|it| it.small.as_ref());
+        if let Some(table) = table {
+            // Inside a table of 1024 entries.
+            let _ = table.write(second * 4, word);
+        }
+    }
+
+    /// Lets `page`, for which [`TwoLevel::prepare`] has been called, lead to physical address
+    /// `address`. Among large pages, which lead to themselves for good, nothing changes.
+    pub(super) fn set(&self, page: usize, address: u32, access: Access) {
+        self.write(page, page_entry(address, access));
+    }
+
+    /// Lets `page` lead nowhere.
+    pub(super) fn clear(&self, page: usize) {
+        self.write(page, EXCEPTION);
+    }
+}
+
+/// Address of a page that is mapped to its own number.
+fn address_of(page: usize) -> u32 {
+    // CAST: less than 2^20 pages.
+    (page as u32) << PAGE_BITS
+}
+
+#[kernel::macros::kunit_tests(galcore_two_level)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_those_of_the_hardware() {
+        assert_eq!(page_entry(0x4567_8FFF, Access::ReadOnly), 0x4567_8001);
+        assert_eq!(page_entry(0xFFFF_F000, Access::ReadWrite), 0xFFFF_F005);
+        assert_eq!(table_entry(0x4567_8000, false), 0x4567_8001);
+        assert_eq!(table_entry(0x4567_8100, true), 0x4567_8105);
+    }
+
+    #[test]
+    fn a_page_has_one_place() {
+        assert_eq!(place(0), (0, 0));
+        assert_eq!(place(0x80000), (512, 0));
+        assert_eq!(place(0xFFFFF), (1023, 1023));
+        assert_eq!(touched(0x80000, 1), 512..513);
+        assert_eq!(touched(0x803FF, 2), 512..514);
+        assert_eq!(touched(0x80400, 1024), 513..514);
+        assert_eq!(touched(0xFFFFF, 1), 1023..1024);
+        assert!(touched(0x80400, 0).is_empty());
+    }
+
+    #[test]
+    fn what_fills_4_mib_has_large_pages() {
+        assert_eq!(
+            split(0x58000, 0x8000),
+            Split {
+                head: 0x58000..0x58000,
+                whole: 0x160..0x180,
+                tail: 0x60000..0x60000
+            }
+        );
+        assert_eq!(
+            split(0x583FF, 0x402),
+            Split {
+                head: 0x583FF..0x58400,
+                whole: 0x161..0x162,
+                tail: 0x58800..0x58801
+            }
+        );
+        // Two halves fill nothing.
+        assert_eq!(split(0x58200, 0x400).head, 0x58200..0x58600);
+    }
+
+    #[test]
+    fn a_split_covers_its_range_once() {
+        let mut random = 1u32;
+        for _ in 0..1000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let first = (random >> 14) as usize;
+            let count = ((random >> 3) & 0x1FFF) as usize;
+            let Split { head, whole, tail } = split(first, count);
+            let inside = whole.len() * SMALL_PER_FIRST;
+            assert_eq!(head.len() + inside + tail.len(), count);
+            assert_eq!(head.start, first);
+            assert_eq!(tail.end, first + count);
+            if !whole.is_empty() {
+                assert_eq!(head.end, whole.start * SMALL_PER_FIRST);
+                assert_eq!(tail.start, whole.end * SMALL_PER_FIRST);
+            }
+            assert!(tail.len() < SMALL_PER_FIRST);
+        }
+    }
+}
