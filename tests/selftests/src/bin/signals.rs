@@ -452,6 +452,49 @@ fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         })
     });
     suite.test(
+        "MAP and UNMAP from a crowd of threads, while the GPU sets it, lose no reference",
+        move || {
+            let id = device.create_signal(false)?;
+            let (rounds, sets) = (200, 50);
+            thread::scope(|scope| {
+                let mappers: Vec<_> = (0..8)
+                    .map(|_| {
+                        scope.spawn(move || -> Result<()> {
+                            for _ in 0..rounds {
+                                device.map_signal(id)?;
+                                device.unmap_signal(id)?;
+                            }
+                            // One reference of each thread stays.
+                            Ok(device.map_signal(id)?)
+                        })
+                    })
+                    .collect();
+                for set in 0..sets {
+                    device.commit_queue(Queue::new().signal(id))?;
+                    let waited = device.wait_signal(id, 10_000);
+                    waited.with_context(|| format!("set {set}"))?;
+                }
+                for mapper in mappers {
+                    mapper.join().expect("no panic")?;
+                }
+                Ok::<_, anyhow::Error>(())
+            })?;
+            refused("one more wait", device.wait_signal(id, 0), Status::TIMEOUT)?;
+            // A queue holds it beyond its last reference.
+            for _ in 0..8 {
+                device.unmap_signal(id)?;
+            }
+            device.commit_queue(Queue::new().signal(id))?;
+            device.unmap_signal(id)?;
+            refused(
+                "one reference too many",
+                device.unmap_signal(id),
+                Status::NOT_FOUND,
+            )?;
+            Ok(device.stall()?)
+        },
+    );
+    suite.test(
         "many waiters: each set of an auto-reset signal wakes one",
         move || {
             let id = device.create_signal(false)?;
@@ -707,7 +750,7 @@ fn main() -> ExitCode {
     }
     harness::program(|| {
         let options = Options::parse(&["count"])?;
-        let count = options.number("count", 20_000)?;
+        let count = options.number("count", 17_000)?;
         let device = Device::open()?;
         let mut suite = Suite::new();
         basic_tests(&mut suite, &device);
