@@ -722,17 +722,17 @@ fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, count: u32) {
                 let status = child(device, &["--child", "leave", "0"])?.wait()?;
                 same("child", status.code(), Some(0))
             };
-            leave()?;
+            // A leak takes 4 MiB in ten rounds; what the kernel's caches keep moves by 1 MiB when every slab object
+            // is debugged.
+            for _ in 0..4 {
+                leave()?;
+            }
             let before = system::settled_free()?;
             for _ in 0..10 {
                 leave()?;
             }
-            let after = system::settled_free()?;
-            ensure!(
-                after + 512 >= before,
-                "{before} KiB free before, {after} KiB after"
-            );
-            Ok(())
+            let back = || Ok(system::settled_free()? + 2048 >= before);
+            harness::eventually("memory comes back", Duration::from_secs(5), back)
         },
     );
 }
