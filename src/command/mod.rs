@@ -38,7 +38,8 @@ use crate::{
         Action,
         Actions,
         Held,
-        InFlight, //
+        InFlight,
+        IDS, //
     },
     mmu::Version,
     sys::{
@@ -104,6 +105,9 @@ const WATCH_PERIOD: u32 = 100;
 /// Looks without any progress after which the GPU is said to hang.
 const HANG_LOOKS: u32 = GPU_TIMEOUT / WATCH_PERIOD;
 
+/// The most actions that an emptied list which is kept for the next submission has room for.
+const SPARE_ROOM: usize = 16;
+
 /// Objects that are remembered when there is no memory to note them where they belong.
 const LATE_ROOM: usize = 256;
 
@@ -139,6 +143,10 @@ struct State {
     /// What is to be dropped when nothing is under way, for want of memory to note it better.
     late: KVVec<Held>,
     in_flight: InFlight<Actions>,
+    /// Emptied lists of actions, to be filled again; as many as there is room for.
+    spares: KVVec<Actions>,
+    /// Threads that wait for something to move.
+    waiters: usize,
     completed: u64,
     /// The watchdog is queued.
     watched: bool,
@@ -226,6 +234,7 @@ impl Ring {
     ) -> Result<impl PinInit<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(dev, RING_BYTES)?;
         let late = KVVec::with_capacity(LATE_ROOM, GFP_KERNEL)?;
+        let spares = KVVec::with_capacity(IDS, GFP_KERNEL)?;
         let address = crate::memory::gpu_address(memory.dma_address(), RING_BYTES, base_address)
             .ok_or(ENOMEM)?;
         Ok(pin_init!(Self {
@@ -245,6 +254,8 @@ impl Ring {
                 dead: false,
                 late,
                 in_flight: InFlight::new(),
+                spares,
+                waiters: 0,
                 completed: 0,
                 watched: false,
                 last_seen: 0,
@@ -475,8 +486,11 @@ impl Ring {
         state.writing = false;
         state.moves += 1;
         let watch = !core::mem::replace(&mut state.watched, true);
+        let waiters = state.waiters > 0;
         drop(state);
-        self.moved.notify_all();
+        if waiters {
+            self.moved.notify_all();
+        }
         if watch {
             self.watch_again();
         }
@@ -493,7 +507,10 @@ impl Ring {
         if left == 0 {
             return Err(Error::GpuNotResponding);
         }
-        match self.moved.wait_interruptible_timeout(state, left) {
+        state.waiters += 1;
+        let woken = self.moved.wait_interruptible_timeout(state, left);
+        state.waiters -= 1;
+        match woken {
             CondVarTimeoutResult::Woken { jiffies } => Ok(jiffies),
             CondVarTimeoutResult::Timeout => Ok(0),
             CondVarTimeoutResult::Signal { .. } => Err(Error::Interrupted),
@@ -581,23 +598,39 @@ impl Ring {
 
     /// Ends the oldest `count` submissions. The caller holds `completion`.
     fn end_oldest(&self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
         for _ in 0..count {
-            let mut state = self.state.lock();
-            let Some(done) = state.in_flight.pop() else {
+            let Some(mut done) = state.in_flight.pop() else {
                 break;
             };
             // The front end rests in this submission's idle loop or is past it.
             state.space.free_before(done.mark);
             drop(state);
-            done.load.into_iter().for_each(Action::run);
-            let mut state = self.state.lock();
+            done.load.drain_all().for_each(Action::run);
+            state = self.state.lock();
             state.completed = state.completed.max(done.number);
             state.moves += 1;
+            if (1..=SPARE_ROOM).contains(&done.load.capacity()) {
+                // With no room left it is freed: it holds nothing.
+                let _ = state.spares.push_within_capacity(done.load);
+            }
         }
-        if count > 0 {
+        let (late, waiters) = (!state.late.is_empty(), state.waiters > 0);
+        drop(state);
+        if late {
             self.drop_late();
+        }
+        if waiters {
             self.moved.notify_all();
         }
+    }
+
+    /// An empty list of actions, with room of an earlier one's if there is such.
+    pub(crate) fn empty_actions(&self) -> Actions {
+        self.state.lock().spares.pop().unwrap_or_default()
     }
 
     /// Drops what waits for an idle ring, if it is.

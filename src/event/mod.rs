@@ -30,7 +30,10 @@ use kernel::{
     sync::Arc, //
 };
 
-pub(crate) use inflight::InFlight;
+pub(crate) use inflight::{
+    InFlight,
+    IDS, //
+};
 pub(crate) use signal::Signal;
 
 /// Something that the GPU may still use, kept until it cannot any more; then dropped.

@@ -55,6 +55,9 @@ const RESERVED_TAIL: u32 = 8;
 /// Commands start and end on 64-bit units.
 const ALIGNMENT: u32 = 8;
 
+/// Words that a process keeps room for between COMMITs, at most.
+const SPARE_WORDS: usize = 8192;
+
 /// `gcoCMDBUF`'s object type: the letters CMDB.
 const OBJECT_TYPE: u32 = 0x4244_4D43;
 
@@ -97,6 +100,7 @@ impl Process {
         };
         let reply = self.submit(again, &mut queue)?;
         queue.submitted();
+        self.keep_room(words);
         Ok(reply)
     }
 
@@ -104,11 +108,11 @@ impl Process {
     fn copy_commands(&self, buffer: &CommandBuffer) -> Result<KVVec<u32>> {
         let (start, end) = command_range(buffer)?;
         let logical = usize::try_from(buffer.logical).map_err(|_| Error::InvalidAddress)?;
-        let room = self
-            .tables
-            .lock()
-            .bytes_from(logical)
-            .ok_or(Error::InvalidAddress)?;
+        let (room, mut words) = {
+            let mut tables = self.tables.lock();
+            let room = tables.bytes_from(logical).ok_or(Error::InvalidAddress)?;
+            (room, core::mem::take(&mut tables.words))
+        };
         // CAST: 32 bits into at least 32.
         if (end + u64::from(RESERVED_TAIL)) > room as u64 {
             return Err(Error::InvalidArgument);
@@ -121,13 +125,23 @@ impl Process {
         if bytes / 4 > MAX_STREAM_WORDS {
             return Err(Error::InvalidArgument);
         }
-        let mut words = KVVec::with_capacity(bytes / 4, GFP_KERNEL)?;
+        // What is in them from before is overwritten.
+        words.truncate(bytes / 4);
         words.resize(bytes / 4, 0u32, GFP_KERNEL)?;
         UserSlice::new(UserPtr::from_addr(from), bytes)
             .reader()
             .read_slice(zerocopy::IntoBytes::as_mut_bytes(words.as_mut_slice()))
             .map_err(|_| Error::InvalidAddress)?;
         Ok(words)
+    }
+
+    /// Keeps the memory of copied commands for the next COMMIT, unless it is much.
+    fn keep_room(&self, words: KVVec<u32>) {
+        if words.capacity() <= SPARE_WORDS {
+            // Those of another thread's, if there are any, go instead.
+            let other = core::mem::replace(&mut self.tables.lock().words, words);
+            drop(other);
+        }
     }
 
     /// Checks the copied commands; returns what they leave behind.

@@ -197,6 +197,8 @@ struct Tables {
     contexts: Handles<()>,
     /// Where the process's GPU memory is: its locked nodes, buffers and mapped user memory.
     reach: Reach,
+    /// Room for the next COMMIT's commands.
+    words: KVVec<u32>,
     video: Ledger,
     non_paged: Ledger,
     contiguous: Ledger,
@@ -236,6 +238,7 @@ impl Process {
                     user_memory: Handles::new(),
                     contexts: Handles::new(),
                     reach: Reach::new(),
+                    words: KVVec::new(),
                     video: Ledger::default(),
                     non_paged: Ledger::default(),
                     contiguous: Ledger::default(),
@@ -280,11 +283,11 @@ impl Process {
 
     /// Runs one request of the interface.
     ///
-    /// `view` is the pool's mapping by the file that asks, if it has one.
+    /// `view` gives the pool's mapping by the file that asks, if it has one.
     pub(crate) fn run(
         self: &Arc<Self>,
         file: &OpenFile,
-        view: Option<Arc<PoolView>>,
+        view: impl FnOnce() -> Option<Arc<PoolView>>,
         request: Request,
     ) -> Result<Reply> {
         match request {
@@ -315,7 +318,7 @@ impl Process {
                 kind,
                 pool,
             } => self.allocate_node(bytes, alignment, kind, pool),
-            Request::Lock { node, cacheable } => self.lock(file, view, node, cacheable),
+            Request::Lock { node, cacheable } => self.lock(file, view(), node, cacheable),
             Request::Unlock { node } => self.unlock(node),
             Request::FreeNode { node } => {
                 let owner = self.owner_of(node);

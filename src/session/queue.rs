@@ -67,7 +67,10 @@ impl<'a> Queue<'a> {
     pub(super) fn resolve(process: &'a Arc<Process>, first: u64) -> Result<Self> {
         let mut queue = Self {
             process,
-            actions: Actions::new(),
+            actions: match first {
+                0 => Actions::new(),
+                _ => process.device.core().ring().empty_actions(),
+            },
             claims: KVec::new(),
         };
         let mut next = first;
@@ -93,7 +96,12 @@ impl<'a> Queue<'a> {
     fn add(&mut self, record: Record) -> Result {
         // Both lists grow first: after a claim nothing may fail.
         self.actions.reserve(1, GFP_KERNEL)?;
-        self.claims.reserve(1, GFP_KERNEL)?;
+        if matches!(
+            record,
+            Record::FreeNode { .. } | Record::FreeBuffer(_) | Record::UnmapUser(_)
+        ) {
+            self.claims.reserve(1, GFP_KERNEL)?;
+        }
         let process = self.process;
         let action = match record {
             // What is gone by now, or not locked any more, is as good as done: the C driver finds

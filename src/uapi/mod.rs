@@ -120,7 +120,7 @@ impl OpenedFile {
         if abi::hardware_type(&bytes) > MAX_HARDWARE_TYPE {
             return Err(Error::Envelope);
         }
-        let view = self.pool_view.lock().clone();
+        let view = || self.pool_view.lock().clone();
         match self.process.run(file, view, abi::decode(&bytes)) {
             Ok(reply) => {
                 abi::encode(&mut bytes, &reply);
