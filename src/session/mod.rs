@@ -197,6 +197,8 @@ struct Tables {
     contexts: Handles<()>,
     /// Where the process's GPU memory is: its locked nodes, buffers and mapped user memory.
     reach: Reach,
+    /// What a LOCK maps right now, and whether cached: found without a search.
+    asked: Option<(Backing, bool)>,
     /// Room for the next COMMIT's commands.
     words: KVVec<u32>,
     video: Ledger,
@@ -238,6 +240,7 @@ impl Process {
                     user_memory: Handles::new(),
                     contexts: Handles::new(),
                     reach: Reach::new(),
+                    asked: None,
                     words: KVVec::new(),
                     video: Ledger::default(),
                     non_paged: Ledger::default(),
@@ -795,12 +798,15 @@ impl Process {
                     entry.add_lock(reach)?;
                     entry.mapping = true;
                     entry.cached = cacheable;
+                    tables.asked = Some((backing.clone(), cacheable));
                     (address, backing)
                 }
             }
         };
         let mapped = map_backing(file, &backing);
         let mut tables = self.tables.lock();
+        // Never the last reference: each LOCK has its own.
+        tables.asked = None;
         let Tables { nodes, reach, .. } = &mut *tables;
         match (mapped, nodes.get_mut(handle)) {
             (Ok(user), Some(entry)) => {
@@ -1100,6 +1106,11 @@ impl Tables {
     /// The buffer, or page-backed node, whose file offset is `offset`, and whether its view is to be
     /// cached.
     fn backing_at(&self, offset: u64) -> Option<(Backing, bool)> {
+        if let Some((backing, cached)) = &self.asked {
+            if backing.file_offset() == offset {
+                return Some((backing.clone(), *cached));
+            }
+        }
         let buffers = self
             .buffers
             .values()
