@@ -239,6 +239,7 @@ fn is_in(set: &StateSet, address: u32) -> bool {
 }
 
 /// Whether state `address` (a word address below 65536) takes a GPU address.
+#[cfg_attr(not(CONFIG_KUNIT), allow(dead_code))]
 pub(crate) fn takes_address(address: u32) -> bool {
     is_in(&ADDRESS, address)
 }
