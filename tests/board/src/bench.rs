@@ -191,6 +191,7 @@ fn measure(
         smp: 1,
         memory: 512,
         append: String::new(),
+        tree: String::new(),
         kunit: false,
         seed: Some(1),
         icount,
