@@ -16,6 +16,7 @@ use crate::{
     },
     sys::{
         self,
+        irq::Registration,
         mmio::Registers,
         region::{
             Assigned,
@@ -27,7 +28,6 @@ use kernel::{
     clk::OptionalClk,
     device::Core as CoreContext,
     dma::DmaMask,
-    irq::ThreadedRegistration,
     of,
     platform,
     prelude::*,
@@ -41,7 +41,7 @@ pub(crate) const NAME: &CStr = c"galcore";
 /// a node none.
 const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
 
-kernel::of_device_table!(
+crate::sys::platform::of_device_table!(
     NODES,
     <Driver as platform::Driver>::IdInfo,
     [(of::DeviceId::new(c"vivante,gc"), ())]
@@ -78,7 +78,7 @@ pub(crate) struct Bound<'bound> {
     /// The device can be found.
     _published: Published,
     /// The interrupt, whose end waits for its thread.
-    _interrupt: Pin<KBox<ThreadedRegistration<'bound, Interrupt>>>,
+    _interrupt: Registration<'bound, Interrupt>,
     /// Stops the core when all who use it are gone.
     _running: Running,
     _clocks: Clocks,
@@ -134,13 +134,10 @@ impl platform::Driver for Driver {
         let memory = VideoMemory::new(dev, &parameters, &core)?;
         // Dropped after the interrupt, should the rest fail.
         let running = Running(core.clone());
-        let interrupt = KBox::pin_init(
-            sys::irq::request(pdev, NAME, Ok(Interrupt(core.clone()))),
-            GFP_KERNEL,
-        )
-        .inspect_err(|error| {
-            dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
-        })?;
+        let interrupt = Registration::new(pdev, NAME, Interrupt(core.clone()))
+            .inspect_err(|error| {
+                dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
+            })?;
         core.start()?;
         core.test_interrupt()?;
         sys::global::publish(Device::new(parameters, core.clone(), memory)?)?;

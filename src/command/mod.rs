@@ -52,10 +52,6 @@ use kernel::{
     device, impl_has_delayed_work, new_delayed_work,
     prelude::*,
     sync::{
-        barrier::{
-            mb,
-            Write, //
-        },
         new_condvar,
         new_mutex,
         Arc,
@@ -297,7 +293,7 @@ impl Ring {
     pub(crate) fn start(&self) -> Result<(u32, u32), kernel::error::Error> {
         self.memory
             .write_words(0, &words::wait_link(self.address))?;
-        mb(Write);
+        sys::barrier::write();
         let mut state = self.state.lock();
         state.space = Space::new(USABLE_BYTES, WAIT_LINK_BYTES);
         state.wait = 0;
@@ -313,7 +309,7 @@ impl Ring {
     /// the page table has changed.
     pub(crate) fn request_flush(&self) {
         // The table must be in memory when the flush is.
-        mb(Write);
+        sys::barrier::write();
         self.state.lock().flush = true;
     }
 
@@ -547,14 +543,14 @@ impl Ring {
             .write_words(wait, &words::wait_link(self.gpu(wait)))?;
         let bytes = wait + WAIT_LINK_BYTES - turn.at;
         // All of it must be in memory before the front end can be sent there.
-        mb(Write);
+        sys::barrier::write();
         let target = self.gpu(turn.at);
         self.memory.write(turn.previous_wait + 4, target)?;
-        mb(Write);
+        sys::barrier::write();
         // CAST: less than `RING_BYTES`.
         self.memory
             .write(turn.previous_wait, words::link(target, bytes as u32))?;
-        mb(Write);
+        sys::barrier::write();
         Ok(())
     }
 

@@ -27,6 +27,7 @@ use crate::{
     params::Parameters,
     sys::{
         self,
+        irq::Handler,
         mmio::Registers, //
     },
 };
@@ -34,11 +35,7 @@ use identity::Words;
 use kernel::{
     device,
     io::Io,
-    irq::{
-        IrqReturn,
-        ThreadedHandler,
-        ThreadedIrqReturn, //
-    },
+    irq::ThreadedIrqReturn,
     prelude::*,
     sync::{
         aref::ARef,
@@ -433,7 +430,7 @@ fn engines(identity: &Identity) -> Engines {
 /// The interrupt of a core.
 pub(crate) struct Interrupt(pub(crate) Arc<Core>);
 
-impl ThreadedHandler for Interrupt {
+impl Handler for Interrupt {
     fn handle(&self) -> ThreadedIrqReturn {
         if self.0.monitor.interrupt() {
             ThreadedIrqReturn::WakeThread
@@ -442,9 +439,8 @@ impl ThreadedHandler for Interrupt {
         }
     }
 
-    fn handle_threaded(&self) -> IrqReturn {
+    fn handle_threaded(&self) {
         self.0.ring.complete();
-        IrqReturn::Handled
     }
 }
 

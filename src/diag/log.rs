@@ -49,7 +49,7 @@ macro_rules! warn_client {
             let task = kernel::current!();
             kernel::prelude::pr_warn!(
                 "process {}: {}\n",
-                task.tgid(),
+                $crate::sys::process_id(task),
                 kernel::prelude::fmt!($($arg)*)
             );
         }

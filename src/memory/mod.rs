@@ -566,7 +566,7 @@ impl SystemPool {
                     ),
                 };
                 PoolMemory::Reserved(Reserved::new(start, bytes).inspect_err(|&error| {
-                    if error == EADDRINUSE {
+                    if error == EEXIST {
                         dev_err!(
                             dev,
                             "{name} {start:#x} is memory that the kernel uses itself: {mend}\n"

@@ -23,10 +23,6 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        barrier::{
-            smp_mb,
-            Write, //
-        },
         new_mutex,
         Arc,
         Mutex, //
@@ -77,13 +73,13 @@ impl CompletionPage {
         *sequence = sequence.wrapping_add(1);
         let now = sys::monotonic_ns();
         self.pages.poke(SEQUENCE, *sequence);
-        smp_mb(Write);
+        sys::barrier::smp_write();
         for (at, value) in [(COMPLETED, number), (TIMESTAMP, now)] {
             // CAST: the two halves.
             self.pages.poke(at, value as u32);
             self.pages.poke(at + 4, (value >> 32) as u32);
         }
-        smp_mb(Write);
+        sys::barrier::smp_write();
         *sequence = sequence.wrapping_add(1);
         self.pages.poke(SEQUENCE, *sequence);
     }

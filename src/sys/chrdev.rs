@@ -19,8 +19,7 @@ use kernel::{
         Arc,
         ArcBorrow, //
     },
-    types::ForeignOwnable,
-    ModuleMetadata, //
+    types::ForeignOwnable, //
 };
 
 /// What a file of the device does.
@@ -76,11 +75,19 @@ impl OpenFile {
 /// hides it from bindgen.
 const UNSIGNED_OFFSET: bindings::fop_flags_t = 1 << 5;
 
+/// This module, as the C side knows it.
+const fn this_module() -> *mut bindings::module {
+    #[cfg(gal_metadata_has_module)]
+    return <crate::LocalModule as kernel::ModuleMetadata>::THIS_MODULE.as_ptr();
+    #[cfg(not(gal_metadata_has_module))]
+    return crate::THIS_MODULE.as_ptr();
+}
+
 struct Operations<T>(PhantomData<T>);
 
 impl<T: FileOperations> Operations<T> {
     const TABLE: bindings::file_operations = bindings::file_operations {
-        owner: <crate::LocalModule as ModuleMetadata>::THIS_MODULE.as_ptr(),
+        owner: this_module(),
         open: Some(Self::open),
         release: Some(Self::release),
         unlocked_ioctl: Some(Self::ioctl),

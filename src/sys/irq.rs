@@ -3,11 +3,14 @@
 //! Interrupt lines by the numbers of board documents, and the handler's registration.
 
 use super::shim;
+use core::marker::PhantomData;
 use kernel::{
-    device::Bound,
+    device,
     irq::{
         Flags,
+        IrqReturn,
         ThreadedHandler,
+        ThreadedIrqReturn,
         ThreadedRegistration, //
     },
     platform,
@@ -57,16 +60,72 @@ impl Drop for LineMapping {
     }
 }
 
-/// Requests the first interrupt of `pdev` for `handler`.
+/// What an interrupt calls.
+pub(crate) trait Handler: Send + Sync {
+    /// In interrupt context.
+    fn handle(&self) -> ThreadedIrqReturn;
+
+    /// In the interrupt's thread, after `handle` asked for it.
+    fn handle_threaded(&self);
+}
+
+/// A [`Handler`] in the shape that this kernel's crate wants.
+struct Shaped<T>(T);
+
+#[cfg(gal_irq_handler_has_device)]
+impl<T: Handler + 'static> ThreadedHandler for Shaped<T> {
+    fn handle(&self, _: &device::Device<device::Bound>) -> ThreadedIrqReturn {
+        self.0.handle()
+    }
+
+    fn handle_threaded(&self, _: &device::Device<device::Bound>) -> IrqReturn {
+        self.0.handle_threaded();
+        IrqReturn::Handled
+    }
+}
+
+#[cfg(not(gal_irq_handler_has_device))]
+impl<T: Handler + 'static> ThreadedHandler for Shaped<T> {
+    fn handle(&self) -> ThreadedIrqReturn {
+        self.0.handle()
+    }
+
+    fn handle_threaded(&self) -> IrqReturn {
+        self.0.handle_threaded();
+        IrqReturn::Handled
+    }
+}
+
+/// A requested interrupt of a bound device. Its end waits for the handler and its thread.
 ///
-/// The registration must be kept in the driver's data (it is dropped at unbind, never forgotten).
-pub(crate) fn request<'a, T: ThreadedHandler + 'a>(
-    pdev: &'a platform::Device<Bound>,
-    name: &'static CStr,
-    handler: impl PinInit<T, Error> + 'a,
-) -> impl PinInit<ThreadedRegistration<'a, T>, Error> + 'a {
-    // SAFETY: The one caller pins the registration in a box that the driver's data owns.
-    unsafe { pdev.request_threaded_irq_by_index(Flags::SHARED, 0, name, handler) }
+/// It is to be kept in the driver's data, which is dropped at unbind: never forget it.
+pub(crate) struct Registration<'bound, T: Handler + 'static> {
+    #[cfg(gal_irq_handler_has_device)]
+    _inner: Pin<KBox<ThreadedRegistration<Shaped<T>>>>,
+    #[cfg(not(gal_irq_handler_has_device))]
+    _inner: Pin<KBox<ThreadedRegistration<'bound, Shaped<T>>>>,
+    _device: PhantomData<&'bound device::Device<device::Bound>>,
+}
+
+impl<'bound, T: Handler + 'static> Registration<'bound, T> {
+    /// Requests the first interrupt of `pdev` for `handler`; the line may be shared.
+    pub(crate) fn new(
+        pdev: &'bound platform::Device<device::Bound>,
+        name: &'static CStr,
+        handler: T,
+    ) -> Result<Self> {
+        let handler = Ok::<_, Error>(Shaped(handler));
+        #[cfg(gal_irq_handler_has_device)]
+        let registration = pdev.request_threaded_irq_by_index(Flags::SHARED, 0, name, handler);
+        // SAFETY: The registration stays in a box of a type that is never forgotten.
+        #[cfg(not(gal_irq_handler_has_device))]
+        let registration =
+            unsafe { pdev.request_threaded_irq_by_index(Flags::SHARED, 0, name, handler) };
+        Ok(Self {
+            _inner: KBox::pin_init(registration, GFP_KERNEL)?,
+            _device: PhantomData,
+        })
+    }
 }
 
 /// Whether an enabled device-tree node describes a core whose registers start at `registers`.

@@ -9,15 +9,31 @@ use super::physical::Claim;
 use kernel::{
     bindings,
     io::{
-        IoBase,
         Mmio,
-        MmioBackend,
         MmioRaw,
-        PhysAddr,
-        Region, //
+        PhysAddr, //
     },
     prelude::*, //
 };
+
+#[cfg(gal_io_has_views)]
+use kernel::io::{
+    IoBase,
+    MmioBackend,
+    Region, //
+};
+
+#[cfg(not(gal_io_has_views))]
+use kernel::io::{
+    Io,
+    IoCapable,
+    IoKnownSize, //
+};
+
+#[cfg(gal_io_has_views)]
+type Raw = MmioRaw<Region<MIN_SIZE>>;
+#[cfg(not(gal_io_has_views))]
+type Raw = MmioRaw<MIN_SIZE>;
 
 /// The least size of a register block, in bytes: every register of the 3D, 2D and host blocks that
 /// the kernel touches lies below.
@@ -29,7 +45,7 @@ pub(crate) const MIN_SIZE: usize = 0x800;
 ///
 /// `io` is a live mapping of at least [`MIN_SIZE`] bytes made by `ioremap`, owned by this value.
 pub(crate) struct Registers {
-    io: MmioRaw<Region<MIN_SIZE>>,
+    io: Raw,
     _claim: Claim,
 }
 
@@ -47,7 +63,11 @@ impl Registers {
         if address.is_null() {
             return Err(ENOMEM);
         }
-        let io = MmioRaw::new_region(address as usize, size).inspect_err(|_| {
+        #[cfg(gal_io_has_views)]
+        let io = Raw::new_region(address as usize, size);
+        #[cfg(not(gal_io_has_views))]
+        let io = Raw::new(address as usize, size);
+        let io = io.inspect_err(|_| {
             // SAFETY: `address` came from `ioremap` and nobody uses it.
             unsafe { bindings::iounmap(address) }
         })?;
@@ -63,6 +83,7 @@ impl Drop for Registers {
     }
 }
 
+#[cfg(gal_io_has_views)]
 impl<'a> IoBase<'a> for &'a Registers {
     type Backend = MmioBackend;
     type Target = Region<MIN_SIZE>;
@@ -71,5 +92,44 @@ impl<'a> IoBase<'a> for &'a Registers {
     fn as_view(self) -> Mmio<'a, Self::Target> {
         // SAFETY: By the type invariant the mapping is live for as long as `self`.
         unsafe { Mmio::from_raw(self.io) }
+    }
+}
+
+#[cfg(not(gal_io_has_views))]
+impl Registers {
+    fn view(&self) -> &Mmio<MIN_SIZE> {
+        // SAFETY: By the type invariant the mapping is live for as long as `self`.
+        unsafe { Mmio::from_raw(&self.io) }
+    }
+}
+
+#[cfg(not(gal_io_has_views))]
+impl Io for Registers {
+    #[inline]
+    fn addr(&self) -> usize {
+        self.io.addr()
+    }
+
+    #[inline]
+    fn maxsize(&self) -> usize {
+        self.io.maxsize()
+    }
+}
+
+#[cfg(not(gal_io_has_views))]
+impl IoKnownSize for Registers {
+    const MIN_SIZE: usize = MIN_SIZE;
+}
+
+#[cfg(not(gal_io_has_views))]
+impl IoCapable<u32> for Registers {
+    unsafe fn io_read(&self, address: usize) -> u32 {
+        // SAFETY: By the caller's promise the address is one of the mapping's.
+        unsafe { self.view().io_read(address) }
+    }
+
+    unsafe fn io_write(&self, value: u32, address: usize) {
+        // SAFETY: By the caller's promise the address is one of the mapping's.
+        unsafe { self.view().io_write(value, address) }
     }
 }

@@ -6,6 +6,7 @@
 //! a type whose `Drop` undoes exactly what its constructor did. It knows nothing of GPUs and takes
 //! no lock of its own. The C half is `shim.c`: macros and inlines only.
 
+pub(crate) mod barrier;
 pub(crate) mod chrdev;
 pub(crate) mod dma;
 pub(crate) mod global;
@@ -75,6 +76,12 @@ pub(crate) fn available_memory() -> usize {
 pub(crate) fn is_admin() -> bool {
     // SAFETY: May be called from any process context; the number is a valid capability.
     unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as kernel::ffi::c_int) }
+}
+
+/// The number of a task's process.
+pub(crate) fn process_id(task: &Task) -> i32 {
+    // SAFETY: The task is referenced; the number stays as long as it does.
+    unsafe { (*task.as_ptr()).tgid }
 }
 
 /// The monotonic clock, in nanoseconds.

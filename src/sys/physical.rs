@@ -65,11 +65,11 @@ pub(crate) struct Reserved(Claim);
 impl Reserved {
     /// Takes `size` bytes at `start`.
     ///
-    /// `EADDRINUSE` when the kernel uses any of them as its own memory, `EBUSY` when another driver
-    /// has them.
+    /// `EEXIST` when the kernel uses any of them as its own memory, `EBUSY` when another driver has
+    /// them.
     pub(crate) fn new(start: PhysAddr, size: usize) -> Result<Self> {
         if is_system_ram(start, size) {
-            return Err(EADDRINUSE);
+            return Err(EEXIST);
         }
         // INVARIANT: Checked and claimed.
         Ok(Self(Claim::new(start, size, c"galcore pool")?))

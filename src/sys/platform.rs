@@ -25,6 +25,26 @@ use kernel::{
     types::Opaque, //
 };
 
+/// A driver's table of device-tree matches, and its aliases for module tools:
+/// `of_device_table!(NAME, IdInfo, [entries])`.
+#[cfg(not(gal_of_table_has_two_names))]
+macro_rules! of_device_table {
+    ($name:ident, $info:ty, $entries:tt) => {
+        kernel::of_device_table!($name, $info, $entries);
+    };
+}
+
+/// A driver's table of device-tree matches, and its aliases for module tools:
+/// `of_device_table!(NAME, IdInfo, [entries])`.
+#[cfg(gal_of_table_has_two_names)]
+macro_rules! of_device_table {
+    ($name:ident, $info:ty, $entries:tt) => {
+        kernel::of_device_table!($name, MODULE_TABLE, $info, $entries);
+    };
+}
+
+pub(crate) use of_device_table;
+
 /// Registers a platform driver that sysfs cannot unbind.
 ///
 /// Open files keep the core's memory, and so must keep the core bound; the `kernel` crate's adapter
@@ -71,6 +91,7 @@ impl<T: platform::Driver> Adapter<T> {
         // SAFETY: The bus calls this with a valid device, in the context of its core.
         let pdev = unsafe { &*pdev.cast::<platform::Device<device::CoreInternal<'_>>>() };
         // SAFETY: The table's data is of the driver's type.
+        #[allow(unused_unsafe, reason = "a safe function before Linux 7.3")]
         let info = unsafe { <Self as driver::Adapter>::id_info(pdev.as_ref()) };
         from_result(|| {
             pdev.as_ref().set_drvdata(T::probe(pdev, info))?;

@@ -269,6 +269,16 @@ void gal_poke_page(struct page *page, size_t offset, u32 word)
 	flush_dcache_page(page);
 }
 
+void gal_wmb(void)
+{
+	wmb();
+}
+
+void gal_smp_wmb(void)
+{
+	smp_wmb();
+}
+
 void gal_send_signal(struct task_struct *leader, int number, u32 value)
 {
 	struct kernel_siginfo info;

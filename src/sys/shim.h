@@ -74,6 +74,10 @@ void gal_write_page(struct device *dev, struct page *page, dma_addr_t dma, size_
 
 void gal_poke_page(struct page *page, size_t offset, u32 word);
 
+/* Barriers. */
+void gal_wmb(void);
+void gal_smp_wmb(void);
+
 /* Signals. */
 void gal_send_signal(struct task_struct *leader, int number, u32 value);
 
