@@ -5,11 +5,11 @@
 
 OUT ?= out
 SUITE ?=
-CONFIG ?= armv7
+KERNEL ?= armv7
 
 # Everything runs in scripts/env, where host variables of these names mean nothing.
 unexport MAKEFLAGS MFLAGS
-export OUT
+export OUT KERNEL
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -27,11 +27,14 @@ help:
 	@echo
 	@echo '  make module           only build galcore.ko; prints its path'
 	@echo '  make docs             documentation of the source; prints its first page'
-	@echo '  make kernel           only build the kernel; CONFIG=NAME (scripts/kernel-configs)'
+	@echo '  make kernel           only build the kernel'
 	@echo '  make env              only set up the build environment'
 	@echo
 	@echo '  make clean            remove what was built from this checkout'
 	@echo '  make distclean        remove the build environment and kernels too'
+	@echo
+	@echo 'KERNEL=debian with any of them: on the unmodified armhf kernel of Debian forky,'
+	@echo 'see scripts/kernel; else on a kernel of our own with many checks on.'
 	@echo
 	@echo 'Results go to OUT=$(OUT). The first run sets everything up, in 15 to 20'
 	@echo 'minutes; it is kept in ~/.cache/galcore, or below XDG_CACHE_HOME.'
@@ -58,7 +61,7 @@ env:
 	@scripts/env
 
 kernel:
-	@scripts/kernel '$(CONFIG)'
+	@scripts/kernel
 
 module:
 	@scripts/module

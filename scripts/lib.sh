@@ -35,12 +35,46 @@ checkout_key() {
 	galcore_top | short_hash
 }
 
+# Which kernel is meant: a configuration of scripts/kernel-configs, or Debian's
+# own, debian[-SUITE][-lpae].
+kernel_choice() {
+	printf '%s\n' "${KERNEL:-armv7}"
+}
+
+# debian_suite NAME: the suite of a kernel of Debian's; fails for other names.
+debian_suite() {
+	local suite
+	case $1 in
+	debian | debian-*) suite=${1#debian} ;;
+	*) return 1 ;;
+	esac
+	suite=${suite%-lpae}
+	suite=${suite#-}
+	printf '%s\n' "${suite:-forky}"
+}
+
+# debian_flavour NAME: Debian's name of that kernel.
+debian_flavour() {
+	case $1 in
+	*-lpae) echo armmp-lpae ;;
+	*) echo armmp ;;
+	esac
+}
+
 # run_in_env NAME ARGS...: go on as scripts/NAME inside the environment.
 run_in_env() {
 	local name=$1
 	shift
 	[ -n "${GALCORE_INSIDE:-}" ] ||
 		GALCORE_INSIDE=1 exec "$(galcore_top)/scripts/env" "$(galcore_top)/scripts/$name" "$@"
+}
+
+# run_in_debian SUITE NAME ARGS...: go on as scripts/NAME in a root of that suite.
+run_in_debian() {
+	local suite=$1 name=$2
+	shift 2
+	[ -n "${GALCORE_INSIDE:-}" ] ||
+		GALCORE_INSIDE=1 exec "$(galcore_top)/scripts/env" --debian "$suite" "$(galcore_top)/scripts/$name" "$@"
 }
 
 # First 12 digits of the SHA-256 of standard input: part of folder names.

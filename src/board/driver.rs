@@ -134,8 +134,8 @@ impl platform::Driver for Driver {
         let memory = VideoMemory::new(dev, &parameters, &core)?;
         // Dropped after the interrupt, should the rest fail.
         let running = Running(core.clone());
-        let interrupt = Registration::new(pdev, NAME, Interrupt(core.clone()))
-            .inspect_err(|error| {
+        let interrupt =
+            Registration::new(pdev, NAME, Interrupt(core.clone())).inspect_err(|error| {
                 dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
             })?;
         core.start()?;

@@ -69,6 +69,16 @@ pub struct Tools {
         global = true
     )]
     pub top: PathBuf,
+    /// Which kernel runs: armv7 (our own), debian, debian-lpae, debian-SUITE, ...; see
+    /// scripts/kernel.
+    #[arg(
+        long,
+        env = "KERNEL",
+        default_value = "armv7",
+        value_name = "NAME",
+        global = true
+    )]
+    pub kernel: String,
     /// zImage.
     #[arg(
         long,
@@ -77,7 +87,7 @@ pub struct Tools {
         hide = true,
         global = true
     )]
-    pub kernel: PathBuf,
+    pub image: PathBuf,
     /// Other kernels, and the module for each: NAME=ZIMAGE=MODULE, separated by spaces.
     #[arg(
         long,
@@ -87,6 +97,9 @@ pub struct Tools {
         global = true
     )]
     pub kernels: String,
+    /// Set where the kernel has no KUnit.
+    #[arg(long, env = "GALCORE_NO_KUNIT", hide = true, global = true)]
+    pub no_kunit: Option<String>,
     /// galcore.ko.
     #[arg(long, env = "GALCORE_MODULE", hide = true, global = true)]
     pub module: Option<PathBuf>,
@@ -176,7 +189,7 @@ impl Tools {
         Ok(Assets {
             qemu: program(&self.qemu)?,
             gpu_model: program(&self.gpu_model)?,
-            kernel: file(&self.kernel, "the kernel")?,
+            kernel: file(&self.image, "the kernel")?,
             module,
             busybox: self.busybox.clone(),
             cache: self.cache.clone(),

@@ -21,6 +21,7 @@ use crate::cli::Tools;
 use crate::initramfs;
 use crate::initramfs::GuestFile;
 use crate::judgement;
+use crate::kernel_log;
 use crate::keyboard;
 use crate::keyboard::RawTerminal;
 use crate::machine;
@@ -127,9 +128,10 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
     let status = conclude(&outcome, &boot.out);
     if !arguments.quiet {
         say(&format!(
-            "{} ({}): kernel up in {:.1} s, program {:.1} s, all {:.1} s; status {status}; files and logs in {}",
+            "{} ({}), Linux {}: up in {:.1} s, program {:.1} s, all {:.1} s; status {status}; files and logs in {}",
             boot.board.name(),
             boot.binding.name(),
+            kernel_log::release(&outcome.log).unwrap_or("unknown"),
             outcome.boot_time.as_secs_f64(),
             outcome.tasks[0].time.as_secs_f64(),
             outcome.total_time.as_secs_f64(),
@@ -221,6 +223,8 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
     }
     if status == 0 {
         let picture = picture.canonicalize().unwrap_or(picture);
+        let release = kernel_log::release(&outcome.log).unwrap_or("unknown");
+        println!("kernel:  Linux {release} ({})", tools.kernel);
         println!("picture: {}", picture.display());
     }
     Ok(status)

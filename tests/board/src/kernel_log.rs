@@ -109,6 +109,13 @@ fn mark(line: &str) -> Option<&str> {
     message(line).strip_prefix(MARK)
 }
 
+/// The release of the kernel that wrote `log`, as uname says it.
+pub fn release(log: &str) -> Option<&str> {
+    log.lines()
+        .find_map(|line| message(line).strip_prefix("Linux version "))
+        .and_then(|rest| rest.split_whitespace().next())
+}
+
 /// The reports in `log`, in order. A report that follows within another one's
 /// lines counts to it.
 pub fn scan(log: &str) -> Vec<Finding> {
@@ -256,6 +263,13 @@ mod tests {
 [    0.200000] galcore-board: program 0 begins
 [    0.300000] galcore-board: program 0 ends with 0
 ";
+
+    #[test]
+    fn the_kernel_says_its_release() {
+        let log = "Booting\n[    0.000000] Linux version 7.2.12+deb14-armmp (debian@x) (gcc)\n";
+        assert_eq!(release(log), Some("7.2.12+deb14-armmp"));
+        assert_eq!(release("nothing"), None);
+    }
 
     #[test]
     fn stamps_and_callers_are_stripped() {

@@ -57,8 +57,10 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
     };
     let logs = out.join(if soak { "soak" } else { "test" });
     empty_folder(&logs)?;
+    let kernel = Mutex::new(None);
     let run = Run {
         tools,
+        kernel: &kernel,
         table: &table,
         logs: &logs,
         progress: Progress::new(table.steps()),
@@ -67,7 +69,10 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
     let mut suites = run.host()?;
     suites.extend(run.guest(arguments.jobs.map_or_else(default_jobs, usize::from))?);
     run.progress.finish();
-    let results = Results::from(suites);
+    let mut results = Results::from(suites);
+    if let Some(release) = kernel.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        results.kernel = Some(format!("Linux {release} ({})", tools.kernel));
+    }
     results.write(&out, &logs)?;
     conclude(&results, signals)
 }
@@ -84,6 +89,8 @@ const MOST_JOBS: usize = 4;
 /// A run of the tests.
 struct Run<'a> {
     tools: &'a Tools,
+    /// What the kernel called itself, once one has run.
+    kernel: &'a Mutex<Option<String>>,
     table: &'a Table,
     logs: &'a Path,
     progress: Progress,
@@ -110,6 +117,7 @@ impl Run<'_> {
         }
         let session = Session {
             tools: self.tools,
+            kernel: self.kernel,
             assets: &self.tools.assets(true)?,
             logs: self.logs,
             progress: &self.progress,
@@ -170,6 +178,9 @@ fn conclude(results: &Results, signals: &Signals) -> Result<u8> {
     }
     if signals.last() != 0 {
         say("interrupted; not all tests were run");
+    }
+    if let Some(kernel) = &results.kernel {
+        println!("kernel: {kernel}");
     }
     println!("{}", results.summary());
     if signals.last() != 0 {

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -44,6 +46,8 @@ const TAIL: usize = 25;
 pub struct Session<'a> {
     /// Where things are.
     pub tools: &'a Tools,
+    /// Where to leave what the kernel calls itself.
+    pub kernel: &'a Mutex<Option<String>>,
     /// What boots are made of.
     pub assets: &'a Assets,
     /// Folder for the logs.
@@ -75,6 +79,11 @@ impl Session<'_> {
             results.push(self.told(self.not_built(step, &group.needs)));
         }
         let mut kunit = group.kunit.as_deref();
+        if self.tools.no_kunit.is_some() {
+            if let Some(name) = kunit.take() {
+                results.push(self.told(self.no_kunit(name, &group.needs)));
+            }
+        }
         let mut boots = 0;
         while kunit.is_some() || !steps.is_empty() {
             let name = folder(number, boots, &group.needs);
@@ -122,6 +131,18 @@ impl Session<'_> {
             name: step.name.clone(),
             place: needs.describe(),
             cases: vec![case("built", Outcome::Failed, vec![detail])],
+            notes: Vec::new(),
+            log: self.logs.to_path_buf(),
+            time: Duration::ZERO,
+        }
+    }
+
+    fn no_kunit(&self, name: &str, needs: &Needs) -> SuiteResult {
+        let detail = format!("the kernel '{}' is built without KUnit", self.tools.kernel);
+        SuiteResult {
+            name: name.to_string(),
+            place: needs.describe(),
+            cases: vec![case("results", Outcome::Skipped, vec![detail])],
             notes: Vec::new(),
             log: self.logs.to_path_buf(),
             time: Duration::ZERO,
@@ -179,6 +200,13 @@ impl Session<'_> {
             progress: self.progress,
         };
         let outcome = machine::boot(&assets, &boot, &mut watcher, self.signals)?;
+        // A suite that names a kernel of its own says so itself.
+        if needs.kernel.is_empty() {
+            if let Some(release) = kernel_log::release(&outcome.log) {
+                let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
+                *kernel = Some(release.to_string());
+            }
+        }
         Ok(Booted {
             needs,
             steps,

@@ -95,11 +95,16 @@ pub fn case(name: &str, outcome: Outcome, detail: Vec<String>) -> Case {
 #[derive(Debug, Default)]
 pub struct Results {
     suites: Vec<SuiteResult>,
+    /// The kernel that ran, if one did.
+    pub kernel: Option<String>,
 }
 
 impl From<Vec<SuiteResult>> for Results {
     fn from(suites: Vec<SuiteResult>) -> Results {
-        Results { suites }
+        Results {
+            suites,
+            kernel: None,
+        }
     }
 }
 
@@ -167,6 +172,13 @@ impl Results {
                 count.skipped,
                 suite.time.as_secs_f64()
             );
+            if let Some(kernel) = &self.kernel {
+                let kernel = escape(kernel);
+                let _ = writeln!(
+                    xml,
+                    "<properties><property name=\"kernel\" value=\"{kernel}\"/></properties>"
+                );
+            }
             for case in &suite.cases {
                 let detail = escape(&case.detail.join("\n"));
                 let inside = match case.outcome {
