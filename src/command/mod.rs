@@ -283,7 +283,7 @@ impl Ring {
             at += core::mem::size_of_val(words);
         }
         self.memory.write_words(at, &[words::END, 0])?;
-        mb(Write);
+        sys::barrier::write();
         // CAST: less than `RING_BYTES`.
         Ok((self.address, (at / 8 + 1) as u32))
     }

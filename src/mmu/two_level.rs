@@ -22,10 +22,6 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        barrier::{
-            mb,
-            Write, //
-        },
         SetOnce, //
     },
 };
@@ -216,7 +212,7 @@ impl TwoLevel {
     /// Lets a first-level entry lead to the table at physical address `address`, which is complete.
     fn publish(&self, entry: usize, address: u32, large: bool) -> Result {
         // The GPU may look at any moment.
-        mb(Write);
+        crate::sys::barrier::write();
         self.first.write(entry * 4, table_entry(address, large))
     }
 
