@@ -25,8 +25,15 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Starts to count, whatever runs there. ENOENT where the processor cannot.
-    pub fn retired_instructions() -> io::Result<Self> {
+    /// A counter that counts; none where it stands still, as in QEMU without `-icount`.
+    pub fn running() -> io::Result<Option<Self>> {
+        let mut counter = Self::retired_instructions()?;
+        let moves = counter.read()? < counter.read()?;
+        Ok(moves.then_some(counter))
+    }
+
+    /// Starts to count, whatever runs there. ENOENT where the processor has no such event.
+    fn retired_instructions() -> io::Result<Self> {
         let mut attributes = [0_u64; ATTRIBUTES / 8];
         attributes[0] = TYPE_RAW | (ATTRIBUTES as u64) << 32;
         attributes[1] = INST_RETIRED;

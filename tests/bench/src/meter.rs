@@ -7,12 +7,18 @@ use std::time::Instant;
 use anyhow::Result;
 use galcore_selftests::control::Control;
 use gpu_control::counter;
+use gpu_control::fault;
 use serde::Serialize;
 
 use crate::counter::Counter;
 
 /// How long the last interrupt's end and the freeing of memory may take before the GPU's counters are read.
 const SETTLE: Duration = Duration::from_millis(30);
+
+/// How late the GPU's interrupts come while instructions are counted, in microseconds. A guest that waits has then
+/// gone idle, and what is to be in flight at once is, however busy the host is: else what an operation comes to would
+/// depend on where in it the interrupt happens to arrive.
+const LATE: u32 = 3000;
 
 /// The samples' order statistics, and the mean over all that happened.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -65,6 +71,8 @@ pub struct Plan {
     pub samples: usize,
     /// Operations in one sample.
     pub per: u64,
+    /// Whether the GPU takes part: its interrupts come late, see [`LATE`].
+    pub late: bool,
     /// Whether all that the GPU counts belongs to the operation.
     pub whole: bool,
 }
@@ -133,10 +141,11 @@ pub struct Meter {
 impl Meter {
     /// Counts instructions where the processor can, else measures time.
     pub fn new(quick: bool, only: Option<String>) -> Result<Self> {
-        let clock = match Counter::retired_instructions() {
-            Ok(counter) => Clock::Instructions(counter),
+        let clock = match Counter::running() {
+            Ok(Some(counter)) => Clock::Instructions(counter),
+            Ok(None) => Clock::Wall(Instant::now()),
             Err(error) => {
-                eprintln!("no count of instructions here ({error}): wall time");
+                eprintln!("no count of instructions here ({error})");
                 Clock::Wall(Instant::now())
             }
         };
@@ -196,11 +205,15 @@ impl Meter {
         // Warm: caches of the kernel's allocators, page tables, predicted sizes.
         self.samples((count / 8).clamp(4, 64), &mut operation)?;
         std::thread::sleep(SETTLE);
+        if let (true, Clock::Instructions(_)) = (plan.late, &self.clock) {
+            self.control.write(fault::DELAY_INTERRUPTS, LATE);
+        }
         let gpu = self.gpu();
         let begin = self.clock.read()?;
         let mut samples = self.samples(count, &mut operation)?;
         let all = self.clock.read()? - begin;
         std::thread::sleep(SETTLE);
+        self.control.write(fault::CLEAR_ALL, 1);
         let after = self.gpu();
         let (samples_taken, per) = (samples.len() as u64, plan.per);
         for sample in &mut samples {
@@ -210,7 +223,8 @@ impl Meter {
             median: order(&mut samples, 1, 2),
             least: order(&mut samples, 0, 1),
             most: order(&mut samples, 9, 10),
-            mean: all.saturating_sub(self.overhead * samples_taken) / (samples_taken * per),
+            // The clock is read twice for each.
+            mean: all.saturating_sub(2 * self.overhead * samples_taken) / (samples_taken * per),
         };
         let each = |index: usize| {
             let count = (after[index] - gpu[index]) as f64;

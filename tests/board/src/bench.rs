@@ -250,9 +250,10 @@ fn rows(runs: &[Vec<Cost>], wall: &[Cost]) -> Result<Vec<Row>> {
 fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.title.len()).max().unwrap_or(0);
     let mut text = format!(
-        "{:width$} {:>12} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {:>10}\n",
+        "{:width$} {:>12} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {:>10}\n",
         "",
         "instructions",
+        "least",
         "mean",
         "at most",
         "vendor",
@@ -278,9 +279,10 @@ fn table(rows: &[Row]) -> String {
         // Into a string: cannot fail.
         let _ = writeln!(
             text,
-            "{:width$} {:>11}{over} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {wall:>10}",
+            "{:width$} {:>11}{over} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {wall:>10}",
             row.title,
             number(median),
+            number(figures.map(|figures| figures.least)),
             number(figures.map(|figures| figures.mean)),
             number(limit.or(row.target.yardstick)),
             number(row.target.vendor),
