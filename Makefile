@@ -13,7 +13,7 @@ export OUT KERNEL
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test soak bench check shell env kernel module docs clean distclean
+.PHONY: help run test soak bench check shell env kernel module deb docs clean distclean
 
 help:
 	@echo 'galcore in Rust: a Linux driver for Vivante GPUs'
@@ -26,6 +26,7 @@ help:
 	@echo '  make shell            a shell on the virtual board, the module loaded'
 	@echo
 	@echo '  make module           only build galcore.ko; prints its path'
+	@echo '  make deb              a package of the module for Debian forky'"'"'s own kernel'
 	@echo '  make docs             documentation of the source; prints its first page'
 	@echo '  make kernel           only build the kernel'
 	@echo '  make env              only set up the build environment'
@@ -65,6 +66,10 @@ kernel:
 
 module:
 	@scripts/module
+
+# A package is for a kernel of Debian's; the default of the others is none.
+deb:
+	@KERNEL='$(if $(filter armv7,$(KERNEL)),debian,$(KERNEL))' scripts/deb
 
 docs:
 	@scripts/module --rustdoc
