@@ -32,6 +32,7 @@
 #ifndef _UAPI_LINUX_GALCORE_H
 #define _UAPI_LINUX_GALCORE_H
 
+#include <linux/ioctl.h>
 #include <linux/types.h>
 
 /* ioctl request numbers: plain integers, not made with _IOC(). */
@@ -40,6 +41,29 @@
 #define IOCTL_GCHAL_KERNEL_INTERFACE	30001
 /* Never implemented. */
 #define IOCTL_GCHAL_TERMINATE		30002
+
+/*
+ * This driver's own: says which generation of the interface the file speaks,
+ * before its first command, where the sizes leave several. The argument is
+ * the name, ended by a 0: "dove", "dove_old", "v2", "arnova", "v4", "eureka",
+ * "4.0.0" (the one in this file), "4.1.0", "4.6.9", "5.0.11.p6", "5.0.11.p8",
+ * "6.2.2", "6.2.3", "6.2.4.p2", "6.2.4.p3" or "6.4.11". EINVAL: there is no
+ * such generation. EBUSY: the file speaks another one already.
+ */
+#define GALCORE_IOC_SET_INTERFACE	_IOW('G', 1, char[16])
+
+/*
+ * Bytes of the interface in the generations, which the driver tells them by;
+ * in brackets: builds with the profiler. Those up to 4.6.6 have an argument of
+ * 16 bytes, the others struct gcsDRIVER_ARGS.
+ */
+#define GALCORE_SIZE_ARNOVA		64
+#define GALCORE_SIZE_V2			216	/* dove, dove_old, v2 */
+#define GALCORE_SIZE_4_6_6		128	/* v4, eureka [224] */
+#define GALCORE_SIZE_4_6_9		168	/* 4.0.0, 4.1.0 [240]; 4.6.9 [248, 240] */
+#define GALCORE_SIZE_5_0_11		320
+#define GALCORE_SIZE_6_2		344	/* [400] */
+#define GALCORE_SIZE_6_4_11		384
 
 /* What VERSION answers. */
 #define gcvVERSION_MAJOR		4
