@@ -65,6 +65,8 @@ use uapi::OpenedFile;
 #[pin_data]
 struct Galcore {
     _files: CharDevice<OpenedFile>,
+    #[pin]
+    _debug: diag::debugfs::Files,
     _proc: procfs::Entry,
     _core: Option<ParameterCore>,
     #[pin]
@@ -84,6 +86,7 @@ impl InPlaceModule for Galcore {
                 _driver <- Registration::new(board::NAME, module),
                 _core: ParameterCore::new(&parameters)?,
                 _proc: procfs::Entry::new()?,
+                _debug <- diag::debugfs::Files::new(),
                 _files: uapi::register(major)?,
             }))
         })

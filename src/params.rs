@@ -7,6 +7,7 @@
 //! wraps, a base that is not page aligned) is refused here with a line that names the parameter.
 
 use crate::{
+    abi::detect,
     command::reach::Range,
     sys::{
         self,
@@ -100,6 +101,8 @@ pub(crate) struct Parameters {
     pub(crate) check_addresses: bool,
     /// GPU addresses that all clients may use besides.
     pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
+    /// The generation of the interface where its size leaves several.
+    pub(crate) interface: Option<detect::Choice>,
 }
 
 /// Ranges that `allowedRanges` can hold.
@@ -157,6 +160,22 @@ fn core_location(raw: &RawParameters) -> Result<Option<CoreLocation>, Refusal> {
         size,
         line,
     }))
+}
+
+fn interface(raw: &RawParameters) -> Result<Option<detect::Choice>, Refusal> {
+    match interface_name(raw) {
+        "" => Ok(None),
+        name => detect::Choice::by_name(name.as_bytes(), detect::Reason::Parameter)
+            .map(Some)
+            .ok_or(Refusal("interface", "names no generation")),
+    }
+}
+
+/// The parameter `interface`, up to its zero.
+fn interface_name(raw: &RawParameters) -> &str {
+    let bytes = &raw.interface;
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(0);
+    core::str::from_utf8(&bytes[..end]).unwrap_or("?")
 }
 
 fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
@@ -321,6 +340,7 @@ impl Parameters {
                 _ => return Err(Refusal("streamCheck", "must be 1 or 2")),
             },
             allowed_ranges: allowed_ranges(raw)?,
+            interface: interface(raw)?,
         })
     }
 
@@ -362,6 +382,7 @@ pub(crate) fn show() {
         pr_info!("allowedRanges     = {number:#010x}\n");
     }
     pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
+    pr_info!("interface         = {}\n", interface_name(&raw));
 }
 
 #[kunit_tests(galcore_params)]
@@ -388,6 +409,7 @@ mod tests {
             allowedRangesCount: 0,
             sharedNodes: 0,
             showArgs: 0,
+            interface: [0; 16],
         }
     }
 
@@ -451,6 +473,8 @@ mod tests {
         assert_eq!(refused(|raw| raw.major = 5000), Some("major"));
         assert_eq!(refused(|raw| raw.fastClear = 2), Some("fastClear"));
         assert_eq!(refused(|raw| raw.streamCheck = 0), Some("streamCheck"));
+        assert_eq!(refused(|raw| raw.interface[0] = b'x'), Some("interface"));
+        assert!(refused(|raw| raw.interface[..2].copy_from_slice(b"v2")).is_none());
     }
 
     #[test]

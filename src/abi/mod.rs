@@ -3,26 +3,27 @@
 //! Wire formats: bytes to requests, replies to bytes.
 //!
 //! Knows no hardware and no kernel object. A request is the same whichever generation of the
-//! interface it came in; a generation is one file here. Today there is one: 4.6.9.
+//! interface it came in. The generations are data ([`layout`]); one decoder and encoder serves all of
+//! them ([`codec`]); which one a file speaks is settled at its first ioctl ([`detect`]).
 
-mod v4_6_9;
+mod codec;
+pub(crate) mod detect;
+mod layout;
 
 use crate::{
     core::Identity,
+    error::Error,
     session::Ledger, //
 };
 
-pub(crate) use v4_6_9::{
-    decode,
-    decode_command_buffer,
-    decode_record,
-    encode,
-    hardware_type,
-    set_status,
-    ARGUMENT_BYTES,
-    COMMAND_BUFFER_BYTES,
-    INTERFACE_BYTES,
-    QUEUE_BYTES, //
+pub(crate) use {
+    codec::Format,
+    layout::{
+        MAX_COMMAND_BUFFER_BYTES,
+        MAX_CONTEXT_BYTES,
+        MAX_INTERFACE_BYTES,
+        MAX_RECORD_BYTES, //
+    },
 };
 
 /// A contiguous buffer as FREE names it.
@@ -96,15 +97,60 @@ pub(crate) enum UserSignal {
     Unknown,
 }
 
-/// COMMIT's arguments: user addresses.
+/// Where COMMIT's commands are described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commands {
+    /// In a `gcoCMDBUF` at this user address.
+    Described(u64),
+    /// In the request.
+    Here(CommandBuffer),
+}
+
+/// COMMIT's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Commit {
     /// Context handle; 0: none.
     pub(crate) context: u64,
-    /// `gcoCMDBUF`.
-    pub(crate) command_buffer: u64,
-    /// First `gcsQUEUE`; 0: none.
+    /// User address of a `gcoCONTEXT`, from clients without ATTACH; 0: none.
+    pub(crate) context_buffer: u64,
+    /// The commands.
+    pub(crate) commands: Commands,
+    /// User address of the first `gcsSTATE_DELTA`; 0: none.
+    pub(crate) delta: u64,
+    /// User address of the first `gcsQUEUE`; 0: none.
     pub(crate) queue: u64,
+    /// How to read all of these.
+    pub(crate) format: Format,
+}
+
+/// A surface by its geometry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Surface {
+    /// Pixels.
+    pub(crate) width: u32,
+    /// Rows.
+    pub(crate) height: u32,
+    /// Slices.
+    pub(crate) depth: u32,
+    /// `gceSURF_FORMAT`.
+    pub(crate) format: u32,
+    /// `gceSURF_TYPE`.
+    pub(crate) kind: u32,
+    /// `gcePOOL`.
+    pub(crate) pool: u32,
+}
+
+/// What a core can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HardwareType {
+    /// 3D.
+    ThreeD,
+    /// 2D.
+    TwoD,
+    /// Both.
+    Both,
+    /// Vector graphics.
+    Vector,
 }
 
 /// What a command asks for.
@@ -131,6 +177,10 @@ pub(crate) enum Request {
     },
     /// FREE_CONTIGUOUS_MEMORY and FREE_NON_PAGED_MEMORY.
     FreeContiguous(NamedBuffer),
+    /// QUERY_CHIP_OPTION.
+    ChipOptions,
+    /// ALLOCATE_VIDEO_MEMORY.
+    AllocateSurface(Surface),
     /// ALLOCATE_LINEAR_VIDEO_MEMORY.
     AllocateLinear {
         /// Bytes wanted.
@@ -148,16 +198,25 @@ pub(crate) enum Request {
         node: u32,
         /// The user's mapping is to be cached.
         cacheable: bool,
+        /// Who has a page-backed node locked may lock it again.
+        again: bool,
     },
     /// UNLOCK_VIDEO_MEMORY.
     Unlock {
         /// The node.
         node: u32,
     },
-    /// FREE_VIDEO_MEMORY.
+    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: what else a record of a queue does.
+    FinishUnlock {
+        /// The node.
+        node: u32,
+    },
+    /// FREE_VIDEO_MEMORY and RELEASE_VIDEO_MEMORY.
     FreeNode {
         /// The node.
         node: u32,
+        /// A locked one is refused; else it waits for its last unlock.
+        if_unlocked: bool,
     },
     /// USER_SIGNAL.
     UserSignal(UserSignal),
@@ -174,6 +233,8 @@ pub(crate) enum Request {
     EventCommit {
         /// First `gcsQUEUE`.
         queue: u64,
+        /// How to read it.
+        format: Format,
     },
     /// STALL.
     Stall,
@@ -219,10 +280,8 @@ pub(crate) enum Request {
     },
     /// A command that succeeds and does nothing, as in the C driver's default build.
     Ignored,
-    /// A command that exists and is not built.
-    Unsupported,
-    /// No command, or one that only queues may hold.
-    Invalid,
+    /// A command that does not exist, is not built, only queues may hold, or makes no sense.
+    Refused(Error),
 }
 
 /// What a command gives back.
@@ -244,12 +303,16 @@ pub(crate) enum Reply {
     },
     /// GET_BASE_ADDRESS.
     BaseAddress(u32),
-    /// VERSION: major, minor, patch, build.
-    Version([u32; 4]),
-    /// CHIP_INFO: one core of this `gceHARDWARE_TYPE`.
-    ChipInfo {
-        /// The type.
-        kind: u32,
+    /// VERSION: that of the generation.
+    Version,
+    /// CHIP_INFO: one core of this type.
+    ChipInfo(HardwareType),
+    /// QUERY_CHIP_OPTION.
+    ChipOptions {
+        /// Fast clear may be used.
+        fast_clear: bool,
+        /// Compression may be used.
+        compression: bool,
     },
     /// ALLOCATE_CONTIGUOUS_MEMORY and ALLOCATE_NON_PAGED_MEMORY.
     Buffer {
@@ -302,6 +365,17 @@ pub(crate) enum Reply {
         node: u32,
         /// `gcePOOL` where it lies.
         pool: u32,
+    },
+    /// ALLOCATE_VIDEO_MEMORY.
+    Surface {
+        /// Pixels, as aligned.
+        width: u32,
+        /// Rows, as aligned.
+        height: u32,
+        /// `gcePOOL` where it lies.
+        pool: u32,
+        /// Handle.
+        node: u32,
     },
     /// LOCK_VIDEO_MEMORY.
     Locked {
@@ -386,4 +460,27 @@ pub(crate) struct CommandBuffer {
     pub(crate) start_offset: u32,
     /// First byte behind the commands.
     pub(crate) offset: u32,
+    /// Bytes at the start that the client leaves to the kernel.
+    pub(crate) reserved_head: u32,
+    /// Bytes behind the commands that the client leaves to the kernel.
+    pub(crate) reserved_tail: u32,
+}
+
+impl CommandBuffer {
+    /// Its object type: the letters CMDB.
+    pub(crate) const OBJECT_TYPE: u32 = 0x4244_4D43;
+}
+
+/// `gcoCONTEXT`: the fields that the kernel uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientContext {
+    /// Object type.
+    pub(crate) object: u32,
+    /// Pipe that the commands need at their start.
+    pub(crate) entry_pipe: u32,
+}
+
+impl ClientContext {
+    /// Its object type: the letters CTXT.
+    pub(crate) const OBJECT_TYPE: u32 = 0x5458_5443;
 }

@@ -127,6 +127,13 @@ impl Device {
         Ok(process)
     }
 
+    /// Calls `look` with the id and the objects of each process that has files.
+    pub(crate) fn for_each_process(&self, mut look: impl FnMut(i32, &Process)) {
+        for member in self.processes.lock().iter() {
+            look(member.leader.tgid_nr_ns(None), &member.process);
+        }
+    }
+
     /// A file is closed; with its last one a process ends.
     pub(crate) fn leave(&self, process: Arc<Process>) {
         let over = {

@@ -6,7 +6,10 @@
 //! spec/command-hw.md sections 1.2 and 1.3.
 
 use super::regs::*;
-use crate::params::Choice;
+use crate::{
+    abi::HardwareType,
+    params::Choice, //
+};
 use kernel::prelude::Zeroable;
 
 /// Feature word 0: fast clear.
@@ -301,14 +304,24 @@ impl Identity {
         self
     }
 
-    /// The interface's `gceHARDWARE_TYPE`: 1 3D, 2 2D, 3 both in one core, 4 vector graphics.
-    pub(crate) fn hardware_type(&self) -> u32 {
+    /// What the core can do.
+    pub(crate) fn hardware_type(&self) -> HardwareType {
         match self.model {
-            0x350 | 0x355 => 4,
-            0x300 | 0x320 => 2,
-            _ if self.has_2d() => 3,
-            _ => 1,
+            0x350 | 0x355 => HardwareType::Vector,
+            0x300 | 0x320 => HardwareType::TwoD,
+            _ if self.has_2d() => HardwareType::Both,
+            _ => HardwareType::ThreeD,
         }
+    }
+
+    /// Whether the features name fast clear.
+    pub(crate) fn has_fast_clear(&self) -> bool {
+        self.features & FEATURE_FAST_CLEAR != 0
+    }
+
+    /// Whether the features name compression.
+    pub(crate) fn has_compression(&self) -> bool {
+        self.features & FEATURE_COMPRESSION != 0
     }
 }
 
@@ -421,7 +434,7 @@ mod tests {
         assert_eq!((id.shader_core_count, id.vertex_cache_size), (1, 8));
         assert_eq!(id.vertex_output_buffer_size, 512);
         assert!(id.has_2d() && id.has_3d() && id.needs_event_padding() && !id.has_mmu_v2());
-        assert_eq!(id.hardware_type(), 3);
+        assert_eq!(id.hardware_type(), HardwareType::Both);
     }
 
     #[test]
@@ -437,7 +450,7 @@ mod tests {
         assert_eq!((id.shader_core_count, id.vertex_cache_size), (4, 16));
         assert_eq!(id.vertex_output_buffer_size, 512);
         assert!(!id.has_2d() && id.has_3d() && !id.needs_event_padding());
-        assert_eq!(id.hardware_type(), 1);
+        assert_eq!(id.hardware_type(), HardwareType::ThreeD);
         assert_eq!(id.varyings_count, 12);
     }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What an admin sees: `/proc/driver/gc`, and the log.
+//! What an admin sees: `/proc/driver/gc`, `/sys/kernel/debug/galcore`, and the log.
 //!
 //! Owns nothing but counters; takes the locks of those it asks, one at a time.
 
+pub(crate) mod debugfs;
 pub(crate) mod log;
 pub(crate) mod proc;

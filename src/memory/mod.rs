@@ -8,6 +8,7 @@
 
 mod heap;
 pub(crate) mod ranges;
+pub(crate) mod surface;
 
 use crate::{
     core::Core,

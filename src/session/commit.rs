@@ -14,8 +14,11 @@ use super::{
 use crate::{
     abi::{
         self,
+        ClientContext,
         CommandBuffer,
+        Commands,
         Commit,
+        Format,
         Reply, //
     },
     command::{
@@ -36,6 +39,7 @@ use crate::{
         Error,
         Result, //
     },
+    sys::user::UserBytes, //
 };
 use kernel::{
     prelude::*,
@@ -46,20 +50,11 @@ use kernel::{
 /// Refused streams, of whatever process.
 static REFUSALS: RateLimit = RateLimit::new();
 
-/// Bytes at the start of a command buffer that the client leaves to the kernel.
-const RESERVED_HEAD: u32 = 32;
-
-/// Bytes behind the commands that the client leaves to the kernel.
-const RESERVED_TAIL: u32 = 8;
-
 /// Commands start and end on 64-bit units.
 const ALIGNMENT: u32 = 8;
 
 /// Words that a process keeps room for between COMMITs, at most.
 const SPARE_WORDS: usize = 8192;
-
-/// `gcoCMDBUF`'s object type: the letters CMDB.
-const OBJECT_TYPE: u32 = 0x4244_4D43;
 
 impl Process {
     /// Runs a COMMIT.
@@ -77,14 +72,21 @@ impl Process {
                 .get(context)
                 .ok_or(Error::InvalidArgument)?;
         }
-        let buffer = read_command_buffer(commit.command_buffer)?;
+        let mut buffer = match commit.commands {
+            Commands::Described(user) => read_command_buffer(user, commit.format)?,
+            Commands::Here(buffer) => buffer,
+        };
+        if commit.format.context_bytes() != 0 {
+            // Of a client's own context only the pipe counts yet.
+            buffer.entry_pipe = read_context(commit.context_buffer, commit.format)?.entry_pipe;
+        }
         let entry = Pipe::from_number(buffer.entry_pipe).ok_or(Error::InvalidArgument)?;
         let words = self.copy_commands(&buffer)?;
         let (mut exit, mut removals) = {
             let tables = self.tables.lock();
             (self.check(&tables, &words, entry)?, tables.reach.removals())
         };
-        let mut queue = Queue::resolve(self, commit.queue)?;
+        let mut queue = Queue::resolve(self, commit.queue, commit.format)?;
         let again = |tables: &Tables| {
             // Another thread may have unlocked or freed what the commands name.
             if tables.reach.removals() != removals {
@@ -114,7 +116,7 @@ impl Process {
             (room, core::mem::take(&mut tables.words))
         };
         // CAST: 32 bits into at least 32.
-        if (end + u64::from(RESERVED_TAIL)) > room as u64 {
+        if (end + u64::from(buffer.reserved_tail)) > room as u64 {
             return Err(Error::InvalidArgument);
         }
         // Both are below `room` now, so they fit.
@@ -183,19 +185,36 @@ impl Process {
 }
 
 /// Reads the description of a command buffer.
-fn read_command_buffer(user: u64) -> Result<CommandBuffer> {
+fn read_command_buffer(user: u64, format: Format) -> Result<CommandBuffer> {
     if user == 0 {
         return Err(Error::InvalidArgument);
     }
     let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
-    let mut bytes = [0; abi::COMMAND_BUFFER_BYTES];
-    UserSlice::new(UserPtr::from_addr(at), bytes.len())
-        .reader()
-        .read_slice(&mut bytes)
+    let mut room = UserBytes::<{ abi::MAX_COMMAND_BUFFER_BYTES }>::new();
+    let bytes = room
+        .read(at, format.command_buffer_bytes())
         .map_err(|_| Error::OutOfResources)?;
-    let buffer = abi::decode_command_buffer(&bytes);
-    if buffer.object == OBJECT_TYPE {
+    let buffer = format.decode_command_buffer(bytes);
+    if buffer.object == CommandBuffer::OBJECT_TYPE {
         Ok(buffer)
+    } else {
+        Err(Error::InvalidObject)
+    }
+}
+
+/// Reads the client's own context.
+fn read_context(user: u64, format: Format) -> Result<ClientContext> {
+    if user == 0 {
+        return Err(Error::InvalidArgument);
+    }
+    let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
+    let mut room = UserBytes::<{ abi::MAX_CONTEXT_BYTES }>::new();
+    let bytes = room
+        .read(at, format.context_bytes())
+        .map_err(|_| Error::OutOfResources)?;
+    let context = format.decode_context(bytes);
+    if context.object == ClientContext::OBJECT_TYPE {
+        Ok(context)
     } else {
         Err(Error::InvalidObject)
     }
@@ -204,10 +223,14 @@ fn read_command_buffer(user: u64) -> Result<CommandBuffer> {
 /// The bytes of the commands, from the buffer's start: after the head, before the tail.
 fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     let aligned = |value: u32| value % ALIGNMENT == 0;
-    if !aligned(buffer.start_offset) || !aligned(buffer.offset) {
+    if !aligned(buffer.start_offset)
+        || !aligned(buffer.offset)
+        || !aligned(buffer.reserved_head)
+        || !aligned(buffer.reserved_tail)
+    {
         return Err(Error::InvalidArgument);
     }
-    let start = u64::from(buffer.start_offset) + u64::from(RESERVED_HEAD);
+    let start = u64::from(buffer.start_offset) + u64::from(buffer.reserved_head);
     let end = u64::from(buffer.offset);
     if start <= end {
         Ok((start, end))
@@ -222,11 +245,13 @@ mod tests {
 
     fn range(start_offset: u32, offset: u32) -> Result<(u64, u64)> {
         command_range(&CommandBuffer {
-            object: OBJECT_TYPE,
+            object: CommandBuffer::OBJECT_TYPE,
             entry_pipe: 0,
             logical: 0,
             start_offset,
             offset,
+            reserved_head: 32,
+            reserved_tail: 8,
         })
     }
 

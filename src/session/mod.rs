@@ -21,8 +21,11 @@ mod shared;
 
 use crate::{
     abi::{
+        self,
+        detect::Choice,
         CacheRange,
         NamedUserMemory,
+        Record,
         Reply,
         Request,
         UserSignal, //
@@ -48,6 +51,7 @@ use crate::{
         Signal, //
     },
     memory::{
+        surface,
         Backing,
         Buffer,
         Node,
@@ -98,9 +102,6 @@ use kernel::{
 /// state yet.
 const STATE_COUNT: u64 = 0x1D00;
 
-/// The version of the interface that this driver implements: 4.6.9 build 1210.
-const VERSION: [u32; 4] = [4, 6, 9, 1210];
-
 /// Timers of a process.
 const TIMERS: usize = 8;
 
@@ -131,6 +132,8 @@ struct NodeEntry {
     cached: bool,
     /// Where a page-backed node is mapped.
     user: Option<usize>,
+    /// How many locks share that mapping.
+    views: u32,
     /// It is another process's: the entry goes with its last lock.
     imported: bool,
 }
@@ -147,6 +150,7 @@ impl NodeEntry {
             cached: false,
             user: None,
             imported: false,
+            views: 0,
         }
     }
 }
@@ -217,6 +221,9 @@ pub(crate) struct Process {
     leader: ARef<Task>,
     /// How long STALL waits, in milliseconds.
     stall_timeout: Atomic<u32>,
+    /// The generation of the interface that the process's files speak, and why: that of the file that
+    /// settled last. See [`abi::detect::Choice::pack`], with the bytes of the interface above.
+    interface: Atomic<u32>,
     #[pin]
     tables: Mutex<Tables>,
 }
@@ -232,6 +239,7 @@ impl Process {
                 device,
                 leader,
                 stall_timeout: Atomic::new(GPU_TIMEOUT),
+                interface: Atomic::new(0),
                 tables <- new_mutex!(Tables {
                     nodes: Handles::new(),
                     pool_nodes: RBTree::new(),
@@ -252,6 +260,18 @@ impl Process {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Notes which generation of the interface a file of the process speaks, in how many bytes.
+    pub(crate) fn note_interface(&self, choice: Choice, bytes: u16) {
+        self.interface
+            .store(choice.pack() | u32::from(bytes) << 16, Relaxed);
+    }
+
+    /// What was noted last.
+    pub(crate) fn interface(&self) -> Option<(Choice, u32)> {
+        let noted = self.interface.load(Relaxed);
+        Choice::unpack(noted & 0xFFFF).map(|choice| (choice, noted >> 16))
     }
 
     /// Takes a node of the pool out of the process's windows.
@@ -302,10 +322,17 @@ impl Process {
                 signal: self.device.parameters().signal,
             }),
             Request::GetBaseAddress => Ok(Reply::BaseAddress(self.device.core().base_address())),
-            Request::Version => Ok(Reply::Version(VERSION)),
-            Request::ChipInfo => Ok(Reply::ChipInfo {
-                kind: self.device.core().identity().hardware_type(),
-            }),
+            Request::Version => Ok(Reply::Version),
+            Request::ChipInfo => Ok(Reply::ChipInfo(
+                self.device.core().identity().hardware_type(),
+            )),
+            Request::ChipOptions => {
+                let identity = self.device.identity();
+                Ok(Reply::ChipOptions {
+                    fast_clear: identity.has_fast_clear(),
+                    compression: identity.has_compression(),
+                })
+            }
             Request::AllocateContiguous { bytes, non_paged } => {
                 self.allocate_buffer(file, bytes, non_paged)
             }
@@ -320,12 +347,21 @@ impl Process {
                 alignment,
                 kind,
                 pool,
-            } => self.allocate_node(bytes, alignment, kind, pool),
-            Request::Lock { node, cacheable } => self.lock(file, view(), node, cacheable),
+            } => {
+                let (node, pool) = self.allocate_node(bytes, alignment, kind, pool)?;
+                Ok(Reply::Node { node, pool })
+            }
+            Request::AllocateSurface(surface) => self.allocate_surface(surface),
+            Request::Lock {
+                node,
+                cacheable,
+                again,
+            } => self.lock(file, view(), node, cacheable, again),
             Request::Unlock { node } => self.unlock(node),
-            Request::FreeNode { node } => {
+            Request::FinishUnlock { node } => self.queue_unlock(node),
+            Request::FreeNode { node, if_unlocked } => {
                 let owner = self.owner_of(node);
-                owner.claim_node(node)?;
+                owner.claim_node(node, if_unlocked)?;
                 self.end_view(node);
                 owner.finish_free(node);
                 Ok(Reply::Nothing)
@@ -345,7 +381,7 @@ impl Process {
                     .ok_or(Error::InvalidArgument)
             }
             Request::Commit(commit) => self.commit(commit),
-            Request::EventCommit { queue } => self.event_commit(queue),
+            Request::EventCommit { queue, format } => self.event_commit(queue, format),
             Request::Stall => {
                 let timeout = self.stall_timeout.load(Relaxed);
                 self.device.core().ring().wait_idle(timeout)?;
@@ -414,8 +450,7 @@ impl Process {
             }
             Request::QueryResets => Ok(Reply::Resets { count: 0 }),
             Request::Ignored => Ok(Reply::Nothing),
-            Request::Unsupported => Err(Error::NotSupported),
-            Request::Invalid => Err(Error::InvalidArgument),
+            Request::Refused(error) => Err(error),
         }
     }
 
@@ -699,13 +734,28 @@ impl Process {
         Ok(())
     }
 
+    /// ALLOCATE_VIDEO_MEMORY: the surface's size is the kernel's to know.
+    fn allocate_surface(self: &Arc<Self>, surface: abi::Surface) -> Result<Reply> {
+        let has_super_tiles = self.device.identity().super_tile_mode != 0;
+        let size = surface::size(&surface, has_super_tiles)?;
+        let (node, pool) =
+            self.allocate_node(size.bytes, surface::ALIGNMENT, surface.kind, surface.pool)?;
+        Ok(Reply::Surface {
+            width: size.width,
+            height: size.height,
+            pool,
+            node,
+        })
+    }
+
+    /// Returns the handle, and the pool that it is from.
     fn allocate_node(
         self: &Arc<Self>,
         bytes: u32,
         alignment: u32,
         kind: u32,
         pool: u32,
-    ) -> Result<Reply> {
+    ) -> Result<(u32, u32)> {
         let memory = self.device.memory();
         let node = match memory.allocate_node(bytes, alignment, kind, pool) {
             // What was freed may still wait for the GPU: let it come back, and try once more.
@@ -740,7 +790,7 @@ impl Process {
             }
         }
         drop(held);
-        node.map(|node| Reply::Node { node, pool })
+        node.map(|node| (node, pool))
     }
 
     fn lock(
@@ -749,9 +799,10 @@ impl Process {
         view: Option<Arc<PoolView>>,
         handle: u32,
         cacheable: bool,
+        again: bool,
     ) -> Result<Reply> {
         self.import(handle)?;
-        let result = self.lock_own(file, view, handle, cacheable);
+        let result = self.lock_own(file, view, handle, cacheable, again);
         if result.is_err() {
             self.drop_if_over(handle);
         }
@@ -764,6 +815,7 @@ impl Process {
         view: Option<Arc<PoolView>>,
         handle: u32,
         cacheable: bool,
+        again: bool,
     ) -> Result<Reply> {
         let (address, backing) = {
             let mut tables = self.tables.lock();
@@ -790,7 +842,19 @@ impl Process {
                         }
                     };
                 }
-                // As the C driver: a second view in one process is refused.
+                // As the C driver: older clients lock as often as they want, and get the same view;
+                // for newer ones a second view in one process is refused.
+                View::Pages(_) if again && entry.user.is_some() && entry.cached == cacheable => {
+                    let user = entry.user.ok_or(Error::MemoryLocked)?;
+                    let views = entry.views.checked_add(1).ok_or(Error::OutOfResources)?;
+                    entry.add_lock(reach)?;
+                    entry.views = views;
+                    return Ok(Reply::Locked {
+                        address,
+                        // CAST: at most 64 bits.
+                        user: user as u64,
+                    });
+                }
                 View::Pages(_) if entry.user.is_some() || entry.mapping => {
                     return Err(Error::MemoryLocked)
                 }
@@ -812,6 +876,7 @@ impl Process {
             (Ok(user), Some(entry)) => {
                 entry.mapping = false;
                 entry.user = Some(user);
+                entry.views = 1;
                 Ok(Reply::Locked {
                     address,
                     user: user as u64,
@@ -849,7 +914,14 @@ impl Process {
             let Tables { nodes, reach, .. } = &mut *tables;
             let entry = nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             match entry.node.view() {
-                View::Pages(backing) if entry.locks > 0 => (Some(backing), entry.user.take()),
+                View::Pages(backing) if entry.locks > 0 => {
+                    entry.views = entry.views.saturating_sub(1);
+                    let user = match entry.views {
+                        0 => entry.user.take(),
+                        _ => None,
+                    };
+                    (Some(backing), user)
+                }
                 _ if entry.locks == 0 => {
                     drop(tables);
                     self.drop_if_over(handle);
@@ -903,13 +975,24 @@ impl Process {
         self.drop_if_over(handle);
     }
 
+    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the event half of UNLOCK, behind what is in the ring.
+    fn queue_unlock(self: &Arc<Self>, handle: u32) -> Result<Reply> {
+        if self.tables.lock().nodes.get(handle).is_none() {
+            return Err(Error::InvalidObject);
+        }
+        self.queue_record(Record::Unlock { node: handle })
+    }
+
     /// Claims a node for a queue that will free it. `InvalidObject`: handle 0. `InvalidData`: unknown,
-    /// claimed or freed already.
-    fn claim_node(&self, handle: u32) -> Result {
+    /// claimed or freed already. `MemoryLocked`: locked, and it is wanted only `if_unlocked`.
+    fn claim_node(&self, handle: u32, if_unlocked: bool) -> Result {
         if handle == 0 {
             return Err(Error::InvalidObject);
         }
         match self.tables.lock().nodes.get_mut(handle) {
+            Some(entry) if if_unlocked && !entry.freed && !entry.claimed && entry.locks > 0 => {
+                Err(Error::MemoryLocked)
+            }
             Some(entry) if !entry.freed && !entry.claimed => {
                 entry.claimed = true;
                 Ok(())

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        Format,
         Record,
         Reply, //
     },
@@ -31,11 +32,11 @@ use crate::{
         Held, //
     },
     memory::UserMemory,
+    sys::user::UserBytes, //
 };
 use kernel::{
     prelude::*,
-    sync::Arc,
-    uaccess::UserSlice, //
+    sync::Arc, //
 };
 
 /// The most records of one queue.
@@ -59,20 +60,25 @@ pub(super) struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
+    /// No records.
+    fn empty(process: &'a Arc<Process>) -> Self {
+        Self {
+            process,
+            actions: Actions::new(),
+            claims: KVec::new(),
+        }
+    }
+
     /// Reads and resolves the list at user address `first` (0: empty).
     ///
     /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
     /// `InvalidArgument`: a record of a kind that has no place in a queue. `InvalidAddress`: a word to
     /// write that is not in the caller's memory.
-    pub(super) fn resolve(process: &'a Arc<Process>, first: u64) -> Result<Self> {
-        let mut queue = Self {
-            process,
-            actions: match first {
-                0 => Actions::new(),
-                _ => process.device.core().ring().empty_actions(),
-            },
-            claims: KVec::new(),
-        };
+    pub(super) fn resolve(process: &'a Arc<Process>, first: u64, format: Format) -> Result<Self> {
+        let mut queue = Self::empty(process);
+        if first != 0 {
+            queue.actions = process.device.core().ring().empty_actions();
+        }
         let mut next = first;
         let mut records = 0;
         while next != 0 {
@@ -81,12 +87,11 @@ impl<'a> Queue<'a> {
             }
             records += 1;
             let at = usize::try_from(next).map_err(|_| Error::OutOfResources)?;
-            let mut bytes = [0; abi::QUEUE_BYTES];
-            UserSlice::new(UserPtr::from_addr(at), bytes.len())
-                .reader()
-                .read_slice(&mut bytes)
+            let mut room = UserBytes::<{ abi::MAX_RECORD_BYTES }>::new();
+            let bytes = room
+                .read(at, format.record_bytes())
                 .map_err(|_| Error::OutOfResources)?;
-            let (record, following) = abi::decode_record(&bytes);
+            let (record, following) = format.decode_record(bytes);
             queue.add(record)?;
             next = following;
         }
@@ -123,7 +128,7 @@ impl<'a> Queue<'a> {
             Record::Unlock { node } => Action::Unlock(process.clone(), node),
             Record::FreeNode { node } => {
                 let owner = process.owner_of(node);
-                if owner.claim_node(node).is_err() {
+                if owner.claim_node(node, false).is_err() {
                     return Ok(());
                 }
                 self.claims
@@ -230,11 +235,20 @@ impl Drop for Queue<'_> {
 
 impl Process {
     /// EVENT_COMMIT: runs the records behind everything that the ring holds now.
-    pub(super) fn event_commit(self: &Arc<Self>, queue: u64) -> Result<Reply> {
-        let mut queue = Queue::resolve(self, queue)?;
+    pub(super) fn event_commit(self: &Arc<Self>, queue: u64, format: Format) -> Result<Reply> {
+        let mut queue = Queue::resolve(self, queue, format)?;
         if queue.is_empty() {
             return Ok(Reply::Nothing);
         }
+        let reply = self.submit(|_| Ok(None), &mut queue)?;
+        queue.submitted();
+        Ok(reply)
+    }
+
+    /// Runs one record behind everything that the ring holds now.
+    pub(super) fn queue_record(self: &Arc<Self>, record: Record) -> Result<Reply> {
+        let mut queue = Queue::empty(self);
+        queue.add(record)?;
         let reply = self.submit(|_| Ok(None), &mut queue)?;
         queue.submitted();
         Ok(reply)

@@ -18,6 +18,7 @@ pub(crate) mod physical;
 pub(crate) mod platform;
 pub(crate) mod procfs;
 pub(crate) mod region;
+pub(crate) mod user;
 pub(crate) mod vma;
 pub(crate) mod window;
 pub(crate) mod work;

@@ -57,6 +57,8 @@ module_param_array_named(allowedRanges, gal_parameters.allowedRanges, ulong,
 			 &gal_parameters.allowedRangesCount, 0444);
 MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memory that every client's commands may name, such as a framebuffer");
 GAL_PARAMETER(sharedNodes, int, "1: every client can lock and free every node whose handle it knows, as with the vendor's driver");
+module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.interface), 0444);
+MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ...; empty: the most likely");
 GAL_PARAMETER(showArgs, int, "Print the parameters at load");
 
 static int gal_proc_open(struct inode *inode, struct file *file)

@@ -33,6 +33,7 @@ struct gal_parameters {
 	unsigned int allowedRangesCount;
 	int sharedNodes;
 	int showArgs;
+	char interface[16];
 };
 
 extern struct gal_parameters gal_parameters;

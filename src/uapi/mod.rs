@@ -7,7 +7,17 @@
 //! of spec/memory-events.md section 1.3. Lock: `galcore file`, a leaf.
 
 use crate::{
-    abi,
+    abi::{
+        self,
+        detect::{
+            self,
+            Choice,
+            Reason,
+            LONG_BLOCK,
+            SHORT_BLOCK, //
+        },
+        Format, //
+    },
     board::Device,
     diag::log::{
         warn_client,
@@ -28,12 +38,18 @@ use crate::{
             FileOperations,
             OpenFile, //
         },
+        user::UserBytes, //
     },
 };
 use kernel::{
     mm::virt::VmaNew,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
         new_mutex,
         Arc,
         ArcBorrow,
@@ -51,15 +67,27 @@ const MAX_HARDWARE_TYPE: u32 = 7;
 /// Malformed calls, of whatever process.
 static ENVELOPES: RateLimit = RateLimit::new();
 
+/// `GALCORE_IOC_SET_INTERFACE`: `_IOW('G', 1, char[16])`.
+const SET_INTERFACE: u32 = 0x4010_4701;
+
+/// Bytes of its argument: a name, and zeros.
+const NAME_BYTES: usize = 16;
+
 /// One open file.
 #[pin_data]
 pub(crate) struct OpenedFile {
     device: Arc<Device>,
     process: Arc<Process>,
+    /// The generation of the interface that the file speaks, from its first ioctl on: see
+    /// [`Choice::pack`], with [`SETTLED`] once it is final. 0: not known yet.
+    interface: Atomic<u32>,
     /// Where this file's last mmap of the pool is.
     #[pin]
     pool_view: Mutex<Option<Arc<PoolView>>>,
 }
+
+/// The file has spoken: its generation stays as it is.
+const SETTLED: u32 = 1 << 16;
 
 /// The ioctl's argument (`DRIVER_ARGS`).
 struct Argument {
@@ -70,69 +98,181 @@ struct Argument {
 }
 
 impl Argument {
-    fn read(at: usize) -> Result<Self> {
-        let mut bytes = [0; abi::ARGUMENT_BYTES];
-        UserSlice::new(UserPtr::from_addr(at), bytes.len())
-            .reader()
-            .read_slice(&mut bytes)
-            .map_err(|_| Error::Envelope)?;
+    /// The 16 bytes of the older generations.
+    fn short(bytes: &[u8]) -> Self {
+        Self {
+            // CAST: 32 bits into at least 32.
+            input: word(bytes, 0) as usize,
+            input_bytes: word(bytes, 4).into(),
+            output: word(bytes, 8) as usize,
+            output_bytes: word(bytes, 12).into(),
+        }
+    }
+
+    /// The 32 bytes of the newer generations.
+    fn long(bytes: &[u8]) -> Self {
         // Old clients declare the pointers as 32 bits with padding behind, which may hold anything:
         // on a 32-bit kernel only the low halves count.
-        let pointer = |at: usize| {
-            let mut word = [0; size_of::<usize>()];
-            word.copy_from_slice(&bytes[at..at + size_of::<usize>()]);
-            usize::from_le_bytes(word)
-        };
-        let size = |at: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&bytes[at..at + 8]);
-            u64::from_le_bytes(word)
-        };
-        Ok(Self {
-            input: pointer(0),
-            input_bytes: size(8),
-            output: pointer(16),
-            output_bytes: size(24),
+        let long = |at| u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32;
+        Self {
+            // CAST: meant to be cut.
+            input: long(0) as usize,
+            input_bytes: long(8),
+            output: long(16) as usize,
+            output_bytes: long(24),
+        }
+    }
+
+    /// Reads the argument of a file of generation `format`.
+    fn read(at: usize, format: Format) -> Result<Self> {
+        let mut room = UserBytes::<LONG_BLOCK>::new();
+        let bytes = room
+            .read(at, format.argument_bytes().into())
+            .map_err(|_| Error::Envelope)?;
+        Ok(match bytes.len() {
+            SHORT_BLOCK => Self::short(bytes),
+            _ => Self::long(bytes),
         })
+    }
+
+    /// Reads the argument of a file whose generation is not known; returns how long it is, too.
+    fn read_any(at: usize) -> Result<(Self, usize)> {
+        let mut room = UserBytes::<LONG_BLOCK>::new();
+        let bytes = room.read(at, SHORT_BLOCK).map_err(|_| Error::Envelope)?;
+        let words = [0, 4, 8, 12].map(|at| word(bytes, at));
+        if detect::is_short_block(words) {
+            return Ok((Self::short(bytes), SHORT_BLOCK));
+        }
+        let bytes = room.read(at, LONG_BLOCK).map_err(|_| Error::Envelope)?;
+        Ok((Self::long(bytes), LONG_BLOCK))
     }
 }
 
+/// The word at a byte offset; 0 outside.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..at + 4)
+        .and_then(|word| word.try_into().ok())
+        .map_or(0, u32::from_le_bytes)
+}
+
 impl OpenedFile {
-    fn interface(&self, file: &OpenFile, at: usize) -> Result {
-        let argument = Argument::read(at)?;
-        // CAST: a small constant.
-        let bytes = abi::INTERFACE_BYTES as u64;
-        if argument.input_bytes != bytes || argument.output_bytes != bytes {
+    /// Settles which generation the file speaks, by its first ioctl.
+    fn settle(&self, at: usize) -> Result<(Argument, Format)> {
+        let (argument, block_bytes) = Argument::read_any(at)?;
+        let asked = self.interface.load(Relaxed);
+        let choice = detect::choose(
+            block_bytes,
+            argument.input_bytes,
+            argument.output_bytes,
+            [Choice::unpack(asked), self.device.parameters().interface],
+            self.device.identity().model,
+        );
+        let Some(choice) = choice else {
+            // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
             warn_client!(
                 ENVELOPES,
-                "an interface of {} bytes in and {} out, where 4.6.9 has {}: its library is of another generation",
+                "an interface of {:#x} bytes in and {:#x} out behind an argument of {}: no generation of the interface has these",
                 argument.input_bytes,
                 argument.output_bytes,
-                abi::INTERFACE_BYTES
+                block_bytes
+            );
+            return Err(Error::Envelope);
+        };
+        // Another thread may have been quicker; then its choice stands.
+        let settled = self.interface.cmpxchg(asked, choice.pack() | SETTLED, Full);
+        let format = choice.format();
+        if settled.is_ok() {
+            // At most the size of the largest interface, by then.
+            let bytes = u16::try_from(argument.input_bytes).unwrap_or(0);
+            self.process.note_interface(choice, bytes);
+            pr_debug!(
+                "interface {} ({} bytes): {}\n",
+                format.name(),
+                bytes,
+                choice.reason.text()
+            );
+        }
+        Ok((argument, format))
+    }
+
+    /// Reads the argument of an ioctl.
+    fn argument(&self, at: usize) -> Result<(Argument, Format)> {
+        let known = self.interface.load(Relaxed);
+        if known & SETTLED == 0 {
+            return self.settle(at);
+        }
+        let choice = Choice::unpack(known).ok_or(Error::Envelope)?;
+        let format = choice.format();
+        let argument = Argument::read(at, format)?;
+        if !format.takes(argument.input_bytes, argument.output_bytes) {
+            warn_client!(
+                ENVELOPES,
+                "an interface of {:#x} bytes in and {:#x} out, on a file that speaks {}",
+                argument.input_bytes,
+                argument.output_bytes,
+                format.name()
             );
             return Err(Error::Envelope);
         }
-        let mut bytes = [0; abi::INTERFACE_BYTES];
-        UserSlice::new(UserPtr::from_addr(argument.input), bytes.len())
-            .reader()
-            .read_slice(&mut bytes)
+        Ok((argument, format))
+    }
+
+    fn interface(&self, file: &OpenFile, at: usize) -> Result {
+        let (argument, format) = self.argument(at)?;
+        // CAST: both are those of an interface.
+        let (input, output) = (
+            argument.input_bytes as usize,
+            argument.output_bytes as usize,
+        );
+        let mut room = UserBytes::<{ abi::MAX_INTERFACE_BYTES }>::new();
+        let whole = match format.may_be_shorter() {
+            true => abi::MAX_INTERFACE_BYTES,
+            false => input,
+        };
+        let bytes = room
+            .read_padded(argument.input, input, whole)
             .map_err(|_| Error::Envelope)?;
-        if abi::hardware_type(&bytes) > MAX_HARDWARE_TYPE {
+        if format.hardware_type(bytes) > MAX_HARDWARE_TYPE {
             return Err(Error::Envelope);
         }
         let view = || self.pool_view.lock().clone();
-        match self.process.run(file, view, abi::decode(&bytes)) {
+        match self.process.run(file, view, format.decode(bytes)) {
             Ok(reply) => {
-                abi::encode(&mut bytes, &reply);
-                abi::set_status(&mut bytes, 0);
+                format.encode(bytes, &reply);
+                format.succeed(bytes);
             }
             Err(error) if error.errno().is_some() => return Err(error),
-            Err(error) => abi::set_status(&mut bytes, error.status()),
+            Err(error) => format.fail(bytes, error),
         }
-        UserSlice::new(UserPtr::from_addr(argument.output), bytes.len())
+        let answer = bytes.get(..output).ok_or(Error::Envelope)?;
+        UserSlice::new(UserPtr::from_addr(argument.output), output)
             .writer()
-            .write_slice(&bytes)
+            .write_slice(answer)
             .map_err(|_| Error::Envelope)
+    }
+
+    /// GALCORE_IOC_SET_INTERFACE: the client says which generation it speaks.
+    ///
+    /// `EINVAL`: there is none of this name. `EBUSY`: the file has spoken already, another one.
+    /// `EFAULT`: the name cannot be read.
+    fn set_interface(&self, at: usize) -> Result<(), kernel::error::Error> {
+        let mut room = UserBytes::<NAME_BYTES>::new();
+        let bytes = room.read(at, NAME_BYTES)?;
+        let end = bytes.iter().position(|&byte| byte == 0).ok_or(EINVAL)?;
+        let choice = Choice::by_name(&bytes[..end], Reason::Asked).ok_or(EINVAL)?;
+        let known = self.interface.load(Relaxed);
+        if known & SETTLED != 0 {
+            let now = Choice::unpack(known).map(Choice::format);
+            return match now == Some(choice.format()) {
+                true => Ok(()),
+                false => Err(EBUSY),
+            };
+        }
+        self.interface
+            .cmpxchg(known, choice.pack(), Full)
+            .map(|_| ())
+            .map_err(|_| EBUSY)
     }
 }
 
@@ -144,6 +284,7 @@ impl FileOperations for OpenedFile {
         let file = pin_init!(Self {
             device: the_device,
             process: the_process,
+            interface: Atomic::new(0),
             pool_view <- new_mutex!(None, "galcore file"),
         });
         Arc::pin_init(file, GFP_KERNEL).inspect_err(|_: &kernel::error::Error| {
@@ -157,6 +298,9 @@ impl FileOperations for OpenedFile {
         code: u32,
         argument: usize,
     ) -> Result<isize, kernel::error::Error> {
+        if code == SET_INTERFACE {
+            return self.set_interface(argument).map(|()| 0);
+        }
         let result = match code {
             INTERFACE => self.interface(file, argument),
             // 30001 would be the kernel's own face, which hands out kernel addresses.

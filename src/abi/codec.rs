@@ -1,0 +1,903 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Bytes to requests, replies to bytes, for any [`Layout`].
+
+use super::{
+    layout::{
+        Command,
+        CommandBufferLayout,
+        Field,
+        IdentityWord,
+        Layout,
+        UnknownSignal,
+        COMMAND, //
+    },
+    CacheRange,
+    ClientContext,
+    CommandBuffer,
+    Commands,
+    Commit,
+    HardwareType,
+    NamedBuffer,
+    NamedUserMemory,
+    Record,
+    Reply,
+    Request,
+    Surface,
+    UserSignal, //
+};
+use crate::{
+    core::Identity,
+    error::Error,
+    session::Ledger, //
+};
+
+/// MAP_USER_MEMORY's `physical` that means: by user address.
+const NO_PHYSICAL: u32 = u32::MAX;
+
+/// TIMESTAMP's requests.
+const TIMESTAMP_STOP: u32 = 0;
+const TIMESTAMP_START: u32 = 1;
+const TIMESTAMP_QUERY: u32 = 2;
+
+/// `gceCHIPPOWERSTATE`: on.
+const POWER_ON: u32 = 0;
+
+/// Bytes around the commands that the client leaves to the kernel, where it does not say.
+const RESERVED_HEAD: u32 = 32;
+const RESERVED_TAIL: u32 = 8;
+
+/// `gcePOOL`.
+const POOL_UNKNOWN: u32 = 0;
+const POOL_DEFAULT: u32 = 1;
+const POOL_VIRTUAL: u32 = 7;
+const POOL_DEFAULT_FORCE_CONTIGUOUS: u32 = 10;
+
+/// `gceSURF_TYPE`: the first number that `gcvSURF_IMAGE` has moved, and the first that was none before.
+const SURFACE_IMAGE: u32 = 8;
+const OLD_SURFACE_TYPES: u32 = 11;
+
+/// A generation of the interface, as those see it who only decode by it.
+#[derive(Clone, Copy)]
+pub(crate) struct Format(pub(super) &'static Layout);
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Format {}
+
+impl core::fmt::Debug for Format {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+impl Format {
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// Bytes of its ioctl argument.
+    pub(crate) fn argument_bytes(self) -> u16 {
+        self.0.argument_bytes
+    }
+
+    /// Whether it takes an interface of `input` bytes, answered in `output` bytes.
+    pub(crate) fn takes(self, input: u64, output: u64) -> bool {
+        self.0.takes(input, output)
+    }
+
+    /// Whether interfaces may be shorter than its own.
+    pub(crate) fn may_be_shorter(self) -> bool {
+        self.0.may_be_shorter
+    }
+
+    /// Bytes of a record of an event queue that [`Format::decode_record`] wants.
+    pub(crate) fn record_bytes(self) -> usize {
+        self.0.record_bytes()
+    }
+
+    /// Bytes of a `gcoCMDBUF` that [`Format::decode_command_buffer`] wants.
+    pub(crate) fn command_buffer_bytes(self) -> usize {
+        self.0.command_buffer_bytes()
+    }
+
+    /// The core that the command is for (`gceHARDWARE_TYPE`).
+    #[inline]
+    pub(crate) fn hardware_type(self, bytes: &[u8]) -> u32 {
+        self.0.header.hardware_type.word(bytes)
+    }
+
+    #[inline]
+    fn command(self, bytes: &[u8]) -> Command {
+        self.0.command(COMMAND.word(bytes))
+    }
+
+    fn union(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.0.union_at.into()..).unwrap_or_default()
+    }
+
+    fn union_mut(self, bytes: &mut [u8]) -> &mut [u8] {
+        bytes.get_mut(self.0.union_at.into()..).unwrap_or_default()
+    }
+}
+
+impl Format {
+    /// Reads a request.
+    pub(crate) fn decode(self, bytes: &[u8]) -> Request {
+        let layout = self.0;
+        let u = self.union(bytes);
+        match self.command(bytes) {
+            Command::QueryVideoMemory => Request::QueryVideoMemory,
+            Command::QueryChipIdentity => Request::QueryChipIdentity,
+            Command::QueryKernelSettings => Request::QueryKernelSettings,
+            Command::GetBaseAddress => Request::GetBaseAddress,
+            Command::Version => Request::Version,
+            Command::ChipInfo => Request::ChipInfo,
+            Command::QueryChipOption => Request::ChipOptions,
+            Command::AllocateNonPagedMemory => Request::AllocateContiguous {
+                bytes: layout.allocate_non_paged.size.long(u),
+                non_paged: true,
+            },
+            Command::AllocateContiguousMemory => Request::AllocateContiguous {
+                bytes: layout.allocate_contiguous.size.long(u),
+                non_paged: false,
+            },
+            Command::FreeNonPagedMemory => Request::FreeContiguous(self.non_paged(u)),
+            Command::FreeContiguousMemory => Request::FreeContiguous(self.contiguous(u)),
+            Command::AllocateLinearVideoMemory => self.allocate_linear(u),
+            Command::AllocateVideoMemory => self.allocate_surface(u),
+            Command::FreeVideoMemory => Request::FreeNode {
+                node: layout.free_node.node.handle(u),
+                if_unlocked: layout.manners.locked_cannot_be_freed,
+            },
+            Command::ReleaseVideoMemory => Request::FreeNode {
+                node: layout.release_node.node.handle(u),
+                if_unlocked: false,
+            },
+            Command::LockVideoMemory => Request::Lock {
+                node: layout.lock.node.handle(u),
+                cacheable: layout.lock.cacheable.word(u) != 0,
+                again: layout.manners.locks_again,
+            },
+            Command::UnlockVideoMemory => Request::Unlock {
+                node: layout.unlock.node.handle(u),
+            },
+            Command::BottomHalfUnlockVideoMemory => Request::FinishUnlock {
+                node: layout.finish_unlock.node.handle(u),
+            },
+            Command::EventCommit => Request::EventCommit {
+                queue: layout.event.queue.long(u),
+                format: self,
+            },
+            Command::UserSignal => Request::UserSignal(self.user_signal(u)),
+            Command::Commit => self.commit(u),
+            Command::Stall => Request::Stall,
+            Command::Cache if layout.manners.cache_is_ignored => Request::Ignored,
+            Command::Cache => Request::Cache(CacheRange {
+                operation: layout.cache.operation.word(u),
+                user: layout.cache.logical.long(u),
+                bytes: layout.cache.size.long(u),
+                node: layout.cache.node.handle(u),
+            }),
+            Command::MapMemory => Request::MapMemory {
+                handle: layout.map_memory.physical.handle(u),
+            },
+            Command::UnmapMemory => Request::UnmapMemory {
+                handle: layout.unmap_memory.physical.handle(u),
+            },
+            Command::MapUserMemory => self.map_user(u),
+            Command::UnmapUserMemory => Request::UnmapUser(self.user_memory(u)),
+            Command::QueryPowerManagementState => Request::QueryPower,
+            Command::QueryResetTimeStamp => Request::QueryResets,
+            Command::Timestamp => match layout.timestamp.request.word(u) {
+                TIMESTAMP_QUERY => Request::QueryTimer {
+                    timer: layout.timestamp.timer.word(u),
+                },
+                _ => Request::Refused(Error::InvalidArgument),
+            },
+            Command::Database => Request::Database {
+                process: layout.database.process.word(u),
+            },
+            Command::SetTimeout => Request::SetTimeout {
+                milliseconds: layout.timeout.timeout.word(u),
+            },
+            Command::Attach => Request::Attach,
+            Command::Detach => Request::Detach {
+                context: layout.detach.context.handle(u),
+            },
+            // Without the profiler these succeed and do nothing.
+            Command::GetProfileSetting
+            | Command::SetProfileSetting
+            | Command::ReadAllProfileRegisters
+            | Command::ReadAllProfileNewRegistersPart1
+            | Command::ReadAllProfileNewRegistersPart2
+            | Command::ReadAllProfileRegistersPart1
+            | Command::ReadAllProfileRegistersPart2
+            | Command::ReadProfilerNewRegisterSetting
+            | Command::ReadProfilerRegisterSetting
+            | Command::ProfileRegisters2d => Request::Ignored,
+            // Only for queues, or compiled out of every Linux build.
+            Command::Unknown
+            | Command::Signal
+            | Command::WriteData
+            | Command::SetIdle
+            | Command::MapPhysical
+            | Command::GetFrameInfo
+            | Command::QueryCommandBuffer
+            | Command::CommitDone
+            | Command::SyncPoint
+            | Command::DestroyMmu
+            | Command::GcOff
+            | Command::GcOn => Request::Refused(Error::InvalidArgument),
+            // These exist, and are not built.
+            Command::ReadRegister
+            | Command::WriteRegister
+            | Command::ReadRegisterEx
+            | Command::WriteRegisterEx
+            | Command::SetPowerManagementState
+            | Command::ConfigPowerManagement
+            | Command::Reset
+            | Command::Debug
+            | Command::DebugDump
+            | Command::Compose
+            | Command::GetSharedInfo
+            | Command::SetSharedInfo
+            | Command::DumpGpuState
+            | Command::DumpGpuProfile
+            | Command::DumpEvent
+            | Command::AllocateVirtualCommandBuffer
+            | Command::FreeVirtualCommandBuffer
+            | Command::SetFscaleValue
+            | Command::GetFscaleValue
+            | Command::FlushCache
+            | Command::GetMmuVersion
+            | Command::CreateNativeFence
+            | Command::WaitNativeFence
+            | Command::WaitFence
+            | Command::VidmemDatabase
+            | Command::NameVideoMemory
+            | Command::ImportVideoMemory
+            | Command::ExportVideoMemory
+            | Command::GetVideoMemoryFd
+            | Command::GetGraphicBufferFd
+            | Command::SetVideoMemoryMetadata
+            | Command::SyncVideoMemory
+            | Command::WrapUserMemory
+            | Command::Shbuf
+            | Command::QueryChipFrequency
+            | Command::QueryCpuFrequency
+            | Command::DeviceMutex
+            | Command::Dec200Test
+            | Command::Dec300Read
+            | Command::Dec300Write
+            | Command::Dec300Flush
+            | Command::Dec300FlushWait
+            | Command::UpdateDebugCallback
+            | Command::ConfigCtxFramework
+            | Command::ApbAxifeAccess
+            | Command::CancelJob => Request::Refused(Error::NotSupported),
+        }
+    }
+
+    fn contiguous(self, u: &[u8]) -> NamedBuffer {
+        let fields = &self.0.free_contiguous;
+        NamedBuffer {
+            bytes: fields.size.long(u),
+            handle: fields.physical.handle(u),
+            user: fields.logical.long(u),
+        }
+    }
+
+    fn non_paged(self, u: &[u8]) -> NamedBuffer {
+        let fields = &self.0.free_non_paged;
+        NamedBuffer {
+            bytes: fields.size.long(u),
+            handle: fields.physical.handle(u),
+            user: fields.logical.long(u),
+        }
+    }
+
+    fn user_memory(self, u: &[u8]) -> NamedUserMemory {
+        let fields = &self.0.unmap_user;
+        NamedUserMemory {
+            user: fields.memory.long(u),
+            bytes: fields.size.long(u),
+            info: fields.info.handle(u),
+        }
+    }
+
+    /// `gceSURF_TYPE` with the numbers of 4.0.0; flags are kept.
+    fn surface_type(self, kind: u32) -> u32 {
+        match kind {
+            _ if self.0.manners.image_surfaces => kind,
+            SURFACE_IMAGE..OLD_SURFACE_TYPES => kind + 1,
+            OLD_SURFACE_TYPES => u32::MAX,
+            _ => kind,
+        }
+    }
+
+    /// `gcePOOL` with the numbers of 4.0.0.
+    fn pool(self, pool: u32) -> u32 {
+        if pool < self.0.manners.pools {
+            pool
+        } else {
+            POOL_UNKNOWN
+        }
+    }
+
+    fn allocate_linear(self, u: &[u8]) -> Request {
+        let fields = &self.0.allocate_linear;
+        let flags = &self.0.manners.flags;
+        let flag = fields.flag.word(u);
+        if flag & flags.secure != 0 {
+            return Request::Refused(Error::NotSupported);
+        }
+        let Ok(bytes) = u32::try_from(fields.size.long(u)) else {
+            return Request::Refused(Error::OutOfMemory);
+        };
+        let pool = match self.pool(fields.pool.word(u)) {
+            POOL_DEFAULT if flag & flags.contiguous != 0 => POOL_DEFAULT_FORCE_CONTIGUOUS,
+            POOL_DEFAULT if flag & flags.scattered != 0 => POOL_VIRTUAL,
+            pool => pool,
+        };
+        Request::AllocateLinear {
+            bytes,
+            alignment: fields.alignment.word(u),
+            kind: self.surface_type(fields.kind.word(u)),
+            pool,
+        }
+    }
+
+    fn allocate_surface(self, u: &[u8]) -> Request {
+        if !self.0.manners.allocates_surfaces {
+            return Request::Refused(Error::NotSupported);
+        }
+        let fields = &self.0.allocate_surface;
+        Request::AllocateSurface(Surface {
+            width: fields.width.word(u),
+            height: fields.height.word(u),
+            depth: fields.depth.word(u),
+            format: fields.format.word(u),
+            kind: self.surface_type(fields.kind.word(u)),
+            pool: self.pool(fields.pool.word(u)),
+        })
+    }
+
+    fn map_user(self, u: &[u8]) -> Request {
+        let fields = &self.0.map_user;
+        let (user, bytes) = (fields.memory.long(u), fields.size.long(u));
+        let is_aligned = user & (self.0.manners.user_alignment - 1) == 0;
+        match fields.physical.word(u) {
+            0 | NO_PHYSICAL if !is_aligned && bytes != 0 => Request::Refused(Error::OutOfMemory),
+            0 | NO_PHYSICAL => Request::MapUser { user, bytes },
+            // Physical memory of the client's choice is nobody's to map.
+            _ => Request::Refused(Error::InvalidArgument),
+        }
+    }
+
+    fn user_signal(self, u: &[u8]) -> UserSignal {
+        let fields = &self.0.user_signal;
+        let id = fields.id.word(u);
+        match fields.command.word(u) {
+            0 => UserSignal::Create {
+                manual_reset: fields.manual_reset.word(u) != 0,
+            },
+            1 => UserSignal::Destroy { id },
+            2 => UserSignal::Signal {
+                id,
+                state: fields.state.word(u) != 0,
+            },
+            3 => UserSignal::Wait {
+                id,
+                milliseconds: fields.wait.word(u),
+            },
+            _ if !self.0.manners.maps_signals => UserSignal::Unknown,
+            4 => UserSignal::Map { id },
+            5 => UserSignal::Destroy { id },
+            _ => UserSignal::Unknown,
+        }
+    }
+
+    fn commit(self, u: &[u8]) -> Request {
+        let fields = &self.0.commit;
+        // More than one core, or an engine that copies: not on these.
+        let is_more = fields.count.word(u) > 1
+            || fields.engine.word(u) != 0
+            || fields.next.long(u) != 0
+            || fields.next_location.long(u) != 0;
+        if is_more {
+            return Request::Refused(Error::NotSupported);
+        }
+        let commands = if fields.command_buffer.exists() {
+            Commands::Described(fields.command_buffer.long(u))
+        } else {
+            let (start, size) = (fields.start_offset.word(u), fields.size.word(u));
+            let reserved_tail = fields.reserved_tail.word(u);
+            let end = start
+                .checked_add(size)
+                .and_then(|end| end.checked_sub(reserved_tail));
+            let Some(offset) = end else {
+                return Request::Refused(Error::InvalidArgument);
+            };
+            Commands::Here(CommandBuffer {
+                object: CommandBuffer::OBJECT_TYPE,
+                entry_pipe: fields.entry_pipe.word(u),
+                logical: fields.logical.long(u),
+                start_offset: start,
+                offset,
+                reserved_head: fields.reserved_head.word(u),
+                reserved_tail,
+            })
+        };
+        Request::Commit(Commit {
+            context: fields.context.long(u),
+            context_buffer: fields.context_buffer.long(u),
+            commands,
+            delta: fields.delta.long(u),
+            queue: fields.queue.long(u),
+            format: self,
+        })
+    }
+
+    /// Reads one record of an event queue, of [`Format::record_bytes`] bytes, and the address of the
+    /// next (0: the last).
+    pub(crate) fn decode_record(self, bytes: &[u8]) -> (Record, u64) {
+        let layout = self.0;
+        let next = layout.queue.next.long(bytes);
+        let interface = bytes.get(layout.queue.command.into()..).unwrap_or_default();
+        let u = bytes
+            .get(layout.queue.union_at.into()..)
+            .unwrap_or_default();
+        let record = match self.command(interface) {
+            Command::Signal => Record::Signal {
+                id: layout.signal.signal.handle(u),
+                process: layout.signal.process.long(u),
+            },
+            Command::UnlockVideoMemory => Record::Unlock {
+                node: layout.unlock.node.handle(u),
+            },
+            Command::BottomHalfUnlockVideoMemory => Record::Unlock {
+                node: layout.finish_unlock.node.handle(u),
+            },
+            Command::FreeVideoMemory => Record::FreeNode {
+                node: layout.free_node.node.handle(u),
+            },
+            Command::FreeContiguousMemory => Record::FreeBuffer(self.contiguous(u)),
+            Command::FreeNonPagedMemory => Record::FreeBuffer(self.non_paged(u)),
+            Command::UnmapUserMemory => Record::UnmapUser(self.user_memory(u)),
+            Command::WriteData => Record::WriteData {
+                address: layout.write_data.address.word(u),
+                data: layout.write_data.data.word(u),
+            },
+            Command::Timestamp => match layout.timestamp.request.word(u) {
+                request @ (TIMESTAMP_STOP | TIMESTAMP_START) => Record::Timestamp {
+                    timer: layout.timestamp.timer.word(u),
+                    start: request == TIMESTAMP_START,
+                },
+                _ => Record::Invalid,
+            },
+            Command::CommitDone => Record::CommitDone,
+            _ => Record::Invalid,
+        };
+        (record, next)
+    }
+
+    /// Reads a `gcoCMDBUF`, of [`Format::command_buffer_bytes`] bytes.
+    pub(crate) fn decode_command_buffer(self, bytes: &[u8]) -> CommandBuffer {
+        let fields: &CommandBufferLayout = &self.0.command_buffer;
+        let or = |field: Field, default| match field.exists() {
+            true => field.word(bytes),
+            false => default,
+        };
+        CommandBuffer {
+            object: fields.object.word(bytes),
+            entry_pipe: fields.entry_pipe.word(bytes),
+            logical: fields.logical.long(bytes),
+            start_offset: fields.start_offset.word(bytes),
+            offset: fields.offset.word(bytes),
+            reserved_head: or(fields.reserved_head, RESERVED_HEAD),
+            reserved_tail: or(fields.reserved_tail, RESERVED_TAIL),
+        }
+    }
+
+    /// Bytes of a `gcoCONTEXT`, which [`Format::decode_context`] wants; 0: contexts are the kernel's.
+    pub(crate) fn context_bytes(self) -> usize {
+        self.0.context.bytes.into()
+    }
+
+    /// Reads a `gcoCONTEXT`, of [`Format::context_bytes`] bytes.
+    pub(crate) fn decode_context(self, bytes: &[u8]) -> ClientContext {
+        let fields = &self.0.context;
+        ClientContext {
+            object: fields.object.word(bytes),
+            entry_pipe: fields.entry_pipe.word(bytes),
+        }
+    }
+
+    /// Writes the status of success.
+    #[inline]
+    pub(crate) fn succeed(self, bytes: &mut [u8]) {
+        self.0.header.status.put(bytes, 0);
+    }
+
+    /// Writes the status of a failure, as this generation tells it.
+    pub(crate) fn fail(self, bytes: &mut [u8], error: Error) {
+        let is_old = self.0.manners.unknown_signal == UnknownSignal::Invalid;
+        let error = match (self.command(bytes), error) {
+            (Command::UserSignal, Error::NotFound) if is_old => {
+                match self.user_signal(self.union(bytes)) {
+                    UserSignal::Signal { .. } => Error::InvalidRequest,
+                    _ => Error::InvalidArgument,
+                }
+            }
+            (_, error) => error,
+        };
+        // CAST: the bits of a signed field.
+        self.0.header.status.put(bytes, error.status() as u32);
+    }
+
+    /// Writes a reply over the request that it answers.
+    pub(crate) fn encode(self, bytes: &mut [u8], reply: &Reply) {
+        let layout = self.0;
+        let command = self.command(bytes);
+        if let Reply::Submitted { number } = *reply {
+            layout.header.handle.put_long(bytes, number);
+            return;
+        }
+        let u = self.union_mut(bytes);
+        match *reply {
+            Reply::Nothing | Reply::Submitted { .. } => {}
+            Reply::VideoMemory { pool_bytes } => {
+                // No internal and external memory here. The pool's address is 0: it is what clients
+                // give to mmap.
+                zero(u, layout.video_memory.bytes);
+                layout.video_memory.contiguous_size.put_long(u, pool_bytes);
+            }
+            Reply::ChipIdentity(identity) => self.encode_identity(u, &identity),
+            Reply::ChipOptions {
+                fast_clear,
+                compression,
+            } => {
+                zero(u, layout.options.bytes);
+                layout.options.fast_clear.put(u, fast_clear.into());
+                layout.options.mmu.put(u, 1);
+                layout.options.compression.put(u, compression.into());
+            }
+            Reply::KernelSettings { signal } => {
+                // CAST: the bits of a signed field.
+                layout.kernel_settings.signal.put(u, signal as u32);
+            }
+            Reply::BaseAddress(address) => {
+                layout.base_address.base_address.put(u, address);
+                layout.base_address.range_count.put(u, 0);
+                layout.base_address.range_start.put(u, 0);
+                layout.base_address.range_end.put(u, 0);
+            }
+            Reply::Version => {
+                let [major, minor, patch, build] = layout.version;
+                layout.version_numbers.major.put(u, major);
+                layout.version_numbers.minor.put(u, minor);
+                layout.version_numbers.patch.put(u, patch);
+                layout.version_numbers.build.put(u, build);
+            }
+            Reply::ChipInfo(kind) => {
+                let numbers = &layout.manners.hardware;
+                zero(u, layout.chip_info.bytes);
+                layout.chip_info.count.put(u, 1);
+                let number = match kind {
+                    HardwareType::ThreeD => numbers.three_d,
+                    HardwareType::TwoD => numbers.two_d,
+                    HardwareType::Both => numbers.both,
+                    HardwareType::Vector => numbers.vector,
+                };
+                layout.chip_info.kind.put(u, number.into());
+            }
+            Reply::Buffer {
+                bytes: size,
+                address,
+                handle,
+                user,
+            } => {
+                if command == Command::AllocateContiguousMemory {
+                    let fields = &layout.allocate_contiguous;
+                    fields.size.put_long(u, size);
+                    fields.address.put(u, address);
+                    fields.physical.put(u, handle);
+                    fields.logical.put_long(u, user);
+                } else {
+                    let fields = &layout.allocate_non_paged;
+                    fields.size.put_long(u, size);
+                    fields.physical.put(u, handle);
+                    fields.logical.put_long(u, user);
+                }
+            }
+            Reply::Mapped { user } => layout.map_memory.logical.put_long(u, user),
+            Reply::UserMemory { info, address } => {
+                layout.map_user.info.put(u, info);
+                layout.map_user.address.put(u, address);
+            }
+            Reply::Power { is_idle } => {
+                layout.power.state.put(u, POWER_ON);
+                layout.power.is_idle.put(u, is_idle.into());
+            }
+            Reply::Resets { count } => {
+                layout.resets.stamp.put_long(u, count);
+                layout.resets.context.put(u, 0);
+            }
+            // CAST: the bits of a signed field.
+            Reply::TimeDelta { microseconds } => layout.timestamp.delta.put(u, microseconds as u32),
+            Reply::Database(ledgers) => self.encode_database(u, &ledgers),
+            Reply::Node { node, pool } => {
+                layout.allocate_linear.pool.put(u, pool);
+                layout.allocate_linear.node.put(u, node);
+            }
+            Reply::Surface {
+                width,
+                height,
+                pool,
+                node,
+            } => {
+                layout.allocate_surface.width.put(u, width);
+                layout.allocate_surface.height.put(u, height);
+                layout.allocate_surface.pool.put(u, pool);
+                layout.allocate_surface.node.put(u, node);
+            }
+            Reply::Locked { address, user } => {
+                layout.lock.address.put(u, address);
+                layout.lock.memory.put_long(u, user);
+                layout.lock.gid.put(u, 0);
+                layout.lock.physical_address.put(u, 0);
+            }
+            Reply::Unlocked { asynchronous } => {
+                layout.unlock.asynchronous.put(u, asynchronous.into());
+            }
+            Reply::Signal { id } => layout.user_signal.id.put(u, id),
+            Reply::Context {
+                context,
+                state_count,
+            } => {
+                layout.attach.context.put(u, context);
+                layout.attach.state_count.put_long(u, state_count);
+                layout.attach.record_count.put_long(u, state_count);
+                layout.attach.buffer_bytes.put(u, 0);
+            }
+        }
+    }
+
+    fn encode_identity(self, u: &mut [u8], identity: &Identity) {
+        let all = identity_words(identity);
+        let words = self.0.identity.words;
+        let (told, rest) = match u.get_mut(..self.0.identity.bytes.into()) {
+            Some(u) => u.split_at_mut((4 * words.len()).min(usize::from(self.0.identity.bytes))),
+            None => return,
+        };
+        for (place, &word) in told.chunks_exact_mut(4).zip(words) {
+            // CAST: the number of a variant.
+            place.copy_from_slice(&all[word as usize].to_le_bytes());
+        }
+        rest.fill(0);
+    }
+
+    fn encode_database(self, u: &mut [u8], ledgers: &[Ledger; 3]) {
+        let fields = &self.0.database;
+        let process = fields.process.word(u);
+        zero(u, fields.bytes);
+        fields.process.put(u, process);
+        fields.is_valid.put(u, 1);
+        let places = [
+            [fields.video, fields.video_max, fields.video_total],
+            [
+                fields.non_paged,
+                fields.non_paged_max,
+                fields.non_paged_total,
+            ],
+            [
+                fields.contiguous,
+                fields.contiguous_max,
+                fields.contiguous_total,
+            ],
+        ];
+        for ([bytes, max, total], ledger) in places.into_iter().zip(ledgers) {
+            bytes.put_long(u, ledger.bytes);
+            max.put_long(u, ledger.max);
+            total.put_long(u, ledger.total);
+        }
+    }
+}
+
+/// Clears the first `bytes` bytes.
+fn zero(u: &mut [u8], bytes: u16) {
+    if let Some(u) = u.get_mut(..bytes.into()) {
+        u.fill(0);
+    }
+}
+
+/// What the core says, by [`IdentityWord`]; what it does not is 0.
+fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
+    use IdentityWord as Word;
+    let mut all = [0; IdentityWord::COUNT];
+    // CAST: the number of a variant.
+    let mut set = |word: Word, value| all[word as usize] = value;
+    set(Word::Model, id.model);
+    set(Word::Revision, id.revision);
+    set(Word::Features, id.features);
+    set(Word::Minor0, id.minor_features[0]);
+    set(Word::Minor1, id.minor_features[1]);
+    set(Word::Minor2, id.minor_features[2]);
+    set(Word::Minor3, id.minor_features[3]);
+    set(Word::StreamCount, id.stream_count);
+    set(Word::RegisterMax, id.register_max);
+    set(Word::ThreadCount, id.thread_count);
+    set(Word::ShaderCoreCount, id.shader_core_count);
+    set(Word::VertexCacheSize, id.vertex_cache_size);
+    set(Word::VertexOutputBufferSize, id.vertex_output_buffer_size);
+    set(Word::PixelPipes, id.pixel_pipes);
+    set(Word::ResolvePipes, id.pixel_pipes);
+    set(Word::InstructionCount, id.instruction_count);
+    set(Word::FragmentInstructionCount, id.instruction_count);
+    set(Word::ConstantCount, id.num_constants);
+    set(Word::BufferSize, id.buffer_size);
+    set(Word::VaryingsCount, id.varyings_count);
+    set(Word::SuperTileMode, id.super_tile_mode);
+    set(Word::CoreCount, 1);
+    all
+}
+
+#[kernel::macros::kunit_tests(galcore_abi)]
+mod tests {
+    use super::{
+        super::layout::LAYOUTS,
+        *, //
+    };
+
+    fn format(name: &str) -> Format {
+        Format(LAYOUTS.iter().find(|layout| layout.name == name).unwrap())
+    }
+
+    fn put_word(bytes: &mut [u8], at: usize, value: u32) {
+        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn word(bytes: &[u8], at: usize) -> u32 {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+    }
+
+    fn interface(command: u32) -> [u8; 168] {
+        let mut bytes = [0; 168];
+        put_word(&mut bytes, 0, command);
+        bytes
+    }
+
+    #[test]
+    fn fields_lie_where_the_c_header_has_them() {
+        let format = format("4.0.0");
+        let mut bytes = interface(19);
+        put_word(&mut bytes, 32, 1);
+        put_word(&mut bytes, 40, 2);
+        put_word(&mut bytes, 44, 1);
+        put_word(&mut bytes, 48, 3);
+        put_word(&mut bytes, 56, 4);
+        assert_eq!(
+            format.decode(&bytes),
+            Request::Commit(Commit {
+                context: 1,
+                context_buffer: 0,
+                commands: Commands::Described(0x1_0000_0002),
+                delta: 3,
+                queue: 4,
+                format,
+            })
+        );
+    }
+
+    #[test]
+    fn every_number_of_every_generation_is_a_request() {
+        for layout in &LAYOUTS {
+            let format = Format(layout);
+            let mut bytes = [0; 400];
+            for number in 0..200 {
+                put_word(&mut bytes, 0, number);
+                let request = format.decode(&bytes);
+                if number >= layout.commands.len() as u32 {
+                    assert_eq!(request, Request::Refused(Error::InvalidArgument));
+                }
+            }
+            put_word(&mut bytes, 0, u32::MAX);
+            assert_eq!(
+                format.decode(&bytes),
+                Request::Refused(Error::InvalidArgument)
+            );
+        }
+        let format = format("4.0.0");
+        assert_eq!(
+            format.decode(&interface(17)),
+            Request::Refused(Error::InvalidArgument)
+        );
+        assert_eq!(
+            format.decode(&interface(6)),
+            Request::Refused(Error::NotSupported)
+        );
+        assert_eq!(format.decode(&interface(55)), Request::QueryResets);
+    }
+
+    #[test]
+    fn a_handle_of_64_bits_is_none() {
+        let mut bytes = interface(13);
+        put_word(&mut bytes, 32, 1);
+        put_word(&mut bytes, 36, 1);
+        assert_eq!(
+            format("4.0.0").decode(&bytes),
+            Request::Lock {
+                node: u32::MAX,
+                cacheable: false,
+                again: false,
+            }
+        );
+    }
+
+    #[test]
+    fn a_reply_keeps_what_it_does_not_say() {
+        let format = format("4.0.0");
+        let mut bytes = [0xAA; 168];
+        put_word(&mut bytes, 0, 16);
+        format.encode(&mut bytes, &Reply::Signal { id: 5 });
+        format.fail(&mut bytes, Error::NotFound);
+        assert_eq!(word(&bytes, 36), 5);
+        assert_eq!(word(&bytes, 8), 0xFFFF_FFED);
+        assert_eq!(word(&bytes, 32), 0xAAAA_AAAA);
+        assert_eq!(word(&bytes, 40), 0xAAAA_AAAA);
+    }
+
+    #[test]
+    fn contiguous_and_non_paged_differ() {
+        let format = format("4.0.0");
+        let reply = Reply::Buffer {
+            bytes: 4096,
+            address: 0x1000,
+            handle: 7,
+            user: 0x2000,
+        };
+        let mut bytes = interface(4);
+        format.encode(&mut bytes, &reply);
+        assert_eq!((word(&bytes, 40), word(&bytes, 44)), (0x1000, 7));
+        let mut bytes = interface(2);
+        format.encode(&mut bytes, &reply);
+        assert_eq!((word(&bytes, 40), word(&bytes, 44)), (7, 0));
+        assert_eq!(word(&bytes, 48), 0x2000);
+    }
+
+    #[test]
+    fn old_clients_hear_of_unknown_signals_in_their_own_way() {
+        let status = |name, sub_command| {
+            let format = format(name);
+            let mut bytes = [0; 216];
+            put_word(&mut bytes, 0, 16);
+            let at = if name == "v2" { 16 } else { 32 };
+            put_word(&mut bytes, at, sub_command);
+            format.fail(&mut bytes, Error::NotFound);
+            word(&bytes, if name == "v2" { 4 } else { 8 }) as i32
+        };
+        assert_eq!(
+            (status("v2", 1), status("v2", 2), status("v2", 3)),
+            (-1, -21, -1)
+        );
+        assert_eq!((status("4.0.0", 1), status("4.0.0", 2)), (-19, -19));
+    }
+
+    #[test]
+    fn numbers_of_types_and_pools_are_made_equal() {
+        let old = format("v2");
+        assert_eq!((old.surface_type(7), old.surface_type(8)), (7, 9));
+        assert_eq!((old.surface_type(10), old.surface_type(0x104)), (11, 0x104));
+        assert_eq!(old.surface_type(11), u32::MAX);
+        assert_eq!(format("4.0.0").surface_type(8), 8);
+        assert_eq!((old.pool(9), old.pool(10)), (9, POOL_UNKNOWN));
+        assert_eq!(format("4.0.0").pool(10), 10);
+        assert_eq!(format("6.4.11").pool(9), POOL_UNKNOWN);
+    }
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Which generation of the interface a file speaks.
+//!
+//! The argument block has 16 bytes in the older generations and 32 in the newer ones, and the
+//! interface has its own size in most; what these leave open is settled by what the client has asked
+//! for, by the module's parameter, by the core, or by the order of the list. Pure logic. Source:
+//! spec/memory-events.md section 12.3, shared/abi/SUMMARY.md section 2.
+
+use super::{
+    codec::Format,
+    layout::{
+        Layout,
+        LAYOUTS, //
+    },
+};
+
+/// Bytes of the shorter argument block.
+pub(crate) const SHORT_BLOCK: usize = 16;
+
+/// Bytes of the longer argument block.
+pub(crate) const LONG_BLOCK: usize = 32;
+
+/// Why a generation was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Reason {
+    /// No other has this form and size.
+    Only,
+    /// The client has asked for it.
+    Asked,
+    /// The parameter `interface` names it.
+    Parameter,
+    /// It is that of boards with this core.
+    Core,
+    /// It is the first of several.
+    First,
+}
+
+impl Reason {
+    /// As debugfs and the log tell it.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Reason::Only => "no other has this size",
+            Reason::Asked => "the client asked for it",
+            Reason::Parameter => "the parameter `interface` names it",
+            Reason::Core => "boards with this core had it",
+            Reason::First => "the most likely of several of this size",
+        }
+    }
+}
+
+/// A generation by its place in the list, and why it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    place: u8,
+    /// Why.
+    pub(crate) reason: Reason,
+}
+
+impl Choice {
+    /// The generation.
+    pub(crate) fn format(self) -> Format {
+        // The place came from the list.
+        Format(&LAYOUTS[usize::from(self.place) % LAYOUTS.len()])
+    }
+
+    /// As a number that is not 0, below 2^16.
+    pub(crate) fn pack(self) -> u32 {
+        u32::from(self.place) + 1 | (self.reason as u32) << 8
+    }
+
+    /// From such a number; 0 is none.
+    pub(crate) fn unpack(packed: u32) -> Option<Self> {
+        let place = u8::try_from((packed & 0xFF).checked_sub(1)?).ok()?;
+        let reason = match packed >> 8 & 0xFF {
+            0 => Reason::Only,
+            1 => Reason::Asked,
+            2 => Reason::Parameter,
+            3 => Reason::Core,
+            _ => Reason::First,
+        };
+        Some(Self { place, reason })
+    }
+
+    /// The generation of a name.
+    pub(crate) fn by_name(name: &[u8], reason: Reason) -> Option<Self> {
+        // These are the same as what they stand for.
+        let name = match name {
+            b"5.0.11.p7" => &b"5.0.11.p8"[..],
+            b"imx6" => &b"v4"[..],
+            name => name,
+        };
+        let place = LAYOUTS
+            .iter()
+            .position(|layout| layout.name.as_bytes() == name)?;
+        Some(Self {
+            place: u8::try_from(place).ok()?,
+            reason,
+        })
+    }
+}
+
+/// Whether the first 16 bytes of an argument block are all of it.
+///
+/// Word 3 is the second size in a short block. In a long one it is the high half of the first size:
+/// 0. Word 1 of a long block may hold anything, since old clients leave the padding of a pointer there.
+pub(crate) fn is_short_block(words: [u32; 4]) -> bool {
+    let size = u64::from(words[3]);
+    words[1] == words[3]
+        && LAYOUTS.iter().any(|layout| {
+            usize::from(layout.argument_bytes) == SHORT_BLOCK && layout.has_size(size)
+        })
+}
+
+/// Chooses the generation of interfaces of `input` and `output` bytes behind a block of
+/// `block_bytes`; `None`: there is none.
+///
+/// `wishes` count in their order, each only if it fits. `model` is the core's.
+pub(crate) fn choose(
+    block_bytes: usize,
+    input: u64,
+    output: u64,
+    wishes: [Option<Choice>; 2],
+    model: u32,
+) -> Option<Choice> {
+    let fits = |layout: &Layout| {
+        usize::from(layout.argument_bytes) == block_bytes
+            && layout.has_size(input)
+            && input == output
+    };
+    let wish = wishes.into_iter().flatten().find(|choice| {
+        let layout = choice.format().0;
+        usize::from(layout.argument_bytes) == block_bytes && layout.takes(input, output)
+    });
+    if wish.is_some() {
+        return wish;
+    }
+    let place = |reason, wanted: &dyn Fn(&Layout) -> bool| {
+        let place = LAYOUTS
+            .iter()
+            .position(|layout| fits(layout) && wanted(layout))?;
+        Some(Choice {
+            place: u8::try_from(place).ok()?,
+            reason,
+        })
+    };
+    if LAYOUTS.iter().filter(|layout| fits(layout)).count() == 1 {
+        return place(Reason::Only, &|_| true);
+    }
+    place(Reason::Core, &|layout| layout.model == model && model != 0)
+        .or_else(|| place(Reason::First, &|layout| layout.model == 0))
+}
+
+#[kernel::macros::kunit_tests(galcore_detect)]
+mod tests {
+    use super::*;
+
+    const GC600: u32 = 0x600;
+    const GC2000: u32 = 0x2000;
+
+    fn name(block: usize, bytes: u64, model: u32) -> Option<(&'static str, Reason)> {
+        let choice = choose(block, bytes, bytes, [None, None], model)?;
+        Some((choice.format().name(), choice.reason))
+    }
+
+    #[test]
+    fn sizes_name_the_generation() {
+        assert_eq!(name(16, 64, GC2000), Some(("arnova", Reason::Only)));
+        assert_eq!(name(32, 248, GC2000), Some(("4.6.9", Reason::Only)));
+        assert_eq!(name(32, 384, GC2000), Some(("6.4.11", Reason::Only)));
+        assert_eq!(name(16, 216, GC600), Some(("dove", Reason::Core)));
+        assert_eq!(name(16, 216, GC2000), Some(("v2", Reason::First)));
+        assert_eq!(name(16, 128, GC2000), Some(("v4", Reason::First)));
+        assert_eq!(name(16, 224, GC2000), Some(("v4", Reason::First)));
+        assert_eq!(name(32, 168, GC2000), Some(("4.0.0", Reason::First)));
+        assert_eq!(name(32, 240, GC2000), Some(("4.0.0", Reason::First)));
+        assert_eq!(name(32, 320, GC2000), Some(("5.0.11.p8", Reason::First)));
+        assert_eq!(name(32, 344, GC2000), Some(("6.2.4.p2", Reason::First)));
+        assert_eq!(name(32, 400, GC2000), Some(("6.2.4.p2", Reason::First)));
+    }
+
+    #[test]
+    fn others_are_none() {
+        for bytes in [0, 4, 16, 167, 169, 216, 383, 399, 401, 1 << 32] {
+            assert_eq!(choose(32, bytes, bytes, [None, None], GC600), None);
+        }
+        for bytes in [0, 63, 65, 168, 217, 384] {
+            assert_eq!(choose(16, bytes, bytes, [None, None], GC600), None);
+        }
+        assert_eq!(choose(32, 168, 240, [None, None], GC600), None);
+        assert_eq!(choose(16, 128, 224, [None, None], GC600), None);
+    }
+
+    #[test]
+    fn wishes_count_where_they_fit() {
+        let wish = |name: &str, reason| Choice::by_name(name.as_bytes(), reason);
+        let asked = wish("4.1.0", Reason::Asked);
+        let parameter = wish("dove_old", Reason::Parameter);
+        let chosen = |block, bytes| choose(block, bytes, bytes, [asked, parameter], GC2000);
+        assert_eq!(chosen(32, 168), asked);
+        assert_eq!(chosen(16, 216), parameter);
+        assert_eq!(chosen(32, 320).map(|c| c.reason), Some(Reason::First));
+        // Only 6.4.11 takes less than its own size, from who has asked for it.
+        let newest = wish("6.4.11", Reason::Parameter);
+        let chosen = |input, output| choose(32, input, output, [None, newest], GC2000);
+        assert_eq!(chosen(100, 384), newest);
+        assert_eq!(chosen(39, 384), None);
+        assert_eq!(chosen(384, 385), None);
+        assert_eq!(wish("4.6.7", Reason::Asked), None);
+        assert_eq!(
+            wish("imx6", Reason::Asked).map(|c| c.format().name()),
+            Some("v4")
+        );
+    }
+
+    #[test]
+    fn blocks_are_told_apart() {
+        assert!(is_short_block([0x1000, 216, 0x1000, 216]));
+        assert!(is_short_block([0x1000, 64, 0, 64]));
+        assert!(!is_short_block([0x1000, 0, 168, 0]));
+        assert!(!is_short_block([0x1000, 0xDEAD_BEEF, 168, 0]));
+        assert!(!is_short_block([0x1000, 216, 0x1000, 128]));
+        assert!(!is_short_block([0x1000, 168, 0x1000, 168]));
+    }
+
+    #[test]
+    fn choices_pack() {
+        for place in 0..LAYOUTS.len() {
+            for reason in [Reason::Only, Reason::Asked, Reason::First] {
+                let choice = Choice {
+                    place: place as u8,
+                    reason,
+                };
+                assert_eq!(Choice::unpack(choice.pack()), Some(choice));
+            }
+        }
+        assert_eq!(Choice::unpack(0), None);
+    }
+}

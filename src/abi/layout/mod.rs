@@ -1,0 +1,1074 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Where the fields of each generation of the interface lie, as data.
+//!
+//! A [`Layout`] is one generation; [`LAYOUTS`] are all of them, one file a family. Names in quotes are the
+//! C headers'. Offsets are bytes: those of [`Header`] and [`Queue`] from the start of the interface and of
+//! the record, those of the union's members from the start of the union, all others from the start of
+//! their structure. Sizes, alignment and overlaps are checked when this is compiled; each offset is
+//! compared with the facts in tests/abi by a host test, which reads these files too: they know nothing of
+//! the rest of the crate.
+
+mod v2;
+mod v4;
+mod v4_6_9;
+mod v5;
+mod v6_2;
+mod v6_4;
+
+/// Bytes of the largest interface of any generation.
+pub(crate) const MAX_INTERFACE_BYTES: usize = 400;
+
+/// A field of 4 or 8 bytes, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    at: u16,
+    bytes: u16,
+}
+
+/// A field of 4 bytes.
+const fn word(at: u16) -> Field {
+    Field { at, bytes: 4 }
+}
+
+/// A field of 8 bytes.
+const fn long(at: u16) -> Field {
+    Field { at, bytes: 8 }
+}
+
+/// Every interface starts with its command.
+pub(crate) const COMMAND: Field = word(0);
+
+/// A field that the generation does not have.
+const ABSENT: Field = Field { at: 0, bytes: 0 };
+
+impl Field {
+    /// Whether the generation has it.
+    pub(crate) fn exists(self) -> bool {
+        self.bytes != 0
+    }
+
+    /// Its offset and bytes.
+    #[cfg(test)]
+    pub(crate) fn place(self) -> (usize, usize) {
+        (self.at.into(), self.bytes.into())
+    }
+
+    /// The first byte behind it.
+    pub(crate) const fn end(self) -> usize {
+        // CAST: 16 bits; `from` is not const.
+        self.at as usize + self.bytes as usize
+    }
+
+    /// Its low 32 bits, 0 if it does not exist.
+    #[inline]
+    pub(crate) fn word(self, bytes: &[u8]) -> u32 {
+        if self.bytes == 0 {
+            return 0;
+        }
+        word_at(bytes, self.at.into())
+    }
+
+    /// Its value, 0 if it does not exist.
+    #[inline]
+    pub(crate) fn long(self, bytes: &[u8]) -> u64 {
+        let at = usize::from(self.at);
+        match self.bytes {
+            0 => 0,
+            4 => word_at(bytes, at).into(),
+            _ => u64::from(word_at(bytes, at)) | u64::from(word_at(bytes, at + 4)) << 32,
+        }
+    }
+
+    /// A handle: one that does not fit 32 bits is none of ours, like all ones.
+    #[inline]
+    pub(crate) fn handle(self, bytes: &[u8]) -> u32 {
+        u32::try_from(self.long(bytes)).unwrap_or(u32::MAX)
+    }
+
+    /// Writes 32 bits; the high half of a field of 64 becomes 0.
+    #[inline]
+    pub(crate) fn put(self, bytes: &mut [u8], value: u32) {
+        self.put_long(bytes, value.into());
+    }
+
+    /// Writes 64 bits, or the low half into a field of 32.
+    #[inline]
+    pub(crate) fn put_long(self, bytes: &mut [u8], value: u64) {
+        let at = usize::from(self.at);
+        // CAST: the halves.
+        match self.bytes {
+            0 => {}
+            4 => put_word_at(bytes, at, value as u32),
+            _ => {
+                put_word_at(bytes, at, value as u32);
+                put_word_at(bytes, at + 4, (value >> 32) as u32);
+            }
+        }
+    }
+
+    /// Whether it lies inside `bytes` bytes, on its own alignment.
+    const fn is_sound(self, bytes: u16) -> bool {
+        match self.bytes {
+            0 => self.at == 0,
+            4 | 8 => self.at % self.bytes == 0 && self.end() <= bytes as usize,
+            _ => false,
+        }
+    }
+
+    const fn overlaps(self, other: Self) -> bool {
+        let (first, second) = (self.at as usize, other.at as usize);
+        first < other.end() && second < self.end()
+    }
+}
+
+/// The word at a byte offset; 0 outside the bytes, which no layout asks for.
+#[inline]
+fn word_at(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..at + 4)
+        .and_then(|field| field.try_into().ok())
+        .map_or(0, u32::from_le_bytes)
+}
+
+#[inline]
+fn put_word_at(bytes: &mut [u8], at: usize, value: u32) {
+    if let Some(field) = bytes.get_mut(at..at + 4) {
+        field.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// Structures of fields, and [`Layout`], which has one of each.
+macro_rules! structures {
+    (
+        $(#[$layout_meta:meta])*
+        layout { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }
+        $(
+            $(#[$meta:meta])*
+            $member:ident: $name:ident = $c_name:literal {
+                $($(#[$field_meta:meta])* $field:ident = $($c_field:literal)|+,)*
+            }
+        )*
+    ) => {
+        $(
+            $(#[$meta])*
+            #[derive(Clone, Copy, Debug)]
+            pub(crate) struct $name {
+                /// Bytes of the structure; 0: the generation does not have it.
+                pub(crate) bytes: u16,
+                $($(#[$field_meta])* pub(crate) $field: Field,)*
+            }
+
+            impl $name {
+                /// None of it.
+                #[allow(dead_code, reason = "some structures are whole in every generation")]
+                const ABSENT: Self = Self { bytes: 0, $($field: ABSENT,)* };
+
+                const fn is_sound(&self) -> bool {
+                    let fields = [$(self.$field,)*];
+                    let mut at = 0;
+                    while at < fields.len() {
+                        if !fields[at].is_sound(self.bytes) {
+                            return false;
+                        }
+                        let mut other = 0;
+                        while other < at {
+                            if fields[at].overlaps(fields[other]) {
+                                return false;
+                            }
+                            other += 1;
+                        }
+                        at += 1;
+                    }
+                    true
+                }
+            }
+        )*
+
+        $(#[$layout_meta])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct Layout {
+            $($(#[$own_meta])* pub(crate) $own: $own_type,)*
+            $($(#[$meta])* pub(crate) $member: $name,)*
+        }
+
+        impl Layout {
+            const fn structures_are_sound(&self) -> bool {
+                $(self.$member.is_sound() &&)* true
+            }
+
+            /// Tells each structure's C name and bytes, and each field with its C names.
+            #[cfg(test)]
+            pub(crate) fn visit(
+                &self,
+                structure: &mut dyn FnMut(&'static str, u16),
+                field: &mut dyn FnMut(&'static str, &[&'static str], Field),
+            ) {
+                $(
+                    structure($c_name, self.$member.bytes);
+                    $(field($c_name, &[$($c_field),+], self.$member.$field);)*
+                )*
+            }
+        }
+    };
+}
+
+structures! {
+    /// One generation of the interface.
+    layout {
+        /// The name that parameters and logs use.
+        name: &'static str,
+        /// What VERSION answers; zeros where there is no such command.
+        version: [u32; 4],
+        /// Bytes of the ioctl's argument: 16 or 32.
+        argument_bytes: u16,
+        /// Bytes of the interface as builds with and without the profiler have it.
+        sizes: &'static [u16],
+        /// Smaller ones are taken too, in and out apart: the rest counts as 0.
+        may_be_shorter: bool,
+        /// Where the union starts.
+        union_at: u16,
+        /// The model of core whose boards had this generation; 0: many.
+        model: u32,
+        /// The header.
+        header: Header,
+        /// A record of an event queue.
+        queue: Queue,
+        /// Commands by number.
+        commands: &'static [Command],
+        /// QUERY_CHIP_IDENTITY's answer.
+        identity: IdentityLayout,
+        /// What differs besides places.
+        manners: Manners,
+    }
+
+    /// GET_BASE_ADDRESS.
+    base_address: GetBaseAddress = "GetBaseAddress" {
+        /// Out: what GPU addresses are counted from.
+        base_address = "baseAddress",
+        /// Out: ranges that the MMU maps as they are.
+        range_count = "flatMappingRangeCount",
+        /// Out: such a range.
+        range_start = "flatMappingStart",
+        /// Out: its end.
+        range_end = "flatMappingEnd",
+    }
+    /// QUERY_VIDEO_MEMORY, all out.
+    video_memory: QueryVideoMemory = "QueryVideoMemory" {
+        /// Memory on the chip.
+        internal_physical = "internalPhysical" | "internalPhysName",
+        /// Its bytes.
+        internal_size = "internalSize",
+        /// Memory of a card.
+        external_physical = "externalPhysical" | "externalPhysName",
+        /// Its bytes.
+        external_size = "externalSize",
+        /// The pool: the offset for mmap.
+        contiguous_physical = "contiguousPhysical" | "contiguousPhysName",
+        /// Its bytes.
+        contiguous_size = "contiguousSize",
+        /// Memory that only the GPU reaches.
+        exclusive_physical = "exclusivePhysName",
+        /// Its bytes.
+        exclusive_size = "exclusiveSize",
+    }
+    /// MAP_MEMORY.
+    map_memory: MapMemory = "MapMemory" {
+        /// In: handle.
+        physical = "physical" | "physName",
+        /// Out: user address.
+        logical = "logical",
+    }
+    /// UNMAP_MEMORY.
+    unmap_memory: UnmapMemory = "UnmapMemory" {
+        /// In: handle.
+        physical = "physical" | "physName",
+    }
+    /// ALLOCATE_LINEAR_VIDEO_MEMORY.
+    allocate_linear: AllocateLinearVideoMemory = "AllocateLinearVideoMemory" {
+        /// In: bytes.
+        size = "bytes",
+        /// In: alignment.
+        alignment = "alignment",
+        /// In: `gceSURF_TYPE`.
+        kind = "type",
+        /// In: flags.
+        flag = "flag",
+        /// In and out: `gcePOOL`.
+        pool = "pool",
+        /// Out: handle.
+        node = "node",
+    }
+    /// ALLOCATE_VIDEO_MEMORY: a surface by its geometry.
+    allocate_surface: AllocateVideoMemory = "AllocateVideoMemory" {
+        /// In and out: pixels.
+        width = "width",
+        /// In and out: rows.
+        height = "height",
+        /// In: slices.
+        depth = "depth",
+        /// In: `gceSURF_FORMAT`.
+        format = "format",
+        /// In: `gceSURF_TYPE`.
+        kind = "type",
+        /// In and out: `gcePOOL`.
+        pool = "pool",
+        /// Out: handle.
+        node = "node",
+    }
+    /// FREE_VIDEO_MEMORY, up to 4.6.9.
+    free_node: FreeVideoMemory = "FreeVideoMemory" {
+        /// In: handle.
+        node = "node",
+    }
+    /// RELEASE_VIDEO_MEMORY, from 5.0.11.
+    release_node: ReleaseVideoMemory = "ReleaseVideoMemory" {
+        /// In: handle.
+        node = "node",
+    }
+    /// LOCK_VIDEO_MEMORY.
+    lock: LockVideoMemory = "LockVideoMemory" {
+        /// In: handle.
+        node = "node",
+        /// In: whether the user's view is to be cached.
+        cacheable = "cacheable",
+        /// Out: GPU address.
+        address = "address",
+        /// Out: user address.
+        memory = "memory",
+        /// Out: a handle of video hardware, which there is not.
+        gid = "gid",
+        /// Out: not told.
+        physical_address = "physicalAddress",
+    }
+    /// UNLOCK_VIDEO_MEMORY.
+    unlock: UnlockVideoMemory = "UnlockVideoMemory" {
+        /// In: handle.
+        node = "node",
+        /// Out: a second half must follow.
+        asynchronous = "asynchroneous",
+    }
+    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY.
+    finish_unlock: BottomHalfUnlockVideoMemory = "BottomHalfUnlockVideoMemory" {
+        /// In: handle.
+        node = "node",
+    }
+    /// ALLOCATE_NON_PAGED_MEMORY.
+    allocate_non_paged: AllocateNonPagedMemory = "AllocateNonPagedMemory" {
+        /// In and out: bytes.
+        size = "bytes",
+        /// Out: handle.
+        physical = "physical" | "physName",
+        /// Out: user address.
+        logical = "logical",
+    }
+    /// FREE_NON_PAGED_MEMORY.
+    free_non_paged: FreeNonPagedMemory = "FreeNonPagedMemory" {
+        /// In: bytes.
+        size = "bytes",
+        /// In: handle.
+        physical = "physical" | "physName",
+        /// In: user address.
+        logical = "logical",
+    }
+    /// ALLOCATE_CONTIGUOUS_MEMORY.
+    allocate_contiguous: AllocateContiguousMemory = "AllocateContiguousMemory" {
+        /// In and out: bytes.
+        size = "bytes",
+        /// Out: GPU address.
+        address = "address",
+        /// Out: handle.
+        physical = "physical",
+        /// Out: user address.
+        logical = "logical",
+    }
+    /// FREE_CONTIGUOUS_MEMORY.
+    free_contiguous: FreeContiguousMemory = "FreeContiguousMemory" {
+        /// In: bytes.
+        size = "bytes",
+        /// In: handle.
+        physical = "physical",
+        /// In: user address.
+        logical = "logical",
+    }
+    /// EVENT_COMMIT.
+    event: Event = "Event" {
+        /// In: first record.
+        queue = "queue",
+    }
+    /// COMMIT.
+    commit: Commit = "Commit" {
+        /// In: what ATTACH gave.
+        context = "context" | "subCommit.context",
+        /// In: `gcoCMDBUF`.
+        command_buffer = "commandBuffer",
+        /// In: `gcoCONTEXT`.
+        context_buffer = "contextBuffer",
+        /// In: `gcsSTATE_DELTA`.
+        delta = "delta" | "subCommit.delta",
+        /// In: first record.
+        queue = "queue" | "subCommit.queue",
+        /// In: buffers for so many cores.
+        count = "count",
+        /// In: 0, the drawing engine; 1, the copying one.
+        engine = "engine" | "engine1",
+        /// In: the next core's part.
+        next = "subCommit.next",
+        /// In: commands, where they are described here: user address of their buffer.
+        logical = "subCommit.commandBuffer.logical",
+        /// In: first byte in it.
+        start_offset = "subCommit.commandBuffer.startOffset",
+        /// In: bytes, with head and tail.
+        size = "subCommit.commandBuffer.size",
+        /// In: bytes of the head.
+        reserved_head = "subCommit.commandBuffer.reservedHead",
+        /// In: bytes of the tail.
+        reserved_tail = "subCommit.commandBuffer.reservedTail",
+        /// In: pipe at the start.
+        entry_pipe = "subCommit.commandBuffer.entryPipe",
+        /// In: more commands.
+        next_location = "subCommit.commandBuffer.next",
+    }
+    /// MAP_USER_MEMORY.
+    map_user: MapUserMemory = "MapUserMemory" {
+        /// In: user address.
+        memory = "memory",
+        /// In: physical address, or all ones.
+        physical = "physical",
+        /// In: bytes.
+        size = "size",
+        /// Out: handle.
+        info = "info",
+        /// Out: GPU address.
+        address = "address",
+    }
+    /// UNMAP_USER_MEMORY.
+    unmap_user: UnmapUserMemory = "UnmapUserMemory" {
+        /// In: user address.
+        memory = "memory",
+        /// In: bytes.
+        size = "size",
+        /// In: handle.
+        info = "info",
+    }
+    /// USER_SIGNAL.
+    user_signal: UserSignal = "UserSignal" {
+        /// In: sub-command.
+        command = "command",
+        /// In and out: the signal.
+        id = "id",
+        /// In: it stays set.
+        manual_reset = "manualReset",
+        /// In: milliseconds.
+        wait = "wait",
+        /// In: set or reset.
+        state = "state",
+    }
+    /// SIGNAL, in queues.
+    signal: Signal = "Signal" {
+        /// In: the signal.
+        signal = "signal",
+        /// In: whose it is.
+        process = "process",
+    }
+    /// WRITE_DATA, in queues.
+    write_data: WriteData = "WriteData" {
+        /// In: GPU address.
+        address = "address",
+        /// In: the word.
+        data = "data",
+    }
+    /// QUERY_POWER_MANAGEMENT_STATE, all out.
+    power: QueryPowerManagement = "QueryPowerManagement" {
+        /// `gceCHIPPOWERSTATE`.
+        state = "state",
+        /// Nothing is under way.
+        is_idle = "isIdle",
+    }
+    /// CACHE.
+    cache: Cache = "Cache" {
+        /// In: operation.
+        operation = "operation",
+        /// In: user address.
+        logical = "logical",
+        /// In: bytes.
+        size = "bytes",
+        /// In: handle.
+        node = "node",
+    }
+    /// TIMESTAMP.
+    timestamp: TimeStamp = "TimeStamp" {
+        /// In: timer.
+        timer = "timer",
+        /// In: stop, start, query.
+        request = "request",
+        /// Out: microseconds.
+        delta = "timeDelta",
+    }
+    /// QUERY_KERNEL_SETTINGS.
+    kernel_settings: QueryKernelSettings = "QueryKernelSettings" {
+        /// Out: number of the realtime signal.
+        signal = "settings.signal",
+    }
+    /// VERSION, all out.
+    version_numbers: Version = "Version" {
+        /// Major.
+        major = "major",
+        /// Minor.
+        minor = "minor",
+        /// Patch.
+        patch = "patch",
+        /// Build.
+        build = "build",
+    }
+    /// ATTACH, all out.
+    attach: Attach = "Attach" {
+        /// Handle.
+        context = "context",
+        /// Highest state plus 1.
+        state_count = "stateCount" | "maxState",
+        /// States that a delta may hold.
+        record_count = "numStates",
+        /// Bytes of the buffers, if they are shown to the client: they are not.
+        buffer_bytes = "bytes",
+    }
+    /// DETACH.
+    detach: Detach = "Detach" {
+        /// In: handle.
+        context = "context",
+    }
+    /// SET_TIMEOUT.
+    timeout: SetTimeOut = "SetTimeOut" {
+        /// In: milliseconds.
+        timeout = "timeOut",
+    }
+    /// DATABASE.
+    database: Database = "Database" {
+        /// Out: the process is known.
+        is_valid = "validProcessID",
+        /// In: the process.
+        process = "processID",
+        /// Out: video memory now.
+        video = "vidMem.counters.bytes",
+        /// Out: at most.
+        video_max = "vidMem.counters.maxBytes",
+        /// Out: in all.
+        video_total = "vidMem.counters.totalBytes",
+        /// Out: non-paged buffers now.
+        non_paged = "nonPaged.counters.bytes",
+        /// Out: at most.
+        non_paged_max = "nonPaged.counters.maxBytes",
+        /// Out: in all.
+        non_paged_total = "nonPaged.counters.totalBytes",
+        /// Out: contiguous buffers now.
+        contiguous = "contiguous.counters.bytes",
+        /// Out: at most.
+        contiguous_max = "contiguous.counters.maxBytes",
+        /// Out: in all.
+        contiguous_total = "contiguous.counters.totalBytes",
+    }
+    /// CHIP_INFO, all out: count, then arrays.
+    chip_info: ChipInfo = "ChipInfo" {
+        /// Cores.
+        count = "count",
+        /// The first one's type.
+        kind = "types",
+    }
+    /// QUERY_RESET_TIME_STAMP, all out.
+    resets: QueryResetTimeStamp = "QueryResetTimeStamp" {
+        /// How often the core has been reset.
+        stamp = "timeStamp",
+        /// The context to blame: none.
+        context = "contextID",
+    }
+    /// QUERY_CHIP_OPTION, all out.
+    options: QueryChipOptions = "QueryChipOptions" {
+        /// Fast clear may be used.
+        fast_clear = "allowFastClear",
+        /// There is an MMU.
+        mmu = "enableMMU",
+        /// Compression may be used.
+        compression = "allowCompression",
+    }
+    /// `gcoCMDBUF`.
+    command_buffer: CommandBufferLayout = "gcoCMDBUF" {
+        /// Object type.
+        object = "object.type",
+        /// Pipe at the start.
+        entry_pipe = "entryPipe",
+        /// User address of the buffer.
+        logical = "logical",
+        /// Start of the head.
+        start_offset = "startOffset",
+        /// End of the commands.
+        offset = "offset",
+        /// Bytes of the head, where the client says so.
+        reserved_head = "reservedHead",
+        /// Bytes of the tail, where the client says so.
+        reserved_tail = "reservedTail",
+    }
+    /// `gcoCONTEXT`: the context of clients without ATTACH.
+    context: ContextLayout = "gcoCONTEXT" {
+        /// Object type.
+        object = "object.type",
+        /// Pipe at the start of the client's commands.
+        entry_pipe = "entryPipe",
+    }
+}
+
+/// The header of the interface.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    /// Core that the command is for (`gceHARDWARE_TYPE`).
+    pub(crate) hardware_type: Field,
+    /// Result.
+    pub(crate) status: Field,
+    /// A place that no kernel uses; where it has 64 bits it tells numbers of submissions.
+    pub(crate) handle: Field,
+}
+
+/// A record of an event queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    /// User address of the next record.
+    pub(crate) next: Field,
+    /// The command.
+    pub(crate) command: u16,
+    /// Start of the payload.
+    pub(crate) union_at: u16,
+    /// Bytes of the whole, in the build with the smallest interface.
+    pub(crate) bytes: u16,
+}
+
+/// Bytes of the largest payload that a record may have.
+const RECORD_PAYLOAD_BYTES: usize = 32;
+
+/// Bytes of the largest record.
+pub(crate) const MAX_RECORD_BYTES: usize = 8 + MAX_INTERFACE_BYTES;
+
+/// Bytes of the largest `gcoCONTEXT`.
+pub(crate) const MAX_CONTEXT_BYTES: usize = 216;
+
+/// Bytes of the largest `gcoCMDBUF`'s part that is read.
+pub(crate) const MAX_COMMAND_BUFFER_BYTES: usize = 80;
+
+/// A fact about the core, in QUERY_CHIP_IDENTITY's answer.
+macro_rules! identity_words {
+    ($($(#[$meta:meta])* $name:ident = $c_name:literal,)*) => {
+        /// A word of QUERY_CHIP_IDENTITY's answer.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum IdentityWord { $($(#[$meta])* $name,)* }
+
+        impl IdentityWord {
+            /// How many there are.
+            pub(crate) const COUNT: usize = [$(Self::$name),*].len();
+
+            /// The C header's name.
+            #[cfg(test)]
+            pub(crate) fn c_name(self) -> &'static str {
+                match self { $(Self::$name => $c_name,)* }
+            }
+        }
+    };
+}
+
+identity_words! {
+    /// Model.
+    Model = "chipModel",
+    /// Revision.
+    Revision = "chipRevision",
+    /// Date of the design: not told.
+    Date = "chipDate",
+    /// Features.
+    Features = "chipFeatures",
+    /// Minor features.
+    Minor0 = "chipMinorFeatures",
+    /// Minor features.
+    Minor1 = "chipMinorFeatures1",
+    /// Minor features.
+    Minor2 = "chipMinorFeatures2",
+    /// Minor features.
+    Minor3 = "chipMinorFeatures3",
+    /// Minor features: none, on the cores that the driver knows.
+    Minor4 = "chipMinorFeatures4",
+    /// Minor features: none.
+    Minor5 = "chipMinorFeatures5",
+    /// Minor features: none.
+    Minor6 = "chipMinorFeatures6",
+    /// Vertex streams.
+    StreamCount = "streamCount",
+    /// Temporary registers.
+    RegisterMax = "registerMax",
+    /// Threads.
+    ThreadCount = "threadCount",
+    /// Shader cores.
+    ShaderCoreCount = "shaderCoreCount",
+    /// Entries of the vertex cache.
+    VertexCacheSize = "vertexCacheSize",
+    /// Bytes of the vertex output buffer.
+    VertexOutputBufferSize = "vertexOutputBufferSize",
+    /// Pixel pipes.
+    PixelPipes = "pixelPipes",
+    /// Resolve pipes: as many.
+    ResolvePipes = "resolvePipes",
+    /// Shader instructions.
+    InstructionCount = "instructionCount",
+    /// Fragment shader instructions: as many.
+    FragmentInstructionCount = "PSInstructionCount",
+    /// Uniforms.
+    ConstantCount = "numConstants",
+    /// Buffer size.
+    BufferSize = "bufferSize",
+    /// Varyings.
+    VaryingsCount = "varyingsCount",
+    /// Layout of super tiles.
+    SuperTileMode = "superTileMode",
+    /// Cores behind this one: 1.
+    CoreCount = "gpuCoreCount",
+    /// Shader clusters: 0.
+    Clusters = "clusterAvailMask",
+    /// Control of the 2D engine: 0.
+    Control2d = "chip2DControl",
+    /// Product: 0 on these cores.
+    Product = "productID",
+    /// Engineering change: 0.
+    EcoFlags = "ecoFlags",
+    /// Flags: 0.
+    Flags = "chipFlags",
+    /// Engineering change: 0.
+    Eco = "ecoID",
+    /// Customer: 0.
+    Customer = "customerID",
+}
+
+/// QUERY_CHIP_IDENTITY's answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdentityLayout {
+    /// Its words, one behind the other.
+    pub(crate) words: &'static [IdentityWord],
+    /// Bytes of it; what is behind the words is 0.
+    pub(crate) bytes: u16,
+}
+
+/// Numbers of `gceHARDWARE_TYPE`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HardwareTypes {
+    /// A 3D core.
+    pub(crate) three_d: u8,
+    /// A 2D core.
+    pub(crate) two_d: u8,
+    /// Both in one.
+    pub(crate) both: u8,
+    /// A core for vector graphics.
+    pub(crate) vector: u8,
+}
+
+/// Bits of ALLOCATE_LINEAR_VIDEO_MEMORY's flags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllocationFlags {
+    /// In one piece.
+    pub(crate) contiguous: u32,
+    /// In pages.
+    pub(crate) scattered: u32,
+    /// In memory that the processor does not reach.
+    pub(crate) secure: u32,
+}
+
+/// What USER_SIGNAL says about a signal that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnknownSignal {
+    /// INVALID_REQUEST to SIGNAL, INVALID_ARGUMENT to the others.
+    Invalid,
+    /// NOT_FOUND.
+    NotFound,
+}
+
+/// What a generation does its own way besides places and numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manners {
+    /// Numbers of core types.
+    pub(crate) hardware: HardwareTypes,
+    /// `gcvSURF_IMAGE` is there: numbers from 8 on are one higher than before.
+    pub(crate) image_surfaces: bool,
+    /// `gcvPOOL` numbers from here on are none.
+    pub(crate) pools: u32,
+    /// Flags of an allocation.
+    pub(crate) flags: AllocationFlags,
+    /// CACHE does nothing: all views are uncached.
+    pub(crate) cache_is_ignored: bool,
+    /// Signals can be mapped.
+    pub(crate) maps_signals: bool,
+    /// An unknown signal.
+    pub(crate) unknown_signal: UnknownSignal,
+    /// FREE of a locked node fails; else it waits for the last unlock.
+    pub(crate) locked_cannot_be_freed: bool,
+    /// A page-backed node can be locked again by who has it locked.
+    pub(crate) locks_again: bool,
+    /// MAP_USER_MEMORY wants addresses in multiples of this; a power of 2.
+    pub(crate) user_alignment: u64,
+    /// ALLOCATE_VIDEO_MEMORY is built.
+    pub(crate) allocates_surfaces: bool,
+}
+
+/// Commands, whatever their numbers.
+macro_rules! command_names {
+    ($($(#[$meta:meta])* $name:ident = $c_name:literal,)*) => {
+        /// A command (`gceHAL_COMMAND_CODES`), whatever its number.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Command {
+            /// None.
+            Unknown,
+            $(#[doc = $c_name] $name,)*
+        }
+
+        #[cfg(test)]
+        impl Command {
+            /// The C header's name.
+            pub(crate) fn c_name(self) -> &'static str {
+                match self { Self::Unknown => "", $(Self::$name => $c_name,)* }
+            }
+        }
+    };
+}
+
+command_names! {
+    QueryVideoMemory = "QUERY_VIDEO_MEMORY",
+    QueryChipIdentity = "QUERY_CHIP_IDENTITY",
+    AllocateNonPagedMemory = "ALLOCATE_NON_PAGED_MEMORY",
+    FreeNonPagedMemory = "FREE_NON_PAGED_MEMORY",
+    AllocateContiguousMemory = "ALLOCATE_CONTIGUOUS_MEMORY",
+    FreeContiguousMemory = "FREE_CONTIGUOUS_MEMORY",
+    AllocateVideoMemory = "ALLOCATE_VIDEO_MEMORY",
+    AllocateLinearVideoMemory = "ALLOCATE_LINEAR_VIDEO_MEMORY",
+    FreeVideoMemory = "FREE_VIDEO_MEMORY",
+    MapMemory = "MAP_MEMORY",
+    UnmapMemory = "UNMAP_MEMORY",
+    MapUserMemory = "MAP_USER_MEMORY",
+    UnmapUserMemory = "UNMAP_USER_MEMORY",
+    LockVideoMemory = "LOCK_VIDEO_MEMORY",
+    UnlockVideoMemory = "UNLOCK_VIDEO_MEMORY",
+    EventCommit = "EVENT_COMMIT",
+    UserSignal = "USER_SIGNAL",
+    Signal = "SIGNAL",
+    WriteData = "WRITE_DATA",
+    Commit = "COMMIT",
+    Stall = "STALL",
+    ReadRegister = "READ_REGISTER",
+    WriteRegister = "WRITE_REGISTER",
+    GetProfileSetting = "GET_PROFILE_SETTING",
+    SetProfileSetting = "SET_PROFILE_SETTING",
+    ReadAllProfileRegisters = "READ_ALL_PROFILE_REGISTERS",
+    ProfileRegisters2d = "PROFILE_REGISTERS_2D",
+    SetPowerManagementState = "SET_POWER_MANAGEMENT_STATE",
+    QueryPowerManagementState = "QUERY_POWER_MANAGEMENT_STATE",
+    GetBaseAddress = "GET_BASE_ADDRESS",
+    SetIdle = "SET_IDLE",
+    QueryKernelSettings = "QUERY_KERNEL_SETTINGS",
+    Reset = "RESET",
+    MapPhysical = "MAP_PHYSICAL",
+    Debug = "DEBUG",
+    Cache = "CACHE",
+    GcOff = "GC_OFF",
+    GcOn = "GC_ON",
+    Timestamp = "TIMESTAMP",
+    Database = "DATABASE",
+    Version = "VERSION",
+    ChipInfo = "CHIP_INFO",
+    Attach = "ATTACH",
+    Detach = "DETACH",
+    Compose = "COMPOSE",
+    SetTimeout = "SET_TIMEOUT",
+    GetFrameInfo = "GET_FRAME_INFO",
+    GetSharedInfo = "GET_SHARED_INFO",
+    SetSharedInfo = "SET_SHARED_INFO",
+    QueryCommandBuffer = "QUERY_COMMAND_BUFFER",
+    CommitDone = "COMMIT_DONE",
+    DumpGpuState = "DUMP_GPU_STATE",
+    DumpEvent = "DUMP_EVENT",
+    AllocateVirtualCommandBuffer = "ALLOCATE_VIRTUAL_COMMAND_BUFFER",
+    FreeVirtualCommandBuffer = "FREE_VIRTUAL_COMMAND_BUFFER",
+    SetFscaleValue = "SET_FSCALE_VALUE",
+    GetFscaleValue = "GET_FSCALE_VALUE",
+    QueryResetTimeStamp = "QUERY_RESET_TIME_STAMP",
+    SyncPoint = "SYNC_POINT",
+    CreateNativeFence = "CREATE_NATIVE_FENCE",
+    VidmemDatabase = "VIDMEM_DATABASE",
+    ReleaseVideoMemory = "RELEASE_VIDEO_MEMORY",
+    NameVideoMemory = "NAME_VIDEO_MEMORY",
+    ImportVideoMemory = "IMPORT_VIDEO_MEMORY",
+    FlushCache = "FLUSH_CACHE",
+    GetMmuVersion = "GET_MMU_VERSION",
+    ReadRegisterEx = "READ_REGISTER_EX",
+    WriteRegisterEx = "WRITE_REGISTER_EX",
+    DestroyMmu = "DESTROY_MMU",
+    Shbuf = "SHBUF",
+    ConfigPowerManagement = "CONFIG_POWER_MANAGEMENT",
+    GetVideoMemoryFd = "GET_VIDEO_MEMORY_FD",
+    WaitNativeFence = "WAIT_NATIVE_FENCE",
+    WrapUserMemory = "WRAP_USER_MEMORY",
+    ReadAllProfileNewRegistersPart1 = "READ_ALL_PROFILE_NEW_REGISTERS_PART1",
+    ReadAllProfileNewRegistersPart2 = "READ_ALL_PROFILE_NEW_REGISTERS_PART2",
+    ReadProfilerNewRegisterSetting = "READ_PROFILER_NEW_REGISTER_SETTING",
+    DumpGpuProfile = "DUMP_GPU_PROFILE",
+    WaitFence = "WAIT_FENCE",
+    BottomHalfUnlockVideoMemory = "BOTTOM_HALF_UNLOCK_VIDEO_MEMORY",
+    QueryChipFrequency = "QUERY_CHIP_FREQUENCY",
+    ReadAllProfileRegistersPart1 = "READ_ALL_PROFILE_REGISTERS_PART1",
+    ReadAllProfileRegistersPart2 = "READ_ALL_PROFILE_REGISTERS_PART2",
+    ReadProfilerRegisterSetting = "READ_PROFILER_REGISTER_SETTING",
+    ExportVideoMemory = "EXPORT_VIDEO_MEMORY",
+    GetGraphicBufferFd = "GET_GRAPHIC_BUFFER_FD",
+    SetVideoMemoryMetadata = "SET_VIDEO_MEMORY_METADATA",
+    QueryChipOption = "QUERY_CHIP_OPTION",
+    DeviceMutex = "DEVICE_MUTEX",
+    DebugDump = "DEBUG_DUMP",
+    Dec200Test = "DEC200_TEST",
+    Dec300Read = "DEC300_READ",
+    Dec300Write = "DEC300_WRITE",
+    Dec300Flush = "DEC300_FLUSH",
+    Dec300FlushWait = "DEC300_FLUSH_WAIT",
+    UpdateDebugCallback = "UPDATE_DEBUG_CALLBACK",
+    ConfigCtxFramework = "CONFIG_CTX_FRAMEWORK",
+    ApbAxifeAccess = "APB_AXIFE_ACCESS",
+    QueryCpuFrequency = "QUERY_CPU_FREQUENCY",
+    SyncVideoMemory = "SYNC_VIDEO_MEMORY",
+    CancelJob = "CANCEL_JOB",
+}
+
+/// A list of commands in the order of their numbers, from 0 up.
+macro_rules! commands {
+    ($($name:ident)*) => { [$(Command::$name,)*] };
+}
+use commands;
+
+/// All generations. Of those that cannot be told apart the first is taken, unless something else decides.
+pub(crate) static LAYOUTS: [Layout; 16] = [
+    v2::DOVE.checked(),
+    v2::DOVE_OLD.checked(),
+    v2::V2.checked(),
+    v2::ARNOVA.checked(),
+    v4::V4.checked(),
+    v4::EUREKA.checked(),
+    v4_6_9::V4_0_0.checked(),
+    v4_6_9::V4_1_0.checked(),
+    v4_6_9::V4_6_9.checked(),
+    v5::P8.checked(),
+    v5::P6.checked(),
+    v6_2::V6_2_4_P2.checked(),
+    v6_2::V6_2_4_P3.checked(),
+    v6_2::V6_2_3.checked(),
+    v6_2::V6_2_2.checked(),
+    v6_4::V6_4_11.checked(),
+];
+
+impl Layout {
+    /// The command of a number.
+    #[inline]
+    pub(crate) fn command(&self, number: u32) -> Command {
+        // CAST: 32 bits into at least 32.
+        match self.commands.get(number as usize) {
+            Some(&command) => command,
+            None => Command::Unknown,
+        }
+    }
+
+    /// Bytes of a record that are read.
+    pub(crate) fn record_bytes(&self) -> usize {
+        self.queue.bytes.into()
+    }
+
+    /// Bytes of a `gcoCMDBUF` that are read: all that the driver looks at. 0: there is none.
+    pub(crate) fn command_buffer_bytes(&self) -> usize {
+        self.command_buffer.read_bytes()
+    }
+
+    /// Whether builds of this generation have interfaces of `bytes` bytes.
+    pub(crate) fn has_size(&self, bytes: u64) -> bool {
+        self.sizes.iter().any(|&size| u64::from(size) == bytes)
+    }
+
+    /// Whether this generation takes an interface of `input` bytes, answered in `output` bytes.
+    pub(crate) fn takes(&self, input: u64, output: u64) -> bool {
+        if input == output && self.has_size(input) {
+            return true;
+        }
+        let shorter = u64::from(self.union_at)..=u64::from(self.sizes[0]);
+        self.may_be_shorter && shorter.contains(&input) && shorter.contains(&output)
+    }
+
+    /// Itself. Used where the compiler evaluates it: it does not compile with a layout that is not sound.
+    const fn checked(self) -> Self {
+        assert!(self.is_sound());
+        self
+    }
+
+    const fn is_sound(&self) -> bool {
+        let mut at = 0;
+        let mut smallest = u16::MAX;
+        while at < self.sizes.len() {
+            if self.sizes[at] as usize > MAX_INTERFACE_BYTES {
+                return false;
+            }
+            if self.sizes[at] < smallest {
+                smallest = self.sizes[at];
+            }
+            at += 1;
+        }
+        let room = smallest - self.union_at;
+        let header = self.header.status.is_sound(self.union_at)
+            && self.header.hardware_type.is_sound(self.union_at)
+            && self.header.handle.is_sound(self.union_at);
+        let record = self.queue.next.is_sound(self.queue.command)
+            && self.queue.command + 4 <= self.queue.union_at
+            && self.queue.union_at as usize + RECORD_PAYLOAD_BYTES <= self.queue.bytes as usize
+            && self.queue.bytes as usize <= MAX_RECORD_BYTES
+            && self.signal.bytes as usize <= RECORD_PAYLOAD_BYTES
+            && self.write_data.bytes as usize <= RECORD_PAYLOAD_BYTES
+            && self.unlock.bytes as usize <= RECORD_PAYLOAD_BYTES
+            && self.free_contiguous.bytes as usize <= RECORD_PAYLOAD_BYTES
+            && self.free_non_paged.bytes as usize <= RECORD_PAYLOAD_BYTES
+            && self.unmap_user.bytes as usize <= RECORD_PAYLOAD_BYTES
+            && self.timestamp.bytes as usize <= RECORD_PAYLOAD_BYTES;
+        header
+            && record
+            && self.structures_are_sound()
+            && (self.argument_bytes == 16 || self.argument_bytes == 32)
+            && self.identity.words.len() * 4 <= self.identity.bytes as usize
+            && self.identity.bytes <= room
+            && self.commit.bytes <= room
+            && self.database.bytes <= room
+            && self.chip_info.bytes <= room
+            && self.lock.bytes <= room
+            && self.user_signal.bytes <= room
+            && self.attach.bytes <= room
+            && self.options.bytes <= room
+            && self.base_address.bytes <= room
+            && self.command_buffer.read_bytes() <= MAX_COMMAND_BUFFER_BYTES
+            && self.context.bytes as usize <= MAX_CONTEXT_BYTES
+    }
+}
+
+impl CommandBufferLayout {
+    const fn read_bytes(&self) -> usize {
+        let fields = [
+            self.object,
+            self.entry_pipe,
+            self.logical,
+            self.start_offset,
+            self.offset,
+            self.reserved_head,
+            self.reserved_tail,
+        ];
+        let mut bytes = 0;
+        let mut at = 0;
+        while at < fields.len() {
+            if fields[at].end() > bytes {
+                bytes = fields[at].end();
+            }
+            at += 1;
+        }
+        bytes
+    }
+}

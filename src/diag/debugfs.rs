@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `/sys/kernel/debug/galcore`.
+//!
+//! `interface`: for each process that has spoken, its id, the generation of the interface that the last
+//! of its files speaks, the bytes of that, and why this generation.
+
+use crate::sys;
+use kernel::{
+    debugfs::{
+        Dir,
+        File, //
+    },
+    fmt,
+    prelude::*, //
+};
+
+/// The files.
+#[pin_data]
+pub(crate) struct Files {
+    // Before its directory.
+    #[pin]
+    _interface: File<()>,
+    _directory: Dir,
+}
+
+impl Files {
+    /// Makes them.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init::pin_init_scope(|| {
+            let directory = Dir::new(c"galcore");
+            Ok(pin_init!(Self {
+                _interface <- directory.read_callback_file(c"interface", (), &show_interfaces),
+                _directory: directory.clone(),
+            }))
+        })
+    }
+}
+
+fn show_interfaces(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(device) = sys::global::device() else {
+        return Ok(());
+    };
+    let mut result = Ok(());
+    device.for_each_process(|leader, process| {
+        if let Some((choice, bytes)) = process.interface() {
+            let line = writeln!(
+                f,
+                "{leader} {} {bytes} {}",
+                choice.format().name(),
+                choice.reason.text()
+            );
+            result = result.and(line);
+        }
+    });
+    result
+}
