@@ -26,6 +26,8 @@ pub const WAIT_LIMIT: u32 = 20_000;
 #[derive(Debug)]
 struct Slot {
     buffer: Buffer,
+    /// The node that the buffer is, where generations have no other memory for commands.
+    node: Option<Node>,
     /// Auto-reset; set once the GPU is done with all that was committed from the buffer.
     signal: i32,
     used: u32,
@@ -104,19 +106,27 @@ impl Client {
     }
 
     fn with_pool(device: Device, pool: Memory) -> Result<Self> {
-        let version = device.version()?;
+        let version = match device.abi().has("VERSION") {
+            true => device.version()?,
+            false => Default::default(),
+        };
         let base_address = device.base_address()?;
-        let identity = device.identity()?;
+        let identity = identity(&device)?;
         let done = device.create_signal(false)?;
         let signals = (0..COMMAND_BUFFERS)
             .map(|_| device.create_signal(false))
             .collect::<Result<Vec<_>>>()?;
-        let context = device.attach()?.context;
+        let context = match device.abi().attaches() {
+            true => device.attach()?.context,
+            false => 0,
+        };
         let slots = signals
             .into_iter()
             .map(|signal| {
+                let (buffer, node) = command_memory(&device, &pool)?;
                 Ok(Slot {
-                    buffer: device.allocate_contiguous(COMMAND_BUFFER_BYTES.into())?,
+                    buffer,
+                    node,
                     signal,
                     used: 0,
                     pending: false,
@@ -209,7 +219,12 @@ impl Client {
         if self.device.unlock(surface.node)? {
             queue.unlock(surface.node);
         }
-        queue.free(surface.node);
+        // Newer generations free by a command of its own; the driver waits for the unlock.
+        if self.device.abi().has("FREE_VIDEO_MEMORY") {
+            queue.free(surface.node);
+            return self.device.commit_queue(&mut queue);
+        }
+        self.device.free(surface.node)?;
         self.device.commit_queue(&mut queue)
     }
 
@@ -264,12 +279,59 @@ impl Drop for Client {
     fn drop(&mut self) {
         // Nobody is left to hear of an error.
         for slot in &self.slots {
-            let _ = self.device.free_contiguous(&slot.buffer);
+            let _ = match slot.node {
+                Some(node) => self
+                    .device
+                    .unlock(node)
+                    .and_then(|_| self.device.free(node)),
+                None => self.device.free_contiguous(&slot.buffer),
+            };
             let _ = self.device.destroy_signal(slot.signal);
         }
         let _ = self.device.destroy_signal(self.done);
-        let _ = self.device.detach(self.context);
+        if self.context != 0 {
+            let _ = self.device.detach(self.context);
+        }
     }
+}
+
+/// QUERY_CHIP_IDENTITY; where that does not name the features, those that CHIP_INFO tells of.
+fn identity(device: &Device) -> Result<uapi::QueryChipIdentity> {
+    let mut identity = device.identity()?;
+    let abi = device.abi();
+    if abi.field("QueryChipIdentity", "chipFeatures").is_none() {
+        let is = |name: &str| abi.values.get(name) == Some(&device.hardware_type());
+        if is("HARDWARE_2D") || is("HARDWARE_3D2D") {
+            identity.chip_features |= uapi::feature::PIPE_2D;
+        }
+        if is("HARDWARE_3D") || is("HARDWARE_3D2D") {
+            identity.chip_features |= uapi::feature::PIPE_3D;
+        }
+    }
+    Ok(identity)
+}
+
+/// Memory for commands.
+fn command_memory(device: &Device, pool: &Memory) -> Result<(Buffer, Option<Node>)> {
+    if device.abi().has("ALLOCATE_CONTIGUOUS_MEMORY") {
+        let buffer = device.allocate_contiguous(COMMAND_BUFFER_BYTES.into())?;
+        return Ok((buffer, None));
+    }
+    let node = device.allocate(
+        COMMAND_BUFFER_BYTES,
+        64,
+        uapi::surface::VERTEX,
+        Pool::DEFAULT,
+    )?;
+    let location = device.lock(node)?;
+    let buffer = Buffer {
+        physical: 0,
+        address: location.address,
+        bytes: COMMAND_BUFFER_BYTES.into(),
+        logical: location.logical,
+        memory: device.memory(node, location, pool)?,
+    };
+    Ok((buffer, Some(node)))
 }
 
 /// Writes `stream` into `buffer` behind the reserved head at `start`; the record that commits it.

@@ -13,6 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::abi::Abi;
 use crate::queue::Queue;
 use crate::sys;
 use crate::sys::Region;
@@ -269,6 +270,7 @@ impl Completion {
 pub struct Device {
     file: File,
     hardware_type: u32,
+    abi: &'static Abi,
 }
 
 impl Device {
@@ -297,13 +299,53 @@ impl Device {
 
     /// A device that was opened by others: an inherited descriptor.
     pub fn of_file(file: File) -> Result<Self> {
+        Self::speaking(file, Abi::own())
+    }
+
+    /// A device that is spoken to in another generation of the interface. `asks`: the driver is told which.
+    pub fn open_as(abi: &'static Abi, asks: bool) -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(NODES[0])
+            .map_err(Error::Open)?;
+        if asks {
+            set_interface(&file, abi.name).map_err(Error::Open)?;
+        }
+        Self::speaking(file, abi)
+    }
+
+    fn speaking(file: File, abi: &'static Abi) -> Result<Self> {
         let mut device = Self {
             file,
-            hardware_type: uapi::hardware::TYPE_3D,
+            hardware_type: 0,
+            abi,
         };
-        let info = device.chip_info()?;
-        device.hardware_type = info.types[0];
+        if abi.has("CHIP_INFO") {
+            device.hardware_type = device.chip_info()?.types[0];
+        }
         Ok(device)
+    }
+
+    /// The generation of the interface.
+    pub fn abi(&self) -> &'static Abi {
+        self.abi
+    }
+
+    /// Sends the bytes of a request of the device's generation, and takes the answer's.
+    pub fn exchange_bytes(&self, bytes: &mut [u8]) -> io::Result<()> {
+        loop {
+            let result = match self.abi.argument {
+                16 => sys::exchange_short(self.as_fd(), uapi::IOCTL_INTERFACE, bytes),
+                _ => sys::exchange(self.as_fd(), uapi::IOCTL_INTERFACE, bytes),
+            };
+            match result {
+                Ok(_) => return Ok(()),
+                // A Unix signal without SA_RESTART ended a wait: nothing has happened yet.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The file.
@@ -320,14 +362,16 @@ impl Device {
     pub fn exchange(&self, interface: &mut Interface) -> Result<Status> {
         let command = interface.command();
         interface.set_hardware_type(self.hardware_type);
-        loop {
-            match sys::exchange(self.as_fd(), uapi::IOCTL_INTERFACE, interface.bytes_mut()) {
-                Ok(_) => return Ok(interface.status()),
-                // A Unix signal without SA_RESTART ended a wait: nothing has happened yet.
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Error::Ioctl(command, error)),
-            }
+        if self.abi.is_own() {
+            self.exchange_bytes(interface.bytes_mut())
+                .map_err(|error| Error::Ioctl(command, error))?;
+            return Ok(interface.status());
         }
+        let mut bytes = self.abi.encode(interface)?;
+        self.exchange_bytes(&mut bytes)
+            .map_err(|error| Error::Ioctl(command, error))?;
+        self.abi.decode(&bytes, interface)?;
+        Ok(interface.status())
     }
 
     /// Sends `payload` with `command`; returns the status and the answer.
@@ -617,6 +661,20 @@ impl Device {
         queue: &mut Queue,
     ) -> Result<Status> {
         use uapi::Wire;
+        if !self.abi.is_own() {
+            let mut commit = self.abi.commit(record, context, queue)?;
+            if let Some((at, _)) = self.abi.header.get("hardwareType") {
+                self.hardware_type.put(&mut commit.bytes[*at..]);
+            }
+            self.exchange_bytes(&mut commit.bytes)
+                .map_err(|error| Error::Ioctl(Command::COMMIT, error))?;
+            let status = Status(self.abi.header_of(&commit.bytes, "status") as i32);
+            // Where COMMIT does not take a queue, it follows.
+            if status == Status::OK && !self.abi.attaches() && !queue.is_empty() {
+                return self.send_queue(queue);
+            }
+            return Ok(status);
+        }
         let mut bytes = [0; uapi::CommandBufferRecord::SIZE];
         record.put(&mut bytes);
         let commit = uapi::Commit {
@@ -784,6 +842,11 @@ impl Device {
 
     /// EVENT_COMMIT; returns the status.
     pub fn send_queue(&self, queue: &mut Queue) -> Result<Status> {
+        if !self.abi.is_own() {
+            let wire = self.abi.queue(queue)?;
+            let event = uapi::Event { queue: wire.head() };
+            return Ok(self.send(Command::EVENT_COMMIT, &event)?.0);
+        }
         let event = uapi::Event {
             queue: queue.head(),
         };
@@ -808,6 +871,16 @@ impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// Tells the driver which generation of the interface a file speaks.
+pub fn set_interface(file: &File, name: &str) -> io::Result<()> {
+    let mut bytes = [0; 16];
+    let room = bytes.len() - 1;
+    let length = name.len().min(room);
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    sys::exchange_plain(file.as_fd(), uapi::IOCTL_SET_INTERFACE, &mut bytes)?;
+    Ok(())
 }
 
 fn buffer(bytes: u64, physical: u32, address: u32, logical: u64) -> Result<Buffer> {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A client of the galcore interface, generation 4.6.9.
+//! A client of the galcore interface: of 4.6.9 as i.MX6 release 4.0.0 has it, and by [`abi`] of every other generation.
 //!
 //! Written from the interface's public description (`include/uapi/linux/galcore.h`) and from what the hardware is
 //! known to do, not from the driver: it is what an independent program would be.
 //!
+//! * [`abi`]: the generations, from the facts in `tests/abi`.
 //! * [`uapi`]: the wire structures, the Rust twin of the C header.
 //! * [`device`]: an open device: commands as functions, memory, signals, mappings.
 //! * [`queue`]: event queues.
@@ -15,6 +16,7 @@
 //! * [`draw`]: the scene drawn by the GPU.
 //! * [`sys`]: the only file with `unsafe`.
 
+pub mod abi;
 pub mod client;
 pub mod device;
 pub mod draw;
@@ -26,6 +28,7 @@ pub mod stream;
 pub mod sys;
 pub mod uapi;
 
+pub use abi::Abi;
 pub use client::Client;
 pub use client::Surface;
 pub use device::Device;

@@ -134,6 +134,22 @@ impl Queue {
         self
     }
 
+    /// What the last record's `next` holds.
+    pub fn ending(&self) -> u64 {
+        self.ending
+    }
+
+    /// The records' interfaces.
+    pub fn interfaces(&self) -> impl Iterator<Item = Interface> + '_ {
+        self.records.iter().map(|record| {
+            let bytes: Vec<u8> = record[1..]
+                .iter()
+                .flat_map(|word| word.to_ne_bytes())
+                .collect();
+            Interface::of_bytes(&bytes)
+        })
+    }
+
     /// Number of records.
     pub fn len(&self) -> usize {
         self.records.len()

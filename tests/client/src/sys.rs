@@ -55,6 +55,30 @@ pub fn exchange(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io::Resul
     exchange_with(fd, request, bytes, arguments)
 }
 
+/// As [`exchange`], with the argument block of 16 bytes that older generations have.
+pub fn exchange_short(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io::Result<i32> {
+    let address = u32::try_from(bytes.as_mut_ptr() as usize)
+        .map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
+    let size = bytes.len() as u32;
+    let mut block = [address, size, address, size];
+    // SAFETY: the block and the bytes that it names live through the call.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, block.as_mut_ptr()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+/// Sends `request` about the bytes themselves, without an argument block.
+pub fn exchange_plain(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io::Result<i32> {
+    // SAFETY: the bytes live through the call; the caller gives as many as the request's number says.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, bytes.as_mut_ptr()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
 /// As [`exchange`] with the answer in memory of its own.
 pub fn exchange_apart(
     fd: BorrowedFd<'_>,

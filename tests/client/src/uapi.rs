@@ -25,6 +25,8 @@ pub const OBJECT_COMMAND_BUFFER: u32 = 0x4244_4d43;
 pub const RESERVED_HEAD: u32 = 32;
 /// Bytes behind a client's commands that belong to the driver.
 pub const RESERVED_TAIL: u32 = 8;
+/// Says which generation of the interface a file speaks: `_IOW('G', 1, char[16])`.
+pub const IOCTL_SET_INTERFACE: u32 = 0x4010_4701;
 /// What [`Version`] reads as.
 pub const VERSION: (i32, i32, i32, u32) = (4, 6, 9, 1210);
 /// Offset for mmap of the completion page.
@@ -520,6 +522,19 @@ impl Interface {
         interface
     }
 
+    /// A request, or an answer, as bytes.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many as an interface has.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let mut interface = Self {
+            bytes: [0; INTERFACE_SIZE],
+        };
+        interface.bytes.copy_from_slice(bytes);
+        interface
+    }
+
     /// The member of the union.
     pub fn get<T: Structure>(&self) -> T {
         T::take(&self.bytes[UNION_OFFSET..])
@@ -538,6 +553,11 @@ impl Interface {
     /// Chooses the core: a [`hardware`] type.
     pub fn set_hardware_type(&mut self, value: u32) {
         value.put(&mut self.bytes[4..]);
+    }
+
+    /// The core: a [`hardware`] type.
+    pub fn hardware_type(&self) -> u32 {
+        u32::take(&self.bytes[4..])
     }
 
     /// The answer's status.

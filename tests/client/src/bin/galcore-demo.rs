@@ -17,7 +17,9 @@ use galcore_client::render;
 use galcore_client::render::Canvas;
 use galcore_client::scene;
 use galcore_client::uapi::QueryChipIdentity;
+use galcore_client::Abi;
 use galcore_client::Client;
+use galcore_client::Device;
 
 /// Draws a picture through the galcore driver and checks every pixel of it.
 #[derive(Parser)]
@@ -28,6 +30,9 @@ struct Options {
     /// Print one line of JSON instead of text
     #[arg(long)]
     json: bool,
+    /// Speak this generation of the interface: dove, v2, v4, 4.0.0, 5.0.11.p8, 6.2.4.p2, 6.4.11, ...
+    #[arg(long, value_name = "NAME", default_value = galcore_client::abi::OWN)]
+    abi: String,
     /// Draw with software only, without the device: "2d" or "resolve"
     #[arg(long, value_name = "ENGINE")]
     software: Option<String>,
@@ -47,7 +52,12 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
 
-    let mut client = Client::start().context("start-up")?;
+    let Some(abi) = Abi::named(&options.abi) else {
+        let names: Vec<_> = Abi::all().iter().map(|abi| abi.name).collect();
+        anyhow::bail!("--abi: {:?} is none of {}", options.abi, names.join(", "));
+    };
+    let device = Device::open_as(abi, true)?;
+    let mut client = Client::with_device(device).context("start-up")?;
     let identity = *client.identity();
     if !options.json {
         describe(&client);
@@ -117,8 +127,12 @@ fn engine_name(engine: Engine) -> &'static str {
 fn describe(client: &Client) {
     let (version, id) = (client.version(), client.identity());
     println!(
-        "driver   galcore {}.{}.{}.{}",
-        version.major, version.minor, version.patch, version.build
+        "driver   galcore {}.{}.{}.{}, spoken to as {}",
+        version.major,
+        version.minor,
+        version.patch,
+        version.build,
+        client.device().abi().name
     );
     println!(
         "chip     {} revision {:#x}, {} pixel pipe(s), {} shader core(s)",

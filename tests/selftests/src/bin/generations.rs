@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Clients of every generation of the interface on one driver: the picture, start-up and tear-down, refusals, and how the
+//! driver tells them apart.
+
+use std::fs::OpenOptions;
+use std::process::ExitCode;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::anyhow;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::device::set_interface;
+use galcore_client::device::NODES;
+use galcore_client::draw;
+use galcore_client::render;
+use galcore_client::scene;
+use galcore_client::sys;
+use galcore_client::uapi;
+use galcore_client::uapi::signal;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::Interface;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_client::uapi::Structure;
+use galcore_client::Abi;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Suite;
+use std::os::fd::AsFd;
+
+/// What the driver takes a client for that has not asked, by argument block and interface size.
+const LIKELY: &[(usize, usize, &str)] = &[
+    (16, 64, "arnova"),
+    (16, 128, "v4"),
+    (16, 224, "v4"),
+    (32, 168, "4.0.0"),
+    (32, 240, "4.0.0"),
+    (32, 248, "4.6.9"),
+    (32, 320, "5.0.11.p8"),
+    (32, 400, "6.2.4.p2"),
+    (32, 344, "6.2.4.p2"),
+    (32, 384, "6.4.11"),
+];
+
+/// Whether contexts lie in the client's memory: the oldest generations, which differ in more than places.
+fn is_old(abi: &Abi) -> bool {
+    !abi.attaches()
+}
+
+fn client(abi: &'static Abi) -> Result<Client> {
+    let device = Device::open_as(abi, true)?;
+    Ok(Client::with_device(device)?)
+}
+
+/// Runs `body` for each generation, and names the one that it fails for.
+fn each(body: impl Fn(&'static Abi) -> Result<()>) -> Result<()> {
+    for abi in Abi::all() {
+        body(abi).with_context(|| abi.name.to_string())?;
+    }
+    Ok(())
+}
+
+/// Sends a payload of 4.0.0 the way the client's generation has it.
+fn status<T: Structure>(client: &Client, command: Command, payload: &T) -> Result<Status> {
+    Ok(client.device().send(command, payload)?.0)
+}
+
+/// Draws the picture, and compares every pixel with software.
+fn picture(abi: &'static Abi) -> Result<()> {
+    let begin = Instant::now();
+    let mut client = client(abi)?;
+    let scene = scene::landscape(client.engine());
+    let surfaces = draw::scene(&mut client, &scene).context("drawing")?;
+    let expected = &render::scene(&scene)[0];
+    let drawn = surfaces[0].pixels();
+    let wrong = drawn
+        .iter()
+        .zip(&expected.pixels)
+        .filter(|(found, wanted)| found != wanted)
+        .count();
+    ensure!(drawn.len() == expected.pixels.len());
+    ensure!(wrong == 0, "{wrong} of {} pixels are wrong", drawn.len());
+    for surface in surfaces {
+        client.release_surface(surface).context("release")?;
+    }
+    client.finish()?;
+    println!(
+        "# {}: {} pixels in {} commits, {:.1} s",
+        abi.name,
+        drawn.len(),
+        client.commits(),
+        begin.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+/// Two clients of different generations in turn, each with its own colours.
+fn side_by_side(first: &'static Abi, second: &'static Abi) -> Result<()> {
+    let mut paints = [Paint::of(client(first)?)?, Paint::of(client(second)?)?];
+    for cell in 0..64 {
+        for (index, paint) in paints.iter_mut().enumerate() {
+            let stream = paint.fill_cell(cell, colour(index, cell));
+            paint.commit(&stream, &mut Queue::new())?;
+        }
+    }
+    for (index, paint) in paints.iter_mut().enumerate() {
+        paint.client.finish()?;
+        paint.expect(|x, y| match galcore_selftests::fixture::cell_of(x, y) {
+            cell @ 0..64 => colour(index, cell),
+            _ => 0,
+        })?;
+    }
+    for paint in paints {
+        paint.close()?;
+    }
+    Ok(())
+}
+
+fn colour(client: usize, cell: u32) -> u32 {
+    0xff00_0000 | (client as u32 + 1) << 16 | cell
+}
+
+/// What debugfs says about this process: generation, bytes, why.
+fn told() -> Result<(String, usize, String)> {
+    let text = std::fs::read_to_string("/sys/kernel/debug/galcore/interface")?;
+    let id = std::process::id().to_string();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(&id)?.strip_prefix(' '))
+        .with_context(|| format!("no line of {id} in {text:?}"))?;
+    let mut words = line.splitn(3, ' ');
+    let mut word = || words.next().map(str::to_string).context("a short line");
+    Ok((word()?, word()?.parse()?, word()?))
+}
+
+/// A client that does not say what it is, in each of the sizes of its generation's builds.
+fn unasked(abi: &'static Abi, model: u32) -> Result<()> {
+    for &size in &abi.sizes {
+        // That build's size comes first.
+        let mut build = abi.clone();
+        build.sizes = vec![size];
+        let build: &'static Abi = Box::leak(Box::new(build));
+        let device = Device::open_as(build, false)?;
+        device.base_address()?;
+        let (name, bytes, why) = told()?;
+        same("bytes", bytes, size)?;
+        let likely = LIKELY
+            .iter()
+            .find(|(argument, bytes, _)| (*argument, *bytes) == (abi.argument, size));
+        let wanted = match (likely, model) {
+            (Some((_, _, name)), _) => *name,
+            (None, 0x600) => "dove",
+            (None, _) => "v2",
+        };
+        same("generation", name.as_str(), wanted)?;
+        ensure!(!why.is_empty(), "no reason");
+        if build.has("VERSION") {
+            let version = device.version()?;
+            let found = format!(
+                "{}.{}.{}.{}",
+                version.major, version.minor, version.patch, version.build
+            );
+            let of = Abi::named(wanted).context("a generation")?;
+            // Where the numbers of commands differ, this one is another command there.
+            if of.commands["VERSION"] == abi.commands["VERSION"] {
+                same("version", found.as_str(), of.version)?;
+            }
+        }
+    }
+    let device = Device::open_as(abi, true)?;
+    device.base_address()?;
+    let (name, _, why) = told()?;
+    same("asked for", name.as_str(), abi.name)?;
+    same("why", why.as_str(), "the client asked for it")
+}
+
+/// Sends a block of 16 or 32 bytes that claims these sizes; returns the errno, 0 for none.
+fn claim(argument: usize, input: u64, output: u64) -> Result<i32> {
+    let file = OpenOptions::new().read(true).write(true).open(NODES[0])?;
+    let mut bytes = vec![0u8; 512];
+    let address = bytes.as_mut_ptr() as usize as u64;
+    let mut block = Vec::new();
+    for value in [address, input, address, output] {
+        match argument {
+            16 => block.extend_from_slice(&(value as u32).to_le_bytes()),
+            _ => block.extend_from_slice(&value.to_le_bytes()),
+        }
+    }
+    block.resize(64, 0xa5);
+    let result = sys::exchange_plain(file.as_fd(), uapi::IOCTL_INTERFACE, &mut block);
+    ensure!(bytes.iter().all(|&byte| byte == 0) || result.is_ok());
+    Ok(result
+        .err()
+        .and_then(|error| error.raw_os_error())
+        .unwrap_or(0))
+}
+
+fn misfits() -> Result<()> {
+    const ENOTTY: i32 = 25;
+    for (argument, input, output) in [
+        // No generation has these.
+        (16, 0, 0),
+        (16, 60, 60),
+        (16, 212, 212),
+        (16, 220, 220),
+        (32, 0, 0),
+        (32, 167, 167),
+        (32, 300, 300),
+        (32, 383, 383),
+        (32, 408, 408),
+        (32, u64::MAX, u64::MAX),
+        (32, 1 << 32 | 168, 1 << 32 | 168),
+        // Two that do not belong together.
+        (16, 216, 128),
+        (16, 128, 224),
+        (32, 168, 240),
+        (32, 384, 168),
+        // A size of the other block's generations.
+        (16, 168, 168),
+        (16, 400, 400),
+        (32, 216, 216),
+        (32, 128, 128),
+    ] {
+        let what = format!("{input:#x} and {output:#x} bytes behind {argument}");
+        same(&what, claim(argument, input, output)?, ENOTTY)?;
+    }
+    for (argument, bytes) in [(16, 216), (16, 64), (32, 168), (32, 384)] {
+        same("the right ones", claim(argument, bytes, bytes)?, 0)?;
+    }
+    Ok(())
+}
+
+fn asking() -> Result<()> {
+    let open = || OpenOptions::new().read(true).write(true).open(NODES[0]);
+    let errno = |result: std::io::Result<()>| result.err().and_then(|error| error.raw_os_error());
+    const EINVAL: i32 = 22;
+    const EBUSY: i32 = 16;
+    const EFAULT: i32 = 14;
+    let file = open()?;
+    for name in ["", "4", "dove ", "v3", "6.4.11.p3.1049"] {
+        same(name, errno(set_interface(&file, name)), Some(EINVAL))?;
+    }
+    let mut unended = *b"dovedovedovedove";
+    let result = sys::exchange_plain(file.as_fd(), uapi::IOCTL_SET_INTERFACE, &mut unended);
+    same("no end", errno(result.map(|_| ())), Some(EINVAL))?;
+    let result = sys::exchange_without_block(
+        file.as_fd(),
+        uapi::IOCTL_SET_INTERFACE,
+        sys::Place::Unmapped,
+    );
+    same("nowhere", errno(result.map(|_| ())), Some(EFAULT))?;
+    // Who has asked may ask again until he speaks.
+    for name in ["dove", "5.0.11.p7", "imx6", "4.1.0"] {
+        same(name, errno(set_interface(&file, name)), None)?;
+    }
+    drop(file);
+    let device = Device::open_as(Abi::named("4.1.0").context("4.1.0")?, true)?;
+    same("build", device.version()?.build, 6622)?;
+    same("same", errno(set_interface(device.file(), "4.1.0")), None)?;
+    let other = errno(set_interface(device.file(), "4.0.0"));
+    same("another", other, Some(EBUSY))?;
+    same("build", device.version()?.build, 6622)
+}
+
+/// Every number that there is, and some more, with nothing in the payload.
+fn every_number(abi: &'static Abi) -> Result<()> {
+    let client = client(abi)?;
+    let top = abi.commands.values().map(|(number, _)| *number).max();
+    for number in (0..=top.unwrap_or(0) + 3).chain([999, u32::MAX]) {
+        let mut bytes = vec![0; abi.sizes[0]];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        client
+            .device()
+            .exchange_bytes(&mut bytes)
+            .with_context(|| format!("command {number}"))?;
+        let status = Status(abi.header_of(&bytes, "status") as i32);
+        let name = abi
+            .commands
+            .iter()
+            .find(|(_, (value, _))| *value == number)
+            .map(|(name, _)| *name);
+        let wanted: &[Status] = match name {
+            None => &[Status::INVALID_ARGUMENT],
+            Some("SIGNAL" | "WRITE_DATA" | "MAP_PHYSICAL" | "SET_IDLE" | "COMMIT_DONE") => {
+                &[Status::INVALID_ARGUMENT]
+            }
+            Some(_) => &[
+                Status::OK,
+                Status::INVALID_ARGUMENT,
+                Status::INVALID_OBJECT,
+                Status::INVALID_DATA,
+                Status::INVALID_ADDRESS,
+                Status::NOT_SUPPORTED,
+                Status::OUT_OF_MEMORY,
+            ],
+        };
+        ensure!(
+            wanted.contains(&status),
+            "command {number} ({name:?}): status {status}"
+        );
+    }
+    Ok(())
+}
+
+/// The table of spec 12.2, as far as it is about commands.
+fn negatives(abi: &'static Abi) -> Result<()> {
+    let client = client(abi)?;
+    let device = client.device();
+    let allocate = |bytes, pool: Pool| uapi::AllocateLinearVideoMemory {
+        bytes,
+        alignment: 64,
+        surface_type: surface::BITMAP,
+        pool: pool.0,
+        node: 0,
+    };
+    let linear = Command::ALLOCATE_LINEAR_VIDEO_MEMORY;
+    let found = status(&client, linear, &allocate(0, Pool::DEFAULT))?;
+    same("no bytes", found, Status::INVALID_ARGUMENT)?;
+    let more = client.pool().len() as u32 + 4096;
+    let found = status(&client, linear, &allocate(more, Pool::SYSTEM))?;
+    same("more than the pool", found, Status::OUT_OF_MEMORY)?;
+
+    let lock = |node| {
+        let payload = uapi::LockVideoMemory {
+            node,
+            ..Default::default()
+        };
+        status(&client, Command::LOCK_VIDEO_MEMORY, &payload)
+    };
+    let unlock = |node| {
+        let payload = uapi::UnlockVideoMemory {
+            node,
+            ..Default::default()
+        };
+        status(&client, Command::UNLOCK_VIDEO_MEMORY, &payload)
+    };
+    let free = |node| {
+        let payload = uapi::FreeVideoMemory { node };
+        status(&client, Command::FREE_VIDEO_MEMORY, &payload)
+    };
+    same("LOCK of 0", lock(0)?, Status::INVALID_OBJECT)?;
+    same("UNLOCK of 0", unlock(0)?, Status::INVALID_OBJECT)?;
+    same("FREE of 0", free(0)?, Status::INVALID_OBJECT)?;
+    let node = device.allocate(4096, 64, surface::BITMAP, Pool::SYSTEM)?;
+    same("pool", node.pool, Pool::SYSTEM)?;
+    let found = unlock(node.handle)?;
+    same("UNLOCK, not locked", found, Status::MEMORY_UNLOCKED)?;
+    let place = device.lock(node)?;
+    same("bit 31 of the address", place.address >> 31, 0)?;
+    let (locked, unlocked) = match is_old(abi) {
+        true => (Status::MEMORY_LOCKED, Status::OK),
+        false => (Status::OK, Status::INVALID_DATA),
+    };
+    same("FREE, locked", free(node.handle)?, locked)?;
+    same("UNLOCK", unlock(node.handle)?, Status::OK)?;
+    same("FREE, unlocked", free(node.handle)?, unlocked)?;
+    same("FREE again", free(node.handle)?, Status::INVALID_DATA)?;
+
+    let command = |command, id, manual_reset, wait, state| {
+        device.user_signal(&uapi::UserSignal {
+            command,
+            id,
+            manual_reset,
+            wait,
+            state,
+        })
+    };
+    let (unknown, unknown_set) = match abi.name {
+        "v4" | "eureka" => (Status::INVALID_ARGUMENT, Status::INVALID_REQUEST),
+        _ if is_old(abi) => (Status::INVALID_ARGUMENT, Status::INVALID_REQUEST),
+        _ => (Status::NOT_FOUND, Status::NOT_FOUND),
+    };
+    let wait = |id, time| Ok::<_, anyhow::Error>(command(signal::WAIT, id, 0, time, 0)?.0);
+    same("WAIT for 0", wait(0, 10)?, unknown)?;
+    let found = command(signal::SIGNAL, 12345, 0, 0, 1)?.0;
+    same("SIGNAL of none", found, unknown_set)?;
+    let found = command(signal::DESTROY, 12345, 0, 0, 0)?.0;
+    same("DESTROY of none", found, unknown)?;
+    for manual in [0, 1] {
+        let (found, made) = command(signal::CREATE, 0, manual, 0, 0)?;
+        same("CREATE", found, Status::OK)?;
+        let begin = Instant::now();
+        same("WAIT, not set", wait(made.id, 10)?, Status::TIMEOUT)?;
+        ensure!(begin.elapsed() >= Duration::from_millis(10), "too early");
+        let found = command(signal::SIGNAL, made.id, 0, 0, 1)?.0;
+        same("SIGNAL", found, Status::OK)?;
+        same("WAIT, set", wait(made.id, 10)?, Status::OK)?;
+        let again = [Status::TIMEOUT, Status::OK][manual as usize];
+        same("WAIT again", wait(made.id, 10)?, again)?;
+        let mapped = match is_old(abi) {
+            true => Status::INVALID_ARGUMENT,
+            false => Status::OK,
+        };
+        same("MAP", command(signal::MAP, made.id, 0, 0, 0)?.0, mapped)?;
+        same(
+            "none",
+            command(77, made.id, 0, 0, 0)?.0,
+            Status::INVALID_ARGUMENT,
+        )?;
+    }
+
+    if abi.has("MAP_USER_MEMORY") {
+        let memory = vec![0u64; 1024];
+        let start = (memory.as_ptr() as usize as u64).next_multiple_of(64);
+        let map = |memory| {
+            let payload = uapi::MapUserMemory {
+                memory,
+                physical: u32::MAX,
+                size: 4096,
+                ..Default::default()
+            };
+            device.send(Command::MAP_USER_MEMORY, &payload)
+        };
+        let (found, mapping) = map(start + 4)?;
+        let wanted = match is_old(abi) {
+            true => Status::OUT_OF_MEMORY,
+            false => Status::OK,
+        };
+        same("MAP_USER, 4 bytes off", found, wanted)?;
+        if found == Status::OK {
+            device.unmap_user(&mapping)?;
+        }
+        let (found, mapping) = map(start)?;
+        same("MAP_USER", found, Status::OK)?;
+        device.unmap_user(&mapping)?;
+        let again = device
+            .unmap_user(&mapping)
+            .err()
+            .and_then(|error| error.status());
+        same("UNMAP_USER again", again, Some(Status::NOT_FOUND))?;
+    }
+
+    if abi.has("ALLOCATE_VIDEO_MEMORY") {
+        let payload = uapi::AllocateVideoMemory {
+            width: 17,
+            height: 5,
+            depth: 1,
+            // A8R8G8B8.
+            format: 212,
+            surface_type: surface::BITMAP,
+            pool: Pool::DEFAULT.0,
+            node: 0,
+        };
+        let (found, answer) = device.send(Command::ALLOCATE_VIDEO_MEMORY, &payload)?;
+        if is_old(abi) {
+            same("ALLOCATE_VIDEO_MEMORY", found, Status::OK)?;
+            same("edges", (answer.width, answer.height), (32, 8))?;
+            same("pool", answer.pool, Pool::SYSTEM.0)?;
+            same("FREE", free(answer.node)?, Status::OK)?;
+            let wrong = uapi::AllocateVideoMemory {
+                format: 225,
+                ..payload
+            };
+            let found = status(&client, Command::ALLOCATE_VIDEO_MEMORY, &wrong)?;
+            same("no format", found, Status::INVALID_ARGUMENT)?;
+        } else {
+            same("ALLOCATE_VIDEO_MEMORY", found, Status::NOT_SUPPORTED)?;
+        }
+    }
+
+    let queue = |queue| status(&client, Command::EVENT_COMMIT, &uapi::Event { queue });
+    same("no queue", queue(0)?, Status::OK)?;
+    same("queue at 16", queue(16)?, Status::OUT_OF_RESOURCES)?;
+    let mut wrong = Queue::new();
+    wrong.push(&Interface::new(Command::STALL));
+    if abi.has("STALL") {
+        let found = device.send_queue(&mut wrong)?;
+        same("STALL in a queue", found, Status::INVALID_ARGUMENT)?;
+    }
+    Ok(())
+}
+
+/// A page-backed node: locked again by the old, refused to the new; each lock has its unlock.
+fn locking_again(abi: &'static Abi) -> Result<()> {
+    let client = client(abi)?;
+    let device = client.device();
+    let node = device.allocate(8192, 64, surface::BITMAP, Pool::VIRTUAL)?;
+    let first = device.lock(node)?;
+    let again = device.lock(node);
+    let mut locks = 1;
+    if is_old(abi) {
+        same("the same place", again?, first)?;
+        locks = 2;
+    } else {
+        let found = again.err().and_then(|error| error.status());
+        same("LOCK again", found, Some(Status::MEMORY_LOCKED))?;
+    }
+    let memory = device.memory(node, first, client.pool())?;
+    for left in (0..locks).rev() {
+        memory.write(0, 77);
+        same("in place", memory.read(0), 77)?;
+        ensure!(device.unlock(node)?, "page-backed, but not asynchronous");
+        if left > 0 {
+            memory.write(4096, 78);
+        }
+        device.commit_queue(Queue::new().unlock(node))?;
+    }
+    device.free(node)?;
+    client.finish()?;
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        harness::allow(Duration::from_secs(600));
+        let model = Device::open()?.identity()?.chip_model;
+        let mut suite = Suite::new();
+        for abi in Abi::all() {
+            suite.test(
+                format!("a client of {} draws the picture", abi.name),
+                move || picture(abi),
+            );
+        }
+        for (first, second) in [("dove", "4.0.0"), ("v2", "6.4.11"), ("v4", "5.0.11.p8")] {
+            suite.test(format!("{first} and {second} at once"), move || {
+                let abi = |name| Abi::named(name).ok_or_else(|| anyhow!("no {name}"));
+                side_by_side(abi(first)?, abi(second)?)
+            });
+        }
+        suite.test("generations are told apart, and why is told", move || {
+            each(|abi| unasked(abi, model))
+        });
+        suite.test("sizes and blocks that do not fit are refused", misfits);
+        suite.test("a client can say what it speaks, until it speaks", asking);
+        suite.test("every command number has an answer", || each(every_number));
+        suite.test("refusals are those of the generation", || each(negatives));
+        suite.test("page-backed nodes are locked again by the old only", || {
+            each(locking_again)
+        });
+        suite.test("everything has come back", || {
+            let client = Client::start()?;
+            let bytes = client.pool().len() as u32 - (1 << 20);
+            let node = client
+                .device()
+                .allocate(bytes, 64, surface::BITMAP, Pool::SYSTEM)?;
+            client.device().free(node)?;
+            Ok(())
+        });
+        suite.run()
+    })
+}
