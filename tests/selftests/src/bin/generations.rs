@@ -502,8 +502,9 @@ fn locking_again(abi: &'static Abi) -> Result<()> {
         }
         device.commit_queue(Queue::new().unlock(node))?;
     }
-    device.free(node)?;
+    // The old cannot free what is still locked: the record must have run.
     client.finish()?;
+    device.free(node)?;
     Ok(())
 }
 
