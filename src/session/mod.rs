@@ -136,6 +136,9 @@ struct NodeEntry {
     views: u32,
     /// It is another process's: the entry goes with its last lock.
     imported: bool,
+    /// It has been locked: the GPU may use it for as long as the entry is there. Clients unlock before
+    /// they commit the last commands that use a node; only FREE must come behind those.
+    reachable: bool,
 }
 
 impl NodeEntry {
@@ -150,6 +153,7 @@ impl NodeEntry {
             cached: false,
             user: None,
             imported: false,
+            reachable: false,
             views: 0,
         }
     }
@@ -159,18 +163,16 @@ impl NodeEntry {
     /// Locks it once more; from the first lock on the GPU may use it. `OutOfResources`: too often.
     fn add_lock(&mut self, reach: &mut Reach) -> Result {
         let locks = self.locks.checked_add(1).ok_or(Error::OutOfResources)?;
-        if self.locks == 0 {
+        if !self.reachable {
             reach.add(self.node.address(), self.node.bytes())?;
+            self.reachable = true;
         }
         self.locks = locks;
         Ok(())
     }
 
-    /// Takes one lock off, if there is one; with the last goes the right of the GPU to use it.
-    fn take_lock_off(&mut self, reach: &mut Reach) {
-        if self.locks == 1 {
-            reach.remove(self.node.address());
-        }
+    /// Takes one lock off, if there is one.
+    fn take_lock_off(&mut self) {
         self.locks = self.locks.saturating_sub(1);
     }
 }
@@ -199,7 +201,7 @@ struct Tables {
     signals: Handles<SignalEntry>,
     user_memory: Handles<Arc<UserMemory>>,
     contexts: Handles<()>,
-    /// Where the process's GPU memory is: its locked nodes, buffers and mapped user memory.
+    /// Where the process's GPU memory is: nodes that it has locked, buffers and mapped user memory.
     reach: Reach,
     /// What a LOCK maps right now, and whether cached: found without a search.
     asked: Option<(Backing, bool)>,
@@ -871,8 +873,7 @@ impl Process {
         let mut tables = self.tables.lock();
         // Never the last reference: each LOCK has its own.
         tables.asked = None;
-        let Tables { nodes, reach, .. } = &mut *tables;
-        match (mapped, nodes.get_mut(handle)) {
+        match (mapped, tables.nodes.get_mut(handle)) {
             (Ok(user), Some(entry)) => {
                 entry.mapping = false;
                 entry.user = Some(user);
@@ -890,7 +891,7 @@ impl Process {
             (Err(error), entry) => {
                 if let Some(entry) = entry {
                     entry.mapping = false;
-                    entry.take_lock_off(reach);
+                    entry.take_lock_off();
                 }
                 Err(error)
             }
@@ -911,8 +912,7 @@ impl Process {
         self.import(handle)?;
         let (pages, user) = {
             let mut tables = self.tables.lock();
-            let Tables { nodes, reach, .. } = &mut *tables;
-            let entry = nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
+            let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             match entry.node.view() {
                 View::Pages(backing) if entry.locks > 0 => {
                     entry.views = entry.views.saturating_sub(1);
@@ -928,7 +928,7 @@ impl Process {
                     return Err(Error::MemoryUnlocked);
                 }
                 _ => {
-                    entry.take_lock_off(reach);
+                    entry.take_lock_off();
                     (None, None)
                 }
             }
@@ -965,10 +965,9 @@ impl Process {
     /// The event half of UNLOCK, for page-backed nodes.
     pub(crate) fn finish_unlock(&self, handle: u32) {
         let mut tables = self.tables.lock();
-        let Tables { nodes, reach, .. } = &mut *tables;
-        if let Some(entry) = nodes.get_mut(handle) {
+        if let Some(entry) = tables.nodes.get_mut(handle) {
             if matches!(entry.node.view(), View::Pages(_)) {
-                entry.take_lock_off(reach);
+                entry.take_lock_off();
             }
         }
         drop(tables);
@@ -1024,11 +1023,15 @@ impl Process {
                 Some(entry) if (entry.freed || entry.imported) && entry.locks == 0 => {
                     let (bytes, imported) = (entry.node.bytes(), entry.imported);
                     let place = entry.node.pool_range();
+                    let reached = entry.reachable.then(|| entry.node.address());
                     if !imported {
                         tables.video.remove(bytes);
                     }
                     if let Some((offset, _)) = place {
                         tables.pool_nodes.remove(&offset);
+                    }
+                    if let Some(address) = reached {
+                        tables.reach.remove(address);
                     }
                     tables.nodes.remove(handle)
                 }

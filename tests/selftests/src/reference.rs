@@ -102,7 +102,7 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             chip_model: 0x3000,
             chip_revision: 0x5450,
             chip_features: 0xe028_7cad,
-            chip_minor_features: 0xc979_9efb,
+            chip_minor_features: 0xc179_9efb,
             chip_minor_features1: 0xfefb_fadb,
             chip_minor_features2: 0xeb9d_4bbf,
             chip_minor_features3: 0xedff_dced,

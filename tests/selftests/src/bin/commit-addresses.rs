@@ -193,8 +193,15 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                 bench.accepted("still locked once", address)?;
             }
             unlock(device, node)?;
+            // Clients unlock before they commit the last commands that use a node.
+            bench.accepted("unlocked, not yet freed", address)?;
+            device.free(node)?;
             let status = bench.send(&[0x0801_0000 | (0x1228 / 4), address])?;
-            same("an unlocked node", status, Status::INVALID_DATA)?;
+            same("a freed node", status, Status::INVALID_DATA)?;
+            let node = device.allocate(8192, 64, surface::BITMAP, pool)?;
+            // Its address may be the freed one's; nobody was told.
+            let status = bench.send(&[0x0801_0000 | (0x1228 / 4), address])?;
+            same("a node never locked", status, Status::INVALID_DATA)?;
             device.free(node)?;
         }
         let buffer = device.allocate_contiguous(4096)?;
