@@ -1027,6 +1027,7 @@ impl Process {
                     if !imported {
                         tables.video.remove(bytes);
                     }
+                    let reached = entry.reachable.then(|| entry.node.address());
                     if let Some((offset, _)) = place {
                         tables.pool_nodes.remove(&offset);
                     }
