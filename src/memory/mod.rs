@@ -32,6 +32,7 @@ use crate::{
         dma::DmaBuffer,
         pages::{
             Pages,
+            PinnedPages,
             Sync, //
         },
         physical::Reserved,
@@ -607,6 +608,8 @@ pub(crate) struct VideoMemory {
     pool: Option<Pin<KBox<SystemPool>>>,
     contiguous: Arc<Counter>,
     scattered: Arc<Counter>,
+    /// Pages of user memory.
+    pinned: Arc<PinnedPages>,
     /// Every client sees all of the pool.
     shared_pool: bool,
     space: Arc<AddressSpace>,
@@ -640,6 +643,7 @@ impl VideoMemory {
             pool,
             contiguous: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
             scattered: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
+            pinned: PinnedPages::new(dev)?,
             shared_pool: parameters.shared_pool,
             space: core.space().clone(),
             tile_status_anywhere: core.identity().has_new_memory_controller(),
@@ -756,7 +760,7 @@ impl VideoMemory {
         }
         let pin = || -> Result<Mapping> {
             let (start, count) = (user - offset, span / PAGE_SIZE);
-            let pin = |write| Pages::pin(&self.dev, start, count, (offset, bytes), write);
+            let pin = |write| Pages::pin(&self.pinned, start, count, (offset, bytes), write);
             let pages = match pin(true) {
                 Err(EFAULT) if self.space.has_read_only_pages() => pin(false),
                 pages => pages,

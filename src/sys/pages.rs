@@ -7,17 +7,25 @@ use super::{
     shim, //
 };
 use kernel::{
-    bindings,
-    device,
+    bindings, device,
     dma::DmaAddress,
     error::{
         from_err_ptr,
         to_result, //
     },
     mm::virt::VmaNew,
+    new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    sync::aref::ARef, //
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+    sync::{
+        aref::ARef,
+        Arc,
+        Mutex, //
+    },
 };
 
 /// Which way a range of memory changes hands.
@@ -39,6 +47,8 @@ enum Origin {
         piece: (usize, usize),
         /// The client may write them, and so may the device.
         write: bool,
+        /// Where they are mapped.
+        book: Arc<PinnedPages>,
         /// Counts them while they are.
         _locked: Locked,
     },
@@ -68,6 +78,71 @@ impl Drop for Locked {
     fn drop(&mut self) {
         // SAFETY: By the type invariant.
         unsafe { shim::gal_unaccount_pages(self.mm, self.count) }
+    }
+}
+
+/// Where a pinned page is mapped, and how often it is pinned.
+struct Shared {
+    dma: DmaAddress,
+    users: usize,
+}
+
+/// The pinned pages of a device. Each is mapped once, however often it is pinned: then what is handed
+/// over by one user is seen by all.
+#[pin_data]
+pub(crate) struct PinnedPages {
+    dev: ARef<device::Device>,
+    /// By the address of the `struct page`.
+    #[pin]
+    book: Mutex<RBTree<usize, Shared>>,
+}
+
+impl PinnedPages {
+    /// None pinned.
+    pub(crate) fn new(dev: &device::Device) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                dev: dev.into(),
+                book <- new_mutex!(RBTree::new(), "galcore pinned pages"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Maps a page, which is pinned and must stay so until [`PinnedPages::unmap`]. `ENOMEM`: no room.
+    fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
+        let mut book = self.book.lock();
+        if let Some(shared) = book.get_mut(&page.addr()) {
+            shared.users = shared.users.checked_add(1).ok_or(ENOMEM)?;
+            return Ok(shared.dma);
+        }
+        let room = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let mut dma = 0;
+        // SAFETY: The page is pinned.
+        if !unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
+            return Err(ENOMEM);
+        }
+        book.insert(room.into_node(page.addr(), Shared { dma, users: 1 }));
+        Ok(dma)
+    }
+
+    /// Takes one use of a page back.
+    ///
+    /// # Safety
+    ///
+    /// It is one of [`PinnedPages::map`]'s, and its user has ended.
+    unsafe fn unmap(&self, page: *mut bindings::page) {
+        let mut book = self.book.lock();
+        let Some(shared) = book.get_mut(&page.addr()) else {
+            return;
+        };
+        shared.users -= 1;
+        if shared.users == 0 {
+            let dma = shared.dma;
+            book.remove(&page.addr());
+            // SAFETY: By the caller this was the last user.
+            unsafe { shim::gal_unmap_page(raw_device(&self.dev), dma) };
+        }
     }
 }
 
@@ -125,17 +200,18 @@ impl Pages {
     /// `ENOMEM`: the process may not lock so much memory, or there is none. `EFAULT`: not all of
     /// them are there and, with `write`, writable.
     pub(crate) fn pin(
-        dev: &device::Device,
+        book: &Arc<PinnedPages>,
         user: usize,
         count: usize,
         piece: (usize, usize),
         write: bool,
     ) -> Result<Self> {
         let mut this = Self::empty(
-            dev,
+            &book.dev,
             Origin::Pinned {
                 piece,
                 write,
+                book: book.clone(),
                 _locked: Locked::new(count)?,
             },
             count,
@@ -160,13 +236,8 @@ impl Pages {
             });
         }
         for &page in &this.pages {
-            let mut dma = 0;
-            // SAFETY: The page is pinned.
-            if !unsafe { shim::gal_map_page(raw_device(dev), page, write, &mut dma) } {
-                return Err(ENOMEM);
-            }
             // INVARIANT: Mapped; there is room.
-            this.dma.push(dma, GFP_KERNEL)?;
+            this.dma.push(book.map(page)?, GFP_KERNEL)?;
         }
         this.sync(piece.0, piece.1, Sync::ForDevice);
         Ok(this)
@@ -206,7 +277,7 @@ impl Pages {
                     match direction {
                         Sync::ForDevice => {
                             let dev = raw_device(&self.dev);
-                            shim::gal_sync_for_device(dev, page + offset, part, write)
+                            shim::gal_sync_for_device(dev, page + offset, part)
                         }
                         Sync::ForCpu => {
                             shim::gal_sync_for_cpu(raw_device(&self.dev), page + offset, part)
@@ -271,16 +342,18 @@ impl Drop for Pages {
                     unsafe { shim::gal_free_page(dev, page, dma) };
                 }
             }
-            &Origin::Pinned { piece, write, .. } => {
+            Origin::Pinned {
+                piece, write, book, ..
+            } => {
                 if self.dma.len() == self.pages.len() {
                     self.sync(piece.0, piece.1, Sync::ForCpu);
                 }
-                for &dma in &self.dma {
-                    // SAFETY: By the type invariant.
-                    unsafe { shim::gal_unmap_page(dev, dma, write) };
+                for &page in self.pages.iter().take(self.dma.len()) {
+                    // SAFETY: By the type invariant it is mapped, and this was its user.
+                    unsafe { book.unmap(page) };
                 }
                 // SAFETY: By the type invariant.
-                unsafe { shim::gal_unpin_pages(self.pages.as_mut_ptr(), self.pages.len(), write) };
+                unsafe { shim::gal_unpin_pages(self.pages.as_mut_ptr(), self.pages.len(), *write) };
             }
         }
     }

@@ -160,7 +160,8 @@ int gal_mmap_pages(struct vm_area_struct *vma, struct page **pages, unsigned lon
 {
 	if (!cached)
 		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-	vm_flags_set(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
+	/* VM_IO: the pages are mapped for the device already and must not be pinned for it again. */
+	vm_flags_set(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
 	return vm_map_pages_zero(vma, pages, count);
 }
 
@@ -221,28 +222,26 @@ void gal_unaccount_pages(struct mm_struct *mm, unsigned long count)
 	mmdrop(mm);
 }
 
-/* Which way pages go that the device may write, or may not. */
-static enum dma_data_direction direction(bool write)
-{
-	return write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
-}
-
-bool gal_map_page(struct device *dev, struct page *page, bool write, dma_addr_t *dma)
+/*
+ * One mapping of a page serves all who have it pinned, whether the device may write for them or
+ * not: so it is for both directions. Who may only read never asks for what the device wrote.
+ */
+bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma)
 {
 	/* Only a piece of the page may be the client's: it is synchronised apart. */
-	*dma = dma_map_page_attrs(dev, page, 0, PAGE_SIZE, direction(write),
+	*dma = dma_map_page_attrs(dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL,
 				  DMA_ATTR_SKIP_CPU_SYNC);
 	return !dma_mapping_error(dev, *dma);
 }
 
-void gal_unmap_page(struct device *dev, dma_addr_t dma, bool write)
+void gal_unmap_page(struct device *dev, dma_addr_t dma)
 {
-	dma_unmap_page_attrs(dev, dma, PAGE_SIZE, direction(write), DMA_ATTR_SKIP_CPU_SYNC);
+	dma_unmap_page_attrs(dev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
 }
 
-void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size, bool write)
+void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size)
 {
-	dma_sync_single_for_device(dev, dma, size, direction(write));
+	dma_sync_single_for_device(dev, dma, size, DMA_BIDIRECTIONAL);
 }
 
 void gal_sync_for_cpu(struct device *dev, dma_addr_t dma, size_t size)

@@ -66,9 +66,9 @@ long gal_pin_pages(unsigned long user, unsigned long count, bool write, struct p
 void gal_unpin_pages(struct page **pages, unsigned long count, bool dirty);
 struct mm_struct *gal_account_pages(unsigned long count);
 void gal_unaccount_pages(struct mm_struct *mm, unsigned long count);
-bool gal_map_page(struct device *dev, struct page *page, bool write, dma_addr_t *dma);
-void gal_unmap_page(struct device *dev, dma_addr_t dma, bool write);
-void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size, bool write);
+bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma);
+void gal_unmap_page(struct device *dev, dma_addr_t dma);
+void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size);
 void gal_sync_for_cpu(struct device *dev, dma_addr_t dma, size_t size);
 
 void gal_write_page(struct device *dev, struct page *page, dma_addr_t dma, size_t offset, u32 word);

@@ -39,6 +39,8 @@ pub fn run(
     let manifest = tools.top.join("tests/Cargo.toml");
     let arguments = [
         "test".to_string(),
+        // As the programs and the software GPU have been built already.
+        "--release".to_string(),
         "--manifest-path".to_string(),
         manifest.to_string_lossy().into_owned(),
         "--package".to_string(),

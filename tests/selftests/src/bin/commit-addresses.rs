@@ -408,13 +408,13 @@ fn freed_under_way(bench: &Bench, rounds: u32) -> Result<()> {
 /// One thread changes a word of the command buffer for ever; the other commits it.
 fn changed_under_way(bench: &Bench, rounds: u32) -> Result<()> {
     const GOOD: [u32; 2] = [0x1800_0000, 0];
-    // END, LINK, EVENT, a foreign address, a draw that is cut off.
+    // END, LINK, EVENT, a foreign address, WAIT.
     let bad = [
         [0x1000_0000, 0],
         [0x4000_0008, 0x1000],
         [0x0801_0e01, 0x1f],
         [0x0801_048a, 0x1234_5678],
-        [0x2000_ff00, 0],
+        [0x3800_0001, 0],
     ];
     let stop = &AtomicBool::new(false);
     let memory = &bench.buffer.memory;

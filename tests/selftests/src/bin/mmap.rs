@@ -379,7 +379,7 @@ fn window_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, size: usize) {
             touch("0")?;
         }
         let lines = log.lines()?;
-        let ours = lines.iter().filter(|line| line.text.contains("galcore"));
+        let ours = lines.iter().filter(|line| line.text.contains("touches"));
         let count = ours.count();
         println!("# {count} lines for 20 processes");
         anyhow::ensure!(count <= 20, "{count} lines");

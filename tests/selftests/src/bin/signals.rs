@@ -656,7 +656,7 @@ fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, count: u32) {
             ensure!(longest < Duration::from_secs(2), "a round trip took {longest:?}");
             device.destroy_signal(id)?;
             let back = || Ok(system::settled_free()? + 2048 >= before);
-            harness::eventually("memory comes back", Duration::from_secs(5), back)
+            harness::eventually("memory comes back", Duration::from_secs(20), back)
         },
     );
     suite.test(
@@ -732,7 +732,7 @@ fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, count: u32) {
                 leave()?;
             }
             let back = || Ok(system::settled_free()? + 2048 >= before);
-            harness::eventually("memory comes back", Duration::from_secs(5), back)
+            harness::eventually("memory comes back", Duration::from_secs(20), back)
         },
     );
 }
