@@ -20,8 +20,8 @@
 //! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]) and `galcore ring` ([`command::Ring`]):
 //!    never one under another.
 //! 6. `galcore shared nodes` ([`session::SharedNodes`]), under 2 alone, `galcore signal`
-//!    ([`event::Signal`]), `galcore completion page` ([`session::CompletionPage`]) and `galcore file`
-//!    ([`uapi`]): leaves.
+//!    ([`event::Signal`]), `galcore completion page` ([`session::CompletionPage`]), `galcore file`
+//!    ([`uapi`]) and `galcore context` ([`command::context::Context`]): leaves.
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1, 2, 4 or 5; under 3 nothing of
 //! ours waits either. The interrupt half takes no lock.

@@ -17,6 +17,7 @@ use super::{
     CommandBuffer,
     Commands,
     Commit,
+    Delta,
     HardwareType,
     NamedBuffer,
     NamedUserMemory,
@@ -503,6 +504,33 @@ impl Format {
             reserved_head: or(fields.reserved_head, RESERVED_HEAD),
             reserved_tail: or(fields.reserved_tail, RESERVED_TAIL),
         }
+    }
+
+    /// Bytes of a `gcsSTATE_DELTA`, which [`Format::decode_delta`] wants; 0: there is none.
+    pub(crate) fn delta_bytes(self) -> usize {
+        self.0.delta.bytes.into()
+    }
+
+    /// Reads a `gcsSTATE_DELTA`, of [`Format::delta_bytes`] bytes.
+    pub(crate) fn decode_delta(self, bytes: &[u8]) -> Delta {
+        let fields = &self.0.delta;
+        Delta {
+            references: match fields.references.exists() {
+                // CAST: the bits of a signed field.
+                true => fields.references.word(bytes) as i32,
+                // The newest generations do not count: what was given is to be read.
+                false => 1,
+            },
+            element_count: fields.element_count.word(bytes),
+            record_count: fields.record_count.word(bytes),
+            records: fields.records.long(bytes),
+        }
+    }
+
+    /// Offset of a delta's reference count, if the generation has one.
+    pub(crate) fn delta_references(self) -> Option<u64> {
+        let field = self.0.delta.references;
+        field.exists().then_some(field.at())
     }
 
     /// Bytes of a `gcoCONTEXT`, which [`Format::decode_context`] wants; 0: contexts are the kernel's.

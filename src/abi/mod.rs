@@ -21,6 +21,7 @@ pub(crate) use {
     layout::{
         MAX_COMMAND_BUFFER_BYTES,
         MAX_CONTEXT_BYTES,
+        MAX_DELTA_BYTES,
         MAX_INTERFACE_BYTES,
         MAX_RECORD_BYTES, //
     },
@@ -445,6 +446,34 @@ pub(crate) enum Record {
     CommitDone,
     /// Any other command.
     Invalid,
+}
+
+/// `gcsSTATE_DELTA`: the fields that the kernel uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delta {
+    /// Copies of contexts that have yet to take it over.
+    pub(crate) references: i32,
+    /// Vertex elements in use; 0: as before.
+    pub(crate) element_count: u32,
+    /// Records.
+    pub(crate) record_count: u32,
+    /// User address of the records; 0: none.
+    pub(crate) records: u64,
+}
+
+/// Bytes of a `gcsSTATE_DELTA_RECORD`.
+pub(crate) const DELTA_RECORD_BYTES: usize = 12;
+
+/// Reads a `gcsSTATE_DELTA_RECORD`, of [`DELTA_RECORD_BYTES`] bytes: the state's word address, the
+/// mask, the value. Every generation has the same.
+pub(crate) fn decode_delta_record(bytes: &[u8]) -> (u32, u32, u32) {
+    let word = |at: usize| {
+        let field = bytes
+            .get(at..at + 4)
+            .and_then(|field| field.try_into().ok());
+        field.map_or(0, u32::from_le_bytes)
+    };
+    (word(0), word(4), word(8))
 }
 
 /// `gcoCMDBUF`: the fields that the kernel uses.

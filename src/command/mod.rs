@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The command stream: its words, the check of a client's, and the ring that the front end runs.
+//! The command stream: its words, the check of a client's, its contexts, and the ring that the front end
+//! runs.
 //!
 //! # The ring
 //!
 //! One piece of coherent memory. At its end the front end idles in a WAIT and a LINK back to it. A
-//! submission is written behind it (a pipe switch if one is due, the client's checked words, an
-//! event, a new WAIT and LINK), and then the old WAIT becomes a LINK to it: first the target, a
+//! submission is written behind it (a LINK to the client's context and back if another's is loaded, a
+//! pipe switch if one is due, the client's checked words, an event, a new WAIT and LINK), and then the old WAIT becomes a LINK to it: first the target, a
 //! barrier, then the opcode. So a client's words run from the kernel's memory, never from its own.
 //!
 //! # Interrupts that do not come
@@ -24,6 +25,7 @@
 //! for which others wait interruptibly. Nothing is locked under it but the allocator.
 
 pub(crate) mod checker;
+pub(crate) mod context;
 pub(crate) mod reach;
 mod space;
 pub(crate) mod words;
@@ -48,6 +50,10 @@ use crate::{
     },
 };
 use checker::Engines;
+use context::{
+    Context,
+    Load, //
+};
 use kernel::{
     device, impl_has_delayed_work, new_delayed_work,
     prelude::*,
@@ -85,8 +91,9 @@ const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN;
 /// Bytes of the idle loop.
 const WAIT_LINK_BYTES: usize = 16;
 
-/// Bytes around a client's words at most: MMU flush, pipe switch, stall, drain, event, idle loop.
-const FRAME_BYTES: usize = 48 + 32 + 8 + 24 + words::EVENT_WORDS * 4 + WAIT_LINK_BYTES;
+/// Bytes around a client's words at most: MMU flush, LINK to a context, pipe switch, stall, drain,
+/// event, idle loop.
+const FRAME_BYTES: usize = 48 + 8 + 32 + 8 + 24 + words::EVENT_WORDS * 4 + WAIT_LINK_BYTES;
 
 /// The most words of a client's in one submission.
 pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME_BYTES) / 4;
@@ -118,6 +125,17 @@ pub(crate) struct Stream<'a> {
     pub(crate) exit: Pipe,
     /// They leave the semaphore from the front end to the pixel engine armed.
     pub(crate) armed: bool,
+    /// The context that they are to run in; `None`: whatever is loaded.
+    pub(crate) context: Option<InContext<'a>>,
+}
+
+/// A context as the ring sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct InContext<'a> {
+    /// Which.
+    pub(crate) context: &'a Arc<Context>,
+    /// How it is loaded; `None`: it has not been made ready for that.
+    pub(crate) load: Option<Load>,
 }
 
 struct State {
@@ -126,6 +144,9 @@ struct State {
     wait: usize,
     /// The pipe after all submissions; `None` after a reset.
     pipe: Option<Pipe>,
+    /// Number of the context whose states are loaded after all submissions; `None` after a reset,
+    /// and after commands without a context.
+    context: Option<u64>,
     /// Somebody writes to the ring.
     writing: bool,
     /// How often something has changed that submitters wait for.
@@ -211,11 +232,37 @@ pub(crate) struct Turn {
     at: usize,
     previous_wait: usize,
     flush: Option<[u32; 12]>,
+    /// LINK to the context's states.
+    load: Option<[u32; 2]>,
+    /// LINK back from there.
+    back: Option<[u32; 2]>,
     switch: Option<[u32; 8]>,
     stall: Option<[u32; 2]>,
     drain: Option<[u32; 6]>,
     event: u32,
     number: u64,
+}
+
+impl Turn {
+    /// The submission's number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// If the context is loaded: the LINK that its states must end with.
+    pub(crate) fn back(&self) -> Option<[u32; 2]> {
+        self.back
+    }
+}
+
+/// What became of a try to get a place in the ring.
+pub(crate) enum Attempt {
+    /// There it is.
+    Turn(Turn),
+    /// There is none now.
+    Full,
+    /// The context must be loaded first, and is not ready for that.
+    NotLoaded,
 }
 
 impl Ring {
@@ -243,6 +290,7 @@ impl Ring {
                 space: Space::new(USABLE_BYTES, WAIT_LINK_BYTES),
                 wait: 0,
                 pipe: None,
+                context: None,
                 writing: false,
                 moves: 0,
                 flush: true,
@@ -298,6 +346,7 @@ impl Ring {
         state.space = Space::new(USABLE_BYTES, WAIT_LINK_BYTES);
         state.wait = 0;
         state.pipe = None;
+        state.context = None;
         state.flush = true;
         state.stopped = false;
         state.dead = false;
@@ -369,7 +418,7 @@ impl Ring {
     pub(crate) fn submit(self: &Arc<Self>, actions: &mut Actions) -> Result<u64> {
         let mut patience = self.patience();
         loop {
-            if let Some(turn) = self.begin(None, actions, None)? {
+            if let Attempt::Turn(turn) = self.begin(None, actions, None)? {
                 return self.finish(turn, &[]);
             }
             self.wait_for_place(&mut patience)?;
@@ -403,7 +452,7 @@ impl Ring {
     }
 
     /// Takes the right to write, a place and an event id for `stream` (or nothing) and an event that
-    /// runs `actions`, if all three can be had at once; `None`: not now. Does not wait.
+    /// runs `actions`, if all three can be had at once. Does not wait.
     ///
     /// What the caller's locks protect when it calls this is so when the submission gets its place in
     /// the order of the ring: whoever ties memory to the newest submission later ties it to this one.
@@ -411,13 +460,14 @@ impl Ring {
     /// On error, and when there is no place, nothing has changed. `InvalidArgument`: more than
     /// [`MAX_STREAM_WORDS`]. `GpuNotResponding`: the ring is closed.
     ///
-    /// `count`, if given, may change the actions once the place is certain.
+    /// `count`, if given, may change the actions once the place is certain. With a context, the actions
+    /// must have room for one more: what keeps it until it has been read.
     pub(crate) fn begin(
         &self,
         stream: Option<Stream<'_>>,
         actions: &mut Actions,
         count: Option<&dyn Fn(&mut Actions)>,
-    ) -> Result<Option<Turn>> {
+    ) -> Result<Attempt> {
         let words = stream.map_or(0, |stream| stream.words.len());
         if words > MAX_STREAM_WORDS {
             return Err(Error::InvalidArgument);
@@ -428,23 +478,42 @@ impl Ring {
         if state.stopped {
             return Err(Error::GpuNotResponding);
         }
+        let context = stream.and_then(|stream| stream.context);
+        let number_of = |in_context: InContext<'_>| in_context.context.number();
+        let other = context.filter(|&context| state.context != Some(number_of(context)));
+        let load = match other {
+            Some(InContext { load: None, .. }) => return Ok(Attempt::NotLoaded),
+            Some(InContext {
+                load: Some(load), ..
+            }) => Some(load.link(state.pipe == Some(Pipe::Pipe3d))),
+            None => None,
+        };
+        let pipe = match load {
+            // Contexts leave it so.
+            Some(_) => Some(Pipe::Pipe3d),
+            None => state.pipe,
+        };
         let switch = stream.and_then(|stream| {
-            (state.pipe != Some(stream.entry))
-                .then(|| words::select_pipe(self.caches, stream.entry))
+            (pipe != Some(stream.entry)).then(|| words::select_pipe(self.caches, stream.entry))
         });
         let flush = state.flush.then(|| words::flush_mmu(self.caches, self.mmu));
         let stall = stream
             .filter(|stream| stream.armed)
             .map(|_| [words::STALL, words::TOKEN_FE_TO_PE]);
         let drain = stream.map(|_| words::drain(self.caches));
-        let bytes =
-            fixed + bytes_of(&flush) + bytes_of(&switch) + bytes_of(&stall) + bytes_of(&drain);
+        let until_loaded = bytes_of(&flush) + bytes_of(&load);
+        let bytes = fixed + until_loaded + bytes_of(&switch) + bytes_of(&stall) + bytes_of(&drain);
         let place = state.space.place(bytes);
         let (false, true, Some(at)) = (state.writing, state.in_flight.has_room(), place) else {
-            return Ok(None);
+            return Ok(Attempt::Full);
         };
         if let Some(count) = count {
             count(actions);
+        }
+        if let Some(other) = other {
+            // There is room: the caller has seen to it.
+            let keep = Action::Drop(Held::Context(other.context.clone()));
+            let _ = actions.push_within_capacity(keep);
         }
         let previous_wait = state.wait;
         let wait = at + bytes - WAIT_LINK_BYTES;
@@ -461,11 +530,19 @@ impl Ring {
         state.flush = false;
         if let Some(stream) = stream {
             state.pipe = Some(stream.exit);
+            state.context = context.map(number_of);
         }
-        Ok(Some(Turn {
+        let back = load.map(|_| {
+            let target = self.gpu(at + until_loaded);
+            // CAST: less than `RING_BYTES`.
+            [words::link(target, (bytes - until_loaded) as u32), target]
+        });
+        Ok(Attempt::Turn(Turn {
             at,
             previous_wait,
             flush,
+            load,
+            back,
             switch,
             stall,
             drain,
@@ -523,6 +600,9 @@ impl Ring {
         };
         if let Some(flush) = &turn.flush {
             emit(flush)?;
+        }
+        if let Some(load) = &turn.load {
+            emit(load)?;
         }
         if let Some(switch) = &turn.switch {
             emit(switch)?;

@@ -20,6 +20,8 @@ pub(crate) mod state {
     pub(crate) const MMUV2_CONFIGURATION: u32 = word(0x0184);
     /// First state after the host interface's registers (bytes 0x000 to 0x5FF).
     pub(crate) const FIRST_ENGINE: u32 = word(0x0600);
+    /// `FE_VERTEX_ELEMENT_CONFIG`, the first of 12 or 16.
+    pub(crate) const FE_VERTEX_ELEMENT_CONFIG: u32 = word(0x0600);
     /// `FE_CMD_STREAM_BASE_ADDR`.
     pub(crate) const FE_CMD_STREAM_BASE_ADDR: u32 = word(0x0640);
     /// `FE_COMMAND_ADDRESS`, the first of the front end's own registers.
@@ -50,6 +52,8 @@ pub(crate) mod flush {
     pub(crate) const DEPTH: u32 = 1 << 0;
     /// Colour cache of the pixel engine.
     pub(crate) const COLOR: u32 = 1 << 1;
+    /// Texture cache.
+    pub(crate) const TEXTURE: u32 = 1 << 2;
     /// Cache of the 2D pixel engine.
     pub(crate) const PE2D: u32 = 1 << 3;
 }
@@ -142,6 +146,9 @@ pub(crate) const fn load_state(address: u32, count: u32) -> u32 {
 /// First word of `END`: the front end stops. Never sent; the checker's tests refuse it.
 #[cfg_attr(not(CONFIG_KUNIT), allow(dead_code))]
 pub(crate) const END: u32 = 0x1000_0000;
+
+/// First word of `NOP`.
+pub(crate) const NOP: u32 = 0x1800_0000;
 
 /// First word of `WAIT`.
 pub(crate) const WAIT: u32 = 0x3800_0000 | WAIT_CYCLES;

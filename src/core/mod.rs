@@ -12,6 +12,7 @@ mod regs;
 use crate::{
     command::{
         checker::Engines,
+        context::StateMap,
         words::{
             self,
             Pipe, //
@@ -130,6 +131,7 @@ pub(crate) struct Core {
     monitor: Arc<Monitor>,
     identity: Identity,
     base_address: u32,
+    state_map: Arc<StateMap>,
     space: Arc<AddressSpace>,
     ring: Arc<Ring>,
 }
@@ -164,10 +166,15 @@ impl Core {
             .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
         let space = AddressSpace::new(dev, ring.clone(), mmu)
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
+        let state_map = StateMap::new(&identity).map_err(|error| {
+            dev_err!(dev, "no map of the contexts' states ({error:?})\n");
+            ENOMEM
+        })?;
         let core = Arc::new(
             Self {
                 dev: dev.into(),
                 registers,
+                state_map,
                 identity,
                 base_address,
                 space,
@@ -188,6 +195,11 @@ impl Core {
     /// Who the core is.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// The states that contexts keep.
+    pub(crate) fn state_map(&self) -> &Arc<StateMap> {
+        &self.state_map
     }
 
     /// The pipes of the core.

@@ -10,6 +10,7 @@ mod inflight;
 mod signal;
 
 use crate::{
+    command::context::Context,
     memory::{
         Buffer,
         Node,
@@ -45,6 +46,8 @@ pub(crate) enum Held {
     Buffer(Arc<Buffer>),
     /// Pinned user memory.
     UserMemory(Arc<UserMemory>),
+    /// A context that is being loaded.
+    Context(Arc<Context>),
     /// All that a process had.
     Process(Arc<Process>),
 }

@@ -7,9 +7,14 @@
 //! Source: spec/command-hw.md sections 2.4 and 2.6.
 
 use super::{
+    deltas::{
+        self,
+        Merged, //
+    },
     queue::Queue,
     Process,
-    Tables, //
+    Tables,
+    Work, //
 };
 use crate::{
     abi::{
@@ -25,10 +30,18 @@ use crate::{
         checker::{
             self,
             Addresses,
-            Exit, //
+            Exit,
+            Lookup, //
+        },
+        context::{
+            Hold,
+            Load, //
         },
         words::Pipe,
+        InContext,
         Stream,
+        Turn,
+        GPU_TIMEOUT,
         MAX_STREAM_WORDS, //
     },
     diag::log::{
@@ -64,14 +77,15 @@ impl Process {
     /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
     /// checker refuses them. Else what the queue or the ring says.
     pub(super) fn commit(self: &Arc<Self>, commit: Commit) -> Result<Reply> {
-        if commit.context != 0 {
-            let context = u32::try_from(commit.context).map_err(|_| Error::InvalidArgument)?;
-            self.tables
-                .lock()
-                .contexts
-                .get(context)
-                .ok_or(Error::InvalidArgument)?;
-        }
+        let context = match commit.context {
+            0 => None,
+            handle => {
+                let handle = u32::try_from(handle).map_err(|_| Error::InvalidArgument)?;
+                let tables = self.tables.lock();
+                let context = tables.contexts.get(handle);
+                context.ok_or(Error::InvalidArgument)?.clone()
+            }
+        };
         let mut buffer = match commit.commands {
             Commands::Described(user) => read_command_buffer(user, commit.format)?,
             Commands::Here(buffer) => buffer,
@@ -82,25 +96,26 @@ impl Process {
         }
         let entry = Pipe::from_number(buffer.entry_pipe).ok_or(Error::InvalidArgument)?;
         let words = self.copy_commands(&buffer)?;
-        let (mut exit, mut removals) = {
+        let (exit, removals) = {
             let tables = self.tables.lock();
             (self.check(&tables, &words, entry)?, tables.reach.removals())
         };
         let mut queue = Queue::resolve(self, commit.queue, commit.format)?;
-        let again = |tables: &Tables| {
-            // Another thread may have unlocked or freed what the commands name.
-            if tables.reach.removals() != removals {
-                exit = self.check(tables, &words, entry)?;
-                removals = tables.reach.removals();
-            }
-            Ok(Some(Stream {
-                words: &words,
-                entry,
-                exit: exit.pipe,
-                armed: exit.armed,
-            }))
+        let mut work = Submission {
+            process: self,
+            words: &words,
+            entry,
+            exit,
+            removals,
+            hold: context.map(|context| context.hold()).transpose()?,
+            load: None,
+            delta: commit.delta,
+            format: commit.format,
+            merged: Merged::default(),
+            switched: None,
         };
-        let reply = self.submit(again, &mut queue)?;
+        let reply = self.submit(&mut work, &mut queue)?;
+        work.settle();
         queue.submitted();
         self.keep_room(words);
         Ok(reply)
@@ -180,6 +195,87 @@ impl Process {
             } else {
                 parameters.base_address
             },
+        }
+    }
+}
+
+/// Checked commands on their way into the ring.
+struct Submission<'a> {
+    process: &'a Process,
+    words: &'a [u32],
+    entry: Pipe,
+    exit: Exit,
+    /// How many ranges had left the process's reach at the last check.
+    removals: u64,
+    /// The context, if there is one.
+    hold: Option<Hold>,
+    /// How to load it, once it is up to date.
+    load: Option<Load>,
+    /// User address of the delta that came with them; 0: none.
+    delta: u64,
+    /// How to read deltas.
+    format: Format,
+    /// The deltas that brought the context up to date.
+    merged: Merged,
+    /// The submission that loads it.
+    switched: Option<u64>,
+}
+
+impl Submission<'_> {
+    /// Does what is left when the commands are in the ring.
+    fn settle(&mut self) {
+        let buffers = self.hold.as_mut().and_then(Hold::buffers);
+        if let (Some(number), Some(buffers)) = (self.switched, buffers) {
+            deltas::switched(buffers, number, &self.merged, self.delta, self.format);
+        }
+    }
+}
+
+impl Work for Submission<'_> {
+    fn check(&mut self, tables: &Tables) -> Result {
+        let removals = tables.reach.removals();
+        // Another thread may have unlocked or freed what the commands name.
+        if removals != self.removals {
+            self.exit = self.process.check(tables, self.words, self.entry)?;
+            self.removals = removals;
+        }
+        if self.load.is_some() {
+            if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
+                let lookup = Lookup::new(self.process.addresses(tables));
+                buffers.check_addresses(lookup, removals);
+            }
+        }
+        Ok(())
+    }
+
+    fn stream(&self) -> Option<Stream<'_>> {
+        Some(Stream {
+            words: self.words,
+            entry: self.entry,
+            exit: self.exit.pipe,
+            armed: self.exit.armed,
+            context: self.hold.as_ref().map(|hold| InContext {
+                context: hold.context(),
+                load: self.load,
+            }),
+        })
+    }
+
+    fn load(&mut self) -> Result {
+        if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
+            let ring = self.process.device.core().ring();
+            ring.wait_for(buffers.last_use(), GPU_TIMEOUT)?;
+            self.merged = deltas::merge(buffers, self.format);
+            self.load = Some(buffers.load());
+        }
+        Ok(())
+    }
+
+    fn begun(&mut self, turn: &Turn) {
+        let buffers = self.hold.as_mut().and_then(Hold::buffers);
+        if let (Some(link), Some(buffers)) = (turn.back(), buffers) {
+            buffers.set_link(link);
+            self.switched = Some(turn.number());
         }
     }
 }

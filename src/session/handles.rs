@@ -93,6 +93,11 @@ impl<T> Handles<T> {
         Some((handle, look(object)))
     }
 
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
     fn advance(&mut self) {
         self.next = if self.next >= LAST { 1 } else { self.next + 1 };
     }

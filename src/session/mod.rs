@@ -14,6 +14,7 @@
 
 mod commit;
 mod completion;
+mod deltas;
 mod handles;
 mod ledger;
 mod queue;
@@ -32,8 +33,11 @@ use crate::{
     },
     board::Device,
     command::{
+        context::Context,
         reach::Reach,
+        Attempt,
         Stream,
+        Turn,
         GPU_TIMEOUT, //
     },
     diag::log::{
@@ -96,11 +100,8 @@ use kernel::{
     time::Delta, //
 };
 
-/// Highest word address that a context covers, plus 1: clients size their arrays by it.
-///
-/// This is the value of the 256-instruction cores of spec/command-hw.md section 4.3; contexts hold no
-/// state yet.
-const STATE_COUNT: u64 = 0x1D00;
+/// The most contexts of one process: each takes contiguous memory.
+const MAX_CONTEXTS: usize = 256;
 
 /// Timers of a process.
 const TIMERS: usize = 8;
@@ -200,7 +201,8 @@ struct Tables {
     buffers: Handles<BufferEntry>,
     signals: Handles<SignalEntry>,
     user_memory: Handles<Arc<UserMemory>>,
-    contexts: Handles<()>,
+    /// Without states on cores without a 3D engine.
+    contexts: Handles<Option<Arc<Context>>>,
     /// Where the process's GPU memory is: nodes that it has locked, buffers and mapped user memory.
     reach: Reach,
     /// What a LOCK maps right now, and whether cached: found without a search.
@@ -369,17 +371,12 @@ impl Process {
                 Ok(Reply::Nothing)
             }
             Request::UserSignal(command) => self.user_signal(command),
-            Request::Attach => {
-                let context = self.tables.lock().contexts.insert(())?;
-                Ok(Reply::Context {
-                    context,
-                    state_count: STATE_COUNT,
-                })
-            }
+            Request::Attach => self.attach(),
             Request::Detach { context } => {
+                // What the GPU still reads is kept by the submissions that load it.
                 let removed = self.tables.lock().contexts.remove(context);
                 removed
-                    .map(|()| Reply::Nothing)
+                    .map(|_| Reply::Nothing)
                     .ok_or(Error::InvalidArgument)
             }
             Request::Commit(commit) => self.commit(commit),
@@ -482,6 +479,32 @@ impl Process {
         backing.map(area, cached).map(|()| None)
     }
 
+    /// ATTACH: a context with states as after a reset.
+    ///
+    /// `OutOfResources`: the process has [`MAX_CONTEXTS`]. `OutOfMemory`.
+    fn attach(&self) -> Result<Reply> {
+        let core = self.device.core();
+        let map = core.state_map();
+        let context = match core.engines().pipe_3d {
+            true => Some(Context::new(self.device.memory(), map)?),
+            false => None,
+        };
+        let mut tables = self.tables.lock();
+        if tables.contexts.len() >= MAX_CONTEXTS {
+            drop(tables);
+            return Err(Error::OutOfResources);
+        }
+        let held = context.clone();
+        let inserted = tables.contexts.insert(context);
+        drop(tables);
+        drop(held);
+        Ok(Reply::Context {
+            context: inserted?,
+            // CAST: at most 64 bits.
+            state_count: map.state_count() as u64,
+        })
+    }
+
     /// The completion page, made if it is not there yet.
     fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
         let page = CompletionPage::new(self.device.core().device()).map_err(|_| ENOMEM)?;
@@ -494,23 +517,13 @@ impl Process {
         self.tables.lock().completion.clone()
     }
 
-    /// Submits what `prepare` gives, and the queue behind it; with a completion page, numbers the
-    /// submission and shows its end before its other actions run.
-    ///
-    /// `prepare` is called before each try to get a place in the ring, under the tables' lock: what it
-    /// finds there is so when the submission takes its place, and memory that leaves the tables later
-    /// is kept until the submission has ended.
-    fn submit<'s>(
-        &self,
-        mut prepare: impl FnMut(&Tables) -> Result<Option<Stream<'s>>>,
-        queue: &mut Queue<'_>,
-    ) -> Result<Reply> {
+    /// Submits `work`, and the queue behind it; with a completion page, numbers the submission and
+    /// shows its end before its other actions run.
+    fn submit(&self, work: &mut impl Work, queue: &mut Queue<'_>) -> Result<Reply> {
         let ring = self.device.core().ring();
         let page = self.completion();
-        if page.is_some() {
-            // Room first: the number is only known when nothing may fail any more.
-            queue.actions().reserve(1, GFP_KERNEL)?;
-        }
+        // Room first, for the number, which is only known when nothing may fail any more, and a context.
+        queue.actions().reserve(2, GFP_KERNEL)?;
         let number = Atomic::new(0u64);
         let count = |actions: &mut Actions| {
             if let Some(page) = &page {
@@ -521,20 +534,25 @@ impl Process {
         };
         let mut patience = ring.patience();
         loop {
-            let begun = {
+            let attempt = {
                 let mut tables = self.tables.lock();
-                let stream = prepare(&tables)?;
-                let turn = ring.begin(stream, queue.actions(), Some(&count))?;
-                if turn.is_some() {
+                work.check(&tables)?;
+                let attempt = ring.begin(work.stream(), queue.actions(), Some(&count))?;
+                if let Attempt::Turn(_) = attempt {
                     queue.withdraw(&mut tables);
                 }
-                turn.map(|turn| (turn, stream))
+                attempt
             };
-            if let Some((turn, stream)) = begun {
-                ring.finish(turn, stream.map_or(&[], |stream| stream.words))?;
-                break;
+            match attempt {
+                Attempt::Turn(turn) => {
+                    work.begun(&turn);
+                    let words = work.stream().map_or(&[][..], |stream| stream.words);
+                    ring.finish(turn, words)?;
+                    break;
+                }
+                Attempt::Full => ring.wait_for_place(&mut patience)?,
+                Attempt::NotLoaded => work.load()?,
             }
-            ring.wait_for_place(&mut patience)?;
         }
         Ok(match page {
             Some(_) => Reply::Submitted {
@@ -1027,7 +1045,6 @@ impl Process {
                     if !imported {
                         tables.video.remove(bytes);
                     }
-                    let reached = entry.reachable.then(|| entry.node.address());
                     if let Some((offset, _)) = place {
                         tables.pool_nodes.remove(&offset);
                     }
@@ -1099,6 +1116,42 @@ impl Process {
             UserSignal::Unknown => Err(Error::InvalidArgument),
         }
     }
+}
+
+/// What a process submits.
+trait Work {
+    /// Looks at what may have changed since it was looked at last. Called under the tables' lock
+    /// before each try to get a place in the ring: what it finds there is so when the submission takes
+    /// its place, and memory that leaves the tables later is kept until the submission has ended.
+    fn check(&mut self, tables: &Tables) -> Result;
+
+    /// The commands, if any.
+    fn stream(&self) -> Option<Stream<'_>>;
+
+    /// Makes the commands' context ready to be loaded. May wait; no lock is held.
+    fn load(&mut self) -> Result;
+
+    /// A place has been taken. Others wait until it is filled.
+    fn begun(&mut self, turn: &Turn);
+}
+
+/// Nothing but a queue.
+struct QueueOnly;
+
+impl Work for QueueOnly {
+    fn check(&mut self, _: &Tables) -> Result {
+        Ok(())
+    }
+
+    fn stream(&self) -> Option<Stream<'_>> {
+        None
+    }
+
+    fn load(&mut self) -> Result {
+        Ok(())
+    }
+
+    fn begun(&mut self, _: &Turn) {}
 }
 
 impl Pager for Process {

@@ -12,6 +12,7 @@ use super::{
     unmap_buffer,
     BufferEntry,
     Process,
+    QueueOnly,
     Tables,
     TIMERS, //
 };
@@ -240,7 +241,7 @@ impl Process {
         if queue.is_empty() {
             return Ok(Reply::Nothing);
         }
-        let reply = self.submit(|_| Ok(None), &mut queue)?;
+        let reply = self.submit(&mut QueueOnly, &mut queue)?;
         queue.submitted();
         Ok(reply)
     }
@@ -249,7 +250,7 @@ impl Process {
     pub(super) fn queue_record(self: &Arc<Self>, record: Record) -> Result<Reply> {
         let mut queue = Queue::empty(self);
         queue.add(record)?;
-        let reply = self.submit(|_| Ok(None), &mut queue)?;
+        let reply = self.submit(&mut QueueOnly, &mut queue)?;
         queue.submitted();
         Ok(reply)
     }

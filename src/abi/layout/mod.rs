@@ -48,6 +48,11 @@ impl Field {
         self.bytes != 0
     }
 
+    /// Its offset.
+    pub(crate) fn at(self) -> u64 {
+        self.at.into()
+    }
+
     /// Its offset and bytes.
     #[cfg(test)]
     pub(crate) fn place(self) -> (usize, usize) {
@@ -607,6 +612,17 @@ structures! {
         /// Bytes of the tail, where the client says so.
         reserved_tail = "reservedTail",
     }
+    /// `gcsSTATE_DELTA`: what a COMMIT has changed of its context.
+    delta: DeltaLayout = "gcsSTATE_DELTA" {
+        /// Copies of the context that have yet to take it over.
+        references = "refCount",
+        /// Vertex elements in use.
+        element_count = "elementCount",
+        /// Records.
+        record_count = "recordCount",
+        /// The records.
+        records = "recordArray",
+    }
     /// `gcoCONTEXT`: the context of clients without ATTACH.
     context: ContextLayout = "gcoCONTEXT" {
         /// Object type.
@@ -645,6 +661,9 @@ const RECORD_PAYLOAD_BYTES: usize = 32;
 
 /// Bytes of the largest record.
 pub(crate) const MAX_RECORD_BYTES: usize = 8 + MAX_INTERFACE_BYTES;
+
+/// Bytes of the largest `gcsSTATE_DELTA`.
+pub(crate) const MAX_DELTA_BYTES: usize = 72;
 
 /// Bytes of the largest `gcoCONTEXT`.
 pub(crate) const MAX_CONTEXT_BYTES: usize = 216;
@@ -1046,6 +1065,7 @@ impl Layout {
             && self.options.bytes <= room
             && self.base_address.bytes <= room
             && self.command_buffer.read_bytes() <= MAX_COMMAND_BUFFER_BYTES
+            && self.delta.bytes as usize <= MAX_DELTA_BYTES
             && self.context.bytes as usize <= MAX_CONTEXT_BYTES
     }
 }

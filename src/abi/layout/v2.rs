@@ -233,6 +233,7 @@ pub(crate) const V2: Layout = Layout {
         offset: word(28),
         ..CommandBufferLayout::ABSENT
     },
+    delta: DeltaLayout::ABSENT,
     context: ContextLayout {
         bytes: 128,
         object: word(0),

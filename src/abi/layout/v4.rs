@@ -284,6 +284,13 @@ pub(crate) const V4: Layout = Layout {
         offset: word(44),
         ..CommandBufferLayout::ABSENT
     },
+    delta: DeltaLayout {
+        bytes: 40,
+        references: word(4),
+        element_count: word(8),
+        record_count: word(12),
+        records: word(16),
+    },
     context: ContextLayout::ABSENT,
 };
 

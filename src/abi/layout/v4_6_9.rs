@@ -292,6 +292,13 @@ pub(crate) const V4_0_0: Layout = Layout {
         offset: word(48),
         ..CommandBufferLayout::ABSENT
     },
+    delta: DeltaLayout {
+        bytes: 64,
+        references: word(4),
+        element_count: word(8),
+        record_count: word(12),
+        records: long(16),
+    },
     context: ContextLayout::ABSENT,
 };
 

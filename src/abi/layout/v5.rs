@@ -302,6 +302,13 @@ pub(crate) const P8: Layout = Layout {
         offset: word(64),
         ..CommandBufferLayout::ABSENT
     },
+    delta: DeltaLayout {
+        bytes: 64,
+        references: word(4),
+        element_count: word(8),
+        record_count: word(12),
+        records: long(16),
+    },
     context: ContextLayout::ABSENT,
 };
 

@@ -306,6 +306,13 @@ pub(crate) const V6_2_4_P2: Layout = Layout {
         reserved_tail: word(32),
         ..CommandBufferLayout::ABSENT
     },
+    delta: DeltaLayout {
+        bytes: 56,
+        element_count: word(8),
+        record_count: word(12),
+        records: long(16),
+        ..DeltaLayout::ABSENT
+    },
     context: ContextLayout::ABSENT,
 };
 
@@ -331,6 +338,13 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
         WaitNativeFence DestroyMmu Shbuf GetGraphicBufferFd SetVideoMemoryMetadata
         GetVideoMemoryFd ConfigPowerManagement WrapUserMemory WaitFence
         BottomHalfUnlockVideoMemory QueryChipOption
+    },
+    delta: DeltaLayout {
+        bytes: 72,
+        references: word(8),
+        element_count: word(12),
+        record_count: word(16),
+        records: long(24),
     },
     ..V6_2_4_P2
 };

@@ -285,5 +285,12 @@ pub(crate) const V6_4_11: Layout = Layout {
         reserved_head: word(32),
         reserved_tail: word(36),
     },
+    delta: DeltaLayout {
+        bytes: 72,
+        element_count: word(8),
+        record_count: word(12),
+        records: long(16),
+        ..DeltaLayout::ABSENT
+    },
     context: ContextLayout::ABSENT,
 };

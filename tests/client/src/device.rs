@@ -660,6 +660,17 @@ impl Device {
         context: u32,
         queue: &mut Queue,
     ) -> Result<Status> {
+        self.send_commit_with_delta(record, context, 0, queue)
+    }
+
+    /// COMMIT with a state delta, by its address; returns the status.
+    pub fn send_commit_with_delta(
+        &self,
+        record: &uapi::CommandBufferRecord,
+        context: u32,
+        delta: u64,
+        queue: &mut Queue,
+    ) -> Result<Status> {
         use uapi::Wire;
         if !self.abi.is_own() {
             let mut commit = self.abi.commit(record, context, queue)?;
@@ -680,7 +691,7 @@ impl Device {
         let commit = uapi::Commit {
             context: context.into(),
             command_buffer: bytes.as_ptr() as usize as u64,
-            delta: 0,
+            delta,
             queue: queue.head(),
         };
         Ok(self.send(Command::COMMIT, &commit)?.0)

@@ -116,6 +116,11 @@ pub const RESET_COUNTERS: usize = 0x100;
 pub const STATE_INDEX: usize = 0x104;
 /// ro: value of the selected word of the GPU's state memory.
 pub const STATE_VALUE: usize = 0x108;
+/// w: the physical address of [`STATE_DUMP_BYTES`] of guest memory, to which all words of the state memory are written
+/// now, by word address. A multiple of 4; memory that is not there stays unwritten.
+pub const STATE_DUMP: usize = 0x114;
+/// Bytes that [`STATE_DUMP`] writes.
+pub const STATE_DUMP_BYTES: usize = 0x4_0000;
 /// w: declares that a violation is about to be provoked: kind in bits 15:0, how often in bits 31:16 (0 = once,
 /// 0xFFFF = any number, until [`CLEAR_EXPECTATIONS`]). Expected violations have their effect on the GPU (a hang
 /// stays a hang) but do not fail the run. Reads as the number of expectations still open.

@@ -182,6 +182,7 @@ impl ControlBar {
                 gpu.interrupts.reset_delivered();
             }
             layout::STATE_INDEX => self.state_index.store(value % state::WORDS as u32, Relaxed),
+            layout::STATE_DUMP => gpu.dump_states(value),
             layout::EXPECT_VIOLATION => gpu.recorder.expect(value),
             layout::CLEAR_EXPECTATIONS => gpu.recorder.clear_expectations(),
             fault::CLEAR_ALL => {
@@ -275,6 +276,21 @@ mod tests {
             [(); 3].map(|()| Faults::reached(&cell)),
             [false, true, false]
         );
+    }
+
+    #[test]
+    fn all_states_are_dumped() {
+        let (gpu, bar) = (gpu(), ControlBar::default());
+        gpu.memory.add_anonymous(0x1000, 0x5_0000).unwrap();
+        gpu.states[0x481].store(0x1234_5678, Relaxed);
+        gpu.states[0xffff].store(9, Relaxed);
+        bar.write(&gpu, layout::STATE_DUMP, 0x2000);
+        let memory = gpu.memory.snapshot();
+        assert_eq!(memory.read_u32(0x2000 + 4 * 0x481).ok(), Some(0x1234_5678));
+        assert_eq!(memory.read_u32(0x2000 + 4 * 0xffff).ok(), Some(9));
+        assert_eq!(memory.read_u32(0x2000 + 4 * 0x482).ok(), Some(0));
+        // Nothing is there.
+        bar.write(&gpu, layout::STATE_DUMP, 0x9000_0000);
     }
 
     #[test]

@@ -386,6 +386,17 @@ impl Gpu {
             .map_or(0, |word| word.load(Relaxed))
     }
 
+    /// Writes the whole state memory to guest memory at a physical address.
+    pub(crate) fn dump_states(&self, address: u32) {
+        let bytes: Vec<u8> = self
+            .states
+            .iter()
+            .flat_map(|word| word.load(Relaxed).to_le_bytes())
+            .collect();
+        // Who dumps to where nothing is finds nothing there.
+        let _ = self.memory.snapshot().write(address, &bytes);
+    }
+
     /// Sows the random phases anew.
     pub(crate) fn reseed(&self, seed: u32) {
         self.new_seed.store(seed.max(1), Relaxed);

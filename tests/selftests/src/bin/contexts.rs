@@ -1,0 +1,933 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Contexts and state deltas: after each COMMIT the GPU's state memory is what its client wants, whoever used the GPU
+//! meanwhile.
+//!
+//! The client here behaves as the vendor's: it gives a delta with each COMMIT, polls its reference count, and adds what
+//! the driver has not taken to the last one that it has.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::process::Child;
+use std::process::ExitCode;
+use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::client::place;
+use galcore_client::device::Buffer;
+use galcore_client::device::Memory;
+use galcore_client::draw::Engine;
+use galcore_client::state;
+use galcore_client::stream::Pipe;
+use galcore_client::sys::Region;
+use galcore_client::uapi::Status;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_client::Surface;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::expect_pixels;
+use galcore_selftests::fixture::has_2d;
+use galcore_selftests::fixture::Random;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
+use galcore_selftests::system::ProcGc;
+use gpu_control::Board;
+
+/// Bytes of a delta's memory: its head, then its records.
+const DELTA_BYTES: usize = 0x4000;
+const RECORDS: usize = 64;
+/// Fields of a delta.
+const REFERENCES: usize = 4;
+const ELEMENTS: usize = 8;
+const RECORD_COUNT: usize = 12;
+const RECORD_ARRAY: usize = 16;
+
+/// gcsSTATE_DELTA of 4.6.9 with its records behind it.
+struct Delta {
+    memory: Memory,
+    /// Where each state's record is.
+    known: BTreeMap<u32, usize>,
+}
+
+impl Delta {
+    fn new() -> Result<Self> {
+        let memory = Memory::new(Region::anonymous(DELTA_BYTES)?);
+        let records = memory.address() + RECORDS as u64;
+        memory.write(RECORD_ARRAY, records as u32);
+        Ok(Self {
+            memory,
+            known: BTreeMap::new(),
+        })
+    }
+
+    fn address(&self) -> u64 {
+        self.memory.address()
+    }
+
+    fn references(&self) -> i32 {
+        self.memory.read(REFERENCES) as i32
+    }
+
+    fn reset(&mut self) {
+        self.known.clear();
+        self.memory.write(ELEMENTS, 0);
+        self.memory.write(RECORD_COUNT, 0);
+    }
+
+    /// Adds a record (word address), or changes the one of the same state.
+    fn add(&mut self, address: u32, mask: u32, data: u32) {
+        let count = self.memory.read(RECORD_COUNT) as usize;
+        let at = *self.known.entry(address).or_insert(count);
+        let record = RECORDS + 12 * at;
+        if at == count {
+            self.memory.write(record, address);
+            self.memory.write(record + 4, mask);
+            self.memory.write(record + 8, data);
+            self.memory.write(RECORD_COUNT, count as u32 + 1);
+            return;
+        }
+        let (old_mask, old) = (self.memory.read(record + 4), self.memory.read(record + 8));
+        let all = |mask| if mask == 0 { u32::MAX } else { mask };
+        let mask = all(mask);
+        self.memory.write(record + 4, all(old_mask) | mask);
+        self.memory.write(record + 8, (old & !mask) | (data & mask));
+    }
+
+    fn records(&self) -> Vec<[u32; 3]> {
+        let count = self.memory.read(RECORD_COUNT) as usize;
+        let word = |at: usize, i: usize| self.memory.read(RECORDS + 12 * at + 4 * i);
+        (0..count)
+            .map(|at| [word(at, 0), word(at, 1), word(at, 2)])
+            .collect()
+    }
+
+    /// Adds all of another.
+    fn fold(&mut self, other: &Delta) {
+        for [address, mask, data] in other.records() {
+            self.add(address, mask, data);
+        }
+        let elements = other.memory.read(ELEMENTS);
+        if elements != 0 {
+            self.memory.write(ELEMENTS, elements);
+        }
+    }
+}
+
+/// A context and its deltas, as a client keeps them.
+struct Blob {
+    handle: u32,
+    deltas: Vec<Delta>,
+    /// The last delta that the driver has taken.
+    taken: Option<usize>,
+}
+
+impl Blob {
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            handle: device.attach()?.context,
+            deltas: Vec::new(),
+            taken: None,
+        })
+    }
+
+    /// A delta that nobody refers to, empty.
+    fn fresh(&mut self) -> Result<usize> {
+        let taken = self.taken;
+        let is_free = |(at, delta): &(usize, &Delta)| Some(*at) != taken && delta.references() <= 0;
+        let at = match self.deltas.iter().enumerate().find(is_free) {
+            Some((at, _)) => at,
+            None => {
+                // Two wait for each of two copies, and one is new.
+                ensure!(self.deltas.len() < 6, "deltas are not let go of");
+                self.deltas.push(Delta::new()?);
+                self.deltas.len() - 1
+            }
+        };
+        self.deltas[at].reset();
+        Ok(at)
+    }
+
+    /// Commits with a delta from [`Blob::fresh`]; says whether the driver took it.
+    fn commit(
+        &mut self,
+        device: &Device,
+        buffer: &Buffer,
+        pipe: Pipe,
+        stream: &Stream,
+        delta: usize,
+    ) -> Result<bool> {
+        let record = place(buffer, 0, pipe, stream);
+        let address = self.deltas[delta].address();
+        let before = self.deltas[delta].references();
+        let status =
+            device.send_commit_with_delta(&record, self.handle, address, &mut Queue::new())?;
+        same("COMMIT", status, Status::OK)?;
+        let references = self.deltas[delta].references();
+        if references == before {
+            let taken = self.taken.context("the first delta was not taken")?;
+            let (from, to) = if delta < taken {
+                let (low, high) = self.deltas.split_at_mut(taken);
+                (&low[delta], &mut high[0])
+            } else {
+                let (low, high) = self.deltas.split_at_mut(delta);
+                (&high[0], &mut low[taken])
+            };
+            to.fold(from);
+            return Ok(false);
+        }
+        same(
+            "references of a delta that was taken",
+            references,
+            before + 2,
+        )?;
+        self.taken = Some(delta);
+        Ok(true)
+    }
+}
+
+/// What a state is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    /// The GPU converts it from 16.16.
+    Fixed,
+    Address,
+    Element,
+}
+
+/// Every state that a context keeps, by word address: its kind and what it is at first. From section 4.4 of the
+/// driver's notes.
+fn kept(board: Board) -> BTreeMap<u32, (Kind, u32)> {
+    use Kind::*;
+    let (elements, instructions, pipes) = match board {
+        Board::Imx6q => (16, 512, 2),
+        Board::Imx6dl => (16, 512, 1),
+        _ => (12, 256, 1),
+    };
+    let mut runs: Vec<(u32, u32, u32, Kind)> = vec![
+        (0x3814, 1, 1, Plain),
+        (0x3818, 3, 0, Plain),
+        (0x3828, 2, 0, Plain),
+        (0x3834, 2, 0, Plain),
+        (0x384c, 1, 0, Plain),
+        (0x0600, elements, 0, Element),
+        (0x0644, 1, 0, Address),
+        (0x0648, 1, 0, Plain),
+        (0x064c, 1, 0, Address),
+        (0x0650, 1, 0, Plain),
+        (0x0680, 8, 0, Address),
+        (0x06a0, 8, 0, Plain),
+        (0x0670, 1, 0, Plain),
+        (0x0678, 1, 0, Plain),
+        (0x067c, 1, u32::MAX, Plain),
+        (0x06c0, 16, 0, Plain),
+        (0x0700, 32, 0, Plain),
+        (0x0780, 16, 0x3f80_0000, Plain),
+        (0x0800, 12, 0, Plain),
+        (0x0830, 1, 0, Plain),
+        (0x0838, 1, 0, Plain),
+        (0x5000, 4 * 168, 0, Plain),
+        (0x0a00, 2, 0, Fixed),
+        (0x0a08, 1, 0, Plain),
+        (0x0a0c, 2, 0, Fixed),
+        (0x0a14, 3, 0, Plain),
+        (0x0a28, 6, 0, Plain),
+        (0x0a40, 10, 0, Plain),
+        (0x0a80, 1, 0, Plain),
+        (0x0a84, 1, 0, Fixed),
+        (0x0a8c, 1, 0, Plain),
+        (0x0c00, 2, 0, Fixed),
+        (0x0c08, 2, 0x4500_0000, Fixed),
+        (0x0c10, 3, 0, Plain),
+        (0x0c1c, 1, 0x4200_0000, Plain),
+        (0x0c20, 2, 0, Fixed),
+        (0x0e00, 1, 1, Plain),
+        (0x0e04, 1, 0, Plain),
+        (0x0e08, 1, 0x31, Plain),
+        (0x0e10, 4, 0, Plain),
+        (0x0e40, 16, 0, Plain),
+        (0x1000, 5, 0, Plain),
+        (0x1018, 1, 0x0100_0000, Plain),
+        (0x7000, 4 * 64, 0, Plain),
+        (0x0900, 8, 0, Plain),
+        (0x0924, 1, 0, Plain),
+        (0x1400, 4, 0, Plain),
+        (0x1414, 7, 0, Plain),
+        (0x1434, 1, 0, Plain),
+        (0x1454, 1, 0, Plain),
+        (0x1458, 1, 0, Address),
+        (0x145c, 1, 0x10, Plain),
+        (0x14a0, 1, 0, Plain),
+        (0x14a4, 1, 0x000e_400c, Plain),
+        (0x14a8, 2, u32::MAX, Plain),
+        (0x14b0, 3, 0, Plain),
+        (0x1580, 3, 0, Plain),
+        (0x3008, 1, 0, Plain),
+        (0x1604, 1, 0, Plain),
+        (0x1608, 1, 0, Address),
+        (0x160c, 1, 0, Plain),
+        (0x1610, 1, 0, Address),
+        (0x1614, 1, 0, Plain),
+        (0x1620, 1, 0, Plain),
+        (0x1630, 2, 0, Plain),
+        (0x163c, 5, 0, Plain),
+        (0x16a0, 1, 0, Plain),
+        (0x16b4, 1, 0, Plain),
+        (0x1654, 1, 0x0020_0000, Plain),
+        (0x1658, 2, 0, Address),
+        (0x1660, 1, 0, Plain),
+        (0x1664, 2, 0, Address),
+        (0x166c, 3, 0, Plain),
+        (0x1678, 2, 0, Plain),
+        (0x16a4, 1, 0, Address),
+        (0x16a8, 2, 0, Plain),
+        (0x1720, 8, 0, Plain),
+        (0x1740, 8, 0, Address),
+        (0x1760, 8, 0, Plain),
+    ];
+    for plane in [0x1680, 0x1688, 0x1690, 0x1698] {
+        runs.extend([(plane, 1, 0, Address), (plane + 4, 1, 0, Plain)]);
+    }
+    for texture in [
+        0x2000, 0x2040, 0x2080, 0x20c0, 0x2100, 0x2140, 0x2180, 0x2200, 0x2240,
+    ] {
+        runs.push((texture, 12, 0, Plain));
+    }
+    runs.push((0x21c0, 12, 0x0032_1000, Plain));
+    for level in 0..14 {
+        runs.push((0x2400 + 0x40 * level, 12, 0, Address));
+    }
+    if instructions <= 256 {
+        runs.extend([(0x4000, 1024, 0, Plain), (0x6000, 1024, 0, Plain)]);
+    } else {
+        runs.extend([(0x085c, 1, 0, Plain), (0x101c, 1, 0x100, Plain)]);
+        runs.push((0xc000, 4 * instructions, 0, Plain));
+    }
+    if pipes == 1 {
+        runs.extend([(0x1410, 1, 0, Address), (0x1430, 1, 0, Address)]);
+    } else {
+        for first in [0x1460, 0x1480, 0x1500, 0x1520, 0x16c0, 0x16e0] {
+            runs.push((first, pipes, 0, Address));
+        }
+        runs.push((0x1700, pipes, 0, Plain));
+    }
+    let states = runs.into_iter().flat_map(|(byte, count, value, kind)| {
+        (byte / 4..byte / 4 + count).map(move |address| (address, (kind, value)))
+    });
+    states.collect()
+}
+
+/// What the hardware makes of a 16.16 number.
+fn converted(value: u32) -> u32 {
+    (value as i32 as f32 / 65536.0).to_bits()
+}
+
+/// What a client wants of its context.
+struct Intent {
+    values: BTreeMap<u32, u32>,
+    /// Vertex elements in use.
+    elements: u32,
+}
+
+struct Bench {
+    client: Client,
+    control: Control,
+    board: Board,
+    kept: BTreeMap<u32, (Kind, u32)>,
+    buffer: Buffer,
+    /// Memory that states point to.
+    own: Buffer,
+    dump: Buffer,
+    random: RefCell<Random>,
+}
+
+impl Bench {
+    fn new() -> Result<Self> {
+        let client = Client::start()?;
+        let control = Control::open()?;
+        let board = control.board().context("an unknown board")?;
+        let device = client.device();
+        Ok(Self {
+            kept: kept(board),
+            buffer: device.allocate_contiguous(0x8000)?,
+            own: device.allocate_contiguous(0x8000)?,
+            dump: device.allocate_contiguous(gpu_control::STATE_DUMP_BYTES as u64)?,
+            random: RefCell::new(Random::new(4711)),
+            client,
+            control,
+            board,
+        })
+    }
+
+    fn device(&self) -> &Device {
+        self.client.device()
+    }
+
+    fn below(&self, limit: u32) -> u32 {
+        self.random.borrow_mut().below(limit)
+    }
+
+    fn any_word(&self) -> u32 {
+        self.random.borrow_mut().colour()
+    }
+
+    fn intent(&self) -> Intent {
+        let values = self.kept.iter();
+        Intent {
+            values: values
+                .map(|(address, (_, value))| (*address, *value))
+                .collect(),
+            elements: self
+                .kept
+                .values()
+                .filter(|(kind, _)| *kind == Kind::Element)
+                .count() as u32,
+        }
+    }
+
+    /// Waits for the GPU and takes its whole state memory.
+    fn take_dump(&self) -> Result<()> {
+        self.device().stall()?;
+        let base = self.client.base_address();
+        self.control
+            .write(gpu_control::STATE_DUMP, self.dump.address + base);
+        Ok(())
+    }
+
+    fn state(&self, address: u32) -> u32 {
+        self.dump.memory.read(address as usize * 4)
+    }
+
+    /// Compares everything with what the client wants.
+    fn compare(&self, what: &str, intent: &Intent) -> Result<()> {
+        self.take_dump()?;
+        let mut wrong = Vec::new();
+        for (&address, &(kind, _)) in &self.kept {
+            let value = intent.values[&address];
+            let wanted = match kind {
+                Kind::Fixed => converted(value),
+                Kind::Element if address >= 0x600 / 4 + intent.elements => continue,
+                _ => value,
+            };
+            let found = self.state(address);
+            if found != wanted {
+                wrong.push(format!("{:#x} is {found:#x}, not {wanted:#x}", address * 4));
+            }
+        }
+        let count = wrong.len();
+        wrong.truncate(4);
+        ensure!(
+            count == 0,
+            "{what}: {count} states wrong: {}",
+            wrong.join("; ")
+        );
+        Ok(())
+    }
+
+    /// Changes some states at random: in the stream, in the delta, and in what is wanted.
+    fn change(&self, stream: &mut Stream, delta: &mut Delta, intent: &mut Intent) {
+        let count = self.below(20);
+        let addresses: Vec<u32> = self.kept.keys().copied().collect();
+        for _ in 0..count {
+            let address = addresses[self.below(addresses.len() as u32) as usize];
+            let (kind, _) = self.kept[&address];
+            let value = match kind {
+                Kind::Element => continue,
+                Kind::Address if self.below(4) == 0 => 0,
+                Kind::Address => self.own.address + self.below(0x8000),
+                // Not those that the driver keeps off.
+                _ if address == 0x1654 / 4 => self.any_word() & !0x2030,
+                _ => self.any_word(),
+            };
+            let old = intent.values[&address];
+            let mask = match (kind, self.below(3)) {
+                (Kind::Address, _) | (_, 0) => 0,
+                (_, 1) => u32::MAX,
+                _ if address == 0x1654 / 4 => 0,
+                _ => self.any_word() | 1,
+            };
+            let all = if mask == 0 { u32::MAX } else { mask };
+            let new = (old & !all) | (value & all);
+            let fixed = if kind == Kind::Fixed { 0x0400_0000 } else { 0 };
+            stream.raw(&[0x0801_0000 | fixed | address, new]);
+            delta.add(address, mask, value);
+            intent.values.insert(address, new);
+        }
+        if self.below(4) == 0 {
+            let most = self.intent().elements;
+            let used = 1 + self.below(most);
+            let values: Vec<u32> = (0..used).map(|_| self.any_word()).collect();
+            stream.states(0x600, &values);
+            for (at, value) in values.into_iter().enumerate() {
+                delta.add(0x600 / 4 + at as u32, 0, value);
+                intent.values.insert(0x600 / 4 + at as u32, value);
+            }
+            delta.memory.write(ELEMENTS, used);
+            intent.elements = used;
+        }
+    }
+
+    fn commit_nop(&self, context: u32, delta: u64) -> Result<Status> {
+        let mut stream = Stream::new();
+        stream.nop();
+        let record = place(&self.buffer, 0, Pipe::Pipe3d, &stream);
+        let mut queue = Queue::new();
+        Ok(self
+            .device()
+            .send_commit_with_delta(&record, context, delta, &mut queue)?)
+    }
+}
+
+/// Random commits from several contexts; the whole state memory is looked at behind each.
+fn proof(bench: &Bench, contexts: usize, count: u32) -> Result<()> {
+    let device = bench.device();
+    let mut all = Vec::new();
+    for _ in 0..contexts {
+        all.push((Blob::new(device)?, bench.intent()));
+    }
+    let both = has_2d(bench.client.identity());
+    let (mut last, mut switches) = (usize::MAX, 0);
+    for round in 0..count {
+        let at = bench.below(contexts as u32) as usize;
+        let (blob, intent) = &mut all[at];
+        let delta = blob.fresh()?;
+        let mut stream = Stream::new();
+        stream.nop();
+        let pipe = if both && bench.below(4) == 0 {
+            Pipe::Pipe2d
+        } else {
+            bench.change(&mut stream, &mut blob.deltas[delta], intent);
+            Pipe::Pipe3d
+        };
+        let taken = blob.commit(device, &bench.buffer, pipe, &stream, delta)?;
+        same("taken at a switch only", taken, at != last)?;
+        switches += u32::from(taken);
+        last = at;
+        bench.compare(&format!("commit {round} of context {at}"), intent)?;
+        if bench.below(16) == 0 {
+            // Without a context: pollutes what is loaded, but no context.
+            let mut stream = Stream::new();
+            stream.state(0xa14, 0xffff_ffff).state(0x1620, 0x1234);
+            let record = place(&bench.buffer, 0, Pipe::Pipe3d, &stream);
+            device.commit(&record, 0, &mut Queue::new())?;
+            last = usize::MAX;
+        }
+    }
+    println!("# {count} commits of {contexts} contexts, {switches} switches");
+    for (blob, _) in all {
+        device.detach(blob.handle)?;
+    }
+    Ok(())
+}
+
+fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
+    suite.test("stateCount is the vendor's", move || {
+        let wanted = match bench.board {
+            Board::Imx6q | Board::Imx6dl => 0x3800,
+            _ => 0x1d00,
+        };
+        let attached = bench.device().attach()?;
+        same("stateCount", attached.state_count, wanted)?;
+        Ok(bench.device().detach(attached.context)?)
+    });
+    suite.test(
+        "a fresh context loads the values after a reset",
+        move || {
+            let attached = bench.device().attach()?;
+            same("COMMIT", bench.commit_nop(attached.context, 0)?, Status::OK)?;
+            bench.compare("fresh", &bench.intent())?;
+            Ok(bench.device().detach(attached.context)?)
+        },
+    );
+    suite.test("references: two when taken, one less a merge", move || {
+        let device = bench.device();
+        let (a, b) = (device.attach()?.context, device.attach()?.context);
+        let deltas: Vec<Delta> = (0..4).map(|_| Delta::new()).collect::<Result<_>>()?;
+        let references = || deltas.iter().map(Delta::references).collect::<Vec<_>>();
+        let commit = |context, delta: Option<usize>| -> Result<()> {
+            let address = delta.map_or(0, |at: usize| deltas[at].address());
+            same("COMMIT", bench.commit_nop(context, address)?, Status::OK)
+        };
+        commit(a, Some(0))?;
+        same("the first commit switches", references(), vec![2, 0, 0, 0])?;
+        commit(a, Some(1))?;
+        same("the same context does not", references(), vec![2, 0, 0, 0])?;
+        commit(b, None)?;
+        commit(a, Some(1))?;
+        same("the other copy", references(), vec![1, 2, 0, 0])?;
+        commit(b, None)?;
+        commit(a, Some(2))?;
+        same("the first copy again", references(), vec![0, 1, 2, 0])?;
+        commit(b, None)?;
+        commit(a, None)?;
+        same("no new one", references(), vec![0, 0, 1, 0])?;
+        commit(b, None)?;
+        commit(a, None)?;
+        same("all are let go of", references(), vec![0, 0, 0, 0])?;
+        device.detach(a)?;
+        Ok(device.detach(b)?)
+    });
+    suite.test("a delta counts as it is when it is merged", move || {
+        let device = bench.device();
+        let (a, b) = (device.attach()?.context, device.attach()?.context);
+        let mut delta = Delta::new()?;
+        same("a", bench.commit_nop(a, delta.address())?, Status::OK)?;
+        same("b", bench.commit_nop(b, 0)?, Status::OK)?;
+        delta.add(0xa14 / 4, 0, 0x5a5a_5a5a);
+        let mut intent = bench.intent();
+        intent.values.insert(0xa14 / 4, 0x5a5a_5a5a);
+        same("a again", bench.commit_nop(a, 0)?, Status::OK)?;
+        bench.compare("changed after it was given", &intent)?;
+        device.detach(a)?;
+        Ok(device.detach(b)?)
+    });
+    suite.test("a zeroed delta on the stack, for ever", move || {
+        let device = bench.device();
+        let contexts = [device.attach()?.context, device.attach()?.context];
+        for round in 0..300 {
+            let delta = [0u64; 8];
+            let address = (&raw const delta) as usize as u64;
+            let context = contexts[(round / (1 + round % 3)) % 2];
+            same("COMMIT", bench.commit_nop(context, address)?, Status::OK)?;
+            same("the stack", delta, [0; 8])?;
+        }
+        for context in contexts {
+            bench.commit_nop(context, 0)?;
+            bench.compare("zeroed deltas", &bench.intent())?;
+            device.detach(context)?;
+        }
+        Ok(())
+    });
+    suite.test("detached while the GPU reads it", move || {
+        for _ in 0..100 {
+            let context = bench.device().attach()?.context;
+            same("COMMIT", bench.commit_nop(context, 0)?, Status::OK)?;
+            bench.device().detach(context)?;
+        }
+        Ok(bench.device().stall()?)
+    });
+}
+
+fn hostile_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
+    suite.test(
+        "addresses of others are restored as 0, freed ones too",
+        move || {
+            let device = bench.device();
+            let (a, b) = (device.attach()?.context, device.attach()?.context);
+            let gone = device.allocate_contiguous(4096)?;
+            let mut delta = Delta::new()?;
+            let mut intent = bench.intent();
+            delta.add(0x680 / 4, 0, 0x1000);
+            delta.add(0x1610 / 4, 0, gone.address);
+            delta.add(0x2400 / 4, 0, bench.control.read(gpu_control::FE_ADDRESS));
+            delta.add(0x2440 / 4, 0, bench.own.address + 0x7fff);
+            intent.values.insert(0x2440 / 4, bench.own.address + 0x7fff);
+            intent.values.insert(0x1610 / 4, gone.address);
+            for round in 0..4 {
+                if round == 2 {
+                    device.free_contiguous(&gone)?;
+                    intent.values.insert(0x1610 / 4, 0);
+                }
+                let given = if round == 0 { delta.address() } else { 0 };
+                same("a", bench.commit_nop(a, given)?, Status::OK)?;
+                if round > 0 {
+                    bench.compare(&format!("round {round}"), &intent)?;
+                }
+                same("b", bench.commit_nop(b, 0)?, Status::OK)?;
+            }
+            device.detach(a)?;
+            Ok(device.detach(b)?)
+        },
+    );
+    suite.test(
+        "deltas that lie, fault, or are gone when they are read",
+        move || {
+            let device = bench.device();
+            let other = device.attach()?.context;
+            let file = system::memory_file(DELTA_BYTES as u64)?;
+            let cut = Region::map(file.try_clone()?, DELTA_BYTES, 0)?;
+            let cut = Memory::new(cut);
+            cut.write(RECORD_ARRAY, cut.address() as u32 + 64);
+            cut.write(RECORD_COUNT, 100);
+            type Change = fn(&mut Delta);
+            let cases: [(&str, Change); 8] = [
+                ("records at 16", |delta| {
+                    delta.memory.write(RECORD_ARRAY, 16)
+                }),
+                ("records in the kernel", |delta| {
+                    delta.memory.write(RECORD_ARRAY, 0xc000_8000)
+                }),
+                ("records above 4 GiB", |delta| {
+                    delta.memory.write(RECORD_ARRAY + 4, 1)
+                }),
+                ("records that wrap", |delta| {
+                    delta.memory.write(RECORD_ARRAY, 0xffff_fff0);
+                    delta.memory.write(RECORD_COUNT, 0x1000);
+                }),
+                ("as many records as there are numbers", |delta| {
+                    delta.memory.write(RECORD_COUNT, u32::MAX)
+                }),
+                ("states that are not kept", |delta| {
+                    for address in [0, 0x580, 0xe00, 0xe01, 0xe04, 0xffff, 0x1_0000, u32::MAX] {
+                        delta.add(address, 0, u32::MAX);
+                    }
+                }),
+                ("a million vertex elements", |delta| {
+                    delta.memory.write(ELEMENTS, 1_000_000)
+                }),
+                ("references that are gone", |delta| {
+                    delta.add(0xa14 / 4, 0, 1);
+                    delta.memory.write(REFERENCES, 0);
+                }),
+            ];
+            for (what, change) in cases {
+                let context = device.attach()?.context;
+                let mut delta = Delta::new()?;
+                same(
+                    what,
+                    bench.commit_nop(context, delta.address())?,
+                    Status::OK,
+                )?;
+                change(&mut delta);
+                for _ in 0..3 {
+                    same(what, bench.commit_nop(other, 0)?, Status::OK)?;
+                    same(what, bench.commit_nop(context, 0)?, Status::OK)?;
+                    // There may be anything behind the true ones.
+                    if delta.memory.read(RECORD_COUNT) != u32::MAX {
+                        bench.compare(what, &bench.intent())?;
+                    }
+                }
+                device.detach(context)?;
+            }
+            let context = device.attach()?.context;
+            for address in [8, 0x1000, 0xc000_8000, 0xffff_fff8, u64::MAX - 7] {
+                let what = format!("a delta at {address:#x}");
+                same(&what, bench.commit_nop(context, address)?, Status::OK)?;
+                same(&what, bench.commit_nop(other, address)?, Status::OK)?;
+            }
+            same("cut", bench.commit_nop(context, cut.address())?, Status::OK)?;
+            same("references", cut.read(REFERENCES), 2)?;
+            file.set_len(0)?;
+            for _ in 0..3 {
+                same("cut", bench.commit_nop(other, 0)?, Status::OK)?;
+                same("cut", bench.commit_nop(context, 0)?, Status::OK)?;
+            }
+            bench.compare("after all", &bench.intent())?;
+            device.detach(other)?;
+            Ok(device.detach(context)?)
+        },
+    );
+    suite.test("a delta that changes while it is read", move || {
+        let device = bench.device();
+        let (a, b) = (device.attach()?.context, device.attach()?.context);
+        let delta = Delta::new()?;
+        let (memory, stop) = (&delta.memory, &AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut random = Random::new(3);
+                while !stop.load(SeqCst) {
+                    let at = random.below(DELTA_BYTES as u32 / 4) as usize * 4;
+                    if !matches!(at, REFERENCES | 16 | 20) {
+                        memory.write(at, random.colour() & random.colour());
+                    }
+                }
+            });
+            let go = || -> Result<()> {
+                for _ in 0..100 {
+                    memory.write(REFERENCES, 0);
+                    same("a", bench.commit_nop(a, delta.address())?, Status::OK)?;
+                    same("b", bench.commit_nop(b, 0)?, Status::OK)?;
+                }
+                Ok(())
+            };
+            let result = go();
+            stop.store(true, SeqCst);
+            result
+        })?;
+        device.stall()?;
+        same("violations", bench.control.violations(), 0)?;
+        device.detach(a)?;
+        Ok(device.detach(b)?)
+    });
+    suite.test("256 contexts and no more", move || {
+        let device = bench.device();
+        let mut contexts = Vec::new();
+        let error = loop {
+            match device.attach() {
+                Ok(attached) => contexts.push(attached.context),
+                Err(error) => break error,
+            }
+            ensure!(contexts.len() <= 256, "there is no limit");
+        };
+        let count = contexts.len();
+        for context in contexts {
+            device.detach(context)?;
+        }
+        // The client has one.
+        same("contexts", count, 255)?;
+        same("status", error.status(), Some(Status::OUT_OF_RESOURCES))?;
+        Ok(())
+    });
+}
+
+/// Contexts of one of many processes, each with a surface of its own. States of the resolve engine are loaded once, then
+/// only what changes: the rest must come from the context.
+fn paint(contexts: usize, commits: u32, seed: u32) -> Result<()> {
+    const WIDTH: u32 = 64;
+    const HEIGHT: u32 = 32;
+    let client = Client::start()?;
+    let device = client.device();
+    let engine = Engine::Resolve {
+        pipes: client.identity().pixel_pipes.max(1),
+    };
+    let buffer = device.allocate_contiguous(0x8000)?;
+    let mut random = Random::new(seed);
+    let mut all: Vec<(Blob, Surface, Vec<u32>, u32, u32)> = Vec::new();
+    for number in 0..contexts as u32 {
+        let surface = client.create_surface(WIDTH, HEIGHT)?;
+        let colour = seed << 16 | number << 8 | 1;
+        all.push((Blob::new(device)?, surface, vec![0; 16], colour, 0));
+    }
+    let Engine::Resolve { pipes } = engine else {
+        return Ok(());
+    };
+    for _ in 0..commits {
+        let at = random.below(contexts as u32) as usize;
+        let (blob, surface, cells, colour, done) = &mut all[at];
+        let cell = random.below(16);
+        let rect = Rect::new(cell % 4 * 16, cell / 4 * 8, 16, 8);
+        let mut stream = Stream::new();
+        if *done == 0 {
+            engine.fill(&mut stream, surface, rect, *colour);
+        } else {
+            let dest = surface.location.address + rect.y * surface.stride + rect.x * 4;
+            match pipes {
+                1 => stream.state(state::RS_DEST_ADDR, dest),
+                _ => stream.states(state::RS_PIPE_DEST_ADDR, &vec![dest; pipes as usize]),
+            };
+            if random.below(2) == 0 {
+                *colour += 1;
+                stream.states(state::RS_FILL_VALUE, &[*colour; 4]);
+            }
+            stream.state(state::RS_KICKER, state::RS_KICK);
+        }
+        *done += 1;
+        cells[cell as usize] = *colour;
+        let delta = blob.fresh()?;
+        for (address, value) in loads(&stream) {
+            blob.deltas[delta].add(address, 0, value);
+        }
+        blob.commit(device, &buffer, Pipe::Pipe3d, &stream, delta)?;
+    }
+    client.finish()?;
+    for (number, (_, surface, cells, ..)) in all.iter().enumerate() {
+        expect_pixels(surface, |x, y| cells[(y / 8 * 4 + x / 16) as usize])
+            .with_context(|| format!("context {number}"))?;
+    }
+    device.free_contiguous(&buffer)?;
+    Ok(())
+}
+
+/// The states that a stream of LOAD_STATEs loads.
+fn loads(stream: &Stream) -> Vec<(u32, u32)> {
+    let (mut rest, mut loads) = (stream.words(), Vec::new());
+    while let [header, ..] = rest {
+        let count = (header >> 16 & 0x3ff) as usize;
+        for (address, value) in (header & 0xffff..).zip(&rest[1..1 + count]) {
+            loads.push((address, *value));
+        }
+        rest = &rest[(count + 2) & !1..];
+    }
+    loads
+}
+
+fn child(commits: u32, seed: u32) -> Result<Child> {
+    let (commits, seed) = (commits.to_string(), seed.to_string());
+    Ok(system::again(&["--child", &seed, "--commits", &commits])?
+        .stdout(Stdio::piped())
+        .spawn()?)
+}
+
+/// 64 contexts in 16 processes at once, some of which are killed on the way.
+fn many(commits: u32) -> Result<()> {
+    let mut random = Random::new(commits);
+    let mut children: Vec<_> = (1..=16)
+        .map(|seed| child(commits / 16, seed))
+        .collect::<Result<_>>()?;
+    let mut killed = Vec::new();
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(50 + u64::from(random.below(150))));
+        let mut victim = children.swap_remove(random.below(children.len() as u32) as usize);
+        victim.kill()?;
+        killed.push(victim.wait()?.success());
+    }
+    for child in children {
+        let output = child.wait_with_output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success(),
+            "a client: {} {text}",
+            output.status
+        );
+    }
+    println!(
+        "# {} of 4 were killed before their end",
+        killed.iter().filter(|ended| !**ended).count()
+    );
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let options = match Options::parse(&["count", "commits", "child"]) {
+        Ok(options) => options,
+        Err(error) => {
+            println!("# {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(seed) = options.get("child") {
+        let go = || paint(4, options.number("commits", 100)?, seed.parse()?);
+        return match go() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                println!("{error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    harness::program(|| {
+        let count = options.number("count", 250)?;
+        let commits = options.number("commits", 1600)?;
+        let used = ProcGc::used_now()?;
+        let bench = Bench::new()?;
+        let mut suite = Suite::new();
+        plain_tests(&mut suite, &bench);
+        hostile_tests(&mut suite, &bench);
+        let shared = &bench;
+        suite.test("state proof: 2 contexts", move || proof(shared, 2, count));
+        suite.test("state proof: 7 contexts", move || proof(shared, 7, count));
+        suite.test("64 contexts in 16 processes, some killed", move || {
+            many(commits)
+        });
+        suite.test("no violation", move || {
+            same("violations", shared.control.violations(), 0)
+        });
+        let result = suite.run();
+        for buffer in [&bench.buffer, &bench.own, &bench.dump] {
+            bench.device().free_contiguous(buffer)?;
+        }
+        drop(bench);
+        harness::settles("KiB used", used, ProcGc::used_now)?;
+        result
+    })
+}
