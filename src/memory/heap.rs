@@ -12,7 +12,10 @@ use crate::error::{
     Error,
     Result, //
 };
-use kernel::prelude::*;
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*, //
+};
 
 /// The most banks; memory behind the last is not used.
 const MAX_BANKS: usize = 8;
@@ -74,6 +77,11 @@ impl Span {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// The pages that it lies in.
+    fn pages(&self) -> core::ops::Range<usize> {
+        self.offset / PAGE_SIZE..(self.offset + self.bytes).div_ceil(PAGE_SIZE)
+    }
 }
 
 /// The heap.
@@ -82,6 +90,8 @@ pub(crate) struct Heap {
     banks: KVec<Ranges>,
     free: usize,
     total: usize,
+    /// Whose bytes each page still holds; empty: not kept. See [`Heap::keep_owners`].
+    owners: KVVec<u64>,
 }
 
 impl Heap {
@@ -99,7 +109,21 @@ impl Heap {
             banks,
             free: start,
             total: start,
+            owners: KVVec::new(),
         })
+    }
+
+    /// Notes from now on who had each page last. No two spans may share a page then.
+    pub(crate) fn keep_owners(&mut self) -> Result {
+        let pages = self.total.div_ceil(PAGE_SIZE);
+        self.owners = KVVec::from_elem(0, pages, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Whether a span holds nothing but what `owner` (not 0) has left there.
+    pub(crate) fn is_left_by(&self, span: &Span, owner: u64) -> bool {
+        let pages = self.owners.get(span.pages());
+        pages.is_some_and(|pages| pages.iter().all(|&last| last == owner))
     }
 
     /// Bytes that are free.
@@ -157,7 +181,15 @@ impl Heap {
         Err(Error::OutOfMemory)
     }
 
-    /// Takes a span back and merges it with its free neighbours.
+    /// Takes a span back, which `owner` (0: anybody) has used, and merges it with its free neighbours.
+    pub(crate) fn free_of(&mut self, span: Span, owner: u64) {
+        if let Some(pages) = self.owners.get_mut(span.pages()) {
+            pages.fill(owner);
+        }
+        self.free(span);
+    }
+
+    /// Takes a span back that nobody has used, and merges it with its free neighbours.
     pub(crate) fn free(&mut self, span: Span) {
         self.free += span.bytes;
         if let Some(ranges) = self.banks.get_mut(span.bank) {
@@ -261,6 +293,35 @@ mod tests {
         let span = heap.allocate(8192 - 64, 1, kind(0)).unwrap();
         assert_eq!(span.bytes(), 8192);
         heap.free(span);
+    }
+
+    #[test]
+    fn what_an_owner_left_is_known() {
+        let mut heap = Heap::new(8 * PAGE_SIZE, 0).unwrap();
+        let span = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&span, 1));
+        heap.free(span);
+        heap.keep_owners().unwrap();
+        // Nobody knows what is there at first.
+        let span = heap.allocate(2 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&span, 1));
+        heap.free_of(span, 1);
+        let first = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        let second = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(heap.is_left_by(&first, 1) && heap.is_left_by(&second, 1));
+        assert!(!heap.is_left_by(&first, 2));
+        heap.free_of(second, 2);
+        // Never used by the one who gave it back.
+        heap.free(first);
+        let both = heap.allocate(2 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&both, 1) && !heap.is_left_by(&both, 2));
+        heap.free_of(both, 2);
+        let larger = heap.allocate(3 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&larger, 2));
+        heap.free_of(larger, 0);
+        let none = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&none, 2));
+        heap.free(none);
     }
 
     /// Random use against a map of bytes: no overlap, nothing lost, one piece at the end.

@@ -3,7 +3,7 @@
 //! Memory that clients place things in: the pool, its nodes, and contiguous buffers.
 //!
 //! Owns the pool and its [`Heap`], whose mutex is a leaf lock but for the allocator. Every piece is
-//! zeroed before anybody sees it, and gives itself back when its last reference goes: the table's,
+//! zeroed before another process than the one that had it last sees it, and gives itself back when its last reference goes: the table's,
 //! the GPU's ([`crate::command::Ring::retire`]) or a mapping's.
 
 mod heap;
@@ -322,6 +322,8 @@ pub(crate) struct Node {
     memory: Arc<VideoMemory>,
     /// `None` only while being dropped.
     place: Option<Place>,
+    /// Who alone can have used it; see [`Heap::is_left_by`].
+    owner: u64,
 }
 
 /// How a node's owner sees it in its own memory.
@@ -460,7 +462,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         if let Some(Place::Pool(span)) = self.place.take() {
             if let Some(pool) = &self.memory.pool {
-                pool.heap.lock().free(span);
+                pool.heap.lock().free_of(span, self.owner);
             }
         }
     }
@@ -588,7 +590,11 @@ impl SystemPool {
             .inspect_err(|_| {
                 dev_err!(dev, "the GPU does not reach the pool: check baseAddress\n");
             })?;
-        let heap = Heap::new(memory.bytes(), parameters.bank_size).map_err(|_| ENOMEM)?;
+        let mut heap = Heap::new(memory.bytes(), parameters.bank_size).map_err(|_| ENOMEM)?;
+        if !parameters.shared_pool && !parameters.shared_nodes {
+            // Else others may have written into a node, or read what its owner left before.
+            heap.keep_owners().map_err(|_| ENOMEM)?;
+        }
         KBox::pin_init(
             pin_init!(Self {
                 memory,
@@ -779,7 +785,8 @@ impl VideoMemory {
         })
     }
 
-    /// Allocates a node of at least `bytes` in the first of pool `pool`'s pools that has them.
+    /// Allocates a node of at least `bytes` in the first of pool `pool`'s pools that has them. It holds
+    /// zeros, or what `owner` (not 0, and never another process's number) has left there itself.
     ///
     /// `InvalidArgument`: no bytes. `OutOfMemory`: no pool has them.
     pub(crate) fn allocate_node(
@@ -788,6 +795,7 @@ impl VideoMemory {
         alignment: u32,
         kind: u32,
         pool: u32,
+        owner: u64,
     ) -> Result<Arc<Node>> {
         if bytes == 0 {
             return Err(Error::InvalidArgument);
@@ -798,13 +806,14 @@ impl VideoMemory {
                 // What the walk falls through to; asked for by name it is granted.
                 Pool::Virtual if i > 0 && !self.may_be_scattered(kind) => break,
                 Pool::Virtual => self.allocate_scattered(bytes).map(Place::Virtual),
-                Pool::System => self.allocate_in_pool(bytes, alignment, kind),
+                Pool::System => self.allocate_in_pool(bytes, alignment, kind, owner),
                 Pool::Contiguous => self.allocate_buffer(bytes.into()).map(Place::Pages),
             };
             if let Ok(place) = place {
                 let node = Node {
                     memory: self.clone(),
                     place: Some(place),
+                    owner,
                 };
                 return Ok(Arc::new(node, GFP_KERNEL)?);
             }
@@ -826,7 +835,7 @@ impl VideoMemory {
         kind & KIND_MASK != TILE_STATUS || self.tile_status_anywhere
     }
 
-    fn allocate_in_pool(&self, bytes: u32, alignment: u32, kind: u32) -> Result<Place> {
+    fn allocate_in_pool(&self, bytes: u32, alignment: u32, kind: u32, owner: u64) -> Result<Place> {
         let pool = self.pool.as_ref().ok_or(Error::OutOfMemory)?;
         let kind = SurfaceType::new(kind).ok_or(Error::InvalidArgument)?;
         // CAST: `usize` has at least 32 bits here.
@@ -837,13 +846,18 @@ impl VideoMemory {
             bytes = sys::page_align(bytes).ok_or(Error::OutOfMemory)?;
             alignment = with_pages(alignment).ok_or(Error::OutOfMemory)?;
         }
-        let span = {
+        let (span, is_own) = {
             let mut heap = pool.heap.lock();
             if !heap.is_open_to(asked) {
                 return Err(Error::OutOfMemory);
             }
-            heap.allocate(bytes, alignment, kind)?
+            let span = heap.allocate(bytes, alignment, kind)?;
+            let is_own = heap.is_left_by(&span, owner);
+            (span, is_own)
         };
+        if is_own {
+            return Ok(Place::Pool(span));
+        }
         match pool.memory.zero(span.offset(), span.bytes()) {
             Ok(()) => Ok(Place::Pool(span)),
             Err(error) => {

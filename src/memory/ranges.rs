@@ -37,28 +37,31 @@ struct Free {
 
 /// The way from the root down to a place: nodes, and whether it goes on to the right.
 struct Path {
-    steps: [(u32, bool); MAX_HEIGHT],
+    /// Twice the node, and 1 for the right: to be cleared quickly.
+    steps: [u32; MAX_HEIGHT],
     len: usize,
 }
 
 impl Path {
     fn new() -> Self {
         Self {
-            steps: [(NONE, false); MAX_HEIGHT],
+            steps: [0; MAX_HEIGHT],
             len: 0,
         }
     }
 
     fn push(&mut self, node: u32, right: bool) {
         if let Some(step) = self.steps.get_mut(self.len) {
-            *step = (node, right);
+            // Nodes are of 24 bytes, so there are far fewer than 2^31.
+            *step = node << 1 | u32::from(right);
             self.len += 1;
         }
     }
 
     fn pop(&mut self) -> Option<(u32, bool)> {
         self.len = self.len.checked_sub(1)?;
-        self.steps.get(self.len).copied()
+        let step = self.steps.get(self.len)?;
+        Some((step >> 1, step & 1 != 0))
     }
 }
 
@@ -155,13 +158,16 @@ impl Ranges {
         let Some(whole) = self.last_before(at.saturating_add(1)) else {
             return;
         };
-        self.remove(whole.start);
-        let end = whole.start + whole.length;
-        if at > whole.start {
-            self.insert(whole.start, at - whole.start);
-        }
-        if end > at + length {
-            self.insert(at + length, end - at - length);
+        let (before, end) = (at - whole.start, whole.start + whole.length);
+        let after = end - (at + length);
+        match (before, after) {
+            (0, 0) => self.remove(whole.start),
+            (0, after) => self.resize(whole.start, at + length, after),
+            (before, 0) => self.resize(whole.start, whole.start, before),
+            (before, after) => {
+                self.resize(whole.start, whole.start, before);
+                self.insert(at + length, after);
+            }
         }
     }
 
@@ -180,21 +186,46 @@ impl Ranges {
 
     /// Gives `length` numbers from `start` back and merges them with their neighbours.
     pub(crate) fn give(&mut self, start: usize, length: usize) {
-        let (mut first, mut end) = (start, start + length);
-        if let Some(after) = self.last_before(end.saturating_add(1)) {
-            if after.start == end {
+        let end = start + length;
+        let after = self.last_before(end.saturating_add(1));
+        let after = after.filter(|after| after.start == end);
+        let before = self.last_before(start);
+        let before = before.filter(|before| before.start + before.length == start);
+        match (before, after) {
+            (None, None) => self.insert(start, length),
+            (Some(before), None) => {
+                self.resize(before.start, before.start, before.length + length);
+            }
+            (None, Some(after)) => self.resize(after.start, start, length + after.length),
+            (Some(before), Some(after)) => {
                 self.remove(after.start);
-                end += after.length;
+                let length = before.length + length + after.length;
+                self.resize(before.start, before.start, length);
             }
         }
-        if let Some(before) = self.last_before(start) {
-            if before.start + before.length == start {
-                self.remove(before.start);
-                first = before.start;
-            }
-        }
-        self.insert(first, end - first);
         self.promised -= 1;
+    }
+
+    /// Changes the range that starts at `old`, without passing its neighbours: the tree's form stays.
+    fn resize(&mut self, old: usize, start: usize, length: usize) {
+        let mut path = Path::new();
+        let mut at = self.root;
+        while let Some(node) = self.node(at) {
+            if node.start == old {
+                break;
+            }
+            let right = node.start < old;
+            path.push(at, right);
+            at = if right { node.right } else { node.left };
+        }
+        self.change(at, |node| {
+            node.start = start;
+            node.length = length;
+        });
+        self.update(at);
+        while let Some((parent, _)) = path.pop() {
+            self.update(parent);
+        }
     }
 
     /// The node with the highest start below `limit`.

@@ -113,6 +113,9 @@ struct Timer {
     stop: u64,
 }
 
+/// The number of the next process. 64 bits do not come round.
+static PROCESSES: Atomic<u64> = Atomic::new(1);
+
 /// Accesses to the pool outside the process's nodes.
 static STRAYS: RateLimit = RateLimit::new();
 
@@ -194,10 +197,27 @@ struct SignalEntry {
     references: u32,
 }
 
+/// A node of the pool in a process's windows.
+struct PoolNode {
+    bytes: usize,
+    /// Some window shows it, or may.
+    shown: bool,
+}
+
+impl PoolNode {
+    /// One that no window has shown yet.
+    fn new(bytes: usize) -> Self {
+        Self {
+            bytes,
+            shown: false,
+        }
+    }
+}
+
 struct Tables {
     nodes: Handles<NodeEntry>,
-    /// Offset and bytes of those in the pool.
-    pool_nodes: RBTree<usize, usize>,
+    /// Those in the pool, by offset.
+    pool_nodes: RBTree<usize, PoolNode>,
     buffers: Handles<BufferEntry>,
     signals: Handles<SignalEntry>,
     user_memory: Handles<Arc<UserMemory>>,
@@ -223,6 +243,8 @@ struct Tables {
 pub(crate) struct Process {
     device: Arc<Device>,
     leader: ARef<Task>,
+    /// No other process has had it, or will.
+    number: u64,
     /// How long STALL waits, in milliseconds.
     stall_timeout: Atomic<u32>,
     /// The generation of the interface that the process's files speak, and why: that of the file that
@@ -242,6 +264,7 @@ impl Process {
             pin_init!(Self {
                 device,
                 leader,
+                number: PROCESSES.fetch_add(1, Relaxed),
                 stall_timeout: Atomic::new(GPU_TIMEOUT),
                 interface: Atomic::new(0),
                 tables <- new_mutex!(Tables {
@@ -777,14 +800,14 @@ impl Process {
         pool: u32,
     ) -> Result<(u32, u32)> {
         let memory = self.device.memory();
-        let node = match memory.allocate_node(bytes, alignment, kind, pool) {
+        let node = match memory.allocate_node(bytes, alignment, kind, pool, self.number) {
             // What was freed may still wait for the GPU: let it come back, and try once more.
             Err(Error::OutOfMemory) if memory.could_have(bytes, pool) => {
                 match self.device.core().ring().wait_idle(GPU_TIMEOUT) {
                     Err(Error::Interrupted) => return Err(Error::Interrupted),
                     _ => self.device.core().space().settle()?,
                 }
-                memory.allocate_node(bytes, alignment, kind, pool)?
+                memory.allocate_node(bytes, alignment, kind, pool, self.number)?
             }
             other => other?,
         };
@@ -793,9 +816,11 @@ impl Process {
         {
             let mut tables = self.tables.lock();
             if let Some((offset, bytes)) = place {
-                tables
-                    .pool_nodes
-                    .try_create_and_insert(offset, bytes, GFP_KERNEL)?;
+                tables.pool_nodes.try_create_and_insert(
+                    offset,
+                    PoolNode::new(bytes),
+                    GFP_KERNEL,
+                )?;
             }
             tables.video.add(granted);
         }
@@ -1045,19 +1070,20 @@ impl Process {
                     if !imported {
                         tables.video.remove(bytes);
                     }
-                    if let Some((offset, _)) = place {
-                        tables.pool_nodes.remove(&offset);
-                    }
+                    let gone = place.and_then(|(offset, _)| tables.pool_nodes.remove(&offset));
                     if let Some(address) = reached {
                         tables.reach.remove(address);
                     }
-                    tables.nodes.remove(handle)
+                    let shown = gone.is_some_and(|gone| gone.shown);
+                    tables.nodes.remove(handle).map(|entry| (entry, shown))
                 }
                 _ => None,
             }
         };
-        if let Some(entry) = over {
-            self.hide(&entry.node);
+        if let Some((entry, shown)) = over {
+            if shown {
+                self.hide(&entry.node);
+            }
             self.retire(Held::Node(entry.node));
         }
     }
@@ -1162,8 +1188,8 @@ impl Pager for Process {
             return;
         }
         // Under the lock: whoever takes the node out then unmaps it, and must come later.
-        let tables = self.tables.lock();
-        match tables.pool_node_at(offset) {
+        let mut tables = self.tables.lock();
+        match tables.show_pool_node_at(offset) {
             Some((first, bytes)) => show(first, bytes),
             None => warn_client!(
                 STRAYS,
@@ -1175,6 +1201,14 @@ impl Pager for Process {
 }
 
 impl Tables {
+    /// Offset and bytes of the process's node that holds byte `offset` of the pool; a window shows it
+    /// from now on.
+    fn show_pool_node_at(&mut self, offset: usize) -> Option<(usize, usize)> {
+        let (first, bytes) = self.pool_node_at(offset)?;
+        self.pool_nodes.get_mut(&first)?.shown = true;
+        Some((first, bytes))
+    }
+
     /// Offset and bytes of the process's node that holds byte `offset` of the pool.
     fn pool_node_at(&self, offset: usize) -> Option<(usize, usize)> {
         let cursor = self.pool_nodes.cursor_lower_bound(&offset);
@@ -1184,11 +1218,11 @@ impl Tables {
             None => None,
         };
         let (first, bytes) = match (before, cursor.is_none()) {
-            (Some((&first, &bytes)), _) => (first, bytes),
+            (Some((&first, node)), _) => (first, node.bytes),
             (None, true) => {
                 let last = self.pool_nodes.cursor_back()?;
-                let (&first, &bytes) = last.current();
-                (first, bytes)
+                let (&first, node) = last.current();
+                (first, node.bytes)
             }
             (None, false) => return None,
         };

@@ -12,6 +12,7 @@
 use super::{
     handles::Handles,
     NodeEntry,
+    PoolNode,
     Process, //
 };
 use crate::{
@@ -112,7 +113,7 @@ impl Process {
         if let Some((offset, bytes)) = place {
             tables
                 .pool_nodes
-                .try_create_and_insert(offset, bytes, GFP_KERNEL)?;
+                .try_create_and_insert(offset, PoolNode::new(bytes), GFP_KERNEL)?;
         }
         let entry = NodeEntry {
             imported: true,

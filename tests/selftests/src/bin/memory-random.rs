@@ -57,10 +57,24 @@ struct Mapped {
     value: u32,
 }
 
+/// Fails unless memory holds zeros, and words of the process that writes `tag`.
+fn zeros_or_own(what: &str, memory: &Memory, tag: u32) -> Result<()> {
+    let words = (0..memory.len() & !3).step_by(4);
+    let mut words = words.map(|at| (at, memory.read(at)));
+    let foreign = words.find(|&(_, word)| word != 0 && word & 0xff != tag);
+    anyhow::ensure!(
+        foreign.is_none(),
+        "{what}: another process's word: {foreign:x?}"
+    );
+    Ok(())
+}
+
 /// One process's part.
 struct Worker {
     client: Client,
     random: Random,
+    /// Low byte of all that it writes.
+    tag: u32,
     nodes: Vec<Held>,
     buffers: Vec<(Buffer, bool, u32)>,
     mapped: Vec<Mapped>,
@@ -72,11 +86,17 @@ impl Worker {
         Ok(Self {
             client: Client::start()?,
             random: Random::new(seed.wrapping_mul(0x9e37_79b1)),
+            tag: seed & 0xff,
             nodes: Vec::new(),
             buffers: Vec::new(),
             mapped: Vec::new(),
             stale: Vec::new(),
         })
+    }
+
+    /// Something to write.
+    fn value(&mut self) -> u32 {
+        self.random.colour() & !0xff | self.tag
     }
 
     fn pick(&mut self, count: usize) -> usize {
@@ -113,7 +133,7 @@ impl Worker {
     /// Locks it, or looks at what is there, and writes something new.
     fn use_node(&mut self, index: usize) -> Result<()> {
         let (cached, by_gpu) = (self.random.below(3) == 0, self.random.below(4) == 0);
-        let value = self.random.colour();
+        let value = self.value();
         let device = self.client.device();
         let held = &mut self.nodes[index];
         let node = held.node;
@@ -125,7 +145,12 @@ impl Worker {
             };
             let memory = device.memory(node, location, self.client.pool())?;
             if held.value == 0 {
-                expect_all("a fresh node", &memory, 0)?;
+                match node.pool {
+                    Pool::SYSTEM => zeros_or_own("a fresh node", &memory, self.tag)?,
+                    _ => expect_all("a fresh node", &memory, 0)?,
+                }
+                // From here on it is what this says.
+                memory.part(0, BLOCK).context("short node")?.fill(0);
             }
             held.view = Some((location, memory, cached));
         }
@@ -223,7 +248,7 @@ impl Worker {
                 other => other?,
             };
             expect_all("a fresh buffer", &buffer.memory, 0)?;
-            let value = self.random.colour();
+            let value = self.value();
             buffer.memory.fill(value);
             self.buffers.push((buffer, contiguous, value));
             return Ok(());
@@ -261,7 +286,7 @@ impl Worker {
         let index = self.pick(self.mapped.len());
         let what = self.random.below(4);
         if what < 2 {
-            let value = self.random.colour();
+            let value = self.value();
             let mapped = &mut self.mapped[index];
             let block = mapped.memory.part(0, BLOCK).context("part")?;
             expect_all("user memory", &block, mapped.value)?;

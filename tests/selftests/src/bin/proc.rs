@@ -184,13 +184,15 @@ fn number_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         "another process's memory counts, and stops counting when it ends",
         move || {
             let before = used()?;
+            let context = device.attach()?.context;
+            let of_context = used()?[1] - before[1];
+            println!("# a context: {of_context} KiB");
+            device.detach(context)?;
+            settles("without the context", before, used)?;
             let foreign = Foreign::start()?;
-            // 64 pages of each kind.
-            settles(
-                "with it",
-                [before[0] + 256, before[1] + 512, before[2]],
-                used,
-            )?;
+            // 64 pages of each kind, and 64 contexts.
+            let contiguous = before[1] + 512 + 64 * of_context;
+            settles("with it", [before[0] + 256, contiguous, before[2]], used)?;
             drop(foreign);
             settles("as before", before, used)
         },
