@@ -214,6 +214,13 @@ impl Paged {
     }
 }
 
+impl Paged {
+    /// Gives the CPU what the GPU wrote; see [`Pages::give_back`].
+    fn give_back(&self) {
+        self.pages.give_back();
+    }
+}
+
 impl Mappable for Paged {
     type Memory = Pages;
 
@@ -238,6 +245,13 @@ pub(crate) struct UserMemory {
     bytes: usize,
     /// Its address in the process.
     user: usize,
+}
+
+impl Drop for UserMemory {
+    fn drop(&mut self) {
+        // Not when the pages go: that is later, and the client may have written them again by then.
+        self.mapping.backing().give_back();
+    }
 }
 
 impl UserMemory {

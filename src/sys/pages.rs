@@ -23,6 +23,10 @@ use kernel::{
     },
     sync::{
         aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Mutex, //
     },
@@ -47,6 +51,8 @@ enum Origin {
         piece: (usize, usize),
         /// The client may write them, and so may the device.
         write: bool,
+        /// The device has given the piece back.
+        returned: Atomic<bool>,
         /// Where they are mapped.
         book: Arc<PinnedPages>,
         /// Counts them while they are.
@@ -195,7 +201,7 @@ impl Pages {
 
     /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and, with
     /// `write`, writing, and maps them for `dev`. Of them `piece` (offset and bytes) is handed to the device
-    /// now, and back at the end; what lies beside it is never touched.
+    /// now, and back by [`Pages::give_back`], at the latest at the end; what lies beside it is never touched.
     ///
     /// `ENOMEM`: the process may not lock so much memory, or there is none. `EFAULT`: not all of
     /// them are there and, with `write`, writable.
@@ -211,6 +217,7 @@ impl Pages {
             Origin::Pinned {
                 piece,
                 write,
+                returned: Atomic::new(false),
                 book: book.clone(),
                 _locked: Locked::new(count)?,
             },
@@ -241,6 +248,19 @@ impl Pages {
         }
         this.sync(piece.0, piece.1, Sync::ForDevice);
         Ok(this)
+    }
+
+    /// Gives the CPU what the device wrote into pinned pages, once: the device must not write them any
+    /// more, and from now on what the CPU writes stays.
+    pub(crate) fn give_back(&self) {
+        if let Origin::Pinned {
+            piece, returned, ..
+        } = &self.origin
+        {
+            if self.dma.len() == self.pages.len() && !returned.xchg(true, Relaxed) {
+                self.sync(piece.0, piece.1, Sync::ForCpu);
+            }
+        }
     }
 
     /// The pages' device addresses.
@@ -334,6 +354,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
+        self.give_back();
         let dev = raw_device(&self.dev);
         match &self.origin {
             Origin::Allocated => {
@@ -342,12 +363,7 @@ impl Drop for Pages {
                     unsafe { shim::gal_free_page(dev, page, dma) };
                 }
             }
-            Origin::Pinned {
-                piece, write, book, ..
-            } => {
-                if self.dma.len() == self.pages.len() {
-                    self.sync(piece.0, piece.1, Sync::ForCpu);
-                }
+            Origin::Pinned { write, book, .. } => {
                 for &page in self.pages.iter().take(self.dma.len()) {
                     // SAFETY: By the type invariant it is mapped, and this was its user.
                     unsafe { book.unmap(page) };
