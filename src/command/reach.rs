@@ -2,11 +2,14 @@
 
 //! Which GPU addresses a process's commands may name.
 //!
-//! Pure logic: address ranges that do not overlap, sorted. What leaves them is counted, so that a
+//! Pure logic: address ranges that do not overlap, in a tree. What leaves them is counted, so that a
 //! check that was made earlier can be told to be still true.
 
 use crate::error::Result;
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    rbtree::RBTree, //
+};
 
 /// GPU addresses from `start`, `bytes` (at least 1) of them; they do not wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,24 +43,26 @@ impl Range {
     }
 }
 
+/// What is known of a range besides where it starts.
+struct Piece {
+    bytes: u32,
+    /// Some window of the process shows it, or may.
+    shown: bool,
+}
+
 /// The ranges of one process.
 pub(crate) struct Reach {
-    ranges: KVVec<Range>,
+    pieces: RBTree<u32, Piece>,
     removals: u64,
 }
 
 impl Reach {
     /// Nothing.
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            ranges: KVVec::new(),
+            pieces: RBTree::new(),
             removals: 0,
         }
-    }
-
-    /// How many ranges start below `address`.
-    fn below(&self, address: u32) -> usize {
-        self.ranges.partition_point(|range| range.start < address)
     }
 
     /// Adds `bytes` at `start`, which overlap nothing that is there.
@@ -65,26 +70,24 @@ impl Reach {
     /// `OutOfMemory`: no memory to note it. What wraps is no memory of anybody's and is left out.
     pub(crate) fn add(&mut self, start: u32, bytes: usize) -> Result {
         if let Some(range) = Range::new(start, bytes) {
-            let at = self.below(start);
-            self.ranges.reserve(1, GFP_KERNEL)?;
-            // There is room for one.
-            let _ = self.ranges.insert_within_capacity(at, range);
+            let piece = Piece {
+                bytes: range.bytes,
+                shown: false,
+            };
+            self.pieces
+                .try_create_and_insert(start, piece, GFP_KERNEL)?;
         }
         Ok(())
     }
 
-    /// Takes out the range that begins at `start`, if there is one.
-    pub(crate) fn remove(&mut self, start: u32) {
-        let at = self.below(start);
-        if self
-            .ranges
-            .get(at)
-            .is_some_and(|range| range.start == start)
-        {
-            let _ = self.ranges.remove(at);
-            // It cannot come round.
-            self.removals += 1;
-        }
+    /// Takes out the range that begins at `start`, if there is one; says whether it was shown.
+    pub(crate) fn remove(&mut self, start: u32) -> bool {
+        let Some(piece) = self.pieces.remove(&start) else {
+            return false;
+        };
+        // It cannot come round.
+        self.removals += 1;
+        piece.shown
     }
 
     /// How many ranges have been taken out so far: what was found before the last is not sure any
@@ -95,8 +98,34 @@ impl Reach {
 
     /// The range that holds `address`.
     pub(crate) fn find(&self, address: u32) -> Option<Range> {
-        let after = self.ranges.partition_point(|range| range.start <= address);
-        let range = *self.ranges.get(after.checked_sub(1)?)?;
+        let cursor = self.pieces.cursor_lower_bound(&address);
+        let (start, piece) = match &cursor {
+            Some(cursor) if *cursor.current().0 == address => cursor.current(),
+            Some(cursor) => cursor.peek_prev()?,
+            None => {
+                let last = self.pieces.cursor_back()?;
+                let (&start, piece) = last.current();
+                return piece.holds(start, address);
+            }
+        };
+        piece.holds(*start, address)
+    }
+
+    /// As [`Reach::find`]; from now on the range counts as shown.
+    pub(crate) fn show(&mut self, address: u32) -> Option<Range> {
+        let range = self.find(address)?;
+        self.pieces.get_mut(&range.start)?.shown = true;
+        Some(range)
+    }
+}
+
+impl Piece {
+    /// Its range, from `start`, if that holds `address`.
+    fn holds(&self, start: u32, address: u32) -> Option<Range> {
+        let range = Range {
+            start,
+            bytes: self.bytes,
+        };
         range.contains(address).then_some(range)
     }
 }
@@ -143,11 +172,23 @@ mod tests {
         assert!(reach.add(0x2000, 0x1000).is_ok());
         assert_eq!(reach.removals(), 0);
         // No range begins there.
-        reach.remove(0x1800);
+        assert!(!reach.remove(0x1800));
         assert_eq!(reach.removals(), 0);
-        reach.remove(0x1000);
+        assert!(!reach.remove(0x1000));
         assert_eq!(reach.removals(), 1);
         assert!(reach.find(0x1000).is_none());
         assert!(reach.find(0x2000).is_some());
+    }
+
+    #[test]
+    fn what_was_shown_is_known_when_it_leaves() {
+        let mut reach = Reach::new();
+        assert!(reach.add(0x1000, 0x1000).is_ok());
+        assert!(reach.add(0x2000, 0x1000).is_ok());
+        assert!(reach.show(0x3000).is_none());
+        assert_eq!(reach.show(0x1fff), Range::new(0x1000, 0x1000));
+        assert!(!reach.remove(0x2000));
+        assert!(reach.remove(0x1000));
+        assert!(!reach.remove(0x1000));
     }
 }

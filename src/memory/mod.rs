@@ -682,7 +682,7 @@ impl VideoMemory {
     }
 
     /// GPU address of the pool's first byte; 0 without a pool.
-    fn pool_address(&self) -> u32 {
+    pub(crate) fn pool_address(&self) -> u32 {
         self.pool.as_ref().map_or(0, |pool| pool.address)
     }
 

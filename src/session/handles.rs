@@ -2,8 +2,11 @@
 
 //! Handles: small positive integers that stand for a process's objects.
 //!
-//! Pure logic. A number is not used again until all others have been, so that a stale one is
-//! noticed. At most [`LIMIT`] objects of a kind live at once.
+//! Pure logic. A handle is a slot's place and, above it, how often the slot has been used, so that a
+//! stale one is noticed: finding an object takes the same time however many there are. The slot that
+//! has been free longest is used next, and a number comes again after 65,536 uses of its slot. Numbers
+//! that are given out elsewhere stand beside the slots. At most [`LIMIT`] objects of a kind live at
+//! once.
 
 use crate::error::{
     Error,
@@ -11,23 +14,45 @@ use crate::error::{
 };
 use kernel::{
     prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    },
+    rbtree::RBTree, //
 };
 
 /// The most objects of one kind in one process.
 pub(crate) const LIMIT: usize = 1 << 14;
 
-/// Highest handle: it must fit a signed 32-bit field.
-const LAST: u32 = i32::MAX as u32;
+/// Bits of a handle that are the slot's place plus 1: handle 0 is none.
+const PLACE_BITS: u32 = 15;
 
-/// An object that is out of its table for the time being, with the room to go back.
+/// The highest count of uses: a handle fits a signed 32-bit field.
+const LAST_USE: u32 = (1 << (31 - PLACE_BITS)) - 1;
+
+/// So many slots are made before one is used again.
+const SPREAD: usize = 64;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// What a slot has.
+enum State<T> {
+    /// Nothing; the slot that is used after this one.
+    Free(u32),
+    /// An object.
+    Used(T),
+    /// An object that is out of the table for the time being.
+    Away,
+}
+
+struct Slot<T> {
+    uses: u32,
+    state: State<T>,
+}
+
+/// An object that is out of its table for the time being. Its place is kept until it goes back
+/// ([`Handles::put_back`]) or is given up ([`Handles::give_up`]).
+#[must_use]
 pub(crate) struct Detached<T> {
-    handle: u32,
+    place: u32,
     object: T,
-    room: RBTreeNodeReservation<u32, T>,
 }
 
 impl<T> Detached<T> {
@@ -39,18 +64,60 @@ impl<T> Detached<T> {
 
 /// Objects by handle.
 pub(crate) struct Handles<T> {
-    objects: RBTree<u32, T>,
+    slots: KVVec<Slot<T>>,
+    /// The free slots, a list: the one that is used next, and the last.
+    first_free: u32,
+    last_free: u32,
+    /// Those with numbers that are given out elsewhere.
+    others: RBTree<u32, T>,
     count: usize,
-    next: u32,
+}
+
+/// The handle of a slot.
+fn handle(place: u32, uses: u32) -> u32 {
+    uses << PLACE_BITS | (place + 1)
 }
 
 impl<T> Handles<T> {
     /// None yet.
     pub(crate) fn new() -> Self {
         Self {
-            objects: RBTree::new(),
+            slots: KVVec::new(),
+            first_free: NONE,
+            last_free: NONE,
+            others: RBTree::new(),
             count: 0,
-            next: 1,
+        }
+    }
+
+    fn slot(&mut self, place: u32) -> Option<&mut Slot<T>> {
+        // CAST: 32 bits into at least 32.
+        self.slots.get_mut(place as usize)
+    }
+
+    /// The place of a handle's slot, if the handle is of its last use.
+    fn place(&self, handle: u32) -> Option<u32> {
+        let place = (handle & ((1 << PLACE_BITS) - 1)).checked_sub(1)?;
+        // CAST: 32 bits into at least 32.
+        let slot = self.slots.get(place as usize)?;
+        (slot.uses == handle >> PLACE_BITS).then_some(place)
+    }
+
+    /// Puts a slot, whose object has left, behind the free ones.
+    fn release(&mut self, place: u32) {
+        self.count -= 1;
+        if let Some(slot) = self.slot(place) {
+            slot.uses = if slot.uses == LAST_USE {
+                0
+            } else {
+                slot.uses + 1
+            };
+            slot.state = State::Free(NONE);
+        }
+        let last = core::mem::replace(&mut self.last_free, place);
+        match self.slot(last) {
+            Some(slot) => slot.state = State::Free(place),
+            None => self.first_free = place,
         }
     }
 
@@ -59,36 +126,51 @@ impl<T> Handles<T> {
         if self.count >= LIMIT {
             return Err(Error::OutOfResources);
         }
-        // Ends: there are far fewer objects than numbers.
-        while self.objects.get(&self.next).is_some() {
-            self.advance();
+        let place = self.first_free;
+        let few = self.slots.len() < SPREAD;
+        let slot = match self.slot(place) {
+            Some(slot) if !few => slot,
+            _ => {
+                let fresh = Slot {
+                    uses: 0,
+                    state: State::Used(object),
+                };
+                self.slots.push(fresh, GFP_KERNEL)?;
+                self.count += 1;
+                // CAST: at most [`LIMIT`] live, so there are no more slots.
+                return Ok(handle(self.slots.len() as u32 - 1, 0));
+            }
+        };
+        let number = handle(place, slot.uses);
+        if let State::Free(next) = core::mem::replace(&mut slot.state, State::Used(object)) {
+            self.first_free = next;
+            if next == NONE {
+                self.last_free = NONE;
+            }
         }
-        let handle = self.next;
-        self.objects
-            .try_create_and_insert(handle, object, GFP_KERNEL)?;
         self.count += 1;
-        self.advance();
-        Ok(handle)
+        Ok(number)
     }
 
-    /// Adds an object under a number that is given out elsewhere. `OutOfResources`: there are
-    /// [`LIMIT`] already. `InvalidData`: the number is taken.
+    /// Adds an object under a number that is given out elsewhere; all objects of the table must be such.
+    /// `OutOfResources`: there are [`LIMIT`] already. `InvalidData`: the number is taken.
     pub(crate) fn insert_at(&mut self, handle: u32, object: T) -> Result {
         if self.count >= LIMIT {
             return Err(Error::OutOfResources);
         }
-        if self.objects.get(&handle).is_some() {
+        if self.get(handle).is_some() {
             return Err(Error::InvalidData);
         }
-        self.objects
+        self.others
             .try_create_and_insert(handle, object, GFP_KERNEL)?;
         self.count += 1;
         Ok(())
     }
 
-    /// The number of the first object from number `from` on, and what `look` says of it.
+    /// The number of the first object from number `from` on, of those with numbers that are given out
+    /// elsewhere, and what `look` says of it.
     pub(crate) fn first_from<R>(&self, from: u32, look: impl FnOnce(&T) -> R) -> Option<(u32, R)> {
-        let cursor = self.objects.cursor_lower_bound(&from)?;
+        let cursor = self.others.cursor_lower_bound(&from)?;
         let (&handle, object) = cursor.current();
         Some((handle, look(object)))
     }
@@ -98,48 +180,80 @@ impl<T> Handles<T> {
         self.count
     }
 
-    fn advance(&mut self) {
-        self.next = if self.next >= LAST { 1 } else { self.next + 1 };
-    }
-
     /// The object of a handle.
     pub(crate) fn get(&self, handle: u32) -> Option<&T> {
-        self.objects.get(&handle)
+        if let Some(place) = self.place(handle) {
+            // CAST: 32 bits into at least 32.
+            if let State::Used(object) = &self.slots.get(place as usize)?.state {
+                return Some(object);
+            }
+        }
+        self.others.get(&handle)
     }
 
     /// The object of a handle, to be changed.
     pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
-        self.objects.get_mut(&handle)
+        match self.place(handle) {
+            // CAST: 32 bits into at least 32.
+            Some(place) => match &mut self.slots.get_mut(place as usize)?.state {
+                State::Used(object) => Some(object),
+                _ => None,
+            },
+            None => self.others.get_mut(&handle),
+        }
+    }
+
+    /// Takes an object out of its slot, which is away then.
+    fn take(&mut self, handle: u32) -> Option<(u32, T)> {
+        let place = self.place(handle)?;
+        let slot = self.slot(place)?;
+        match core::mem::replace(&mut slot.state, State::Away) {
+            State::Used(object) => Some((place, object)),
+            other => {
+                slot.state = other;
+                None
+            }
+        }
     }
 
     /// Takes an object out.
     pub(crate) fn remove(&mut self, handle: u32) -> Option<T> {
-        let object = self.objects.remove(&handle)?;
+        if let Some((place, object)) = self.take(handle) {
+            self.release(place);
+            return Some(object);
+        }
+        let object = self.others.remove(&handle)?;
         self.count -= 1;
         Some(object)
     }
 
     /// Takes an object out so that it can be put back without memory. `NotFound`: unknown.
     pub(crate) fn detach(&mut self, handle: u32) -> Result<Detached<T>> {
-        let room = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let object = self.remove(handle).ok_or(Error::NotFound)?;
-        Ok(Detached {
-            handle,
-            object,
-            room,
-        })
+        let (place, object) = self.take(handle).ok_or(Error::NotFound)?;
+        Ok(Detached { place, object })
     }
 
     /// Puts back an object that [`Handles::detach`] took out.
     pub(crate) fn put_back(&mut self, detached: Detached<T>) {
-        let node = detached.room.into_node(detached.handle, detached.object);
-        self.objects.insert(node);
-        self.count += 1;
+        if let Some(slot) = self.slot(detached.place) {
+            slot.state = State::Used(detached.object);
+        }
+    }
+
+    /// Returns an object that [`Handles::detach`] took out and that will not come back.
+    pub(crate) fn give_up(&mut self, detached: Detached<T>) -> T {
+        self.release(detached.place);
+        detached.object
     }
 
     /// All objects.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
-        self.objects.values()
+        let used = self.slots.iter().filter_map(|slot| match &slot.state {
+            State::Used(object) => Some(object),
+            _ => None,
+        });
+        // `Init` has a `chain` too, so this one is called by its trait.
+        Iterator::chain(used, self.others.values())
     }
 }
 
@@ -155,7 +269,53 @@ mod tests {
         assert_eq!(handles.remove(1), None);
         assert_eq!(handles.insert('b'), Ok(2));
         assert_eq!(handles.get(2), Some(&'b'));
-        assert_eq!(handles.get(0), None);
+        for none in [0, 1, 3, u32::MAX, 1 << 31 | 2] {
+            assert_eq!(handles.get(none), None);
+        }
+    }
+
+    #[test]
+    fn a_slot_is_used_again_under_other_numbers() {
+        let mut handles = Handles::new();
+        let mut seen: KVVec<u32> = KVVec::new();
+        for i in 0..4 * SPREAD {
+            let number = handles.insert(i).unwrap();
+            assert!(number > 0 && number <= i32::MAX as u32);
+            assert!(!seen.contains(&number));
+            assert_eq!(handles.get(number), Some(&i));
+            assert_eq!(handles.remove(number), Some(i));
+            assert!(seen.iter().all(|&stale| handles.get(stale).is_none()));
+            seen.push(number, GFP_KERNEL).unwrap();
+        }
+        assert_eq!(handles.slots.len(), SPREAD);
+        // The first number comes again after all its uses.
+        handles.slots[0].uses = LAST_USE;
+        let highest = super::handle(0, LAST_USE);
+        assert!(highest <= i32::MAX as u32);
+        assert_eq!(handles.insert(7), Ok(highest));
+        assert_eq!(handles.remove(highest), Some(7));
+        assert_eq!(handles.slots[0].uses, 0);
+    }
+
+    #[test]
+    fn so_many_and_no_more() {
+        let mut handles = Handles::new();
+        for _ in 0..LIMIT {
+            assert!(handles.insert(()).is_ok());
+        }
+        assert_eq!(handles.insert(()), Err(Error::OutOfResources));
+        assert_eq!(handles.values().count(), LIMIT);
+        assert_eq!(handles.len(), LIMIT);
+        // In an order of its own: every free slot is found again.
+        for place in (0..LIMIT as u32).rev().step_by(2) {
+            assert!(handles.remove(super::handle(place, 0)).is_some());
+        }
+        assert_eq!(handles.len(), LIMIT / 2);
+        for _ in 0..LIMIT / 2 {
+            assert!(handles.insert(()).is_ok());
+        }
+        assert_eq!(handles.insert(()), Err(Error::OutOfResources));
+        assert_eq!(handles.slots.len(), LIMIT);
     }
 
     #[test]
@@ -168,6 +328,10 @@ mod tests {
         handles.put_back(detached);
         assert_eq!(handles.get(1), Some(&'a'));
         assert_eq!(handles.insert('b'), Ok(2));
+        let detached = handles.detach(1).unwrap();
+        assert_eq!(handles.len(), 2);
+        assert_eq!(handles.give_up(detached), 'a');
+        assert_eq!((handles.get(1), handles.len()), (None, 1));
     }
 
     #[test]
@@ -182,14 +346,5 @@ mod tests {
         assert_eq!(first(&handles, 8), None);
         assert_eq!(handles.remove(7), Some('a'));
         assert_eq!(first(&handles, 4), None);
-    }
-
-    #[test]
-    fn numbers_wrap_around_the_living() {
-        let mut handles = Handles::new();
-        assert_eq!(handles.insert(0), Ok(1));
-        handles.next = LAST;
-        assert_eq!(handles.insert(1), Ok(LAST));
-        assert_eq!(handles.insert(2), Ok(2));
     }
 }

@@ -85,7 +85,6 @@ pub(crate) use {
 use kernel::{
     mm::virt::VmaNew,
     prelude::*,
-    rbtree::RBTree,
     sync::{
         aref::ARef,
         atomic::{
@@ -140,9 +139,6 @@ struct NodeEntry {
     views: u32,
     /// It is another process's: the entry goes with its last lock.
     imported: bool,
-    /// It has been locked: the GPU may use it for as long as the entry is there. Clients unlock before
-    /// they commit the last commands that use a node; only FREE must come behind those.
-    reachable: bool,
 }
 
 impl NodeEntry {
@@ -157,21 +153,15 @@ impl NodeEntry {
             cached: false,
             user: None,
             imported: false,
-            reachable: false,
             views: 0,
         }
     }
 }
 
 impl NodeEntry {
-    /// Locks it once more; from the first lock on the GPU may use it. `OutOfResources`: too often.
-    fn add_lock(&mut self, reach: &mut Reach) -> Result {
-        let locks = self.locks.checked_add(1).ok_or(Error::OutOfResources)?;
-        if !self.reachable {
-            reach.add(self.node.address(), self.node.bytes())?;
-            self.reachable = true;
-        }
-        self.locks = locks;
+    /// Locks it once more. `OutOfResources`: too often.
+    fn add_lock(&mut self) -> Result {
+        self.locks = self.locks.checked_add(1).ok_or(Error::OutOfResources)?;
         Ok(())
     }
 
@@ -197,33 +187,14 @@ struct SignalEntry {
     references: u32,
 }
 
-/// A node of the pool in a process's windows.
-struct PoolNode {
-    bytes: usize,
-    /// Some window shows it, or may.
-    shown: bool,
-}
-
-impl PoolNode {
-    /// One that no window has shown yet.
-    fn new(bytes: usize) -> Self {
-        Self {
-            bytes,
-            shown: false,
-        }
-    }
-}
-
 struct Tables {
     nodes: Handles<NodeEntry>,
-    /// Those in the pool, by offset.
-    pool_nodes: RBTree<usize, PoolNode>,
     buffers: Handles<BufferEntry>,
     signals: Handles<SignalEntry>,
     user_memory: Handles<Arc<UserMemory>>,
     /// Without states on cores without a 3D engine.
     contexts: Handles<Option<Arc<Context>>>,
-    /// Where the process's GPU memory is: nodes that it has locked, buffers and mapped user memory.
+    /// Where the process's GPU memory is: nodes, buffers and mapped user memory.
     reach: Reach,
     /// What a LOCK maps right now, and whether cached: found without a search.
     asked: Option<(Backing, bool)>,
@@ -269,7 +240,6 @@ impl Process {
                 interface: Atomic::new(0),
                 tables <- new_mutex!(Tables {
                     nodes: Handles::new(),
-                    pool_nodes: RBTree::new(),
                     buffers: Handles::new(),
                     signals: Handles::new(),
                     user_memory: Handles::new(),
@@ -642,7 +612,9 @@ impl Process {
                 user: 0,
                 non_paged,
             });
-            let handle = inserted.inspect_err(|_| tables.reach.remove(buffer.address()))?;
+            let handle = inserted.inspect_err(|_| {
+                tables.reach.remove(buffer.address());
+            })?;
             tables.buffer_ledger(non_paged).add(buffer.bytes());
             handle
         };
@@ -812,16 +784,10 @@ impl Process {
             other => other?,
         };
         let pool = node.pool().number();
-        let (granted, place) = (node.bytes(), node.pool_range());
+        let (granted, address) = (node.bytes(), node.address());
         {
             let mut tables = self.tables.lock();
-            if let Some((offset, bytes)) = place {
-                tables.pool_nodes.try_create_and_insert(
-                    offset,
-                    PoolNode::new(bytes),
-                    GFP_KERNEL,
-                )?;
-            }
+            tables.reach.add(address, granted)?;
             tables.video.add(granted);
         }
         // Dropped after the lock, should it not be kept.
@@ -830,9 +796,7 @@ impl Process {
         if node.is_err() {
             let mut tables = self.tables.lock();
             tables.video.remove(granted);
-            if let Some((offset, _)) = place {
-                tables.pool_nodes.remove(&offset);
-            }
+            tables.reach.remove(address);
         }
         drop(held);
         node.map(|node| (node, pool))
@@ -864,8 +828,7 @@ impl Process {
     ) -> Result<Reply> {
         let (address, backing) = {
             let mut tables = self.tables.lock();
-            let Tables { nodes, reach, .. } = &mut *tables;
-            let entry = nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
+            let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if entry.freed || entry.claimed {
                 return Err(Error::InvalidObject);
             }
@@ -873,7 +836,7 @@ impl Process {
             match entry.node.view() {
                 View::Pool(_) if cacheable => return Err(Error::InvalidRequest),
                 View::Pool(offset) => {
-                    entry.add_lock(reach)?;
+                    entry.add_lock()?;
                     let user = tables.in_pool(view, offset);
                     drop(tables);
                     return match user.or_else(|| self.map_whole_pool(file, offset)) {
@@ -892,7 +855,7 @@ impl Process {
                 View::Pages(_) if again && entry.user.is_some() && entry.cached == cacheable => {
                     let user = entry.user.ok_or(Error::MemoryLocked)?;
                     let views = entry.views.checked_add(1).ok_or(Error::OutOfResources)?;
-                    entry.add_lock(reach)?;
+                    entry.add_lock()?;
                     entry.views = views;
                     return Ok(Reply::Locked {
                         address,
@@ -904,7 +867,7 @@ impl Process {
                     return Err(Error::MemoryLocked)
                 }
                 View::Pages(backing) => {
-                    entry.add_lock(reach)?;
+                    entry.add_lock()?;
                     entry.mapping = true;
                     entry.cached = cacheable;
                     tables.asked = Some((backing.clone(), cacheable));
@@ -1065,16 +1028,11 @@ impl Process {
             match tables.nodes.get(handle) {
                 Some(entry) if (entry.freed || entry.imported) && entry.locks == 0 => {
                     let (bytes, imported) = (entry.node.bytes(), entry.imported);
-                    let place = entry.node.pool_range();
-                    let reached = entry.reachable.then(|| entry.node.address());
+                    let address = entry.node.address();
                     if !imported {
                         tables.video.remove(bytes);
                     }
-                    let gone = place.and_then(|(offset, _)| tables.pool_nodes.remove(&offset));
-                    if let Some(address) = reached {
-                        tables.reach.remove(address);
-                    }
-                    let shown = gone.is_some_and(|gone| gone.shown);
+                    let shown = tables.reach.remove(address);
                     tables.nodes.remove(handle).map(|entry| (entry, shown))
                 }
                 _ => None,
@@ -1189,8 +1147,14 @@ impl Pager for Process {
         }
         // Under the lock: whoever takes the node out then unmaps it, and must come later.
         let mut tables = self.tables.lock();
-        match tables.show_pool_node_at(offset) {
-            Some((first, bytes)) => show(first, bytes),
+        let base = memory.pool_address();
+        let shown = u32::try_from(offset)
+            .ok()
+            .and_then(|offset| base.checked_add(offset))
+            .and_then(|address| tables.reach.show(address));
+        match shown {
+            // CAST: 32 bits into at least 32. Nothing else lies at the pool's addresses.
+            Some(node) => show((node.start() - base) as usize, node.bytes()),
             None => warn_client!(
                 STRAYS,
                 "touches the pool at offset {:#x}, which is in none of its nodes (see sharedPool)",
@@ -1201,34 +1165,6 @@ impl Pager for Process {
 }
 
 impl Tables {
-    /// Offset and bytes of the process's node that holds byte `offset` of the pool; a window shows it
-    /// from now on.
-    fn show_pool_node_at(&mut self, offset: usize) -> Option<(usize, usize)> {
-        let (first, bytes) = self.pool_node_at(offset)?;
-        self.pool_nodes.get_mut(&first)?.shown = true;
-        Some((first, bytes))
-    }
-
-    /// Offset and bytes of the process's node that holds byte `offset` of the pool.
-    fn pool_node_at(&self, offset: usize) -> Option<(usize, usize)> {
-        let cursor = self.pool_nodes.cursor_lower_bound(&offset);
-        let before = match &cursor {
-            Some(cursor) if *cursor.current().0 == offset => Some(cursor.current()),
-            Some(cursor) => cursor.peek_prev(),
-            None => None,
-        };
-        let (first, bytes) = match (before, cursor.is_none()) {
-            (Some((&first, node)), _) => (first, node.bytes),
-            (None, true) => {
-                let last = self.pool_nodes.cursor_back()?;
-                let (&first, node) = last.current();
-                (first, node.bytes)
-            }
-            (None, false) => return None,
-        };
-        (offset - first < bytes).then_some((first, bytes))
-    }
-
     fn buffer_ledger(&mut self, non_paged: bool) -> &mut Ledger {
         if non_paged {
             &mut self.non_paged

@@ -192,7 +192,9 @@ impl<'a> Queue<'a> {
                 Claim::Buffer(detached) => {
                     tables.reach.remove(detached.get().buffer.address());
                 }
-                Claim::UserMemory(detached) => tables.reach.remove(detached.get().address()),
+                Claim::UserMemory(detached) => {
+                    tables.reach.remove(detached.get().address());
+                }
                 // With its last lock.
                 Claim::Node(..) => {}
             }
@@ -205,14 +207,21 @@ impl<'a> Queue<'a> {
             match claim {
                 // As the C driver: the view ends now, the memory when the event fires.
                 Claim::Buffer(detached) => {
-                    let entry = detached.get();
-                    unmap_buffer(entry);
+                    unmap_buffer(detached.get());
                     let mut tables = self.process.tables.lock();
+                    let entry = tables.buffers.give_up(detached);
                     tables
                         .buffer_ledger(entry.non_paged)
                         .remove(entry.buffer.bytes());
+                    // Never the last reference, and not under the lock either.
+                    drop(tables);
+                    drop(entry);
                 }
-                Claim::Node(..) | Claim::UserMemory(_) => {}
+                Claim::UserMemory(detached) => {
+                    let memory = self.process.tables.lock().user_memory.give_up(detached);
+                    drop(memory);
+                }
+                Claim::Node(..) => {}
             }
         }
     }

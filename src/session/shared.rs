@@ -12,7 +12,6 @@
 use super::{
     handles::Handles,
     NodeEntry,
-    PoolNode,
     Process, //
 };
 use crate::{
@@ -108,13 +107,9 @@ impl Process {
         };
         // Dropped after the lock, should it not be kept.
         let held = node.clone();
-        let place = node.pool_range();
+        let (address, bytes) = (node.address(), node.bytes());
         let mut tables = self.tables.lock();
-        if let Some((offset, bytes)) = place {
-            tables
-                .pool_nodes
-                .try_create_and_insert(offset, PoolNode::new(bytes), GFP_KERNEL)?;
-        }
+        tables.reach.add(address, bytes)?;
         let entry = NodeEntry {
             imported: true,
             ..NodeEntry::new(node)
@@ -123,9 +118,7 @@ impl Process {
             // Another thread was quicker.
             Err(Error::InvalidData) => {}
             Err(error) => {
-                if let Some((offset, _)) = place {
-                    tables.pool_nodes.remove(&offset);
-                }
+                tables.reach.remove(address);
                 drop(tables);
                 drop(held);
                 return Err(error);

@@ -868,8 +868,9 @@ fn many(commits: u32) -> Result<()> {
     for _ in 0..4 {
         std::thread::sleep(Duration::from_millis(50 + u64::from(random.below(150))));
         let mut victim = children.swap_remove(random.below(children.len() as u32) as usize);
-        victim.kill()?;
+        let sent = victim.kill();
         killed.push(victim.wait()?.success());
+        sent?;
     }
     for child in children {
         let output = child.wait_with_output()?;
