@@ -13,16 +13,17 @@ export OUT KERNEL
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test soak bench check shell env kernel module deb docs clean distclean
+.PHONY: help run test soak bench check check-debian shell env kernel module deb docs clean distclean
 
 help:
 	@echo 'galcore in Rust: a Linux driver for Vivante GPUs'
 	@echo
 	@echo '  make run              boot the virtual board, draw a picture, print its path'
 	@echo '  make test             all tests; SUITE="NAME..." for some of them'
-	@echo '  make soak             the long tests'
+	@echo '  make soak             the long tests, and those of check-debian'
 	@echo '  make bench            what each operation costs: instructions, register accesses, time'
 	@echo '  make check            formatting, lints, documentation, bindings, scripts'
+	@echo '  make check-debian     the package for Debian, with lintian, and the way through dkms'
 	@echo '  make shell            a shell on the virtual board, the module loaded'
 	@echo
 	@echo '  make module           only build galcore.ko; prints its path'
@@ -48,6 +49,7 @@ test:
 
 soak:
 	@scripts/board soak --out '$(OUT)' $(SUITE)
+	@$(if $(SUITE),:,$(MAKE) --no-print-directory check-debian)
 
 bench:
 	@scripts/board bench --out '$(OUT)' --runs 2
@@ -68,8 +70,13 @@ module:
 	@scripts/module
 
 # A package is for a kernel of Debian's; the default of the others is none.
+deb: export KERNEL := $(if $(filter armv7,$(KERNEL)),debian,$(KERNEL))
 deb:
-	@KERNEL='$(if $(filter armv7,$(KERNEL)),debian,$(KERNEL))' scripts/deb
+	@scripts/deb
+
+check-debian: export KERNEL := $(if $(filter armv7,$(KERNEL)),debian,$(KERNEL))
+check-debian:
+	@scripts/check-debian
 
 docs:
 	@scripts/module --rustdoc

@@ -4,6 +4,10 @@
 # What the scripts share. Source it; it runs nothing by itself.
 # Messages go to stderr: stdout belongs to each script's result.
 
+# The Linux releases that the driver has been built for.
+# shellcheck disable=SC2034 # for those who source this
+galcore_first=7.2 galcore_last=7.3
+
 # The folder that holds everything made outside the checkout.
 galcore_cache() {
 	printf '%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}/galcore"
