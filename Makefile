@@ -6,6 +6,8 @@
 OUT ?= out
 SUITE ?=
 KERNEL ?= armv7
+# A package is for a kernel of Debian's; the default of the others is none.
+debian_kernel = $(if $(filter armv7,$(KERNEL)),debian,$(KERNEL))
 
 # Everything runs in scripts/env, where host variables of these names mean nothing.
 unexport MAKEFLAGS MFLAGS
@@ -49,7 +51,7 @@ test:
 
 soak:
 	@scripts/board soak --out '$(OUT)' $(SUITE)
-	@$(if $(SUITE),:,$(MAKE) --no-print-directory check-debian)
+	@$(if $(SUITE),:,KERNEL='$(debian_kernel)' scripts/check-debian)
 
 bench:
 	@scripts/board bench --out '$(OUT)' --runs 2
@@ -69,14 +71,11 @@ kernel:
 module:
 	@scripts/module
 
-# A package is for a kernel of Debian's; the default of the others is none.
-deb: export KERNEL := $(if $(filter armv7,$(KERNEL)),debian,$(KERNEL))
 deb:
-	@scripts/deb
+	@KERNEL='$(debian_kernel)' scripts/deb
 
-check-debian: export KERNEL := $(if $(filter armv7,$(KERNEL)),debian,$(KERNEL))
 check-debian:
-	@scripts/check-debian
+	@KERNEL='$(debian_kernel)' scripts/check-debian
 
 docs:
 	@scripts/module --rustdoc
