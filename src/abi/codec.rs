@@ -543,8 +543,20 @@ impl Format {
         let fields = &self.0.context;
         ClientContext {
             object: fields.object.word(bytes),
+            id: fields.id.long(bytes),
+            has_head: fields.pipe_2d_index.word(bytes) != 0,
+            buffer_bytes: fields.buffer_size.word(bytes),
+            logical: fields.logical.long(bytes),
+            link: fields.link.long(bytes),
+            initial_pipe: fields.initial_pipe.word(bytes),
             entry_pipe: fields.entry_pipe.word(bytes),
+            in_use: fields.in_use.long(bytes),
         }
+    }
+
+    /// Offset of the id, of 8 bytes, in a `gcoCONTEXT`.
+    pub(crate) fn context_id(self) -> u64 {
+        self.0.context.id.at()
     }
 
     /// Writes the status of success.

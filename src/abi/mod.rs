@@ -505,8 +505,22 @@ impl CommandBuffer {
 pub(crate) struct ClientContext {
     /// Object type.
     pub(crate) object: u32,
+    /// Its name, from the driver; 0: it has none yet.
+    pub(crate) id: u64,
+    /// Its buffer begins with room for a pipe switch.
+    pub(crate) has_head: bool,
+    /// Bytes of its buffer.
+    pub(crate) buffer_bytes: u32,
+    /// User address of its buffer.
+    pub(crate) logical: u64,
+    /// User address of the room for a LINK in it, behind the states.
+    pub(crate) link: u64,
+    /// Pipe that the states need at their start.
+    pub(crate) initial_pipe: u32,
     /// Pipe that the commands need at their start.
     pub(crate) entry_pipe: u32,
+    /// User address of a word that becomes 1 when the buffer is used; 0: none.
+    pub(crate) in_use: u64,
 }
 
 impl ClientContext {

@@ -26,6 +26,7 @@ use super::{
         TOKEN_FE_TO_PE, //
     }, //
 };
+use kernel::prelude::*;
 
 /// Bit of a `LOAD_STATE` header: values are 16.16 numbers, to be converted to floating point.
 const FIXP: u32 = 1 << 26;
@@ -334,6 +335,10 @@ impl<'a> Lookup<'a> {
 
 /// One pass over a stream.
 struct Checker<'a> {
+    /// Index of the command that is looked at.
+    at: usize,
+    /// Where addresses are that are not the process's; `None`: such a stream is refused.
+    strays: Option<&'a mut KVVec<u32>>,
     engines: Engines,
     lookup: Lookup<'a>,
     pipe: Pipe,
@@ -393,13 +398,24 @@ impl Checker<'_> {
             return Err(Fault::State(0x1_0000));
         }
         if any_special(first, count) {
-            for (address, &value) in (first..).zip(values) {
+            for (address, (index, &value)) in (first..).zip(values.iter().enumerate()) {
                 if is_in(&SPECIAL, address) {
-                    self.special(address, value, converted, count)?;
+                    match self.special(address, value, converted, count) {
+                        Err(Fault::Address(_)) if self.note_stray(self.at + 1 + index) => {}
+                        result => result?,
+                    }
                 }
             }
         }
         Ok((1 + values.len()).next_multiple_of(2))
+    }
+
+    /// Notes that word `at` is an address that is not the process's; says whether it could.
+    fn note_stray(&mut self, at: usize) -> bool {
+        self.strays.as_mut().is_some_and(|strays| {
+            // CAST: an index of what was copied from 32-bit user memory.
+            strays.push(at as u32, GFP_KERNEL).is_ok()
+        })
     }
 
     /// Checks the load of a special state, one of `count` of a command.
@@ -492,6 +508,37 @@ pub(crate) fn check(
     entry: Pipe,
     addresses: Addresses<'_>,
 ) -> Result<Exit, Refusal> {
+    pass(words, engines, entry, addresses, None)
+}
+
+/// As [`check`], but addresses that are not the process's become 0.
+///
+/// For the states of a context: those that name memory which has been freed since are no fault of the
+/// client's.
+pub(crate) fn check_states(
+    words: &mut [u32],
+    engines: Engines,
+    entry: Pipe,
+    addresses: Addresses<'_>,
+) -> Result<Exit, Refusal> {
+    let mut strays = KVVec::new();
+    let exit = pass(words, engines, entry, addresses, Some(&mut strays))?;
+    for &at in &strays {
+        // CAST: 32 bits into at least 32.
+        if let Some(word) = words.get_mut(at as usize) {
+            *word = 0;
+        }
+    }
+    Ok(exit)
+}
+
+fn pass(
+    words: &[u32],
+    engines: Engines,
+    entry: Pipe,
+    addresses: Addresses<'_>,
+    strays: Option<&mut KVVec<u32>>,
+) -> Result<Exit, Refusal> {
     let refuse = |rest: &[u32], fault| Refusal {
         at: words.len() - rest.len(),
         word: rest.first().copied().unwrap_or(0),
@@ -501,6 +548,8 @@ pub(crate) fn check(
         return Err(refuse(words, Fault::NoPipe));
     }
     let mut checker = Checker {
+        at: 0,
+        strays,
         engines,
         lookup: Lookup::new(addresses),
         pipe: entry,
@@ -521,6 +570,7 @@ pub(crate) fn check(
         if rest.is_empty() {
             break;
         }
+        checker.at = words.len() - rest.len();
         let len = checker.command(rest).map_err(|fault| refuse(rest, fault))?;
         rest = rest
             .get(len..)
@@ -543,7 +593,6 @@ mod tests {
         WAIT, //
     };
     use super::*;
-    use kernel::prelude::*;
 
     const BOTH: Engines = Engines {
         pipe_3d: true,
@@ -810,6 +859,42 @@ mod tests {
             fault_of_process(&words, 0),
             Some(Fault::Address(state::word(0x1698)))
         );
+    }
+
+    #[test]
+    fn strays_of_a_context_become_0() {
+        let mut reach = Reach::new();
+        assert!(reach.add(0x4000, 0x1000).is_ok());
+        let addresses = Addresses::Of {
+            reach: &reach,
+            common: &[],
+            physical_base: 0,
+        };
+        let clean = |words: &mut [u32]| check_states(words, BOTH, Pipe::Pipe3d, addresses);
+        let mut words = [
+            load_state(state::word(0x1604), 4),
+            0x9999,
+            0x4FFC,
+            0x9999,
+            0x5000,
+            0,
+            load_state(state::word(0x0680), 1) | FIXP,
+            0x4000,
+            load_state(state::word(0x0A00), 1),
+            0x5000,
+        ];
+        let (mut wanted, given) = (words, words);
+        wanted[4] = 0;
+        wanted[7] = 0;
+        assert_eq!(clean(&mut words), Ok(exit(Pipe::Pipe3d)));
+        assert_eq!(words, wanted);
+        // All else is as in commands; and what is refused stays as it is.
+        let mut words = [given[0], 9, 1, 9, 1, 0, load_state(state::GL_EVENT, 1), 3];
+        let before = words;
+        assert!(
+            clean(&mut words).is_err_and(|refusal| refusal.fault == Fault::State(state::GL_EVENT))
+        );
+        assert_eq!(words, before);
     }
 
     #[test]

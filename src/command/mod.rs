@@ -6,9 +6,11 @@
 //! # The ring
 //!
 //! One piece of coherent memory. At its end the front end idles in a WAIT and a LINK back to it. A
-//! submission is written behind it (a LINK to the client's context and back if another's is loaded, a
-//! pipe switch if one is due, the client's checked words, an event, a new WAIT and LINK), and then the old WAIT becomes a LINK to it: first the target, a
-//! barrier, then the opcode. So a client's words run from the kernel's memory, never from its own.
+//! submission is written behind it (a LINK to the client's context and back if another's is loaded, or
+//! the states of a context that the client keeps itself, a pipe switch if one is due, the client's
+//! checked words, an event, a new WAIT and LINK), and then the old WAIT becomes a LINK to it: first the
+//! target, a barrier, then the opcode. So a client's words run from the kernel's memory, never from its
+//! own.
 //!
 //! # Interrupts that do not come
 //!
@@ -26,6 +28,7 @@
 
 pub(crate) mod checker;
 pub(crate) mod context;
+mod preface;
 pub(crate) mod reach;
 mod space;
 pub(crate) mod words;
@@ -52,7 +55,8 @@ use crate::{
 use checker::Engines;
 use context::{
     Context,
-    Load, //
+    Load,
+    Owner, //
 };
 use kernel::{
     device, impl_has_delayed_work, new_delayed_work,
@@ -76,6 +80,7 @@ use kernel::{
         WorkItem, //
     },
 };
+use preface::Preface;
 use space::Space;
 use words::Pipe;
 
@@ -98,6 +103,13 @@ const FRAME_BYTES: usize = 48 + 8 + 32 + 8 + 24 + words::EVENT_WORDS * 4 + WAIT_
 /// The most words of a client's in one submission.
 pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME_BYTES) / 4;
 
+/// The most words of the states of a context in a client's memory: 64 KiB.
+pub(crate) const MAX_STATE_WORDS: usize = 64 * 1024 / 4;
+
+/// The most words of a client's in one submission that may have such a context in front.
+pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
+    MAX_STREAM_WORDS - MAX_STATE_WORDS - Preface::MAX_BYTES / 4;
+
 /// How long a submitter waits without any progress of the GPU, in milliseconds (`gcdGPU_TIMEOUT` of
 /// the 4.6.9 driver).
 pub(crate) const GPU_TIMEOUT: u32 = 20_000;
@@ -116,7 +128,7 @@ const LATE_ROOM: usize = 256;
 
 /// A client's checked words.
 #[derive(Clone, Copy)]
-pub(crate) struct Stream<'a> {
+pub(crate) struct Checked<'a> {
     /// The words.
     pub(crate) words: &'a [u32],
     /// The pipe that they need selected at their start.
@@ -125,17 +137,54 @@ pub(crate) struct Stream<'a> {
     pub(crate) exit: Pipe,
     /// They leave the semaphore from the front end to the pixel engine armed.
     pub(crate) armed: bool,
+}
+
+impl Checked<'_> {
+    /// Bytes that they take up: whole units of 8.
+    fn bytes(&self) -> usize {
+        self.words.len().next_multiple_of(2) * 4
+    }
+}
+
+/// A client's commands.
+#[derive(Clone, Copy)]
+pub(crate) struct Stream<'a> {
+    /// The commands themselves.
+    pub(crate) commands: Checked<'a>,
     /// The context that they are to run in; `None`: whatever is loaded.
     pub(crate) context: Option<InContext<'a>>,
+}
+
+impl<'a> Stream<'a> {
+    /// The states of the client's own context, if they have been made ready.
+    fn states(&self) -> Option<Checked<'a>> {
+        match self.context?.source {
+            Source::Words(states) => Some(states),
+            _ => None,
+        }
+    }
 }
 
 /// A context as the ring sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct InContext<'a> {
     /// Which.
-    pub(crate) context: &'a Arc<Context>,
-    /// How it is loaded; `None`: it has not been made ready for that.
-    pub(crate) load: Option<Load>,
+    pub(crate) owner: Owner,
+    /// Where its states come from, if another's are loaded.
+    pub(crate) source: Source<'a>,
+}
+
+/// Where the states of a context come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// They have not been made ready.
+    Unready,
+    /// There are none: the commands are the first of a context in the client's memory.
+    Nothing,
+    /// Memory of the kernel's, which the GPU goes to.
+    Copy(&'a Arc<Context>, Load),
+    /// Words that go in front of the commands.
+    Words(Checked<'a>),
 }
 
 struct State {
@@ -144,9 +193,9 @@ struct State {
     wait: usize,
     /// The pipe after all submissions; `None` after a reset.
     pipe: Option<Pipe>,
-    /// Number of the context whose states are loaded after all submissions; `None` after a reset,
-    /// and after commands without a context.
-    context: Option<u64>,
+    /// The context whose states are loaded after all submissions; `None` after a reset, and after
+    /// commands without a context.
+    context: Option<Owner>,
     /// Somebody writes to the ring.
     writing: bool,
     /// How often something has changed that submitters wait for.
@@ -226,19 +275,42 @@ pub(crate) struct Patience {
     left: Jiffies,
 }
 
+/// What stands around a client's words.
+struct Frame {
+    flush: Option<[u32; 12]>,
+    /// LINK to the context's states.
+    load: Option<[u32; 2]>,
+    /// The stream's states are in front of its commands, in this.
+    preface: Option<Preface>,
+    switch: Option<[u32; 8]>,
+    stall: Option<[u32; 2]>,
+    drain: Option<[u32; 6]>,
+}
+
+impl Frame {
+    /// Bytes before the place where the GPU goes on when it has loaded a context.
+    fn until_loaded(&self) -> usize {
+        bytes_of(&self.flush) + bytes_of(&self.load)
+    }
+
+    /// Bytes of it, without the states.
+    fn bytes(&self) -> usize {
+        self.until_loaded()
+            + self.preface.as_ref().map_or(0, Preface::bytes)
+            + bytes_of(&self.switch)
+            + bytes_of(&self.stall)
+            + bytes_of(&self.drain)
+    }
+}
+
 /// What a submitter has been given: a place, an id, and the sole right to write to the ring. To be
 /// used up by [`Ring::finish`], soon: others wait.
 pub(crate) struct Turn {
     at: usize,
     previous_wait: usize,
-    flush: Option<[u32; 12]>,
-    /// LINK to the context's states.
-    load: Option<[u32; 2]>,
-    /// LINK back from there.
+    frame: Frame,
+    /// LINK back from the context's states.
     back: Option<[u32; 2]>,
-    switch: Option<[u32; 8]>,
-    stall: Option<[u32; 2]>,
-    drain: Option<[u32; 6]>,
     event: u32,
     number: u64,
 }
@@ -252,6 +324,11 @@ impl Turn {
     /// If the context is loaded: the LINK that its states must end with.
     pub(crate) fn back(&self) -> Option<[u32; 2]> {
         self.back
+    }
+
+    /// Whether the states of the client's own context are loaded.
+    pub(crate) fn loads_states(&self) -> bool {
+        self.frame.preface.is_some()
     }
 }
 
@@ -419,7 +496,7 @@ impl Ring {
         let mut patience = self.patience();
         loop {
             if let Attempt::Turn(turn) = self.begin(None, actions, None)? {
-                return self.finish(turn, &[]);
+                return self.finish(turn, None);
             }
             self.wait_for_place(&mut patience)?;
         }
@@ -458,7 +535,8 @@ impl Ring {
     /// the order of the ring: whoever ties memory to the newest submission later ties it to this one.
     ///
     /// On error, and when there is no place, nothing has changed. `InvalidArgument`: more than
-    /// [`MAX_STREAM_WORDS`]. `GpuNotResponding`: the ring is closed.
+    /// [`MAX_STREAM_WORDS`], or than [`MAX_STATE_WORDS`] and [`MAX_WORDS_BEHIND_STATES`].
+    /// `GpuNotResponding`: the ring is closed.
     ///
     /// `count`, if given, may change the actions once the place is certain. With a context, the actions
     /// must have room for one more: what keeps it until it has been read.
@@ -468,41 +546,39 @@ impl Ring {
         actions: &mut Actions,
         count: Option<&dyn Fn(&mut Actions)>,
     ) -> Result<Attempt> {
-        let words = stream.map_or(0, |stream| stream.words.len());
-        if words > MAX_STREAM_WORDS {
+        let states = stream.and_then(|stream| stream.states());
+        let most = match states {
+            Some(_) => MAX_WORDS_BEHIND_STATES,
+            None => MAX_STREAM_WORDS,
+        };
+        if stream.is_some_and(|stream| stream.commands.words.len() > most)
+            || states.is_some_and(|states| states.words.len() > MAX_STATE_WORDS)
+        {
             return Err(Error::InvalidArgument);
         }
         let event_words = words::event_len(self.event_padding);
-        let fixed = words.next_multiple_of(2) * 4 + event_words * 4 + WAIT_LINK_BYTES;
+        let commands = stream.map(|stream| stream.commands);
+        let command_bytes = commands.map_or(0, |commands| commands.bytes());
+        let fixed = command_bytes + event_words * 4 + WAIT_LINK_BYTES;
         let mut state = self.state.lock();
         if state.stopped {
             return Err(Error::GpuNotResponding);
         }
         let context = stream.and_then(|stream| stream.context);
-        let number_of = |in_context: InContext<'_>| in_context.context.number();
-        let other = context.filter(|&context| state.context != Some(number_of(context)));
-        let load = match other {
-            Some(InContext { load: None, .. }) => return Ok(Attempt::NotLoaded),
-            Some(InContext {
-                load: Some(load), ..
-            }) => Some(load.link(state.pipe == Some(Pipe::Pipe3d))),
-            None => None,
+        let source = match context {
+            Some(context) if state.context != Some(context.owner) => context.source,
+            _ => Source::Nothing,
         };
-        let pipe = match load {
-            // Contexts leave it so.
-            Some(_) => Some(Pipe::Pipe3d),
-            None => state.pipe,
+        if let Source::Unready = source {
+            return Ok(Attempt::NotLoaded);
+        }
+        let frame = self.frame(&state, source, commands);
+        let until_loaded = frame.until_loaded();
+        let state_bytes = match (&frame.preface, states) {
+            (Some(_), Some(states)) => states.bytes(),
+            _ => 0,
         };
-        let switch = stream.and_then(|stream| {
-            (pipe != Some(stream.entry)).then(|| words::select_pipe(self.caches, stream.entry))
-        });
-        let flush = state.flush.then(|| words::flush_mmu(self.caches, self.mmu));
-        let stall = stream
-            .filter(|stream| stream.armed)
-            .map(|_| [words::STALL, words::TOKEN_FE_TO_PE]);
-        let drain = stream.map(|_| words::drain(self.caches));
-        let until_loaded = bytes_of(&flush) + bytes_of(&load);
-        let bytes = fixed + until_loaded + bytes_of(&switch) + bytes_of(&stall) + bytes_of(&drain);
+        let bytes = fixed + frame.bytes() + state_bytes;
         let place = state.space.place(bytes);
         let (false, true, Some(at)) = (state.writing, state.in_flight.has_room(), place) else {
             return Ok(Attempt::Full);
@@ -510,9 +586,9 @@ impl Ring {
         if let Some(count) = count {
             count(actions);
         }
-        if let Some(other) = other {
+        if let Source::Copy(context, _) = source {
             // There is room: the caller has seen to it.
-            let keep = Action::Drop(Held::Context(other.context.clone()));
+            let keep = Action::Drop(Held::Context(context.clone()));
             let _ = actions.push_within_capacity(keep);
         }
         let previous_wait = state.wait;
@@ -528,11 +604,11 @@ impl Ring {
         state.wait = wait;
         state.writing = true;
         state.flush = false;
-        if let Some(stream) = stream {
-            state.pipe = Some(stream.exit);
-            state.context = context.map(number_of);
+        if let Some(commands) = commands {
+            state.pipe = Some(commands.exit);
+            state.context = context.map(|context| context.owner);
         }
-        let back = load.map(|_| {
+        let back = frame.load.map(|_| {
             let target = self.gpu(at + until_loaded);
             // CAST: less than `RING_BYTES`.
             [words::link(target, (bytes - until_loaded) as u32), target]
@@ -540,21 +616,46 @@ impl Ring {
         Ok(Attempt::Turn(Turn {
             at,
             previous_wait,
-            flush,
-            load,
+            frame,
             back,
-            switch,
-            stall,
-            drain,
             event,
             number,
         }))
     }
 
-    /// Writes what [`Ring::begin`] has made room for, with the stream's `words`, and starts it; returns
-    /// the submission's number.
-    pub(crate) fn finish(self: &Arc<Self>, turn: Turn, words: &[u32]) -> Result<u64> {
-        let written = self.write(&turn, words);
+    /// What must stand around `commands` behind all submissions, with states from `source` before them.
+    fn frame(&self, state: &State, source: Source<'_>, commands: Option<Checked<'_>>) -> Frame {
+        let (mut load, mut preface, mut pipe) = (None, None, state.pipe);
+        match source {
+            Source::Unready | Source::Nothing => {}
+            Source::Copy(_, copy) => {
+                load = Some(copy.link(state.pipe == Some(Pipe::Pipe3d)));
+                // They leave it so.
+                pipe = Some(Pipe::Pipe3d);
+            }
+            Source::Words(states) => {
+                preface = Some(Preface::new(self.caches, state.pipe, &states));
+                pipe = Some(states.exit);
+            }
+        }
+        Frame {
+            flush: state.flush.then(|| words::flush_mmu(self.caches, self.mmu)),
+            load,
+            preface,
+            switch: commands
+                .filter(|commands| pipe != Some(commands.entry))
+                .map(|commands| words::select_pipe(self.caches, commands.entry)),
+            stall: commands
+                .filter(|commands| commands.armed)
+                .map(|_| words::STALL_FE_TO_PE),
+            drain: commands.map(|_| words::drain(self.caches)),
+        }
+    }
+
+    /// Writes what [`Ring::begin`] has made room for, with the same `stream`, and starts it; returns the
+    /// submission's number.
+    pub(crate) fn finish(self: &Arc<Self>, turn: Turn, stream: Option<Stream<'_>>) -> Result<u64> {
+        let written = self.write(&turn, stream);
         let mut state = self.state.lock();
         state.writing = false;
         state.moves += 1;
@@ -591,30 +692,37 @@ impl Ring {
     }
 
     /// Writes a submission and links it in.
-    fn write(&self, turn: &Turn, stream: &[u32]) -> Result<(), kernel::error::Error> {
+    fn write(&self, turn: &Turn, stream: Option<Stream<'_>>) -> Result<(), kernel::error::Error> {
         let mut at = turn.at;
+        let commands = stream.map_or(&[][..], |stream| stream.commands.words);
         let mut emit = |words: &[u32]| -> Result<(), kernel::error::Error> {
             self.memory.write_words(at, words)?;
             at += core::mem::size_of_val(words);
             Ok(())
         };
-        if let Some(flush) = &turn.flush {
+        let frame = &turn.frame;
+        if let Some(flush) = &frame.flush {
             emit(flush)?;
         }
-        if let Some(load) = &turn.load {
+        if let Some(load) = &frame.load {
             emit(load)?;
         }
-        if let Some(switch) = &turn.switch {
+        if let (Some(preface), Some(states)) =
+            (&frame.preface, stream.and_then(|stream| stream.states()))
+        {
+            preface.emit(states.words, &mut emit)?;
+        }
+        if let Some(switch) = &frame.switch {
             emit(switch)?;
         }
-        emit(stream)?;
-        if stream.len() % 2 != 0 {
+        emit(commands)?;
+        if commands.len() % 2 != 0 {
             emit(&[0])?;
         }
-        if let Some(stall) = &turn.stall {
+        if let Some(stall) = &frame.stall {
             emit(stall)?;
         }
-        if let Some(drain) = &turn.drain {
+        if let Some(drain) = &frame.drain {
             emit(drain)?;
         }
         emit(&words::event(turn.event)[..words::event_len(self.event_padding)])?;

@@ -156,6 +156,9 @@ pub(crate) const WAIT: u32 = 0x3800_0000 | WAIT_CYCLES;
 /// First word of `STALL`; the second is the token.
 pub(crate) const STALL: u32 = 0x4800_0000;
 
+/// Words that wait for what the semaphore from front end to pixel engine was armed behind.
+pub(crate) const STALL_FE_TO_PE: [u32; 2] = [STALL, TOKEN_FE_TO_PE];
+
 /// First word of a `LINK` to GPU address `address`, letting the front end fetch `bytes` from there.
 ///
 /// The window is rounded up to the next 64-byte boundary of the address behind it, as the vendor's

@@ -7,6 +7,7 @@
 //! Source: spec/command-hw.md sections 2.4 and 2.6.
 
 use super::{
+    client_context::OwnContext,
     deltas::{
         self,
         Merged, //
@@ -19,7 +20,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        ClientContext,
         CommandBuffer,
         Commands,
         Commit,
@@ -31,18 +31,22 @@ use crate::{
             self,
             Addresses,
             Exit,
-            Lookup, //
+            Lookup,
+            Refusal, //
         },
         context::{
             Hold,
             Load, //
         },
         words::Pipe,
+        Checked,
         InContext,
+        Source,
         Stream,
         Turn,
         GPU_TIMEOUT,
-        MAX_STREAM_WORDS, //
+        MAX_STREAM_WORDS,
+        MAX_WORDS_BEHIND_STATES, //
     },
     diag::log::{
         warn_client,
@@ -75,7 +79,7 @@ impl Process {
     /// On error nothing of it has any effect. `InvalidArgument`: no buffer, bad geometry, unknown
     /// context or pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it is
     /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
-    /// checker refuses them. Else what the queue or the ring says.
+    /// checker refuses them. Else what the context's states, the queue or the ring say.
     pub(super) fn commit(self: &Arc<Self>, commit: Commit) -> Result<Reply> {
         let context = match commit.context {
             0 => None,
@@ -90,12 +94,17 @@ impl Process {
             Commands::Described(user) => read_command_buffer(user, commit.format)?,
             Commands::Here(buffer) => buffer,
         };
+        let mut own = None;
+        let mut limit = MAX_STREAM_WORDS;
         if commit.format.context_bytes() != 0 {
-            // Of a client's own context only the pipe counts yet.
-            buffer.entry_pipe = read_context(commit.context_buffer, commit.format)?.entry_pipe;
+            let context = OwnContext::read(commit.context_buffer, commit.format, self)?;
+            buffer.entry_pipe = context.entry_pipe();
+            own = Some(context);
+            // Whether its states come in front or not.
+            limit = MAX_WORDS_BEHIND_STATES;
         }
         let entry = Pipe::from_number(buffer.entry_pipe).ok_or(Error::InvalidArgument)?;
-        let words = self.copy_commands(&buffer)?;
+        let words = self.copy_commands(&buffer, limit)?;
         let (exit, removals) = {
             let tables = self.tables.lock();
             (self.check(&tables, &words, entry)?, tables.reach.removals())
@@ -107,6 +116,7 @@ impl Process {
             entry,
             exit,
             removals,
+            own,
             hold: context.map(|context| context.hold()).transpose()?,
             load: None,
             delta: commit.delta,
@@ -121,8 +131,8 @@ impl Process {
         Ok(reply)
     }
 
-    /// Copies the commands between the reserved head and tail.
-    fn copy_commands(&self, buffer: &CommandBuffer) -> Result<KVVec<u32>> {
+    /// Copies the commands between the reserved head and tail, `limit` words at most.
+    fn copy_commands(&self, buffer: &CommandBuffer, limit: usize) -> Result<KVVec<u32>> {
         let (start, end) = command_range(buffer)?;
         let logical = usize::try_from(buffer.logical).map_err(|_| Error::InvalidAddress)?;
         let (room, mut words) = {
@@ -139,7 +149,7 @@ impl Process {
         let from = logical
             .checked_add(start as usize)
             .ok_or(Error::InvalidAddress)?;
-        if bytes / 4 > MAX_STREAM_WORDS {
+        if bytes / 4 > limit {
             return Err(Error::InvalidArgument);
         }
         // What is in them from before is overwritten.
@@ -165,17 +175,36 @@ impl Process {
     fn check(&self, tables: &Tables, words: &[u32], entry: Pipe) -> Result<Exit> {
         let addresses = self.addresses(tables);
         let engines = self.device.core().engines();
-        checker::check(words, engines, entry, addresses).map_err(|refusal| {
-            warn_client!(
-                REFUSALS,
-                "command buffer refused: {:?} at word {} ({:#010x})",
-                refusal.fault,
-                refusal.at,
-                refusal.word
-            );
-            Error::InvalidData
-        })
+        checker::check(words, engines, entry, addresses)
+            .map_err(|refusal| refuse("command buffer", refusal))
     }
+
+    /// Checks the copied states of a context, and makes addresses that are not the process's 0; returns
+    /// what they leave behind.
+    pub(super) fn check_states(
+        &self,
+        tables: &Tables,
+        words: &mut [u32],
+        entry: Pipe,
+    ) -> Result<Exit> {
+        let addresses = self.addresses(tables);
+        let engines = self.device.core().engines();
+        checker::check_states(words, engines, entry, addresses)
+            .map_err(|refusal| refuse("context", refusal))
+    }
+}
+
+/// Tells the log of a refused stream.
+fn refuse(what: &str, refusal: Refusal) -> Error {
+    warn_client!(
+        REFUSALS,
+        "{} refused: {:?} at word {} ({:#010x})",
+        what,
+        refusal.fault,
+        refusal.at,
+        refusal.word
+    );
+    Error::InvalidData
 }
 
 impl Process {
@@ -207,7 +236,9 @@ struct Submission<'a> {
     exit: Exit,
     /// How many ranges had left the process's reach at the last check.
     removals: u64,
-    /// The context, if there is one.
+    /// The context, if it is in the client's memory.
+    own: Option<OwnContext>,
+    /// The context, if it is one of ATTACH.
     hold: Option<Hold>,
     /// How to load it, once it is up to date.
     load: Option<Load>,
@@ -224,6 +255,9 @@ struct Submission<'a> {
 impl Submission<'_> {
     /// Does what is left when the commands are in the ring.
     fn settle(&mut self) {
+        if let Some(own) = &self.own {
+            own.write_back();
+        }
         let buffers = self.hold.as_mut().and_then(Hold::buffers);
         if let (Some(number), Some(buffers)) = (self.switched, buffers) {
             deltas::switched(buffers, number, &self.merged, self.delta, self.format);
@@ -245,23 +279,38 @@ impl Work for Submission<'_> {
                 buffers.check_addresses(lookup, removals);
             }
         }
-        Ok(())
+        match &mut self.own {
+            Some(own) => own.check(self.process, tables),
+            None => Ok(()),
+        }
     }
 
     fn stream(&self) -> Option<Stream<'_>> {
+        let attached = || {
+            let context = self.hold.as_ref()?.context();
+            Some(InContext {
+                owner: context.owner(),
+                source: match self.load {
+                    Some(load) => Source::Copy(context, load),
+                    None => Source::Unready,
+                },
+            })
+        };
         Some(Stream {
-            words: self.words,
-            entry: self.entry,
-            exit: self.exit.pipe,
-            armed: self.exit.armed,
-            context: self.hold.as_ref().map(|hold| InContext {
-                context: hold.context(),
-                load: self.load,
-            }),
+            commands: Checked {
+                words: self.words,
+                entry: self.entry,
+                exit: self.exit.pipe,
+                armed: self.exit.armed,
+            },
+            context: self.own.as_ref().map(OwnContext::in_ring).or_else(attached),
         })
     }
 
     fn load(&mut self) -> Result {
+        if let Some(own) = &mut self.own {
+            return own.load(self.process);
+        }
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
             let ring = self.process.device.core().ring();
             ring.wait_for(buffers.last_use(), GPU_TIMEOUT)?;
@@ -272,6 +321,9 @@ impl Work for Submission<'_> {
     }
 
     fn begun(&mut self, turn: &Turn) {
+        if let (true, Some(own)) = (turn.loads_states(), &mut self.own) {
+            own.loaded();
+        }
         let buffers = self.hold.as_mut().and_then(Hold::buffers);
         if let (Some(link), Some(buffers)) = (turn.back(), buffers) {
             buffers.set_link(link);
@@ -293,24 +345,6 @@ fn read_command_buffer(user: u64, format: Format) -> Result<CommandBuffer> {
     let buffer = format.decode_command_buffer(bytes);
     if buffer.object == CommandBuffer::OBJECT_TYPE {
         Ok(buffer)
-    } else {
-        Err(Error::InvalidObject)
-    }
-}
-
-/// Reads the client's own context.
-fn read_context(user: u64, format: Format) -> Result<ClientContext> {
-    if user == 0 {
-        return Err(Error::InvalidArgument);
-    }
-    let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
-    let mut room = UserBytes::<{ abi::MAX_CONTEXT_BYTES }>::new();
-    let bytes = room
-        .read(at, format.context_bytes())
-        .map_err(|_| Error::OutOfResources)?;
-    let context = format.decode_context(bytes);
-    if context.object == ClientContext::OBJECT_TYPE {
-        Ok(context)
     } else {
         Err(Error::InvalidObject)
     }

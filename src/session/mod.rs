@@ -12,6 +12,7 @@
 //! waited for. Under it: the heap's, the MMU's and the ring's, when an object goes. Page faults of the
 //! pool's windows take it, and so do actions, under `galcore completion`.
 
+mod client_context;
 mod commit;
 mod completion;
 mod deltas;
@@ -539,8 +540,7 @@ impl Process {
             match attempt {
                 Attempt::Turn(turn) => {
                     work.begun(&turn);
-                    let words = work.stream().map_or(&[][..], |stream| stream.words);
-                    ring.finish(turn, words)?;
+                    ring.finish(turn, work.stream())?;
                     break;
                 }
                 Attempt::Full => ring.wait_for_place(&mut patience)?,

@@ -627,8 +627,22 @@ structures! {
     context: ContextLayout = "gcoCONTEXT" {
         /// Object type.
         object = "object.type",
+        /// In and out: its name; 0: it has none yet.
+        id = "id",
+        /// Not 0: its buffer begins with room for a pipe switch.
+        pipe_2d_index = "pipe2DIndex",
+        /// Bytes of its buffer.
+        buffer_size = "bufferSize",
+        /// User address of its buffer.
+        logical = "logical",
+        /// User address of the room for a LINK in it.
+        link = "link",
+        /// Pipe at the start of its buffer.
+        initial_pipe = "initialPipe",
         /// Pipe at the start of the client's commands.
         entry_pipe = "entryPipe",
+        /// User address of a word that becomes 1 when the buffer is used.
+        in_use = "inUse",
     }
 }
 

@@ -237,7 +237,14 @@ pub(crate) const V2: Layout = Layout {
     context: ContextLayout {
         bytes: 128,
         object: word(0),
+        id: long(16),
+        pipe_2d_index: word(52),
+        buffer_size: word(64),
+        logical: word(76),
+        link: word(80),
+        initial_pipe: word(84),
         entry_pipe: word(88),
+        in_use: word(100),
     },
 };
 
@@ -301,7 +308,14 @@ pub(crate) const DOVE: Layout = Layout {
     context: ContextLayout {
         bytes: 216,
         object: word(0),
+        id: long(16),
+        pipe_2d_index: word(52),
+        buffer_size: word(64),
+        logical: word(156),
+        link: word(160),
+        initial_pipe: word(164),
         entry_pipe: word(168),
+        in_use: word(180),
     },
     ..DOVE_OLD
 };

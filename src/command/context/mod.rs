@@ -9,7 +9,9 @@
 //! COMMIT. One that comes with a switch is noted for both copies and read when a copy is used next, so a
 //! copy's address list of deltas is short; reading them is the session's business.
 //!
-//! Only [`Buffers`] knows the stream; the ring sees a [`Load`]: an identity, and where to go first.
+//! Only [`Buffers`] knows the stream; the ring sees a [`Load`]: where to go first. What it tells contexts
+//! apart by is the [`Owner`]: of these, and of those that clients of the oldest interfaces keep in their
+//! own memory, which are the session's business (`session/client_context`).
 //!
 //! # Locks
 //!
@@ -56,6 +58,21 @@ use kernel::{
 };
 
 pub(crate) use map::StateMap;
+
+/// Whose states the GPU has loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A [`Context`], by its number.
+    Attached(u64),
+    /// A context in a client's own memory. The client says the id, so it names only contexts of its own
+    /// process.
+    Client {
+        /// The process's number.
+        process: u64,
+        /// The context's id in there.
+        id: u64,
+    },
+}
 
 /// Copies of a context's stream.
 const COPIES: usize = 2;
@@ -356,6 +373,11 @@ impl Load {
 /// The last context's number.
 static LAST: Atomic<u64> = Atomic::new(0);
 
+/// A number that no context has had, from 1 up.
+pub(crate) fn new_number() -> u64 {
+    LAST.fetch_add(1, Relaxed) + 1
+}
+
 /// A client's context. Each submission that loads it keeps it.
 #[pin_data]
 pub(crate) struct Context {
@@ -374,7 +396,7 @@ impl Context {
         let buffers = KBox::new(Buffers::new(memory, map)?, GFP_KERNEL)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                number: LAST.fetch_add(1, Relaxed) + 1,
+                number: new_number(),
                 buffers <- new_mutex!(Some(buffers), "galcore context"),
                 back <- new_condvar!("galcore context"),
             }),
@@ -382,9 +404,9 @@ impl Context {
         )?)
     }
 
-    /// Its number, from 1 up.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
+    /// What the ring knows it by.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner::Attached(self.number)
     }
 
     /// Waits until nobody else has its buffers and takes them. `Interrupted`: a Unix signal came.
