@@ -697,6 +697,20 @@ impl Device {
         Ok(self.send(Command::COMMIT, &commit)?.0)
     }
 
+    /// COMMIT with a `gcoCONTEXT` of the caller's at `context`, in a generation without ATTACH; returns the status.
+    pub fn send_commit_in(
+        &self,
+        record: &uapi::CommandBufferRecord,
+        context: u64,
+    ) -> Result<Status> {
+        let mut commit = self.abi.commit(record, 0, &Queue::new())?;
+        self.abi
+            .set(&mut commit.bytes, "Commit", "contextBuffer", context);
+        self.exchange_bytes(&mut commit.bytes)
+            .map_err(|error| Error::Ioctl(Command::COMMIT, error))?;
+        Ok(Status(self.abi.header_of(&commit.bytes, "status") as i32))
+    }
+
     /// COMMIT; any status but 0 is an error.
     pub fn commit(
         &self,
