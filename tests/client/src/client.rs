@@ -192,7 +192,7 @@ impl Client {
         self.create_surface_in(width, height, Pool::DEFAULT)
     }
 
-    /// A surface in a pool of the caller's choice.
+    /// A surface in a pool of the caller's choice, all 0.
     pub fn create_surface_in(&self, width: u32, height: u32, pool: Pool) -> Result<Surface> {
         let surface_type = match self.engine().pipe() {
             Pipe::Pipe2d => uapi::surface::BITMAP,
@@ -203,10 +203,13 @@ impl Client {
             .device
             .allocate(stride * height, 64, surface_type, pool)?;
         let location = self.device.lock(node)?;
+        let memory = self.device.memory(node, location, &self.pool)?;
+        // The process may have had the same memory before; then it holds what was drawn there.
+        memory.fill(0);
         Ok(Surface {
             node,
             location,
-            memory: self.device.memory(node, location, &self.pool)?,
+            memory,
             width,
             height,
             stride,
