@@ -4,8 +4,8 @@
 //!
 //! * Each commit draws, and its queue writes ascending numbers into one word of the process (WRITE_DATA) before,
 //!   between and behind its other records: the word never goes down, and is as far as a signal says.
-//! * What a queue frees was the target of the same commit: were it freed early, the next owner of the memory would
-//!   see the GPU's colour where it must see zeros.
+//! * What a queue frees was the target of the same commit: were it freed early, the next process that has the memory
+//!   would see another's colour where it must see zeros or its own, and the same process would see it change.
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -83,6 +83,8 @@ struct Job {
     manual: Vec<i32>,
     pending: Vec<Option<Pending>>,
     random: Random,
+    /// Highest byte of its colours, not 0: those of other processes are different.
+    tag: u32,
     longest: Duration,
 }
 
@@ -108,6 +110,7 @@ impl Job {
             seen: 0,
             pending: (0..DEPTH).map(|_| None).collect(),
             random: Random::new(seed),
+            tag: 1 + seed % 255,
             longest: Duration::ZERO,
             paint,
         })
@@ -135,13 +138,27 @@ impl Job {
         Ok(now)
     }
 
-    /// A surface of a page for memory at `address`, which must be zero.
-    fn side(&self, node: Node, location: Location, memory: Memory) -> Result<Surface> {
-        if let Some((at, found)) = memory.find_other_than(0) {
-            bail!(
+    /// A surface of a page for fresh memory. It must be zero; what is from the pool may hold what this
+    /// process drew there before.
+    fn side(&mut self, node: Node, location: Location, memory: Memory) -> Result<Surface> {
+        let own = (node.pool == Pool::SYSTEM).then_some(self.tag);
+        let words = (0..memory.len() & !3).step_by(4);
+        for at in words {
+            let found = memory.read(at);
+            ensure!(
+                found == 0 || Some(found >> 24) == own,
                 "fresh memory at {:#x} has {found:#010x} at {at:#x}",
                 location.address
             );
+        }
+        if own.is_some() {
+            memory.fill(0);
+            // Were it freed too early, what was committed before would still draw there.
+            if self.random.below(16) == 0 {
+                self.paint.device().stall()?;
+                let found = memory.find_other_than(0);
+                ensure!(found.is_none(), "fresh memory changes: {found:x?}");
+            }
         }
         Ok(Surface {
             node,
@@ -166,7 +183,7 @@ impl Job {
     fn commit(&mut self, number: u32) -> Result<()> {
         let slot = number as usize % DEPTH;
         self.settle(slot)?;
-        let colour = 0xff00_0000 | number;
+        let colour = self.tag << 24 | number;
         let mut stream = self.paint.fill_cell(number, colour);
         let mut queue = Queue::new();
         self.write(&mut queue);
