@@ -197,6 +197,8 @@ struct Tables {
     contexts: Handles<Option<Arc<Context>>>,
     /// Where the process's GPU memory is: nodes, buffers and mapped user memory.
     reach: Reach,
+    /// Handles of the buffers that commands came from lately; 0: none.
+    command_buffers: [u32; 4],
     /// What a LOCK maps right now, and whether cached: found without a search.
     asked: Option<(Backing, bool)>,
     /// Room for the next COMMIT's commands.
@@ -246,6 +248,7 @@ impl Process {
                     user_memory: Handles::new(),
                     contexts: Handles::new(),
                     reach: Reach::new(),
+                    command_buffers: [0; 4],
                     asked: None,
                     words: KVVec::new(),
                     video: Ledger::default(),
@@ -1238,34 +1241,42 @@ impl Tables {
 
     /// How many bytes of one piece of this process's GPU memory lie at user address `user` and
     /// behind it; `None`: it lies in none.
-    fn bytes_from(&self, user: usize) -> Option<usize> {
+    fn bytes_from(&mut self, user: usize) -> Option<usize> {
         let inside = |start: usize, bytes: usize| {
             let at = user.checked_sub(start)?;
             bytes.checked_sub(at).filter(|&left| left > 0)
         };
-        let buffer = self
-            .buffers
+        let in_buffer = |entry: &BufferEntry| match entry.user {
+            0 => None,
+            start => inside(start, entry.buffer.bytes()),
+        };
+        // Clients write their commands into few buffers, in turn.
+        for &handle in &self.command_buffers {
+            if let Some(left) = self.buffers.get(handle).and_then(in_buffer) {
+                return Some(left);
+            }
+        }
+        if let Some((handle, left)) = self.buffers.find_map(in_buffer) {
+            self.command_buffers.rotate_right(1);
+            self.command_buffers[0] = handle;
+            return Some(left);
+        }
+        self.nodes
             .values()
-            .filter(|entry| entry.user != 0)
-            .find_map(|entry| inside(entry.user, entry.buffer.bytes()));
-        buffer.or_else(|| {
-            self.nodes
-                .values()
-                .filter(|entry| entry.locks > 0)
-                .find_map(|entry| match entry.node.view() {
-                    View::Pages(backing) => inside(entry.user?, backing.bytes()),
-                    View::Pool(_) => {
-                        let (offset, bytes) = entry.node.pool_range()?;
-                        self.pool_views
-                            .iter()
-                            .filter_map(|view| view.place())
-                            .filter(|&(_, length)| offset < length)
-                            .find_map(|(start, length)| {
-                                inside(start + offset, bytes.min(length - offset))
-                            })
-                    }
-                })
-        })
+            .filter(|entry| entry.locks > 0)
+            .find_map(|entry| match entry.node.view() {
+                View::Pages(backing) => inside(entry.user?, backing.bytes()),
+                View::Pool(_) => {
+                    let (offset, bytes) = entry.node.pool_range()?;
+                    self.pool_views
+                        .iter()
+                        .filter_map(|view| view.place())
+                        .filter(|&(_, length)| offset < length)
+                        .find_map(|(start, length)| {
+                            inside(start + offset, bytes.min(length - offset))
+                        })
+                }
+            })
     }
 }
 
