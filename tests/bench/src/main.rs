@@ -19,6 +19,9 @@ use meter::Meter;
 /// Where the results go.
 const RESULTS: &str = "results.json";
 
+/// Where the kernel's symbols go, for a profile.
+const SYMBOLS: &str = "kallsyms";
+
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -31,18 +34,24 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let mut quick = false;
+    let mut profile = false;
     let mut only = None;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("echo") => return operations::echo(),
             Long("quick") => quick = true,
+            Long("profile") => profile = true,
             Long("only") => only = Some(parser.value()?.string()?),
             other => return Err(other.unexpected().into()),
         }
     }
-    let mut meter = Meter::new(quick, only)?;
+    let mut meter = Meter::new(quick, profile, only)?;
     operations::all(&mut meter)?;
+    if profile {
+        std::fs::copy("/proc/kallsyms", SYMBOLS).context(SYMBOLS)?;
+        return Ok(());
+    }
     let text = serde_json::to_string_pretty(&meter.costs)?;
     std::fs::write(RESULTS, text).context(RESULTS)
 }

@@ -20,6 +20,9 @@ const SETTLE: Duration = Duration::from_millis(30);
 /// depend on where in it the interrupt happens to arrive.
 const LATE: u32 = 3000;
 
+/// How long an operation is repeated while it is profiled, in the guest's time.
+const PROFILED: Duration = Duration::from_secs(1);
+
 /// The samples' order statistics, and the mean over all that happened.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
@@ -133,6 +136,8 @@ pub struct Meter {
     overhead: u64,
     /// Divides the numbers of samples.
     quick: usize,
+    /// Whether operations are only repeated, for somebody outside who watches.
+    profile: bool,
     only: Option<String>,
     /// What was measured so far.
     pub costs: Vec<Cost>,
@@ -140,7 +145,7 @@ pub struct Meter {
 
 impl Meter {
     /// Counts instructions where the processor can, else measures time.
-    pub fn new(quick: bool, only: Option<String>) -> Result<Self> {
+    pub fn new(quick: bool, profile: bool, only: Option<String>) -> Result<Self> {
         let clock = match Counter::running() {
             Ok(Some(counter)) => Clock::Instructions(counter),
             Ok(None) => Clock::Wall(Instant::now()),
@@ -154,6 +159,7 @@ impl Meter {
             clock,
             overhead: 0,
             quick: if quick { 10 } else { 1 },
+            profile,
             only,
             costs: Vec::new(),
         };
@@ -191,6 +197,20 @@ impl Meter {
         .map(|offset| self.control.counter(offset))
     }
 
+    /// Repeats an operation for a while, and says so.
+    fn repeat(&mut self, name: &str, operation: &mut dyn Operation) -> Result<()> {
+        eprintln!("profile of {name}");
+        let start = Instant::now();
+        while start.elapsed() < PROFILED {
+            operation.before()?;
+            operation.body()?;
+            operation.after()?;
+        }
+        std::thread::sleep(SETTLE);
+        self.control.write(fault::CLEAR_ALL, 1);
+        Ok(())
+    }
+
     /// Measures an operation.
     pub fn measure(
         &mut self,
@@ -207,6 +227,9 @@ impl Meter {
         std::thread::sleep(SETTLE);
         if let (true, Clock::Instructions(_)) = (plan.late, &self.clock) {
             self.control.write(fault::DELAY_INTERRUPTS, LATE);
+        }
+        if self.profile {
+            return self.repeat(plan.name, &mut operation);
         }
         let gpu = self.gpu();
         let begin = self.clock.read()?;

@@ -60,16 +60,45 @@ impl Call {
             self.input.bytes(),
             self.output.bytes_mut(),
         )?;
-        match self.output.status() {
-            Status::OK => Ok(()),
-            status => bail!("{}: status {status}", self.input.command()),
+        if word(self.output.bytes(), uapi::STATUS_OFFSET) != 0 {
+            bail!("{}: status {}", self.input.command(), self.output.status());
         }
+        Ok(())
     }
 
-    fn answer<T: Structure>(&self) -> T {
-        self.output.get()
+    /// Word `index` of the answer's member of the union.
+    fn answer(&self, index: usize) -> u32 {
+        word(self.output.bytes(), uapi::UNION_OFFSET + 4 * index)
+    }
+
+    /// Sets word `index` of the request's member of the union.
+    fn ask(&mut self, index: usize, value: u32) {
+        let bytes = &mut self.input.bytes_mut()[uapi::UNION_OFFSET + 4 * index..];
+        if let Some(chunk) = bytes.first_chunk_mut() {
+            *chunk = value.to_ne_bytes();
+        }
     }
 }
+
+/// A word of an interface: what is counted is the driver, so it is not read by the client's tables.
+#[inline]
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..]
+        .first_chunk()
+        .map_or(0, |chunk| u32::from_ne_bytes(*chunk))
+}
+
+/// Word of a USER_SIGNAL that is the signal's id.
+const SIGNAL_ID: usize = 1;
+
+/// Word of the node's handle in every request about a node.
+const NODE: usize = 0;
+
+/// Word of ALLOCATE_LINEAR_VIDEO_MEMORY's answer that is the node's handle.
+const NEW_NODE: usize = 4;
+
+/// Word of UNLOCK_VIDEO_MEMORY's answer that says whether there is a second half.
+const ASYNCHRONOUS: usize = 3;
 
 fn signal_call(device: &Device, command: u32, id: i32, wait: u32) -> Call {
     let payload = uapi::UserSignal {
@@ -295,11 +324,9 @@ fn signals(meter: &mut Meter) -> Result<()> {
         "signal create + set + wait(0) + destroy",
         || {
             create.send(&device)?;
-            let id = create.answer::<uapi::UserSignal>().id;
+            let id = create.answer(SIGNAL_ID);
             for call in [&mut set, &mut wait, &mut destroy] {
-                let mut payload: uapi::UserSignal = call.input.get();
-                payload.id = id;
-                call.input.set(&payload);
+                call.ask(SIGNAL_ID, id);
                 call.send(&device)?;
             }
             Ok(())
@@ -510,31 +537,17 @@ impl<'a> NodeCalls<'a> {
 
     fn once(&mut self) -> Result<()> {
         self.allocate.send(self.device)?;
-        let answer: uapi::AllocateLinearVideoMemory = self.allocate.answer();
-        let node = answer.node;
-        self.lock.input.set(&uapi::LockVideoMemory {
-            node,
-            ..Default::default()
-        });
+        let node = self.allocate.answer(NEW_NODE);
+        for call in [&mut self.lock, &mut self.unlock, &mut self.free] {
+            call.ask(NODE, node);
+        }
         self.lock.send(self.device)?;
-        let unlock = uapi::UnlockVideoMemory {
-            node,
-            surface_type: surface::BITMAP,
-            asynchroneous: 0,
-        };
-        self.unlock.input.set(&unlock);
         self.unlock.send(self.device)?;
-        if self
-            .unlock
-            .answer::<uapi::UnlockVideoMemory>()
-            .asynchroneous
-            != 0
-        {
+        if self.unlock.answer(ASYNCHRONOUS) != 0 {
             // The node's handle is the first field of the member, behind the header.
-            self.record.words[1 + uapi::UNION_OFFSET / 8] = node;
+            self.record.words[1 + uapi::UNION_OFFSET / 8] = node.into();
             self.event.send(self.device)?;
         }
-        self.free.input.set(&uapi::FreeVideoMemory { node });
         self.free.send(self.device)
     }
 }

@@ -196,6 +196,7 @@ fn measure(
         seed: Some(1),
         icount,
         trace: false,
+        monitor: None,
         insmod: String::new(),
         load: true,
         files: file.into_iter().collect(),

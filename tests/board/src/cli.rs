@@ -55,6 +55,10 @@ pub enum Command {
     /// Prints a table and writes it to DIR/bench/bench.json. Exit status: 1 if
     /// runs differ by more than 1%, else as for `run`.
     Bench(BenchArgs),
+    /// Show where the instructions of an operation of `bench` go, function by function.
+    ///
+    /// Figures are per system call, the idle loop and interrupts included.
+    Profile(ProfileArgs),
 }
 
 /// Where the parts of the board are; scripts/board sets all of it.
@@ -343,6 +347,25 @@ pub struct BenchArgs {
     /// Folder for the results [default: out].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+/// Arguments of `profile`.
+#[derive(Debug, Args)]
+pub struct ProfileArgs {
+    /// GPU personality and flavour of device tree.
+    #[arg(long, value_enum, default_value_t = Board::Dove)]
+    pub board: Board,
+    /// Functions to show.
+    #[arg(long, default_value_t = 40, value_name = "N")]
+    pub lines: usize,
+    /// Show each instruction of the functions whose names have this in them.
+    #[arg(long, value_name = "NAME")]
+    pub function: Option<String>,
+    /// Folder for the results [default: out].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Operations whose names begin so; `bench` says which there are.
+    pub operation: String,
 }
 
 /// Arguments of `test` and `soak`.

@@ -82,6 +82,8 @@ pub struct Boot {
     pub icount: bool,
     /// Whether the GPU model writes down every command and register access.
     pub trace: bool,
+    /// Where QEMU's monitor is to listen.
+    pub monitor: Option<PathBuf>,
     /// Parameters to load the module with; `extra` of [`crate::boards::module_parameters`].
     pub insmod: String,
     /// Whether the board loads the module, or leaves it to the programs.
@@ -175,13 +177,19 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// The GPU model's report.
     pub report: Option<Report>,
-    /// From the start of the processes to `/init`.
+    /// From the start of the processes to `/init`; 0: it was not reached.
     pub boot_time: Duration,
     /// From the start of the processes to their end.
     pub total_time: Duration,
 }
 
 impl Outcome {
+    /// Whether the kernel hung, without a complaint, before it had anything of this project's.
+    pub fn hung_before_init(&self) -> bool {
+        let hung = matches!(self.end, End::Hung(_)) && self.boot_time.is_zero();
+        hung && self.findings.is_empty() && self.violations().is_empty()
+    }
+
     /// The model's complaints.
     pub fn violations(&self) -> &[Violation] {
         self.report.as_ref().map_or(&[], |r| &r.violations)

@@ -18,6 +18,7 @@ mod keyboard;
 mod ktap;
 mod machine;
 mod process;
+mod profile;
 mod signals;
 mod streams;
 mod testing;
@@ -60,6 +61,7 @@ fn perform(cli: &Cli) -> Result<u8> {
         Command::Demo(arguments) => commands::demo(&cli.tools, arguments, &signals),
         Command::Test(arguments) => testing::test(&cli.tools, arguments, false, &signals),
         Command::Bench(arguments) => bench::bench(&cli.tools, arguments, &signals),
+        Command::Profile(arguments) => profile::profile(&cli.tools, arguments, &signals),
         Command::Soak(arguments) => testing::test(&cli.tools, arguments, true, &signals),
     }
 }

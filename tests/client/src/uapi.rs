@@ -17,6 +17,8 @@ pub const IOCTL_TERMINATE: u32 = 30002;
 pub const INTERFACE_SIZE: usize = 168;
 /// Offset of the union in [`Interface`].
 pub const UNION_OFFSET: usize = 32;
+/// Offset of the status in it.
+pub const STATUS_OFFSET: usize = 8;
 /// Bytes of a record of an event queue: the next record's address, then an interface.
 pub const QUEUE_RECORD_SIZE: usize = 176;
 /// Marks a [`CommandBufferRecord`]: "CMDB".
@@ -562,7 +564,7 @@ impl Interface {
 
     /// The answer's status.
     pub fn status(&self) -> Status {
-        Status(i32::take(&self.bytes[8..]))
+        Status(i32::take(&self.bytes[STATUS_OFFSET..]))
     }
 
     /// The header's handle: the number of a submission, where the driver tells it.
@@ -577,7 +579,7 @@ impl Interface {
 
     /// Presets the status (the driver overwrites it).
     pub fn set_status(&mut self, status: Status) {
-        status.0.put(&mut self.bytes[8..]);
+        status.0.put(&mut self.bytes[STATUS_OFFSET..]);
     }
 
     /// All bytes.

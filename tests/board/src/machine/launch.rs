@@ -138,7 +138,14 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
     // The GPU model can map the guest's RAM only if that is shared.
     let ram = format!("memory-backend-memfd,id=ram,size={memory}M,share=on");
     add(&["-object", &ram]);
-    add(&["-nodefaults", "-display", "none", "-monitor", "none"]);
+    add(&["-nodefaults", "-display", "none"]);
+    match &boot.monitor {
+        Some(socket) => add(&[
+            "-monitor",
+            &format!("unix:{},server=on,wait=off", path(socket)),
+        ]),
+        None => add(&["-monitor", "none"]),
+    }
     add(&["-serial", "stdio", "-no-reboot"]);
     add(&["-kernel", &path(&assets.kernel)]);
     add(&["-initrd", &path(&files.initramfs)]);

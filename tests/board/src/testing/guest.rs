@@ -91,6 +91,13 @@ impl Session<'_> {
             if let End::Interrupted(_) = booted.outcome.end {
                 break;
             }
+            boots += 1;
+            if boots == 1 && booted.outcome.hung_before_init() {
+                let again = booted.booted_again();
+                self.progress.note(&again.line());
+                results.push(again);
+                continue;
+            }
             if let Some(name) = kunit.take() {
                 results.push(self.told(booted.kunit(name)));
             }
@@ -107,7 +114,6 @@ impl Session<'_> {
             results.push(board);
             booted.write_logs()?;
             steps.drain(..judged);
-            boots += 1;
         }
         Ok(results)
     }
@@ -182,6 +188,7 @@ impl Session<'_> {
             seed: None,
             icount: false,
             trace: false,
+            monitor: None,
             insmod: needs.insmod.clone(),
             load: needs.load,
             files,
@@ -326,6 +333,24 @@ impl Booted<'_> {
             cases,
             notes: Vec::new(),
             log: self.out.join("kernel.log"),
+            time: self.outcome.total_time,
+        }
+    }
+
+    /// The result of a boot whose kernel hung before it ran a program or had the module: QEMU on a busy machine does
+    /// that once in some hundred boots.
+    fn booted_again(&self) -> SuiteResult {
+        let mut detail = vec![
+            self.outcome.end.to_string(),
+            "nothing of the driver ran yet: it is booted once more".to_string(),
+        ];
+        detail.extend(judgement::tail(&self.outcome.log, TAIL));
+        SuiteResult {
+            name: "boot".to_string(),
+            place: self.needs.describe(),
+            cases: vec![case("boots at once", Outcome::Skipped, detail)],
+            notes: Vec::new(),
+            log: self.out.clone(),
             time: self.outcome.total_time,
         }
     }
@@ -549,5 +574,25 @@ mod tests {
                 "2 passed, 1 failed, 0 skipped"
             ]
         );
+    }
+
+    #[test]
+    fn only_a_silent_hang_before_init_is_booted_again() {
+        let outcome = |end: End, log: &str, boot_time: u64| BootOutcome {
+            end,
+            tasks: vec![],
+            findings: kernel_log::scan(log),
+            log: log.to_string(),
+            report: None,
+            boot_time: Duration::from_secs(boot_time),
+            total_time: Duration::ZERO,
+        };
+        let hung = || End::Hung("the kernel to start".to_string());
+        assert!(outcome(hung(), "", 0).hung_before_init());
+        assert!(!outcome(hung(), "", 2).hung_before_init());
+        assert!(!outcome(End::Panicked, "", 0).hung_before_init());
+        let warning = "[    1.000000] WARNING: mm/slab.c:12 at kfree+0x12/0x30, CPU#0: init/1\n";
+        assert!(!kernel_log::scan(warning).is_empty());
+        assert!(!outcome(hung(), warning, 0).hung_before_init());
     }
 }
