@@ -109,30 +109,34 @@ impl Format {
 
     /// The core that the command is for (`gceHARDWARE_TYPE`).
     #[inline]
-    pub(crate) fn hardware_type(self, bytes: &[u8]) -> u32 {
-        self.0.header.hardware_type.word(bytes)
+    pub(crate) fn hardware_type(self, words: &[u32]) -> u32 {
+        self.0.header.hardware_type.word(words)
     }
 
     #[inline]
-    fn command(self, bytes: &[u8]) -> Command {
-        self.0.command(COMMAND.word(bytes))
+    fn command(self, words: &[u32]) -> Command {
+        self.0.command(COMMAND.word(words))
     }
 
-    fn union(self, bytes: &[u8]) -> &[u8] {
-        bytes.get(self.0.union_at.into()..).unwrap_or_default()
+    fn union(self, words: &[u32]) -> &[u32] {
+        words
+            .get(usize::from(self.0.union_at) / 4..)
+            .unwrap_or_default()
     }
 
-    fn union_mut(self, bytes: &mut [u8]) -> &mut [u8] {
-        bytes.get_mut(self.0.union_at.into()..).unwrap_or_default()
+    fn union_mut(self, words: &mut [u32]) -> &mut [u32] {
+        words
+            .get_mut(usize::from(self.0.union_at) / 4..)
+            .unwrap_or_default()
     }
 }
 
 impl Format {
     /// Reads a request.
-    pub(crate) fn decode(self, bytes: &[u8]) -> Request {
+    pub(crate) fn decode(self, words: &[u32]) -> Request {
         let layout = self.0;
-        let u = self.union(bytes);
-        match self.command(bytes) {
+        let u = self.union(words);
+        match self.command(words) {
             Command::QueryVideoMemory => Request::QueryVideoMemory,
             Command::QueryChipIdentity => Request::QueryChipIdentity,
             Command::QueryKernelSettings => Request::QueryKernelSettings,
@@ -285,7 +289,7 @@ impl Format {
         }
     }
 
-    fn contiguous(self, u: &[u8]) -> NamedBuffer {
+    fn contiguous(self, u: &[u32]) -> NamedBuffer {
         let fields = &self.0.free_contiguous;
         NamedBuffer {
             bytes: fields.size.long(u),
@@ -294,7 +298,7 @@ impl Format {
         }
     }
 
-    fn non_paged(self, u: &[u8]) -> NamedBuffer {
+    fn non_paged(self, u: &[u32]) -> NamedBuffer {
         let fields = &self.0.free_non_paged;
         NamedBuffer {
             bytes: fields.size.long(u),
@@ -303,7 +307,7 @@ impl Format {
         }
     }
 
-    fn user_memory(self, u: &[u8]) -> NamedUserMemory {
+    fn user_memory(self, u: &[u32]) -> NamedUserMemory {
         let fields = &self.0.unmap_user;
         NamedUserMemory {
             user: fields.memory.long(u),
@@ -331,7 +335,7 @@ impl Format {
         }
     }
 
-    fn allocate_linear(self, u: &[u8]) -> Request {
+    fn allocate_linear(self, u: &[u32]) -> Request {
         let fields = &self.0.allocate_linear;
         let flags = &self.0.manners.flags;
         let flag = fields.flag.word(u);
@@ -354,7 +358,7 @@ impl Format {
         }
     }
 
-    fn allocate_surface(self, u: &[u8]) -> Request {
+    fn allocate_surface(self, u: &[u32]) -> Request {
         if !self.0.manners.allocates_surfaces {
             return Request::Refused(Error::NotSupported);
         }
@@ -369,7 +373,7 @@ impl Format {
         })
     }
 
-    fn map_user(self, u: &[u8]) -> Request {
+    fn map_user(self, u: &[u32]) -> Request {
         let fields = &self.0.map_user;
         let (user, bytes) = (fields.memory.long(u), fields.size.long(u));
         let is_aligned = user & (self.0.manners.user_alignment - 1) == 0;
@@ -381,7 +385,7 @@ impl Format {
         }
     }
 
-    fn user_signal(self, u: &[u8]) -> UserSignal {
+    fn user_signal(self, u: &[u32]) -> UserSignal {
         let fields = &self.0.user_signal;
         let id = fields.id.word(u);
         match fields.command.word(u) {
@@ -404,7 +408,7 @@ impl Format {
         }
     }
 
-    fn commit(self, u: &[u8]) -> Request {
+    fn commit(self, u: &[u32]) -> Request {
         let fields = &self.0.commit;
         // More than one core, or an engine that copies: not on these.
         let is_more = fields.count.word(u) > 1
@@ -447,12 +451,14 @@ impl Format {
 
     /// Reads one record of an event queue, of [`Format::record_bytes`] bytes, and the address of the
     /// next (0: the last).
-    pub(crate) fn decode_record(self, bytes: &[u8]) -> (Record, u64) {
+    pub(crate) fn decode_record(self, words: &[u32]) -> (Record, u64) {
         let layout = self.0;
-        let next = layout.queue.next.long(bytes);
-        let interface = bytes.get(layout.queue.command.into()..).unwrap_or_default();
-        let u = bytes
-            .get(layout.queue.union_at.into()..)
+        let next = layout.queue.next.long(words);
+        let interface = words
+            .get(usize::from(layout.queue.command) / 4..)
+            .unwrap_or_default();
+        let u = words
+            .get(usize::from(layout.queue.union_at) / 4..)
             .unwrap_or_default();
         let record = match self.command(interface) {
             Command::Signal => Record::Signal {
@@ -489,18 +495,18 @@ impl Format {
     }
 
     /// Reads a `gcoCMDBUF`, of [`Format::command_buffer_bytes`] bytes.
-    pub(crate) fn decode_command_buffer(self, bytes: &[u8]) -> CommandBuffer {
+    pub(crate) fn decode_command_buffer(self, words: &[u32]) -> CommandBuffer {
         let fields: &CommandBufferLayout = &self.0.command_buffer;
         let or = |field: Field, default| match field.exists() {
-            true => field.word(bytes),
+            true => field.word(words),
             false => default,
         };
         CommandBuffer {
-            object: fields.object.word(bytes),
-            entry_pipe: fields.entry_pipe.word(bytes),
-            logical: fields.logical.long(bytes),
-            start_offset: fields.start_offset.word(bytes),
-            offset: fields.offset.word(bytes),
+            object: fields.object.word(words),
+            entry_pipe: fields.entry_pipe.word(words),
+            logical: fields.logical.long(words),
+            start_offset: fields.start_offset.word(words),
+            offset: fields.offset.word(words),
             reserved_head: or(fields.reserved_head, RESERVED_HEAD),
             reserved_tail: or(fields.reserved_tail, RESERVED_TAIL),
         }
@@ -512,18 +518,18 @@ impl Format {
     }
 
     /// Reads a `gcsSTATE_DELTA`, of [`Format::delta_bytes`] bytes.
-    pub(crate) fn decode_delta(self, bytes: &[u8]) -> Delta {
+    pub(crate) fn decode_delta(self, words: &[u32]) -> Delta {
         let fields = &self.0.delta;
         Delta {
             references: match fields.references.exists() {
                 // CAST: the bits of a signed field.
-                true => fields.references.word(bytes) as i32,
+                true => fields.references.word(words) as i32,
                 // The newest generations do not count: what was given is to be read.
                 false => 1,
             },
-            element_count: fields.element_count.word(bytes),
-            record_count: fields.record_count.word(bytes),
-            records: fields.records.long(bytes),
+            element_count: fields.element_count.word(words),
+            record_count: fields.record_count.word(words),
+            records: fields.records.long(words),
         }
     }
 
@@ -539,18 +545,18 @@ impl Format {
     }
 
     /// Reads a `gcoCONTEXT`, of [`Format::context_bytes`] bytes.
-    pub(crate) fn decode_context(self, bytes: &[u8]) -> ClientContext {
+    pub(crate) fn decode_context(self, words: &[u32]) -> ClientContext {
         let fields = &self.0.context;
         ClientContext {
-            object: fields.object.word(bytes),
-            id: fields.id.long(bytes),
-            has_head: fields.pipe_2d_index.word(bytes) != 0,
-            buffer_bytes: fields.buffer_size.word(bytes),
-            logical: fields.logical.long(bytes),
-            link: fields.link.long(bytes),
-            initial_pipe: fields.initial_pipe.word(bytes),
-            entry_pipe: fields.entry_pipe.word(bytes),
-            in_use: fields.in_use.long(bytes),
+            object: fields.object.word(words),
+            id: fields.id.long(words),
+            has_head: fields.pipe_2d_index.word(words) != 0,
+            buffer_bytes: fields.buffer_size.word(words),
+            logical: fields.logical.long(words),
+            link: fields.link.long(words),
+            initial_pipe: fields.initial_pipe.word(words),
+            entry_pipe: fields.entry_pipe.word(words),
+            in_use: fields.in_use.long(words),
         }
     }
 
@@ -561,16 +567,16 @@ impl Format {
 
     /// Writes the status of success.
     #[inline]
-    pub(crate) fn succeed(self, bytes: &mut [u8]) {
-        self.0.header.status.put(bytes, 0);
+    pub(crate) fn succeed(self, words: &mut [u32]) {
+        self.0.header.status.put(words, 0);
     }
 
     /// Writes the status of a failure, as this generation tells it.
-    pub(crate) fn fail(self, bytes: &mut [u8], error: Error) {
+    pub(crate) fn fail(self, words: &mut [u32], error: Error) {
         let is_old = self.0.manners.unknown_signal == UnknownSignal::Invalid;
-        let error = match (self.command(bytes), error) {
+        let error = match (self.command(words), error) {
             (Command::UserSignal, Error::NotFound) if is_old => {
-                match self.user_signal(self.union(bytes)) {
+                match self.user_signal(self.union(words)) {
                     UserSignal::Signal { .. } => Error::InvalidRequest,
                     _ => Error::InvalidArgument,
                 }
@@ -578,18 +584,18 @@ impl Format {
             (_, error) => error,
         };
         // CAST: the bits of a signed field.
-        self.0.header.status.put(bytes, error.status() as u32);
+        self.0.header.status.put(words, error.status() as u32);
     }
 
     /// Writes a reply over the request that it answers.
-    pub(crate) fn encode(self, bytes: &mut [u8], reply: &Reply) {
+    pub(crate) fn encode(self, words: &mut [u32], reply: &Reply<'_>) {
         let layout = self.0;
-        let command = self.command(bytes);
+        let command = self.command(words);
         if let Reply::Submitted { number } = *reply {
-            layout.header.handle.put_long(bytes, number);
+            layout.header.handle.put_long(words, number);
             return;
         }
-        let u = self.union_mut(bytes);
+        let u = self.union_mut(words);
         match *reply {
             Reply::Nothing | Reply::Submitted { .. } => {}
             Reply::VideoMemory { pool_bytes } => {
@@ -598,7 +604,7 @@ impl Format {
                 zero(u, layout.video_memory.bytes);
                 layout.video_memory.contiguous_size.put_long(u, pool_bytes);
             }
-            Reply::ChipIdentity(identity) => self.encode_identity(u, &identity),
+            Reply::ChipIdentity(identity) => self.encode_identity(u, identity),
             Reply::ChipOptions {
                 fast_clear,
                 compression,
@@ -671,7 +677,7 @@ impl Format {
             }
             // CAST: the bits of a signed field.
             Reply::TimeDelta { microseconds } => layout.timestamp.delta.put(u, microseconds as u32),
-            Reply::Database(ledgers) => self.encode_database(u, &ledgers),
+            Reply::Database(ref ledgers) => self.encode_database(u, ledgers),
             Reply::Node { node, pool } => {
                 layout.allocate_linear.pool.put(u, pool);
                 layout.allocate_linear.node.put(u, node);
@@ -709,21 +715,21 @@ impl Format {
         }
     }
 
-    fn encode_identity(self, u: &mut [u8], identity: &Identity) {
+    fn encode_identity(self, u: &mut [u32], identity: &Identity) {
         let all = identity_words(identity);
         let words = self.0.identity.words;
-        let (told, rest) = match u.get_mut(..self.0.identity.bytes.into()) {
-            Some(u) => u.split_at_mut((4 * words.len()).min(usize::from(self.0.identity.bytes))),
-            None => return,
+        let Some(u) = u.get_mut(..usize::from(self.0.identity.bytes) / 4) else {
+            return;
         };
-        for (place, &word) in told.chunks_exact_mut(4).zip(words) {
+        let (told, rest) = u.split_at_mut(words.len().min(u.len()));
+        for (place, &word) in told.iter_mut().zip(words) {
             // CAST: the number of a variant.
-            place.copy_from_slice(&all[word as usize].to_le_bytes());
+            *place = all[word as usize];
         }
         rest.fill(0);
     }
 
-    fn encode_database(self, u: &mut [u8], ledgers: &[Ledger; 3]) {
+    fn encode_database(self, u: &mut [u32], ledgers: &[Ledger; 3]) {
         let fields = &self.0.database;
         let process = fields.process.word(u);
         zero(u, fields.bytes);
@@ -751,8 +757,8 @@ impl Format {
 }
 
 /// Clears the first `bytes` bytes.
-fn zero(u: &mut [u8], bytes: u16) {
-    if let Some(u) = u.get_mut(..bytes.into()) {
+fn zero(u: &mut [u32], bytes: u16) {
+    if let Some(u) = u.get_mut(..usize::from(bytes) / 4) {
         u.fill(0);
     }
 }
@@ -799,31 +805,31 @@ mod tests {
         Format(LAYOUTS.iter().find(|layout| layout.name == name).unwrap())
     }
 
-    fn put_word(bytes: &mut [u8], at: usize, value: u32) {
-        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    fn put_word(words: &mut [u32], at: usize, value: u32) {
+        words[at / 4] = value;
     }
 
-    fn word(bytes: &[u8], at: usize) -> u32 {
-        u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+    fn word(words: &[u32], at: usize) -> u32 {
+        words[at / 4]
     }
 
-    fn interface(command: u32) -> [u8; 168] {
-        let mut bytes = [0; 168];
-        put_word(&mut bytes, 0, command);
-        bytes
+    fn interface(command: u32) -> [u32; 168 / 4] {
+        let mut words = [0; 168 / 4];
+        put_word(&mut words, 0, command);
+        words
     }
 
     #[test]
     fn fields_lie_where_the_c_header_has_them() {
         let format = format("4.0.0");
-        let mut bytes = interface(19);
-        put_word(&mut bytes, 32, 1);
-        put_word(&mut bytes, 40, 2);
-        put_word(&mut bytes, 44, 1);
-        put_word(&mut bytes, 48, 3);
-        put_word(&mut bytes, 56, 4);
+        let mut words = interface(19);
+        put_word(&mut words, 32, 1);
+        put_word(&mut words, 40, 2);
+        put_word(&mut words, 44, 1);
+        put_word(&mut words, 48, 3);
+        put_word(&mut words, 56, 4);
         assert_eq!(
-            format.decode(&bytes),
+            format.decode(&words),
             Request::Commit(Commit {
                 context: 1,
                 context_buffer: 0,
@@ -839,17 +845,17 @@ mod tests {
     fn every_number_of_every_generation_is_a_request() {
         for layout in &LAYOUTS {
             let format = Format(layout);
-            let mut bytes = [0; 400];
+            let mut words = [0; 400 / 4];
             for number in 0..200 {
-                put_word(&mut bytes, 0, number);
-                let request = format.decode(&bytes);
+                put_word(&mut words, 0, number);
+                let request = format.decode(&words);
                 if number >= layout.commands.len() as u32 {
                     assert_eq!(request, Request::Refused(Error::InvalidArgument));
                 }
             }
-            put_word(&mut bytes, 0, u32::MAX);
+            put_word(&mut words, 0, u32::MAX);
             assert_eq!(
-                format.decode(&bytes),
+                format.decode(&words),
                 Request::Refused(Error::InvalidArgument)
             );
         }
@@ -867,11 +873,11 @@ mod tests {
 
     #[test]
     fn a_handle_of_64_bits_is_none() {
-        let mut bytes = interface(13);
-        put_word(&mut bytes, 32, 1);
-        put_word(&mut bytes, 36, 1);
+        let mut words = interface(13);
+        put_word(&mut words, 32, 1);
+        put_word(&mut words, 36, 1);
         assert_eq!(
-            format("4.0.0").decode(&bytes),
+            format("4.0.0").decode(&words),
             Request::Lock {
                 node: u32::MAX,
                 cacheable: false,
@@ -883,14 +889,14 @@ mod tests {
     #[test]
     fn a_reply_keeps_what_it_does_not_say() {
         let format = format("4.0.0");
-        let mut bytes = [0xAA; 168];
-        put_word(&mut bytes, 0, 16);
-        format.encode(&mut bytes, &Reply::Signal { id: 5 });
-        format.fail(&mut bytes, Error::NotFound);
-        assert_eq!(word(&bytes, 36), 5);
-        assert_eq!(word(&bytes, 8), 0xFFFF_FFED);
-        assert_eq!(word(&bytes, 32), 0xAAAA_AAAA);
-        assert_eq!(word(&bytes, 40), 0xAAAA_AAAA);
+        let mut words = [0xAAAA_AAAA; 168 / 4];
+        put_word(&mut words, 0, 16);
+        format.encode(&mut words, &Reply::Signal { id: 5 });
+        format.fail(&mut words, Error::NotFound);
+        assert_eq!(word(&words, 36), 5);
+        assert_eq!(word(&words, 8), 0xFFFF_FFED);
+        assert_eq!(word(&words, 32), 0xAAAA_AAAA);
+        assert_eq!(word(&words, 40), 0xAAAA_AAAA);
     }
 
     #[test]
@@ -902,25 +908,25 @@ mod tests {
             handle: 7,
             user: 0x2000,
         };
-        let mut bytes = interface(4);
-        format.encode(&mut bytes, &reply);
-        assert_eq!((word(&bytes, 40), word(&bytes, 44)), (0x1000, 7));
-        let mut bytes = interface(2);
-        format.encode(&mut bytes, &reply);
-        assert_eq!((word(&bytes, 40), word(&bytes, 44)), (7, 0));
-        assert_eq!(word(&bytes, 48), 0x2000);
+        let mut words = interface(4);
+        format.encode(&mut words, &reply);
+        assert_eq!((word(&words, 40), word(&words, 44)), (0x1000, 7));
+        let mut words = interface(2);
+        format.encode(&mut words, &reply);
+        assert_eq!((word(&words, 40), word(&words, 44)), (7, 0));
+        assert_eq!(word(&words, 48), 0x2000);
     }
 
     #[test]
     fn old_clients_hear_of_unknown_signals_in_their_own_way() {
         let status = |name, sub_command| {
             let format = format(name);
-            let mut bytes = [0; 216];
-            put_word(&mut bytes, 0, 16);
+            let mut words = [0; 216 / 4];
+            put_word(&mut words, 0, 16);
             let at = if name == "v2" { 16 } else { 32 };
-            put_word(&mut bytes, at, sub_command);
-            format.fail(&mut bytes, Error::NotFound);
-            word(&bytes, if name == "v2" { 4 } else { 8 }) as i32
+            put_word(&mut words, at, sub_command);
+            format.fail(&mut words, Error::NotFound);
+            word(&words, if name == "v2" { 4 } else { 8 }) as i32
         };
         assert_eq!(
             (status("v2", 1), status("v2", 2), status("v2", 3)),

@@ -15,6 +15,7 @@ use crate::{
     error::Error,
     session::Ledger, //
 };
+use kernel::prelude::*;
 
 pub(crate) use {
     codec::Format,
@@ -286,8 +287,10 @@ pub(crate) enum Request {
 }
 
 /// What a command gives back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
+///
+/// Small: what is large is somewhere else.
+#[derive(Debug)]
+pub(crate) enum Reply<'a> {
     /// Only the status.
     Nothing,
     /// QUERY_VIDEO_MEMORY.
@@ -296,7 +299,7 @@ pub(crate) enum Reply {
         pool_bytes: u64,
     },
     /// QUERY_CHIP_IDENTITY.
-    ChipIdentity(Identity),
+    ChipIdentity(&'a Identity),
     /// QUERY_KERNEL_SETTINGS.
     KernelSettings {
         /// Realtime signal number.
@@ -349,7 +352,7 @@ pub(crate) enum Reply {
         microseconds: i32,
     },
     /// DATABASE: video memory, non-paged, contiguous.
-    Database([Ledger; 3]),
+    Database(KBox<[Ledger; 3]>),
     /// COMMIT and EVENT_COMMIT of a process with a completion page.
     Submitted {
         /// Its number, from 1 up.
@@ -461,20 +464,9 @@ pub(crate) struct Delta {
     pub(crate) records: u64,
 }
 
-/// Bytes of a `gcsSTATE_DELTA_RECORD`.
-pub(crate) const DELTA_RECORD_BYTES: usize = 12;
-
-/// Reads a `gcsSTATE_DELTA_RECORD`, of [`DELTA_RECORD_BYTES`] bytes: the state's word address, the
-/// mask, the value. Every generation has the same.
-pub(crate) fn decode_delta_record(bytes: &[u8]) -> (u32, u32, u32) {
-    let word = |at: usize| {
-        let field = bytes
-            .get(at..at + 4)
-            .and_then(|field| field.try_into().ok());
-        field.map_or(0, u32::from_le_bytes)
-    };
-    (word(0), word(4), word(8))
-}
+/// Words of a `gcsSTATE_DELTA_RECORD`: the state's word address, the mask, the value. Every generation
+/// has the same.
+pub(crate) const DELTA_RECORD_WORDS: usize = 3;
 
 /// `gcoCMDBUF`: the fields that the kernel uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

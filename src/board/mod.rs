@@ -54,6 +54,8 @@ struct Member {
 pub(crate) struct Device {
     parameters: Parameters,
     core: Arc<Core>,
+    /// The core's, as clients are to see it.
+    identity: Identity,
     memory: Arc<VideoMemory>,
     #[pin]
     shared_nodes: SharedNodes,
@@ -64,10 +66,14 @@ pub(crate) struct Device {
 impl Device {
     /// A device without processes.
     fn new(parameters: Parameters, core: Arc<Core>, memory: Arc<VideoMemory>) -> Result<Arc<Self>> {
+        let identity = core
+            .identity()
+            .reported(parameters.fast_clear, parameters.compression);
         Arc::pin_init(
             pin_init!(Self {
                 parameters,
                 core,
+                identity,
                 memory,
                 shared_nodes <- SharedNodes::new(),
                 processes <- new_mutex!(KVec::new(), "galcore processes"),
@@ -97,10 +103,8 @@ impl Device {
     }
 
     /// The core's identity as clients are to see it.
-    pub(crate) fn identity(&self) -> Identity {
-        self.core
-            .identity()
-            .reported(self.parameters.fast_clear, self.parameters.compression)
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// A file is opened: returns the objects of the calling process, which its files share.

@@ -248,10 +248,10 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Ring { self.watchdog }
 }
 
-/// Bytes of words that may be there.
-fn bytes_of<const N: usize>(words: &Option<[u32; N]>) -> usize {
-    if words.is_some() {
-        N * 4
+/// Bytes of `words` words, if they are `there`.
+const fn bytes_if(there: bool, words: usize) -> usize {
+    if there {
+        words * 4
     } else {
         0
     }
@@ -275,31 +275,35 @@ pub(crate) struct Patience {
     left: Jiffies,
 }
 
-/// What stands around a client's words.
+/// What stands around a client's words. Small: the words themselves are made when they are written.
 struct Frame {
-    flush: Option<[u32; 12]>,
+    /// The MMU's translations are flushed.
+    flush: bool,
     /// LINK to the context's states.
     load: Option<[u32; 2]>,
     /// The stream's states are in front of its commands, in this.
     preface: Option<Preface>,
-    switch: Option<[u32; 8]>,
-    stall: Option<[u32; 2]>,
-    drain: Option<[u32; 6]>,
+    /// The pipe that is selected.
+    switch: Option<Pipe>,
+    /// The commands leave a semaphore armed.
+    stall: bool,
+    /// There are commands, whose end is waited for.
+    drain: bool,
 }
 
 impl Frame {
     /// Bytes before the place where the GPU goes on when it has loaded a context.
     fn until_loaded(&self) -> usize {
-        bytes_of(&self.flush) + bytes_of(&self.load)
+        bytes_if(self.flush, words::FLUSH_MMU_WORDS) + bytes_if(self.load.is_some(), 2)
     }
 
     /// Bytes of it, without the states.
     fn bytes(&self) -> usize {
         self.until_loaded()
             + self.preface.as_ref().map_or(0, Preface::bytes)
-            + bytes_of(&self.switch)
-            + bytes_of(&self.stall)
-            + bytes_of(&self.drain)
+            + bytes_if(self.switch.is_some(), words::SELECT_PIPE_WORDS)
+            + bytes_if(self.stall, words::STALL_FE_TO_PE.len())
+            + bytes_if(self.drain, words::DRAIN_WORDS)
     }
 }
 
@@ -639,16 +643,14 @@ impl Ring {
             }
         }
         Frame {
-            flush: state.flush.then(|| words::flush_mmu(self.caches, self.mmu)),
+            flush: state.flush,
             load,
             preface,
             switch: commands
-                .filter(|commands| pipe != Some(commands.entry))
-                .map(|commands| words::select_pipe(self.caches, commands.entry)),
-            stall: commands
-                .filter(|commands| commands.armed)
-                .map(|_| words::STALL_FE_TO_PE),
-            drain: commands.map(|_| words::drain(self.caches)),
+                .map(|commands| commands.entry)
+                .filter(|&entry| pipe != Some(entry)),
+            stall: commands.is_some_and(|commands| commands.armed),
+            drain: commands.is_some(),
         }
     }
 
@@ -701,8 +703,8 @@ impl Ring {
             Ok(())
         };
         let frame = &turn.frame;
-        if let Some(flush) = &frame.flush {
-            emit(flush)?;
+        if frame.flush {
+            emit(&words::flush_mmu(self.caches, self.mmu))?;
         }
         if let Some(load) = &frame.load {
             emit(load)?;
@@ -712,18 +714,18 @@ impl Ring {
         {
             preface.emit(states.words, &mut emit)?;
         }
-        if let Some(switch) = &frame.switch {
-            emit(switch)?;
+        if let Some(pipe) = frame.switch {
+            emit(&words::select_pipe(self.caches, pipe))?;
         }
         emit(commands)?;
         if commands.len() % 2 != 0 {
             emit(&[0])?;
         }
-        if let Some(stall) = &frame.stall {
-            emit(stall)?;
+        if frame.stall {
+            emit(&words::STALL_FE_TO_PE)?;
         }
-        if let Some(drain) = &frame.drain {
-            emit(drain)?;
+        if frame.drain {
+            emit(&words::drain(self.caches))?;
         }
         emit(&words::event(turn.event)[..words::event_len(self.event_padding)])?;
         let wait = at;

@@ -16,13 +16,13 @@ use super::{
 };
 
 /// Bytes of a pipe switch.
-const SWITCH_BYTES: usize = 32;
+const SWITCH_BYTES: usize = 4 * words::SELECT_PIPE_WORDS;
 
 /// Bytes of a stall.
-const STALL_BYTES: usize = 8;
+const STALL_BYTES: usize = 4 * words::STALL_FE_TO_PE.len();
 
 /// Bytes of a drain.
-const DRAIN_BYTES: usize = 24;
+const DRAIN_BYTES: usize = 4 * words::DRAIN_WORDS;
 
 /// Words before and behind the states.
 pub(super) struct Preface {

@@ -184,11 +184,20 @@ pub(crate) const fn caches(pipe_3d: bool, pipe_2d: bool) -> u32 {
     bits_3d | bits_2d
 }
 
+/// Words of [`drain`].
+pub(crate) const DRAIN_WORDS: usize = 6;
+
+/// Words of [`select_pipe`].
+pub(crate) const SELECT_PIPE_WORDS: usize = 8;
+
+/// Words of [`flush_mmu`].
+pub(crate) const FLUSH_MMU_WORDS: usize = 12;
+
 /// Words that write `caches` back and wait until the pixel engine has drained. Behind them, where the
 /// front end stands tells what the pixel engine has done.
 ///
 /// All caches: a client may have drawn in both pipes.
-pub(crate) const fn drain(caches: u32) -> [u32; 6] {
+pub(crate) const fn drain(caches: u32) -> [u32; DRAIN_WORDS] {
     [
         load_state(state::GL_FLUSH_CACHE, 1),
         caches,
@@ -200,7 +209,7 @@ pub(crate) const fn drain(caches: u32) -> [u32; 6] {
 }
 
 /// Words that switch to `pipe`: drain, select.
-pub(crate) const fn select_pipe(caches: u32, pipe: Pipe) -> [u32; 8] {
+pub(crate) const fn select_pipe(caches: u32, pipe: Pipe) -> [u32; SELECT_PIPE_WORDS] {
     let [a, b, c, d, e, f] = drain(caches);
     [
         a,
@@ -216,7 +225,7 @@ pub(crate) const fn select_pipe(caches: u32, pipe: Pipe) -> [u32; 8] {
 
 /// Words that flush the MMU's translations, in every unit: first what was drawn with the old ones
 /// leaves the caches and drains, and nothing follows before the flush has ended.
-pub(crate) const fn flush_mmu(caches: u32, version: Version) -> [u32; 12] {
+pub(crate) const fn flush_mmu(caches: u32, version: Version) -> [u32; FLUSH_MMU_WORDS] {
     let [a, b, c, d, e, f] = drain(caches);
     let (state, value) = match version {
         Version::V1 => (state::GL_FLUSH_MMU, FLUSH_MMU_ALL),

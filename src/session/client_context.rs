@@ -38,7 +38,7 @@ use crate::{
         Error,
         Result, //
     },
-    sys::user::UserBytes, //
+    sys::user::UserWords, //
 };
 use kernel::{
     prelude::*,
@@ -87,11 +87,11 @@ impl OwnContext {
             return Err(Error::InvalidArgument);
         }
         let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
-        let mut room = UserBytes::<{ abi::MAX_CONTEXT_BYTES }>::new();
-        let bytes = room
+        let mut room = UserWords::<{ abi::MAX_CONTEXT_BYTES / 4 }>::new();
+        let words = room
             .read(at, format.context_bytes())
             .map_err(|_| Error::OutOfResources)?;
-        let given = format.decode_context(bytes);
+        let given = format.decode_context(words);
         if given.object != ClientContext::OBJECT_TYPE {
             return Err(Error::InvalidObject);
         }

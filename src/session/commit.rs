@@ -56,7 +56,7 @@ use crate::{
         Error,
         Result, //
     },
-    sys::user::UserBytes, //
+    sys::user::UserWords, //
 };
 use kernel::{
     prelude::*,
@@ -80,7 +80,7 @@ impl Process {
     /// context or pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it is
     /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
     /// checker refuses them. Else what the context's states, the queue or the ring say.
-    pub(super) fn commit(self: &Arc<Self>, commit: Commit) -> Result<Reply> {
+    pub(super) fn commit(self: &Arc<Self>, commit: Commit) -> Result<Reply<'_>> {
         let context = match commit.context {
             0 => None,
             handle => {
@@ -338,11 +338,11 @@ fn read_command_buffer(user: u64, format: Format) -> Result<CommandBuffer> {
         return Err(Error::InvalidArgument);
     }
     let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
-    let mut room = UserBytes::<{ abi::MAX_COMMAND_BUFFER_BYTES }>::new();
-    let bytes = room
+    let mut room = UserWords::<{ abi::MAX_COMMAND_BUFFER_BYTES / 4 }>::new();
+    let words = room
         .read(at, format.command_buffer_bytes())
         .map_err(|_| Error::OutOfResources)?;
-    let buffer = format.decode_command_buffer(bytes);
+    let buffer = format.decode_command_buffer(words);
     if buffer.object == CommandBuffer::OBJECT_TYPE {
         Ok(buffer)
     } else {

@@ -19,7 +19,7 @@ use crate::{
         Record,
         PENDING, //
     },
-    sys::user::UserBytes,
+    sys::user::UserWords,
 };
 use kernel::{
     prelude::*,
@@ -43,9 +43,8 @@ fn read_delta(user: u64, format: Format) -> Option<Delta> {
     if bytes == 0 {
         return None;
     }
-    let mut room = UserBytes::<{ abi::MAX_DELTA_BYTES }>::new();
-    let bytes = room.read(at, bytes).ok()?;
-    Some(format.decode_delta(bytes))
+    let mut room = UserWords::<{ abi::MAX_DELTA_BYTES / 4 }>::new();
+    Some(format.decode_delta(room.read(at, bytes).ok()?))
 }
 
 /// Adds to a delta's reference count, if it has one; says whether that could be written.
@@ -72,27 +71,30 @@ fn merge_records(buffers: &mut Buffers, delta: &Delta) {
         .min(buffers.state_count());
     let mut at = delta.records;
     while left > 0 {
-        let mut bytes = [0; RECORDS_AT_ONCE * abi::DELTA_RECORD_BYTES];
+        let mut words = [0u32; RECORDS_AT_ONCE * abi::DELTA_RECORD_WORDS];
         let some = left.min(RECORDS_AT_ONCE);
-        let bytes = &mut bytes[..some * abi::DELTA_RECORD_BYTES];
+        let words = &mut words[..some * abi::DELTA_RECORD_WORDS];
+        let bytes = zerocopy::IntoBytes::as_mut_bytes(words);
+        let length = bytes.len();
         let Ok(from) = usize::try_from(at) else {
             return;
         };
-        let mut reader = UserSlice::new(UserPtr::from_addr(from), bytes.len()).reader();
+        let mut reader = UserSlice::new(UserPtr::from_addr(from), length).reader();
         if reader.read_slice(bytes).is_err() {
             return;
         }
-        for record in bytes.chunks_exact(abi::DELTA_RECORD_BYTES) {
-            let (address, mask, data) = abi::decode_delta_record(record);
-            buffers.apply(Record {
-                address,
-                mask,
-                data,
-            });
+        for record in words.chunks_exact(abi::DELTA_RECORD_WORDS) {
+            if let &[address, mask, data] = record {
+                buffers.apply(Record {
+                    address,
+                    mask,
+                    data,
+                });
+            }
         }
         left -= some;
         // CAST: at most 64 bits.
-        let Some(next) = at.checked_add(bytes.len() as u64) else {
+        let Some(next) = at.checked_add(length as u64) else {
             return;
         };
         at = next;

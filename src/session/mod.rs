@@ -313,7 +313,7 @@ impl Process {
         file: &OpenFile,
         view: impl FnOnce() -> Option<Arc<PoolView>>,
         request: Request,
-    ) -> Result<Reply> {
+    ) -> Result<Reply<'_>> {
         match request {
             Request::QueryVideoMemory => Ok(Reply::VideoMemory {
                 pool_bytes: self.device.memory().pool_bytes() as u64,
@@ -432,12 +432,11 @@ impl Process {
                 if i32::try_from(process).ok() != Some(self.leader.tgid_nr_ns(None)) {
                     return Err(Error::InvalidData);
                 }
-                let tables = self.tables.lock();
-                Ok(Reply::Database([
-                    tables.video,
-                    tables.non_paged,
-                    tables.contiguous,
-                ]))
+                let ledgers = {
+                    let tables = self.tables.lock();
+                    [tables.video, tables.non_paged, tables.contiguous]
+                };
+                Ok(Reply::Database(KBox::new(ledgers, GFP_KERNEL)?))
             }
             Request::SetTimeout { milliseconds } => {
                 self.stall_timeout
@@ -479,7 +478,7 @@ impl Process {
     /// ATTACH: a context with states as after a reset.
     ///
     /// `OutOfResources`: the process has [`MAX_CONTEXTS`]. `OutOfMemory`.
-    fn attach(&self) -> Result<Reply> {
+    fn attach(&self) -> Result<Reply<'_>> {
         let core = self.device.core();
         let map = core.state_map();
         let context = match core.engines().pipe_3d {
@@ -516,7 +515,7 @@ impl Process {
 
     /// Submits `work`, and the queue behind it; with a completion page, numbers the submission and
     /// shows its end before its other actions run.
-    fn submit(&self, work: &mut impl Work, queue: &mut Queue<'_>) -> Result<Reply> {
+    fn submit(&self, work: &mut impl Work, queue: &mut Queue<'_>) -> Result<Reply<'_>> {
         let ring = self.device.core().ring();
         let page = self.completion();
         // Room first, for the number, which is only known when nothing may fail any more, and a context.
@@ -577,7 +576,7 @@ impl Process {
         sys::send_signal(&self.leader, number, value);
     }
 
-    fn time_delta(&self, timer: u32) -> Result<Reply> {
+    fn time_delta(&self, timer: u32) -> Result<Reply<'_>> {
         let tables = self.tables.lock();
         // CAST: 32 bits into at least 32.
         let timer = tables
@@ -605,7 +604,7 @@ impl Process {
         file: &OpenFile,
         bytes: u64,
         non_paged: bool,
-    ) -> Result<Reply> {
+    ) -> Result<Reply<'_>> {
         let buffer = self.device.memory().allocate_buffer(bytes)?;
         let handle = {
             let mut tables = self.tables.lock();
@@ -670,7 +669,7 @@ impl Process {
     }
 
     /// MAP_MEMORY: the caller's view of a buffer, made anew if UNMAP_MEMORY has ended it.
-    fn map_memory(self: &Arc<Self>, file: &OpenFile, handle: u32) -> Result<Reply> {
+    fn map_memory(self: &Arc<Self>, file: &OpenFile, handle: u32) -> Result<Reply<'_>> {
         if handle == 0 {
             return Err(Error::InvalidArgument);
         }
@@ -753,7 +752,7 @@ impl Process {
     }
 
     /// ALLOCATE_VIDEO_MEMORY: the surface's size is the kernel's to know.
-    fn allocate_surface(self: &Arc<Self>, surface: abi::Surface) -> Result<Reply> {
+    fn allocate_surface(self: &Arc<Self>, surface: abi::Surface) -> Result<Reply<'_>> {
         let has_super_tiles = self.device.identity().super_tile_mode != 0;
         let size = surface::size(&surface, has_super_tiles)?;
         let (node, pool) =
@@ -812,7 +811,7 @@ impl Process {
         handle: u32,
         cacheable: bool,
         again: bool,
-    ) -> Result<Reply> {
+    ) -> Result<Reply<'_>> {
         self.import(handle)?;
         let result = self.lock_own(file, view, handle, cacheable, again);
         if result.is_err() {
@@ -828,7 +827,7 @@ impl Process {
         handle: u32,
         cacheable: bool,
         again: bool,
-    ) -> Result<Reply> {
+    ) -> Result<Reply<'_>> {
         let (address, backing) = {
             let mut tables = self.tables.lock();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
@@ -916,7 +915,7 @@ impl Process {
 
     /// The ioctl half of UNLOCK: all of it for a node in the pool; for a page-backed one the end of
     /// the user's view, with the lock itself left to the event that must follow.
-    fn unlock(&self, handle: u32) -> Result<Reply> {
+    fn unlock(&self, handle: u32) -> Result<Reply<'_>> {
         // Another process's node, which this one has not locked, is there, and not locked.
         self.import(handle)?;
         let (pages, user) = {
@@ -984,7 +983,7 @@ impl Process {
     }
 
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the event half of UNLOCK, behind what is in the ring.
-    fn queue_unlock(self: &Arc<Self>, handle: u32) -> Result<Reply> {
+    fn queue_unlock(self: &Arc<Self>, handle: u32) -> Result<Reply<'_>> {
         if self.tables.lock().nodes.get(handle).is_none() {
             return Err(Error::InvalidObject);
         }
@@ -1055,7 +1054,7 @@ impl Process {
         Ok(entry.signal.clone())
     }
 
-    fn user_signal(&self, command: UserSignal) -> Result<Reply> {
+    fn user_signal(&self, command: UserSignal) -> Result<Reply<'_>> {
         if self.device.parameters().linux_signal {
             return Err(Error::InvalidArgument);
         }

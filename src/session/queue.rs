@@ -33,7 +33,7 @@ use crate::{
         Held, //
     },
     memory::UserMemory,
-    sys::user::UserBytes, //
+    sys::user::UserWords, //
 };
 use kernel::{
     prelude::*,
@@ -88,11 +88,11 @@ impl<'a> Queue<'a> {
             }
             records += 1;
             let at = usize::try_from(next).map_err(|_| Error::OutOfResources)?;
-            let mut room = UserBytes::<{ abi::MAX_RECORD_BYTES }>::new();
-            let bytes = room
+            let mut room = UserWords::<{ abi::MAX_RECORD_BYTES / 4 }>::new();
+            let words = room
                 .read(at, format.record_bytes())
                 .map_err(|_| Error::OutOfResources)?;
-            let (record, following) = format.decode_record(bytes);
+            let (record, following) = format.decode_record(words);
             queue.add(record)?;
             next = following;
         }
@@ -245,7 +245,7 @@ impl Drop for Queue<'_> {
 
 impl Process {
     /// EVENT_COMMIT: runs the records behind everything that the ring holds now.
-    pub(super) fn event_commit(self: &Arc<Self>, queue: u64, format: Format) -> Result<Reply> {
+    pub(super) fn event_commit(self: &Arc<Self>, queue: u64, format: Format) -> Result<Reply<'_>> {
         let mut queue = Queue::resolve(self, queue, format)?;
         if queue.is_empty() {
             return Ok(Reply::Nothing);
@@ -256,7 +256,7 @@ impl Process {
     }
 
     /// Runs one record behind everything that the ring holds now.
-    pub(super) fn queue_record(self: &Arc<Self>, record: Record) -> Result<Reply> {
+    pub(super) fn queue_record(self: &Arc<Self>, record: Record) -> Result<Reply<'_>> {
         let mut queue = Queue::empty(self);
         queue.add(record)?;
         let reply = self.submit(&mut QueueOnly, &mut queue)?;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Small pieces of user memory, copied without clearing the room for them first.
+//!
+//! Rooms are of words: on ARM the compiler may not assume that it can load what lies at an odd place in
+//! one go, so that a word of an array of bytes takes it eight instructions.
 
 use core::mem::MaybeUninit;
 use kernel::{
@@ -11,38 +14,46 @@ use kernel::{
     },
 };
 
-/// Room for up to `N` bytes.
-pub(crate) struct UserBytes<const N: usize>([MaybeUninit<u8>; N]);
+/// Bytes of a word.
+const WORD: usize = 4;
 
-impl<const N: usize> UserBytes<N> {
+/// Room for up to `N` words.
+pub(crate) struct UserWords<const N: usize>([MaybeUninit<u32>; N]);
+
+impl<const N: usize> UserWords<N> {
     /// Nothing yet.
     #[inline]
     pub(crate) fn new() -> Self {
         Self([const { MaybeUninit::uninit() }; N])
     }
 
-    /// Copies `bytes` bytes of user memory from `at`. `EINVAL`: there is no room. `EFAULT`: they
-    /// cannot be read.
+    /// Copies `bytes` bytes of user memory from `at`; what they leave of the last word is 0. `EINVAL`:
+    /// there is no room. `EFAULT`: they cannot be read.
     #[inline]
-    pub(crate) fn read(&mut self, at: usize, bytes: usize) -> Result<&mut [u8]> {
+    pub(crate) fn read(&mut self, at: usize, bytes: usize) -> Result<&mut [u32]> {
         self.read_padded(at, bytes, bytes)
     }
 
-    /// As [`UserBytes::read`], with zeros behind up to `whole` bytes.
+    /// As [`UserWords::read`], with zeros behind up to `whole` bytes, and to the end of a word.
     #[inline]
     pub(crate) fn read_padded(
         &mut self,
         at: usize,
         bytes: usize,
         whole: usize,
-    ) -> Result<&mut [u8]> {
-        let room = self.0.get_mut(..whole).ok_or(EINVAL)?;
-        let (told, rest) = room.split_at_mut_checked(bytes).ok_or(EINVAL)?;
+    ) -> Result<&mut [u32]> {
+        let room = self.0.get_mut(..whole.div_ceil(WORD)).ok_or(EINVAL)?;
+        let length = room.len() * WORD;
+        // SAFETY: these are the words' bytes, which may hold anything.
+        let all = unsafe {
+            core::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<MaybeUninit<u8>>(), length)
+        };
+        let (told, rest) = all.split_at_mut_checked(bytes).ok_or(EINVAL)?;
         UserSlice::new(UserPtr::from_addr(at), bytes)
             .reader()
             .read_raw(told)?;
         rest.fill(MaybeUninit::new(0));
         // SAFETY: `read_raw` has written the first part, and the line above the second.
-        Ok(unsafe { &mut *(core::ptr::from_mut(room) as *mut [u8]) })
+        Ok(unsafe { &mut *(core::ptr::from_mut(room) as *mut [u32]) })
     }
 }

@@ -38,7 +38,7 @@ use crate::{
             FileOperations,
             OpenFile, //
         },
-        user::UserBytes, //
+        user::UserWords, //
     },
 };
 use kernel::{
@@ -99,21 +99,21 @@ struct Argument {
 
 impl Argument {
     /// The 16 bytes of the older generations.
-    fn short(bytes: &[u8]) -> Self {
+    fn short(words: &[u32]) -> Self {
         Self {
             // CAST: 32 bits into at least 32.
-            input: word(bytes, 0) as usize,
-            input_bytes: word(bytes, 4).into(),
-            output: word(bytes, 8) as usize,
-            output_bytes: word(bytes, 12).into(),
+            input: word(words, 0) as usize,
+            input_bytes: word(words, 4).into(),
+            output: word(words, 8) as usize,
+            output_bytes: word(words, 12).into(),
         }
     }
 
     /// The 32 bytes of the newer generations.
-    fn long(bytes: &[u8]) -> Self {
+    fn long(words: &[u32]) -> Self {
         // Old clients declare the pointers as 32 bits with padding behind, which may hold anything:
         // on a 32-bit kernel only the low halves count.
-        let long = |at| u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32;
+        let long = |at| u64::from(word(words, at)) | u64::from(word(words, at + 4)) << 32;
         Self {
             // CAST: meant to be cut.
             input: long(0) as usize,
@@ -125,35 +125,31 @@ impl Argument {
 
     /// Reads the argument of a file of generation `format`.
     fn read(at: usize, format: Format) -> Result<Self> {
-        let mut room = UserBytes::<LONG_BLOCK>::new();
-        let bytes = room
+        let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
+        let words = room
             .read(at, format.argument_bytes().into())
             .map_err(|_| Error::Envelope)?;
-        Ok(match bytes.len() {
-            SHORT_BLOCK => Self::short(bytes),
-            _ => Self::long(bytes),
+        Ok(match 4 * words.len() {
+            SHORT_BLOCK => Self::short(words),
+            _ => Self::long(words),
         })
     }
 
     /// Reads the argument of a file whose generation is not known; returns how long it is, too.
     fn read_any(at: usize) -> Result<(Self, usize)> {
-        let mut room = UserBytes::<LONG_BLOCK>::new();
-        let bytes = room.read(at, SHORT_BLOCK).map_err(|_| Error::Envelope)?;
-        let words = [0, 4, 8, 12].map(|at| word(bytes, at));
-        if detect::is_short_block(words) {
-            return Ok((Self::short(bytes), SHORT_BLOCK));
+        let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
+        let words = room.read(at, SHORT_BLOCK).map_err(|_| Error::Envelope)?;
+        if detect::is_short_block([0, 4, 8, 12].map(|at| word(words, at))) {
+            return Ok((Self::short(words), SHORT_BLOCK));
         }
-        let bytes = room.read(at, LONG_BLOCK).map_err(|_| Error::Envelope)?;
-        Ok((Self::long(bytes), LONG_BLOCK))
+        let words = room.read(at, LONG_BLOCK).map_err(|_| Error::Envelope)?;
+        Ok((Self::long(words), LONG_BLOCK))
     }
 }
 
 /// The word at a byte offset; 0 outside.
-fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes
-        .get(at..at + 4)
-        .and_then(|word| word.try_into().ok())
-        .map_or(0, u32::from_le_bytes)
+fn word(words: &[u32], at: usize) -> u32 {
+    words.get(at / 4).copied().unwrap_or(0)
 }
 
 impl OpenedFile {
@@ -225,27 +221,29 @@ impl OpenedFile {
             argument.input_bytes as usize,
             argument.output_bytes as usize,
         );
-        let mut room = UserBytes::<{ abi::MAX_INTERFACE_BYTES }>::new();
+        let mut room = UserWords::<{ abi::MAX_INTERFACE_BYTES / 4 }>::new();
         let whole = match format.may_be_shorter() {
             true => abi::MAX_INTERFACE_BYTES,
             false => input,
         };
-        let bytes = room
+        let words = room
             .read_padded(argument.input, input, whole)
             .map_err(|_| Error::Envelope)?;
-        if format.hardware_type(bytes) > MAX_HARDWARE_TYPE {
+        if format.hardware_type(words) > MAX_HARDWARE_TYPE {
             return Err(Error::Envelope);
         }
         let view = || self.pool_view.lock().clone();
-        match self.process.run(file, view, format.decode(bytes)) {
+        match self.process.run(file, view, format.decode(words)) {
             Ok(reply) => {
-                format.encode(bytes, &reply);
-                format.succeed(bytes);
+                format.encode(words, &reply);
+                format.succeed(words);
             }
             Err(error) if error.errno().is_some() => return Err(error),
-            Err(error) => format.fail(bytes, error),
+            Err(error) => format.fail(words, error),
         }
-        let answer = bytes.get(..output).ok_or(Error::Envelope)?;
+        let answer = zerocopy::IntoBytes::as_bytes(&*words)
+            .get(..output)
+            .ok_or(Error::Envelope)?;
         UserSlice::new(UserPtr::from_addr(argument.output), output)
             .writer()
             .write_slice(answer)
@@ -257,8 +255,8 @@ impl OpenedFile {
     /// `EINVAL`: there is none of this name. `EBUSY`: the file has spoken already, another one.
     /// `EFAULT`: the name cannot be read.
     fn set_interface(&self, at: usize) -> Result<(), kernel::error::Error> {
-        let mut room = UserBytes::<NAME_BYTES>::new();
-        let bytes = room.read(at, NAME_BYTES)?;
+        let mut room = UserWords::<{ NAME_BYTES / 4 }>::new();
+        let bytes = zerocopy::IntoBytes::as_bytes(&*room.read(at, NAME_BYTES)?);
         let end = bytes.iter().position(|&byte| byte == 0).ok_or(EINVAL)?;
         let choice = Choice::by_name(&bytes[..end], Reason::Asked).ok_or(EINVAL)?;
         let known = self.interface.load(Relaxed);

@@ -67,47 +67,47 @@ impl Field {
 
     /// Its low 32 bits, 0 if it does not exist.
     #[inline]
-    pub(crate) fn word(self, bytes: &[u8]) -> u32 {
+    pub(crate) fn word(self, words: &[u32]) -> u32 {
         if self.bytes == 0 {
             return 0;
         }
-        word_at(bytes, self.at.into())
+        word_at(words, self.at.into())
     }
 
     /// Its value, 0 if it does not exist.
     #[inline]
-    pub(crate) fn long(self, bytes: &[u8]) -> u64 {
+    pub(crate) fn long(self, words: &[u32]) -> u64 {
         let at = usize::from(self.at);
         match self.bytes {
             0 => 0,
-            4 => word_at(bytes, at).into(),
-            _ => u64::from(word_at(bytes, at)) | u64::from(word_at(bytes, at + 4)) << 32,
+            4 => word_at(words, at).into(),
+            _ => u64::from(word_at(words, at)) | u64::from(word_at(words, at + 4)) << 32,
         }
     }
 
     /// A handle: one that does not fit 32 bits is none of ours, like all ones.
     #[inline]
-    pub(crate) fn handle(self, bytes: &[u8]) -> u32 {
-        u32::try_from(self.long(bytes)).unwrap_or(u32::MAX)
+    pub(crate) fn handle(self, words: &[u32]) -> u32 {
+        u32::try_from(self.long(words)).unwrap_or(u32::MAX)
     }
 
     /// Writes 32 bits; the high half of a field of 64 becomes 0.
     #[inline]
-    pub(crate) fn put(self, bytes: &mut [u8], value: u32) {
-        self.put_long(bytes, value.into());
+    pub(crate) fn put(self, words: &mut [u32], value: u32) {
+        self.put_long(words, value.into());
     }
 
     /// Writes 64 bits, or the low half into a field of 32.
     #[inline]
-    pub(crate) fn put_long(self, bytes: &mut [u8], value: u64) {
+    pub(crate) fn put_long(self, words: &mut [u32], value: u64) {
         let at = usize::from(self.at);
         // CAST: the halves.
         match self.bytes {
             0 => {}
-            4 => put_word_at(bytes, at, value as u32),
+            4 => put_word_at(words, at, value as u32),
             _ => {
-                put_word_at(bytes, at, value as u32);
-                put_word_at(bytes, at + 4, (value >> 32) as u32);
+                put_word_at(words, at, value as u32);
+                put_word_at(words, at + 4, (value >> 32) as u32);
             }
         }
     }
@@ -127,19 +127,16 @@ impl Field {
     }
 }
 
-/// The word at a byte offset; 0 outside the bytes, which no layout asks for.
+/// The word at a byte offset; 0 outside, which no layout asks for.
 #[inline]
-fn word_at(bytes: &[u8], at: usize) -> u32 {
-    bytes
-        .get(at..at + 4)
-        .and_then(|field| field.try_into().ok())
-        .map_or(0, u32::from_le_bytes)
+fn word_at(words: &[u32], at: usize) -> u32 {
+    words.get(at / 4).copied().unwrap_or(0)
 }
 
 #[inline]
-fn put_word_at(bytes: &mut [u8], at: usize, value: u32) {
-    if let Some(field) = bytes.get_mut(at..at + 4) {
-        field.copy_from_slice(&value.to_le_bytes());
+fn put_word_at(words: &mut [u32], at: usize, value: u32) {
+    if let Some(word) = words.get_mut(at / 4) {
+        *word = value;
     }
 }
 

@@ -23,7 +23,6 @@ use galcore_client::uapi::surface;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
 use galcore_client::uapi::Pool;
-use galcore_client::uapi::Status;
 use galcore_client::uapi::Structure;
 use galcore_client::uapi::Wire;
 use galcore_client::Stream;

@@ -26,7 +26,7 @@ use galcore_client::uapi::Status;
 use galcore_client::Error;
 
 /// Longest time a program may take; then it gives up rather than hang. Seconds.
-static LIMIT: AtomicU64 = AtomicU64::new(300);
+static LIMIT: AtomicU64 = AtomicU64::new(900);
 
 /// Gives the program at least this long: for those that are told to do much.
 pub fn allow(limit: Duration) {

@@ -50,8 +50,8 @@ use crate::streams::Lines;
 // How long the parts of a boot may take. On an idle PC all of it takes some
 // seconds; these are for a loaded one.
 const MODEL_LIMIT: Duration = Duration::from_secs(10);
-const BOOT_LIMIT: Duration = Duration::from_secs(90);
-const LOAD_LIMIT: Duration = Duration::from_secs(90);
+const BOOT_LIMIT: Duration = Duration::from_secs(180);
+const LOAD_LIMIT: Duration = Duration::from_secs(180);
 const STEP_LIMIT: Duration = Duration::from_secs(60);
 const PANIC_LIMIT: Duration = Duration::from_secs(5);
 /// Added to a program's own limit, within which the guest itself ends it.

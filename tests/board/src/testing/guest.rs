@@ -337,8 +337,8 @@ impl Booted<'_> {
         }
     }
 
-    /// The result of a boot whose kernel hung before it ran a program or had the module: QEMU on a busy machine does
-    /// that once in some hundred boots.
+    /// The result of a boot whose kernel hung before it ran a program or had the module. Seen once, in QEMU's WFE; see
+    /// [`machine`]'s kernel arguments.
     fn booted_again(&self) -> SuiteResult {
         let mut detail = vec![
             self.outcome.end.to_string(),

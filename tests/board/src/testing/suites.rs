@@ -87,7 +87,7 @@ pub struct GuestSuite {
     #[serde(default = "half_a_gib")]
     pub memory: u32,
     /// Seconds it may take.
-    #[serde(default = "minute")]
+    #[serde(default = "five_minutes")]
     pub timeout: u64,
     /// Makes it a suite of `soak` too.
     pub soak: Option<Soak>,
@@ -125,8 +125,8 @@ fn half_a_gib() -> u32 {
     512
 }
 
-fn minute() -> u64 {
-    60
+fn five_minutes() -> u64 {
+    300
 }
 
 /// What a boot must be like for the suites in it.
