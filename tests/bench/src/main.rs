@@ -40,6 +40,7 @@ fn run() -> Result<()> {
     while let Some(argument) = parser.next()? {
         match argument {
             Long("echo") => return operations::echo(),
+            Long("client") => return operations::client(),
             Long("quick") => quick = true,
             Long("profile") => profile = true,
             Long("only") => only = Some(parser.value()?.string()?),

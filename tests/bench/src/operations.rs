@@ -200,6 +200,15 @@ impl Commits {
         self.wait.send(&self.device)
     }
 
+    /// Gives a delta with each commit.
+    fn set_delta(&mut self, delta: &Delta) {
+        for call in [&mut self.full, &mut self.bare] {
+            let mut commit: uapi::Commit = call.input.get();
+            commit.delta = delta.address();
+            call.input.set(&commit);
+        }
+    }
+
     /// The same with another context of the same file.
     fn other_context(&mut self) -> Result<()> {
         let context = self.device.attach()?.context;
@@ -247,6 +256,8 @@ pub fn all(meter: &mut Meter) -> Result<()> {
     commits(meter)?;
     in_flight(meter)?;
     contexts(meter)?;
+    switches(meter)?;
+    clients(meter)?;
     sizes(meter)?;
     memory(meter)
 }
@@ -445,8 +456,166 @@ fn contexts(meter: &mut Meter) -> Result<()> {
     )
 }
 
+/// A `gcsSTATE_DELTA` of 4.0.0 with its records behind it, in 32-bit words.
+struct Delta {
+    words: Box<[u32]>,
+}
+
+impl Delta {
+    /// Words in front of the records.
+    const HEAD: usize = 16;
+    /// The word that counts the records, and the one with their address.
+    const COUNT: usize = 3;
+    const RECORDS: usize = 4;
+
+    /// `count` records, for the uniforms of the vertex shader in turn.
+    fn new(count: u32) -> Result<Self> {
+        let mut words = vec![0; Self::HEAD];
+        words[Self::COUNT] = count;
+        for number in 0..count {
+            words.extend([UNIFORMS / 4 + number % UNIFORM_WORDS, 0, number]);
+        }
+        let mut words = words.into_boxed_slice();
+        let records = words[Self::HEAD..].as_ptr() as usize;
+        words[Self::RECORDS] = u32::try_from(records).context("a 32-bit program")?;
+        Ok(Self { words })
+    }
+
+    fn address(&self) -> u64 {
+        self.words.as_ptr() as usize as u64
+    }
+}
+
+/// The COMMIT that switches contexts, with deltas. Each delta is merged twice, once into each copy of its context.
+fn switches(meter: &mut Meter) -> Result<()> {
+    for (name, title, records) in [
+        ("switch-0", "switch of contexts without delta, the ioctl", 0),
+        (
+            "switch-100",
+            "switch with deltas of 100 records, the ioctl",
+            100,
+        ),
+        (
+            "switch-1000",
+            "switch with deltas of 1,000 records, the ioctl",
+            1000,
+        ),
+    ] {
+        if !meter.wants(name) {
+            continue;
+        }
+        let mut one = Commits::new(&minimal())?;
+        let mut other = Commits::new(&minimal())?;
+        other.other_context()?;
+        let deltas = [Delta::new(records)?, Delta::new(records)?];
+        if records > 0 {
+            one.set_delta(&deltas[0]);
+            other.set_delta(&deltas[1]);
+        }
+        let both = std::cell::RefCell::new([one, other]);
+        let plan = Plan {
+            whole: false,
+            ..gpu_plan(name, 400)
+        };
+        let turn = std::cell::Cell::new(0);
+        let switch = || {
+            turn.set(1 - turn.get());
+            both.borrow_mut()[turn.get()].commit()
+        };
+        let wait = || both.borrow_mut()[turn.get()].wait();
+        meter.measure(plan, title, Then(switch, wait))?;
+        drop(deltas);
+    }
+    Ok(())
+}
+
+/// COMMIT and wait, by several processes at once.
+fn clients(meter: &mut Meter) -> Result<()> {
+    for (name, title, count) in [
+        ("clients-1", "commit + wait, 1 other client, each", 1),
+        ("clients-4", "commit + wait, 4 clients at once, each", 4),
+        ("clients-16", "commit + wait, 16 clients at once, each", 16),
+    ] {
+        if !meter.wants(name) {
+            continue;
+        }
+        let mut children = (0..count)
+            .map(|_| Client::start())
+            .collect::<Result<Vec<_>>>()?;
+        let plan = Plan {
+            per: u64::from(CLIENT_COMMITS) * count as u64,
+            ..gpu_plan(name, 40)
+        };
+        meter.measure(plan, title, || {
+            for child in &mut children {
+                child.to.write_all(&[1])?;
+            }
+            for child in &mut children {
+                child.from.read_exact(&mut [0])?;
+            }
+            Ok(())
+        })?;
+        for child in children {
+            child.end()?;
+        }
+    }
+    Ok(())
+}
+
+/// Commits of a client each time it is told to go.
+const CLIENT_COMMITS: u32 = 16;
+
+/// The argument that makes this program such a client.
+pub const CLIENT: &str = "--client";
+
+/// Another process that commits when it is told to.
+struct Client {
+    child: std::process::Child,
+    to: std::process::ChildStdin,
+    from: std::process::ChildStdout,
+}
+
+impl Client {
+    fn start() -> Result<Self> {
+        let mut child = Program::new(std::env::current_exe()?)
+            .arg(CLIENT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("a client")?;
+        let to = child.stdin.take().context("a pipe")?;
+        let from = child.stdout.take().context("a pipe")?;
+        Ok(Self { child, to, from })
+    }
+
+    fn end(mut self) -> Result<()> {
+        drop(self.to);
+        ensure!(self.child.wait()?.success(), "a client failed");
+        Ok(())
+    }
+}
+
+/// A client that is told by its standard input when to commit.
+pub fn client() -> Result<()> {
+    let (mut stdin, mut stdout) = (std::io::stdin(), std::io::stdout());
+    let mut commits = Commits::new(&minimal())?;
+    let mut byte = [0];
+    while stdin.read(&mut byte)? == 1 {
+        for _ in 0..CLIENT_COMMITS {
+            commits.commit()?;
+            commits.wait()?;
+        }
+        stdout.write_all(&byte)?;
+        stdout.flush()?;
+    }
+    Ok(())
+}
+
 /// The first of the vertex shader's uniforms (VS_UNIFORMS): states that only hold a value until a draw.
 const UNIFORMS: u32 = 0x5000;
+
+/// How many words of them every core has.
+const UNIFORM_WORDS: u32 = 4 * 168;
 
 /// A stream of `bytes` that sets states, 15 at a time.
 fn states(bytes: usize) -> Stream {
@@ -460,6 +629,11 @@ fn states(bytes: usize) -> Stream {
 fn sizes(meter: &mut Meter) -> Result<()> {
     for (name, title, bytes) in [
         ("commit-4k", "commit of 4 KiB of states, the ioctl", 4 << 10),
+        (
+            "commit-16k",
+            "commit of 16 KiB of states, the ioctl",
+            16 << 10,
+        ),
         (
             "commit-32k",
             "commit of 32 KiB of states, the ioctl",

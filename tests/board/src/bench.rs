@@ -25,6 +25,7 @@ use crate::machine;
 use crate::machine::Boot;
 use crate::machine::Task;
 use crate::machine::Work;
+use crate::plot;
 use crate::signals::Signals;
 
 /// How long the measuring program may take.
@@ -150,6 +151,12 @@ pub fn bench(tools: &Tools, arguments: &BenchArgs, signals: &Signals) -> Result<
     fs::write(&path, serde_json::to_string_pretty(&rows)?)
         .with_context(|| format!("cannot write {}", path.display()))?;
     println!("figures: {}", path.display());
+    let path = out.join("bench.svg");
+    plot::plot(&path, |name| {
+        let row = rows.iter().find(|row| row.name == name)?;
+        Some(row.instructions.first()?.median)
+    })?;
+    println!("plot:    {}", path.display());
     let unsteady: Vec<&Row> = rows.iter().filter(|row| !row.steady()).collect();
     for row in &unsteady {
         if let Some((least, most)) = row.spread() {

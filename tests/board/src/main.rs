@@ -17,6 +17,7 @@ mod kernel_log;
 mod keyboard;
 mod ktap;
 mod machine;
+mod plot;
 mod process;
 mod profile;
 mod signals;
