@@ -28,9 +28,9 @@
 
 pub(crate) mod checker;
 pub(crate) mod context;
-mod preface;
 pub(crate) mod reach;
 mod space;
+mod surround;
 pub(crate) mod words;
 
 use crate::{
@@ -80,8 +80,11 @@ use kernel::{
         WorkItem, //
     },
 };
-use preface::Preface;
 use space::Space;
+use surround::{
+    bytes_if,
+    Surround, //
+};
 use words::Pipe;
 
 /// Bytes of the ring's memory.
@@ -98,7 +101,9 @@ const WAIT_LINK_BYTES: usize = 16;
 
 /// Bytes around a client's words at most: MMU flush, LINK to a context, pipe switch, stall, drain,
 /// event, idle loop.
-const FRAME_BYTES: usize = 48 + 8 + 32 + 8 + 24 + words::EVENT_WORDS * 4 + WAIT_LINK_BYTES;
+const FRAME_BYTES: usize = 4 * (words::FLUSH_MMU_WORDS + words::LINK_WORDS + words::EVENT_WORDS)
+    + Surround::MAX_BYTES
+    + WAIT_LINK_BYTES;
 
 /// The most words of a client's in one submission.
 pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME_BYTES) / 4;
@@ -108,7 +113,7 @@ pub(crate) const MAX_STATE_WORDS: usize = 64 * 1024 / 4;
 
 /// The most words of a client's in one submission that may have such a context in front.
 pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
-    MAX_STREAM_WORDS - MAX_STATE_WORDS - Preface::MAX_BYTES / 4;
+    MAX_STREAM_WORDS - MAX_STATE_WORDS - Surround::MAX_BYTES / 4;
 
 /// How long a submitter waits without any progress of the GPU, in milliseconds (`gcdGPU_TIMEOUT` of
 /// the 4.6.9 driver).
@@ -248,15 +253,6 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Ring { self.watchdog }
 }
 
-/// Bytes of `words` words, if they are `there`.
-const fn bytes_if(there: bool, words: usize) -> usize {
-    if there {
-        words * 4
-    } else {
-        0
-    }
-}
-
 impl WorkItem for Ring {
     type Pointer = Arc<Ring>;
 
@@ -275,35 +271,29 @@ pub(crate) struct Patience {
     left: Jiffies,
 }
 
-/// What stands around a client's words. Small: the words themselves are made when they are written.
+/// What stands around the words of a submission.
 struct Frame {
     /// The MMU's translations are flushed.
     flush: bool,
     /// LINK to the context's states.
-    load: Option<[u32; 2]>,
-    /// The stream's states are in front of its commands, in this.
-    preface: Option<Preface>,
-    /// The pipe that is selected.
-    switch: Option<Pipe>,
-    /// The commands leave a semaphore armed.
-    stall: bool,
-    /// There are commands, whose end is waited for.
-    drain: bool,
+    load: Option<[u32; words::LINK_WORDS]>,
+    /// Around the states that are in front of the commands, if they are.
+    states: Option<Surround>,
+    /// Around the commands, if there are any.
+    commands: Option<Surround>,
 }
 
 impl Frame {
     /// Bytes before the place where the GPU goes on when it has loaded a context.
     fn until_loaded(&self) -> usize {
-        bytes_if(self.flush, words::FLUSH_MMU_WORDS) + bytes_if(self.load.is_some(), 2)
+        bytes_if(self.flush, words::FLUSH_MMU_WORDS)
+            + bytes_if(self.load.is_some(), words::LINK_WORDS)
     }
 
-    /// Bytes of it, without the states.
+    /// Bytes of it, without the client's words.
     fn bytes(&self) -> usize {
-        self.until_loaded()
-            + self.preface.as_ref().map_or(0, Preface::bytes)
-            + bytes_if(self.switch.is_some(), words::SELECT_PIPE_WORDS)
-            + bytes_if(self.stall, words::STALL_FE_TO_PE.len())
-            + bytes_if(self.drain, words::DRAIN_WORDS)
+        let around = [&self.states, &self.commands].into_iter().flatten();
+        self.until_loaded() + around.map(Surround::bytes).sum::<usize>()
     }
 }
 
@@ -332,7 +322,7 @@ impl Turn {
 
     /// Whether the states of the client's own context are loaded.
     pub(crate) fn loads_states(&self) -> bool {
-        self.frame.preface.is_some()
+        self.frame.states.is_some()
     }
 }
 
@@ -578,7 +568,7 @@ impl Ring {
         }
         let frame = self.frame(&state, source, commands);
         let until_loaded = frame.until_loaded();
-        let state_bytes = match (&frame.preface, states) {
+        let state_bytes = match (&frame.states, states) {
             (Some(_), Some(states)) => states.bytes(),
             _ => 0,
         };
@@ -629,7 +619,7 @@ impl Ring {
 
     /// What must stand around `commands` behind all submissions, with states from `source` before them.
     fn frame(&self, state: &State, source: Source<'_>, commands: Option<Checked<'_>>) -> Frame {
-        let (mut load, mut preface, mut pipe) = (None, None, state.pipe);
+        let (mut load, mut around_states, mut pipe) = (None, None, state.pipe);
         match source {
             Source::Unready | Source::Nothing => {}
             Source::Copy(_, copy) => {
@@ -638,19 +628,15 @@ impl Ring {
                 pipe = Some(Pipe::Pipe3d);
             }
             Source::Words(states) => {
-                preface = Some(Preface::new(self.caches, state.pipe, &states));
+                around_states = Some(Surround::new(self.caches, pipe, &states));
                 pipe = Some(states.exit);
             }
         }
         Frame {
             flush: state.flush,
             load,
-            preface,
-            switch: commands
-                .map(|commands| commands.entry)
-                .filter(|&entry| pipe != Some(entry)),
-            stall: commands.is_some_and(|commands| commands.armed),
-            drain: commands.is_some(),
+            states: around_states,
+            commands: commands.map(|commands| Surround::new(self.caches, pipe, &commands)),
         }
     }
 
@@ -696,7 +682,6 @@ impl Ring {
     /// Writes a submission and links it in.
     fn write(&self, turn: &Turn, stream: Option<Stream<'_>>) -> Result<(), kernel::error::Error> {
         let mut at = turn.at;
-        let commands = stream.map_or(&[][..], |stream| stream.commands.words);
         let mut emit = |words: &[u32]| -> Result<(), kernel::error::Error> {
             self.memory.write_words(at, words)?;
             at += core::mem::size_of_val(words);
@@ -709,23 +694,12 @@ impl Ring {
         if let Some(load) = &frame.load {
             emit(load)?;
         }
-        if let (Some(preface), Some(states)) =
-            (&frame.preface, stream.and_then(|stream| stream.states()))
-        {
-            preface.emit(states.words, &mut emit)?;
-        }
-        if let Some(pipe) = frame.switch {
-            emit(&words::select_pipe(self.caches, pipe))?;
-        }
-        emit(commands)?;
-        if commands.len() % 2 != 0 {
-            emit(&[0])?;
-        }
-        if frame.stall {
-            emit(&words::STALL_FE_TO_PE)?;
-        }
-        if frame.drain {
-            emit(&words::drain(self.caches))?;
+        let states = stream.and_then(|stream| stream.states());
+        let commands = stream.map(|stream| stream.commands);
+        for (around, inner) in [(&frame.states, states), (&frame.commands, commands)] {
+            if let (Some(around), Some(inner)) = (around, inner) {
+                around.emit(inner.words, &mut emit)?;
+            }
         }
         emit(&words::event(turn.event)[..words::event_len(self.event_padding)])?;
         let wait = at;

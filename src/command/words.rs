@@ -187,6 +187,9 @@ pub(crate) const fn caches(pipe_3d: bool, pipe_2d: bool) -> u32 {
 /// Words of [`drain`].
 pub(crate) const DRAIN_WORDS: usize = 6;
 
+/// Words of a LINK.
+pub(crate) const LINK_WORDS: usize = 2;
+
 /// Words of [`select_pipe`].
 pub(crate) const SELECT_PIPE_WORDS: usize = 8;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What stands around the states of a context that a client keeps in its own memory, in front of its
-//! commands.
+//! What stands around a client's words in the ring: its commands, and the states of a context that it
+//! keeps in its own memory, in front of them.
 //!
 //! Pure logic. The vendor's drivers run such a context where it lies: they write a pipe switch into its
 //! head and a LINK into its end. Here its states are copied into the ring, so the switch stands in front of
-//! them, and no LINK is needed. Source: spec/command-hw.md section 3.
+//! them, and no LINK is needed. Source: spec/command-hw.md sections 2.6 and 3.
 
 use super::{
     words::{
@@ -15,70 +15,67 @@ use super::{
     Checked,
 };
 
-/// Bytes of a pipe switch.
-const SWITCH_BYTES: usize = 4 * words::SELECT_PIPE_WORDS;
+/// Bytes of `words` words, if they are `there`.
+pub(super) const fn bytes_if(there: bool, words: usize) -> usize {
+    if there {
+        words * 4
+    } else {
+        0
+    }
+}
 
-/// Bytes of a stall.
-const STALL_BYTES: usize = 4 * words::STALL_FE_TO_PE.len();
-
-/// Bytes of a drain.
-const DRAIN_BYTES: usize = 4 * words::DRAIN_WORDS;
-
-/// Words before and behind the states.
-pub(super) struct Preface {
+/// Words before and behind a client's. Small: they are made when they are written.
+pub(super) struct Surround {
     caches: u32,
-    /// The pipe that the states need at their start, if another one is selected.
+    /// The pipe that the client's words need at their start, if another one is selected.
     switch: Option<Pipe>,
     /// They leave a semaphore armed.
     armed: bool,
 }
 
-impl Preface {
+impl Surround {
     /// The most bytes of it.
-    pub(super) const MAX_BYTES: usize = SWITCH_BYTES + STALL_BYTES + DRAIN_BYTES;
+    pub(super) const MAX_BYTES: usize =
+        4 * (words::SELECT_PIPE_WORDS + words::STALL_FE_TO_PE.len() + words::DRAIN_WORDS);
 
-    /// For `states` behind what leaves `pipe` selected (`None`: not known), on a core with `caches`.
-    pub(super) fn new(caches: u32, pipe: Option<Pipe>, states: &Checked<'_>) -> Self {
+    /// For `inner` behind what leaves `pipe` selected (`None`: not known), on a core with `caches`.
+    pub(super) fn new(caches: u32, pipe: Option<Pipe>, inner: &Checked<'_>) -> Self {
         Self {
             caches,
-            switch: (pipe != Some(states.entry)).then_some(states.entry),
-            armed: states.armed,
+            switch: (pipe != Some(inner.entry)).then_some(inner.entry),
+            armed: inner.armed,
         }
     }
 
-    /// Bytes of it, without the states.
+    /// Bytes of it, without the client's words.
     pub(super) fn bytes(&self) -> usize {
-        let switch = if self.switch.is_some() {
-            SWITCH_BYTES
-        } else {
-            0
-        };
-        let stall = if self.armed { STALL_BYTES } else { 0 };
-        switch + stall + DRAIN_BYTES
+        bytes_if(self.switch.is_some(), words::SELECT_PIPE_WORDS)
+            + bytes_if(self.armed, words::STALL_FE_TO_PE.len())
+            + bytes_if(true, words::DRAIN_WORDS)
     }
 
-    /// Gives all words in their order, with those of the states, to `emit`.
+    /// Gives all words in their order, with the client's in the middle, to `emit`.
     pub(super) fn emit<E>(
         &self,
-        states: &[u32],
+        inner: &[u32],
         mut emit: impl FnMut(&[u32]) -> Result<(), E>,
     ) -> Result<(), E> {
         if let Some(pipe) = self.switch {
             emit(&words::select_pipe(self.caches, pipe))?;
         }
-        emit(states)?;
-        if states.len() % 2 != 0 {
+        emit(inner)?;
+        if inner.len() % 2 != 0 {
             emit(&[0])?;
         }
         if self.armed {
             emit(&words::STALL_FE_TO_PE)?;
         }
-        // Commands are checked as if nothing was under way, and states may have begun something.
+        // What follows is checked as if nothing was under way.
         emit(&words::drain(self.caches))
     }
 }
 
-#[kernel::macros::kunit_tests(galcore_preface)]
+#[kernel::macros::kunit_tests(galcore_surround)]
 mod tests {
     use super::*;
     use kernel::prelude::*;
@@ -87,13 +84,13 @@ mod tests {
 
     /// The words, and whether they are as many as was said.
     fn words_of(pipe: Option<Pipe>, states: &Checked<'_>) -> (KVec<u32>, bool) {
-        let preface = Preface::new(BOTH, pipe, states);
+        let surround = Surround::new(BOTH, pipe, states);
         let mut all = KVec::new();
-        let result = preface.emit(states.words, |words| {
+        let result = surround.emit(states.words, |words| {
             all.extend_from_slice(words, GFP_KERNEL)
         });
-        let bytes = preface.bytes() + states.bytes();
-        let fits = preface.bytes() <= Preface::MAX_BYTES;
+        let bytes = surround.bytes() + states.bytes();
+        let fits = surround.bytes() <= Surround::MAX_BYTES;
         let is_right = result.is_ok() && fits && bytes == all.len() * 4;
         (all, is_right)
     }
