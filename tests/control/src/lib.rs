@@ -121,6 +121,14 @@ pub const STATE_VALUE: usize = 0x108;
 pub const STATE_DUMP: usize = 0x114;
 /// Bytes that [`STATE_DUMP`] writes.
 pub const STATE_DUMP_BYTES: usize = 0x4_0000;
+/// w: the physical address of [`FETCH_DUMP_BYTES`] of guest memory, to which the last [`FETCH_DUMP_UNITS`] units that the
+/// front end fetched are written now, the oldest first, and are then forgotten. For each, four words: its GPU address, its
+/// two words, 1. Zeros follow the newest. An idle loop is there once. The address is a multiple of 4.
+pub const FETCH_DUMP: usize = 0x118;
+/// The most units that [`FETCH_DUMP`] writes.
+pub const FETCH_DUMP_UNITS: usize = 8192;
+/// Bytes that [`FETCH_DUMP`] writes.
+pub const FETCH_DUMP_BYTES: usize = FETCH_DUMP_UNITS * 16;
 /// w: declares that a violation is about to be provoked: kind in bits 15:0, how often in bits 31:16 (0 = once,
 /// 0xFFFF = any number, until [`CLEAR_EXPECTATIONS`]). Expected violations have their effect on the GPU (a hang
 /// stays a hang) but do not fail the run. Reads as the number of expectations still open.

@@ -183,6 +183,7 @@ impl ControlBar {
             }
             layout::STATE_INDEX => self.state_index.store(value % state::WORDS as u32, Relaxed),
             layout::STATE_DUMP => gpu.dump_states(value),
+            layout::FETCH_DUMP => gpu.dump_fetched(value),
             layout::EXPECT_VIOLATION => gpu.recorder.expect(value),
             layout::CLEAR_EXPECTATIONS => gpu.recorder.clear_expectations(),
             fault::CLEAR_ALL => {
@@ -291,6 +292,35 @@ mod tests {
         assert_eq!(memory.read_u32(0x2000 + 4 * 0x482).ok(), Some(0));
         // Nothing is there.
         bar.write(&gpu, layout::STATE_DUMP, 0x9000_0000);
+    }
+
+    #[test]
+    fn what_was_fetched_is_dumped_once() {
+        let (gpu, bar) = (gpu(), ControlBar::default());
+        gpu.memory.add_anonymous(0x1000, 0x5_0000).unwrap();
+        let word = |index: u32| gpu.memory.snapshot().read_u32(0x2000 + 4 * index).ok();
+        let loop_units = [(0x100, 0x3800_00c8), (0x108, 0x100_4000_0002)];
+        for (address, unit) in [loop_units, loop_units, loop_units].concat() {
+            gpu.note_fetch(address, unit);
+        }
+        gpu.note_fetch(0x100, 0x200_4000_0008);
+        bar.write(&gpu, layout::FETCH_DUMP, 0x2000);
+        let wanted = [
+            [0x100, 0x3800_00c8, 0, 1],
+            [0x108, 0x4000_0002, 0x100, 1],
+            [0x100, 0x4000_0008, 0x200, 1],
+            [0; 4],
+        ];
+        for (index, wanted) in (0..).zip(wanted.concat()) {
+            assert_eq!(word(index), Some(wanted), "word {index}");
+        }
+        for address in 0..=layout::FETCH_DUMP_UNITS as u32 {
+            gpu.note_fetch(8 * address, 0);
+        }
+        bar.write(&gpu, layout::FETCH_DUMP, 0x2000);
+        assert_eq!(word(0), Some(8));
+        bar.write(&gpu, layout::FETCH_DUMP, 0x2000);
+        assert_eq!(word(0), Some(0));
     }
 
     #[test]

@@ -417,6 +417,7 @@ impl FrontEnd {
             gpu.bus_error(Port::FrontEnd, false, self.finding(detail));
             return Err(Hang);
         };
+        gpu.note_fetch(address, unit);
         gpu.visible.low.store(unit as u32, Relaxed);
         gpu.visible.high.store((unit >> 32) as u32, Relaxed);
         self.next = self.next.wrapping_add(8);

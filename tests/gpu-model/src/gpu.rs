@@ -3,8 +3,9 @@
 //!
 //! The server thread never waits for the front end, with one exception: a soft reset raises `abort` and waits until
 //! the front end let go of `engine`, which it does within one row of pixels. Order of locks: `engine`, `request`,
-//! `pending`, then those inside [`InterruptLine`] and [`Recorder`].
+//! `pending`, `fetched`, then those inside [`InterruptLine`] and [`Recorder`].
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufWriter;
 use std::io::Write;
@@ -27,6 +28,8 @@ use gpu_control::counter;
 use gpu_control::Board;
 use gpu_control::FrontEndState;
 use gpu_control::ViolationKind;
+use gpu_control::FETCH_DUMP_BYTES;
+use gpu_control::FETCH_DUMP_UNITS;
 
 use crate::control::Counters;
 use crate::control::Faults;
@@ -166,6 +169,8 @@ pub struct Gpu {
     pub(crate) registers: RegisterFile,
     pub(crate) states: Vec<AtomicU32>,
     pub(crate) visible: Visible,
+    /// The units that were fetched last, with their addresses.
+    fetched: Mutex<VecDeque<(u32, u64)>>,
     pub(crate) pending: Mutex<Pending>,
     pub(crate) abort: AtomicBool,
     pub(crate) has_request: AtomicBool,
@@ -216,6 +221,7 @@ impl Gpu {
             registers: RegisterFile::new(),
             states: (0..state::WORDS).map(|_| AtomicU32::new(0)).collect(),
             visible: Visible::default(),
+            fetched: Mutex::default(),
             pending: Mutex::default(),
             abort: AtomicBool::new(false),
             has_request: AtomicBool::new(false),
@@ -393,6 +399,35 @@ impl Gpu {
             .iter()
             .flat_map(|word| word.load(Relaxed).to_le_bytes())
             .collect();
+        // Who dumps to where nothing is finds nothing there.
+        let _ = self.memory.snapshot().write(address, &bytes);
+    }
+
+    /// Remembers that the front end fetched a unit. A loop of two is remembered once.
+    pub(crate) fn note_fetch(&self, address: u32, unit: u64) {
+        let mut fetched = lock(&self.fetched);
+        if fetched
+            .iter()
+            .rev()
+            .take(2)
+            .any(|last| *last == (address, unit))
+        {
+            return;
+        }
+        if fetched.len() == FETCH_DUMP_UNITS {
+            fetched.pop_front();
+        }
+        fetched.push_back((address, unit));
+    }
+
+    /// Writes what was fetched to guest memory at a physical address, and forgets it.
+    pub(crate) fn dump_fetched(&self, address: u32) {
+        let fetched = std::mem::take(&mut *lock(&self.fetched));
+        let words = fetched
+            .into_iter()
+            .flat_map(|(address, unit)| [address, unit as u32, (unit >> 32) as u32, 1]);
+        let mut bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        bytes.resize(FETCH_DUMP_BYTES, 0);
         // Who dumps to where nothing is finds nothing there.
         let _ = self.memory.snapshot().write(address, &bytes);
     }

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The exact words that the front end fetches: of the idle loop, of commits with and without a context, of an event.
+//! They are those of the examples in the project's notes on the hardware (command-hw.md 10.9), with what this driver
+//! does otherwise: a client's words are copied behind each other, and each submission ends with a drain.
+
+use std::process::ExitCode;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::client::place;
+use galcore_client::device::Buffer;
+use galcore_client::draw::Engine;
+use galcore_client::stream::Pipe;
+use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::has_2d;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::HEIGHT;
+use galcore_selftests::fixture::WIDTH;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Suite;
+use gpu_control::Board;
+use gpu_control::FrontEndState;
+
+const WAIT: u32 = 0x3800_00c8;
+const LINK: u32 = 0x4000_0000;
+/// Two units: wait until the pixel engine has got there.
+const STALL: [[u32; 2]; 2] = [[0x0801_0e02, 0x701], [0x4800_0000, 0x701]];
+
+/// A unit of 64 bits, and where it was fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Unit {
+    address: u32,
+    words: [u32; 2],
+}
+
+struct Bench {
+    paint: Paint,
+    control: Control,
+    board: Board,
+    buffer: Buffer,
+    dump: Buffer,
+}
+
+impl Bench {
+    fn new() -> Result<Self> {
+        let paint = Paint::new()?;
+        let control = Control::open()?;
+        Ok(Self {
+            board: control.board().context("an unknown board")?,
+            buffer: paint.device().allocate_contiguous(0x8000)?,
+            dump: paint
+                .device()
+                .allocate_contiguous(gpu_control::FETCH_DUMP_BYTES as u64)?,
+            paint,
+            control,
+        })
+    }
+
+    /// What was fetched since the last time, when the front end idles.
+    fn fetched(&self) -> Result<Vec<Unit>> {
+        let begin = Instant::now();
+        while self.control.front_end() != Some(FrontEndState::Waiting) {
+            ensure!(
+                begin.elapsed() < Duration::from_secs(10),
+                "it does not idle"
+            );
+        }
+        // The whole loop, not only the first WAIT.
+        std::thread::sleep(Duration::from_millis(20));
+        self.dump.memory.fill(0);
+        let base = self.paint.client.base_address();
+        self.control
+            .write(gpu_control::FETCH_DUMP, self.dump.address + base);
+        let word = |index: usize, part: usize| self.dump.memory.read(index * 16 + part * 4);
+        Ok((0..gpu_control::FETCH_DUMP_UNITS)
+            .take_while(|&index| word(index, 3) != 0)
+            .map(|index| Unit {
+                address: word(index, 0),
+                words: [word(index, 1), word(index, 2)],
+            })
+            .collect())
+    }
+
+    /// Flush bits of all caches that the core has.
+    fn caches(&self) -> u32 {
+        match self.board {
+            Board::Dove => 0xb,
+            Board::Gc320 => 0x8,
+            _ => 0x3,
+        }
+    }
+
+    /// Units that wait for everything and write it back.
+    fn drain(&self) -> Vec<[u32; 2]> {
+        let mut units = vec![[0x0801_0e03, self.caches()]];
+        units.extend(STALL);
+        units
+    }
+
+    fn select(&self, pipe: Pipe) -> Vec<[u32; 2]> {
+        let mut units = self.drain();
+        units.push([0x0801_0e00, pipe.number() as u32]);
+        units
+    }
+
+    /// Commits `stream` and waits; what was fetched for it.
+    fn commit(&self, context: u32, pipe: Pipe, stream: &Stream) -> Result<Vec<Unit>> {
+        let device = self.paint.device();
+        device.stall()?;
+        self.fetched()?;
+        let record = place(&self.buffer, 0, pipe, stream);
+        device.commit(&record, context, &mut Queue::new())?;
+        device.stall()?;
+        self.fetched()
+    }
+
+    /// The pipe that has everything to do with these tests.
+    fn pipe(&self) -> Pipe {
+        self.paint.engine().pipe()
+    }
+}
+
+/// Takes the idle loop off the front, WAIT and LINK to it: the WAIT's address, and what follows.
+fn idle_loop(units: &[Unit]) -> Result<(u32, &[Unit])> {
+    let is_link = |unit: &Unit| unit.words == [LINK | 2, unit.address - 8];
+    // The address is written in before the WAIT becomes a LINK: a WAIT's second word may be anything.
+    let is_loop = |unit: &&Unit| unit.words[0] == WAIT || is_link(unit);
+    let (these, rest) = units.split_at(units.iter().take_while(is_loop).count());
+    let [first, ..] = these else {
+        anyhow::bail!("no idle loop, but {units:x?}");
+    };
+    let wait = first.address - if is_link(first) { 8 } else { 0 };
+    for unit in these {
+        let from_wait = if is_link(unit) { 8 } else { 0 };
+        same("where the loop is", unit.address, wait + from_wait)?;
+    }
+    Ok((wait, rest))
+}
+
+/// Takes these units off the front; they must lie behind each other.
+fn expect<'a>(what: &str, units: &'a [Unit], wanted: &[[u32; 2]]) -> Result<&'a [Unit]> {
+    ensure!(
+        units.len() >= wanted.len(),
+        "{what}: no more than {units:x?}"
+    );
+    let (these, rest) = units.split_at(wanted.len());
+    for (index, (unit, wanted)) in (0..).zip(these.iter().zip(wanted)) {
+        same(
+            &format!("{what}, unit {index}"),
+            hex(unit.words),
+            hex(*wanted),
+        )?;
+        same("address", unit.address, these[0].address + 8 * index)?;
+    }
+    Ok(rest)
+}
+
+fn hex(words: [u32; 2]) -> String {
+    format!("{:08x} {:08x}", words[0], words[1])
+}
+
+/// Takes the end of a submission off: an event, perhaps with what a GC600 needs behind it, and the next idle loop.
+fn end<'a>(bench: &Bench, units: &'a [Unit]) -> Result<&'a [Unit]> {
+    let [event, rest @ ..] = units else {
+        anyhow::bail!("nothing behind the commands");
+    };
+    same("event", event.words[0], 0x0801_0e01)?;
+    let id = event.words[1];
+    ensure!(
+        id & !0x1f == 0x40 && id & 0x1f < 30,
+        "event {id:#x} is not from the pixel engine"
+    );
+    let rest = match bench.board {
+        Board::Dove => expect("delay", rest, &[[0x0805_0100, 0], [0, 0], [0, 0]])?,
+        _ => rest,
+    };
+    let (wait, behind) = idle_loop(rest)?;
+    same("WAIT", hex(rest[0].words), hex([WAIT, 0]))?;
+    same("LINK", rest.get(1).map(|unit| unit.address), Some(wait + 8))?;
+    Ok(behind)
+}
+
+/// Takes a LINK off: it announces all of `bytes`, up to the next 64-byte boundary.
+fn linked<'a>(what: &str, units: &'a [Unit], from: u32, bytes: u32) -> Result<&'a [Unit]> {
+    let [link, first, ..] = units else {
+        anyhow::bail!("{what}: no LINK, but {units:x?}");
+    };
+    same("where the LINK is", link.address, from)?;
+    let to = link.words[1];
+    let prefetch = ((to + bytes).next_multiple_of(64) - to) / 8;
+    same(what, link.words[0], LINK | prefetch)?;
+    same("where it leads", first.address, to)?;
+    Ok(&units[1..])
+}
+
+/// Units of a client's stream.
+fn units_of(stream: &Stream) -> Vec<[u32; 2]> {
+    let pairs = stream.words().chunks(2);
+    pairs.map(|pair| [pair[0], pair[1]]).collect()
+}
+
+/// A commit without a context in front: LINK, perhaps a pipe switch, the client's words, drain, event, idle loop.
+fn plain(bench: &Bench, context: u32, pipe: Pipe, stream: &Stream, switch: bool) -> Result<()> {
+    let units = bench.commit(context, pipe, stream)?;
+    let mut wanted = if switch {
+        bench.select(pipe)
+    } else {
+        Vec::new()
+    };
+    wanted.extend(units_of(stream));
+    wanted.extend(bench.drain());
+    let event = if bench.board == Board::Dove { 32 } else { 8 };
+    let (wait, rest) = idle_loop(&units)?;
+    let rest = linked(
+        "LINK to the commands",
+        rest,
+        wait,
+        wanted.len() as u32 * 8 + event + 16,
+    )?;
+    let rest = end(bench, expect("commands", rest, &wanted)?)?;
+    same("units too many", rest, &[])
+}
+
+/// Some words for the 3D pipe that do nothing.
+fn some_3d() -> Stream {
+    let mut stream = Stream::new();
+    stream.nop().state(0xa14, 5).nop().states(0x1640, &[7; 4]);
+    stream
+}
+
+fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
+    suite.test("the idle loop is WAIT 200 and LINK to it", move || {
+        let units = bench.fetched()?;
+        let last = units.len().saturating_sub(2);
+        let (_, rest) = idle_loop(&units[last..])?;
+        same("units too many", rest, &[])
+    });
+    suite.test(
+        "without a context: the client's words, drain, event",
+        move || {
+            if bench.board == Board::Gc320 {
+                return skip("this core has no 3D pipe");
+            }
+            // Which pipe is selected is not known at first.
+            plain(bench, 0, Pipe::Pipe3d, &some_3d(), true)?;
+            plain(bench, 0, Pipe::Pipe3d, &some_3d(), false)
+        },
+    );
+    suite.test("a pipe switch drains the other pipe", move || {
+        if bench.board != Board::Dove {
+            return skip("this core has one pipe");
+        }
+        let mut stream = Stream::new();
+        stream.nop();
+        plain(bench, 0, Pipe::Pipe2d, &stream, true)?;
+        plain(bench, 0, Pipe::Pipe2d, &stream, false)?;
+        plain(bench, 0, Pipe::Pipe3d, &stream, true)
+    });
+    suite.test(
+        "a context is entered where the selected pipe wants it",
+        move || {
+            if bench.board == Board::Gc320 {
+                return skip("contexts of a core without 3D are not loaded");
+            }
+            let device = bench.paint.device();
+            let contexts = [device.attach()?.context, device.attach()?.context];
+            let mut stream = Stream::new();
+            stream.nop();
+            let flush = |caches: u32| vec![[0x0801_0e03, caches], STALL[0], STALL[1]];
+            let mut from_2d = flush(8);
+            from_2d.push([0x0801_0e00, 0]);
+            from_2d.extend(flush(7));
+            for (round, context) in contexts.into_iter().cycle().take(4).enumerate() {
+                // The last was in the 3D pipe, except where the core has another.
+                let is_2d = bench.board == Board::Dove && round % 2 == 1;
+                if is_2d {
+                    bench.commit(0, Pipe::Pipe2d, &stream)?;
+                }
+                let units = bench.commit(context, Pipe::Pipe3d, &some_3d())?;
+                let (wait, rest) = idle_loop(&units)?;
+                let [link, first, ..] = rest else {
+                    anyhow::bail!("nothing was fetched");
+                };
+                same("where the LINK is", link.address, wait)?;
+                // It must announce a LINK at the least, and leads out of the ring.
+                same("where the frame begins", first.address, link.words[1])?;
+                let [to_context, entry, ..] = &rest[1..] else {
+                    anyhow::bail!("no context");
+                };
+                let context_at = to_context.words[1];
+                ensure!(
+                    to_context.words[0] & 0xf800_0000 == LINK,
+                    "no LINK to the context"
+                );
+                same("where the context is entered", entry.address, context_at)?;
+                let wanted = if is_2d { from_2d.clone() } else { flush(7) };
+                let behind = expect("head of the context", &rest[2..], &wanted)?;
+                // States, then a stall and the LINK back.
+                let back = behind
+                    .windows(3)
+                    .position(|units| {
+                        [units[0].words, units[1].words] == STALL
+                            && units[2].words[0] & 0xf800_0000 == LINK
+                    })
+                    .context("no stall and LINK at the context's end")?;
+                let wanted_bytes = match (bench.board, is_2d) {
+                    // bufferSize of the vendor's, and without the switch (2 units of stall, flush and select).
+                    (Board::Dove, true) => 0x39f8,
+                    (Board::Dove, false) => 0x39f8 - 32,
+                    (Board::Imx6q, _) => 0x3a78 - 32,
+                    _ => 0x3a18 - 32,
+                };
+                let last = behind[back + 2];
+                same(
+                    "bytes of the context",
+                    last.address + 8 - context_at,
+                    wanted_bytes,
+                )?;
+                let announced = (to_context.words[0] & 0xffff) * 8;
+                let to_end = (context_at + wanted_bytes).next_multiple_of(64) - context_at;
+                same("bytes announced", announced, to_end)?;
+                same("where it leads back", last.words[1], to_context.address + 8)?;
+                let mut wanted = units_of(&some_3d());
+                wanted.extend(bench.drain());
+                let rest = expect("commands", &behind[back + 3..], &wanted)?;
+                same("units too many", end(bench, rest)?, &[])?;
+            }
+            for context in contexts {
+                device.detach(context)?;
+            }
+            Ok(())
+        },
+    );
+    suite.test("a fill of the 2D engine", move || {
+        if !has_2d(bench.paint.client.identity()) {
+            return skip("this core has no 2D engine");
+        }
+        let mut stream = Stream::new();
+        let all = Rect::new(0, 0, WIDTH, HEIGHT);
+        Engine::TwoD.fill(&mut stream, &bench.paint.surface, all, 0xff00_ff00);
+        stream.state(0x380c, 8);
+        let draw = [
+            [0x2000_0100, 0xdead_deed],
+            [0, HEIGHT << 16 | WIDTH],
+            [0x0801_0000, 0],
+            [0x0801_0000, 0],
+            [0x0801_0000, 0],
+            [0x0801_0e03, 8],
+        ];
+        let units = units_of(&stream);
+        same(
+            "the client's last words",
+            &units[units.len() - 6..],
+            &draw[..],
+        )?;
+        let selected = bench.board == Board::Dove;
+        plain(
+            bench,
+            0,
+            Pipe::Pipe2d,
+            &stream,
+            selected || bench.pipe() == Pipe::Pipe2d,
+        )?;
+        plain(bench, 0, Pipe::Pipe2d, &stream, false)?;
+        bench.paint.expect(|_, _| 0xff00_ff00)
+    });
+    suite.test("no violation", move || {
+        same("violations", bench.control.violations(), 0)
+    });
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let bench = Bench::new()?;
+        let mut suite = Suite::new();
+        tests(&mut suite, &bench);
+        let result = suite.run();
+        for buffer in [&bench.buffer, &bench.dump] {
+            bench.paint.device().free_contiguous(buffer)?;
+        }
+        bench.paint.close()?;
+        result
+    })
+}
