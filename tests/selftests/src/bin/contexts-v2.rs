@@ -375,6 +375,12 @@ impl Bench {
 
     /// Loads states, as many with one command as can be.
     fn load(&self, stream: &mut Stream, intent: &Intent) {
+        // There may be none but converted ones.
+        let flush = |stream: &mut Stream, first, run: &[u32]| {
+            if !run.is_empty() {
+                stream.states(first, run);
+            }
+        };
         let mut run: Vec<u32> = Vec::new();
         let mut first = 0;
         for (&byte, &value) in intent {
@@ -383,15 +389,13 @@ impl Bench {
                 continue;
             }
             if byte != first + 4 * run.len() as u32 || run.len() == 1024 {
-                if !run.is_empty() {
-                    stream.states(first, &run);
-                }
+                flush(stream, first, &run);
                 run.clear();
                 first = byte;
             }
             run.push(value);
         }
-        stream.states(first, &run);
+        flush(stream, first, &run);
     }
 
     fn image(&self, shape: Shape, intent: &Intent) -> Image {
