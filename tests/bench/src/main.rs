@@ -5,15 +5,19 @@
 //! current folder, what is being done to stderr.
 
 mod counter;
+mod etnaviv;
 mod meter;
 mod operations;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use anyhow::Result;
 use lexopt::prelude::*;
+use serde::Serialize;
 
+use meter::Cost;
 use meter::Meter;
 
 /// Where the results go.
@@ -21,6 +25,13 @@ const RESULTS: &str = "results.json";
 
 /// Where the kernel's symbols go, for a profile.
 const SYMBOLS: &str = "kallsyms";
+
+/// What is left behind.
+#[derive(Serialize)]
+struct Results {
+    galcore: Vec<Cost>,
+    etnaviv: Vec<Cost>,
+}
 
 fn main() -> ExitCode {
     match run() {
@@ -36,6 +47,7 @@ fn run() -> Result<()> {
     let mut quick = false;
     let mut profile = false;
     let mut only = None;
+    let mut peer = None;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -43,6 +55,7 @@ fn run() -> Result<()> {
             Long("client") => return operations::client(),
             Long("quick") => quick = true,
             Long("profile") => profile = true,
+            Long("peer") => peer = Some(PathBuf::from(parser.value()?)),
             Long("only") => only = Some(parser.value()?.string()?),
             other => return Err(other.unexpected().into()),
         }
@@ -53,6 +66,15 @@ fn run() -> Result<()> {
         std::fs::copy("/proc/kallsyms", SYMBOLS).context(SYMBOLS)?;
         return Ok(());
     }
-    let text = serde_json::to_string_pretty(&meter.costs)?;
+    let galcore = std::mem::take(&mut meter.costs);
+    if let Some(modules) = peer {
+        eprintln!("the same of etnaviv");
+        etnaviv::all(&mut meter, &modules)?;
+    }
+    let results = Results {
+        galcore,
+        etnaviv: meter.costs,
+    };
+    let text = serde_json::to_string_pretty(&results)?;
     std::fs::write(RESULTS, text).context(RESULTS)
 }

@@ -145,7 +145,7 @@ impl Record {
 /// A command buffer that can be committed again and again, and its calls.
 struct Commits {
     device: Device,
-    _buffer: Buffer,
+    buffer: Buffer,
     _record: Box<[u8; uapi::CommandBufferRecord::SIZE]>,
     _queue: Record,
     /// With the signal.
@@ -182,7 +182,7 @@ impl Commits {
         let wait = signal_call(&device, uapi::signal::WAIT, signal, WAIT_LIMIT);
         Ok(Self {
             device,
-            _buffer: buffer,
+            buffer,
             _record: bytes,
             _queue: queue,
             full,
@@ -224,12 +224,22 @@ impl Commits {
     }
 }
 
+impl Drop for Commits {
+    fn drop(&mut self) {
+        // What is mapped holds the module, until it is freed. It is never reused before the GPU has done with it.
+        if let Err(error) = self.device.free_contiguous(&self.buffer) {
+            eprintln!("a command buffer: {error}");
+        }
+    }
+}
+
 /// One NOP.
 fn minimal() -> Stream {
     Stream::new().nop().clone()
 }
 
-fn plan(name: &'static str, samples: usize) -> Plan {
+/// A plan for what is done by the processor alone.
+pub fn plan(name: &'static str, samples: usize) -> Plan {
     Plan {
         name,
         samples,
@@ -240,7 +250,7 @@ fn plan(name: &'static str, samples: usize) -> Plan {
 }
 
 /// A plan for what the GPU takes part in.
-fn gpu_plan(name: &'static str, samples: usize) -> Plan {
+pub fn gpu_plan(name: &'static str, samples: usize) -> Plan {
     Plan {
         late: true,
         ..plan(name, samples)
@@ -385,15 +395,21 @@ fn commits(meter: &mut Meter) -> Result<()> {
     )
 }
 
+/// Submissions at once.
+pub const IN_FLIGHT: usize = 16;
+
+/// A plan for [`IN_FLIGHT`] submissions, counted for each.
+pub fn sixteen(name: &'static str) -> Plan {
+    Plan {
+        per: IN_FLIGHT as u64,
+        ..gpu_plan(name, 400)
+    }
+}
+
 fn in_flight(meter: &mut Meter) -> Result<()> {
-    const COUNT: usize = 16;
-    let mut commits = (0..COUNT)
+    let mut commits = (0..IN_FLIGHT)
         .map(|_| Commits::new(&minimal()))
         .collect::<Result<Vec<_>>>()?;
-    let sixteen = |name| Plan {
-        per: COUNT as u64,
-        ..gpu_plan(name, 400)
-    };
     // One file, as a client has: the first one's.
     let (first, others) = commits.split_at_mut(1);
     let first = &mut first[0];
@@ -430,7 +446,7 @@ fn in_flight(meter: &mut Meter) -> Result<()> {
         sixteen("in-flight-one"),
         "16 in flight, one signal at the end, per commit",
         || {
-            for _ in 1..COUNT {
+            for _ in 1..IN_FLIGHT {
                 first.bare.send(&first.device)?;
             }
             first.full.send(&first.device)?;
@@ -760,7 +776,8 @@ fn memory(meter: &mut Meter) -> Result<()> {
     ];
     for (pool, bytes, samples, names, title) in kinds {
         let device = Device::open()?;
-        device.map_pool()?;
+        // As long as nodes are locked in it: else the driver maps it, for good.
+        let mapped = device.map_pool()?;
         let mut live: Vec<Node> = Vec::new();
         for (name, wanted) in names.into_iter().zip([1, 1000, 10_000]) {
             if !meter.wants(name) {
@@ -783,6 +800,7 @@ fn memory(meter: &mut Meter) -> Result<()> {
             device.free(node)?;
         }
         device.stall()?;
+        drop(mapped);
     }
     Ok(())
 }

@@ -21,6 +21,7 @@ use crate::commands::conclude;
 use crate::commands::guest_command;
 use crate::commands::say;
 use crate::commands::PassOn;
+use crate::initramfs::GuestFile;
 use crate::machine;
 use crate::machine::Boot;
 use crate::machine::Task;
@@ -34,6 +35,16 @@ const LIMIT: Duration = Duration::from_secs(900);
 const RESULTS: &str = "results.json";
 /// What operations may cost, and what other drivers take for them.
 const TARGETS: &str = include_str!("../../bench/targets.toml");
+/// The kernel's own driver and what it needs, in the folder where the kernel was built.
+const PEER: [&str; 5] = [
+    "drivers/i2c/i2c-core.ko",
+    "drivers/gpu/drm/drm_panel_orientation_quirks.ko",
+    "drivers/gpu/drm/drm.ko",
+    "drivers/gpu/drm/scheduler/gpu-sched.ko",
+    "drivers/gpu/drm/etnaviv/etnaviv.ko",
+];
+/// Where they are in the guest.
+const PEER_FOLDER: &str = "/galcore/etnaviv";
 /// How much runs may differ in what an operation costs: one part in so many.
 const TOLERANCE: u64 = 100;
 
@@ -75,12 +86,23 @@ struct Target {
     /// Instructions of the vendor's driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     vendor: Option<u64>,
-    /// Instructions of etnaviv.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    etnaviv: Option<u64>,
     /// Instructions on the board where the others were measured, of what is no driver's.
     #[serde(skip_serializing_if = "Option::is_none")]
     yardstick: Option<u64>,
+}
+
+impl Cost {
+    fn median(&self) -> Option<u64> {
+        Some(self.instructions?.median)
+    }
+}
+
+/// What the measuring program leaves.
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Results {
+    galcore: Vec<Cost>,
+    /// The peer's; its operations have the names of those that they stand beside.
+    etnaviv: Vec<Cost>,
 }
 
 /// An operation in the file of figures.
@@ -96,6 +118,9 @@ struct Row {
     interrupts: Option<f64>,
     /// Nanoseconds on this machine; says nothing of another.
     wall: Option<Figures>,
+    /// What the kernel's own driver takes for the like, in the first run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etnaviv: Option<Cost>,
     #[serde(flatten)]
     target: Target,
 }
@@ -136,7 +161,7 @@ pub fn bench(tools: &Tools, arguments: &BenchArgs, signals: &Signals) -> Result<
         }
     }
     let wall = match arguments.no_wall {
-        true => Vec::new(),
+        true => Results::default(),
         false => {
             say("measuring time");
             match measure(tools, arguments, false, out.join("wall"), signals)? {
@@ -176,7 +201,7 @@ fn measure(
     icount: bool,
     out: PathBuf,
     signals: &Signals,
-) -> Result<std::result::Result<Vec<Cost>, u8>> {
+) -> Result<std::result::Result<Results, u8>> {
     let results = out.join(RESULTS);
     // Old figures must not pass for new ones.
     if results.exists() {
@@ -190,6 +215,10 @@ fn measure(
     }
     if let Some(only) = &arguments.only {
         command.extend(["--only".to_string(), only.clone()]);
+    }
+    let peer = peer_modules(tools)?;
+    if !peer.is_empty() {
+        command.extend(["--peer".to_string(), PEER_FOLDER.to_string()]);
     }
     let (command, file) = guest_command(&command)?;
     let boot = Boot {
@@ -206,7 +235,7 @@ fn measure(
         monitor: None,
         insmod: String::new(),
         load: true,
-        files: file.into_iter().collect(),
+        files: file.into_iter().chain(peer).collect(),
         work: Work::Programs(vec![Task {
             command,
             limit: LIMIT,
@@ -222,20 +251,45 @@ fn measure(
     read(&results).map(Ok)
 }
 
-fn read(path: &Path) -> Result<Vec<Cost>> {
+/// The modules of the peer, for the guest, in the order in which they are loaded; none where the kernel has none.
+fn peer_modules(tools: &Tools) -> Result<Vec<GuestFile>> {
+    let Some(build) = &tools.build else {
+        return Ok(Vec::new());
+    };
+    let modules = PEER.iter().enumerate().map(|(order, module)| {
+        let host = build.join(module);
+        if !host.is_file() {
+            bail!("no {}: this kernel has no etnaviv", host.display());
+        }
+        let name = module.rsplit('/').next().unwrap_or(module);
+        Ok(GuestFile {
+            guest: format!("{PEER_FOLDER}/{order}-{name}"),
+            host,
+        })
+    });
+    modules.collect()
+}
+
+fn read(path: &Path) -> Result<Results> {
     let text = fs::read_to_string(path).with_context(|| format!("no {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is broken", path.display()))
 }
 
 /// What the boots found, operation by operation.
-fn rows(runs: &[Vec<Cost>], wall: &[Cost]) -> Result<Vec<Row>> {
+fn rows(runs: &[Results], wall: &Results) -> Result<Vec<Row>> {
     let mut targets: BTreeMap<String, Target> =
         toml::from_str(TARGETS).context("tests/bench/targets.toml")?;
     let Some(first) = runs.first() else {
         bail!("nothing was measured");
     };
     let named = |costs: &[Cost], name: &str| costs.iter().find(|cost| cost.name == name).cloned();
+    let peer = |name: &str| {
+        let mut cost = named(&first.etnaviv, name)?;
+        cost.wall = named(&wall.etnaviv, name).and_then(|cost| cost.wall);
+        Some(cost)
+    };
     Ok(first
+        .galcore
         .iter()
         .map(|cost| Row {
             name: cost.name.clone(),
@@ -243,12 +297,13 @@ fn rows(runs: &[Vec<Cost>], wall: &[Cost]) -> Result<Vec<Row>> {
             samples: cost.samples,
             instructions: runs
                 .iter()
-                .filter_map(|costs| named(costs, &cost.name)?.instructions)
+                .filter_map(|costs| named(&costs.galcore, &cost.name)?.instructions)
                 .collect(),
             reads: cost.reads,
             writes: cost.writes,
             interrupts: cost.interrupts,
-            wall: named(wall, &cost.name).and_then(|cost| cost.wall),
+            wall: named(&wall.galcore, &cost.name).and_then(|cost| cost.wall),
+            etnaviv: peer(&cost.name),
             target: targets.remove(&cost.name).unwrap_or_default(),
         })
         .collect())
@@ -294,10 +349,45 @@ fn table(rows: &[Row]) -> String {
             number(figures.map(|figures| figures.mean)),
             number(limit.or(row.target.yardstick)),
             number(row.target.vendor),
-            number(row.target.etnaviv),
+            number(row.etnaviv.as_ref().and_then(Cost::median)),
             average(row.reads),
             average(row.writes),
             average(row.interrupts),
+        );
+    }
+    text.push_str(&peer_table(rows));
+    text
+}
+
+/// What the peer does beside these, for people.
+fn peer_table(rows: &[Row]) -> String {
+    let peers: Vec<(&str, &Cost)> = rows
+        .iter()
+        .filter_map(|row| Some((row.title.as_str(), row.etnaviv.as_ref()?)))
+        .collect();
+    let Some(width) = peers.iter().map(|(title, _)| title.len()).max() else {
+        return String::new();
+    };
+    let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
+    let average = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.2}"));
+    let mut text = format!(
+        "\n{:width$} {:>12} {:>8} {:>6} {:>6} {:>6} {:>10}  what it does\n",
+        "etnaviv beside it", "instructions", "mean", "reads", "writes", "irqs", "wall us"
+    );
+    for (title, cost) in peers {
+        let wall = cost.wall.map_or(String::new(), |figures| {
+            format!("{:.1}", figures.median as f64 / 1000.0)
+        });
+        // Into a string: cannot fail.
+        let _ = writeln!(
+            text,
+            "{title:width$} {:>12} {:>8} {:>6} {:>6} {:>6} {wall:>10}  {}",
+            number(cost.median()),
+            number(cost.instructions.map(|figures| figures.mean)),
+            average(cost.reads),
+            average(cost.writes),
+            average(cost.interrupts),
+            cost.title,
         );
     }
     text
@@ -326,19 +416,50 @@ mod tests {
         }
     }
 
+    fn results(costs: &[Cost]) -> Results {
+        Results {
+            galcore: costs.to_vec(),
+            etnaviv: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_peer_stands_beside_what_it_is_like() {
+        let run = Results {
+            galcore: vec![cost("identity", 900), cost("other", 1)],
+            etnaviv: vec![cost("identity", 700)],
+        };
+        let found = rows(&[run.clone()], &run).unwrap();
+        assert_eq!(found[0].etnaviv.as_ref().and_then(Cost::median), Some(700));
+        assert!(found[1].etnaviv.is_none());
+        let text = table(&found);
+        let beside = text.split_once("etnaviv beside it").unwrap().1;
+        assert!(
+            beside.contains("700") && !beside.contains("other"),
+            "{text}"
+        );
+    }
+
     #[test]
     fn runs_are_compared() {
-        let runs = [vec![cost("identity", 1000)], vec![cost("identity", 1010)]];
-        let found = rows(&runs, &[]).unwrap();
+        let runs = [
+            results(&[cost("identity", 1000)]),
+            results(&[cost("identity", 1010)]),
+        ];
+        let found = rows(&runs, &Results::default()).unwrap();
         assert!(found[0].steady());
         assert_eq!(found[0].target.target, Some(650));
-        let runs = [vec![cost("identity", 1000)], vec![cost("identity", 1011)]];
-        assert!(!rows(&runs, &[]).unwrap()[0].steady());
+        let runs = [
+            results(&[cost("identity", 1000)]),
+            results(&[cost("identity", 1011)]),
+        ];
+        assert!(!rows(&runs, &Results::default()).unwrap()[0].steady());
     }
 
     #[test]
     fn what_costs_too_much_is_marked() {
-        let found = rows(&[vec![cost("identity", 651), cost("other", 1)]], &[]).unwrap();
+        let costs = results(&[cost("identity", 651), cost("other", 1)]);
+        let found = rows(&[costs], &Results::default()).unwrap();
         let text = table(&found);
         assert!(text.lines().nth(1).unwrap().contains("651!"), "{text}");
         assert!(!text.lines().nth(2).unwrap().contains('!'), "{text}");

@@ -92,6 +92,9 @@ pub struct Tools {
         global = true
     )]
     pub image: PathBuf,
+    /// The folder where that kernel was built.
+    #[arg(long, env = "GALCORE_KERNEL_BUILD", hide = true, global = true)]
+    pub build: Option<PathBuf>,
     /// Other kernels, and the module for each: NAME=ZIMAGE=MODULE, separated by spaces.
     #[arg(
         long,

@@ -2,6 +2,8 @@
 //! The exact words that the front end fetches: of the idle loop, of commits with and without a context, of an event.
 //! They are those of the examples in the project's notes on the hardware (command-hw.md 10.9), with what this driver
 //! does otherwise: a client's words are copied behind each other, and each submission ends with a drain.
+//!
+//! Loads the module anew, to know what the driver knows at first. Arguments: `[MODULE PARAMETERS...]`.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,7 +27,9 @@ use galcore_selftests::fixture::WIDTH;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::system::Module;
 use gpu_control::Board;
 use gpu_control::FrontEndState;
 
@@ -379,6 +383,11 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
 
 fn main() -> ExitCode {
     harness::program(|| {
+        let options = Options::parse(&[])?;
+        if Module::is_loaded() {
+            Module::unload()?;
+        }
+        Module::from_words(&options.rest)?.load_or_fail()?;
         let bench = Bench::new()?;
         let mut suite = Suite::new();
         tests(&mut suite, &bench);

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The peer: the kernel's own driver for this hardware, etnaviv, on the same GPU in the same boot, through the ioctls
+//! that its clients use (`include/uapi/drm/etnaviv_drm.h` of the kernel).
+//!
+//! Its rows have the names of those of galcore that they stand beside.
+
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::sys;
+use galcore_selftests::control::Control;
+use galcore_selftests::harness;
+use galcore_selftests::system::Module;
+use gpu_control::ViolationKind;
+
+use crate::meter::Meter;
+use crate::meter::Then;
+use crate::operations::gpu_plan;
+use crate::operations::plan;
+use crate::operations::sixteen;
+use crate::operations::IN_FLIGHT;
+
+const NODE: &str = "/dev/dri/renderD128";
+/// How long the driver may take to make its node.
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
+/// Deadline of waits: seconds of the monotonic clock, far away.
+const NEVER: u64 = 1 << 30;
+
+/// What it does that the hardware forbids: it reads registers that old cores do not have, and puts events of a GC600 behind
+/// each other without a delay. The model is strict, but this is not about the peer's faults.
+const BREACHES: [ViolationKind; 2] = [ViolationKind::UnknownRegister, ViolationKind::EventMerge];
+
+/// The first number of a driver's own ioctls.
+const DRIVER: u32 = 0x40;
+const IN: u32 = 1;
+const IN_OUT: u32 = 3;
+
+/// A request with its structure, as 32-bit words.
+struct Request<const WORDS: usize> {
+    number: u32,
+    words: [u32; WORDS],
+}
+
+impl<const WORDS: usize> Request<WORDS> {
+    const fn new(direction: u32, number: u32, words: [u32; WORDS]) -> Self {
+        let bytes = WORDS as u32 * 4;
+        Self {
+            number: direction << 30 | bytes << 16 | (b'd' as u32) << 8 | number,
+            words,
+        }
+    }
+
+    fn send(&mut self, device: &File) -> io::Result<()> {
+        let mut bytes = [[0; 4]; WORDS];
+        for (to, word) in bytes.iter_mut().zip(self.words) {
+            *to = word.to_ne_bytes();
+        }
+        sys::exchange_plain(device.as_fd(), self.number, bytes.as_flattened_mut())?;
+        for (word, from) in self.words.iter_mut().zip(bytes) {
+            *word = u32::from_ne_bytes(from);
+        }
+        Ok(())
+    }
+}
+
+/// A 64-bit field.
+const fn long(value: u64) -> [u32; 2] {
+    [value as u32, (value >> 32) as u32]
+}
+
+/// A file, a command stream of one NOP, and the requests that submit it and wait for its fence.
+struct Submits {
+    device: File,
+    _stream: Box<[u32; 2]>,
+    submit: Request<18>,
+    wait: Request<8>,
+}
+
+impl Submits {
+    fn new() -> Result<Self> {
+        let stream = Box::new([0x1800_0000, 0]);
+        let mut words = [0; 18];
+        words[5] = 8;
+        [words[10], words[11]] = long(stream.as_ptr() as usize as u64);
+        let [low, high] = long(NEVER);
+        Ok(Self {
+            device: open()?,
+            _stream: stream,
+            submit: Request::new(IN_OUT, DRIVER + 6, words),
+            wait: Request::new(IN, DRIVER + 7, [0, 0, 0, 0, low, high, 0, 0]),
+        })
+    }
+
+    /// The number of the submission's fence.
+    fn submit(&mut self) -> Result<u32> {
+        self.submit.send(&self.device).context("GEM_SUBMIT")?;
+        Ok(self.submit.words[0])
+    }
+
+    fn wait(&mut self, fence: u32) -> Result<()> {
+        self.wait.words[1] = fence;
+        self.wait.send(&self.device).context("WAIT_FENCE")
+    }
+
+    fn once(&mut self) -> Result<()> {
+        let fence = self.submit()?;
+        self.wait(fence)
+    }
+}
+
+fn open() -> Result<File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).open(NODE).context(NODE)
+}
+
+/// Takes galcore out and loads the peer, whose modules are in `folder`, in the order of their names.
+fn begin(folder: &Path) -> Result<()> {
+    harness::eventually("galcore is unloaded", PROBE_LIMIT, || {
+        Ok(Module::unload().is_ok())
+    })?;
+    for kind in BREACHES {
+        let any = kind as u32 | gpu_control::EXPECT_ANY_NUMBER;
+        Control::open()?.write(gpu_control::EXPECT_VIOLATION, any);
+    }
+    let mut modules: Vec<PathBuf> = fs::read_dir(folder)
+        .with_context(|| folder.display().to_string())?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    modules.sort();
+    for module in modules {
+        let path = module.to_string_lossy().into_owned();
+        let (_, loaded) = Module::from_words(&[path])?.load();
+        loaded.with_context(|| format!("insmod {}", module.display()))?;
+    }
+    let begin = Instant::now();
+    while !Path::new(NODE).exists() {
+        ensure!(begin.elapsed() < PROBE_LIMIT, "etnaviv makes no {NODE}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// All rows of it. galcore is not loaded afterwards.
+pub fn all(meter: &mut Meter, folder: &Path) -> Result<()> {
+    begin(folder)?;
+    queries(meter)?;
+    submits(meter)?;
+    in_flight(meter)?;
+    contexts(meter)?;
+    memory(meter)
+}
+
+fn queries(meter: &mut Meter) -> Result<()> {
+    let device = open()?;
+    let mut unknown = Request::new(IN_OUT, DRIVER + 0x1f, [0; 4]);
+    meter.measure(plan("unknown-ioctl", 2000), "unknown ioctl", || {
+        ensure!(unknown.send(&device).is_err(), "it was answered");
+        Ok(())
+    })?;
+    // The core's model.
+    let mut identity = Request::new(IN_OUT, DRIVER, [0, 1, 0, 0]);
+    meter.measure(plan("identity", 2000), "a parameter", || {
+        Ok(identity.send(&device)?)
+    })
+}
+
+fn submits(meter: &mut Meter) -> Result<()> {
+    let submits = std::cell::RefCell::new(Submits::new()?);
+    let once = || submits.borrow_mut().once();
+    meter.measure(gpu_plan("commit-wait", 1000), "submit + wait", once)?;
+    let fence = std::cell::Cell::new(0);
+    let mut ioctl = gpu_plan("commit-ioctl", 1000);
+    ioctl.whole = false;
+    let submit = || {
+        fence.set(submits.borrow_mut().submit()?);
+        Ok(())
+    };
+    let wait = || submits.borrow_mut().wait(fence.get());
+    meter.measure(ioctl, "the submit alone", Then(submit, wait))
+}
+
+fn in_flight(meter: &mut Meter) -> Result<()> {
+    let mut submits = Submits::new()?;
+    let mut fences = [0; IN_FLIGHT];
+    meter.measure(
+        sixteen("in-flight-each"),
+        "16 in flight, each is waited for, per submit",
+        || {
+            for fence in &mut fences {
+                *fence = submits.submit()?;
+            }
+            fences.iter().try_for_each(|&fence| submits.wait(fence))
+        },
+    )?;
+    meter.measure(
+        sixteen("in-flight-one"),
+        "16 in flight, the last is waited for, per submit",
+        || {
+            for _ in 1..IN_FLIGHT {
+                submits.submit()?;
+            }
+            submits.once()
+        },
+    )
+}
+
+fn contexts(meter: &mut Meter) -> Result<()> {
+    let mut both = [Submits::new()?, Submits::new()?];
+    let mut turn = 0;
+    meter.measure(
+        gpu_plan("two-contexts", 1000),
+        "two files in turn, submit + wait",
+        || {
+            turn = 1 - turn;
+            both[turn].once()
+        },
+    )
+}
+
+/// What a client does with a buffer for the processor: GEM_NEW, CPU_PREP to write, CPU_FINI, GEM_CLOSE. It has pages
+/// then, but no address of the GPU's, nor one of the client's.
+fn memory(meter: &mut Meter) -> Result<()> {
+    const WRITE_COMBINED: u32 = 0x2_0000;
+    const PREP_WRITE: u32 = 2;
+    let device = open()?;
+    for (name, bytes) in [
+        ("pool-4k-1", 4 << 10),
+        ("pool-1m-1", 1 << 20),
+        ("pages-4k-1", 4 << 10),
+        ("pages-1m-1", 1 << 20),
+    ] {
+        let [low, high] = long(NEVER);
+        let mut new = Request::new(IN_OUT, DRIVER + 2, [bytes, 0, WRITE_COMBINED, 0]);
+        let mut prepare = Request::new(IN, DRIVER + 4, [0, PREP_WRITE, low, high, 0, 0]);
+        let mut finish = Request::new(IN, DRIVER + 5, [0, 0]);
+        let mut close = Request::new(IN, 9, [0, 0]);
+        meter.measure(plan(name, 200), "new + cpu_prep + cpu_fini + close", || {
+            new.send(&device).context("GEM_NEW")?;
+            let handle = new.words[3];
+            prepare.words[0] = handle;
+            prepare.send(&device).context("GEM_CPU_PREP")?;
+            finish.words[0] = handle;
+            finish.send(&device).context("GEM_CPU_FINI")?;
+            close.words[0] = handle;
+            close.send(&device).context("GEM_CLOSE")
+        })?;
+    }
+    Ok(())
+}
