@@ -32,6 +32,9 @@ use kernel::{
     },
 };
 
+/// The largest block that is asked for: 256 KiB.
+const LARGEST_ORDER: u32 = 6;
+
 /// Which way a range of memory changes hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
@@ -43,8 +46,8 @@ pub(crate) enum Sync {
 
 /// Where the pages are from.
 enum Origin {
-    /// Allocated by us.
-    Allocated,
+    /// Allocated by us, in blocks of contiguous pages: of each, the binary logarithm of its pages.
+    Allocated(KVVec<u8>),
     /// Pinned in a process.
     Pinned {
         /// The bytes that are the client's: offset and number.
@@ -157,7 +160,7 @@ impl PinnedPages {
 /// # Invariants
 ///
 /// The first `dma.len()` of `pages` are mapped for `dev` at the addresses in `dma`. Allocated pages
-/// are ours alone; pinned ones are pinned.
+/// are ours alone, and all of them in blocks that lie behind each other; pinned ones are pinned.
 pub(crate) struct Pages {
     dev: ARef<device::Device>,
     origin: Origin,
@@ -183,20 +186,45 @@ impl Pages {
 
     /// Allocates `count` zeroed pages for `dev`. `ENOMEM`: there are not so many, or the process is
     /// being killed.
+    ///
+    /// As many as can be had at once are contiguous: a block costs little more than a page.
     pub(crate) fn allocate(dev: &device::Device, count: usize) -> Result<Self> {
-        let mut this = Self::empty(dev, Origin::Allocated, count)?;
-        for _ in 0..count {
-            let mut dma = 0;
-            // SAFETY: `dev` is valid.
-            let page = unsafe { shim::gal_alloc_page(raw_device(dev), &mut dma) };
-            if page.is_null() {
-                return Err(ENOMEM);
+        let orders = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let mut this = Self::empty(dev, Origin::Allocated(orders), count)?;
+        let mut order = LARGEST_ORDER;
+        // Ends: each round adds pages, or the next one asks for fewer.
+        while let Some(largest) = (count - this.pages.len()).checked_ilog2() {
+            order = order.min(largest);
+            match this.allocate_block(order) {
+                Ok(()) => {}
+                Err(error) if order == 0 => return Err(error),
+                Err(_) => order -= 1,
             }
-            // INVARIANT: Allocated and mapped in one. There is room for both.
-            this.pages.push(page, GFP_KERNEL)?;
-            this.dma.push(dma, GFP_KERNEL)?;
         }
         Ok(this)
+    }
+
+    /// Adds a block of 2 to the `order` pages. `ENOMEM`: there is none.
+    fn allocate_block(&mut self, order: u32) -> Result {
+        let Origin::Allocated(orders) = &mut self.origin else {
+            return Err(EINVAL);
+        };
+        let mut dma = 0;
+        // SAFETY: `dev` is valid.
+        let block = unsafe { shim::gal_alloc_block(raw_device(&self.dev), order, &mut dma) };
+        if block.is_null() {
+            return Err(ENOMEM);
+        }
+        // INVARIANT: Allocated and mapped in one. There is room for all.
+        // CAST: At most `LARGEST_ORDER`.
+        orders.push(order as u8, GFP_KERNEL)?;
+        for index in 0..1 << order {
+            self.pages.push(block.wrapping_add(index), GFP_KERNEL)?;
+            // CAST: Less than the block's size.
+            let offset = (index * PAGE_SIZE) as DmaAddress;
+            self.dma.push(dma + offset, GFP_KERNEL)?;
+        }
+        Ok(())
     }
 
     /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and, with
@@ -337,18 +365,32 @@ impl Pages {
         }
     }
 
-    /// Maps the pages into the area, cached or write-combined. The area does not keep them alive:
-    /// see `vma::map`. `ENXIO`: the area is longer.
+    /// Maps allocated pages into the area, cached or write-combined. The area does not keep them alive:
+    /// see `vma::map`. `ENXIO`: the area is longer. `EINVAL`: it is private, or the pages are pinned.
     pub(super) fn mmap(&self, area: &VmaNew, cached: bool) -> Result {
-        // SAFETY: The area is being set up by our mmap handler, and the pages are live.
-        to_result(unsafe {
-            shim::gal_mmap_pages(
-                area.as_ptr(),
-                self.pages.as_ptr().cast_mut(),
-                self.pages.len(),
-                cached,
-            )
-        })
+        let Origin::Allocated(orders) = &self.origin else {
+            return Err(EINVAL);
+        };
+        let vma = area.as_ptr();
+        let wanted = (area.end() - area.start()) / PAGE_SIZE;
+        if wanted > self.pages.len() {
+            return Err(ENXIO);
+        }
+        // SAFETY: The area is being set up by our mmap handler.
+        to_result(unsafe { shim::gal_mmap_begin(vma, cached) })?;
+        let mut at = 0;
+        for &order in orders {
+            let count = (1 << order).min(wanted - at);
+            if count == 0 {
+                break;
+            }
+            let user = area.start() + at * PAGE_SIZE;
+            // SAFETY: As above; from `user` on the area has room for `count` pages, and the block,
+            // whose pages are live, has so many.
+            to_result(unsafe { shim::gal_mmap_block(vma, user, self.pages[at], count) })?;
+            at += count;
+        }
+        Ok(())
     }
 }
 
@@ -357,10 +399,13 @@ impl Drop for Pages {
         self.give_back();
         let dev = raw_device(&self.dev);
         match &self.origin {
-            Origin::Allocated => {
-                for (&page, &dma) in self.pages.iter().zip(&self.dma) {
-                    // SAFETY: By the type invariant; nobody uses the page any more.
-                    unsafe { shim::gal_free_page(dev, page, dma) };
+            Origin::Allocated(orders) => {
+                let mut at = 0;
+                for &order in orders {
+                    let (block, dma) = (self.pages[at], self.dma[at]);
+                    // SAFETY: By the type invariant; nobody uses the block any more.
+                    unsafe { shim::gal_free_block(dev, block, order.into(), dma) };
+                    at += 1 << order;
                 }
             }
             Origin::Pinned { write, book, .. } => {

@@ -155,14 +155,26 @@ int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_
 	return dma_mmap_attrs(dev, vma, cpu, dma, size, attrs);
 }
 
-int gal_mmap_pages(struct vm_area_struct *vma, struct page **pages, unsigned long count,
-		   bool cached)
+int gal_mmap_begin(struct vm_area_struct *vma, bool cached)
 {
+	/* Copies of pages on write would be nobody's. */
+	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
+		return -EINVAL;
 	if (!cached)
 		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-	/* VM_IO: the pages are mapped for the device already and must not be pinned for it again. */
-	vm_flags_set(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
-	return vm_map_pages_zero(vma, pages, count);
+	vm_flags_set(vma, VM_DONTCOPY);
+	return 0;
+}
+
+/*
+ * Without the pages' reference counts: the area keeps its object alive. It is VM_IO then, too: the
+ * pages are mapped for the device already and must not be pinned for it again.
+ */
+int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *page,
+		   unsigned long count)
+{
+	return remap_pfn_range(vma, user, page_to_pfn(page), count << PAGE_SHIFT,
+			       vma->vm_page_prot);
 }
 
 unsigned long gal_available_pages(void)
@@ -170,24 +182,30 @@ unsigned long gal_available_pages(void)
 	return max(si_mem_available(), 0L);
 }
 
-struct page *gal_alloc_page(struct device *dev, dma_addr_t *dma)
+struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma)
 {
+	/*
+	 * More than one page: only what is at hand, and (as it may not block) none of the contiguous
+	 * memory that others may need.
+	 */
+	gfp_t gfp = order ? GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT :
+			    GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
+	size_t size = PAGE_SIZE << order;
 	struct page *page;
 
 	if (fatal_signal_pending(current))
 		return NULL;
-	page = dma_alloc_pages(dev, PAGE_SIZE, dma, DMA_BIDIRECTIONAL,
-			       GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+	page = dma_alloc_pages(dev, size, dma, DMA_BIDIRECTIONAL, gfp);
 
 	/* The zeros are in the cache; the user's mapping and the device look past it. */
 	if (page)
-		dma_sync_single_for_device(dev, *dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+		dma_sync_single_for_device(dev, *dma, size, DMA_BIDIRECTIONAL);
 	return page;
 }
 
-void gal_free_page(struct device *dev, struct page *page, dma_addr_t dma)
+void gal_free_block(struct device *dev, struct page *page, unsigned int order, dma_addr_t dma)
 {
-	dma_free_pages(dev, PAGE_SIZE, page, dma, DMA_BIDIRECTIONAL);
+	dma_free_pages(dev, PAGE_SIZE << order, page, dma, DMA_BIDIRECTIONAL);
 }
 
 long gal_pin_pages(unsigned long user, unsigned long count, bool write, struct page **pages)

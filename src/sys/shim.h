@@ -55,13 +55,14 @@ phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma);
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
 		 size_t size, unsigned long attrs);
 
-int gal_mmap_pages(struct vm_area_struct *vma, struct page **pages, unsigned long count,
-		   bool cached);
+int gal_mmap_begin(struct vm_area_struct *vma, bool cached);
+int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *page,
+		   unsigned long count);
 
 /* Single pages for a device: allocated, or pinned where a process has them. */
 unsigned long gal_available_pages(void);
-struct page *gal_alloc_page(struct device *dev, dma_addr_t *dma);
-void gal_free_page(struct device *dev, struct page *page, dma_addr_t dma);
+struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma);
+void gal_free_block(struct device *dev, struct page *page, unsigned int order, dma_addr_t dma);
 long gal_pin_pages(unsigned long user, unsigned long count, bool write, struct page **pages);
 void gal_unpin_pages(struct page **pages, unsigned long count, bool dirty);
 struct mm_struct *gal_account_pages(unsigned long count);
