@@ -715,8 +715,7 @@ impl Format {
         }
     }
 
-    fn encode_identity(self, u: &mut [u32], identity: &Identity) {
-        let all = identity_words(identity);
+    fn encode_identity(self, u: &mut [u32], identity: &IdentityWords) {
         let words = self.0.identity.words;
         let Some(u) = u.get_mut(..usize::from(self.0.identity.bytes) / 4) else {
             return;
@@ -724,7 +723,7 @@ impl Format {
         let (told, rest) = u.split_at_mut(words.len().min(u.len()));
         for (place, &word) in told.iter_mut().zip(words) {
             // CAST: the number of a variant.
-            *place = all[word as usize];
+            *place = identity.0[word as usize];
         }
         rest.fill(0);
     }
@@ -763,7 +762,16 @@ fn zero(u: &mut [u32], bytes: u16) {
     }
 }
 
-/// What the core says, by [`IdentityWord`]; what it does not is 0.
+/// What the core says, by [`IdentityWord`]; what it does not is 0. Made once: it does not change.
+#[derive(Debug)]
+pub(crate) struct IdentityWords([u32; IdentityWord::COUNT]);
+
+impl From<&Identity> for IdentityWords {
+    fn from(id: &Identity) -> Self {
+        Self(identity_words(id))
+    }
+}
+
 fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
     use IdentityWord as Word;
     let mut all = [0; IdentityWord::COUNT];

@@ -11,14 +11,16 @@ pub(crate) mod detect;
 mod layout;
 
 use crate::{
-    core::Identity,
     error::Error,
     session::Ledger, //
 };
 use kernel::prelude::*;
 
 pub(crate) use {
-    codec::Format,
+    codec::{
+        Format,
+        IdentityWords, //
+    },
     layout::{
         MAX_COMMAND_BUFFER_BYTES,
         MAX_CONTEXT_BYTES,
@@ -299,7 +301,7 @@ pub(crate) enum Reply<'a> {
         pool_bytes: u64,
     },
     /// QUERY_CHIP_IDENTITY.
-    ChipIdentity(&'a Identity),
+    ChipIdentity(&'a IdentityWords),
     /// QUERY_KERNEL_SETTINGS.
     KernelSettings {
         /// Realtime signal number.

@@ -10,6 +10,7 @@
 mod driver;
 
 use crate::{
+    abi::IdentityWords,
     core::{
         Core,
         Identity, //
@@ -56,6 +57,8 @@ pub(crate) struct Device {
     core: Arc<Core>,
     /// The core's, as clients are to see it.
     identity: Identity,
+    /// The same as they are told it.
+    identity_words: IdentityWords,
     memory: Arc<VideoMemory>,
     #[pin]
     shared_nodes: SharedNodes,
@@ -73,6 +76,7 @@ impl Device {
             pin_init!(Self {
                 parameters,
                 core,
+                identity_words: IdentityWords::from(&identity),
                 identity,
                 memory,
                 shared_nodes <- SharedNodes::new(),
@@ -105,6 +109,11 @@ impl Device {
     /// The core's identity as clients are to see it.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// The words of [`Device::identity`] that clients are told.
+    pub(crate) fn identity_words(&self) -> &IdentityWords {
+        &self.identity_words
     }
 
     /// A file is opened: returns the objects of the calling process, which its files share.

@@ -327,9 +327,9 @@ impl Turn {
 }
 
 /// What became of a try to get a place in the ring.
-pub(crate) enum Attempt {
+pub(crate) enum Attempt<'a> {
     /// There it is.
-    Turn(Turn),
+    Turn(&'a Turn),
     /// There is none now.
     Full,
     /// The context must be loaded first, and is not ready for that.
@@ -489,7 +489,7 @@ impl Ring {
     pub(crate) fn submit(self: &Arc<Self>, actions: &mut Actions) -> Result<u64> {
         let mut patience = self.patience();
         loop {
-            if let Attempt::Turn(turn) = self.begin(None, actions, None)? {
+            if let Attempt::Turn(turn) = self.begin(None, actions, None, &mut None)? {
                 return self.finish(turn, None);
             }
             self.wait_for_place(&mut patience)?;
@@ -533,13 +533,15 @@ impl Ring {
     /// `GpuNotResponding`: the ring is closed.
     ///
     /// `count`, if given, may change the actions once the place is certain. With a context, the actions
-    /// must have room for one more: what keeps it until it has been read.
-    pub(crate) fn begin(
+    /// must have room for one more: what keeps it until it has been read. `turn` is where the answer is
+    /// put, to be moved no more.
+    pub(crate) fn begin<'a>(
         &self,
         stream: Option<Stream<'_>>,
         actions: &mut Actions,
         count: Option<&dyn Fn(&mut Actions)>,
-    ) -> Result<Attempt> {
+        turn: &'a mut Option<Turn>,
+    ) -> Result<Attempt<'a>> {
         let states = stream.and_then(|stream| stream.states());
         let most = match states {
             Some(_) => MAX_WORDS_BEHIND_STATES,
@@ -607,14 +609,14 @@ impl Ring {
             // CAST: less than `RING_BYTES`.
             [words::link(target, (bytes - until_loaded) as u32), target]
         });
-        Ok(Attempt::Turn(Turn {
+        Ok(Attempt::Turn(turn.insert(Turn {
             at,
             previous_wait,
             frame,
             back,
             event,
             number,
-        }))
+        })))
     }
 
     /// What must stand around `commands` behind all submissions, with states from `source` before them.
@@ -642,8 +644,8 @@ impl Ring {
 
     /// Writes what [`Ring::begin`] has made room for, with the same `stream`, and starts it; returns the
     /// submission's number.
-    pub(crate) fn finish(self: &Arc<Self>, turn: Turn, stream: Option<Stream<'_>>) -> Result<u64> {
-        let written = self.write(&turn, stream);
+    pub(crate) fn finish(self: &Arc<Self>, turn: &Turn, stream: Option<Stream<'_>>) -> Result<u64> {
+        let written = self.write(turn, stream);
         let mut state = self.state.lock();
         state.writing = false;
         state.moves += 1;

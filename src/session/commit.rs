@@ -138,7 +138,7 @@ impl Process {
         let (room, mut words) = {
             let mut tables = self.tables.lock();
             let room = tables.bytes_from(logical).ok_or(Error::InvalidAddress)?;
-            (room, core::mem::take(&mut tables.words))
+            (room, tables.words.take().unwrap_or_default())
         };
         // CAST: 32 bits into at least 32.
         if (end + u64::from(buffer.reserved_tail)) > room as u64 {
@@ -166,7 +166,7 @@ impl Process {
     fn keep_room(&self, words: KVVec<u32>) {
         if words.capacity() <= SPARE_WORDS {
             // Those of another thread's, if there are any, go instead.
-            let other = core::mem::replace(&mut self.tables.lock().words, words);
+            let other = self.tables.lock().words.replace(words);
             drop(other);
         }
     }

@@ -202,7 +202,7 @@ struct Tables {
     /// What a LOCK maps right now, and whether cached: found without a search.
     asked: Option<(Backing, bool)>,
     /// Room for the next COMMIT's commands.
-    words: KVVec<u32>,
+    words: Option<KVVec<u32>>,
     video: Ledger,
     non_paged: Ledger,
     contiguous: Ledger,
@@ -250,7 +250,7 @@ impl Process {
                     reach: Reach::new(),
                     command_buffers: [0; 4],
                     asked: None,
-                    words: KVVec::new(),
+                    words: None,
                     video: Ledger::default(),
                     non_paged: Ledger::default(),
                     contiguous: Ledger::default(),
@@ -318,7 +318,7 @@ impl Process {
             Request::QueryVideoMemory => Ok(Reply::VideoMemory {
                 pool_bytes: self.device.memory().pool_bytes() as u64,
             }),
-            Request::QueryChipIdentity => Ok(Reply::ChipIdentity(self.device.identity())),
+            Request::QueryChipIdentity => Ok(Reply::ChipIdentity(self.device.identity_words())),
             Request::QueryKernelSettings => Ok(Reply::KernelSettings {
                 signal: self.device.parameters().signal,
             }),
@@ -529,11 +529,13 @@ impl Process {
             }
         };
         let mut patience = ring.patience();
+        let mut turn = None;
         loop {
             let attempt = {
                 let mut tables = self.tables.lock();
                 work.check(&tables)?;
-                let attempt = ring.begin(work.stream(), queue.actions(), Some(&count))?;
+                let attempt =
+                    ring.begin(work.stream(), queue.actions(), Some(&count), &mut turn)?;
                 if let Attempt::Turn(_) = attempt {
                     queue.withdraw(&mut tables);
                 }
@@ -541,7 +543,7 @@ impl Process {
             };
             match attempt {
                 Attempt::Turn(turn) => {
-                    work.begun(&turn);
+                    work.begun(turn);
                     ring.finish(turn, work.stream())?;
                     break;
                 }

@@ -57,7 +57,8 @@ enum Claim {
 pub(super) struct Queue<'a> {
     process: &'a Arc<Process>,
     actions: Actions,
-    claims: KVec<Claim>,
+    /// `None` as long as there are none, as with most queues.
+    claims: Option<KVec<Claim>>,
 }
 
 impl<'a> Queue<'a> {
@@ -65,8 +66,8 @@ impl<'a> Queue<'a> {
     fn empty(process: &'a Arc<Process>) -> Self {
         Self {
             process,
-            actions: Actions::new(),
-            claims: KVec::new(),
+            actions: process.device.core().ring().empty_actions(),
+            claims: None,
         }
     }
 
@@ -77,9 +78,6 @@ impl<'a> Queue<'a> {
     /// write that is not in the caller's memory.
     pub(super) fn resolve(process: &'a Arc<Process>, first: u64, format: Format) -> Result<Self> {
         let mut queue = Self::empty(process);
-        if first != 0 {
-            queue.actions = process.device.core().ring().empty_actions();
-        }
         let mut next = first;
         let mut records = 0;
         while next != 0 {
@@ -106,7 +104,8 @@ impl<'a> Queue<'a> {
             record,
             Record::FreeNode { .. } | Record::FreeBuffer(_) | Record::UnmapUser(_)
         ) {
-            self.claims.reserve(1, GFP_KERNEL)?;
+            let claims = self.claims.get_or_insert_with(KVec::new);
+            claims.reserve(1, GFP_KERNEL)?;
         }
         let process = self.process;
         let action = match record {
@@ -132,8 +131,7 @@ impl<'a> Queue<'a> {
                 if owner.claim_node(node, false).is_err() {
                     return Ok(());
                 }
-                self.claims
-                    .push(Claim::Node(owner.clone(), node), GFP_KERNEL)?;
+                self.claim(Claim::Node(owner.clone(), node))?;
                 Action::FreeNode(owner, node)
             }
             Record::FreeBuffer(named) => {
@@ -143,7 +141,7 @@ impl<'a> Queue<'a> {
                     Err(error) => return Err(error),
                 };
                 let held = Held::Buffer(detached.get().buffer.clone());
-                self.claims.push(Claim::Buffer(detached), GFP_KERNEL)?;
+                self.claim(Claim::Buffer(detached))?;
                 Action::Drop(held)
             }
             Record::UnmapUser(named) => {
@@ -153,7 +151,7 @@ impl<'a> Queue<'a> {
                     Err(error) => return Err(error),
                 };
                 let held = Held::UserMemory(detached.get().clone());
-                self.claims.push(Claim::UserMemory(detached), GFP_KERNEL)?;
+                self.claim(Claim::UserMemory(detached))?;
                 Action::Drop(held)
             }
             Record::WriteData { address, data } => {
@@ -174,6 +172,12 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
+    /// Notes a claim; there is room for it.
+    fn claim(&mut self, claim: Claim) -> Result {
+        let claims = self.claims.get_or_insert_with(KVec::new);
+        Ok(claims.push(claim, GFP_KERNEL)?)
+    }
+
     /// Whether the list has no records.
     pub(super) fn is_empty(&self) -> bool {
         self.actions.is_empty()
@@ -187,7 +191,7 @@ impl<'a> Queue<'a> {
     /// Takes what the queue takes away out of the GPU's reach for all submissions behind its own,
     /// which has just got its place. The caller holds the tables' lock.
     pub(super) fn withdraw(&self, tables: &mut Tables) {
-        for claim in &self.claims {
+        for claim in self.claims.iter().flatten() {
             match claim {
                 Claim::Buffer(detached) => {
                     tables.reach.remove(detached.get().buffer.address());
@@ -203,7 +207,7 @@ impl<'a> Queue<'a> {
 
     /// Makes the claims final: the submission stands.
     pub(super) fn submitted(mut self) {
-        for claim in core::mem::take(&mut self.claims) {
+        for claim in self.claims.take().into_iter().flatten() {
             match claim {
                 // As the C driver: the view ends now, the memory when the event fires.
                 Claim::Buffer(detached) => {
@@ -229,7 +233,7 @@ impl<'a> Queue<'a> {
 
 impl Drop for Queue<'_> {
     fn drop(&mut self) {
-        for claim in core::mem::take(&mut self.claims) {
+        for claim in self.claims.take().into_iter().flatten() {
             match claim {
                 Claim::Buffer(detached) => {
                     self.process.tables.lock().buffers.put_back(detached);
