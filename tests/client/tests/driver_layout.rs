@@ -40,35 +40,87 @@ fn interfaces_have_the_sizes_of_the_facts() {
     }
 }
 
-#[test]
-fn headers_lie_where_the_facts_say() {
-    for layout in &LAYOUTS {
-        let abi = facts(layout);
+/// Where a table and the facts differ, and the names of the facts that it was compared with.
+#[derive(Default)]
+struct Comparison {
+    differences: Vec<String>,
+    compared: Vec<String>,
+}
+
+impl Comparison {
+    fn of(layout: &Layout, abi: &Abi) -> Self {
+        let mut this = Self::default();
+        this.header(layout, abi);
+        this.queue(layout, abi);
+        this.members(layout, abi);
+        this
+    }
+
+    fn expect<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, found: T, wanted: T) {
+        self.compared.push(what.to_string());
+        if found != wanted {
+            let text = format!("{what}: {found:?}, the facts have {wanted:?}");
+            self.differences.push(text);
+        }
+    }
+
+    fn header(&mut self, layout: &Layout, abi: &Abi) {
         for (name, field) in [
             ("hardwareType", layout.header.hardware_type),
             ("status", layout.header.status),
             ("handle", layout.header.handle),
         ] {
             let found = field.exists().then(|| field.place());
-            assert_eq!(
-                found.as_ref(),
-                abi.header.get(name),
-                "{} {name}",
-                layout.name
-            );
+            self.expect(name, found, abi.header.get(name).copied());
         }
-        assert_eq!(layout.queue.next.place(), abi.fields["gcsQUEUE.next"]);
+    }
+
+    fn queue(&mut self, layout: &Layout, abi: &Abi) {
+        let queue = &layout.queue;
+        let next = abi.fields["gcsQUEUE.next"];
+        self.expect("gcsQUEUE.next", queue.next.place(), next);
         let command_at = abi.fields["gcsQUEUE.iface"].0;
-        assert_eq!(usize::from(layout.queue.command), command_at);
+        self.expect("gcsQUEUE.iface", usize::from(queue.command), command_at);
         let union_at = abi.fields["gcsQUEUE.u"].0;
-        assert_eq!(usize::from(layout.queue.union_at), union_at);
+        self.expect("gcsQUEUE.u", usize::from(queue.union_at), union_at);
         // The record holds an interface, whose builds differ; in the newest it is of its own kind.
         let smallest = abi.sizes.iter().min().copied().unwrap_or(0);
         let bytes = match layout.name {
             "6.4.11" => abi.members["gcsQUEUE"],
             _ => command_at + smallest,
         };
-        assert_eq!(usize::from(layout.queue.bytes), bytes, "{}", layout.name);
+        self.expect("bytes of a record", usize::from(queue.bytes), bytes);
+    }
+
+    fn members(&mut self, layout: &Layout, abi: &Abi) {
+        let (mut bytes, mut places) = (Vec::new(), Vec::new());
+        layout.visit(
+            &mut |member, found| bytes.push((member, usize::from(found))),
+            &mut |member, names, field| places.push((member, names.to_vec(), field)),
+        );
+        for (member, found) in bytes {
+            let wanted = abi.members.get(member).copied().unwrap_or(0);
+            self.expect(member, found, wanted);
+        }
+        for (member, names, field) in places {
+            let keys = names.iter().map(|name| format!("{member}.{name}"));
+            let known = keys
+                .filter_map(|key| abi.fields.get_key_value(key.as_str()))
+                .map(|(key, place)| (*key, *place))
+                .next();
+            // Of an array the driver writes the first element.
+            let wanted = match names[..] {
+                ["types"] => known.map(|(_, (at, _))| (at, 4)),
+                _ => known.map(|(_, place)| place),
+            };
+            let found = field.exists().then(|| field.place());
+            let what = known.map_or(format!("{member}.{}", names[0]), |(key, _)| key.to_string());
+            match (found, wanted) {
+                // Neither has it.
+                (None, None) => {}
+                _ => self.expect(&what, found, wanted),
+            }
+        }
     }
 }
 
@@ -76,31 +128,63 @@ fn headers_lie_where_the_facts_say() {
 fn fields_lie_where_the_facts_say() {
     let mut compared = 0;
     for layout in &LAYOUTS {
-        let abi = facts(layout);
-        layout.visit(
-            &mut |member, bytes| {
-                let wanted = abi.members.get(member).copied().unwrap_or(0);
-                assert_eq!(usize::from(bytes), wanted, "{} {member}", layout.name);
-            },
-            &mut |member, names, field| {
-                let known = names
-                    .iter()
-                    .filter_map(|name| abi.fields.get(format!("{member}.{name}").as_str()))
-                    .copied()
-                    .next();
-                // Of an array the driver writes the first element.
-                let wanted = match names {
-                    ["types"] => known.map(|(at, _)| (at, 4)),
-                    _ => known,
-                };
-                let found = field.exists().then(|| field.place());
-                assert_eq!(found, wanted, "{} {member}.{}", layout.name, names[0]);
-                compared += usize::from(found.is_some());
-            },
+        let found = Comparison::of(layout, facts(layout));
+        assert!(
+            found.differences.is_empty(),
+            "{}: {:#?}",
+            layout.name,
+            found.differences
         );
+        compared += found.compared.len();
     }
-    println!("{compared} fields compared");
-    assert!(compared > 16 * 60);
+    println!("{compared} places and sizes compared");
+    assert!(compared > 16 * 100);
+}
+
+/// Each field that the driver knows one byte further on, each structure one byte longer: found out.
+#[test]
+fn a_byte_makes_a_difference() {
+    let mut changes = 0;
+    for layout in &LAYOUTS {
+        let abi = facts(layout);
+        let compared = Comparison::of(layout, abi).compared;
+        for name in abi
+            .header
+            .keys()
+            .filter(|name| compared.iter().any(|known| known == *name))
+        {
+            let mut changed = abi.clone();
+            changed.header.entry(name).and_modify(|place| place.0 += 1);
+            let found = Comparison::of(layout, &changed).differences;
+            assert_eq!(found.len(), 1, "{} {name}: {found:?}", layout.name);
+            changes += 1;
+        }
+        for name in abi
+            .fields
+            .keys()
+            .filter(|name| compared.iter().any(|known| known == *name))
+        {
+            let mut changed = abi.clone();
+            changed.fields.entry(name).and_modify(|place| place.0 += 1);
+            let found = Comparison::of(layout, &changed).differences;
+            let is_found = found.iter().any(|text| text.starts_with(name));
+            assert!(is_found, "{} {name}: {found:?}", layout.name);
+            changes += 1;
+        }
+        for name in abi
+            .members
+            .keys()
+            .filter(|name| compared.iter().any(|known| known == *name))
+        {
+            let mut changed = abi.clone();
+            changed.members.entry(name).and_modify(|bytes| *bytes += 1);
+            let found = Comparison::of(layout, &changed).differences;
+            assert_eq!(found.len(), 1, "{} {name}: {found:?}", layout.name);
+            changes += 1;
+        }
+    }
+    println!("{changes} changes found");
+    assert!(changes > 16 * 90);
 }
 
 #[test]
