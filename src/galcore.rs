@@ -19,7 +19,8 @@
 //! 4. `galcore process` ([`session::Process`]): the handle tables of one process.
 //! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]) and `galcore ring` ([`command::Ring`]):
 //!    never one under another.
-//! 6. `galcore shared nodes` ([`session::SharedNodes`]), under 2 alone, `galcore signal`
+//! 6. `galcore shared nodes` ([`session::SharedNodes`]) and `galcore names`
+//!    ([`session::Names`]), under 2 alone, `galcore signal`
 //!    ([`event::Signal`]), `galcore completion page` ([`session::CompletionPage`]), `galcore file`
 //!    ([`uapi`]) and `galcore context` ([`command::context::Context`]): leaves.
 //!

@@ -172,6 +172,12 @@ impl Format {
             Command::UnlockVideoMemory => Request::Unlock {
                 node: layout.unlock.node.handle(u),
             },
+            Command::NameVideoMemory => Request::NameNode {
+                node: layout.name_node.node.handle(u),
+            },
+            Command::ImportVideoMemory => Request::ImportNode {
+                name: layout.import_node.name.word(u),
+            },
             Command::BottomHalfUnlockVideoMemory => Request::FinishUnlock {
                 node: layout.finish_unlock.node.handle(u),
             },
@@ -265,8 +271,6 @@ impl Format {
             | Command::WaitNativeFence
             | Command::WaitFence
             | Command::VidmemDatabase
-            | Command::NameVideoMemory
-            | Command::ImportVideoMemory
             | Command::ExportVideoMemory
             | Command::GetVideoMemoryFd
             | Command::GetGraphicBufferFd
@@ -699,6 +703,8 @@ impl Format {
                 layout.lock.gid.put(u, 0);
                 layout.lock.physical_address.put(u, 0);
             }
+            Reply::Name(name) => layout.name_node.name.put(u, name),
+            Reply::Imported { node } => layout.import_node.node.put(u, node),
             Reply::Unlocked { asynchronous } => {
                 layout.unlock.asynchronous.put(u, asynchronous.into());
             }

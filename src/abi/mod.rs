@@ -210,6 +210,16 @@ pub(crate) enum Request {
         /// The node.
         node: u32,
     },
+    /// NAME_VIDEO_MEMORY.
+    NameNode {
+        /// The node.
+        node: u32,
+    },
+    /// IMPORT_VIDEO_MEMORY.
+    ImportNode {
+        /// What NAME_VIDEO_MEMORY answered.
+        name: u32,
+    },
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: what else a record of a queue does.
     FinishUnlock {
         /// The node.
@@ -389,6 +399,13 @@ pub(crate) enum Reply<'a> {
         address: u32,
         /// User address.
         user: u64,
+    },
+    /// NAME_VIDEO_MEMORY: the name.
+    Name(u32),
+    /// IMPORT_VIDEO_MEMORY.
+    Imported {
+        /// Handle.
+        node: u32,
     },
     /// UNLOCK_VIDEO_MEMORY.
     Unlocked {

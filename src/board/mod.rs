@@ -18,6 +18,7 @@ use crate::{
     memory::VideoMemory,
     params::Parameters,
     session::{
+        Names,
         Process,
         SharedNodes, //
     },
@@ -62,6 +63,7 @@ pub(crate) struct Device {
     memory: Arc<VideoMemory>,
     #[pin]
     shared_nodes: SharedNodes,
+    names: Arc<Names>,
     #[pin]
     processes: Mutex<KVec<Member>>,
 }
@@ -72,9 +74,11 @@ impl Device {
         let identity = core
             .identity()
             .reported(parameters.fast_clear, parameters.compression);
+        let names = Arc::pin_init(Names::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 parameters,
+                names,
                 core,
                 identity_words: IdentityWords::from(&identity),
                 identity,
@@ -104,6 +108,11 @@ impl Device {
     /// The nodes that every process can use, if nodes are shared.
     pub(crate) fn shared_nodes(&self) -> &SharedNodes {
         &self.shared_nodes
+    }
+
+    /// The names of nodes.
+    pub(crate) fn names(&self) -> &Arc<Names> {
+        &self.names
     }
 
     /// The core's identity as clients are to see it.

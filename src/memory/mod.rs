@@ -336,8 +336,10 @@ pub(crate) struct Node {
     memory: Arc<VideoMemory>,
     /// `None` only while being dropped.
     place: Option<Place>,
-    /// Who alone can have used it; see [`Heap::is_left_by`].
+    /// Who alone can have used it, unless it is `shared`; see [`Heap::is_left_by`].
     owner: u64,
+    /// Other processes may have used it.
+    shared: Atomic<bool>,
 }
 
 /// How a node's owner sees it in its own memory.
@@ -349,6 +351,11 @@ pub(crate) enum View {
 }
 
 impl Node {
+    /// From now on other processes may use it.
+    pub(crate) fn share(&self) {
+        self.shared.store(true, Relaxed);
+    }
+
     /// Where it lies.
     pub(crate) fn pool(&self) -> Pool {
         match self.place {
@@ -476,7 +483,12 @@ impl Drop for Node {
     fn drop(&mut self) {
         if let Some(Place::Pool(span)) = self.place.take() {
             if let Some(pool) = &self.memory.pool {
-                pool.heap.lock().free_of(span, self.owner);
+                let owner = if self.shared.load(Relaxed) {
+                    0
+                } else {
+                    self.owner
+                };
+                pool.heap.lock().free_of(span, owner);
             }
         }
     }
@@ -828,6 +840,7 @@ impl VideoMemory {
                     memory: self.clone(),
                     place: Some(place),
                     owner,
+                    shared: Atomic::new(false),
                 };
                 return Ok(Arc::new(node, GFP_KERNEL)?);
             }

@@ -18,6 +18,7 @@ mod completion;
 mod deltas;
 mod handles;
 mod ledger;
+mod names;
 mod queue;
 mod shared;
 
@@ -80,6 +81,7 @@ use queue::Queue;
 pub(crate) use {
     completion::CompletionPage,
     ledger::Ledger,
+    names::Names,
     shared::SharedNodes, //
 };
 
@@ -140,6 +142,12 @@ struct NodeEntry {
     views: u32,
     /// It is another process's: the entry goes with its last lock.
     imported: bool,
+    /// It came by its name: another process's books have its bytes.
+    foreign: bool,
+    /// How often it was imported while it was there already: so many frees more must come.
+    imports: u32,
+    /// Its name, once it has one.
+    name: Option<names::Name>,
 }
 
 impl NodeEntry {
@@ -154,6 +162,9 @@ impl NodeEntry {
             cached: false,
             user: None,
             imported: false,
+            foreign: false,
+            imports: 0,
+            name: None,
             views: 0,
         }
     }
@@ -170,6 +181,14 @@ impl NodeEntry {
     fn take_lock_off(&mut self) {
         self.locks = self.locks.saturating_sub(1);
     }
+}
+
+/// What a FREE has claimed.
+enum Claimed {
+    /// The node.
+    Node,
+    /// One of several imports of it: the node stays.
+    Import,
 }
 
 /// A contiguous buffer in a process's table.
@@ -359,12 +378,15 @@ impl Process {
                 again,
             } => self.lock(file, view(), node, cacheable, again),
             Request::Unlock { node } => self.unlock(node),
+            Request::NameNode { node } => self.name_node(node),
+            Request::ImportNode { name } => self.import_named(name),
             Request::FinishUnlock { node } => self.queue_unlock(node),
             Request::FreeNode { node, if_unlocked } => {
                 let owner = self.owner_of(node);
-                owner.claim_node(node, if_unlocked)?;
-                self.end_view(node);
-                owner.finish_free(node);
+                if let Claimed::Node = owner.claim_node(node, if_unlocked)? {
+                    self.end_view(node);
+                    owner.finish_free(node);
+                }
                 Ok(Reply::Nothing)
             }
             Request::UserSignal(command) => self.user_signal(command),
@@ -992,9 +1014,9 @@ impl Process {
         self.queue_record(Record::Unlock { node: handle })
     }
 
-    /// Claims a node for a queue that will free it. `InvalidObject`: handle 0. `InvalidData`: unknown,
+    /// Claims a node for who will free it. `InvalidObject`: handle 0. `InvalidData`: unknown,
     /// claimed or freed already. `MemoryLocked`: locked, and it is wanted only `if_unlocked`.
-    fn claim_node(&self, handle: u32, if_unlocked: bool) -> Result {
+    fn claim_node(&self, handle: u32, if_unlocked: bool) -> Result<Claimed> {
         if handle == 0 {
             return Err(Error::InvalidObject);
         }
@@ -1002,18 +1024,25 @@ impl Process {
             Some(entry) if if_unlocked && !entry.freed && !entry.claimed && entry.locks > 0 => {
                 Err(Error::MemoryLocked)
             }
+            Some(entry) if !entry.freed && !entry.claimed && entry.imports > 0 => {
+                entry.imports -= 1;
+                Ok(Claimed::Import)
+            }
             Some(entry) if !entry.freed && !entry.claimed => {
                 entry.claimed = true;
-                Ok(())
+                Ok(Claimed::Node)
             }
             _ => Err(Error::InvalidData),
         }
     }
 
-    /// Takes the claim back.
-    fn unclaim_node(&self, handle: u32) {
+    /// Takes a claim back.
+    fn unclaim_node(&self, handle: u32, claimed: &Claimed) {
         if let Some(entry) = self.tables.lock().nodes.get_mut(handle) {
-            entry.claimed = false;
+            match claimed {
+                Claimed::Node => entry.claimed = false,
+                Claimed::Import => entry.imports = entry.imports.saturating_add(1),
+            }
         }
     }
 
@@ -1031,9 +1060,10 @@ impl Process {
             let mut tables = self.tables.lock();
             match tables.nodes.get(handle) {
                 Some(entry) if (entry.freed || entry.imported) && entry.locks == 0 => {
-                    let (bytes, imported) = (entry.node.bytes(), entry.imported);
+                    let bytes = entry.node.bytes();
+                    let is_ours = !entry.imported && !entry.foreign;
                     let address = entry.node.address();
-                    if !imported {
+                    if is_ours {
                         tables.video.remove(bytes);
                     }
                     let shown = tables.reach.remove(address);

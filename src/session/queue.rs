@@ -11,6 +11,7 @@ use super::{
     handles::Detached,
     unmap_buffer,
     BufferEntry,
+    Claimed,
     Process,
     QueueOnly,
     Tables,
@@ -50,7 +51,7 @@ enum Claim {
     /// User memory, out of the table.
     UserMemory(Detached<Arc<UserMemory>>),
     /// A node, claimed, in the table of its owner.
-    Node(Arc<Process>, u32),
+    Node(Arc<Process>, u32, Claimed),
 }
 
 /// A resolved queue.
@@ -128,10 +129,14 @@ impl<'a> Queue<'a> {
             Record::Unlock { node } => Action::Unlock(process.clone(), node),
             Record::FreeNode { node } => {
                 let owner = process.owner_of(node);
-                if owner.claim_node(node, false).is_err() {
+                let Ok(claimed) = owner.claim_node(node, false) else {
+                    return Ok(());
+                };
+                let is_node = matches!(claimed, Claimed::Node);
+                self.claim(Claim::Node(owner.clone(), node, claimed))?;
+                if !is_node {
                     return Ok(());
                 }
-                self.claim(Claim::Node(owner.clone(), node))?;
                 Action::FreeNode(owner, node)
             }
             Record::FreeBuffer(named) => {
@@ -241,7 +246,7 @@ impl Drop for Queue<'_> {
                 Claim::UserMemory(detached) => {
                     self.process.tables.lock().user_memory.put_back(detached);
                 }
-                Claim::Node(owner, node) => owner.unclaim_node(node),
+                Claim::Node(owner, node, claimed) => owner.unclaim_node(node, &claimed),
             }
         }
     }

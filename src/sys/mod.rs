@@ -73,6 +73,12 @@ pub(crate) fn available_memory() -> usize {
     pages.saturating_mul(PAGE_SIZE)
 }
 
+/// Any number, which nobody can foretell.
+pub(crate) fn random() -> u32 {
+    // SAFETY: May be called from any context.
+    unsafe { shim::gal_random() }
+}
+
 /// Whether the calling process may do `CAP_SYS_ADMIN` things.
 pub(crate) fn is_admin() -> bool {
     // SAFETY: May be called from any process context; the number is a valid capability.

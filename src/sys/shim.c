@@ -17,6 +17,7 @@
 #include <linux/of_irq.h>
 #include <linux/of_reserved_mem.h>
 #include <linux/proc_fs.h>
+#include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
@@ -175,6 +176,11 @@ int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *
 {
 	return remap_pfn_range(vma, user, page_to_pfn(page), count << PAGE_SHIFT,
 			       vma->vm_page_prot);
+}
+
+u32 gal_random(void)
+{
+	return get_random_u32();
 }
 
 unsigned long gal_available_pages(void)

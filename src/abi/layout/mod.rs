@@ -350,6 +350,20 @@ structures! {
         /// Out: a second half must follow.
         asynchronous = "asynchroneous",
     }
+    /// NAME_VIDEO_MEMORY.
+    name_node: NameVideoMemory = "NameVideoMemory" {
+        /// In: handle.
+        node = "handle",
+        /// Out: name.
+        name = "name",
+    }
+    /// IMPORT_VIDEO_MEMORY.
+    import_node: ImportVideoMemory = "ImportVideoMemory" {
+        /// In: name.
+        name = "name",
+        /// Out: handle.
+        node = "handle",
+    }
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY.
     finish_unlock: BottomHalfUnlockVideoMemory = "BottomHalfUnlockVideoMemory" {
         /// In: handle.

@@ -133,6 +133,8 @@ pub(crate) const V2: Layout = Layout {
         node: word(0),
         asynchronous: word(8),
     },
+    name_node: NameVideoMemory::ABSENT,
+    import_node: ImportVideoMemory::ABSENT,
     finish_unlock: BottomHalfUnlockVideoMemory::ABSENT,
     allocate_non_paged: AllocateNonPagedMemory {
         bytes: 12,

@@ -145,6 +145,8 @@ pub(crate) const V4_0_0: Layout = Layout {
         node: long(0),
         asynchronous: word(12),
     },
+    name_node: NameVideoMemory::ABSENT,
+    import_node: ImportVideoMemory::ABSENT,
     finish_unlock: BottomHalfUnlockVideoMemory::ABSENT,
     allocate_non_paged: AllocateNonPagedMemory {
         bytes: 24,

@@ -154,6 +154,16 @@ pub(crate) const P8: Layout = Layout {
         node: long(0),
         asynchronous: word(12),
     },
+    name_node: NameVideoMemory {
+        bytes: 8,
+        node: word(0),
+        name: word(4),
+    },
+    import_node: ImportVideoMemory {
+        bytes: 8,
+        name: word(0),
+        node: word(4),
+    },
     finish_unlock: BottomHalfUnlockVideoMemory::ABSENT,
     allocate_non_paged: AllocateNonPagedMemory {
         bytes: 24,

@@ -147,6 +147,16 @@ pub(crate) const V6_2_4_P2: Layout = Layout {
         node: long(0),
         asynchronous: word(20),
     },
+    name_node: NameVideoMemory {
+        bytes: 8,
+        node: word(0),
+        name: word(4),
+    },
+    import_node: ImportVideoMemory {
+        bytes: 8,
+        name: word(0),
+        node: word(4),
+    },
     finish_unlock: BottomHalfUnlockVideoMemory {
         bytes: 8,
         node: word(0),

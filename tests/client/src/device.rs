@@ -389,6 +389,32 @@ impl Device {
         }
     }
 
+    /// Sends a command of later generations: with the fields `given`, by their names there. Returns the status,
+    /// and the answer's field `wanted`.
+    pub fn ask(&self, command: &str, given: &[(&str, u64)], wanted: &str) -> Result<(Status, u64)> {
+        let abi = self.abi;
+        let known = abi.commands.get(command).copied();
+        let (number, member) = known.ok_or(Error::Usage("the generation has no such command"))?;
+        let mut bytes = vec![0; abi.sizes[0]];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        for (field, value) in given {
+            abi.set(&mut bytes, member, field, *value);
+        }
+        self.exchange_bytes(&mut bytes).map_err(Error::Map)?;
+        let status = Status(abi.header_of(&bytes, "status") as i32);
+        Ok((status, abi.get(&bytes, member, wanted)))
+    }
+
+    /// NAME_VIDEO_MEMORY: status and name.
+    pub fn name_node(&self, handle: u64) -> Result<(Status, u64)> {
+        self.ask("NAME_VIDEO_MEMORY", &[("handle", handle)], "name")
+    }
+
+    /// IMPORT_VIDEO_MEMORY: status and handle.
+    pub fn import_node(&self, name: u64) -> Result<(Status, u64)> {
+        self.ask("IMPORT_VIDEO_MEMORY", &[("name", name)], "handle")
+    }
+
     /// Sends a command that has no payload.
     pub fn plain(&self, command: Command) -> Result<()> {
         match self.exchange(&mut Interface::new(command))? {

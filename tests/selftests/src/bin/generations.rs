@@ -297,6 +297,7 @@ fn every_number(abi: &'static Abi) -> Result<()> {
                 Status::INVALID_OBJECT,
                 Status::INVALID_DATA,
                 Status::INVALID_ADDRESS,
+                Status::NOT_FOUND,
                 Status::NOT_SUPPORTED,
                 Status::OUT_OF_MEMORY,
             ],

@@ -2,13 +2,7 @@
 //! A node that one process has allocated, in the hands of another that was told its handle. With `--shared`: the
 //! module was loaded with `sharedNodes=1`, and it can be locked and freed there; else it is unknown.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Write;
-use std::process::Child;
-use std::process::ChildStdout;
 use std::process::ExitCode;
-use std::process::Stdio;
 
 use anyhow::bail;
 use anyhow::ensure;
@@ -26,7 +20,8 @@ use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
-use galcore_selftests::system;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
 use galcore_selftests::system::ProcGc;
 use galcore_selftests::video;
 use galcore_selftests::video::expect_all;
@@ -39,52 +34,14 @@ const BYTES: u32 = 4 * 4096;
 
 const POOLS: [Pool; 3] = [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL];
 
-/// The other process: it does what it is told, and answers.
-struct Other {
-    child: Child,
-    output: BufReader<ChildStdout>,
-}
-
-impl Other {
-    fn start() -> Result<Self> {
-        let mut child = system::again(&["--other"])?
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let output = BufReader::new(child.stdout.take().context("no pipe")?);
-        let mut other = Self { child, output };
-        same("the other process", other.ask("hello")?.as_str(), "0")?;
-        Ok(other)
-    }
-
-    /// The answer to `what`: a number, or a status.
-    fn ask(&mut self, what: &str) -> Result<String> {
-        let input = self.child.stdin.as_mut().context("no pipe")?;
-        writeln!(input, "{what}")?;
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        let line = line.trim().to_string();
-        ensure!(!line.starts_with("error"), "{what}: {line}");
-        Ok(line)
-    }
-
-    /// What it does with `node` must be answered so.
-    fn expect(&mut self, verb: &str, node: Node, wanted: impl ToString) -> Result<()> {
-        let found = self.ask(&format!("{verb} {} {}", node.handle, node.pool.0))?;
-        same(
-            &format!("the other's {verb}, {}", node.pool),
-            found,
-            wanted.to_string(),
-        )
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        // The end of its standard input ends it; then there is nothing left to do about an error.
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
+/// What the other process does with `node` must be answered so.
+fn expect(other: &mut Other, verb: &str, node: Node, wanted: impl ToString) -> Result<()> {
+    let found = other.ask(&format!("{verb} {} {}", node.handle, node.pool.0))?;
+    same(
+        &format!("the other's {verb}, {}", node.pool),
+        found,
+        wanted.to_string(),
+    )
 }
 
 /// What is printed for a status.
@@ -97,97 +54,87 @@ fn be_other() -> Result<()> {
     let mut client = Client::start()?;
     let mut views: Vec<(u64, Location, Memory)> = Vec::new();
     let mut own: Vec<Node> = Vec::new();
-    for line in std::io::stdin().lines() {
-        let line = line?;
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let mut answer = || -> Result<String> {
-            let device = client.device();
-            let value =
-                |index: usize| -> Result<u64> { Ok(words.get(index).context("word")?.parse()?) };
-            let node = || -> Result<Node> {
-                Ok(Node {
-                    handle: value(1)?,
-                    pool: Pool(value(2)? as u32),
-                    bytes: BYTES,
-                    surface_type: 6,
-                })
-            };
-            let status = |result: galcore_client::device::Result<()>| match result {
-                Ok(()) => Ok("0".to_string()),
-                Err(error) => match error.status() {
-                    Some(status) => Ok(number(status).to_string()),
-                    None => Err(error.into()),
-                },
-            };
-            let view = |node: Node| -> Result<(Location, Memory)> {
-                let found = views
-                    .iter()
-                    .rev()
-                    .find(|(handle, ..)| *handle == node.handle);
-                let (_, location, memory) = found.context("it is not locked")?;
-                Ok((*location, memory.clone()))
-            };
-            match words[0] {
-                "hello" => Ok("0".to_string()),
-                "allocate" => {
-                    let taken = device.allocate(BYTES, 64, 6, Pool(value(1)? as u32))?;
-                    own.push(taken);
-                    Ok(taken.handle.to_string())
-                }
-                "lock" => {
-                    let node = node()?;
-                    match device.lock(node) {
-                        Ok(location) => {
-                            let memory = device.memory(node, location, client.pool())?;
-                            views.push((node.handle, location, memory));
-                            Ok(location.address.to_string())
-                        }
-                        Err(error) => status(Err(error)),
-                    }
-                }
-                "read" => {
-                    let memory = view(node()?)?.1;
-                    let value = memory.read(0);
-                    expect_all("all of it", &memory, value)?;
-                    Ok(value.to_string())
-                }
-                "write" => {
-                    view(node()?)?.1.fill(0x0b0b_0b0b);
-                    Ok("0".to_string())
-                }
-                "draw" => {
-                    let (location, memory) = view(node()?)?;
-                    let block = memory.part(0, BLOCK).context("part")?;
-                    gpu_fill(
-                        &mut client,
-                        &surface_at(location.address, block)?,
-                        0xd4a3_0001,
-                    )?;
-                    Ok("0".to_string())
-                }
-                "unlock" => status(device.unlock(node()?).map(|_| ())),
-                "unlock-all" => {
-                    let node = node()?;
-                    video::unlock(device, node)?;
-                    Ok("0".to_string())
-                }
-                "free" => status(device.free(node()?)),
-                "free-record" => {
-                    let done = device.create_signal(false)?;
-                    device.commit_queue(Queue::new().free(node()?).signal(done))?;
-                    device.wait_signal(done, 5000)?;
-                    device.destroy_signal(done)?;
-                    Ok("0".to_string())
-                }
-                word => bail!("what is {word}?"),
-            }
+    other::serve(|words| {
+        let device = client.device();
+        let value =
+            |index: usize| -> Result<u64> { Ok(words.get(index).context("word")?.parse()?) };
+        let node = || -> Result<Node> {
+            Ok(Node {
+                handle: value(1)?,
+                pool: Pool(value(2)? as u32),
+                bytes: BYTES,
+                surface_type: 6,
+            })
         };
-        match answer() {
-            Ok(answer) => println!("{answer}"),
-            Err(error) => println!("error {error:#}"),
+        let status = |result: galcore_client::device::Result<()>| match result {
+            Ok(()) => Ok("0".to_string()),
+            Err(error) => match error.status() {
+                Some(status) => Ok(number(status).to_string()),
+                None => Err(error.into()),
+            },
+        };
+        let view = |node: Node| -> Result<(Location, Memory)> {
+            let found = views
+                .iter()
+                .rev()
+                .find(|(handle, ..)| *handle == node.handle);
+            let (_, location, memory) = found.context("it is not locked")?;
+            Ok((*location, memory.clone()))
+        };
+        match words[0] {
+            "allocate" => {
+                let taken = device.allocate(BYTES, 64, 6, Pool(value(1)? as u32))?;
+                own.push(taken);
+                Ok(taken.handle.to_string())
+            }
+            "lock" => {
+                let node = node()?;
+                match device.lock(node) {
+                    Ok(location) => {
+                        let memory = device.memory(node, location, client.pool())?;
+                        views.push((node.handle, location, memory));
+                        Ok(location.address.to_string())
+                    }
+                    Err(error) => status(Err(error)),
+                }
+            }
+            "read" => {
+                let memory = view(node()?)?.1;
+                let value = memory.read(0);
+                expect_all("all of it", &memory, value)?;
+                Ok(value.to_string())
+            }
+            "write" => {
+                view(node()?)?.1.fill(0x0b0b_0b0b);
+                Ok("0".to_string())
+            }
+            "draw" => {
+                let (location, memory) = view(node()?)?;
+                let block = memory.part(0, BLOCK).context("part")?;
+                gpu_fill(
+                    &mut client,
+                    &surface_at(location.address, block)?,
+                    0xd4a3_0001,
+                )?;
+                Ok("0".to_string())
+            }
+            "unlock" => status(device.unlock(node()?).map(|_| ())),
+            "unlock-all" => {
+                let node = node()?;
+                video::unlock(device, node)?;
+                Ok("0".to_string())
+            }
+            "free" => status(device.free(node()?)),
+            "free-record" => {
+                let done = device.create_signal(false)?;
+                device.commit_queue(Queue::new().free(node()?).signal(done))?;
+                device.wait_signal(done, 5000)?;
+                device.destroy_signal(done)?;
+                Ok("0".to_string())
+            }
+            word => bail!("what is {word}?"),
         }
-    }
-    Ok(())
+    })
 }
 
 fn used() -> Result<([u64; 3], u64)> {
@@ -199,14 +146,14 @@ fn unshared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
         let before = ProcGc::nothing_left()?;
         let device = &opened.device;
         for pool in POOLS {
-            let mut other = Other::start()?;
+            let mut other = Other::start(&["--other"])?;
             let node = opened.allocate(BYTES, pool)?;
             let (_, memory) = opened.memory(node)?;
             memory.fill(0xaaaa_aaaa);
-            other.expect("lock", node, number(Status::INVALID_OBJECT))?;
-            other.expect("unlock", node, number(Status::INVALID_OBJECT))?;
-            other.expect("free", node, number(Status::INVALID_DATA))?;
-            other.expect("free-record", node, 0)?;
+            expect(&mut other, "lock", node, number(Status::INVALID_OBJECT))?;
+            expect(&mut other, "unlock", node, number(Status::INVALID_OBJECT))?;
+            expect(&mut other, "free", node, number(Status::INVALID_DATA))?;
+            expect(&mut other, "free-record", node, 0)?;
             expect_all("still", &memory, 0xaaaa_aaaa)?;
             opened.unlock(node)?;
             device.free(node)?;
@@ -223,27 +170,27 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
             move || {
                 let before = ProcGc::nothing_left()?;
                 let books = device.database(std::process::id())?.video.bytes;
-                let mut other = Other::start()?;
+                let mut other = Other::start(&["--other"])?;
                 let node = opened.allocate(BYTES, pool)?;
                 let (address, memory) = opened.memory(node)?;
                 memory.fill(0xaaaa_aaaa);
-                other.expect("lock", node, address)?;
-                other.expect("read", node, 0xaaaa_aaaau32)?;
-                other.expect("write", node, 0)?;
+                expect(&mut other, "lock", node, address)?;
+                expect(&mut other, "read", node, 0xaaaa_aaaau32)?;
+                expect(&mut other, "write", node, 0)?;
                 expect_all("written by the other", &memory, 0x0b0b_0b0b)?;
-                other.expect("draw", node, 0)?;
+                expect(&mut other, "draw", node, 0)?;
                 let block = memory.part(0, BLOCK).context("part")?;
                 expect_all("drawn by the other", &block, 0xd4a3_0001)?;
                 // Its locks are its own; a page-backed view is one for each process.
                 match pool {
                     Pool::SYSTEM => {
-                        other.expect("lock", node, address)?;
-                        other.expect("unlock-all", node, 0)?;
+                        expect(&mut other, "lock", node, address)?;
+                        expect(&mut other, "unlock-all", node, 0)?;
                     }
-                    _ => other.expect("lock", node, number(Status::MEMORY_LOCKED))?,
+                    _ => expect(&mut other, "lock", node, number(Status::MEMORY_LOCKED))?,
                 }
-                other.expect("unlock-all", node, 0)?;
-                other.expect("unlock", node, number(Status::MEMORY_UNLOCKED))?;
+                expect(&mut other, "unlock-all", node, 0)?;
+                expect(&mut other, "unlock", node, number(Status::MEMORY_UNLOCKED))?;
                 expect_all("still here", &block, 0xd4a3_0001)?;
                 same(
                     "own bytes",
@@ -252,7 +199,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 )?;
                 opened.unlock(node)?;
                 device.free(node)?;
-                other.expect("lock", node, number(Status::INVALID_OBJECT))?;
+                expect(&mut other, "lock", node, number(Status::INVALID_OBJECT))?;
                 drop(other);
                 settles("KiB, MMU entries", before, used)
             },
@@ -261,7 +208,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
             format!("{pool}: freed by the owner while the other has it locked"),
             move || {
                 let before = ProcGc::nothing_left()?;
-                let mut other = Other::start()?;
+                let mut other = Other::start(&["--other"])?;
                 let node = opened.allocate(BYTES, pool)?;
                 let (_, memory) = opened.memory(node)?;
                 memory.fill(0x1234_5678);
@@ -273,10 +220,10 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 // Nobody gets its place: what is allocated now does not write into it.
                 let next = opened.allocate(BYTES, pool)?;
                 opened.memory(next)?.1.fill(0xbad0_0bad);
-                other.expect("read", node, 0x1234_5678)?;
-                other.expect("write", node, 0)?;
-                other.expect("unlock-all", node, 0)?;
-                other.expect("lock", node, number(Status::INVALID_OBJECT))?;
+                expect(&mut other, "read", node, 0x1234_5678)?;
+                expect(&mut other, "write", node, 0)?;
+                expect(&mut other, "unlock-all", node, 0)?;
+                expect(&mut other, "lock", node, number(Status::INVALID_OBJECT))?;
                 opened.unlock(next)?;
                 device.free(next)?;
                 drop(other);
@@ -288,11 +235,11 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 format!("{pool}: {verb} by the other; the owner's locks hold it"),
                 move || {
                     let before = ProcGc::nothing_left()?;
-                    let mut other = Other::start()?;
+                    let mut other = Other::start(&["--other"])?;
                     let node = opened.allocate(BYTES, pool)?;
                     let (_, memory) = opened.memory(node)?;
                     memory.fill(0x5555_5555);
-                    other.expect(verb, node, 0)?;
+                    expect(&mut other, verb, node, 0)?;
                     refused("FREE by the owner", device.free(node), Status::INVALID_DATA)?;
                     memory.fill(0x6666_6666);
                     expect_all("still there", &memory, 0x6666_6666)?;
@@ -309,7 +256,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
             format!("{pool}: the owner ends while this process has it locked"),
             move || {
                 let before = ProcGc::nothing_left()?;
-                let mut other = Other::start()?;
+                let mut other = Other::start(&["--other"])?;
                 let handle = other.ask(&format!("allocate {}", pool.0))?.parse()?;
                 let node = Node {
                     handle,
@@ -318,8 +265,8 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                     surface_type: 6,
                 };
                 let (address, memory) = opened.memory(node)?;
-                other.expect("lock", node, address)?;
-                other.expect("write", node, 0)?;
+                expect(&mut other, "lock", node, address)?;
+                expect(&mut other, "write", node, 0)?;
                 drop(other);
                 expect_all("after the owner's end", &memory, 0x0b0b_0b0b)?;
                 let next = opened.allocate(BYTES, pool)?;
@@ -345,7 +292,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
             let before = ProcGc::nothing_left()?;
             for pool in POOLS {
                 let node = opened.allocate(BYTES, pool)?;
-                let mut other = Other::start()?;
+                let mut other = Other::start(&["--other"])?;
                 other.ask(&format!("lock {} {}", node.handle, pool.0))?;
                 drop(other);
                 device.free(node)?;

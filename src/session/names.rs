@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Names of nodes: with one, a process hands a node to another (NAME_VIDEO_MEMORY, IMPORT_VIDEO_MEMORY).
+//!
+//! Who knows the name of a node gets it. So names are drawn at random from 31 bits, unlike the
+//! vendor's, which count up. A name lasts as long as a process has the node under it. Source:
+//! `tests/abi`; generations from 5.0.11 on.
+//!
+//! Lock: `galcore names`, taken under no other but `galcore completion`, and with none under it.
+
+use super::{
+    NodeEntry,
+    Process, //
+};
+use crate::{
+    abi::Reply,
+    error::{
+        Error,
+        Result, //
+    },
+    memory::Node,
+    sys, //
+};
+use kernel::{
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+};
+
+/// How often a free name is looked for.
+const TRIES: usize = 64;
+
+/// A thing in the book.
+struct Named<T> {
+    thing: Arc<T>,
+    /// How many [`Name`]s there are of it.
+    holders: usize,
+}
+
+/// Things by their names.
+struct Book<T>(RBTree<u32, Named<T>>);
+
+impl<T> Book<T> {
+    /// Notes a thing under one of the names that `draw` gives (0 is none): it has one holder then.
+    /// `OutOfMemory`: no memory. `OutOfResources`: all of them are taken.
+    fn insert(&mut self, thing: Arc<T>, mut draw: impl FnMut() -> u32) -> Result<u32> {
+        for _ in 0..TRIES {
+            let name = draw();
+            if name != 0 && self.0.get(&name).is_none() {
+                let node = RBTreeNode::new(name, Named { thing, holders: 1 }, GFP_KERNEL)?;
+                self.0.insert(node);
+                return Ok(name);
+            }
+        }
+        Err(Error::OutOfResources)
+    }
+
+    /// One more holder. `NotFound`: nothing has this name. `OutOfResources`: too many hold it.
+    fn hold(&mut self, name: u32) -> Result<Arc<T>> {
+        let named = self.0.get_mut(&name).ok_or(Error::NotFound)?;
+        named.holders = named.holders.checked_add(1).ok_or(Error::OutOfResources)?;
+        Ok(named.thing.clone())
+    }
+
+    /// One holder less. The thing, should it have been the last: to be dropped where that may be done.
+    fn let_go(&mut self, name: u32) -> Option<Arc<T>> {
+        let named = self.0.get_mut(&name)?;
+        named.holders -= 1;
+        match named.holders {
+            0 => self.0.remove(&name).map(|named| named.thing),
+            _ => None,
+        }
+    }
+}
+
+/// The names of a device's nodes.
+#[pin_data]
+pub(crate) struct Names {
+    #[pin]
+    book: Mutex<Book<Node>>,
+}
+
+impl Names {
+    /// None yet.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            book <- new_mutex!(Book(RBTree::new()), "galcore names"),
+        })
+    }
+}
+
+/// A name of a node, held by a process that has the node.
+pub(super) struct Name {
+    names: Arc<Names>,
+    number: u32,
+}
+
+impl Name {
+    /// A new one.
+    fn new(names: &Arc<Names>, node: Arc<Node>) -> Result<Self> {
+        // 31 bits: clients keep names in signed numbers.
+        let draw = || sys::random() & 0x7FFF_FFFF;
+        let number = names.book.lock().insert(node, draw)?;
+        Ok(Self {
+            names: names.clone(),
+            number,
+        })
+    }
+
+    /// Holds a name that there is, and gives its node. `NotFound`: there is none.
+    fn hold(names: &Arc<Names>, number: u32) -> Result<(Self, Arc<Node>)> {
+        let node = names.book.lock().hold(number)?;
+        let names = names.clone();
+        Ok((Self { names, number }, node))
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        let last = self.names.book.lock().let_go(self.number);
+        // Not under the lock.
+        drop(last);
+    }
+}
+
+impl Process {
+    /// NAME_VIDEO_MEMORY: the node's name, made now if it has none. `InvalidObject`: no such node.
+    pub(super) fn name_node(&self, handle: u32) -> Result<Reply<'_>> {
+        let node = {
+            let tables = self.tables.lock();
+            let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
+            if entry.freed || entry.claimed {
+                return Err(Error::InvalidObject);
+            }
+            if let Some(name) = &entry.name {
+                return Ok(Reply::Name(name.number));
+            }
+            entry.node.clone()
+        };
+        // Others may leave something in it from now on.
+        node.share();
+        let name = Name::new(self.device.names(), node)?;
+        let number = name.number;
+        let mut tables = self.tables.lock();
+        let entry = match tables.nodes.get_mut(handle) {
+            Some(entry) => entry,
+            None => {
+                drop(tables);
+                drop(name);
+                return Err(Error::InvalidObject);
+            }
+        };
+        match &entry.name {
+            // Another thread was quicker.
+            Some(other) => {
+                let number = other.number;
+                drop(tables);
+                drop(name);
+                Ok(Reply::Name(number))
+            }
+            None => {
+                entry.name = Some(name);
+                Ok(Reply::Name(number))
+            }
+        }
+    }
+
+    /// IMPORT_VIDEO_MEMORY: a handle of the node with this name. A process that has the node gets its handle
+    /// once more, to be freed once more. `NotFound`: there is no such name.
+    pub(super) fn import_named(self: &Arc<Self>, number: u32) -> Result<Reply<'_>> {
+        let (name, node) = Name::hold(self.device.names(), number)?;
+        // Dropped after the lock, should it not be kept.
+        let held = node.clone();
+        let (address, bytes) = (node.address(), node.bytes());
+        {
+            let mut tables = self.tables.lock();
+            let known = tables.nodes.find_map(|entry| {
+                let is_it = Arc::ptr_eq(&entry.node, &node) && !entry.imported;
+                (is_it && !entry.freed && !entry.claimed).then_some(())
+            });
+            if let Some((handle, ())) = known {
+                let entry = tables.nodes.get_mut(handle).ok_or(Error::NotFound)?;
+                let imports = entry.imports.checked_add(1);
+                entry.imports = imports.ok_or(Error::OutOfResources)?;
+                drop(tables);
+                drop((name, node));
+                return Ok(Reply::Imported { node: handle });
+            }
+            // Freed but locked still, or in transit: the range is there, and goes with it.
+            if tables.reach.find(address).is_some() {
+                drop(tables);
+                drop((name, node));
+                return Err(Error::MemoryLocked);
+            }
+            tables.reach.add(address, bytes)?;
+        }
+        let entry = NodeEntry {
+            name: Some(name),
+            foreign: true,
+            ..NodeEntry::new(node)
+        };
+        let inserted = self.insert_node(entry);
+        if inserted.is_err() {
+            self.tables.lock().reach.remove(address);
+        }
+        drop(held);
+        inserted.map(|node| Reply::Imported { node })
+    }
+}
+
+#[kunit_tests(galcore_names)]
+mod tests {
+    use super::*;
+
+    fn thing() -> Arc<u32> {
+        Arc::new(7, GFP_KERNEL).unwrap()
+    }
+
+    #[test]
+    fn a_name_lasts_as_long_as_it_is_held() {
+        let mut book = Book(RBTree::new());
+        let name = book.insert(thing(), || 5).unwrap();
+        assert_eq!(name, 5);
+        assert_eq!(*book.hold(5).unwrap(), 7);
+        assert!(book.let_go(5).is_none());
+        assert!(book.hold(5).is_ok());
+        assert!(book.let_go(5).is_none());
+        assert!(book.let_go(5).is_some());
+        assert_eq!(book.hold(5).err(), Some(Error::NotFound));
+        assert!(book.let_go(5).is_none());
+    }
+
+    #[test]
+    fn names_are_not_given_twice() {
+        let mut book = Book(RBTree::new());
+        let mut next = 0;
+        let mut draw = || {
+            next += 1;
+            next / 2
+        };
+        // 0 is none.
+        assert_eq!(book.insert(thing(), &mut draw), Ok(1));
+        assert_eq!(book.insert(thing(), &mut draw), Ok(2));
+        assert_eq!(book.insert(thing(), || 2), Err(Error::OutOfResources));
+        assert_eq!(book.hold(0).err(), Some(Error::NotFound));
+    }
+}

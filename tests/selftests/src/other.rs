@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Another process of the same program, which does what it is told line by line, and answers.
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Write;
+use std::process::Child;
+use std::process::ChildStdout;
+use std::process::Stdio;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+
+use crate::harness::same;
+use crate::system;
+
+/// The other process. It ends with this.
+#[derive(Debug)]
+pub struct Other {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Other {
+    /// Starts it with arguments; it must call [`serve`] then.
+    pub fn start(arguments: &[&str]) -> Result<Self> {
+        let mut child = system::again(arguments)?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = BufReader::new(child.stdout.take().context("no pipe")?);
+        let mut other = Self { child, output };
+        same("the other process", other.ask(HELLO)?.as_str(), HELLO)?;
+        Ok(other)
+    }
+
+    /// The answer to `what`.
+    pub fn ask(&mut self, what: &str) -> Result<String> {
+        let input = self.child.stdin.as_mut().context("no pipe")?;
+        writeln!(input, "{what}")?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        let line = line.trim().to_string();
+        ensure!(!line.starts_with("error"), "{what}: {line}");
+        Ok(line)
+    }
+
+    /// Kills it, whatever it does.
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        Ok(())
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // The end of its standard input ends it; then there is nothing left to do about an error.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// What is asked first.
+const HELLO: &str = "hello";
+
+/// Is the other process: answers the words of each line, until there are no more.
+pub fn serve(mut answer: impl FnMut(&[&str]) -> Result<String>) -> Result<()> {
+    for line in std::io::stdin().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = match words[..] {
+            [HELLO] => Ok(HELLO.to_string()),
+            _ => answer(&words),
+        };
+        match answer {
+            Ok(answer) => println!("{answer}"),
+            Err(error) => println!("error {error:#}"),
+        }
+    }
+    Ok(())
+}
