@@ -15,10 +15,10 @@ use crate::counter::Counter;
 /// How long the last interrupt's end and the freeing of memory may take before the GPU's counters are read.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// How late the GPU's interrupts come while instructions are counted, in microseconds. A guest that waits has then
-/// gone idle, and what is to be in flight at once is, however busy the host is: else what an operation comes to would
-/// depend on where in it the interrupt happens to arrive.
-const LATE: u32 = 3000;
+/// How late behind the last event the GPU's interrupts come while instructions are counted, in microseconds. A guest
+/// that waits has then gone idle, and what is to be in flight at once is, and has one interrupt, however busy the host
+/// is: else what an operation comes to would depend on where in it the interrupt happens to arrive.
+pub const LATE: u32 = 3000;
 
 /// How long an operation is repeated while it is profiled, in the guest's time.
 const PROFILED: Duration = Duration::from_secs(1);
@@ -74,8 +74,8 @@ pub struct Plan {
     pub samples: usize,
     /// Operations in one sample.
     pub per: u64,
-    /// Whether the GPU takes part: its interrupts come late, see [`LATE`].
-    pub late: bool,
+    /// If the GPU takes part: how late its interrupts come, in microseconds; see [`LATE`].
+    pub late: u32,
     /// Whether all that the GPU counts belongs to the operation.
     pub whole: bool,
 }
@@ -225,8 +225,9 @@ impl Meter {
         // Warm: caches of the kernel's allocators, page tables, predicted sizes.
         self.samples((count / 8).clamp(4, 64), &mut operation)?;
         std::thread::sleep(SETTLE);
-        if let (true, Clock::Instructions(_)) = (plan.late, &self.clock) {
-            self.control.write(fault::DELAY_INTERRUPTS, LATE);
+        if let Clock::Instructions(_) = &self.clock {
+            self.control.write(fault::DELAY_INTERRUPTS, plan.late);
+            self.control.write(fault::GATHER_INTERRUPTS, 1);
         }
         if self.profile {
             return self.repeat(plan.name, &mut operation);

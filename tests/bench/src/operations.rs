@@ -31,6 +31,7 @@ use crate::counter;
 use crate::meter::Meter;
 use crate::meter::Plan;
 use crate::meter::Then;
+use crate::meter::LATE;
 
 /// The argument that makes this program the other end of the pipe.
 pub const ECHO: &str = "--echo";
@@ -244,7 +245,7 @@ pub fn plan(name: &'static str, samples: usize) -> Plan {
         name,
         samples,
         per: 1,
-        late: false,
+        late: 0,
         whole: true,
     }
 }
@@ -252,7 +253,7 @@ pub fn plan(name: &'static str, samples: usize) -> Plan {
 /// A plan for what the GPU takes part in.
 pub fn gpu_plan(name: &'static str, samples: usize) -> Plan {
     Plan {
-        late: true,
+        late: LATE,
         ..plan(name, samples)
     }
 }
@@ -398,7 +399,7 @@ fn commits(meter: &mut Meter) -> Result<()> {
 /// Submissions at once.
 pub const IN_FLIGHT: usize = 16;
 
-/// A plan for [`IN_FLIGHT`] submissions, counted for each.
+/// A plan for [`IN_FLIGHT`] submissions, counted for each. They share an interrupt: see [`LATE`].
 pub fn sixteen(name: &'static str) -> Plan {
     Plan {
         per: IN_FLIGHT as u64,

@@ -174,6 +174,10 @@ pub mod fault {
     /// w: the next n events are lost altogether: no pending bit, no interrupt.
     pub const LOSE_EVENTS: usize = 0x238;
 
+    /// w: 1 = an event that comes while an interrupt is late ([`DELAY_INTERRUPTS`]) makes it as late again: one interrupt
+    /// for all that come close behind each other.
+    pub const GATHER_INTERRUPTS: usize = 0x23c;
+
     /// [`IDENTITY`]: the true model.
     pub const IDENTITY_OK: u32 = 0;
     /// [`IDENTITY`]: the model register reads 0.

@@ -60,6 +60,8 @@ pub struct Faults {
     pub drop_interrupts: AtomicU32,
     /// Delay of interrupts in microseconds.
     pub delay_interrupts: AtomicU32,
+    /// Late interrupts wait for further events.
+    pub gather_interrupts: AtomicU32,
     /// Events that raise one interrupt too many.
     pub duplicate_interrupts: AtomicU32,
     /// Resets that never become idle.
@@ -92,12 +94,13 @@ impl Faults {
         cell.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
     }
 
-    fn all(&self) -> [&AtomicU32; 11] {
+    fn all(&self) -> [&AtomicU32; 12] {
         [
             &self.hang_at_command,
             &self.hang_at_draw,
             &self.drop_interrupts,
             &self.delay_interrupts,
+            &self.gather_interrupts,
             &self.duplicate_interrupts,
             &self.reset_stuck,
             &self.identity,
@@ -114,6 +117,7 @@ impl Faults {
             fault::HANG_AT_DRAW => &self.hang_at_draw,
             fault::DROP_INTERRUPTS => &self.drop_interrupts,
             fault::DELAY_INTERRUPTS => &self.delay_interrupts,
+            fault::GATHER_INTERRUPTS => &self.gather_interrupts,
             fault::DUPLICATE_INTERRUPTS => &self.duplicate_interrupts,
             fault::RESET_STUCK => &self.reset_stuck,
             fault::IDENTITY => &self.identity,

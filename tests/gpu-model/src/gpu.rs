@@ -501,6 +501,9 @@ impl Gpu {
         let level = pending.bits & enabled & !pending.silent != 0;
         let delay = Duration::from_micros(self.faults.delay_interrupts.load(Relaxed).into());
         self.interrupts.set_level(level, delay);
+        if level && self.faults.gather_interrupts.load(Relaxed) != 0 {
+            self.interrupts.postpone(delay);
+        }
     }
 
     /// An access missed memory: the error register, its interrupt and a violation.

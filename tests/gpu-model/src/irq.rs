@@ -77,6 +77,13 @@ impl Line {
         self.level = level;
     }
 
+    /// Makes an interrupt that is late already late anew.
+    fn postpone(&mut self, delay: Duration, now: Instant) {
+        if self.not_before.is_some() {
+            self.not_before = Some(now + delay);
+        }
+    }
+
     fn acknowledge(&mut self) {
         self.level = false;
         self.acknowledged = true;
@@ -121,6 +128,11 @@ impl InterruptLine {
     /// Sets the level; a rise takes effect after `delay`.
     pub fn set_level(&self, level: bool, delay: Duration) {
         self.with(|line, now| line.set_level(level, delay, now));
+    }
+
+    /// An interrupt that is late already comes after `delay` from now.
+    pub fn postpone(&self, delay: Duration) {
+        self.with(|line, now| line.postpone(delay, now));
     }
 
     /// The acknowledge register was read: the level falls.
@@ -292,6 +304,19 @@ mod tests {
         assert_eq!(bench.fired_after(delay / 2), 0);
         bench.line.set_level(true, delay, bench.now);
         assert_eq!(bench.fired_after(delay / 2), 1);
+    }
+
+    #[test]
+    fn what_is_late_can_be_late_again() {
+        let mut bench = Bench::new();
+        let delay = Duration::from_micros(500);
+        // Nothing is late.
+        bench.line.postpone(delay, bench.now);
+        bench.line.set_level(true, delay, bench.now);
+        assert_eq!(bench.fired_after(delay / 2), 0);
+        bench.line.postpone(delay, bench.now);
+        assert_eq!(bench.fired_after(delay * 3 / 4), 0);
+        assert_eq!(bench.fired_after(delay / 4), 1);
     }
 
     #[test]
