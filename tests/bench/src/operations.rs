@@ -561,7 +561,10 @@ fn clients(meter: &mut Meter) -> Result<()> {
             .collect::<Result<Vec<_>>>()?;
         let plan = Plan {
             per: u64::from(CLIENT_COMMITS) * count as u64,
-            ..gpu_plan(name, 40)
+            // One interrupt for a commit of each; but as a sample is long, not more of the kernel's ticks
+            // in it than must be.
+            late: LATE / 3 * count as u32,
+            ..gpu_plan(name, 160)
         };
         meter.measure(plan, title, || {
             for child in &mut children {
