@@ -65,6 +65,19 @@ debian_flavour() {
 	esac
 }
 
+# kernel_arch BUILD: the kernel's own name of the architecture of that build folder.
+kernel_arch() {
+	if grep -q '^CONFIG_ARM64=y' "$1/.config"; then echo arm64; else echo arm; fi
+}
+
+# kernel_image BUILD: the path of what boots.
+kernel_image() {
+	case $(kernel_arch "$1") in
+	arm64) printf '%s\n' "$1/arch/arm64/boot/Image" ;;
+	*) printf '%s\n' "$1/arch/arm/boot/zImage" ;;
+	esac
+}
+
 # run_in_env NAME ARGS...: go on as scripts/NAME inside the environment.
 run_in_env() {
 	local name=$1

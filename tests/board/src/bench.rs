@@ -220,7 +220,7 @@ fn measure(
     if !peer.is_empty() {
         command.extend(["--peer".to_string(), PEER_FOLDER.to_string()]);
     }
-    let (command, file) = guest_command(&command)?;
+    let (command, file) = guest_command(&command, tools.processor()?)?;
     let boot = Boot {
         board: arguments.board,
         binding: Binding::Dt,

@@ -14,6 +14,7 @@ use crate::boards::Board;
 use crate::initramfs::GuestFile;
 use crate::machine::Assets;
 use crate::process;
+use crate::processor::Processor;
 
 /// The virtual board: boots Linux with galcore.ko on a software GPU in QEMU,
 /// and runs programs and tests on it.
@@ -83,7 +84,7 @@ pub struct Tools {
         global = true
     )]
     pub kernel: String,
-    /// zImage.
+    /// Its image.
     #[arg(
         long,
         env = "GALCORE_KERNEL",
@@ -95,7 +96,7 @@ pub struct Tools {
     /// The folder where that kernel was built.
     #[arg(long, env = "GALCORE_KERNEL_BUILD", hide = true, global = true)]
     pub build: Option<PathBuf>,
-    /// Other kernels, and the module for each: NAME=ZIMAGE=MODULE, separated by spaces.
+    /// Other kernels, and the module for each: NAME=IMAGE=MODULE, separated by spaces.
     #[arg(
         long,
         env = "GALCORE_KERNELS",
@@ -119,15 +120,9 @@ pub struct Tools {
         global = true
     )]
     pub gpu_model: String,
-    /// QEMU.
-    #[arg(
-        long,
-        env = "GALCORE_QEMU",
-        default_value = "qemu-system-arm",
-        hide = true,
-        global = true
-    )]
-    pub qemu: String,
+    /// QEMU [default: the one that has the kernel's processor].
+    #[arg(long, env = "GALCORE_QEMU", hide = true, global = true)]
+    pub qemu: Option<String>,
     /// A static armhf busybox.
     #[arg(
         long,
@@ -167,19 +162,28 @@ impl Tools {
         let Some((kernel, module)) = entry else {
             bail!("there is no kernel '{name}': start the board by scripts/board, which makes it");
         };
+        let kernel = PathBuf::from(kernel);
+        let processor = Processor::of_kernel(&kernel)?;
         Ok(Assets {
-            kernel: PathBuf::from(kernel),
+            qemu: self.qemu(processor)?,
+            processor,
+            kernel,
             module: Some(PathBuf::from(module)),
             ..assets.clone()
         })
     }
 
+    /// What the usual kernel is for.
+    pub fn processor(&self) -> Result<Processor> {
+        Processor::of_kernel(&self.image)
+    }
+
+    fn qemu(&self, processor: Processor) -> Result<PathBuf> {
+        program(self.qemu.as_deref().unwrap_or(processor.qemu()))
+    }
+
     /// The parts of a boot; `module` says whether galcore.ko is among them.
     pub fn assets(&self, module: bool) -> Result<Assets> {
-        let program = |name: &str| match process::find(name) {
-            Some(path) if path.is_file() => Ok(path),
-            _ => bail!("{name} is missing: start the board by scripts/board, which brings it"),
-        };
         let file = |path: &PathBuf, what: &str| match path.is_file() {
             true => Ok(path.clone()),
             false => bail!(
@@ -192,15 +196,25 @@ impl Tools {
             (None, true) => bail!("no galcore.ko is named (GALCORE_MODULE): scripts/board does it"),
             (_, false) => None,
         };
-        crate::initramfs::check_program(&file(&self.busybox, "busybox")?)?;
+        let processor = self.processor()?;
+        crate::initramfs::check_program(&file(&self.busybox, "busybox")?, processor)?;
         Ok(Assets {
-            qemu: program(&self.qemu)?,
+            qemu: self.qemu(processor)?,
+            processor,
             gpu_model: program(&self.gpu_model)?,
             kernel: file(&self.image, "the kernel")?,
             module,
             busybox: self.busybox.clone(),
             cache: self.cache.clone(),
         })
+    }
+}
+
+/// The path of a program of the host's.
+fn program(name: &str) -> Result<PathBuf> {
+    match process::find(name) {
+        Some(path) if path.is_file() => Ok(path),
+        _ => bail!("{name} is missing: start the board by scripts/board, which brings it"),
     }
 }
 

@@ -31,6 +31,7 @@ use crate::machine::Stream;
 use crate::machine::Task;
 use crate::machine::Watcher;
 use crate::machine::Work;
+use crate::processor::Processor;
 use crate::signals::Signals;
 
 /// How long the demonstration may take.
@@ -87,7 +88,10 @@ fn boot_of(machine: &MachineArgs, work: Work, out: PathBuf) -> Result<Boot> {
 
 /// What a command of the user's becomes in the guest: a program of the host is
 /// taken there; a bare name is left to the guest's shell commands.
-pub fn guest_command(command: &[String]) -> Result<(Vec<String>, Option<GuestFile>)> {
+pub fn guest_command(
+    command: &[String],
+    processor: Processor,
+) -> Result<(Vec<String>, Option<GuestFile>)> {
     let Some((program, arguments)) = command.split_first() else {
         bail!("no program is named");
     };
@@ -98,7 +102,7 @@ pub fn guest_command(command: &[String]) -> Result<(Vec<String>, Option<GuestFil
         }
         return Ok((command.to_vec(), None));
     }
-    initramfs::check_program(host)?;
+    initramfs::check_program(host, processor)?;
     let name = host.file_name().context("a program has a name")?;
     let guest = format!("/galcore/bin/{}", name.to_string_lossy());
     let mut words = vec![guest.clone()];
@@ -116,7 +120,7 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
         .out
         .clone()
         .unwrap_or_else(|| tools.top.join("out/run"));
-    let (command, file) = guest_command(&arguments.command)?;
+    let (command, file) = guest_command(&arguments.command, tools.processor()?)?;
     let task = Task {
         command,
         limit: Duration::from_secs(arguments.timeout),
@@ -192,7 +196,10 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
             .with_context(|| format!("cannot remove the old {}", picture.display()))?;
     }
     let program = tools.programs.join("galcore-demo");
-    let (command, file) = guest_command(&[program.to_string_lossy().into_owned()])?;
+    let (command, file) = guest_command(
+        &[program.to_string_lossy().into_owned()],
+        tools.processor()?,
+    )?;
     let boot = Boot {
         board: arguments.board,
         binding: match arguments.params {
@@ -239,8 +246,11 @@ mod tests {
     #[test]
     fn bare_names_are_left_to_the_guest() {
         let command = ["no-such-file-here".to_string(), "x".to_string()];
-        assert_eq!(guest_command(&command).unwrap(), (command.to_vec(), None));
-        assert!(guest_command(&["./no-such-file-here".to_string()]).is_err());
+        assert_eq!(
+            guest_command(&command, Processor::CortexA15).unwrap(),
+            (command.to_vec(), None)
+        );
+        assert!(guest_command(&["./no-such-file-here".to_string()], Processor::CortexA15).is_err());
     }
 
     #[test]
@@ -249,7 +259,7 @@ mod tests {
         let script = dir.path().join("test.sh");
         fs::write(&script, "#!/bin/sh\n").unwrap();
         let command = [script.to_string_lossy().into_owned(), "-v".to_string()];
-        let (words, file) = guest_command(&command).unwrap();
+        let (words, file) = guest_command(&command, Processor::CortexA15).unwrap();
         assert_eq!(words, ["/galcore/bin/test.sh", "-v"]);
         assert_eq!(file.unwrap().host, script);
     }

@@ -19,29 +19,20 @@ use anyhow::Context;
 use anyhow::Result;
 
 use crate::boards::extra_overlay;
-use crate::boards::Board;
+use crate::machine::Assets;
+use crate::machine::Boot;
 
 /// Options of QEMU that choose the machine; the same for dump and boot.
 pub const MACHINE: &str = "virt,highmem=off,memory-backend=ram";
 
-/// The processor that QEMU emulates.
-pub const CPU: &str = "cortex-a15";
-
 /// What is added to QEMU's tree for the overlays' sake.
 const LABELS: &str = "/ { __symbols__ { intc = \"/intc@8000000\"; }; };\n";
 
-/// Makes the tree for `board` in `dir`, with what `extra` names; returns its path.
-pub fn make(
-    qemu: &Path,
-    cache: &Path,
-    dir: &Path,
-    board: Board,
-    extra: &str,
-    smp: u32,
-    memory: u32,
-) -> Result<PathBuf> {
-    let base = base_tree(qemu, cache, smp, memory)?;
-    let overlay = compile_overlay(dir, "board", board.overlay())?;
+/// Makes the tree of `boot` in `dir`; returns its path.
+pub fn make(assets: &Assets, boot: &Boot, dir: &Path) -> Result<PathBuf> {
+    let base = base_tree(assets, boot.smp, boot.memory)?;
+    let overlay = compile_overlay(dir, "board", boot.board.overlay())?;
+    let extra = boot.tree.as_str();
     let tree = dir.join("board.dtb");
     let mut merge = Command::new("fdtoverlay");
     merge.arg("-i").arg(base).arg("-o").arg(&tree).arg(overlay);
@@ -53,8 +44,13 @@ pub fn make(
 }
 
 /// The machine's own tree, from the cache or from QEMU.
-fn base_tree(qemu: &Path, cache: &Path, smp: u32, memory: u32) -> Result<PathBuf> {
-    let kept = cache.join(format!("virt-{smp}-{memory}-{:016x}.dtb", stamp(qemu)?));
+fn base_tree(assets: &Assets, smp: u32, memory: u32) -> Result<PathBuf> {
+    let (qemu, cache) = (assets.qemu.as_path(), assets.cache.as_path());
+    let processor = assets.processor.model();
+    let kept = cache.join(format!(
+        "virt-{processor}-{smp}-{memory}-{:016x}.dtb",
+        stamp(qemu)?
+    ));
     if kept.exists() {
         return Ok(kept);
     }
@@ -64,7 +60,7 @@ fn base_tree(qemu: &Path, cache: &Path, smp: u32, memory: u32) -> Result<PathBuf
     let mut dump = Command::new(qemu);
     dump.arg("-M")
         .arg(format!("{MACHINE},dumpdtb={}", dumped.path().display()))
-        .args(["-cpu", CPU, "-smp", &smp.to_string()])
+        .args(["-cpu", processor, "-smp", &smp.to_string()])
         .args(["-m", &memory.to_string(), "-object"])
         .arg(format!(
             "memory-backend-memfd,id=ram,size={memory}M,share=on"
@@ -144,6 +140,7 @@ mod tests {
     use clap::ValueEnum;
 
     use super::*;
+    use crate::boards::Board;
 
     /// A stand-in for QEMU's tree with what the overlays rely on.
     const BASE: &str = "/dts-v1/; / { #address-cells = <2>; #size-cells = <2>;

@@ -14,6 +14,8 @@ use anyhow::Result;
 use cpio::newc;
 use cpio::newc::ModeFileType;
 
+use crate::processor::Processor;
+
 /// PID 1 of the guest.
 const INIT: &str = include_str!("../guest/init");
 
@@ -136,15 +138,15 @@ impl<W: Write> Archive<W> {
 }
 
 /// Says what is wrong if `path` is no program that the guest can run.
-pub fn check_program(path: &Path) -> Result<()> {
+pub fn check_program(path: &Path, processor: Processor) -> Result<()> {
     let content = read(path)?;
-    if let Some(problem) = problem_of_program(&content) {
+    if let Some(problem) = problem_of_program(&content, processor) {
         bail!("{} {problem}", path.display());
     }
     Ok(())
 }
 
-fn problem_of_program(content: &[u8]) -> Option<&'static str> {
+fn problem_of_program(content: &[u8], processor: Processor) -> Option<&'static str> {
     if content.starts_with(b"#!") {
         return None;
     }
@@ -155,15 +157,18 @@ fn problem_of_program(content: &[u8]) -> Option<&'static str> {
     if !content.starts_with(b"\x7fELF") {
         return Some("is no program: an ELF file or a script with #! is wanted");
     }
-    // EI_CLASS 1 is 32 bit, e_machine 40 is ARM.
-    if content.get(4) != Some(&1) || half(18) != Some(40) {
-        return Some("is not for 32-bit ARM: build it for armhf (arm-linux-gnueabihf-gcc -static, or target armv7-unknown-linux-gnueabihf)");
-    }
-    // A dynamic program names its loader in a header of type PT_INTERP (3).
+    // e_machine 40 is ARM, 183 is AArch64. A dynamic program names its loader in a header of type PT_INTERP (3);
+    // where the headers are depends on EI_CLASS, 1 for 32 bit and 2 for 64.
+    let (table, headers) = match (content.get(4), half(18)) {
+        (Some(1), Some(40)) => (28, 42),
+        (Some(2), Some(183)) if processor.is_64_bit() => (32, 54),
+        (Some(2), Some(183)) => return Some("is for 64-bit ARM, which only KERNEL=arm64 runs"),
+        _ => return Some("is not for 32-bit ARM: build it for armhf (arm-linux-gnueabihf-gcc -static, or target armv7-unknown-linux-gnueabihf)"),
+    };
     let table = content
-        .get(28..32)
+        .get(table..table + 4)
         .map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize);
-    let (size, count) = (half(42)? as usize, half(44)? as usize);
+    let (size, count) = (half(headers)? as usize, half(headers + 2)? as usize);
     let dynamic = (0..count)
         .any(|i| content.get(table + i * size..table + i * size + 4) == Some(&[3, 0, 0, 0]));
     dynamic.then_some("is linked dynamically, and the guest has no libraries: link it with -static (Rust: -C target-feature=+crt-static)")
@@ -228,13 +233,17 @@ mod tests {
     }
 
     fn elf(class: u8, machine: u16, header: u32) -> Vec<u8> {
-        let mut file = vec![0; 52];
+        let (bytes, table, headers) = match class {
+            1 => (52u32, 28, 42),
+            _ => (64, 32, 54),
+        };
+        let mut file = vec![0; bytes as usize];
         file[..4].copy_from_slice(b"\x7fELF");
         file[4] = class;
         file[18..20].copy_from_slice(&machine.to_le_bytes());
-        file[28..32].copy_from_slice(&52u32.to_le_bytes());
-        file[42..44].copy_from_slice(&32u16.to_le_bytes());
-        file[44..46].copy_from_slice(&1u16.to_le_bytes());
+        file[table..table + 4].copy_from_slice(&bytes.to_le_bytes());
+        file[headers..headers + 2].copy_from_slice(&32u16.to_le_bytes());
+        file[headers + 2..headers + 4].copy_from_slice(&1u16.to_le_bytes());
         file.extend(header.to_le_bytes());
         file.extend([0; 28]);
         file
@@ -242,15 +251,21 @@ mod tests {
 
     #[test]
     fn programs_are_told_apart() {
-        assert_eq!(problem_of_program(&elf(1, 40, 1)), None);
-        assert_eq!(problem_of_program(b"#!/bin/sh\n"), None);
-        assert!(problem_of_program(&elf(1, 40, 3))
-            .unwrap()
-            .contains("dynamically"));
-        assert!(problem_of_program(&elf(2, 62, 1))
-            .unwrap()
-            .contains("32-bit ARM"));
-        assert!(problem_of_program(b"hello").unwrap().contains("no program"));
+        let says = |content: &[u8], processor, words: &str| {
+            let problem = problem_of_program(content, processor);
+            assert!(problem.unwrap().contains(words), "{problem:?}");
+        };
+        for processor in [Processor::CortexA15, Processor::CortexA57] {
+            assert_eq!(problem_of_program(&elf(1, 40, 1), processor), None);
+            assert_eq!(problem_of_program(b"#!/bin/sh\n", processor), None);
+            says(&elf(1, 40, 3), processor, "dynamically");
+            says(&elf(2, 62, 1), processor, "32-bit ARM");
+            says(b"hello", processor, "no program");
+        }
+        let program = elf(2, 183, 1);
+        assert_eq!(problem_of_program(&program, Processor::CortexA57), None);
+        says(&program, Processor::CortexA15, "KERNEL=arm64");
+        says(&elf(2, 183, 3), Processor::CortexA57, "dynamically");
     }
 
     #[test]

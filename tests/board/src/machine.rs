@@ -19,17 +19,20 @@ use crate::boards::Binding;
 use crate::boards::Board;
 use crate::initramfs::GuestFile;
 use crate::kernel_log::Finding;
+use crate::processor::Processor;
 
 pub use run::boot;
 
 /// The programs and files a boot is made of.
 #[derive(Debug, Clone)]
 pub struct Assets {
-    /// `qemu-system-arm`.
+    /// QEMU with this processor.
     pub qemu: PathBuf,
+    /// What the kernel is for.
+    pub processor: Processor,
     /// The software GPU.
     pub gpu_model: PathBuf,
-    /// `zImage`.
+    /// Its image.
     pub kernel: PathBuf,
     /// `galcore.ko`.
     pub module: Option<PathBuf>,

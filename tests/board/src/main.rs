@@ -19,6 +19,7 @@ mod ktap;
 mod machine;
 mod plot;
 mod process;
+mod processor;
 mod profile;
 mod signals;
 mod streams;

@@ -79,12 +79,15 @@ pub fn profile(tools: &Tools, arguments: &ProfileArgs, signals: &Signals) -> Res
     let dir = tempfile::tempdir().context("a folder for QEMU's monitor")?;
     let monitor = dir.path().join("monitor");
     let program = tools.programs.join("galcore-bench");
-    let (command, file) = guest_command(&[
-        program.to_string_lossy().into_owned(),
-        "--profile".to_string(),
-        "--only".to_string(),
-        arguments.operation.clone(),
-    ])?;
+    let (command, file) = guest_command(
+        &[
+            program.to_string_lossy().into_owned(),
+            "--profile".to_string(),
+            "--only".to_string(),
+            arguments.operation.clone(),
+        ],
+        tools.processor()?,
+    )?;
     let boot = Boot {
         board: arguments.board,
         binding: Binding::Dt,

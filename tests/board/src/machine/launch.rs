@@ -37,15 +37,7 @@ pub struct BootFiles {
 pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> Result<BootFiles> {
     let tree = match boot.binding {
         Binding::Params => None,
-        Binding::Dt => Some(device_tree::make(
-            &assets.qemu,
-            &assets.cache,
-            dir,
-            boot.board,
-            &boot.tree,
-            boot.smp,
-            boot.memory,
-        )?),
+        Binding::Dt => Some(device_tree::make(assets, boot, dir)?),
     };
     let mut files = boot.files.clone();
     if let Some(module) = &assets.module {
@@ -135,7 +127,8 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
     let memory = boot.memory;
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|w| w.to_string()));
-    add(&["-M", device_tree::MACHINE, "-cpu", device_tree::CPU]);
+    add(&["-M", device_tree::MACHINE]);
+    add(&["-cpu", assets.processor.model()]);
     add(&["-smp", &boot.smp.to_string(), "-m", &memory.to_string()]);
     if boot.icount {
         add(&["-icount", "shift=0"]);

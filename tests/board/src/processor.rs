@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The machine's processor: the kernel that is to run on it decides.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use anyhow::Result;
+
+/// What QEMU emulates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processor {
+    /// 32-bit ARM.
+    CortexA15,
+    /// 64-bit ARM, which runs 32-bit programs too.
+    CortexA57,
+}
+
+/// Bytes of an arm64 kernel's header, as far as it is read here.
+const HEADER: usize = 60;
+
+impl Processor {
+    /// The one that a kernel is for, by its image.
+    pub fn of_kernel(image: &Path) -> Result<Self> {
+        let mut header = [0; HEADER];
+        File::open(image)
+            .and_then(|mut file| file.read_exact(&mut header))
+            .with_context(|| format!("cannot read the kernel {}", image.display()))?;
+        Ok(Self::of_header(&header))
+    }
+
+    fn of_header(header: &[u8; HEADER]) -> Self {
+        match header.ends_with(b"ARM\x64") {
+            true => Processor::CortexA57,
+            false => Processor::CortexA15,
+        }
+    }
+
+    /// QEMU's name of it.
+    pub fn model(self) -> &'static str {
+        match self {
+            Processor::CortexA15 => "cortex-a15",
+            Processor::CortexA57 => "cortex-a57",
+        }
+    }
+
+    /// QEMU's program that has it.
+    pub fn qemu(self) -> &'static str {
+        match self {
+            Processor::CortexA15 => "qemu-system-arm",
+            Processor::CortexA57 => "qemu-system-aarch64",
+        }
+    }
+
+    /// Whether it runs a 64-bit kernel and 64-bit programs.
+    pub fn is_64_bit(self) -> bool {
+        self == Processor::CortexA57
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_name_their_processor() {
+        let mut header = [0; HEADER];
+        assert_eq!(Processor::of_header(&header), Processor::CortexA15);
+        header[56..].copy_from_slice(&[0x41, 0x52, 0x4D, 0x64]);
+        assert_eq!(Processor::of_header(&header), Processor::CortexA57);
+    }
+}
