@@ -22,15 +22,33 @@ use kernel::{
     types::ForeignOwnable, //
 };
 
+/// Which program makes a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// One of the kernel's own width.
+    Native,
+    /// A 32-bit one on a 64-bit kernel.
+    #[cfg(CONFIG_COMPAT)]
+    Compat,
+}
+
+impl Caller {
+    /// Whether its addresses have 32 bits.
+    pub(crate) fn is_32_bit(self) -> bool {
+        cfg!(not(CONFIG_64BIT)) || self != Caller::Native
+    }
+}
+
 /// What a file of the device does.
 pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
     /// A process opens the device.
     fn open() -> Result<Arc<Self>>;
 
-    /// `ioctl(2)`: the code and its argument.
+    /// `ioctl(2)`, of whom, the code and its argument.
     fn ioctl(
         self: ArcBorrow<'_, Self>,
         file: &OpenFile,
+        caller: Caller,
         code: u32,
         argument: usize,
     ) -> Result<isize>;
@@ -55,19 +73,7 @@ impl OpenFile {
         // PROT_READ | PROT_WRITE and MAP_SHARED have the same numbers on every architecture.
         // SAFETY: The file is open for the length of the call; the memory manager checks the rest.
         let address = unsafe { bindings::vm_mmap(self.0.as_ptr(), 0, bytes, 3, 1, offset) };
-        match isize::try_from(address) {
-            Err(_) => {
-                // Above the middle of the address space lie the error numbers, and on a 3G/1G split
-                // user addresses too.
-                let errno = address.wrapping_neg();
-                if errno < 4096 {
-                    Err(Error::from_errno(-(errno as c_int)))
-                } else {
-                    Ok(address)
-                }
-            }
-            Ok(_) => Ok(address),
-        }
+        super::mapped_address(address)
     }
 }
 
@@ -91,6 +97,8 @@ impl<T: FileOperations> Operations<T> {
         open: Some(Self::open),
         release: Some(Self::release),
         unlocked_ioctl: Some(Self::ioctl),
+        #[cfg(CONFIG_COMPAT)]
+        compat_ioctl: Some(Self::compat_ioctl),
         mmap: Some(Self::mmap),
         fop_flags: UNSIGNED_OFFSET,
         ..pin_init::zeroed()
@@ -129,12 +137,40 @@ impl<T: FileOperations> Operations<T> {
         code: c_uint,
         argument: c_ulong,
     ) -> c_long {
+        // SAFETY: As ours.
+        unsafe { Self::ioctl_of(Caller::Native, file, code, argument) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Self::ioctl`].
+    #[cfg(CONFIG_COMPAT)]
+    unsafe extern "C" fn compat_ioctl(
+        file: *mut bindings::file,
+        code: c_uint,
+        argument: c_ulong,
+    ) -> c_long {
+        // What is above the low half of a register is not the program's.
+        let argument = argument & 0xFFFF_FFFF;
+        // SAFETY: As ours.
+        unsafe { Self::ioctl_of(Caller::Compat, file, code, argument) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Self::ioctl`].
+    unsafe fn ioctl_of(
+        caller: Caller,
+        file: *mut bindings::file,
+        code: c_uint,
+        argument: c_ulong,
+    ) -> c_long {
         // SAFETY: `open` stored it and `release` cannot run during this call.
         let state = unsafe { Arc::<T>::borrow((*file).private_data) };
         // SAFETY: `File` is a transparent wrapper of `struct file`, and so is `OpenFile` of it; the
         // VFS holds a reference during the call.
         let open = unsafe { &*core::ptr::from_ref(File::from_raw_file(file)).cast::<OpenFile>() };
-        match T::ioctl(state, open, code, argument) {
+        match T::ioctl(state, open, caller, code, argument) {
             Ok(value) => value,
             Err(error) => error.to_errno() as c_long,
         }

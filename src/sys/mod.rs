@@ -45,6 +45,7 @@ use kernel::{
     bindings,
     device,
     page::PAGE_SIZE,
+    prelude::*,
     task::Task, //
 };
 
@@ -54,6 +55,19 @@ fn raw_device(dev: &device::Device) -> *mut bindings::device {
     core::ptr::from_ref(dev)
         .cast_mut()
         .cast::<bindings::device>()
+}
+
+/// What `vm_mmap` returned, as an address or an error.
+fn mapped_address(address: usize) -> Result<usize> {
+    // Above the middle of the address space lie the error numbers, and on a 3G/1G split user addresses
+    // too.
+    let errno = address.wrapping_neg();
+    if isize::try_from(address).is_err() && errno < 4096 {
+        // CAST: below 4096.
+        Err(Error::from_errno(-(errno as kernel::ffi::c_int)))
+    } else {
+        Ok(address)
+    }
 }
 
 /// Rounds `bytes` up to whole pages, or says that it does not fit.

@@ -34,6 +34,7 @@ use crate::{
     sys::{
         self,
         chrdev::{
+            Caller,
             CharDevice,
             FileOperations,
             OpenFile, //
@@ -110,40 +111,46 @@ impl Argument {
     }
 
     /// The 32 bytes of the newer generations.
-    fn long(words: &[u32]) -> Self {
-        // Old clients declare the pointers as 32 bits with padding behind, which may hold anything:
-        // on a 32-bit kernel only the low halves count.
+    fn long(words: &[u32], caller: Caller) -> Self {
         let long = |at| u64::from(word(words, at)) | u64::from(word(words, at + 4)) << 32;
+        // Old clients declare the pointers as 32 bits with padding behind, which may hold anything:
+        // of a 32-bit program only the low halves count.
+        let address = |at| match caller.is_32_bit() {
+            // CAST: 32 bits into at least 32.
+            true => word(words, at) as usize,
+            // CAST: 64 bits into as many.
+            false => long(at) as usize,
+        };
         Self {
-            // CAST: meant to be cut.
-            input: long(0) as usize,
+            input: address(0),
             input_bytes: long(8),
-            output: long(16) as usize,
+            output: address(16),
             output_bytes: long(24),
         }
     }
 
     /// Reads the argument of a file of generation `format`.
-    fn read(at: usize, format: Format) -> Result<Self> {
+    fn read(at: usize, format: Format, caller: Caller) -> Result<Self> {
         let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
         let words = room
             .read(at, format.argument_bytes().into())
             .map_err(|_| Error::Envelope)?;
         Ok(match 4 * words.len() {
             SHORT_BLOCK => Self::short(words),
-            _ => Self::long(words),
+            _ => Self::long(words, caller),
         })
     }
 
     /// Reads the argument of a file whose generation is not known; returns how long it is, too.
-    fn read_any(at: usize) -> Result<(Self, usize)> {
+    fn read_any(at: usize, caller: Caller) -> Result<(Self, usize)> {
         let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
         let words = room.read(at, SHORT_BLOCK).map_err(|_| Error::Envelope)?;
-        if detect::is_short_block([0, 4, 8, 12].map(|at| word(words, at))) {
+        // Its generations are of 32-bit programs alone: their pointers have no room for more.
+        if caller.is_32_bit() && detect::is_short_block([0, 4, 8, 12].map(|at| word(words, at))) {
             return Ok((Self::short(words), SHORT_BLOCK));
         }
         let words = room.read(at, LONG_BLOCK).map_err(|_| Error::Envelope)?;
-        Ok((Self::long(words), LONG_BLOCK))
+        Ok((Self::long(words, caller), LONG_BLOCK))
     }
 }
 
@@ -154,8 +161,8 @@ fn word(words: &[u32], at: usize) -> u32 {
 
 impl OpenedFile {
     /// Settles which generation the file speaks, by its first ioctl.
-    fn settle(&self, at: usize) -> Result<(Argument, Format)> {
-        let (argument, block_bytes) = Argument::read_any(at)?;
+    fn settle(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
+        let (argument, block_bytes) = Argument::read_any(at, caller)?;
         let asked = self.interface.load(Relaxed);
         let choice = detect::choose(
             block_bytes,
@@ -193,14 +200,14 @@ impl OpenedFile {
     }
 
     /// Reads the argument of an ioctl.
-    fn argument(&self, at: usize) -> Result<(Argument, Format)> {
+    fn argument(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
         let known = self.interface.load(Relaxed);
         if known & SETTLED == 0 {
-            return self.settle(at);
+            return self.settle(caller, at);
         }
         let choice = Choice::unpack(known).ok_or(Error::Envelope)?;
         let format = choice.format();
-        let argument = Argument::read(at, format)?;
+        let argument = Argument::read(at, format, caller)?;
         if !format.takes(argument.input_bytes, argument.output_bytes) {
             warn_client!(
                 ENVELOPES,
@@ -214,8 +221,8 @@ impl OpenedFile {
         Ok((argument, format))
     }
 
-    fn interface(&self, file: &OpenFile, at: usize) -> Result {
-        let (argument, format) = self.argument(at)?;
+    fn interface(&self, file: &OpenFile, caller: Caller, at: usize) -> Result {
+        let (argument, format) = self.argument(caller, at)?;
         // CAST: both are those of an interface.
         let (input, output) = (
             argument.input_bytes as usize,
@@ -293,6 +300,7 @@ impl FileOperations for OpenedFile {
     fn ioctl(
         self: ArcBorrow<'_, Self>,
         file: &OpenFile,
+        caller: Caller,
         code: u32,
         argument: usize,
     ) -> Result<isize, kernel::error::Error> {
@@ -300,7 +308,7 @@ impl FileOperations for OpenedFile {
             return self.set_interface(argument).map(|()| 0);
         }
         let result = match code {
-            INTERFACE => self.interface(file, argument),
+            INTERFACE => self.interface(file, caller, argument),
             // 30001 would be the kernel's own face, which hands out kernel addresses.
             _ => Err(Error::Envelope),
         };
