@@ -18,12 +18,14 @@ use super::{
     Commands,
     Commit,
     Delta,
+    Foreign,
     HardwareType,
     NamedBuffer,
     NamedUserMemory,
     Record,
     Reply,
     Request,
+    SharedBuffer,
     Surface,
     UserSignal, //
 };
@@ -178,6 +180,26 @@ impl Format {
             Command::ImportVideoMemory => Request::ImportNode {
                 name: layout.import_node.name.word(u),
             },
+            Command::WrapUserMemory => self.wrap(u),
+            Command::ExportVideoMemory => Request::ExportNode {
+                node: layout.export_node.node.handle(u),
+            },
+            Command::GetVideoMemoryFd => Request::ExportNode {
+                node: layout.node_fd.node.handle(u),
+            },
+            Command::Shbuf => Request::SharedBuffer(self.shared_buffer(u)),
+            // Of a sync point: these are not built.
+            Command::CreateNativeFence if !layout.create_fence.signal.exists() => {
+                Request::Refused(Error::NotSupported)
+            }
+            Command::CreateNativeFence => Request::CreateFence {
+                signal: layout.create_fence.signal.handle(u),
+            },
+            Command::WaitNativeFence => Request::WaitFence {
+                // CAST: the bits of a signed field.
+                fd: layout.wait_fence.fd.word(u) as i32,
+                milliseconds: layout.wait_fence.timeout.word(u),
+            },
             Command::BottomHalfUnlockVideoMemory => Request::FinishUnlock {
                 node: layout.finish_unlock.node.handle(u),
             },
@@ -267,17 +289,11 @@ impl Format {
             | Command::GetFscaleValue
             | Command::FlushCache
             | Command::GetMmuVersion
-            | Command::CreateNativeFence
-            | Command::WaitNativeFence
             | Command::WaitFence
             | Command::VidmemDatabase
-            | Command::ExportVideoMemory
-            | Command::GetVideoMemoryFd
             | Command::GetGraphicBufferFd
             | Command::SetVideoMemoryMetadata
             | Command::SyncVideoMemory
-            | Command::WrapUserMemory
-            | Command::Shbuf
             | Command::QueryChipFrequency
             | Command::QueryCpuFrequency
             | Command::DeviceMutex
@@ -389,6 +405,43 @@ impl Format {
         }
     }
 
+    fn wrap(self, u: &[u32]) -> Request {
+        let fields = &self.0.wrap;
+        let kinds = &self.0.manners.flags;
+        let kind = fields.flag.word(u) & (kinds.dma_buf | kinds.user_memory);
+        let physical = fields.physical.long(u);
+        // All ones, in the field's own width, is none.
+        let has_physical = physical != 0 && physical != NO_PHYSICAL.into() && physical != u64::MAX;
+        match kind {
+            0 => Request::Refused(Error::InvalidArgument),
+            _ if kind == kinds.dma_buf => Request::Wrap(Foreign::DmaBuf {
+                // CAST: the bits of a signed field.
+                fd: fields.handle.word(u) as i32,
+            }),
+            // Physical memory of the client's choice is nobody's to map.
+            _ if kind == kinds.user_memory && !has_physical => Request::Wrap(Foreign::User {
+                user: fields.logical.long(u),
+                bytes: fields.size.long(u),
+            }),
+            _ => Request::Refused(Error::InvalidArgument),
+        }
+    }
+
+    fn shared_buffer(self, u: &[u32]) -> SharedBuffer {
+        let fields = &self.0.shared_buffer;
+        let id = fields.id.handle(u);
+        let user = fields.data.long(u);
+        let bytes = fields.size.word(u);
+        match fields.command.word(u) {
+            0 => SharedBuffer::Create { bytes },
+            1 => SharedBuffer::Destroy { id },
+            2 => SharedBuffer::Map { id },
+            3 => SharedBuffer::Write { id, user, bytes },
+            4 => SharedBuffer::Read { id, user, bytes },
+            _ => SharedBuffer::Unknown,
+        }
+    }
+
     fn user_signal(self, u: &[u32]) -> UserSignal {
         let fields = &self.0.user_signal;
         let id = fields.id.word(u);
@@ -415,33 +468,35 @@ impl Format {
     fn commit(self, u: &[u32]) -> Request {
         let fields = &self.0.commit;
         // More than one core, or an engine that copies: not on these.
-        let is_more = fields.count.word(u) > 1
-            || fields.engine.word(u) != 0
-            || fields.next.long(u) != 0
-            || fields.next_location.long(u) != 0;
+        let is_more =
+            fields.count.word(u) > 1 || fields.engine.word(u) != 0 || fields.next.long(u) != 0;
         if is_more {
             return Request::Refused(Error::NotSupported);
+        }
+        // There is one core.
+        if fields.core.word(u) != 0 {
+            return Request::Refused(Error::InvalidArgument);
         }
         let commands = if fields.command_buffer.exists() {
             Commands::Described(fields.command_buffer.long(u))
         } else {
-            let (start, size) = (fields.start_offset.word(u), fields.size.word(u));
-            let reserved_tail = fields.reserved_tail.word(u);
-            let end = start
-                .checked_add(size)
-                .and_then(|end| end.checked_sub(reserved_tail));
-            let Some(offset) = end else {
+            let [start, size, head, tail] = [
+                fields.start_offset,
+                fields.size,
+                fields.reserved_head,
+                fields.reserved_tail,
+            ]
+            .map(|field| field.word(u));
+            let place = located(fields.logical.long(u), start, size, head, tail);
+            let Some(buffer) = place else {
                 return Request::Refused(Error::InvalidArgument);
             };
-            Commands::Here(CommandBuffer {
-                object: CommandBuffer::OBJECT_TYPE,
-                entry_pipe: fields.entry_pipe.word(u),
-                logical: fields.logical.long(u),
-                start_offset: start,
-                offset,
-                reserved_head: fields.reserved_head.word(u),
-                reserved_tail,
-            })
+            let entry_pipe = fields.entry_pipe.word(u);
+            let buffer = CommandBuffer {
+                entry_pipe,
+                ..buffer
+            };
+            Commands::Here(buffer, fields.next_location.long(u))
         };
         Request::Commit(Commit {
             context: fields.context.long(u),
@@ -516,6 +571,26 @@ impl Format {
         }
     }
 
+    /// Bytes of a `gcsHAL_COMMAND_LOCATION`, which [`Format::decode_location`] wants; 0: there is none.
+    pub(crate) fn location_bytes(self) -> usize {
+        self.0.location.bytes.into()
+    }
+
+    /// Reads a `gcsHAL_COMMAND_LOCATION`, of [`Format::location_bytes`] bytes, and the address of the next
+    /// (0: the last). `None`: its numbers are of no buffer.
+    pub(crate) fn decode_location(self, words: &[u32]) -> Option<(CommandBuffer, u64)> {
+        let fields = &self.0.location;
+        let [start, size, head, tail] = [
+            fields.start_offset,
+            fields.size,
+            fields.reserved_head,
+            fields.reserved_tail,
+        ]
+        .map(|field| field.word(words));
+        let buffer = located(fields.logical.long(words), start, size, head, tail)?;
+        Some((buffer, fields.next.long(words)))
+    }
+
     /// Bytes of a `gcsSTATE_DELTA`, which [`Format::decode_delta`] wants; 0: there is none.
     pub(crate) fn delta_bytes(self) -> usize {
         self.0.delta.bytes.into()
@@ -569,10 +644,15 @@ impl Format {
         self.0.context.id.at()
     }
 
+    /// Where the status is, in bytes from the start of the interface.
+    pub(super) fn status_at(self) -> usize {
+        self.0.header.status.start()
+    }
+
     /// Writes the status of success.
     #[inline]
-    pub(crate) fn succeed(self, words: &mut [u32]) {
-        self.0.header.status.put(words, 0);
+    pub(crate) fn succeed(self, words: &mut [u32], reply: &Reply<'_>) {
+        self.0.header.status.put(words, reply.status());
     }
 
     /// Writes the status of a failure, as this generation tells it.
@@ -705,6 +785,20 @@ impl Format {
             }
             Reply::Name(name) => layout.name_node.name.put(u, name),
             Reply::Imported { node } => layout.import_node.node.put(u, node),
+            Reply::Wrapped { node, bytes } => {
+                layout.wrap.node.put(u, node);
+                layout.wrap.granted.put_long(u, bytes);
+            }
+            Reply::File(ref file) => {
+                let field = match command {
+                    Command::ExportVideoMemory => layout.export_node.fd,
+                    Command::CreateNativeFence => layout.create_fence.fd,
+                    _ => layout.node_fd.fd,
+                };
+                field.put(u, file.number());
+            }
+            Reply::SharedBuffer { id } => layout.shared_buffer.id.put(u, id),
+            Reply::Copied { bytes } => layout.shared_buffer.size.put(u, bytes.unwrap_or(0)),
             Reply::Unlocked { asynchronous } => {
                 layout.unlock.asynchronous.put(u, asynchronous.into());
             }
@@ -759,6 +853,19 @@ impl Format {
             total.put_long(u, ledger.total);
         }
     }
+}
+
+/// Commands that are described by where their bytes, with head and tail, begin and how many they are.
+fn located(logical: u64, start: u32, size: u32, head: u32, tail: u32) -> Option<CommandBuffer> {
+    Some(CommandBuffer {
+        object: CommandBuffer::OBJECT_TYPE,
+        entry_pipe: 0,
+        logical,
+        start_offset: start,
+        offset: start.checked_add(size)?.checked_sub(tail)?,
+        reserved_head: head,
+        reserved_tail: tail,
+    })
 }
 
 /// Clears the first `bytes` bytes.

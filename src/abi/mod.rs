@@ -8,11 +8,13 @@
 
 mod codec;
 pub(crate) mod detect;
+pub(crate) mod extensions;
 mod layout;
 
 use crate::{
     error::Error,
-    session::Ledger, //
+    session::Ledger,
+    sys::file::NewFile, //
 };
 use kernel::prelude::*;
 
@@ -21,11 +23,13 @@ pub(crate) use {
         Format,
         IdentityWords, //
     },
+    extensions::Foreign,
     layout::{
         MAX_COMMAND_BUFFER_BYTES,
         MAX_CONTEXT_BYTES,
         MAX_DELTA_BYTES,
         MAX_INTERFACE_BYTES,
+        MAX_LOCATION_BYTES,
         MAX_RECORD_BYTES, //
     },
 };
@@ -101,13 +105,53 @@ pub(crate) enum UserSignal {
     Unknown,
 }
 
+/// SHBUF: a small piece of memory that processes hand data over in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SharedBuffer {
+    /// Makes one.
+    Create {
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Drops a reference.
+    Destroy {
+        /// The buffer.
+        id: u32,
+    },
+    /// Takes a reference.
+    Map {
+        /// The buffer.
+        id: u32,
+    },
+    /// Copies into it.
+    Write {
+        /// The buffer.
+        id: u32,
+        /// User address.
+        user: u64,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Copies out of it.
+    Read {
+        /// The buffer.
+        id: u32,
+        /// User address.
+        user: u64,
+        /// Bytes, at most.
+        bytes: u32,
+    },
+    /// No such sub-command.
+    Unknown,
+}
+
 /// Where COMMIT's commands are described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commands {
     /// In a `gcoCMDBUF` at this user address.
     Described(u64),
-    /// In the request.
-    Here(CommandBuffer),
+    /// In the request, and the `gcsHAL_COMMAND_LOCATION` with those behind them at this user address; 0: none.
+    Here(CommandBuffer, u64),
 }
 
 /// COMMIT's arguments.
@@ -219,6 +263,27 @@ pub(crate) enum Request {
     ImportNode {
         /// What NAME_VIDEO_MEMORY answered.
         name: u32,
+    },
+    /// WRAP_USER_MEMORY: the GPU may write it, if the process may.
+    Wrap(Foreign),
+    /// EXPORT_VIDEO_MEMORY and GET_VIDEO_MEMORY_FD.
+    ExportNode {
+        /// The node.
+        node: u32,
+    },
+    /// SHBUF.
+    SharedBuffer(SharedBuffer),
+    /// CREATE_NATIVE_FENCE.
+    CreateFence {
+        /// The signal whose next setting it is about.
+        signal: u32,
+    },
+    /// WAIT_NATIVE_FENCE.
+    WaitFence {
+        /// Descriptor of a sync file.
+        fd: i32,
+        /// How long; all ones is for ever.
+        milliseconds: u32,
     },
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: what else a record of a queue does.
     FinishUnlock {
@@ -407,6 +472,25 @@ pub(crate) enum Reply<'a> {
         /// Handle.
         node: u32,
     },
+    /// WRAP_USER_MEMORY.
+    Wrapped {
+        /// Handle.
+        node: u32,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD and CREATE_NATIVE_FENCE: to be installed when the caller has been told.
+    File(NewFile),
+    /// SHBUF's CREATE.
+    SharedBuffer {
+        /// The buffer.
+        id: u32,
+    },
+    /// SHBUF's READ.
+    Copied {
+        /// Bytes; `None`: nobody has written yet.
+        bytes: Option<u32>,
+    },
     /// UNLOCK_VIDEO_MEMORY.
     Unlocked {
         /// An UNLOCK record must follow in an event queue.
@@ -505,6 +589,19 @@ pub(crate) struct CommandBuffer {
     /// Bytes behind the commands that the client leaves to the kernel.
     pub(crate) reserved_tail: u32,
 }
+
+impl Reply<'_> {
+    /// The value for the interface's `status` field: success, or that there was nothing to do.
+    pub(crate) fn status(&self) -> u32 {
+        match self {
+            Reply::Copied { bytes: None } => STATUS_SKIP,
+            _ => 0,
+        }
+    }
+}
+
+/// `gcvSTATUS_SKIP`.
+const STATUS_SKIP: u32 = 13;
 
 impl CommandBuffer {
     /// Its object type: the letters CMDB.

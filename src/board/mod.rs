@@ -15,11 +15,15 @@ use crate::{
         Core,
         Identity, //
     },
-    memory::VideoMemory,
+    memory::{
+        Node,
+        VideoMemory, //
+    },
     params::Parameters,
     session::{
         Names,
         Process,
+        SharedBuffers,
         SharedNodes, //
     },
     sys::{
@@ -63,7 +67,8 @@ pub(crate) struct Device {
     memory: Arc<VideoMemory>,
     #[pin]
     shared_nodes: SharedNodes,
-    names: Arc<Names>,
+    names: Arc<Names<Node>>,
+    shared_buffers: Arc<SharedBuffers>,
     #[pin]
     processes: Mutex<KVec<Member>>,
 }
@@ -75,10 +80,12 @@ impl Device {
             .identity()
             .reported(parameters.fast_clear, parameters.compression);
         let names = Arc::pin_init(Names::new(), GFP_KERNEL)?;
+        let shared_buffers = Arc::pin_init(Names::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 parameters,
                 names,
+                shared_buffers,
                 core,
                 identity_words: IdentityWords::from(&identity),
                 identity,
@@ -111,8 +118,13 @@ impl Device {
     }
 
     /// The names of nodes.
-    pub(crate) fn names(&self) -> &Arc<Names> {
+    pub(crate) fn names(&self) -> &Arc<Names<Node>> {
         &self.names
+    }
+
+    /// The buffers that processes share.
+    pub(crate) fn shared_buffers(&self) -> &Arc<SharedBuffers> {
+        &self.shared_buffers
     }
 
     /// The core's identity as clients are to see it.

@@ -6,9 +6,15 @@
 //! Automatic reset: the wait that ends takes it. Source: spec/memory-events.md section 7, with the
 //! intended meaning of manual reset (wake all) where the C driver wakes one.
 
-use crate::error::{
-    Error,
-    Result, //
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    sys::{
+        fence::Fence,
+        file::NewFile, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -23,6 +29,9 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
+/// The longest time that a fence is not signaled, in milliseconds: somebody else may wait for it who cannot end it.
+const FENCE_LIMIT: u32 = 10_000;
+
 /// The wait time that means for ever.
 pub(crate) const FOREVER: u32 = u32::MAX;
 
@@ -30,6 +39,8 @@ struct State {
     set: bool,
     /// It has been destroyed.
     over: bool,
+    /// Signaled when it is set the next time.
+    fence: Option<Fence>,
 }
 
 /// One signal.
@@ -51,6 +62,7 @@ impl Signal {
                 state <- new_mutex!(State {
                     set: false,
                     over: false,
+                    fence: None,
                 }, "galcore signal"),
                 changed <- new_condvar!("galcore signal"),
             }),
@@ -60,20 +72,63 @@ impl Signal {
 
     /// Sets or resets the signal.
     pub(crate) fn signal(&self, state: bool) {
-        self.state.lock().set = state;
-        if state {
-            if self.manual_reset {
-                self.changed.notify_all();
-            } else {
-                self.changed.notify_one();
+        let fence = {
+            let mut own = self.state.lock();
+            own.set = state;
+            match state {
+                true => own.fence.take(),
+                false => return,
             }
+        };
+        if self.manual_reset {
+            self.changed.notify_all();
+        } else {
+            self.changed.notify_one();
         }
+        if let Some(fence) = fence {
+            fence.signal();
+        }
+    }
+
+    /// A sync file of a fence that is signaled when the signal is set the next time, or is set now. With an error
+    /// it is when the signal is destroyed, or after [`FENCE_LIMIT`].
+    ///
+    /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left. `NotSupported`: the kernel has
+    /// no sync files. `OutOfMemory`.
+    pub(crate) fn fence_file(&self) -> Result<NewFile> {
+        let make = || -> Result<NewFile, kernel::error::Error> {
+            let mut state = self.state.lock();
+            if state.over {
+                return Err(ENOENT);
+            }
+            let fence = match state.fence.take() {
+                Some(fence) => fence,
+                None => Fence::new(FENCE_LIMIT)?,
+            };
+            let file = fence.file();
+            match state.set {
+                true => fence.signal(),
+                false => state.fence = Some(fence),
+            }
+            file
+        };
+        make().map_err(|error| match error {
+            ENOENT => Error::NotFound,
+            ENOMEM => Error::OutOfMemory,
+            EOPNOTSUPP => Error::NotSupported,
+            _ => Error::OutOfResources,
+        })
     }
 
     /// Ends all waits, now and later: the signal has been destroyed.
     pub(crate) fn end(&self) {
-        self.state.lock().over = true;
+        let fence = {
+            let mut state = self.state.lock();
+            state.over = true;
+            state.fence.take()
+        };
         self.changed.notify_all();
+        drop(fence);
     }
 
     /// Takes the signal if it is set.

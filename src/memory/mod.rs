@@ -29,7 +29,13 @@ use crate::{
     },
     sys::{
         self,
+        chrdev::OpenFile,
         dma::DmaBuffer,
+        dma_buf::{
+            self,
+            Exportable,
+            Import, //
+        },
         pages::{
             Pages,
             PinnedPages,
@@ -201,8 +207,11 @@ impl Paged {
     }
 
     /// The file offset by which its owner maps it: the first page's bus address, unique among what
-    /// lives.
+    /// lives. A dma-buf is not this device's file.
     pub(crate) fn file_offset(&self) -> u64 {
+        if self.pages.imported().is_some() {
+            return u64::MAX;
+        }
         self.dma_addresses()
             .first()
             .map_or(0, |&page| sys::widen(page))
@@ -237,14 +246,14 @@ impl Drop for Paged {
     }
 }
 
-/// A piece of a process's own memory that the GPU may use.
+/// A piece of memory that is not ours, which the GPU may use: a process's own, or a dma-buf.
 pub(crate) struct UserMemory {
     mapping: Mapping,
     /// Where the piece starts in its first page.
     offset: usize,
     bytes: usize,
-    /// Its address in the process.
-    user: usize,
+    /// Its address in the process; a dma-buf has none.
+    user: Option<usize>,
 }
 
 impl Drop for UserMemory {
@@ -266,16 +275,27 @@ impl UserMemory {
         self.bytes
     }
 
+    /// Whether it is a process's own, not a dma-buf.
+    pub(crate) fn is_users(&self) -> bool {
+        self.user.is_some()
+    }
+
     /// Whether `bytes` from user address `user` all lie in this piece.
     pub(crate) fn contains(&self, user: usize, bytes: usize) -> bool {
-        user.checked_sub(self.user)
+        self.user
+            .and_then(|start| user.checked_sub(start))
             .and_then(|at| at.checked_add(bytes))
             .is_some_and(|end| end <= self.bytes)
     }
 
+    fn write(&self, offset: usize, word: u32) {
+        let pages = &self.mapping.backing().pages;
+        pages.write(self.offset + offset, word);
+    }
+
     /// Hands `bytes` from user address `user`, which lie in this piece, to the other side.
     pub(crate) fn sync(&self, user: usize, bytes: usize, direction: Sync) {
-        if let Some(at) = user.checked_sub(self.user) {
+        if let Some(at) = self.user.and_then(|start| user.checked_sub(start)) {
             let backing = self.mapping.backing();
             backing.sync(self.offset + at, bytes, direction);
         }
@@ -286,6 +306,8 @@ enum Place {
     Pool(Span),
     Pages(Arc<Buffer>),
     Virtual(Mapping),
+    /// Not ours.
+    Wrapped(UserMemory),
 }
 
 /// What a node's owner maps to see it.
@@ -314,8 +336,28 @@ impl Backing {
         }
     }
 
+    fn imported(&self) -> Option<&Import> {
+        match self {
+            Backing::Contiguous(_) => None,
+            Backing::Scattered(pages) => pages.pages.imported(),
+        }
+    }
+
+    /// Maps it into the caller: through `file`, or by its owner. No lock may be held. `OutOfMemory`.
+    pub(crate) fn map_into_caller(&self, file: &OpenFile) -> Result<usize> {
+        if let Some(import) = self.imported() {
+            return import.map_into_caller().map_err(|_| Error::OutOfMemory);
+        }
+        let offset = usize::try_from(self.file_offset()).map_err(|_| Error::OutOfMemory)?;
+        file.map_into_caller(self.bytes(), offset)
+            .map_err(|_| Error::OutOfMemory)
+    }
+
     /// Ends the caller's view of it at `user`.
     pub(crate) fn unmap(&self, user: usize) {
+        if let Some(import) = self.imported() {
+            return import.unmap(user);
+        }
         match self {
             Backing::Contiguous(buffer) => sys::vma::unmap(user, buffer),
             Backing::Scattered(pages) => sys::vma::unmap(user, pages),
@@ -348,6 +390,8 @@ pub(crate) enum View {
     Pool(usize),
     /// As memory that needs a mapping of its own.
     Pages(Backing),
+    /// As what it was before, at this address.
+    Own(usize),
 }
 
 impl Node {
@@ -360,7 +404,7 @@ impl Node {
     pub(crate) fn pool(&self) -> Pool {
         match self.place {
             Some(Place::Pages(_)) => Pool::Contiguous,
-            Some(Place::Virtual(_)) => Pool::Virtual,
+            Some(Place::Virtual(_) | Place::Wrapped(_)) => Pool::Virtual,
             _ => Pool::System,
         }
     }
@@ -370,6 +414,7 @@ impl Node {
         match &self.place {
             Some(Place::Pages(buffer)) => buffer.address(),
             Some(Place::Virtual(mapping)) => mapping.address(),
+            Some(Place::Wrapped(memory)) => memory.address(),
             // CAST: the pool lies below 2 GiB of GPU addresses, checked when it was made.
             Some(Place::Pool(span)) => self.memory.pool_address() + span.offset() as u32,
             None => 0,
@@ -383,8 +428,20 @@ impl Node {
             Some(Place::Virtual(mapping)) => {
                 View::Pages(Backing::Scattered(mapping.backing().clone()))
             }
+            Some(Place::Wrapped(memory)) => match memory.user {
+                Some(user) => View::Own(user),
+                None => View::Pages(Backing::Scattered(memory.mapping.backing().clone())),
+            },
             Some(Place::Pool(span)) => View::Pool(span.offset()),
             None => View::Pool(0),
+        }
+    }
+
+    /// The memory, if it is not ours.
+    pub(crate) fn wrapped(&self) -> Option<&UserMemory> {
+        match &self.place {
+            Some(Place::Wrapped(memory)) => Some(memory),
+            _ => None,
         }
     }
 
@@ -404,6 +461,7 @@ impl Node {
             Some(Place::Pool(span)) => span.bytes(),
             Some(Place::Pages(buffer)) => buffer.bytes(),
             Some(Place::Virtual(mapping)) => mapping.backing().bytes(),
+            Some(Place::Wrapped(memory)) => memory.bytes(),
             None => 0,
         }
     }
@@ -417,7 +475,28 @@ impl Node {
             }
             Some(Place::Pages(buffer)) => buffer.write(offset, word),
             Some(Place::Virtual(mapping)) => mapping.backing().pages.write(offset, word),
+            Some(Place::Wrapped(memory)) => memory.write(offset, word),
             None => {}
+        }
+    }
+}
+
+impl Exportable for Node {
+    fn bytes(&self) -> usize {
+        Node::bytes(self)
+    }
+
+    fn memory(&self) -> Option<dma_buf::Memory<'_>> {
+        match &self.place {
+            Some(Place::Pool(span)) => {
+                let start = self.memory.pool.as_ref()?.memory.physical(span.offset());
+                let is_whole = span.offset() % PAGE_SIZE == 0 && span.bytes() % PAGE_SIZE == 0;
+                is_whole.then_some(dma_buf::Memory::Range(start))
+            }
+            Some(Place::Pages(buffer)) => Some(dma_buf::Memory::Range(buffer.memory.physical())),
+            Some(Place::Virtual(mapping)) => Some(dma_buf::Memory::Pages(&mapping.backing().pages)),
+            // Whoever has it can share it himself.
+            Some(Place::Wrapped(_)) | None => None,
         }
     }
 }
@@ -471,10 +550,7 @@ impl Word {
         match &self.object {
             Object::Node(node) => node.write(self.offset, word),
             Object::Buffer(buffer) => buffer.write(self.offset, word),
-            Object::UserMemory(memory) => {
-                let pages = &memory.mapping.backing().pages;
-                pages.write(memory.offset + self.offset, word);
-            }
+            Object::UserMemory(memory) => memory.write(self.offset, word),
         }
     }
 }
@@ -512,6 +588,16 @@ impl PoolMemory {
             PoolMemory::Reserved(memory) => sys::widen(memory.start()),
             PoolMemory::Allocated(memory) => memory.dma_address(),
         }
+    }
+
+    /// The physical address of byte `offset`.
+    fn physical(&self, offset: usize) -> u64 {
+        let start = match self {
+            PoolMemory::Reserved(memory) => sys::widen(memory.start()),
+            PoolMemory::Allocated(memory) => memory.physical(),
+        };
+        // CAST: at most 64 bits.
+        start + offset as u64
     }
 
     fn write(&self, offset: usize, word: u32) {
@@ -773,11 +859,12 @@ impl VideoMemory {
     }
 
     /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU: for
-    /// reading only, if the process may not write all of them and the MMU can keep the GPU from it.
+    /// reading only, if the process may not write all of them or does not `write`, and the MMU can keep the
+    /// GPU from it.
     ///
     /// `InvalidArgument`: none, or they wrap. `OutOfResources`: not all there (and, without read-only
     /// pages, writable), more than the process may lock, or no room in the GPU's address space.
-    pub(crate) fn map_user(&self, user: u64, bytes: u64) -> Result<UserMemory> {
+    pub(crate) fn map_user(&self, user: u64, bytes: u64, write: bool) -> Result<UserMemory> {
         let user = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
         let bytes = usize::try_from(bytes).map_err(|_| Error::InvalidArgument)?;
         let offset = user % PAGE_SIZE;
@@ -793,8 +880,9 @@ impl VideoMemory {
         let pin = || -> Result<Mapping> {
             let (start, count) = (user - offset, span / PAGE_SIZE);
             let pin = |write| Pages::pin(&self.pinned, start, count, (offset, bytes), write);
-            let pages = match pin(true) {
-                Err(EFAULT) if self.space.has_read_only_pages() => pin(false),
+            let read_only = self.space.has_read_only_pages();
+            let pages = match pin(write || !read_only) {
+                Err(EFAULT) if read_only => pin(false),
                 pages => pages,
             }
             .map_err(|_| Error::OutOfResources)?;
@@ -807,8 +895,56 @@ impl VideoMemory {
             mapping,
             offset,
             bytes,
-            user,
+            user: Some(user),
         })
+    }
+
+    /// Maps the dma-buf of the calling process's descriptor `fd` for the GPU: for reading only, if the
+    /// descriptor is not for writing or nobody wants to `write`, and the MMU can keep the GPU from it.
+    ///
+    /// `InvalidArgument`: there is none, it is for reading only, or not in whole pages. `OutOfMemory`: no room
+    /// in the GPU's address space. `NotSupported`: the kernel has no dma-bufs. Else `OutOfResources`: its
+    /// owner gives none of it.
+    pub(crate) fn import(&self, fd: i32, write: bool) -> Result<UserMemory> {
+        let read_only = self.space.has_read_only_pages();
+        let import = match Import::new(&self.dev, fd, write || !read_only) {
+            Err(EACCES) if read_only => Import::new(&self.dev, fd, false),
+            import => import,
+        }
+        .map_err(|error| match error {
+            EBADF | EINVAL | EACCES => Error::InvalidArgument,
+            EOPNOTSUPP => Error::NotSupported,
+            _ => Error::OutOfResources,
+        })?;
+        let bytes = import.bytes();
+        if bytes > self.space.longest_free() {
+            return Err(Error::OutOfMemory);
+        }
+        let backing = Paged {
+            pages: Pages::import(&self.dev, import)?,
+            owner: None,
+        };
+        Ok(UserMemory {
+            mapping: self.space.map(Arc::new(backing, GFP_KERNEL)?)?,
+            offset: 0,
+            bytes,
+            user: None,
+        })
+    }
+
+    /// A node of memory that is not ours.
+    pub(crate) fn wrap(self: &Arc<Self>, memory: UserMemory, owner: u64) -> Result<Arc<Node>> {
+        self.node(Place::Wrapped(memory), owner)
+    }
+
+    fn node(self: &Arc<Self>, place: Place, owner: u64) -> Result<Arc<Node>> {
+        let node = Node {
+            memory: self.clone(),
+            place: Some(place),
+            owner,
+            shared: Atomic::new(false),
+        };
+        Ok(Arc::new(node, GFP_KERNEL)?)
     }
 
     /// Allocates a node of at least `bytes` in the first of pool `pool`'s pools that has them. It holds
@@ -836,13 +972,7 @@ impl VideoMemory {
                 Pool::Contiguous => self.allocate_buffer(bytes.into()).map(Place::Pages),
             };
             if let Ok(place) = place {
-                let node = Node {
-                    memory: self.clone(),
-                    place: Some(place),
-                    owner,
-                    shared: Atomic::new(false),
-                };
-                return Ok(Arc::new(node, GFP_KERNEL)?);
+                return self.node(place, owner);
             }
         }
         Err(Error::OutOfMemory)

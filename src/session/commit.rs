@@ -56,12 +56,14 @@ use crate::{
         Error,
         Result, //
     },
-    sys::user::UserWords, //
+    sys::user::{
+        append_words,
+        UserWords, //
+    }, //
 };
 use kernel::{
     prelude::*,
-    sync::Arc,
-    uaccess::UserSlice, //
+    sync::Arc, //
 };
 
 /// Refused streams, of whatever process.
@@ -69,6 +71,9 @@ static REFUSALS: RateLimit = RateLimit::new();
 
 /// Commands start and end on 64-bit units.
 const ALIGNMENT: u32 = 8;
+
+/// The longest chain of pieces of commands.
+const MAX_LOCATIONS: usize = 256;
 
 /// Words that a process keeps room for between COMMITs, at most.
 const SPARE_WORDS: usize = 8192;
@@ -90,9 +95,13 @@ impl Process {
                 context.ok_or(Error::InvalidArgument)?.clone()
             }
         };
+        let mut more = 0;
         let mut buffer = match commit.commands {
             Commands::Described(user) => read_command_buffer(user, commit.format)?,
-            Commands::Here(buffer) => buffer,
+            Commands::Here(buffer, next) => {
+                more = next;
+                buffer
+            }
         };
         let mut own = None;
         let mut limit = MAX_STREAM_WORDS;
@@ -104,7 +113,7 @@ impl Process {
             limit = MAX_WORDS_BEHIND_STATES;
         }
         let entry = Pipe::from_number(buffer.entry_pipe).ok_or(Error::InvalidArgument)?;
-        let words = self.copy_commands(&buffer, limit)?;
+        let words = self.copy_commands(&buffer, more, commit.format, limit)?;
         let (exit, removals) = {
             let tables = self.tables.lock();
             (self.check(&tables, &words, entry)?, tables.reach.removals())
@@ -131,34 +140,70 @@ impl Process {
         Ok(reply)
     }
 
-    /// Copies the commands between the reserved head and tail, `limit` words at most.
-    fn copy_commands(&self, buffer: &CommandBuffer, limit: usize) -> Result<KVVec<u32>> {
+    /// Copies the commands of `buffer` and of the chain of `gcsHAL_COMMAND_LOCATION` at user address `next` (0:
+    /// none), `limit` words at most. Also `InvalidArgument`: too long a chain.
+    fn copy_commands(
+        &self,
+        buffer: &CommandBuffer,
+        mut next: u64,
+        format: Format,
+        limit: usize,
+    ) -> Result<KVVec<u32>> {
+        let mut words = self.append_commands(None, buffer, limit)?;
+        for _ in 0..MAX_LOCATIONS {
+            if next == 0 {
+                return Ok(words);
+            }
+            let at = usize::try_from(next).map_err(|_| Error::OutOfResources)?;
+            let mut room = UserWords::<{ abi::MAX_LOCATION_BYTES / 4 }>::new();
+            let location = room
+                .read(at, format.location_bytes())
+                .map_err(|_| Error::OutOfResources)?;
+            let (buffer, behind) = format
+                .decode_location(location)
+                .ok_or(Error::InvalidArgument)?;
+            words = self.append_commands(Some(words), &buffer, limit)?;
+            next = behind;
+        }
+        Err(Error::InvalidArgument)
+    }
+
+    /// Copies the commands between the reserved head and tail behind `words`, or into spare room; `limit` words at
+    /// most, all in all.
+    fn append_commands(
+        &self,
+        words: Option<KVVec<u32>>,
+        buffer: &CommandBuffer,
+        limit: usize,
+    ) -> Result<KVVec<u32>> {
         let (start, end) = command_range(buffer)?;
         let logical = usize::try_from(buffer.logical).map_err(|_| Error::InvalidAddress)?;
         let (room, mut words) = {
             let mut tables = self.tables.lock();
             let room = tables.bytes_from(logical).ok_or(Error::InvalidAddress)?;
-            (room, tables.words.take().unwrap_or_default())
+            let spare = || {
+                let mut spare = tables.words.take().unwrap_or_default();
+                spare.clear();
+                spare
+            };
+            (room, words.unwrap_or_else(spare))
         };
         // CAST: 32 bits into at least 32.
         if (end + u64::from(buffer.reserved_tail)) > room as u64 {
             return Err(Error::InvalidArgument);
         }
         // Both are below `room` now, so they fit.
-        let bytes = (end - start) as usize;
+        let count = (end - start) as usize / 4;
         let from = logical
             .checked_add(start as usize)
             .ok_or(Error::InvalidAddress)?;
-        if bytes / 4 > limit {
+        if count > limit - words.len().min(limit) {
             return Err(Error::InvalidArgument);
         }
-        // What is in them from before is overwritten.
-        words.truncate(bytes / 4);
-        words.resize(bytes / 4, 0u32, GFP_KERNEL)?;
-        UserSlice::new(UserPtr::from_addr(from), bytes)
-            .reader()
-            .read_slice(zerocopy::IntoBytes::as_mut_bytes(words.as_mut_slice()))
-            .map_err(|_| Error::InvalidAddress)?;
+        append_words(&mut words, from, count).map_err(|error| match error {
+            EFAULT => Error::InvalidAddress,
+            error => error.into(),
+        })?;
         Ok(words)
     }
 

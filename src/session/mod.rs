@@ -16,11 +16,13 @@ mod client_context;
 mod commit;
 mod completion;
 mod deltas;
+mod foreign;
 mod handles;
 mod ledger;
 mod names;
 mod queue;
 mod shared;
+mod shared_buffers;
 
 use crate::{
     abi::{
@@ -77,12 +79,14 @@ use crate::{
 };
 use handles::Handles;
 use queue::Queue;
+use shared_buffers::PieceEntry;
 
 pub(crate) use {
     completion::CompletionPage,
     ledger::Ledger,
     names::Names,
-    shared::SharedNodes, //
+    shared::SharedNodes,
+    shared_buffers::SharedBuffers, //
 };
 
 use kernel::{
@@ -147,7 +151,7 @@ struct NodeEntry {
     /// How often it was imported while it was there already: so many frees more must come.
     imports: u32,
     /// Its name, once it has one.
-    name: Option<names::Name>,
+    name: Option<names::Name<Node>>,
 }
 
 impl NodeEntry {
@@ -227,6 +231,7 @@ struct Tables {
     contiguous: Ledger,
     timers: [Timer; TIMERS],
     completion: Option<Arc<CompletionPage>>,
+    pieces: KVec<PieceEntry>,
     /// Where the process has mapped the pool; the last mmap's is the last.
     pool_views: KVec<Arc<PoolView>>,
 }
@@ -275,6 +280,7 @@ impl Process {
                     contiguous: Ledger::default(),
                     timers: [Timer::default(); TIMERS],
                     completion: None,
+                    pieces: KVec::new(),
                     pool_views: KVec::new(),
                 }, "galcore process"),
             }),
@@ -380,6 +386,23 @@ impl Process {
             Request::Unlock { node } => self.unlock(node),
             Request::NameNode { node } => self.name_node(node),
             Request::ImportNode { name } => self.import_named(name),
+            Request::Wrap(what) => self.wrap(what),
+            Request::ExportNode { node } => self.export_node(node),
+            Request::SharedBuffer(command) => self.shared_buffer(command),
+            Request::CreateFence { signal } => {
+                if self.device.parameters().linux_signal {
+                    return Err(Error::InvalidArgument);
+                }
+                self.signal(signal)?.fence_file().map(Reply::File)
+            }
+            Request::WaitFence { fd, milliseconds } => {
+                sys::fence::wait(fd, milliseconds).map_err(|error| match error {
+                    EOPNOTSUPP => Error::NotSupported,
+                    ETIMEDOUT => Error::Timeout,
+                    error => error.into(),
+                })?;
+                Ok(Reply::Nothing)
+            }
             Request::FinishUnlock { node } => self.queue_unlock(node),
             Request::FreeNode { node, if_unlocked } => {
                 let owner = self.owner_of(node);
@@ -425,20 +448,9 @@ impl Process {
                 if user == 0 || bytes == 0 {
                     return Err(Error::InvalidArgument);
                 }
-                let memory = self.device.memory().map_user(user, bytes)?;
-                let address = memory.address();
-                let memory = Arc::new(memory, GFP_KERNEL)?;
-                // Kept here too, so that a failure does not drop it under the lock.
-                let mut tables = self.tables.lock();
-                tables.reach.add(address, memory.bytes())?;
-                match tables.user_memory.insert(memory.clone()) {
-                    Ok(info) => Ok(Reply::UserMemory { info, address }),
-                    Err(error) => {
-                        tables.reach.remove(address);
-                        drop(tables);
-                        Err(error)
-                    }
-                }
+                let memory = self.device.memory().map_user(user, bytes, true)?;
+                let (info, address) = self.insert_user_memory(memory)?;
+                Ok(Reply::UserMemory { info, address })
             }
             Request::UnmapUser(named) => {
                 let memory = self.remove_user_memory(named)?;
@@ -644,7 +656,7 @@ impl Process {
             tables.buffer_ledger(non_paged).add(buffer.bytes());
             handle
         };
-        let mapped = map_backing(file, &Backing::Contiguous(buffer.clone()));
+        let mapped = Backing::Contiguous(buffer.clone()).map_into_caller(file);
         let mut tables = self.tables.lock();
         let entry = tables.buffers.get_mut(handle);
         match (mapped, entry) {
@@ -705,7 +717,7 @@ impl Process {
         if user != 0 {
             return Ok(Reply::Mapped { user: user as u64 });
         }
-        let user = map_backing(file, &Backing::Contiguous(buffer.clone()))?;
+        let user = Backing::Contiguous(buffer.clone()).map_into_caller(file)?;
         let mut tables = self.tables.lock();
         match tables.buffers.get_mut(handle) {
             Some(entry) if entry.user == 0 => {
@@ -761,6 +773,18 @@ impl Process {
             return Ok(());
         }
         let entry = tables.nodes.get(range.node).ok_or(Error::InvalidObject)?;
+        if let Some(memory) = entry.node.wrapped() {
+            if memory.is_users() && !memory.contains(user, bytes) {
+                return Err(Error::InvalidAddress);
+            }
+            let node = entry.node.clone();
+            drop(tables);
+            if let Some(memory) = node.wrapped() {
+                memory.sync(user, bytes, direction);
+            }
+            self.retire(Held::Node(node));
+            return Ok(());
+        }
         if let (true, Some(start), View::Pages(Backing::Scattered(pages))) =
             (entry.cached, entry.user, entry.node.view())
         {
@@ -876,6 +900,16 @@ impl Process {
                         }
                     };
                 }
+                View::Own(user) => {
+                    entry.add_lock()?;
+                    // Only in the process that wrapped it.
+                    let user = if entry.imported { 0 } else { user };
+                    return Ok(Reply::Locked {
+                        address,
+                        // CAST: at most 64 bits.
+                        user: user as u64,
+                    });
+                }
                 // As the C driver: older clients lock as often as they want, and get the same view;
                 // for newer ones a second view in one process is refused.
                 View::Pages(_) if again && entry.user.is_some() && entry.cached == cacheable => {
@@ -901,7 +935,7 @@ impl Process {
                 }
             }
         };
-        let mapped = map_backing(file, &backing);
+        let mapped = backing.map_into_caller(file);
         let mut tables = self.tables.lock();
         // Never the last reference: each LOCK has its own.
         tables.asked = None;
@@ -984,7 +1018,7 @@ impl Process {
             match tables.nodes.get_mut(handle) {
                 Some(entry) if entry.locks == 0 => match entry.node.view() {
                     View::Pages(backing) => entry.user.take().map(|user| (backing, user)),
-                    View::Pool(_) => None,
+                    View::Pool(_) | View::Own(_) => None,
                 },
                 _ => None,
             }
@@ -1264,7 +1298,7 @@ impl Tables {
             .values()
             .filter_map(|entry| match entry.node.view() {
                 View::Pages(backing) => Some((backing, entry.cached)),
-                View::Pool(_) => None,
+                View::Pool(_) | View::Own(_) => None,
             });
         // `Init` has a `chain` too, so this one is called by its trait.
         Iterator::chain(buffers, nodes).find(|(backing, _)| backing.file_offset() == offset)
@@ -1297,6 +1331,7 @@ impl Tables {
             .filter(|entry| entry.locks > 0)
             .find_map(|entry| match entry.node.view() {
                 View::Pages(backing) => inside(entry.user?, backing.bytes()),
+                View::Own(user) => inside(user, entry.node.bytes()),
                 View::Pool(_) => {
                     let (offset, bytes) = entry.node.pool_range()?;
                     self.pool_views
@@ -1309,13 +1344,6 @@ impl Tables {
                 }
             })
     }
-}
-
-/// Maps memory into the caller through `file`. No lock may be held.
-fn map_backing(file: &OpenFile, backing: &Backing) -> Result<usize> {
-    let offset = usize::try_from(backing.file_offset()).map_err(|_| Error::OutOfMemory)?;
-    file.map_into_caller(backing.bytes(), offset)
-        .map_err(|_| Error::OutOfMemory)
 }
 
 /// Ends the caller's view of a buffer.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Names of nodes: with one, a process hands a node to another (NAME_VIDEO_MEMORY, IMPORT_VIDEO_MEMORY).
+//! Names of nodes: with one, a process hands a node to another (NAME_VIDEO_MEMORY, IMPORT_VIDEO_MEMORY). So it
+//! does with a shared buffer ([`super::shared_buffers`]).
 //!
 //! Who knows the name of a node gets it. So names are drawn at random from 31 bits, unlike the
 //! vendor's, which count up. A name lasts as long as a process has the node under it. Source:
@@ -18,7 +19,7 @@ use crate::{
         Error,
         Result, //
     },
-    memory::Node,
+    memory::View,
     sys, //
 };
 use kernel::{
@@ -80,14 +81,14 @@ impl<T> Book<T> {
     }
 }
 
-/// The names of a device's nodes.
+/// The names of a device's things of one kind.
 #[pin_data]
-pub(crate) struct Names {
+pub(crate) struct Names<T> {
     #[pin]
-    book: Mutex<Book<Node>>,
+    book: Mutex<Book<T>>,
 }
 
-impl Names {
+impl<T> Names<T> {
     /// None yet.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
@@ -96,33 +97,38 @@ impl Names {
     }
 }
 
-/// A name of a node, held by a process that has the node.
-pub(super) struct Name {
-    names: Arc<Names>,
+/// A name of a thing, held by a process that has the thing.
+pub(super) struct Name<T> {
+    names: Arc<Names<T>>,
     number: u32,
 }
 
-impl Name {
+impl<T> Name<T> {
     /// A new one.
-    fn new(names: &Arc<Names>, node: Arc<Node>) -> Result<Self> {
+    pub(super) fn new(names: &Arc<Names<T>>, thing: Arc<T>) -> Result<Self> {
         // 31 bits: clients keep names in signed numbers.
         let draw = || sys::random() & 0x7FFF_FFFF;
-        let number = names.book.lock().insert(node, draw)?;
+        let number = names.book.lock().insert(thing, draw)?;
         Ok(Self {
             names: names.clone(),
             number,
         })
     }
 
-    /// Holds a name that there is, and gives its node. `NotFound`: there is none.
-    fn hold(names: &Arc<Names>, number: u32) -> Result<(Self, Arc<Node>)> {
-        let node = names.book.lock().hold(number)?;
+    /// Holds a name that there is, and gives its thing. `NotFound`: there is none.
+    pub(super) fn hold(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
+        let thing = names.book.lock().hold(number)?;
         let names = names.clone();
-        Ok((Self { names, number }, node))
+        Ok((Self { names, number }, thing))
+    }
+
+    /// The name.
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 }
 
-impl Drop for Name {
+impl<T> Drop for Name<T> {
     fn drop(&mut self) {
         let last = self.names.book.lock().let_go(self.number);
         // Not under the lock.
@@ -132,6 +138,7 @@ impl Drop for Name {
 
 impl Process {
     /// NAME_VIDEO_MEMORY: the node's name, made now if it has none. `InvalidObject`: no such node.
+    /// `NotSupported`: it is the process's own memory.
     pub(super) fn name_node(&self, handle: u32) -> Result<Reply<'_>> {
         let node = {
             let tables = self.tables.lock();
@@ -141,6 +148,9 @@ impl Process {
             }
             if let Some(name) = &entry.name {
                 return Ok(Reply::Name(name.number));
+            }
+            if let View::Own(_) = entry.node.view() {
+                return Err(Error::NotSupported);
             }
             entry.node.clone()
         };

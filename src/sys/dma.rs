@@ -34,6 +34,7 @@ pub(crate) fn set_masks(
     pages: DmaMask,
     coherent: DmaMask,
 ) -> Result {
+    super::dma_buf::allow_long_segments(pdev.as_ref());
     // SAFETY: In probe nobody else allocates for the device.
     unsafe {
         pdev.dma_set_mask(pages)?;

@@ -9,6 +9,9 @@
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
 pub(crate) mod dma;
+pub(crate) mod dma_buf;
+pub(crate) mod fence;
+pub(crate) mod file;
 pub(crate) mod global;
 pub(crate) mod irq;
 pub(crate) mod mmio;

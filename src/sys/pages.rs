@@ -3,6 +3,7 @@
 //! Scattered pages that the GPU reaches one by one, through its MMU.
 
 use super::{
+    dma_buf::Import,
     raw_device,
     shim, //
 };
@@ -61,6 +62,8 @@ enum Origin {
         /// Counts them while they are.
         _locked: Locked,
     },
+    /// Of a dma-buf, whose owner knows them.
+    Imported(Import),
 }
 
 /// Pages that count as locked in a process's memory map.
@@ -160,7 +163,8 @@ impl PinnedPages {
 /// # Invariants
 ///
 /// The first `dma.len()` of `pages` are mapped for `dev` at the addresses in `dma`. Allocated pages
-/// are ours alone, and all of them in blocks that lie behind each other; pinned ones are pinned.
+/// are ours alone, and all of them in blocks that lie behind each other; pinned ones are pinned. Of imported
+/// ones there are only the addresses.
 pub(crate) struct Pages {
     dev: ARef<device::Device>,
     origin: Origin,
@@ -278,6 +282,34 @@ impl Pages {
         Ok(this)
     }
 
+    /// The pages of a dma-buf. `EINVAL`: it is not made of whole pages.
+    pub(crate) fn import(dev: &device::Device, import: Import) -> Result<Self> {
+        let dma = import.pages()?;
+        // INVARIANT: The dma-buf's owner has mapped them.
+        Ok(Self {
+            dev: dev.into(),
+            origin: Origin::Imported(import),
+            pages: KVVec::new(),
+            dma,
+        })
+    }
+
+    /// The dma-buf that they are of.
+    pub(crate) fn imported(&self) -> Option<&Import> {
+        match &self.origin {
+            Origin::Imported(import) => Some(import),
+            _ => None,
+        }
+    }
+
+    /// The pages, if they are ours.
+    pub(super) fn as_raw(&self) -> Option<*mut *mut bindings::page> {
+        match &self.origin {
+            Origin::Allocated(_) => Some(self.pages.as_ptr().cast_mut()),
+            _ => None,
+        }
+    }
+
     /// Gives the CPU what the device wrote into pinned pages, once: the device must not write them any
     /// more, and from now on what the CPU writes stays.
     pub(crate) fn give_back(&self) {
@@ -298,19 +330,24 @@ impl Pages {
 
     /// Bytes.
     pub(crate) fn size(&self) -> usize {
-        self.pages.len() * PAGE_SIZE
+        self.dma.len() * PAGE_SIZE
     }
 
     /// Whether the device may write the pages.
     pub(crate) fn is_writeable(&self) -> bool {
-        !matches!(self.origin, Origin::Pinned { write: false, .. })
+        match &self.origin {
+            Origin::Allocated(_) => true,
+            Origin::Pinned { write, .. } => *write,
+            Origin::Imported(import) => import.is_writeable(),
+        }
     }
 
     /// Hands `size` bytes from `offset` to the other side. What lies outside the pages is left out;
-    /// from pages that the device may not write nothing comes back.
+    /// from pages that the device may not write nothing comes back. A dma-buf's are left to its owner and
+    /// those who have it (`DMA_BUF_IOCTL_SYNC`).
     pub(crate) fn sync(&self, offset: usize, size: usize, direction: Sync) {
         let write = self.is_writeable();
-        if !write && direction == Sync::ForCpu {
+        if !write && direction == Sync::ForCpu || self.imported().is_some() {
             return;
         }
         let end = offset.saturating_add(size).min(self.size());
@@ -338,7 +375,7 @@ impl Pages {
     }
 
     /// Writes one word at byte `offset`, a multiple of 4, for the CPU and the device to see. Outside
-    /// the pages, and in those that the device may not write, nothing happens.
+    /// the pages, in those that the device may not write, and in a dma-buf nothing happens.
     pub(crate) fn write(&self, offset: usize, word: u32) {
         if !self.is_writeable() {
             return;
@@ -366,7 +403,7 @@ impl Pages {
     }
 
     /// Maps allocated pages into the area, cached or write-combined. The area does not keep them alive:
-    /// see `vma::map`. `ENXIO`: the area is longer. `EINVAL`: it is private, or the pages are pinned.
+    /// see `vma::map`. `ENXIO`: the area is longer. `EINVAL`: it is private, or the pages are not ours.
     pub(super) fn mmap(&self, area: &VmaNew, cached: bool) -> Result {
         let Origin::Allocated(orders) = &self.origin else {
             return Err(EINVAL);
@@ -416,6 +453,7 @@ impl Drop for Pages {
                 // SAFETY: By the type invariant.
                 unsafe { shim::gal_unpin_pages(self.pages.as_mut_ptr(), self.pages.len(), *write) };
             }
+            Origin::Imported(_) => {}
         }
     }
 }

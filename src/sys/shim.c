@@ -12,6 +12,7 @@
 #include <linux/irqdomain.h>
 #include <linux/module.h>
 #include <linux/mm.h>
+#include <linux/mman.h>
 #include <linux/of.h>
 #include <linux/of_address.h>
 #include <linux/of_irq.h>
@@ -292,6 +293,21 @@ void gal_poke_page(struct page *page, size_t offset, u32 word)
 	WRITE_ONCE(*at, word);
 	kunmap_local(at);
 	flush_dcache_page(page);
+}
+
+void gal_allow_long_segments(struct device *dev)
+{
+	dma_set_max_seg_size(dev, UINT_MAX);
+}
+
+unsigned long gal_map_file(struct file *file, size_t bytes, bool write)
+{
+	return vm_mmap(file, 0, bytes, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED, 0);
+}
+
+bool gal_is_mapped(struct vm_area_struct *vma, struct file *file)
+{
+	return vma->vm_file == file;
 }
 
 void gal_wmb(void)

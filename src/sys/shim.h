@@ -11,7 +11,11 @@
 #include <linux/seq_file.h>
 #include <linux/types.h>
 
+struct dma_buf;
+struct dma_buf_attachment;
+struct gal_fence;
 struct proc_dir_entry;
+struct sg_table;
 
 /* The module parameters, by the names that the vendor's driver gave them. */
 struct gal_parameters {
@@ -76,6 +80,40 @@ void gal_sync_for_cpu(struct device *dev, dma_addr_t dma, size_t size);
 void gal_write_page(struct device *dev, struct page *page, dma_addr_t dma, size_t offset, u32 word);
 
 void gal_poke_page(struct page *page, size_t offset, u32 word);
+
+/* dma-bufs of others: attached to a device, and mapped for it. */
+struct gal_import {
+	struct dma_buf *buffer;
+	struct dma_buf_attachment *attachment;
+	struct sg_table *table;
+	size_t bytes;
+	bool write;
+};
+
+int gal_import_buffer(struct device *dev, int fd, bool write, struct gal_import *import);
+void gal_end_import(struct gal_import *import);
+int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count);
+struct file *gal_import_file(const struct gal_import *import);
+unsigned long gal_map_file(struct file *file, size_t bytes, bool write);
+bool gal_is_mapped(struct vm_area_struct *vma, struct file *file);
+
+/* A dma-buf of ours: pages, or else a range of physical addresses; put(owner) ends it. */
+struct gal_export {
+	struct page **pages;
+	phys_addr_t start;
+	size_t bytes;
+	void *owner;
+	void (*put)(void *owner);
+};
+
+struct file *gal_export_buffer(const struct gal_export *what);
+void gal_allow_long_segments(struct device *dev);
+
+/* Fences. */
+struct gal_fence *gal_new_fence(unsigned int milliseconds);
+struct file *gal_fence_file(struct gal_fence *fence);
+void gal_end_fence(struct gal_fence *fence, int error);
+int gal_wait_fence(int fd, unsigned int milliseconds);
 
 /* Barriers. */
 void gal_wmb(void);

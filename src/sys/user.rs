@@ -57,3 +57,22 @@ impl<const N: usize> UserWords<N> {
         Ok(unsafe { &mut *(core::ptr::from_mut(room) as *mut [u32]) })
     }
 }
+
+/// Copies `count` words of user memory from `at` behind `words`. `EFAULT`: they cannot be read. `ENOMEM`. Then there
+/// are no more than before.
+#[inline]
+pub(crate) fn append_words(words: &mut KVVec<u32>, at: usize, count: usize) -> Result {
+    words.reserve(count, GFP_KERNEL)?;
+    let room = words.spare_capacity_mut().get_mut(..count).ok_or(EINVAL)?;
+    let length = room.len() * WORD;
+    // SAFETY: these are the words' bytes, which may hold anything.
+    let bytes = unsafe {
+        core::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<MaybeUninit<u8>>(), length)
+    };
+    UserSlice::new(UserPtr::from_addr(at), length)
+        .reader()
+        .read_raw(bytes)?;
+    // SAFETY: `read_raw` has written them all.
+    unsafe { words.inc_len(count) };
+    Ok(())
+}

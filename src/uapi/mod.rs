@@ -16,7 +16,12 @@ use crate::{
             LONG_BLOCK,
             SHORT_BLOCK, //
         },
-        Format, //
+        extensions::{
+            Extension,
+            MAX_EXTENSION_BYTES, //
+        },
+        Format,
+        Reply, //
     },
     board::Device,
     diag::log::{
@@ -154,6 +159,20 @@ impl Argument {
     }
 }
 
+impl Argument {
+    /// Hands `bytes` bytes of `words` back.
+    #[inline]
+    fn answer(&self, words: &[u32], bytes: usize) -> Result {
+        let answer = zerocopy::IntoBytes::as_bytes(words)
+            .get(..bytes)
+            .ok_or(Error::Envelope)?;
+        UserSlice::new(UserPtr::from_addr(self.output), bytes)
+            .writer()
+            .write_slice(answer)
+            .map_err(|_| Error::Envelope)
+    }
+}
+
 /// The word at a byte offset; 0 outside.
 fn word(words: &[u32], at: usize) -> u32 {
     words.get(at / 4).copied().unwrap_or(0)
@@ -243,18 +262,53 @@ impl OpenedFile {
         match self.process.run(file, view, format.decode(words)) {
             Ok(reply) => {
                 format.encode(words, &reply);
-                format.succeed(words);
+                format.succeed(words, &reply);
+                argument.answer(words, output)?;
+                // Not before the caller knows its number.
+                if let Reply::File(file) = reply {
+                    file.install();
+                }
+                Ok(())
             }
-            Err(error) if error.errno().is_some() => return Err(error),
-            Err(error) => format.fail(words, error),
+            Err(error) if error.errno().is_some() => Err(error),
+            Err(error) => {
+                format.fail(words, error);
+                argument.answer(words, output)
+            }
         }
-        let answer = zerocopy::IntoBytes::as_bytes(&*words)
-            .get(..output)
-            .ok_or(Error::Envelope)?;
-        UserSlice::new(UserPtr::from_addr(argument.output), output)
-            .writer()
-            .write_slice(answer)
-            .map_err(|_| Error::Envelope)
+    }
+
+    /// One of Russell King's ioctls.
+    fn extension(&self, extension: Extension, caller: Caller, at: usize) -> Result {
+        let known = Choice::unpack(self.interface.load(Relaxed));
+        let Some(choice) = known.or(self.device.parameters().interface) else {
+            warn_client!(
+                ENVELOPES,
+                "maps memory before its first command: where its status is to go depends on the generation (see interface)"
+            );
+            return Err(Error::Envelope);
+        };
+        let format = choice.format();
+        let argument = Argument::read(at, format, caller)?;
+        let bytes = extension.bytes();
+        // CAST: at most 64 bits.
+        if argument.input_bytes != bytes as u64 || argument.output_bytes != bytes as u64 {
+            return Err(Error::Envelope);
+        }
+        let mut room = UserWords::<{ MAX_EXTENSION_BYTES / 4 }>::new();
+        let words = room
+            .read(argument.input, bytes)
+            .map_err(|_| Error::Envelope)?;
+        let mapped = extension
+            .decode(words)
+            .and_then(|wish| self.process.map_foreign(wish));
+        match mapped {
+            Err(error) if error.errno().is_some() => Err(error),
+            answer => {
+                extension.encode(words, format, answer);
+                argument.answer(words, bytes)
+            }
+        }
     }
 
     /// GALCORE_IOC_SET_INTERFACE: the client says which generation it speaks.
@@ -310,7 +364,10 @@ impl FileOperations for OpenedFile {
         let result = match code {
             INTERFACE => self.interface(file, caller, argument),
             // 30001 would be the kernel's own face, which hands out kernel addresses.
-            _ => Err(Error::Envelope),
+            _ => match Extension::of(code) {
+                Some(extension) => self.extension(extension, caller, argument),
+                None => Err(Error::Envelope),
+            },
         };
         result
             .map(|()| 0)

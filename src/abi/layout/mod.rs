@@ -53,6 +53,12 @@ impl Field {
         self.at.into()
     }
 
+    /// The same, to reckon with.
+    #[allow(dead_code, reason = "the layout test does without")]
+    pub(crate) fn start(self) -> usize {
+        self.at.into()
+    }
+
     /// Its offset and bytes.
     #[cfg(test)]
     pub(crate) fn place(self) -> (usize, usize) {
@@ -364,6 +370,62 @@ structures! {
         /// Out: handle.
         node = "handle",
     }
+    /// WRAP_USER_MEMORY.
+    wrap: WrapUserMemory = "WrapUserMemory" {
+        /// In: what kind of memory.
+        flag = "desc.flag",
+        /// In: descriptor of a dma-buf.
+        handle = "desc.handle",
+        /// In: user address.
+        logical = "desc.logical",
+        /// In: physical address, or all ones.
+        physical = "desc.physical",
+        /// In: bytes.
+        size = "desc.size",
+        /// Out: handle.
+        node = "node",
+        /// Out: bytes.
+        granted = "bytes",
+    }
+    /// EXPORT_VIDEO_MEMORY.
+    export_node: ExportVideoMemory = "ExportVideoMemory" {
+        /// In: handle.
+        node = "node",
+        /// Out: descriptor of the dma-buf.
+        fd = "fd",
+    }
+    /// GET_VIDEO_MEMORY_FD.
+    node_fd: GetVideoMemoryFd = "GetVideoMemoryFd" {
+        /// In: handle.
+        node = "handle",
+        /// Out: descriptor of the dma-buf.
+        fd = "fd",
+    }
+    /// SHBUF.
+    shared_buffer: ShBuf = "ShBuf" {
+        /// In: sub-command.
+        command = "command",
+        /// In and out: the buffer.
+        id = "id",
+        /// In: user address.
+        data = "data",
+        /// In and out: bytes.
+        size = "bytes",
+    }
+    /// CREATE_NATIVE_FENCE; up to 5.0.11 it is of a sync point, which there is not.
+    create_fence: CreateNativeFence = "CreateNativeFence" {
+        /// In: the signal.
+        signal = "signal",
+        /// Out: descriptor of the sync file.
+        fd = "fenceFD",
+    }
+    /// WAIT_NATIVE_FENCE.
+    wait_fence: WaitNativeFence = "WaitNativeFence" {
+        /// In: descriptor of the sync file.
+        fd = "fenceFD",
+        /// In: milliseconds.
+        timeout = "timeout",
+    }
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY.
     finish_unlock: BottomHalfUnlockVideoMemory = "BottomHalfUnlockVideoMemory" {
         /// In: handle.
@@ -428,6 +490,8 @@ structures! {
         count = "count",
         /// In: 0, the drawing engine; 1, the copying one.
         engine = "engine" | "engine1",
+        /// In: which core.
+        core = "subCommit.coreId",
         /// In: the next core's part.
         next = "subCommit.next",
         /// In: commands, where they are described here: user address of their buffer.
@@ -623,6 +687,21 @@ structures! {
         /// Bytes of the tail, where the client says so.
         reserved_tail = "reservedTail",
     }
+    /// `gcsHAL_COMMAND_LOCATION`: more commands of a COMMIT.
+    location: LocationLayout = "gcsHAL_COMMAND_LOCATION" {
+        /// User address of their buffer.
+        logical = "logical",
+        /// First byte in it.
+        start_offset = "startOffset",
+        /// Bytes, with head and tail.
+        size = "size",
+        /// Bytes of the head.
+        reserved_head = "reservedHead",
+        /// Bytes of the tail.
+        reserved_tail = "reservedTail",
+        /// User address of the next.
+        next = "next",
+    }
     /// `gcsSTATE_DELTA`: what a COMMIT has changed of its context.
     delta: DeltaLayout = "gcsSTATE_DELTA" {
         /// Copies of the context that have yet to take it over.
@@ -689,6 +768,9 @@ pub(crate) const MAX_RECORD_BYTES: usize = 8 + MAX_INTERFACE_BYTES;
 
 /// Bytes of the largest `gcsSTATE_DELTA`.
 pub(crate) const MAX_DELTA_BYTES: usize = 72;
+
+/// Bytes of the largest `gcsHAL_COMMAND_LOCATION`.
+pub(crate) const MAX_LOCATION_BYTES: usize = 80;
 
 /// Bytes of the largest `gcoCONTEXT`.
 pub(crate) const MAX_CONTEXT_BYTES: usize = 216;
@@ -817,6 +899,10 @@ pub(crate) struct AllocationFlags {
     pub(crate) scattered: u32,
     /// In memory that the processor does not reach.
     pub(crate) secure: u32,
+    /// WRAP_USER_MEMORY's: a dma-buf.
+    pub(crate) dma_buf: u32,
+    /// WRAP_USER_MEMORY's: memory of the client.
+    pub(crate) user_memory: u32,
 }
 
 /// What USER_SIGNAL says about a signal that is not there.
@@ -1091,6 +1177,13 @@ impl Layout {
             && self.base_address.bytes <= room
             && self.command_buffer.read_bytes() <= MAX_COMMAND_BUFFER_BYTES
             && self.delta.bytes as usize <= MAX_DELTA_BYTES
+            && self.location.bytes as usize <= MAX_LOCATION_BYTES
+            && self.wrap.bytes <= room
+            && self.export_node.bytes <= room
+            && self.node_fd.bytes <= room
+            && self.shared_buffer.bytes <= room
+            && self.create_fence.bytes <= room
+            && self.wait_fence.bytes <= room
             && self.context.bytes as usize <= MAX_CONTEXT_BYTES
     }
 }

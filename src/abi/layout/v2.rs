@@ -64,6 +64,8 @@ pub(crate) const V2: Layout = Layout {
             contiguous: 0x0,
             scattered: 0x0,
             secure: 0x0,
+            dma_buf: 0x0,
+            user_memory: 0x0,
         },
         cache_is_ignored: true,
         maps_signals: false,
@@ -135,6 +137,12 @@ pub(crate) const V2: Layout = Layout {
     },
     name_node: NameVideoMemory::ABSENT,
     import_node: ImportVideoMemory::ABSENT,
+    wrap: WrapUserMemory::ABSENT,
+    export_node: ExportVideoMemory::ABSENT,
+    node_fd: GetVideoMemoryFd::ABSENT,
+    shared_buffer: ShBuf::ABSENT,
+    create_fence: CreateNativeFence::ABSENT,
+    wait_fence: WaitNativeFence::ABSENT,
     finish_unlock: BottomHalfUnlockVideoMemory::ABSENT,
     allocate_non_paged: AllocateNonPagedMemory {
         bytes: 12,
@@ -235,6 +243,7 @@ pub(crate) const V2: Layout = Layout {
         offset: word(28),
         ..CommandBufferLayout::ABSENT
     },
+    location: LocationLayout::ABSENT,
     delta: DeltaLayout::ABSENT,
     context: ContextLayout {
         bytes: 128,

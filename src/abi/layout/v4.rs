@@ -71,6 +71,8 @@ pub(crate) const V4: Layout = Layout {
             contiguous: 0x0,
             scattered: 0x0,
             secure: 0x0,
+            dma_buf: 0x0,
+            user_memory: 0x0,
         },
         cache_is_ignored: false,
         maps_signals: true,
@@ -143,6 +145,12 @@ pub(crate) const V4: Layout = Layout {
     },
     name_node: NameVideoMemory::ABSENT,
     import_node: ImportVideoMemory::ABSENT,
+    wrap: WrapUserMemory::ABSENT,
+    export_node: ExportVideoMemory::ABSENT,
+    node_fd: GetVideoMemoryFd::ABSENT,
+    shared_buffer: ShBuf::ABSENT,
+    create_fence: CreateNativeFence::ABSENT,
+    wait_fence: WaitNativeFence::ABSENT,
     finish_unlock: BottomHalfUnlockVideoMemory::ABSENT,
     allocate_non_paged: AllocateNonPagedMemory {
         bytes: 12,
@@ -286,6 +294,7 @@ pub(crate) const V4: Layout = Layout {
         offset: word(44),
         ..CommandBufferLayout::ABSENT
     },
+    location: LocationLayout::ABSENT,
     delta: DeltaLayout {
         bytes: 40,
         references: word(4),

@@ -75,6 +75,8 @@ pub(crate) const V4_0_0: Layout = Layout {
             contiguous: 0x0,
             scattered: 0x0,
             secure: 0x0,
+            dma_buf: 0x0,
+            user_memory: 0x0,
         },
         cache_is_ignored: false,
         maps_signals: true,
@@ -147,6 +149,12 @@ pub(crate) const V4_0_0: Layout = Layout {
     },
     name_node: NameVideoMemory::ABSENT,
     import_node: ImportVideoMemory::ABSENT,
+    wrap: WrapUserMemory::ABSENT,
+    export_node: ExportVideoMemory::ABSENT,
+    node_fd: GetVideoMemoryFd::ABSENT,
+    shared_buffer: ShBuf::ABSENT,
+    create_fence: CreateNativeFence::ABSENT,
+    wait_fence: WaitNativeFence::ABSENT,
     finish_unlock: BottomHalfUnlockVideoMemory::ABSENT,
     allocate_non_paged: AllocateNonPagedMemory {
         bytes: 24,
@@ -294,6 +302,7 @@ pub(crate) const V4_0_0: Layout = Layout {
         offset: word(48),
         ..CommandBufferLayout::ABSENT
     },
+    location: LocationLayout::ABSENT,
     delta: DeltaLayout {
         bytes: 64,
         references: word(4),
@@ -354,6 +363,11 @@ pub(crate) const V4_6_9: Layout = Layout {
         SetSharedInfo QueryCommandBuffer CommitDone DumpGpuState DumpEvent
         AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue
         GetFscaleValue QueryResetTimeStamp SyncPoint CreateNativeFence VidmemDatabase
+    },
+    create_fence: CreateNativeFence {
+        bytes: 16,
+        fd: word(8),
+        ..CreateNativeFence::ABSENT
     },
     ..V4_1_0
 };

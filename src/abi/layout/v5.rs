@@ -83,6 +83,8 @@ pub(crate) const P8: Layout = Layout {
             contiguous: 0x1,
             scattered: 0x8,
             secure: 0x4,
+            dma_buf: 0x20,
+            user_memory: 0x40,
         },
         cache_is_ignored: false,
         maps_signals: true,
@@ -163,6 +165,39 @@ pub(crate) const P8: Layout = Layout {
         bytes: 8,
         name: word(0),
         node: word(4),
+    },
+    wrap: WrapUserMemory {
+        bytes: 40,
+        flag: word(16),
+        handle: word(20),
+        logical: long(24),
+        physical: word(32),
+        size: word(36),
+        node: word(8),
+        ..WrapUserMemory::ABSENT
+    },
+    export_node: ExportVideoMemory::ABSENT,
+    node_fd: GetVideoMemoryFd {
+        bytes: 8,
+        node: word(0),
+        fd: word(4),
+    },
+    shared_buffer: ShBuf {
+        bytes: 32,
+        command: word(0),
+        id: long(8),
+        data: long(16),
+        size: word(24),
+    },
+    create_fence: CreateNativeFence {
+        bytes: 16,
+        fd: word(8),
+        ..CreateNativeFence::ABSENT
+    },
+    wait_fence: WaitNativeFence {
+        bytes: 8,
+        fd: word(0),
+        timeout: word(4),
     },
     finish_unlock: BottomHalfUnlockVideoMemory::ABSENT,
     allocate_non_paged: AllocateNonPagedMemory {
@@ -312,6 +347,7 @@ pub(crate) const P8: Layout = Layout {
         offset: word(64),
         ..CommandBufferLayout::ABSENT
     },
+    location: LocationLayout::ABSENT,
     delta: DeltaLayout {
         bytes: 64,
         references: word(4),
@@ -371,5 +407,15 @@ pub(crate) const P6: Layout = Layout {
         ],
         bytes: 128,
     },
+    manners: Manners {
+        flags: AllocationFlags {
+            dma_buf: 0x0,
+            user_memory: 0x0,
+            ..P8.manners.flags
+        },
+        ..P8.manners
+    },
+    wrap: WrapUserMemory::ABSENT,
+    wait_fence: WaitNativeFence::ABSENT,
     ..P8
 };

@@ -75,6 +75,8 @@ pub(crate) const V6_2_4_P2: Layout = Layout {
             contiguous: 0x1,
             scattered: 0x8,
             secure: 0x4,
+            dma_buf: 0x1000,
+            user_memory: 0x2000,
         },
         cache_is_ignored: false,
         maps_signals: true,
@@ -156,6 +158,43 @@ pub(crate) const V6_2_4_P2: Layout = Layout {
         bytes: 8,
         name: word(0),
         node: word(4),
+    },
+    wrap: WrapUserMemory {
+        bytes: 112,
+        flag: word(0),
+        handle: word(4),
+        logical: long(16),
+        physical: word(24),
+        size: word(28),
+        node: word(96),
+        granted: long(104),
+    },
+    export_node: ExportVideoMemory {
+        bytes: 12,
+        node: word(0),
+        fd: word(8),
+    },
+    node_fd: GetVideoMemoryFd {
+        bytes: 8,
+        node: word(0),
+        fd: word(4),
+    },
+    shared_buffer: ShBuf {
+        bytes: 32,
+        command: word(0),
+        id: long(8),
+        data: long(16),
+        size: word(24),
+    },
+    create_fence: CreateNativeFence {
+        bytes: 16,
+        signal: long(0),
+        fd: word(8),
+    },
+    wait_fence: WaitNativeFence {
+        bytes: 8,
+        fd: word(0),
+        timeout: word(4),
     },
     finish_unlock: BottomHalfUnlockVideoMemory {
         bytes: 8,
@@ -316,6 +355,7 @@ pub(crate) const V6_2_4_P2: Layout = Layout {
         reserved_tail: word(32),
         ..CommandBufferLayout::ABSENT
     },
+    location: LocationLayout::ABSENT,
     delta: DeltaLayout {
         bytes: 56,
         element_count: word(8),
@@ -414,6 +454,17 @@ pub(crate) const V6_2_3: Layout = Layout {
         asynchronous: word(12),
     },
     options: QueryChipOptions::ABSENT,
+    wrap: WrapUserMemory {
+        bytes: 96,
+        flag: word(0),
+        handle: word(4),
+        logical: long(8),
+        physical: word(16),
+        size: word(20),
+        node: word(88),
+        ..WrapUserMemory::ABSENT
+    },
+    export_node: ExportVideoMemory::ABSENT,
     ..V6_2_4_P3
 };
 
@@ -449,6 +500,14 @@ pub(crate) const V6_2_2: Layout = Layout {
     event: Event {
         bytes: 16,
         queue: long(0),
+    },
+    manners: Manners {
+        flags: AllocationFlags {
+            dma_buf: 0x20,
+            user_memory: 0x40,
+            ..V6_2_3.manners.flags
+        },
+        ..V6_2_3.manners
     },
     ..V6_2_3
 };

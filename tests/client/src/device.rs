@@ -273,6 +273,15 @@ pub struct Device {
     abi: &'static Abi,
 }
 
+/// Memory that is not the driver's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// A dma-buf's descriptor.
+    DmaBuf(i32),
+    /// Address and bytes of this process's own.
+    Memory(u64, u32),
+}
+
 impl Device {
     /// Opens the first node that there is.
     pub fn open() -> Result<Self> {
@@ -413,6 +422,76 @@ impl Device {
     /// IMPORT_VIDEO_MEMORY: status and handle.
     pub fn import_node(&self, name: u64) -> Result<(Status, u64)> {
         self.ask("IMPORT_VIDEO_MEMORY", &[("name", name)], "handle")
+    }
+
+    /// WRAP_USER_MEMORY of this process's own memory: status and handle.
+    pub fn wrap_memory(&self, address: u64, bytes: u64) -> Result<(Status, u64)> {
+        let kind = self.abi.values["ALLOC_FLAG_USERMEMORY"].into();
+        self.ask(
+            "WRAP_USER_MEMORY",
+            &[
+                ("desc.flag", kind),
+                ("desc.logical", address),
+                ("desc.physical", u64::MAX),
+                ("desc.size", bytes),
+            ],
+            "node",
+        )
+    }
+
+    /// WRAP_USER_MEMORY of a dma-buf: status and handle.
+    pub fn wrap_dma_buf(&self, descriptor: i32) -> Result<(Status, u64)> {
+        let kind = self.abi.values["ALLOC_FLAG_DMABUF"].into();
+        let descriptor = u64::from(descriptor as u32);
+        self.ask(
+            "WRAP_USER_MEMORY",
+            &[("desc.flag", kind), ("desc.handle", descriptor)],
+            "node",
+        )
+    }
+
+    /// EXPORT_VIDEO_MEMORY, or in generations without it GET_VIDEO_MEMORY_FD: status and descriptor.
+    pub fn export(&self, handle: u64) -> Result<(Status, u64)> {
+        if self.abi.has("EXPORT_VIDEO_MEMORY") {
+            return self.ask("EXPORT_VIDEO_MEMORY", &[("node", handle)], "fd");
+        }
+        self.node_descriptor(handle)
+    }
+
+    /// GET_VIDEO_MEMORY_FD: status and descriptor.
+    pub fn node_descriptor(&self, handle: u64) -> Result<(Status, u64)> {
+        self.ask("GET_VIDEO_MEMORY_FD", &[("handle", handle)], "fd")
+    }
+
+    /// Sends one of Russell King's ioctls, with its structure behind the generation's argument block.
+    pub fn extension(&self, request: u32, bytes: &mut [u8]) -> io::Result<i32> {
+        match self.abi.argument {
+            16 => sys::exchange_short(self.as_fd(), request, bytes),
+            _ => sys::exchange(self.as_fd(), request, bytes),
+        }
+    }
+
+    /// Maps what is not the driver's: a descriptor, or an address and bytes, for accesses `access` (1 read, 2
+    /// write). Returns the status, and what UNMAP_USER_MEMORY wants.
+    pub fn map_foreign(&self, what: Foreign, access: u32) -> io::Result<(Status, u32, u32)> {
+        let mut words = [0u32; 24];
+        let (request, bytes) = match what {
+            Foreign::DmaBuf(descriptor) => {
+                (words[20], words[21]) = (descriptor as u32, access);
+                (uapi::IOC_GDMABUF_MAP, 88)
+            }
+            Foreign::Memory(address, bytes) => {
+                (words[20], words[21]) = (address as u32, (address >> 32) as u32);
+                (words[22], words[23]) = (bytes, access);
+                (uapi::IOC_GMEMBUF_MAP, 96)
+            }
+        };
+        let mut sent: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.extension(request, &mut sent[..bytes])?;
+        let word =
+            |at: usize| u32::from_le_bytes([sent[at], sent[at + 1], sent[at + 2], sent[at + 3]]);
+        let status = self.abi.header["status"].0;
+        Ok((Status(word(status) as i32), word(64), word(72)))
     }
 
     /// Sends a command that has no payload.

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
 use std::os::fd::FromRawFd;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 
 use rustix::mm::MapFlags;
@@ -140,6 +141,89 @@ pub fn exchange_without_block(fd: BorrowedFd<'_>, request: u32, block: Place) ->
         return Err(io::Error::last_os_error());
     }
     Ok(result)
+}
+
+/// A descriptor that the driver has just given to this process.
+pub fn take_descriptor(number: u64) -> io::Result<OwnedFd> {
+    let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidData)?;
+    // Checked, so that a driver's mistake is noticed here.
+    // SAFETY: the number is only looked at.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and the driver gave it to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// `UDMABUF_CREATE`.
+const UDMABUF_CREATE: u32 = 0x4018_7542;
+
+/// A dma-buf of another driver (udmabuf): all `bytes` bytes of `memory`, a memory file that cannot shrink.
+pub fn udmabuf(memory: BorrowedFd<'_>, bytes: u64) -> io::Result<OwnedFd> {
+    let driver = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/udmabuf")?;
+    // struct udmabuf_create: memfd, flags (1: close on exec), offset, size.
+    let mut create = [0u64; 3];
+    create[0] = memory.as_raw_fd() as u64 | 1 << 32;
+    create[2] = bytes;
+    // SAFETY: the structure lives through the call.
+    let result =
+        unsafe { libc::ioctl(driver.as_raw_fd(), UDMABUF_CREATE as _, create.as_mut_ptr()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call made it for this process.
+    Ok(unsafe { OwnedFd::from_raw_fd(result) })
+}
+
+/// `SW_SYNC_IOC_CREATE_FENCE` and `SW_SYNC_IOC_INC`.
+const SW_SYNC_CREATE_FENCE: u32 = 0xc028_5700;
+const SW_SYNC_INC: u32 = 0x4004_5701;
+
+/// A timeline of the kernel's sw_sync driver, whose fences are signaled by hand.
+#[derive(Debug)]
+pub struct SoftwareSync(File);
+
+impl SoftwareSync {
+    /// A new one, at 0.
+    pub fn open() -> io::Result<Self> {
+        File::options()
+            .read(true)
+            .write(true)
+            .open("/sys/kernel/debug/sync/sw_sync")
+            .map(Self)
+    }
+
+    /// A sync file that is signaled when the timeline comes to `value`.
+    pub fn fence(&self, value: u32) -> io::Result<OwnedFd> {
+        // struct sw_sync_create_fence_data: value, name, fence.
+        let mut create = [0u32; 10];
+        create[0] = value;
+        // SAFETY: the structure lives through the call.
+        let result = unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                SW_SYNC_CREATE_FENCE as _,
+                create.as_mut_ptr(),
+            )
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        take_descriptor(create[9].into())
+    }
+
+    /// Goes on by `count`.
+    pub fn increase(&self, mut count: u32) -> io::Result<()> {
+        // SAFETY: the word lives through the call.
+        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), SW_SYNC_INC as _, &mut count) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
 }
 
 /// Memory that the GPU or the device shares with this process; read and written word by word.

@@ -9,6 +9,13 @@ use std::fmt;
 
 /// The request number of every command.
 pub const IOCTL_INTERFACE: u32 = 30000;
+
+/// Russell King's `IOC_GDMABUF_MAP`, its first form, and `IOC_GMEMBUF_MAP`.
+pub const IOC_GDMABUF_MAP: u32 = 0xc058_5f00;
+/// See [`IOC_GDMABUF_MAP`].
+pub const IOC_GDMABUF_MAP_OLD: u32 = 0xc014_5f00;
+/// See [`IOC_GDMABUF_MAP`].
+pub const IOC_GMEMBUF_MAP: u32 = 0xc060_5f01;
 /// The kernel's own entry: refused.
 pub const IOCTL_KERNEL_INTERFACE: u32 = 30001;
 /// Never implemented.

@@ -241,6 +241,8 @@ fn numbers_of_types_are_those_of_the_facts() {
             ("ALLOC_FLAG_CONTIGUOUS", flags.contiguous),
             ("ALLOC_FLAG_NON_CONTIGUOUS", flags.scattered),
             ("ALLOC_FLAG_SECURITY", flags.secure),
+            ("ALLOC_FLAG_DMABUF", flags.dma_buf),
+            ("ALLOC_FLAG_USERMEMORY", flags.user_memory),
         ] {
             let wanted = abi.values.get(name).copied().unwrap_or(0);
             assert_eq!(bits, wanted, "{} {name}", layout.name);

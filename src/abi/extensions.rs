@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Russell King's ioctls, which etna_viv and xf86-video-armada know: a dma-buf, or memory of the caller, for
+//! the GPU.
+//!
+//! They are no commands of the interface, but have its envelope, with a structure of their own behind it,
+//! whose head holds the status where the generation has it. Pure logic. Source: shared/abi/SUMMARY.md section 5.
+
+use super::codec::Format;
+use crate::error::Error;
+
+/// Bytes of the largest of the structures.
+pub(crate) const MAX_EXTENSION_BYTES: usize = 96;
+
+/// `PROT_READ` and `PROT_WRITE`.
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extension {
+    /// `IOC_GDMABUF_MAP`.
+    DmaBuf,
+    /// `IOC_GMEMBUF_MAP`.
+    UserMemory,
+    /// The first form of `IOC_GDMABUF_MAP`, of earlier X drivers.
+    OldDmaBuf,
+}
+
+/// Memory that is not ours, for the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    /// A dma-buf.
+    DmaBuf {
+        /// The caller's descriptor.
+        fd: i32,
+    },
+    /// Memory of the caller.
+    User {
+        /// Its address.
+        user: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// The memory.
+    pub(crate) what: Foreign,
+    /// The GPU writes it, too.
+    pub(crate) write: bool,
+}
+
+fn word(words: &[u32], at: usize) -> u32 {
+    words.get(at / 4).copied().unwrap_or(0)
+}
+
+fn put(words: &mut [u32], at: usize, value: u32) {
+    if let Some(word) = words.get_mut(at / 4) {
+        *word = value;
+    }
+}
+
+impl Extension {
+    /// That of an ioctl's number.
+    pub(crate) fn of(code: u32) -> Option<Self> {
+        match code {
+            0xC058_5F00 => Some(Extension::DmaBuf),
+            0xC060_5F01 => Some(Extension::UserMemory),
+            0xC014_5F00 => Some(Extension::OldDmaBuf),
+            _ => None,
+        }
+    }
+
+    /// Bytes of its structure.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Extension::DmaBuf => 88,
+            Extension::UserMemory => 96,
+            Extension::OldDmaBuf => 20,
+        }
+    }
+
+    /// Reads the structure. `InvalidArgument`: an access that there is not.
+    pub(crate) fn decode(self, words: &[u32]) -> Result<Wish, Error> {
+        // CAST: the bits of a signed field.
+        let dma_buf = |at| Foreign::DmaBuf {
+            fd: word(words, at) as i32,
+        };
+        let (what, access) = match self {
+            Extension::OldDmaBuf => (dma_buf(8), READ | WRITE),
+            Extension::DmaBuf => (dma_buf(80), word(words, 84)),
+            Extension::UserMemory => {
+                let what = Foreign::User {
+                    user: u64::from(word(words, 80)) | u64::from(word(words, 84)) << 32,
+                    bytes: word(words, 88).into(),
+                };
+                (what, word(words, 92))
+            }
+        };
+        if access == 0 || access & !(READ | WRITE) != 0 {
+            return Err(Error::InvalidArgument);
+        }
+        Ok(Wish {
+            what,
+            write: access & WRITE != 0,
+        })
+    }
+
+    /// Writes the answer: the memory's handle and GPU address, or why not.
+    pub(crate) fn encode(
+        self,
+        words: &mut [u32],
+        format: Format,
+        answer: Result<(u32, u32), Error>,
+    ) {
+        let status_at = match self {
+            Extension::OldDmaBuf => 4,
+            _ => format.status_at(),
+        };
+        // CAST: the bits of a signed field.
+        let status = answer.map_or_else(|error| error.status() as u32, |_| 0);
+        put(words, status_at, status);
+        let Ok((info, address)) = answer else {
+            return;
+        };
+        match self {
+            Extension::OldDmaBuf => {
+                put(words, 12, info);
+                put(words, 16, address);
+            }
+            Extension::DmaBuf | Extension::UserMemory => {
+                for (at, value) in [(64, info), (68, 0), (72, address), (76, 0)] {
+                    put(words, at, value);
+                }
+            }
+        }
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_extensions)]
+mod tests {
+    use super::{
+        super::layout::LAYOUTS,
+        *, //
+    };
+
+    fn format(name: &str) -> Format {
+        Format(LAYOUTS.iter().find(|layout| layout.name == name).unwrap())
+    }
+
+    #[test]
+    fn structures_are_read_where_the_clients_write_them() {
+        let mut words = [0; MAX_EXTENSION_BYTES / 4];
+        (words[80 / 4], words[84 / 4]) = (7, 3);
+        let dma_buf = Foreign::DmaBuf { fd: 7 };
+        let wish = |what, write| Ok(Wish { what, write });
+        assert_eq!(Extension::DmaBuf.decode(&words), wish(dma_buf, true));
+        words[84 / 4] = 1;
+        assert_eq!(Extension::DmaBuf.decode(&words), wish(dma_buf, false));
+        for access in [0, 4, 7] {
+            words[84 / 4] = access;
+            let refused = Extension::DmaBuf.decode(&words);
+            assert_eq!(refused, Err(Error::InvalidArgument));
+        }
+        (words[80 / 4], words[84 / 4]) = (0x1000, 1);
+        (words[88 / 4], words[92 / 4]) = (64, 2);
+        let user = Foreign::User {
+            user: 0x1_0000_1000,
+            bytes: 64,
+        };
+        assert_eq!(Extension::UserMemory.decode(&words), wish(user, true));
+        words[2] = u32::MAX;
+        let none = Foreign::DmaBuf { fd: -1 };
+        assert_eq!(Extension::OldDmaBuf.decode(&words), wish(none, true));
+    }
+
+    #[test]
+    fn answers_lie_where_the_generation_has_its_status() {
+        for (name, status_at) in [("dove", 4), ("v4", 8)] {
+            let mut words = [9; 88 / 4];
+            Extension::DmaBuf.encode(&mut words, format(name), Ok((5, 0x8000_0000)));
+            assert_eq!(words[status_at / 4], 0);
+            assert_eq!(words[16..20], [5, 0, 0x8000_0000, 0]);
+            Extension::DmaBuf.encode(&mut words, format(name), Err(Error::OutOfMemory));
+            assert_eq!(words[status_at / 4], 0xFFFF_FFFD);
+            assert_eq!(words[16], 5);
+        }
+        let mut words = [9; 5];
+        Extension::OldDmaBuf.encode(&mut words, format("v4"), Ok((5, 6)));
+        assert_eq!(words, [9, 0, 9, 5, 6]);
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Memory that is not ours, for the GPU, and our nodes for others.
+//!
+//! A client's own memory, or a dma-buf, becomes a node (WRAP_USER_MEMORY) or user memory (Russell King's
+//! ioctls; MAP_USER_MEMORY knows the client's own only). A node becomes a dma-buf
+//! (EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD), which lives until its last descriptor, view and importer is
+//! gone, whatever becomes of the handle.
+
+use super::{
+    NodeEntry,
+    Process, //
+};
+use crate::{
+    abi::{
+        extensions::Wish,
+        Foreign,
+        Reply, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    event::Held,
+    memory::UserMemory,
+    sys::dma_buf, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+impl Process {
+    /// Makes the GPU reach what `wish` names.
+    fn take(&self, wish: Wish) -> Result<UserMemory> {
+        let memory = self.device.memory();
+        match wish.what {
+            Foreign::DmaBuf { fd } => memory.import(fd, wish.write),
+            Foreign::User { user: 0, .. } | Foreign::User { bytes: 0, .. } => {
+                Err(Error::InvalidArgument)
+            }
+            Foreign::User { user, bytes } => memory.map_user(user, bytes, wish.write),
+        }
+    }
+
+    /// Russell King's ioctls: the handle, for UNMAP_USER_MEMORY, and the GPU address.
+    pub(crate) fn map_foreign(&self, wish: Wish) -> Result<(u32, u32)> {
+        self.insert_user_memory(self.take(wish)?)
+    }
+
+    /// Has `memory` in the table: the handle and the GPU address.
+    pub(super) fn insert_user_memory(&self, memory: UserMemory) -> Result<(u32, u32)> {
+        let (address, bytes) = (memory.address(), memory.bytes());
+        let memory = Arc::new(memory, GFP_KERNEL)?;
+        // Kept here too, so that a failure does not drop it under the lock.
+        let mut tables = self.tables.lock();
+        tables.reach.add(address, bytes)?;
+        let inserted = tables.user_memory.insert(memory.clone());
+        if inserted.is_err() {
+            tables.reach.remove(address);
+        }
+        drop(tables);
+        inserted.map(|info| (info, address))
+    }
+
+    /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's books.
+    pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
+        let memory = self.take(Wish { what, write: true })?;
+        let (address, bytes) = (memory.address(), memory.bytes());
+        let node = self.device.memory().wrap(memory, self.number)?;
+        self.tables.lock().reach.add(address, bytes)?;
+        // Dropped after the lock, should it not be kept.
+        let held = node.clone();
+        let entry = NodeEntry {
+            foreign: true,
+            ..NodeEntry::new(node)
+        };
+        let inserted = self.insert_node(entry);
+        if inserted.is_err() {
+            self.tables.lock().reach.remove(address);
+        }
+        drop(held);
+        inserted.map(|node| Reply::Wrapped {
+            node,
+            // CAST: at most 64 bits.
+            bytes: bytes as u64,
+        })
+    }
+
+    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: the node as a dma-buf.
+    ///
+    /// `InvalidObject`: no such node. `NotSupported`: it is a wrapped one, or no whole pages (`sharedPool`), or the
+    /// kernel has no dma-bufs. `OutOfResources`: no descriptor is left.
+    pub(super) fn export_node(&self, handle: u32) -> Result<Reply<'_>> {
+        let node = {
+            let tables = self.tables.lock();
+            let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
+            if entry.freed || entry.claimed {
+                return Err(Error::InvalidObject);
+            }
+            entry.node.clone()
+        };
+        // Others may leave something in it from now on.
+        node.share();
+        let exported = dma_buf::export(node.clone()).map_err(|error| match error {
+            EINVAL | EOPNOTSUPP => Error::NotSupported,
+            ENOMEM => Error::OutOfMemory,
+            _ => Error::OutOfResources,
+        });
+        // Another thread may have freed it meanwhile.
+        self.retire(Held::Node(node));
+        exported.map(Reply::File)
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Fences as other drivers and processes know them: `dma_fence` behind a sync file.
+//!
+//! Without `CONFIG_SYNC_FILE` every call here answers `EOPNOTSUPP`. The C half is `shim_fence.c`.
+
+use super::{
+    file::{
+        NewFile,
+        Reserved, //
+    },
+    shim, //
+};
+use core::ptr::NonNull;
+use kernel::{
+    bindings,
+    error::from_err_ptr,
+    prelude::*, //
+};
+
+/// A fence that is not signaled yet. It is at the latest when this goes, or when its time is up: others, who cannot
+/// help it, may wait.
+///
+/// # Invariants
+///
+/// The pointer is of a live fence of `gal_new_fence`, of which a reference is ours.
+pub(crate) struct Fence(NonNull<shim::gal_fence>);
+
+// SAFETY: Any thread may call the functions of fences.
+unsafe impl Send for Fence {}
+// SAFETY: As above.
+unsafe impl Sync for Fence {}
+
+impl Fence {
+    /// A fence that ends after `milliseconds` with `ETIMEDOUT`, if it is not signaled before. `ENOMEM`.
+    pub(crate) fn new(milliseconds: u32) -> Result<Self> {
+        // SAFETY: Makes a new one.
+        let fence = from_err_ptr(unsafe { shim::gal_new_fence(milliseconds) })?;
+        // INVARIANT: Made just now.
+        NonNull::new(fence).map(Self).ok_or(ENOMEM)
+    }
+
+    /// A sync file of it. `EMFILE`: the process has no descriptor left. `ENOMEM`.
+    pub(crate) fn file(&self) -> Result<NewFile> {
+        let reserved = Reserved::new()?;
+        // SAFETY: By the type invariant; the result is checked.
+        let file = from_err_ptr(unsafe { shim::gal_fence_file(self.0.as_ptr()) })?;
+        // SAFETY: A new file, whose only reference is ours.
+        unsafe { reserved.fill(file) }
+    }
+
+    /// What it stands for has happened.
+    pub(crate) fn signal(self) {
+        let fence = core::mem::ManuallyDrop::new(self);
+        // SAFETY: By the type invariant; the reference is given away.
+        unsafe { shim::gal_end_fence(fence.0.as_ptr(), 0) };
+    }
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; the reference is given away.
+        unsafe { shim::gal_end_fence(self.0.as_ptr(), -(bindings::ECANCELED as c_int)) };
+    }
+}
+
+/// Waits for the sync file of the calling process's descriptor `fd`, at least `milliseconds`; all ones is for ever.
+///
+/// `EINVAL`: there is none. `ETIMEDOUT`: not in that time. `ERESTARTSYS`: a Unix signal came first.
+pub(crate) fn wait(fd: i32, milliseconds: u32) -> Result {
+    // SAFETY: Any numbers may be given.
+    kernel::error::to_result(unsafe { shim::gal_wait_fence(fd, milliseconds) })
+}

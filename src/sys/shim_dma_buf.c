@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The C half of src/sys/dma_buf.rs: the operations that the kernel calls on our dma-bufs, and what of its interface
+ * Rust cannot call. Without CONFIG_DMA_SHARED_BUFFER each function says so.
+ */
+#include <linux/dma-buf.h>
+#include <linux/dma-mapping.h>
+#include <linux/err.h>
+#include <linux/fcntl.h>
+#include <linux/file.h>
+#include <linux/module.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+
+#include "shim.h"
+
+#if IS_ENABLED(CONFIG_DMA_SHARED_BUFFER)
+
+int gal_import_buffer(struct device *dev, int fd, bool write, struct gal_import *import)
+{
+	enum dma_data_direction direction = write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+	struct dma_buf *buffer = dma_buf_get(fd);
+	int error;
+
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	error = -EACCES;
+	if (write && !(buffer->file->f_mode & FMODE_WRITE))
+		goto put;
+	import->attachment = dma_buf_attach(buffer, dev);
+	error = PTR_ERR_OR_ZERO(import->attachment);
+	if (error)
+		goto put;
+	import->table = dma_buf_map_attachment_unlocked(import->attachment, direction);
+	error = PTR_ERR_OR_ZERO(import->table);
+	if (error)
+		goto detach;
+	import->buffer = buffer;
+	import->bytes = buffer->size;
+	import->write = write;
+	return 0;
+
+detach:
+	dma_buf_detach(buffer, import->attachment);
+put:
+	dma_buf_put(buffer);
+	return error;
+}
+
+void gal_end_import(struct gal_import *import)
+{
+	enum dma_data_direction direction = import->write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+
+	dma_buf_unmap_attachment_unlocked(import->attachment, import->table, direction);
+	dma_buf_detach(import->buffer, import->attachment);
+	dma_buf_put(import->buffer);
+}
+
+int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count)
+{
+	struct scatterlist *part;
+	size_t filled = 0;
+	int i;
+
+	for_each_sgtable_dma_sg(import->table, part, i) {
+		dma_addr_t at = sg_dma_address(part);
+		dma_addr_t end = at + sg_dma_len(part);
+
+		if (!PAGE_ALIGNED(at) || !PAGE_ALIGNED(end))
+			return -EINVAL;
+		for (; at < end && filled < count; at += PAGE_SIZE)
+			pages[filled++] = at;
+	}
+	return filled == count ? 0 : -EINVAL;
+}
+
+struct file *gal_import_file(const struct gal_import *import)
+{
+	return import->buffer->file;
+}
+
+static void gal_free_table(struct sg_table *table)
+{
+	sg_free_table(table);
+	kfree(table);
+}
+
+/* Memory that is in nobody's cache: the kernel's own or not. */
+static int gal_map_range(struct device *dev, struct sg_table *table, struct gal_export *export,
+			 enum dma_data_direction direction)
+{
+	dma_addr_t at;
+
+	if (pfn_valid(PHYS_PFN(export->start)))
+		at = dma_map_page_attrs(dev, pfn_to_page(PHYS_PFN(export->start)), 0,
+					export->bytes, direction, DMA_ATTR_SKIP_CPU_SYNC);
+	else
+		at = dma_map_resource(dev, export->start, export->bytes, direction,
+				      DMA_ATTR_SKIP_CPU_SYNC);
+	if (dma_mapping_error(dev, at))
+		return -ENOMEM;
+	sg_dma_address(table->sgl) = at;
+	sg_dma_len(table->sgl) = export->bytes;
+	return 0;
+}
+
+static void gal_unmap_range(struct device *dev, struct sg_table *table, struct gal_export *export,
+			    enum dma_data_direction direction)
+{
+	dma_addr_t at = sg_dma_address(table->sgl);
+
+	if (pfn_valid(PHYS_PFN(export->start)))
+		dma_unmap_page_attrs(dev, at, export->bytes, direction, DMA_ATTR_SKIP_CPU_SYNC);
+	else
+		dma_unmap_resource(dev, at, export->bytes, direction, DMA_ATTR_SKIP_CPU_SYNC);
+}
+
+/* Pages that the GPU's device has mapped already: only what changes hands is synchronised. */
+static int gal_map_pages(struct device *dev, struct sg_table *table,
+			 enum dma_data_direction direction)
+{
+	int error = dma_map_sgtable(dev, table, direction, DMA_ATTR_SKIP_CPU_SYNC);
+
+	if (!error)
+		dma_sync_sgtable_for_device(dev, table, direction);
+	return error;
+}
+
+static void gal_unmap_pages(struct device *dev, struct sg_table *table,
+			    enum dma_data_direction direction)
+{
+	dma_sync_sgtable_for_cpu(dev, table, direction);
+	dma_unmap_sgtable(dev, table, direction, DMA_ATTR_SKIP_CPU_SYNC);
+}
+
+static struct sg_table *gal_export_map(struct dma_buf_attachment *attachment,
+				       enum dma_data_direction direction)
+{
+	struct gal_export *export = attachment->dmabuf->priv;
+	struct device *dev = attachment->dev;
+	struct sg_table *table = kzalloc(sizeof(*table), GFP_KERNEL);
+	int error;
+
+	if (!table)
+		return ERR_PTR(-ENOMEM);
+	if (export->pages)
+		error = sg_alloc_table_from_pages_segment(table, export->pages,
+							  export->bytes >> PAGE_SHIFT, 0,
+							  export->bytes, dma_get_max_seg_size(dev),
+							  GFP_KERNEL);
+	else
+		error = sg_alloc_table(table, 1, GFP_KERNEL);
+	if (error) {
+		kfree(table);
+		return ERR_PTR(error);
+	}
+	if (export->pages)
+		error = gal_map_pages(dev, table, direction);
+	else
+		error = gal_map_range(dev, table, export, direction);
+	if (error) {
+		gal_free_table(table);
+		return ERR_PTR(error);
+	}
+	return table;
+}
+
+static void gal_export_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
+			     enum dma_data_direction direction)
+{
+	struct gal_export *export = attachment->dmabuf->priv;
+
+	if (export->pages)
+		gal_unmap_pages(attachment->dev, table, direction);
+	else
+		gal_unmap_range(attachment->dev, table, export, direction);
+	gal_free_table(table);
+}
+
+static int gal_export_mmap(struct dma_buf *buffer, struct vm_area_struct *vma)
+{
+	struct gal_export *export = buffer->priv;
+	unsigned long pages = vma_pages(vma);
+	unsigned long first = vma->vm_pgoff;
+	unsigned long i;
+	int error;
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+	if (!export->pages)
+		return remap_pfn_range(vma, vma->vm_start, PHYS_PFN(export->start) + first,
+				       pages << PAGE_SHIFT, vma->vm_page_prot);
+	for (i = 0; i < pages; i++) {
+		error = remap_pfn_range(vma, vma->vm_start + (i << PAGE_SHIFT),
+					page_to_pfn(export->pages[first + i]), PAGE_SIZE,
+					vma->vm_page_prot);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static void gal_export_release(struct dma_buf *buffer)
+{
+	struct gal_export *export = buffer->priv;
+
+	export->put(export->owner);
+	kfree(export);
+}
+
+static const struct dma_buf_ops gal_export_operations = {
+	.map_dma_buf = gal_export_map,
+	.unmap_dma_buf = gal_export_unmap,
+	.mmap = gal_export_mmap,
+	.release = gal_export_release,
+};
+
+struct file *gal_export_buffer(const struct gal_export *what)
+{
+	DEFINE_DMA_BUF_EXPORT_INFO(info);
+	struct gal_export *export = kmemdup(what, sizeof(*what), GFP_KERNEL);
+	struct dma_buf *buffer;
+
+	if (!export)
+		return ERR_PTR(-ENOMEM);
+	info.ops = &gal_export_operations;
+	info.size = export->bytes;
+	info.flags = O_RDWR;
+	info.priv = export;
+	buffer = dma_buf_export(&info);
+	if (IS_ERR(buffer)) {
+		kfree(export);
+		return ERR_CAST(buffer);
+	}
+	return buffer->file;
+}
+
+MODULE_IMPORT_NS("DMA_BUF");
+
+#else
+
+int gal_import_buffer(struct device *dev, int fd, bool write, struct gal_import *import)
+{
+	return -EOPNOTSUPP;
+}
+
+void gal_end_import(struct gal_import *import)
+{
+}
+
+int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count)
+{
+	return -EOPNOTSUPP;
+}
+
+struct file *gal_import_file(const struct gal_import *import)
+{
+	return NULL;
+}
+
+struct file *gal_export_buffer(const struct gal_export *what)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+#endif

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! COMMIT of 6.4.11: commands in several pieces, chained by `gcsHAL_COMMAND_LOCATION`.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::client::place;
+use galcore_client::device::Buffer;
+use galcore_client::uapi;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Stream;
+use galcore_selftests::fixture::cell_of;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::CELLS;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Suite;
+
+/// Pieces are put at multiples of it in their buffer.
+const PIECE_BYTES: u32 = 2048;
+const BUFFER_BYTES: u32 = 64 * 1024;
+
+/// More than any chain may have.
+const TOO_MANY: usize = 300;
+
+struct Fixture {
+    abi: &'static Abi,
+    paint: Paint,
+    buffer: Buffer,
+}
+
+/// One piece of commands, as the fields of a `gcsHAL_COMMAND_LOCATION`.
+#[derive(Clone, Copy)]
+struct Piece {
+    logical: u64,
+    start: u32,
+    size: u32,
+    tail: u32,
+}
+
+impl Fixture {
+    fn new() -> Result<Self> {
+        let abi = Abi::named("6.4.11").context("a generation")?;
+        let client = Client::with_device(Device::open_as(abi, true)?)?;
+        let node = client
+            .device()
+            .allocate(BUFFER_BYTES, 64, surface::VERTEX, Pool::DEFAULT)?;
+        let location = client.device().lock(node)?;
+        let buffer = Buffer {
+            physical: 0,
+            address: location.address,
+            bytes: BUFFER_BYTES.into(),
+            logical: location.logical,
+            memory: client.device().memory(node, location, client.pool())?,
+        };
+        Ok(Self {
+            abi,
+            paint: Paint::of(client)?,
+            buffer,
+        })
+    }
+
+    /// Writes a stream into the buffer; the description that would commit it alone, and the piece.
+    fn piece(&self, number: u32, stream: &Stream) -> (uapi::CommandBufferRecord, Piece) {
+        let start = number * PIECE_BYTES;
+        let record = place(&self.buffer, start, self.paint.engine().pipe(), stream);
+        let piece = Piece {
+            logical: self.buffer.logical,
+            start,
+            size: record.offset + uapi::RESERVED_TAIL - start,
+            tail: uapi::RESERVED_TAIL,
+        };
+        (record, piece)
+    }
+
+    /// A location with `next` behind it.
+    fn location(&self, piece: Piece, next: u64) -> Vec<u64> {
+        let mut bytes = vec![0; self.abi.members["gcsHAL_COMMAND_LOCATION"]];
+        for (field, value) in [
+            ("logical", piece.logical),
+            ("startOffset", piece.start.into()),
+            ("size", piece.size.into()),
+            ("reservedHead", uapi::RESERVED_HEAD.into()),
+            ("reservedTail", piece.tail.into()),
+            ("next", next),
+        ] {
+            let (at, size) = self.abi.fields[format!("gcsHAL_COMMAND_LOCATION.{field}").as_str()];
+            bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+        }
+        bytes
+            .chunks_exact(8)
+            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()))
+            .collect()
+    }
+
+    /// Commits `first`, and the locations that begin at `next`; what else is set in the request is by name.
+    fn commit(
+        &self,
+        first: &uapi::CommandBufferRecord,
+        next: u64,
+        more: &[(&str, u64)],
+    ) -> Result<Status> {
+        let device = self.paint.device();
+        let mut commit = self.abi.commit(first, 0, &Queue::new())?;
+        let set = |bytes: &mut Vec<u8>, field: &str, value| {
+            self.abi.set(bytes, "Commit", field, value);
+        };
+        set(&mut commit.bytes, "subCommit.commandBuffer.next", next);
+        for (field, value) in more {
+            set(&mut commit.bytes, field, *value);
+        }
+        let (at, _) = self.abi.header["hardwareType"];
+        commit.bytes[at..at + 4].copy_from_slice(&device.hardware_type().to_le_bytes());
+        device.exchange_bytes(&mut commit.bytes)?;
+        let status = self.abi.header_of(&commit.bytes, "status");
+        Ok(Status(status as i32))
+    }
+}
+
+/// Each piece draws; all of them run, one after the other.
+fn all_run(count: u32) -> Result<()> {
+    let mut fixture = Fixture::new()?;
+    fixture.paint.prove(0x0101_0101)?;
+    let colour = |number: u32| 0xc010_0000 + number;
+    let streams: Vec<Stream> = (0..count)
+        .map(|number| {
+            let mut stream = fixture.paint.fill_cell(number, colour(number));
+            // The last cell of all: the last piece has it in the end.
+            stream.append(&fixture.paint.fill_cell(CELLS - 1, colour(number)));
+            stream
+        })
+        .collect();
+    let pieces: Vec<_> = streams
+        .iter()
+        .enumerate()
+        .map(|(number, stream)| fixture.piece(number as u32, stream))
+        .collect();
+    let mut locations: Vec<Vec<u64>> = Vec::new();
+    let mut next = 0;
+    for (_, piece) in pieces[1..].iter().rev() {
+        locations.push(fixture.location(*piece, next));
+        next = locations.last().context("a location")?.as_ptr() as usize as u64;
+    }
+    let status = fixture.commit(&pieces[0].0, next, &[])?;
+    same("COMMIT", status, Status::OK)?;
+    fixture.paint.client.finish()?;
+    fixture.paint.expect(|x, y| match cell_of(x, y) {
+        cell if cell == CELLS - 1 => colour(count - 1),
+        cell if cell < count => colour(cell),
+        _ => 0x0101_0101,
+    })
+}
+
+/// A chain that is wrong somewhere is refused as a whole.
+fn refusals() -> Result<()> {
+    let mut fixture = Fixture::new()?;
+    fixture.paint.prove(0x0202_0202)?;
+    let stream = fixture.paint.fill_all(0xbad0_0001);
+    let (first, good) = fixture.piece(0, &stream);
+    let (_, second) = fixture.piece(1, &stream);
+    let mut end = Stream::new();
+    end.raw(&[0x1000_0000, 0]);
+    let (_, forbidden) = fixture.piece(2, &end);
+    let own = [0u64; 64];
+    let own = own.as_ptr() as usize as u64;
+    let with = |change: &dyn Fn(&mut Piece)| {
+        let mut piece = second;
+        change(&mut piece);
+        piece
+    };
+    for (what, piece, wanted) in [
+        ("END", forbidden, Status::INVALID_DATA),
+        (
+            "memory of its own",
+            with(&|piece| piece.logical = own),
+            Status::INVALID_ADDRESS,
+        ),
+        (
+            "no memory",
+            with(&|piece| piece.logical = 0),
+            Status::INVALID_ADDRESS,
+        ),
+        (
+            "behind the buffer",
+            with(&|piece| piece.start = BUFFER_BYTES - 64),
+            Status::INVALID_ARGUMENT,
+        ),
+        (
+            "a start that wraps",
+            with(&|piece| piece.start = u32::MAX & !7),
+            Status::INVALID_ARGUMENT,
+        ),
+        (
+            "an odd start",
+            with(&|piece| piece.start += 4),
+            Status::INVALID_ARGUMENT,
+        ),
+        (
+            "less than its tail",
+            with(&|piece| (piece.start, piece.size) = (0, 0)),
+            Status::INVALID_ARGUMENT,
+        ),
+        (
+            "the largest size",
+            with(&|piece| piece.size = u32::MAX & !7),
+            Status::INVALID_ARGUMENT,
+        ),
+        (
+            "the largest tail",
+            with(&|piece| piece.tail = u32::MAX & !7),
+            Status::INVALID_ARGUMENT,
+        ),
+    ] {
+        let location = fixture.location(piece, 0);
+        let last = fixture.location(second, location.as_ptr() as usize as u64);
+        for chain in [&location, &last] {
+            let next = chain.as_ptr() as usize as u64;
+            same(what, fixture.commit(&first, next, &[])?, wanted)?;
+        }
+    }
+    for (what, next) in [
+        ("page 0", 0x10),
+        ("64 bits", 1 << 40),
+        ("all ones", u64::MAX),
+    ] {
+        let status = fixture.commit(&first, next, &[])?;
+        same(what, status, Status::OUT_OF_RESOURCES)?;
+    }
+    // Without an end.
+    let mut ring = fixture.location(good, 0);
+    let at = ring.as_ptr() as usize as u64;
+    ring.copy_from_slice(&fixture.location(good, at));
+    let status = fixture.commit(&first, at, &[])?;
+    same("a ring", status, Status::INVALID_ARGUMENT)?;
+    let (_, empty) = fixture.piece(3, &Stream::new());
+    let mut chain: Vec<Vec<u64>> = vec![fixture.location(empty, 0)];
+    for _ in 0..TOO_MANY {
+        let next = chain[chain.len() - 1].as_ptr() as usize as u64;
+        chain.push(fixture.location(empty, next));
+    }
+    let next = chain[TOO_MANY].as_ptr() as usize as u64;
+    let status = fixture.commit(&first, next, &[])?;
+    same("a long chain", status, Status::INVALID_ARGUMENT)?;
+    let next = chain[200].as_ptr() as usize as u64;
+    for (field, value, wanted) in [
+        ("subCommit.coreId", 1, Status::INVALID_ARGUMENT),
+        (
+            "subCommit.coreId",
+            u32::MAX.into(),
+            Status::INVALID_ARGUMENT,
+        ),
+        ("subCommit.next", own, Status::NOT_SUPPORTED),
+    ] {
+        let status = fixture.commit(&first, next, &[(field, value)])?;
+        same(field, status, wanted)?;
+    }
+    // Nothing of all that has run.
+    fixture.paint.client.finish()?;
+    fixture.paint.expect(|_, _| 0x0202_0202)?;
+    same("COMMIT", fixture.commit(&first, next, &[])?, Status::OK)?;
+    fixture.paint.client.finish()?;
+    fixture.paint.expect(|_, _| 0xbad0_0001)
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let mut suite = Suite::new();
+        for count in [1, 2, 30] {
+            suite.test(format!("pieces: {count}"), move || all_run(count));
+        }
+        suite.test("a chain that is wrong", refusals);
+        suite.run()
+    })
+}

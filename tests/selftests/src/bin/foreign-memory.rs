@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory that is not the driver's, for the GPU: WRAP_USER_MEMORY and Russell King's ioctls, with the client's own
+//! memory and dma-bufs of another driver. And the driver's for others: nodes as dma-bufs.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::device::Foreign;
+use galcore_client::device::Memory;
+use galcore_client::device::Node;
+use galcore_client::sys;
+use galcore_client::sys::Region;
+use galcore_client::uapi;
+use galcore_client::uapi::MapUserMemory;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_selftests::harness;
+use galcore_selftests::harness::not_tty;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
+use galcore_selftests::system;
+use galcore_selftests::system::pinned;
+use galcore_selftests::system::ProcGc;
+use galcore_selftests::video::expect_all;
+use galcore_selftests::video::gpu_fill;
+use galcore_selftests::video::surface_at;
+use galcore_selftests::video::unlock;
+use galcore_selftests::video::BLOCK;
+
+const PAGE: usize = 4096;
+const BYTES: u32 = 4 * 4096;
+
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+
+/// What the GPU draws.
+const DRAWN: u32 = 0xd4a3_0001;
+
+fn client(abi: &'static Abi) -> Result<Client> {
+    Ok(Client::with_device(Device::open_as(abi, true)?)?)
+}
+
+fn named(name: &str) -> Result<&'static Abi> {
+    Abi::named(name).context("a generation")
+}
+
+/// KiB of the pools, entries of the MMU, pinned KiB.
+fn used() -> Result<([u64; 3], u64, u64)> {
+    Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?, pinned()?))
+}
+
+fn books_settle(before: ([u64; 3], u64, u64)) -> Result<()> {
+    settles("KiB, MMU entries, pinned KiB", before, used)
+}
+
+/// A node that is none of a pool's.
+fn wrapped(handle: u64) -> Node {
+    Node {
+        handle,
+        pool: Pool::VIRTUAL,
+        bytes: BYTES,
+        surface_type: 6,
+    }
+}
+
+/// The GPU fills the first block of `memory`, which is at its address `address`; the rest stays.
+fn draw(client: &mut Client, address: u32, memory: &Memory, colour: u32) -> Result<()> {
+    memory.fill(0x1111_1111);
+    let block = memory.part(0, BLOCK).context("part")?;
+    gpu_fill(client, &surface_at(address, block)?, colour)?;
+    let block = memory.part(0, BLOCK).context("part")?;
+    expect_all("drawn", &block, colour)?;
+    let rest = memory
+        .part(BLOCK, memory.len() - BLOCK)
+        .context("the rest")?;
+    expect_all("behind it", &rest, 0x1111_1111)
+}
+
+/// A dma-buf of the udmabuf driver, and the same memory as this process sees it.
+struct Udmabuf {
+    descriptor: OwnedFd,
+    memory: Memory,
+}
+
+impl Udmabuf {
+    fn new() -> Result<Self> {
+        use rustix::fs::MemfdFlags;
+        use rustix::fs::SealFlags;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(rustix::fs::memfd_create("test", flags)?);
+        file.set_len(BYTES.into())?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK)?;
+        let descriptor = match sys::udmabuf(file.as_fd(), BYTES.into()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return skip("this kernel has no /dev/udmabuf")
+            }
+            other => other?,
+        };
+        let region = Region::map(&file, BYTES as usize, 0)?;
+        Ok(Self {
+            descriptor,
+            memory: Memory::new(region),
+        })
+    }
+
+    fn number(&self) -> i32 {
+        self.descriptor.as_raw_fd()
+    }
+}
+
+fn own_memory() -> Result<Memory> {
+    Ok(Memory::new(Region::anonymous(BYTES as usize)?))
+}
+
+fn lock(client: &Client, node: Node) -> Result<(u32, u64)> {
+    let location = client.device().lock(node)?;
+    Ok((location.address, location.logical))
+}
+
+fn release(client: &Client, node: Node) -> Result<()> {
+    unlock(client.device(), node)?;
+    client.device().free(node)?;
+    Ok(client.finish()?)
+}
+
+fn wrap_memory(abi: &'static Abi) -> Result<()> {
+    let mut client = client(abi)?;
+    let before = used()?;
+    let memory = own_memory()?;
+    // Not at a page's start, and not whole pages.
+    let part = memory.part(256, BYTES as usize - 1024).context("part")?;
+    let (status, handle) = client
+        .device()
+        .wrap_memory(part.address(), part.len() as u64)?;
+    same("WRAP", status, Status::OK)?;
+    same("pinned", pinned()?, before.2 + u64::from(BYTES) / 1024)?;
+    let node = wrapped(handle);
+    let (address, logical) = lock(&client, node)?;
+    same("where it was", logical, part.address())?;
+    same("its place in the page", address & 0xfff, 256)?;
+    draw(&mut client, address, &part, DRAWN)?;
+    // Another lock is the same place again.
+    same("again", lock(&client, node)?, (address, logical))?;
+    unlock(client.device(), node)?;
+    let (status, _) = client.device().name_node(handle)?;
+    same("NAME", status, Status::NOT_SUPPORTED)?;
+    release(&client, node)?;
+    expect_all("kept", &part.part(0, BLOCK).context("part")?, DRAWN)?;
+    books_settle(before)
+}
+
+fn wrap_dma_buf(abi: &'static Abi) -> Result<()> {
+    let mut client = client(abi)?;
+    let before = used()?;
+    let buffer = Udmabuf::new()?;
+    let (status, handle) = client.device().wrap_dma_buf(buffer.number())?;
+    same("WRAP", status, Status::OK)?;
+    let node = wrapped(handle);
+    let location = client.device().lock(node)?;
+    ensure!(
+        location.address >> 31 == 1,
+        "address {:#x}",
+        location.address
+    );
+    let view = client.device().memory(node, location, client.pool())?;
+    draw(&mut client, location.address, &view, DRAWN)?;
+    expect_all(
+        "by its own file",
+        &buffer.memory.part(0, BLOCK).context("part")?,
+        DRAWN,
+    )?;
+    // Its own descriptor is not needed any more.
+    let Udmabuf { descriptor, memory } = buffer;
+    drop(descriptor);
+    draw(&mut client, location.address, &view, !DRAWN)?;
+    let maps = || -> Result<bool> {
+        let start = format!("{:08x}-", location.logical);
+        let text = std::fs::read_to_string("/proc/self/maps")?;
+        Ok(text.lines().any(|line| line.starts_with(&start)))
+    };
+    ensure!(maps()?, "no view at {:#x}", location.logical);
+    release(&client, node)?;
+    ensure!(!maps()?, "its view is still there");
+    expect_all("kept", &memory.part(0, BLOCK).context("part")?, !DRAWN)?;
+    books_settle(before)
+}
+
+/// Russell King's ioctls.
+fn map_foreign(abi: &'static Abi, dma_buf: bool) -> Result<()> {
+    let mut client = client(abi)?;
+    let before = used()?;
+    let (buffer, memory) = match dma_buf {
+        true => {
+            let buffer = Udmabuf::new()?;
+            let memory = buffer.memory.part(0, BYTES as usize).context("all of it")?;
+            (Some(buffer), memory)
+        }
+        false => (None, own_memory()?),
+    };
+    let what = match &buffer {
+        Some(buffer) => Foreign::DmaBuf(buffer.number()),
+        None => Foreign::Memory(memory.address(), BYTES),
+    };
+    for access in [READ | WRITE, WRITE, READ] {
+        let (status, info, address) = client.device().map_foreign(what, access)?;
+        same("status", status, Status::OK)?;
+        ensure!(address >> 31 == 1, "address {address:#x}");
+        if access & WRITE != 0 {
+            draw(&mut client, address, &memory, DRAWN ^ access)?;
+        }
+        client.device().unmap_user(&MapUserMemory {
+            memory: 1,
+            size: 1,
+            info,
+            address,
+            ..Default::default()
+        })?;
+        client.finish()?;
+    }
+    books_settle(before)
+}
+
+/// The first form of the ioctl for dma-bufs.
+fn map_old(abi: &'static Abi) -> Result<()> {
+    let mut client = client(abi)?;
+    let before = used()?;
+    let buffer = Udmabuf::new()?;
+    let mut bytes = [0; 20];
+    bytes[8..12].copy_from_slice(&buffer.number().to_le_bytes());
+    bytes[4] = 9;
+    client
+        .device()
+        .extension(uapi::IOC_GDMABUF_MAP_OLD, &mut bytes)?;
+    let word =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    same("status", word(4), 0)?;
+    let (info, address) = (word(12), word(16));
+    draw(&mut client, address, &buffer.memory, DRAWN)?;
+    client.device().unmap_user(&MapUserMemory {
+        memory: 1,
+        size: 1,
+        info,
+        address,
+        ..Default::default()
+    })?;
+    client.finish()?;
+    books_settle(before)
+}
+
+fn export(client: &Client, node: Node) -> Result<OwnedFd> {
+    let (status, number) = client.device().export(node.handle)?;
+    same("EXPORT", status, Status::OK)?;
+    Ok(sys::take_descriptor(number)?)
+}
+
+fn is_allowed(abi: &Abi, pool: Pool) -> bool {
+    // The newest has no pool 9.
+    abi.name != "6.4.11" || pool != Pool::CONTIGUOUS
+}
+
+const POOLS: [Pool; 3] = [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL];
+
+/// A node as a dma-buf: the same memory by every way, until the last one is closed.
+fn export_node(abi: &'static Abi, pool: Pool) -> Result<()> {
+    let mut client = client(abi)?;
+    let before = used()?;
+    let node = client.device().allocate(BYTES, 64, 6, pool)?;
+    let location = client.device().lock(node)?;
+    let view = client.device().memory(node, location, client.pool())?;
+    view.fill(0xabcd_0001);
+    let descriptor = export(&client, node)?;
+    let (status, second) = client.device().node_descriptor(node.handle)?;
+    same("GET_VIDEO_MEMORY_FD", status, Status::OK)?;
+    drop(sys::take_descriptor(second)?);
+    let size = rustix::fs::seek(&descriptor, rustix::fs::SeekFrom::End(0))?;
+    same("its size", size, BYTES.into())?;
+    let mapped = Memory::new(Region::map(&descriptor, BYTES as usize, 0)?);
+    expect_all("by its file", &mapped, 0xabcd_0001)?;
+    mapped.fill(0xabcd_0002);
+    expect_all("by its lock", &view, 0xabcd_0002)?;
+    draw(&mut client, location.address, &mapped, DRAWN)?;
+    let second_page = Memory::new(Region::map(&descriptor, PAGE, PAGE as u64)?);
+    expect_all("its second page", &second_page, 0x1111_1111)?;
+    let too_long = Region::map(&descriptor, BYTES as usize + PAGE, 0);
+    ensure!(too_long.is_err(), "more than there is was mapped");
+    let private = Region::map_private(&descriptor, BYTES as usize, 0);
+    ensure!(private.is_err(), "a private mapping was made");
+    release(&client, node)?;
+    // The handle is gone. Its memory is not anybody else's yet.
+    let next = client.device().allocate(BYTES, 64, 6, pool)?;
+    let (address, _) = lock(&client, next)?;
+    ensure!(address != location.address, "its place was given away");
+    release(&client, next)?;
+    expect_all("kept", &mapped.part(0, BLOCK).context("part")?, DRAWN)?;
+    drop((mapped, second_page));
+    ensure!(used()? != before, "it is gone before its descriptor");
+    drop(descriptor);
+    books_settle(before)
+}
+
+/// A node goes to the GPU once more, by its dma-buf.
+fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
+    let mut client = client(abi)?;
+    let before = used()?;
+    let node = client.device().allocate(BYTES, 64, 6, pool)?;
+    let location = client.device().lock(node)?;
+    let view = client.device().memory(node, location, client.pool())?;
+    let descriptor = export(&client, node)?;
+    let (status, handle) = client.device().wrap_dma_buf(descriptor.as_raw_fd())?;
+    same("WRAP", status, Status::OK)?;
+    let other = wrapped(handle);
+    let (address, _) = lock(&client, other)?;
+    ensure!(address != location.address, "the same address");
+    draw(&mut client, address, &view, DRAWN)?;
+    let (status, _) = client.device().export(handle)?;
+    same("EXPORT of what is not ours", status, Status::NOT_SUPPORTED)?;
+    release(&client, node)?;
+    drop(descriptor);
+    draw_blind(&mut client, address)?;
+    release(&client, other)?;
+    books_settle(before)
+}
+
+/// Draws where this process has no view.
+fn draw_blind(client: &mut Client, address: u32) -> Result<()> {
+    let scratch = own_memory()?.part(0, BLOCK).context("part")?;
+    gpu_fill(client, &surface_at(address, scratch)?, DRAWN)
+}
+
+/// Is the other process: takes the descriptor of another's and draws into it.
+fn be_other(abi: &'static Abi) -> Result<()> {
+    use rustix::process;
+    let mut client = client(abi)?;
+    let mut taken: Vec<Node> = Vec::new();
+    other::serve(|words| {
+        let value =
+            |index: usize| -> Result<i32> { Ok(words.get(index).context("word")?.parse()?) };
+        match words[0] {
+            "take" => {
+                let id = process::Pid::from_raw(value(1)?).context("a process")?;
+                let of = process::pidfd_open(id, process::PidfdFlags::empty())?;
+                let flags = process::PidfdGetfdFlags::empty();
+                let descriptor = process::pidfd_getfd(of, value(2)?, flags)?;
+                let (status, handle) = client.device().wrap_dma_buf(descriptor.as_raw_fd())?;
+                same("WRAP", status, Status::OK)?;
+                let node = wrapped(handle);
+                let (address, _) = lock(&client, node)?;
+                taken.push(node);
+                Ok(address.to_string())
+            }
+            "draw" => {
+                let address: u32 = words.get(1).context("word")?.parse()?;
+                draw_blind(&mut client, address)?;
+                Ok("drawn".to_string())
+            }
+            "release" => {
+                release(&client, taken.pop().context("a node")?)?;
+                Ok("released".to_string())
+            }
+            word => bail!("what is {word}?"),
+        }
+    })
+}
+
+/// A surface of one process's in another's hands; the second one ends orderly or not.
+fn to_other(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()> {
+    let client = client(abi)?;
+    let before = used()?;
+    let node = client.device().allocate(BYTES, 64, 6, pool)?;
+    let location = client.device().lock(node)?;
+    let view = client.device().memory(node, location, client.pool())?;
+    view.fill(0x2222_2222);
+    let descriptor = export(&client, node)?;
+    let mut other = Other::start(&["--other", abi.name])?;
+    let take = format!("take {} {}", std::process::id(), descriptor.as_raw_fd());
+    let address = other.ask(&take)?;
+    let answer = other.ask(&format!("draw {address}"))?;
+    same("it", answer.as_str(), "drawn")?;
+    expect_all("drawn", &view.part(0, BLOCK).context("part")?, DRAWN)?;
+    drop(descriptor);
+    release(&client, node)?;
+    if killed {
+        other.kill()?;
+    } else {
+        same("it", other.ask("release")?.as_str(), "released")?;
+        drop(other);
+    }
+    books_settle(before)
+}
+
+fn refusals(abi: &'static Abi) -> Result<()> {
+    let client = client(abi)?;
+    let device = client.device();
+    let before = used()?;
+    let file = system::memory_file(BYTES.into())?;
+    let closed = file.try_clone()?.as_raw_fd();
+    let own = own_memory()?;
+    for (what, descriptor) in [
+        ("no descriptor", -1),
+        ("a closed one", closed),
+        ("a file", file.as_raw_fd()),
+        ("the device", device.as_fd().as_raw_fd()),
+    ] {
+        if abi.has("WRAP_USER_MEMORY") {
+            let (status, _) = device.wrap_dma_buf(descriptor)?;
+            same(what, status, Status::INVALID_ARGUMENT)?;
+        }
+        let (status, ..) = device.map_foreign(Foreign::DmaBuf(descriptor), READ)?;
+        same(what, status, Status::INVALID_ARGUMENT)?;
+    }
+    for (what, address, bytes, status) in [
+        ("address 0", 0, BYTES, Status::INVALID_ARGUMENT),
+        ("no bytes", own.address(), 0, Status::INVALID_ARGUMENT),
+        (
+            "bytes that wrap",
+            own.address(),
+            u32::MAX,
+            Status::INVALID_ARGUMENT,
+        ),
+        ("nothing there", 0x1000, BYTES, Status::OUT_OF_RESOURCES),
+    ] {
+        if abi.has("WRAP_USER_MEMORY") {
+            let (found, _) = device.wrap_memory(address, bytes.into())?;
+            // On a 64-bit kernel 4 GiB do not wrap, but are not all there.
+            let far = bytes == u32::MAX && found == Status::OUT_OF_RESOURCES;
+            ensure!(far || found == status, "{what}: {found}, not {status}");
+        }
+        let memory = Foreign::Memory(address, bytes);
+        let (found, ..) = device.map_foreign(memory, READ | WRITE)?;
+        let far = bytes == u32::MAX && found == Status::OUT_OF_RESOURCES;
+        ensure!(far || found == status, "{what}: {found}, not {status}");
+    }
+    for access in [0, 4, 7, u32::MAX] {
+        let memory = Foreign::Memory(own.address(), BYTES);
+        let (status, ..) = device.map_foreign(memory, access)?;
+        same("such an access", status, Status::INVALID_ARGUMENT)?;
+    }
+    for bytes in [0, 20, 80, 87, 96, 128] {
+        let mut buffer = vec![0; bytes];
+        let answer = device.extension(uapi::IOC_GDMABUF_MAP, &mut buffer);
+        not_tty(&format!("{bytes} bytes"), answer)?;
+    }
+    if abi.has("WRAP_USER_MEMORY") {
+        let [user, dma_buf] =
+            ["ALLOC_FLAG_USERMEMORY", "ALLOC_FLAG_DMABUF"].map(|flag| u64::from(abi.values[flag]));
+        for (what, flag, physical) in [
+            ("no kind", 0, u64::MAX),
+            ("another kind", 1, u64::MAX),
+            ("both kinds", user | dma_buf, u64::MAX),
+            ("physical memory", user, 0x4000_0000),
+        ] {
+            let fields = [
+                ("desc.flag", flag),
+                ("desc.logical", own.address()),
+                ("desc.physical", physical),
+                ("desc.size", BYTES.into()),
+            ];
+            let (status, _) = device.ask("WRAP_USER_MEMORY", &fields, "node")?;
+            same(what, status, Status::INVALID_ARGUMENT)?;
+        }
+    }
+    if abi.has("GET_VIDEO_MEMORY_FD") {
+        for handle in [0, 1 << 20, u64::from(u32::MAX)] {
+            let (status, _) = device.node_descriptor(handle)?;
+            same("no such node", status, Status::INVALID_OBJECT)?;
+            let (status, _) = device.export(handle)?;
+            same("no such node", status, Status::INVALID_OBJECT)?;
+        }
+    }
+    books_settle(before)
+}
+
+/// What the process may only read is not for a GPU that cannot be kept from writing.
+fn read_only() -> Result<()> {
+    let client = client(named("4.0.0")?)?;
+    let has_read_only_pages = client.identity().chip_model == 0x3000;
+    let own = Region::anonymous(BYTES as usize)?;
+    own.write(0, 1);
+    own.protect(0, BYTES as usize, true, false)?;
+    let before = used()?;
+    let memory = Foreign::Memory(own.address(), BYTES);
+    for access in [READ, READ | WRITE] {
+        let (status, info, address) = client.device().map_foreign(memory, access)?;
+        if !has_read_only_pages {
+            same("status", status, Status::OUT_OF_RESOURCES)?;
+            continue;
+        }
+        same("status", status, Status::OK)?;
+        client.device().unmap_user(&MapUserMemory {
+            memory: 1,
+            size: 1,
+            info,
+            address,
+            ..Default::default()
+        })?;
+    }
+    client.finish()?;
+    books_settle(before)
+}
+
+/// Until the generation is known nobody knows where the status is.
+fn unsettled() -> Result<()> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/galcore")?;
+    let mut bytes = [0; 88];
+    for exchange in [sys::exchange, sys::exchange_short] {
+        let answer = exchange(file.as_fd(), uapi::IOC_GDMABUF_MAP, &mut bytes);
+        not_tty("before the first command", answer)?;
+    }
+    Ok(())
+}
+
+/// Descriptors run out: the answer says so, and nothing is left behind.
+fn no_descriptor_left() -> Result<()> {
+    use rustix::process::getrlimit;
+    use rustix::process::setrlimit;
+    use rustix::process::Resource;
+    use rustix::process::Rlimit;
+    let abi = named("6.4.11")?;
+    let client = client(abi)?;
+    let before = used()?;
+    let node = client.device().allocate(BYTES, 64, 6, Pool::SYSTEM)?;
+    let usual = getrlimit(Resource::Nofile);
+    let next = export(&client, node)?.as_raw_fd() as u64;
+    let few = Rlimit {
+        current: Some(next),
+        ..usual
+    };
+    setrlimit(Resource::Nofile, few)?;
+    let answer = client.device().export(node.handle);
+    setrlimit(Resource::Nofile, usual)?;
+    same("EXPORT", answer?.0, Status::OUT_OF_RESOURCES)?;
+    client.device().free(node)?;
+    client.finish()?;
+    books_settle(before)
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, abi] = &arguments[..] {
+        if flag == "--other" {
+            return match named(abi).and_then(be_other) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    println!("error {error:#}");
+                    ExitCode::FAILURE
+                }
+            };
+        }
+    }
+    harness::program(|| {
+        let mut suite = Suite::new();
+        for abi in Abi::all() {
+            let what = abi.name;
+            suite.test(format!("{what}: refusals"), move || refusals(abi));
+            if abi.has("WRAP_USER_MEMORY") {
+                suite.test(format!("{what}: the client's own memory"), move || {
+                    wrap_memory(abi)
+                });
+                suite.test(format!("{what}: another driver's dma-buf"), move || {
+                    wrap_dma_buf(abi)
+                });
+            }
+            if abi.has("UNMAP_USER_MEMORY") {
+                for dma_buf in [false, true] {
+                    let kind = if dma_buf { "GDMABUF" } else { "GMEMBUF" };
+                    suite.test(format!("{what}: {kind}"), move || map_foreign(abi, dma_buf));
+                }
+                suite.test(format!("{what}: GDMABUF as it was first"), move || {
+                    map_old(abi)
+                });
+            }
+            for pool in POOLS {
+                if abi.has("GET_VIDEO_MEMORY_FD") && is_allowed(abi, pool) {
+                    suite.test(format!("{what}, {pool}: as a dma-buf"), move || {
+                        export_node(abi, pool)
+                    });
+                }
+            }
+        }
+        for name in ["5.0.11.p8", "6.4.11"] {
+            let abi = named(name)?;
+            for pool in POOLS {
+                if !is_allowed(abi, pool) {
+                    continue;
+                }
+                suite.test(format!("{name}, {pool}: back to the GPU"), move || {
+                    import_own(abi, pool)
+                });
+                suite.test(format!("{name}, {pool}: to another process"), move || {
+                    to_other(abi, pool, false)
+                });
+                suite.test(
+                    format!("{name}, {pool}: to another process, which is killed"),
+                    move || to_other(abi, pool, true),
+                );
+            }
+        }
+        suite.test("memory that may only be read", read_only);
+        suite.test("before the first command", unsettled);
+        suite.test("no descriptor left", no_descriptor_left);
+        suite.run()
+    })
+}
