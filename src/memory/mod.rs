@@ -34,7 +34,8 @@ use crate::{
         dma_buf::{
             self,
             Exportable,
-            Import, //
+            Import,
+            Imports, //
         },
         pages::{
             Pages,
@@ -728,6 +729,8 @@ pub(crate) struct VideoMemory {
     scattered: Arc<Counter>,
     /// Pages of user memory.
     pinned: Arc<PinnedPages>,
+    /// dma-bufs of others.
+    imports: Arc<Imports>,
     /// Every client sees all of the pool.
     shared_pool: bool,
     space: Arc<AddressSpace>,
@@ -762,6 +765,7 @@ impl VideoMemory {
             contiguous: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
             scattered: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
             pinned: PinnedPages::new(dev)?,
+            imports: Imports::new(dev)?,
             shared_pool: parameters.shared_pool,
             space: core.space().clone(),
             tile_status_anywhere: core.identity().has_new_memory_controller(),
@@ -907,8 +911,8 @@ impl VideoMemory {
     /// owner gives none of it.
     pub(crate) fn import(&self, fd: i32, write: bool) -> Result<UserMemory> {
         let read_only = self.space.has_read_only_pages();
-        let import = match Import::new(&self.dev, fd, write || !read_only) {
-            Err(EACCES) if read_only => Import::new(&self.dev, fd, false),
+        let import = match self.imports.import(fd, write || !read_only) {
+            Err(EACCES) if read_only => self.imports.import(fd, false),
             import => import,
         }
         .map_err(|error| match error {

@@ -13,7 +13,10 @@ use super::{
     raw_device,
     shim, //
 };
-use core::ptr::null_mut;
+use core::ptr::{
+    null_mut,
+    NonNull, //
+};
 use kernel::{
     bindings,
     device,
@@ -22,51 +25,164 @@ use kernel::{
         from_err_ptr,
         to_result, //
     },
+    new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    sync::Arc,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+    sync::{
+        aref::ARef,
+        Arc,
+        Mutex,
+        UniqueArc, //
+    },
     types::ForeignOwnable, //
 };
 
-/// Somebody's dma-buf, attached to our device and mapped for it.
+/// A dma-buf.
 ///
 /// # Invariants
 ///
-/// The parts are those of one live `gal_import_buffer`.
-pub(crate) struct Import(shim::gal_import);
+/// The pointer is valid, and a reference is ours.
+struct Buffer(NonNull<shim::dma_buf>);
 
 // SAFETY: The kernel's functions on them may be called by any thread.
-unsafe impl Send for Import {}
-// SAFETY: As above; nothing changes behind `&self`.
-unsafe impl Sync for Import {}
+unsafe impl Send for Buffer {}
+// SAFETY: As above.
+unsafe impl Sync for Buffer {}
 
-impl Import {
-    /// Takes the dma-buf of the calling process's descriptor `fd`, for `dev` to read and, with `write`,
-    /// to write.
-    ///
-    /// `EBADF`, `EINVAL`: there is none. `EACCES`: the descriptor is for reading. Else what its owner says.
-    pub(crate) fn new(dev: &device::Device, fd: i32, write: bool) -> Result<Self> {
-        let mut parts = shim::gal_import {
-            buffer: null_mut(),
-            attachment: null_mut(),
-            table: null_mut(),
-            bytes: 0,
-            write,
-        };
-        // SAFETY: `dev` is valid; the parts are written if it succeeds.
-        to_result(unsafe { shim::gal_import_buffer(raw_device(dev), fd, write, &mut parts) })?;
-        // INVARIANT: Taken just now.
-        Ok(Self(parts))
+impl Buffer {
+    /// That of the calling process's descriptor `fd`. `EBADF`, `EINVAL`: there is none.
+    fn get(fd: i32) -> Result<Self> {
+        // SAFETY: Any number may be given.
+        let buffer = from_err_ptr(unsafe { shim::gal_get_buffer(fd) })?;
+        // INVARIANT: It came with a reference.
+        NonNull::new(buffer).map(Self).ok_or(EINVAL)
     }
 
+    fn is_writeable(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_is_writeable(self.0.as_ptr()) }
+    }
+
+    fn file(&self) -> *mut bindings::file {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_buffer_file(self.0.as_ptr()) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_put_buffer(self.0.as_ptr()) }
+    }
+}
+
+/// A dma-buf that is attached to a device and mapped for it.
+struct Attached {
+    parts: shim::gal_import,
+    buffer: Buffer,
+}
+
+// SAFETY: As for [`Buffer`].
+unsafe impl Send for Attached {}
+// SAFETY: As for [`Buffer`]; nothing changes behind `&self`.
+unsafe impl Sync for Attached {}
+
+struct Shared {
+    attached: Arc<Attached>,
+    users: usize,
+}
+
+/// The dma-bufs of others that a device has. Each is attached and mapped once, however often it is imported.
+///
+/// Lock: `galcore imports`, outermost; under it the owners of dma-bufs are called.
+#[pin_data]
+pub(crate) struct Imports {
+    dev: ARef<device::Device>,
+    /// By the address of the `struct dma_buf`.
+    #[pin]
+    book: Mutex<RBTree<usize, Shared>>,
+}
+
+impl Imports {
+    /// None yet.
+    pub(crate) fn new(dev: &device::Device) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                dev: dev.into(),
+                book <- new_mutex!(RBTree::new(), "galcore imports"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Takes the dma-buf of the calling process's descriptor `fd`.
+    ///
+    /// `EBADF`, `EINVAL`: there is none. `EACCES`: it is to be written, and is for reading only. Else what its
+    /// owner says.
+    pub(crate) fn import(self: &Arc<Self>, fd: i32, write: bool) -> Result<Import> {
+        let buffer = Buffer::get(fd)?;
+        if write && !buffer.is_writeable() {
+            return Err(EACCES);
+        }
+        let key = buffer.0.as_ptr().addr();
+        let mut book = self.book.lock();
+        let attached = if let Some(shared) = book.get_mut(&key) {
+            shared.users = shared.users.checked_add(1).ok_or(ENOMEM)?;
+            shared.attached.clone()
+        } else {
+            // Room first: what is attached must get into the book.
+            let place = UniqueArc::<Attached>::new_uninit(GFP_KERNEL)?;
+            let room = RBTreeNodeReservation::new(GFP_KERNEL)?;
+            let mut parts = shim::gal_import {
+                attachment: null_mut(),
+                table: null_mut(),
+                bytes: 0,
+            };
+            let dev = raw_device(&self.dev);
+            // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
+            to_result(unsafe { shim::gal_attach(dev, buffer.0.as_ptr(), &mut parts) })?;
+            let attached: Arc<Attached> = place.write(Attached { parts, buffer }).into();
+            let shared = Shared {
+                attached: attached.clone(),
+                users: 1,
+            };
+            book.insert(room.into_node(key, shared));
+            attached
+        };
+        drop(book);
+        // INVARIANT: One more user.
+        Ok(Import {
+            imports: self.clone(),
+            attached,
+            write,
+        })
+    }
+}
+
+/// A use of somebody's dma-buf by our device.
+///
+/// # Invariants
+///
+/// It is one of the users of `attached` in the book.
+pub(crate) struct Import {
+    imports: Arc<Imports>,
+    attached: Arc<Attached>,
+    write: bool,
+}
+
+impl Import {
     /// Bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.bytes
+        self.attached.parts.bytes
     }
 
     /// Whether the device may write it.
     pub(crate) fn is_writeable(&self) -> bool {
-        self.0.write
+        self.write
     }
 
     /// The device's addresses of its pages. `EINVAL`: it is not made of whole pages. `ENOMEM`.
@@ -76,20 +192,17 @@ impl Import {
         }
         let count = self.bytes() / PAGE_SIZE;
         let mut pages = KVVec::from_elem(0, count, GFP_KERNEL)?;
-        // SAFETY: By the type invariant; there is room for `count`.
-        to_result(unsafe { shim::gal_import_pages(&self.0, pages.as_mut_ptr(), count) })?;
+        let parts = &self.attached.parts;
+        // SAFETY: By the type invariant it is mapped; there is room for `count`.
+        to_result(unsafe { shim::gal_import_pages(parts, pages.as_mut_ptr(), count) })?;
         Ok(pages)
-    }
-
-    fn file(&self) -> *mut bindings::file {
-        // SAFETY: By the type invariant.
-        unsafe { shim::gal_import_file(&self.0) }
     }
 
     /// Maps all of it into the calling process, as its owner does that. Returns the address.
     pub(crate) fn map_into_caller(&self) -> Result<usize> {
+        let file = self.attached.buffer.file();
         // SAFETY: The dma-buf holds its file; the memory manager checks the rest.
-        let address = unsafe { shim::gal_map_file(self.file(), self.bytes(), self.0.write) };
+        let address = unsafe { shim::gal_map_file(file, self.bytes(), self.write) };
         super::mapped_address(address)
     }
 
@@ -104,8 +217,9 @@ impl Import {
             let Some(area) = lock.vma_lookup(user) else {
                 return;
             };
+            let file = self.attached.buffer.file();
             // SAFETY: The memory map is locked, so the area is valid and does not change.
-            let is_ours = unsafe { shim::gal_is_mapped(area.as_ptr(), self.file()) };
+            let is_ours = unsafe { shim::gal_is_mapped(area.as_ptr(), file) };
             if !is_ours || area.start() != user || area.end() - user != self.bytes() {
                 return;
             }
@@ -118,8 +232,20 @@ impl Import {
 
 impl Drop for Import {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; the device does not use it any more.
-        unsafe { shim::gal_end_import(&mut self.0) }
+        let buffer = self.attached.buffer.0.as_ptr();
+        let mut book = self.imports.book.lock();
+        let Some(shared) = book.get_mut(&buffer.addr()) else {
+            return;
+        };
+        shared.users -= 1;
+        if shared.users == 0 {
+            // SAFETY: By the type invariant it is attached; this was its last user.
+            unsafe { shim::gal_detach(buffer, &self.attached.parts) };
+            let last = book.remove(&buffer.addr());
+            // The last reference of the buffer may go with ours: not under the lock.
+            drop(book);
+            drop(last);
+        }
     }
 }
 

@@ -83,17 +83,18 @@ void gal_poke_page(struct page *page, size_t offset, u32 word);
 
 /* dma-bufs of others: attached to a device, and mapped for it. */
 struct gal_import {
-	struct dma_buf *buffer;
 	struct dma_buf_attachment *attachment;
 	struct sg_table *table;
 	size_t bytes;
-	bool write;
 };
 
-int gal_import_buffer(struct device *dev, int fd, bool write, struct gal_import *import);
-void gal_end_import(struct gal_import *import);
+struct dma_buf *gal_get_buffer(int fd);
+void gal_put_buffer(struct dma_buf *buffer);
+bool gal_is_writeable(struct dma_buf *buffer);
+struct file *gal_buffer_file(struct dma_buf *buffer);
+int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *import);
+void gal_detach(struct dma_buf *buffer, const struct gal_import *import);
 int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count);
-struct file *gal_import_file(const struct gal_import *import);
 unsigned long gal_map_file(struct file *file, size_t bytes, bool write);
 bool gal_is_mapped(struct vm_area_struct *vma, struct file *file);
 

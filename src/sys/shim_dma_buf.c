@@ -16,44 +16,49 @@
 
 #if IS_ENABLED(CONFIG_DMA_SHARED_BUFFER)
 
-int gal_import_buffer(struct device *dev, int fd, bool write, struct gal_import *import)
+struct dma_buf *gal_get_buffer(int fd)
 {
-	enum dma_data_direction direction = write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
-	struct dma_buf *buffer = dma_buf_get(fd);
-	int error;
-
-	if (IS_ERR(buffer))
-		return PTR_ERR(buffer);
-	error = -EACCES;
-	if (write && !(buffer->file->f_mode & FMODE_WRITE))
-		goto put;
-	import->attachment = dma_buf_attach(buffer, dev);
-	error = PTR_ERR_OR_ZERO(import->attachment);
-	if (error)
-		goto put;
-	import->table = dma_buf_map_attachment_unlocked(import->attachment, direction);
-	error = PTR_ERR_OR_ZERO(import->table);
-	if (error)
-		goto detach;
-	import->buffer = buffer;
-	import->bytes = buffer->size;
-	import->write = write;
-	return 0;
-
-detach:
-	dma_buf_detach(buffer, import->attachment);
-put:
-	dma_buf_put(buffer);
-	return error;
+	return dma_buf_get(fd);
 }
 
-void gal_end_import(struct gal_import *import)
+void gal_put_buffer(struct dma_buf *buffer)
 {
-	enum dma_data_direction direction = import->write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+	dma_buf_put(buffer);
+}
 
-	dma_buf_unmap_attachment_unlocked(import->attachment, import->table, direction);
-	dma_buf_detach(import->buffer, import->attachment);
-	dma_buf_put(import->buffer);
+bool gal_is_writeable(struct dma_buf *buffer)
+{
+	return buffer->file->f_mode & FMODE_WRITE;
+}
+
+static enum dma_data_direction gal_direction(struct dma_buf *buffer)
+{
+	return gal_is_writeable(buffer) ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+}
+
+int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *import)
+{
+	struct dma_buf_attachment *attachment = dma_buf_attach(buffer, dev);
+	struct sg_table *table;
+
+	if (IS_ERR(attachment))
+		return PTR_ERR(attachment);
+	table = dma_buf_map_attachment_unlocked(attachment, gal_direction(buffer));
+	if (IS_ERR(table)) {
+		dma_buf_detach(buffer, attachment);
+		return PTR_ERR(table);
+	}
+	import->attachment = attachment;
+	import->table = table;
+	import->bytes = buffer->size;
+	return 0;
+}
+
+void gal_detach(struct dma_buf *buffer, const struct gal_import *import)
+{
+	dma_buf_unmap_attachment_unlocked(import->attachment, import->table,
+					  gal_direction(buffer));
+	dma_buf_detach(buffer, import->attachment);
 }
 
 int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count)
@@ -74,9 +79,9 @@ int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t 
 	return filled == count ? 0 : -EINVAL;
 }
 
-struct file *gal_import_file(const struct gal_import *import)
+struct file *gal_buffer_file(struct dma_buf *buffer)
 {
-	return import->buffer->file;
+	return buffer->file;
 }
 
 static void gal_free_table(struct sg_table *table)
@@ -240,12 +245,26 @@ MODULE_IMPORT_NS("DMA_BUF");
 
 #else
 
-int gal_import_buffer(struct device *dev, int fd, bool write, struct gal_import *import)
+struct dma_buf *gal_get_buffer(int fd)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+void gal_put_buffer(struct dma_buf *buffer)
+{
+}
+
+bool gal_is_writeable(struct dma_buf *buffer)
+{
+	return false;
+}
+
+int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *import)
 {
 	return -EOPNOTSUPP;
 }
 
-void gal_end_import(struct gal_import *import)
+void gal_detach(struct dma_buf *buffer, const struct gal_import *import)
 {
 }
 
@@ -254,7 +273,7 @@ int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t 
 	return -EOPNOTSUPP;
 }
 
-struct file *gal_import_file(const struct gal_import *import)
+struct file *gal_buffer_file(struct dma_buf *buffer)
 {
 	return NULL;
 }

@@ -3,6 +3,10 @@
 //! driver goes on working.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,12 +14,15 @@ use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::sys;
+use galcore_client::uapi;
 use galcore_client::Abi;
 use galcore_client::Device;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::Random;
 use galcore_selftests::harness;
 use galcore_selftests::harness::settles;
+use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
@@ -27,12 +34,20 @@ const CALLS_OF_A_FILE: u32 = 250;
 /// Memory of this process that payloads point to, with records and descriptions that are nearly right.
 const SCRATCH_WORDS: usize = 4096;
 
+/// Descriptors that are kept.
+const DESCRIPTORS: usize = 8;
+
+/// Bytes of another driver's dma-buf.
+const UDMABUF_BYTES: u64 = 4 * 4096;
+
 /// Longest time that a WAIT may take, in milliseconds.
 const WAIT_LIMIT: u64 = 2;
 
 struct Fuzz {
     random: Random,
     scratch: Vec<u32>,
+    /// Descriptors that the driver gave, a few of them, and a dma-buf of another driver's where there is one.
+    descriptors: Vec<OwnedFd>,
     /// How often each status came.
     statuses: BTreeMap<i64, u32>,
 }
@@ -42,6 +57,7 @@ impl Fuzz {
         Self {
             random: Random::new(seed),
             scratch: vec![0; SCRATCH_WORDS],
+            descriptors: Vec::new(),
             statuses: BTreeMap::new(),
         }
     }
@@ -73,6 +89,39 @@ impl Fuzz {
             10 => u32::MAX - self.random.below(4),
             _ => self.any(),
         }
+    }
+
+    /// A descriptor that may be one of a dma-buf or a fence.
+    fn descriptor(&mut self) -> u64 {
+        let at = self.random.below(self.descriptors.len() as u32 + 1) as usize;
+        match self.descriptors.get(at) {
+            Some(descriptor) => descriptor.as_raw_fd() as u64,
+            None => u64::from(self.random.below(16)),
+        }
+    }
+
+    /// Keeps a descriptor for a while; else the files would be used up, and the memory behind them.
+    fn keep(&mut self, descriptor: OwnedFd) {
+        if self.descriptors.len() >= DESCRIPTORS {
+            let last = self.random.below(DESCRIPTORS as u32) as usize;
+            self.descriptors.swap_remove(last);
+        }
+        self.descriptors.push(descriptor);
+    }
+
+    /// A dma-buf of another driver's, where the kernel has that.
+    fn offer_udmabuf(&mut self) -> Result<()> {
+        use rustix::fs::MemfdFlags;
+        let file = File::from(rustix::fs::memfd_create(
+            "fuzz",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )?);
+        file.set_len(UDMABUF_BYTES)?;
+        rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::SHRINK)?;
+        if let Ok(descriptor) = sys::udmabuf(file.as_fd(), UDMABUF_BYTES) {
+            self.keep(descriptor);
+        }
+        Ok(())
     }
 
     fn fill_scratch(&mut self) {
@@ -111,7 +160,68 @@ impl Fuzz {
                 let wait = u64::from(self.random.below(2)) * WAIT_LIMIT;
                 abi.set(bytes, member, "wait", wait);
             }
+            "WaitNativeFence" => {
+                let wait = u64::from(self.random.below(2)) * WAIT_LIMIT;
+                abi.set(bytes, member, "timeout", wait);
+                let descriptor = self.descriptor();
+                abi.set(bytes, member, "fenceFD", descriptor);
+            }
+            "ShBuf" => {
+                limit(self, "command", 6);
+                limit(self, "bytes", 1100);
+            }
+            "WrapUserMemory" => {
+                limit(self, "desc.size", 1 << 16);
+                let kinds = ["ALLOC_FLAG_USERMEMORY", "ALLOC_FLAG_DMABUF"];
+                let kind = kinds[self.random.below(2) as usize];
+                abi.set(bytes, member, "desc.flag", abi.values[kind].into());
+                let descriptor = self.descriptor();
+                abi.set(bytes, member, "desc.handle", descriptor);
+                if self.random.below(4) > 0 {
+                    let pointer = self.pointer();
+                    abi.set(bytes, member, "desc.logical", pointer.into());
+                    abi.set(bytes, member, "desc.physical", u64::MAX);
+                }
+            }
             _ => {}
+        }
+    }
+
+    /// One of Russell King's ioctls.
+    fn extension(&mut self, device: &Device) -> Result<()> {
+        let mut bytes = [0; 96];
+        for place in bytes.chunks_exact_mut(4) {
+            place.copy_from_slice(&self.word().to_le_bytes());
+        }
+        let (request, usual) = match self.random.below(3) {
+            0 => (uapi::IOC_GDMABUF_MAP, 88),
+            1 => (uapi::IOC_GMEMBUF_MAP, 96),
+            _ => (uapi::IOC_GDMABUF_MAP_OLD, 20),
+        };
+        let descriptor = self.descriptor() as u32;
+        let pointer = self.pointer();
+        let access = self.random.below(5);
+        let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        match request {
+            uapi::IOC_GDMABUF_MAP => {
+                put(80, descriptor);
+                put(84, access);
+            }
+            uapi::IOC_GMEMBUF_MAP => {
+                put(80, pointer);
+                put(84, 0);
+                put(92, access);
+            }
+            _ => put(8, descriptor),
+        }
+        let length = match self.random.below(16) {
+            0 => self.random.below(96) as usize,
+            _ => usual,
+        };
+        match device.extension(request, &mut bytes[..length]) {
+            Ok(_) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(25) => Ok(()),
+            Err(error) => bail!("ioctl {request:#x}: {error}"),
         }
     }
 
@@ -138,8 +248,22 @@ impl Fuzz {
             Err(error) if error.raw_os_error() == Some(25) => 1000,
             Err(error) => bail!("command {number} ({command:?}): {error}"),
         };
+        let gives = match command {
+            Some((name, _)) if status == 0 => match name.as_ref() {
+                "EXPORT_VIDEO_MEMORY" => Some("fd"),
+                "GET_VIDEO_MEMORY_FD" => Some("fd"),
+                "CREATE_NATIVE_FENCE" => Some("fenceFD"),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let (Some(field), Some((_, (_, member)))) = (gives, command) {
+            let number = abi.get(&bytes, member, field);
+            self.keep(sys::take_descriptor(number)?);
+        }
+        // 13: nothing to be read.
         ensure!(
-            status == 1000 || (-26..=0).contains(&status),
+            matches!(status, 1000 | 13) || (-26..=0).contains(&status),
             "command {number} ({command:?}): status {status}"
         );
         *self.statuses.entry(status).or_default() += 1;
@@ -151,8 +275,14 @@ impl Fuzz {
         while done < count {
             let device = Device::open_as(abi, true)?;
             self.fill_scratch();
+            self.descriptors.clear();
+            self.offer_udmabuf()?;
             for _ in 0..CALLS_OF_A_FILE.min(count - done) {
-                self.call(&device).with_context(|| abi.name.to_string())?;
+                let call = match self.random.below(32) {
+                    0 => self.extension(&device),
+                    _ => self.call(&device),
+                };
+                call.with_context(|| abi.name.to_string())?;
             }
             done += CALLS_OF_A_FILE.min(count - done);
         }
@@ -196,6 +326,25 @@ fn main() -> ExitCode {
                 Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?))
             })
         });
+        suite.test("no memory of the driver's is lost", leaks);
         suite.run()
     })
+}
+
+/// What kmemleak finds of the driver's, on a kernel that was booted with `kmemleak=on`.
+fn leaks() -> Result<()> {
+    const FILE: &str = "/sys/kernel/debug/kmemleak";
+    // What is found once is only suspected.
+    for _ in 0..2 {
+        if std::fs::write(FILE, "scan").is_err() {
+            return skip("this kernel does not look for leaks (kmemleak=on)");
+        }
+    }
+    let found = std::fs::read_to_string(FILE)?;
+    let ours: Vec<&str> = found
+        .split("unreferenced object")
+        .filter(|report| report.contains("[galcore]"))
+        .collect();
+    ensure!(ours.is_empty(), "{} objects: {}", ours.len(), ours.join(""));
+    Ok(())
 }
