@@ -1,249 +1,189 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * The user interface of the galcore driver, generation 4.6.9 (build 1210).
+ * The user interface of the galcore driver, generation 6.4.11 (build 1049711),
+ * the newest; those before it have other sizes, places and numbers, which the
+ * driver speaks as well: <linux/galcore-4.0.0.h>, and tests/abi of the driver's
+ * source.
  *
  * A client opens /dev/galcore (or /dev/graphics/galcore), fills in a
  * struct gcsHAL_INTERFACE and passes it through ioctl() with the request
  * IOCTL_GCHAL_INTERFACE and a struct gcsDRIVER_ARGS. The interface is a
  * command number, a status and a union with one member for each command;
- * the same bytes carry the request in and the answer out.
+ * the same bytes carry the request in and the answer out. The sizes say which
+ * generation it is.
  *
  * The ioctl itself answers 0 whenever the command was looked at, whether it
- * succeeded or not: the result is in @status (0, or a negative
- * enum gceSTATUS), and the whole interface is copied back. It fails with
- * ENOTTY when the request never became a command: an unknown request number,
- * sizes that are not those of this generation, memory that cannot be read or
- * written, a hardware type outside 0..7. It fails with EINTR (or is restarted,
- * as the signal's action says) when a Unix signal ended a wait; nothing is
- * copied back then.
+ * succeeded or not: the result is in @status (0 or a small positive number, or
+ * a negative enum gceSTATUS), and the whole interface is copied back. It fails
+ * with ENOTTY when the request never became a command: an unknown request
+ * number, sizes of no generation, memory that cannot be read or written, a
+ * hardware type outside 0..7. It fails with EINTR (or is restarted, as the
+ * signal's action says) when a Unix signal ended a wait; nothing is copied back
+ * then.
  *
  * Pointers travel as __u64, so a 32-bit and a 64-bit client use the same
- * layout; all padding is written out. Handles (@node, @physical, @id,
- * @context) are small numbers that mean nothing outside the file they were
- * made through; 0 is never one.
+ * layout; all padding is written out. Handles (@node, @physName, @id,
+ * @context) are small numbers that mean nothing outside the process they were
+ * made in; 0 is never one.
  *
  * mmap() at offset 0 shows the SYSTEM pool, at GALCORE_COMPLETION_OFFSET the
  * completion page, which is this driver's own.
  *
- * Requests whose number this generation defines but whose member is not in
- * the default build of it (profiler counters, virtual command buffers, the
- * vector graphics core) are listed without a layout.
+ * Commands that the driver does not do are listed without a layout.
  */
 #ifndef _UAPI_LINUX_GALCORE_H
 #define _UAPI_LINUX_GALCORE_H
 
-#include <linux/ioctl.h>
-#include <linux/types.h>
+#ifdef _UAPI_LINUX_GALCORE_4_0_0_H
+#error "a program speaks one generation: <linux/galcore-4.0.0.h> is included already"
+#endif
 
-/* ioctl request numbers: plain integers, not made with _IOC(). */
-#define IOCTL_GCHAL_INTERFACE		30000
-/* Refused with ENOTTY: it was the kernel's own entry. */
-#define IOCTL_GCHAL_KERNEL_INTERFACE	30001
-/* Never implemented. */
-#define IOCTL_GCHAL_TERMINATE		30002
-
-/*
- * This driver's own: says which generation of the interface the file speaks,
- * before its first command, where the sizes leave several. The argument is
- * the name, ended by a 0: "dove", "dove_old", "v2", "arnova", "v4", "eureka",
- * "4.0.0" (the one in this file), "4.1.0", "4.6.9", "5.0.11.p6", "5.0.11.p8",
- * "6.2.2", "6.2.3", "6.2.4.p2", "6.2.4.p3" or "6.4.11". EINVAL: there is no
- * such generation. EBUSY: the file speaks another one already.
- */
-#define GALCORE_IOC_SET_INTERFACE	_IOW('G', 1, char[16])
-
-/*
- * Bytes of the interface in the generations, which the driver tells them by;
- * in brackets: builds with the profiler. Those up to 4.6.6 have an argument of
- * 16 bytes, the others struct gcsDRIVER_ARGS.
- */
-#define GALCORE_SIZE_ARNOVA		64
-#define GALCORE_SIZE_V2			216	/* dove, dove_old, v2 */
-#define GALCORE_SIZE_4_6_6		128	/* v4, eureka [224] */
-#define GALCORE_SIZE_4_6_9		168	/* 4.0.0, 4.1.0 [240]; 4.6.9 [248, 240] */
-#define GALCORE_SIZE_5_0_11		320
-#define GALCORE_SIZE_6_2		344	/* [400] */
-#define GALCORE_SIZE_6_4_11		384
+#include <linux/galcore-common.h>
 
 /* What VERSION answers. */
-#define gcvVERSION_MAJOR		4
-#define gcvVERSION_MINOR		6
-#define gcvVERSION_PATCH		9
-#define gcvVERSION_BUILD		1210
+#define gcvVERSION_MAJOR		6
+#define gcvVERSION_MINOR		4
+#define gcvVERSION_PATCH		11
+#define gcvVERSION_BUILD		1049711
 
-/* WAIT without an end, in gcsHAL_USER_SIGNAL.wait. */
-#define gcvINFINITE			0xffffffffU
-
-/* Marks a struct gcoCMDBUF: the letters "CMDB". */
-#define gcvOBJ_COMMANDBUFFER		0x42444d43
-
-/*
- * Room that a client leaves in each command buffer for the driver: before its
- * own commands, and behind them. Commands start on 8 bytes.
- */
-#define gcdCOMMAND_RESERVED_HEAD	32
-#define gcdCOMMAND_RESERVED_TAIL	8
+/* Commands start and end on so many bytes. */
 #define gcdCOMMAND_ALIGNMENT		8
 
-/**
- * struct gcsDRIVER_ARGS - the argument of IOCTL_GCHAL_INTERFACE
- * @InputBuffer: address of the interface to read
- * @InputBufferSize: its size: exactly sizeof(struct gcsHAL_INTERFACE)
- * @OutputBuffer: address the answer is written to; usually @InputBuffer
- * @OutputBufferSize: its size: exactly sizeof(struct gcsHAL_INTERFACE)
- *
- * 32-bit clients of this generation declare the two addresses as pointers
- * with padding behind them, so the driver looks at their low 32 bits only.
- */
-struct gcsDRIVER_ARGS {
-	__u64 InputBuffer;
-	__u64 InputBufferSize;
-	__u64 OutputBuffer;
-	__u64 OutputBufferSize;
-};
+/* gcsHAL_ALLOCATE_LINEAR_VIDEO_MEMORY.flag and gcsUSER_MEMORY_DESC.flag; others are hints. */
+#define gcvALLOC_FLAG_CONTIGUOUS	0x1	/* in one piece */
+#define gcvALLOC_FLAG_NON_CONTIGUOUS	0x2	/* in pages, through the MMU */
+#define gcvALLOC_FLAG_SECURITY		0x40	/* refused */
+#define gcvALLOC_FLAG_DMABUF		0x1000	/* WRAP_USER_MEMORY: a dma-buf */
+#define gcvALLOC_FLAG_USERMEMORY	0x2000	/* WRAP_USER_MEMORY: the process's own memory */
 
 /* Command numbers, gcsHAL_INTERFACE.command. */
 enum gceHAL_COMMAND_CODES {
-	gcvHAL_QUERY_VIDEO_MEMORY		= 0,
-	gcvHAL_QUERY_CHIP_IDENTITY		= 1,
-	gcvHAL_ALLOCATE_NON_PAGED_MEMORY	= 2,
-	gcvHAL_FREE_NON_PAGED_MEMORY		= 3,
-	gcvHAL_ALLOCATE_CONTIGUOUS_MEMORY	= 4,
-	gcvHAL_FREE_CONTIGUOUS_MEMORY		= 5,
-	gcvHAL_ALLOCATE_VIDEO_MEMORY		= 6,
-	gcvHAL_ALLOCATE_LINEAR_VIDEO_MEMORY	= 7,
-	gcvHAL_FREE_VIDEO_MEMORY		= 8,
-	gcvHAL_MAP_MEMORY			= 9,
-	gcvHAL_UNMAP_MEMORY			= 10,
-	gcvHAL_MAP_USER_MEMORY			= 11,
-	gcvHAL_UNMAP_USER_MEMORY		= 12,
-	gcvHAL_LOCK_VIDEO_MEMORY		= 13,
-	gcvHAL_UNLOCK_VIDEO_MEMORY		= 14,
-	gcvHAL_EVENT_COMMIT			= 15,
-	gcvHAL_USER_SIGNAL			= 16,
-	gcvHAL_SIGNAL				= 17,	/* in a queue only */
-	gcvHAL_WRITE_DATA			= 18,	/* in a queue only */
-	gcvHAL_COMMIT				= 19,
-	gcvHAL_STALL				= 20,
-	gcvHAL_READ_REGISTER			= 21,
-	gcvHAL_WRITE_REGISTER			= 22,
-	gcvHAL_GET_PROFILE_SETTING		= 23,
-	gcvHAL_SET_PROFILE_SETTING		= 24,
-	gcvHAL_READ_ALL_PROFILE_REGISTERS	= 25,
-	gcvHAL_PROFILE_REGISTERS_2D		= 26,
-	gcvHAL_SET_POWER_MANAGEMENT_STATE	= 27,
-	gcvHAL_QUERY_POWER_MANAGEMENT_STATE	= 28,
-	gcvHAL_GET_BASE_ADDRESS			= 29,
-	gcvHAL_SET_IDLE				= 30,
-	gcvHAL_QUERY_KERNEL_SETTINGS		= 31,
-	gcvHAL_RESET				= 32,
-	gcvHAL_MAP_PHYSICAL			= 33,
-	gcvHAL_DEBUG				= 34,
-	gcvHAL_CACHE				= 35,
-	gcvHAL_TIMESTAMP			= 36,
-	gcvHAL_DATABASE				= 37,
-	gcvHAL_VERSION				= 38,
-	gcvHAL_CHIP_INFO			= 39,
-	gcvHAL_ATTACH				= 40,
-	gcvHAL_DETACH				= 41,
-	gcvHAL_COMPOSE				= 42,
-	gcvHAL_SET_TIMEOUT			= 43,
-	gcvHAL_GET_FRAME_INFO			= 44,
-	gcvHAL_GET_SHARED_INFO			= 45,
-	gcvHAL_SET_SHARED_INFO			= 46,
-	gcvHAL_QUERY_COMMAND_BUFFER		= 47,
-	gcvHAL_COMMIT_DONE			= 48,
-	gcvHAL_DUMP_GPU_STATE			= 49,
-	gcvHAL_DUMP_EVENT			= 50,
-	gcvHAL_ALLOCATE_VIRTUAL_COMMAND_BUFFER	= 51,
-	gcvHAL_FREE_VIRTUAL_COMMAND_BUFFER	= 52,
-	gcvHAL_SET_FSCALE_VALUE			= 53,
-	gcvHAL_GET_FSCALE_VALUE			= 54,
-	gcvHAL_QUERY_RESET_TIME_STAMP		= 55,
-};
-
-/* Results, gcsHAL_INTERFACE.status: negative is an error. */
-enum gceSTATUS {
-	gcvSTATUS_OK			= 0,
-	gcvSTATUS_TRUE			= 1,
-	gcvSTATUS_CHIP_NOT_READY	= 11,
-	gcvSTATUS_INVALID_ARGUMENT	= -1,
-	gcvSTATUS_INVALID_OBJECT	= -2,
-	gcvSTATUS_OUT_OF_MEMORY		= -3,
-	gcvSTATUS_MEMORY_LOCKED		= -4,
-	gcvSTATUS_MEMORY_UNLOCKED	= -5,
-	gcvSTATUS_HEAP_CORRUPTED	= -6,
-	gcvSTATUS_GENERIC_IO		= -7,
-	gcvSTATUS_INVALID_ADDRESS	= -8,
-	gcvSTATUS_CONTEXT_LOSSED	= -9,
-	gcvSTATUS_TOO_COMPLEX		= -10,
-	gcvSTATUS_BUFFER_TOO_SMALL	= -11,
-	gcvSTATUS_INTERFACE_ERROR	= -12,
-	gcvSTATUS_NOT_SUPPORTED		= -13,
-	gcvSTATUS_MORE_DATA		= -14,
-	gcvSTATUS_TIMEOUT		= -15,
-	gcvSTATUS_OUT_OF_RESOURCES	= -16,
-	gcvSTATUS_INVALID_DATA		= -17,
-	gcvSTATUS_INVALID_MIPMAP	= -18,
-	gcvSTATUS_NOT_FOUND		= -19,
-	gcvSTATUS_NOT_ALIGNED		= -20,
-	gcvSTATUS_INVALID_REQUEST	= -21,
-	gcvSTATUS_GPU_NOT_RESPONDING	= -22,
-	gcvSTATUS_TIMER_OVERFLOW	= -23,
-	gcvSTATUS_VERSION_MISMATCH	= -24,
-	gcvSTATUS_LOCKED		= -25,
-	gcvSTATUS_INTERRUPTED		= -26,
-	gcvSTATUS_DEVICE		= -27,
+	gcvHAL_CHIP_INFO				= 0,
+	gcvHAL_VERSION					= 1,
+	gcvHAL_QUERY_CHIP_IDENTITY			= 2,
+	gcvHAL_QUERY_CHIP_OPTION			= 3,
+	gcvHAL_QUERY_CHIP_FREQUENCY			= 4,
+	gcvHAL_QUERY_VIDEO_MEMORY			= 5,
+	gcvHAL_ALLOCATE_LINEAR_VIDEO_MEMORY		= 6,
+	gcvHAL_WRAP_USER_MEMORY				= 7,
+	gcvHAL_RELEASE_VIDEO_MEMORY			= 8,
+	gcvHAL_LOCK_VIDEO_MEMORY			= 9,
+	gcvHAL_UNLOCK_VIDEO_MEMORY			= 10,
+	gcvHAL_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY		= 11,
+	gcvHAL_MAP_MEMORY				= 12,
+	gcvHAL_UNMAP_MEMORY				= 13,
+	gcvHAL_CACHE					= 14,
+	gcvHAL_ATTACH					= 15,
+	gcvHAL_DETACH					= 16,
+	gcvHAL_EVENT_COMMIT				= 17,
+	gcvHAL_COMMIT					= 18,
+	gcvHAL_SET_TIMEOUT				= 19,
+	gcvHAL_USER_SIGNAL				= 20,
+	gcvHAL_SIGNAL					= 21,	/* in a queue only */
+	gcvHAL_SET_PROFILE_SETTING			= 22,
+	gcvHAL_READ_PROFILER_REGISTER_SETTING		= 23,
+	gcvHAL_READ_ALL_PROFILE_REGISTERS_PART1		= 24,
+	gcvHAL_READ_ALL_PROFILE_REGISTERS_PART2		= 25,
+	gcvHAL_DATABASE					= 26,
+	gcvHAL_CONFIG_POWER_MANAGEMENT			= 27,
+	gcvHAL_DEBUG_DUMP				= 28,
+	gcvHAL_READ_REGISTER				= 29,
+	gcvHAL_WRITE_REGISTER				= 30,
+	gcvHAL_PROFILE_REGISTERS_2D			= 31,
+	gcvHAL_GET_BASE_ADDRESS				= 32,
+	gcvHAL_GET_FRAME_INFO				= 33,
+	gcvHAL_SET_VIDEO_MEMORY_METADATA		= 34,
+	gcvHAL_QUERY_COMMAND_BUFFER			= 35,
+	gcvHAL_QUERY_RESET_TIME_STAMP			= 36,
+	gcvHAL_CREATE_NATIVE_FENCE			= 37,
+	gcvHAL_WAIT_NATIVE_FENCE			= 38,
+	gcvHAL_WAIT_FENCE				= 39,
+	gcvHAL_EXPORT_VIDEO_MEMORY			= 40,
+	gcvHAL_NAME_VIDEO_MEMORY			= 41,
+	gcvHAL_IMPORT_VIDEO_MEMORY			= 42,
+	gcvHAL_DEVICE_MUTEX				= 43,
+	gcvHAL_DEC200_TEST				= 44,
+	gcvHAL_DEC300_READ				= 45,
+	gcvHAL_DEC300_WRITE				= 46,
+	gcvHAL_DEC300_FLUSH				= 47,
+	gcvHAL_DEC300_FLUSH_WAIT			= 48,
+	gcvHAL_SHBUF					= 49,
+	gcvHAL_GET_GRAPHIC_BUFFER_FD			= 50,
+	gcvHAL_UPDATE_DEBUG_CALLBACK			= 51,
+	gcvHAL_CONFIG_CTX_FRAMEWORK			= 52,
+	gcvHAL_ALLOCATE_NON_PAGED_MEMORY		= 53,
+	gcvHAL_FREE_NON_PAGED_MEMORY			= 54,
+	gcvHAL_WRITE_DATA				= 55,	/* in a queue only */
+	gcvHAL_APB_AXIFE_ACCESS				= 56,
+	gcvHAL_RESET					= 57,
+	gcvHAL_COMMIT_DONE				= 58,	/* in a queue only */
+	gcvHAL_GET_VIDEO_MEMORY_FD			= 59,
+	gcvHAL_GET_PROFILE_SETTING			= 60,
+	gcvHAL_READ_REGISTER_EX				= 61,
+	gcvHAL_WRITE_REGISTER_EX			= 62,
+	gcvHAL_SET_POWER_MANAGEMENT_STATE		= 63,
+	gcvHAL_QUERY_POWER_MANAGEMENT_STATE		= 64,
+	gcvHAL_QUERY_CPU_FREQUENCY			= 65,
+	gcvHAL_DUMP_GPU_STATE				= 66,
+	gcvHAL_SYNC_VIDEO_MEMORY			= 67,
+	gcvHAL_CANCEL_JOB				= 68,
+	gcvHAL_TIMESTAMP				= 69,
+	gcvHAL_SET_FSCALE_VALUE				= 70,
+	gcvHAL_GET_FSCALE_VALUE				= 71,
+	gcvHAL_DESTROY_MMU				= 72,
 };
 
 /* Which core a command is for, gcsHAL_INTERFACE.hardwareType. */
 enum gceHARDWARE_TYPE {
 	gcvHARDWARE_INVALID	= 0,
-	gcvHARDWARE_3D		= 1,
-	gcvHARDWARE_2D		= 2,
-	gcvHARDWARE_3D2D	= 3,	/* both engines in one core */
-	gcvHARDWARE_VG		= 4,
+	gcvHARDWARE_3D2D	= 1,
+	gcvHARDWARE_3D		= 2,
+	gcvHARDWARE_2D		= 3,
+	gcvHARDWARE_VIP		= 4,
+	gcvHARDWARE_VG		= 5,
 };
 
 /* Where memory comes from. */
 enum gcePOOL {
-	gcvPOOL_UNKNOWN				= 0,
-	gcvPOOL_DEFAULT				= 1,
-	gcvPOOL_LOCAL				= 2,
-	gcvPOOL_LOCAL_INTERNAL			= 3,
-	gcvPOOL_LOCAL_EXTERNAL			= 4,
-	gcvPOOL_UNIFIED				= 5,
-	gcvPOOL_SYSTEM				= 6,	/* the heap that mmap() shows */
-	gcvPOOL_VIRTUAL				= 7,	/* pages, through the MMU */
-	gcvPOOL_USER				= 8,
-	gcvPOOL_CONTIGUOUS			= 9,	/* pages in a row, a block each */
-	gcvPOOL_DEFAULT_FORCE_CONTIGUOUS	= 10,
-	gcvPOOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE = 11,
+	gcvPOOL_UNKNOWN		= 0,
+	gcvPOOL_DEFAULT		= 1,
+	gcvPOOL_LOCAL		= 2,
+	gcvPOOL_LOCAL_INTERNAL	= 3,
+	gcvPOOL_LOCAL_EXTERNAL	= 4,
+	gcvPOOL_UNIFIED		= 5,
+	gcvPOOL_SYSTEM		= 6,	/* the heap that mmap() shows */
+	gcvPOOL_VIRTUAL		= 7,	/* pages, through the MMU */
+	gcvPOOL_USER		= 8,
+	gcvPOOL_INTERNAL_SRAM	= 9,
+	gcvPOOL_EXTERNAL_SRAM	= 10,
+	gcvPOOL_LOCAL_EXCLUSIVE	= 11,
+	gcvPOOL_SYSTEM_32BIT_VA	= 12,
+	gcvPOOL_NUMBER_OF_POOLS	= 13,
 };
 
-/* What a surface is for; flags may be added. */
-enum gceSURF_TYPE {
-	gcvSURF_TYPE_UNKNOWN		= 0,
-	gcvSURF_INDEX			= 1,
-	gcvSURF_VERTEX			= 2,
-	gcvSURF_TEXTURE			= 3,
-	gcvSURF_RENDER_TARGET		= 4,
-	gcvSURF_DEPTH			= 5,
-	gcvSURF_BITMAP			= 6,
-	gcvSURF_TILE_STATUS		= 7,
-	gcvSURF_IMAGE			= 8,
-	gcvSURF_MASK			= 9,
-	gcvSURF_SCISSOR			= 10,
-	gcvSURF_HIERARCHICAL_DEPTH	= 11,
-	gcvSURF_NUM_TYPES		= 12,
-
-	gcvSURF_NO_TILE_STATUS		= 0x100,
-	gcvSURF_NO_VIDMEM		= 0x200,
-	gcvSURF_CACHEABLE		= 0x400,
-	gcvSURF_TILE_STATUS_DIRTY	= 0x1000,
+/* What memory is for, gcsHAL_ALLOCATE_LINEAR_VIDEO_MEMORY.type. */
+enum gceVIDMEM_TYPE {
+	gcvVIDMEM_TYPE_GENERIC		= 0,
+	gcvVIDMEM_TYPE_INDEX_BUFFER	= 1,
+	gcvVIDMEM_TYPE_VERTEX_BUFFER	= 2,
+	gcvVIDMEM_TYPE_TEXTURE		= 3,
+	gcvVIDMEM_TYPE_COLOR_BUFFER	= 4,
+	gcvVIDMEM_TYPE_DEPTH_BUFFER	= 5,
+	gcvVIDMEM_TYPE_BITMAP		= 6,
+	gcvVIDMEM_TYPE_TILE_STATUS	= 7,
+	gcvVIDMEM_TYPE_IMAGE		= 8,
+	gcvVIDMEM_TYPE_MASK		= 9,
+	gcvVIDMEM_TYPE_SCISSOR		= 10,
+	gcvVIDMEM_TYPE_HZ_BUFFER	= 11,
+	gcvVIDMEM_TYPE_ICACHE		= 12,
+	gcvVIDMEM_TYPE_TXDESC		= 13,
+	gcvVIDMEM_TYPE_FENCE		= 14,
+	gcvVIDMEM_TYPE_TFBHEADER	= 15,
+	gcvVIDMEM_TYPE_COMMAND		= 16,
+	gcvVIDMEM_TYPE_COUNT		= 17,
 };
 
-/* gcoCMDBUF.entryPipe and exitPipe. */
+/* gcsHAL_COMMAND_LOCATION.entryPipe. */
 enum gcePIPE_SELECT {
 	gcvPIPE_INVALID	= -1,
 	gcvPIPE_3D	= 0,
@@ -260,6 +200,15 @@ enum gceUSER_SIGNAL_COMMAND_CODES {
 	gcvUSER_SIGNAL_UNMAP	= 5,	/* as DESTROY: one reference less */
 };
 
+/* gcsHAL_SHBUF.command. */
+enum gceSHBUF_COMMAND_CODES {
+	gcvSHBUF_CREATE		= 0,
+	gcvSHBUF_DESTROY	= 1,
+	gcvSHBUF_MAP		= 2,	/* one more reference, of a buffer of anybody's */
+	gcvSHBUF_WRITE		= 3,
+	gcvSHBUF_READ		= 4,
+};
+
 /* gcsHAL_SIGNAL.fromWhere: a hint; the driver always means PIXEL. */
 enum gceKERNEL_WHERE {
 	gcvKERNEL_COMMAND	= 0,
@@ -267,6 +216,7 @@ enum gceKERNEL_WHERE {
 	gcvKERNEL_TRIANGLE	= 2,
 	gcvKERNEL_TEXTURE	= 3,
 	gcvKERNEL_PIXEL		= 4,
+	gcvKERNEL_BLT		= 5,
 };
 
 /* gcsHAL_CACHE.operation. */
@@ -277,477 +227,46 @@ enum gceCACHEOPERATION {
 	gcvCACHE_MEMORY_BARRIER	= 4,
 };
 
-/* Power states of SET/QUERY_POWER_MANAGEMENT_STATE. */
+/* gcsHAL_QUERY_POWER_MANAGEMENT.state. */
 enum gceCHIPPOWERSTATE {
+	gcvPOWER_INVALID		= -1,
 	gcvPOWER_ON			= 0,
-	gcvPOWER_OFF			= 1,
-	gcvPOWER_IDLE			= 2,
-	gcvPOWER_SUSPEND		= 3,
-	gcvPOWER_SUSPEND_ATPOWERON	= 4,
-	gcvPOWER_OFF_ATPOWERON		= 5,
-	gcvPOWER_IDLE_BROADCAST		= 6,
-	gcvPOWER_SUSPEND_BROADCAST	= 7,
-	gcvPOWER_OFF_BROADCAST		= 8,
-	gcvPOWER_OFF_RECOVERY		= 9,
-	gcvPOWER_OFF_TIMEOUT		= 10,
-	gcvPOWER_ON_AUTO		= 11,
-};
-
-/* gcsHAL_DEBUG.type. */
-enum gceDEBUG_MESSAGE_TYPE {
-	gcvMESSAGE_TEXT	= 0,
-	gcvMESSAGE_DUMP	= 1,
-};
-
-/* gcsHAL_GET_SHARED_INFO.infoType and the same of SET. */
-enum gceVIDMEM_NODE_SHARED_INFO_TYPE {
-	gcvVIDMEM_INFO_GENERIC		= 0,
-	gcvVIDMEM_INFO_DIRTY_RECTANGLE	= 1,
+	gcvPOWER_IDLE			= 1,
+	gcvPOWER_SUSPEND		= 2,
+	gcvPOWER_OFF			= 3,
+	gcvPOWER_ON_AUTO		= 4,
+	gcvPOWER_FLAG_BROADCAST		= 16,
+	gcvPOWER_IDLE_BROADCAST		= 17,
+	gcvPOWER_SUSPEND_BROADCAST	= 18,
+	gcvPOWER_OFF_BROADCAST		= 19,
+	gcvPOWER_FLAG_TIMEOUT		= 32,
+	gcvPOWER_IDLE_TIMEOUT		= 33,
+	gcvPOWER_SUSPEND_TIMEOUT	= 34,
+	gcvPOWER_OFF_TIMEOUT		= 35,
 };
 
 /**
- * struct gcsHAL_GET_BASE_ADDRESS - GET_BASE_ADDRESS
- * @baseAddress: out: GPU address = physical address - this
+ * struct gcsHAL_CHIP_INFO - CHIP_INFO
+ * @count: cores: 1
+ * @types: enum gceHARDWARE_TYPE of each
+ * @ids: number of each
+ * @coreIndexs: 0
+ * @hwDevIDs: 0
  */
-struct gcsHAL_GET_BASE_ADDRESS {
-	__u32 baseAddress;
+struct gcsHAL_CHIP_INFO {
+	__s32 count;
+	__u32 types[21];
+	__u32 ids[21];
+	__u32 coreIndexs[21];
+	__u32 hwDevIDs[21];
 };
 
 /**
- * struct gcsHAL_QUERY_VIDEO_MEMORY - QUERY_VIDEO_MEMORY
- * @internalPhysical: out: 0: no core here has memory of its own
- * @internalSize: out: 0
- * @externalPhysical: out: 0
- * @externalSize: out: 0
- * @contiguousPhysical: out: offset to give to mmap(): 0 in this generation
- * @contiguousSize: out: bytes of the SYSTEM pool: the length to give to mmap()
- */
-struct gcsHAL_QUERY_VIDEO_MEMORY {
-	__u32 internalPhysical;
-	__u32 pad0;
-	__u64 internalSize;
-	__u32 externalPhysical;
-	__u32 pad1;
-	__u64 externalSize;
-	__u32 contiguousPhysical;
-	__u32 pad2;
-	__u64 contiguousSize;
-};
-
-/**
- * struct gcsHAL_QUERY_CHIP_IDENTITY - QUERY_CHIP_IDENTITY; all fields are out
- * @chipModel: 0x600 is a GC600, and so on
- * @chipRevision: of that model
- * @chipFeatures: bit 0 fast clear, 2 3D pipe, 9 2D pipe, ...
- * @chipMinorFeatures: word 0 of the minor features
- * @chipMinorFeatures1: word 1
- * @chipMinorFeatures2: word 2
- * @chipMinorFeatures3: word 3
- * @streamCount: vertex streams
- * @registerMax: temporary registers of a shader
- * @threadCount: shader threads
- * @shaderCoreCount: shader cores
- * @vertexCacheSize: entries
- * @vertexOutputBufferSize: entries
- * @pixelPipes: pixel pipes; the resolve engine is programmed by it
- * @instructionCount: instructions a shader may have
- * @numConstants: shader constants
- * @bufferSize: of the core's command buffer
- * @varyingsCount: varyings a shader may have
- * @superTileMode: 0 none; 1, 2: the order of tiles in a 64x64 block
- */
-struct gcsHAL_QUERY_CHIP_IDENTITY {
-	__u32 chipModel;
-	__u32 chipRevision;
-	__u32 chipFeatures;
-	__u32 chipMinorFeatures;
-	__u32 chipMinorFeatures1;
-	__u32 chipMinorFeatures2;
-	__u32 chipMinorFeatures3;
-	__u32 streamCount;
-	__u32 registerMax;
-	__u32 threadCount;
-	__u32 shaderCoreCount;
-	__u32 vertexCacheSize;
-	__u32 vertexOutputBufferSize;
-	__u32 pixelPipes;
-	__u32 instructionCount;
-	__u32 numConstants;
-	__u32 bufferSize;
-	__u32 varyingsCount;
-	__u32 superTileMode;
-};
-
-/**
- * struct gcsHAL_MAP_MEMORY - MAP_MEMORY and UNMAP_MEMORY
- * @physical: handle of the memory
- * @bytes: its size
- * @logical: out of MAP, in of UNMAP: where it is in the caller
- */
-struct gcsHAL_MAP_MEMORY {
-	__u32 physical;
-	__u32 pad0;
-	__u64 bytes;
-	__u64 logical;
-};
-
-/**
- * struct gcsHAL_ALLOCATE_LINEAR_VIDEO_MEMORY - ALLOCATE_LINEAR_VIDEO_MEMORY
- * @bytes: in: size; 0 is INVALID_ARGUMENT
- * @alignment: in: of the place in the pool; 0 means 1
- * @type: in: enum gceSURF_TYPE: chooses the bank of the SYSTEM pool
- * @pool: in: enum gcePOOL to look in; out: the one it came from
- * @node: out: handle
- *
- * The memory reads as zeros.
- */
-struct gcsHAL_ALLOCATE_LINEAR_VIDEO_MEMORY {
-	__u32 bytes;
-	__u32 alignment;
-	__u32 type;
-	__u32 pool;
-	__u64 node;
-};
-
-/**
- * struct gcsHAL_ALLOCATE_VIDEO_MEMORY - ALLOCATE_VIDEO_MEMORY: NOT_SUPPORTED
- * @width: in pixels
- * @height: in pixels
- * @depth: in slices
- * @format: surface format
- * @type: enum gceSURF_TYPE
- * @pool: enum gcePOOL
- * @node: handle
- */
-struct gcsHAL_ALLOCATE_VIDEO_MEMORY {
-	__u32 width;
-	__u32 height;
-	__u32 depth;
-	__u32 format;
-	__u32 type;
-	__u32 pool;
-	__u64 node;
-};
-
-/**
- * struct gcsHAL_FREE_VIDEO_MEMORY - FREE_VIDEO_MEMORY, also in a queue
- * @node: in: handle. A locked node is freed by its last unlock.
- */
-struct gcsHAL_FREE_VIDEO_MEMORY {
-	__u64 node;
-};
-
-/**
- * struct gcsHAL_LOCK_VIDEO_MEMORY - LOCK_VIDEO_MEMORY
- * @node: in: handle
- * @cacheable: in: boolean; INVALID_REQUEST for a node of the SYSTEM pool
- * @address: out: GPU address, good until the unlock
- * @pad0: padding
- * @memory: out: where the caller can see it. For a node of the SYSTEM pool
- *	that is inside the mapping the file's last mmap() made.
- */
-struct gcsHAL_LOCK_VIDEO_MEMORY {
-	__u64 node;
-	__s32 cacheable;
-	__u32 address;
-	__u64 memory;
-};
-
-/**
- * struct gcsHAL_UNLOCK_VIDEO_MEMORY - UNLOCK_VIDEO_MEMORY, also in a queue
- * @node: in: handle
- * @type: in: enum gceSURF_TYPE it was allocated with
- * @asynchroneous: out: boolean: true wants a second half, the same record in
- *	an event queue, once the GPU is done with the node
- */
-struct gcsHAL_UNLOCK_VIDEO_MEMORY {
-	__u64 node;
-	__u32 type;
-	__s32 asynchroneous;
-};
-
-/**
- * struct gcsHAL_ALLOCATE_NON_PAGED_MEMORY - ALLOCATE_NON_PAGED_MEMORY; also the
- *	layout of FREE_NON_PAGED, FREE_CONTIGUOUS, ALLOCATE_ and
- *	FREE_VIRTUAL_COMMAND_BUFFER
- * @bytes: in: size; out: rounded up to whole pages
- * @physical: out: handle; in of FREE
- * @pad0: padding
- * @logical: out: where it is mapped in the caller; in of FREE
- *
- * FREE wants all three not zero and looks the memory up by @physical.
- */
-struct gcsHAL_ALLOCATE_NON_PAGED_MEMORY {
-	__u64 bytes;
-	__u32 physical;
-	__u32 pad0;
-	__u64 logical;
-};
-
-/**
- * struct gcsHAL_ALLOCATE_CONTIGUOUS_MEMORY - ALLOCATE_CONTIGUOUS_MEMORY
- * @bytes: in: size; out: rounded up to whole pages
- * @address: out: GPU address
- * @physical: out: handle
- * @logical: out: where it is mapped in the caller
- */
-struct gcsHAL_ALLOCATE_CONTIGUOUS_MEMORY {
-	__u64 bytes;
-	__u32 address;
-	__u32 physical;
-	__u64 logical;
-};
-
-/**
- * struct gcsHAL_EVENT_COMMIT - EVENT_COMMIT
- * @queue: in: address of the first struct gcsQUEUE, or 0
- */
-struct gcsHAL_EVENT_COMMIT {
-	__u64 queue;
-};
-
-/**
- * struct gcsHAL_COMMIT - COMMIT
- * @context: in: what ATTACH gave, or 0
- * @commandBuffer: in: address of a struct gcoCMDBUF
- * @delta: in: address of a struct gcsSTATE_DELTA, or 0
- * @queue: in: address of the first struct gcsQUEUE, or 0: run in order once
- *	the GPU has finished this buffer
- */
-struct gcsHAL_COMMIT {
-	__u64 context;
-	__u64 commandBuffer;
-	__u64 delta;
-	__u64 queue;
-};
-
-/**
- * struct gcsHAL_MAP_USER_MEMORY - MAP_USER_MEMORY
- * @memory: in: address in the caller
- * @physical: in: 0xffffffff
- * @pad0: padding
- * @size: in: bytes
- * @info: out: handle
- * @address: out: GPU address
- */
-struct gcsHAL_MAP_USER_MEMORY {
-	__u64 memory;
-	__u32 physical;
-	__u32 pad0;
-	__u64 size;
-	__u32 info;
-	__u32 address;
-};
-
-/**
- * struct gcsHAL_UNMAP_USER_MEMORY - UNMAP_USER_MEMORY, also in a queue
- * @memory: in: as given to MAP
- * @size: in: as given to MAP
- * @info: in: handle
- * @address: in: GPU address
- */
-struct gcsHAL_UNMAP_USER_MEMORY {
-	__u64 memory;
-	__u64 size;
-	__u32 info;
-	__u32 address;
-};
-
-/**
- * struct gcsHAL_USER_SIGNAL - USER_SIGNAL
- * @command: in: enum gceUSER_SIGNAL_COMMAND_CODES
- * @id: out of CREATE, in of all others
- * @manualReset: in of CREATE: boolean: stays signalled until it is reset;
- *	otherwise one WAIT takes it
- * @wait: in of WAIT: milliseconds, or gcvINFINITE
- * @state: in of SIGNAL: boolean: signal or reset
- */
-struct gcsHAL_USER_SIGNAL {
-	__u32 command;
-	__s32 id;
-	__s32 manualReset;
-	__u32 wait;
-	__s32 state;
-};
-
-/**
- * struct gcsHAL_SIGNAL - SIGNAL, a record of a queue
- * @signal: id of the signal to set
- * @auxSignal: 0
- * @process: the caller's process id
- * @fromWhere: enum gceKERNEL_WHERE
- * @pad0: padding
- */
-struct gcsHAL_SIGNAL {
-	__u64 signal;
-	__u64 auxSignal;
-	__u64 process;
-	__u32 fromWhere;
-	__u32 pad0;
-};
-
-/**
- * struct gcsHAL_WRITE_DATA - WRITE_DATA, a record of a queue: refused
- * @address: physical address
- * @data: word to write
- */
-struct gcsHAL_WRITE_DATA {
-	__u32 address;
-	__u32 data;
-};
-
-/**
- * struct gcsHAL_READ_REGISTER - READ_REGISTER and WRITE_REGISTER
- * @address: byte offset in the register block
- * @data: the word
- */
-struct gcsHAL_READ_REGISTER {
-	__u32 address;
-	__u32 data;
-};
-
-/**
- * struct gcsHAL_SET_POWER_MANAGEMENT - SET_POWER_MANAGEMENT_STATE
- * @state: enum gceCHIPPOWERSTATE
- */
-struct gcsHAL_SET_POWER_MANAGEMENT {
-	__u32 state;
-};
-
-/**
- * struct gcsHAL_QUERY_POWER_MANAGEMENT - QUERY_POWER_MANAGEMENT_STATE
- * @state: out: enum gceCHIPPOWERSTATE
- * @isIdle: out: boolean
- */
-struct gcsHAL_QUERY_POWER_MANAGEMENT {
-	__u32 state;
-	__s32 isIdle;
-};
-
-/**
- * struct gcsKERNEL_SETTINGS - part of QUERY_KERNEL_SETTINGS
- * @signal: the module parameter of that name, 48 by default
- */
-struct gcsKERNEL_SETTINGS {
-	__s32 signal;
-};
-
-/**
- * struct gcsHAL_QUERY_KERNEL_SETTINGS - QUERY_KERNEL_SETTINGS
- * @settings: out
- */
-struct gcsHAL_QUERY_KERNEL_SETTINGS {
-	struct gcsKERNEL_SETTINGS settings;
-};
-
-/**
- * struct gcsHAL_MAP_PHYSICAL - MAP_PHYSICAL: INVALID_ARGUMENT
- * @map: boolean
- * @pad0: padding
- * @physical: handle
- */
-struct gcsHAL_MAP_PHYSICAL {
-	__s32 map;
-	__u32 pad0;
-	__u64 physical;
-};
-
-/**
- * struct gcsHAL_DEBUG - DEBUG
- * @set: boolean: change level and zones
- * @level: trace level
- * @zones: trace zones
- * @enable: boolean: set or clear those zones
- * @type: enum gceDEBUG_MESSAGE_TYPE
- * @messageSize: bytes of @message
- * @message: text for the log
- */
-struct gcsHAL_DEBUG {
-	__s32 set;
-	__u32 level;
-	__u32 zones;
-	__s32 enable;
-	__u32 type;
-	__u32 messageSize;
-	__u8 message[80];
-};
-
-/**
- * struct gcsHAL_CACHE - CACHE
- * @operation: enum gceCACHEOPERATION
- * @pad0: padding
- * @process: caller
- * @logical: start
- * @bytes: length
- * @node: handle of the memory; 0: nothing is done
- */
-struct gcsHAL_CACHE {
-	__u32 operation;
-	__u32 pad0;
-	__u64 process;
-	__u64 logical;
-	__u64 bytes;
-	__u64 node;
-};
-
-/**
- * struct gcsHAL_TIMESTAMP - TIMESTAMP
- * @timer: 0..7
- * @request: 0 stop, 1 start, 2 query
- * @timeDelta: out of query: microseconds
- */
-struct gcsHAL_TIMESTAMP {
-	__u32 timer;
-	__u32 request;
-	__s32 timeDelta;
-};
-
-/**
- * struct gcsDATABASE_COUNTERS - bytes of one kind of memory of a process
- * @bytes: now
- * @maxBytes: most at a time
- * @totalBytes: ever
- */
-struct gcsDATABASE_COUNTERS {
-	__u64 bytes;
-	__u64 maxBytes;
-	__u64 totalBytes;
-};
-
-/**
- * struct gcuDATABASE_INFO - one entry of DATABASE
- * @counters: for memory
- * @time: for @gpuIdle
- */
-struct gcuDATABASE_INFO {
-	struct gcsDATABASE_COUNTERS counters;
-	__u64 time;
-};
-
-/**
- * struct gcsHAL_DATABASE - DATABASE
- * @validProcessID: in: boolean: @processID counts; else the last one that left
- * @processID: in: whose numbers
- * @vidMem: out: video memory
- * @nonPaged: out: non-paged memory
- * @contiguous: out: contiguous memory
- * @gpuIdle: out: idle time
- */
-struct gcsHAL_DATABASE {
-	__s32 validProcessID;
-	__u32 processID;
-	struct gcuDATABASE_INFO vidMem;
-	struct gcuDATABASE_INFO nonPaged;
-	struct gcuDATABASE_INFO contiguous;
-	struct gcuDATABASE_INFO gpuIdle;
-};
-
-/**
- * struct gcsHAL_VERSION - VERSION; all fields are out
- * @major: gcvVERSION_MAJOR
- * @minor: gcvVERSION_MINOR
- * @patch: gcvVERSION_PATCH
- * @build: gcvVERSION_BUILD
+ * struct gcsHAL_VERSION - VERSION
+ * @major: 6
+ * @minor: 4
+ * @patch: 11
+ * @build: 1049711
  */
 struct gcsHAL_VERSION {
 	__s32 major;
@@ -757,25 +276,432 @@ struct gcsHAL_VERSION {
 };
 
 /**
- * struct gcsHAL_CHIP_INFO - CHIP_INFO; all fields are out
- * @count: cores
- * @types: enum gceHARDWARE_TYPE of each
+ * struct gcsHAL_SET_TIMEOUT - SET_TIMEOUT
+ * @timeOut: in: how long a later wait for the idle GPU may take, in
+ *	milliseconds
  */
-struct gcsHAL_CHIP_INFO {
-	__s32 count;
-	__u32 types[3];
+struct gcsHAL_SET_TIMEOUT {
+	__u32 timeOut;
+};
+
+/**
+ * struct gcsHAL_QUERY_VIDEO_MEMORY - QUERY_VIDEO_MEMORY
+ * @internalPhysName: out: 0: no core here has memory of its own
+ * @pad0: padding
+ * @internalSize: out: 0
+ * @externalPhysName: out: 0
+ * @pad1: padding
+ * @externalSize: out: 0
+ * @contiguousPhysName: out: offset to give to mmap(): 0
+ * @pad2: padding
+ * @contiguousSize: out: bytes of the SYSTEM pool: the length to give to mmap()
+ * @exclusivePhysName: out: 0
+ * @pad3: padding
+ * @exclusiveSize: out: 0
+ */
+struct gcsHAL_QUERY_VIDEO_MEMORY {
+	__u32 internalPhysName;
+	__u32 pad0;
+	__u64 internalSize;
+	__u32 externalPhysName;
+	__u32 pad1;
+	__u64 externalSize;
+	__u32 contiguousPhysName;
+	__u32 pad2;
+	__u64 contiguousSize;
+	__u32 exclusivePhysName;
+	__u32 pad3;
+	__u64 exclusiveSize;
+};
+
+/**
+ * struct gcsHAL_QUERY_CHIP_IDENTITY - QUERY_CHIP_IDENTITY, all out: what the
+ *	registers say, with known errors of cores put right; 0: not told
+ * @chipModel: out
+ * @chipRevision: out
+ * @chipDate: out
+ * @chipFeatures: out
+ * @chipMinorFeatures: out
+ * @chipMinorFeatures1: out
+ * @chipMinorFeatures2: out
+ * @chipMinorFeatures3: out
+ * @chipMinorFeatures4: out
+ * @chipMinorFeatures5: out
+ * @chipMinorFeatures6: out
+ * @streamCount: out
+ * @pixelPipes: out
+ * @resolvePipes: out
+ * @instructionCount: out
+ * @PSInstructionCount: out
+ * @numConstants: out
+ * @varyingsCount: out
+ * @gpuCoreCount: out
+ * @clusterAvailMask: out
+ * @productID: out
+ * @chipFlags: out
+ * @ecoID: out
+ * @customerID: out
+ * @chipConfig: out
+ * @pad0: padding
+ * @sRAMBases: out
+ * @sRAMSizes: out
+ * @platformFlagBits: out
+ * @registerAPB: out
+ * @nnClusterNum: out
+ * @virtualAddressBits: out
+ */
+struct gcsHAL_QUERY_CHIP_IDENTITY {
+	__u32 chipModel;
+	__u32 chipRevision;
+	__u32 chipDate;
+	__u32 chipFeatures;
+	__u32 chipMinorFeatures;
+	__u32 chipMinorFeatures1;
+	__u32 chipMinorFeatures2;
+	__u32 chipMinorFeatures3;
+	__u32 chipMinorFeatures4;
+	__u32 chipMinorFeatures5;
+	__u32 chipMinorFeatures6;
+	__u32 streamCount;
+	__u32 pixelPipes;
+	__u32 resolvePipes;
+	__u32 instructionCount;
+	__u32 PSInstructionCount;
+	__u32 numConstants;
+	__u32 varyingsCount;
+	__u32 gpuCoreCount;
+	__u32 clusterAvailMask;
+	__u32 productID;
+	__u32 chipFlags;
+	__u32 ecoID;
+	__u32 customerID;
+	__u32 chipConfig;
+	__u32 pad0;
+	__u64 sRAMBases[2];
+	__u32 sRAMSizes[2];
+	__u64 platformFlagBits;
+	__u64 registerAPB;
+	__u32 nnClusterNum;
+	__u32 virtualAddressBits;
+};
+
+/**
+ * struct gcsHAL_QUERY_CHIP_OPTIONS - QUERY_CHIP_OPTION, all out; what is not
+ *	described is 0
+ * @gpuProfiler: out: 0
+ * @allowFastClear: 1: fast clear may be used
+ * @powerManagement: out: 0
+ * @enableMMU: 1
+ * @allowCompression: 1: compression may be used
+ * @smallBatch: out: 0
+ * @uscL1CacheRatio: out: 0
+ * @uscAttribCacheRatio: out: 0
+ * @userClusterMask: out: 0
+ * @userClusterMasks: out: 0
+ * @pad0: padding
+ * @sRAMGPUVirtAddrs: out: 0
+ * @sRAMSizes: out: 0
+ * @sRAMCount: out: 0
+ * @pad1: padding
+ * @extSRAMCPUPhysAddrs: out: 0
+ * @extSRAMGPUPhysAddrs: out: 0
+ * @extSRAMGPUVirtAddrs: out: 0
+ * @extSRAMGPUPhysNames: out: 0
+ * @extSRAMSizes: out: 0
+ * @extSRAMCount: out: 0
+ * @vidMemCount: out: 0
+ * @secureMode: out: 0
+ * @hasShader: out: 0
+ * @enableNNClusters: out: 0
+ * @configNNPowerControl: out: 0
+ * @activeNNCoreCount: out: 0
+ * @pad2: padding
+ */
+struct gcsHAL_QUERY_CHIP_OPTIONS {
+	__s32 gpuProfiler;
+	__s32 allowFastClear;
+	__s32 powerManagement;
+	__s32 enableMMU;
+	__u32 allowCompression;
+	__s32 smallBatch;
+	__u32 uscL1CacheRatio;
+	__u32 uscAttribCacheRatio;
+	__u32 userClusterMask;
+	__u32 userClusterMasks[20];
+	__u32 pad0;
+	__u64 sRAMGPUVirtAddrs[2];
+	__u32 sRAMSizes[2];
+	__u32 sRAMCount;
+	__u32 pad1;
+	__u64 extSRAMCPUPhysAddrs[2];
+	__u64 extSRAMGPUPhysAddrs[2];
+	__u64 extSRAMGPUVirtAddrs[2];
+	__u32 extSRAMGPUPhysNames[2];
+	__u32 extSRAMSizes[2];
+	__u32 extSRAMCount;
+	__u32 vidMemCount;
+	__u32 secureMode;
+	__s32 hasShader;
+	__u32 enableNNClusters;
+	__u32 configNNPowerControl;
+	__u32 activeNNCoreCount;
+	__u32 pad2;
+};
+
+/**
+ * struct gcsHAL_ALLOCATE_NON_PAGED_MEMORY - ALLOCATE_NON_PAGED_MEMORY
+ * @flags: not used by the driver
+ * @pad0: padding
+ * @bytes: in: wanted, out: granted
+ * @physName: out: handle
+ * @pad1: padding
+ * @logical: out: address in the process
+ */
+struct gcsHAL_ALLOCATE_NON_PAGED_MEMORY {
+	__u32 flags;
+	__u32 pad0;
+	__u64 bytes;
+	__u32 physName;
+	__u32 pad1;
+	__u64 logical;
+};
+
+/**
+ * struct gcsHAL_FREE_NON_PAGED_MEMORY - FREE_NON_PAGED_MEMORY
+ * @bytes: in: not 0
+ * @physName: in: handle
+ * @pad0: padding
+ * @logical: in: not 0
+ */
+struct gcsHAL_FREE_NON_PAGED_MEMORY {
+	__u64 bytes;
+	__u32 physName;
+	__u32 pad0;
+	__u64 logical;
+};
+
+/**
+ * struct gcsHAL_ALLOCATE_LINEAR_VIDEO_MEMORY - ALLOCATE_LINEAR_VIDEO_MEMORY
+ * @bytes: in: wanted
+ * @alignment: in: of the GPU address, in bytes; 0: any
+ * @type: in: enum gceSURF_TYPE
+ * @flag: in: gcvALLOC_FLAG_
+ * @pool: in: enum gcePOOL to look in, out: that it lies in
+ * @sRAMIndex: not used by the driver
+ * @extSRAMIndex: not used by the driver
+ * @vidMemIndex: not used by the driver
+ * @node: out: handle
+ */
+struct gcsHAL_ALLOCATE_LINEAR_VIDEO_MEMORY {
+	__u64 bytes;
+	__u32 alignment;
+	__u32 type;
+	__u32 flag;
+	__u32 pool;
+	__s32 sRAMIndex;
+	__s32 extSRAMIndex;
+	__s32 vidMemIndex;
+	__u32 node;
+};
+
+/**
+ * struct gcsUSER_MEMORY_DESC - memory that is not the driver's
+ * @flag: gcvALLOC_FLAG_USERMEMORY or gcvALLOC_FLAG_DMABUF
+ * @handle: descriptor of the dma-buf
+ * @dmabuf: not used by the driver
+ * @logical: address of the process's own memory
+ * @physical: all ones
+ * @size: bytes of the process's own memory
+ */
+struct gcsUSER_MEMORY_DESC {
+	__u32 flag;
+	__u32 handle;
+	__u64 dmabuf;
+	__u64 logical;
+	__u64 physical;
+	__u64 size;
+};
+
+/**
+ * struct gcsHAL_WRAP_USER_MEMORY - WRAP_USER_MEMORY
+ * @desc: in: what is to be a node
+ * @type: in: not used by the driver
+ * @node: out: handle
+ * @bytes: out: bytes
+ */
+struct gcsHAL_WRAP_USER_MEMORY {
+	struct gcsUSER_MEMORY_DESC desc;
+	__u32 type;
+	__u32 node;
+	__u64 bytes;
+};
+
+/**
+ * struct gcsHAL_RELEASE_VIDEO_MEMORY - RELEASE_VIDEO_MEMORY: a locked node
+ *	goes with its last unlock
+ * @node: in: handle
+ */
+struct gcsHAL_RELEASE_VIDEO_MEMORY {
+	__u32 node;
+};
+
+/**
+ * struct gcsHAL_LOCK_VIDEO_MEMORY - LOCK_VIDEO_MEMORY
+ * @node: in: handle
+ * @cacheable: in: 1: the view is to be cached, in pool VIRTUAL
+ * @address: out: GPU address
+ * @memory: out: address in the process
+ * @gid: out: 0
+ * @pad0: padding
+ * @physicalAddress: out: 0
+ * @op: not used by the driver
+ * @pad1: padding
+ */
+struct gcsHAL_LOCK_VIDEO_MEMORY {
+	__u32 node;
+	__s32 cacheable;
+	__u64 address;
+	__u64 memory;
+	__u32 gid;
+	__u32 pad0;
+	__u64 physicalAddress;
+	__u32 op;
+	__u32 pad1;
+};
+
+/**
+ * struct gcsHAL_UNLOCK_VIDEO_MEMORY - UNLOCK_VIDEO_MEMORY, also in a queue
+ * @node: in: handle
+ * @type: not used by the driver
+ * @pool: not used by the driver
+ * @bytes: not used by the driver
+ * @asynchroneous: out: 1: the second half must follow, in a queue or by
+ *	BOTTOM_HALF_UNLOCK_VIDEO_MEMORY
+ * @op: not used by the driver
+ */
+struct gcsHAL_UNLOCK_VIDEO_MEMORY {
+	__u64 node;
+	__u32 type;
+	__u32 pool;
+	__u64 bytes;
+	__s32 asynchroneous;
+	__u32 op;
+};
+
+/**
+ * struct gcsHAL_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY -
+ *	BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the second half, behind what the GPU
+ *	has to do
+ * @node: in: handle
+ * @type: not used by the driver
+ */
+struct gcsHAL_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY {
+	__u32 node;
+	__u32 type;
+};
+
+/**
+ * struct gcsHAL_EXPORT_VIDEO_MEMORY - EXPORT_VIDEO_MEMORY
+ * @node: in: handle
+ * @flags: not used by the driver
+ * @fd: out: descriptor of a dma-buf of the node
+ */
+struct gcsHAL_EXPORT_VIDEO_MEMORY {
+	__u32 node;
+	__u32 flags;
+	__s32 fd;
+};
+
+/**
+ * struct gcsHAL_NAME_VIDEO_MEMORY - NAME_VIDEO_MEMORY
+ * @handle: in: handle
+ * @name: out: name, for IMPORT_VIDEO_MEMORY in another process
+ */
+struct gcsHAL_NAME_VIDEO_MEMORY {
+	__u32 handle;
+	__u32 name;
+};
+
+/**
+ * struct gcsHAL_IMPORT_VIDEO_MEMORY - IMPORT_VIDEO_MEMORY
+ * @name: in: name
+ * @handle: out: handle
+ */
+struct gcsHAL_IMPORT_VIDEO_MEMORY {
+	__u32 name;
+	__u32 handle;
+};
+
+/**
+ * struct gcsHAL_MAP_MEMORY - MAP_MEMORY
+ * @physName: in: handle of non-paged memory
+ * @pad0: padding
+ * @bytes: not used by the driver
+ * @logical: out: address in the process
+ */
+struct gcsHAL_MAP_MEMORY {
+	__u32 physName;
+	__u32 pad0;
+	__u64 bytes;
+	__u64 logical;
+};
+
+/**
+ * struct gcsHAL_UNMAP_MEMORY - UNMAP_MEMORY
+ * @physName: in: handle of non-paged memory
+ * @pad0: padding
+ * @bytes: not used by the driver
+ * @logical: not used by the driver
+ */
+struct gcsHAL_UNMAP_MEMORY {
+	__u32 physName;
+	__u32 pad0;
+	__u64 bytes;
+	__u64 logical;
+};
+
+/**
+ * struct gcsHAL_CACHE - CACHE: hands memory from one side to the other
+ * @operation: in: enum gceCACHEOPERATION
+ * @pad0: padding
+ * @process: not used by the driver
+ * @logical: in: address in the process
+ * @bytes: in: bytes
+ * @offset: not used by the driver
+ * @node: in: handle; 0: memory of nobody's
+ * @pad1: padding
+ */
+struct gcsHAL_CACHE {
+	__u32 operation;
+	__u32 pad0;
+	__u64 process;
+	__u64 logical;
+	__u64 bytes;
+	__u64 offset;
+	__u32 node;
+	__u32 pad1;
 };
 
 /**
  * struct gcsHAL_ATTACH - ATTACH
- * @context: out: handle for COMMIT
+ * @context: out: handle
  * @pad0: padding
- * @stateCount: out: word states a context covers
+ * @maxState: out: states that a context keeps
+ * @numStates: out: the same
+ * @map: not used by the driver
+ * @logicals: not used by the driver
+ * @bytes: out: 0
+ * @shared: not used by the driver
  */
 struct gcsHAL_ATTACH {
 	__u32 context;
 	__u32 pad0;
-	__u64 stateCount;
+	__u64 maxState;
+	__u32 numStates;
+	__s32 map;
+	__u64 logicals[2];
+	__u32 bytes;
+	__s32 shared;
 };
 
 /**
@@ -787,273 +713,399 @@ struct gcsHAL_DETACH {
 };
 
 /**
- * struct gcsHAL_COMPOSE - COMPOSE
- * @physical: composition buffer
- * @logical: the same in the caller
- * @offset: start in it
- * @size: bytes
- * @process: caller
- * @signal: signal of the buffer
- * @userProcess: owner of the two signals below
- * @userSignal1: signal
- * @userSignal2: signal
+ * struct gcsHAL_EVENT_COMMIT - EVENT_COMMIT
+ * @queue: in: address of the first struct gcsQUEUE
+ * @broCoreMask: not used by the driver
+ * @shared: not used by the driver
  */
-struct gcsHAL_COMPOSE {
-	__u64 physical;
-	__u64 logical;
-	__u32 offset;
-	__u32 size;
-	__u64 process;
-	__u64 signal;
-	__u64 userProcess;
-	__u64 userSignal1;
-	__u64 userSignal2;
+struct gcsHAL_EVENT_COMMIT {
+	__u64 queue;
+	__u32 broCoreMask;
+	__s32 shared;
 };
 
 /**
- * struct gcsHAL_GET_FRAME_INFO - GET_FRAME_INFO
- * @frameInfo: address
- */
-struct gcsHAL_GET_FRAME_INFO {
-	__u64 frameInfo;
-};
-
-/**
- * struct gcsHAL_SET_TIMEOUT - SET_TIMEOUT
- * @timeOut: milliseconds
- */
-struct gcsHAL_SET_TIMEOUT {
-	__u32 timeOut;
-};
-
-/**
- * struct gcsHAL_GET_SHARED_INFO - GET_SHARED_INFO
- * @pid: whose data
- * @dataId: which
- * @node: node it belongs to, or 0
- * @data: address to copy to
- * @nodeData: address to copy the node's to
- * @size: bytes at @data
- * @infoType: enum gceVIDMEM_NODE_SHARED_INFO_TYPE
+ * struct gcsHAL_COMMAND_LOCATION - where commands are
+ * @priority: not used by the driver
+ * @channelId: not used by the driver
+ * @videoMemNode: not used by the driver
  * @pad0: padding
+ * @address: not used by the driver
+ * @logical: address of the memory that holds them: a node's that is locked, or
+ *	non-paged
+ * @startOffset: start of the head in it; a multiple of 8
+ * @size: bytes, with head and tail; a multiple of 8
+ * @reservedHead: bytes of the head, which are not run; a multiple of 8
+ * @reservedTail: bytes of the tail, which are not run; a multiple of 8
+ * @patchHead: not used by the driver
+ * @exitIndex: not used by the driver
+ * @entryPipe: enum gcePIPE_SELECT that they begin in, of the first piece: the
+ *	driver selects it
+ * @exitPipe: not used by the driver
+ * @pad1: padding
+ * @next: address of the next piece, which runs behind it; 0: the last
  */
-struct gcsHAL_GET_SHARED_INFO {
-	__u32 pid;
-	__u32 dataId;
-	__u64 node;
-	__u64 data;
-	__u64 nodeData;
-	__u64 size;
-	__u32 infoType;
+struct gcsHAL_COMMAND_LOCATION {
+	__u32 priority;
+	__u32 channelId;
+	__u32 videoMemNode;
 	__u32 pad0;
+	__u64 address;
+	__u64 logical;
+	__u32 startOffset;
+	__u32 size;
+	__u32 reservedHead;
+	__u32 reservedTail;
+	__u64 patchHead;
+	__u32 exitIndex;
+	__u32 entryPipe;
+	__u32 exitPipe;
+	__u32 pad1;
+	__u64 next;
 };
 
 /**
- * struct gcsHAL_SET_SHARED_INFO - SET_SHARED_INFO
- * @dataId: which
+ * struct gcsHAL_SUBCOMMIT - commands for a core
+ * @coreId: 0
  * @pad0: padding
- * @node: node it belongs to, or 0
- * @data: address to copy from
- * @nodeData: address of the node's
- * @size: bytes at @data
- * @infoType: enum gceVIDMEM_NODE_SHARED_INFO_TYPE
+ * @delta: address of the first struct gcsSTATE_DELTA; 0: none
+ * @context: handle of ATTACH; 0: none
+ * @queue: address of the first struct gcsQUEUE; 0: none
+ * @commandBuffer: the commands
+ * @next: 0
+ * @useLocalMem: not used by the driver
  * @pad1: padding
  */
-struct gcsHAL_SET_SHARED_INFO {
-	__u32 dataId;
+struct gcsHAL_SUBCOMMIT {
+	__u32 coreId;
 	__u32 pad0;
-	__u64 node;
-	__u64 data;
-	__u64 nodeData;
-	__u64 size;
-	__u32 infoType;
+	__u64 delta;
+	__u64 context;
+	__u64 queue;
+	struct gcsHAL_COMMAND_LOCATION commandBuffer;
+	__u64 next;
+	__s32 useLocalMem;
 	__u32 pad1;
 };
 
 /**
- * struct gcsHAL_SET_FSCALE_VALUE - SET_FSCALE_VALUE
- * @value: 1..64 64ths of the input clock
+ * struct gcsHAL_COMMIT - COMMIT
+ * @subCommit: in: the commands
+ * @shared: not used by the driver
+ * @contextSwitched: not used by the driver
+ * @commitStamp: not used by the driver
+ * @broCoreMask: not used by the driver
+ * @pad0: padding
  */
-struct gcsHAL_SET_FSCALE_VALUE {
-	__u32 value;
+struct gcsHAL_COMMIT {
+	struct gcsHAL_SUBCOMMIT subCommit;
+	__s32 shared;
+	__s32 contextSwitched;
+	__u64 commitStamp;
+	__u32 broCoreMask;
+	__u32 pad0;
 };
 
 /**
- * struct gcsHAL_GET_FSCALE_VALUE - GET_FSCALE_VALUE; all fields are out
- * @value: now
- * @minValue: lowest
- * @maxValue: highest
+ * struct gcsHAL_COMMIT_DONE - COMMIT_DONE, in a queue only: nothing
+ * @context: not used by the driver
  */
-struct gcsHAL_GET_FSCALE_VALUE {
-	__u32 value;
-	__u32 minValue;
-	__u32 maxValue;
+struct gcsHAL_COMMIT_DONE {
+	__u64 context;
+};
+
+/**
+ * struct gcsHAL_USER_SIGNAL - USER_SIGNAL
+ * @command: in: enum gceUSER_SIGNAL_COMMAND_CODES
+ * @id: out of CREATE, else in: the signal
+ * @manualReset: in, CREATE: it stays set until it is reset; else it releases
+ *	one wait
+ * @wait: in, WAIT: milliseconds, or gcvINFINITE
+ * @state: in, SIGNAL: 1 sets, 0 resets
+ * @status: not used by the driver
+ */
+struct gcsHAL_USER_SIGNAL {
+	__u32 command;
+	__s32 id;
+	__s32 manualReset;
+	__u32 wait;
+	__s32 state;
+	__s32 status;
+};
+
+/**
+ * struct gcsHAL_SIGNAL - SIGNAL, in a queue only
+ * @signal: in: the signal
+ * @auxSignal: not used by the driver
+ * @process: in: whose it is
+ * @fromWhere: not used by the driver: always behind the pixel engine
+ * @pad0: padding
+ */
+struct gcsHAL_SIGNAL {
+	__u64 signal;
+	__u64 auxSignal;
+	__u64 process;
+	__u32 fromWhere;
+	__u32 pad0;
+};
+
+/**
+ * struct gcsHAL_WRITE_DATA - WRITE_DATA, in a queue only
+ * @address: in: GPU address of a word of this process's
+ * @data: in: the word
+ */
+struct gcsHAL_WRITE_DATA {
+	__u32 address;
+	__u32 data;
+};
+
+/**
+ * struct gcsHAL_QUERY_POWER_MANAGEMENT - QUERY_POWER_MANAGEMENT_STATE
+ * @state: out: enum gceCHIPPOWERSTATE
+ * @isIdle: out: 1: nothing is under way
+ */
+struct gcsHAL_QUERY_POWER_MANAGEMENT {
+	__u32 state;
+	__s32 isIdle;
+};
+
+/**
+ * struct gcsFLAT_MAPPING_RANGE - a range that is mapped as it is
+ * @start: not used by the driver
+ * @end: not used by the driver
+ * @size: not used by the driver
+ * @flag: not used by the driver
+ * @pad0: padding
+ * @vStart: not used by the driver
+ */
+struct gcsFLAT_MAPPING_RANGE {
+	__u64 start;
+	__u64 end;
+	__u64 size;
+	__u32 flag;
+	__u32 pad0;
+	__u64 vStart;
+};
+
+/**
+ * struct gcsHAL_GET_BASE_ADDRESS - GET_BASE_ADDRESS
+ * @baseAddress: out: GPU address = physical address - this
+ * @flatMappingRangeCount: out: 0
+ * @flatMappingRanges: not used by the driver
+ */
+struct gcsHAL_GET_BASE_ADDRESS {
+	__u32 baseAddress;
+	__u32 flatMappingRangeCount;
+	struct gcsFLAT_MAPPING_RANGE flatMappingRanges[8];
+};
+
+/**
+ * struct gcsHAL_TIMESTAMP - TIMESTAMP; start and stop in a queue only
+ * @timer: in: 0 to 7
+ * @request: in: 0 stop, 1 start, 2 query
+ * @timeDelta: out, query: microseconds
+ */
+struct gcsHAL_TIMESTAMP {
+	__u32 timer;
+	__u32 request;
+	__s32 timeDelta;
+};
+
+/**
+ * struct gcsDATABASE_COUNTERS - a book
+ * @bytes: bytes now
+ * @maxBytes: bytes at most
+ * @totalBytes: bytes in all
+ * @allocCount: 0
+ * @freeCount: 0
+ */
+struct gcsDATABASE_COUNTERS {
+	__u64 bytes;
+	__u64 maxBytes;
+	__u64 totalBytes;
+	__u32 allocCount;
+	__u32 freeCount;
+};
+
+/**
+ * struct gcuDATABASE_INFO - a book
+ * @counters: the book
+ * @time: not used by the driver
+ */
+struct gcuDATABASE_INFO {
+	struct gcsDATABASE_COUNTERS counters;
+	__u64 time;
+};
+
+/**
+ * struct gcsHAL_DATABASE - DATABASE: what the process has
+ * @validProcessID: out: 1
+ * @processID: in: the caller's own
+ * @vidMem: out: nodes
+ * @nonPaged: out: non-paged memory
+ * @contiguous: out: 0
+ * @gpuIdle: out: 0
+ * @vidMemPool: out: 0
+ */
+struct gcsHAL_DATABASE {
+	__s32 validProcessID;
+	__u32 processID;
+	struct gcuDATABASE_INFO vidMem;
+	struct gcuDATABASE_INFO nonPaged;
+	struct gcuDATABASE_INFO contiguous;
+	struct gcuDATABASE_INFO gpuIdle;
+	struct gcuDATABASE_INFO vidMemPool[3];
 };
 
 /**
  * struct gcsHAL_QUERY_RESET_TIME_STAMP - QUERY_RESET_TIME_STAMP
- * @timeStamp: out: resets so far
+ * @timeStamp: out: how often the GPU has been reset since it was found
+ * @contextID: out: 0
  */
 struct gcsHAL_QUERY_RESET_TIME_STAMP {
 	__u64 timeStamp;
+	__u64 contextID;
 };
 
 /**
- * struct gcsHAL_INTERFACE - one request and its answer: 168 bytes
- * @command: in: enum gceHAL_COMMAND_CODES
- * @hardwareType: in: enum gceHARDWARE_TYPE: which core
- * @status: out: enum gceSTATUS
+ * struct gcsHAL_CREATE_NATIVE_FENCE - CREATE_NATIVE_FENCE
+ * @signal: in: the signal that the fence is about
+ * @fenceFD: out: descriptor of a sync file: signaled when the signal is set
+ *	the next time, or is set now
  * @pad0: padding
- * @handle: not used
- * @pid: not used: a process is known by the file it opened
+ */
+struct gcsHAL_CREATE_NATIVE_FENCE {
+	__u64 signal;
+	__s32 fenceFD;
+	__u32 pad0;
+};
+
+/**
+ * struct gcsHAL_WAIT_NATIVE_FENCE - WAIT_NATIVE_FENCE
+ * @fenceFD: in: descriptor of a sync file, anybody's
+ * @timeout: in: milliseconds, or gcvINFINITE
+ */
+struct gcsHAL_WAIT_NATIVE_FENCE {
+	__s32 fenceFD;
+	__u32 timeout;
+};
+
+/**
+ * struct gcsHAL_SHBUF - SHBUF
+ * @command: in: enum gceSHBUF_COMMAND_CODES
+ * @pad0: padding
+ * @id: out of CREATE, else in: the buffer
+ * @data: in, WRITE and READ: address in the process
+ * @bytes: in; out of READ: bytes, 1024 at most
  * @pad1: padding
- * @u: what belongs to @command
+ */
+struct gcsHAL_SHBUF {
+	__u32 command;
+	__u32 pad0;
+	__u64 id;
+	__u64 data;
+	__u32 bytes;
+	__u32 pad1;
+};
+
+/**
+ * struct gcsHAL_GET_VIDEO_MEMORY_FD - GET_VIDEO_MEMORY_FD: as
+ *	EXPORT_VIDEO_MEMORY
+ * @handle: in: handle
+ * @exported: not used by the driver
+ * @fd: out: descriptor of a dma-buf of the node
+ */
+struct gcsHAL_GET_VIDEO_MEMORY_FD {
+	__u32 handle;
+	__s32 exported;
+	__s32 fd;
+};
+
+/**
+ * struct gcsHAL_INTERFACE - a command and its answer
+ * @command: in: enum gceHAL_COMMAND_CODES
+ * @hardwareType: in: enum gceHARDWARE_TYPE, 0 to 7
+ * @devIndex: 0
+ * @coreIndex: 0
+ * @status: out: enum gceSTATUS
+ * @engine: 0
+ * @ignoreTLS: not used by the driver
+ * @commitMutex: not used by the driver
+ * @devCtxt: not used by the driver
+ * @u: what the command needs and gives
  */
 struct gcsHAL_INTERFACE {
 	__u32 command;
 	__u32 hardwareType;
+	__u32 devIndex;
+	__u32 coreIndex;
 	__s32 status;
-	__u32 pad0;
-	__u64 handle;
-	__u32 pid;
-	__u32 pad1;
+	__u32 engine;
+	__s32 ignoreTLS;
+	__s32 commitMutex;
+	__u64 devCtxt;
 	union {
-		struct gcsHAL_GET_BASE_ADDRESS GetBaseAddress;
+		struct gcsHAL_CHIP_INFO ChipInfo;
+		struct gcsHAL_VERSION Version;
+		struct gcsHAL_SET_TIMEOUT SetTimeOut;
 		struct gcsHAL_QUERY_VIDEO_MEMORY QueryVideoMemory;
 		struct gcsHAL_QUERY_CHIP_IDENTITY QueryChipIdentity;
-		struct gcsHAL_MAP_MEMORY MapMemory;
-		struct gcsHAL_MAP_MEMORY UnmapMemory;
+		struct gcsHAL_QUERY_CHIP_OPTIONS QueryChipOptions;
+		struct gcsHAL_ALLOCATE_NON_PAGED_MEMORY AllocateNonPagedMemory;
+		struct gcsHAL_FREE_NON_PAGED_MEMORY FreeNonPagedMemory;
 		struct gcsHAL_ALLOCATE_LINEAR_VIDEO_MEMORY AllocateLinearVideoMemory;
-		struct gcsHAL_ALLOCATE_VIDEO_MEMORY AllocateVideoMemory;
-		struct gcsHAL_FREE_VIDEO_MEMORY FreeVideoMemory;
+		struct gcsHAL_WRAP_USER_MEMORY WrapUserMemory;
+		struct gcsHAL_RELEASE_VIDEO_MEMORY ReleaseVideoMemory;
 		struct gcsHAL_LOCK_VIDEO_MEMORY LockVideoMemory;
 		struct gcsHAL_UNLOCK_VIDEO_MEMORY UnlockVideoMemory;
-		struct gcsHAL_ALLOCATE_NON_PAGED_MEMORY AllocateNonPagedMemory;
-		struct gcsHAL_ALLOCATE_NON_PAGED_MEMORY FreeNonPagedMemory;
-		struct gcsHAL_ALLOCATE_NON_PAGED_MEMORY AllocateVirtualCommandBuffer;
-		struct gcsHAL_ALLOCATE_NON_PAGED_MEMORY FreeVirtualCommandBuffer;
-		struct gcsHAL_ALLOCATE_CONTIGUOUS_MEMORY AllocateContiguousMemory;
-		struct gcsHAL_ALLOCATE_NON_PAGED_MEMORY FreeContiguousMemory;
+		struct gcsHAL_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY BottomHalfUnlockVideoMemory;
+		struct gcsHAL_EXPORT_VIDEO_MEMORY ExportVideoMemory;
+		struct gcsHAL_NAME_VIDEO_MEMORY NameVideoMemory;
+		struct gcsHAL_IMPORT_VIDEO_MEMORY ImportVideoMemory;
+		struct gcsHAL_MAP_MEMORY MapMemory;
+		struct gcsHAL_UNMAP_MEMORY UnmapMemory;
+		struct gcsHAL_CACHE Cache;
+		struct gcsHAL_ATTACH Attach;
+		struct gcsHAL_DETACH Detach;
 		struct gcsHAL_EVENT_COMMIT Event;
 		struct gcsHAL_COMMIT Commit;
-		struct gcsHAL_MAP_USER_MEMORY MapUserMemory;
-		struct gcsHAL_UNMAP_USER_MEMORY UnmapUserMemory;
+		struct gcsHAL_COMMIT_DONE CommitDone;
 		struct gcsHAL_USER_SIGNAL UserSignal;
 		struct gcsHAL_SIGNAL Signal;
 		struct gcsHAL_WRITE_DATA WriteData;
-		struct gcsHAL_READ_REGISTER ReadRegisterData;
-		struct gcsHAL_READ_REGISTER WriteRegisterData;
-		struct gcsHAL_SET_POWER_MANAGEMENT SetPowerManagement;
 		struct gcsHAL_QUERY_POWER_MANAGEMENT QueryPowerManagement;
-		struct gcsHAL_QUERY_KERNEL_SETTINGS QueryKernelSettings;
-		struct gcsHAL_MAP_PHYSICAL MapPhysical;
-		struct gcsHAL_DEBUG Debug;
-		struct gcsHAL_CACHE Cache;
+		struct gcsHAL_GET_BASE_ADDRESS GetBaseAddress;
 		struct gcsHAL_TIMESTAMP TimeStamp;
 		struct gcsHAL_DATABASE Database;
-		struct gcsHAL_VERSION Version;
-		struct gcsHAL_CHIP_INFO ChipInfo;
-		struct gcsHAL_ATTACH Attach;
-		struct gcsHAL_DETACH Detach;
-		struct gcsHAL_COMPOSE Compose;
-		struct gcsHAL_GET_FRAME_INFO GetFrameInfo;
-		struct gcsHAL_SET_TIMEOUT SetTimeOut;
-		struct gcsHAL_GET_SHARED_INFO GetSharedInfo;
-		struct gcsHAL_SET_SHARED_INFO SetSharedInfo;
-		struct gcsHAL_SET_FSCALE_VALUE SetFscaleValue;
-		struct gcsHAL_GET_FSCALE_VALUE GetFscaleValue;
 		struct gcsHAL_QUERY_RESET_TIME_STAMP QueryResetTimeStamp;
+		struct gcsHAL_CREATE_NATIVE_FENCE CreateNativeFence;
+		struct gcsHAL_WAIT_NATIVE_FENCE WaitNativeFence;
+		struct gcsHAL_SHBUF ShBuf;
+		struct gcsHAL_GET_VIDEO_MEMORY_FD GetVideoMemoryFd;
+		__u64 room[43];
 	} u;
 };
 
 /**
- * struct gcsQUEUE - a record of an event queue
- * @next: address of the next record, or 0
- * @iface: a command that a queue may hold: SIGNAL, FREE_VIDEO_MEMORY,
- *	UNLOCK_VIDEO_MEMORY, FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY,
- *	UNMAP_USER_MEMORY, WRITE_DATA, TIMESTAMP, COMMIT_DONE
- *
- * The records run in order once the GPU has passed all that was committed
- * before. A list that cannot be read, that is cyclic or longer than 4096
- * records, or that holds a record of another kind has no effect at all. A
- * record about an object that is gone is left out.
+ * struct gcsQUEUE - a record of an event queue, COMMIT and EVENT_COMMIT
+ * @next: address of the next; 0: the last
+ * @command: enum gceHAL_COMMAND_CODES: SIGNAL, WRITE_DATA, TIMESTAMP,
+ *	UNLOCK_VIDEO_MEMORY (the second half) or COMMIT_DONE
+ * @pad0: padding
+ * @u: what the command needs
  */
 struct gcsQUEUE {
 	__u64 next;
-	struct gcsHAL_INTERFACE iface;
-};
-
-/*
- * Offset for mmap() of the completion page: one page, shared and read-only.
- * Once a process has mapped it, COMMIT and EVENT_COMMIT write the number of
- * the submission into the @handle of the request's header, from 1 on.
- */
-#define GALCORE_COMPLETION_OFFSET	(1ULL << 36)
-
-/**
- * struct galcore_completion - start of the completion page
- * @sequence: odd while the rest changes. Read it, the rest, and it again: what
- *	was read is good if both are the same even number.
- * @reserved: 0
- * @completed: number of the process's last submission that is done; 0: none.
- *	It is shown before the submission's records run.
- * @timestamp_ns: when that was, in nanoseconds of CLOCK_MONOTONIC
- */
-struct galcore_completion {
-	__u32 sequence;
-	__u32 reserved;
-	__u64 completed;
-	__u64 timestamp_ns;
-};
-
-/**
- * struct gcsOBJECT - head of an object of the client
- * @type: four letters
- */
-struct gcsOBJECT {
-	__u32 type;
-};
-
-/**
- * struct gcoCMDBUF - commands to run, COMMIT
- * @object: gcvOBJ_COMMANDBUFFER
- * @entryPipe: enum gcePIPE_SELECT the commands begin in: the driver selects it
- * @exitPipe: the pipe they leave selected
- * @using2D: not used by the driver
- * @using3D: not used by the driver
- * @usingFilterBlit: not used by the driver
- * @usingPalette: not used by the driver
- * @physical: not used by the driver
- * @logical: address of the memory that holds the commands, from
- *	ALLOCATE_CONTIGUOUS_MEMORY or ALLOCATE_NON_PAGED_MEMORY
- * @bytes: size of that memory
- * @startOffset: start of the reserved head in it; a multiple of 8
- * @offset: end of the commands, start of the reserved tail; a multiple of 8
- * @free: not used by the driver
- * @lastReserve: not used by the driver
- * @lastOffset: not used by the driver
- * @pad0: padding
- *
- * The commands are those in [@startOffset + gcdCOMMAND_RESERVED_HEAD, @offset).
- * They are copied before they run: the memory may be used again at once.
- */
-struct gcoCMDBUF {
-	struct gcsOBJECT object;
-	__s32 entryPipe;
-	__s32 exitPipe;
-	__s32 using2D;
-	__s32 using3D;
-	__s32 usingFilterBlit;
-	__s32 usingPalette;
-	__u32 physical;
-	__u64 logical;
-	__u32 bytes;
-	__u32 startOffset;
-	__u32 offset;
-	__u32 free;
-	__u64 lastReserve;
-	__u32 lastOffset;
+	__u32 command;
 	__u32 pad0;
+	union {
+		struct gcsHAL_UNLOCK_VIDEO_MEMORY UnlockVideoMemory;
+		struct gcsHAL_SIGNAL Signal;
+		struct gcsHAL_WRITE_DATA WriteData;
+		struct gcsHAL_TIMESTAMP TimeStamp;
+		struct gcsHAL_COMMIT_DONE CommitDone;
+		__u64 room[4];
+	} u;
 };
 
 /**
@@ -1069,28 +1121,32 @@ struct gcsSTATE_DELTA_RECORD {
 };
 
 /**
- * struct gcsSTATE_DELTA - the states a commit changes in its context
- * @id: of the delta
- * @refCount: context buffers it still has to be merged into
+ * struct gcsSTATE_DELTA - the states that a commit changes in its context
+ * @num: the client's own
+ * @id: the client's own
  * @elementCount: vertex elements in use, plus one; 0: unchanged
  * @recordCount: records
  * @recordArray: address of the records
+ * @recordSize: the client's own
+ * @pad0: padding
  * @mapEntryID: the client's own
  * @mapEntryIDSize: the client's own
- * @pad0: padding
+ * @pad1: padding
  * @mapEntryIndex: the client's own
  * @prev: the client's own
  * @next: the client's own
  */
 struct gcsSTATE_DELTA {
+	__u32 num;
 	__u32 id;
-	__s32 refCount;
 	__u32 elementCount;
 	__u32 recordCount;
 	__u64 recordArray;
+	__u32 recordSize;
+	__u32 pad0;
 	__u64 mapEntryID;
 	__u32 mapEntryIDSize;
-	__u32 pad0;
+	__u32 pad1;
 	__u64 mapEntryIndex;
 	__u64 prev;
 	__u64 next;

@@ -34,7 +34,7 @@ use suites::Table;
 
 /// `scripts/board test` and, with `soak`, `scripts/board soak`.
 pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) -> Result<u8> {
-    let table = Table::load(soak)?;
+    let table = Table::load(soak)?.on_kernel(&tools.kernel);
     let table = table.select(&arguments.suites)?;
     if arguments.needs {
         let place = match table.groups().is_empty() {

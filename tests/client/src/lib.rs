@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A client of the galcore interface: of 4.6.9 as i.MX6 release 4.0.0 has it, and by [`abi`] of every other generation.
 //!
-//! Written from the interface's public description (`include/uapi/linux/galcore.h`) and from what the hardware is
+//! Written from the interface's public description (`include/uapi/linux/galcore-4.0.0.h`) and from what the hardware is
 //! known to do, not from the driver: it is what an independent program would be.
 //!
 //! * [`abi`]: the generations, from the facts in `tests/abi`.

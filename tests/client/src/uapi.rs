@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The wire structures: Rust twin of `include/uapi/linux/galcore.h`.
+//! The wire structures: Rust twin of `include/uapi/linux/galcore-4.0.0.h`.
 //!
 //! Structures are values that are put into and taken from bytes at written-out offsets, so their layout does not
 //! depend on a compiler, and no memory is reinterpreted. `tests/layout.rs` compares the offsets with the same facts

@@ -77,9 +77,9 @@ pub struct GuestSuite {
     /// What is added to the board's device tree: a file of `dts/`.
     #[serde(default)]
     pub tree: String,
-    /// The kernel, if not the usual one: a file of `scripts/kernel-configs/`.
-    #[serde(default)]
-    pub kernel: String,
+    /// The kernels it runs on, one after another: [`USUAL`], or files of `scripts/kernel-configs/`.
+    #[serde(default = "usual_kernel")]
+    pub kernels: Vec<String>,
     /// Number of processors.
     #[serde(default = "one")]
     pub smp: u32,
@@ -99,6 +99,19 @@ pub struct GuestSuite {
     pub leaves: Vec<String>,
 }
 
+impl GuestSuite {
+    /// Each kernel (empty: the usual one) with each board.
+    fn places(&self) -> impl Iterator<Item = (&str, &Board)> {
+        self.kernels.iter().flat_map(|kernel| {
+            let kernel = match kernel.as_str() {
+                USUAL => "",
+                other => other,
+            };
+            self.boards.iter().map(move |board| (kernel, board))
+        })
+    }
+}
+
 /// What differs when a suite runs for hours.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -111,6 +124,16 @@ pub struct Soak {
 
 fn device_tree_only() -> Vec<Binding> {
     vec![Binding::Dt]
+}
+
+/// The kernel that was chosen for this run.
+const USUAL: &str = "usual";
+
+/// The kernel that is chosen unless somebody says otherwise.
+const DEFAULT: &str = "armv7";
+
+fn usual_kernel() -> Vec<String> {
+    vec![USUAL.to_string()]
 }
 
 fn yes() -> bool {
@@ -293,10 +316,30 @@ impl Table {
         text
     }
 
+    /// The suites of a run on kernel `chosen`: kernels of their own are for runs on the default one.
+    pub fn on_kernel(mut self, chosen: &str) -> Table {
+        if chosen == DEFAULT {
+            return self;
+        }
+        for suite in &mut self.guest {
+            let runs = suite
+                .kernels
+                .iter()
+                .any(|name| name == USUAL || name == chosen);
+            suite.kernels = match runs {
+                true => usual_kernel(),
+                false => Vec::new(),
+            };
+        }
+        self.guest.retain(|suite| !suite.kernels.is_empty());
+        self
+    }
+
     /// The kernels beside the usual one that the suites want.
     pub fn kernels(&self) -> BTreeSet<&str> {
-        let kernels = self.guest.iter().map(|suite| suite.kernel.as_str());
-        kernels.filter(|kernel| !kernel.is_empty()).collect()
+        let kernels = self.guest.iter().flat_map(|suite| &suite.kernels);
+        let kernels = kernels.map(String::as_str);
+        kernels.filter(|kernel| *kernel != USUAL).collect()
     }
 
     /// How many steps a run has, for the progress.
@@ -304,7 +347,7 @@ impl Table {
         let guest = self
             .guest
             .iter()
-            .map(|suite| suite.boards.len() * suite.bindings.len());
+            .map(|suite| suite.boards.len() * suite.bindings.len() * suite.kernels.len());
         self.host.len() + self.kunit.len() + guest.sum::<usize>()
     }
 
@@ -332,7 +375,7 @@ impl Table {
             })
             .collect();
         for suite in &self.guest {
-            for &board in &suite.boards {
+            for (kernel, &board) in suite.places() {
                 for &binding in &suite.bindings {
                     let needs = Needs {
                         board,
@@ -342,7 +385,7 @@ impl Table {
                         insmod: suite.insmod.clone(),
                         append: suite.append.clone(),
                         tree: suite.tree.clone(),
-                        kernel: suite.kernel.clone(),
+                        kernel: kernel.to_string(),
                         smp: suite.smp,
                         memory: suite.memory,
                     };
