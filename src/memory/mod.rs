@@ -872,10 +872,16 @@ impl VideoMemory {
         let user = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
         let bytes = usize::try_from(bytes).map_err(|_| Error::InvalidArgument)?;
         let offset = user % PAGE_SIZE;
+        let highest = sys::highest_user_address();
+        let wraps = |span| {
+            (user - offset)
+                .checked_add(span)
+                .is_none_or(|end| end > highest)
+        };
         let span = bytes
             .checked_add(offset)
             .and_then(sys::page_align)
-            .filter(|&span| bytes > 0 && (user - offset).checked_add(span).is_some())
+            .filter(|&span| bytes > 0 && !wraps(span))
             .ok_or(Error::InvalidArgument)?;
         // CAST: at most 64 bits.
         if span as u64 > LINEAR_WINDOW {

@@ -96,6 +96,16 @@ pub(crate) fn random() -> u32 {
     unsafe { shim::gal_random() }
 }
 
+/// The highest address that the calling program can name: a 32-bit one's is below 4 GiB, whatever the kernel's.
+pub(crate) fn highest_user_address() -> usize {
+    // SAFETY: Only looks at the calling thread.
+    match unsafe { shim::gal_in_compat_call() } {
+        // CAST: 32 bits into at least 32.
+        true => u32::MAX as usize,
+        false => usize::MAX,
+    }
+}
+
 /// Whether the calling process may do `CAP_SYS_ADMIN` things.
 pub(crate) fn is_admin() -> bool {
     // SAFETY: May be called from any process context; the number is a valid capability.

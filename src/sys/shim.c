@@ -2,6 +2,7 @@
 /*
  * The C half of src/sys: macros and inlines that Rust cannot call. No decision is taken here.
  */
+#include <linux/compat.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
 #include <linux/fs.h>
@@ -177,6 +178,11 @@ int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *
 {
 	return remap_pfn_range(vma, user, page_to_pfn(page), count << PAGE_SHIFT,
 			       vma->vm_page_prot);
+}
+
+bool gal_in_compat_call(void)
+{
+	return in_compat_syscall();
 }
 
 u32 gal_random(void)

@@ -66,6 +66,7 @@ int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *
 /* Single pages for a device: allocated, or pinned where a process has them. */
 unsigned long gal_available_pages(void);
 u32 gal_random(void);
+bool gal_in_compat_call(void);
 struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma);
 void gal_free_block(struct device *dev, struct page *page, unsigned int order, dma_addr_t dma);
 long gal_pin_pages(unsigned long user, unsigned long count, bool write, struct page **pages);
