@@ -147,6 +147,11 @@ impl Client {
         })
     }
 
+    /// Whether its memory for commands has this GPU address.
+    pub fn has_command_memory(&self, address: u32) -> bool {
+        self.slots.iter().any(|slot| slot.buffer.has(address))
+    }
+
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device

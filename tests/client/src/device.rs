@@ -180,6 +180,14 @@ pub struct Buffer {
     pub memory: Memory,
 }
 
+impl Buffer {
+    /// Whether it has this GPU address.
+    pub fn has(&self, address: u32) -> bool {
+        let offset = address.checked_sub(self.address);
+        offset.is_some_and(|offset| u64::from(offset) < self.bytes)
+    }
+}
+
 /// A node of video memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {

@@ -10,6 +10,7 @@ use std::io::Read;
 use std::io::Seek;
 use std::io::SeekFrom;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::OnceLock;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -50,6 +51,35 @@ pub fn settled_free() -> Result<u64> {
         best = now;
     }
     Ok(best)
+}
+
+/// KiB of freed memory that KASAN keeps from being used again, at most; 0 on kernels without it.
+pub fn quarantine() -> Result<u64> {
+    static KIB: OnceLock<u64> = OnceLock::new();
+    if let Some(kib) = KIB.get() {
+        return Ok(*kib);
+    }
+    let symbols = fs::read_to_string("/proc/kallsyms")?;
+    let kib = match symbols.contains(" kasan_quarantine_put") {
+        // QUARANTINE_FRACTION and QUARANTINE_PERCPU_SIZE of mm/kasan/quarantine.c.
+        true => meminfo("MemTotal")? / 32 + 4 * 1024,
+        false => 0,
+    };
+    Ok(*KIB.get_or_init(|| kib))
+}
+
+/// Fails unless as much memory is free again as `before` (of [`settled_free`]), but for `noise` KiB.
+pub fn memory_is_back(before: u64, noise: u64) -> Result<()> {
+    let after = settled_free()?;
+    println!("# {before} KiB free before, {after} KiB after");
+    if after + noise < before {
+        let kept = quarantine()?;
+        ensure!(
+            after + noise + kept >= before,
+            "{before} KiB free before, {after} KiB after"
+        );
+    }
+    Ok(())
 }
 
 /// KiB of this process that drivers have pinned, by `/proc/self/status`.

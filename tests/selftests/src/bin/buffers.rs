@@ -328,12 +328,7 @@ fn main() -> ExitCode {
                 child()?;
             }
             settles("KiB used", used, system::ProcGc::used_now)?;
-            let after = system::settled_free()?;
-            ensure!(
-                after + 512 >= before,
-                "{before} KiB free before, {after} KiB after"
-            );
-            Ok(())
+            system::memory_is_back(before, 512)
         });
         suite.run()
     })

@@ -3,7 +3,10 @@
 //! driver tells them apart.
 
 use std::fs::OpenOptions;
+use std::io::BufRead;
+use std::io::BufReader;
 use std::process::ExitCode;
+use std::process::Stdio;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -31,8 +34,10 @@ use galcore_client::Device;
 use galcore_client::Queue;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
+use galcore_selftests::harness::not_tty;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
 use std::os::fd::AsFd;
 
 /// What the driver takes a client for that has not asked, by argument block and interface size.
@@ -478,6 +483,120 @@ fn negatives(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
+/// The rest of the table: the envelope, what is not built, the books, what only large requests show.
+fn more_negatives(abi: &'static Abi) -> Result<()> {
+    let client = client(abi)?;
+    let device = client.device();
+    let mut bytes = vec![0; abi.sizes[0] + 8];
+    let exchange = |request, bytes: &mut [u8]| match abi.argument {
+        16 => sys::exchange_short(device.as_fd(), request, bytes),
+        _ => sys::exchange(device.as_fd(), request, bytes),
+    };
+    let whole = abi.sizes[0];
+    for request in [12345, 30001, 30002] {
+        let answer = exchange(request, &mut bytes[..whole]);
+        not_tty(&format!("ioctl {request}"), answer)?;
+    }
+    for size in [0, 1, 8, whole - 1, whole + 1, whole + 8] {
+        // The newest takes less than all of it.
+        if abi.name != "6.4.11" || !(40..whole).contains(&size) {
+            let answer = exchange(uapi::IOCTL_INTERFACE, &mut bytes[..size]);
+            not_tty(&format!("{size} bytes"), answer)?;
+        }
+    }
+    let argument =
+        sys::exchange_without_block(device.as_fd(), uapi::IOCTL_INTERFACE, sys::Place::Unmapped);
+    not_tty("an argument that is not there", argument)?;
+
+    let plain = |command: &str| -> Result<Status> {
+        let (number, _) = abi.commands[command];
+        let mut bytes = vec![0; whole];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        device.exchange_bytes(&mut bytes)?;
+        Ok(Status(abi.header_of(&bytes, "status") as i32))
+    };
+    for (command, wanted) in [
+        ("SIGNAL", Status::INVALID_ARGUMENT),
+        ("WRITE_DATA", Status::INVALID_ARGUMENT),
+        ("MAP_PHYSICAL", Status::INVALID_ARGUMENT),
+        ("READ_REGISTER", Status::NOT_SUPPORTED),
+        ("WRITE_REGISTER", Status::NOT_SUPPORTED),
+        ("RESET", Status::NOT_SUPPORTED),
+    ] {
+        if abi.has(command) {
+            same(command, plain(command)?, wanted)?;
+        }
+    }
+
+    // More than the pool and the contiguous memory have, and less than the pages.
+    let large = uapi::AllocateLinearVideoMemory {
+        bytes: 160 << 20,
+        alignment: 64,
+        surface_type: surface::TILE_STATUS,
+        pool: Pool::DEFAULT.0,
+        node: 0,
+    };
+    let linear = Command::ALLOCATE_LINEAR_VIDEO_MEMORY;
+    // Later memory controllers take it from there.
+    if client.identity().chip_model == 0x600 {
+        let found = status(&client, linear, &large)?;
+        same("TILE_STATUS in pages", found, Status::OUT_OF_MEMORY)?;
+    }
+
+    if abi.field("Database", "vidMem.counters.bytes").is_some() {
+        let own = std::process::id().into();
+        let books = |what: &str| -> Result<u64> {
+            let (found, value) = device.ask("DATABASE", &[("processID", own)], what)?;
+            same("DATABASE", found, Status::OK)?;
+            Ok(value)
+        };
+        let bytes = "vidMem.counters.bytes";
+        let before = books(bytes)?;
+        let node = device.allocate(8192, 64, surface::BITMAP, Pool::SYSTEM)?;
+        same("bytes of a node", books(bytes)? - before, 8192)?;
+        device.free(node)?;
+        client.finish()?;
+        same("without it", books(bytes)?, before)?;
+        let (found, _) = device.ask("DATABASE", &[("processID", 1)], bytes)?;
+        same("another's books", found, Status::INVALID_DATA)?;
+    }
+    killed_in_wait(abi)
+}
+
+/// A process that waits for ever ends when it is killed.
+fn killed_in_wait(abi: &'static Abi) -> Result<()> {
+    let mut child = system::again(&[FOR_EVER, abi.name])?
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let output = child.stdout.take().context("no pipe")?;
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line)?;
+    same("the other process", line.trim(), "waiting")?;
+    // It says so just before.
+    std::thread::sleep(Duration::from_millis(20));
+    same("it waits", child.try_wait()?.is_none(), true)?;
+    let begin = Instant::now();
+    child.kill()?;
+    child.wait()?;
+    let time = begin.elapsed();
+    ensure!(
+        time < Duration::from_secs(5),
+        "it took {time:?} to be killed"
+    );
+    Ok(())
+}
+
+/// First argument of a process that is to wait for ever.
+const FOR_EVER: &str = "--for-ever";
+
+fn wait_for_ever(abi: &'static Abi) -> Result<()> {
+    let device = Device::open_as(abi, true)?;
+    let signal = device.create_signal(false)?;
+    println!("waiting");
+    device.wait_signal(signal, u32::MAX)?;
+    Ok(())
+}
+
 /// A page-backed node: locked again by the old, refused to the new; each lock has its unlock.
 fn locking_again(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
@@ -510,6 +629,16 @@ fn locking_again(abi: &'static Abi) -> Result<()> {
 }
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [FOR_EVER, name] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        let done = Abi::named(name)
+            .context("a generation")
+            .and_then(wait_for_ever);
+        return match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
     harness::program(|| {
         harness::allow(Duration::from_secs(600));
         let model = Device::open()?.identity()?.chip_model;
@@ -533,6 +662,7 @@ fn main() -> ExitCode {
         suite.test("a client can say what it speaks, until it speaks", asking);
         suite.test("every command number has an answer", || each(every_number));
         suite.test("refusals are those of the generation", || each(negatives));
+        suite.test("so are the others of the table", || each(more_negatives));
         suite.test("page-backed nodes are locked again by the old only", || {
             each(locking_again)
         });

@@ -128,10 +128,7 @@ fn main() -> ExitCode {
             paint.close()
         });
         suite.test("all memory is back", move || {
-            let after = system::settled_free()?;
-            println!("# {free} KiB free before, {after} KiB after");
-            ensure!(after + 2048 >= free, "{} KiB are gone", free - after);
-            Ok(())
+            system::memory_is_back(free, 2048)
         });
         suite.test("silicon was not asked for more than it can do", move || {
             same("violations", control.violations(), 0)

@@ -913,12 +913,7 @@ fn owner_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 child()?;
             }
             settles("KiB, MMU entries", used, in_use)?;
-            let after = system::settled_free()?;
-            ensure!(
-                after + 512 >= before,
-                "{before} KiB free before, {after} KiB after"
-            );
-            Ok(())
+            system::memory_is_back(before, 512)
         },
     );
 }

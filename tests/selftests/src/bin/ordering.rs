@@ -444,12 +444,7 @@ fn main() -> ExitCode {
         );
         suite.test("all memory comes back", move || {
             settles("KiB used", used.get(), ProcGc::used_now)?;
-            let after = system::settled_free()?;
-            ensure!(
-                after + NOISE >= free,
-                "{free} KiB free before, {after} KiB after"
-            );
-            Ok(())
+            system::memory_is_back(free, NOISE)
         });
         suite.test("the GPU has nothing to complain of", move || {
             same("violations", control.violations(), violations)

@@ -500,12 +500,7 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                 child()?;
             }
             settles("MMU entries in use", before, ProcGc::mmu_used_now)?;
-            let now = system::settled_free()?;
-            ensure!(
-                now + 1024 >= free,
-                "{free} KiB free before, {now} KiB after"
-            );
-            Ok(())
+            system::memory_is_back(free, 1024)
         },
     );
     suite.test("RLIMIT_MEMLOCK holds for an ordinary process", move || {
