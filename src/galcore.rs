@@ -12,7 +12,9 @@
 //!
 //! From the outside in; a lock is taken only while holding ones above it.
 //!
-//! 1. `galcore processes` ([`board::Device`]): files joining and leaving.
+//! 1. `galcore processes` ([`board::Device`]): files joining and leaving. `galcore imports`
+//!    ([`sys::dma_buf`]): which dma-bufs of others are attached; their owners' locks, and no other of
+//!    ours, come under it.
 //! 2. `galcore completion` ([`command::Ring`]): ending submissions and running their actions.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.
@@ -20,8 +22,8 @@
 //! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]) and `galcore ring` ([`command::Ring`]):
 //!    never one under another.
 //! 6. `galcore shared nodes` ([`session::SharedNodes`]) and `galcore names`
-//!    ([`session::Names`]), under 2 alone, `galcore signal`
-//!    ([`event::Signal`]), `galcore completion page` ([`session::CompletionPage`]), `galcore file`
+//!    ([`session::Names`]), under 2 alone, `galcore shared buffer` ([`session::SharedBuffers`]),
+//!    `galcore signal` ([`event::Signal`]; under it only the kernel's of a fence), `galcore completion page` ([`session::CompletionPage`]), `galcore file`
 //!    ([`uapi`]) and `galcore context` ([`command::context::Context`]): leaves.
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1, 2, 4 or 5; under 3 nothing of
