@@ -6,11 +6,13 @@ use std::io::BufReader;
 use std::io::Write;
 use std::process::Child;
 use std::process::ChildStdout;
+use std::process::ExitCode;
 use std::process::Stdio;
 
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::Abi;
 
 use crate::harness::same;
 use crate::system;
@@ -22,10 +24,30 @@ pub struct Other {
     output: BufReader<ChildStdout>,
 }
 
+/// First argument of the other process; the second is the name of the generation that it speaks.
+pub const ARGUMENT: &str = "--other";
+
+/// Runs `body` if this is to be the other process, which ends with it.
+pub fn role(body: impl FnOnce(&'static Abi) -> Result<()>) -> Option<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() != Some(ARGUMENT) {
+        return None;
+    }
+    let name = arguments.next().unwrap_or_default();
+    let done = Abi::named(&name).context("a generation").and_then(body);
+    Some(match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("error {error:#}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
 impl Other {
-    /// Starts it with arguments; it must call [`serve`] then.
-    pub fn start(arguments: &[&str]) -> Result<Self> {
-        let mut child = system::again(arguments)?
+    /// Starts it; it must call [`serve`] in its [`role`].
+    pub fn start(abi: &Abi) -> Result<Self> {
+        let mut child = system::again(&[ARGUMENT, abi.name])?
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

@@ -385,7 +385,7 @@ fn to_other(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()> {
     let view = client.device().memory(node, location, client.pool())?;
     view.fill(0x2222_2222);
     let descriptor = export(&client, node)?;
-    let mut other = Other::start(&["--other", abi.name])?;
+    let mut other = Other::start(abi)?;
     let take = format!("take {} {}", std::process::id(), descriptor.as_raw_fd());
     let address = other.ask(&take)?;
     let answer = other.ask(&format!("draw {address}"))?;
@@ -549,17 +549,8 @@ fn no_descriptor_left() -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, abi] = &arguments[..] {
-        if flag == "--other" {
-            return match named(abi).and_then(be_other) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    println!("error {error:#}");
-                    ExitCode::FAILURE
-                }
-            };
-        }
+    if let Some(code) = other::role(be_other) {
+        return code;
     }
     harness::program(|| {
         let mut suite = Suite::new();

@@ -249,7 +249,7 @@ impl Fuzz {
             Err(error) => bail!("command {number} ({command:?}): {error}"),
         };
         let gives = match command {
-            Some((name, _)) if status == 0 => match name.as_ref() {
+            Some((name, _)) if status == 0 => match *name {
                 "EXPORT_VIDEO_MEMORY" => Some("fd"),
                 "GET_VIDEO_MEMORY_FD" => Some("fd"),
                 "CREATE_NATIVE_FENCE" => Some("fenceFD"),

@@ -37,6 +37,7 @@ use galcore_selftests::harness;
 use galcore_selftests::harness::not_tty;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
 use galcore_selftests::system;
 use std::os::fd::AsFd;
 
@@ -565,7 +566,7 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
 
 /// A process that waits for ever ends when it is killed.
 fn killed_in_wait(abi: &'static Abi) -> Result<()> {
-    let mut child = system::again(&[FOR_EVER, abi.name])?
+    let mut child = system::again(&[other::ARGUMENT, abi.name])?
         .stdout(Stdio::piped())
         .spawn()?;
     let output = child.stdout.take().context("no pipe")?;
@@ -586,9 +587,7 @@ fn killed_in_wait(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// First argument of a process that is to wait for ever.
-const FOR_EVER: &str = "--for-ever";
-
+/// Is the process that is killed.
 fn wait_for_ever(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, true)?;
     let signal = device.create_signal(false)?;
@@ -629,15 +628,8 @@ fn locking_again(abi: &'static Abi) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [FOR_EVER, name] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        let done = Abi::named(name)
-            .context("a generation")
-            .and_then(wait_for_ever);
-        return match done {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        };
+    if let Some(code) = other::role(wait_for_ever) {
+        return code;
     }
     harness::program(|| {
         harness::allow(Duration::from_secs(600));

@@ -158,10 +158,6 @@ fn used() -> Result<([u64; 3], u64)> {
     Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?))
 }
 
-fn start(abi: &Abi) -> Result<Other> {
-    Other::start(&["--other", abi.name])
-}
-
 fn ask(other: &mut Other, what: &str, wanted: impl Into<u64>) -> Result<()> {
     same(what, other.ask(what)?, wanted.into().to_string())
 }
@@ -170,7 +166,7 @@ fn ask(other: &mut Other, what: &str, wanted: impl Into<u64>) -> Result<()> {
 fn there_and_back(abi: &'static Abi, pool: Pool) -> Result<()> {
     let client = client(abi)?;
     let before = used()?;
-    let mut other = start(abi)?;
+    let mut other = Other::start(abi)?;
     let held = Held::new(&client, pool)?;
     held.memory.fill(0xaaaa_aaaa);
     let number = name(&client, held.node)?;
@@ -199,7 +195,7 @@ fn there_and_back(abi: &'static Abi, pool: Pool) -> Result<()> {
 fn outlives_its_owner(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()> {
     let mut client = client(abi)?;
     let before = used()?;
-    let mut other = start(abi)?;
+    let mut other = Other::start(abi)?;
     let number = other.ask(&format!("offer {}", pool.0))?.parse()?;
     let held = Held::lock(&client, import(&client, number, pool)?)?;
     if !killed {
@@ -218,7 +214,7 @@ fn outlives_its_owner(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()>
     expect_all("the next one", &next.memory, 7)?;
     next.end(&client)?;
     // A third process gets it from this one.
-    let mut third = start(abi)?;
+    let mut third = Other::start(abi)?;
     ask(&mut third, &format!("import {number} {}", pool.0), first)?;
     held.end(&client)?;
     ask(&mut third, "write", 0u32)?;
@@ -255,7 +251,7 @@ fn own_name(abi: &'static Abi, pool: Pool) -> Result<()> {
 /// What others leave in a node is not there for who had it first.
 fn left_behind(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
-    let mut other = start(abi)?;
+    let mut other = Other::start(abi)?;
     let held = Held::new(&client, Pool::SYSTEM)?;
     let (number, address) = (name(&client, held.node)?, held.location.address);
     ask(
@@ -315,7 +311,7 @@ fn many(abi: &'static Abi, count: u32) -> Result<()> {
         let pool = POOLS[round as usize % POOLS.len()];
         let held = Held::new(&client, pool)?;
         let number = name(&client, held.node)?;
-        let mut others = [start(abi)?, start(abi)?];
+        let mut others = [Other::start(abi)?, Other::start(abi)?];
         for other in &mut others {
             let what = format!("import {number} {}", pool.0);
             ask(other, &what, held.location.address)?;
@@ -336,18 +332,8 @@ fn many(abi: &'static Abi, count: u32) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, abi] = &arguments[..] {
-        if flag == "--other" {
-            let go = || be_other(Abi::named(abi).context("a generation")?);
-            return match go() {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    println!("error {error:#}");
-                    ExitCode::FAILURE
-                }
-            };
-        }
+    if let Some(code) = other::role(be_other) {
+        return code;
     }
     harness::program(|| {
         let mut suite = Suite::new();

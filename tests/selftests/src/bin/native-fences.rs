@@ -161,7 +161,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
 fn of_the_dead(abi: &'static Abi) -> Result<()> {
     let device = open(abi)?;
     create(&device, device.create_signal(false)?)?;
-    let mut other = Other::start(&["--other", abi.name])?;
+    let mut other = Other::start(abi)?;
     let answer = other.ask("offer")?;
     let (id, number) = answer.split_once(' ').context("two numbers")?;
     let id = process::Pid::from_raw(id.parse()?).context("a process")?;
@@ -234,18 +234,8 @@ fn refusals(abi: &'static Abi) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, abi] = &arguments[..] {
-        if flag == "--other" {
-            let go = || be_other(Abi::named(abi).context("a generation")?);
-            return match go() {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    println!("error {error:#}");
-                    ExitCode::FAILURE
-                }
-            };
-        }
+    if let Some(code) = other::role(be_other) {
+        return code;
     }
     harness::program(|| {
         let mut suite = Suite::new();

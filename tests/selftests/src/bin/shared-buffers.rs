@@ -186,7 +186,7 @@ fn two_processes(abi: &'static Abi) -> Result<()> {
     let device = open(abi)?;
     let id = made(&device, 8)?;
     same("WRITE", write(&device, id, &[1; 8])?, Status::OK)?;
-    let mut other = Other::start(&["--other", abi.name])?;
+    let mut other = Other::start(abi)?;
     let mut ask = |what: &str, wanted: Status| {
         let answer = other.ask(&format!("{what} {id}"))?;
         same(what, answer, wanted.0.to_string())
@@ -242,18 +242,8 @@ fn many(abi: &'static Abi) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, abi] = &arguments[..] {
-        if flag == "--other" {
-            let go = || be_other(Abi::named(abi).context("a generation")?);
-            return match go() {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    println!("error {error:#}");
-                    ExitCode::FAILURE
-                }
-            };
-        }
+    if let Some(code) = other::role(be_other) {
+        return code;
     }
     harness::program(|| {
         let mut suite = Suite::new();

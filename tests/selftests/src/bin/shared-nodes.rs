@@ -13,6 +13,7 @@ use galcore_client::device::Memory;
 use galcore_client::device::Node;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
+use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Queue;
 use galcore_selftests::harness;
@@ -146,7 +147,7 @@ fn unshared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
         let before = ProcGc::nothing_left()?;
         let device = &opened.device;
         for pool in POOLS {
-            let mut other = Other::start(&["--other"])?;
+            let mut other = Other::start(Abi::own())?;
             let node = opened.allocate(BYTES, pool)?;
             let (_, memory) = opened.memory(node)?;
             memory.fill(0xaaaa_aaaa);
@@ -170,7 +171,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
             move || {
                 let before = ProcGc::nothing_left()?;
                 let books = device.database(std::process::id())?.video.bytes;
-                let mut other = Other::start(&["--other"])?;
+                let mut other = Other::start(Abi::own())?;
                 let node = opened.allocate(BYTES, pool)?;
                 let (address, memory) = opened.memory(node)?;
                 memory.fill(0xaaaa_aaaa);
@@ -208,7 +209,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
             format!("{pool}: freed by the owner while the other has it locked"),
             move || {
                 let before = ProcGc::nothing_left()?;
-                let mut other = Other::start(&["--other"])?;
+                let mut other = Other::start(Abi::own())?;
                 let node = opened.allocate(BYTES, pool)?;
                 let (_, memory) = opened.memory(node)?;
                 memory.fill(0x1234_5678);
@@ -235,7 +236,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 format!("{pool}: {verb} by the other; the owner's locks hold it"),
                 move || {
                     let before = ProcGc::nothing_left()?;
-                    let mut other = Other::start(&["--other"])?;
+                    let mut other = Other::start(Abi::own())?;
                     let node = opened.allocate(BYTES, pool)?;
                     let (_, memory) = opened.memory(node)?;
                     memory.fill(0x5555_5555);
@@ -256,7 +257,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
             format!("{pool}: the owner ends while this process has it locked"),
             move || {
                 let before = ProcGc::nothing_left()?;
-                let mut other = Other::start(&["--other"])?;
+                let mut other = Other::start(Abi::own())?;
                 let handle = other.ask(&format!("allocate {}", pool.0))?.parse()?;
                 let node = Node {
                     handle,
@@ -292,7 +293,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
             let before = ProcGc::nothing_left()?;
             for pool in POOLS {
                 let node = opened.allocate(BYTES, pool)?;
-                let mut other = Other::start(&["--other"])?;
+                let mut other = Other::start(Abi::own())?;
                 other.ask(&format!("lock {} {}", node.handle, pool.0))?;
                 drop(other);
                 device.free(node)?;
@@ -316,14 +317,8 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
 
 fn main() -> ExitCode {
     let first = std::env::args().nth(1);
-    if first.as_deref() == Some("--other") {
-        return match be_other() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("error {error:#}");
-                ExitCode::FAILURE
-            }
-        };
+    if let Some(code) = other::role(|_| be_other()) {
+        return code;
     }
     let shared = first.as_deref() == Some("--shared");
     harness::program(|| {
