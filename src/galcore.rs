@@ -12,9 +12,9 @@
 //!
 //! From the outside in; a lock is taken only while holding ones above it.
 //!
-//! 1. `galcore processes` ([`board::Device`]): files joining and leaving. `galcore imports`
-//!    ([`sys::dma_buf`]): which dma-bufs of others are attached; their owners' locks, and no other of
-//!    ours, come under it.
+//! 1. `galcore processes` ([`board::Device`]): files joining and leaving. `galcore attachment`
+//!    ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
+//!    `galcore imports`, the book of them; no other of ours.
 //! 2. `galcore completion` ([`command::Ring`]): ending submissions and running their actions.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.

@@ -32,6 +32,11 @@ use kernel::{
 /// The longest time that a fence is not signaled, in milliseconds: somebody else may wait for it who cannot end it.
 const FENCE_LIMIT: u32 = 10_000;
 
+/// The most fences of a signal that are not signaled.
+const MAX_FENCES: usize = 16;
+
+type Fences = [Option<Fence>; MAX_FENCES];
+
 /// The wait time that means for ever.
 pub(crate) const FOREVER: u32 = u32::MAX;
 
@@ -40,7 +45,7 @@ struct State {
     /// It has been destroyed.
     over: bool,
     /// Signaled when it is set the next time.
-    fence: Option<Fence>,
+    fences: Option<KBox<Fences>>,
 }
 
 /// One signal.
@@ -62,7 +67,7 @@ impl Signal {
                 state <- new_mutex!(State {
                     set: false,
                     over: false,
-                    fence: None,
+                    fences: None,
                 }, "galcore signal"),
                 changed <- new_condvar!("galcore signal"),
             }),
@@ -72,11 +77,11 @@ impl Signal {
 
     /// Sets or resets the signal.
     pub(crate) fn signal(&self, state: bool) {
-        let fence = {
+        let fences = {
             let mut own = self.state.lock();
             own.set = state;
             match state {
-                true => own.fence.take(),
+                true => own.fences.take(),
                 false => return,
             }
         };
@@ -85,50 +90,64 @@ impl Signal {
         } else {
             self.changed.notify_one();
         }
-        if let Some(fence) = fence {
-            fence.signal();
+        if let Some(mut fences) = fences {
+            for fence in fences.iter_mut().filter_map(Option::take) {
+                fence.signal();
+            }
         }
     }
 
     /// A sync file of a fence that is signaled when the signal is set the next time, or is set now. With an error
     /// it is when the signal is destroyed, or after [`FENCE_LIMIT`].
     ///
-    /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left. `NotSupported`: the kernel has
-    /// no sync files. `OutOfMemory`.
+    /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, or the signal has
+    /// [`MAX_FENCES`]. `NotSupported`: the kernel has no sync files. `OutOfMemory`.
     pub(crate) fn fence_file(&self) -> Result<NewFile> {
-        let make = || -> Result<NewFile, kernel::error::Error> {
-            let mut state = self.state.lock();
-            if state.over {
-                return Err(ENOENT);
-            }
-            let fence = match state.fence.take() {
-                Some(fence) => fence,
-                None => Fence::new(FENCE_LIMIT)?,
-            };
-            let file = fence.file();
-            match state.set {
-                true => fence.signal(),
-                false => state.fence = Some(fence),
-            }
-            file
+        let make = || -> Result<_, kernel::error::Error> {
+            // Made before the lock: who sets the signal must not wait for memory.
+            let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL)?;
+            let fence = Fence::new(FENCE_LIMIT)?;
+            let file = fence.file()?;
+            Ok((room, fence, file))
         };
-        make().map_err(|error| match error {
-            ENOENT => Error::NotFound,
+        let (room, fence, file) = make().map_err(|error| match error {
             ENOMEM => Error::OutOfMemory,
             EOPNOTSUPP => Error::NotSupported,
             _ => Error::OutOfResources,
-        })
+        })?;
+        // What is not kept ends behind the lock.
+        let mut fence = Some(fence);
+        let (is_over, is_set) = {
+            let mut state = self.state.lock();
+            if !state.over && !state.set {
+                let fences = state.fences.get_or_insert(room);
+                let is_free =
+                    |place: &&mut Option<Fence>| place.as_ref().is_none_or(Fence::is_over);
+                let place = fences.iter_mut().find(is_free);
+                let place = place.ok_or(Error::OutOfResources)?;
+                core::mem::swap(place, &mut fence);
+                return Ok(file);
+            }
+            (state.over, state.set)
+        };
+        if is_over {
+            return Err(Error::NotFound);
+        }
+        if let (true, Some(fence)) = (is_set, fence) {
+            fence.signal();
+        }
+        Ok(file)
     }
 
     /// Ends all waits, now and later: the signal has been destroyed.
     pub(crate) fn end(&self) {
-        let fence = {
+        let fences = {
             let mut state = self.state.lock();
             state.over = true;
-            state.fence.take()
+            state.fences.take()
         };
         self.changed.notify_all();
-        drop(fence);
+        drop(fences);
     }
 
     /// Takes the signal if it is set.

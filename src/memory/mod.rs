@@ -34,6 +34,7 @@ use crate::{
         dma_buf::{
             self,
             Exportable,
+            Exporter,
             Import,
             Imports, //
         },
@@ -731,6 +732,7 @@ pub(crate) struct VideoMemory {
     pinned: Arc<PinnedPages>,
     /// dma-bufs of others.
     imports: Arc<Imports>,
+    exporter: Arc<Exporter<Node>>,
     /// Every client sees all of the pool.
     shared_pool: bool,
     space: Arc<AddressSpace>,
@@ -766,11 +768,17 @@ impl VideoMemory {
             scattered: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
             pinned: PinnedPages::new(dev)?,
             imports: Imports::new(dev)?,
+            exporter: Exporter::new()?,
             shared_pool: parameters.shared_pool,
             space: core.space().clone(),
             tile_status_anywhere: core.identity().has_new_memory_controller(),
         };
         Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+
+    /// What makes dma-bufs of nodes.
+    pub(crate) fn exporter(&self) -> &Arc<Exporter<Node>> {
+        &self.exporter
     }
 
     /// Whether every client sees all of the pool.
@@ -924,18 +932,23 @@ impl VideoMemory {
         .map_err(|error| match error {
             EBADF | EINVAL | EACCES => Error::InvalidArgument,
             EOPNOTSUPP => Error::NotSupported,
+            ERESTARTSYS | EINTR => Error::Interrupted,
             _ => Error::OutOfResources,
         })?;
         let bytes = import.bytes();
         if bytes > self.space.longest_free() {
+            // What was unmapped lately may still count.
+            self.space.settle()?;
+        }
+        if bytes > self.space.longest_free() {
             return Err(Error::OutOfMemory);
         }
-        let backing = Paged {
-            pages: Pages::import(&self.dev, import)?,
-            owner: None,
-        };
+        let pages = Pages::import(&self.dev, import)?;
+        let backing = Arc::new(Paged { pages, owner: None }, GFP_KERNEL)?;
+        let map = || self.space.map(backing.clone());
+        let mapping = map().or_else(|_| self.space.settle().and_then(|()| map()))?;
         Ok(UserMemory {
-            mapping: self.space.map(Arc::new(backing, GFP_KERNEL)?)?,
+            mapping,
             offset: 0,
             bytes,
             user: None,

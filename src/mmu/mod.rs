@@ -76,6 +76,12 @@ const FIRST_PAGE: usize = 1 << 19;
 /// Binary logarithm of a page's bytes.
 const PAGE_BITS: u32 = 12;
 
+// An entry is written for each page of the kernel's.
+const _: () = assert!(
+    PAGE_SIZE == 1 << PAGE_BITS,
+    "the driver wants a kernel with pages of 4 KiB"
+);
+
 /// What kind of MMU a core has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {

@@ -21,9 +21,10 @@ use crate::{
         Error,
         Result, //
     },
-    event::Held,
-    memory::UserMemory,
-    sys::dma_buf, //
+    memory::{
+        Node,
+        UserMemory, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -65,6 +66,11 @@ impl Process {
 
     /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's books.
     pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
+        if let Foreign::DmaBuf { fd } = what {
+            if let Some(node) = self.device.memory().exporter().find(fd) {
+                return self.wrap_own(node);
+            }
+        }
         let memory = self.take(Wish { what, write: true })?;
         let (address, bytes) = (memory.address(), memory.bytes());
         let node = self.device.memory().wrap(memory, self.number)?;
@@ -87,6 +93,14 @@ impl Process {
         })
     }
 
+    /// A dma-buf of ours is the node itself, as by its name: then no descriptor is held, which would hold the module.
+    fn wrap_own(self: &Arc<Self>, node: Arc<Node>) -> Result<Reply<'_>> {
+        // CAST: at most 64 bits.
+        let bytes = node.bytes() as u64;
+        let node = self.have_node(node, None)?;
+        Ok(Reply::Wrapped { node, bytes })
+    }
+
     /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: the node as a dma-buf.
     ///
     /// `InvalidObject`: no such node. `NotSupported`: it is a wrapped one, or no whole pages (`sharedPool`), or the
@@ -102,13 +116,12 @@ impl Process {
         };
         // Others may leave something in it from now on.
         node.share();
-        let exported = dma_buf::export(node.clone()).map_err(|error| match error {
+        let exporter = self.device.memory().exporter();
+        let exported = exporter.export(node).map_err(|error| match error {
             EINVAL | EOPNOTSUPP => Error::NotSupported,
             ENOMEM => Error::OutOfMemory,
             _ => Error::OutOfResources,
         });
-        // Another thread may have freed it meanwhile.
-        self.retire(Held::Node(node));
         exported.map(Reply::File)
     }
 }

@@ -782,7 +782,6 @@ impl Process {
             if let Some(memory) = node.wrapped() {
                 memory.sync(user, bytes, direction);
             }
-            self.retire(Held::Node(node));
             return Ok(());
         }
         if let (true, Some(start), View::Pages(Backing::Scattered(pages))) =

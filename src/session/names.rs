@@ -19,7 +19,10 @@ use crate::{
         Error,
         Result, //
     },
-    memory::View,
+    memory::{
+        Node,
+        View, //
+    },
     sys, //
 };
 use kernel::{
@@ -186,6 +189,17 @@ impl Process {
     /// once more, to be freed once more. `NotFound`: there is no such name.
     pub(super) fn import_named(self: &Arc<Self>, number: u32) -> Result<Reply<'_>> {
         let (name, node) = Name::hold(self.device.names(), number)?;
+        let node = self.have_node(node, Some(name))?;
+        Ok(Reply::Imported { node })
+    }
+
+    /// A handle of another process's node, which it has handed over under `name` or otherwise; of one that this
+    /// process has, its handle once more. `MemoryLocked`: it has freed that, and not yet unlocked.
+    pub(super) fn have_node(
+        self: &Arc<Self>,
+        node: Arc<Node>,
+        name: Option<Name<Node>>,
+    ) -> Result<u32> {
         // Dropped after the lock, should it not be kept.
         let held = node.clone();
         let (address, bytes) = (node.address(), node.bytes());
@@ -201,7 +215,7 @@ impl Process {
                 entry.imports = imports.ok_or(Error::OutOfResources)?;
                 drop(tables);
                 drop((name, node));
-                return Ok(Reply::Imported { node: handle });
+                return Ok(handle);
             }
             // Freed but locked still, or in transit: the range is there, and goes with it.
             if tables.reach.find(address).is_some() {
@@ -212,7 +226,7 @@ impl Process {
             tables.reach.add(address, bytes)?;
         }
         let entry = NodeEntry {
-            name: Some(name),
+            name,
             foreign: true,
             ..NodeEntry::new(node)
         };
@@ -221,7 +235,7 @@ impl Process {
             self.tables.lock().reach.remove(address);
         }
         drop(held);
-        inserted.map(|node| Reply::Imported { node })
+        inserted
     }
 }
 

@@ -13,9 +13,12 @@ use super::{
     raw_device,
     shim, //
 };
-use core::ptr::{
-    null_mut,
-    NonNull, //
+use core::{
+    marker::PhantomData,
+    ptr::{
+        null_mut,
+        NonNull, //
+    },
 };
 use kernel::{
     bindings,
@@ -34,9 +37,12 @@ use kernel::{
     },
     sync::{
         aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
-        Mutex,
-        UniqueArc, //
+        Mutex, //
     },
     types::ForeignOwnable, //
 };
@@ -80,15 +86,17 @@ impl Drop for Buffer {
     }
 }
 
-/// A dma-buf that is attached to a device and mapped for it.
+/// A dma-buf that is, or is about to be, attached to a device and mapped for it.
+#[pin_data]
 struct Attached {
-    parts: shim::gal_import,
     buffer: Buffer,
+    #[pin]
+    parts: Mutex<Option<shim::gal_import>>,
 }
 
-// SAFETY: As for [`Buffer`].
+// SAFETY: As for [`Buffer`]; the parts change under their lock.
 unsafe impl Send for Attached {}
-// SAFETY: As for [`Buffer`]; nothing changes behind `&self`.
+// SAFETY: As above.
 unsafe impl Sync for Attached {}
 
 struct Shared {
@@ -98,7 +106,8 @@ struct Shared {
 
 /// The dma-bufs of others that a device has. Each is attached and mapped once, however often it is imported.
 ///
-/// Lock: `galcore imports`, outermost; under it the owners of dma-bufs are called.
+/// Locks: `galcore attachment`, one for each dma-buf, outermost: its owner is called under it, and may wait. Under it
+/// `galcore imports`, which guards the book.
 #[pin_data]
 pub(crate) struct Imports {
     dev: ARef<device::Device>,
@@ -128,38 +137,90 @@ impl Imports {
         if write && !buffer.is_writeable() {
             return Err(EACCES);
         }
+        // From here on it is a user, whose end undoes that.
+        let mut import = Import {
+            imports: self.clone(),
+            attached: self.enter(buffer)?,
+            write,
+            bytes: 0,
+            view: Atomic::new(0),
+        };
+        let attached = import.attached.clone();
+        let mut parts = attached.parts.lock();
+        let known = match parts.as_ref() {
+            Some(known) => known.bytes,
+            None => {
+                let mut fresh = shim::gal_import {
+                    attachment: null_mut(),
+                    table: null_mut(),
+                    bytes: 0,
+                };
+                let (dev, buffer) = (raw_device(&self.dev), attached.buffer.0.as_ptr());
+                // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
+                let result = to_result(unsafe { shim::gal_attach(dev, buffer, &mut fresh) });
+                if let Err(error) = result {
+                    // Its end takes the lock.
+                    drop(parts);
+                    return Err(error);
+                }
+                parts.insert(fresh).bytes
+            }
+        };
+        drop(parts);
+        import.bytes = known;
+        Ok(import)
+    }
+
+    /// Counts one more user of a dma-buf.
+    fn enter(&self, buffer: Buffer) -> Result<Arc<Attached>> {
         let key = buffer.0.as_ptr().addr();
         let mut book = self.book.lock();
-        let attached = if let Some(shared) = book.get_mut(&key) {
+        if let Some(shared) = book.get_mut(&key) {
             shared.users = shared.users.checked_add(1).ok_or(ENOMEM)?;
-            shared.attached.clone()
-        } else {
-            // Room first: what is attached must get into the book.
-            let place = UniqueArc::<Attached>::new_uninit(GFP_KERNEL)?;
-            let room = RBTreeNodeReservation::new(GFP_KERNEL)?;
-            let mut parts = shim::gal_import {
-                attachment: null_mut(),
-                table: null_mut(),
-                bytes: 0,
-            };
-            let dev = raw_device(&self.dev);
-            // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
-            to_result(unsafe { shim::gal_attach(dev, buffer.0.as_ptr(), &mut parts) })?;
-            let attached: Arc<Attached> = place.write(Attached { parts, buffer }).into();
-            let shared = Shared {
-                attached: attached.clone(),
-                users: 1,
-            };
-            book.insert(room.into_node(key, shared));
-            attached
+            return Ok(shared.attached.clone());
+        }
+        let room = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let attached = pin_init!(Attached {
+            buffer,
+            parts <- new_mutex!(None, "galcore attachment"),
+        });
+        let attached = Arc::pin_init(attached, GFP_KERNEL)?;
+        let shared = Shared {
+            attached: attached.clone(),
+            users: 1,
         };
-        drop(book);
-        // INVARIANT: One more user.
-        Ok(Import {
-            imports: self.clone(),
-            attached,
-            write,
+        book.insert(room.into_node(key, shared));
+        Ok(attached)
+    }
+
+    /// Counts one user less; whether it was the last one.
+    fn leave(&self, key: usize) -> bool {
+        let mut book = self.book.lock();
+        book.get_mut(&key).is_none_or(|shared| {
+            shared.users -= 1;
+            shared.users == 0
         })
+    }
+
+    /// Counts one user less, unless it is the last one.
+    fn leave_others(&self, key: usize) -> bool {
+        let mut book = self.book.lock();
+        match book.get_mut(&key) {
+            Some(shared) if shared.users > 1 => {
+                shared.users -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets a dma-buf, unless it has users again.
+    fn forget(&self, key: usize) -> Option<Arc<Attached>> {
+        let mut book = self.book.lock();
+        match book.get(&key) {
+            Some(shared) if shared.users == 0 => book.remove(&key).map(|shared| shared.attached),
+            _ => None,
+        }
     }
 }
 
@@ -172,12 +233,15 @@ pub(crate) struct Import {
     imports: Arc<Imports>,
     attached: Arc<Attached>,
     write: bool,
+    bytes: usize,
+    /// The file that its owner shows a view of it by: only compared.
+    view: Atomic<usize>,
 }
 
 impl Import {
     /// Bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.attached.parts.bytes
+        self.bytes
     }
 
     /// Whether the device may write it.
@@ -192,7 +256,8 @@ impl Import {
         }
         let count = self.bytes() / PAGE_SIZE;
         let mut pages = KVVec::from_elem(0, count, GFP_KERNEL)?;
-        let parts = &self.attached.parts;
+        let parts = self.attached.parts.lock();
+        let parts = parts.as_ref().ok_or(EINVAL)?;
         // SAFETY: By the type invariant it is mapped; there is room for `count`.
         to_result(unsafe { shim::gal_import_pages(parts, pages.as_mut_ptr(), count) })?;
         Ok(pages)
@@ -203,26 +268,18 @@ impl Import {
         let file = self.attached.buffer.file();
         // SAFETY: The dma-buf holds its file; the memory manager checks the rest.
         let address = unsafe { shim::gal_map_file(file, self.bytes(), self.write) };
-        super::mapped_address(address)
+        let user = super::mapped_address(address)?;
+        if let Some((_, file)) = view_at(user) {
+            self.view.store(file, Relaxed);
+        }
+        Ok(user)
     }
 
     /// Ends the calling process's view of it at `user`, if that is what is there.
     pub(crate) fn unmap(&self, user: usize) {
-        let current = kernel::current!();
-        let Some(mm) = current.mm() else {
+        // Its owner may have put another file in place of the dma-buf's.
+        if view_at(user) != Some((self.bytes(), self.view.load(Relaxed))) {
             return;
-        };
-        {
-            let lock = mm.mmap_read_lock();
-            let Some(area) = lock.vma_lookup(user) else {
-                return;
-            };
-            let file = self.attached.buffer.file();
-            // SAFETY: The memory map is locked, so the area is valid and does not change.
-            let is_ours = unsafe { shim::gal_is_mapped(area.as_ptr(), file) };
-            if !is_ours || area.start() != user || area.end() - user != self.bytes() {
-                return;
-            }
         }
         // Another thread may change its own memory map in between; it is its own.
         // SAFETY: Works on the caller's memory map and checks the range.
@@ -230,22 +287,36 @@ impl Import {
     }
 }
 
+/// Bytes and file (an address, only to be compared) of the area that begins at `user` in the calling process.
+fn view_at(user: usize) -> Option<(usize, usize)> {
+    let current = kernel::current!();
+    let mm = current.mm()?;
+    let lock = mm.mmap_read_lock();
+    let area = lock.vma_lookup(user)?;
+    // SAFETY: The memory map is locked, so the area is valid and does not change.
+    let file = unsafe { (*area.as_ptr()).vm_file };
+    (area.start() == user).then_some((area.end() - user, file.addr()))
+}
+
 impl Drop for Import {
     fn drop(&mut self) {
         let buffer = self.attached.buffer.0.as_ptr();
-        let mut book = self.imports.book.lock();
-        let Some(shared) = book.get_mut(&buffer.addr()) else {
+        let key = buffer.addr();
+        // Whoever is not the last one does not wait for those who attach it.
+        if self.imports.leave_others(key) {
             return;
-        };
-        shared.users -= 1;
-        if shared.users == 0 {
-            // SAFETY: By the type invariant it is attached; this was its last user.
-            unsafe { shim::gal_detach(buffer, &self.attached.parts) };
-            let last = book.remove(&buffer.addr());
-            // The last reference of the buffer may go with ours: not under the lock.
-            drop(book);
-            drop(last);
         }
+        let mut parts = self.attached.parts.lock();
+        if !self.imports.leave(key) {
+            return;
+        }
+        if let Some(parts) = parts.take() {
+            // SAFETY: It is attached, and has no user.
+            unsafe { shim::gal_detach(buffer, &parts) };
+        }
+        drop(parts);
+        // The last reference of the buffer may go with ours: not under a lock.
+        drop(self.imports.forget(key));
     }
 }
 
@@ -266,39 +337,84 @@ pub(crate) trait Exportable: Send + Sync + 'static {
     fn memory(&self) -> Option<Memory<'_>>;
 }
 
+/// What a dma-buf of ours keeps.
+struct Owner<T> {
+    object: Arc<T>,
+    /// Its address tells whose the dma-buf is, so it must not be another's as long as that lives.
+    _exporter: Arc<Exporter<T>>,
+}
+
 /// # Safety
 ///
 /// `owner` came from `into_foreign`, and this is its end.
-unsafe extern "C" fn put<T: 'static>(owner: *mut c_void) {
+unsafe extern "C" fn put<T: Send + Sync + 'static>(owner: *mut c_void) {
     // SAFETY: By the caller.
-    drop(unsafe { Arc::<T>::from_foreign(owner) });
+    drop(unsafe { KBox::<Owner<T>>::from_foreign(owner) });
 }
 
-/// Makes a dma-buf of `object`'s memory, which it keeps alive. `EINVAL`: it cannot be one. `EMFILE`: the
-/// process has no descriptor left.
-pub(crate) fn export<T: Exportable>(object: Arc<T>) -> Result<NewFile> {
-    let reserved = Reserved::new()?;
-    let (pages, start) = match object.memory().ok_or(EINVAL)? {
-        Memory::Range(start) => (null_mut(), start.try_into()?),
-        Memory::Pages(pages) => (pages.as_raw().ok_or(EINVAL)?, 0),
-    };
-    let bytes = object.bytes();
-    let owner = object.into_foreign();
-    let what = shim::gal_export {
-        pages,
-        start,
-        bytes,
-        owner: owner.cast(),
-        put: Some(put::<T>),
-    };
-    // SAFETY: The memory lives as long as the object, of which the dma-buf gets a reference. It is at least
-    // as long as said.
-    let file = from_err_ptr(unsafe { shim::gal_export_buffer(&what) }).inspect_err(|_| {
-        // SAFETY: It was not taken.
-        unsafe { put::<T>(owner.cast()) };
-    })?;
-    // SAFETY: A new file, whose only reference is ours.
-    unsafe { reserved.fill(file) }
+/// Makes dma-bufs of objects, and knows them again.
+pub(crate) struct Exporter<T> {
+    /// So that no two of them have one address.
+    _place: u8,
+    _objects: PhantomData<fn() -> T>,
+}
+
+impl<T: Exportable> Exporter<T> {
+    /// A new one.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let this = Self {
+            _place: 0,
+            _objects: PhantomData,
+        };
+        Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+
+    fn tag(self: &Arc<Self>) -> *const c_void {
+        Arc::as_ptr(self).cast()
+    }
+
+    /// Makes a dma-buf of `object`'s memory, which it keeps alive. `EINVAL`: it cannot be one. `EMFILE`: the
+    /// process has no descriptor left.
+    pub(crate) fn export(self: &Arc<Self>, object: Arc<T>) -> Result<NewFile> {
+        let reserved = Reserved::new()?;
+        let (pages, start) = match object.memory().ok_or(EINVAL)? {
+            Memory::Range(start) => (null_mut(), start.try_into()?),
+            Memory::Pages(pages) => (pages.as_raw().ok_or(EINVAL)?, 0),
+        };
+        let bytes = object.bytes();
+        let owner = Owner {
+            object,
+            _exporter: self.clone(),
+        };
+        let owner = KBox::new(owner, GFP_KERNEL)?.into_foreign();
+        let what = shim::gal_export {
+            pages,
+            start,
+            bytes,
+            exporter: self.tag(),
+            owner: owner.cast(),
+            put: Some(put::<T>),
+        };
+        // SAFETY: The memory lives as long as the object, of which the dma-buf gets a reference. It is at least
+        // as long as said.
+        let file = from_err_ptr(unsafe { shim::gal_export_buffer(&what) }).inspect_err(|_| {
+            // SAFETY: It was not taken.
+            unsafe { put::<T>(owner.cast()) };
+        })?;
+        // SAFETY: A new file, whose only reference is ours.
+        unsafe { reserved.fill(file) }
+    }
+
+    /// The object whose dma-buf the calling process's descriptor `fd` is, if it is one of this exporter's.
+    pub(crate) fn find(self: &Arc<Self>, fd: i32) -> Option<Arc<T>> {
+        let buffer = Buffer::get(fd).ok()?;
+        // SAFETY: The buffer is valid.
+        let owner = unsafe { shim::gal_exported_by(buffer.0.as_ptr(), self.tag()) };
+        let owner = NonNull::new(owner.cast::<Owner<T>>())?;
+        // SAFETY: Only this exporter's dma-bufs have its address, and their owners are of this type; the dma-buf
+        // keeps its own.
+        Some(unsafe { owner.as_ref() }.object.clone())
+    }
 }
 
 /// Lets what is mapped for `dev` be in one piece, however long: its MMU has no limit.

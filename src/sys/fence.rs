@@ -49,6 +49,12 @@ impl Fence {
         unsafe { reserved.fill(file) }
     }
 
+    /// Whether its time was up.
+    pub(crate) fn is_over(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_fence_is_over(self.0.as_ptr()) }
+    }
+
     /// What it stands for has happened.
     pub(crate) fn signal(self) {
         let fence = core::mem::ManuallyDrop::new(self);

@@ -311,11 +311,6 @@ unsigned long gal_map_file(struct file *file, size_t bytes, bool write)
 	return vm_mmap(file, 0, bytes, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED, 0);
 }
 
-bool gal_is_mapped(struct vm_area_struct *vma, struct file *file)
-{
-	return vma->vm_file == file;
-}
-
 void gal_wmb(void)
 {
 	wmb();

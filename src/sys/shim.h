@@ -97,23 +97,25 @@ int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *im
 void gal_detach(struct dma_buf *buffer, const struct gal_import *import);
 int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count);
 unsigned long gal_map_file(struct file *file, size_t bytes, bool write);
-bool gal_is_mapped(struct vm_area_struct *vma, struct file *file);
 
-/* A dma-buf of ours: pages, or else a range of physical addresses; put(owner) ends it. */
+/* A dma-buf of ours: pages, or else a range of physical addresses; whose it is; put(owner) ends it. */
 struct gal_export {
 	struct page **pages;
 	phys_addr_t start;
 	size_t bytes;
+	const void *exporter;
 	void *owner;
 	void (*put)(void *owner);
 };
 
 struct file *gal_export_buffer(const struct gal_export *what);
+void *gal_exported_by(struct dma_buf *buffer, const void *exporter);
 void gal_allow_long_segments(struct device *dev);
 
 /* Fences. */
 struct gal_fence *gal_new_fence(unsigned int milliseconds);
 struct file *gal_fence_file(struct gal_fence *fence);
+bool gal_fence_is_over(struct gal_fence *fence);
 void gal_end_fence(struct gal_fence *fence, int error);
 int gal_wait_fence(int fd, unsigned int milliseconds);
 

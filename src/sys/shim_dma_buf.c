@@ -241,6 +241,15 @@ struct file *gal_export_buffer(const struct gal_export *what)
 	return buffer->file;
 }
 
+void *gal_exported_by(struct dma_buf *buffer, const void *exporter)
+{
+	struct gal_export *export = buffer->priv;
+
+	if (buffer->ops != &gal_export_operations || export->exporter != exporter)
+		return NULL;
+	return export->owner;
+}
+
 MODULE_IMPORT_NS("DMA_BUF");
 
 #else
@@ -281,6 +290,11 @@ struct file *gal_buffer_file(struct dma_buf *buffer)
 struct file *gal_export_buffer(const struct gal_export *what)
 {
 	return ERR_PTR(-EOPNOTSUPP);
+}
+
+void *gal_exported_by(struct dma_buf *buffer, const void *exporter)
+{
+	return NULL;
 }
 
 #endif

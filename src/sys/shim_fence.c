@@ -76,6 +76,11 @@ struct file *gal_fence_file(struct gal_fence *fence)
 	return sync ? sync->file : ERR_PTR(-ENOMEM);
 }
 
+bool gal_fence_is_over(struct gal_fence *fence)
+{
+	return dma_fence_is_signaled(&fence->base);
+}
+
 void gal_end_fence(struct gal_fence *fence, int error)
 {
 	gal_complete_fence(fence, error);
@@ -116,6 +121,11 @@ struct gal_fence *gal_new_fence(unsigned int milliseconds)
 struct file *gal_fence_file(struct gal_fence *fence)
 {
 	return ERR_PTR(-EOPNOTSUPP);
+}
+
+bool gal_fence_is_over(struct gal_fence *fence)
+{
+	return true;
 }
 
 void gal_end_fence(struct gal_fence *fence, int error)

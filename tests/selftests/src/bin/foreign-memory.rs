@@ -158,6 +158,8 @@ fn wrap_memory(abi: &'static Abi) -> Result<()> {
     unlock(client.device(), node)?;
     let (status, _) = client.device().name_node(handle)?;
     same("NAME", status, Status::NOT_SUPPORTED)?;
+    let (status, _) = client.device().export(handle)?;
+    same("EXPORT", status, Status::NOT_SUPPORTED)?;
     release(&client, node)?;
     expect_all("kept", &part.part(0, BLOCK).context("part")?, DRAWN)?;
     books_settle(before)
@@ -312,7 +314,7 @@ fn export_node(abi: &'static Abi, pool: Pool) -> Result<()> {
     books_settle(before)
 }
 
-/// A node goes to the GPU once more, by its dma-buf.
+/// A node comes back by its dma-buf: as itself, and by Russell King's ioctl at another address.
 fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
     let mut client = client(abi)?;
     let before = used()?;
@@ -321,17 +323,34 @@ fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
     let view = client.device().memory(node, location, client.pool())?;
     let descriptor = export(&client, node)?;
     let (status, handle) = client.device().wrap_dma_buf(descriptor.as_raw_fd())?;
-    same("WRAP", status, Status::OK)?;
-    let other = wrapped(handle);
-    let (address, _) = lock(&client, other)?;
-    ensure!(address != location.address, "the same address");
-    draw(&mut client, address, &view, DRAWN)?;
-    let (status, _) = client.device().export(handle)?;
-    same("EXPORT of what is not ours", status, Status::NOT_SUPPORTED)?;
+    same("WRAP", (status, handle), (Status::OK, node.handle))?;
+    client.device().free(node)?;
+    draw(&mut client, location.address, &view, DRAWN)?;
+    if abi.has("UNMAP_USER_MEMORY") {
+        let what = Foreign::DmaBuf(descriptor.as_raw_fd());
+        let first = client.device().map_foreign(what, READ | WRITE)?;
+        let second = client.device().map_foreign(what, READ | WRITE)?;
+        drop(descriptor);
+        let addresses = [location.address, first.2, second.2];
+        ensure!(
+            addresses[0] != addresses[1] && addresses[1] != addresses[2],
+            "addresses {addresses:x?}"
+        );
+        for (status, info, address) in [first, second] {
+            same("GDMABUF", status, Status::OK)?;
+            draw(&mut client, address, &view, DRAWN ^ info)?;
+            client.device().unmap_user(&MapUserMemory {
+                memory: 1,
+                size: 1,
+                info,
+                address,
+                ..Default::default()
+            })?;
+        }
+    } else {
+        drop(descriptor);
+    }
     release(&client, node)?;
-    drop(descriptor);
-    draw_blind(&mut client, address)?;
-    release(&client, other)?;
     books_settle(before)
 }
 
@@ -388,6 +407,7 @@ fn to_other(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()> {
     let mut other = Other::start(abi)?;
     let take = format!("take {} {}", std::process::id(), descriptor.as_raw_fd());
     let address = other.ask(&take)?;
+    same("address", &address, &location.address.to_string())?;
     let answer = other.ask(&format!("draw {address}"))?;
     same("it", answer.as_str(), "drawn")?;
     expect_all("drawn", &view.part(0, BLOCK).context("part")?, DRAWN)?;

@@ -190,10 +190,14 @@ fn never_set(abi: &'static Abi) -> Result<()> {
         time >= LIMIT - Duration::from_millis(100),
         "it ended after {time:?}"
     );
+    // The next one has its own time.
+    let next = create(&device, signal)?;
+    is_now("the next one", &next, false)?;
     // The signal is as it was, and goes on.
     device.set_signal(signal, true)?;
+    is_now("the next one", &next, true)?;
     device.wait_signal(signal, 0)?;
-    is_now("the next one", &create(&device, signal)?, false)
+    is_now("the one behind it", &create(&device, signal)?, false)
 }
 
 /// Fences of another driver.
@@ -220,6 +224,16 @@ fn refusals(abi: &'static Abi) -> Result<()> {
         let status = status_of(&device, wrong)?;
         same("CREATE of no signal", status, Status::NOT_FOUND)?;
     }
+    let fences = (0..16)
+        .map(|_| create(&device, signal))
+        .collect::<Result<Vec<_>>>()?;
+    let status = status_of(&device, signal as u64)?;
+    same("CREATE of one more", status, Status::OUT_OF_RESOURCES)?;
+    device.set_signal(signal, true)?;
+    for fence in &fences {
+        is_now("one of many", fence, true)?;
+    }
+    create(&device, signal)?;
     device.destroy_signal(signal)?;
     let status = status_of(&device, signal as u64)?;
     same("CREATE of an old one", status, Status::NOT_FOUND)?;
