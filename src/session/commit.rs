@@ -145,11 +145,27 @@ impl Process {
     fn copy_commands(
         &self,
         buffer: &CommandBuffer,
+        next: u64,
+        format: Format,
+        limit: usize,
+    ) -> Result<KVVec<u32>> {
+        let words = self.append_commands(None, buffer, limit)?;
+        match next {
+            0 => Ok(words),
+            next => self.copy_chain(words, next, format, limit),
+        }
+    }
+
+    /// The same behind `words`, for the chain alone, which is rare.
+    #[cold]
+    #[inline(never)]
+    fn copy_chain(
+        &self,
+        mut words: KVVec<u32>,
         mut next: u64,
         format: Format,
         limit: usize,
     ) -> Result<KVVec<u32>> {
-        let mut words = self.append_commands(None, buffer, limit)?;
         for _ in 0..MAX_LOCATIONS {
             if next == 0 {
                 return Ok(words);
@@ -170,6 +186,7 @@ impl Process {
 
     /// Copies the commands between the reserved head and tail behind `words`, or into spare room; `limit` words at
     /// most, all in all.
+    #[inline(always)]
     fn append_commands(
         &self,
         words: Option<KVVec<u32>>,

@@ -20,8 +20,7 @@ use crate::{
             Extension,
             MAX_EXTENSION_BYTES, //
         },
-        Format,
-        Reply, //
+        Format, //
     },
     board::Device,
     diag::log::{
@@ -135,6 +134,7 @@ impl Argument {
     }
 
     /// Reads the argument of a file of generation `format`.
+    #[inline(always)]
     fn read(at: usize, format: Format, caller: Caller) -> Result<Self> {
         let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
         let words = room
@@ -259,26 +259,27 @@ impl OpenedFile {
             return Err(Error::Envelope);
         }
         let view = || self.pool_view.lock().clone();
+        let mut made = None;
         match self.process.run(file, view, format.decode(words)) {
             Ok(reply) => {
                 format.encode(words, &reply);
                 format.succeed(words, &reply);
-                argument.answer(words, output)?;
-                // Not before the caller knows its number.
-                if let Reply::File(file) = reply {
-                    file.install();
-                }
-                Ok(())
+                made = reply.into_file();
             }
-            Err(error) if error.errno().is_some() => Err(error),
-            Err(error) => {
-                format.fail(words, error);
-                argument.answer(words, output)
-            }
+            Err(error) if error.errno().is_some() => return Err(error),
+            Err(error) => format.fail(words, error),
         }
+        argument.answer(words, output)?;
+        // Not before the caller knows its number.
+        if let Some(file) = made {
+            file.install();
+        }
+        Ok(())
     }
 
-    /// One of Russell King's ioctls.
+    /// One of Russell King's ioctls. Apart from the other one, which is to be quick.
+    #[cold]
+    #[inline(never)]
     fn extension(&self, extension: Extension, caller: Caller, at: usize) -> Result {
         let known = Choice::unpack(self.interface.load(Relaxed));
         let Some(choice) = known.or(self.device.parameters().interface) else {
