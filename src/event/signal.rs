@@ -112,7 +112,7 @@ impl Signal {
         };
         let (room, fence, file) = make().map_err(|error| match error {
             ENOMEM => Error::OutOfMemory,
-            EOPNOTSUPP => Error::NotSupported,
+            ENOTSUPP => Error::NotSupported,
             _ => Error::OutOfResources,
         })?;
         // What is not kept ends behind the lock.

@@ -931,7 +931,7 @@ impl VideoMemory {
         }
         .map_err(|error| match error {
             EBADF | EINVAL | EACCES => Error::InvalidArgument,
-            EOPNOTSUPP => Error::NotSupported,
+            ENOTSUPP => Error::NotSupported,
             ERESTARTSYS | EINTR => Error::Interrupted,
             _ => Error::OutOfResources,
         })?;

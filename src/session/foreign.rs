@@ -118,7 +118,7 @@ impl Process {
         node.share();
         let exporter = self.device.memory().exporter();
         let exported = exporter.export(node).map_err(|error| match error {
-            EINVAL | EOPNOTSUPP => Error::NotSupported,
+            EINVAL | ENOTSUPP => Error::NotSupported,
             ENOMEM => Error::OutOfMemory,
             _ => Error::OutOfResources,
         });

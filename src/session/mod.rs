@@ -397,7 +397,7 @@ impl Process {
             }
             Request::WaitFence { fd, milliseconds } => {
                 sys::fence::wait(fd, milliseconds).map_err(|error| match error {
-                    EOPNOTSUPP => Error::NotSupported,
+                    ENOTSUPP => Error::NotSupported,
                     ETIMEDOUT => Error::Timeout,
                     error => error.into(),
                 })?;

@@ -2,7 +2,7 @@
 
 //! dma-bufs: memory of other drivers for our device, and our memory for other drivers and processes.
 //!
-//! Without `CONFIG_DMA_SHARED_BUFFER` every call here answers `EOPNOTSUPP`. The C half is
+//! Without `CONFIG_DMA_SHARED_BUFFER` every call here answers `ENOTSUPP`. The C half is
 //! `shim_dma_buf.c`.
 
 use super::{

@@ -2,7 +2,7 @@
 
 //! Fences as other drivers and processes know them: `dma_fence` behind a sync file.
 //!
-//! Without `CONFIG_SYNC_FILE` every call here answers `EOPNOTSUPP`. The C half is `shim_fence.c`.
+//! Without `CONFIG_SYNC_FILE` every call here answers `ENOTSUPP`. The C half is `shim_fence.c`.
 
 use super::{
     file::{

@@ -256,7 +256,7 @@ MODULE_IMPORT_NS("DMA_BUF");
 
 struct dma_buf *gal_get_buffer(int fd)
 {
-	return ERR_PTR(-EOPNOTSUPP);
+	return ERR_PTR(-ENOTSUPP);
 }
 
 void gal_put_buffer(struct dma_buf *buffer)
@@ -270,7 +270,7 @@ bool gal_is_writeable(struct dma_buf *buffer)
 
 int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *import)
 {
-	return -EOPNOTSUPP;
+	return -ENOTSUPP;
 }
 
 void gal_detach(struct dma_buf *buffer, const struct gal_import *import)
@@ -279,7 +279,7 @@ void gal_detach(struct dma_buf *buffer, const struct gal_import *import)
 
 int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count)
 {
-	return -EOPNOTSUPP;
+	return -ENOTSUPP;
 }
 
 struct file *gal_buffer_file(struct dma_buf *buffer)
@@ -289,7 +289,7 @@ struct file *gal_buffer_file(struct dma_buf *buffer)
 
 struct file *gal_export_buffer(const struct gal_export *what)
 {
-	return ERR_PTR(-EOPNOTSUPP);
+	return ERR_PTR(-ENOTSUPP);
 }
 
 void *gal_exported_by(struct dma_buf *buffer, const void *exporter)

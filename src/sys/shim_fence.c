@@ -115,12 +115,12 @@ int gal_wait_fence(int fd, unsigned int milliseconds)
 
 struct gal_fence *gal_new_fence(unsigned int milliseconds)
 {
-	return ERR_PTR(-EOPNOTSUPP);
+	return ERR_PTR(-ENOTSUPP);
 }
 
 struct file *gal_fence_file(struct gal_fence *fence)
 {
-	return ERR_PTR(-EOPNOTSUPP);
+	return ERR_PTR(-ENOTSUPP);
 }
 
 bool gal_fence_is_over(struct gal_fence *fence)
@@ -134,7 +134,7 @@ void gal_end_fence(struct gal_fence *fence, int error)
 
 int gal_wait_fence(int fd, unsigned int milliseconds)
 {
-	return -EOPNOTSUPP;
+	return -ENOTSUPP;
 }
 
 #endif
