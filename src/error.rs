@@ -95,8 +95,12 @@ impl From<Errno> for Error {
             Error::OutOfMemory
         } else if errno == code::ERESTARTSYS {
             Error::Interrupted
-        } else if errno == code::EFAULT {
+        } else if errno == code::EFAULT || errno == code::EMFILE || errno == code::ENFILE {
             Error::OutOfResources
+        } else if errno == code::ENOTSUPP {
+            Error::NotSupported
+        } else if errno == code::ETIMEDOUT {
+            Error::Timeout
         } else {
             Error::InvalidArgument
         }

@@ -480,23 +480,10 @@ impl Format {
         let commands = if fields.command_buffer.exists() {
             Commands::Described(fields.command_buffer.long(u))
         } else {
-            let [start, size, head, tail] = [
-                fields.start_offset,
-                fields.size,
-                fields.reserved_head,
-                fields.reserved_tail,
-            ]
-            .map(|field| field.word(u));
-            let place = located(fields.logical.long(u), start, size, head, tail);
-            let Some(buffer) = place else {
-                return Request::Refused(Error::InvalidArgument);
-            };
-            let entry_pipe = fields.entry_pipe.word(u);
-            let buffer = CommandBuffer {
-                entry_pipe,
-                ..buffer
-            };
-            Commands::Here(buffer, fields.next_location.long(u))
+            match self.decode_location(fields.location.and_behind(u)) {
+                Some((buffer, next)) => Commands::Here(buffer, next),
+                None => return Request::Refused(Error::InvalidArgument),
+            }
         };
         Request::Commit(Commit {
             context: fields.context.long(u),
@@ -580,14 +567,20 @@ impl Format {
     /// (0: the last). `None`: its numbers are of no buffer.
     pub(crate) fn decode_location(self, words: &[u32]) -> Option<(CommandBuffer, u64)> {
         let fields = &self.0.location;
-        let [start, size, head, tail] = [
-            fields.start_offset,
-            fields.size,
-            fields.reserved_head,
-            fields.reserved_tail,
-        ]
-        .map(|field| field.word(words));
-        let buffer = located(fields.logical.long(words), start, size, head, tail)?;
+        let (start, tail) = (
+            fields.start_offset.word(words),
+            fields.reserved_tail.word(words),
+        );
+        let end = start.checked_add(fields.size.word(words))?;
+        let buffer = CommandBuffer {
+            object: CommandBuffer::OBJECT_TYPE,
+            entry_pipe: fields.entry_pipe.word(words),
+            logical: fields.logical.long(words),
+            start_offset: start,
+            offset: end.checked_sub(tail)?,
+            reserved_head: fields.reserved_head.word(words),
+            reserved_tail: tail,
+        };
         Some((buffer, fields.next.long(words)))
     }
 
@@ -644,15 +637,16 @@ impl Format {
         self.0.context.id.at()
     }
 
-    /// Where the status is, in bytes from the start of the interface.
-    pub(super) fn status_at(self) -> usize {
-        self.0.header.status.start()
+    /// Writes the status.
+    #[inline]
+    pub(super) fn put_status(self, words: &mut [u32], status: u32) {
+        self.0.header.status.put(words, status);
     }
 
     /// Writes the status of success.
     #[inline]
     pub(crate) fn succeed(self, words: &mut [u32], reply: &Reply<'_>) {
-        self.0.header.status.put(words, reply.status());
+        self.put_status(words, reply.status());
     }
 
     /// Writes the status of a failure, as this generation tells it.
@@ -668,7 +662,7 @@ impl Format {
             (_, error) => error,
         };
         // CAST: the bits of a signed field.
-        self.0.header.status.put(words, error.status() as u32);
+        self.put_status(words, error.status() as u32);
     }
 
     /// Writes a reply over the request that it answers.
@@ -853,19 +847,6 @@ impl Format {
             total.put_long(u, ledger.total);
         }
     }
-}
-
-/// Commands that are described by where their bytes, with head and tail, begin and how many they are.
-fn located(logical: u64, start: u32, size: u32, head: u32, tail: u32) -> Option<CommandBuffer> {
-    Some(CommandBuffer {
-        object: CommandBuffer::OBJECT_TYPE,
-        entry_pipe: 0,
-        logical,
-        start_offset: start,
-        offset: start.checked_add(size)?.checked_sub(tail)?,
-        reserved_head: head,
-        reserved_tail: tail,
-    })
 }
 
 /// Clears the first `bytes` bytes.

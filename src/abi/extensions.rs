@@ -6,7 +6,14 @@
 //! They are no commands of the interface, but have its envelope, with a structure of their own behind it,
 //! whose head holds the status where the generation has it. Pure logic. Source: shared/abi/SUMMARY.md section 5.
 
-use super::codec::Format;
+use super::{
+    codec::Format,
+    layout::{
+        long,
+        word,
+        Field, //
+    },
+};
 use crate::error::Error;
 
 /// Bytes of the largest of the structures.
@@ -53,16 +60,6 @@ pub(crate) struct Wish {
     pub(crate) write: bool,
 }
 
-fn word(words: &[u32], at: usize) -> u32 {
-    words.get(at / 4).copied().unwrap_or(0)
-}
-
-fn put(words: &mut [u32], at: usize, value: u32) {
-    if let Some(word) = words.get_mut(at / 4) {
-        *word = value;
-    }
-}
-
 impl Extension {
     /// That of an ioctl's number.
     pub(crate) fn of(code: u32) -> Option<Self> {
@@ -86,18 +83,18 @@ impl Extension {
     /// Reads the structure. `InvalidArgument`: an access that there is not.
     pub(crate) fn decode(self, words: &[u32]) -> Result<Wish, Error> {
         // CAST: the bits of a signed field.
-        let dma_buf = |at| Foreign::DmaBuf {
-            fd: word(words, at) as i32,
+        let dma_buf = |fd: Field| Foreign::DmaBuf {
+            fd: fd.word(words) as i32,
         };
         let (what, access) = match self {
-            Extension::OldDmaBuf => (dma_buf(8), READ | WRITE),
-            Extension::DmaBuf => (dma_buf(80), word(words, 84)),
+            Extension::OldDmaBuf => (dma_buf(word(8)), READ | WRITE),
+            Extension::DmaBuf => (dma_buf(word(80)), word(84).word(words)),
             Extension::UserMemory => {
                 let what = Foreign::User {
-                    user: u64::from(word(words, 80)) | u64::from(word(words, 84)) << 32,
-                    bytes: word(words, 88).into(),
+                    user: long(80).long(words),
+                    bytes: word(88).long(words),
                 };
-                (what, word(words, 92))
+                (what, word(92).word(words))
             }
         };
         if access == 0 || access & !(READ | WRITE) != 0 {
@@ -116,26 +113,21 @@ impl Extension {
         format: Format,
         answer: Result<(u32, u32), Error>,
     ) {
-        let status_at = match self {
-            Extension::OldDmaBuf => 4,
-            _ => format.status_at(),
-        };
         // CAST: the bits of a signed field.
         let status = answer.map_or_else(|error| error.status() as u32, |_| 0);
-        put(words, status_at, status);
-        let Ok((info, address)) = answer else {
-            return;
-        };
-        match self {
+        let (info_at, address_at) = match self {
             Extension::OldDmaBuf => {
-                put(words, 12, info);
-                put(words, 16, address);
+                word(4).put(words, status);
+                (word(12), word(16))
             }
             Extension::DmaBuf | Extension::UserMemory => {
-                for (at, value) in [(64, info), (68, 0), (72, address), (76, 0)] {
-                    put(words, at, value);
-                }
+                format.put_status(words, status);
+                (long(64), long(72))
             }
+        };
+        if let Ok((info, address)) = answer {
+            info_at.put(words, info);
+            address_at.put(words, address);
         }
     }
 }

@@ -103,39 +103,29 @@ impl Signal {
     /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, or the signal has
     /// [`MAX_FENCES`]. `NotSupported`: the kernel has no sync files. `OutOfMemory`.
     pub(crate) fn fence_file(&self) -> Result<NewFile> {
-        let make = || -> Result<_, kernel::error::Error> {
-            // Made before the lock: who sets the signal must not wait for memory.
-            let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL)?;
-            let fence = Fence::new(FENCE_LIMIT)?;
-            let file = fence.file()?;
-            Ok((room, fence, file))
-        };
-        let (room, fence, file) = make().map_err(|error| match error {
-            ENOMEM => Error::OutOfMemory,
-            ENOTSUPP => Error::NotSupported,
-            _ => Error::OutOfResources,
-        })?;
-        // What is not kept ends behind the lock.
-        let mut fence = Some(fence);
-        let (is_over, is_set) = {
+        // Made before the lock: who sets the signal must not wait for memory.
+        let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL)?;
+        let fence = Fence::new(FENCE_LIMIT)?;
+        let file = fence.file()?;
+        let is_over = {
             let mut state = self.state.lock();
             if !state.over && !state.set {
                 let fences = state.fences.get_or_insert(room);
-                let is_free =
-                    |place: &&mut Option<Fence>| place.as_ref().is_none_or(Fence::is_over);
-                let place = fences.iter_mut().find(is_free);
-                let place = place.ok_or(Error::OutOfResources)?;
-                core::mem::swap(place, &mut fence);
+                let mut free = fences
+                    .iter_mut()
+                    .filter(|place| place.as_ref().is_none_or(Fence::is_over));
+                let place = free.next().ok_or(Error::OutOfResources)?;
+                let old = place.replace(fence);
+                drop(state);
+                drop(old);
                 return Ok(file);
             }
-            (state.over, state.set)
+            state.over
         };
         if is_over {
             return Err(Error::NotFound);
         }
-        if let (true, Some(fence)) = (is_set, fence) {
-            fence.signal();
-        }
+        fence.signal();
         Ok(file)
     }
 

@@ -75,18 +75,11 @@ impl Process {
         let (address, bytes) = (memory.address(), memory.bytes());
         let node = self.device.memory().wrap(memory, self.number)?;
         self.tables.lock().reach.add(address, bytes)?;
-        // Dropped after the lock, should it not be kept.
-        let held = node.clone();
-        let entry = NodeEntry {
+        let node = self.insert_reached(NodeEntry {
             foreign: true,
             ..NodeEntry::new(node)
-        };
-        let inserted = self.insert_node(entry);
-        if inserted.is_err() {
-            self.tables.lock().reach.remove(address);
-        }
-        drop(held);
-        inserted.map(|node| Reply::Wrapped {
+        })?;
+        Ok(Reply::Wrapped {
             node,
             // CAST: at most 64 bits.
             bytes: bytes as u64,
@@ -118,9 +111,8 @@ impl Process {
         node.share();
         let exporter = self.device.memory().exporter();
         let exported = exporter.export(node).map_err(|error| match error {
-            EINVAL | ENOTSUPP => Error::NotSupported,
-            ENOMEM => Error::OutOfMemory,
-            _ => Error::OutOfResources,
+            EINVAL => Error::NotSupported,
+            error => error.into(),
         });
         exported.map(Reply::File)
     }

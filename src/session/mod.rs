@@ -396,11 +396,7 @@ impl Process {
                 self.signal(signal)?.fence_file().map(Reply::File)
             }
             Request::WaitFence { fd, milliseconds } => {
-                sys::fence::wait(fd, milliseconds).map_err(|error| match error {
-                    ENOTSUPP => Error::NotSupported,
-                    ETIMEDOUT => Error::Timeout,
-                    error => error.into(),
-                })?;
+                sys::fence::wait(fd, milliseconds)?;
                 Ok(Reply::Nothing)
             }
             Request::FinishUnlock { node } => self.queue_unlock(node),
@@ -839,16 +835,22 @@ impl Process {
             tables.reach.add(address, granted)?;
             tables.video.add(granted);
         }
-        // Dropped after the lock, should it not be kept.
-        let held = node.clone();
-        let node = self.insert_node(NodeEntry::new(node));
+        let node = self.insert_reached(NodeEntry::new(node));
         if node.is_err() {
-            let mut tables = self.tables.lock();
-            tables.video.remove(granted);
-            tables.reach.remove(address);
+            self.tables.lock().video.remove(granted);
         }
-        drop(held);
         node.map(|node| (node, pool))
+    }
+
+    /// Has `entry`, whose addresses are in reach, in the table; should that fail, they are not any more.
+    fn insert_reached(self: &Arc<Self>, entry: NodeEntry) -> Result<u32> {
+        // Dropped after the lock, should it not be kept.
+        let held = entry.node.clone();
+        let inserted = self.insert_node(entry);
+        if inserted.is_err() {
+            self.tables.lock().reach.remove(held.address());
+        }
+        inserted
     }
 
     fn lock(

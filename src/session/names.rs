@@ -200,8 +200,6 @@ impl Process {
         node: Arc<Node>,
         name: Option<Name<Node>>,
     ) -> Result<u32> {
-        // Dropped after the lock, should it not be kept.
-        let held = node.clone();
         let (address, bytes) = (node.address(), node.bytes());
         {
             let mut tables = self.tables.lock();
@@ -230,12 +228,7 @@ impl Process {
             foreign: true,
             ..NodeEntry::new(node)
         };
-        let inserted = self.insert_node(entry);
-        if inserted.is_err() {
-            self.tables.lock().reach.remove(address);
-        }
-        drop(held);
-        inserted
+        self.insert_reached(entry)
     }
 }
 

@@ -70,10 +70,8 @@ impl OpenFile {
     ///
     /// No lock that `mmap` takes may be held.
     pub(crate) fn map_into_caller(&self, bytes: usize, offset: usize) -> Result<usize> {
-        // PROT_READ | PROT_WRITE and MAP_SHARED have the same numbers on every architecture.
-        // SAFETY: The file is open for the length of the call; the memory manager checks the rest.
-        let address = unsafe { bindings::vm_mmap(self.0.as_ptr(), 0, bytes, 3, 1, offset) };
-        super::mapped_address(address)
+        // SAFETY: The file is open for the length of the call.
+        unsafe { super::map_file(self.0.as_ptr(), bytes, true, offset) }
     }
 }
 

@@ -138,36 +138,26 @@ impl Imports {
             return Err(EACCES);
         }
         // From here on it is a user, whose end undoes that.
-        let mut import = Import {
+        let import = Import {
             imports: self.clone(),
             attached: self.enter(buffer)?,
             write,
-            bytes: 0,
             view: Atomic::new(0),
         };
-        let attached = import.attached.clone();
-        let mut parts = attached.parts.lock();
-        let known = match parts.as_ref() {
-            Some(known) => known.bytes,
-            None => {
+        {
+            let attached = &import.attached;
+            let mut parts = attached.parts.lock();
+            if parts.is_none() {
                 let mut fresh = shim::gal_import {
                     attachment: null_mut(),
                     table: null_mut(),
-                    bytes: 0,
                 };
                 let (dev, buffer) = (raw_device(&self.dev), attached.buffer.0.as_ptr());
                 // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
-                let result = to_result(unsafe { shim::gal_attach(dev, buffer, &mut fresh) });
-                if let Err(error) = result {
-                    // Its end takes the lock.
-                    drop(parts);
-                    return Err(error);
-                }
-                parts.insert(fresh).bytes
+                to_result(unsafe { shim::gal_attach(dev, buffer, &mut fresh) })?;
+                *parts = Some(fresh);
             }
-        };
-        drop(parts);
-        import.bytes = known;
+        }
         Ok(import)
     }
 
@@ -233,7 +223,6 @@ pub(crate) struct Import {
     imports: Arc<Imports>,
     attached: Arc<Attached>,
     write: bool,
-    bytes: usize,
     /// The file that its owner shows a view of it by: only compared.
     view: Atomic<usize>,
 }
@@ -241,7 +230,8 @@ pub(crate) struct Import {
 impl Import {
     /// Bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        // SAFETY: The buffer is valid.
+        unsafe { shim::gal_buffer_bytes(self.attached.buffer.0.as_ptr()) }
     }
 
     /// Whether the device may write it.
@@ -266,9 +256,8 @@ impl Import {
     /// Maps all of it into the calling process, as its owner does that. Returns the address.
     pub(crate) fn map_into_caller(&self) -> Result<usize> {
         let file = self.attached.buffer.file();
-        // SAFETY: The dma-buf holds its file; the memory manager checks the rest.
-        let address = unsafe { shim::gal_map_file(file, self.bytes(), self.write) };
-        let user = super::mapped_address(address)?;
+        // SAFETY: The dma-buf holds its file.
+        let user = unsafe { super::map_file(file, self.bytes(), self.write, 0) }?;
         if let Some((_, file)) = view_at(user) {
             self.view.store(file, Relaxed);
         }

@@ -4,7 +4,8 @@
 //!
 //! It owns raw kernel objects (mappings, DMA memory, device numbers, procfs entries) and gives each
 //! a type whose `Drop` undoes exactly what its constructor did. It knows nothing of GPUs and takes
-//! no lock of its own. The C half is `shim.c`: macros and inlines only.
+//! no lock of its own but for the books of shared pages and dma-bufs. The C half is `shim.c`, macros and inlines
+//! only, and for dma-bufs and fences `shim_dma_buf.c` and `shim_fence.c`, with the operations that the kernel calls.
 
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
@@ -60,8 +61,22 @@ fn raw_device(dev: &device::Device) -> *mut bindings::device {
         .cast::<bindings::device>()
 }
 
-/// What `vm_mmap` returned, as an address or an error.
-fn mapped_address(address: usize) -> Result<usize> {
+/// Maps `bytes` of `file` at byte `offset` into the calling process, shared, readable and, with `write`, writable.
+/// Calls the file's own mmap: no lock that this takes may be held. Returns the address.
+///
+/// # Safety
+///
+/// The file is open for the length of the call.
+unsafe fn map_file(
+    file: *mut bindings::file,
+    bytes: usize,
+    write: bool,
+    offset: usize,
+) -> Result<usize> {
+    // PROT_READ, PROT_WRITE and MAP_SHARED have the same numbers on every architecture.
+    let protection = if write { 3 } else { 1 };
+    // SAFETY: By the caller; the memory manager checks the rest.
+    let address = unsafe { bindings::vm_mmap(file, 0, bytes, protection, 1, offset) };
     // Above the middle of the address space lie the error numbers, and on a 3G/1G split user addresses
     // too.
     let errno = address.wrapping_neg();

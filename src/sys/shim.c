@@ -13,7 +13,6 @@
 #include <linux/irqdomain.h>
 #include <linux/module.h>
 #include <linux/mm.h>
-#include <linux/mman.h>
 #include <linux/of.h>
 #include <linux/of_address.h>
 #include <linux/of_irq.h>
@@ -304,11 +303,6 @@ void gal_poke_page(struct page *page, size_t offset, u32 word)
 void gal_allow_long_segments(struct device *dev)
 {
 	dma_set_max_seg_size(dev, UINT_MAX);
-}
-
-unsigned long gal_map_file(struct file *file, size_t bytes, bool write)
-{
-	return vm_mmap(file, 0, bytes, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED, 0);
 }
 
 void gal_wmb(void)

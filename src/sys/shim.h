@@ -86,17 +86,16 @@ void gal_poke_page(struct page *page, size_t offset, u32 word);
 struct gal_import {
 	struct dma_buf_attachment *attachment;
 	struct sg_table *table;
-	size_t bytes;
 };
 
 struct dma_buf *gal_get_buffer(int fd);
 void gal_put_buffer(struct dma_buf *buffer);
 bool gal_is_writeable(struct dma_buf *buffer);
 struct file *gal_buffer_file(struct dma_buf *buffer);
+size_t gal_buffer_bytes(struct dma_buf *buffer);
 int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *import);
 void gal_detach(struct dma_buf *buffer, const struct gal_import *import);
 int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count);
-unsigned long gal_map_file(struct file *file, size_t bytes, bool write);
 
 /* A dma-buf of ours: pages, or else a range of physical addresses; whose it is; put(owner) ends it. */
 struct gal_export {

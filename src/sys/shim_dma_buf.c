@@ -50,7 +50,6 @@ int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *im
 	}
 	import->attachment = attachment;
 	import->table = table;
-	import->bytes = buffer->size;
 	return 0;
 }
 
@@ -82,6 +81,11 @@ int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t 
 struct file *gal_buffer_file(struct dma_buf *buffer)
 {
 	return buffer->file;
+}
+
+size_t gal_buffer_bytes(struct dma_buf *buffer)
+{
+	return buffer->size;
 }
 
 static void gal_free_table(struct sg_table *table)
@@ -285,6 +289,11 @@ int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t 
 struct file *gal_buffer_file(struct dma_buf *buffer)
 {
 	return NULL;
+}
+
+size_t gal_buffer_bytes(struct dma_buf *buffer)
+{
+	return 0;
 }
 
 struct file *gal_export_buffer(const struct gal_export *what)

@@ -163,23 +163,6 @@ enum gceSURF_TYPE {
 	gcvSURF_TILE_STATUS_DIRTY	= 0x1000,
 };
 
-/* gcoCMDBUF.entryPipe and exitPipe. */
-enum gcePIPE_SELECT {
-	gcvPIPE_INVALID	= -1,
-	gcvPIPE_3D	= 0,
-	gcvPIPE_2D	= 1,
-};
-
-/* gcsHAL_USER_SIGNAL.command. */
-enum gceUSER_SIGNAL_COMMAND_CODES {
-	gcvUSER_SIGNAL_CREATE	= 0,
-	gcvUSER_SIGNAL_DESTROY	= 1,
-	gcvUSER_SIGNAL_SIGNAL	= 2,
-	gcvUSER_SIGNAL_WAIT	= 3,
-	gcvUSER_SIGNAL_MAP	= 4,	/* one more reference */
-	gcvUSER_SIGNAL_UNMAP	= 5,	/* as DESTROY: one reference less */
-};
-
 /* gcsHAL_SIGNAL.fromWhere: a hint; the driver always means PIXEL. */
 enum gceKERNEL_WHERE {
 	gcvKERNEL_COMMAND	= 0,
@@ -187,14 +170,6 @@ enum gceKERNEL_WHERE {
 	gcvKERNEL_TRIANGLE	= 2,
 	gcvKERNEL_TEXTURE	= 3,
 	gcvKERNEL_PIXEL		= 4,
-};
-
-/* gcsHAL_CACHE.operation. */
-enum gceCACHEOPERATION {
-	gcvCACHE_CLEAN		= 1,
-	gcvCACHE_INVALIDATE	= 2,
-	gcvCACHE_FLUSH		= 3,
-	gcvCACHE_MEMORY_BARRIER	= 4,
 };
 
 /* Power states of SET/QUERY_POWER_MANAGEMENT_STATE. */
@@ -951,18 +926,6 @@ struct gcoCMDBUF {
 	__u64 lastReserve;
 	__u32 lastOffset;
 	__u32 pad0;
-};
-
-/**
- * struct gcsSTATE_DELTA_RECORD - a state that a context has changed
- * @address: word address of the state
- * @mask: bits that change
- * @data: their new value
- */
-struct gcsSTATE_DELTA_RECORD {
-	__u32 address;
-	__u32 mask;
-	__u32 data;
 };
 
 /**

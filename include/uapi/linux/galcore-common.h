@@ -94,6 +94,43 @@ enum gceSTATUS {
 	gcvSTATUS_DEVICE		= -27,
 };
 
+/* What commands begin in, entryPipe. */
+enum gcePIPE_SELECT {
+	gcvPIPE_INVALID	= -1,
+	gcvPIPE_3D	= 0,
+	gcvPIPE_2D	= 1,
+};
+
+/* gcsHAL_USER_SIGNAL.command; up to v2 without the last two. */
+enum gceUSER_SIGNAL_COMMAND_CODES {
+	gcvUSER_SIGNAL_CREATE	= 0,
+	gcvUSER_SIGNAL_DESTROY	= 1,
+	gcvUSER_SIGNAL_SIGNAL	= 2,
+	gcvUSER_SIGNAL_WAIT	= 3,
+	gcvUSER_SIGNAL_MAP	= 4,	/* one more reference */
+	gcvUSER_SIGNAL_UNMAP	= 5,	/* as DESTROY: one reference less */
+};
+
+/* gcsHAL_CACHE.operation. */
+enum gceCACHEOPERATION {
+	gcvCACHE_CLEAN		= 1,
+	gcvCACHE_INVALIDATE	= 2,
+	gcvCACHE_FLUSH		= 3,
+	gcvCACHE_MEMORY_BARRIER	= 4,
+};
+
+/**
+ * struct gcsSTATE_DELTA_RECORD - a state that a context has changed
+ * @address: word address of the state
+ * @mask: bits that change
+ * @data: their new value
+ */
+struct gcsSTATE_DELTA_RECORD {
+	__u32 address;
+	__u32 mask;
+	__u32 data;
+};
+
 /*
  * Offset for mmap() of the completion page: one page, shared and read-only.
  * Once a process has mapped it, COMMIT and EVENT_COMMIT write the number of

@@ -183,23 +183,6 @@ enum gceVIDMEM_TYPE {
 	gcvVIDMEM_TYPE_COUNT		= 17,
 };
 
-/* gcsHAL_COMMAND_LOCATION.entryPipe. */
-enum gcePIPE_SELECT {
-	gcvPIPE_INVALID	= -1,
-	gcvPIPE_3D	= 0,
-	gcvPIPE_2D	= 1,
-};
-
-/* gcsHAL_USER_SIGNAL.command. */
-enum gceUSER_SIGNAL_COMMAND_CODES {
-	gcvUSER_SIGNAL_CREATE	= 0,
-	gcvUSER_SIGNAL_DESTROY	= 1,
-	gcvUSER_SIGNAL_SIGNAL	= 2,
-	gcvUSER_SIGNAL_WAIT	= 3,
-	gcvUSER_SIGNAL_MAP	= 4,	/* one more reference */
-	gcvUSER_SIGNAL_UNMAP	= 5,	/* as DESTROY: one reference less */
-};
-
 /* gcsHAL_SHBUF.command. */
 enum gceSHBUF_COMMAND_CODES {
 	gcvSHBUF_CREATE		= 0,
@@ -217,14 +200,6 @@ enum gceKERNEL_WHERE {
 	gcvKERNEL_TEXTURE	= 3,
 	gcvKERNEL_PIXEL		= 4,
 	gcvKERNEL_BLT		= 5,
-};
-
-/* gcsHAL_CACHE.operation. */
-enum gceCACHEOPERATION {
-	gcvCACHE_CLEAN		= 1,
-	gcvCACHE_INVALIDATE	= 2,
-	gcvCACHE_FLUSH		= 3,
-	gcvCACHE_MEMORY_BARRIER	= 4,
 };
 
 /* gcsHAL_QUERY_POWER_MANAGEMENT.state. */
@@ -1106,18 +1081,6 @@ struct gcsQUEUE {
 		struct gcsHAL_COMMIT_DONE CommitDone;
 		__u64 room[4];
 	} u;
-};
-
-/**
- * struct gcsSTATE_DELTA_RECORD - a state that a context has changed
- * @address: word address of the state
- * @mask: bits that change
- * @data: their new value
- */
-struct gcsSTATE_DELTA_RECORD {
-	__u32 address;
-	__u32 mask;
-	__u32 data;
 };
 
 /**

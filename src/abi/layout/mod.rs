@@ -27,12 +27,12 @@ pub(crate) struct Field {
 }
 
 /// A field of 4 bytes.
-const fn word(at: u16) -> Field {
+pub(crate) const fn word(at: u16) -> Field {
     Field { at, bytes: 4 }
 }
 
 /// A field of 8 bytes.
-const fn long(at: u16) -> Field {
+pub(crate) const fn long(at: u16) -> Field {
     Field { at, bytes: 8 }
 }
 
@@ -50,12 +50,6 @@ impl Field {
 
     /// Its offset.
     pub(crate) fn at(self) -> u64 {
-        self.at.into()
-    }
-
-    /// The same, to reckon with.
-    #[allow(dead_code, reason = "the layout test does without")]
-    pub(crate) fn start(self) -> usize {
         self.at.into()
     }
 
@@ -89,6 +83,11 @@ impl Field {
             4 => word_at(words, at).into(),
             _ => u64::from(word_at(words, at)) | u64::from(word_at(words, at + 4)) << 32,
         }
+    }
+
+    /// The words from it on.
+    pub(crate) fn and_behind(self, words: &[u32]) -> &[u32] {
+        words.get(usize::from(self.at) / 4..).unwrap_or_default()
     }
 
     /// A handle: one that does not fit 32 bits is none of ours, like all ones.
@@ -494,20 +493,8 @@ structures! {
         core = "subCommit.coreId",
         /// In: the next core's part.
         next = "subCommit.next",
-        /// In: commands, where they are described here: user address of their buffer.
-        logical = "subCommit.commandBuffer.logical",
-        /// In: first byte in it.
-        start_offset = "subCommit.commandBuffer.startOffset",
-        /// In: bytes, with head and tail.
-        size = "subCommit.commandBuffer.size",
-        /// In: bytes of the head.
-        reserved_head = "subCommit.commandBuffer.reservedHead",
-        /// In: bytes of the tail.
-        reserved_tail = "subCommit.commandBuffer.reservedTail",
-        /// In: pipe at the start.
-        entry_pipe = "subCommit.commandBuffer.entryPipe",
-        /// In: more commands.
-        next_location = "subCommit.commandBuffer.next",
+        /// In: where a `gcsHAL_COMMAND_LOCATION` of the commands begins, which is what the first field of one says.
+        location = "subCommit.commandBuffer.priority",
     }
     /// MAP_USER_MEMORY.
     map_user: MapUserMemory = "MapUserMemory" {
@@ -687,7 +674,7 @@ structures! {
         /// Bytes of the tail, where the client says so.
         reserved_tail = "reservedTail",
     }
-    /// `gcsHAL_COMMAND_LOCATION`: more commands of a COMMIT.
+    /// `gcsHAL_COMMAND_LOCATION`: commands of a COMMIT, in it or behind it.
     location: LocationLayout = "gcsHAL_COMMAND_LOCATION" {
         /// User address of their buffer.
         logical = "logical",
@@ -699,6 +686,8 @@ structures! {
         reserved_head = "reservedHead",
         /// Bytes of the tail.
         reserved_tail = "reservedTail",
+        /// Pipe at the start, of the first.
+        entry_pipe = "entryPipe",
         /// User address of the next.
         next = "next",
     }

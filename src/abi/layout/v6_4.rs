@@ -225,13 +225,7 @@ pub(crate) const V6_4_11: Layout = Layout {
         queue: long(24),
         core: word(0),
         next: long(112),
-        logical: long(56),
-        start_offset: word(64),
-        size: word(68),
-        reserved_head: word(72),
-        reserved_tail: word(76),
-        entry_pipe: word(92),
-        next_location: long(104),
+        location: word(32),
         ..Commit::ABSENT
     },
     map_user: MapUserMemory::ABSENT,
@@ -342,6 +336,7 @@ pub(crate) const V6_4_11: Layout = Layout {
         size: word(36),
         reserved_head: word(40),
         reserved_tail: word(44),
+        entry_pipe: word(60),
         next: long(72),
     },
     delta: DeltaLayout {

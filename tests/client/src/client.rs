@@ -123,7 +123,7 @@ impl Client {
         let slots = signals
             .into_iter()
             .map(|signal| {
-                let (buffer, node) = command_memory(&device, &pool)?;
+                let (buffer, node) = command_memory(&device, &pool, COMMAND_BUFFER_BYTES)?;
                 Ok(Slot {
                     buffer,
                     node,
@@ -319,23 +319,22 @@ fn identity(device: &Device) -> Result<uapi::QueryChipIdentity> {
     Ok(identity)
 }
 
-/// Memory for commands.
-fn command_memory(device: &Device, pool: &Memory) -> Result<(Buffer, Option<Node>)> {
+/// Memory for `bytes` bytes of commands, and the node that it is in generations without contiguous buffers.
+pub fn command_memory(
+    device: &Device,
+    pool: &Memory,
+    bytes: u32,
+) -> Result<(Buffer, Option<Node>)> {
     if device.abi().has("ALLOCATE_CONTIGUOUS_MEMORY") {
-        let buffer = device.allocate_contiguous(COMMAND_BUFFER_BYTES.into())?;
+        let buffer = device.allocate_contiguous(bytes.into())?;
         return Ok((buffer, None));
     }
-    let node = device.allocate(
-        COMMAND_BUFFER_BYTES,
-        64,
-        uapi::surface::VERTEX,
-        Pool::DEFAULT,
-    )?;
+    let node = device.allocate(bytes, 64, uapi::surface::VERTEX, Pool::DEFAULT)?;
     let location = device.lock(node)?;
     let buffer = Buffer {
         physical: 0,
         address: location.address,
-        bytes: COMMAND_BUFFER_BYTES.into(),
+        bytes: bytes.into(),
         logical: location.logical,
         memory: device.memory(node, location, pool)?,
     };

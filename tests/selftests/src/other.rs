@@ -4,6 +4,7 @@
 use std::io::BufRead;
 use std::io::BufReader;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::process::ChildStdout;
 use std::process::ExitCode;
@@ -13,6 +14,9 @@ use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::Abi;
+use rustix::process::Pid;
+use rustix::process::PidfdFlags;
+use rustix::process::PidfdGetfdFlags;
 
 use crate::harness::same;
 use crate::system;
@@ -42,6 +46,14 @@ pub fn role(body: impl FnOnce(&'static Abi) -> Result<()>) -> Option<ExitCode> {
             ExitCode::FAILURE
         }
     })
+}
+
+/// A copy of another process's descriptor.
+pub fn descriptor_of(process: i32, descriptor: i32) -> Result<OwnedFd> {
+    let id = Pid::from_raw(process).context("a process")?;
+    let process = rustix::process::pidfd_open(id, PidfdFlags::empty())?;
+    let flags = PidfdGetfdFlags::empty();
+    Ok(rustix::process::pidfd_getfd(process, descriptor, flags)?)
 }
 
 impl Other {

@@ -9,6 +9,8 @@ use std::io::ErrorKind;
 use std::io::Read;
 use std::io::Seek;
 use std::io::SeekFrom;
+use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -350,6 +352,20 @@ pub fn memory_file(bytes: u64) -> Result<File> {
     let file = File::from(file);
     file.set_len(bytes)?;
     Ok(file)
+}
+
+/// A dma-buf of another driver, and the memory file that it is of; `None`: this kernel has no udmabuf.
+pub fn udmabuf(bytes: u64) -> Result<Option<(File, OwnedFd)>> {
+    use rustix::fs::MemfdFlags;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(rustix::fs::memfd_create("test", flags)?);
+    file.set_len(bytes)?;
+    rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::SHRINK)?;
+    match galcore_client::sys::udmabuf(file.as_fd(), bytes) {
+        Ok(descriptor) => Ok(Some((file, descriptor))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The character device's major number, if the driver has registered one.

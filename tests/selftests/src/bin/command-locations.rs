@@ -5,11 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::client::command_memory;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::uapi;
-use galcore_client::uapi::surface;
-use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Client;
@@ -49,17 +48,7 @@ impl Fixture {
     fn new() -> Result<Self> {
         let abi = Abi::named("6.4.11").context("a generation")?;
         let client = Client::with_device(Device::open_as(abi, true)?)?;
-        let node = client
-            .device()
-            .allocate(BUFFER_BYTES, 64, surface::VERTEX, Pool::DEFAULT)?;
-        let location = client.device().lock(node)?;
-        let buffer = Buffer {
-            physical: 0,
-            address: location.address,
-            bytes: BUFFER_BYTES.into(),
-            logical: location.logical,
-            memory: client.device().memory(node, location, client.pool())?,
-        };
+        let (buffer, _) = command_memory(client.device(), client.pool(), BUFFER_BYTES)?;
         Ok(Self {
             abi,
             paint: Paint::of(client)?,

@@ -98,17 +98,8 @@ struct Udmabuf {
 
 impl Udmabuf {
     fn new() -> Result<Self> {
-        use rustix::fs::MemfdFlags;
-        use rustix::fs::SealFlags;
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = File::from(rustix::fs::memfd_create("test", flags)?);
-        file.set_len(BYTES.into())?;
-        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK)?;
-        let descriptor = match sys::udmabuf(file.as_fd(), BYTES.into()) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return skip("this kernel has no /dev/udmabuf")
-            }
-            other => other?,
+        let Some((file, descriptor)) = system::udmabuf(BYTES.into())? else {
+            return skip("this kernel has no /dev/udmabuf");
         };
         let region = Region::map(&file, BYTES as usize, 0)?;
         Ok(Self {
@@ -201,6 +192,18 @@ fn wrap_dma_buf(abi: &'static Abi) -> Result<()> {
     books_settle(before)
 }
 
+/// UNMAP_USER_MEMORY as clients of Russell King's ioctls call it: with numbers that are not 0, and the handle.
+fn unmap(client: &Client, info: u32, address: u32) -> Result<()> {
+    client.device().unmap_user(&MapUserMemory {
+        memory: 1,
+        size: 1,
+        info,
+        address,
+        ..Default::default()
+    })?;
+    Ok(())
+}
+
 /// Russell King's ioctls.
 fn map_foreign(abi: &'static Abi, dma_buf: bool) -> Result<()> {
     let mut client = client(abi)?;
@@ -224,13 +227,7 @@ fn map_foreign(abi: &'static Abi, dma_buf: bool) -> Result<()> {
         if access & WRITE != 0 {
             draw(&mut client, address, &memory, DRAWN ^ access)?;
         }
-        client.device().unmap_user(&MapUserMemory {
-            memory: 1,
-            size: 1,
-            info,
-            address,
-            ..Default::default()
-        })?;
+        unmap(&client, info, address)?;
         client.finish()?;
     }
     books_settle(before)
@@ -252,13 +249,7 @@ fn map_old(abi: &'static Abi) -> Result<()> {
     same("status", word(4), 0)?;
     let (info, address) = (word(12), word(16));
     draw(&mut client, address, &buffer.memory, DRAWN)?;
-    client.device().unmap_user(&MapUserMemory {
-        memory: 1,
-        size: 1,
-        info,
-        address,
-        ..Default::default()
-    })?;
+    unmap(&client, info, address)?;
     client.finish()?;
     books_settle(before)
 }
@@ -339,13 +330,7 @@ fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
         for (status, info, address) in [first, second] {
             same("GDMABUF", status, Status::OK)?;
             draw(&mut client, address, &view, DRAWN ^ info)?;
-            client.device().unmap_user(&MapUserMemory {
-                memory: 1,
-                size: 1,
-                info,
-                address,
-                ..Default::default()
-            })?;
+            unmap(&client, info, address)?;
         }
     } else {
         drop(descriptor);
@@ -362,7 +347,6 @@ fn draw_blind(client: &mut Client, address: u32) -> Result<()> {
 
 /// Is the other process: takes the descriptor of another's and draws into it.
 fn be_other(abi: &'static Abi) -> Result<()> {
-    use rustix::process;
     let mut client = client(abi)?;
     let mut taken: Vec<Node> = Vec::new();
     other::serve(|words| {
@@ -370,10 +354,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
             |index: usize| -> Result<i32> { Ok(words.get(index).context("word")?.parse()?) };
         match words[0] {
             "take" => {
-                let id = process::Pid::from_raw(value(1)?).context("a process")?;
-                let of = process::pidfd_open(id, process::PidfdFlags::empty())?;
-                let flags = process::PidfdGetfdFlags::empty();
-                let descriptor = process::pidfd_getfd(of, value(2)?, flags)?;
+                let descriptor = other::descriptor_of(value(1)?, value(2)?)?;
                 let (status, handle) = client.device().wrap_dma_buf(descriptor.as_raw_fd())?;
                 same("WRAP", status, Status::OK)?;
                 let node = wrapped(handle);
@@ -517,13 +498,7 @@ fn read_only() -> Result<()> {
             continue;
         }
         same("status", status, Status::OK)?;
-        client.device().unmap_user(&MapUserMemory {
-            memory: 1,
-            size: 1,
-            info,
-            address,
-            ..Default::default()
-        })?;
+        unmap(&client, info, address)?;
     }
     client.finish()?;
     books_settle(before)

@@ -3,8 +3,6 @@
 //! driver goes on working.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -111,14 +109,7 @@ impl Fuzz {
 
     /// A dma-buf of another driver's, where the kernel has that.
     fn offer_udmabuf(&mut self) -> Result<()> {
-        use rustix::fs::MemfdFlags;
-        let file = File::from(rustix::fs::memfd_create(
-            "fuzz",
-            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
-        )?);
-        file.set_len(UDMABUF_BYTES)?;
-        rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::SHRINK)?;
-        if let Ok(descriptor) = sys::udmabuf(file.as_fd(), UDMABUF_BYTES) {
+        if let Some((_, descriptor)) = system::udmabuf(UDMABUF_BYTES)? {
             self.keep(descriptor);
         }
         Ok(())

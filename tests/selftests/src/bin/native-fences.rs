@@ -29,7 +29,6 @@ use rustix::event::poll;
 use rustix::event::PollFd;
 use rustix::event::PollFlags;
 use rustix::event::Timespec;
-use rustix::process;
 
 /// The longest time that a fence of the driver's stays unsignaled.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -164,10 +163,7 @@ fn of_the_dead(abi: &'static Abi) -> Result<()> {
     let mut other = Other::start(abi)?;
     let answer = other.ask("offer")?;
     let (id, number) = answer.split_once(' ').context("two numbers")?;
-    let id = process::Pid::from_raw(id.parse()?).context("a process")?;
-    let of = process::pidfd_open(id, process::PidfdFlags::empty())?;
-    let flags = process::PidfdGetfdFlags::empty();
-    let fence = process::pidfd_getfd(of, number.parse()?, flags)?;
+    let fence = other::descriptor_of(id.parse()?, number.parse()?)?;
     is_now("while it lives", &fence, false)?;
     let begin = Instant::now();
     other.kill()?;
