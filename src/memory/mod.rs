@@ -12,6 +12,10 @@ pub(crate) mod surface;
 
 use crate::{
     core::Core,
+    diag::log::{
+        warn_client,
+        RateLimit, //
+    },
     error::{
         Error,
         Result, //
@@ -48,6 +52,7 @@ use crate::{
         window::Pager, //
     },
 };
+use ::core::cell::Cell;
 use heap::{
     Heap,
     Span,
@@ -83,6 +88,12 @@ pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Opt
         None
     }
 }
+
+/// Memory that is to be mapped for the GPU twice.
+static TWICE: RateLimit = RateLimit::new();
+
+const MAPPED_ALREADY: &str = "wants memory mapped for the GPU that is mapped for it in another way \
+    (a dma-buf and memory of a process, or two dma-bufs)";
 
 /// The kind of a surface without its flags, and the kind that the tile-status units read.
 const KIND_MASK: u32 = 0xFF;
@@ -760,14 +771,15 @@ impl VideoMemory {
                 .map_for_good(address, bytes, Access::ReadWrite)
                 .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
         }
+        let pinned = PinnedPages::new(dev)?;
         let this = Self {
             dev: dev.into(),
             base_address,
             pool,
             contiguous: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
             scattered: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
-            pinned: PinnedPages::new(dev)?,
-            imports: Imports::new(dev)?,
+            imports: Imports::new(dev, &pinned)?,
+            pinned,
             exporter: Exporter::new()?,
             shared_pool: parameters.shared_pool,
             space: core.space().clone(),
@@ -875,7 +887,8 @@ impl VideoMemory {
     /// GPU from it.
     ///
     /// `InvalidArgument`: none, or they wrap. `OutOfResources`: not all there (and, without read-only
-    /// pages, writable), more than the process may lock, or no room in the GPU's address space.
+    /// pages, writable), more than the process may lock, no room in the GPU's address space, or some are
+    /// mapped for the GPU as parts of a dma-buf.
     pub(crate) fn map_user(&self, user: u64, bytes: u64, write: bool) -> Result<UserMemory> {
         let user = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
         let bytes = usize::try_from(bytes).map_err(|_| Error::InvalidArgument)?;
@@ -895,6 +908,7 @@ impl VideoMemory {
         if span as u64 > LINEAR_WINDOW {
             return Err(Error::OutOfResources);
         }
+        let is_mapped = Cell::new(false);
         let pin = || -> Result<Mapping> {
             let (start, count) = (user - offset, span / PAGE_SIZE);
             let pin = |write| Pages::pin(&self.pinned, start, count, (offset, bytes), write);
@@ -903,12 +917,20 @@ impl VideoMemory {
                 Err(EFAULT) if read_only => pin(false),
                 pages => pages,
             }
-            .map_err(|_| Error::OutOfResources)?;
+            .map_err(|error| {
+                is_mapped.set(error == EBUSY);
+                Error::OutOfResources
+            })?;
             let backing = Paged { pages, owner: None };
             self.space.map(Arc::new(backing, GFP_KERNEL)?)
         };
         // What was unmapped lately may still count.
-        let mapping = pin().or_else(|_| self.space.settle().and_then(|()| pin()))?;
+        let mapping = pin().or_else(|_| self.space.settle().and_then(|()| pin()));
+        let mapping = mapping.inspect_err(|_| {
+            if is_mapped.get() {
+                warn_client!(TWICE, "{}", MAPPED_ALREADY);
+            }
+        })?;
         Ok(UserMemory {
             mapping,
             offset,
@@ -922,13 +944,26 @@ impl VideoMemory {
     ///
     /// `InvalidArgument`: there is none, it is for reading only, or not in whole pages. `OutOfMemory`: no room
     /// in the GPU's address space. `NotSupported`: the kernel has no dma-bufs. Else `OutOfResources`: its
-    /// owner gives none of it.
+    /// owner gives none of it, or some is mapped for the GPU already, as a process's own or as another dma-buf.
     pub(crate) fn import(&self, fd: i32, write: bool) -> Result<UserMemory> {
         let read_only = self.space.has_read_only_pages();
-        let import = match self.imports.import(fd, write || !read_only) {
+        let import = || match self.imports.import(fd, write || !read_only) {
             Err(EACCES) if read_only => self.imports.import(fd, false),
             import => import,
+        };
+        let import = match import() {
+            // What was unmapped lately may still be mapped.
+            Err(EBUSY) => {
+                self.space.settle()?;
+                import()
+            }
+            import => import,
         }
+        .inspect_err(|&error| {
+            if error == EBUSY {
+                warn_client!(TWICE, "{}", MAPPED_ALREADY);
+            }
+        })
         .map_err(|error| match error {
             EBADF | EINVAL | EACCES => Error::InvalidArgument,
             ENOTSUPP => Error::NotSupported,

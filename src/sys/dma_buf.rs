@@ -10,11 +10,14 @@ use super::{
         NewFile,
         Reserved, //
     },
+    mapped,
+    pages::PinnedPages,
     raw_device,
     shim, //
 };
 use core::{
     marker::PhantomData,
+    ops::Range,
     ptr::{
         null_mut,
         NonNull, //
@@ -73,6 +76,11 @@ impl Buffer {
         unsafe { shim::gal_is_writeable(self.0.as_ptr()) }
     }
 
+    fn bytes(&self) -> usize {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_buffer_bytes(self.0.as_ptr()) }
+    }
+
     fn file(&self) -> *mut bindings::file {
         // SAFETY: By the type invariant.
         unsafe { shim::gal_buffer_file(self.0.as_ptr()) }
@@ -86,12 +94,87 @@ impl Drop for Buffer {
     }
 }
 
+/// The addresses of a dma-buf's pages, as it is attached. `EINVAL`: it is not made of whole pages. `ENOMEM`.
+///
+/// # Safety
+///
+/// `import` is an attachment of `buffer`, and is mapped.
+unsafe fn pages_of(buffer: &Buffer, import: &shim::gal_import) -> Result<KVVec<DmaAddress>> {
+    let bytes = buffer.bytes();
+    if bytes == 0 || bytes % PAGE_SIZE != 0 {
+        return Err(EINVAL);
+    }
+    let count = bytes / PAGE_SIZE;
+    let mut pages = KVVec::from_elem(0, count, GFP_KERNEL_ACCOUNT)?;
+    // SAFETY: By the caller; there is room for `count`.
+    to_result(unsafe { shim::gal_import_pages(import, pages.as_mut_ptr(), count) })?;
+    Ok(pages)
+}
+
+/// A device that only looks where memory is: what is mapped for it is not mapped for ours, so that what is
+/// handed over meanwhile, and the kernel's DMA checker, see one mapping only.
+struct Looker(ARef<device::Device>);
+
+impl Looker {
+    /// A new one; `None`: the kernel has no dma-bufs. `ENOMEM`.
+    fn new() -> Result<Option<Self>> {
+        // SAFETY: Makes a new one.
+        let dev = from_err_ptr(unsafe { shim::gal_new_looker() })?;
+        Ok(NonNull::new(dev).map(|dev| {
+            // SAFETY: It came with a reference, which becomes ours. `device::Device` is a transparent wrapper.
+            Self(unsafe { ARef::from_raw(dev.cast()) })
+        }))
+    }
+
+    /// The physical ranges of a dma-buf's memory, and what keeps it there meanwhile.
+    fn look<'a>(&self, buffer: &'a Buffer) -> Result<(Seen<'a>, KVVec<Range<u64>>)> {
+        let mut import = shim::gal_import {
+            attachment: null_mut(),
+            table: null_mut(),
+            read_only: true,
+        };
+        let (dev, raw) = (raw_device(&self.0), buffer.0.as_ptr());
+        // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
+        to_result(unsafe { shim::gal_attach(dev, raw, true, &mut import) })?;
+        // INVARIANT: Attached just now.
+        let seen = Seen { buffer, import };
+        // SAFETY: It is mapped.
+        let pages = unsafe { pages_of(buffer, &seen.import) }?;
+        let ranges = mapped::ranges(&pages)?;
+        Ok((seen, ranges))
+    }
+}
+
+/// A dma-buf that a [`Looker`] looks at.
+///
+/// # Invariants
+///
+/// `import` is an attachment of `buffer`, and is mapped.
+struct Seen<'a> {
+    buffer: &'a Buffer,
+    import: shim::gal_import,
+}
+
+impl Drop for Seen<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; nobody uses it any more.
+        unsafe { shim::gal_detach(self.buffer.0.as_ptr(), &self.import) };
+    }
+}
+
 /// A dma-buf that is, or is about to be, attached to a device and mapped for it.
 #[pin_data]
 struct Attached {
     buffer: Buffer,
     #[pin]
-    parts: Mutex<Option<shim::gal_import>>,
+    parts: Mutex<Option<Parts>>,
+}
+
+/// What attaching brings.
+struct Parts {
+    import: shim::gal_import,
+    /// Where its memory is.
+    ranges: KVVec<Range<u64>>,
 }
 
 // SAFETY: As for [`Buffer`]; the parts change under their lock.
@@ -107,21 +190,26 @@ struct Shared {
 /// The dma-bufs of others that a device has. Each is attached and mapped once, however often it is imported.
 ///
 /// Locks: `galcore attachment`, one for each dma-buf, outermost: its owner is called under it, and may wait. Under it
-/// `galcore imports`, which guards the book.
+/// `galcore imports`, which guards the book, and that of [`PinnedPages`].
 #[pin_data]
 pub(crate) struct Imports {
     dev: ARef<device::Device>,
+    looker: Option<Looker>,
+    pinned: Arc<PinnedPages>,
     /// By the address of the `struct dma_buf`.
     #[pin]
     book: Mutex<RBTree<usize, Shared>>,
 }
 
 impl Imports {
-    /// None yet.
-    pub(crate) fn new(dev: &device::Device) -> Result<Arc<Self>> {
+    /// None yet. What is imported is not to be among `pinned`.
+    pub(crate) fn new(dev: &device::Device, pinned: &Arc<PinnedPages>) -> Result<Arc<Self>> {
+        let looker = Looker::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.into(),
+                looker,
+                pinned: pinned.clone(),
                 book <- new_mutex!(RBTree::new(), "galcore imports"),
             }),
             GFP_KERNEL,
@@ -130,8 +218,9 @@ impl Imports {
 
     /// Takes the dma-buf of the calling process's descriptor `fd`.
     ///
-    /// `EBADF`, `EINVAL`: there is none. `EACCES`: it is to be written, and is for reading only. Else what its
-    /// owner says.
+    /// `EBADF`, `EINVAL`: there is none, or it is not made of whole pages. `EACCES`: it is to be written, and is for
+    /// reading only. `EBUSY`: some of its memory is mapped for the device already, as a process's own or as
+    /// another dma-buf, or is in it twice. Else what its owner says.
     pub(crate) fn import(self: &Arc<Self>, fd: i32, write: bool) -> Result<Import> {
         let buffer = Buffer::get(fd)?;
         if write && !buffer.is_writeable() {
@@ -148,17 +237,35 @@ impl Imports {
             let attached = &import.attached;
             let mut parts = attached.parts.lock();
             if parts.is_none() {
-                let mut fresh = shim::gal_import {
-                    attachment: null_mut(),
-                    table: null_mut(),
-                };
-                let (dev, buffer) = (raw_device(&self.dev), attached.buffer.0.as_ptr());
-                // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
-                to_result(unsafe { shim::gal_attach(dev, buffer, &mut fresh) })?;
-                *parts = Some(fresh);
+                *parts = Some(self.attach(&attached.buffer)?);
             }
         }
         Ok(import)
+    }
+
+    /// Attaches a dma-buf, unless its memory is mapped already: then the device must not have it twice, not even
+    /// while that is found out.
+    fn attach(&self, buffer: &Buffer) -> Result<Parts> {
+        let looker = self.looker.as_ref().ok_or(ENOTSUPP)?;
+        let (seen, ranges) = looker.look(buffer)?;
+        self.pinned.import(&ranges)?;
+        let mut import = shim::gal_import {
+            attachment: null_mut(),
+            table: null_mut(),
+            read_only: false,
+        };
+        let (dev, raw) = (raw_device(&self.dev), buffer.0.as_ptr());
+        // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
+        let attached = to_result(unsafe { shim::gal_attach(dev, raw, false, &mut import) });
+        // As long as it is seen it stays where it is.
+        drop(seen);
+        match attached {
+            Ok(()) => Ok(Parts { import, ranges }),
+            Err(error) => {
+                self.pinned.forget(&ranges);
+                Err(error)
+            }
+        }
     }
 
     /// Counts one more user of a dma-buf.
@@ -230,8 +337,7 @@ pub(crate) struct Import {
 impl Import {
     /// Bytes.
     pub(crate) fn bytes(&self) -> usize {
-        // SAFETY: The buffer is valid.
-        unsafe { shim::gal_buffer_bytes(self.attached.buffer.0.as_ptr()) }
+        self.attached.buffer.bytes()
     }
 
     /// Whether the device may write it.
@@ -241,16 +347,10 @@ impl Import {
 
     /// The device's addresses of its pages. `EINVAL`: it is not made of whole pages. `ENOMEM`.
     pub(crate) fn pages(&self) -> Result<KVVec<DmaAddress>> {
-        if self.bytes() == 0 || self.bytes() % PAGE_SIZE != 0 {
-            return Err(EINVAL);
-        }
-        let count = self.bytes() / PAGE_SIZE;
-        let mut pages = KVVec::from_elem(0, count, GFP_KERNEL)?;
         let parts = self.attached.parts.lock();
         let parts = parts.as_ref().ok_or(EINVAL)?;
-        // SAFETY: By the type invariant it is mapped; there is room for `count`.
-        to_result(unsafe { shim::gal_import_pages(parts, pages.as_mut_ptr(), count) })?;
-        Ok(pages)
+        // SAFETY: By the type invariant it is mapped.
+        unsafe { pages_of(&self.attached.buffer, &parts.import) }
     }
 
     /// Maps all of it into the calling process, as its owner does that. Returns the address.
@@ -301,7 +401,8 @@ impl Drop for Import {
         }
         if let Some(parts) = parts.take() {
             // SAFETY: It is attached, and has no user.
-            unsafe { shim::gal_detach(buffer, &parts) };
+            unsafe { shim::gal_detach(buffer, &parts.import) };
+            self.imports.pinned.forget(&parts.ranges);
         }
         drop(parts);
         // The last reference of the buffer may go with ours: not under a lock.

@@ -15,6 +15,7 @@ pub(crate) mod fence;
 pub(crate) mod file;
 pub(crate) mod global;
 pub(crate) mod irq;
+mod mapped;
 pub(crate) mod mmio;
 pub(crate) mod pages;
 pub(crate) mod params;

@@ -4,9 +4,11 @@
 
 use super::{
     dma_buf::Import,
+    mapped::Mapped,
     raw_device,
     shim, //
 };
+use core::ops::Range;
 use kernel::{
     bindings, device,
     dma::DmaAddress,
@@ -18,10 +20,6 @@ use kernel::{
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    },
     sync::{
         aref::ARef,
         atomic::{
@@ -93,20 +91,19 @@ impl Drop for Locked {
     }
 }
 
-/// Where a pinned page is mapped, and how often it is pinned.
-struct Shared {
-    dma: DmaAddress,
-    users: usize,
-}
-
-/// The pinned pages of a device. Each is mapped once, however often it is pinned: then what is handed
-/// over by one user is seen by all.
+/// The pages of others that a device reaches. Each is mapped once, however often it is pinned: then what is
+/// handed over by one user is seen by all. So what is pinned is not imported too.
 #[pin_data]
 pub(crate) struct PinnedPages {
     dev: ARef<device::Device>,
-    /// By the address of the `struct page`.
     #[pin]
-    book: Mutex<RBTree<usize, Shared>>,
+    book: Mutex<Mapped>,
+}
+
+/// The physical address of a page.
+fn physical(page: *mut bindings::page) -> u64 {
+    // SAFETY: Only computes with the pointer, which is one to a page.
+    super::widen(unsafe { shim::gal_page_address(page) })
 }
 
 impl PinnedPages {
@@ -115,27 +112,23 @@ impl PinnedPages {
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.into(),
-                book <- new_mutex!(RBTree::new(), "galcore pinned pages"),
+                book <- new_mutex!(Mapped::new(), "galcore pinned pages"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Maps a page, which is pinned and must stay so until [`PinnedPages::unmap`]. `ENOMEM`: no room.
+    /// Maps a page, which is pinned and must stay so until [`PinnedPages::unmap`]. `ENOMEM`: no room. `EBUSY`: it
+    /// is mapped as a part of a dma-buf.
     fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
-        let mut book = self.book.lock();
-        if let Some(shared) = book.get_mut(&page.addr()) {
-            shared.users = shared.users.checked_add(1).ok_or(ENOMEM)?;
-            return Ok(shared.dma);
-        }
-        let room = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let mut dma = 0;
-        // SAFETY: The page is pinned.
-        if !unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
-            return Err(ENOMEM);
-        }
-        book.insert(room.into_node(page.addr(), Shared { dma, users: 1 }));
-        Ok(dma)
+        self.book.lock().pin(physical(page), || {
+            let mut dma = 0;
+            // SAFETY: The page is pinned.
+            match unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
+                true => Ok(dma),
+                false => Err(ENOMEM),
+            }
+        })
     }
 
     /// Takes one use of a page back.
@@ -145,16 +138,20 @@ impl PinnedPages {
     /// It is one of [`PinnedPages::map`]'s, and its user has ended.
     unsafe fn unmap(&self, page: *mut bindings::page) {
         let mut book = self.book.lock();
-        let Some(shared) = book.get_mut(&page.addr()) else {
-            return;
-        };
-        shared.users -= 1;
-        if shared.users == 0 {
-            let dma = shared.dma;
-            book.remove(&page.addr());
-            // SAFETY: By the caller this was the last user.
+        if let Some(dma) = book.unpin(physical(page)) {
+            // SAFETY: By the caller this was the last user. Under the lock: whoever maps it again comes later.
             unsafe { shim::gal_unmap_page(raw_device(&self.dev), dma) };
         }
+    }
+
+    /// Notes that the physical `ranges` are about to be mapped for a dma-buf. `EBUSY`: some are mapped already.
+    pub(super) fn import(&self, ranges: &[Range<u64>]) -> Result {
+        self.book.lock().import(ranges)
+    }
+
+    /// What [`PinnedPages::import`] has noted is not mapped any more.
+    pub(super) fn forget(&self, ranges: &[Range<u64>]) {
+        self.book.lock().forget(ranges);
     }
 }
 
@@ -236,7 +233,7 @@ impl Pages {
     /// now, and back by [`Pages::give_back`], at the latest at the end; what lies beside it is never touched.
     ///
     /// `ENOMEM`: the process may not lock so much memory, or there is none. `EFAULT`: not all of
-    /// them are there and, with `write`, writable.
+    /// them are there and, with `write`, writable. `EBUSY`: some are mapped as parts of a dma-buf.
     pub(crate) fn pin(
         book: &Arc<PinnedPages>,
         user: usize,

@@ -252,6 +252,11 @@ void gal_unaccount_pages(struct mm_struct *mm, unsigned long count)
 	mmdrop(mm);
 }
 
+phys_addr_t gal_page_address(struct page *page)
+{
+	return page_to_phys(page);
+}
+
 /*
  * One mapping of a page serves all who have it pinned, whether the device may write for them or
  * not: so it is for both directions. Who may only read never asks for what the device wrote.

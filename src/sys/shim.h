@@ -73,6 +73,7 @@ long gal_pin_pages(unsigned long user, unsigned long count, bool write, struct p
 void gal_unpin_pages(struct page **pages, unsigned long count, bool dirty);
 struct mm_struct *gal_account_pages(unsigned long count);
 void gal_unaccount_pages(struct mm_struct *mm, unsigned long count);
+phys_addr_t gal_page_address(struct page *page);
 bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma);
 void gal_unmap_page(struct device *dev, dma_addr_t dma);
 void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size);
@@ -86,14 +87,22 @@ void gal_poke_page(struct page *page, size_t offset, u32 word);
 struct gal_import {
 	struct dma_buf_attachment *attachment;
 	struct sg_table *table;
+	bool read_only;
 };
+
+/*
+ * A device that only looks where memory is: it reaches all of it, and what is mapped for it, for reading, lies at
+ * its physical addresses.
+ */
+struct device *gal_new_looker(void);
 
 struct dma_buf *gal_get_buffer(int fd);
 void gal_put_buffer(struct dma_buf *buffer);
 bool gal_is_writeable(struct dma_buf *buffer);
 struct file *gal_buffer_file(struct dma_buf *buffer);
 size_t gal_buffer_bytes(struct dma_buf *buffer);
-int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *import);
+int gal_attach(struct device *dev, struct dma_buf *buffer, bool read_only,
+	       struct gal_import *import);
 void gal_detach(struct dma_buf *buffer, const struct gal_import *import);
 int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count);
 

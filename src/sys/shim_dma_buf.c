@@ -31,19 +31,52 @@ bool gal_is_writeable(struct dma_buf *buffer)
 	return buffer->file->f_mode & FMODE_WRITE;
 }
 
-static enum dma_data_direction gal_direction(struct dma_buf *buffer)
+struct gal_looker {
+	struct device dev;
+	struct device_dma_parameters parameters;
+	u64 mask;
+};
+
+static void gal_free_looker(struct device *dev)
 {
-	return gal_is_writeable(buffer) ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+	kfree(container_of(dev, struct gal_looker, dev));
 }
 
-int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *import)
+struct device *gal_new_looker(void)
+{
+	struct gal_looker *looker = kzalloc(sizeof(*looker), GFP_KERNEL);
+	struct device *dev;
+
+	if (!looker)
+		return ERR_PTR(-ENOMEM);
+	dev = &looker->dev;
+	device_initialize(dev);
+	dev->release = gal_free_looker;
+	dev->init_name = "galcore-looker";
+	looker->mask = DMA_BIT_MASK(64);
+	dev->dma_mask = &looker->mask;
+	dev->coherent_dma_mask = looker->mask;
+	dev->dma_parms = &looker->parameters;
+	dma_set_max_seg_size(dev, UINT_MAX);
+	dma_set_seg_boundary(dev, ULONG_MAX);
+	return dev;
+}
+
+static enum dma_data_direction gal_direction(const struct gal_import *import)
+{
+	return import->read_only ? DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
+}
+
+int gal_attach(struct device *dev, struct dma_buf *buffer, bool read_only,
+	       struct gal_import *import)
 {
 	struct dma_buf_attachment *attachment = dma_buf_attach(buffer, dev);
 	struct sg_table *table;
 
 	if (IS_ERR(attachment))
 		return PTR_ERR(attachment);
-	table = dma_buf_map_attachment_unlocked(attachment, gal_direction(buffer));
+	import->read_only = read_only || !gal_is_writeable(buffer);
+	table = dma_buf_map_attachment_unlocked(attachment, gal_direction(import));
 	if (IS_ERR(table)) {
 		dma_buf_detach(buffer, attachment);
 		return PTR_ERR(table);
@@ -56,7 +89,7 @@ int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *im
 void gal_detach(struct dma_buf *buffer, const struct gal_import *import)
 {
 	dma_buf_unmap_attachment_unlocked(import->attachment, import->table,
-					  gal_direction(buffer));
+					  gal_direction(import));
 	dma_buf_detach(buffer, import->attachment);
 }
 
@@ -272,7 +305,13 @@ bool gal_is_writeable(struct dma_buf *buffer)
 	return false;
 }
 
-int gal_attach(struct device *dev, struct dma_buf *buffer, struct gal_import *import)
+struct device *gal_new_looker(void)
+{
+	return NULL;
+}
+
+int gal_attach(struct device *dev, struct dma_buf *buffer, bool read_only,
+	       struct gal_import *import)
 {
 	return -ENOTSUPP;
 }

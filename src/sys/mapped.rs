@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Which pages of others' memory are mapped for the device.
+//!
+//! Pure logic. No page may be mapped twice: what the kernel synchronises by one mapping it does not by the
+//! other, and its DMA checker takes a page that is mapped more than seven times for a leak. So a page that is
+//! pinned is mapped once however often it is pinned, and no page of a dma-buf is pinned, or in another dma-buf.
+//! Pages are noted one by one, as they are mapped; dma-bufs by ranges.
+
+use core::ops::Range;
+use kernel::{
+    dma::DmaAddress,
+    page::PAGE_SIZE,
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+};
+
+/// Where a pinned page is mapped, and how often it is pinned.
+struct Pinned {
+    dma: DmaAddress,
+    users: usize,
+}
+
+/// Mapped pages, by their physical addresses.
+pub(super) struct Mapped {
+    pinned: RBTree<u64, Pinned>,
+    /// Ends of the ranges that dma-bufs have, by their starts.
+    imported: RBTree<u64, u64>,
+}
+
+/// Whether `starts`, a tree of ranges that do not overlap, has one that overlaps `wanted`; `end` tells where a
+/// range ends.
+fn overlaps<T>(starts: &RBTree<u64, T>, wanted: &Range<u64>, end: impl Fn(u64, &T) -> u64) -> bool {
+    // The last that begins before the end of `wanted` is the only one that need be looked at.
+    let last = match starts.cursor_lower_bound(&wanted.end) {
+        Some(cursor) => cursor.peek_prev().map(|(&start, range)| end(start, range)),
+        None => starts.cursor_back().map(|cursor| {
+            let (&start, range) = cursor.current();
+            end(start, range)
+        }),
+    };
+    last.is_some_and(|end| end > wanted.start)
+}
+
+impl Mapped {
+    /// None.
+    pub(super) fn new() -> Self {
+        Self {
+            pinned: RBTree::new(),
+            imported: RBTree::new(),
+        }
+    }
+
+    /// Pins the page at `page` once more, which `map` maps if it is not mapped yet. `EBUSY`: a dma-buf has it.
+    /// `ENOMEM`; else what `map` says.
+    pub(super) fn pin(
+        &mut self,
+        page: u64,
+        map: impl FnOnce() -> Result<DmaAddress>,
+    ) -> Result<DmaAddress> {
+        if let Some(pinned) = self.pinned.get_mut(&page) {
+            pinned.users = pinned.users.checked_add(1).ok_or(ENOMEM)?;
+            return Ok(pinned.dma);
+        }
+        // CAST: at most 64 bits.
+        let wanted = page..page.saturating_add(PAGE_SIZE as u64);
+        if overlaps(&self.imported, &wanted, |_, &end| end) {
+            return Err(EBUSY);
+        }
+        let room = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+        let dma = map()?;
+        self.pinned
+            .insert(room.into_node(page, Pinned { dma, users: 1 }));
+        Ok(dma)
+    }
+
+    /// Takes one pin of the page at `page` back: where it was mapped, if that was the last.
+    pub(super) fn unpin(&mut self, page: u64) -> Option<DmaAddress> {
+        let pinned = self.pinned.get_mut(&page)?;
+        pinned.users -= 1;
+        match pinned.users {
+            0 => self.pinned.remove(&page).map(|pinned| pinned.dma),
+            _ => None,
+        }
+    }
+
+    /// Notes the ranges of a dma-buf. `EBUSY`: one is mapped already, or is among them twice. `ENOMEM`. If it
+    /// fails none is noted.
+    pub(super) fn import(&mut self, ranges: &[Range<u64>]) -> Result {
+        for (at, range) in ranges.iter().enumerate() {
+            if let Err(error) = self.import_one(range) {
+                self.forget(&ranges[..at]);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn import_one(&mut self, range: &Range<u64>) -> Result {
+        // CAST: at most 64 bits.
+        let page_end = |start: u64, _: &Pinned| start.saturating_add(PAGE_SIZE as u64);
+        if overlaps(&self.imported, range, |_, &end| end)
+            || overlaps(&self.pinned, range, page_end)
+        {
+            return Err(EBUSY);
+        }
+        self.imported
+            .try_create_and_insert(range.start, range.end, GFP_KERNEL_ACCOUNT)?;
+        Ok(())
+    }
+
+    /// Forgets ranges that [`Mapped::import`] has noted.
+    pub(super) fn forget(&mut self, ranges: &[Range<u64>]) {
+        for range in ranges {
+            self.imported.remove(&range.start);
+        }
+    }
+}
+
+/// The ranges of pages at `pages`, as few as can be told without sorting.
+pub(super) fn ranges(pages: &[DmaAddress]) -> Result<KVVec<Range<u64>>> {
+    let mut ranges: KVVec<Range<u64>> = KVVec::new();
+    for &page in pages {
+        let start = super::widen(page);
+        // CAST: at most 64 bits.
+        let end = start.checked_add(PAGE_SIZE as u64).ok_or(EINVAL)?;
+        match ranges.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => ranges.push(start..end, GFP_KERNEL_ACCOUNT)?,
+        }
+    }
+    Ok(ranges)
+}
+
+#[kunit_tests(galcore_mapped)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = PAGE_SIZE as u64;
+
+    fn pages(range: Range<u64>) -> Range<u64> {
+        range.start * PAGE..range.end * PAGE
+    }
+
+    #[test]
+    fn a_page_is_mapped_once_however_often_it_is_pinned() {
+        let mut mapped = Mapped::new();
+        assert_eq!(mapped.pin(PAGE, || Ok(7)).ok(), Some(7));
+        assert_eq!(mapped.pin(PAGE, || Err(EINVAL)).ok(), Some(7));
+        assert!(mapped.unpin(PAGE).is_none());
+        assert_eq!(mapped.unpin(PAGE), Some(7));
+        assert!(mapped.unpin(PAGE).is_none());
+        assert_eq!(mapped.pin(PAGE, || Err(EFAULT)).err(), Some(EFAULT));
+        assert!(mapped.unpin(PAGE).is_none());
+    }
+
+    #[test]
+    fn no_page_is_pinned_and_imported() {
+        let mut mapped = Mapped::new();
+        assert!(mapped.import(&[pages(4..6), pages(8..9)]).is_ok());
+        for (page, is_free) in [(3, true), (4, false), (5, false), (6, true), (7, true)] {
+            assert_eq!(mapped.pin(page * PAGE, || Ok(0)).is_ok(), is_free);
+        }
+        assert_eq!(mapped.pin(8 * PAGE, || Ok(0)).err(), Some(EBUSY));
+        for (range, is_free) in [(0..3, true), (0..4, false), (2..4, false), (3..5, false)] {
+            let ranges = [pages(range)];
+            assert_eq!(mapped.import(&ranges).is_ok(), is_free);
+            if is_free {
+                mapped.forget(&ranges);
+            }
+        }
+        mapped.forget(&[pages(4..6)]);
+        assert!(mapped.pin(4 * PAGE, || Ok(0)).is_ok());
+        assert!(mapped.pin(8 * PAGE, || Ok(0)).is_err());
+    }
+
+    #[test]
+    fn what_is_refused_leaves_nothing() {
+        let mut mapped = Mapped::new();
+        assert!(mapped.import(&[pages(10..20)]).is_ok());
+        for overlap in [9..11, 10..20, 12..13, 19..21, 5..30] {
+            let wanted = [pages(1..3), pages(overlap)];
+            assert_eq!(mapped.import(&wanted).err(), Some(EBUSY));
+        }
+        assert!(mapped.import(&[pages(1..3), pages(20..21)]).is_ok());
+        // The same page twice in one.
+        assert!(mapped.import(&[pages(30..31), pages(30..31)]).is_err());
+        assert!(mapped.import(&[pages(30..31)]).is_ok());
+    }
+
+    #[test]
+    fn pages_become_ranges() {
+        let page = PAGE_SIZE as DmaAddress;
+        let pages = [4 * page, 5 * page, 6 * page, page, 9 * page, 8 * page];
+        let found = ranges(&pages).unwrap();
+        let wanted = [(4, 7), (1, 2), (9, 10), (8, 9)];
+        assert_eq!(found.len(), wanted.len());
+        for (range, (start, end)) in found.iter().zip(wanted) {
+            assert_eq!((range.start, range.end), (start * PAGE, end * PAGE));
+        }
+        assert!(ranges(&[]).unwrap().is_empty());
+    }
+}
