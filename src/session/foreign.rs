@@ -3,7 +3,8 @@
 //! Memory that is not ours, for the GPU, and our nodes for others.
 //!
 //! A client's own memory, or a dma-buf, becomes a node (WRAP_USER_MEMORY) or user memory (Russell King's
-//! ioctls; MAP_USER_MEMORY knows the client's own only). A node becomes a dma-buf
+//! ioctls; MAP_USER_MEMORY knows the client's own only). A dma-buf of ours is the node that it is of, either way:
+//! no memory is mapped for the GPU twice. A node becomes a dma-buf
 //! (EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD), which lives until its last descriptor, view and importer is
 //! gone, whatever becomes of the handle.
 
@@ -21,15 +22,43 @@ use crate::{
         Error,
         Result, //
     },
+    event::Held,
     memory::{
         Node,
-        UserMemory, //
+        UserMemory,
+        Word, //
     },
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
+
+/// What Russell King's ioctls or MAP_USER_MEMORY have made the GPU reach.
+pub(super) enum Mapped {
+    /// Memory that is not ours.
+    Memory(Arc<UserMemory>),
+    /// A node, by its dma-buf, as this handle.
+    Node(u32, Arc<Node>),
+}
+
+impl Mapped {
+    /// The memory, if it is not ours.
+    pub(super) fn memory(&self) -> Option<&Arc<UserMemory>> {
+        match self {
+            Mapped::Memory(memory) => Some(memory),
+            Mapped::Node(..) => None,
+        }
+    }
+
+    /// The word at GPU address `address`, if it lies there and may be written.
+    pub(super) fn word(&self, address: u32) -> Option<Word> {
+        match self {
+            Mapped::Memory(memory) => Word::in_user_memory(memory, address),
+            Mapped::Node(_, node) => Word::in_node(node, address),
+        }
+    }
+}
 
 impl Process {
     /// Makes the GPU reach what `wish` names.
@@ -45,8 +74,52 @@ impl Process {
     }
 
     /// Russell King's ioctls: the handle, for UNMAP_USER_MEMORY, and the GPU address.
-    pub(crate) fn map_foreign(&self, wish: Wish) -> Result<(u32, u32)> {
-        self.insert_user_memory(self.take(wish)?)
+    ///
+    /// A dma-buf of ours is the node itself, as with WRAP: the process has it once more until it is unmapped.
+    pub(crate) fn map_foreign(self: &Arc<Self>, wish: Wish) -> Result<(u32, u32)> {
+        match self.own_node(wish.what) {
+            Some(node) => self.map_own(node),
+            None => self.insert_user_memory(self.take(wish)?),
+        }
+    }
+
+    /// The node whose dma-buf `what` is.
+    fn own_node(&self, what: Foreign) -> Option<Arc<Node>> {
+        match what {
+            Foreign::DmaBuf { fd } => self.device.memory().exporter().find(fd),
+            Foreign::User { .. } => None,
+        }
+    }
+
+    fn map_own(self: &Arc<Self>, node: Arc<Node>) -> Result<(u32, u32)> {
+        let address = node.address();
+        let handle = self.have_node(node.clone(), None)?;
+        let inserted = {
+            let mut tables = self.tables.lock();
+            tables.user_memory.insert(Mapped::Node(handle, node))
+        };
+        inserted.map(|info| (info, address)).inspect_err(|_| {
+            let _ = self.free_node(handle, false);
+        })
+    }
+
+    /// What UNMAP_USER_MEMORY has taken out of the table goes, behind the GPU's last use of it.
+    pub(super) fn unmap_foreign(self: &Arc<Self>, mapped: Mapped) {
+        match mapped {
+            Mapped::Memory(memory) => self.retire(Held::UserMemory(memory)),
+            // Not another one with its handle.
+            Mapped::Node(handle, node) if self.has_node(handle, &node) => {
+                let _ = self.free_node(handle, false);
+            }
+            Mapped::Node(..) => {}
+        }
+    }
+
+    /// Whether the process has `node`, and as `handle`.
+    pub(super) fn has_node(&self, handle: u32, node: &Arc<Node>) -> bool {
+        let tables = self.tables.lock();
+        let entry = tables.nodes.get(handle);
+        entry.is_some_and(|entry| Arc::ptr_eq(&entry.node, node))
     }
 
     /// Has `memory` in the table: the handle and the GPU address.
@@ -56,7 +129,7 @@ impl Process {
         // Kept here too, so that a failure does not drop it under the lock.
         let mut tables = self.tables.lock();
         tables.reach.add(address, bytes)?;
-        let inserted = tables.user_memory.insert(memory.clone());
+        let inserted = tables.user_memory.insert(Mapped::Memory(memory.clone()));
         if inserted.is_err() {
             tables.reach.remove(address);
         }
@@ -66,10 +139,8 @@ impl Process {
 
     /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's books.
     pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
-        if let Foreign::DmaBuf { fd } = what {
-            if let Some(node) = self.device.memory().exporter().find(fd) {
-                return self.wrap_own(node);
-            }
+        if let Some(node) = self.own_node(what) {
+            return self.wrap_own(node);
         }
         let memory = self.take(Wish { what, write: true })?;
         let (address, bytes) = (memory.address(), memory.bytes());

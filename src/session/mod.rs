@@ -63,7 +63,6 @@ use crate::{
         Backing,
         Buffer,
         Node,
-        UserMemory,
         View,
         Word, //
     },
@@ -77,6 +76,7 @@ use crate::{
         },
     },
 };
+use foreign::Mapped;
 use handles::Handles;
 use queue::Queue;
 use shared_buffers::PieceEntry;
@@ -215,7 +215,7 @@ struct Tables {
     nodes: Handles<NodeEntry>,
     buffers: Handles<BufferEntry>,
     signals: Handles<SignalEntry>,
-    user_memory: Handles<Arc<UserMemory>>,
+    user_memory: Handles<Mapped>,
     /// Without states on cores without a 3D engine.
     contexts: Handles<Option<Arc<Context>>>,
     /// Where the process's GPU memory is: nodes, buffers and mapped user memory.
@@ -401,12 +401,7 @@ impl Process {
             }
             Request::FinishUnlock { node } => self.queue_unlock(node),
             Request::FreeNode { node, if_unlocked } => {
-                let owner = self.owner_of(node);
-                if let Claimed::Node = owner.claim_node(node, if_unlocked)? {
-                    self.end_view(node);
-                    owner.finish_free(node);
-                }
-                Ok(Reply::Nothing)
+                self.free_node(node, if_unlocked).map(|()| Reply::Nothing)
             }
             Request::UserSignal(command) => self.user_signal(command),
             Request::Attach => self.attach(),
@@ -449,8 +444,8 @@ impl Process {
                 Ok(Reply::UserMemory { info, address })
             }
             Request::UnmapUser(named) => {
-                let memory = self.remove_user_memory(named)?;
-                self.retire(Held::UserMemory(memory));
+                let mapped = self.remove_user_memory(named)?;
+                self.unmap_foreign(mapped);
                 Ok(Reply::Nothing)
             }
             Request::QueryPower => Ok(Reply::Power {
@@ -689,15 +684,17 @@ impl Process {
     }
 
     /// Takes pinned user memory out of the table. `InvalidArgument`: a field is 0. `NotFound`: unknown.
-    fn remove_user_memory(&self, named: NamedUserMemory) -> Result<Arc<UserMemory>> {
+    fn remove_user_memory(&self, named: NamedUserMemory) -> Result<Mapped> {
         if named.user == 0 || named.bytes == 0 || named.info == 0 {
             return Err(Error::InvalidArgument);
         }
         let mut tables = self.tables.lock();
-        let memory = tables.user_memory.remove(named.info);
-        let memory = memory.ok_or(Error::NotFound)?;
-        tables.reach.remove(memory.address());
-        Ok(memory)
+        let mapped = tables.user_memory.remove(named.info);
+        let mapped = mapped.ok_or(Error::NotFound)?;
+        if let Some(memory) = mapped.memory() {
+            tables.reach.remove(memory.address());
+        }
+        Ok(mapped)
     }
 
     /// MAP_MEMORY: the caller's view of a buffer, made anew if UNMAP_MEMORY has ended it.
@@ -758,6 +755,7 @@ impl Process {
         let pinned = tables
             .user_memory
             .values()
+            .filter_map(Mapped::memory)
             .find(|memory| memory.contains(user, bytes));
         if let Some(memory) = pinned.cloned() {
             drop(tables);
@@ -1071,6 +1069,16 @@ impl Process {
         }
     }
 
+    /// FREE. Errors as [`Process::claim_node`].
+    fn free_node(self: &Arc<Self>, handle: u32, if_unlocked: bool) -> Result {
+        let owner = self.owner_of(handle);
+        if let Claimed::Node = owner.claim_node(handle, if_unlocked)? {
+            self.end_view(handle);
+            owner.finish_free(handle);
+        }
+        Ok(())
+    }
+
     /// Takes a claim back.
     fn unclaim_node(&self, handle: u32, claimed: &Claimed) {
         if let Some(entry) = self.tables.lock().nodes.get_mut(handle) {
@@ -1255,7 +1263,7 @@ impl Tables {
     fn word_at(&self, address: u32) -> Option<Word> {
         let buffers = self.buffers.values();
         let nodes = self.nodes.values().filter(|entry| entry.locks > 0);
-        let pinned = self.user_memory.values();
+        let mapped = self.user_memory.values();
         nodes
             .filter_map(|entry| Word::in_node(&entry.node, address))
             .next()
@@ -1265,8 +1273,8 @@ impl Tables {
                     .next()
             })
             .or_else(|| {
-                pinned
-                    .filter_map(|memory| Word::in_user_memory(memory, address))
+                mapped
+                    .filter_map(|mapped| mapped.word(address))
                     .next()
             })
     }

@@ -8,6 +8,7 @@
 //! claimed at once, so that it cannot be given away twice, and put back if the submission fails. Source: spec/memory-events.md section 8.2.
 
 use super::{
+    foreign::Mapped,
     handles::Detached,
     unmap_buffer,
     BufferEntry,
@@ -33,7 +34,6 @@ use crate::{
         Actions,
         Held, //
     },
-    memory::UserMemory,
     sys::user::UserWords, //
 };
 use kernel::{
@@ -49,7 +49,7 @@ enum Claim {
     /// A buffer, out of the table.
     Buffer(Detached<BufferEntry>),
     /// User memory, out of the table.
-    UserMemory(Detached<Arc<UserMemory>>),
+    UserMemory(Detached<Mapped>),
     /// A node, claimed, in the table of its owner.
     Node(Arc<Process>, u32, Claimed),
 }
@@ -155,9 +155,22 @@ impl<'a> Queue<'a> {
                     Err(Error::NotFound) => return Ok(()),
                     Err(error) => return Err(error),
                 };
-                let held = Held::UserMemory(detached.get().clone());
+                let node = match detached.get() {
+                    Mapped::Memory(memory) => {
+                        let held = Held::UserMemory(memory.clone());
+                        self.claim(Claim::UserMemory(detached))?;
+                        self.actions.push(Action::Drop(held), GFP_KERNEL)?;
+                        return Ok(());
+                    }
+                    Mapped::Node(handle, node) => {
+                        process.has_node(*handle, node).then_some(*handle)
+                    }
+                };
                 self.claim(Claim::UserMemory(detached))?;
-                Action::Drop(held)
+                return match node {
+                    Some(node) => self.add(Record::FreeNode { node }),
+                    None => Ok(()),
+                };
             }
             Record::WriteData { address, data } => {
                 let word = process.tables.lock().word_at(address);
@@ -202,7 +215,9 @@ impl<'a> Queue<'a> {
                     tables.reach.remove(detached.get().buffer.address());
                 }
                 Claim::UserMemory(detached) => {
-                    tables.reach.remove(detached.get().address());
+                    if let Some(memory) = detached.get().memory() {
+                        tables.reach.remove(memory.address());
+                    }
                 }
                 // With its last lock.
                 Claim::Node(..) => {}
@@ -227,8 +242,8 @@ impl<'a> Queue<'a> {
                     drop(entry);
                 }
                 Claim::UserMemory(detached) => {
-                    let memory = self.process.tables.lock().user_memory.give_up(detached);
-                    drop(memory);
+                    let mapped = self.process.tables.lock().user_memory.give_up(detached);
+                    drop(mapped);
                 }
                 Claim::Node(..) => {}
             }
