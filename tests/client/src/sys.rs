@@ -178,6 +178,35 @@ pub fn udmabuf(memory: BorrowedFd<'_>, bytes: u64) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(result) })
 }
 
+/// `UDMABUF_CREATE_LIST`.
+const UDMABUF_CREATE_LIST: u32 = 0x4008_7543;
+
+/// As [`udmabuf`], of the same `bytes` bytes `count` times behind each other.
+pub fn udmabuf_list(memory: BorrowedFd<'_>, bytes: u64, count: usize) -> io::Result<OwnedFd> {
+    let driver = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/udmabuf")?;
+    // struct udmabuf_create_list: flags, count; then for each: memfd, padding, offset, size.
+    let mut list = vec![1 | (count as u64) << 32];
+    for _ in 0..count {
+        list.extend([memory.as_raw_fd() as u64, 0, bytes]);
+    }
+    // SAFETY: the list lives through the call, and is as long as it says.
+    let result = unsafe {
+        libc::ioctl(
+            driver.as_raw_fd(),
+            UDMABUF_CREATE_LIST as _,
+            list.as_mut_ptr(),
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call made it for this process.
+    Ok(unsafe { OwnedFd::from_raw_fd(result) })
+}
+
 /// `SW_SYNC_IOC_CREATE_FENCE` and `SW_SYNC_IOC_INC`.
 const SW_SYNC_CREATE_FENCE: u32 = 0xc028_5700;
 const SW_SYNC_INC: u32 = 0x4004_5701;

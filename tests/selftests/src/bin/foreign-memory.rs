@@ -24,6 +24,7 @@ use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Device;
+use galcore_client::Queue;
 use galcore_selftests::harness;
 use galcore_selftests::harness::not_tty;
 use galcore_selftests::harness::same;
@@ -305,7 +306,27 @@ fn export_node(abi: &'static Abi, pool: Pool) -> Result<()> {
     books_settle(before)
 }
 
-/// A node comes back by its dma-buf: as itself, and by Russell King's ioctl at another address.
+/// How many hold the module.
+fn module_users() -> Result<u64> {
+    let text = std::fs::read_to_string("/sys/module/galcore/refcnt")?;
+    Ok(text.trim().parse()?)
+}
+
+/// A WRITE_DATA record for each of the words, and what is there then.
+fn write_words(client: &Client, words: &[(u32, &Memory, u32)]) -> Result<()> {
+    let mut queue = Queue::new();
+    for &(address, _, word) in words {
+        queue.write_data(address, word);
+    }
+    client.device().commit_queue(&mut queue)?;
+    client.device().stall()?;
+    for &(address, memory, word) in words {
+        settles(&format!("at {address:#x}"), word, || Ok(memory.read(0)))?;
+    }
+    Ok(())
+}
+
+/// A node comes back by its dma-buf: as itself, by WRAP and by Russell King's ioctl.
 fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
     let mut client = client(abi)?;
     let before = used()?;
@@ -319,23 +340,156 @@ fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
     draw(&mut client, location.address, &view, DRAWN)?;
     if abi.has("UNMAP_USER_MEMORY") {
         let what = Foreign::DmaBuf(descriptor.as_raw_fd());
+        let users = module_users()?;
         let first = client.device().map_foreign(what, READ | WRITE)?;
         let second = client.device().map_foreign(what, READ | WRITE)?;
         drop(descriptor);
-        let addresses = [location.address, first.2, second.2];
-        ensure!(
-            addresses[0] != addresses[1] && addresses[1] != addresses[2],
-            "addresses {addresses:x?}"
-        );
+        settles("users of the module", users - 1, module_users)?;
         for (status, info, address) in [first, second] {
             same("GDMABUF", status, Status::OK)?;
+            same("its address", address, location.address)?;
             draw(&mut client, address, &view, DRAWN ^ info)?;
             unmap(&client, info, address)?;
+            let twice = unmap(&client, info, address);
+            ensure!(twice.is_err(), "it was unmapped twice");
         }
     } else {
         drop(descriptor);
     }
     release(&client, node)?;
+    books_settle(before)
+}
+
+/// The whole life of a node of ours behind Russell King's ioctl, with the words that records write.
+fn own_by_ioctl(pool: Pool) -> Result<()> {
+    let giver = client(named("5.0.11.p8")?)?;
+    let mut client = client(named("4.0.0")?)?;
+    let before = used()?;
+    let node = giver.device().allocate(BYTES, 64, 6, pool)?;
+    let location = giver.device().lock(node)?;
+    let view = giver.device().memory(node, location, giver.pool())?;
+    let descriptor = export(&giver, node)?;
+    let what = Foreign::DmaBuf(descriptor.as_raw_fd());
+    let map = |client: &Client| -> Result<(u32, u32)> {
+        let (status, info, address) = client.device().map_foreign(what, READ | WRITE)?;
+        same("GDMABUF", status, Status::OK)?;
+        same("its address", address, location.address)?;
+        Ok((info, address))
+    };
+    let (info, address) = map(&client)?;
+    write_words(&client, &[(address, &view, 0x600d_0001)])?;
+    unmap(&client, info, address)?;
+    write_words(&client, &[(address, &view, 0x600d_0002)])?;
+    // Unmapped by a record, behind a word that one more writes.
+    let (info, address) = map(&client)?;
+    let mut queue = Queue::new();
+    queue.write_data(address, 0x600d_0003);
+    queue.unmap_user(&MapUserMemory {
+        memory: 1,
+        size: 1,
+        info,
+        address,
+        ..Default::default()
+    });
+    client.device().commit_queue(&mut queue)?;
+    client.device().stall()?;
+    settles("the word", 0x600d_0003, || Ok(view.read(0)))?;
+    ensure!(
+        unmap(&client, info, address).is_err(),
+        "it was unmapped twice"
+    );
+    // The node outlives its owner's handle as long as it is mapped; and a process that has no handle gets it.
+    let seen = Memory::new(Region::map(&descriptor, BYTES as usize, 0)?);
+    let (info, address) = map(&client)?;
+    release(&giver, node)?;
+    let (again, _) = map(&client)?;
+    write_words(&client, &[(address, &seen, 0x600d_0004)])?;
+    unmap(&client, info, address)?;
+    unmap(&client, again, address)?;
+    client.finish()?;
+    let (info, address) = map(&client)?;
+    write_words(&client, &[(address, &seen, 0x600d_0005)])?;
+    drop((seen, descriptor));
+    draw_blind(&mut client, address)?;
+    unmap(&client, info, address)?;
+    client.finish()?;
+    let refused = client
+        .device()
+        .send_queue(Queue::new().write_data(address, 0))?;
+    same("a word in no memory", refused, Status::INVALID_ADDRESS)?;
+    books_settle(before)
+}
+
+/// Pages are pinned, and are a dma-buf too: whichever comes second is refused, and what is mapped goes on.
+fn mapped_twice(pinned_first: bool) -> Result<()> {
+    let client = client(named("4.0.0")?)?;
+    let before = used()?;
+    let buffer = Udmabuf::new()?;
+    let own = Foreign::Memory(buffer.memory.address(), BYTES);
+    // All of it, and a page in the middle.
+    let middle = Foreign::Memory(buffer.memory.address() + PAGE as u64, PAGE as u32);
+    let dma_buf = Foreign::DmaBuf(buffer.number());
+    let map = |what| client.device().map_foreign(what, READ | WRITE);
+    let pairs = match pinned_first {
+        true => [(own, dma_buf), (middle, dma_buf)],
+        false => [(dma_buf, own), (dma_buf, middle)],
+    };
+    for (first, second) in pairs {
+        let (status, info, address) = map(first)?;
+        same("the first", status, Status::OK)?;
+        for _ in 0..20 {
+            // The word is being written while the other one is tried.
+            let mut queue = Queue::new();
+            for word in 0..50 {
+                queue.write_data(address, word);
+            }
+            client.device().commit_queue(&mut queue)?;
+            let (status, ..) = map(second)?;
+            same("the second", status, Status::OUT_OF_RESOURCES)?;
+        }
+        // Once more the same way is the same mapping.
+        let (status, again, at) = map(first)?;
+        same("the first once more", status, Status::OK)?;
+        unmap(&client, again, at)?;
+        if pinned_first {
+            let at_page = match first {
+                Foreign::Memory(start, _) => (start - buffer.memory.address()) as usize,
+                Foreign::DmaBuf(_) => 0,
+            };
+            let memory = buffer.memory.part(at_page, PAGE).context("part")?;
+            write_words(&client, &[(address, &memory, 0x600d_0004)])?;
+        }
+        unmap(&client, info, address)?;
+        client.finish()?;
+        let (status, info, address) = map(second)?;
+        same("the second, later", status, Status::OK)?;
+        unmap(&client, info, address)?;
+        client.finish()?;
+    }
+    books_settle(before)
+}
+
+/// Two dma-bufs of the same pages, and one that has them several times.
+fn dma_bufs_overlap() -> Result<()> {
+    let client = client(named("4.0.0")?)?;
+    let before = used()?;
+    let Some((file, first)) = system::udmabuf(BYTES.into())? else {
+        return skip("this kernel has no /dev/udmabuf");
+    };
+    let second = sys::udmabuf(file.as_fd(), PAGE as u64)?;
+    let many = sys::udmabuf_list(file.as_fd(), PAGE as u64, 12)?;
+    let map = |descriptor: &OwnedFd| {
+        let what = Foreign::DmaBuf(descriptor.as_raw_fd());
+        client.device().map_foreign(what, READ | WRITE)
+    };
+    for (first, second) in [(&first, &second), (&second, &first)] {
+        let (status, info, address) = map(first)?;
+        same("the first", status, Status::OK)?;
+        same("the second", map(second)?.0, Status::OUT_OF_RESOURCES)?;
+        unmap(&client, info, address)?;
+        client.finish()?;
+    }
+    same("a page 12 times", map(&many)?.0, Status::OUT_OF_RESOURCES)?;
     books_settle(before)
 }
 
@@ -600,6 +754,16 @@ fn main() -> ExitCode {
                 );
             }
         }
+        for pool in POOLS {
+            suite.test(format!("{pool}: our own by Russell King's ioctl"), move || {
+                own_by_ioctl(pool)
+            });
+        }
+        suite.test("pinned pages that are a dma-buf too", || mapped_twice(true));
+        suite.test("a dma-buf whose pages are to be pinned", || {
+            mapped_twice(false)
+        });
+        suite.test("dma-bufs of the same pages", dma_bufs_overlap);
         suite.test("memory that may only be read", read_only);
         suite.test("before the first command", unsettled);
         suite.test("no descriptor left", no_descriptor_left);

@@ -41,26 +41,6 @@ use rustix::process::Rlimit;
 
 const PAGE: usize = 4096;
 
-/// Keeps the kernel's DMA checker from printing: of a page that is mapped twice it says, falsely, that it is not
-/// mapped (`__hash_bucket_find()` in kernel/dma/debug.c).
-struct Quiet;
-
-impl Quiet {
-    const FILTER: &str = "/sys/kernel/debug/dma-api/driver_filter";
-
-    fn new() -> Self {
-        // Not there in kernels without the checker.
-        let _ = std::fs::write(Self::FILTER, "nobody");
-        Self
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        let _ = std::fs::write(Self::FILTER, "\n");
-    }
-}
-
 /// MAP with numbers of the test's making; what comes is given back.
 fn map_status(device: &Device, memory: u64, size: u64, physical: u32) -> Result<Status> {
     let asked = MapUserMemory {
@@ -363,7 +343,6 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         move || {
             let before = books()?;
             let own = Region::anonymous(PAGE)?;
-            let _quiet = Quiet::new();
             let first = device.map_user(own.address(), 4096)?;
             let second = device.map_user(own.address(), 4096)?;
             ensure!(
