@@ -6,18 +6,27 @@
 //! lock. Refused is what would give a process power over the machine (jumping, stopping the ring,
 //! forging events, the kernel's registers), what hangs real silicon (a draw in the wrong pipe, a
 //! stall that nothing ends), and GPU addresses in states that are neither 0 nor in memory of the
-//! process.
+//! process. To the engines 0 is an address like any other, and with MMU version 1 it is memory of
+//! somebody's: in the copy it becomes the address of memory that is nobody's ([`Scratch`]).
 //!
 //! Of an address only the first byte is known: how far the engine goes from there, other states say,
 //! and those are not looked at.
 //!
-//! Most words are values of states that mean nothing here. One bit for each state tells which do
-//! ([`SPECIAL`]), and a whole `LOAD_STATE` is passed over by its first and last state's words of it.
+//! States that the core is not known to have are refused: who knows what they hold. Most words are values
+//! of states that mean nothing here. One bit for each state tells which do ([`States`]), and a whole
+//! `LOAD_STATE` is passed over by its first and last state's words of it.
 
 use super::{
     reach::{
         Range,
         Reach, //
+    },
+    states::{
+        self,
+        is_kernel_state,
+        is_physical,
+        Sets,
+        States, //
     },
     words::{
         state,
@@ -26,13 +35,17 @@ use super::{
         TOKEN_FE_TO_PE, //
     }, //
 };
-use kernel::prelude::*;
+use core::cell::Cell;
+use kernel::{
+    fmt,
+    prelude::*, //
+};
 
 /// Bit of a `LOAD_STATE` header: values are 16.16 numbers, to be converted to floating point.
 const FIXP: u32 = 1 << 26;
 
-/// Which engines a core has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Engines: those that a core has, or that a stream uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Engines {
     /// The 3D pipe.
     pub(crate) pipe_3d: bool,
@@ -48,6 +61,14 @@ impl Engines {
             Pipe::Pipe2d => self.pipe_2d,
         }
     }
+
+    /// Adds the engine of `pipe`.
+    pub(crate) fn add(&mut self, pipe: Pipe) {
+        match pipe {
+            Pipe::Pipe3d => self.pipe_3d = true,
+            Pipe::Pipe2d => self.pipe_2d = true,
+        }
+    }
 }
 
 /// What is wrong with a stream.
@@ -59,6 +80,8 @@ pub(crate) enum Fault {
     Truncated,
     /// A state that only the kernel writes (its word address).
     State(u32),
+    /// A state (its word address) that this core is not known to have.
+    Unknown(u32),
     /// A state (its word address) with a GPU address that is not in the process's memory.
     Address(u32),
     /// A draw of one pipe while the other is selected.
@@ -69,6 +92,8 @@ pub(crate) enum Fault {
     BusyPipe,
     /// A stall on a token that no semaphore in the stream has armed.
     UnarmedStall,
+    /// A semaphore is armed that is armed already.
+    ArmedTwice,
 }
 
 /// A refused stream: what, and at which word.
@@ -80,6 +105,26 @@ pub(crate) struct Refusal {
     pub(crate) word: u32,
     /// What is wrong with it.
     pub(crate) fault: Fault,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, address) = match *self {
+            Fault::State(address) => ("is the kernel's", address),
+            Fault::Unknown(address) => ("is not known for this core", address),
+            Fault::Address(address) => ("with an address that is not the process's", address),
+            other => return write!(f, "{other:?}"),
+        };
+        let name = states::name(address).unwrap_or("no name");
+        write!(f, "state {:#x} ({name}) {what}", address << 2)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fault.fmt(f)?;
+        write!(f, ", at word {} ({:#010x})", self.at, self.word)
+    }
 }
 
 /// From and to of a token.
@@ -110,156 +155,32 @@ impl Tokens {
     }
 }
 
-/// Whether only the kernel loads state `address` (a word address).
-const fn is_kernel_state(address: u32) -> bool {
-    (address >= 2 && address < state::FIRST_ENGINE)
-        || address == state::FE_CMD_STREAM_BASE_ADDR
-        || (address >= state::FE_COMMAND_ADDRESS && address <= state::FE_DMA_HIGH)
-        || address == state::GL_EVENT
-        || address == state::GL_FLUSH_MMU
+/// Tile status on cores without memory controller 2.0: its states hold physical addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PhysicalStates {
+    /// Physical address of GPU address 0, which clients add to what they were told.
+    pub(crate) base: u32,
+    /// Physical address of memory that is nobody's.
+    pub(crate) scratch: u32,
 }
 
-/// States that take a GPU address: byte address of the first, and how many.
-///
-/// Source: the union list of spec/command-hw.md section 5.6.
-const ADDRESS_STATES: [(u32, u32); 50] = [
-    // Vertex and index fetch.
-    (0x00644, 1),
-    (0x0064C, 1),
-    (0x00680, 8),
-    (0x14600, 16),
-    // Instruction caches.
-    (0x0086C, 1),
-    (0x01028, 1),
-    // Pixel engine.
-    (0x01410, 1),
-    (0x01430, 1),
-    (0x01458, 1),
-    (0x01460, 8),
-    (0x01480, 8),
-    (0x01500, 8),
-    (0x01520, 8),
-    (0x01540, 8),
-    // Resolve.
-    (0x01608, 1),
-    (0x01610, 1),
-    (0x016C0, 8),
-    (0x016E0, 8),
-    // Tile status.
-    (0x01658, 1),
-    (0x0165C, 1),
-    (0x01664, 1),
-    (0x01668, 1),
-    (0x016A4, 1),
-    (0x01740, 8),
-    (0x017C0, 8),
-    (0x017E0, 8),
-    // YUV tiler.
-    (0x01680, 1),
-    (0x01688, 1),
-    (0x01690, 1),
-    (0x01698, 1),
-    // Textures: 14 levels of 16 samplers; 32 samplers of 16 levels; descriptors.
-    (0x02400, 14 * 16),
-    (0x10800, 32 * 16),
-    (0x14800, 64),
-    // Occlusion query.
-    (0x03824, 1),
-    // 2D.
-    (0x01200, 1),
-    (0x01228, 1),
-    (0x01238, 1),
-    (0x01284, 1),
-    (0x0128C, 1),
-    (0x01304, 1),
-    (0x01310, 1),
-    (0x01318, 1),
-    (0x12800, 4),
-    (0x128A0, 4),
-    (0x128C0, 4),
-    (0x12970, 4),
-    (0x12A00, 8),
-    (0x12B40, 8),
-    (0x12B80, 8),
-    (0x12CE0, 8),
-];
-
-/// States of tile status that hold physical addresses, on cores with the old memory controller.
-const fn is_physical(address: u32) -> bool {
-    matches!(address, 0x596 | 0x597 | 0x599 | 0x59A | 0x5A9)
+/// Where an engine may read and write without harm: memory that is nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scratch {
+    /// Its GPU address.
+    pub(crate) address: u32,
+    /// The same for states that hold physical addresses, if this core has such.
+    pub(crate) physical: Option<PhysicalStates>,
 }
 
-/// A bit for each of the 65536 states.
-type StateSet = [u32; 2048];
-
-const fn include(mut set: StateSet, first: u32, count: u32) -> StateSet {
-    let mut address = first;
-    while address < first + count {
-        set[(address >> 5) as usize] |= 1 << (address & 31);
-        address += 1;
-    }
-    set
-}
-
-const fn address_states() -> StateSet {
-    let mut set = [0; 2048];
-    let mut i = 0;
-    while i < ADDRESS_STATES.len() {
-        let (byte, count) = ADDRESS_STATES[i];
-        set = include(set, state::word(byte), count);
-        i += 1;
-    }
-    set
-}
-
-const fn special_states() -> StateSet {
-    let mut set = ADDRESS;
-    let mut address = 0;
-    while address <= state::GL_FLUSH_MMU {
-        if is_kernel_state(address) {
-            set = include(set, address, 1);
+impl Scratch {
+    /// What state `state` (a word address) is loaded with to lead there.
+    pub(crate) fn of(&self, state: u32) -> u32 {
+        match self.physical {
+            Some(physical) if is_physical(state) => physical.scratch,
+            _ => self.address,
         }
-        address += 1;
     }
-    set = include(set, 0, 2);
-    set = include(set, state::RS_KICKER, 1);
-    set = include(set, state::GL_PIPE_SELECT, 1);
-    set = include(set, state::GL_SEMAPHORE_TOKEN, 1);
-    include(set, state::GL_STALL_TOKEN, 1)
-}
-
-/// States that take a GPU address.
-static ADDRESS: StateSet = address_states();
-
-/// States that the checker looks at.
-static SPECIAL: StateSet = special_states();
-
-fn is_in(set: &StateSet, address: u32) -> bool {
-    // CAST: 11 bits.
-    set[((address >> 5) & 0x7FF) as usize] >> (address & 31) & 1 != 0
-}
-
-/// Whether state `address` (a word address below 65536) takes a GPU address.
-#[cfg_attr(not(CONFIG_KUNIT), allow(dead_code))]
-pub(crate) fn takes_address(address: u32) -> bool {
-    is_in(&ADDRESS, address)
-}
-
-/// Whether any of `count` states (1 to 1024) from `first` on, all below 65536, is special.
-fn any_special(first: u32, count: u32) -> bool {
-    let last = first + count - 1;
-    let from = u32::MAX << (first & 31);
-    let to = u32::MAX >> (31 - (last & 31));
-    // CAST: 11 bits.
-    let (head, tail) = ((first >> 5) as usize, (last >> 5) as usize);
-    if head == tail {
-        return SPECIAL[head & 0x7FF] & from & to != 0;
-    }
-    SPECIAL[head & 0x7FF] & from != 0
-        || SPECIAL[tail & 0x7FF] & to != 0
-        || SPECIAL
-            .get(head + 1..tail)
-            .is_some_and(|words| words.iter().any(|&word| word != 0))
 }
 
 /// Which GPU addresses a stream may hold.
@@ -273,13 +194,17 @@ pub(crate) enum Addresses<'a> {
         reach: &'a Reach,
         /// What all may use besides.
         common: &'a [Option<Range>],
-        /// What is to be taken off addresses of tile status: these are physical on some cores.
-        physical_base: u32,
+        /// What 0 becomes.
+        scratch: Scratch,
     },
 }
 
 /// Ranges that were found lately.
 const REMEMBERED: usize = 4;
+
+/// GPU addresses below are physical, but for where they count from, or (MMU version 2) mapped to
+/// themselves.
+const LINEAR_END: u32 = 1 << 31;
 
 /// Looks addresses up; remembers the last ranges that it found.
 pub(crate) struct Lookup<'a> {
@@ -298,27 +223,36 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Whether state `state` (a word address, one that takes a GPU address) may hold `value`.
-    pub(crate) fn allows(&mut self, state: u32, value: u32) -> bool {
+    /// What is to be loaded into state `state` (a word address, one that takes a GPU address) for a
+    /// client's `value`; `None`: the client may not use that.
+    pub(crate) fn resolve(&mut self, state: u32, value: u32) -> Option<u32> {
         let Addresses::Of {
             reach,
             common,
-            physical_base,
+            scratch,
         } = self.addresses
         else {
-            return true;
+            return Some(value);
         };
-        if value == 0 {
-            return true;
+        let nobodys = scratch.of(state);
+        // The second: it was looked at before.
+        if value == 0 || value == nobodys {
+            return Some(nobodys);
         }
-        let address = if is_physical(state) {
-            value.wrapping_sub(physical_base)
-        } else {
-            value
+        let address = match scratch.physical {
+            Some(physical) if is_physical(state) => {
+                let address = value.wrapping_sub(physical.base);
+                // Above are pages that lie elsewhere.
+                if address >= LINEAR_END {
+                    return None;
+                }
+                address
+            }
+            _ => value,
         };
         let is_recent = |range: &Option<Range>| range.is_some_and(|range| range.contains(address));
         if self.recent.iter().any(is_recent) {
-            return true;
+            return Some(value);
         }
         let in_common = || {
             let mut ranges = common.iter().copied().flatten();
@@ -329,19 +263,28 @@ impl<'a> Lookup<'a> {
             self.recent[self.next] = found;
             self.next = (self.next + 1) % REMEMBERED;
         }
-        found.is_some()
+        found.map(|_| value)
+    }
+
+    /// As [`Lookup::resolve`], but what the client may not use becomes the scratch memory, too.
+    pub(crate) fn resolve_or_scratch(&mut self, state: u32, value: u32) -> u32 {
+        self.resolve(state, value)
+            .unwrap_or_else(|| match self.addresses {
+                Addresses::Any => value,
+                Addresses::Of { scratch, .. } => scratch.of(state),
+            })
     }
 }
 
 /// One pass over a stream.
 struct Checker<'a> {
-    /// Index of the command that is looked at.
-    at: usize,
-    /// Where addresses are that are not the process's; `None`: such a stream is refused.
-    strays: Option<&'a mut KVVec<u32>>,
-    engines: Engines,
+    /// An address that is not the process's is no reason to refuse the stream.
+    mends: bool,
+    states: Sets<'a>,
     lookup: Lookup<'a>,
     pipe: Pipe,
+    /// What has been selected, and whose address states have been loaded.
+    uses: Engines,
     tokens: Tokens,
     /// The pixel engine may have work.
     busy: bool,
@@ -351,8 +294,8 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     /// Checks the command that `words` begin with and returns its length in words.
-    fn command(&mut self, words: &[u32]) -> Result<usize, Fault> {
-        let first = words[0];
+    fn command(&mut self, words: &[Cell<u32>]) -> Result<usize, Fault> {
+        let first = words[0].get();
         match Opcode::of(first) {
             Opcode::LoadState => self.load_state(words),
             Opcode::Nop => Ok(2),
@@ -375,7 +318,7 @@ impl Checker<'_> {
                 Ok(6)
             }
             Opcode::Stall => {
-                let token = *words.get(1).ok_or(Fault::Truncated)?;
+                let token = words.get(1).ok_or(Fault::Truncated)?.get();
                 self.stall(token)?;
                 Ok(2)
             }
@@ -383,8 +326,8 @@ impl Checker<'_> {
         }
     }
 
-    fn load_state(&mut self, words: &[u32]) -> Result<usize, Fault> {
-        let header = words[0];
+    fn load_state(&mut self, words: &[Cell<u32>]) -> Result<usize, Fault> {
+        let header = words[0].get();
         // With FIXP the hardware stores another value than the one that stands here.
         let converted = header & FIXP != 0;
         let first = header & 0xFFFF;
@@ -397,41 +340,42 @@ impl Checker<'_> {
         if first + count > 0x1_0000 {
             return Err(Fault::State(0x1_0000));
         }
-        if any_special(first, count) {
-            for (address, (index, &value)) in (first..).zip(values.iter().enumerate()) {
-                if is_in(&SPECIAL, address) {
-                    match self.special(address, value, converted, count) {
-                        Err(Fault::Address(_)) if self.note_stray(self.at + 1 + index) => {}
-                        result => result?,
-                    }
+        if self.states.any_special(first, count) {
+            for (address, value) in (first..).zip(values) {
+                if self.states.is_special(address) {
+                    self.special(address, value, converted, count)?;
                 }
             }
         }
         Ok((1 + values.len()).next_multiple_of(2))
     }
 
-    /// Notes that word `at` is an address that is not the process's; says whether it could.
-    fn note_stray(&mut self, at: usize) -> bool {
-        self.strays.as_mut().is_some_and(|strays| {
-            // CAST: an index of what was copied from 32-bit user memory.
-            strays.push(at as u32, GFP_KERNEL).is_ok()
-        })
-    }
-
-    /// Checks the load of a special state, one of `count` of a command.
+    /// Checks the load of a special state, one of `count` of a command; an address becomes what is to
+    /// be loaded.
     fn special(
         &mut self,
         address: u32,
-        value: u32,
+        word: &Cell<u32>,
         converted: bool,
         count: u32,
     ) -> Result<(), Fault> {
-        if is_in(&ADDRESS, address) {
-            return if (converted && value != 0) || !self.lookup.allows(address, value) {
-                Err(Fault::Address(address))
+        let value = word.get();
+        if self.states.takes_address(address) {
+            self.uses.add(states::pipe_of(address));
+            // What 0 would become would be converted as well.
+            if converted {
+                return Err(Fault::Address(address));
+            }
+            let resolved = if self.mends {
+                self.lookup.resolve_or_scratch(address, value)
             } else {
-                Ok(())
+                let resolved = self.lookup.resolve(address, value);
+                resolved.ok_or(Fault::Address(address))?
             };
+            if resolved != value {
+                word.set(resolved);
+            }
+            return Ok(());
         }
         match address {
             // These do nothing from a stream; clients load them one at a time as a delay.
@@ -440,6 +384,9 @@ impl Checker<'_> {
             | state::GL_SEMAPHORE_TOKEN
             | state::GL_STALL_TOKEN
             | state::RS_KICKER
+            | state::RS_KICKER_INPLACE
+            | state::CL_KICKER
+            | state::DE_VR_CONFIG
                 if converted =>
             {
                 return Err(Fault::State(address));
@@ -449,19 +396,26 @@ impl Checker<'_> {
                     return Err(Fault::BusyPipe);
                 }
                 self.pipe = Pipe::from_number(value & 1).ok_or(Fault::NoPipe)?;
-                if !self.engines.has(self.pipe) {
+                if !self.states.engines.has(self.pipe) {
                     return Err(Fault::NoPipe);
                 }
+                self.uses.add(self.pipe);
             }
             state::GL_SEMAPHORE_TOKEN => {
-                // Armed twice, the stall may match the first.
-                let fresh = self.tokens.arm(value);
-                self.covered |= fresh && value & TOKEN_MASK == TOKEN_FE_TO_PE;
+                // The stall might match the first, and leave the other.
+                if !self.tokens.arm(value) {
+                    return Err(Fault::ArmedTwice);
+                }
+                self.covered |= value & TOKEN_MASK == TOKEN_FE_TO_PE;
             }
             state::GL_STALL_TOKEN => self.stall(value)?,
-            state::RS_KICKER => self.draw(Pipe::Pipe3d)?,
-            // The kernel's.
-            _ => return Err(Fault::State(address)),
+            state::RS_KICKER | state::RS_KICKER_INPLACE | state::CL_KICKER => {
+                self.draw(Pipe::Pipe3d)?;
+            }
+            state::DE_VR_CONFIG => self.draw(Pipe::Pipe2d)?,
+            0 | 1 => return Err(Fault::State(address)),
+            _ if is_kernel_state(address) => return Err(Fault::State(address)),
+            _ => return Err(Fault::Unknown(address)),
         }
         Ok(())
     }
@@ -495,64 +449,62 @@ pub(crate) struct Exit {
     pub(crate) pipe: Pipe,
     /// The semaphore from the front end to the pixel engine is armed.
     pub(crate) armed: bool,
+    /// The engines that may have drawn, or whose address states may have changed.
+    pub(crate) uses: Engines,
 }
 
 /// `LOAD_STATE` of one state, but for FIXP and the state's address.
 const LOAD_ONE: u32 = 0x0801_0000;
 
-/// Checks `words`, entered with `entry` selected, for a core with `engines` and a process that may
-/// use `addresses`.
+/// Checks `words`, entered with `entry` selected, for a core with `states` and a process that may
+/// use `addresses`. Addresses of 0 become the scratch memory's; checked again, they stay it.
 pub(crate) fn check(
-    words: &[u32],
-    engines: Engines,
+    words: &mut [u32],
+    states: &States,
     entry: Pipe,
     addresses: Addresses<'_>,
 ) -> Result<Exit, Refusal> {
-    pass(words, engines, entry, addresses, None)
+    pass(words, states, entry, addresses, false)
 }
 
-/// As [`check`], but addresses that are not the process's become 0.
+/// As [`check`], but addresses that are not the process's become the scratch memory's, too.
 ///
 /// For the states of a context: those that name memory which has been freed since are no fault of the
 /// client's.
 pub(crate) fn check_states(
     words: &mut [u32],
-    engines: Engines,
+    states: &States,
     entry: Pipe,
     addresses: Addresses<'_>,
 ) -> Result<Exit, Refusal> {
-    let mut strays = KVVec::new();
-    let exit = pass(words, engines, entry, addresses, Some(&mut strays))?;
-    for &at in &strays {
-        // CAST: 32 bits into at least 32.
-        if let Some(word) = words.get_mut(at as usize) {
-            *word = 0;
-        }
-    }
-    Ok(exit)
+    pass(words, states, entry, addresses, true)
 }
 
 fn pass(
-    words: &[u32],
-    engines: Engines,
+    words: &mut [u32],
+    states: &States,
     entry: Pipe,
     addresses: Addresses<'_>,
-    strays: Option<&mut KVVec<u32>>,
+    mends: bool,
 ) -> Result<Exit, Refusal> {
-    let refuse = |rest: &[u32], fault| Refusal {
+    let words = Cell::from_mut(words).as_slice_of_cells();
+    let refuse = |rest: &[Cell<u32>], fault| Refusal {
         at: words.len() - rest.len(),
-        word: rest.first().copied().unwrap_or(0),
+        word: rest.first().map_or(0, Cell::get),
         fault,
     };
-    if !engines.has(entry) {
+    let states = states.sets().filter(|states| states.engines.has(entry));
+    let Some(states) = states else {
         return Err(refuse(words, Fault::NoPipe));
-    }
+    };
+    let mut uses = Engines::default();
+    uses.add(entry);
     let mut checker = Checker {
-        at: 0,
-        strays,
-        engines,
+        mends,
+        states,
         lookup: Lookup::new(addresses),
         pipe: entry,
+        uses,
         tokens: Tokens([0; 32]),
         // The kernel drains behind every stream.
         busy: false,
@@ -562,7 +514,8 @@ fn pass(
     loop {
         // Most commands load one state that means nothing here.
         if let [first, _, tail @ ..] = rest {
-            if first & !(FIXP | 0xFFFF) == LOAD_ONE && !is_in(&SPECIAL, first & 0xFFFF) {
+            let first = first.get();
+            if first & !(FIXP | 0xFFFF) == LOAD_ONE && !states.is_special(first & 0xFFFF) {
                 rest = tail;
                 continue;
             }
@@ -570,7 +523,6 @@ fn pass(
         if rest.is_empty() {
             break;
         }
-        checker.at = words.len() - rest.len();
         let len = checker.command(rest).map_err(|fault| refuse(rest, fault))?;
         rest = rest
             .get(len..)
@@ -579,47 +531,66 @@ fn pass(
     Ok(Exit {
         pipe: checker.pipe,
         armed: checker.tokens.disarm(TOKEN_FE_TO_PE),
+        uses: checker.uses,
     })
 }
 
 #[kernel::macros::kunit_tests(galcore_checker)]
 mod tests {
-    use super::super::words::{
-        link,
-        load_state,
-        select_pipe,
-        END,
-        STALL,
-        WAIT, //
+    use super::super::{
+        states::{
+            cores,
+            takes_address, //
+        },
+        words::{
+            link,
+            load_state,
+            select_pipe,
+            END,
+            STALL,
+            WAIT, //
+        },
     };
     use super::*;
 
-    const BOTH: Engines = Engines {
-        pipe_3d: true,
-        pipe_2d: true,
-    };
-    const ONLY_3D: Engines = Engines {
-        pipe_3d: true,
-        pipe_2d: false,
+    const SCRATCH: Scratch = Scratch {
+        address: 0xFC00_0000,
+        physical: None,
     };
 
-    fn check_all(words: &[u32], engines: Engines, entry: Pipe) -> Result<Exit, Refusal> {
-        check(words, engines, entry, Addresses::Any)
+    fn copy(words: &[u32]) -> KVVec<u32> {
+        let mut copy = KVVec::new();
+        copy.extend_from_slice(words, GFP_KERNEL).unwrap();
+        copy
     }
 
+    fn check_core(words: &[u32], states: &States, entry: Pipe) -> Result<Exit, Refusal> {
+        check(&mut copy(words), states, entry, Addresses::Any)
+    }
+
+    /// What a core with everything makes of a stream.
+    fn check_all(words: &[u32], entry: Pipe) -> Result<Exit, Refusal> {
+        check_core(words, &cores::both(), entry)
+    }
+
+    /// What a stream that only uses `pipe` leaves behind.
     fn exit(pipe: Pipe) -> Exit {
-        Exit { pipe, armed: false }
+        let mut uses = Engines::default();
+        uses.add(pipe);
+        Exit {
+            pipe,
+            armed: false,
+            uses,
+        }
     }
 
     fn fault(words: &[u32], entry: Pipe) -> Option<Fault> {
-        check_all(words, BOTH, entry)
-            .err()
-            .map(|refusal| refusal.fault)
+        check_all(words, entry).err().map(|refusal| refusal.fault)
     }
 
     #[test]
     fn an_empty_stream_is_fine() {
-        assert_eq!(check_all(&[], BOTH, Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
+        assert_eq!(check_all(&[], Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
     }
 
     #[test]
@@ -660,10 +631,7 @@ mod tests {
     #[test]
     fn the_delay_states_are_accepted_alone() {
         let words = [load_state(0, 1), 0, load_state(1, 1), 0];
-        assert_eq!(
-            check_all(&words, BOTH, Pipe::Pipe2d),
-            Ok(exit(Pipe::Pipe2d))
-        );
+        assert_eq!(check_all(&words, Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
         assert_eq!(
             fault(&[load_state(0, 2), 0, 0, 0], Pipe::Pipe2d),
             Some(Fault::State(0))
@@ -704,18 +672,12 @@ mod tests {
     fn draws_need_their_pipe() {
         let draw_2d = [0x2000_0100, 0, 0, 0x0010_0010];
         let draw_3d = [5 << 27, 4, 0, 1];
-        assert_eq!(
-            check_all(&draw_2d, BOTH, Pipe::Pipe2d),
-            Ok(exit(Pipe::Pipe2d))
-        );
-        assert_eq!(
-            check_all(&draw_3d, BOTH, Pipe::Pipe3d),
-            Ok(exit(Pipe::Pipe3d))
-        );
+        assert_eq!(check_all(&draw_2d, Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
+        assert_eq!(check_all(&draw_3d, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
         assert_eq!(fault(&draw_2d, Pipe::Pipe3d), Some(Fault::WrongPipe));
         assert_eq!(fault(&draw_3d, Pipe::Pipe2d), Some(Fault::WrongPipe));
         assert_eq!(
-            check_all(&draw_2d, ONLY_3D, Pipe::Pipe2d)
+            check_core(&draw_2d, &cores::imx6qp(), Pipe::Pipe2d)
                 .err()
                 .map(|r| r.fault),
             Some(Fault::NoPipe)
@@ -726,11 +688,17 @@ mod tests {
     fn a_pipe_switch_is_followed() {
         let switch = select_pipe(0xB, Pipe::Pipe2d);
         assert_eq!(
-            check_all(&switch, BOTH, Pipe::Pipe3d),
-            Ok(exit(Pipe::Pipe2d))
+            check_all(&switch, Pipe::Pipe3d),
+            Ok(Exit {
+                uses: Engines {
+                    pipe_3d: true,
+                    pipe_2d: true
+                },
+                ..exit(Pipe::Pipe2d)
+            })
         );
         assert_eq!(
-            check_all(&switch, ONLY_3D, Pipe::Pipe3d)
+            check_core(&switch, &cores::imx6qp(), Pipe::Pipe3d)
                 .err()
                 .map(|r| (r.at, r.fault)),
             Some((6, Fault::NoPipe))
@@ -751,9 +719,12 @@ mod tests {
             words
         };
         let good = stream(&[&draw, &arm, &stall, &select]);
-        assert_eq!(check_all(&good, BOTH, Pipe::Pipe2d), Ok(exit(Pipe::Pipe3d)));
         assert_eq!(
-            check_all(&arm, BOTH, Pipe::Pipe2d).map(|exit| exit.armed),
+            check_all(&good, Pipe::Pipe2d).map(|exit| exit.pipe),
+            Ok(Pipe::Pipe3d)
+        );
+        assert_eq!(
+            check_all(&arm, Pipe::Pipe2d).map(|exit| exit.armed),
             Ok(true)
         );
         // The semaphore before the draw says nothing about it.
@@ -761,9 +732,53 @@ mod tests {
             stream(&[&draw, &select]),
             stream(&[&arm, &draw, &stall, &select]),
             stream(&[&draw, &arm, &stall, &draw, &select]),
-            stream(&[&arm, &draw, &arm, &stall, &select]),
         ] {
             assert_eq!(fault(&bad, Pipe::Pipe2d), Some(Fault::BusyPipe));
+        }
+        let twice = stream(&[&arm, &draw, &arm, &stall, &select]);
+        assert_eq!(fault(&twice, Pipe::Pipe2d), Some(Fault::ArmedTwice));
+    }
+
+    #[test]
+    fn a_semaphore_is_armed_once() {
+        let arm = |token| [load_state(state::GL_SEMAPHORE_TOKEN, 1), token];
+        let stall = [STALL, TOKEN_FE_TO_PE];
+        let [a, b] = arm(TOKEN_FE_TO_PE);
+        let [c, d] = stall;
+        assert_eq!(
+            fault(&[a, b, a, b, c, d], Pipe::Pipe3d),
+            Some(Fault::ArmedTwice)
+        );
+        // Other bits of the value do not make another token of it.
+        assert_eq!(
+            fault(&[a, b, a, b | 0xF000_0000, c, d], Pipe::Pipe3d),
+            Some(Fault::ArmedTwice)
+        );
+        // Once more behind its stall; and another one beside it.
+        assert_eq!(fault(&[a, b, c, d, a, b, c, d], Pipe::Pipe3d), None);
+        assert_eq!(
+            fault(&[a, b, a, 0x0501, c, d, c, 0x0501], Pipe::Pipe3d),
+            None
+        );
+    }
+
+    #[test]
+    fn what_kicks_an_engine_is_a_draw() {
+        let select = [load_state(state::GL_PIPE_SELECT, 1), 0];
+        for (state, pipe, other) in [
+            (state::RS_KICKER, Pipe::Pipe3d, Pipe::Pipe2d),
+            (state::RS_KICKER_INPLACE, Pipe::Pipe3d, Pipe::Pipe2d),
+            (state::CL_KICKER, Pipe::Pipe3d, Pipe::Pipe2d),
+            (state::DE_VR_CONFIG, Pipe::Pipe2d, Pipe::Pipe3d),
+        ] {
+            let [a, b] = [load_state(state, 1), 1];
+            assert_eq!(fault(&[a, b], pipe), None);
+            assert_eq!(fault(&[a, b], other), Some(Fault::WrongPipe));
+            assert_eq!(
+                fault(&[a, b, select[0], select[1]], pipe),
+                Some(Fault::BusyPipe)
+            );
+            assert_eq!(fault(&[a | FIXP, b], pipe), Some(Fault::State(state)));
         }
     }
 
@@ -780,10 +795,7 @@ mod tests {
             );
         }
         let words = [load_state(0x600, 1) | FIXP, 1];
-        assert_eq!(
-            check_all(&words, BOTH, Pipe::Pipe3d),
-            Ok(exit(Pipe::Pipe3d))
-        );
+        assert_eq!(check_all(&words, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
     }
 
     #[test]
@@ -794,17 +806,28 @@ mod tests {
             STALL,
             TOKEN_FE_TO_PE,
         ];
-        assert_eq!(
-            check_all(&armed, BOTH, Pipe::Pipe3d),
-            Ok(exit(Pipe::Pipe3d))
-        );
+        assert_eq!(check_all(&armed, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
         assert_eq!(fault(&armed[2..], Pipe::Pipe3d), Some(Fault::UnarmedStall));
         let twice = [armed[0], armed[1], armed[2], armed[3], armed[2], armed[3]];
         assert_eq!(fault(&twice, Pipe::Pipe3d), Some(Fault::UnarmedStall));
     }
 
-    /// What a process with 0x1000 bytes at 0x4000 and at 0x80001000 is told about a stream.
-    fn fault_of_process(words: &[u32], physical_base: u32) -> Option<Fault> {
+    /// Checks a stream, all copied, for a process with 0x1000 bytes at 0x4000 and at 0x80001000.
+    fn check_process(
+        words: &mut [u32],
+        physical: Option<PhysicalStates>,
+        mends: bool,
+    ) -> Result<Exit, Refusal> {
+        check_process_on(&cores::both(), words, physical, mends)
+    }
+
+    /// The same, on a core that has been made before: that takes its time.
+    fn check_process_on(
+        states: &States,
+        words: &mut [u32],
+        physical: Option<PhysicalStates>,
+        mends: bool,
+    ) -> Result<Exit, Refusal> {
         let mut reach = Reach::new();
         assert!(reach.add(0x4000, 0x1000).is_ok());
         assert!(reach.add(0x8000_1000, 0x1000).is_ok());
@@ -812,26 +835,40 @@ mod tests {
         let addresses = Addresses::Of {
             reach: &reach,
             common: &common,
-            physical_base,
+            scratch: Scratch {
+                physical,
+                ..SCRATCH
+            },
         };
-        check(words, BOTH, Pipe::Pipe3d, addresses)
-            .err()
-            .map(|refusal| refusal.fault)
+        pass(words, states, Pipe::Pipe3d, addresses, mends)
+    }
+
+    /// What that process is told about a stream.
+    fn fault_of_process(words: &[u32]) -> Option<Fault> {
+        let result = check_process(&mut copy(words), None, false);
+        result.err().map(|refusal| refusal.fault)
     }
 
     #[test]
     fn addresses_are_the_processs_own() {
-        for (byte, count) in ADDRESS_STATES {
-            for address in state::word(byte)..state::word(byte) + count {
-                for good in [0, 0x4000, 0x4FFF, 0x8000_1000, 0x8000_1FFF, 0x1000_00FF] {
-                    assert_eq!(fault_of_process(&[load_state(address, 1), good], 0), None);
-                }
-                for bad in [1, 0x3FFF, 0x5000, 0x8000_0FFF, 0x8000_2000, !0, 0x1000_0100] {
-                    assert_eq!(
-                        fault_of_process(&[load_state(address, 1), bad], 0),
-                        Some(Fault::Address(address))
-                    );
-                }
+        let states = cores::both();
+        let check = |words: &mut [u32]| check_process_on(&states, words, None, false);
+        for address in states.addresses() {
+            for good in [0, 0x4000, 0x4FFF, 0x8000_1000, 0x8000_1FFF, 0x1000_00FF] {
+                let mut words = [load_state(address, 1), good];
+                assert!(check(&mut words).is_ok());
+                let loaded = if good == 0 { SCRATCH.address } else { good };
+                assert_eq!(words, [load_state(address, 1), loaded]);
+                // As another thread's free has it checked again.
+                assert!(check(&mut words).is_ok());
+                assert_eq!(words, [load_state(address, 1), loaded]);
+            }
+            for bad in [1, 0x3FFF, 0x5000, 0x8000_0FFF, 0x8000_2000, !0, 0x1000_0100] {
+                let refused = check(&mut [load_state(address, 1), bad]);
+                assert_eq!(
+                    refused.err().map(|refusal| refusal.fault),
+                    Some(Fault::Address(address))
+                );
             }
         }
     }
@@ -840,37 +877,36 @@ mod tests {
     fn an_address_among_other_states_is_seen() {
         // 0x1600 to 0x1610 without the kick: 0x1604, 0x1608 (address), 0x160C, 0x1610 (address).
         let load = |source, dest| [load_state(state::word(0x1604), 4), 9, source, 9, dest, 0];
-        assert_eq!(fault_of_process(&load(0x4000, 0x4010), 0), None);
+        assert_eq!(fault_of_process(&load(0x4000, 0x4010)), None);
         assert_eq!(
-            fault_of_process(&load(0x4000, 0x5000), 0),
+            fault_of_process(&load(0x4000, 0x5000)),
             Some(Fault::Address(state::word(0x1610)))
         );
         assert_eq!(
-            fault_of_process(&load(8, 0x4000), 0),
+            fault_of_process(&load(8, 0x4000)),
             Some(Fault::Address(state::word(0x1608)))
         );
-        // As the first and last of many, with a whole word of the set between them.
+        // Behind many that are no addresses, and as the last of all.
         let mut words: KVec<u32> = KVec::new();
         words.resize(1026, 0, GFP_KERNEL).unwrap();
-        words[0] = load_state(state::word(0x1698) - 1000, 0);
-        assert_eq!(fault_of_process(&words, 0), None);
-        words[1001] = 4;
-        assert_eq!(
-            fault_of_process(&words, 0),
-            Some(Fault::Address(state::word(0x1698)))
-        );
+        words[0] = load_state(state::word(0x10000), 0);
+        assert_eq!(fault_of_process(&words), None);
+        for (index, byte) in [(1024, 0x10FFC), (513, 0x10800)] {
+            words[index] = 4;
+            assert_eq!(
+                fault_of_process(&words),
+                Some(Fault::Address(state::word(byte)))
+            );
+        }
+        words[512] = 4;
+        words[513] = 0x4000;
+        words[1024] = 0x4000;
+        assert_eq!(fault_of_process(&words), None);
     }
 
     #[test]
-    fn strays_of_a_context_become_0() {
-        let mut reach = Reach::new();
-        assert!(reach.add(0x4000, 0x1000).is_ok());
-        let addresses = Addresses::Of {
-            reach: &reach,
-            common: &[],
-            physical_base: 0,
-        };
-        let clean = |words: &mut [u32]| check_states(words, BOTH, Pipe::Pipe3d, addresses);
+    fn strays_of_a_context_become_scratch() {
+        let clean = |words: &mut [u32]| check_process(words, None, true);
         let mut words = [
             load_state(state::word(0x1604), 4),
             0x9999,
@@ -878,58 +914,150 @@ mod tests {
             0x9999,
             0x5000,
             0,
-            load_state(state::word(0x0680), 1) | FIXP,
-            0x4000,
+            load_state(state::word(0x0680), 1),
+            0,
             load_state(state::word(0x0A00), 1),
             0x5000,
         ];
         let (mut wanted, given) = (words, words);
-        wanted[4] = 0;
-        wanted[7] = 0;
+        wanted[4] = SCRATCH.address;
+        wanted[7] = SCRATCH.address;
         assert_eq!(clean(&mut words), Ok(exit(Pipe::Pipe3d)));
         assert_eq!(words, wanted);
-        // All else is as in commands; and what is refused stays as it is.
+        // All else is as in commands.
         let mut words = [given[0], 9, 1, 9, 1, 0, load_state(state::GL_EVENT, 1), 3];
-        let before = words;
         assert!(
             clean(&mut words).is_err_and(|refusal| refusal.fault == Fault::State(state::GL_EVENT))
         );
-        assert_eq!(words, before);
     }
 
     #[test]
     fn an_address_is_not_converted() {
-        let words = |value| [load_state(state::word(0x1608), 1) | FIXP, value];
-        assert_eq!(fault_of_process(&words(0), 0), None);
-        assert_eq!(
-            fault_of_process(&words(0x4000), 0),
-            Some(Fault::Address(state::word(0x1608)))
-        );
+        for value in [0, 0x4000] {
+            let words = [load_state(state::word(0x1608), 1) | FIXP, value];
+            let refused = Some(Fault::Address(state::word(0x1608)));
+            assert_eq!(fault_of_process(&words), refused);
+            let result = check_process(&mut copy(&words), None, true);
+            assert_eq!(result.err().map(|refusal| refusal.fault), refused);
+        }
+    }
+
+    #[test]
+    fn without_the_check_nothing_is_changed() {
+        let mut words = [load_state(state::word(0x1608), 1), 0];
+        assert!(check(&mut words, &cores::both(), Pipe::Pipe3d, Addresses::Any).is_ok());
+        assert_eq!(words[1], 0);
+    }
+
+    /// What a core with the old memory controller is loaded with for a state.
+    fn loaded(byte: u32, value: u32, base: u32) -> Option<u32> {
+        let physical = PhysicalStates {
+            base,
+            scratch: 0x7000_0000,
+        };
+        let mut words = [load_state(state::word(byte), 1), value];
+        check_process(&mut words, Some(physical), false)
+            .ok()
+            .map(|_| words[1])
     }
 
     #[test]
     fn tile_status_may_be_physical() {
         for byte in [0x1658, 0x165C, 0x1664, 0x1668, 0x16A4] {
-            let words = |value| [load_state(state::word(byte), 1), value];
-            assert_eq!(fault_of_process(&words(0x1000_4000), 0x1000_0000), None);
-            assert!(fault_of_process(&words(0x4000), 0x1000_0000).is_some());
-            assert_eq!(fault_of_process(&words(0), 0x1000_0000), None);
+            let loaded = |value| loaded(byte, value, 0x1000_0000);
+            assert_eq!(loaded(0x1000_4000), Some(0x1000_4000));
+            assert_eq!(loaded(0x4000), None);
+            assert_eq!(loaded(0), Some(0x7000_0000));
+            assert_eq!(loaded(0x7000_0000), Some(0x7000_0000));
+            assert_eq!(loaded(SCRATCH.address), None);
         }
-        let other = [load_state(state::word(0x1608), 1), 0x1000_4000];
-        assert!(fault_of_process(&other, 0x1000_0000).is_some());
+        assert_eq!(loaded(0x1608, 0x1000_4000, 0x1000_0000), None);
+        assert_eq!(loaded(0x1608, 0, 0x1000_0000), Some(SCRATCH.address));
+    }
+
+    #[test]
+    fn a_page_of_the_mmu_is_no_physical_memory() {
+        for byte in [0x1658, 0x165C, 0x1664, 0x1668, 0x16A4] {
+            // GPU address 0x80001000 is the process's; physical address 0x80001000 is not.
+            assert_eq!(loaded(byte, 0x8000_1000, 0), None);
+            assert_eq!(loaded(byte, 0x9000_1000, 0x1000_0000), None);
+            assert_eq!(loaded(byte, 0x4000, 0), Some(0x4000));
+            // With memory controller 2.0 it is a GPU address.
+            assert_eq!(
+                fault_of_process(&[load_state(state::word(byte), 1), 0x8000_1000]),
+                None
+            );
+        }
+        // What was found for another state is not remembered for these.
+        let physical = Some(PhysicalStates {
+            base: 0,
+            scratch: 0x7000_0000,
+        });
+        let mut words = [
+            load_state(state::word(0x1608), 1),
+            0x8000_1000,
+            load_state(state::word(0x1658), 1),
+            0x8000_1000,
+        ];
+        assert!(check_process(&mut words, physical, false).is_err());
     }
 
     #[test]
     fn every_state_is_as_the_lists_say() {
+        let states = cores::both();
         for address in 0..0x1_0000 {
-            let listed = ADDRESS_STATES
-                .iter()
-                .any(|&(byte, n)| (state::word(byte)..state::word(byte) + n).contains(&address));
-            assert_eq!(takes_address(address), listed);
-            let kernels =
-                fault(&[load_state(address, 1), 0], Pipe::Pipe3d) == Some(Fault::State(address));
+            let found = check_core(&[load_state(address, 1), 0], &states, Pipe::Pipe3d);
+            let fault = found.err().map(|refusal| refusal.fault);
+            let kernels = fault == Some(Fault::State(address));
             assert_eq!(kernels, is_kernel_state(address));
-            assert!(!(listed && kernels));
+            assert!(!(takes_address(address) && kernels));
         }
+    }
+
+    #[test]
+    fn what_a_core_lacks_is_refused() {
+        let fault = |byte, states: &States, entry| {
+            let words = [load_state(state::word(byte), 1), 0];
+            let result = check_core(&words, states, entry);
+            result.err().map(|refusal| refusal.fault)
+        };
+        let unknown = |byte| Some(Fault::Unknown(state::word(byte)));
+        for byte in [
+            0x3868, 0x1A80, 0x1114, 0x14000, 0x1C008, 0x12EE0, 0x14A08, 0x1228,
+        ] {
+            assert_eq!(fault(byte, &cores::imx6qp(), Pipe::Pipe3d), unknown(byte));
+        }
+        for byte in [0x1430, 0x2400, 0x10800, 0x12800] {
+            assert_eq!(fault(byte, &cores::gc320(), Pipe::Pipe2d), unknown(byte));
+        }
+        assert_eq!(
+            fault(0x14600, &cores::dove(), Pipe::Pipe3d),
+            unknown(0x14600)
+        );
+        assert_eq!(fault(0x14600, &cores::imx6qp(), Pipe::Pipe3d), None);
+        // Among others, too: behind the last of the 2D engine's.
+        let words = [load_state(state::word(0x1328), 2), 0, 0, 0];
+        let result = check_core(&words, &cores::dove(), Pipe::Pipe2d);
+        assert_eq!(result.err().map(|refusal| refusal.fault), unknown(0x132C));
+    }
+
+    #[test]
+    fn what_a_stream_uses_is_known() {
+        let uses = |words: &[u32], entry| check_all(words, entry).map(|exit| exit.uses);
+        let both = Engines {
+            pipe_3d: true,
+            pipe_2d: true,
+        };
+        let only = |pipe| exit(pipe).uses;
+        let load = |byte| [load_state(state::word(byte), 1), 0];
+        assert_eq!(uses(&[], Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
+        assert_eq!(uses(&load(0x1228), Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
+        assert_eq!(uses(&load(0x1430), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
+        // Whichever pipe is selected: their address states may have changed.
+        assert_eq!(uses(&load(0x1228), Pipe::Pipe3d), Ok(both));
+        assert_eq!(uses(&load(0x12A00), Pipe::Pipe3d), Ok(both));
+        assert_eq!(uses(&load(0x1430), Pipe::Pipe2d), Ok(both));
+        assert_eq!(uses(&load(0x122C), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
+        assert_eq!(uses(&load(0x3800), Pipe::Pipe2d), Ok(both));
     }
 }

@@ -6,11 +6,18 @@
 //! # The ring
 //!
 //! One piece of coherent memory. At its end the front end idles in a WAIT and a LINK back to it. A
-//! submission is written behind it (a LINK to the client's context and back if another's is loaded, or
-//! the states of a context that the client keeps itself, a pipe switch if one is due, the client's
-//! checked words, an event, a new WAIT and LINK), and then the old WAIT becomes a LINK to it: first the
+//! submission is written behind it (what makes the GPU forget another process's addresses, a LINK to the
+//! client's context and back if another's is loaded, or the states of a context that the client keeps
+//! itself, a pipe switch if one is due, the client's checked words, an event, a new WAIT and LINK), and then the old WAIT becomes a LINK to it: first the
 //! target, a barrier, then the opcode. So a client's words run from the kernel's memory, never from its
 //! own.
+//!
+//! # Addresses that stay in the GPU
+//!
+//! The ring knows for each pipe whose commands were the last to use it, and how much memory that
+//! process had lost when they were checked ([`Author`]). If another author's come, the states that take
+//! addresses are loaded with harmless ones in front ([`scrub`]), and the context is loaded anew, even
+//! the one that was loaded last.
 //!
 //! # Interrupts that do not come
 //!
@@ -29,7 +36,9 @@
 pub(crate) mod checker;
 pub(crate) mod context;
 pub(crate) mod reach;
+pub(crate) mod scrub;
 mod space;
+pub(crate) mod states;
 mod surround;
 pub(crate) mod words;
 
@@ -80,12 +89,20 @@ use kernel::{
         WorkItem, //
     },
 };
+use scrub::{
+    Authors,
+    Scrub,
+    Wipe,
+    PIPES, //
+};
 use space::Space;
 use surround::{
     bytes_if,
     Surround, //
 };
 use words::Pipe;
+
+pub(crate) use scrub::Author;
 
 /// Bytes of the ring's memory.
 const RING_BYTES: usize = 1 << 20;
@@ -99,9 +116,14 @@ const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN;
 /// Bytes of the idle loop.
 const WAIT_LINK_BYTES: usize = 16;
 
-/// Bytes around a client's words at most: MMU flush, LINK to a context, pipe switch, stall, drain,
+/// Bytes around a client's words at most: MMU flush, scrub of both pipes, LINK to a context, pipe switch, stall, drain,
 /// event, idle loop.
-const FRAME_BYTES: usize = 4 * (words::FLUSH_MMU_WORDS + words::LINK_WORDS + words::EVENT_WORDS)
+const FRAME_BYTES: usize = 4
+    * (words::FLUSH_MMU_WORDS
+        + PIPES * words::SELECT_PIPE_WORDS
+        + scrub::MAX_WORDS
+        + words::LINK_WORDS
+        + words::EVENT_WORDS)
     + Surround::MAX_BYTES
     + WAIT_LINK_BYTES;
 
@@ -142,6 +164,8 @@ pub(crate) struct Checked<'a> {
     pub(crate) exit: Pipe,
     /// They leave the semaphore from the front end to the pixel engine armed.
     pub(crate) armed: bool,
+    /// The engines that they use.
+    pub(crate) uses: Engines,
 }
 
 impl Checked<'_> {
@@ -158,6 +182,9 @@ pub(crate) struct Stream<'a> {
     pub(crate) commands: Checked<'a>,
     /// The context that they are to run in; `None`: whatever is loaded.
     pub(crate) context: Option<InContext<'a>>,
+    /// Whose they are, and what makes the GPU forget another author's addresses; `None`: addresses are
+    /// not looked at, so there is nothing to be gained.
+    pub(crate) author: Option<(Author, &'a Scrub)>,
 }
 
 impl<'a> Stream<'a> {
@@ -192,6 +219,30 @@ pub(crate) enum Source<'a> {
     Words(Checked<'a>),
 }
 
+impl Source<'_> {
+    /// The pipe that its states need at their start, if it has any.
+    fn entry(&self) -> Option<Pipe> {
+        match self {
+            Source::Unready | Source::Nothing => None,
+            Source::Copy(..) => Some(Pipe::Pipe3d),
+            Source::Words(states) => Some(states.entry),
+        }
+    }
+
+    /// `uses` of the commands, and those of these states.
+    fn with_uses(&self, mut uses: Engines) -> Engines {
+        match self {
+            Source::Unready | Source::Nothing => {}
+            Source::Copy(..) => uses.pipe_3d = true,
+            Source::Words(states) => {
+                uses.pipe_3d |= states.uses.pipe_3d;
+                uses.pipe_2d |= states.uses.pipe_2d;
+            }
+        }
+        uses
+    }
+}
+
 struct State {
     space: Space,
     /// Offset of the WAIT at the ring's end.
@@ -201,6 +252,8 @@ struct State {
     /// The context whose states are loaded after all submissions; `None` after a reset, and after
     /// commands without a context.
     context: Option<Owner>,
+    /// Whose addresses the GPU may hold after all submissions.
+    authors: Authors,
     /// Somebody writes to the ring.
     writing: bool,
     /// How often something has changed that submitters wait for.
@@ -275,6 +328,8 @@ pub(crate) struct Patience {
 struct Frame {
     /// The MMU's translations are flushed.
     flush: bool,
+    /// What makes the GPU forget addresses, in this order.
+    wipes: [Option<Wipe>; PIPES],
     /// LINK to the context's states.
     load: Option<[u32; words::LINK_WORDS]>,
     /// Around the states that are in front of the commands, if they are.
@@ -286,7 +341,9 @@ struct Frame {
 impl Frame {
     /// Bytes before the place where the GPU goes on when it has loaded a context.
     fn until_loaded(&self) -> usize {
+        let wipes = self.wipes.iter().flatten();
         bytes_if(self.flush, words::FLUSH_MMU_WORDS)
+            + wipes.map(|wipe| wipe.words * 4).sum::<usize>()
             + bytes_if(self.load.is_some(), words::LINK_WORDS)
     }
 
@@ -362,6 +419,7 @@ impl Ring {
                 wait: 0,
                 pipe: None,
                 context: None,
+                authors: Authors::default(),
                 writing: false,
                 moves: 0,
                 flush: true,
@@ -418,6 +476,7 @@ impl Ring {
         state.wait = 0;
         state.pipe = None;
         state.context = None;
+        state.authors = Authors::default();
         state.flush = true;
         state.stopped = false;
         state.dead = false;
@@ -561,14 +620,24 @@ impl Ring {
             return Err(Error::GpuNotResponding);
         }
         let context = stream.and_then(|stream| stream.context);
+        let author = stream.and_then(|stream| stream.author);
+        let uses = stream.map_or(Engines::default(), |stream| stream.commands.uses);
         let source = match context {
-            Some(context) if state.context != Some(context.owner) => context.source,
+            Some(context)
+                if state.context != Some(context.owner)
+                    || author.is_some_and(|(author, _)| {
+                        uses.pipe_3d && state.authors.are_others(Pipe::Pipe3d, author)
+                    }) =>
+            {
+                context.source
+            }
             _ => Source::Nothing,
         };
         if let Source::Unready = source {
             return Ok(Attempt::NotLoaded);
         }
-        let frame = self.frame(&state, source, commands);
+        let uses = source.with_uses(uses);
+        let frame = self.frame(&state, source, commands, author, uses);
         let until_loaded = frame.until_loaded();
         let state_bytes = match (&frame.states, states) {
             (Some(_), Some(states)) => states.bytes(),
@@ -603,6 +672,7 @@ impl Ring {
         if let Some(commands) = commands {
             state.pipe = Some(commands.exit);
             state.context = context.map(|context| context.owner);
+            state.authors.note(uses, author.map(|(author, _)| author));
         }
         let back = frame.load.map(|_| {
             let target = self.gpu(at + until_loaded);
@@ -620,12 +690,29 @@ impl Ring {
     }
 
     /// What must stand around `commands` behind all submissions, with states from `source` before them.
-    fn frame(&self, state: &State, source: Source<'_>, commands: Option<Checked<'_>>) -> Frame {
+    fn frame(
+        &self,
+        state: &State,
+        source: Source<'_>,
+        commands: Option<Checked<'_>>,
+        author: Option<(Author, &Scrub)>,
+        uses: Engines,
+    ) -> Frame {
         let (mut load, mut around_states, mut pipe) = (None, None, state.pipe);
+        let wipes = match (commands, author) {
+            (Some(commands), Some((author, scrub))) => {
+                let next = source.entry().unwrap_or(commands.entry);
+                // Its copy in the kernel's memory has only the process's addresses.
+                let has_copy = matches!(source, Source::Copy(..));
+                let wipes = state.authors.wipes(scrub, author, uses, next, has_copy);
+                wipes.map(|part| part.map(|part| Wipe::new(part, scrub, &mut pipe)))
+            }
+            _ => [None; PIPES],
+        };
         match source {
             Source::Unready | Source::Nothing => {}
             Source::Copy(_, copy) => {
-                load = Some(copy.link(state.pipe == Some(Pipe::Pipe3d)));
+                load = Some(copy.link(pipe == Some(Pipe::Pipe3d)));
                 // They leave it so.
                 pipe = Some(Pipe::Pipe3d);
             }
@@ -636,6 +723,7 @@ impl Ring {
         }
         Frame {
             flush: state.flush,
+            wipes,
             load,
             states: around_states,
             commands: commands.map(|commands| Surround::new(self.caches, pipe, &commands)),
@@ -692,6 +780,14 @@ impl Ring {
         let frame = &turn.frame;
         if frame.flush {
             emit(&words::flush_mmu(self.caches, self.mmu))?;
+        }
+        if let Some((_, scrub)) = stream.and_then(|stream| stream.author) {
+            for wipe in frame.wipes.iter().flatten() {
+                if wipe.switch {
+                    emit(&words::select_pipe(self.caches, wipe.part.pipe()))?;
+                }
+                emit(scrub.words(wipe.part))?;
+            }
         }
         if let Some(load) = &frame.load {
             emit(load)?;

@@ -53,6 +53,7 @@ struct Piece {
 /// The ranges of one process.
 pub(crate) struct Reach {
     pieces: RBTree<u32, Piece>,
+    additions: u64,
     removals: u64,
 }
 
@@ -61,6 +62,7 @@ impl Reach {
     pub(crate) fn new() -> Self {
         Self {
             pieces: RBTree::new(),
+            additions: 0,
             removals: 0,
         }
     }
@@ -76,6 +78,8 @@ impl Reach {
             };
             self.pieces
                 .try_create_and_insert(start, piece, GFP_KERNEL)?;
+            // It cannot come round.
+            self.additions += 1;
         }
         Ok(())
     }
@@ -94,6 +98,12 @@ impl Reach {
     /// more.
     pub(crate) fn removals(&self) -> u64 {
         self.removals
+    }
+
+    /// How many ranges have come or gone so far: what was or was not found before may be otherwise
+    /// now.
+    pub(crate) fn changes(&self) -> u64 {
+        self.additions + self.removals
     }
 
     /// The range that holds `address`.
@@ -170,12 +180,15 @@ mod tests {
         let mut reach = Reach::new();
         assert!(reach.add(0x1000, 0x1000).is_ok());
         assert!(reach.add(0x2000, 0x1000).is_ok());
-        assert_eq!(reach.removals(), 0);
+        assert_eq!((reach.removals(), reach.changes()), (0, 2));
         // No range begins there.
         assert!(!reach.remove(0x1800));
         assert_eq!(reach.removals(), 0);
         assert!(!reach.remove(0x1000));
-        assert_eq!(reach.removals(), 1);
+        assert_eq!((reach.removals(), reach.changes()), (1, 3));
+        // What wraps is no range, and no change.
+        assert!(reach.add(0xFFFF_F000, 0x2000).is_ok());
+        assert_eq!(reach.changes(), 3);
         assert!(reach.find(0x1000).is_none());
         assert!(reach.find(0x2000).is_some());
     }

@@ -77,7 +77,10 @@ impl Surround {
 
 #[kernel::macros::kunit_tests(galcore_surround)]
 mod tests {
-    use super::*;
+    use super::{
+        super::checker::Engines,
+        *, //
+    };
     use kernel::prelude::*;
 
     const BOTH: u32 = words::caches(true, true);
@@ -101,6 +104,7 @@ mod tests {
             entry: Pipe::Pipe3d,
             exit: Pipe::Pipe3d,
             armed,
+            uses: Engines::default(),
         }
     }
 

@@ -30,6 +30,12 @@ pub(crate) mod state {
     pub(crate) const FE_DMA_HIGH: u32 = word(0x066C);
     /// `RS_KICKER`: any write starts the resolve engine.
     pub(crate) const RS_KICKER: u32 = word(0x1600);
+    /// `RS_KICKER_INPLACE`: any write starts the resolve engine.
+    pub(crate) const RS_KICKER_INPLACE: u32 = word(0x16B0);
+    /// `CL_KICKER`: starts the thread walker.
+    pub(crate) const CL_KICKER: u32 = word(0x0920);
+    /// `DE_VR_CONFIG`: starts the filter of the 2D engine.
+    pub(crate) const DE_VR_CONFIG: u32 = word(0x1294);
     /// `GL_PIPE_SELECT`: bit 0 is 0 for 3D, 1 for 2D.
     pub(crate) const GL_PIPE_SELECT: u32 = word(0x3800);
     /// `GL_EVENT`: bits 4:0 id, bit 5 from FE, bit 6 from PE.
@@ -89,6 +95,14 @@ impl Pipe {
             0 => Some(Pipe::Pipe3d),
             1 => Some(Pipe::Pipe2d),
             _ => None,
+        }
+    }
+
+    /// Its place among both.
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Pipe::Pipe3d => 0,
+            Pipe::Pipe2d => 1,
         }
     }
 

@@ -11,8 +11,14 @@ mod regs;
 
 use crate::{
     command::{
-        checker::Engines,
+        checker::{
+            Engines,
+            PhysicalStates,
+            Scratch, //
+        },
         context::StateMap,
+        scrub::Scrub,
+        states::States,
         words::{
             self,
             Pipe, //
@@ -130,7 +136,10 @@ pub(crate) struct Core {
     registers: Arc<Registers>,
     monitor: Arc<Monitor>,
     identity: Identity,
+    states: Arc<States>,
     base_address: u32,
+    scratch: Scratch,
+    scrub: Arc<Scrub>,
     state_map: Arc<StateMap>,
     space: Arc<AddressSpace>,
     ring: Arc<Ring>,
@@ -160,14 +169,34 @@ impl Core {
         };
         let monitor = Monitor::new(dev, registers.clone(), mmu)?;
         let padding = identity.needs_event_padding();
-        let engines = engines(&identity);
+        let states = States::new(&identity)
+            .inspect_err(|_| dev_err!(dev, "no memory for the list of states\n"))?;
+        let engines = states.engines();
         let ring = Ring::new(dev, base_address, padding, engines, mmu, monitor.clone())
             .and_then(|ring| Arc::pin_init(ring, GFP_KERNEL))
             .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
         let space = AddressSpace::new(dev, ring.clone(), mmu)
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
+        let scratch = Scratch {
+            address: space.scratch_address(),
+            // Past the MMU, and past the registers that say where GPU address 0 lies.
+            physical: space
+                .physical_scratch()
+                .filter(|_| !identity.has_new_memory_controller())
+                .map(|scratch| PhysicalStates {
+                    base: base_address,
+                    scratch,
+                }),
+        };
         let state_map = StateMap::new(&identity).map_err(|error| {
             dev_err!(dev, "no map of the contexts' states ({error:?})\n");
+            ENOMEM
+        })?;
+        let scrub = Scrub::new(&states, &state_map, &scratch).map_err(|error| {
+            dev_err!(
+                dev,
+                "no list of the states that hold addresses ({error:?})\n"
+            );
             ENOMEM
         })?;
         let core = Arc::new(
@@ -176,7 +205,10 @@ impl Core {
                 registers,
                 state_map,
                 identity,
+                states,
                 base_address,
+                scratch,
+                scrub,
                 space,
                 monitor,
                 ring,
@@ -204,12 +236,27 @@ impl Core {
 
     /// The pipes of the core.
     pub(crate) fn engines(&self) -> Engines {
-        engines(&self.identity)
+        self.states.engines()
+    }
+
+    /// The states of the core.
+    pub(crate) fn states(&self) -> &States {
+        &self.states
     }
 
     /// Physical address of GPU address 0.
     pub(crate) fn base_address(&self) -> u32 {
         self.base_address
+    }
+
+    /// Memory that is nobody's, as states name it.
+    pub(crate) fn scratch(&self) -> Scratch {
+        self.scratch
+    }
+
+    /// What makes the core forget addresses.
+    pub(crate) fn scrub(&self) -> &Scrub {
+        &self.scrub
     }
 
     /// The command ring.
@@ -431,14 +478,6 @@ impl Core {
     }
 }
 
-/// The pipes that an identity tells of.
-fn engines(identity: &Identity) -> Engines {
-    Engines {
-        pipe_3d: identity.has_3d(),
-        pipe_2d: identity.has_2d(),
-    }
-}
-
 /// The interrupt of a core.
 pub(crate) struct Interrupt(pub(crate) Arc<Core>);
 
@@ -480,6 +519,12 @@ fn identify(dev: &device::Device, regs: &Registers) -> Result<Identity> {
         identity.minor_features[2],
         identity.minor_features[3]
     );
+    if !identity.is_known() {
+        dev_info!(
+            dev,
+            "this core is new to the driver: its features alone say which states clients may load\n"
+        );
+    }
     Ok(identity)
 }
 

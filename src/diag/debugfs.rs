@@ -4,6 +4,9 @@
 //!
 //! `interface`: for each process that has spoken, its id, the generation of the interface that the last
 //! of its files speaks, the bytes of that, and why this generation.
+//!
+//! `scratch`: what states are loaded with that hold no address of the client's, and what those that hold
+//! physical addresses are, where the core has such.
 
 use crate::sys;
 use kernel::{
@@ -21,6 +24,8 @@ pub(crate) struct Files {
     // Before its directory.
     #[pin]
     _interface: File<()>,
+    #[pin]
+    _scratch: File<()>,
     _directory: Dir,
 }
 
@@ -31,6 +36,7 @@ impl Files {
             let directory = Dir::new(c"galcore");
             Ok(pin_init!(Self {
                 _interface <- directory.read_callback_file(c"interface", (), &show_interfaces),
+                _scratch <- directory.read_callback_file(c"scratch", (), &show_scratch),
                 _directory: directory.clone(),
             }))
         })
@@ -54,4 +60,15 @@ fn show_interfaces(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
     });
     result
+}
+
+fn show_scratch(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(device) = sys::global::device() else {
+        return Ok(());
+    };
+    let scratch = device.core().scratch();
+    match scratch.physical {
+        Some(physical) => writeln!(f, "{:#010x} {:#010x}", scratch.address, physical.scratch),
+        None => writeln!(f, "{:#010x}", scratch.address),
+    }
 }

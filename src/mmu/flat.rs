@@ -16,11 +16,14 @@ use super::{
 use crate::sys::dma::DmaBuffer;
 use kernel::{
     device,
-    page::PAGE_SIZE,
     prelude::*, //
 };
 
-/// The table and its scratch page.
+/// Bytes of scratch memory. Unused entries lead to its first page; all of it is for states that hold
+/// physical addresses, from where engines walk on.
+const SCRATCH_BYTES: usize = 64 << 10;
+
+/// The table and its scratch memory.
 pub(super) struct Flat {
     table: DmaBuffer,
     /// Physical address of the table.
@@ -33,7 +36,7 @@ pub(super) struct Flat {
 impl Flat {
     /// A table in which every page is the scratch page. `ENOMEM`: no memory below 4 GiB.
     pub(super) fn new(dev: &device::Device) -> Result<Self> {
-        let scratch = DmaBuffer::new(dev, PAGE_SIZE)?;
+        let scratch = DmaBuffer::new(dev, SCRATCH_BYTES)?;
         let scratch_entry = u32::try_from(scratch.dma_address())?;
         let table = DmaBuffer::new(dev, PAGES * 4)?;
         table.fill(scratch_entry);
@@ -48,6 +51,11 @@ impl Flat {
     /// Physical address of the table.
     pub(super) fn address(&self) -> u32 {
         self.address
+    }
+
+    /// Physical address of the scratch memory.
+    pub(super) fn scratch_address(&self) -> u32 {
+        self.scratch_entry
     }
 
     /// Bytes of memory.

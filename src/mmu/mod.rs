@@ -12,6 +12,12 @@
 //! address, and nothing else: the pool, for good; contiguous buffers, while they live; the ring, which
 //! the GPU cannot write.
 //!
+//! # Scratch
+//!
+//! The last 64 MiB of addresses all lead to one page that nobody has, whatever the MMU: there states lead
+//! that hold no address of the client's. Not left unmapped with version 2, where each access would
+//! raise an exception: to clients a state that holds 0 is no mistake.
+//!
 //! # Stale translations
 //!
 //! The GPU keeps translations until its TLB is flushed, through the ring. A change of the table asks
@@ -72,6 +78,16 @@ const PAGES: usize = 1 << 19;
 
 /// Number of the first of them: a page's number is its GPU address without the last 12 bits.
 const FIRST_PAGE: usize = 1 << 19;
+
+/// The last of them are never given out: all lead to one page that is nobody's. 64 MiB, for an engine
+/// walks on from the address that it is given.
+const SCRATCH_PAGES: usize = 1 << 14;
+
+/// Those that can be given out.
+const FREE_PAGES: usize = PAGES - SCRATCH_PAGES;
+
+/// Number of the first scratch page.
+const FIRST_SCRATCH_PAGE: usize = FIRST_PAGE + FREE_PAGES;
 
 /// Binary logarithm of a page's bytes.
 const PAGE_BITS: u32 = 12;
@@ -199,10 +215,15 @@ impl AddressSpace {
         version: Version,
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let tables = match version {
+            // What is not in use leads there.
             Version::V1 => Tables::Flat(Flat::new(dev)?),
-            Version::V2 => Tables::TwoLevel(TwoLevel::new(dev)?),
+            Version::V2 => {
+                let tables = TwoLevel::new(dev)?;
+                tables.map_scratch(FIRST_SCRATCH_PAGE, SCRATCH_PAGES)?;
+                Tables::TwoLevel(tables)
+            }
         };
-        let free = Ranges::new(FIRST_PAGE, PAGES).map_err(|_| ENOMEM)?;
+        let free = Ranges::new(FIRST_PAGE, FREE_PAGES).map_err(|_| ENOMEM)?;
         let (address, bytes) = (ring.address(), ring.bytes());
         let space = Arc::pin_init(
             try_pin_init!(Self {
@@ -227,6 +248,21 @@ impl AddressSpace {
     pub(crate) fn flat_table(&self) -> Option<u32> {
         match &self.tables {
             Tables::Flat(table) => Some(table.address()),
+            Tables::TwoLevel(_) => None,
+        }
+    }
+
+    /// GPU address of memory that is nobody's: what is read there means nothing, and what is written there
+    /// does no harm.
+    pub(crate) fn scratch_address(&self) -> u32 {
+        // CAST: less than 2^20 pages.
+        (FIRST_SCRATCH_PAGE as u32) << PAGE_BITS
+    }
+
+    /// Physical address of such memory, 64 KiB of it, with MMU version 1.
+    pub(crate) fn physical_scratch(&self) -> Option<u32> {
+        match &self.tables {
+            Tables::Flat(table) => Some(table.scratch_address()),
             Tables::TwoLevel(_) => None,
         }
     }
@@ -293,7 +329,7 @@ impl AddressSpace {
 
     /// Entries in all, and entries in use.
     pub(crate) fn usage(&self) -> (usize, usize) {
-        (PAGES, self.book.lock().used)
+        (FREE_PAGES, self.book.lock().used)
     }
 
     /// Bytes of the longest free piece.

@@ -139,6 +139,8 @@ pub(super) struct TwoLevel {
     second: KVVec<Second>,
     /// The second-level tables for large pages: those of a range one behind the other.
     large: [SetOnce<DmaBuffer>; LARGE_RANGES],
+    /// The second-level table of the scratch addresses, all of it, and their page.
+    scratch: SetOnce<(DmaBuffer, DmaBuffer)>,
 }
 
 impl TwoLevel {
@@ -167,6 +169,7 @@ impl TwoLevel {
             first,
             second,
             large: [const { SetOnce::new() }; LARGE_RANGES],
+            scratch: SetOnce::new(),
         })
     }
 
@@ -238,6 +241,23 @@ impl TwoLevel {
                 access,
             ),
         }
+    }
+
+    /// Lets `count` pages from `first`, whole first-level entries, all lead to one page of their own, for
+    /// good. `ENOMEM`. To be called once.
+    pub(super) fn map_scratch(&self, first: usize, count: usize) -> Result {
+        let page = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
+        let table = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
+        table.fill(page_entry(
+            u32::try_from(page.dma_address())?,
+            Access::ReadWrite,
+        ));
+        let address = u32::try_from(table.dma_address())?;
+        self.scratch.populate((table, page));
+        for entry in touched(first, count) {
+            self.publish(entry, address, false)?;
+        }
+        Ok(())
     }
 
     fn map_small(&self, pages: Range<usize>, access: Access) -> Result {

@@ -124,6 +124,7 @@ impl OwnContext {
                 entry: states.entry,
                 exit: states.exit.pipe,
                 armed: states.exit.armed,
+                uses: states.exit.uses,
             }),
             None => Source::Unready,
         };

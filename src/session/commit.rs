@@ -38,7 +38,9 @@ use crate::{
             Hold,
             Load, //
         },
+        scrub::Scrub,
         words::Pipe,
+        Author,
         Checked,
         InContext,
         Source,
@@ -113,15 +115,16 @@ impl Process {
             limit = MAX_WORDS_BEHIND_STATES;
         }
         let entry = Pipe::from_number(buffer.entry_pipe).ok_or(Error::InvalidArgument)?;
-        let words = self.copy_commands(&buffer, more, commit.format, limit)?;
+        let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
         let (exit, removals) = {
             let tables = self.tables.lock();
-            (self.check(&tables, &words, entry)?, tables.reach.removals())
+            let exit = self.check(&tables, &mut words, entry)?;
+            (exit, tables.reach.removals())
         };
         let mut queue = Queue::resolve(self, commit.queue, commit.format)?;
         let mut work = Submission {
             process: self,
-            words: &words,
+            words: &mut words,
             entry,
             exit,
             removals,
@@ -234,15 +237,15 @@ impl Process {
     }
 
     /// Checks the copied commands; returns what they leave behind.
-    fn check(&self, tables: &Tables, words: &[u32], entry: Pipe) -> Result<Exit> {
+    fn check(&self, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
         let addresses = self.addresses(tables);
-        let engines = self.device.core().engines();
-        checker::check(words, engines, entry, addresses)
+        let states = self.device.core().states();
+        checker::check(words, states, entry, addresses)
             .map_err(|refusal| refuse("command buffer", refusal))
     }
 
-    /// Checks the copied states of a context, and makes addresses that are not the process's 0; returns
-    /// what they leave behind.
+    /// Checks the copied states of a context, where addresses that are not the process's become the
+    /// scratch memory's; returns what they leave behind.
     pub(super) fn check_states(
         &self,
         tables: &Tables,
@@ -250,22 +253,15 @@ impl Process {
         entry: Pipe,
     ) -> Result<Exit> {
         let addresses = self.addresses(tables);
-        let engines = self.device.core().engines();
-        checker::check_states(words, engines, entry, addresses)
+        let states = self.device.core().states();
+        checker::check_states(words, states, entry, addresses)
             .map_err(|refusal| refuse("context", refusal))
     }
 }
 
 /// Tells the log of a refused stream.
 fn refuse(what: &str, refusal: Refusal) -> Error {
-    warn_client!(
-        REFUSALS,
-        "{} refused: {:?} at word {} ({:#010x})",
-        what,
-        refusal.fault,
-        refusal.at,
-        refusal.word
-    );
+    warn_client!(REFUSALS, "{} refused: {}", what, refusal);
     Error::InvalidData
 }
 
@@ -276,16 +272,10 @@ impl Process {
         if !parameters.check_addresses {
             return Addresses::Any;
         }
-        let identity = self.device.core().identity();
         Addresses::Of {
             reach: &tables.reach,
             common: &parameters.allowed_ranges,
-            // Clients of old memory controllers add it to what they were told.
-            physical_base: if identity.has_new_memory_controller() {
-                0
-            } else {
-                parameters.base_address
-            },
+            scratch: self.device.core().scratch(),
         }
     }
 }
@@ -293,7 +283,7 @@ impl Process {
 /// Checked commands on their way into the ring.
 struct Submission<'a> {
     process: &'a Process,
-    words: &'a [u32],
+    words: &'a mut [u32],
     entry: Pipe,
     exit: Exit,
     /// How many ranges had left the process's reach at the last check.
@@ -327,6 +317,20 @@ impl Submission<'_> {
     }
 }
 
+impl Submission<'_> {
+    /// Whose addresses the commands name; `None`: nobody looks.
+    fn author(&self) -> Option<(Author, &Scrub)> {
+        if !self.process.device.parameters().check_addresses {
+            return None;
+        }
+        let author = Author {
+            process: self.process.number,
+            removals: self.removals,
+        };
+        Some((author, self.process.device.core().scrub()))
+    }
+}
+
 impl Work for Submission<'_> {
     fn check(&mut self, tables: &Tables) -> Result {
         let removals = tables.reach.removals();
@@ -338,7 +342,7 @@ impl Work for Submission<'_> {
         if self.load.is_some() {
             if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
                 let lookup = Lookup::new(self.process.addresses(tables));
-                buffers.check_addresses(lookup, removals);
+                buffers.check_addresses(lookup, tables.reach.changes());
             }
         }
         match &mut self.own {
@@ -364,7 +368,9 @@ impl Work for Submission<'_> {
                 entry: self.entry,
                 exit: self.exit.pipe,
                 armed: self.exit.armed,
+                uses: self.exit.uses,
             },
+            author: self.author(),
             context: self.own.as_ref().map(OwnContext::in_ring).or_else(attached),
         })
     }

@@ -14,7 +14,7 @@
 //! Source: spec/command-hw.md sections 4.3 and 4.4.
 
 use super::super::{
-    checker::takes_address,
+    states::takes_address,
     words::{
         self,
         flush,
@@ -510,7 +510,10 @@ impl StateMap {
 
 #[kernel::macros::kunit_tests(galcore_state_map)]
 mod tests {
-    use super::*;
+    use super::{
+        super::super::states::cores,
+        *, //
+    };
 
     const IMX6Q: Core = Core {
         model: 0x2000,
@@ -633,6 +636,30 @@ mod tests {
             map.template()[map.link() - 4..map.link() + 1],
             [0x0801_0E02, 0x701, 0x4800_0000, 0x701, 0x4000_0000]
         );
+    }
+
+    /// What a context keeps, its client's commands load.
+    #[test]
+    fn clients_may_load_what_is_kept() {
+        let imx6qp = Core {
+            model: 0x3000,
+            revision: 0x5450,
+            minor2: 1 << 11,
+            ..IMX6Q
+        };
+        for (core, states) in [
+            (DOVE, cores::dove()),
+            (IMX6Q, cores::dove()),
+            (IMX6DL, cores::dove()),
+            (imx6qp, cores::imx6qp()),
+        ] {
+            let map = StateMap::of(&core).unwrap();
+            let sets = states.sets().unwrap();
+            for address in 0..0x1_0000 {
+                let may = !sets.is_special(address) || sets.takes_address(address);
+                assert!(may || map.place(address).is_none());
+            }
+        }
     }
 
     /// Runs the stream as the front end does: every kept state is loaded once, with its value.

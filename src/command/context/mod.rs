@@ -22,10 +22,8 @@
 mod map;
 
 use super::{
-    checker::{
-        takes_address,
-        Lookup, //
-    },
+    checker::Lookup,
+    states::takes_address,
     words::{
         self,
         state, //
@@ -191,11 +189,11 @@ impl Image {
 struct Copy {
     buffer: Arc<Buffer>,
     image: Image,
-    /// For each state that is an address, what the GPU loads: the client's, or 0 where that is no memory
-    /// of its any more.
+    /// For each state that is an address, what the GPU loads: the client's, or the scratch memory's where
+    /// that is 0 or no memory of its any more.
     live: KVVec<u32>,
-    /// How many ranges had left the process's reach when they were looked at last.
-    removals: u64,
+    /// How often the process's reach had changed when they were looked at last; `None`: never.
+    changes: Option<u64>,
     /// User addresses of deltas that are to be read before it is used again.
     pending: [u64; PENDING],
     pending_count: usize,
@@ -215,7 +213,7 @@ impl Copy {
             buffer,
             image: Image::new(map.clone())?,
             live,
-            removals: 0,
+            changes: None,
             pending: [0; PENDING],
             pending_count: 0,
             last_use: 0,
@@ -295,22 +293,18 @@ impl Buffers {
         }
     }
 
-    /// Looks at the addresses that the next copy loads, if they or the process's memory, of which
-    /// `removals` pieces have gone so far, have changed: what is not the process's is loaded as 0.
-    pub(crate) fn check_addresses(&mut self, mut lookup: Lookup<'_>, removals: u64) {
+    /// Looks at the addresses that the next copy loads, if they or the process's memory, which has changed
+    /// `changes` times so far, have changed: what is not the process's is loaded as the scratch memory.
+    pub(crate) fn check_addresses(&mut self, mut lookup: Lookup<'_>, changes: u64) {
         let copy = self.copy();
         let changed = core::mem::take(&mut copy.image.addresses_changed);
-        if !changed && copy.removals == removals {
+        if !changed && copy.changes == Some(changes) {
             return;
         }
-        copy.removals = removals;
+        copy.changes = Some(changes);
         for (slot, live) in copy.image.map.addresses().iter().zip(copy.live.iter_mut()) {
             let wanted = copy.image.words[slot.word];
-            let value = if lookup.allows(slot.state, wanted) {
-                wanted
-            } else {
-                0
-            };
+            let value = lookup.resolve_or_scratch(slot.state, wanted);
             if *live != value {
                 *live = value;
                 let _ = copy.buffer.memory().write(slot.word * 4, value);
