@@ -3,6 +3,7 @@
 //!
 //! * [`harness`]: KTAP output, checks.
 //! * [`control`]: the software GPU's counters and faults.
+//! * [`states`]: the states that take GPU addresses.
 //! * [`system`]: memory, kernel log, `/proc/driver/gc`, loading and unloading the module.
 //! * [`fixture`]: a client with a surface to draw on.
 //! * [`foreign`]: another process that owns things.
@@ -16,5 +17,6 @@ pub mod foreign;
 pub mod harness;
 pub mod other;
 pub mod reference;
+pub mod states;
 pub mod system;
 pub mod video;

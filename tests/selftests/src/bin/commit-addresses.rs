@@ -21,6 +21,7 @@ use anyhow::Context;
 use anyhow::Result;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
+use galcore_client::stream::Pipe;
 use galcore_client::sys::Region;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
@@ -37,78 +38,34 @@ use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::states;
+use galcore_selftests::states::addresses_of;
+use galcore_selftests::states::Scratch;
 use galcore_selftests::system;
+use galcore_selftests::system::KernelLog;
 use galcore_selftests::video::surface_at;
 use galcore_selftests::video::unlock;
-
-/// States that take an address (byte address, how many): the union list of the driver's notes, section 5.6.
-const STATES: [(u32, u32); 50] = [
-    (0x00644, 1),
-    (0x0064c, 1),
-    (0x00680, 8),
-    (0x0086c, 1),
-    (0x01028, 1),
-    (0x01200, 1),
-    (0x01228, 1),
-    (0x01238, 1),
-    (0x01284, 1),
-    (0x0128c, 1),
-    (0x01304, 1),
-    (0x01310, 1),
-    (0x01318, 1),
-    (0x01410, 1),
-    (0x01430, 1),
-    (0x01458, 1),
-    (0x01460, 8),
-    (0x01480, 8),
-    (0x01500, 8),
-    (0x01520, 8),
-    (0x01540, 8),
-    (0x01608, 1),
-    (0x01610, 1),
-    (0x01658, 1),
-    (0x0165c, 1),
-    (0x01664, 1),
-    (0x01668, 1),
-    (0x01680, 1),
-    (0x01688, 1),
-    (0x01690, 1),
-    (0x01698, 1),
-    (0x016a4, 1),
-    (0x016c0, 8),
-    (0x016e0, 8),
-    (0x01740, 8),
-    (0x017c0, 8),
-    (0x017e0, 8),
-    (0x02400, 224),
-    (0x03824, 1),
-    (0x10800, 512),
-    (0x12800, 4),
-    (0x128a0, 4),
-    (0x128c0, 4),
-    (0x12970, 4),
-    (0x12a00, 8),
-    (0x12b40, 8),
-    (0x12b80, 8),
-    (0x12ce0, 8),
-    (0x14600, 16),
-    (0x14800, 64),
-];
+use gpu_control::Board;
 
 /// A client, a command buffer of its own and the GPU from outside.
 struct Bench {
     client: Client,
     control: Control,
     buffer: Buffer,
+    board: Board,
+    scratch: Scratch,
 }
 
 impl Bench {
     fn new() -> Result<Self> {
         let client = Client::start()?;
         let buffer = client.device().allocate_contiguous(0x8000)?;
+        let control = Control::open()?;
         Ok(Self {
             client,
-            control: Control::open()?,
+            board: control.board().context("an unknown board")?,
+            scratch: Scratch::read()?,
+            control,
             buffer,
         })
     }
@@ -129,6 +86,14 @@ impl Bench {
         Ok(self.device().send_commit(&record, 0, &mut Queue::new())?)
     }
 
+    /// The state (byte address) that says where the engine draws to.
+    fn target(&self) -> u32 {
+        match self.client.engine().pipe() {
+            Pipe::Pipe2d => 0x1228,
+            Pipe::Pipe3d => 0x1610,
+        }
+    }
+
     /// The value of a state in the GPU.
     fn state(&self, address: u32) -> u32 {
         self.control.write(gpu_control::STATE_INDEX, address / 4);
@@ -137,30 +102,31 @@ impl Bench {
 
     /// Every state of the list with `value`: refused, and none is loaded.
     fn refused(&self, what: &str, value: u32) -> Result<()> {
-        for (first, count) in STATES {
-            for address in (first..first + 4 * count).step_by(4) {
-                let status = self.send(&[0x0801_0000 | (address / 4), value])?;
-                let what = || format!("{what}: state {address:#x} with {value:#x}");
-                same(&what(), status, Status::INVALID_DATA)?;
-            }
+        let addresses = addresses_of(self.board);
+        for address in &addresses {
+            let status = self.send(&[0x0801_0000 | (address / 4), value])?;
+            let what = || format!("{what}: state {address:#x} with {value:#x}");
+            same(&what(), status, Status::INVALID_DATA)?;
         }
         self.device().stall()?;
-        for (first, count) in STATES {
-            for address in (first..first + 4 * count).step_by(4) {
-                ensure!(
-                    self.state(address) != value,
-                    "{what}: state {address:#x} was loaded with {value:#x}"
-                );
-            }
+        for &address in &addresses {
+            ensure!(
+                self.state(address) != value,
+                "{what}: state {address:#x} was loaded with {value:#x}"
+            );
         }
         Ok(())
     }
 
     /// A few of the list with `value`: loaded.
     fn accepted(&self, what: &str, value: u32) -> Result<()> {
-        for address in [
+        let some = [
             0x644, 0x680, 0x1228, 0x1610, 0x2400, 0x277c, 0x3824, 0x14800,
-        ] {
+        ];
+        for address in some
+            .into_iter()
+            .filter(|&byte| states::has(self.board, byte))
+        {
             let status = self.send(&[0x0801_0000 | (address / 4), value])?;
             let what = format!("{what}: state {address:#x} with {value:#x}");
             same(&what, status, Status::OK)?;
@@ -185,6 +151,140 @@ fn allowed(bench: &Bench) -> Result<u32> {
     Ok(start - bench.client.base_address())
 }
 
+/// Where the kernel's own memory begins on the virtual board.
+const RAM: u32 = 0x4000_0000;
+
+/// A fill of "address 0" and a copy from there: what is written is what is read, and no memory of the machine's.
+fn scratch_only(bench: &Bench) -> Result<()> {
+    let (device, engine) = (bench.device(), bench.client.engine());
+    let node = device.allocate(0x1_0000, 64, surface::BITMAP, Pool::SYSTEM)?;
+    let location = device.lock(node)?;
+    let memory = device.memory(node, location, bench.client.pool())?;
+    let own = surface_at(location.address, memory.clone())?;
+    let nothing = surface_at(0, memory.clone())?;
+    let all = Rect::new(0, 0, own.width, own.height);
+    let commit = |fill: &dyn Fn(&mut Stream)| -> Result<()> {
+        let mut stream = Stream::new();
+        fill(&mut stream);
+        stream.flush(engine.pipe());
+        let record = place(&bench.buffer, 0, engine.pipe(), &stream);
+        device.commit(&record, 0, &mut Queue::new())?;
+        Ok(device.stall()?)
+    };
+    let before = bench.control.violations();
+    // First what is harmless, should it be memory of somebody's after all.
+    for colour in [0x5c4a_7c41, 0x1234_5678] {
+        commit(&|stream| engine.copy_all(stream, &nothing, (0, 0), &own, &[all], all))?;
+        // One page, again and again.
+        for at in (4096..own.stride as usize * own.height as usize).step_by(4) {
+            let (here, there) = (memory.read(at), memory.read(at % 4096));
+            ensure!(
+                here == there,
+                "{here:#x} at {at:#x}, {there:#x} in the page before"
+            );
+        }
+        commit(&|stream| engine.fill(stream, &nothing, all, colour))?;
+        commit(&|stream| engine.copy_all(stream, &nothing, (0, 0), &own, &[all], all))?;
+        for at in (0..own.stride as usize * own.height as usize).step_by(4) {
+            let found = memory.read(at);
+            ensure!(found == colour, "{found:#x} at {at:#x}, not {colour:#x}");
+        }
+    }
+    same("violations", bench.control.violations(), before)?;
+    unlock(device, node)?;
+    Ok(device.free(node)?)
+}
+
+/// Tile status with a page of pool VIRTUAL, and with memory that is physical.
+fn physical_states(bench: &Bench) -> Result<()> {
+    let device = bench.device();
+    if !states::has(bench.board, states::TILE_STATUS[0]) {
+        return harness::skip("this core has no tile status");
+    }
+    let is_physical = bench.scratch.physical.is_some();
+    let base = bench.client.base_address();
+    let paged = device.allocate(8192, 64, surface::BITMAP, Pool::VIRTUAL)?;
+    let plain = device.allocate(8192, 64, surface::BITMAP, Pool::SYSTEM)?;
+    let (page, memory) = (device.lock(paged)?.address, device.lock(plain)?.address);
+    ensure!(
+        page >= 1 << 31 && memory < 1 << 31,
+        "{page:#x}, {memory:#x}"
+    );
+    let offset = if is_physical { base } else { 0 };
+    for state in states::TILE_STATUS {
+        let load = |value: u32| bench.send(&[0x0801_0000 | (state / 4), value]);
+        let what = format!("state {state:#x}");
+        same(&what, load(memory + offset)?, Status::OK)?;
+        let wanted = if is_physical {
+            Status::INVALID_DATA
+        } else {
+            Status::OK
+        };
+        same(&what, load(page)?, wanted)?;
+        same(&what, load(page.wrapping_add(offset))?, wanted)?;
+        // What both would be as physical addresses: the kernel's memory.
+        for other in [RAM, RAM + 0x100_0000] {
+            same(&what, load(other)?, Status::INVALID_DATA)?;
+        }
+        device.stall()?;
+        let loaded = if is_physical {
+            memory + offset
+        } else {
+            page.wrapping_add(offset)
+        };
+        same(&what, bench.state(state), loaded)?;
+        same(&what, load(0)?, Status::OK)?;
+    }
+    for node in [paged, plain] {
+        unlock(device, node)?;
+        device.free(node)?;
+    }
+    Ok(())
+}
+
+/// States of newer cores and of engines that this one lacks, with an address of the client's own.
+fn unknown_states(bench: &Bench) -> Result<()> {
+    let mut log = KernelLog::from_now()?;
+    let own = bench.buffer.address;
+    let mut unknown = vec![
+        (0x3868, "GL.FENCE_OUT_ADDRESS"),
+        (0x1a80, "TS.SAMPLER_SURFACE_BASE"),
+        (0x1114, "GS.INST_ADDR"),
+        (0x14000, "BLT.SRC_ADDR"),
+        (0x140a4, "BLT"),
+        (0x1c008, "TFB"),
+        (0x12ee0, "DE.TS_ADDRESS"),
+        (0x14a08, "TCS"),
+        (0x14b0c, "TES"),
+        (0x07f8, "FE"),
+        (0x3204, "CO"),
+        (0x0bfc, "no name"),
+    ];
+    let listed = states::ADDRESSES.map(|(first, _)| first);
+    let lacks = |byte: &u32| !states::has(bench.board, *byte);
+    unknown.extend(listed.into_iter().filter(lacks).map(|byte| (byte, "")));
+    for &(state, _) in &unknown {
+        for value in [own, 0] {
+            let status = bench.send(&[0x0801_0000 | (state / 4), value])?;
+            same(&format!("state {state:#x}"), status, Status::INVALID_DATA)?;
+        }
+    }
+    bench.device().stall()?;
+    for &(state, _) in &unknown {
+        same(&format!("state {state:#x}"), bench.state(state), 0)?;
+    }
+    // The log says so, in as many lines as it is let.
+    for (state, name) in [unknown[0], unknown[7]] {
+        let wanted = format!("state {state:#x} ({name}) is not known for this core, at word 0");
+        harness::eventually(&wanted, Duration::from_secs(20), || {
+            bench.send(&[0x0801_0000 | (state / 4), own])?;
+            let lines = log.lines()?;
+            Ok(lines.iter().any(|line| line.text.contains(&wanted)))
+        })?;
+    }
+    Ok(())
+}
+
 fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     suite.test("the client's own memory", move || {
         let device = bench.device();
@@ -202,7 +302,7 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                     true => Status::OK,
                     false => Status::INVALID_DATA,
                 };
-                let status = bench.send(&[0x0801_0000 | (0x1228 / 4), beside])?;
+                let status = bench.send(&[0x0801_0000 | (bench.target() / 4), beside])?;
                 same(what, status, wanted)?;
             }
             // A second lock of a node in the pool; the first unlock leaves one.
@@ -215,7 +315,7 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             // Clients unlock before they commit the last commands that use a node.
             bench.accepted("unlocked, not yet freed", address)?;
             device.free(node)?;
-            let status = bench.send(&[0x0801_0000 | (0x1228 / 4), address])?;
+            let status = bench.send(&[0x0801_0000 | (bench.target() / 4), address])?;
             same("a freed node", status, Status::INVALID_DATA)?;
         }
         let buffer = device.allocate_contiguous(4096)?;
@@ -224,7 +324,7 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         let mapped = device.map_user(page.address() + 100, 8192)?;
         bench.accepted("user memory", mapped.address)?;
         bench.accepted("user memory's end", mapped.address + 8191)?;
-        let load = |address| bench.send(&[0x0801_0000 | (0x1228 / 4), address]);
+        let load = |address| bench.send(&[0x0801_0000 | (bench.target() / 4), address]);
         same(
             "before user memory",
             load(mapped.address - 1)?,
@@ -250,7 +350,7 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         // Behind this one, the next may not use it any more.
         let buffer = device.allocate_contiguous(4096)?;
         let mut stream = Stream::new();
-        stream.state(0x1228, buffer.address);
+        stream.state(bench.target(), buffer.address);
         let record = place(&bench.buffer, 0, bench.client.engine().pipe(), &stream);
         device.commit(&record, 0, Queue::new().free_contiguous(&buffer))?;
         same(
@@ -259,14 +359,31 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             Status::INVALID_DATA,
         )
     });
-    suite.test("address 0, in every state", move || {
-        for (first, count) in STATES {
-            for address in (first..first + 4 * count).step_by(4) {
+    suite.test(
+        "address 0 becomes the scratch memory's, in every state",
+        move || {
+            for address in addresses_of(bench.board) {
                 let status = bench.send(&[0x0801_0000 | (address / 4), 0])?;
                 same(&format!("state {address:#x}"), status, Status::OK)?;
             }
-        }
-        Ok(())
+            bench.device().stall()?;
+            for address in addresses_of(bench.board) {
+                let wanted = bench.scratch.of(address);
+                same(&format!("state {address:#x}"), bench.state(address), wanted)?;
+            }
+            Ok(())
+        },
+    );
+    suite.test(
+        "what is drawn to and from address 0 stays in the scratch memory",
+        move || scratch_only(bench),
+    );
+    suite.test(
+        "states that hold physical addresses take no page of the MMU",
+        move || physical_states(bench),
+    );
+    suite.test("states that this core is not known to have", move || {
+        unknown_states(bench)
     });
     suite.test("the ring, in every state", move || {
         bench.device().stall()?;
@@ -286,7 +403,11 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         "among others in one load, and as a converted number",
         move || {
             let own = bench.buffer.address;
-            let load = |a, b| [0x0804_0000 | (0x1604 / 4), 0, a, 0, b, 0];
+            // Two addresses in one load.
+            let load = |a, b| match bench.client.engine().pipe() {
+                Pipe::Pipe2d => [0x0803_0000 | (0x1284 / 4), a, 0, b],
+                Pipe::Pipe3d => [0x0803_0000 | (0x1608 / 4), a, 0, b],
+            };
             same("both good", bench.send(&load(own, own))?, Status::OK)?;
             same(
                 "the second bad",
@@ -298,15 +419,18 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                 bench.send(&load(4, own))?,
                 Status::INVALID_DATA,
             )?;
-            let fixed = [0x0c01_0000 | (0x1228 / 4), own];
-            same("converted", bench.send(&fixed)?, Status::INVALID_DATA)
+            for value in [own, 0] {
+                let fixed = [0x0c01_0000 | (bench.target() / 4), value];
+                same("converted", bench.send(&fixed)?, Status::INVALID_DATA)?;
+            }
+            Ok(())
         },
     );
     suite.test("what allowedRanges names", move || {
         let start = allowed(bench)?;
         bench.accepted("its first byte", start)?;
         bench.accepted("its last byte", start + 4095)?;
-        let load = |address| bench.send(&[0x0801_0000 | (0x1228 / 4), address]);
+        let load = |address| bench.send(&[0x0801_0000 | (bench.target() / 4), address]);
         same("the byte before", load(start - 1)?, Status::INVALID_DATA)?;
         same("the byte behind", load(start + 4096)?, Status::INVALID_DATA)
     });
@@ -320,7 +444,10 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         let mut random = Random::new(7);
         for _ in 0..200 {
             let (_, address) = nodes[random.below(3000) as usize];
-            let words = [0x0801_0000 | (0x1228 / 4), address + random.below(4096)];
+            let words = [
+                0x0801_0000 | (bench.target() / 4),
+                address + random.below(4096),
+            ];
             same("its own", bench.send(&words)?, Status::OK)?;
         }
         for (node, _) in nodes {

@@ -520,6 +520,31 @@ fn stream_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             bench.refuse_words("STALL on another token", &other)
         },
     );
+    suite.test("a semaphore that is armed already", move || {
+        let arm = [0x0801_0e02, state::TOKEN_FE_PE];
+        let stall = [0x4800_0000, state::TOKEN_FE_PE];
+        bench.refuse_words("SEM, SEM, STALL", &[arm, arm, stall].concat())?;
+        bench.refuse_words("SEM, SEM", &[arm, arm].concat())?;
+        bench.refuse_words("SEM, SEM, STALL, STALL", &[arm, arm, stall, stall].concat())?;
+        bench.accept_words("one behind the other", &[arm, stall, arm, stall].concat())
+    });
+    suite.test("the kick of the 2D filter is a draw", move || {
+        let identity = *bench.paint.borrow().client.identity();
+        let kick = [0x0801_0000 | (0x1294 / 4), 0x1];
+        if !has_2d(&identity) {
+            return bench.refuse_words("without a 2D engine", &kick);
+        }
+        let select = [0x0801_0e00, bench.pipe().number() as u32];
+        bench.refuse_words("PIPE_SELECT behind it", &[kick, select].concat())?;
+        if has_3d(&identity) {
+            let mut words = Stream::new();
+            words.select_pipe(Pipe::Pipe2d, Pipe::Pipe3d);
+            words.raw(&kick);
+            bench.refuse_words("in the 3D pipe", words.words())?;
+        }
+        let fixed = [0x0c01_0000 | (0x1294 / 4), 0x1];
+        bench.refuse_words("as a fixed point number", &fixed)
+    });
     suite.test("PIPE_SELECT while draws may be under way", move || {
         const ARM: [u32; 2] = [0x0801_0e02, state::TOKEN_FE_PE];
         const WAIT: [u32; 2] = [0x4800_0000, state::TOKEN_FE_PE];
@@ -583,7 +608,16 @@ fn stream_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         bench.accept_words("cache flush", &[0x0801_0e03, 0xb])?;
         bench.accept_words(
             "garbage in padding words",
-            &[0x0802_0498, 0, 0, 0xffff_ffff],
+            &[
+                match bench.pipe() {
+                    // DE_CLIP, SE_SCISSOR.
+                    Pipe::Pipe2d => 0x0802_0498,
+                    Pipe::Pipe3d => 0x0802_0300,
+                },
+                0,
+                0,
+                0xffff_ffff,
+            ],
         )
     });
 }

@@ -20,10 +20,13 @@ use anyhow::Result;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::device::Memory;
+use galcore_client::device::Node;
 use galcore_client::draw::Engine;
 use galcore_client::state;
 use galcore_client::stream::Pipe;
 use galcore_client::sys::Region;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Client;
 use galcore_client::Device;
@@ -39,8 +42,10 @@ use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::states::Scratch;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
+use galcore_selftests::video::unlock;
 use gpu_control::Board;
 
 /// Bytes of a delta's memory: its head, then its records.
@@ -348,6 +353,7 @@ struct Bench {
     /// Memory that states point to.
     own: Buffer,
     dump: Buffer,
+    scratch: Scratch,
     random: RefCell<Random>,
 }
 
@@ -361,6 +367,7 @@ impl Bench {
             kept: kept(board),
             buffer: device.allocate_contiguous(0x8000)?,
             own: device.allocate_contiguous(0x8000)?,
+            scratch: Scratch::read()?,
             dump: device.allocate_contiguous(gpu_control::STATE_DUMP_BYTES as u64)?,
             random: RefCell::new(Random::new(4711)),
             client,
@@ -417,6 +424,7 @@ impl Bench {
             let wanted = match kind {
                 Kind::Fixed => converted(value),
                 Kind::Element if address >= 0x600 / 4 + intent.elements => continue,
+                Kind::Address if value == 0 => self.scratch.of(address * 4),
                 _ => value,
             };
             let found = self.state(address);
@@ -618,33 +626,74 @@ fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     });
 }
 
+/// A node of the pool that states may name, and its address.
+fn a_node(device: &Device) -> Result<(Node, u32)> {
+    let node = device.allocate(4096, 64, surface::BITMAP, Pool::SYSTEM)?;
+    let address = device.lock(node)?.address;
+    unlock(device, node)?;
+    Ok((node, address))
+}
+
+/// A node at this address, where one has been freed.
+fn at_address(device: &Device, address: u32) -> Result<Node> {
+    // Until the GPU is past what has used it, others are given out.
+    device.stall()?;
+    let (mut wrong, mut right) = (Vec::new(), None);
+    while right.is_none() && wrong.len() < 256 {
+        match a_node(device)? {
+            (node, at) if at == address => right = Some(node),
+            (node, _) => wrong.push(node),
+        }
+    }
+    for node in wrong {
+        device.free(node)?;
+    }
+    right.context("the address was not given out again")
+}
+
 fn hostile_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     suite.test(
-        "addresses of others are restored as 0, freed ones too",
+        "addresses of others are restored as 0, freed ones too, until they are back",
         move || {
             let device = bench.device();
             let (a, b) = (device.attach()?.context, device.attach()?.context);
-            let gone = device.allocate_contiguous(4096)?;
+            let (node, address) = a_node(device)?;
+            let mut gone = Some(node);
             let mut delta = Delta::new()?;
             let mut intent = bench.intent();
             delta.add(0x680 / 4, 0, 0x1000);
-            delta.add(0x1610 / 4, 0, gone.address);
+            delta.add(0x1610 / 4, 0, address);
             delta.add(0x2400 / 4, 0, bench.control.read(gpu_control::FE_ADDRESS));
             delta.add(0x2440 / 4, 0, bench.own.address + 0x7fff);
             intent.values.insert(0x2440 / 4, bench.own.address + 0x7fff);
-            intent.values.insert(0x1610 / 4, gone.address);
-            for round in 0..4 {
-                if round == 2 {
-                    device.free_contiguous(&gone)?;
-                    intent.values.insert(0x1610 / 4, 0);
+            intent.values.insert(0x1610 / 4, address);
+            // Given once more behind the second time: a delta that changes nothing.
+            let mut again = Delta::new()?;
+            again.add(0x1610 / 4, 0, address);
+            for round in 0..14 {
+                match round {
+                    2 | 6 | 10 => {
+                        device.free(gone.take().context("the node")?)?;
+                        intent.values.insert(0x1610 / 4, 0);
+                    }
+                    4 | 8 | 12 => {
+                        gone = Some(at_address(device, address)?);
+                        intent.values.insert(0x1610 / 4, address);
+                    }
+                    _ => {}
                 }
-                let given = if round == 0 { delta.address() } else { 0 };
+                let given = match round {
+                    0 => delta.address(),
+                    8 => again.address(),
+                    _ => 0,
+                };
                 same("a", bench.commit_nop(a, given)?, Status::OK)?;
                 if round > 0 {
                     bench.compare(&format!("round {round}"), &intent)?;
                 }
                 same("b", bench.commit_nop(b, 0)?, Status::OK)?;
             }
+            device.free(gone.context("the node")?)?;
             device.detach(a)?;
             Ok(device.detach(b)?)
         },

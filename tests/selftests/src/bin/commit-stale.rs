@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Addresses that stay in the GPU's states: a draw that loads none must not reach memory that is another's by now, and
+//! reaches the client's own as long as that is there.
+
+use std::process::ExitCode;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::client::place;
+use galcore_client::device::Buffer;
+use galcore_client::device::Memory;
+use galcore_client::device::Node;
+use galcore_client::state;
+use galcore_client::stream::Pipe;
+use galcore_client::sys::Region;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_client::Surface;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::has_3d;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
+use galcore_selftests::states;
+use galcore_selftests::states::Scratch;
+use galcore_selftests::video::expect_all;
+use galcore_selftests::video::surface_at;
+use galcore_selftests::video::unlock;
+use gpu_control::counter;
+
+/// Bytes of a surface.
+const BYTES: u32 = 0x8000;
+
+/// A colour that must never show.
+const FORBIDDEN: u32 = 0xffba_dbad;
+
+/// A client, a surface in the pool, and the GPU from outside.
+struct Bench {
+    client: Client,
+    control: Control,
+    scratch: Scratch,
+    buffer: Buffer,
+}
+
+/// A node and the picture in it.
+struct Canvas {
+    node: Node,
+    surface: Surface,
+}
+
+impl Canvas {
+    fn new(client: &Client) -> Result<Self> {
+        let device = client.device();
+        let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
+        let location = device.lock(node)?;
+        let memory = device.memory(node, location, client.pool())?;
+        Ok(Self {
+            node,
+            surface: surface_at(location.address, memory)?,
+        })
+    }
+
+    fn memory(&self) -> &Memory {
+        &self.surface.memory
+    }
+
+    fn address(&self) -> u32 {
+        self.surface.location.address
+    }
+
+    fn free(self, device: &Device) -> Result<()> {
+        unlock(device, self.node)?;
+        Ok(device.free(self.node)?)
+    }
+}
+
+impl Bench {
+    fn new() -> Result<Self> {
+        let client = Client::start()?;
+        Ok(Self {
+            control: Control::open()?,
+            scratch: Scratch::read()?,
+            buffer: client.device().allocate_contiguous(0x8000)?,
+            client,
+        })
+    }
+
+    fn device(&self) -> &Device {
+        self.client.device()
+    }
+
+    /// Commits in a context (0: in none) and waits.
+    fn commit(&self, context: u32, stream: &Stream) -> Result<()> {
+        self.commit_with(context, stream, 0)
+    }
+
+    fn commit_with(&self, context: u32, stream: &Stream, delta: u64) -> Result<()> {
+        let record = place(&self.buffer, 0, self.client.engine().pipe(), stream);
+        let mut queue = Queue::new();
+        let status = self
+            .device()
+            .send_commit_with_delta(&record, context, delta, &mut queue)?;
+        same("COMMIT", status, galcore_client::uapi::Status::OK)?;
+        Ok(self.device().stall()?)
+    }
+
+    /// Draws all of a canvas, addresses and all.
+    fn fill(&self, canvas: &Canvas, colour: u32) -> Stream {
+        self.fill_surface(&canvas.surface, colour)
+    }
+
+    fn fill_surface(&self, surface: &Surface, colour: u32) -> Stream {
+        let engine = self.client.engine();
+        let mut stream = Stream::new();
+        let all = Rect::new(0, 0, surface.width, surface.height);
+        engine.fill(&mut stream, surface, all, colour);
+        stream.flush(engine.pipe());
+        stream
+    }
+
+    /// The same, but no address is loaded.
+    fn bare(&self, colour: u32) -> Result<Stream> {
+        let somewhere = surface_at(0, Memory::new(Region::anonymous(BYTES as usize)?))?;
+        let whole = self.fill_surface(&somewhere, colour);
+        let mut stream = Stream::new();
+        let mut rest = whole.words();
+        while let [header, behind @ ..] = rest {
+            let (opcode, count) = (header >> 27, header >> 16 & 0x3ff);
+            let length = match opcode {
+                1 => (1 + count as usize).next_multiple_of(2),
+                4 => 2 + 2 * (header >> 8 & 0xff) as usize,
+                _ => 2,
+            };
+            if opcode == 1 {
+                let first = (header & 0xffff) * 4;
+                let states = (first..).step_by(4).zip(&behind[..count as usize]);
+                for (byte, &value) in states.filter(|(byte, _)| !states::takes_address(*byte)) {
+                    stream.state(byte, value);
+                }
+            } else {
+                stream.raw(&rest[..length]);
+            }
+            rest = &rest[length..];
+        }
+        Ok(stream)
+    }
+
+    /// The state (byte address) that says where is drawn to.
+    fn target(&self) -> u32 {
+        match self.client.engine() {
+            galcore_client::draw::Engine::TwoD => state::DE_DEST_ADDRESS,
+            galcore_client::draw::Engine::Resolve { pipes: 1 } => state::RS_DEST_ADDR,
+            galcore_client::draw::Engine::Resolve { .. } => state::RS_PIPE_DEST_ADDR,
+        }
+    }
+
+    fn target_in_gpu(&self) -> u32 {
+        self.control
+            .write(gpu_control::STATE_INDEX, self.target() / 4);
+        self.control.read(gpu_control::STATE_VALUE)
+    }
+
+    /// A bare draw that something must come of, but not in anybody's memory.
+    fn harmless_draw(&self, context: u32) -> Result<()> {
+        let draws = |control: &Control| control.counters().draws();
+        let before = draws(&self.control);
+        self.commit(context, &self.bare(FORBIDDEN)?)?;
+        same("draws", draws(&self.control) - before, 1)?;
+        same("where to", self.target_in_gpu(), self.scratch.address)
+    }
+
+    /// All states that take addresses lead nowhere, or into this.
+    fn leads_into(&self, what: &str, start: u32, bytes: u32) -> Result<()> {
+        let board = self.control.board().context("an unknown board")?;
+        let pipe = self.client.engine().pipe();
+        for byte in states::addresses_of(board) {
+            if states::pipe_of(byte) != pipe {
+                continue;
+            }
+            self.control.write(gpu_control::STATE_INDEX, byte / 4);
+            let found = self.control.read(gpu_control::STATE_VALUE);
+            ensure!(
+                found == self.scratch.of(byte) || found.wrapping_sub(start) < bytes,
+                "{what}: state {byte:#x} holds {found:#x}"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Loads a canvas's address, frees it, lets another process have its memory, and draws.
+fn freed(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
+    let mut hits = 0;
+    for round in 0..8 {
+        let canvas = Canvas::new(&bench.client)?;
+        let address = canvas.address();
+        bench.commit(context, &bench.fill(&canvas, 0xff00_1100 + round))?;
+        expect_all("a fill", canvas.memory(), 0xff00_1100 + round)?;
+        same("where to", bench.target_in_gpu(), address)?;
+        canvas.free(bench.device())?;
+        let theirs: u32 = other.ask("take")?.parse()?;
+        hits += u32::from(theirs == address);
+        bench.harmless_draw(context)?;
+        bench.leads_into("behind a free", 1, 0)?;
+        same("the next owner's memory", other.ask("look")?.as_str(), "0")?;
+        other.ask("drop")?;
+    }
+    ensure!(hits > 0, "the memory was never given to the other process");
+    Ok(())
+}
+
+/// Another process draws, and this one draws behind it without an address of its own.
+fn anothers(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
+    for colour in [0x1111_1111u32, 0x2222_2222] {
+        let theirs: u32 = other.ask("take")?.parse()?;
+        other.ask(&format!("fill {colour}"))?;
+        same("where to", bench.target_in_gpu(), theirs)?;
+        bench.harmless_draw(context)?;
+        bench.leads_into("behind another's", 1, 0)?;
+        let found = other.ask("look")?;
+        same("the other's picture", found, colour.to_string())?;
+        other.ask("drop")?;
+    }
+    Ok(())
+}
+
+/// What one client loads stays, as long as nobody else comes and nothing is freed: not one word more is fetched.
+fn nothing_lost(bench: &Bench) -> Result<()> {
+    let canvas = Canvas::new(&bench.client)?;
+    bench.commit(0, &bench.fill(&canvas, 1))?;
+    let words = |stream: &Stream| -> Result<u64> {
+        let before = bench.control.counter(counter::STATE_WORDS);
+        bench.commit(0, stream)?;
+        Ok(bench.control.counter(counter::STATE_WORDS) - before)
+    };
+    let bare = words(&bench.bare(2)?)?;
+    for _ in 0..4 {
+        same("words of states", words(&bench.bare(2)?)?, bare)?;
+    }
+    same("where to", bench.target_in_gpu(), canvas.address())?;
+    // New memory changes nothing either; the first free does, once.
+    let more = Canvas::new(&bench.client)?;
+    same("with more memory", words(&bench.bare(3)?)?, bare)?;
+    same("the picture", canvas.memory().read(0), 3)?;
+    more.free(bench.device())?;
+    let scrubbed = words(&bench.bare(4)?)?;
+    println!("# {bare} words of states; {scrubbed} behind a free");
+    ensure!(scrubbed > bare, "{scrubbed} words behind a free");
+    same("behind that", words(&bench.bare(5)?)?, bare)?;
+    same("the picture", canvas.memory().read(0), 3)?;
+    canvas.free(bench.device())
+}
+
+/// A delta of one record.
+fn delta(byte: u32, value: u32) -> Result<Memory> {
+    const RECORDS: usize = 64;
+    let memory = Memory::new(Region::anonymous(4096)?);
+    memory.write(12, 1);
+    memory.write(16, memory.address() as u32 + RECORDS as u32);
+    for (at, word) in [byte / 4, 0, value].into_iter().enumerate() {
+        memory.write(RECORDS + 4 * at, word);
+    }
+    Ok(memory)
+}
+
+/// A context's client says what it has loaded: that survives the end of other memory.
+fn own_states_stay(bench: &Bench) -> Result<()> {
+    let pipes = bench.client.identity().pixel_pipes.max(1);
+    if bench.client.engine().pipe() != Pipe::Pipe3d || pipes != 1 {
+        return skip("the pictures here are not drawn by resolve with one pipe");
+    }
+    let context = bench.device().attach()?.context;
+    let canvas = Canvas::new(&bench.client)?;
+    let taken = delta(state::RS_DEST_ADDR, canvas.address())?;
+    bench.commit_with(context, &bench.fill(&canvas, 1), taken.address())?;
+    same("references", taken.read(4), 2)?;
+    let more = Canvas::new(&bench.client)?;
+    more.free(bench.device())?;
+    let mut nop = Stream::new();
+    nop.nop();
+    bench.commit(context, &nop)?;
+    same("where to", bench.target_in_gpu(), canvas.address())?;
+    same("references", taken.read(4), 1)?;
+    bench.device().detach(context)?;
+    canvas.free(bench.device())
+}
+
+/// The other process: takes a canvas, fills it, says what is in all of it (or that it differs), lets it go.
+fn be_other(_: &'static galcore_client::Abi) -> Result<()> {
+    let bench = Bench::new()?;
+    let mut held: Option<Canvas> = None;
+    other::serve(|words| {
+        let canvas = || held.as_ref().context("no canvas");
+        match words {
+            ["take"] => {
+                held = Some(Canvas::new(&bench.client)?);
+                Ok(held.as_ref().context("no canvas")?.address().to_string())
+            }
+            ["fill", colour] => {
+                bench.commit(0, &bench.fill(canvas()?, colour.parse()?))?;
+                Ok("filled".to_string())
+            }
+            ["look"] => {
+                bench.device().stall()?;
+                let memory = canvas()?.memory();
+                let first = memory.read(0);
+                Ok(match memory.find_other_than(first) {
+                    None => first.to_string(),
+                    Some((offset, word)) => format!("{word:#x} at {offset:#x}"),
+                })
+            }
+            ["drop"] => {
+                held.take().context("no canvas")?.free(bench.device())?;
+                Ok("dropped".to_string())
+            }
+            _ => anyhow::bail!("{words:?}"),
+        }
+    })
+}
+
+fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
+    let start = move || Other::start(bench.device().abi());
+    suite.test("freed memory, drawn to without a context", move || {
+        freed(bench, &mut start()?, 0)
+    });
+    suite.test("another process's memory, without a context", move || {
+        anothers(bench, &mut start()?, 0)
+    });
+    suite.test("freed memory, in the context that is loaded", move || {
+        if !has_3d(bench.client.identity()) {
+            return skip("contexts of a core without 3D hold nothing");
+        }
+        let context = bench.device().attach()?.context;
+        freed(bench, &mut start()?, context)?;
+        anothers(bench, &mut start()?, context)?;
+        Ok(bench.device().detach(context)?)
+    });
+    suite.test(
+        "a client alone loses nothing, and pays nothing",
+        move || nothing_lost(bench),
+    );
+    suite.test("states of a context outlive other memory", move || {
+        own_states_stay(bench)
+    });
+    suite.test("no violation", move || {
+        same("violations", bench.control.violations(), 0)
+    });
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = other::role(be_other) {
+        return code;
+    }
+    harness::program(|| {
+        let bench = Bench::new()?;
+        let mut suite = Suite::new();
+        tests(&mut suite, &bench);
+        let result = suite.run();
+        bench.device().free_contiguous(&bench.buffer)?;
+        result
+    })
+}

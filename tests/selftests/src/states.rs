@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The states that take GPU addresses, and what the driver loads into those that hold none.
+
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::stream::Pipe;
+use gpu_control::Board;
+
+/// States that take an address (byte address, how many): the union list of the driver's notes, section 5.6.
+pub const ADDRESSES: [(u32, u32); 50] = [
+    (0x00644, 1),
+    (0x0064c, 1),
+    (0x00680, 8),
+    (0x0086c, 1),
+    (0x01028, 1),
+    (0x01200, 1),
+    (0x01228, 1),
+    (0x01238, 1),
+    (0x01284, 1),
+    (0x0128c, 1),
+    (0x01304, 1),
+    (0x01310, 1),
+    (0x01318, 1),
+    (0x01410, 1),
+    (0x01430, 1),
+    (0x01458, 1),
+    (0x01460, 8),
+    (0x01480, 8),
+    (0x01500, 8),
+    (0x01520, 8),
+    (0x01540, 8),
+    (0x01608, 1),
+    (0x01610, 1),
+    (0x01658, 1),
+    (0x0165c, 1),
+    (0x01664, 1),
+    (0x01668, 1),
+    (0x01680, 1),
+    (0x01688, 1),
+    (0x01690, 1),
+    (0x01698, 1),
+    (0x016a4, 1),
+    (0x016c0, 8),
+    (0x016e0, 8),
+    (0x01740, 8),
+    (0x017c0, 8),
+    (0x017e0, 8),
+    (0x02400, 224),
+    (0x03824, 1),
+    (0x10800, 512),
+    (0x12800, 4),
+    (0x128a0, 4),
+    (0x128c0, 4),
+    (0x12970, 4),
+    (0x12a00, 8),
+    (0x12b40, 8),
+    (0x12b80, 8),
+    (0x12ce0, 8),
+    (0x14600, 16),
+    (0x14800, 64),
+];
+
+/// Tile status: these hold physical addresses on cores with the old memory controller.
+pub const TILE_STATUS: [u32; 5] = [0x1658, 0x165c, 0x1664, 0x1668, 0x16a4];
+
+/// The pipe that a state belongs to (byte address).
+pub fn pipe_of(byte: u32) -> Pipe {
+    match byte {
+        0x1200..0x1400 | 0x12800..0x13000 => Pipe::Pipe2d,
+        _ => Pipe::Pipe3d,
+    }
+}
+
+/// Whether a state (byte address) takes an address.
+pub fn takes_address(byte: u32) -> bool {
+    let mut all = ADDRESSES.iter();
+    all.any(|&(first, count)| (first..first + 4 * count).contains(&byte))
+}
+
+/// Whether a board's core has an address state.
+pub fn has(board: Board, byte: u32) -> bool {
+    let (has_3d, has_2d) = match board {
+        Board::Dove => (true, true),
+        Board::Gc320 => (false, true),
+        _ => (true, false),
+    };
+    match byte {
+        // Blits from several sources: none of these cores.
+        0x12800..0x13000 => false,
+        _ if pipe_of(byte) == Pipe::Pipe2d => has_2d,
+        // Instructions in memory, 8 render targets, 16 streams, 32 samplers.
+        0x86c | 0x1028 | 0x17c0..0x1800 | 0x10800..0x15000 => board == Board::Imx6qp,
+        _ => has_3d,
+    }
+}
+
+/// The address states of a board's core (byte addresses), ascending.
+pub fn addresses_of(board: Board) -> Vec<u32> {
+    let all = ADDRESSES
+        .iter()
+        .flat_map(|&(first, count)| (first..first + 4 * count).step_by(4));
+    let mut all: Vec<u32> = all.filter(|&byte| has(board, byte)).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Memory that is nobody's: what states are loaded with that hold no address of the client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scratch {
+    /// Its GPU address.
+    pub address: u32,
+    /// Its physical address, where the core has states that hold such.
+    pub physical: Option<u32>,
+}
+
+impl Scratch {
+    /// What the driver says.
+    pub fn read() -> Result<Self> {
+        let text = std::fs::read_to_string("/sys/kernel/debug/galcore/scratch")
+            .context("/sys/kernel/debug/galcore/scratch")?;
+        let mut numbers = text
+            .split_whitespace()
+            .map(|word| u32::from_str_radix(word.trim_start_matches("0x"), 16));
+        Ok(Self {
+            address: numbers.next().context("no address")??,
+            physical: numbers.next().transpose()?,
+        })
+    }
+
+    /// What an address state (byte address) is loaded with for 0.
+    pub fn of(&self, byte: u32) -> u32 {
+        match self.physical {
+            Some(physical) if TILE_STATUS.contains(&byte) => physical,
+            _ => self.address,
+        }
+    }
+}
