@@ -12,6 +12,7 @@
 //!
 //! From the outside in; a lock is taken only while holding ones above it.
 //!
+//! 0. `galcore returns` ([`session::Process`]): one step of giving a process its own memory back.
 //! 1. `galcore processes` ([`board::Device`]): files joining and leaving. `galcore attachment`
 //!    ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
 //!    `galcore imports`, the book of them; no other of ours.
@@ -22,7 +23,7 @@
 //! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]) and `galcore ring` ([`command::Ring`]):
 //!    never one under another.
 //! 6. `galcore shared nodes` ([`session::SharedNodes`]) and `galcore names`
-//!    ([`session::Names`]), under 2 alone, `galcore shared buffer` ([`session::SharedBuffers`]),
+//!    ([`session::Names`]), `galcore changes` and `galcore timers` ([`session::Process`]), `galcore shared buffer` ([`session::SharedBuffers`]),
 //!    `galcore signal` ([`event::Signal`]; under it only the kernel's of a fence), `galcore completion page` ([`session::CompletionPage`]), `galcore file`
 //!    ([`uapi`]) and `galcore context` ([`command::context::Context`]): leaves.
 //!

@@ -36,6 +36,7 @@
 pub(crate) mod checker;
 pub(crate) mod context;
 pub(crate) mod reach;
+mod reclaim;
 pub(crate) mod scrub;
 mod space;
 pub(crate) mod states;
@@ -51,8 +52,8 @@ use crate::{
     event::{
         Action,
         Actions,
-        Held,
         InFlight,
+        Load as Carried,
         IDS, //
     },
     mmu::Version,
@@ -68,7 +69,9 @@ use context::{
     Owner, //
 };
 use kernel::{
-    device, impl_has_delayed_work, new_delayed_work,
+    device, impl_has_delayed_work, impl_has_work,
+    list::List,
+    new_delayed_work, new_work,
     prelude::*,
     sync::{
         new_condvar,
@@ -86,6 +89,7 @@ use kernel::{
     },
     workqueue::{
         DelayedWork,
+        Work,
         WorkItem, //
     },
 };
@@ -102,6 +106,10 @@ use surround::{
 };
 use words::Pipe;
 
+pub(crate) use reclaim::{
+    Retired,
+    Shown, //
+};
 pub(crate) use scrub::Author;
 
 /// Bytes of the ring's memory.
@@ -149,9 +157,6 @@ const HANG_LOOKS: u32 = GPU_TIMEOUT / WATCH_PERIOD;
 
 /// The most actions that an emptied list which is kept for the next submission has room for.
 const SPARE_ROOM: usize = 16;
-
-/// Objects that are remembered when there is no memory to note them where they belong.
-const LATE_ROOM: usize = 256;
 
 /// A client's checked words.
 #[derive(Clone, Copy)]
@@ -264,9 +269,14 @@ struct State {
     stopped: bool,
     /// The front end has stopped for good.
     dead: bool,
-    /// What is to be dropped when nothing is under way, for want of memory to note it better.
-    late: KVVec<Held>,
-    in_flight: InFlight<Actions>,
+    /// What is to be hidden, or dropped, by the work item.
+    reclaims: List<Retired>,
+    /// How many have been put there, and how many have been dealt with.
+    reclaims_begun: u64,
+    reclaims_ended: u64,
+    /// Processes that have begun to end, and have not ended.
+    endings: usize,
+    in_flight: InFlight<Carried>,
     /// Emptied lists of actions, to be filled again; as many as there is room for.
     spares: KVVec<Actions>,
     /// Threads that wait for something to move.
@@ -278,6 +288,15 @@ struct State {
     last_seen: u64,
     /// Looks without progress since.
     idle_looks: u32,
+}
+
+impl State {
+    /// Takes over what a submission that has ended kept.
+    fn take_retired(&mut self, load: &mut Carried) {
+        self.reclaims_begun += load.retired_count;
+        load.retired_count = 0;
+        self.reclaims.push_all_back(&mut load.retired);
+    }
 }
 
 /// The ring of one core.
@@ -299,6 +318,8 @@ pub(crate) struct Ring {
     completion: Mutex<()>,
     #[pin]
     watchdog: DelayedWork<Ring>,
+    #[pin]
+    reclaim_work: Work<Ring, 1>,
     monitor: Arc<Monitor>,
 }
 
@@ -313,6 +334,18 @@ impl WorkItem for Ring {
         if this.look() {
             this.watch_again();
         }
+    }
+}
+
+impl_has_work! {
+    impl HasWork<Self, 1> for Ring { self.reclaim_work }
+}
+
+impl WorkItem<1> for Ring {
+    type Pointer = Arc<Ring>;
+
+    fn run(this: Arc<Ring>) {
+        this.reclaim();
     }
 }
 
@@ -404,7 +437,6 @@ impl Ring {
         monitor: Arc<Monitor>,
     ) -> Result<impl PinInit<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(dev, RING_BYTES)?;
-        let late = KVVec::with_capacity(LATE_ROOM, GFP_KERNEL)?;
         let spares = KVVec::with_capacity(IDS, GFP_KERNEL)?;
         let address = crate::memory::gpu_address(memory.dma_address(), RING_BYTES, base_address)
             .ok_or(ENOMEM)?;
@@ -425,7 +457,10 @@ impl Ring {
                 flush: true,
                 stopped: true,
                 dead: false,
-                late,
+                reclaims: List::new(),
+                reclaims_begun: 0,
+                reclaims_ended: 0,
+                endings: 0,
                 in_flight: InFlight::new(),
                 spares,
                 waiters: 0,
@@ -437,6 +472,7 @@ impl Ring {
             moved <- new_condvar!("galcore ring"),
             completion <- new_mutex!((), "galcore completion"),
             watchdog <- new_delayed_work!("galcore watchdog"),
+            reclaim_work <- new_work!("galcore reclaim"),
             monitor,
         }))
     }
@@ -492,6 +528,11 @@ impl Ring {
         self.state.lock().flush = true;
     }
 
+    /// Whether the ring takes submissions.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.state.lock().stopped
+    }
+
     /// Whether the front end has stopped for good, so that it uses no memory any more.
     pub(crate) fn is_dead(&self) -> bool {
         self.state.lock().dead
@@ -507,20 +548,21 @@ impl Ring {
     }
 
     /// Drops what is under way. The front end must be stopped for good.
-    pub(crate) fn abandon(&self) {
+    pub(crate) fn abandon(self: &Arc<Self>) {
         self.close();
         loop {
-            let done = self.state.lock().in_flight.pop();
-            match done {
-                Some(done) => done.load.into_iter().for_each(Action::run),
-                None => break,
-            }
+            let Some(done) = self.state.lock().in_flight.pop() else {
+                break;
+            };
+            let mut load = done.load;
+            load.actions.drain_all().for_each(Action::run);
+            self.state.lock().take_retired(&mut load);
         }
         let mut state = self.state.lock();
         state.completed = state.in_flight.newest();
         state.dead = true;
         drop(state);
-        self.drop_late();
+        self.queue_reclaim();
         self.moved.notify_all();
     }
 
@@ -653,16 +695,16 @@ impl Ring {
         }
         if let Source::Copy(context, _) = source {
             // There is room: the caller has seen to it.
-            let keep = Action::Drop(Held::Context(context.clone()));
+            let keep = Action::Keep(context.clone());
             let _ = actions.push_within_capacity(keep);
         }
         let previous_wait = state.wait;
         let wait = at + bytes - WAIT_LINK_BYTES;
         let (event, number) = state
             .in_flight
-            .begin(at, wait, core::mem::take(actions))
+            .begin(at, wait, Carried::new(core::mem::take(actions)))
             .map_err(|load| {
-                *actions = load;
+                *actions = load.actions;
                 Error::GpuNotResponding
             })?;
         state.space.take(at, bytes);
@@ -817,7 +859,7 @@ impl Ring {
     }
 
     /// Ends the submissions that raised events say are done.
-    pub(crate) fn complete(&self) {
+    pub(crate) fn complete(self: &Arc<Self>) {
         let completing = self.completion.lock();
         // Taken under the lock: bits that wait outside could outlive their submissions.
         let fired = self.monitor.take_events();
@@ -855,7 +897,7 @@ impl Ring {
     }
 
     /// Ends the oldest `count` submissions. The caller holds `completion`.
-    fn end_oldest(&self, count: usize) {
+    fn end_oldest(self: &Arc<Self>, count: usize) {
         if count == 0 {
             return;
         }
@@ -867,19 +909,21 @@ impl Ring {
             // The front end rests in this submission's idle loop or is past it.
             state.space.free_before(done.mark);
             drop(state);
-            done.load.drain_all().for_each(Action::run);
+            done.load.actions.drain_all().for_each(Action::run);
             state = self.state.lock();
             state.completed = state.completed.max(done.number);
             state.moves += 1;
-            if (1..=SPARE_ROOM).contains(&done.load.capacity()) {
+            state.take_retired(&mut done.load);
+            let actions = done.load.actions;
+            if (1..=SPARE_ROOM).contains(&actions.capacity()) {
                 // With no room left it is freed: it holds nothing.
-                let _ = state.spares.push_within_capacity(done.load);
+                let _ = state.spares.push_within_capacity(actions);
             }
         }
-        let (late, waiters) = (!state.late.is_empty(), state.waiters > 0);
+        let (reclaims, waiters) = (!state.reclaims.is_empty(), state.waiters > 0);
         drop(state);
-        if late {
-            self.drop_late();
+        if reclaims {
+            self.queue_reclaim();
         }
         if waiters {
             self.moved.notify_all();
@@ -889,21 +933,6 @@ impl Ring {
     /// An empty list of actions, with room of an earlier one's if there is such.
     pub(crate) fn empty_actions(&self) -> Actions {
         self.state.lock().spares.pop().unwrap_or_default()
-    }
-
-    /// Drops what waits for an idle ring, if it is.
-    fn drop_late(&self) {
-        loop {
-            let mut state = self.state.lock();
-            if state.in_flight.len() > 0 {
-                break;
-            }
-            let late = state.late.pop();
-            drop(state);
-            if late.is_none() {
-                break;
-            }
-        }
     }
 
     /// Queues the watchdog.
@@ -918,7 +947,7 @@ impl Ring {
     }
 
     /// One look of the watchdog; says whether another is due.
-    fn look(&self) -> bool {
+    fn look(self: &Arc<Self>) -> bool {
         {
             let mut state = self.state.lock();
             if state.stopped || state.in_flight.len() == 0 {
@@ -961,28 +990,34 @@ impl Ring {
         Ok(())
     }
 
+    /// Waits until submission `number` and its actions are done, as long as the GPU makes progress.
+    ///
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
+    pub(crate) fn wait_for_progress(&self, number: u64) -> Result {
+        let mut state = self.state.lock();
+        let mut left = msecs_to_jiffies(GPU_TIMEOUT);
+        while state.completed < number {
+            if state.stopped {
+                return Err(Error::GpuNotResponding);
+            }
+            let before = state.completed;
+            left = self.wait(&mut state, left)?;
+            if state.completed != before {
+                left = msecs_to_jiffies(GPU_TIMEOUT);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether submission `number` and its actions are done.
+    pub(crate) fn has_ended(&self, number: u64) -> bool {
+        self.state.lock().completed >= number
+    }
+
     /// Waits until all that has been submitted is done.
     pub(crate) fn wait_idle(&self, milliseconds: u32) -> Result {
         let newest = self.state.lock().in_flight.newest();
         self.wait_for(newest, milliseconds)
-    }
-
-    /// Drops `held` once the GPU has passed everything that is in the ring now.
-    pub(crate) fn retire(&self, held: Held) {
-        let mut state = self.state.lock();
-        let Some(load) = state.in_flight.newest_load() else {
-            // Nothing is under way.
-            drop(state);
-            drop(held);
-            return;
-        };
-        if load.reserve(1, GFP_KERNEL | __GFP_NOWARN).is_ok() {
-            // There is room for one, so this cannot fail.
-            let _ = load.push(Action::Drop(held), GFP_KERNEL);
-        } else if let Err(full) = state.late.push_within_capacity(held) {
-            pr_warn!("out of memory: an object of a client stays taken\n");
-            core::mem::forget(full);
-        }
     }
 
     /// Waits for submission `number` without minding Unix signals; says whether it is done.

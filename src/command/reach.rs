@@ -5,7 +5,10 @@
 //! Pure logic: address ranges that do not overlap, in a tree. What leaves them is counted, so that a
 //! check that was made earlier can be told to be still true.
 
-use crate::error::Result;
+use crate::error::{
+    Error,
+    Result, //
+};
 use kernel::{
     prelude::*,
     rbtree::RBTree, //
@@ -37,15 +40,41 @@ impl Range {
         self.bytes as usize
     }
 
+    /// Last address.
+    fn last(self) -> u32 {
+        self.start + (self.bytes - 1)
+    }
+
     /// Whether `address` lies in it.
     pub(crate) fn contains(self, address: u32) -> bool {
         address.wrapping_sub(self.start) < self.bytes
     }
 }
 
+/// What kind of object has a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A node.
+    Node,
+    /// A contiguous buffer.
+    Buffer,
+    /// Mapped user memory.
+    UserMemory,
+}
+
+/// The object of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Its handle.
+    pub(crate) handle: u32,
+}
+
 /// What is known of a range besides where it starts.
 struct Piece {
     bytes: u32,
+    owner: Owner,
     /// Some window of the process shows it, or may.
     shown: bool,
 }
@@ -67,13 +96,19 @@ impl Reach {
         }
     }
 
-    /// Adds `bytes` at `start`, which overlap nothing that is there.
+    /// Adds `bytes` at `start`, which are those of `owner`.
     ///
-    /// `OutOfMemory`: no memory to note it. What wraps is no memory of anybody's and is left out.
-    pub(crate) fn add(&mut self, start: u32, bytes: usize) -> Result {
+    /// `MemoryLocked`: some of them are there already. `OutOfMemory`: no memory to note it. What wraps is no
+    /// memory of anybody's and is left out.
+    pub(crate) fn insert(&mut self, start: u32, bytes: usize, owner: Owner) -> Result {
         if let Some(range) = Range::new(start, bytes) {
+            let last = range.start + (range.bytes - 1);
+            if self.last_until(last).is_some_and(|(_, range)| range.last() >= start) {
+                return Err(Error::MemoryLocked);
+            }
             let piece = Piece {
                 bytes: range.bytes,
+                owner,
                 shown: false,
             };
             self.pieces
@@ -82,6 +117,16 @@ impl Reach {
             self.additions += 1;
         }
         Ok(())
+    }
+
+    /// The same for an object that does not matter.
+    #[cfg(CONFIG_KUNIT)]
+    pub(crate) fn add(&mut self, start: u32, bytes: usize) -> Result {
+        let owner = Owner {
+            kind: Kind::Node,
+            handle: start | 1,
+        };
+        self.insert(start, bytes, owner)
     }
 
     /// Takes out the range that begins at `start`, if there is one; says whether it was shown.
@@ -106,8 +151,8 @@ impl Reach {
         self.additions + self.removals
     }
 
-    /// The range that holds `address`.
-    pub(crate) fn find(&self, address: u32) -> Option<Range> {
+    /// The last range that begins at `address` or before, and whose it is.
+    fn last_until(&self, address: u32) -> Option<(Owner, Range)> {
         let cursor = self.pieces.cursor_lower_bound(&address);
         let (start, piece) = match &cursor {
             Some(cursor) if *cursor.current().0 == address => cursor.current(),
@@ -115,10 +160,22 @@ impl Reach {
             None => {
                 let last = self.pieces.cursor_back()?;
                 let (&start, piece) = last.current();
-                return piece.holds(start, address);
+                return Some((piece.owner, piece.range(start)));
             }
         };
-        piece.holds(*start, address)
+        Some((piece.owner, piece.range(*start)))
+    }
+
+    /// The range that holds `address`.
+    pub(crate) fn find(&self, address: u32) -> Option<Range> {
+        let (_, range) = self.last_until(address)?;
+        range.contains(address).then_some(range)
+    }
+
+    /// Whose `address` is.
+    pub(crate) fn owner(&self, address: u32) -> Option<Owner> {
+        let (owner, range) = self.last_until(address)?;
+        range.contains(address).then_some(owner)
     }
 
     /// As [`Reach::find`]; from now on the range counts as shown.
@@ -130,13 +187,12 @@ impl Reach {
 }
 
 impl Piece {
-    /// Its range, from `start`, if that holds `address`.
-    fn holds(&self, start: u32, address: u32) -> Option<Range> {
-        let range = Range {
+    /// Its range, from `start`.
+    fn range(&self, start: u32) -> Range {
+        Range {
             start,
             bytes: self.bytes,
-        };
-        range.contains(address).then_some(range)
+        }
     }
 }
 
@@ -173,6 +229,26 @@ mod tests {
         assert!(reach.find(0).is_none());
         assert!(reach.find(0xFFFF_0000).is_none());
         assert_eq!(Range::new(5, 0), None);
+    }
+
+    #[test]
+    fn ranges_do_not_overlap() {
+        let mut reach = Reach::new();
+        assert!(reach.add(0x1000, 0x1000).is_ok());
+        assert!(reach.add(0x4000, 0x1000).is_ok());
+        for (start, bytes) in [
+            (0x1000, 0x1000),
+            (0, 0x1001),
+            (0x1FFF, 1),
+            (0x1800, 0x10),
+            (0x3000, 0x4000),
+            (0x4FFF, 0x1000),
+        ] {
+            assert_eq!(reach.add(start, bytes), Err(Error::MemoryLocked));
+        }
+        assert!(reach.add(0x2000, 0x2000).is_ok());
+        assert_eq!(reach.owner(0x3FFF).map(|owner| owner.handle), Some(0x2001));
+        assert_eq!(reach.owner(0x5000), None);
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //! `interface`: for each process that has spoken, its id, the generation of the interface that the last
 //! of its files speaks, the bytes of that, and why this generation.
 //!
+//! `pending`: what clients have let go of and is not free yet: objects, processes, mappings of the GPU. With
+//! an idle GPU it is zeros within moments; with one that hangs it is not.
+//!
 //! `scratch`: what states are loaded with that hold no address of the client's, and what those that hold
 //! physical addresses are, where the core has such.
 
@@ -25,6 +28,8 @@ pub(crate) struct Files {
     #[pin]
     _interface: File<()>,
     #[pin]
+    _pending: File<()>,
+    #[pin]
     _scratch: File<()>,
     _directory: Dir,
 }
@@ -36,11 +41,21 @@ impl Files {
             let directory = Dir::new(c"galcore");
             Ok(pin_init!(Self {
                 _interface <- directory.read_callback_file(c"interface", (), &show_interfaces),
+                _pending <- directory.read_callback_file(c"pending", (), &show_pending),
                 _scratch <- directory.read_callback_file(c"scratch", (), &show_scratch),
                 _directory: directory.clone(),
             }))
         })
     }
+}
+
+fn show_pending(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(device) = sys::global::device() else {
+        return Ok(());
+    };
+    let (objects, processes) = device.core().ring().pending();
+    let mappings = device.core().space().pending();
+    writeln!(f, "{objects} {processes} {mappings}")
 }
 
 fn show_interfaces(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {

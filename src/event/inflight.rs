@@ -126,10 +126,17 @@ impl<T> InFlight<T> {
         })
     }
 
-    /// What the newest submission under way carries.
-    pub(crate) fn newest_load(&mut self) -> Option<&mut T> {
-        let last = self.count.checked_sub(1)?;
-        self.slots[wrap(self.first + last)]
+    /// What all submissions under way carry.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten().map(|slot| &slot.load)
+    }
+
+    /// What submission `number` carries, or the newest before it, if that is under way.
+    pub(crate) fn load_at(&mut self, number: u64) -> Option<&mut T> {
+        let newer = self.numbers.saturating_sub(number);
+        let newer = usize::try_from(newer).ok()?;
+        let age = self.count.checked_sub(1)?.checked_sub(newer)?;
+        self.slots[wrap(self.first + age)]
             .as_mut()
             .map(|slot| &mut slot.load)
     }
@@ -192,9 +199,18 @@ mod tests {
     #[test]
     fn garbage_goes_with_the_newest() {
         let mut flights = InFlight::new();
-        assert!(flights.newest_load().is_none());
-        assert!(flights.begin(0, 0, 1).is_ok());
-        assert!(flights.begin(0, 0, 2).is_ok());
-        assert_eq!(flights.newest_load(), Some(&mut 2));
+        assert!(flights.load_at(u64::MAX).is_none());
+        for load in 1..=3 {
+            assert!(flights.begin(0, 0, load).is_ok());
+        }
+        assert_eq!(flights.load_at(u64::MAX), Some(&mut 3));
+        assert_eq!(flights.loads().sum::<i32>(), 6);
+        assert_eq!(flights.load_at(3), Some(&mut 3));
+        assert_eq!(flights.load_at(2), Some(&mut 2));
+        assert!(flights.pop().is_some());
+        // Gone, so there is nothing to wait for.
+        assert!(flights.load_at(1).is_none());
+        assert!(flights.load_at(0).is_none());
+        assert_eq!(flights.load_at(2), Some(&mut 2));
     }
 }

@@ -4,13 +4,16 @@
 //!
 //! Owns the user signals' insides and the table of event ids. A [`Signal`]'s mutex is a leaf lock.
 //! Actions run in the interrupt thread or the watchdog, in the order of submission, under nothing but
-//! `galcore completion`.
+//! `galcore completion`. What can take long is only noted there: [`Change`], [`Retired`].
 
 mod inflight;
 mod signal;
 
 use crate::{
-    command::context::Context,
+    command::{
+        context::Context,
+        Retired, //
+    },
     memory::{
         Buffer,
         Node,
@@ -22,11 +25,16 @@ use crate::{
         Stale, //
     },
     session::{
+        Change,
         CompletionPage,
         Process, //
     },
 };
 use kernel::{
+    list::{
+        List,
+        ListArc, //
+    },
     prelude::*,
     sync::Arc, //
 };
@@ -38,7 +46,6 @@ pub(crate) use inflight::{
 pub(crate) use signal::Signal;
 
 /// Something that the GPU may still use, kept until it cannot any more; then dropped.
-#[expect(dead_code, reason = "what is held is only ever dropped")]
 pub(crate) enum Held {
     /// A video memory node.
     Node(Arc<Node>),
@@ -46,20 +53,29 @@ pub(crate) enum Held {
     Buffer(Arc<Buffer>),
     /// Pinned user memory.
     UserMemory(Arc<UserMemory>),
-    /// A context that is being loaded.
-    Context(Arc<Context>),
-    /// All that a process had.
+    /// A process that ends: it goes on with that.
     Process(Arc<Process>),
 }
 
-/// What an event does when it fires.
+impl Held {
+    /// Bytes that dropping it frees, at most.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Held::Node(node) => node.bytes(),
+            Held::Buffer(buffer) => buffer.bytes(),
+            Held::UserMemory(memory) => memory.bytes(),
+            Held::Process(_) => usize::MAX,
+        }
+    }
+}
+
+/// What an event does when it fires. Each takes no longer than a constant, and waits for nothing that a client
+/// can hold up: it runs in the interrupt's thread.
 pub(crate) enum Action {
     /// Sets a user signal.
     Signal(Arc<Signal>),
-    /// Takes one lock off a page-backed node of a process.
-    Unlock(Arc<Process>, u32),
-    /// Ends a node of a process, once its locks are gone.
-    FreeNode(Arc<Process>, u32),
+    /// Notes what changes in the tables of a process, or what memory it gets back.
+    Change(ListArc<Change>),
     /// Writes a word into its client's memory.
     Write(Word, u32),
     /// Notes the time for one of a process's timers; `true` is its start.
@@ -68,8 +84,8 @@ pub(crate) enum Action {
     LinuxSignal(Arc<Process>, u32),
     /// Shows a submission's end on a process's completion page.
     Show(Arc<CompletionPage>, u64),
-    /// Lets go of something.
-    Drop(Held),
+    /// Lets go of a context that has been loaded.
+    Keep(Arc<Context>),
     /// Frees the pages and addresses of an ended mapping.
     Recycle(Arc<AddressSpace>, Stale),
 }
@@ -79,17 +95,35 @@ impl Action {
     pub(crate) fn run(self) {
         match self {
             Action::Signal(signal) => signal.signal(true),
-            Action::Unlock(process, node) => process.finish_unlock(node),
-            Action::FreeNode(process, node) => process.finish_free(node),
+            Action::Change(change) => Change::note(change),
             Action::Write(word, value) => word.write(value),
             Action::Timestamp(process, timer, start) => process.note_time(timer, start),
             Action::LinuxSignal(process, value) => process.send_signal(value),
             Action::Show(page, number) => page.show(number),
-            Action::Drop(held) => drop(held),
+            Action::Keep(context) => drop(context),
             Action::Recycle(space, stale) => space.recycle(stale),
         }
     }
 }
 
-/// What one submission carries.
+/// What one submission does when it ends.
 pub(crate) type Actions = KVVec<Action>;
+
+/// What one submission carries.
+pub(crate) struct Load {
+    pub(crate) actions: Actions,
+    /// What it keeps, and how many they are.
+    pub(crate) retired: List<Retired>,
+    pub(crate) retired_count: u64,
+}
+
+impl Load {
+    /// These actions, and nothing kept.
+    pub(crate) fn new(actions: Actions) -> Self {
+        Self {
+            actions,
+            retired: List::new(),
+            retired_count: 0,
+        }
+    }
+}

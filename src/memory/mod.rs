@@ -48,6 +48,7 @@ use crate::{
             Sync, //
         },
         physical::Reserved,
+        views::Views,
         vma::Mappable,
         window::Pager, //
     },
@@ -236,13 +237,6 @@ impl Paged {
     }
 }
 
-impl Paged {
-    /// Gives the CPU what the GPU wrote; see [`Pages::give_back`].
-    fn give_back(&self) {
-        self.pages.give_back();
-    }
-}
-
 impl Mappable for Paged {
     type Memory = Pages;
 
@@ -267,13 +261,6 @@ pub(crate) struct UserMemory {
     bytes: usize,
     /// Its address in the process; a dma-buf has none.
     user: Option<usize>,
-}
-
-impl Drop for UserMemory {
-    fn drop(&mut self) {
-        // Not when the pages go: that is later, and the client may have written them again by then.
-        self.mapping.backing().give_back();
-    }
 }
 
 impl UserMemory {
@@ -304,6 +291,12 @@ impl UserMemory {
     fn write(&self, offset: usize, word: u32) {
         let pages = &self.mapping.backing().pages;
         pages.write(self.offset + offset, word);
+    }
+
+    /// Gives the next `bytes` bytes, about, back to the process, and says whether more are left: see
+    /// [`Pages::give_back`].
+    pub(crate) fn give_back(&self, bytes: usize) -> bool {
+        self.mapping.backing().pages.give_back(bytes)
     }
 
     /// Hands `bytes` from user address `user`, which lie in this piece, to the other side.
@@ -518,6 +511,8 @@ impl Exportable for Node {
 pub(crate) struct Word {
     object: Object,
     offset: usize,
+    /// Its GPU address.
+    address: u32,
 }
 
 enum Object {
@@ -538,14 +533,22 @@ impl Word {
     pub(crate) fn in_node(node: &Arc<Node>, address: u32) -> Option<Self> {
         let offset = word_offset(node.address(), node.bytes(), address)?;
         let object = Object::Node(node.clone());
-        Some(Self { object, offset })
+        Some(Self {
+            object,
+            offset,
+            address,
+        })
     }
 
     /// The word at GPU address `address`, if it lies in `buffer`.
     pub(crate) fn in_buffer(buffer: &Arc<Buffer>, address: u32) -> Option<Self> {
         let offset = word_offset(buffer.address(), buffer.bytes(), address)?;
         let object = Object::Buffer(buffer.clone());
-        Some(Self { object, offset })
+        Some(Self {
+            object,
+            offset,
+            address,
+        })
     }
 
     /// The word at GPU address `address`, if it lies in `memory` and may be written.
@@ -555,7 +558,16 @@ impl Word {
         }
         let offset = word_offset(memory.address(), memory.bytes, address)?;
         let object = Object::UserMemory(memory.clone());
-        Some(Self { object, offset })
+        Some(Self {
+            object,
+            offset,
+            address,
+        })
+    }
+
+    /// GPU address of the word.
+    pub(crate) fn address(&self) -> u32 {
+        self.address
     }
 
     /// Writes the word.
@@ -627,6 +639,23 @@ impl PoolMemory {
             PoolMemory::Allocated(memory) => memory.zero(offset, bytes),
         }
     }
+}
+
+/// Bytes that are zeroed at once.
+const ZERO_STEP: usize = 1 << 20;
+
+/// Fills a piece of the pool with zeros. `Interrupted`: the calling thread is being killed.
+fn zero_in_steps(memory: &PoolMemory, span: &Span) -> Result {
+    let mut done = 0;
+    while done < span.bytes() {
+        if sys::is_killed() {
+            return Err(Error::Interrupted);
+        }
+        let bytes = ZERO_STEP.min(span.bytes() - done);
+        memory.zero(span.offset() + done, bytes)?;
+        done += bytes;
+    }
+    Ok(())
 }
 
 /// The least alignment that is a multiple of `alignment` (0: any) and of the page size, if it is a
@@ -821,16 +850,19 @@ impl VideoMemory {
     }
 
     /// Makes `area` a window on the pool of which `pager` grants parts. `EINVAL`: no pool, or the
-    /// area is longer, or private.
+    /// area is longer. `ENOMEM`: `views` has all that it may have.
     pub(crate) fn map_pool<P: Pager>(
         &self,
         area: &VmaNew,
         pager: Arc<P>,
+        views: Arc<Views>,
     ) -> kernel::error::Result<Arc<sys::window::View<P>>> {
         match self.pool.as_ref().map(|pool| &pool.memory) {
             None => Err(EINVAL),
-            Some(PoolMemory::Reserved(memory)) => sys::window::View::new(area, memory, pager),
-            Some(PoolMemory::Allocated(memory)) => sys::window::View::new(area, memory, pager),
+            Some(PoolMemory::Reserved(memory)) => sys::window::View::new(area, memory, pager, views),
+            Some(PoolMemory::Allocated(memory)) => {
+                sys::window::View::new(area, memory, pager, views)
+            }
         }
     }
 
@@ -1029,8 +1061,10 @@ impl VideoMemory {
                 Pool::System => self.allocate_in_pool(bytes, alignment, kind, owner),
                 Pool::Contiguous => self.allocate_buffer(bytes.into()).map(Place::Pages),
             };
-            if let Ok(place) = place {
-                return self.node(place, owner);
+            match place {
+                Ok(place) => return self.node(place, owner),
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(_) => {}
             }
         }
         Err(Error::OutOfMemory)
@@ -1073,11 +1107,11 @@ impl VideoMemory {
         if is_own {
             return Ok(Place::Pool(span));
         }
-        match pool.memory.zero(span.offset(), span.bytes()) {
+        match zero_in_steps(&pool.memory, &span) {
             Ok(()) => Ok(Place::Pool(span)),
             Err(error) => {
                 pool.heap.lock().free(span);
-                Err(error.into())
+                Err(error)
             }
         }
     }

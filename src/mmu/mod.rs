@@ -59,8 +59,11 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::{
+        new_condvar,
         new_mutex,
         Arc,
+        CondVar,
+        CondVarTimeoutResult,
         Mutex, //
     },
     time::msecs_to_jiffies,
@@ -174,6 +177,9 @@ struct Book {
     stale: KVVec<Stale>,
     /// No translation of them is left; their pages are to be freed. Has as much room.
     settled: KVVec<Stale>,
+    /// How many mappings have been ended so far, and of how many the pages are free.
+    ended: u64,
+    freed: u64,
 }
 
 impl Book {
@@ -198,6 +204,9 @@ pub(crate) struct AddressSpace {
     ring: Arc<Ring>,
     #[pin]
     book: Mutex<Book>,
+    /// Pages have been freed.
+    #[pin]
+    settled: CondVar,
     #[pin]
     reaper: DelayedWork<AddressSpace>,
 }
@@ -235,7 +244,10 @@ impl AddressSpace {
                     mappings: 0,
                     stale: KVVec::new(),
                     settled: KVVec::new(),
+                    ended: 0,
+                    freed: 0,
                 }, "galcore mmu"),
+                settled <- new_condvar!("galcore mmu"),
                 reaper <- new_delayed_work!("galcore reaper"),
             }),
             GFP_KERNEL,
@@ -332,6 +344,13 @@ impl AddressSpace {
         (FREE_PAGES, self.book.lock().used)
     }
 
+    /// How many mappings have been ended whose pages are not free yet.
+    pub(crate) fn pending(&self) -> usize {
+        let book = self.book.lock();
+        // CAST: each of them takes memory.
+        (book.ended - book.freed) as usize
+    }
+
     /// Bytes of the longest free piece.
     pub(crate) fn longest_free(&self) -> usize {
         self.book.lock().free.longest_free() * PAGE_SIZE
@@ -398,22 +417,33 @@ impl AddressSpace {
         let mut book = self.book.lock();
         // There is room: `map` has seen to it.
         let _ = book.stale.push_within_capacity(stale);
+        book.ended += 1;
         drop(book);
         self.reap_in(0);
     }
 
-    /// Waits until what has been unmapped so far is free. Not for actions or the work queue.
+    /// Waits until what clients have let go of so far is free, and what has been unmapped by then; gives up
+    /// when the GPU makes no progress. `Interrupted`: a Unix signal came. Not for actions or the work queue.
     pub(crate) fn settle(&self) -> Result {
-        let is_stale = !self.book.lock().stale.is_empty();
-        if is_stale {
-            self.dismiss_reaper();
+        match self.ring.settle() {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // It hangs, or has been stopped: nothing more will come back.
+            Err(_) => return Ok(()),
+            Ok(()) => {}
         }
-        if let Err(Error::Interrupted) = self.ring.wait_idle(GPU_TIMEOUT) {
-            return Err(Error::Interrupted);
-        }
-        let is_settled = !self.book.lock().settled.is_empty();
-        if is_settled {
-            self.dismiss_reaper();
+        let mut left = msecs_to_jiffies(GPU_TIMEOUT);
+        let mut book = self.book.lock();
+        let wanted = book.ended;
+        while book.freed < wanted {
+            let before = book.freed;
+            left = match self.settled.wait_interruptible_timeout(&mut book, left) {
+                CondVarTimeoutResult::Woken { jiffies } => jiffies,
+                CondVarTimeoutResult::Timeout => break,
+                CondVarTimeoutResult::Signal { .. } => return Err(Error::Interrupted),
+            };
+            if book.freed != before {
+                left = msecs_to_jiffies(GPU_TIMEOUT);
+            }
         }
         Ok(())
     }
@@ -458,6 +488,10 @@ impl AddressSpace {
             if settled.is_none() {
                 break;
             }
+            drop(settled);
+            self.book.lock().freed += 1;
+            self.settled.notify_all();
+            sys::yield_if_due();
         }
     }
 

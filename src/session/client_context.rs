@@ -148,7 +148,7 @@ impl OwnContext {
             .reader()
             .read_slice(zerocopy::IntoBytes::as_mut_bytes(words.as_mut_slice()))
             .map_err(|_| Error::InvalidAddress)?;
-        let tables = process.tables.lock();
+        let tables = process.tables();
         let exit = process.check_states(&tables, &mut words, entry)?;
         let removals = tables.reach.removals();
         drop(tables);

@@ -46,7 +46,6 @@ use crate::{
         Source,
         Stream,
         Turn,
-        GPU_TIMEOUT,
         MAX_STREAM_WORDS,
         MAX_WORDS_BEHIND_STATES, //
     },
@@ -58,10 +57,13 @@ use crate::{
         Error,
         Result, //
     },
-    sys::user::{
-        append_words,
-        UserWords, //
-    }, //
+    sys::{
+        self,
+        user::{
+            append_words,
+            UserWords, //
+        },
+    },
 };
 use kernel::{
     prelude::*,
@@ -92,7 +94,7 @@ impl Process {
             0 => None,
             handle => {
                 let handle = u32::try_from(handle).map_err(|_| Error::InvalidArgument)?;
-                let tables = self.tables.lock();
+                let tables = self.tables();
                 let context = tables.contexts.get(handle);
                 context.ok_or(Error::InvalidArgument)?.clone()
             }
@@ -117,7 +119,7 @@ impl Process {
         let entry = Pipe::from_number(buffer.entry_pipe).ok_or(Error::InvalidArgument)?;
         let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
         let (exit, removals) = {
-            let tables = self.tables.lock();
+            let tables = self.tables();
             let exit = self.check(&tables, &mut words, entry)?;
             (exit, tables.reach.removals())
         };
@@ -173,6 +175,9 @@ impl Process {
             if next == 0 {
                 return Ok(words);
             }
+            if sys::is_killed() {
+                return Err(Error::Interrupted);
+            }
             let at = usize::try_from(next).map_err(|_| Error::OutOfResources)?;
             let mut room = UserWords::<{ abi::MAX_LOCATION_BYTES / 4 }>::new();
             let location = room
@@ -199,8 +204,9 @@ impl Process {
         let (start, end) = command_range(buffer)?;
         let logical = usize::try_from(buffer.logical).map_err(|_| Error::InvalidAddress)?;
         let (room, mut words) = {
-            let mut tables = self.tables.lock();
-            let room = tables.bytes_from(logical).ok_or(Error::InvalidAddress)?;
+            let pool = self.device.memory().pool_address();
+            let mut tables = self.tables();
+            let room = tables.bytes_from(logical, pool).ok_or(Error::InvalidAddress)?;
             let spare = || {
                 let mut spare = tables.words.take().unwrap_or_default();
                 spare.clear();
@@ -231,7 +237,7 @@ impl Process {
     fn keep_room(&self, words: KVVec<u32>) {
         if words.capacity() <= SPARE_WORDS {
             // Those of another thread's, if there are any, go instead.
-            let other = self.tables.lock().words.replace(words);
+            let other = self.tables().words.replace(words);
             drop(other);
         }
     }
@@ -381,7 +387,7 @@ impl Work for Submission<'_> {
         }
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
             let ring = self.process.device.core().ring();
-            ring.wait_for(buffers.last_use(), GPU_TIMEOUT)?;
+            ring.wait_for_progress(buffers.last_use())?;
             self.merged = deltas::merge(buffers, self.format);
             self.load = Some(buffers.load());
         }

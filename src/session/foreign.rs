@@ -9,6 +9,8 @@
 //! gone, whatever becomes of the handle.
 
 use super::{
+    changes::Returned,
+    visible::Visible,
     NodeEntry,
     Process, //
 };
@@ -22,11 +24,9 @@ use crate::{
         Error,
         Result, //
     },
-    event::Held,
     memory::{
         Node,
-        UserMemory,
-        Word, //
+        UserMemory, //
     },
 };
 use kernel::{
@@ -37,7 +37,7 @@ use kernel::{
 /// What Russell King's ioctls or MAP_USER_MEMORY have made the GPU reach.
 pub(super) enum Mapped {
     /// Memory that is not ours.
-    Memory(Arc<UserMemory>),
+    Memory(Visible<UserMemory>),
     /// A node, by its dma-buf, as this handle.
     Node(u32, Arc<Node>),
 }
@@ -51,11 +51,10 @@ impl Mapped {
         }
     }
 
-    /// The word at GPU address `address`, if it lies there and may be written.
-    pub(super) fn word(&self, address: u32) -> Option<Word> {
-        match self {
-            Mapped::Memory(memory) => Word::in_user_memory(memory, address),
-            Mapped::Node(_, node) => Word::in_node(node, address),
+    /// Lets go of it when the GPU does not use it any more.
+    pub(super) fn release(self) {
+        if let Mapped::Memory(memory) = self {
+            memory.release();
         }
     }
 }
@@ -95,7 +94,7 @@ impl Process {
         let address = node.address();
         let handle = self.have_node(node.clone(), None)?;
         let inserted = {
-            let mut tables = self.tables.lock();
+            let mut tables = self.tables();
             tables.user_memory.insert(Mapped::Node(handle, node))
         };
         inserted.map(|info| (info, address)).inspect_err(|_| {
@@ -106,7 +105,10 @@ impl Process {
     /// What UNMAP_USER_MEMORY has taken out of the table goes, behind the GPU's last use of it.
     pub(super) fn unmap_foreign(self: &Arc<Self>, mapped: Mapped) {
         match mapped {
-            Mapped::Memory(memory) => self.retire(Held::UserMemory(memory)),
+            Mapped::Memory(memory) => {
+                Returned::Memory(memory.clone()).finish();
+                memory.end_here();
+            }
             // Not another one with its handle.
             Mapped::Node(handle, node) if self.has_node(handle, &node) => {
                 let _ = self.free_node(handle, false);
@@ -117,24 +119,17 @@ impl Process {
 
     /// Whether the process has `node`, and as `handle`.
     pub(super) fn has_node(&self, handle: u32, node: &Arc<Node>) -> bool {
-        let tables = self.tables.lock();
+        let tables = self.tables();
         let entry = tables.nodes.get(handle);
         entry.is_some_and(|entry| Arc::ptr_eq(&entry.node, node))
     }
 
     /// Has `memory` in the table: the handle and the GPU address.
     pub(super) fn insert_user_memory(&self, memory: UserMemory) -> Result<(u32, u32)> {
-        let (address, bytes) = (memory.address(), memory.bytes());
-        let memory = Arc::new(memory, GFP_KERNEL)?;
-        // Kept here too, so that a failure does not drop it under the lock.
-        let mut tables = self.tables.lock();
-        tables.reach.add(address, bytes)?;
-        let inserted = tables.user_memory.insert(Mapped::Memory(memory.clone()));
-        if inserted.is_err() {
-            tables.reach.remove(address);
-        }
-        drop(tables);
-        inserted.map(|info| (info, address))
+        let address = memory.address();
+        let memory = Visible::new(Arc::new(memory, GFP_KERNEL)?, self)?;
+        let info = self.tables().insert_user_memory(memory)?;
+        Ok((info, address))
     }
 
     /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's books.
@@ -143,12 +138,11 @@ impl Process {
             return self.wrap_own(node);
         }
         let memory = self.take(Wish { what, write: true })?;
-        let (address, bytes) = (memory.address(), memory.bytes());
+        let bytes = memory.bytes();
         let node = self.device.memory().wrap(memory, self.number)?;
-        self.tables.lock().reach.add(address, bytes)?;
-        let node = self.insert_reached(NodeEntry {
+        let node = self.insert_node(NodeEntry {
             foreign: true,
-            ..NodeEntry::new(node)
+            ..NodeEntry::new(Visible::new(node, self)?)
         })?;
         Ok(Reply::Wrapped {
             node,
@@ -171,7 +165,7 @@ impl Process {
     /// kernel has no dma-bufs. `OutOfResources`: no descriptor is left.
     pub(super) fn export_node(&self, handle: u32) -> Result<Reply<'_>> {
         let node = {
-            let tables = self.tables.lock();
+            let tables = self.tables();
             let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
             if entry.freed || entry.claimed {
                 return Err(Error::InvalidObject);

@@ -78,6 +78,12 @@ fn handle(place: u32, uses: u32) -> u32 {
     uses << PLACE_BITS | (place + 1)
 }
 
+impl<T> Default for Handles<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Handles<T> {
     /// None yet.
     pub(crate) fn new() -> Self {
@@ -244,6 +250,20 @@ impl<T> Handles<T> {
     pub(crate) fn give_up(&mut self, detached: Detached<T>) -> T {
         self.release(detached.place);
         detached.object
+    }
+
+    /// Gives all objects, which leave the table, to `take`.
+    pub(crate) fn for_each(mut self, mut take: impl FnMut(T)) {
+        for slot in core::mem::take(&mut self.slots) {
+            if let State::Used(object) = slot.state {
+                take(object);
+            }
+        }
+        while let Some(number) = self.others.cursor_front().map(|first| *first.current().0) {
+            if let Some(object) = self.others.remove(&number) {
+                take(object);
+            }
+        }
     }
 
     /// The first object of which `look` says something, with its handle. Those with numbers that are

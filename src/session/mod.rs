@@ -10,12 +10,14 @@
 //!
 //! [`Process::tables`] is held for look-ups and changes only, never while the GPU or user space is
 //! waited for. Under it: the heap's, the MMU's and the ring's, when an object goes. Page faults of the
-//! pool's windows take it, and so do actions, under `galcore completion`.
+//! pool's windows take it. Actions, in the interrupt's thread, do not: see [`changes`].
 
+mod changes;
 mod client_context;
 mod commit;
 mod completion;
 mod deltas;
+mod ending;
 mod foreign;
 mod handles;
 mod ledger;
@@ -23,6 +25,8 @@ mod names;
 mod queue;
 mod shared;
 mod shared_buffers;
+mod user_views;
+mod visible;
 
 use crate::{
     abi::{
@@ -38,7 +42,11 @@ use crate::{
     board::Device,
     command::{
         context::Context,
-        reach::Reach,
+        reach::{
+            Kind,
+            Owner,
+            Reach, //
+        },
         Attempt,
         Stream,
         Turn,
@@ -55,7 +63,6 @@ use crate::{
     event::{
         Action,
         Actions,
-        Held,
         Signal, //
     },
     memory::{
@@ -63,6 +70,7 @@ use crate::{
         Backing,
         Buffer,
         Node,
+        UserMemory,
         View,
         Word, //
     },
@@ -70,18 +78,30 @@ use crate::{
         self,
         chrdev::OpenFile,
         pages::Sync,
+        views::Views,
         window::{
             self,
             Pager, //
         },
     },
 };
+use changes::{
+    Changes,
+    Returned, //
+};
 use foreign::Mapped;
 use handles::Handles;
 use queue::Queue;
 use shared_buffers::PieceEntry;
+use user_views::{
+    UserView,
+    UserViews,
+    Viewed, //
+};
+use visible::Visible;
 
 pub(crate) use {
+    changes::Change,
     completion::CompletionPage,
     ledger::Ledger,
     names::Names,
@@ -95,15 +115,24 @@ use kernel::{
     sync::{
         aref::ARef,
         atomic::{
+            Acquire,
             Atomic,
             Relaxed, //
+        },
+        lock::{
+            mutex::MutexBackend,
+            Guard, //
         },
         new_mutex,
         Arc,
         Mutex, //
     },
     task::Task,
-    time::Delta, //
+    time::Delta,
+    workqueue::{
+        self,
+        new_work, //
+    }, //
 };
 
 /// The most contexts of one process: each takes contiguous memory.
@@ -130,7 +159,7 @@ pub(crate) type PoolView = window::View<Process>;
 
 /// A node in a process's table.
 struct NodeEntry {
-    node: Arc<Node>,
+    node: Visible<Node>,
     locks: u32,
     /// A queue that is being submitted will free it.
     claimed: bool,
@@ -156,7 +185,7 @@ struct NodeEntry {
 
 impl NodeEntry {
     /// A node that is not locked.
-    fn new(node: Arc<Node>) -> Self {
+    fn new(node: Visible<Node>) -> Self {
         Self {
             node,
             locks: 0,
@@ -197,7 +226,7 @@ enum Claimed {
 
 /// A contiguous buffer in a process's table.
 struct BufferEntry {
-    buffer: Arc<Buffer>,
+    buffer: Visible<Buffer>,
     /// Where it is mapped; 0 while it is not.
     user: usize,
     /// It came by ALLOCATE_NON_PAGED_MEMORY.
@@ -220,6 +249,8 @@ struct Tables {
     contexts: Handles<Option<Arc<Context>>>,
     /// Where the process's GPU memory is: nodes, buffers and mapped user memory.
     reach: Reach,
+    /// Where the process has it mapped, but for the pool's windows.
+    user_views: UserViews,
     /// Handles of the buffers that commands came from lately; 0: none.
     command_buffers: [u32; 4],
     /// What a LOCK maps right now, and whether cached: found without a search.
@@ -229,7 +260,6 @@ struct Tables {
     video: Ledger,
     non_paged: Ledger,
     contiguous: Ledger,
-    timers: [Timer; TIMERS],
     completion: Option<Arc<CompletionPage>>,
     pieces: KVec<PieceEntry>,
     /// Where the process has mapped the pool; the last mmap's is the last.
@@ -248,9 +278,32 @@ pub(crate) struct Process {
     /// The generation of the interface that the process's files speak, and why: that of the file that
     /// settled last. See [`abi::detect::Choice::pack`], with the bytes of the interface above.
     interface: Atomic<u32>,
+    /// What the process's files map.
+    views: Arc<Views>,
+    /// Number of its last submission; 0: none.
+    last_job: Atomic<u64>,
+    /// There may be something in `changes`: for the tables, of memory that comes back.
+    has_changes: Atomic<bool>,
+    has_returns: Atomic<bool>,
+    #[pin]
+    changes: Mutex<Changes>,
+    /// One thread at a time gives memory back.
+    #[pin]
+    returning: Mutex<()>,
+    #[pin]
+    timers: Mutex<[Timer; TIMERS]>,
+    #[pin]
+    changes_work: workqueue::Work<Process, 0>,
+    /// How far its end has come.
+    ending_step: Atomic<u32>,
+    #[pin]
+    ending_work: workqueue::Work<Process, 1>,
     #[pin]
     tables: Mutex<Tables>,
 }
+
+/// The tables of a process, to be used.
+type TablesGuard<'a> = Guard<'a, Tables, MutexBackend>;
 
 impl Process {
     /// A process without objects.
@@ -258,10 +311,21 @@ impl Process {
         device: Arc<Device>,
         leader: ARef<Task>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
+        let views = Views::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 device,
                 leader,
+                views,
+                last_job: Atomic::new(0),
+                has_changes: Atomic::new(false),
+                has_returns: Atomic::new(false),
+                changes <- new_mutex!(Changes::new(), "galcore changes"),
+                returning <- new_mutex!((), "galcore returns"),
+                timers <- new_mutex!([Timer::default(); TIMERS], "galcore timers"),
+                changes_work <- new_work!("galcore changes"),
+                ending_step: Atomic::new(0),
+                ending_work <- new_work!("galcore ending"),
                 number: PROCESSES.fetch_add(1, Relaxed),
                 stall_timeout: Atomic::new(GPU_TIMEOUT),
                 interface: Atomic::new(0),
@@ -272,13 +336,13 @@ impl Process {
                     user_memory: Handles::new(),
                     contexts: Handles::new(),
                     reach: Reach::new(),
+                    user_views: UserViews::new(),
                     command_buffers: [0; 4],
                     asked: None,
                     words: None,
                     video: Ledger::default(),
                     non_paged: Ledger::default(),
                     contiguous: Ledger::default(),
-                    timers: [Timer::default(); TIMERS],
                     completion: None,
                     pieces: KVec::new(),
                     pool_views: KVec::new(),
@@ -300,34 +364,18 @@ impl Process {
         Choice::unpack(noted & 0xFFFF).map(|choice| (choice, noted >> 16))
     }
 
-    /// Takes a node of the pool out of the process's windows.
-    fn hide(&self, node: &Node) {
-        let Some((offset, bytes)) = node.pool_range() else {
-            return;
-        };
-        let mut at = 0;
-        // One at a time: the memory manager's locks come before the tables'.
-        loop {
-            let view = {
-                let tables = self.tables.lock();
-                tables.pool_views.get(at).cloned()
-            };
-            match view {
-                Some(view) => view.zap(offset, bytes),
-                None => break,
-            }
-            at += 1;
-        }
+    /// What the process's files map.
+    pub(crate) fn views(&self) -> &Arc<Views> {
+        &self.views
     }
 
-    /// Gives everything back once the GPU cannot use it any more.
-    pub(crate) fn end(self: Arc<Self>) {
-        self.unshare_all();
-        // The views hold the process. No window stands any more: each keeps its file open.
-        let views = core::mem::take(&mut self.tables.lock().pool_views);
-        drop(views);
-        let device = self.device.clone();
-        device.core().ring().retire(Held::Process(self));
+    /// The tables, with all applied that records have changed.
+    fn tables(&self) -> TablesGuard<'_> {
+        let mut tables = self.tables.lock();
+        if self.has_changes.load(Acquire) {
+            self.apply_changes(&mut tables);
+        }
+        tables
     }
 
     /// Runs one request of the interface.
@@ -365,7 +413,7 @@ impl Process {
             Request::FreeContiguous(buffer) => {
                 let entry = self.remove_buffer(buffer)?;
                 unmap_buffer(&entry);
-                self.retire(Held::Buffer(entry.buffer));
+                entry.buffer.end_here();
                 Ok(Reply::Nothing)
             }
             Request::AllocateLinear {
@@ -407,7 +455,7 @@ impl Process {
             Request::Attach => self.attach(),
             Request::Detach { context } => {
                 // What the GPU still reads is kept by the submissions that load it.
-                let removed = self.tables.lock().contexts.remove(context);
+                let removed = self.tables().contexts.remove(context);
                 removed
                     .map(|_| Reply::Nothing)
                     .ok_or(Error::InvalidArgument)
@@ -417,6 +465,7 @@ impl Process {
             Request::Stall => {
                 let timeout = self.stall_timeout.load(Relaxed);
                 self.device.core().ring().wait_idle(timeout)?;
+                self.finish_returns();
                 Ok(Reply::Nothing)
             }
             Request::Cache(range) => self.maintain_cache(range).map(|()| Reply::Nothing),
@@ -425,12 +474,13 @@ impl Process {
                 if handle == 0 {
                     return Err(Error::InvalidArgument);
                 }
-                let mut tables = self.tables.lock();
+                let mut tables = self.tables();
                 let entry = tables.buffers.get_mut(handle).ok_or(Error::NotFound)?;
                 if entry.user == 0 {
                     return Err(Error::InvalidArgument);
                 }
                 let (user, buffer) = (core::mem::take(&mut entry.user), entry.buffer.clone());
+                tables.user_views.remove(user, Viewed::Buffer(handle));
                 drop(tables);
                 sys::vma::unmap(user, &buffer);
                 Ok(Reply::Nothing)
@@ -444,6 +494,7 @@ impl Process {
                 Ok(Reply::UserMemory { info, address })
             }
             Request::UnmapUser(named) => {
+                self.wait_for_own_work()?;
                 let mapped = self.remove_user_memory(named)?;
                 self.unmap_foreign(mapped);
                 Ok(Reply::Nothing)
@@ -458,7 +509,7 @@ impl Process {
                     return Err(Error::InvalidData);
                 }
                 let ledgers = {
-                    let tables = self.tables.lock();
+                    let tables = self.tables();
                     [tables.video, tables.non_paged, tables.contiguous]
                 };
                 Ok(Reply::Database(KBox::new(ledgers, GFP_KERNEL)?))
@@ -483,8 +534,9 @@ impl Process {
     ) -> Result<Option<Arc<PoolView>>, kernel::error::Error> {
         let offset = sys::vma::file_offset(area);
         if offset == 0 {
-            let view = self.device.memory().map_pool(area, self.clone())?;
-            let mut tables = self.tables.lock();
+            let memory = self.device.memory();
+            let view = memory.map_pool(area, self.clone(), self.views.clone())?;
+            let mut tables = self.tables();
             tables.pool_views.retain(|view| !view.is_over());
             tables.pool_views.push(view.clone(), GFP_KERNEL)?;
             drop(tables);
@@ -496,7 +548,7 @@ impl Process {
             let page = self.ask_for_completion()?;
             return sys::vma::map(area, page, true).map(|()| None);
         }
-        let (backing, cached) = self.tables.lock().backing_at(offset).ok_or(EINVAL)?;
+        let (backing, cached) = self.tables().backing_at(offset).ok_or(EINVAL)?;
         backing.map(area, cached).map(|()| None)
     }
 
@@ -510,7 +562,7 @@ impl Process {
             true => Some(Context::new(self.device.memory(), map)?),
             false => None,
         };
-        let mut tables = self.tables.lock();
+        let mut tables = self.tables();
         if tables.contexts.len() >= MAX_CONTEXTS {
             drop(tables);
             return Err(Error::OutOfResources);
@@ -529,13 +581,13 @@ impl Process {
     /// The completion page, made if it is not there yet.
     fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
         let page = CompletionPage::new(self.device.core().device()).map_err(|_| ENOMEM)?;
-        let mut tables = self.tables.lock();
+        let mut tables = self.tables();
         Ok(tables.completion.get_or_insert(page).clone())
     }
 
     /// The completion page, if the process has asked for it.
     fn completion(&self) -> Option<Arc<CompletionPage>> {
-        self.tables.lock().completion.clone()
+        self.tables().completion.clone()
     }
 
     /// Submits `work`, and the queue behind it; with a completion page, numbers the submission and
@@ -557,11 +609,13 @@ impl Process {
         let mut turn = None;
         loop {
             let attempt = {
-                let mut tables = self.tables.lock();
+                let mut tables = self.tables();
                 work.check(&tables)?;
+                queue.check(&tables)?;
                 let attempt =
                     ring.begin(work.stream(), queue.actions(), Some(&count), &mut turn)?;
-                if let Attempt::Turn(_) = attempt {
+                if let Attempt::Turn(turn) = &attempt {
+                    self.last_job.store(turn.number(), Relaxed);
                     queue.withdraw(&mut tables);
                 }
                 attempt
@@ -588,7 +642,7 @@ impl Process {
     pub(crate) fn note_time(&self, timer: u32, start: bool) {
         let now = sys::monotonic_ns();
         // CAST: 32 bits into at least 32.
-        if let Some(timer) = self.tables.lock().timers.get_mut(timer as usize) {
+        if let Some(timer) = self.timers.lock().get_mut(timer as usize) {
             if start {
                 timer.start = now;
             } else {
@@ -604,12 +658,9 @@ impl Process {
     }
 
     fn time_delta(&self, timer: u32) -> Result<Reply<'_>> {
-        let tables = self.tables.lock();
         // CAST: 32 bits into at least 32.
-        let timer = tables
-            .timers
-            .get(timer as usize)
-            .ok_or(Error::InvalidArgument)?;
+        let timer = self.timers.lock().get(timer as usize).copied();
+        let timer = timer.ok_or(Error::InvalidArgument)?;
         let nanoseconds = timer
             .stop
             .checked_sub(timer.start)
@@ -621,9 +672,14 @@ impl Process {
             .map_err(|_| Error::TimerOverflow)
     }
 
-    /// Drops `held` behind everything that is in the ring now.
-    fn retire(&self, held: Held) {
-        self.device.core().ring().retire(held);
+    /// Waits until all that the process has submitted has ended, or the GPU makes no progress: what it could
+    /// use of the process's own memory is the process's again then. `Interrupted`: a Unix signal came.
+    fn wait_for_own_work(&self) -> Result {
+        let last = self.last_job.load(Relaxed);
+        match self.device.core().ring().wait_for_progress(last) {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            _ => Ok(()),
+        }
     }
 
     fn allocate_buffer(
@@ -633,41 +689,36 @@ impl Process {
         non_paged: bool,
     ) -> Result<Reply<'_>> {
         let buffer = self.device.memory().allocate_buffer(bytes)?;
-        let handle = {
-            let mut tables = self.tables.lock();
-            tables.reach.add(buffer.address(), buffer.bytes())?;
-            let inserted = tables.buffers.insert(BufferEntry {
-                buffer: buffer.clone(),
-                user: 0,
-                non_paged,
-            });
-            let handle = inserted.inspect_err(|_| {
-                tables.reach.remove(buffer.address());
-            })?;
-            tables.buffer_ledger(non_paged).add(buffer.bytes());
-            handle
+        let entry = BufferEntry {
+            buffer: Visible::new(buffer.clone(), self)?,
+            user: 0,
+            non_paged,
         };
+        let handle = self.tables().insert_buffer(entry)?;
         let mapped = Backing::Contiguous(buffer.clone()).map_into_caller(file);
-        let mut tables = self.tables.lock();
-        let entry = tables.buffers.get_mut(handle);
-        match (mapped, entry) {
-            (Ok(user), Some(entry)) => {
-                entry.user = user;
-                Ok(Reply::Buffer {
-                    bytes: buffer.bytes() as u64,
-                    address: buffer.address(),
-                    handle,
-                    user: user as u64,
-                })
-            }
-            (mapped, _) => {
+        let mut tables = self.tables();
+        let noted = mapped.and_then(|user| match tables.show_buffer(handle, user) {
+            Ok(()) => Ok(user),
+            Err(error) => Err(error),
+        });
+        match noted {
+            Ok(user) => Ok(Reply::Buffer {
+                bytes: buffer.bytes() as u64,
+                address: buffer.address(),
+                handle,
+                user: user as u64,
+            }),
+            Err(error) => {
+                // Another thread may have named its address, or guessed the handle and freed it.
                 let entry = tables.remove_buffer(handle);
                 drop(tables);
-                drop(entry);
-                let user = mapped?;
-                // Another thread guessed the handle and freed it meanwhile.
-                sys::vma::unmap(user, &buffer);
-                Err(Error::NotFound)
+                if let Ok(user) = mapped {
+                    sys::vma::unmap(user, &buffer);
+                }
+                if let Some(entry) = entry {
+                    entry.buffer.end_here();
+                }
+                Err(error)
             }
         }
     }
@@ -677,8 +728,7 @@ impl Process {
         if named.bytes == 0 || named.handle == 0 || named.user == 0 {
             return Err(Error::InvalidArgument);
         }
-        self.tables
-            .lock()
+        self.tables()
             .remove_buffer(named.handle)
             .ok_or(Error::NotFound)
     }
@@ -688,7 +738,7 @@ impl Process {
         if named.user == 0 || named.bytes == 0 || named.info == 0 {
             return Err(Error::InvalidArgument);
         }
-        let mut tables = self.tables.lock();
+        let mut tables = self.tables();
         let mapped = tables.user_memory.remove(named.info);
         let mapped = mapped.ok_or(Error::NotFound)?;
         if let Some(memory) = mapped.memory() {
@@ -703,7 +753,7 @@ impl Process {
             return Err(Error::InvalidArgument);
         }
         let (buffer, user) = {
-            let tables = self.tables.lock();
+            let tables = self.tables();
             let entry = tables.buffers.get(handle).ok_or(Error::NotFound)?;
             (entry.buffer.clone(), entry.user)
         };
@@ -711,22 +761,19 @@ impl Process {
             return Ok(Reply::Mapped { user: user as u64 });
         }
         let user = Backing::Contiguous(buffer.clone()).map_into_caller(file)?;
-        let mut tables = self.tables.lock();
-        match tables.buffers.get_mut(handle) {
-            Some(entry) if entry.user == 0 => {
-                entry.user = user;
-                Ok(Reply::Mapped { user: user as u64 })
-            }
-            // Another thread was quicker, or has freed it.
-            entry => {
-                let first = entry.map(|entry| entry.user);
-                drop(tables);
-                sys::vma::unmap(user, &buffer);
-                first
-                    .map(|user| Reply::Mapped { user: user as u64 })
-                    .ok_or(Error::NotFound)
-            }
+        let mut tables = self.tables();
+        let first = tables.buffers.get(handle).map_or(0, |entry| entry.user);
+        let noted = match first {
+            0 => tables.show_buffer(handle, user),
+            // Another thread was quicker.
+            _ => Ok(()),
+        };
+        drop(tables);
+        if noted.is_err() || first != 0 {
+            sys::vma::unmap(user, &buffer);
         }
+        let user = if first == 0 { user } else { first };
+        noted.map(|()| Reply::Mapped { user: user as u64 })
     }
 
     /// CACHE: hands a range of the caller's own memory to the GPU or back.
@@ -751,7 +798,7 @@ impl Process {
         }
         let user = usize::try_from(range.user).map_err(|_| Error::InvalidAddress)?;
         let bytes = usize::try_from(range.bytes).map_err(|_| Error::InvalidAddress)?;
-        let tables = self.tables.lock();
+        let tables = self.tables();
         let pinned = tables
             .user_memory
             .values()
@@ -818,37 +865,14 @@ impl Process {
         let node = match memory.allocate_node(bytes, alignment, kind, pool, self.number) {
             // What was freed may still wait for the GPU: let it come back, and try once more.
             Err(Error::OutOfMemory) if memory.could_have(bytes, pool) => {
-                match self.device.core().ring().wait_idle(GPU_TIMEOUT) {
-                    Err(Error::Interrupted) => return Err(Error::Interrupted),
-                    _ => self.device.core().space().settle()?,
-                }
+                self.device.core().space().settle()?;
                 memory.allocate_node(bytes, alignment, kind, pool, self.number)?
             }
             other => other?,
         };
         let pool = node.pool().number();
-        let (granted, address) = (node.bytes(), node.address());
-        {
-            let mut tables = self.tables.lock();
-            tables.reach.add(address, granted)?;
-            tables.video.add(granted);
-        }
-        let node = self.insert_reached(NodeEntry::new(node));
-        if node.is_err() {
-            self.tables.lock().video.remove(granted);
-        }
-        node.map(|node| (node, pool))
-    }
-
-    /// Has `entry`, whose addresses are in reach, in the table; should that fail, they are not any more.
-    fn insert_reached(self: &Arc<Self>, entry: NodeEntry) -> Result<u32> {
-        // Dropped after the lock, should it not be kept.
-        let held = entry.node.clone();
-        let inserted = self.insert_node(entry);
-        if inserted.is_err() {
-            self.tables.lock().reach.remove(held.address());
-        }
-        inserted
+        let handle = self.insert_node(NodeEntry::new(Visible::new(node, self)?))?;
+        Ok((handle, pool))
     }
 
     fn lock(
@@ -862,7 +886,7 @@ impl Process {
         self.import(handle)?;
         let result = self.lock_own(file, view, handle, cacheable, again);
         if result.is_err() {
-            self.drop_if_over(handle);
+            self.end_if_over(handle);
         }
         result
     }
@@ -876,7 +900,7 @@ impl Process {
         again: bool,
     ) -> Result<Reply<'_>> {
         let (address, backing) = {
-            let mut tables = self.tables.lock();
+            let mut tables = self.tables();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if entry.freed || entry.claimed {
                 return Err(Error::InvalidObject);
@@ -935,32 +959,27 @@ impl Process {
             }
         };
         let mapped = backing.map_into_caller(file);
-        let mut tables = self.tables.lock();
+        let mut tables = self.tables();
         // Never the last reference: each LOCK has its own.
         tables.asked = None;
-        match (mapped, tables.nodes.get_mut(handle)) {
-            (Ok(user), Some(entry)) => {
-                entry.mapping = false;
-                entry.user = Some(user);
-                entry.views = 1;
-                Ok(Reply::Locked {
-                    address,
-                    user: user as u64,
-                })
-            }
-            (Ok(user), None) => {
-                drop(tables);
-                backing.unmap(user);
-                Err(Error::InvalidObject)
-            }
-            (Err(error), entry) => {
-                if let Some(entry) = entry {
-                    entry.mapping = false;
-                    entry.take_lock_off();
-                }
-                Err(error)
+        let noted = mapped.and_then(|user| match tables.show_node(handle, user, backing.bytes()) {
+            Ok(()) => Ok(user),
+            Err(error) => Err(error),
+        });
+        if let Some(entry) = tables.nodes.get_mut(handle) {
+            entry.mapping = false;
+            if noted.is_err() {
+                entry.take_lock_off();
             }
         }
+        drop(tables);
+        if let (Err(_), Ok(user)) = (&noted, mapped) {
+            backing.unmap(user);
+        }
+        noted.map(|user| Reply::Locked {
+            address,
+            user: user as u64,
+        })
     }
 
     /// Maps all of the pool for a client that has not: returns where byte `offset` of it is.
@@ -976,20 +995,20 @@ impl Process {
         // Another process's node, which this one has not locked, is there, and not locked.
         self.import(handle)?;
         let (pages, user) = {
-            let mut tables = self.tables.lock();
+            let mut tables = self.tables();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             match entry.node.view() {
                 View::Pages(backing) if entry.locks > 0 => {
                     entry.views = entry.views.saturating_sub(1);
                     let user = match entry.views {
-                        0 => entry.user.take(),
+                        0 => tables.hide_node(handle),
                         _ => None,
                     };
                     (Some(backing), user)
                 }
                 _ if entry.locks == 0 => {
                     drop(tables);
-                    self.drop_if_over(handle);
+                    self.end_if_over(handle);
                     return Err(Error::MemoryUnlocked);
                 }
                 _ => {
@@ -1002,7 +1021,7 @@ impl Process {
             backing.unmap(user);
         }
         if pages.is_none() {
-            self.drop_if_over(handle);
+            self.end_if_over(handle);
         }
         Ok(Reply::Unlocked {
             asynchronous: pages.is_some(),
@@ -1013,10 +1032,10 @@ impl Process {
     /// alone, which run where the view cannot be ended.
     fn end_view(&self, handle: u32) {
         let idle = {
-            let mut tables = self.tables.lock();
-            match tables.nodes.get_mut(handle) {
+            let mut tables = self.tables();
+            match tables.nodes.get(handle) {
                 Some(entry) if entry.locks == 0 => match entry.node.view() {
-                    View::Pages(backing) => entry.user.take().map(|user| (backing, user)),
+                    View::Pages(backing) => tables.hide_node(handle).map(|user| (backing, user)),
                     View::Pool(_) | View::Own(_) => None,
                 },
                 _ => None,
@@ -1027,21 +1046,9 @@ impl Process {
         }
     }
 
-    /// The event half of UNLOCK, for page-backed nodes.
-    pub(crate) fn finish_unlock(&self, handle: u32) {
-        let mut tables = self.tables.lock();
-        if let Some(entry) = tables.nodes.get_mut(handle) {
-            if matches!(entry.node.view(), View::Pages(_)) {
-                entry.take_lock_off();
-            }
-        }
-        drop(tables);
-        self.drop_if_over(handle);
-    }
-
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the event half of UNLOCK, behind what is in the ring.
     fn queue_unlock(self: &Arc<Self>, handle: u32) -> Result<Reply<'_>> {
-        if self.tables.lock().nodes.get(handle).is_none() {
+        if self.tables().nodes.get(handle).is_none() {
             return Err(Error::InvalidObject);
         }
         self.queue_record(Record::Unlock { node: handle })
@@ -1053,7 +1060,7 @@ impl Process {
         if handle == 0 {
             return Err(Error::InvalidObject);
         }
-        match self.tables.lock().nodes.get_mut(handle) {
+        match self.tables().nodes.get_mut(handle) {
             Some(entry) if if_unlocked && !entry.freed && !entry.claimed && entry.locks > 0 => {
                 Err(Error::MemoryLocked)
             }
@@ -1069,19 +1076,9 @@ impl Process {
         }
     }
 
-    /// FREE. Errors as [`Process::claim_node`].
-    fn free_node(self: &Arc<Self>, handle: u32, if_unlocked: bool) -> Result {
-        let owner = self.owner_of(handle);
-        if let Claimed::Node = owner.claim_node(handle, if_unlocked)? {
-            self.end_view(handle);
-            owner.finish_free(handle);
-        }
-        Ok(())
-    }
-
     /// Takes a claim back.
     fn unclaim_node(&self, handle: u32, claimed: &Claimed) {
-        if let Some(entry) = self.tables.lock().nodes.get_mut(handle) {
+        if let Some(entry) = self.tables().nodes.get_mut(handle) {
             match claimed {
                 Claimed::Node => entry.claimed = false,
                 Claimed::Import => entry.imports = entry.imports.saturating_add(1),
@@ -1089,42 +1086,46 @@ impl Process {
         }
     }
 
-    /// Frees a claimed node, unless it is locked: then its last unlock does.
-    pub(crate) fn finish_free(&self, handle: u32) {
-        if let Some(entry) = self.tables.lock().nodes.get_mut(handle) {
+    /// FREE: ends a node, or one of several imports of it. Errors as [`Process::claim_node`].
+    fn free_node(self: &Arc<Self>, handle: u32, if_unlocked: bool) -> Result {
+        let owner = self.owner_of(handle);
+        let wrapped = owner.wrapped_node(handle);
+        if wrapped.is_some() {
+            self.wait_for_own_work()?;
+        }
+        if let Claimed::Import = owner.claim_node(handle, if_unlocked)? {
+            return Ok(());
+        }
+        self.end_view(handle);
+        if let Some(entry) = owner.tables().nodes.get_mut(handle) {
             entry.freed = true;
         }
-        self.unshare(handle);
-        self.drop_if_over(handle);
+        owner.unshare(handle);
+        if let Some(node) = wrapped {
+            Returned::Node(node).finish();
+        }
+        owner.end_if_over(handle);
+        Ok(())
     }
 
-    fn drop_if_over(&self, handle: u32) {
-        let over = {
-            let mut tables = self.tables.lock();
-            match tables.nodes.get(handle) {
-                Some(entry) if (entry.freed || entry.imported) && entry.locks == 0 => {
-                    let bytes = entry.node.bytes();
-                    let is_ours = !entry.imported && !entry.foreign;
-                    let address = entry.node.address();
-                    if is_ours {
-                        tables.video.remove(bytes);
-                    }
-                    let shown = tables.reach.remove(address);
-                    tables.nodes.remove(handle).map(|entry| (entry, shown))
-                }
-                _ => None,
-            }
-        };
-        if let Some((entry, shown)) = over {
-            if shown {
-                self.hide(&entry.node);
-            }
-            self.retire(Held::Node(entry.node));
+    /// The node of a handle, if it is the process's own memory.
+    fn wrapped_node(&self, handle: u32) -> Option<Arc<Node>> {
+        let tables = self.tables();
+        let entry = tables.nodes.get(handle)?;
+        let is_wrapped = entry.node.wrapped().is_some();
+        is_wrapped.then(|| entry.node.clone())
+    }
+
+    /// Ends a node that is over. Takes time: no lock may be held.
+    fn end_if_over(&self, handle: u32) {
+        let over = self.tables().take_if_over(handle);
+        if let Some(entry) = over {
+            entry.node.end_here();
         }
     }
 
     fn signal(&self, id: u32) -> Result<Arc<Signal>> {
-        let tables = self.tables.lock();
+        let tables = self.tables();
         let entry = tables.signals.get(id).ok_or(Error::NotFound)?;
         Ok(entry.signal.clone())
     }
@@ -1136,7 +1137,7 @@ impl Process {
         match command {
             UserSignal::Create { manual_reset } => {
                 let signal = Signal::new(manual_reset)?;
-                let id = self.tables.lock().signals.insert(SignalEntry {
+                let id = self.tables().signals.insert(SignalEntry {
                     signal,
                     references: 1,
                 })?;
@@ -1144,7 +1145,7 @@ impl Process {
             }
             UserSignal::Destroy { id } => {
                 let over = {
-                    let mut tables = self.tables.lock();
+                    let mut tables = self.tables();
                     let entry = tables.signals.get_mut(id).ok_or(Error::NotFound)?;
                     entry.references -= 1;
                     match entry.references {
@@ -1163,10 +1164,11 @@ impl Process {
             }
             UserSignal::Wait { id, milliseconds } => {
                 self.signal(id)?.wait(milliseconds)?;
+                self.finish_returns();
                 Ok(Reply::Nothing)
             }
             UserSignal::Map { id } => {
-                let mut tables = self.tables.lock();
+                let mut tables = self.tables();
                 let entry = tables.signals.get_mut(id).ok_or(Error::NotFound)?;
                 entry.references = entry
                     .references
@@ -1223,7 +1225,7 @@ impl Pager for Process {
             return;
         }
         // Under the lock: whoever takes the node out then unmaps it, and must come later.
-        let mut tables = self.tables.lock();
+        let mut tables = self.tables();
         let base = memory.pool_address();
         let shown = u32::try_from(offset)
             .ok()
@@ -1250,9 +1252,171 @@ impl Tables {
         }
     }
 
+    /// Has a buffer in the table, in reach and in the books, or nothing of it. `OutOfResources`, `OutOfMemory`.
+    fn insert_buffer(&mut self, entry: BufferEntry) -> Result<u32> {
+        let (address, bytes) = (entry.buffer.address(), entry.buffer.bytes());
+        let non_paged = entry.non_paged;
+        let handle = self.buffers.insert(entry)?;
+        let owner = Owner {
+            kind: Kind::Buffer,
+            handle,
+        };
+        if let Err(error) = self.reach.insert(address, bytes, owner) {
+            drop(self.buffers.remove(handle));
+            return Err(error);
+        }
+        self.buffer_ledger(non_paged).add(bytes);
+        Ok(handle)
+    }
+
+    /// Notes where a buffer is mapped. `NotFound`: it is gone. `OutOfMemory`.
+    fn show_buffer(&mut self, handle: u32, user: usize) -> Result {
+        let entry = self.buffers.get_mut(handle).ok_or(Error::NotFound)?;
+        self.user_views.insert(UserView {
+            start: user,
+            bytes: entry.buffer.bytes(),
+            of: Viewed::Buffer(handle),
+        })?;
+        entry.user = user;
+        Ok(())
+    }
+
+    /// Has a node in the table under `handle`, or any if that is `None`, in reach and in the books, or nothing
+    /// of it; returns its handle. `MemoryLocked`: its addresses are in reach already. `OutOfResources`,
+    /// `OutOfMemory`.
+    fn insert_node(&mut self, handle: Option<u32>, entry: NodeEntry) -> Result<u32> {
+        let (address, bytes) = (entry.node.address(), entry.node.bytes());
+        let is_ours = entry.is_ours();
+        let own = match entry.node.view() {
+            View::Own(user) if !entry.imported => Some(user),
+            _ => None,
+        };
+        let handle = match handle {
+            Some(handle) => self.nodes.insert_at(handle, entry).map(|()| handle)?,
+            None => self.nodes.insert(entry)?,
+        };
+        let owner = Owner {
+            kind: Kind::Node,
+            handle,
+        };
+        let view = |user| UserView {
+            start: user,
+            bytes,
+            of: Viewed::Node(handle),
+        };
+        let noted = match own {
+            Some(user) => self.user_views.insert(view(user)),
+            None => Ok(()),
+        };
+        if let Err(error) = noted.and_then(|()| self.reach.insert(address, bytes, owner)) {
+            if let Some(user) = own {
+                self.user_views.remove(user, Viewed::Node(handle));
+            }
+            drop(self.nodes.remove(handle));
+            return Err(error);
+        }
+        if is_ours {
+            self.video.add(bytes);
+        }
+        Ok(handle)
+    }
+
+    /// Has user memory in the table and in reach, or nothing of it. `OutOfResources`, `OutOfMemory`.
+    fn insert_user_memory(&mut self, memory: Visible<UserMemory>) -> Result<u32> {
+        let (address, bytes) = (memory.address(), memory.bytes());
+        let handle = self.user_memory.insert(Mapped::Memory(memory))?;
+        let owner = Owner {
+            kind: Kind::UserMemory,
+            handle,
+        };
+        if let Err(error) = self.reach.insert(address, bytes, owner) {
+            drop(self.user_memory.remove(handle));
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    /// Notes where a page-backed node is mapped. `InvalidObject`: it is gone. `OutOfMemory`.
+    fn show_node(&mut self, handle: u32, user: usize, bytes: usize) -> Result {
+        let entry = self.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
+        self.user_views.insert(UserView {
+            start: user,
+            bytes,
+            of: Viewed::Node(handle),
+        })?;
+        entry.user = Some(user);
+        entry.views = 1;
+        Ok(())
+    }
+
+    /// Forgets where a page-backed node is mapped; returns where it was, to be unmapped.
+    fn hide_node(&mut self, handle: u32) -> Option<usize> {
+        let user = self.nodes.get_mut(handle)?.user.take()?;
+        self.user_views.remove(user, Viewed::Node(handle));
+        Some(user)
+    }
+
+    /// The event half of UNLOCK, for page-backed nodes.
+    fn finish_unlock(&mut self, handle: u32) {
+        if let Some(entry) = self.nodes.get_mut(handle) {
+            if matches!(entry.node.view(), View::Pages(_)) {
+                entry.take_lock_off();
+            }
+        }
+        // Its end is not waited for.
+        drop(self.take_if_over(handle));
+    }
+
+    /// Takes a node out that has been freed, or is another process's, and is not locked.
+    fn take_if_over(&mut self, handle: u32) -> Option<NodeEntry> {
+        let entry = self.nodes.get(handle)?;
+        if !(entry.freed || entry.imported) || entry.locks > 0 {
+            return None;
+        }
+        let entry = self.nodes.remove(handle)?;
+        let shown = self.reach.remove(entry.node.address());
+        entry.node.leaves_reach(shown);
+        if entry.is_ours() {
+            self.video.remove(entry.node.bytes());
+        }
+        if let View::Own(user) = entry.node.view() {
+            self.user_views.remove(user, Viewed::Node(handle));
+        }
+        if let Some(user) = entry.user {
+            self.user_views.remove(user, Viewed::Node(handle));
+        }
+        Some(entry)
+    }
+
+    /// The process's own memory that the GPU can use, as much as there is memory to note.
+    fn own_memory(&self) -> KVVec<Returned> {
+        let mut all = KVVec::new();
+        let memory = self.user_memory.values().filter_map(Mapped::memory);
+        let memory = memory.map(|memory| Returned::Memory(memory.clone()));
+        let wrapped = self.nodes.values().filter(|entry| entry.node.wrapped().is_some());
+        let nodes = wrapped.map(|entry| Returned::Node(entry.node.clone()));
+        // `Init` has a `chain` too, so this one is called by its trait.
+        for returned in Iterator::chain(memory, nodes) {
+            if all.push(returned, GFP_KERNEL).is_err() {
+                break;
+            }
+        }
+        all
+    }
+
+    /// Forgets where a buffer that leaves is mapped.
+    fn forget_view(&mut self, entry: &BufferEntry) {
+        if let Some(UserView { of, .. }) = self.user_views.find(entry.user) {
+            if matches!(of, Viewed::Buffer(_)) {
+                self.user_views.remove(entry.user, of);
+            }
+        }
+    }
+
     /// Takes a buffer out, with its bytes out of the book.
     fn remove_buffer(&mut self, handle: u32) -> Option<BufferEntry> {
         let entry = self.buffers.remove(handle)?;
+        self.user_views.remove(entry.user, Viewed::Buffer(handle));
         self.reach.remove(entry.buffer.address());
         self.buffer_ledger(entry.non_paged)
             .remove(entry.buffer.bytes());
@@ -1261,22 +1425,20 @@ impl Tables {
 
     /// The word at GPU address `address`, if it lies in memory of this process.
     fn word_at(&self, address: u32) -> Option<Word> {
-        let buffers = self.buffers.values();
-        let nodes = self.nodes.values().filter(|entry| entry.locks > 0);
-        let mapped = self.user_memory.values();
-        nodes
-            .filter_map(|entry| Word::in_node(&entry.node, address))
-            .next()
-            .or_else(|| {
-                buffers
-                    .filter_map(|entry| Word::in_buffer(&entry.buffer, address))
-                    .next()
-            })
-            .or_else(|| {
-                mapped
-                    .filter_map(|mapped| mapped.word(address))
-                    .next()
-            })
+        let Owner { kind, handle } = self.reach.owner(address)?;
+        match kind {
+            Kind::Node => {
+                let entry = self.nodes.get(handle)?;
+                // What came from elsewhere may be mapped without being locked.
+                let is_held = entry.locks > 0 || entry.foreign || entry.imports > 0;
+                is_held.then(|| Word::in_node(&entry.node, address)).flatten()
+            }
+            Kind::Buffer => Word::in_buffer(&self.buffers.get(handle)?.buffer, address),
+            Kind::UserMemory => {
+                let mapped = self.user_memory.get(handle)?;
+                Word::in_user_memory(mapped.memory()?, address)
+            }
+        }
     }
 
     /// Where byte `offset` of the pool is in the calling process: by `view`, or by the last one that
@@ -1313,46 +1475,75 @@ impl Tables {
         Iterator::chain(buffers, nodes).find(|(backing, _)| backing.file_offset() == offset)
     }
 
-    /// How many bytes of one piece of this process's GPU memory lie at user address `user` and
-    /// behind it; `None`: it lies in none.
-    fn bytes_from(&mut self, user: usize) -> Option<usize> {
-        let inside = |start: usize, bytes: usize| {
-            let at = user.checked_sub(start)?;
-            bytes.checked_sub(at).filter(|&left| left > 0)
-        };
-        let in_buffer = |entry: &BufferEntry| match entry.user {
-            0 => None,
-            start => inside(start, entry.buffer.bytes()),
-        };
+    /// How many bytes of one piece of this process's GPU memory, which lies at `pool_address` if in the pool,
+    /// lie at user address `user` and behind it; `None`: it lies in none.
+    fn bytes_from(&mut self, user: usize, pool_address: u32) -> Option<usize> {
         // Clients write their commands into few buffers, in turn.
         for &handle in &self.command_buffers {
-            if let Some(left) = self.buffers.get(handle).and_then(in_buffer) {
+            if let Some(left) = self.buffers.get(handle).and_then(|entry| entry.bytes_from(user)) {
                 return Some(left);
             }
         }
-        if let Some((handle, left)) = self.buffers.find_map(in_buffer) {
-            self.command_buffers.rotate_right(1);
-            self.command_buffers[0] = handle;
-            return Some(left);
+        match self.user_views.find(user).map(|view| view.of) {
+            Some(Viewed::Buffer(handle)) => {
+                let left = self.buffers.get(handle)?.bytes_from(user)?;
+                self.command_buffers.rotate_right(1);
+                self.command_buffers[0] = handle;
+                Some(left)
+            }
+            Some(Viewed::Node(handle)) => self.nodes.get(handle)?.bytes_from(user),
+            None => self.pool_bytes_from(user, pool_address),
         }
-        self.nodes
-            .values()
-            .filter(|entry| entry.locks > 0)
-            .find_map(|entry| match entry.node.view() {
-                View::Pages(backing) => inside(entry.user?, backing.bytes()),
-                View::Own(user) => inside(user, entry.node.bytes()),
-                View::Pool(_) => {
-                    let (offset, bytes) = entry.node.pool_range()?;
-                    self.pool_views
-                        .iter()
-                        .filter_map(|view| view.place())
-                        .filter(|&(_, length)| offset < length)
-                        .find_map(|(start, length)| {
-                            inside(start + offset, bytes.min(length - offset))
-                        })
-                }
-            })
     }
+
+    /// The same through a window on the pool.
+    fn pool_bytes_from(&self, user: usize, pool_address: u32) -> Option<usize> {
+        let places = self.pool_views.iter().filter_map(|view| view.place());
+        let mut offsets = places.filter_map(|place| Some((user.checked_sub(place.0)?, place.1)));
+        let (offset, window) = offsets.find(|&(offset, bytes)| offset < bytes)?;
+        let address = pool_address.checked_add(u32::try_from(offset).ok()?)?;
+        let Owner { kind, handle } = self.reach.owner(address)?;
+        let entry = self.nodes.get(handle).filter(|entry| entry.locks > 0)?;
+        let (start, bytes) = entry.node.pool_range().filter(|_| kind == Kind::Node)?;
+        // As far as both the node and the window go.
+        let end = start.checked_add(bytes)?.min(window);
+        end.checked_sub(offset).filter(|&left| left > 0)
+    }
+}
+
+impl BufferEntry {
+    /// How many of its bytes lie at user address `user` and behind it.
+    fn bytes_from(&self, user: usize) -> Option<usize> {
+        match self.user {
+            0 => None,
+            start => left_of(start, self.buffer.bytes(), user),
+        }
+    }
+}
+
+impl NodeEntry {
+    /// The same of a node that is locked and has a view of its own.
+    fn bytes_from(&self, user: usize) -> Option<usize> {
+        if self.locks == 0 {
+            return None;
+        }
+        match self.node.view() {
+            View::Pages(backing) => left_of(self.user?, backing.bytes(), user),
+            View::Own(start) => left_of(start, self.node.bytes(), user),
+            View::Pool(_) => None,
+        }
+    }
+
+    /// The process's books have its bytes.
+    fn is_ours(&self) -> bool {
+        !self.imported && !self.foreign
+    }
+}
+
+/// How many of `bytes` from `start` lie at `user` and behind it, if it lies in them.
+fn left_of(start: usize, bytes: usize, user: usize) -> Option<usize> {
+    let at = user.checked_sub(start)?;
+    bytes.checked_sub(at).filter(|&left| left > 0)
 }
 
 /// Ends the caller's view of a buffer.

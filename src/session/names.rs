@@ -7,14 +7,16 @@
 //! vendor's, which count up. A name lasts as long as a process has the node under it. Source:
 //! `tests/abi`; generations from 5.0.11 on.
 //!
-//! Lock: `galcore names`, taken under no other but `galcore completion`, and with none under it.
+//! Lock: `galcore names`, a leaf.
 
 use super::{
+    visible::Visible,
     NodeEntry,
     Process, //
 };
 use crate::{
     abi::Reply,
+    command::reach::Owner,
     error::{
         Error,
         Result, //
@@ -144,7 +146,7 @@ impl Process {
     /// `NotSupported`: it is the process's own memory.
     pub(super) fn name_node(&self, handle: u32) -> Result<Reply<'_>> {
         let node = {
-            let tables = self.tables.lock();
+            let tables = self.tables();
             let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
             if entry.freed || entry.claimed {
                 return Err(Error::InvalidObject);
@@ -161,7 +163,7 @@ impl Process {
         node.share();
         let name = Name::new(self.device.names(), node)?;
         let number = name.number;
-        let mut tables = self.tables.lock();
+        let mut tables = self.tables();
         let entry = match tables.nodes.get_mut(handle) {
             Some(entry) => entry,
             None => {
@@ -200,35 +202,38 @@ impl Process {
         node: Arc<Node>,
         name: Option<Name<Node>>,
     ) -> Result<u32> {
-        let (address, bytes) = (node.address(), node.bytes());
-        {
-            let mut tables = self.tables.lock();
-            let known = tables.nodes.find_map(|entry| {
-                let is_it = Arc::ptr_eq(&entry.node, &node) && !entry.imported;
-                (is_it && !entry.freed && !entry.claimed).then_some(())
-            });
-            if let Some((handle, ())) = known {
-                let entry = tables.nodes.get_mut(handle).ok_or(Error::NotFound)?;
-                let imports = entry.imports.checked_add(1);
-                entry.imports = imports.ok_or(Error::OutOfResources)?;
-                drop(tables);
-                drop((name, node));
-                return Ok(handle);
-            }
-            // Freed but locked still, or in transit: the range is there, and goes with it.
-            if tables.reach.find(address).is_some() {
-                drop(tables);
-                drop((name, node));
-                return Err(Error::MemoryLocked);
-            }
-            tables.reach.add(address, bytes)?;
-        }
         let entry = NodeEntry {
-            name,
             foreign: true,
-            ..NodeEntry::new(node)
+            ..NodeEntry::new(Visible::new(node.clone(), self)?)
         };
-        self.insert_reached(entry)
+        // Twice, if another thread of the process is doing the same.
+        if let Some(handle) = self.have_again(&node)? {
+            return Ok(handle);
+        }
+        let handle = match self.insert_node(entry) {
+            Err(Error::MemoryLocked) => return self.have_again(&node)?.ok_or(Error::MemoryLocked),
+            inserted => inserted?,
+        };
+        if let Some(entry) = self.tables().nodes.get_mut(handle) {
+            entry.name = name;
+        }
+        Ok(handle)
+    }
+
+    /// The handle of a node that the process has, once more. `MemoryLocked`: it has freed that, and not yet
+    /// unlocked, or is about to free it.
+    fn have_again(&self, node: &Arc<Node>) -> Result<Option<u32>> {
+        let mut tables = self.tables();
+        let Some(Owner { handle, .. }) = tables.reach.owner(node.address()) else {
+            return Ok(None);
+        };
+        let entry = tables.nodes.get_mut(handle).filter(|entry| {
+            Arc::ptr_eq(&entry.node, node) && !entry.imported && !entry.freed && !entry.claimed
+        });
+        let entry = entry.ok_or(Error::MemoryLocked)?;
+        let imports = entry.imports.checked_add(1);
+        entry.imports = imports.ok_or(Error::OutOfResources)?;
+        Ok(Some(handle))
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     handles::Detached,
     unmap_buffer,
     BufferEntry,
+    Change,
     Claimed,
     Process,
     QueueOnly,
@@ -31,10 +32,12 @@ use crate::{
     },
     event::{
         Action,
-        Actions,
-        Held, //
+        Actions, //
     },
-    sys::user::UserWords, //
+    sys::{
+        self,
+        user::UserWords, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -60,6 +63,8 @@ pub(super) struct Queue<'a> {
     actions: Actions,
     /// `None` as long as there are none, as with most queues.
     claims: Option<KVec<Claim>>,
+    /// Words are to be written; how many ranges had left the process's reach when they were looked up.
+    writes: Option<u64>,
 }
 
 impl<'a> Queue<'a> {
@@ -69,6 +74,7 @@ impl<'a> Queue<'a> {
             process,
             actions: process.device.core().ring().empty_actions(),
             claims: None,
+            writes: None,
         }
     }
 
@@ -84,6 +90,9 @@ impl<'a> Queue<'a> {
         while next != 0 {
             if records == MAX_RECORDS {
                 return Err(Error::InvalidData);
+            }
+            if sys::is_killed() {
+                return Err(Error::Interrupted);
             }
             records += 1;
             let at = usize::try_from(next).map_err(|_| Error::OutOfResources)?;
@@ -126,55 +135,72 @@ impl<'a> Queue<'a> {
                 Ok(signal) => Action::Signal(signal),
                 Err(_) => return Ok(()),
             },
-            Record::Unlock { node } => Action::Unlock(process.clone(), node),
+            Record::Unlock { node } => Action::Change(Change::unlock(process, node)?),
             Record::FreeNode { node } => {
                 let owner = process.owner_of(node);
+                // Made first: after a claim nothing may fail.
+                let change = Change::free(&owner, node)?;
+                let wrapped = owner.wrapped_node(node);
+                let back = match &wrapped {
+                    Some(node) => Some(Change::give_back_node(&owner, node.clone())?),
+                    None => None,
+                };
+                self.actions.reserve(2, GFP_KERNEL)?;
                 let Ok(claimed) = owner.claim_node(node, false) else {
                     return Ok(());
                 };
                 let is_node = matches!(claimed, Claimed::Node);
-                self.claim(Claim::Node(owner.clone(), node, claimed))?;
+                self.claim(Claim::Node(owner, node, claimed))?;
                 if !is_node {
                     return Ok(());
                 }
-                Action::FreeNode(owner, node)
+                if let Some(back) = back {
+                    self.actions.push(Action::Change(back), GFP_KERNEL)?;
+                }
+                Action::Change(change)
             }
+            // Its memory is let go of when the submission stands: behind it.
             Record::FreeBuffer(named) => {
-                let detached = match process.tables.lock().buffers.detach(named.handle) {
+                let detached = match process.tables().buffers.detach(named.handle) {
                     Ok(detached) => detached,
                     Err(Error::NotFound) => return Ok(()),
                     Err(error) => return Err(error),
                 };
-                let held = Held::Buffer(detached.get().buffer.clone());
-                self.claim(Claim::Buffer(detached))?;
-                Action::Drop(held)
+                return self.claim(Claim::Buffer(detached));
             }
             Record::UnmapUser(named) => {
-                let detached = match process.tables.lock().user_memory.detach(named.info) {
+                // Made first: after a claim nothing may fail.
+                let memory = match process.tables().user_memory.get(named.info) {
+                    Some(mapped) => mapped.memory().cloned(),
+                    None => return Ok(()),
+                };
+                let back = match memory {
+                    Some(memory) => Some(Change::give_back(process, memory)?),
+                    None => None,
+                };
+                let detached = match process.tables().user_memory.detach(named.info) {
                     Ok(detached) => detached,
                     Err(Error::NotFound) => return Ok(()),
                     Err(error) => return Err(error),
                 };
                 let node = match detached.get() {
-                    Mapped::Memory(memory) => {
-                        let held = Held::UserMemory(memory.clone());
-                        self.claim(Claim::UserMemory(detached))?;
-                        self.actions.push(Action::Drop(held), GFP_KERNEL)?;
-                        return Ok(());
-                    }
+                    Mapped::Memory(_) => None,
                     Mapped::Node(handle, node) => {
                         process.has_node(*handle, node).then_some(*handle)
                     }
                 };
                 self.claim(Claim::UserMemory(detached))?;
-                return match node {
-                    Some(node) => self.add(Record::FreeNode { node }),
-                    None => Ok(()),
-                };
+                match (back, node) {
+                    (Some(back), _) => Action::Change(back),
+                    (None, Some(node)) => return self.add(Record::FreeNode { node }),
+                    (None, None) => return Ok(()),
+                }
             }
             Record::WriteData { address, data } => {
-                let word = process.tables.lock().word_at(address);
-                Action::Write(word.ok_or(Error::InvalidAddress)?, data)
+                let tables = process.tables();
+                let word = tables.word_at(address).ok_or(Error::InvalidAddress)?;
+                self.writes.get_or_insert(tables.reach.removals());
+                Action::Write(word, data)
             }
             Record::Timestamp { timer, start } => {
                 // CAST: 32 bits into at least 32.
@@ -198,7 +224,23 @@ impl<'a> Queue<'a> {
 
     /// Whether the list has no records.
     pub(super) fn is_empty(&self) -> bool {
-        self.actions.is_empty()
+        self.actions.is_empty() && self.claims.is_none()
+    }
+
+    /// Looks up the words to write again, if memory has left the process since: what leaves later is kept
+    /// until the submission has ended. `InvalidAddress`: one is not in the caller's memory any more.
+    pub(super) fn check(&mut self, tables: &Tables) -> Result {
+        let removals = tables.reach.removals();
+        if self.writes.is_none_or(|looked_up| looked_up == removals) {
+            return Ok(());
+        }
+        for action in &mut self.actions {
+            if let Action::Write(word, _) = action {
+                *word = tables.word_at(word.address()).ok_or(Error::InvalidAddress)?;
+            }
+        }
+        self.writes = Some(removals);
+        Ok(())
     }
 
     /// The actions, for [`crate::command::Ring::submit`] to take.
@@ -232,18 +274,20 @@ impl<'a> Queue<'a> {
                 // As the C driver: the view ends now, the memory when the event fires.
                 Claim::Buffer(detached) => {
                     unmap_buffer(detached.get());
-                    let mut tables = self.process.tables.lock();
+                    let mut tables = self.process.tables();
+                    tables.forget_view(detached.get());
                     let entry = tables.buffers.give_up(detached);
                     tables
                         .buffer_ledger(entry.non_paged)
                         .remove(entry.buffer.bytes());
-                    // Never the last reference, and not under the lock either.
                     drop(tables);
-                    drop(entry);
+                    entry.buffer.end_here();
                 }
                 Claim::UserMemory(detached) => {
-                    let mapped = self.process.tables.lock().user_memory.give_up(detached);
-                    drop(mapped);
+                    let mapped = self.process.tables().user_memory.give_up(detached);
+                    if let Mapped::Memory(memory) = mapped {
+                        memory.end_here();
+                    }
                 }
                 Claim::Node(..) => {}
             }
@@ -256,10 +300,10 @@ impl Drop for Queue<'_> {
         for claim in self.claims.take().into_iter().flatten() {
             match claim {
                 Claim::Buffer(detached) => {
-                    self.process.tables.lock().buffers.put_back(detached);
+                    self.process.tables().buffers.put_back(detached);
                 }
                 Claim::UserMemory(detached) => {
-                    self.process.tables.lock().user_memory.put_back(detached);
+                    self.process.tables().user_memory.put_back(detached);
                 }
                 Claim::Node(owner, node, claimed) => owner.unclaim_node(node, &claimed),
             }

@@ -7,10 +7,11 @@
 //! its own table, with locks and a view of its own, until it has given its locks back. The owner's
 //! entry is what FREE ends, whoever asks. Source: spec/memory-events.md sections 3.5 and 3.6.
 //!
-//! Lock: `galcore shared nodes`, taken under no other but `galcore completion`, and with none under it.
+//! Lock: `galcore shared nodes`, a leaf.
 
 use super::{
     handles::Handles,
+    visible::Visible,
     NodeEntry,
     Process, //
 };
@@ -40,7 +41,7 @@ struct Shared {
 #[pin_data]
 pub(crate) struct SharedNodes {
     #[pin]
-    book: Mutex<Handles<Shared>>,
+    book: Mutex<Handles<Option<Shared>>>,
 }
 
 impl SharedNodes {
@@ -51,9 +52,19 @@ impl SharedNodes {
         })
     }
 
-    /// Notes a node, and gives it its handle.
-    fn insert(&self, node: Arc<Node>, owner: Arc<Process>) -> Result<u32> {
-        self.book.lock().insert(Shared { node, owner })
+    /// Gives a handle, under which nobody finds anything before [`SharedNodes::publish`].
+    fn reserve(&self) -> Result<u32> {
+        self.book.lock().insert(None)
+    }
+
+    /// Notes a node, which its owner has, under its handle.
+    fn publish(&self, handle: u32, shared: Shared) {
+        let mut shared = Some(shared);
+        if let Some(place) = self.book.lock().get_mut(handle) {
+            core::mem::swap(place, &mut shared);
+        }
+        // Not under the lock, should the handle be gone already.
+        drop(shared);
     }
 
     /// Forgets a node: nobody else can lock it from now on.
@@ -65,12 +76,12 @@ impl SharedNodes {
 
     fn node(&self, handle: u32) -> Option<Arc<Node>> {
         let book = self.book.lock();
-        Some(book.get(handle)?.node.clone())
+        Some(book.get(handle)?.as_ref()?.node.clone())
     }
 
     fn owner(&self, handle: u32) -> Option<Arc<Process>> {
         let book = self.book.lock();
-        Some(book.get(handle)?.owner.clone())
+        Some(book.get(handle)?.as_ref()?.owner.clone())
     }
 }
 
@@ -84,48 +95,43 @@ impl Process {
     /// Has `entry` in the table, under a number of its own or of the book's; returns it.
     pub(super) fn insert_node(self: &Arc<Self>, entry: NodeEntry) -> Result<u32> {
         let Some(book) = self.book() else {
-            return self.tables.lock().nodes.insert(entry);
+            return self.tables().insert_node(None, entry);
         };
-        let handle = book.insert(entry.node.clone(), self.clone())?;
-        let inserted = self.tables.lock().nodes.insert_at(handle, entry);
+        let handle = book.reserve()?;
+        let shared = Shared {
+            node: entry.node.clone(),
+            owner: self.clone(),
+        };
+        let inserted = self.tables().insert_node(Some(handle), entry);
+        match inserted {
+            Ok(_) => book.publish(handle, shared),
+            Err(_) => book.remove(handle),
+        }
         inserted
-            .map(|()| handle)
-            .inspect_err(|_| book.remove(handle))
     }
 
     /// Gets another process's node, if nodes are shared and there is such a one. To be followed by
-    /// [`Process::drop_if_over`], should it not be locked.
+    /// [`Process::end_if_over`], should it not be locked.
     pub(super) fn import(&self, handle: u32) -> Result {
         let Some(book) = self.book() else {
             return Ok(());
         };
-        if self.tables.lock().nodes.get(handle).is_some() {
+        if self.tables().nodes.get(handle).is_some() {
             return Ok(());
         }
         let Some(node) = book.node(handle) else {
             return Ok(());
         };
-        // Dropped after the lock, should it not be kept.
-        let held = node.clone();
-        let (address, bytes) = (node.address(), node.bytes());
-        let mut tables = self.tables.lock();
-        tables.reach.add(address, bytes)?;
         let entry = NodeEntry {
             imported: true,
-            ..NodeEntry::new(node)
+            ..NodeEntry::new(Visible::new(node, self)?)
         };
-        match tables.nodes.insert_at(handle, entry) {
+        let inserted = self.tables().insert_node(Some(handle), entry);
+        match inserted {
             // Another thread was quicker.
-            Err(Error::InvalidData) => {}
-            Err(error) => {
-                tables.reach.remove(address);
-                drop(tables);
-                drop(held);
-                return Err(error);
-            }
-            Ok(()) => {}
+            Ok(_) | Err(Error::InvalidData) => Ok(()),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     /// Whose table FREE of `handle` is about.
@@ -152,7 +158,7 @@ impl Process {
         // Ends: the handles grow.
         loop {
             let found = {
-                let tables = self.tables.lock();
+                let tables = self.tables();
                 tables.nodes.first_from(next, |entry| entry.imported)
             };
             match found {

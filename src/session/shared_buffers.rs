@@ -149,7 +149,7 @@ impl Process {
             }
             SharedBuffer::Destroy { id } => {
                 let over = {
-                    let mut tables = self.tables.lock();
+                    let mut tables = self.tables();
                     let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;
                     let entry = &mut tables.pieces[at];
                     entry.references -= 1;
@@ -175,7 +175,7 @@ impl Process {
 
     /// Notes that the process has a buffer, once more if it has it already.
     fn keep_piece(&self, name: Name<Piece>, piece: Arc<Piece>) -> Result {
-        let mut tables = self.tables.lock();
+        let mut tables = self.tables();
         if let Some(at) = tables.place_of_piece(name.number()) {
             let entry = &mut tables.pieces[at];
             let references = entry.references.checked_add(1);
@@ -197,7 +197,7 @@ impl Process {
     }
 
     fn piece(&self, id: u32) -> Result<Arc<Piece>> {
-        let tables = self.tables.lock();
+        let tables = self.tables();
         let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;
         Ok(tables.pieces[at].piece.clone())
     }

@@ -4,6 +4,10 @@
 //!
 //! The `kernel` crate has only miscdevices, whose major is 10; galcore's is 199.
 
+use super::{
+    views::Views,
+    vma, //
+};
 use core::marker::PhantomData;
 use kernel::{
     bindings,
@@ -43,6 +47,9 @@ impl Caller {
 pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
     /// A process opens the device.
     fn open() -> Result<Arc<Self>>;
+
+    /// The address space of the file, which the file's object must keep as long as it lives.
+    fn views(&self) -> &Views;
 
     /// `ioctl(2)`, of whom, the code and its argument.
     fn ioctl(
@@ -112,8 +119,11 @@ impl<T: FileOperations> Operations<T> {
     unsafe extern "C" fn open(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         from_result(|| {
             let state = T::open()?;
-            // SAFETY: The file is ours to set up.
-            unsafe { (*file).private_data = state.into_foreign() };
+            // SAFETY: The file is ours to set up; it keeps its object until it is released.
+            unsafe {
+                state.views().adopt(file);
+                (*file).private_data = state.into_foreign();
+            }
             Ok(0)
         })
     }
@@ -185,7 +195,10 @@ impl<T: FileOperations> Operations<T> {
         let state = unsafe { Arc::<T>::borrow((*file).private_data) };
         // SAFETY: The area is new and locked.
         let area = unsafe { VmaNew::from_raw(vma) };
-        from_result(|| T::mmap(state, area).map(|()| 0))
+        from_result(|| {
+            vma::check(area)?;
+            T::mmap(state, area).map(|()| 0)
+        })
     }
 }
 

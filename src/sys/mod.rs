@@ -24,6 +24,7 @@ pub(crate) mod platform;
 pub(crate) mod procfs;
 pub(crate) mod region;
 pub(crate) mod user;
+pub(crate) mod views;
 pub(crate) mod vma;
 pub(crate) mod window;
 pub(crate) mod work;
@@ -104,6 +105,18 @@ pub(crate) fn available_memory() -> usize {
     // SAFETY: Only counts.
     let pages = unsafe { shim::gal_available_pages() };
     pages.saturating_mul(PAGE_SIZE)
+}
+
+/// Whether the calling thread is being killed: what it does for itself is to end soon.
+pub(crate) fn is_killed() -> bool {
+    // SAFETY: Only looks at the calling thread.
+    unsafe { shim::gal_is_killed() }
+}
+
+/// Lets others run, if they are due. Not in atomic context.
+pub(crate) fn yield_if_due() {
+    // SAFETY: May be called wherever sleeping is allowed.
+    unsafe { shim::gal_yield() }
 }
 
 /// Any number, which nobody can foretell.

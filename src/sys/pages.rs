@@ -10,6 +10,7 @@ use super::{
 };
 use core::ops::Range;
 use kernel::{
+    alloc::flags::__GFP_NOWARN,
     bindings, device,
     dma::DmaAddress,
     error::{
@@ -17,7 +18,7 @@ use kernel::{
         to_result, //
     },
     mm::virt::VmaNew,
-    new_mutex,
+    impl_has_work, new_mutex, new_work,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -29,7 +30,15 @@ use kernel::{
         Arc,
         Mutex, //
     },
+    workqueue::{
+        Work,
+        WorkItem, //
+    },
 };
+use pin_init::InPlaceWrite;
+
+/// Pinned pages that take a noticeable time to map, or to let go of.
+const MANY: usize = 1024;
 
 /// The largest block that is asked for: 256 KiB.
 const LARGEST_ORDER: u32 = 6;
@@ -53,8 +62,8 @@ enum Origin {
         piece: (usize, usize),
         /// The client may write them, and so may the device.
         write: bool,
-        /// The device has given the piece back.
-        returned: Atomic<bool>,
+        /// Bytes of the piece that the device has given back, from its start.
+        returned: Atomic<usize>,
         /// Where they are mapped.
         book: Arc<PinnedPages>,
         /// Counts them while they are.
@@ -246,7 +255,7 @@ impl Pages {
             Origin::Pinned {
                 piece,
                 write,
-                returned: Atomic::new(false),
+                returned: Atomic::new(0),
                 book: book.clone(),
                 _locked: Locked::new(count)?,
             },
@@ -271,7 +280,10 @@ impl Pages {
                 EFAULT
             });
         }
-        for &page in &this.pages {
+        for (index, &page) in this.pages.iter().enumerate() {
+            if index % MANY == 0 && super::is_killed() {
+                return Err(EINTR);
+            }
             // INVARIANT: Mapped; there is room.
             this.dma.push(book.map(page)?, GFP_KERNEL)?;
         }
@@ -307,17 +319,27 @@ impl Pages {
         }
     }
 
-    /// Gives the CPU what the device wrote into pinned pages, once: the device must not write them any
-    /// more, and from now on what the CPU writes stays.
-    pub(crate) fn give_back(&self) {
-        if let Origin::Pinned {
-            piece, returned, ..
+    /// Gives the CPU what the device wrote into the next `bytes` bytes of pinned pages, each once, and
+    /// says whether more are left: the device must not write them any more, and from now on what the CPU
+    /// writes stays.
+    pub(crate) fn give_back(&self, bytes: usize) -> bool {
+        let Origin::Pinned {
+            piece: (start, size),
+            returned,
+            ..
         } = &self.origin
-        {
-            if self.dma.len() == self.pages.len() && !returned.xchg(true, Relaxed) {
-                self.sync(piece.0, piece.1, Sync::ForCpu);
-            }
+        else {
+            return false;
+        };
+        if self.dma.len() != self.pages.len() || returned.load(Relaxed) >= *size {
+            return false;
         }
+        let at = returned.fetch_add(bytes, Relaxed);
+        let Some(left) = size.checked_sub(at) else {
+            return false;
+        };
+        self.sync(start + at, bytes.min(left), Sync::ForCpu);
+        left > bytes
     }
 
     /// The pages' device addresses.
@@ -400,7 +422,7 @@ impl Pages {
     }
 
     /// Maps allocated pages into the area, cached or write-combined. The area does not keep them alive:
-    /// see `vma::map`. `ENXIO`: the area is longer. `EINVAL`: it is private, or the pages are not ours.
+    /// see `vma::map`. `ENXIO`: the area is longer. `EINVAL`: the pages are not ours.
     pub(super) fn mmap(&self, area: &VmaNew, cached: bool) -> Result {
         let Origin::Allocated(orders) = &self.origin else {
             return Err(EINVAL);
@@ -411,7 +433,7 @@ impl Pages {
             return Err(ENXIO);
         }
         // SAFETY: The area is being set up by our mmap handler.
-        to_result(unsafe { shim::gal_mmap_begin(vma, cached) })?;
+        unsafe { shim::gal_mmap_begin(vma, cached) };
         let mut at = 0;
         for &order in orders {
             let count = (1 << order).min(wanted - at);
@@ -428,9 +450,58 @@ impl Pages {
     }
 }
 
+/// Pages that a work item drops.
+#[pin_data]
+struct Later {
+    #[pin]
+    work: Work<Later>,
+    _pages: Pages,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Later { self.work }
+}
+
+impl WorkItem for Later {
+    type Pointer = Pin<KBox<Later>>;
+
+    fn run(this: Self::Pointer) {
+        drop(this);
+    }
+}
+
+impl Pages {
+    /// Has a work item drop them, if there is memory to say so; what is left is nothing.
+    fn drop_later(&mut self) {
+        let Ok(room) = KBox::<Later>::new_uninit(GFP_KERNEL | __GFP_NOWARN) else {
+            return;
+        };
+        let nothing = Self {
+            dev: self.dev.clone(),
+            origin: Origin::Allocated(KVVec::new()),
+            pages: KVVec::new(),
+            dma: KVVec::new(),
+        };
+        let pages = core::mem::replace(self, nothing);
+        let later = room.write_pin_init(pin_init!(Later {
+            work <- new_work!("galcore pages"),
+            _pages: pages,
+        }));
+        match later {
+            Ok(later) => super::work::queue().enqueue(later),
+            Err(never) => match never {},
+        }
+    }
+}
+
 impl Drop for Pages {
     fn drop(&mut self) {
-        self.give_back();
+        let is_pinned = matches!(self.origin, Origin::Pinned { .. });
+        if is_pinned && self.pages.len() > MANY && super::is_killed() {
+            // Whoever waits for the end of the process does not wait for this.
+            self.drop_later();
+        }
+        let _ = self.give_back(isize::MAX as usize);
         let dev = raw_device(&self.dev);
         match &self.origin {
             Origin::Allocated(orders) => {

@@ -2,9 +2,11 @@
 /*
  * The C half of src/sys: macros and inlines that Rust cannot call. No decision is taken here.
  */
+#include <linux/anon_inodes.h>
 #include <linux/compat.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
 #include <linux/io.h>
@@ -92,13 +94,32 @@ void gal_proc_remove(struct proc_dir_entry *entry)
 	proc_remove(entry);
 }
 
-int gal_prepare_window(struct vm_area_struct *vma)
+/*
+ * Every mapping of ours is shared. Of a private one the kernel would make copies on write, which are
+ * nobody's, and it tells those from our pages by vm_pgoff, which is not theirs to read here.
+ */
+int gal_check_area(struct vm_area_struct *vma)
 {
-	if (!(vma->vm_flags & VM_SHARED))
-		return -EINVAL;
+	return vma->vm_flags & VM_MAYSHARE ? 0 : -EINVAL;
+}
+
+/* Takes out what a mapping that has failed half-way has put in: what is behind it goes next. */
+void gal_clear_area(struct vm_area_struct *vma)
+{
+	/* Nothing else goes in before the pages' mappings have made it such an area. */
+	if (!(vma->vm_flags & VM_PFNMAP))
+		return;
+#ifdef GAL_HAS_ZAP_SPECIAL
+	zap_special_vma_range(vma, vma->vm_start, vma->vm_end - vma->vm_start);
+#else
+	zap_vma_ptes(vma, vma->vm_start, vma->vm_end - vma->vm_start);
+#endif
+}
+
+void gal_prepare_window(struct vm_area_struct *vma)
+{
 	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
 	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
-	return 0;
 }
 
 vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t first,
@@ -125,12 +146,27 @@ vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t
 	return result;
 }
 
-struct inode *gal_hold_inode(struct file *file)
-{
-	struct inode *inode = file_inode(file);
+static const struct file_operations gal_no_operations = {};
 
+/* An inode of its own, of which only the address space is used. */
+struct inode *gal_new_inode(void)
+{
+	struct file *file = anon_inode_create_getfile("galcore", &gal_no_operations, NULL, O_RDWR,
+						      NULL);
+	struct inode *inode;
+
+	if (IS_ERR(file))
+		return ERR_CAST(file);
+	inode = file_inode(file);
 	ihold(inode);
+	/* At once: later it could look at gal_no_operations when the module is gone. */
+	__fput_sync(file);
 	return inode;
+}
+
+void gal_set_mapping(struct file *file, struct inode *inode)
+{
+	file->f_mapping = inode->i_mapping;
 }
 
 void gal_release_inode(struct inode *inode)
@@ -157,15 +193,11 @@ int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_
 	return dma_mmap_attrs(dev, vma, cpu, dma, size, attrs);
 }
 
-int gal_mmap_begin(struct vm_area_struct *vma, bool cached)
+void gal_mmap_begin(struct vm_area_struct *vma, bool cached)
 {
-	/* Copies of pages on write would be nobody's. */
-	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
-		return -EINVAL;
 	if (!cached)
 		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
 	vm_flags_set(vma, VM_DONTCOPY);
-	return 0;
 }
 
 /*
@@ -182,6 +214,16 @@ int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *
 bool gal_in_compat_call(void)
 {
 	return in_compat_syscall();
+}
+
+bool gal_is_killed(void)
+{
+	return fatal_signal_pending(current);
+}
+
+void gal_yield(void)
+{
+	cond_resched();
 }
 
 u32 gal_random(void)

@@ -49,17 +49,20 @@ int gal_proc_show(struct seq_file *m, void *data);
 ssize_t gal_proc_write(void *data, const char __user *from, size_t bytes);
 
 /* User mappings. */
-int gal_prepare_window(struct vm_area_struct *vma);
+int gal_check_area(struct vm_area_struct *vma);
+void gal_clear_area(struct vm_area_struct *vma);
+void gal_prepare_window(struct vm_area_struct *vma);
 vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t first,
 			      size_t bytes);
-struct inode *gal_hold_inode(struct file *file);
+struct inode *gal_new_inode(void);
+void gal_set_mapping(struct file *file, struct inode *inode);
 void gal_release_inode(struct inode *inode);
 void gal_zap(struct inode *inode, size_t offset, size_t bytes);
 phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma);
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
 		 size_t size, unsigned long attrs);
 
-int gal_mmap_begin(struct vm_area_struct *vma, bool cached);
+void gal_mmap_begin(struct vm_area_struct *vma, bool cached);
 int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *page,
 		   unsigned long count);
 
@@ -67,6 +70,8 @@ int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *
 unsigned long gal_available_pages(void);
 u32 gal_random(void);
 bool gal_in_compat_call(void);
+bool gal_is_killed(void);
+void gal_yield(void);
 struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma);
 void gal_free_block(struct device *dev, struct page *page, unsigned int order, dma_addr_t dma);
 long gal_pin_pages(unsigned long user, unsigned long count, bool write, struct page **pages);

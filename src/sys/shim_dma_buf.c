@@ -225,10 +225,10 @@ static int gal_export_mmap(struct dma_buf *buffer, struct vm_area_struct *vma)
 	unsigned long pages = vma_pages(vma);
 	unsigned long first = vma->vm_pgoff;
 	unsigned long i;
-	int error;
+	int error = gal_check_area(vma);
 
-	if (!(vma->vm_flags & VM_SHARED))
-		return -EINVAL;
+	if (error)
+		return error;
 	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
 	if (!export->pages)
 		return remap_pfn_range(vma, vma->vm_start, PHYS_PFN(export->start) + first,

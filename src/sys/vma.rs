@@ -4,11 +4,13 @@
 
 use super::{
     dma::DmaBuffer,
-    pages::Pages, //
+    pages::Pages,
+    shim, //
 };
 use core::marker::PhantomData;
 use kernel::{
     bindings,
+    error::to_result,
     mm::virt::{
         flags::WRITE as VM_WRITE,
         VmaNew,
@@ -42,6 +44,15 @@ impl Memory for Pages {
     fn map_into(&self, area: &VmaNew, cached: bool) -> Result {
         self.mmap(area, cached)
     }
+}
+
+/// Whether an area may become a mapping of ours: it must be shared. `ENOTTY`, as mmap of galcore says of
+/// whatever it does not map: it is private.
+///
+/// The one place where that is asked, for every kind of mapping of the device's files.
+pub(super) fn check(area: &VmaNew) -> Result {
+    // SAFETY: The area is being set up by the caller, and is only looked at.
+    to_result(unsafe { shim::gal_check_area(area.as_ptr()) }).map_err(|_| ENOTTY)
 }
 
 /// Something whose memory can be mapped and must live as long as the mapping.
@@ -95,7 +106,15 @@ pub(crate) fn map<T: Mappable>(area: &VmaNew, object: Arc<T>, cached: bool) -> R
     let vma = area.as_ptr();
     // SAFETY: The area is being set up by the caller.
     let page = unsafe { (*vma).vm_pgoff };
-    object.memory().map_into(area, cached)?;
+    object
+        .memory()
+        .map_into(area, cached)
+        .inspect_err(|_| {
+            // The memory manager unmaps what is there when we have returned, and the object may be
+            // gone by then: other threads must not see its pages that long.
+            // SAFETY: As above.
+            unsafe { shim::gal_clear_area(vma) };
+        })?;
     // SAFETY: The area is being set up by the caller; nothing else uses these two fields.
     unsafe {
         (*vma).vm_private_data = Arc::into_raw(object).cast_mut().cast();

@@ -3,17 +3,17 @@
 //! Windows: mappings of physical memory of which a process sees only what its owner grants.
 //!
 //! Nothing is mapped beforehand. A page that is touched is asked for ([`Pager`]); one that is taken
-//! back is unmapped ([`View::zap`]), and touching it again is a bus error.
+//! back is unmapped ([`Views::zap`]), and touching it again is a bus error.
 
 use super::{
     dma::DmaBuffer,
     physical::Reserved,
     shim,
+    views::Views,
     widen, //
 };
 use kernel::{
     bindings,
-    error::to_result,
     io::PhysAddr,
     mm::virt::VmaNew,
     prelude::*,
@@ -55,11 +55,12 @@ impl Panorama for DmaBuffer {
 ///
 /// # Invariants
 ///
-/// `inode` is that of the file that is mapped, with a reference. `start` is the physical address of
-/// memory that lives as long as that file is open.
+/// `physical` is the physical address of memory that lives as long as the mapped file is open. `areas`
+/// areas are counted in `views` for it.
 pub(crate) struct View<P> {
     pager: Arc<P>,
-    inode: *mut bindings::inode,
+    /// Those of the process whose file is mapped.
+    views: Arc<Views>,
     /// Physical address of what the window's first byte shows.
     physical: PhysAddr,
     /// Identity of the memory map; only compared.
@@ -70,34 +71,32 @@ pub(crate) struct View<P> {
     areas: Atomic<i32>,
 }
 
-// SAFETY: The inode is only passed to functions that any thread may call.
-unsafe impl<P: Pager> Send for View<P> {}
-// SAFETY: As above; the rest is atomic or does not change.
-unsafe impl<P: Pager> Sync for View<P> {}
-
 impl<P: Pager> View<P> {
     /// Prepares `area` to become a window on `memory` whose contents `pager` grants, by
     /// [`View::attach`].
     ///
-    /// `EINVAL`: the area is longer than the memory, or private. Called from an mmap handler of a
-    /// file that keeps the module and the memory.
-    pub(crate) fn new(area: &VmaNew, memory: &impl Panorama, pager: Arc<P>) -> Result<Arc<Self>> {
+    /// `EINVAL`: the area is longer than the memory. `ENOMEM`: `views` has as many as it may have. Called
+    /// from an mmap handler of a file that keeps the module and the memory, and whose address space is
+    /// that of `views`.
+    pub(crate) fn new(
+        area: &VmaNew,
+        memory: &impl Panorama,
+        pager: Arc<P>,
+        views: Arc<Views>,
+    ) -> Result<Arc<Self>> {
         let (physical, size) = memory.extent();
         let bytes = area.end() - area.start();
         if bytes > size {
             return Err(EINVAL);
         }
         let physical = PhysAddr::try_from(physical)?;
-        let vma = area.as_ptr();
-        // SAFETY: The area is being set up by our mmap handler and has a file.
-        let inode = unsafe {
-            to_result(shim::gal_prepare_window(vma))?;
-            shim::gal_hold_inode((*vma).vm_file)
-        };
-        // INVARIANT: Held just now; the memory is the caller's promise.
+        // SAFETY: The area is being set up by our mmap handler.
+        unsafe { shim::gal_prepare_window(area.as_ptr()) };
+        views.add_area()?;
+        // INVARIANT: Counted just now; the memory is the caller's promise.
         let view = Self {
             pager,
-            inode,
+            views,
             physical,
             mm: current_mm(),
             start: area.start(),
@@ -129,16 +128,11 @@ impl<P: Pager> View<P> {
         self.areas.load(Relaxed) == 0
     }
 
-    /// Takes `bytes` from `offset` of the memory out of every window of the same file node.
-    pub(crate) fn zap(&self, offset: usize, bytes: usize) {
-        // SAFETY: By the type invariant the inode is held.
-        unsafe { shim::gal_zap(self.inode, offset, bytes) }
-    }
-
     const OPERATIONS: bindings::vm_operations_struct = bindings::vm_operations_struct {
         open: Some(Self::open),
         close: Some(Self::close),
         fault: Some(Self::fault),
+        may_split: Some(Self::may_split),
         mremap: Some(Self::mremap),
         ..pin_init::zeroed()
     };
@@ -154,6 +148,7 @@ impl<P: Pager> View<P> {
         // SAFETY: The area that this one was copied from still owns a reference.
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
         kept.areas.fetch_add(1, Relaxed);
+        kept.views.note_area();
         // One reference for the new area, and the old one's is not ours to drop.
         core::mem::forget(kept.clone());
         core::mem::forget(kept);
@@ -166,6 +161,19 @@ impl<P: Pager> View<P> {
         // SAFETY: The area owns one reference and goes away.
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
         kept.areas.fetch_sub(1, Relaxed);
+        kept.views.remove_areas(1);
+    }
+
+    /// # Safety
+    ///
+    /// Called by the memory manager for an area of ours that is to become two.
+    unsafe extern "C" fn may_split(vma: *mut bindings::vm_area_struct, _: c_ulong) -> c_int {
+        // SAFETY: The area owns a reference.
+        let view = unsafe { &*(*vma).vm_private_data.cast_const().cast::<Self>() };
+        match view.views.has_room() {
+            true => 0,
+            false => ENOMEM.to_errno(),
+        }
     }
 
     /// # Safety
@@ -200,8 +208,8 @@ impl<P: Pager> View<P> {
 
 impl<P> Drop for View<P> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe { shim::gal_release_inode(self.inode) }
+        // One that never became a window.
+        self.views.remove_areas(self.areas.load(Relaxed));
     }
 }
 

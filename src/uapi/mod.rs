@@ -43,7 +43,8 @@ use crate::{
             FileOperations,
             OpenFile, //
         },
-        user::UserWords, //
+        user::UserWords,
+        views::Views, //
     },
 };
 use kernel::{
@@ -375,8 +376,16 @@ impl FileOperations for OpenedFile {
             .map_err(|error| error.errno().unwrap_or(ENOTTY))
     }
 
+    fn views(&self) -> &Views {
+        self.process.views()
+    }
+
     fn mmap(self: ArcBorrow<'_, Self>, area: &VmaNew) -> Result<(), kernel::error::Error> {
-        if let Some(view) = self.process.mmap(area).map_err(|_| ENOTTY)? {
+        let view = self.process.mmap(area).map_err(|error| match error {
+            ENOMEM => ENOMEM,
+            _ => ENOTTY,
+        });
+        if let Some(view) = view? {
             *self.pool_view.lock() = Some(view);
         }
         Ok(())

@@ -415,6 +415,8 @@ impl Context {
                 });
             }
             if self.back.wait_interruptible(&mut buffers) {
+                // It may have been the one that was woken, and takes nothing: the next is.
+                self.back.notify_one();
                 return Err(Error::Interrupted);
             }
         }

@@ -14,13 +14,14 @@
 //! * [`scene`]: a picture as a list of operations, for both engines.
 //! * [`render`]: the scene drawn by plain software.
 //! * [`draw`]: the scene drawn by the GPU.
-//! * [`sys`]: the only file with `unsafe`.
+//! * [`sys`] and [`raw`]: the only files with `unsafe`.
 
 pub mod abi;
 pub mod client;
 pub mod device;
 pub mod draw;
 pub mod queue;
+pub mod raw;
 pub mod render;
 pub mod scene;
 pub mod state;

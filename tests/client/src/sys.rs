@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The only file with `unsafe`: ioctl, mappings, and words in memory that the GPU shares.
+//! With `unsafe`, as [`crate::raw`]: ioctl, mappings, and words in memory that the GPU shares.
 #![allow(unsafe_code)]
 
 use std::fs::File;

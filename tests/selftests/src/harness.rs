@@ -74,6 +74,11 @@ impl<'a> Suite<'a> {
         self
     }
 
+    /// Leaves out the tests so far whose names do not have `part` in them.
+    pub fn only(&mut self, part: &str) {
+        self.tests.retain(|(what, _)| what.contains(part));
+    }
+
     /// Runs all tests; true if none failed.
     pub fn run(self) -> Result<bool> {
         println!("KTAP version 1\n1..{}", self.tests.len());
@@ -196,6 +201,15 @@ pub fn eventually(
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+/// What `read` says when all that was let go of before has come back, or does not within some seconds.
+pub fn at_rest<T>(mut read: impl FnMut() -> Result<T>) -> Result<T> {
+    let begin = Instant::now();
+    while crate::system::is_pending()? && begin.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    read()
 }
 
 /// Waits a little for `found` to become `wanted`: for what the driver does behind the GPU.

@@ -7,6 +7,7 @@
 //! * [`system`]: memory, kernel log, `/proc/driver/gc`, loading and unloading the module.
 //! * [`fixture`]: a client with a surface to draw on.
 //! * [`foreign`]: another process that owns things.
+//! * [`hostile`]: processes that harm others if they can, and those that must not be harmed.
 //! * [`other`]: another process that does what it is told.
 //! * [`video`]: memory that the GPU writes and reads.
 //! * [`mod@reference`]: what each board's core is.
@@ -15,6 +16,7 @@ pub mod control;
 pub mod fixture;
 pub mod foreign;
 pub mod harness;
+pub mod hostile;
 pub mod other;
 pub mod reference;
 pub mod states;

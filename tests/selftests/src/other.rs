@@ -71,12 +71,23 @@ impl Other {
 
     /// The answer to `what`.
     pub fn ask(&mut self, what: &str) -> Result<String> {
+        self.tell(what)?;
+        self.answer().with_context(|| what.to_string())
+    }
+
+    /// Has it do `what`; its answer is to be taken later.
+    pub fn tell(&mut self, what: &str) -> Result<()> {
         let input = self.child.stdin.as_mut().context("no pipe")?;
-        writeln!(input, "{what}")?;
+        Ok(writeln!(input, "{what}")?)
+    }
+
+    /// The answer to the oldest of what it was told.
+    pub fn answer(&mut self) -> Result<String> {
         let mut line = String::new();
-        self.output.read_line(&mut line)?;
+        let bytes = self.output.read_line(&mut line)?;
+        ensure!(bytes > 0, "the other process has ended");
         let line = line.trim().to_string();
-        ensure!(!line.starts_with("error"), "{what}: {line}");
+        ensure!(!line.starts_with("error"), "{line}");
         Ok(line)
     }
 

@@ -41,6 +41,7 @@ pub fn meminfo(name: &str) -> Result<u64> {
 
 /// Free KiB once caches are dropped and deferred frees have been done.
 pub fn settled_free() -> Result<u64> {
+    crate::harness::at_rest(|| Ok(()))?;
     let mut best = 0;
     for _ in 0..10 {
         // The file is there only in kernels with CONFIG_SYSCTL.
@@ -98,6 +99,16 @@ pub fn pinned() -> Result<u64> {
 pub struct ProcGc {
     /// All lines.
     pub lines: Vec<String>,
+}
+
+/// Whether the driver, if it is loaded, still has what clients have let go of.
+pub fn is_pending() -> Result<bool> {
+    let path = "/sys/kernel/debug/galcore/pending";
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text.split_whitespace().any(|number| number != "0")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).context(path),
+    }
 }
 
 impl ProcGc {

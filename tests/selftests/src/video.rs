@@ -127,9 +127,23 @@ pub fn gpu_copy(client: &mut Client, source: &Surface, target: &Surface) -> Resu
     Ok(client.run(engine.pipe(), &stream)?)
 }
 
+/// What offsets are multiplied by in patterns.
+const SCATTER: u32 = 0x9e37_79b1;
+
 /// The word at `offset` of what [`write_pattern`] writes.
 fn pattern(offset: usize, seed: u32) -> u32 {
-    (offset as u32).wrapping_mul(0x9e37_79b1) ^ seed
+    (offset as u32).wrapping_mul(SCATTER) ^ seed
+}
+
+/// Whether a word is one that [`write_pattern`] writes to `bytes` bytes.
+pub fn is_of_pattern(word: u32, seed: u32, bytes: usize) -> bool {
+    // The inverse, by Newton's steps: each doubles the bits that are right.
+    let inverse = (0..5).fold(1u32, |inverse, _| {
+        let error = 2u32.wrapping_sub(SCATTER.wrapping_mul(inverse));
+        inverse.wrapping_mul(error)
+    });
+    let offset = (word ^ seed).wrapping_mul(inverse);
+    offset % 4 == 0 && (offset as usize) < bytes
 }
 
 /// The CPU writes a different word everywhere.
@@ -179,4 +193,18 @@ pub fn locked_surface(
     };
     let memory = device.memory(node, location, client.pool())?;
     Ok((node, surface_at(location.address, memory)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_pattern_are_known_again() {
+        for offset in [0, 4, 4096, 0x00ff_fffc] {
+            assert!(is_of_pattern(pattern(offset, 77), 77, offset + 4));
+            assert!(!is_of_pattern(pattern(offset, 77), 77, offset));
+            assert!(!is_of_pattern(pattern(offset, 77), 78, offset + 4));
+        }
+    }
 }

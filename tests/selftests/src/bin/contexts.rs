@@ -39,6 +39,7 @@ use galcore_selftests::fixture::expect_pixels;
 use galcore_selftests::fixture::has_2d;
 use galcore_selftests::fixture::Random;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
@@ -958,7 +959,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let count = options.number("count", 250)?;
         let commits = options.number("commits", 1600)?;
-        let used = ProcGc::used_now()?;
+        let used = at_rest(ProcGc::used_now)?;
         let bench = Bench::new()?;
         let mut suite = Suite::new();
         plain_tests(&mut suite, &bench);

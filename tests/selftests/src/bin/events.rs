@@ -34,6 +34,7 @@ use galcore_selftests::fixture::HEIGHT;
 use galcore_selftests::fixture::WIDTH;
 use galcore_selftests::foreign::Foreign;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
@@ -250,7 +251,7 @@ fn deferred_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
         "a node freed by a queue is there until the GPU is done with it",
         move || {
             let mut paint = paint.borrow_mut();
-            let used = ProcGc::used_now()?;
+            let used = at_rest(ProcGc::used_now)?;
             for round in 0..10 {
                 let surface = paint.client.create_surface(WIDTH, HEIGHT)?;
                 let mut stream = long(&paint, 30, 0xff04_0000 + round);
@@ -270,7 +271,7 @@ fn deferred_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
         "page-backed nodes are drawn to, unlocked and freed in one queue",
         move || {
             let mut paint = paint.borrow_mut();
-            let used = ProcGc::used_now()?;
+            let used = at_rest(ProcGc::used_now)?;
             for round in 0..10 {
                 let surface = paint
                     .client
@@ -302,7 +303,7 @@ fn deferred_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
         "buffers freed by a queue go, and their handles with them",
         move || {
             let paint = paint.borrow();
-            let used = ProcGc::used_now()?;
+            let used = at_rest(ProcGc::used_now)?;
             for _ in 0..10 {
                 let contiguous = paint.device().allocate_contiguous(0x1_0000)?;
                 let non_paged = paint.device().allocate_non_paged(0x1_0000)?;
@@ -327,7 +328,7 @@ fn deferred_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
         },
     );
     suite.test("processes that end with queues under way", move || {
-        let used = ProcGc::used_now()?;
+        let used = at_rest(ProcGc::used_now)?;
         for _ in 0..10 {
             let status = system::again(&["--leave"])?.status()?;
             same("child", status.code(), Some(0))?;
@@ -652,7 +653,7 @@ fn negative_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
     suite.test("what a list names twice goes once", move || {
         let paint = paint.borrow();
         let device = paint.device();
-        let used = ProcGc::used_now()?;
+        let used = at_rest(ProcGc::used_now)?;
         for _ in 0..10 {
             let node = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::SYSTEM)?;
             let buffer = device.allocate_contiguous(4096)?;
@@ -828,7 +829,7 @@ fn changing_lists(paint: &Paint) -> Result<()> {
     const RECORDS: usize = 8;
     const BYTES: usize = uapi::QUEUE_RECORD_SIZE;
     let device = paint.device();
-    let used = ProcGc::used_now()?;
+    let used = at_rest(ProcGc::used_now)?;
     let violations = Control::open()?.violations();
     let ids = signals(paint, 1)?;
     let log = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::SYSTEM)?;

@@ -26,6 +26,7 @@ use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::not_tty;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
@@ -131,7 +132,7 @@ fn release(client: &Client, node: Node) -> Result<()> {
 
 fn wrap_memory(abi: &'static Abi) -> Result<()> {
     let mut client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let memory = own_memory()?;
     // Not at a page's start, and not whole pages.
     let part = memory.part(256, BYTES as usize - 1024).context("part")?;
@@ -159,7 +160,7 @@ fn wrap_memory(abi: &'static Abi) -> Result<()> {
 
 fn wrap_dma_buf(abi: &'static Abi) -> Result<()> {
     let mut client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let buffer = Udmabuf::new()?;
     let (status, handle) = client.device().wrap_dma_buf(buffer.number())?;
     same("WRAP", status, Status::OK)?;
@@ -208,7 +209,7 @@ fn unmap(client: &Client, info: u32, address: u32) -> Result<()> {
 /// Russell King's ioctls.
 fn map_foreign(abi: &'static Abi, dma_buf: bool) -> Result<()> {
     let mut client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let (buffer, memory) = match dma_buf {
         true => {
             let buffer = Udmabuf::new()?;
@@ -237,7 +238,7 @@ fn map_foreign(abi: &'static Abi, dma_buf: bool) -> Result<()> {
 /// The first form of the ioctl for dma-bufs.
 fn map_old(abi: &'static Abi) -> Result<()> {
     let mut client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let buffer = Udmabuf::new()?;
     let mut bytes = [0; 20];
     bytes[8..12].copy_from_slice(&buffer.number().to_le_bytes());
@@ -271,7 +272,7 @@ const POOLS: [Pool; 3] = [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL];
 /// A node as a dma-buf: the same memory by every way, until the last one is closed.
 fn export_node(abi: &'static Abi, pool: Pool) -> Result<()> {
     let mut client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let node = client.device().allocate(BYTES, 64, 6, pool)?;
     let location = client.device().lock(node)?;
     let view = client.device().memory(node, location, client.pool())?;
@@ -329,7 +330,7 @@ fn write_words(client: &Client, words: &[(u32, &Memory, u32)]) -> Result<()> {
 /// A node comes back by its dma-buf: as itself, by WRAP and by Russell King's ioctl.
 fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
     let mut client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let node = client.device().allocate(BYTES, 64, 6, pool)?;
     let location = client.device().lock(node)?;
     let view = client.device().memory(node, location, client.pool())?;
@@ -364,7 +365,7 @@ fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
 fn own_by_ioctl(pool: Pool) -> Result<()> {
     let giver = client(named("5.0.11.p8")?)?;
     let mut client = client(named("4.0.0")?)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let node = giver.device().allocate(BYTES, 64, 6, pool)?;
     let location = giver.device().lock(node)?;
     let view = giver.device().memory(node, location, giver.pool())?;
@@ -423,7 +424,7 @@ fn own_by_ioctl(pool: Pool) -> Result<()> {
 /// Pages are pinned, and are a dma-buf too: whichever comes second is refused, and what is mapped goes on.
 fn mapped_twice(pinned_first: bool) -> Result<()> {
     let client = client(named("4.0.0")?)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let buffer = Udmabuf::new()?;
     let own = Foreign::Memory(buffer.memory.address(), BYTES);
     // All of it, and a page in the middle.
@@ -472,7 +473,7 @@ fn mapped_twice(pinned_first: bool) -> Result<()> {
 /// Two dma-bufs of the same pages, and one that has them several times.
 fn dma_bufs_overlap() -> Result<()> {
     let client = client(named("4.0.0")?)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let Some((file, first)) = system::udmabuf(BYTES.into())? else {
         return skip("this kernel has no /dev/udmabuf");
     };
@@ -533,7 +534,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
 /// A surface of one process's in another's hands; the second one ends orderly or not.
 fn to_other(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()> {
     let client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let node = client.device().allocate(BYTES, 64, 6, pool)?;
     let location = client.device().lock(node)?;
     let view = client.device().memory(node, location, client.pool())?;
@@ -560,7 +561,7 @@ fn to_other(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()> {
 fn refusals(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let device = client.device();
-    let before = used()?;
+    let before = at_rest(used)?;
     let file = system::memory_file(BYTES.into())?;
     let closed = file.try_clone()?.as_raw_fd();
     let own = own_memory()?;
@@ -643,7 +644,7 @@ fn read_only() -> Result<()> {
     let own = Region::anonymous(BYTES as usize)?;
     own.write(0, 1);
     own.protect(0, BYTES as usize, true, false)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let memory = Foreign::Memory(own.address(), BYTES);
     for access in [READ, READ | WRITE] {
         let (status, info, address) = client.device().map_foreign(memory, access)?;
@@ -680,7 +681,7 @@ fn no_descriptor_left() -> Result<()> {
     use rustix::process::Rlimit;
     let abi = named("6.4.11")?;
     let client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let node = client.device().allocate(BYTES, 64, 6, Pool::SYSTEM)?;
     let usual = getrlimit(Resource::Nofile);
     let next = export(&client, node)?.as_raw_fd() as u64;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Every command of every generation of the interface with payloads at random: an answer each time, nothing lost, and the
-//! driver goes on working.
+//! driver goes on working. Beside it a thread maps, unmaps and forks, some requests find no room in the process, and
+//! where the kernel can have them fail, some of its allocations do.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -23,6 +26,9 @@ use galcore_selftests::harness::settles;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::hostile::beside;
+use galcore_selftests::hostile::beside::Trouble;
+use galcore_selftests::hostile::gaps;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
 
@@ -48,6 +54,8 @@ struct Fuzz {
     descriptors: Vec<OwnedFd>,
     /// How often each status came.
     statuses: BTreeMap<i64, u32>,
+    /// The kernel's allocations can be made to fail.
+    injects: bool,
 }
 
 impl Fuzz {
@@ -57,6 +65,7 @@ impl Fuzz {
             scratch: vec![0; SCRATCH_WORDS],
             descriptors: Vec::new(),
             statuses: BTreeMap::new(),
+            injects: gaps::inject().is_ok(),
         }
     }
 
@@ -233,9 +242,10 @@ impl Fuzz {
         if let Some((_, (_, member))) = command {
             self.restrain(abi, &mut bytes, member);
         }
-        let status = match device.exchange_bytes(&mut bytes) {
+        let trouble = Trouble::any(&mut self.random, self.injects);
+        let status = match trouble.meet(|| device.exchange_bytes(&mut bytes))? {
             Ok(()) => i64::from(abi.header_of(&bytes, "status") as i32),
-            // ENOTTY: a hardware type that is none.
+            // ENOTTY: a hardware type that is none; or the request or its answer could not be copied.
             Err(error) if error.raw_os_error() == Some(25) => 1000,
             Err(error) => bail!("command {number} ({command:?}): {error}"),
         };
@@ -262,6 +272,19 @@ impl Fuzz {
     }
 
     fn generation(&mut self, abi: &'static Abi, count: u32) -> Result<()> {
+        let over = AtomicBool::new(false);
+        let seed = self.any();
+        std::thread::scope(|scope| {
+            let beside = scope.spawn(|| beside::map_and_fork(seed, &over));
+            let called = self.calls(abi, count);
+            over.store(true, Ordering::Relaxed);
+            let steps = beside.join().ok().context("a panic")??;
+            ensure!(steps > 0, "nothing was mapped beside it");
+            called
+        })
+    }
+
+    fn calls(&mut self, abi: &'static Abi, count: u32) -> Result<()> {
         let mut done = 0;
         while done < count {
             let device = Device::open_as(abi, true)?;

@@ -20,6 +20,7 @@ use galcore_client::Queue;
 use galcore_client::Surface;
 use galcore_selftests::control::Control;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
@@ -249,7 +250,7 @@ fn unmap_tests(suite: &mut Suite<'_>) {
         suite.test(
             format!("user memory: what the CPU writes after {how} stays"),
             move || {
-                let used = ProcGc::mmu_used_now()?;
+                let used = at_rest(ProcGc::mmu_used_now)?;
                 let mut client = Client::start()?;
                 let mapped = Mapped::new(&client, 0xe34, 11 * BLOCK)?;
                 gpu_fill(&mut client, &mapped.surface()?, 0x0dd5_eed5)?;

@@ -22,6 +22,7 @@ use galcore_client::Queue;
 use galcore_client::Surface;
 use galcore_selftests::control::Control;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
@@ -170,7 +171,7 @@ fn page_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
         "an address that changes hands leads to its new pages",
         move || {
             let mut client = Client::start()?;
-            let before = ProcGc::mmu_used_now()?;
+            let before = at_rest(ProcGc::mmu_used_now)?;
             let flushes = control.counter(counter::TLB_FLUSHES);
             // Both live all the time, so the pages are others for certain.
             let buffers: Vec<_> = [(); 2]
@@ -297,7 +298,7 @@ fn version_2_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
             format!("{pool}: what was freed is out of reach"),
             move || {
                 let mut client = Client::start()?;
-                let before = ProcGc::mmu_used_now()?;
+                let before = at_rest(ProcGc::mmu_used_now)?;
                 let (node, target) = locked_surface(&client, PAGE as u32, pool, false)?;
                 gpu_fill(&mut client, &target, 7)?;
                 expect_all("before", &target.memory, 7)?;

@@ -16,6 +16,7 @@ use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Device;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
@@ -165,7 +166,7 @@ fn ask(other: &mut Other, what: &str, wanted: impl Into<u64>) -> Result<()> {
 /// A node of this process in the other's hands, and back.
 fn there_and_back(abi: &'static Abi, pool: Pool) -> Result<()> {
     let client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let mut other = Other::start(abi)?;
     let held = Held::new(&client, pool)?;
     held.memory.fill(0xaaaa_aaaa);
@@ -194,7 +195,7 @@ fn there_and_back(abi: &'static Abi, pool: Pool) -> Result<()> {
 /// The other's node outlives the other, and its handle here.
 fn outlives_its_owner(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()> {
     let mut client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let mut other = Other::start(abi)?;
     let number = other.ask(&format!("offer {}", pool.0))?.parse()?;
     let held = Held::lock(&client, import(&client, number, pool)?)?;
@@ -227,7 +228,7 @@ fn outlives_its_owner(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()>
 /// One's own node by its name is the same one; it is freed as often as it was got.
 fn own_name(abi: &'static Abi, pool: Pool) -> Result<()> {
     let client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     let device = client.device();
     let held = Held::new(&client, pool)?;
     held.memory.fill(0x600d_f00d);
@@ -306,7 +307,7 @@ fn refusals(abi: &'static Abi) -> Result<()> {
 /// Names come and go, and importers are killed.
 fn many(abi: &'static Abi, count: u32) -> Result<()> {
     let client = client(abi)?;
-    let before = used()?;
+    let before = at_rest(used)?;
     for round in 0..count {
         let pool = POOLS[round as usize % POOLS.len()];
         let held = Held::new(&client, pool)?;

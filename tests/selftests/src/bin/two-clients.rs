@@ -15,6 +15,7 @@ use galcore_selftests::fixture::cell_of;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::CELLS;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Options;
@@ -98,7 +99,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let count = options.number("count", 1000)?;
         let control = &Control::open()?;
-        let used = ProcGc::used_now()?;
+        let used = at_rest(ProcGc::used_now)?;
         let mut suite = Suite::new();
         suite.test("a client alone", move || {
             together(count / 10, 1)?;

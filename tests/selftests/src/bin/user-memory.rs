@@ -24,6 +24,7 @@ use galcore_selftests::foreign::Foreign;
 use galcore_selftests::harness;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
@@ -65,7 +66,7 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "MAP: arguments that make no sense are INVALID_ARGUMENT",
         move || {
-            let before = books()?;
+            let before = at_rest(books)?;
             let own = Region::anonymous(4 * PAGE)?;
             let at = own.address();
             for (what, memory, size, physical) in [
@@ -95,7 +96,7 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "MAP: any alignment and size; the address keeps its place in the page",
         move || {
-            let before = books()?;
+            let before = at_rest(books)?;
             let own = Region::anonymous(8 * PAGE)?;
             for (offset, size, pages) in [
                 (0, 1, 1),
@@ -180,7 +181,7 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "MAP: the driver's own memory is OUT_OF_RESOURCES",
         move || {
-            let before = books()?;
+            let before = at_rest(books)?;
             let pool = device.map_pool()?;
             let node = device.allocate(8192, 64, 6, Pool::SYSTEM)?;
             let location = device.lock(node)?;
@@ -209,7 +210,7 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "UNMAP: a field that is 0, an unknown and a used handle",
         move || {
-            let before = books()?;
+            let before = at_rest(books)?;
             let own = Region::anonymous(2 * PAGE)?;
             let good = device.map_user(own.address(), 8192)?;
             let invalid = Status::INVALID_ARGUMENT;
@@ -253,7 +254,7 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "UNMAP goes by the driver's own record, not by the caller's numbers",
         move || {
-            let before = books()?;
+            let before = at_rest(books)?;
             let own = Region::anonymous(64 * PAGE)?;
             let other = device.map_user(own.address(), 16 * 4096)?;
             for (memory, size, address) in [
@@ -275,7 +276,7 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "UNMAP as a record: once, and unknown ones are left out",
         move || {
-            let before = books()?;
+            let before = at_rest(books)?;
             let own = Region::anonymous(4 * PAGE)?;
             let mapping = device.map_user(own.address(), 4 * 4096)?;
             let unknown = MapUserMemory {
@@ -325,7 +326,7 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
             ..Default::default()
         };
         refused("UNMAP", device.unmap_user(&theirs), Status::NOT_FOUND)?;
-        let used = ProcGc::mmu_used_now()?;
+        let used = at_rest(ProcGc::mmu_used_now)?;
         device.commit_queue(Queue::new().unmap_user(&theirs))?;
         device.stall()?;
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -341,7 +342,7 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "the same memory mapped twice: two handles, two places",
         move || {
-            let before = books()?;
+            let before = at_rest(books)?;
             let own = Region::anonymous(PAGE)?;
             let first = device.map_user(own.address(), 4096)?;
             let second = device.map_user(own.address(), 4096)?;
@@ -358,7 +359,7 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "munmap while it is mapped: the GPU keeps the old pages, the new ones are safe",
         move || {
-            let before = books()?;
+            let before = at_rest(books)?;
             let mut client = Client::start()?;
             let own = Memory::new(Region::anonymous(4 * PAGE)?);
             let (at, bytes) = (own.address(), own.len());
@@ -387,7 +388,7 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "fork while it is mapped: the parent and the GPU go on with one memory",
         move || {
-            let before = books()?;
+            let before = at_rest(books)?;
             let mut client = Client::start()?;
             let own = Memory::new(Region::anonymous(16 * BLOCK)?);
             own.fill(1);
@@ -470,7 +471,7 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                     Some(0),
                 )
             };
-            let before = ProcGc::mmu_used_now()?;
+            let before = at_rest(ProcGc::mmu_used_now)?;
             // What the kernel keeps from the first time on is not to be missed later.
             child()?;
             settles("MMU entries in use", before, ProcGc::mmu_used_now)?;

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What the records of a queue change in their process's tables.
+//!
+//! A record takes effect when its submission has ended: in the interrupt's thread, which must not wait for
+//! the tables, since a client can keep them busy. So there a record is only noted. Whoever takes the
+//! tables next ([`Process::tables`]) finds it done: the process's own threads, in their own time, or a work item of the
+//! process's. So what a client has been told of by a signal has happened for it.
+//!
+//! Memory of a process that its records give back to it ([`Change::give_back`]) is synchronised at once if that is
+//! little; else by the thread that waits for a signal, by STALL, or by the work item.
+//!
+//! Locks: `galcore changes`, a leaf; `galcore returns` ([`Process::returning`]), above the tables', held
+//! while one step of a return is made.
+
+use super::{
+    Process,
+    Tables, //
+};
+use crate::{
+    memory::{
+        Node,
+        UserMemory, //
+    },
+    sys, //
+};
+use kernel::{
+    list::{
+        impl_list_arc_safe,
+        impl_list_item,
+        List,
+        ListArc,
+        ListLinks, //
+    },
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Relaxed,
+            Release, //
+        },
+        Arc, //
+    },
+};
+
+/// Bytes that the interrupt's thread itself gives back for one record.
+const SMALL: usize = 64 << 10;
+
+/// Bytes that are given back in one step.
+const STEP: usize = 1 << 20;
+
+/// Memory of a process's that it gets back.
+pub(super) enum Returned {
+    Node(Arc<Node>),
+    Memory(Arc<UserMemory>),
+}
+
+impl Returned {
+    fn memory(&self) -> Option<&UserMemory> {
+        match self {
+            Returned::Node(node) => node.wrapped(),
+            Returned::Memory(memory) => Some(memory),
+        }
+    }
+
+    /// Gives a step back; says whether more is left.
+    fn step(&self) -> bool {
+        self.memory().is_some_and(|memory| memory.give_back(STEP))
+    }
+
+    /// Gives all of it back, unless the thread is killed.
+    pub(super) fn finish(&self) {
+        while !sys::is_killed() && self.step() {
+            sys::yield_if_due();
+        }
+    }
+}
+
+enum Kind {
+    /// One lock less on a page-backed node.
+    Unlock(u32),
+    /// A node has been freed.
+    Free(u32),
+    /// The GPU is done with memory of the process's.
+    GiveBack(Returned),
+}
+
+/// A record's effect.
+#[pin_data]
+pub(crate) struct Change {
+    #[pin]
+    links: ListLinks,
+    process: Arc<Process>,
+    kind: Kind,
+}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Change { untracked; }
+}
+
+impl_list_item! {
+    impl ListItem<0> for Change { using ListLinks { self.links }; }
+}
+
+impl Change {
+    fn new(process: &Arc<Process>, kind: Kind) -> Result<ListArc<Self>> {
+        let process = process.clone();
+        ListArc::pin_init(
+            try_pin_init!(Self {
+                links <- ListLinks::new(),
+                process,
+                kind,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The event half of UNLOCK.
+    pub(super) fn unlock(process: &Arc<Process>, node: u32) -> Result<ListArc<Self>> {
+        Self::new(process, Kind::Unlock(node))
+    }
+
+    /// The end of a claimed node.
+    pub(super) fn free(process: &Arc<Process>, node: u32) -> Result<ListArc<Self>> {
+        Self::new(process, Kind::Free(node))
+    }
+
+    /// The process gets memory back that the GPU could use.
+    pub(super) fn give_back(process: &Arc<Process>, memory: Arc<UserMemory>) -> Result<ListArc<Self>> {
+        Self::new(process, Kind::GiveBack(Returned::Memory(memory)))
+    }
+
+    /// The same of a wrapped node's.
+    pub(super) fn give_back_node(process: &Arc<Process>, node: Arc<Node>) -> Result<ListArc<Self>> {
+        Self::new(process, Kind::GiveBack(Returned::Node(node)))
+    }
+
+    /// Notes it. Called by the interrupt's thread.
+    pub(crate) fn note(this: ListArc<Self>) {
+        if let Kind::GiveBack(returned) = &this.kind {
+            match returned.memory() {
+                Some(memory) if memory.bytes() > SMALL => {}
+                // Never the last reference: its table, or what keeps it behind the GPU, has one.
+                _ => {
+                    let _ = returned.step();
+                    return;
+                }
+            }
+        }
+        let process = this.process.clone();
+        let is_return = matches!(this.kind, Kind::GiveBack(_));
+        let mut changes = process.changes.lock();
+        match is_return {
+            true => {
+                changes.returns.push_back(this);
+                process.has_returns.store(true, Release);
+            }
+            false => {
+                changes.tables.push_back(this);
+                process.has_changes.store(true, Release);
+            }
+        }
+        drop(changes);
+        process.queue_changes();
+    }
+}
+
+/// What is to be done, in order.
+pub(super) struct Changes {
+    tables: List<Change>,
+    returns: List<Change>,
+}
+
+impl Changes {
+    /// Nothing.
+    pub(super) fn new() -> Self {
+        Self {
+            tables: List::new(),
+            returns: List::new(),
+        }
+    }
+}
+
+impl Process {
+    /// Applies what records have changed. The caller has the tables.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn apply_changes(&self, tables: &mut Tables) {
+        self.has_changes.store(false, Relaxed);
+        // Ends: as many records as the submissions under way have, and no more can come: they take the tables.
+        loop {
+            let Some(change) = self.changes.lock().tables.pop_front() else {
+                return;
+            };
+            match change.kind {
+                Kind::Unlock(node) => tables.finish_unlock(node),
+                Kind::Free(node) => {
+                    if let Some(entry) = tables.nodes.get_mut(node) {
+                        entry.freed = true;
+                    }
+                    self.unshare(node);
+                    // Its end is not waited for.
+                    drop(tables.take_if_over(node));
+                }
+                Kind::GiveBack(_) => {}
+            }
+        }
+    }
+
+    /// Gives the process's memory back to it that the GPU is done with, unless the thread is killed.
+    #[inline]
+    pub(super) fn finish_returns(&self) {
+        if self.has_returns.load(Acquire) {
+            self.take_returns();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_returns(&self) {
+        loop {
+            let returning = self.returning.lock();
+            let mut changes = self.changes.lock();
+            let Some(change) = changes.returns.pop_front() else {
+                // Under the lock: what is noted from now on says so again.
+                self.has_returns.store(false, Relaxed);
+                return;
+            };
+            drop(changes);
+            if let Kind::GiveBack(returned) = &change.kind {
+                if returned.step() {
+                    self.changes.lock().returns.push_front(change);
+                }
+            }
+            drop(returning);
+            if sys::is_killed() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Where a process has its GPU memory mapped, by user address.
+//!
+//! Pure logic: ranges that do not overlap, in a tree, so that finding one takes as long as there are digits
+//! in their number. The process can unmap one itself; then it stays here until another range comes to the
+//! same place, or its object goes. So what is found is to be compared with the object.
+
+use crate::error::Result;
+use kernel::{
+    prelude::*,
+    rbtree::RBTree, //
+};
+
+/// Of what a range is a view, by its handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Viewed {
+    /// A contiguous buffer.
+    Buffer(u32),
+    /// A node that is not in the pool.
+    Node(u32),
+}
+
+/// A view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UserView {
+    /// User address of its first byte.
+    pub(super) start: usize,
+    /// Its bytes.
+    pub(super) bytes: usize,
+    /// What it shows.
+    pub(super) of: Viewed,
+}
+
+impl UserView {
+    fn end(&self) -> usize {
+        self.start.saturating_add(self.bytes)
+    }
+}
+
+/// The views of a process.
+pub(super) struct UserViews(RBTree<usize, UserView>);
+
+impl UserViews {
+    /// None.
+    pub(super) fn new() -> Self {
+        Self(RBTree::new())
+    }
+
+    /// The last view that begins at `user` or before.
+    fn at_or_before(&self, user: usize) -> Option<UserView> {
+        let Some(cursor) = self.0.cursor_lower_bound(&user) else {
+            return self.0.cursor_back().map(|last| *last.current().1);
+        };
+        match cursor.current() {
+            (&start, view) if start == user => Some(*view),
+            _ => cursor.peek_prev().map(|(_, view)| *view),
+        }
+    }
+
+    /// Notes a view. What was noted there has been unmapped. `OutOfMemory`: then nothing has changed but that.
+    pub(super) fn insert(&mut self, view: UserView) -> Result {
+        // Ends: each round removes one.
+        while let Some(old) = self.at_or_before(view.end().saturating_sub(1)) {
+            if old.end() <= view.start {
+                break;
+            }
+            let _ = self.0.remove(&old.start);
+        }
+        self.0.try_create_and_insert(view.start, view, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Forgets the view of `of` at `start`, if it is there.
+    pub(super) fn remove(&mut self, start: usize, of: Viewed) {
+        if self.0.get(&start).is_some_and(|view| view.of == of) {
+            let _ = self.0.remove(&start);
+        }
+    }
+
+    /// The view that holds `user`.
+    pub(super) fn find(&self, user: usize) -> Option<UserView> {
+        self.at_or_before(user).filter(|view| user < view.end())
+    }
+}
+
+#[kunit_tests(galcore_user_views)]
+mod tests {
+    use super::*;
+
+    fn view(start: usize, bytes: usize, handle: u32) -> UserView {
+        UserView {
+            start,
+            bytes,
+            of: Viewed::Node(handle),
+        }
+    }
+
+    #[test]
+    fn a_view_is_found_by_any_of_its_addresses() {
+        let mut views = UserViews::new();
+        assert_eq!(views.find(0x1000), None);
+        for (start, handle) in [(0x5000, 1), (0x1000, 2), (0x3000, 3)] {
+            assert!(views.insert(view(start, 0x1000, handle)).is_ok());
+        }
+        assert_eq!(views.find(0xFFF), None);
+        assert_eq!(views.find(0x1000), Some(view(0x1000, 0x1000, 2)));
+        assert_eq!(views.find(0x1FFF), Some(view(0x1000, 0x1000, 2)));
+        assert_eq!(views.find(0x2000), None);
+        assert_eq!(views.find(0x5FFF), Some(view(0x5000, 0x1000, 1)));
+        assert_eq!(views.find(0x6000), None);
+        assert_eq!(views.find(usize::MAX), None);
+    }
+
+    #[test]
+    fn a_new_view_takes_the_place_of_old_ones() {
+        let mut views = UserViews::new();
+        for (start, handle) in [(0x1000, 1), (0x2000, 2), (0x3000, 3), (0x4000, 4)] {
+            assert!(views.insert(view(start, 0x1000, handle)).is_ok());
+        }
+        assert!(views.insert(view(0x1800, 0x2000, 5)).is_ok());
+        assert_eq!(views.find(0x1000), None);
+        assert_eq!(views.find(0x1800), Some(view(0x1800, 0x2000, 5)));
+        assert_eq!(views.find(0x3800), None);
+        assert_eq!(views.find(0x4000), Some(view(0x4000, 0x1000, 4)));
+        // One inside a larger one, too.
+        assert!(views.insert(view(0x2000, 0x100, 6)).is_ok());
+        assert_eq!(views.find(0x1800), None);
+        assert_eq!(views.find(0x20FF), Some(view(0x2000, 0x100, 6)));
+    }
+
+    #[test]
+    fn only_its_own_view_is_forgotten() {
+        let mut views = UserViews::new();
+        assert!(views.insert(view(0x1000, 0x1000, 1)).is_ok());
+        views.remove(0x1000, Viewed::Buffer(1));
+        views.remove(0x1800, Viewed::Node(1));
+        assert!(views.find(0x1000).is_some());
+        views.remove(0x1000, Viewed::Node(1));
+        assert!(views.find(0x1000).is_none());
+    }
+
+    #[test]
+    fn the_last_address_does_not_wrap() {
+        let mut views = UserViews::new();
+        let last = usize::MAX - 0xFFF;
+        assert!(views.insert(view(last, 0x1000, 1)).is_ok());
+        assert!(views.insert(view(0, 0x1000, 2)).is_ok());
+        assert_eq!(views.find(last), Some(view(last, 0x1000, 1)));
+        assert_eq!(views.find(0), Some(view(0, 0x1000, 2)));
+    }
+}

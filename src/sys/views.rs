@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What the views of one process's files have in common: one `struct address_space`.
+//!
+//! An open file of the device has this address space instead of its inode's, whichever device node it
+//! was opened by. So one call finds every window on the pool that was made by the process's files, and
+//! none of another process's: what they map costs nobody else anything.
+
+use super::shim;
+use kernel::{
+    bindings,
+    error::from_err_ptr,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// The most memory areas of windows on the pool that one process's files have. A window that is split
+/// counts as often as it has parts.
+pub(crate) const MAX_AREAS: i32 = 2048;
+
+/// Page table entries that one call of [`Views::zap`] looks at, about: it does not yield.
+const ENTRIES_AT_ONCE: usize = 1 << 14;
+
+/// The address space of one process's files.
+///
+/// # Invariants
+///
+/// `inode` is an anonymous inode of our own, with a reference.
+pub(crate) struct Views {
+    inode: *mut bindings::inode,
+    areas: Atomic<i32>,
+}
+
+// SAFETY: The inode is only passed to functions that any thread may call.
+unsafe impl Send for Views {}
+// SAFETY: As above; the rest is atomic.
+unsafe impl Sync for Views {}
+
+impl Views {
+    /// One without views. `ENOMEM`.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        // SAFETY: It has no preconditions.
+        let inode = from_err_ptr(unsafe { shim::gal_new_inode() })?;
+        // INVARIANT: Made just now, and the reference is ours.
+        let views = Self {
+            inode,
+            areas: Atomic::new(0),
+        };
+        Ok(Arc::new(views, GFP_KERNEL)?)
+    }
+
+    /// Makes it the address space of a file that is being opened.
+    ///
+    /// # Safety
+    ///
+    /// `file` is being opened, and keeps this object until it is released.
+    pub(super) unsafe fn adopt(&self, file: *mut bindings::file) {
+        // SAFETY: By the caller, and the type invariant.
+        unsafe { shim::gal_set_mapping(file, self.inode) }
+    }
+
+    /// Counts one more area. `ENOMEM`: there are [`MAX_AREAS`].
+    pub(super) fn add_area(&self) -> Result {
+        if self.areas.fetch_add(1, Relaxed) >= MAX_AREAS {
+            self.areas.fetch_sub(1, Relaxed);
+            return Err(ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Counts an area that exists already: one that was split.
+    pub(super) fn note_area(&self) {
+        self.areas.fetch_add(1, Relaxed);
+    }
+
+    /// Whether there is room for one more area.
+    pub(super) fn has_room(&self) -> bool {
+        self.areas.load(Relaxed) < MAX_AREAS
+    }
+
+    /// Counts `count` areas less.
+    pub(super) fn remove_areas(&self, count: i32) {
+        self.areas.fetch_sub(count, Relaxed);
+    }
+
+    /// Takes pages out of all windows: of `bytes` from `offset` of the pool, as many as do not take
+    /// long. Returns the bytes that have been done, whole pages, at least one.
+    ///
+    /// Linear in the pages and in the areas that could show them.
+    pub(crate) fn zap(&self, offset: usize, bytes: usize) -> usize {
+        // CAST: never negative.
+        let areas = self.areas.load(Relaxed).max(1) as usize;
+        let pages = (ENTRIES_AT_ONCE / areas).max(1);
+        let bytes = bytes.min(pages << bindings::PAGE_SHIFT);
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_zap(self.inode, offset, bytes) };
+        bytes
+    }
+}
+
+impl Drop for Views {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_release_inode(self.inode) }
+    }
+}

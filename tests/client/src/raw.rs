@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a program does to a driver beside asking it: words at addresses that may not be there, mappings of any kind,
+//! Unix signals for one thread, threads that seldom run.
+#![allow(unsafe_code)]
+
+use std::cell::OnceCell;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
+
+thread_local! {
+    /// Words go through it, so that the kernel and not this program stumbles over what is not there.
+    static PIPE: OnceCell<(OwnedFd, OwnedFd)> = const { OnceCell::new() };
+}
+
+fn with_pipe<T>(body: impl FnOnce(i32, i32) -> T) -> io::Result<T> {
+    PIPE.with(|pipe| {
+        if pipe.get().is_none() {
+            let _ = pipe.set(rustix::pipe::pipe()?);
+        }
+        let (read, write) = pipe.get().ok_or(io::ErrorKind::Other)?;
+        Ok(body(read.as_raw_fd(), write.as_raw_fd()))
+    })
+}
+
+/// The word at `address` of this process; `None`: it cannot be read.
+pub fn peek(address: u64) -> io::Result<Option<u32>> {
+    with_pipe(|read, write| {
+        let mut word = 0u32;
+        // SAFETY: the kernel checks the address; the word is this function's own.
+        unsafe {
+            if libc::write(write, address as usize as *const libc::c_void, 4) != 4 {
+                return None;
+            }
+            let taken = libc::read(read, (&raw mut word).cast(), 4);
+            (taken == 4).then_some(word)
+        }
+    })
+}
+
+/// Memory that this process has mapped somehow. Nothing in the program refers into it: it is only ever looked at by
+/// [`peek`] and written by [`Area::poke`], so that it may be changed, moved and cut at will.
+#[derive(Debug)]
+pub struct Area {
+    address: usize,
+    bytes: usize,
+}
+
+/// Kinds of [`Area`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kind {
+    /// Not shared: copies of what is written to.
+    pub private: bool,
+    /// Not for writing.
+    pub read_only: bool,
+    /// All of it is to be there at once.
+    pub populate: bool,
+}
+
+impl Kind {
+    fn protection(self) -> i32 {
+        match self.read_only {
+            true => libc::PROT_READ,
+            false => libc::PROT_READ | libc::PROT_WRITE,
+        }
+    }
+}
+
+impl Area {
+    /// Maps `bytes` of `file` at `offset`; without a file, memory of the process's own.
+    pub fn map(file: Option<&dyn AsFd>, bytes: usize, offset: u64, kind: Kind) -> io::Result<Self> {
+        let mut flags = match kind.private || file.is_none() {
+            true => libc::MAP_PRIVATE,
+            false => libc::MAP_SHARED,
+        };
+        if kind.populate {
+            flags |= libc::MAP_POPULATE;
+        }
+        if file.is_none() {
+            flags |= libc::MAP_ANONYMOUS;
+        }
+        let descriptor = file.map_or(-1, |file| file.as_fd().as_raw_fd());
+        let offset = libc::off64_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let none = std::ptr::null_mut();
+        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
+        let start =
+            unsafe { libc::mmap64(none, bytes, kind.protection(), flags, descriptor, offset) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            address: start as usize,
+            bytes,
+        })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> u64 {
+        self.address as u64
+    }
+
+    /// Bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The word at a byte offset; `None`: it cannot be read.
+    pub fn peek(&self, offset: usize) -> io::Result<Option<u32>> {
+        peek((self.address + offset) as u64)
+    }
+
+    /// Writes the word at a byte offset; says whether that could be done.
+    pub fn poke(&self, offset: usize, word: u32) -> io::Result<bool> {
+        if offset.checked_add(4).is_none_or(|end| end > self.bytes) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        with_pipe(|read, write| {
+            let place = (self.address + offset) as *mut libc::c_void;
+            // SAFETY: inside the area, into which nothing of the program refers; the kernel checks the address.
+            unsafe {
+                if libc::write(write, (&raw const word).cast(), 4) != 4 {
+                    return false;
+                }
+                if libc::read(read, place, 4) == 4 {
+                    return true;
+                }
+                // It is still in the pipe.
+                let mut rest = 0u32;
+                libc::read(read, (&raw mut rest).cast(), 4);
+                false
+            }
+        })
+    }
+
+    /// Changes what may be done with some of it.
+    pub fn protect(&self, offset: usize, bytes: usize, kind: Kind) -> io::Result<()> {
+        self.inside(offset, bytes)?;
+        let place = (self.address + offset) as *mut libc::c_void;
+        // SAFETY: inside the area, into which nothing of the program refers.
+        match unsafe { libc::mprotect(place, bytes, kind.protection()) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Moves it, or makes it longer or shorter.
+    pub fn remap(&mut self, bytes: usize) -> io::Result<()> {
+        let place = self.address as *mut libc::c_void;
+        // SAFETY: all of the area, into which nothing of the program refers; the kernel chooses a free place.
+        let start = unsafe { libc::mremap(place, self.bytes, bytes, libc::MREMAP_MAYMOVE) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        self.address = start as usize;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Unmaps some of it. What is gone must not be used any more: another mapping may come there.
+    pub fn cut(mut self, offset: usize, bytes: usize) -> io::Result<Vec<Self>> {
+        self.inside(offset, bytes)?;
+        let place = (self.address + offset) as *mut libc::c_void;
+        // SAFETY: inside the area, into which nothing of the program refers.
+        if unsafe { libc::munmap(place, bytes) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let end = offset + bytes;
+        let parts = [(0, offset), (end, self.bytes - end)];
+        let address = self.address;
+        self.bytes = 0;
+        let parts = parts.into_iter().filter(|(_, bytes)| *bytes > 0);
+        Ok(parts
+            .map(|(offset, bytes)| Self {
+                address: address + offset,
+                bytes,
+            })
+            .collect())
+    }
+
+    fn inside(&self, offset: usize, bytes: usize) -> io::Result<()> {
+        match offset.checked_add(bytes) {
+            Some(end) if end <= self.bytes && bytes > 0 => Ok(()),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: this value made the mapping, and nothing refers into it.
+            unsafe { libc::munmap(self.address as *mut libc::c_void, self.bytes) };
+        }
+    }
+}
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+/// From now on SIGUSR1 does nothing but end what a thread waits for in the kernel.
+pub fn interruptible() -> io::Result<()> {
+    // SAFETY: zeros are an empty set of signals and no flags; the handler does nothing.
+    let result = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut())
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The calling thread, for [`interrupt`].
+pub fn thread() -> i32 {
+    // SAFETY: touches no memory.
+    unsafe { libc::gettid() }
+}
+
+/// Sends SIGUSR1 to a thread of this process.
+pub fn interrupt(thread: i32) -> io::Result<()> {
+    // SAFETY: touches no memory.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1) };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The calling thread runs on one processor only.
+pub fn stay_on(processor: usize) -> io::Result<()> {
+    // SAFETY: the set is this function's own.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The calling thread runs only where no other wants to.
+pub fn give_way() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the structure lives through the call.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What costs others time: an innocent process commits and waits all the while, and its waits stay short.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Result;
+use galcore_client::Abi;
+
+use super::innocent::Innocent;
+use super::kill;
+use super::machine;
+use super::number;
+use super::PAGE;
+use crate::other::Other;
+use crate::system;
+
+/// The most that others may add to a wait.
+const BOUND: Duration = Duration::from_millis(20);
+
+/// The most time that a process takes to end when it is killed.
+pub const DEATH: Duration = Duration::from_millis(100);
+
+/// A machine that is busy itself may spoil a measurement, but not each time.
+const ATTEMPTS: u32 = 4;
+
+/// No machine adds so much: it is not tried again.
+const BEYOND: Duration = Duration::from_secs(2);
+
+/// Windows on the pool of a process.
+const WINDOWS: u32 = 2000;
+
+/// Nodes of a process, and its windows beside them.
+const MANY: (u32, u32) = (8000, 1000);
+
+/// The most that a COMMIT which is refused may take.
+const REFUSAL: Duration = Duration::from_millis(10);
+
+/// Fails unless an innocent process's waits stay short while `attack` goes on. It is given a fresh attacker, and is to
+/// prepare it first and to return what then does the harm.
+fn harmless<'a>(
+    abi: &'static Abi,
+    prepare: impl Fn(&mut Other) -> Result<()>,
+    attack: impl Fn(Other) -> Result<()> + 'a,
+) -> Result<()> {
+    let mut extras = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let mut attacker = Other::start(abi)?;
+        prepare(&mut attacker)?;
+        let mut innocent = Innocent::start()?;
+        let waits = innocent.while_watching(|| {
+            attack(attacker)?;
+            // What goes on behind it counts, too.
+            thread::sleep(Duration::from_millis(50));
+            Ok(())
+        })?;
+        println!(
+            "# {} waits, mean {} us, longest {} ms, the machine {} ms, extra {} ms",
+            waits.count,
+            waits.mean.as_micros(),
+            waits.longest.as_millis(),
+            waits.machine.as_millis(),
+            waits.extra().as_millis()
+        );
+        if waits.extra() <= BOUND {
+            return Ok(());
+        }
+        extras.push(waits.extra().as_millis());
+        if waits.extra() > BEYOND {
+            break;
+        }
+    }
+    bail!("others wait {extras:?} ms longer, the bound is {BOUND:?}")
+}
+
+fn ask(attacker: &mut Other, what: &str) -> Result<()> {
+    attacker.ask(what)?;
+    Ok(())
+}
+
+/// Processes that only compute: what the machine itself adds is not the driver's.
+pub fn computing() -> Result<()> {
+    harmless(
+        Abi::own(),
+        |_| Ok(()),
+        |mut attacker| ask(&mut attacker, "spin 500"),
+    )
+}
+
+/// A FREE takes a page out of all windows that show it, in time that grows with their number and no faster.
+pub fn free_is_linear() -> Result<()> {
+    let mut ratios = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let mut each = [0.0; 2];
+        for (index, windows) in [20, WINDOWS].into_iter().enumerate() {
+            let mut quickest = u32::MAX;
+            // The first round of a process costs more.
+            let mut attacker = Other::start(Abi::own())?;
+            for _ in 0..2 {
+                attacker.ask(&format!("show {windows}"))?;
+                let took: u32 = number(&[attacker.ask("free")?.as_str()], 0)?;
+                quickest = quickest.min(took);
+            }
+            println!("# {windows} windows: {quickest} us");
+            each[index] = f64::from(quickest) / f64::from(windows);
+        }
+        let ratio = each[1] / each[0];
+        if ratio <= 3.0 {
+            return Ok(());
+        }
+        ratios.push(ratio);
+        if ratio > 20.0 {
+            break;
+        }
+    }
+    bail!("a page shown by {WINDOWS} windows costs {ratios:.1?} times what one shown by 20 does")
+}
+
+/// FREE of a page that thousands of windows show, by an ioctl or by a record.
+pub fn free(by_record: bool) -> Result<()> {
+    harmless(
+        Abi::own(),
+        |attacker| ask(attacker, &format!("show {WINDOWS}")),
+        move |mut attacker| match by_record {
+            true => ask(&mut attacker, "free-by-record"),
+            false => ask(&mut attacker, "free"),
+        },
+    )
+}
+
+/// A process that is killed while it frees such a page ends soon.
+pub fn killed_while_freeing(by_record: bool) -> Result<()> {
+    dies_soon(
+        Abi::own(),
+        |attacker| ask(attacker, &format!("show {WINDOWS}")),
+        if by_record { "free-by-record" } else { "free" },
+    )
+}
+
+/// Fails unless a process that is killed soon after it was told `what` ends soon.
+fn dies_soon(
+    abi: &'static Abi,
+    prepare: impl Fn(&mut Other) -> Result<()>,
+    what: &str,
+) -> Result<()> {
+    let mut times = Vec::new();
+    let machine = machine()?;
+    for attempt in 0..ATTEMPTS {
+        let mut attacker = Other::start(abi)?;
+        prepare(&mut attacker)?;
+        attacker.tell(what)?;
+        thread::sleep(Duration::from_millis(5 + 10 * u64::from(attempt)));
+        let took = kill(attacker)?;
+        println!("# it took {} ms", took.as_millis());
+        if took <= DEATH + machine {
+            return Ok(());
+        }
+        times.push(took.as_millis());
+        if took > BEYOND {
+            break;
+        }
+    }
+    bail!("they took {times:?} ms to end, the bound is {DEATH:?}")
+}
+
+/// A process with thousands of windows and nodes ends, by itself or killed.
+pub fn exit(killed: bool) -> Result<()> {
+    harmless(
+        Abi::own(),
+        |attacker| {
+            ask(attacker, "show 500")?;
+            ask(attacker, &format!("many {} {}", MANY.0, MANY.1))
+        },
+        move |attacker| {
+            match killed {
+                true => attacker.kill()?,
+                false => drop(attacker),
+            }
+            Ok(())
+        },
+    )
+}
+
+/// A process that maps, unmaps and forks without end.
+pub fn mapping() -> Result<()> {
+    harmless(
+        Abi::own(),
+        |_| Ok(()),
+        |mut attacker| ask(&mut attacker, "remap 700"),
+    )
+}
+
+/// A process that commits what is wrong without end.
+pub fn garbage() -> Result<()> {
+    harmless(
+        Abi::own(),
+        |_| Ok(()),
+        |mut attacker| ask(&mut attacker, "garbage 700 5"),
+    )
+}
+
+/// A COMMIT of commands that are nowhere, of a process with many nodes and windows.
+pub fn commit_nowhere() -> Result<()> {
+    let prepare = |attacker: &mut Other| ask(attacker, &format!("many {} {}", MANY.0, MANY.1));
+    let mut attacker = Other::start(Abi::own())?;
+    prepare(&mut attacker)?;
+    let answer = attacker.ask("commit-nowhere 3")?;
+    println!("# refused within {answer} us");
+    let took = Duration::from_micros(number(&[answer.as_str()], 0)?);
+    ensure!(
+        took <= REFUSAL,
+        "the refusal took {took:?}, the bound is {REFUSAL:?}"
+    );
+    let mut innocent = Innocent::start()?;
+    let waits = innocent.while_watching(|| ask(&mut attacker, "commit-nowhere 20"))?;
+    println!("# extra {} ms", waits.extra().as_millis());
+    ensure!(
+        waits.extra() <= 2 * BOUND,
+        "others wait {:?} longer",
+        waits.extra()
+    );
+    Ok(())
+}
+
+/// The generation with chains of command locations.
+const CHAINED: &str = "6.4.11";
+
+/// A chain of locations that all lie in the last of many nodes.
+pub fn commit_chain() -> Result<()> {
+    let abi = Abi::named(CHAINED).ok_or(anyhow::anyhow!("no {CHAINED}"))?;
+    let prepare = |attacker: &mut Other| ask(attacker, &format!("many {} {}", MANY.0, MANY.1));
+    dies_soon(abi, prepare, "commit-chain")?;
+    let mut attacker = Other::start(abi)?;
+    prepare(&mut attacker)?;
+    let answer = attacker.ask("commit-chain")?;
+    println!("# 256 locations: {answer} us");
+    let took = Duration::from_micros(number(&[answer.as_str()], 0)?);
+    ensure!(took <= 10 * REFUSAL, "the commit took {took:?}");
+    Ok(())
+}
+
+/// MiB that a process pins: what the board has to spare.
+fn much() -> Result<usize> {
+    let free = system::meminfo("MemAvailable")? as usize / 1024;
+    Ok((free / 2).min(300))
+}
+
+/// A process with much pinned memory gives it back: by an ioctl, or when it is killed.
+pub fn unpin(killed: bool) -> Result<()> {
+    let bytes = much()? << 20;
+    println!("# {} MiB", bytes >> 20);
+    harmless(
+        Abi::own(),
+        |attacker| ask(attacker, &format!("pin {bytes}")),
+        move |mut attacker| match killed {
+            true => attacker.kill(),
+            false => ask(&mut attacker, "unpin"),
+        },
+    )
+}
+
+/// A process with thousands of scattered nodes is killed.
+pub fn scattered() -> Result<()> {
+    harmless(
+        Abi::own(),
+        |attacker| ask(attacker, &format!("scatter 4096 {}", 4 * PAGE)),
+        Other::kill,
+    )
+}
