@@ -308,6 +308,7 @@ impl State {
             }
             "lose-a-buffer" => gaps::lose_a_buffer(time(1)?),
             "lose-a-node" => gaps::lose_a_node(self, words),
+            "map-privately" => views::map_privately(self),
             "shift-views" => views::shift(self),
             "glimpse" => views::glimpse(self, words),
             "import-twice" => views::import_twice(self, words),

@@ -3,8 +3,6 @@
 
 use std::fs;
 use std::io::Read;
-use std::io::Seek;
-use std::io::SeekFrom;
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU32;
@@ -297,7 +295,6 @@ pub fn fail_nth<T>(number: u32, body: impl FnOnce() -> T) -> Result<(T, bool)> {
     file.write_all(number.to_string().as_bytes())?;
     let result = body();
     let mut left = [b'?'; 16];
-    file.seek(SeekFrom::Start(0))?;
     // What has not failed yet may fail here.
     let read = file.read(&mut left).unwrap_or(0);
     while file.write_all(b"0").is_err() {}
@@ -322,16 +319,17 @@ pub fn failing_mappings() -> Result<()> {
             for offset in (0..memory.len()).step_by(PAGE) {
                 memory.write(offset, 0x0bad_0004);
             }
-            video::unlock(device, node)?;
         }
+        // Perhaps it was locked, and only the answer did not come back.
+        let _ = video::unlock(device, node);
         // Another thread frees it while it is being mapped once more.
         thread::scope(|scope| -> Result<()> {
             let freeing = scope.spawn(|| device.free(node));
             let (again, _) = fail_nth(nth, || device.lock(node))?;
             freeing.join().ok().context("a panic")??;
-            if again.is_ok() {
-                video::unlock(device, node)?;
-            }
+            // Perhaps it was locked, and only the answer did not come back.
+            let _ = video::unlock(device, node);
+            drop(again);
             Ok(())
         })?;
         if nth % 8 == 0 {
