@@ -15,13 +15,13 @@
 //! 0. `galcore returns` ([`session::Process`]): one step of giving a process its own memory back.
 //! 1. `galcore processes` ([`board::Device`]): files joining and leaving. `galcore attachment`
 //!    ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
-//!    `galcore imports`, the book of them; no other of ours.
+//!    `galcore imports`, the book of them, and `galcore pinned pages`; no other of ours.
 //! 2. `galcore completion` ([`command::Ring`]): ending submissions and running their actions.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.
 //! 4. `galcore process` ([`session::Process`]): the handle tables of one process.
-//! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]) and `galcore ring` ([`command::Ring`]):
-//!    never one under another.
+//! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]), `galcore ring` ([`command::Ring`]) and
+//!    `galcore pinned pages` ([`sys::pages`]): never one under another.
 //! 6. `galcore shared nodes` ([`session::SharedNodes`]) and `galcore names`
 //!    ([`session::Names`]), `galcore changes` and `galcore timers` ([`session::Process`]), `galcore shared buffer` ([`session::SharedBuffers`]),
 //!    `galcore signal` ([`event::Signal`]; under it only the kernel's of a fence), `galcore completion page` ([`session::CompletionPage`]), `galcore file`
@@ -39,6 +39,7 @@ mod core;
 mod diag;
 mod error;
 mod event;
+mod limits;
 mod memory;
 mod mmu;
 mod params;

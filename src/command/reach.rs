@@ -112,7 +112,7 @@ impl Reach {
                 shown: false,
             };
             self.pieces
-                .try_create_and_insert(start, piece, GFP_KERNEL)?;
+                .try_create_and_insert(start, piece, GFP_KERNEL_ACCOUNT)?;
             // It cannot come round.
             self.additions += 1;
         }

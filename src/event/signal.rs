@@ -32,8 +32,7 @@ use kernel::{
 /// The longest time that a fence is not signaled, in milliseconds: somebody else may wait for it who cannot end it.
 const FENCE_LIMIT: u32 = 10_000;
 
-/// The most fences of a signal that are not signaled.
-const MAX_FENCES: usize = 16;
+use crate::limits::MAX_FENCES;
 
 type Fences = [Option<Fence>; MAX_FENCES];
 
@@ -71,7 +70,7 @@ impl Signal {
                 }, "galcore signal"),
                 changed <- new_condvar!("galcore signal"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?)
     }
 
@@ -104,7 +103,7 @@ impl Signal {
     /// [`MAX_FENCES`]. `NotSupported`: the kernel has no sync files. `OutOfMemory`.
     pub(crate) fn fence_file(&self) -> Result<NewFile> {
         // Made before the lock: who sets the signal must not wait for memory.
-        let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL)?;
+        let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL_ACCOUNT)?;
         let fence = Fence::new(FENCE_LIMIT)?;
         let file = fence.file()?;
         let is_over = {

@@ -93,7 +93,8 @@ pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Opt
 /// Memory that is to be mapped for the GPU twice.
 static TWICE: RateLimit = RateLimit::new();
 
-const MAPPED_ALREADY: &str = "wants memory mapped for the GPU that is mapped for it in another way \
+const MAPPED_ALREADY: &str =
+    "wants memory mapped for the GPU that is mapped for it in another way \
     (a dma-buf and memory of a process, or two dma-bufs)";
 
 /// The kind of a surface without its flags, and the kind that the tile-status units read.
@@ -883,7 +884,7 @@ impl VideoMemory {
         let memory = DmaBuffer::new(&self.dev, bytes)?;
         let address = gpu_address(memory.dma_address(), bytes, self.base_address)
             .ok_or(Error::OutOfMemory)?;
-        let memory = Arc::new(memory, GFP_KERNEL)?;
+        let memory = Arc::new(memory, GFP_KERNEL_ACCOUNT)?;
         let mapping = self
             .space
             .map_linear(&memory, address)
@@ -895,14 +896,14 @@ impl VideoMemory {
             owner: self.contiguous.clone(),
             _mapping: mapping,
         };
-        Ok(Arc::new(buffer, GFP_KERNEL)?)
+        Ok(Arc::new(buffer, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Allocates scattered pages for at least `bytes`, zeroed, and maps them for the GPU.
     fn allocate_scattered(&self, bytes: u32) -> Result<Mapping> {
         // CAST: 32 bits into at least 32.
         let bytes = sys::page_align(bytes as usize).ok_or(Error::OutOfMemory)?;
-        if bytes > self.space.longest_free() || bytes > sys::available_memory() {
+        if bytes > self.space.longest_free() || !sys::leaves_reserve(bytes) {
             return Err(Error::OutOfMemory);
         }
         let pages = Pages::allocate(&self.dev, bytes / PAGE_SIZE)?;
@@ -911,7 +912,7 @@ impl VideoMemory {
             pages,
             owner: Some(self.scattered.clone()),
         };
-        self.space.map(Arc::new(backing, GFP_KERNEL)?)
+        self.space.map(Arc::new(backing, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU: for
@@ -954,7 +955,7 @@ impl VideoMemory {
                 Error::OutOfResources
             })?;
             let backing = Paged { pages, owner: None };
-            self.space.map(Arc::new(backing, GFP_KERNEL)?)
+            self.space.map(Arc::new(backing, GFP_KERNEL_ACCOUNT)?)
         };
         // What was unmapped lately may still count.
         let mapping = pin().or_else(|_| self.space.settle().and_then(|()| pin()));
@@ -1011,7 +1012,7 @@ impl VideoMemory {
             return Err(Error::OutOfMemory);
         }
         let pages = Pages::import(&self.dev, import)?;
-        let backing = Arc::new(Paged { pages, owner: None }, GFP_KERNEL)?;
+        let backing = Arc::new(Paged { pages, owner: None }, GFP_KERNEL_ACCOUNT)?;
         let map = || self.space.map(backing.clone());
         let mapping = map().or_else(|_| self.space.settle().and_then(|()| map()))?;
         Ok(UserMemory {
@@ -1034,7 +1035,7 @@ impl VideoMemory {
             owner,
             shared: Atomic::new(false),
         };
-        Ok(Arc::new(node, GFP_KERNEL)?)
+        Ok(Arc::new(node, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Allocates a node of at least `bytes` in the first of pool `pool`'s pools that has them. It holds

@@ -76,8 +76,7 @@ static REFUSALS: RateLimit = RateLimit::new();
 /// Commands start and end on 64-bit units.
 const ALIGNMENT: u32 = 8;
 
-/// The longest chain of pieces of commands.
-const MAX_LOCATIONS: usize = 256;
+use crate::limits::MAX_LOCATIONS;
 
 /// Words that a process keeps room for between COMMITs, at most.
 const SPARE_WORDS: usize = 8192;

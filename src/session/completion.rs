@@ -58,7 +58,7 @@ impl CompletionPage {
                 submitted: Atomic::new(0),
                 sequence <- new_mutex!(0, "galcore completion page"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?)
     }
 

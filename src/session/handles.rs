@@ -18,7 +18,7 @@ use kernel::{
 };
 
 /// The most objects of one kind in one process.
-pub(crate) const LIMIT: usize = 1 << 14;
+pub(crate) use crate::limits::MAX_HANDLES as LIMIT;
 
 /// Bits of a handle that are the slot's place plus 1: handle 0 is none.
 const PLACE_BITS: u32 = 15;
@@ -141,7 +141,7 @@ impl<T> Handles<T> {
                     uses: 0,
                     state: State::Used(object),
                 };
-                self.slots.push(fresh, GFP_KERNEL)?;
+                self.slots.push(fresh, GFP_KERNEL_ACCOUNT)?;
                 self.count += 1;
                 // CAST: at most [`LIMIT`] live, so there are no more slots.
                 return Ok(handle(self.slots.len() as u32 - 1, 0));
@@ -168,7 +168,7 @@ impl<T> Handles<T> {
             return Err(Error::InvalidData);
         }
         self.others
-            .try_create_and_insert(handle, object, GFP_KERNEL)?;
+            .try_create_and_insert(handle, object, GFP_KERNEL_ACCOUNT)?;
         self.count += 1;
         Ok(())
     }

@@ -19,6 +19,7 @@ mod completion;
 mod deltas;
 mod ending;
 mod foreign;
+mod guesses;
 mod handles;
 mod ledger;
 mod names;
@@ -64,6 +65,10 @@ use crate::{
         Action,
         Actions,
         Signal, //
+    },
+    limits::{
+        MAX_CONTEXTS,
+        MAX_TIMERS as TIMERS, //
     },
     memory::{
         surface,
@@ -134,12 +139,6 @@ use kernel::{
         new_work, //
     }, //
 };
-
-/// The most contexts of one process: each takes contiguous memory.
-const MAX_CONTEXTS: usize = 256;
-
-/// Timers of a process.
-const TIMERS: usize = 8;
 
 /// When a timer was started and stopped, in nanoseconds.
 #[derive(Clone, Copy, Default)]
@@ -348,7 +347,7 @@ impl Process {
                     pool_views: KVec::new(),
                 }, "galcore process"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
@@ -512,7 +511,7 @@ impl Process {
                     let tables = self.tables();
                     [tables.video, tables.non_paged, tables.contiguous]
                 };
-                Ok(Reply::Database(KBox::new(ledgers, GFP_KERNEL)?))
+                Ok(Reply::Database(KBox::new(ledgers, GFP_KERNEL_ACCOUNT)?))
             }
             Request::SetTimeout { milliseconds } => {
                 self.stall_timeout
@@ -538,7 +537,7 @@ impl Process {
             let view = memory.map_pool(area, self.clone(), self.views.clone())?;
             let mut tables = self.tables();
             tables.pool_views.retain(|view| !view.is_over());
-            tables.pool_views.push(view.clone(), GFP_KERNEL)?;
+            tables.pool_views.push(view.clone(), GFP_KERNEL_ACCOUNT)?;
             drop(tables);
             view.clone().attach(area);
             return Ok(Some(view));
@@ -596,7 +595,7 @@ impl Process {
         let ring = self.device.core().ring();
         let page = self.completion();
         // Room first, for the number, which is only known when nothing may fail any more, and a context.
-        queue.actions().reserve(2, GFP_KERNEL)?;
+        queue.actions().reserve(2, GFP_KERNEL_ACCOUNT)?;
         let number = Atomic::new(0u64);
         let count = |actions: &mut Actions| {
             if let Some(page) = &page {

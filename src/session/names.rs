@@ -4,13 +4,16 @@
 //! does with a shared buffer ([`super::shared_buffers`]).
 //!
 //! Who knows the name of a node gets it. So names are drawn at random from 31 bits, unlike the
-//! vendor's, which count up. A name lasts as long as a process has the node under it. Source:
+//! vendor's, which count up, and trying them is slow ([`super::guesses`]). A node's name is a field of 32 bits in
+//! all generations. A shared buffer's id has 64, but a 32-bit client keeps it in a pointer, and clients know the
+//! vendor's, which are 32-bit integers. A name lasts as long as a process has the node under it. Source:
 //! `tests/abi`; generations from 5.0.11 on.
 //!
 //! Lock: `galcore names`, a leaf.
 
 use super::{
     visible::Visible,
+    guesses,
     NodeEntry,
     Process, //
 };
@@ -60,7 +63,7 @@ impl<T> Book<T> {
         for _ in 0..TRIES {
             let name = draw();
             if name != 0 && self.0.get(&name).is_none() {
-                let node = RBTreeNode::new(name, Named { thing, holders: 1 }, GFP_KERNEL)?;
+                let node = RBTreeNode::new(name, Named { thing, holders: 1 }, GFP_KERNEL_ACCOUNT)?;
                 self.0.insert(node);
                 return Ok(name);
             }
@@ -120,9 +123,10 @@ impl<T> Name<T> {
         })
     }
 
-    /// Holds a name that there is, and gives its thing. `NotFound`: there is none.
+    /// Holds a name that there is, and gives its thing. `NotFound`: there is none, which costs the calling user
+    /// something: see [`super::guesses`]. No lock may be held. `Interrupted`.
     pub(super) fn hold(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
-        let thing = names.book.lock().hold(number)?;
+        let thing = guesses::look_up(|| names.book.lock().hold(number))?;
         let names = names.clone();
         Ok((Self { names, number }, thing))
     }

@@ -44,8 +44,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The most records of one queue.
-const MAX_RECORDS: usize = 4096;
+use crate::limits::MAX_RECORDS;
 
 /// What a resolved queue has claimed of its process.
 enum Claim {
@@ -109,13 +108,13 @@ impl<'a> Queue<'a> {
 
     fn add(&mut self, record: Record) -> Result {
         // Both lists grow first: after a claim nothing may fail.
-        self.actions.reserve(1, GFP_KERNEL)?;
+        self.actions.reserve(1, GFP_KERNEL_ACCOUNT)?;
         if matches!(
             record,
             Record::FreeNode { .. } | Record::FreeBuffer(_) | Record::UnmapUser(_)
         ) {
             let claims = self.claims.get_or_insert_with(KVec::new);
-            claims.reserve(1, GFP_KERNEL)?;
+            claims.reserve(1, GFP_KERNEL_ACCOUNT)?;
         }
         let process = self.process;
         let action = match record {
@@ -212,14 +211,14 @@ impl<'a> Queue<'a> {
             Record::CommitDone => return Ok(()),
             Record::Invalid => return Err(Error::InvalidArgument),
         };
-        self.actions.push(action, GFP_KERNEL)?;
+        self.actions.push(action, GFP_KERNEL_ACCOUNT)?;
         Ok(())
     }
 
     /// Notes a claim; there is room for it.
     fn claim(&mut self, claim: Claim) -> Result {
         let claims = self.claims.get_or_insert_with(KVec::new);
-        Ok(claims.push(claim, GFP_KERNEL)?)
+        Ok(claims.push(claim, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Whether the list has no records.

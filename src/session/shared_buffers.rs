@@ -26,6 +26,10 @@ use crate::{
         Error,
         Result, //
     },
+    limits::{
+        MAX_SHARED_BUFFERS as LIMIT,
+        MAX_SHARED_BUFFER_BYTES as MAX_BYTES, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -36,12 +40,6 @@ use kernel::{
     },
     uaccess::UserSlice, //
 };
-
-/// Bytes of the largest buffer.
-const MAX_BYTES: usize = 1024;
-
-/// The most buffers of one process.
-const LIMIT: usize = 1024;
 
 struct Content {
     bytes: KVec<u8>,
@@ -69,13 +67,13 @@ pub(super) struct PieceEntry {
 impl Piece {
     fn new(bytes: usize) -> Result<Arc<Self>> {
         let content = Content {
-            bytes: KVec::from_elem(0, bytes, GFP_KERNEL)?,
+            bytes: KVec::from_elem(0, bytes, GFP_KERNEL_ACCOUNT)?,
             is_written: false,
         };
         let piece = pin_init!(Self {
             content <- new_mutex!(content, "galcore shared buffer"),
         });
-        Ok(Arc::pin_init(piece, GFP_KERNEL)?)
+        Ok(Arc::pin_init(piece, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Copies from the caller. `InvalidArgument`: none, or more than there is room for. `OutOfResources`: they
@@ -90,7 +88,7 @@ impl Piece {
         let mut copy = KVec::new();
         UserSlice::new(UserPtr::from_addr(user), length)
             .reader()
-            .read_all(&mut copy, GFP_KERNEL)?;
+            .read_all(&mut copy, GFP_KERNEL_ACCOUNT)?;
         let mut content = self.content.lock();
         for (to, from) in content.bytes.iter_mut().zip(&copy) {
             *to = *from;
@@ -109,8 +107,8 @@ impl Piece {
             }
             // CAST: 32 bits into at least 32.
             let length = content.bytes.len().min(bytes as usize);
-            let mut copy = KVec::with_capacity(length, GFP_KERNEL)?;
-            copy.extend_from_slice(&content.bytes[..length], GFP_KERNEL)?;
+            let mut copy = KVec::with_capacity(length, GFP_KERNEL_ACCOUNT)?;
+            copy.extend_from_slice(&content.bytes[..length], GFP_KERNEL_ACCOUNT)?;
             copy
         };
         if copy.is_empty() || user == 0 {
@@ -186,13 +184,13 @@ impl Process {
             return Err(Error::OutOfResources);
         }
         // Room first: what cannot be kept must not go under the lock.
-        tables.pieces.reserve(1, GFP_KERNEL)?;
+        tables.pieces.reserve(1, GFP_KERNEL_ACCOUNT)?;
         let entry = PieceEntry {
             name,
             piece,
             references: 1,
         };
-        tables.pieces.push(entry, GFP_KERNEL)?;
+        tables.pieces.push(entry, GFP_KERNEL_ACCOUNT)?;
         Ok(())
     }
 

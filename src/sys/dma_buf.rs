@@ -276,12 +276,12 @@ impl Imports {
             shared.users = shared.users.checked_add(1).ok_or(ENOMEM)?;
             return Ok(shared.attached.clone());
         }
-        let room = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let room = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let attached = pin_init!(Attached {
             buffer,
             parts <- new_mutex!(None, "galcore attachment"),
         });
-        let attached = Arc::pin_init(attached, GFP_KERNEL)?;
+        let attached = Arc::pin_init(attached, GFP_KERNEL_ACCOUNT)?;
         let shared = Shared {
             attached: attached.clone(),
             users: 1,
@@ -476,7 +476,7 @@ impl<T: Exportable> Exporter<T> {
             object,
             _exporter: self.clone(),
         };
-        let owner = KBox::new(owner, GFP_KERNEL)?.into_foreign();
+        let owner = KBox::new(owner, GFP_KERNEL_ACCOUNT)?.into_foreign();
         let what = shim::gal_export {
             pages,
             start,

@@ -102,8 +102,7 @@ impl Mapped {
     fn import_one(&mut self, range: &Range<u64>) -> Result {
         // CAST: at most 64 bits.
         let page_end = |start: u64, _: &Pinned| start.saturating_add(PAGE_SIZE as u64);
-        if overlaps(&self.imported, range, |_, &end| end)
-            || overlaps(&self.pinned, range, page_end)
+        if overlaps(&self.imported, range, |_, &end| end) || overlaps(&self.pinned, range, page_end)
         {
             return Err(EBUSY);
         }

@@ -47,9 +47,12 @@ mod shim {
     include!(env!("GALCORE_SHIM_BINDINGS"));
 }
 
+use crate::limits;
+use core::fmt::Write as _;
 use kernel::{
     bindings,
     device,
+    fmt,
     page::PAGE_SIZE,
     prelude::*,
     task::Task, //
@@ -100,11 +103,12 @@ pub(crate) fn widen(address: impl Into<u64>) -> u64 {
     address.into()
 }
 
-/// Bytes of memory that can be had without harm to others, about.
-pub(crate) fn available_memory() -> usize {
-    // SAFETY: Only counts.
-    let pages = unsafe { shim::gal_available_pages() };
-    pages.saturating_mul(PAGE_SIZE)
+/// Whether `bytes` more for a client leave enough memory to everybody else: see [`limits::leaves_reserve`].
+pub(crate) fn leaves_reserve(bytes: usize) -> bool {
+    // SAFETY: Only count.
+    let (available, total) = unsafe { (shim::gal_available_pages(), shim::gal_total_pages()) };
+    let in_bytes = |pages: usize| pages.saturating_mul(PAGE_SIZE);
+    limits::leaves_reserve(bytes, in_bytes(available), in_bytes(total))
 }
 
 /// Whether the calling thread is being killed: what it does for itself is to end soon.
@@ -139,6 +143,42 @@ pub(crate) fn highest_user_address() -> usize {
 pub(crate) fn is_admin() -> bool {
     // SAFETY: May be called from any process context; the number is a valid capability.
     unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as kernel::ffi::c_int) }
+}
+
+/// The calling thread's real user, as a number of the whole machine's.
+pub(crate) fn user_id() -> u32 {
+    // SAFETY: Only looks at the calling thread.
+    unsafe { shim::gal_user_id() }
+}
+
+/// Sleeps about `milliseconds`. `EINTR`: a Unix signal came first.
+pub(crate) fn sleep(milliseconds: u32) -> Result {
+    // SAFETY: Called where waiting is allowed, as all that may fail with `EINTR`.
+    kernel::error::to_result(unsafe { shim::gal_sleep(milliseconds) })
+}
+
+/// The name of a thread's program, as the kernel's log shows it.
+pub(crate) struct CommandName([u8; 16]);
+
+impl CommandName {
+    /// The calling thread's.
+    pub(crate) fn of_caller() -> Self {
+        let mut name = [0; 16];
+        // SAFETY: There is room for so many bytes.
+        unsafe { shim::gal_command_name(name.as_mut_ptr().cast(), name.len()) };
+        Self(name)
+    }
+}
+
+impl fmt::Display for CommandName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for &byte in self.0.iter().take_while(|&&byte| byte != 0) {
+            // A process chooses its name itself.
+            let plain = byte.is_ascii_graphic() || byte == b' ';
+            out.write_char(if plain { byte.into() } else { '?' })?;
+        }
+        Ok(())
+    }
 }
 
 /// The number of a task's process.

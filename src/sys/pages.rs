@@ -189,8 +189,8 @@ impl Pages {
         Ok(Self {
             dev: dev.into(),
             origin,
-            pages: KVVec::with_capacity(count, GFP_KERNEL)?,
-            dma: KVVec::with_capacity(count, GFP_KERNEL)?,
+            pages: KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?,
+            dma: KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?,
         })
     }
 
@@ -199,7 +199,7 @@ impl Pages {
     ///
     /// As many as can be had at once are contiguous: a block costs little more than a page.
     pub(crate) fn allocate(dev: &device::Device, count: usize) -> Result<Self> {
-        let orders = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let orders = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
         let mut this = Self::empty(dev, Origin::Allocated(orders), count)?;
         let mut order = LARGEST_ORDER;
         // Ends: each round adds pages, or the next one asks for fewer.
@@ -227,12 +227,13 @@ impl Pages {
         }
         // INVARIANT: Allocated and mapped in one. There is room for all.
         // CAST: At most `LARGEST_ORDER`.
-        orders.push(order as u8, GFP_KERNEL)?;
+        orders.push(order as u8, GFP_KERNEL_ACCOUNT)?;
         for index in 0..1 << order {
-            self.pages.push(block.wrapping_add(index), GFP_KERNEL)?;
+            self.pages
+                .push(block.wrapping_add(index), GFP_KERNEL_ACCOUNT)?;
             // CAST: Less than the block's size.
             let offset = (index * PAGE_SIZE) as DmaAddress;
-            self.dma.push(dma + offset, GFP_KERNEL)?;
+            self.dma.push(dma + offset, GFP_KERNEL_ACCOUNT)?;
         }
         Ok(())
     }
@@ -285,7 +286,7 @@ impl Pages {
                 return Err(EINTR);
             }
             // INVARIANT: Mapped; there is room.
-            this.dma.push(book.map(page)?, GFP_KERNEL)?;
+            this.dma.push(book.map(page)?, GFP_KERNEL_ACCOUNT)?;
         }
         this.sync(piece.0, piece.1, Sync::ForDevice);
         Ok(this)

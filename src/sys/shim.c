@@ -236,6 +236,11 @@ unsigned long gal_available_pages(void)
 	return max(si_mem_available(), 0L);
 }
 
+unsigned long gal_total_pages(void)
+{
+	return totalram_pages();
+}
+
 struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma)
 {
 	/*
@@ -350,6 +355,24 @@ void gal_poke_page(struct page *page, size_t offset, u32 word)
 void gal_allow_long_segments(struct device *dev)
 {
 	dma_set_max_seg_size(dev, UINT_MAX);
+}
+
+u32 gal_user_id(void)
+{
+	return from_kuid(&init_user_ns, current_uid());
+}
+
+int gal_sleep(unsigned int milliseconds)
+{
+	if (signal_pending(current))
+		return -EINTR;
+	schedule_timeout_interruptible(msecs_to_jiffies(milliseconds));
+	return signal_pending(current) ? -EINTR : 0;
+}
+
+void gal_command_name(char *name, size_t bytes)
+{
+	strscpy_pad(name, current->comm, bytes);
 }
 
 void gal_wmb(void)

@@ -68,6 +68,7 @@ int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *
 
 /* Single pages for a device: allocated, or pinned where a process has them. */
 unsigned long gal_available_pages(void);
+unsigned long gal_total_pages(void);
 u32 gal_random(void);
 bool gal_in_compat_call(void);
 bool gal_is_killed(void);
@@ -131,6 +132,11 @@ struct file *gal_fence_file(struct gal_fence *fence);
 bool gal_fence_is_over(struct gal_fence *fence);
 void gal_end_fence(struct gal_fence *fence, int error);
 int gal_wait_fence(int fd, unsigned int milliseconds);
+
+/* The caller. */
+u32 gal_user_id(void);
+int gal_sleep(unsigned int milliseconds);
+void gal_command_name(char *name, size_t bytes);
 
 /* Barriers. */
 void gal_wmb(void);

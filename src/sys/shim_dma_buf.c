@@ -261,7 +261,7 @@ static const struct dma_buf_ops gal_export_operations = {
 struct file *gal_export_buffer(const struct gal_export *what)
 {
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
-	struct gal_export *export = kmemdup(what, sizeof(*what), GFP_KERNEL);
+	struct gal_export *export = kmemdup(what, sizeof(*what), GFP_KERNEL_ACCOUNT);
 	struct dma_buf *buffer;
 
 	if (!export)

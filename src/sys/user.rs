@@ -62,7 +62,7 @@ impl<const N: usize> UserWords<N> {
 /// are no more than before.
 #[inline]
 pub(crate) fn append_words(words: &mut KVVec<u32>, at: usize, count: usize) -> Result {
-    words.reserve(count, GFP_KERNEL)?;
+    words.reserve(count, GFP_KERNEL_ACCOUNT)?;
     let room = words.spare_capacity_mut().get_mut(..count).ok_or(EINVAL)?;
     let length = room.len() * WORD;
     // SAFETY: these are the words' bytes, which may hold anything.

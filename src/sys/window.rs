@@ -103,7 +103,7 @@ impl<P: Pager> View<P> {
             bytes,
             areas: Atomic::new(1),
         };
-        Ok(Arc::new(view, GFP_KERNEL)?)
+        Ok(Arc::new(view, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Makes the area that the view was prepared for the window. The last thing that an mmap handler

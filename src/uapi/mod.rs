@@ -348,7 +348,7 @@ impl FileOperations for OpenedFile {
             interface: Atomic::new(0),
             pool_view <- new_mutex!(None, "galcore file"),
         });
-        Arc::pin_init(file, GFP_KERNEL).inspect_err(|_: &kernel::error::Error| {
+        Arc::pin_init(file, GFP_KERNEL_ACCOUNT).inspect_err(|_: &kernel::error::Error| {
             device.leave(process);
         })
     }

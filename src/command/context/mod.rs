@@ -109,8 +109,8 @@ struct Image {
 
 impl Image {
     fn new(map: Arc<StateMap>) -> Result<Self> {
-        let mut words = KVVec::with_capacity(map.template().len(), GFP_KERNEL)?;
-        words.extend_from_slice(map.template(), GFP_KERNEL)?;
+        let mut words = KVVec::with_capacity(map.template().len(), GFP_KERNEL_ACCOUNT)?;
+        words.extend_from_slice(map.template(), GFP_KERNEL_ACCOUNT)?;
         Ok(Self {
             map,
             words,
@@ -208,7 +208,7 @@ impl Copy {
         let buffer = memory.allocate_buffer(core::mem::size_of_val(words) as u64)?;
         buffer.memory().write_words(0, words)?;
         let mut live = KVVec::new();
-        live.resize(map.addresses().len(), 0, GFP_KERNEL)?;
+        live.resize(map.addresses().len(), 0, GFP_KERNEL_ACCOUNT)?;
         Ok(Self {
             buffer,
             image: Image::new(map.clone())?,
@@ -387,14 +387,14 @@ pub(crate) struct Context {
 impl Context {
     /// A context whose states are as after a reset. `OutOfMemory`.
     pub(crate) fn new(memory: &VideoMemory, map: &Arc<StateMap>) -> Result<Arc<Self>> {
-        let buffers = KBox::new(Buffers::new(memory, map)?, GFP_KERNEL)?;
+        let buffers = KBox::new(Buffers::new(memory, map)?, GFP_KERNEL_ACCOUNT)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 number: new_number(),
                 buffers <- new_mutex!(Some(buffers), "galcore context"),
                 back <- new_condvar!("galcore context"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?)
     }
 

@@ -91,6 +91,11 @@ impl Other {
         Ok(line)
     }
 
+    /// Its process id.
+    pub fn id(&self) -> i32 {
+        self.child.id() as i32
+    }
+
     /// Kills it, whatever it does.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill()?;

@@ -756,9 +756,10 @@ fn main() -> ExitCode {
             }
         }
         for pool in POOLS {
-            suite.test(format!("{pool}: our own by Russell King's ioctl"), move || {
-                own_by_ioctl(pool)
-            });
+            suite.test(
+                format!("{pool}: our own by Russell King's ioctl"),
+                move || own_by_ioctl(pool),
+            );
         }
         suite.test("pinned pages that are a dma-buf too", || mapped_twice(true));
         suite.test("a dma-buf whose pages are to be pinned", || {

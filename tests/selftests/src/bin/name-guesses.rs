@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whoever tries names of nodes and shared buffers gets few tries, and nobody else waits for that.
+
+use std::process::ExitCode;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::sys::become_user;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
+
+const GENERATION: &str = "5.0.11.p8";
+
+/// What the driver grants a user: so many tries that fail, and then one in so much time.
+const FREE_TRIES: u64 = 64;
+const COST: Duration = Duration::from_millis(200);
+
+const GUESSERS: usize = 16;
+
+/// Users, each in a slot of its own.
+const GUESSER: u32 = 1000;
+const BYSTANDER: u32 = 1001;
+const VICTIM: u32 = 1002;
+
+fn device() -> Result<Device> {
+    Ok(Device::open_as(
+        Abi::named(GENERATION).context("a generation")?,
+        true,
+    )?)
+}
+
+/// MAP of a shared buffer: the status.
+fn map_shared(device: &Device, id: u64) -> Result<Status> {
+    let fields = [("command", 2), ("id", id)];
+    Ok(device.ask("SHBUF", &fields, "id")?.0)
+}
+
+/// Names that are drawn from all.
+struct Guess(u64);
+
+impl Guess {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 & 0x7fff_ffff | 1
+    }
+}
+
+/// Is another process: a user of its own, which guesses or imports.
+fn be_other(abi: &'static Abi) -> Result<()> {
+    let device = Device::open_as(abi, true)?;
+    other::serve(|words| {
+        let number =
+            |index: usize| -> Result<u64> { Ok(words.get(index).context("word")?.parse()?) };
+        match words[0] {
+            "user" => {
+                become_user(number(1)? as u32)?;
+                Ok("changed".to_string())
+            }
+            // Tries that got an answer, in so many milliseconds.
+            "guess" => {
+                let end = Instant::now() + Duration::from_millis(number(1)?);
+                let mut guess = Guess(u64::from(std::process::id()) << 20 | 1);
+                let mut tries = 0u64;
+                while Instant::now() < end {
+                    let status = match tries % 2 {
+                        0 => device.import_node(guess.next())?.0,
+                        _ => map_shared(&device, guess.next())?,
+                    };
+                    same("a guess", status, Status::NOT_FOUND)?;
+                    tries += 1;
+                }
+                Ok(tries.to_string())
+            }
+            // Microseconds of the slowest of ten imports.
+            "import" => {
+                let mut slowest = Duration::ZERO;
+                for _ in 0..10 {
+                    let start = Instant::now();
+                    let (status, _) = device.import_node(number(1)?)?;
+                    slowest = slowest.max(start.elapsed());
+                    same("IMPORT", status, Status::OK)?;
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                Ok(slowest.as_micros().to_string())
+            }
+            word => bail!("what is {word}?"),
+        }
+    })
+}
+
+fn start(user: u32) -> Result<Other> {
+    let mut other = Other::start(Abi::named(GENERATION).context("a generation")?)?;
+    same(
+        "it",
+        other.ask(&format!("user {user}"))?.as_str(),
+        "changed",
+    )?;
+    Ok(other)
+}
+
+/// Sixteen processes of one user, while others import.
+fn many_guessers() -> Result<()> {
+    const SPAN: Duration = Duration::from_secs(4);
+    let client = Client::with_device(device()?)?;
+    let node = client.device().allocate(4096, 64, 6, Pool::SYSTEM)?;
+    let (status, name) = client.device().name_node(node.handle)?;
+    same("NAME", status, Status::OK)?;
+    let mut honest = start(BYSTANDER)?;
+    let others = (0..GUESSERS)
+        .map(|_| start(GUESSER))
+        .collect::<Result<Vec<_>>>()?;
+    let begun = Instant::now();
+    let threads: Vec<_> = others
+        .into_iter()
+        .map(|mut other| {
+            std::thread::spawn(move || -> Result<u64> {
+                let answer = other.ask(&format!("guess {}", SPAN.as_millis()))?;
+                Ok(answer.parse()?)
+            })
+        })
+        .collect();
+    std::thread::sleep(SPAN / 4);
+    let slowest: u64 = honest.ask(&format!("import {name}"))?.parse()?;
+    let start = Instant::now();
+    let (status, _) = client.device().import_node(name)?;
+    let own = start.elapsed();
+    same("IMPORT", status, Status::OK)?;
+    let mut tries = 0;
+    for thread in threads {
+        tries += thread.join().map_err(|_| anyhow::anyhow!("a panic"))??;
+    }
+    let took = begun.elapsed();
+    let most = FREE_TRIES + took.as_millis() as u64 / COST.as_millis() as u64 + 1;
+    println!(
+        "# {tries} tries in {took:?} ({most} at most); another user's imports {slowest} us, root's {own:?}"
+    );
+    ensure!(tries <= most, "{tries} tries in {took:?}");
+    ensure!(tries >= FREE_TRIES, "{tries} tries: fewer than are free");
+    ensure!(slowest < 20_000, "another user's import took {slowest} us");
+    ensure!(own < Duration::from_millis(20), "an import took {own:?}");
+    Ok(())
+}
+
+/// Whoever waits can be killed; and whoever is has paid: his user's next processes get no tries for it.
+fn killed_guessers() -> Result<()> {
+    // What is free goes first.
+    let mut first = start(VICTIM)?;
+    let tries: u64 = first.ask("guess 2000")?.parse()?;
+    ensure!(tries >= FREE_TRIES, "{tries} tries");
+    drop(first);
+    let begun = Instant::now();
+    let mut ends = Vec::new();
+    for _ in 0..20 {
+        let mut other = start(VICTIM)?;
+        let id = rustix::process::Pid::from_raw(other.id()).context("a process")?;
+        let waiter = std::thread::spawn(move || {
+            // It ends without an answer.
+            let _ = other.ask("guess 60000");
+            drop(other);
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        let killed = Instant::now();
+        rustix::process::kill_process(id, rustix::process::Signal::KILL)?;
+        waiter.join().map_err(|_| anyhow::anyhow!("a panic"))?;
+        ends.push(killed.elapsed());
+    }
+    // The others of the board may be busy: most of them, not each.
+    ends.sort();
+    let (usual, slowest) = (ends[ends.len() / 2], ends[ends.len() - 1]);
+    ensure!(
+        usual < Duration::from_millis(100),
+        "most took {usual:?} to kill"
+    );
+    // The killed ones' tries count: the user has none saved up.
+    let mut last = start(VICTIM)?;
+    let tries: u64 = last.ask("guess 1000")?.parse()?;
+    println!(
+        "# killed in {usual:?} (slowest {slowest:?}), all in {:?}, {tries} tries in a second then",
+        begun.elapsed()
+    );
+    ensure!(tries <= 8, "{tries} tries in a second after kills");
+    Ok(())
+}
+
+/// The kernel's log tells who it is, and not too often.
+fn is_told() -> Result<()> {
+    let log = std::process::Command::new("dmesg").output()?;
+    let text = String::from_utf8_lossy(&log.stdout);
+    let lines = text
+        .lines()
+        .filter(|line| line.contains("name-guesses has tried many names"))
+        .count();
+    ensure!((1..=40).contains(&lines), "{lines} lines");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = other::role(be_other) {
+        return code;
+    }
+    harness::program(|| {
+        let mut suite = Suite::new();
+        suite.test("sixteen processes guess, others import", many_guessers);
+        suite.test("guessers are killed", killed_guessers);
+        suite.test("the kernel's log tells of it", is_told);
+        suite.run()
+    })
+}
