@@ -32,7 +32,8 @@ use super::{
 use crate::{
     core::Identity,
     error::Error,
-    session::Ledger, //
+    session::Ledger,
+    sys, //
 };
 
 /// MAP_USER_MEMORY's `physical` that means: by user address.
@@ -75,6 +76,20 @@ impl Eq for Format {}
 impl core::fmt::Debug for Format {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.0.name)
+    }
+}
+
+/// A field that holds an address of the client's.
+trait UserField {
+    /// The address. Of a 32-bit program only the low half counts: such programs sign-extend addresses, or
+    /// leave what was there in the other half.
+    fn user(self, words: &[u32]) -> u64;
+}
+
+impl UserField for Field {
+    #[inline]
+    fn user(self, words: &[u32]) -> u64 {
+        sys::user::narrow(self.long(words))
     }
 }
 
@@ -204,7 +219,7 @@ impl Format {
                 node: layout.finish_unlock.node.handle(u),
             },
             Command::EventCommit => Request::EventCommit {
-                queue: layout.event.queue.long(u),
+                queue: layout.event.queue.user(u),
                 format: self,
             },
             Command::UserSignal => Request::UserSignal(self.user_signal(u)),
@@ -213,7 +228,7 @@ impl Format {
             Command::Cache if layout.manners.cache_is_ignored => Request::Ignored,
             Command::Cache => Request::Cache(CacheRange {
                 operation: layout.cache.operation.word(u),
-                user: layout.cache.logical.long(u),
+                user: layout.cache.logical.user(u),
                 bytes: layout.cache.size.long(u),
                 node: layout.cache.node.handle(u),
             }),
@@ -314,7 +329,7 @@ impl Format {
         NamedBuffer {
             bytes: fields.size.long(u),
             handle: fields.physical.handle(u),
-            user: fields.logical.long(u),
+            user: fields.logical.user(u),
         }
     }
 
@@ -323,14 +338,14 @@ impl Format {
         NamedBuffer {
             bytes: fields.size.long(u),
             handle: fields.physical.handle(u),
-            user: fields.logical.long(u),
+            user: fields.logical.user(u),
         }
     }
 
     fn user_memory(self, u: &[u32]) -> NamedUserMemory {
         let fields = &self.0.unmap_user;
         NamedUserMemory {
-            user: fields.memory.long(u),
+            user: fields.memory.user(u),
             bytes: fields.size.long(u),
             info: fields.info.handle(u),
         }
@@ -395,7 +410,7 @@ impl Format {
 
     fn map_user(self, u: &[u32]) -> Request {
         let fields = &self.0.map_user;
-        let (user, bytes) = (fields.memory.long(u), fields.size.long(u));
+        let (user, bytes) = (fields.memory.user(u), fields.size.long(u));
         let is_aligned = user & (self.0.manners.user_alignment - 1) == 0;
         match fields.physical.word(u) {
             0 | NO_PHYSICAL if !is_aligned && bytes != 0 => Request::Refused(Error::OutOfMemory),
@@ -420,7 +435,7 @@ impl Format {
             }),
             // Physical memory of the client's choice is nobody's to map.
             _ if kind == kinds.user_memory && !has_physical => Request::Wrap(Foreign::User {
-                user: fields.logical.long(u),
+                user: fields.logical.user(u),
                 bytes: fields.size.long(u),
             }),
             _ => Request::Refused(Error::InvalidArgument),
@@ -430,7 +445,7 @@ impl Format {
     fn shared_buffer(self, u: &[u32]) -> SharedBuffer {
         let fields = &self.0.shared_buffer;
         let id = fields.id.handle(u);
-        let user = fields.data.long(u);
+        let user = fields.data.user(u);
         let bytes = fields.size.word(u);
         match fields.command.word(u) {
             0 => SharedBuffer::Create { bytes },
@@ -478,7 +493,7 @@ impl Format {
             return Request::Refused(Error::InvalidArgument);
         }
         let commands = if fields.command_buffer.exists() {
-            Commands::Described(fields.command_buffer.long(u))
+            Commands::Described(fields.command_buffer.user(u))
         } else {
             match self.decode_location(fields.location.and_behind(u)) {
                 Some((buffer, next)) => Commands::Here(buffer, next),
@@ -487,10 +502,10 @@ impl Format {
         };
         Request::Commit(Commit {
             context: fields.context.long(u),
-            context_buffer: fields.context_buffer.long(u),
+            context_buffer: fields.context_buffer.user(u),
             commands,
-            delta: fields.delta.long(u),
-            queue: fields.queue.long(u),
+            delta: fields.delta.user(u),
+            queue: fields.queue.user(u),
             format: self,
         })
     }
@@ -499,7 +514,7 @@ impl Format {
     /// next (0: the last).
     pub(crate) fn decode_record(self, words: &[u32]) -> (Record, u64) {
         let layout = self.0;
-        let next = layout.queue.next.long(words);
+        let next = layout.queue.next.user(words);
         let interface = words
             .get(usize::from(layout.queue.command) / 4..)
             .unwrap_or_default();
@@ -550,7 +565,7 @@ impl Format {
         CommandBuffer {
             object: fields.object.word(words),
             entry_pipe: fields.entry_pipe.word(words),
-            logical: fields.logical.long(words),
+            logical: fields.logical.user(words),
             start_offset: fields.start_offset.word(words),
             offset: fields.offset.word(words),
             reserved_head: or(fields.reserved_head, RESERVED_HEAD),
@@ -575,13 +590,13 @@ impl Format {
         let buffer = CommandBuffer {
             object: CommandBuffer::OBJECT_TYPE,
             entry_pipe: fields.entry_pipe.word(words),
-            logical: fields.logical.long(words),
+            logical: fields.logical.user(words),
             start_offset: start,
             offset: end.checked_sub(tail)?,
             reserved_head: fields.reserved_head.word(words),
             reserved_tail: tail,
         };
-        Some((buffer, fields.next.long(words)))
+        Some((buffer, fields.next.user(words)))
     }
 
     /// Bytes of a `gcsSTATE_DELTA`, which [`Format::decode_delta`] wants; 0: there is none.
@@ -601,7 +616,7 @@ impl Format {
             },
             element_count: fields.element_count.word(words),
             record_count: fields.record_count.word(words),
-            records: fields.records.long(words),
+            records: fields.records.user(words),
         }
     }
 
@@ -624,11 +639,11 @@ impl Format {
             id: fields.id.long(words),
             has_head: fields.pipe_2d_index.word(words) != 0,
             buffer_bytes: fields.buffer_size.word(words),
-            logical: fields.logical.long(words),
-            link: fields.link.long(words),
+            logical: fields.logical.user(words),
+            link: fields.link.user(words),
             initial_pipe: fields.initial_pipe.word(words),
             entry_pipe: fields.entry_pipe.word(words),
-            in_use: fields.in_use.long(words),
+            in_use: fields.in_use.user(words),
         }
     }
 
@@ -935,7 +950,7 @@ mod tests {
             Request::Commit(Commit {
                 context: 1,
                 context_buffer: 0,
-                commands: Commands::Described(0x1_0000_0002),
+                commands: Commands::Described(sys::user::narrow(0x1_0000_0002)),
                 delta: 3,
                 queue: 4,
                 format,

@@ -14,7 +14,10 @@ use super::{
         Field, //
     },
 };
-use crate::error::Error;
+use crate::{
+    error::Error,
+    sys, //
+};
 
 /// Bytes of the largest of the structures.
 pub(crate) const MAX_EXTENSION_BYTES: usize = 96;
@@ -91,7 +94,7 @@ impl Extension {
             Extension::DmaBuf => (dma_buf(word(80)), word(84).word(words)),
             Extension::UserMemory => {
                 let what = Foreign::User {
-                    user: long(80).long(words),
+                    user: sys::user::narrow(long(80).long(words)),
                     bytes: word(88).long(words),
                 };
                 (what, word(92).word(words))
@@ -160,7 +163,7 @@ mod tests {
         (words[80 / 4], words[84 / 4]) = (0x1000, 1);
         (words[88 / 4], words[92 / 4]) = (64, 2);
         let user = Foreign::User {
-            user: 0x1_0000_1000,
+            user: sys::user::narrow(0x1_0000_1000),
             bytes: 64,
         };
         assert_eq!(Extension::UserMemory.decode(&words), wish(user, true));
