@@ -62,6 +62,14 @@ impl Engines {
         }
     }
 
+    /// The pipe that words begin in which name it by `number`: on a core with one engine that one, as clients
+    /// leave the number at 0 there and select the pipe in their first words. `None`: there is no such number.
+    pub(crate) fn entry(self, number: u32) -> Option<Pipe> {
+        let named = Pipe::from_number(number)?;
+        let both = [named, Pipe::Pipe3d, Pipe::Pipe2d];
+        both.into_iter().find(|&pipe| self.has(pipe))
+    }
+
     /// Adds the engine of `pipe`.
     pub(crate) fn add(&mut self, pipe: Pipe) {
         match pipe {
@@ -586,6 +594,22 @@ mod tests {
 
     fn fault(words: &[u32], entry: Pipe) -> Option<Fault> {
         check_all(words, entry).err().map(|refusal| refusal.fault)
+    }
+
+    #[test]
+    fn words_begin_in_an_engine_that_is_there() {
+        for (pipe_3d, pipe_2d, entries) in [
+            (true, true, [Pipe::Pipe3d, Pipe::Pipe2d]),
+            (true, false, [Pipe::Pipe3d; 2]),
+            (false, true, [Pipe::Pipe2d; 2]),
+        ] {
+            let engines = Engines { pipe_3d, pipe_2d };
+            for (number, pipe) in (0..).zip(entries) {
+                assert_eq!(engines.entry(number), Some(pipe));
+            }
+            assert_eq!(engines.entry(2), None);
+            assert_eq!(engines.entry(u32::MAX), None);
+        }
     }
 
     #[test]

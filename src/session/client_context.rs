@@ -140,7 +140,7 @@ impl OwnContext {
     /// Copies and checks the states. `InvalidArgument`: the numbers make no sense. `InvalidAddress`: they
     /// cannot be read. `InvalidData`: the checker refuses them. `OutOfMemory`.
     pub(super) fn load(&mut self, process: &Process) -> Result {
-        let entry = Pipe::from_number(self.given.initial_pipe).ok_or(Error::InvalidArgument)?;
+        let entry = process.entry_pipe(self.given.initial_pipe)?;
         let (start, bytes) = state_range(&self.given)?;
         let start = usize::try_from(start).map_err(|_| Error::InvalidAddress)?;
         let mut words = KVVec::from_elem(0u32, bytes / 4, GFP_KERNEL_ACCOUNT)?;

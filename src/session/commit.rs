@@ -115,7 +115,7 @@ impl Process {
             // Whether its states come in front or not.
             limit = MAX_WORDS_BEHIND_STATES;
         }
-        let entry = Pipe::from_number(buffer.entry_pipe).ok_or(Error::InvalidArgument)?;
+        let entry = self.entry_pipe(buffer.entry_pipe)?;
         let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
         let (exit, removals) = {
             let tables = self.tables();
@@ -142,6 +142,12 @@ impl Process {
         queue.submitted();
         self.keep_room(words);
         Ok(reply)
+    }
+
+    /// The pipe that commands begin in. `InvalidArgument`: there is no such number.
+    pub(super) fn entry_pipe(&self, number: u32) -> Result<Pipe> {
+        let engines = self.device.core().engines();
+        engines.entry(number).ok_or(Error::InvalidArgument)
     }
 
     /// Copies the commands of `buffer` and of the chain of `gcsHAL_COMMAND_LOCATION` at user address `next` (0:
@@ -205,7 +211,9 @@ impl Process {
         let (room, mut words) = {
             let pool = self.device.memory().pool_address();
             let mut tables = self.tables();
-            let room = tables.bytes_from(logical, pool).ok_or(Error::InvalidAddress)?;
+            let room = tables
+                .bytes_from(logical, pool)
+                .ok_or(Error::InvalidAddress)?;
             let spare = || {
                 let mut spare = tables.words.take().unwrap_or_default();
                 spare.clear();
