@@ -103,7 +103,10 @@ impl Reach {
     pub(crate) fn insert(&mut self, start: u32, bytes: usize, owner: Owner) -> Result {
         if let Some(range) = Range::new(start, bytes) {
             let last = range.start + (range.bytes - 1);
-            if self.last_until(last).is_some_and(|(_, range)| range.last() >= start) {
+            if self
+                .last_until(last)
+                .is_some_and(|(_, range)| range.last() >= start)
+            {
                 return Err(Error::MemoryLocked);
             }
             let piece = Piece {

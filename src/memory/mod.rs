@@ -860,7 +860,9 @@ impl VideoMemory {
     ) -> kernel::error::Result<Arc<sys::window::View<P>>> {
         match self.pool.as_ref().map(|pool| &pool.memory) {
             None => Err(EINVAL),
-            Some(PoolMemory::Reserved(memory)) => sys::window::View::new(area, memory, pager, views),
+            Some(PoolMemory::Reserved(memory)) => {
+                sys::window::View::new(area, memory, pager, views)
+            }
             Some(PoolMemory::Allocated(memory)) => {
                 sys::window::View::new(area, memory, pager, views)
             }

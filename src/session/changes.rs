@@ -126,7 +126,10 @@ impl Change {
     }
 
     /// The process gets memory back that the GPU could use.
-    pub(super) fn give_back(process: &Arc<Process>, memory: Arc<UserMemory>) -> Result<ListArc<Self>> {
+    pub(super) fn give_back(
+        process: &Arc<Process>,
+        memory: Arc<UserMemory>,
+    ) -> Result<ListArc<Self>> {
         Self::new(process, Kind::GiveBack(Returned::Memory(memory)))
     }
 

@@ -961,10 +961,12 @@ impl Process {
         let mut tables = self.tables();
         // Never the last reference: each LOCK has its own.
         tables.asked = None;
-        let noted = mapped.and_then(|user| match tables.show_node(handle, user, backing.bytes()) {
-            Ok(()) => Ok(user),
-            Err(error) => Err(error),
-        });
+        let noted = mapped.and_then(
+            |user| match tables.show_node(handle, user, backing.bytes()) {
+                Ok(()) => Ok(user),
+                Err(error) => Err(error),
+            },
+        );
         if let Some(entry) = tables.nodes.get_mut(handle) {
             entry.mapping = false;
             if noted.is_err() {
@@ -1392,7 +1394,10 @@ impl Tables {
         let mut all = KVVec::new();
         let memory = self.user_memory.values().filter_map(Mapped::memory);
         let memory = memory.map(|memory| Returned::Memory(memory.clone()));
-        let wrapped = self.nodes.values().filter(|entry| entry.node.wrapped().is_some());
+        let wrapped = self
+            .nodes
+            .values()
+            .filter(|entry| entry.node.wrapped().is_some());
         let nodes = wrapped.map(|entry| Returned::Node(entry.node.clone()));
         // `Init` has a `chain` too, so this one is called by its trait.
         for returned in Iterator::chain(memory, nodes) {
@@ -1430,7 +1435,9 @@ impl Tables {
                 let entry = self.nodes.get(handle)?;
                 // What came from elsewhere may be mapped without being locked.
                 let is_held = entry.locks > 0 || entry.foreign || entry.imports > 0;
-                is_held.then(|| Word::in_node(&entry.node, address)).flatten()
+                is_held
+                    .then(|| Word::in_node(&entry.node, address))
+                    .flatten()
             }
             Kind::Buffer => Word::in_buffer(&self.buffers.get(handle)?.buffer, address),
             Kind::UserMemory => {
@@ -1479,7 +1486,11 @@ impl Tables {
     fn bytes_from(&mut self, user: usize, pool_address: u32) -> Option<usize> {
         // Clients write their commands into few buffers, in turn.
         for &handle in &self.command_buffers {
-            if let Some(left) = self.buffers.get(handle).and_then(|entry| entry.bytes_from(user)) {
+            if let Some(left) = self
+                .buffers
+                .get(handle)
+                .and_then(|entry| entry.bytes_from(user))
+            {
                 return Some(left);
             }
         }

@@ -12,8 +12,8 @@
 //! Lock: `galcore names`, a leaf.
 
 use super::{
-    visible::Visible,
     guesses,
+    visible::Visible,
     NodeEntry,
     Process, //
 };

@@ -235,7 +235,9 @@ impl<'a> Queue<'a> {
         }
         for action in &mut self.actions {
             if let Action::Write(word, _) = action {
-                *word = tables.word_at(word.address()).ok_or(Error::InvalidAddress)?;
+                *word = tables
+                    .word_at(word.address())
+                    .ok_or(Error::InvalidAddress)?;
             }
         }
         self.writes = Some(removals);

@@ -17,8 +17,9 @@ use kernel::{
         from_err_ptr,
         to_result, //
     },
+    impl_has_work,
     mm::virt::VmaNew,
-    impl_has_work, new_mutex, new_work,
+    new_mutex, new_work,
     page::PAGE_SIZE,
     prelude::*,
     sync::{

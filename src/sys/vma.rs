@@ -106,15 +106,12 @@ pub(crate) fn map<T: Mappable>(area: &VmaNew, object: Arc<T>, cached: bool) -> R
     let vma = area.as_ptr();
     // SAFETY: The area is being set up by the caller.
     let page = unsafe { (*vma).vm_pgoff };
-    object
-        .memory()
-        .map_into(area, cached)
-        .inspect_err(|_| {
-            // The memory manager unmaps what is there when we have returned, and the object may be
-            // gone by then: other threads must not see its pages that long.
-            // SAFETY: As above.
-            unsafe { shim::gal_clear_area(vma) };
-        })?;
+    object.memory().map_into(area, cached).inspect_err(|_| {
+        // The memory manager unmaps what is there when we have returned, and the object may be
+        // gone by then: other threads must not see its pages that long.
+        // SAFETY: As above.
+        unsafe { shim::gal_clear_area(vma) };
+    })?;
     // SAFETY: The area is being set up by the caller; nothing else uses these two fields.
     unsafe {
         (*vma).vm_private_data = Arc::into_raw(object).cast_mut().cast();
