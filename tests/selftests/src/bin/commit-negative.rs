@@ -175,7 +175,6 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         Ok(())
     });
     suite.test("memory that is no buffer of the caller", move || {
-        let inside = bench.buffer.logical;
         let stack = 0u64;
         let own = &raw const stack as usize as u64 & !4095;
         let pool = bench.paint.borrow().client.pool().clone();
@@ -184,7 +183,6 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             ("an unmapped address", 0x1000),
             ("the stack", own),
             ("a kernel address", 0xc000_8000),
-            ("an address above 32 bits", 1 << 32 | inside),
             (
                 "the pool where no node is",
                 pool.address() + pool.len() as u64 - 0x1_0000,
@@ -196,6 +194,22 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         }
         Ok(())
     });
+    suite.test(
+        "of an address in 64 bits a 32-bit program means the low half",
+        move || {
+            for (high, color) in [(u64::from(u32::MAX), 0xff01_0203), (1, 0xff04_0506)] {
+                let stream = bench.paint.borrow().fill_all(color);
+                let mut record = bench.record(&stream);
+                record.logical |= high << 32;
+                let paint = bench.paint.borrow();
+                let status = paint.device().send_commit(&record, 0, &mut Queue::new())?;
+                same("COMMIT", status, Status::OK)?;
+                paint.device().stall()?;
+                paint.expect(|_, _| color)?;
+            }
+            Ok(())
+        },
+    );
     suite.test("a buffer that was freed", move || {
         let stream = bench.stream();
         let record = {

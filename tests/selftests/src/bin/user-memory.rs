@@ -82,13 +82,24 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                 ),
                 ("a size of 64 bits", at, 1 << 32, u32::MAX),
                 ("the largest size", at, u64::MAX, u32::MAX),
-                ("an address of 64 bits", 1 << 32 | at, 4096, u32::MAX),
                 ("physical memory", at, 4096, 0x4000_0000),
                 ("physical memory, no address", 0, 4096, 0x4000_0000),
                 ("physical memory at 1", at, 4096, 1),
             ] {
                 let found = map_status(device, memory, size, physical)?;
                 same(what, found, Status::INVALID_ARGUMENT)?;
+            }
+            settles("pinned KiB, MMU entries", before, books)
+        },
+    );
+    suite.test(
+        "MAP: of an address in 64 bits a 32-bit program means the low half",
+        move || {
+            let before = at_rest(books)?;
+            let own = Region::anonymous(PAGE)?;
+            for high in [1, u64::from(u32::MAX)] {
+                let found = map_status(device, high << 32 | own.address(), 4096, u32::MAX)?;
+                same("MAP_USER_MEMORY", found, Status::OK)?;
             }
             settles("pinned KiB, MMU entries", before, books)
         },
