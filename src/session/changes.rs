@@ -36,8 +36,8 @@ use kernel::{
     sync::{
         atomic::{
             Acquire,
-            Relaxed,
-            Release, //
+            Full,
+            Relaxed, //
         },
         Arc, //
     },
@@ -151,20 +151,22 @@ impl Change {
             }
         }
         let process = this.process.clone();
-        let is_return = matches!(this.kind, Kind::GiveBack(_));
         let mut changes = process.changes.lock();
-        match is_return {
-            true => {
+        let was_noted = match this.kind {
+            Kind::GiveBack(_) => {
                 changes.returns.push_back(this);
-                process.has_returns.store(true, Release);
+                process.has_returns.xchg(true, Full)
             }
-            false => {
+            Kind::Unlock(_) | Kind::Free(_) => {
                 changes.tables.push_back(this);
-                process.has_changes.store(true, Release);
+                process.has_changes.xchg(true, Full)
             }
-        }
+        };
         drop(changes);
-        process.queue_changes();
+        // Else the work item is queued already, and has not begun with them.
+        if !was_noted {
+            process.queue_changes();
+        }
     }
 }
 
