@@ -214,11 +214,7 @@ fn refusals() -> Result<()> {
             same(what, fixture.commit(&first, next, &[])?, wanted)?;
         }
     }
-    for (what, next) in [
-        ("page 0", 0x10),
-        ("64 bits", 1 << 40),
-        ("all ones", u64::MAX),
-    ] {
+    for (what, next) in [("page 0", 0x10), ("all ones", u64::MAX)] {
         let status = fixture.commit(&first, next, &[])?;
         same(what, status, Status::OUT_OF_RESOURCES)?;
     }

@@ -85,17 +85,18 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 }
                 Ok(tries.to_string())
             }
-            // Microseconds of the slowest of ten imports.
+            // Microseconds of the slowest but one of ten imports: the machine itself is late at times.
             "import" => {
-                let mut slowest = Duration::ZERO;
+                let mut times = Vec::new();
                 for _ in 0..10 {
                     let start = Instant::now();
                     let (status, _) = device.import_node(number(1)?)?;
-                    slowest = slowest.max(start.elapsed());
+                    times.push(start.elapsed());
                     same("IMPORT", status, Status::OK)?;
                     std::thread::sleep(Duration::from_millis(50));
                 }
-                Ok(slowest.as_micros().to_string())
+                times.sort();
+                Ok(times[times.len() - 2].as_micros().to_string())
             }
             word => bail!("what is {word}?"),
         }
@@ -197,14 +198,16 @@ fn killed_guessers() -> Result<()> {
 }
 
 /// The kernel's log tells who it is, and not too often.
-fn is_told() -> Result<()> {
+fn is_told(begun: Instant) -> Result<()> {
     let log = std::process::Command::new("dmesg").output()?;
     let text = String::from_utf8_lossy(&log.stdout);
     let lines = text
         .lines()
         .filter(|line| line.contains("name-guesses has tried many names"))
         .count();
-    ensure!((1..=40).contains(&lines), "{lines} lines");
+    // Ten in five seconds, of the whole time that this program has run.
+    let most = 10 * (begun.elapsed().as_secs() as usize / 5 + 2);
+    ensure!((1..=most).contains(&lines), "{lines} lines, {most} at most");
     Ok(())
 }
 
@@ -213,10 +216,11 @@ fn main() -> ExitCode {
         return code;
     }
     harness::program(|| {
+        let begun = Instant::now();
         let mut suite = Suite::new();
         suite.test("sixteen processes guess, others import", many_guessers);
         suite.test("guessers are killed", killed_guessers);
-        suite.test("the kernel's log tells of it", is_told);
+        suite.test("the kernel's log tells of it", move || is_told(begun));
         suite.run()
     })
 }
