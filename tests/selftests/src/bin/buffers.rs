@@ -246,7 +246,7 @@ fn tests<'a>(suite: &mut Suite<'a>, device: &'a Device, kind: Kind) {
     suite.test(
         format!("{kind:?}: wrong sizes and addresses in FREE free the buffer, and nothing else"),
         move || {
-            let before = system::ProcGc::used_now()?;
+            let before = harness::at_rest(system::ProcGc::used_now)?;
             let other = kind.allocate(device, 0x8000)?;
             other.memory.fill(0x0ddb_a115);
             for (bytes, logical) in [
@@ -254,7 +254,7 @@ fn tests<'a>(suite: &mut Suite<'a>, device: &'a Device, kind: Kind) {
                 (u64::MAX, other.logical),
                 (0x10_0000, other.logical - 4096),
                 (0x8000, 0xc000_0000),
-                (0x8000, 1 << 40),
+                (0x8000, 1 << 40 | 0x1000),
             ] {
                 let buffer = kind.allocate(device, 0x4000)?;
                 let status = kind.free_raw(device, bytes, buffer.physical, logical)?;
@@ -322,7 +322,7 @@ fn main() -> ExitCode {
                 same("child", status.code(), Some(0))
             };
             child()?;
-            let used = system::ProcGc::used_now()?;
+            let used = harness::at_rest(system::ProcGc::used_now)?;
             let before = system::settled_free()?;
             for _ in 0..10 {
                 child()?;

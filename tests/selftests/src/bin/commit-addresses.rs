@@ -674,7 +674,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let options = Options::parse(&["count"])?;
         let count = options.number("count", 60)?;
-        let used = system::ProcGc::used_now()?;
+        let used = galcore_selftests::harness::at_rest(system::ProcGc::used_now)?;
         let bench = Bench::new()?;
         let mut suite = Suite::new();
         address_tests(&mut suite, &bench);

@@ -22,6 +22,7 @@ use galcore_client::Device;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::Random;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
@@ -318,7 +319,7 @@ fn main() -> ExitCode {
             println!("# {}: {:?}", abi.name, fuzz.statuses);
             return Ok(true);
         }
-        let before = (ProcGc::used_now()?, ProcGc::mmu_used_now()?);
+        let before = at_rest(|| Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?)))?;
         let mut suite = Suite::new();
         suite.test(
             format!("{count} calls with payloads at random (seed {seed}) have an answer"),

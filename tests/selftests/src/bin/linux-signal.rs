@@ -103,7 +103,7 @@ fn main() -> ExitCode {
             code: SI_QUEUE,
             value,
         };
-        let used = system::ProcGc::used_now()?;
+        let used = galcore_selftests::harness::at_rest(system::ProcGc::used_now)?;
         let surface: &RefCell<Option<Surface>> = &RefCell::new(None);
         let mut suite = Suite::new();
         suite.test("QUERY_KERNEL_SETTINGS tells the number", move || {

@@ -26,6 +26,7 @@ use galcore_client::uapi::Status;
 use galcore_client::Queue;
 use galcore_selftests::fixture::Random;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
@@ -217,7 +218,7 @@ fn main() -> ExitCode {
         ProcGc::nothing_left()?;
         let victim = std::cell::RefCell::new(Victim::start()?);
         let device = &Device::open()?;
-        let used = (ProcGc::used_now()?, ProcGc::mmu_used_now()?);
+        let used = at_rest(|| Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?)))?;
         let now = || Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?));
         let mut suite = Suite::new();
         suite.test("nodes: every command, every handle", || {
