@@ -17,6 +17,7 @@
 //! `LOAD_STATE` is passed over by its first and last state's words of it.
 
 use super::{
+    loaded::Loaded,
     reach::{
         Range,
         Reach, //
@@ -288,6 +289,8 @@ impl<'a> Lookup<'a> {
 struct Checker<'a> {
     /// An address that is not the process's is no reason to refuse the stream.
     mends: bool,
+    /// Where addresses are noted that the stream loads.
+    loaded: Option<&'a Loaded>,
     states: Sets<'a>,
     lookup: Lookup<'a>,
     pipe: Pipe,
@@ -383,6 +386,9 @@ impl Checker<'_> {
             if resolved != value {
                 word.set(resolved);
             }
+            if let Some(loaded) = self.loaded {
+                loaded.note(address, resolved);
+            }
             return Ok(());
         }
         match address {
@@ -465,14 +471,16 @@ pub(crate) struct Exit {
 const LOAD_ONE: u32 = 0x0801_0000;
 
 /// Checks `words`, entered with `entry` selected, for a core with `states` and a process that may
-/// use `addresses`. Addresses of 0 become the scratch memory's; checked again, they stay it.
+/// use `addresses`. Addresses of 0 become the scratch memory's; checked again, they stay it. They
+/// are noted in `loaded`.
 pub(crate) fn check(
     words: &mut [u32],
     states: &States,
     entry: Pipe,
     addresses: Addresses<'_>,
+    loaded: Option<&Loaded>,
 ) -> Result<Exit, Refusal> {
-    pass(words, states, entry, addresses, false)
+    pass(words, states, entry, addresses, loaded, false)
 }
 
 /// As [`check`], but addresses that are not the process's become the scratch memory's, too.
@@ -484,8 +492,9 @@ pub(crate) fn check_states(
     states: &States,
     entry: Pipe,
     addresses: Addresses<'_>,
+    loaded: Option<&Loaded>,
 ) -> Result<Exit, Refusal> {
-    pass(words, states, entry, addresses, true)
+    pass(words, states, entry, addresses, loaded, true)
 }
 
 fn pass(
@@ -493,6 +502,7 @@ fn pass(
     states: &States,
     entry: Pipe,
     addresses: Addresses<'_>,
+    loaded: Option<&Loaded>,
     mends: bool,
 ) -> Result<Exit, Refusal> {
     let words = Cell::from_mut(words).as_slice_of_cells();
@@ -509,6 +519,7 @@ fn pass(
     uses.add(entry);
     let mut checker = Checker {
         mends,
+        loaded,
         states,
         lookup: Lookup::new(addresses),
         pipe: entry,
@@ -573,7 +584,7 @@ mod tests {
     }
 
     fn check_core(words: &[u32], states: &States, entry: Pipe) -> Result<Exit, Refusal> {
-        check(&mut copy(words), states, entry, Addresses::Any)
+        check(&mut copy(words), states, entry, Addresses::Any, None)
     }
 
     /// What a core with everything makes of a stream.
@@ -864,7 +875,7 @@ mod tests {
                 ..SCRATCH
             },
         };
-        pass(words, states, Pipe::Pipe3d, addresses, mends)
+        pass(words, states, Pipe::Pipe3d, addresses, None, mends)
     }
 
     /// What that process is told about a stream.
@@ -969,7 +980,14 @@ mod tests {
     #[test]
     fn without_the_check_nothing_is_changed() {
         let mut words = [load_state(state::word(0x1608), 1), 0];
-        assert!(check(&mut words, &cores::both(), Pipe::Pipe3d, Addresses::Any).is_ok());
+        assert!(check(
+            &mut words,
+            &cores::both(),
+            Pipe::Pipe3d,
+            Addresses::Any,
+            None
+        )
+        .is_ok());
         assert_eq!(words[1], 0);
     }
 

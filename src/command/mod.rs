@@ -14,10 +14,10 @@
 //!
 //! # Addresses that stay in the GPU
 //!
-//! The ring knows for each pipe whose commands were the last to use it, and how much memory that
-//! process had lost when they were checked ([`Author`]). If another author's come, the states that take
-//! addresses are loaded with harmless ones in front ([`scrub`]), and the context is loaded anew, even
-//! the one that was loaded last.
+//! The ring knows for each pipe whose commands were the last to use it ([`Author`]). If another author's
+//! come, the states that take addresses are loaded with harmless ones in front ([`scrub`]), and the context
+//! is loaded anew. When a process has freed memory, those of its states that hold addresses there, and no
+//! others ([`loaded`]), are loaded with harmless ones in front of its next commands.
 //!
 //! # Interrupts that do not come
 //!
@@ -30,11 +30,13 @@
 //! `galcore completion` lets one thread at a time end submissions: the interrupt's or the watchdog's.
 //! Their actions run under it, so it comes before all that actions take.
 //!
-//! `galcore ring` ([`Ring::state`]) is held for moments only. Who writes to the ring holds the `writing` flag in it,
+//! `galcore ring` ([`Ring::state`]) is a spinlock, as are all locks that the interrupt's thread takes and clients
+//! too: a thread of low priority that is preempted while it has one would hold up everybody. It is held for moments only. Who writes to the ring holds the `writing` flag in it,
 //! for which others wait interruptibly. Nothing is locked under it but the allocator.
 
 pub(crate) mod checker;
 pub(crate) mod context;
+pub(crate) mod loaded;
 pub(crate) mod reach;
 mod reclaim;
 pub(crate) mod scrub;
@@ -74,12 +76,18 @@ use kernel::{
     new_delayed_work, new_work,
     prelude::*,
     sync::{
+        lock::{
+            spinlock::SpinLockBackend,
+            Guard, //
+        },
         new_condvar,
         new_mutex,
+        new_spinlock,
         Arc,
         CondVar,
         CondVarTimeoutResult,
-        Mutex, //
+        Mutex,
+        SpinLock, //
     },
     time::{
         delay::fsleep,
@@ -95,9 +103,9 @@ use kernel::{
 };
 use scrub::{
     Authors,
+    Lists,
     Scrub,
-    Wipe,
-    PIPES, //
+    Wipe, //
 };
 use space::Space;
 use surround::{
@@ -110,7 +118,10 @@ pub(crate) use reclaim::{
     Retired,
     Shown, //
 };
-pub(crate) use scrub::Author;
+pub(crate) use scrub::{
+    Author,
+    PIPES, //
+};
 
 /// Bytes of the ring's memory.
 const RING_BYTES: usize = 1 << 20;
@@ -190,6 +201,8 @@ pub(crate) struct Stream<'a> {
     /// Whose they are, and what makes the GPU forget another author's addresses; `None`: addresses are
     /// not looked at, so there is nothing to be gained.
     pub(crate) author: Option<(Author, &'a Scrub)>,
+    /// By pipe, words that make the GPU forget those of the author's own addresses that are freed.
+    pub(crate) stale: [&'a [u32]; PIPES],
 }
 
 impl<'a> Stream<'a> {
@@ -310,7 +323,7 @@ pub(crate) struct Ring {
     caches: u32,
     mmu: Version,
     #[pin]
-    state: Mutex<State>,
+    state: SpinLock<State>,
     #[pin]
     moved: CondVar,
     /// One thread at a time ends submissions.
@@ -388,7 +401,8 @@ impl Frame {
 }
 
 /// What a submitter has been given: a place, an id, and the sole right to write to the ring. To be
-/// used up by [`Ring::finish`], soon: others wait.
+/// used up by [`Ring::finish`], soon: others wait. As long as it lives the thread must not sleep, and is not
+/// preempted.
 pub(crate) struct Turn {
     at: usize,
     previous_wait: usize,
@@ -397,6 +411,8 @@ pub(crate) struct Turn {
     back: Option<[u32; 2]>,
     event: u32,
     number: u64,
+    /// Others wait until it is used up, whatever their priority.
+    _no_preemption: sys::NoPreemption,
 }
 
 impl Turn {
@@ -446,7 +462,7 @@ impl Ring {
             event_padding,
             caches: words::caches(engines.pipe_3d, engines.pipe_2d),
             mmu,
-            state <- new_mutex!(State {
+            state <- new_spinlock!(State {
                 space: Space::new(USABLE_BYTES, WAIT_LINK_BYTES),
                 wait: 0,
                 pipe: None,
@@ -679,7 +695,8 @@ impl Ring {
             return Ok(Attempt::NotLoaded);
         }
         let uses = source.with_uses(uses);
-        let frame = self.frame(&state, source, commands, author, uses);
+        let stale = stream.map_or([&[][..]; PIPES], |stream| stream.stale);
+        let frame = self.frame(&state, source, commands, author, stale, uses);
         let until_loaded = frame.until_loaded();
         let state_bytes = match (&frame.states, states) {
             (Some(_), Some(states)) => states.bytes(),
@@ -728,6 +745,7 @@ impl Ring {
             back,
             event,
             number,
+            _no_preemption: sys::NoPreemption::new(),
         })))
     }
 
@@ -738,6 +756,7 @@ impl Ring {
         source: Source<'_>,
         commands: Option<Checked<'_>>,
         author: Option<(Author, &Scrub)>,
+        stale: [&[u32]; PIPES],
         uses: Engines,
     ) -> Frame {
         let (mut load, mut around_states, mut pipe) = (None, None, state.pipe);
@@ -746,8 +765,9 @@ impl Ring {
                 let next = source.entry().unwrap_or(commands.entry);
                 // Its copy in the kernel's memory has only the process's addresses.
                 let has_copy = matches!(source, Source::Copy(..));
-                let wipes = state.authors.wipes(scrub, author, uses, next, has_copy);
-                wipes.map(|part| part.map(|part| Wipe::new(part, scrub, &mut pipe)))
+                let lists = Lists { scrub, stale };
+                let wipes = state.authors.wipes(lists, author, uses, next, has_copy);
+                wipes.map(|part| part.map(|part| Wipe::new(part, lists, &mut pipe)))
             }
             _ => [None; PIPES],
         };
@@ -795,7 +815,7 @@ impl Ring {
     /// Waits for something to move, `left` jiffies at most; returns what is left of them.
     fn wait(
         &self,
-        state: &mut kernel::sync::lock::Guard<'_, State, kernel::sync::lock::mutex::MutexBackend>,
+        state: &mut Guard<'_, State, SpinLockBackend>,
         left: Jiffies,
     ) -> Result<Jiffies> {
         if left == 0 {
@@ -823,12 +843,17 @@ impl Ring {
         if frame.flush {
             emit(&words::flush_mmu(self.caches, self.mmu))?;
         }
-        if let Some((_, scrub)) = stream.and_then(|stream| stream.author) {
+        if let Some((stream, (_, scrub))) = stream.and_then(|stream| Some((stream, stream.author?)))
+        {
+            let lists = Lists {
+                scrub,
+                stale: stream.stale,
+            };
             for wipe in frame.wipes.iter().flatten() {
                 if wipe.switch {
                     emit(&words::select_pipe(self.caches, wipe.part.pipe()))?;
                 }
-                emit(scrub.words(wipe.part))?;
+                emit(lists.words(wipe.part))?;
             }
         }
         if let Some(load) = &frame.load {
@@ -910,13 +935,16 @@ impl Ring {
             state.space.free_before(done.mark);
             drop(state);
             done.load.actions.drain_all().for_each(Action::run);
+            // A long list is freed here: that may sleep.
+            let actions = core::mem::take(&mut done.load.actions);
+            let is_spare = (1..=SPARE_ROOM).contains(&actions.capacity());
+            let spare = is_spare.then_some(actions);
             state = self.state.lock();
             state.completed = state.completed.max(done.number);
             state.moves += 1;
             state.take_retired(&mut done.load);
-            let actions = done.load.actions;
-            if (1..=SPARE_ROOM).contains(&actions.capacity()) {
-                // With no room left it is freed: it holds nothing.
+            if let Some(actions) = spare {
+                // With no room left it is freed: it holds nothing, and is small.
                 let _ = state.spares.push_within_capacity(actions);
             }
         }

@@ -37,15 +37,15 @@ use kernel::{
 pub(super) const MAX_WORDS: usize = 1280;
 
 /// Pipes that a core can have.
-pub(super) const PIPES: usize = 2;
+pub(crate) const PIPES: usize = 2;
 
 /// Whose addresses the GPU holds. All that an author has had the GPU load is still its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Author {
     /// The process's number.
     pub(crate) process: u64,
-    /// How many ranges had left its reach when its commands were checked.
-    pub(crate) removals: u64,
+    /// How often all of its own addresses were to be forgotten, too: see [`super::loaded`].
+    pub(crate) wipes: u64,
 }
 
 /// By pipe, whose addresses its states may hold; `None`: not known.
@@ -71,7 +71,7 @@ impl Authors {
     /// they need first comes last. `has_copy`: behind it a context is loaded from the kernel's memory.
     pub(super) fn wipes(
         &self,
-        scrub: &Scrub,
+        lists: Lists<'_>,
         author: Author,
         uses: Engines,
         first: Pipe,
@@ -83,12 +83,13 @@ impl Authors {
         };
         order.map(|pipe| {
             let part = match pipe {
+                _ if !self.are_others(pipe, author) => Part::Stale(pipe),
                 Pipe::Pipe2d => Part::All2d,
                 Pipe::Pipe3d if has_copy => Part::BesideContext,
                 Pipe::Pipe3d => Part::All3d,
             };
-            let is_due = uses.has(pipe) && self.are_others(pipe, author);
-            (is_due && !scrub.words(part).is_empty()).then_some(part)
+            let is_due = uses.has(pipe) && !lists.words(part).is_empty();
+            is_due.then_some(part)
         })
     }
 }
@@ -106,13 +107,13 @@ pub(super) struct Wipe {
 
 impl Wipe {
     /// A list where `pipe` is selected (`None`: not known); behind it, its own is.
-    pub(super) fn new(part: Part, scrub: &Scrub, pipe: &mut Option<Pipe>) -> Self {
+    pub(super) fn new(part: Part, lists: Lists<'_>, pipe: &mut Option<Pipe>) -> Self {
         let switch = pipe.replace(part.pipe()) != Some(part.pipe());
         let switch_words = if switch { words::SELECT_PIPE_WORDS } else { 0 };
         Self {
             part,
             switch,
-            words: scrub.words(part).len() + switch_words,
+            words: lists.words(part).len() + switch_words,
         }
     }
 }
@@ -126,6 +127,8 @@ pub(super) enum Part {
     All3d,
     /// Those of the 3D pipe's that no context keeps.
     BesideContext,
+    /// Those of a pipe's that hold freed memory of the author's own.
+    Stale(Pipe),
 }
 
 impl Part {
@@ -134,6 +137,28 @@ impl Part {
         match self {
             Part::All2d => Pipe::Pipe2d,
             Part::All3d | Part::BesideContext => Pipe::Pipe3d,
+            Part::Stale(pipe) => pipe,
+        }
+    }
+}
+
+/// All lists that one submission may need.
+#[derive(Clone, Copy)]
+pub(super) struct Lists<'a> {
+    /// Those of the core.
+    pub(super) scrub: &'a Scrub,
+    /// By pipe, that of the author's own stale addresses.
+    pub(super) stale: [&'a [u32]; PIPES],
+}
+
+impl<'a> Lists<'a> {
+    /// The words of a list, whole commands; none if there is nothing to load.
+    pub(super) fn words(self, part: Part) -> &'a [u32] {
+        match part {
+            Part::All2d => &self.scrub.all_2d,
+            Part::All3d => &self.scrub.all_3d,
+            Part::BesideContext => &self.scrub.beside_context,
+            Part::Stale(pipe) => self.stale[pipe.index()],
         }
     }
 }
@@ -192,13 +217,25 @@ impl Scrub {
         Ok(Arc::new(scrub, GFP_KERNEL)?)
     }
 
-    /// The words of a list, whole commands; none if there is nothing to load.
-    pub(super) fn words(&self, part: Part) -> &[u32] {
-        match part {
-            Part::All2d => &self.all_2d,
-            Part::All3d => &self.all_3d,
-            Part::BesideContext => &self.beside_context,
+    /// The words for `stale` states of `pipe`, which ascend: whole commands, no more than for all states of
+    /// the pipe. `OutOfMemory`.
+    pub(crate) fn stale(&self, pipe: Pipe, stale: &[u32], scratch: &Scratch) -> Result<KVVec<u32>> {
+        let all = match pipe {
+            Pipe::Pipe2d => &self.all_2d,
+            Pipe::Pipe3d => &self.all_3d,
+        };
+        let mut list = load(stale.iter().copied(), scratch)?;
+        if list.len() > all.len() {
+            list.clear();
+            list.extend_from_slice(all, GFP_KERNEL)?;
         }
+        Ok(list)
+    }
+
+    #[cfg(CONFIG_KUNIT)]
+    fn words(&self, part: Part) -> &[u32] {
+        let stale = [&[][..]; PIPES];
+        Lists { scrub: self, stale }.words(part)
     }
 }
 
@@ -224,6 +261,42 @@ mod tests {
 
     fn map(identity: &Identity) -> Arc<StateMap> {
         StateMap::new(identity).unwrap()
+    }
+
+    fn lists(scrub: &Scrub) -> Lists<'_> {
+        Lists {
+            scrub,
+            stale: [&[]; PIPES],
+        }
+    }
+
+    #[test]
+    fn what_is_stale_is_forgotten_by_its_author_alone() {
+        let scrub = Scrub::new(&cores::both(), &map(&Identity::default()), &SCRATCH).unwrap();
+        let states = [state::word(0x1608), state::word(0x1610)];
+        let words = scrub.stale(Pipe::Pipe3d, &states, &SCRATCH).unwrap();
+        assert_eq!(loaded(&words)[..], states);
+        let lists = Lists {
+            scrub: &scrub,
+            stale: [&words, &[]],
+        };
+        let author = Author {
+            process: 1,
+            wipes: 0,
+        };
+        let mut uses = Engines::default();
+        uses.add(Pipe::Pipe3d);
+        let mut authors = Authors::default();
+        authors.note(uses, Some(author));
+        let parts = authors.wipes(lists, author, uses, Pipe::Pipe3d, false);
+        assert_eq!(parts, [None, Some(Part::Stale(Pipe::Pipe3d))]);
+        // Another author's commands make it forget all.
+        let other = Author {
+            process: 2,
+            wipes: 0,
+        };
+        let parts = authors.wipes(lists, other, uses, Pipe::Pipe3d, false);
+        assert_eq!(parts, [None, Some(Part::All3d)]);
     }
 
     /// The states that a list loads, each with what it must be loaded with.
@@ -302,8 +375,8 @@ mod tests {
         assert_eq!(list[at + 1..at + 3], [0x7000_0000; 2]);
     }
 
-    fn author(process: u64, removals: u64) -> Author {
-        Author { process, removals }
+    fn author(process: u64, wipes: u64) -> Author {
+        Author { process, wipes }
     }
 
     const ONLY_2D: Engines = Engines {
@@ -329,7 +402,7 @@ mod tests {
             } else {
                 Pipe::Pipe2d
             };
-            authors.wipes(&scrub, author, uses, first, false)
+            authors.wipes(lists(&scrub), author, uses, first, false)
         };
         let (me, poorer, other) = (author(1, 5), author(1, 6), author(2, 5));
         // After a reset.
@@ -363,16 +436,16 @@ mod tests {
     fn the_pipe_that_is_needed_is_selected_last() {
         let scrub = Scrub::new(&cores::dove(), &map(&Identity::default()), &SCRATCH).unwrap();
         let authors = Authors::default();
-        let wipes = authors.wipes(&scrub, author(1, 0), BOTH, Pipe::Pipe3d, true);
+        let wipes = authors.wipes(lists(&scrub), author(1, 0), BOTH, Pipe::Pipe3d, true);
         assert_eq!(wipes, [Some(Part::All2d), Some(Part::BesideContext)]);
         let mut pipe = None;
         let of = |part| scrub.words(part).len();
-        let wipe = Wipe::new(Part::All2d, &scrub, &mut pipe);
+        let wipe = Wipe::new(Part::All2d, lists(&scrub), &mut pipe);
         assert_eq!((wipe.switch, wipe.words), (true, of(Part::All2d) + 8));
         assert_eq!(pipe, Some(Pipe::Pipe2d));
-        let wipe = Wipe::new(Part::All2d, &scrub, &mut pipe);
+        let wipe = Wipe::new(Part::All2d, lists(&scrub), &mut pipe);
         assert_eq!((wipe.switch, wipe.words), (false, of(Part::All2d)));
-        let wipe = Wipe::new(Part::All3d, &scrub, &mut pipe);
+        let wipe = Wipe::new(Part::All3d, lists(&scrub), &mut pipe);
         assert_eq!((wipe.switch, wipe.words), (true, of(Part::All3d) + 8));
         assert_eq!(pipe, Some(Pipe::Pipe3d));
     }

@@ -113,7 +113,7 @@ const ADDRESSES: [Row; 52] = [
 ];
 
 /// All others, and those above again where they are in the middle of some.
-const OTHERS: [Row; 62] = [
+const OTHERS: [Row; 64] = [
     Row(0x00000, 2, Need::Any, "HI"),
     Row(0x00600, 16, Need::Pipe3d, "FE"),
     Row(0x00644, 4, Need::Pipe3d, "FE"),
@@ -121,7 +121,8 @@ const OTHERS: [Row; 62] = [
     Row(0x007C0, 16, Need::Newer, "FE"),
     Row(0x00800, 15, Need::Pipe3d, "VS"),
     Row(0x00850, 6, Need::Pipe3d, "VS"),
-    Row(0x00868, 8, Need::InstructionCache, "VS"),
+    Row(0x00868, 7, Need::InstructionCache, "VS"),
+    Row(0x00884, 1, Need::Pipe3d, "VS"),
     Row(0x0088C, 2, Need::InstructionCache, "VS"),
     Row(0x00898, 26, Need::Newer, "VS"),
     Row(0x00900, 10, Need::Pipe3d, "CL"),
@@ -166,6 +167,7 @@ const OTHERS: [Row; 62] = [
     Row(0x03808, 2, Need::Any, "GL"),
     Row(0x03814, 10, Need::Pipe3d, "GL"),
     Row(0x0384C, 3, Need::Pipe3d, "GL"),
+    Row(0x03860, 1, Need::Pipe3d, "GL.BUG_FIXES"),
     Row(0x03C00, 1, Need::Any, "GL"),
     // Instructions and uniforms, in all their places.
     Row(0x04000, 0x3000, Need::Pipe3d, "SH"),
@@ -535,6 +537,8 @@ mod tests {
             (0x0654, [Refused, Refused, Refused]),
             (0x07F8, [Refused, Refused, Refused]),
             (0x086C, [Refused, Address, Refused]),
+            (0x0884, [Free, Free, Refused]),
+            (0x3860, [Free, Free, Refused]),
             (0x0920, [Control, Control, Control]),
             (0x1114, [Refused, Refused, Refused]),
             (0x1228, [Address, Refused, Address]),

@@ -20,11 +20,11 @@ use kernel::{
     prelude::*,
     sync::{
         new_condvar,
-        new_mutex,
+        new_spinlock,
         Arc,
         CondVar,
         CondVarTimeoutResult,
-        Mutex, //
+        SpinLock, //
     },
     time::msecs_to_jiffies, //
 };
@@ -52,7 +52,7 @@ struct State {
 pub(crate) struct Signal {
     manual_reset: bool,
     #[pin]
-    state: Mutex<State>,
+    state: SpinLock<State>,
     #[pin]
     changed: CondVar,
 }
@@ -63,7 +63,7 @@ impl Signal {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 manual_reset,
-                state <- new_mutex!(State {
+                state <- new_spinlock!(State {
                     set: false,
                     over: false,
                     fences: None,

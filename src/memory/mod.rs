@@ -566,6 +566,17 @@ impl Word {
         })
     }
 
+    /// Whether writing it takes longer than a word of memory: a reserved pool is mapped for it.
+    pub(crate) fn is_slow(&self) -> bool {
+        match &self.object {
+            Object::Node(node) => {
+                let pool = node.memory.pool.as_ref().map(|pool| &pool.memory);
+                node.pool_range().is_some() && matches!(pool, Some(PoolMemory::Reserved(_)))
+            }
+            _ => false,
+        }
+    }
+
     /// GPU address of the word.
     pub(crate) fn address(&self) -> u32 {
         self.address

@@ -7,6 +7,7 @@
 //! tables next ([`Process::tables`]) finds it done: the process's own threads, in their own time, or a work item of the
 //! process's. So what a client has been told of by a signal has happened for it.
 //!
+//! So with a word in a pool that the kernel has no mapping of.
 //! Memory of a process that its records give back to it ([`Change::give_back`]) is synchronised at once if that is
 //! little; else by the thread that waits for a signal, by STALL, or by the work item.
 //!
@@ -20,7 +21,8 @@ use super::{
 use crate::{
     memory::{
         Node,
-        UserMemory, //
+        UserMemory,
+        Word, //
     },
     sys, //
 };
@@ -83,6 +85,8 @@ enum Kind {
     Free(u32),
     /// The GPU is done with memory of the process's.
     GiveBack(Returned),
+    /// A word is to be written that takes time.
+    Write(Word, u32),
 }
 
 /// A record's effect.
@@ -138,6 +142,11 @@ impl Change {
         Self::new(process, Kind::GiveBack(Returned::Node(node)))
     }
 
+    /// A word is written, which takes time.
+    pub(super) fn write(process: &Arc<Process>, word: Word, value: u32) -> Result<ListArc<Self>> {
+        Self::new(process, Kind::Write(word, value))
+    }
+
     /// Notes it. Called by the interrupt's thread.
     pub(crate) fn note(this: ListArc<Self>) {
         if let Kind::GiveBack(returned) = &this.kind {
@@ -153,7 +162,7 @@ impl Change {
         let process = this.process.clone();
         let mut changes = process.changes.lock();
         let was_noted = match this.kind {
-            Kind::GiveBack(_) => {
+            Kind::GiveBack(_) | Kind::Write(..) => {
                 changes.returns.push_back(this);
                 process.has_returns.xchg(true, Full)
             }
@@ -207,7 +216,7 @@ impl Process {
                     // Its end is not waited for.
                     drop(tables.take_if_over(node));
                 }
-                Kind::GiveBack(_) => {}
+                Kind::GiveBack(_) | Kind::Write(..) => {}
             }
         }
     }
@@ -232,10 +241,14 @@ impl Process {
                 return;
             };
             drop(changes);
-            if let Kind::GiveBack(returned) = &change.kind {
-                if returned.step() {
-                    self.changes.lock().returns.push_front(change);
+            match &change.kind {
+                Kind::GiveBack(returned) => {
+                    if returned.step() {
+                        self.changes.lock().returns.push_front(change);
+                    }
                 }
+                Kind::Write(word, value) => word.write(*value),
+                Kind::Unlock(_) | Kind::Free(_) => {}
             }
             drop(returning);
             if sys::is_killed() {

@@ -35,6 +35,7 @@ use crate::{
             Refusal, //
         },
         context::{
+            Context as AttachedContext,
             Hold,
             Load, //
         },
@@ -48,6 +49,7 @@ use crate::{
         Turn,
         MAX_STREAM_WORDS,
         MAX_WORDS_BEHIND_STATES, //
+        PIPES,
     },
     diag::log::{
         warn_client,
@@ -117,10 +119,19 @@ impl Process {
         }
         let entry = self.entry_pipe(buffer.entry_pipe)?;
         let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
-        let (exit, removals) = {
-            let tables = self.tables();
+        let mut hold = context.map(|context| context.hold()).transpose()?;
+        let (stale, exit, removals, wipes) = {
+            let mut tables = self.tables();
+            // Without room for it a FREE costs the client more; nothing else does.
+            let _ = tables.loaded.prepare();
+            let stale = match self.device.parameters().check_addresses {
+                true => self.find_stale(&tables, own.is_some(), hold.as_mut())?,
+                false => Default::default(),
+            };
+            tables.loaded.begin();
             let exit = self.check(&tables, &mut words, entry)?;
-            (exit, tables.reach.removals())
+            let (removals, wipes) = (tables.reach.removals(), tables.loaded.wipes());
+            (stale, exit, removals, wipes)
         };
         let mut queue = Queue::resolve(self, commit.queue, commit.format)?;
         let mut work = Submission {
@@ -130,12 +141,16 @@ impl Process {
             exit,
             removals,
             own,
-            hold: context.map(|context| context.hold()).transpose()?,
+            hold,
             load: None,
             delta: commit.delta,
             format: commit.format,
             merged: Merged::default(),
             switched: None,
+            stale,
+            wipes,
+            is_context_new: false,
+            left: None,
         };
         let reply = self.submit(&mut work, &mut queue)?;
         work.settle();
@@ -253,7 +268,7 @@ impl Process {
     fn check(&self, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
         let addresses = self.addresses(tables);
         let states = self.device.core().states();
-        checker::check(words, states, entry, addresses)
+        checker::check(words, states, entry, addresses, Some(&tables.loaded))
             .map_err(|refusal| refuse("command buffer", refusal))
     }
 
@@ -267,7 +282,7 @@ impl Process {
     ) -> Result<Exit> {
         let addresses = self.addresses(tables);
         let states = self.device.core().states();
-        checker::check_states(words, states, entry, addresses)
+        checker::check_states(words, states, entry, addresses, Some(&tables.loaded))
             .map_err(|refusal| refuse("context", refusal))
     }
 }
@@ -315,6 +330,21 @@ struct Submission<'a> {
     merged: Merged,
     /// The submission that loads it.
     switched: Option<u64>,
+    /// By pipe, states with freed memory, and the words that make the GPU forget it.
+    stale: [Stale; PIPES],
+    /// How often the GPU was to forget all of the process's addresses, at the last check.
+    wipes: u64,
+    /// The states of the own context have been noted behind the commands, which come behind them.
+    is_context_new: bool,
+    /// The context of the process's commands before, to be let go of without a lock.
+    left: Option<Arc<AttachedContext>>,
+}
+
+/// States of one pipe that hold memory which the process has freed.
+#[derive(Default)]
+struct Stale {
+    states: KVVec<u32>,
+    words: KVVec<u32>,
 }
 
 impl Submission<'_> {
@@ -338,9 +368,50 @@ impl Submission<'_> {
         }
         let author = Author {
             process: self.process.number,
-            removals: self.removals,
+            wipes: self.wipes,
         };
         Some((author, self.process.device.core().scrub()))
+    }
+}
+
+impl Process {
+    /// Finds what the GPU must forget of what the process has freed since its last commands, before those that
+    /// come now are noted. `own`: they come with a context in the client's memory; `hold`: with an attached one.
+    fn find_stale(
+        &self,
+        tables: &Tables,
+        own: bool,
+        hold: Option<&mut Hold>,
+    ) -> Result<[Stale; PIPES]> {
+        let mut all: [Stale; PIPES] = Default::default();
+        let loaded = &tables.loaded;
+        if !loaded.may_be_stale(tables.reach.removals()) {
+            return Ok(all);
+        }
+        let addresses = self.addresses(tables);
+        let is_unsure = match hold.and_then(Hold::buffers) {
+            _ if own => false,
+            Some(buffers) => buffers.has_strays(Lookup::new(addresses)),
+            // What the context of earlier commands has loaded may be there still.
+            None => {
+                let last = tables.last_context.as_ref();
+                last.is_some_and(|context| context.may_have_strays(Lookup::new(addresses)))
+            }
+        };
+        if is_unsure || loaded.is_unsure() {
+            loaded.forget_all();
+            return Ok(all);
+        }
+        let core = self.device.core();
+        let mut lookup = Lookup::new(addresses);
+        for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&mut all) {
+            let is_allowed = |state, value| lookup.resolve(state, value).is_some();
+            loaded.stale(pipe, is_allowed, &mut stale.states)?;
+            if !stale.states.is_empty() {
+                stale.words = core.scrub().stale(pipe, &stale.states, &core.scratch())?;
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -348,7 +419,14 @@ impl Work for Submission<'_> {
     fn check(&mut self, tables: &Tables) -> Result {
         let removals = tables.reach.removals();
         // Another thread may have unlocked or freed what the commands name.
-        if removals != self.removals {
+        let is_removed = removals != self.removals;
+        if is_removed {
+            // What the GPU has of it is not known: the commands are noted already.
+            tables.loaded.forget_all();
+            self.wipes = tables.loaded.wipes();
+            self.stale = Default::default();
+        }
+        if is_removed || core::mem::take(&mut self.is_context_new) {
             self.exit = self.process.check(tables, self.words, self.entry)?;
             self.removals = removals;
         }
@@ -384,13 +462,36 @@ impl Work for Submission<'_> {
                 uses: self.exit.uses,
             },
             author: self.author(),
+            stale: [&self.stale[0].words, &self.stale[1].words],
             context: self.own.as_ref().map(OwnContext::in_ring).or_else(attached),
         })
     }
 
+    fn placed(&mut self, tables: &mut Tables) {
+        if let Some(hold) = &self.hold {
+            let last = tables.last_context.replace(hold.context().clone());
+            // Never the last reference of one that is in use: that would be freed under the lock.
+            self.left = last;
+        }
+        let loaded = &tables.loaded;
+        loaded.placed();
+        let mut is_clean = true;
+        for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&self.stale) {
+            match self.exit.uses.has(pipe) {
+                true => loaded.forget(&stale.states),
+                false => is_clean &= stale.states.is_empty(),
+            }
+        }
+        if is_clean {
+            loaded.verify(tables.reach.removals());
+        }
+    }
+
     fn load(&mut self) -> Result {
         if let Some(own) = &mut self.own {
-            return own.load(self.process);
+            own.load(self.process)?;
+            self.is_context_new = true;
+            return Ok(());
         }
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
             let ring = self.process.device.core().ring();

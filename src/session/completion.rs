@@ -23,9 +23,9 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        new_mutex,
+        new_spinlock,
         Arc,
-        Mutex, //
+        SpinLock, //
     },
 };
 
@@ -37,7 +37,7 @@ const SEQUENCE: usize = 0;
 const COMPLETED: usize = 8;
 const TIMESTAMP: usize = 16;
 
-/// The page of one process. Its mutex is a leaf.
+/// The page of one process. Its lock is a leaf.
 #[pin_data]
 pub(crate) struct CompletionPage {
     pages: Pages,
@@ -45,7 +45,7 @@ pub(crate) struct CompletionPage {
     submitted: Atomic<u64>,
     /// The page's sequence number.
     #[pin]
-    sequence: Mutex<u32>,
+    sequence: SpinLock<u32>,
 }
 
 impl CompletionPage {
@@ -56,7 +56,7 @@ impl CompletionPage {
             pin_init!(Self {
                 pages,
                 submitted: Atomic::new(0),
-                sequence <- new_mutex!(0, "galcore completion page"),
+                sequence <- new_spinlock!(0, "galcore completion page"),
             }),
             GFP_KERNEL_ACCOUNT,
         )?)

@@ -125,6 +125,7 @@ impl Process {
         let memory = core::mem::take(&mut tables.user_memory);
         let contexts = core::mem::take(&mut tables.contexts);
         let pieces = core::mem::take(&mut tables.pieces);
+        let last_context = tables.last_context.take();
         drop(tables);
         nodes.for_each(|entry| {
             entry.node.release();
@@ -138,6 +139,6 @@ impl Process {
             mapped.release();
             sys::yield_if_due();
         });
-        drop((contexts, pieces));
+        drop((contexts, pieces, last_context));
     }
 }

@@ -62,6 +62,8 @@ impl Mapped {
 impl Process {
     /// Makes the GPU reach what `wish` names.
     fn take(&self, wish: Wish) -> Result<UserMemory> {
+        // What records have unmapped counts as long as it is not given back.
+        self.finish_returns();
         let memory = self.device.memory();
         match wish.what {
             Foreign::DmaBuf { fd } => memory.import(fd, wish.write),

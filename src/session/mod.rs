@@ -43,6 +43,7 @@ use crate::{
     board::Device,
     command::{
         context::Context,
+        loaded::Loaded,
         reach::{
             Kind,
             Owner,
@@ -129,8 +130,10 @@ use kernel::{
             Guard, //
         },
         new_mutex,
+        new_spinlock,
         Arc,
-        Mutex, //
+        Mutex,
+        SpinLock, //
     },
     task::Task,
     time::Delta,
@@ -248,6 +251,10 @@ struct Tables {
     contexts: Handles<Option<Arc<Context>>>,
     /// Where the process's GPU memory is: nodes, buffers and mapped user memory.
     reach: Reach,
+    /// Which addresses the process's commands have had the GPU load.
+    loaded: Loaded,
+    /// The attached context of the last commands that had one.
+    last_context: Option<Arc<Context>>,
     /// Where the process has it mapped, but for the pool's windows.
     user_views: UserViews,
     /// Handles of the buffers that commands came from lately; 0: none.
@@ -270,6 +277,7 @@ struct Tables {
 pub(crate) struct Process {
     device: Arc<Device>,
     leader: ARef<Task>,
+    opener: sys::Opener,
     /// No other process has had it, or will.
     number: u64,
     /// How long STALL waits, in milliseconds.
@@ -285,12 +293,12 @@ pub(crate) struct Process {
     has_changes: Atomic<bool>,
     has_returns: Atomic<bool>,
     #[pin]
-    changes: Mutex<Changes>,
+    changes: SpinLock<Changes>,
     /// One thread at a time gives memory back.
     #[pin]
     returning: Mutex<()>,
     #[pin]
-    timers: Mutex<[Timer; TIMERS]>,
+    timers: SpinLock<[Timer; TIMERS]>,
     #[pin]
     changes_work: workqueue::Work<Process, 0>,
     /// How far its end has come.
@@ -315,13 +323,14 @@ impl Process {
             pin_init!(Self {
                 device,
                 leader,
+                opener: sys::Opener::current(),
                 views,
                 last_job: Atomic::new(0),
                 has_changes: Atomic::new(false),
                 has_returns: Atomic::new(false),
-                changes <- new_mutex!(Changes::new(), "galcore changes"),
+                changes <- new_spinlock!(Changes::new(), "galcore changes"),
                 returning <- new_mutex!((), "galcore returns"),
-                timers <- new_mutex!([Timer::default(); TIMERS], "galcore timers"),
+                timers <- new_spinlock!([Timer::default(); TIMERS], "galcore timers"),
                 changes_work <- new_work!("galcore changes"),
                 ending_step: Atomic::new(0),
                 ending_work <- new_work!("galcore ending"),
@@ -335,6 +344,8 @@ impl Process {
                     user_memory: Handles::new(),
                     contexts: Handles::new(),
                     reach: Reach::new(),
+                    loaded: Loaded::new(),
+                    last_context: None,
                     user_views: UserViews::new(),
                     command_buffers: [0; 4],
                     asked: None,
@@ -488,6 +499,8 @@ impl Process {
                 if user == 0 || bytes == 0 {
                     return Err(Error::InvalidArgument);
                 }
+                // What records have unmapped counts as long as it is not given back.
+                self.finish_returns();
                 let memory = self.device.memory().map_user(user, bytes, true)?;
                 let (info, address) = self.insert_user_memory(memory)?;
                 Ok(Reply::UserMemory { info, address })
@@ -615,6 +628,7 @@ impl Process {
                     ring.begin(work.stream(), queue.actions(), Some(&count), &mut turn)?;
                 if let Attempt::Turn(turn) = &attempt {
                     self.last_job.store(turn.number(), Relaxed);
+                    work.placed(&mut tables);
                     queue.withdraw(&mut tables);
                 }
                 attempt
@@ -653,7 +667,7 @@ impl Process {
     /// Sends the realtime signal of the parameters to this process.
     pub(crate) fn send_signal(&self, value: u32) {
         let number = self.device.parameters().signal;
-        sys::send_signal(&self.leader, number, value);
+        self.opener.send_signal(&self.leader, number, value);
     }
 
     fn time_delta(&self, timer: u32) -> Result<Reply<'_>> {
@@ -1092,7 +1106,7 @@ impl Process {
         let owner = self.owner_of(handle);
         let wrapped = owner.wrapped_node(handle);
         if wrapped.is_some() {
-            self.wait_for_own_work()?;
+            owner.wait_for_own_work()?;
         }
         if let Claimed::Import = owner.claim_node(handle, if_unlocked)? {
             return Ok(());
@@ -1192,6 +1206,9 @@ trait Work {
     /// The commands, if any.
     fn stream(&self) -> Option<Stream<'_>>;
 
+    /// A place has been taken. The tables' lock is held.
+    fn placed(&mut self, tables: &mut Tables);
+
     /// Makes the commands' context ready to be loaded. May wait; no lock is held.
     fn load(&mut self) -> Result;
 
@@ -1210,6 +1227,8 @@ impl Work for QueueOnly {
     fn stream(&self) -> Option<Stream<'_>> {
         None
     }
+
+    fn placed(&mut self, _: &mut Tables) {}
 
     fn load(&mut self) -> Result {
         Ok(())

@@ -198,8 +198,13 @@ impl<'a> Queue<'a> {
             Record::WriteData { address, data } => {
                 let tables = process.tables();
                 let word = tables.word_at(address).ok_or(Error::InvalidAddress)?;
-                self.writes.get_or_insert(tables.reach.removals());
-                Action::Write(word, data)
+                if word.is_slow() {
+                    drop(tables);
+                    Action::Change(Change::write(process, word, data)?)
+                } else {
+                    self.writes.get_or_insert(tables.reach.removals());
+                    Action::Write(word, data)
+                }
             }
             Record::Timestamp { timer, start } => {
                 // CAST: 32 bits into at least 32.

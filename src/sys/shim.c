@@ -3,6 +3,7 @@
  * The C half of src/sys: macros and inlines that Rust cannot call. No decision is taken here.
  */
 #include <linux/anon_inodes.h>
+#include <linux/cred.h>
 #include <linux/compat.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
@@ -221,6 +222,16 @@ bool gal_is_killed(void)
 	return fatal_signal_pending(current);
 }
 
+void gal_preempt_disable(void)
+{
+	preempt_disable();
+}
+
+void gal_preempt_enable(void)
+{
+	preempt_enable();
+}
+
 void gal_yield(void)
 {
 	cond_resched();
@@ -385,10 +396,36 @@ void gal_smp_wmb(void)
 	smp_wmb();
 }
 
-void gal_send_signal(struct task_struct *leader, int number, u32 value)
+const struct cred *gal_hold_cred(void)
+{
+	return get_current_cred();
+}
+
+void gal_release_cred(const struct cred *cred)
+{
+	put_cred(cred);
+}
+
+/* The rule of kill(2), for who opened the device: the receiver may be another program by now. */
+static bool gal_may_signal(const struct cred *from, struct task_struct *to)
+{
+	const struct cred *cred;
+	bool may;
+
+	rcu_read_lock();
+	cred = __task_cred(to);
+	may = uid_eq(from->euid, cred->suid) || uid_eq(from->euid, cred->uid) ||
+	      uid_eq(from->uid, cred->suid) || uid_eq(from->uid, cred->uid);
+	rcu_read_unlock();
+	return may;
+}
+
+void gal_send_signal(struct task_struct *leader, const struct cred *from, int number, u32 value)
 {
 	struct kernel_siginfo info;
 
+	if (!gal_may_signal(from, leader))
+		return;
 	clear_siginfo(&info);
 	info.si_signo = number;
 	info.si_code = SI_QUEUE;

@@ -11,6 +11,7 @@
 #include <linux/seq_file.h>
 #include <linux/types.h>
 
+struct cred;
 struct dma_buf;
 struct dma_buf_attachment;
 struct gal_fence;
@@ -73,6 +74,8 @@ u32 gal_random(void);
 bool gal_in_compat_call(void);
 bool gal_is_killed(void);
 void gal_yield(void);
+void gal_preempt_disable(void);
+void gal_preempt_enable(void);
 struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma);
 void gal_free_block(struct device *dev, struct page *page, unsigned int order, dma_addr_t dma);
 long gal_pin_pages(unsigned long user, unsigned long count, bool write, struct page **pages);
@@ -143,7 +146,9 @@ void gal_wmb(void);
 void gal_smp_wmb(void);
 
 /* Signals. */
-void gal_send_signal(struct task_struct *leader, int number, u32 value);
+void gal_send_signal(struct task_struct *leader, const struct cred *from, int number, u32 value);
+const struct cred *gal_hold_cred(void);
+void gal_release_cred(const struct cred *cred);
 
 /* Physical memory outside the kernel's. */
 bool gal_is_system_ram(phys_addr_t start, size_t size);

@@ -312,6 +312,15 @@ impl Buffers {
         }
     }
 
+    /// Whether the copy that was loaded last has an address that is not the process's any more.
+    pub(crate) fn has_strays(&self, mut lookup: Lookup<'_>) -> bool {
+        let copy = &self.copies[(self.next + 1) % COPIES];
+        let slots = copy.image.map.addresses().iter();
+        slots
+            .zip(&copy.live)
+            .any(|(slot, &live)| live != 0 && lookup.resolve(slot.state, live).is_none())
+    }
+
     /// Where the GPU is to go to load the next copy.
     pub(crate) fn load(&mut self) -> Load {
         let copy = self.copy();
@@ -401,6 +410,15 @@ impl Context {
     /// What the ring knows it by.
     pub(crate) fn owner(&self) -> Owner {
         Owner::Attached(self.number)
+    }
+
+    /// Whether the copy that was loaded last may have an address that is not the process's any more.
+    pub(crate) fn may_have_strays(&self, lookup: Lookup<'_>) -> bool {
+        let buffers = self.buffers.lock();
+        // Somebody else has them, and may be loading one.
+        buffers
+            .as_ref()
+            .is_none_or(|buffers| buffers.has_strays(lookup))
     }
 
     /// Waits until nobody else has its buffers and takes them. `Interrupted`: a Unix signal came.

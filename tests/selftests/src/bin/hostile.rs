@@ -84,6 +84,7 @@ fn time_tests(suite: &mut Suite<'_>) {
     }
     suite.test("nor does a process that maps and forks", delays::mapping);
     suite.test("nor one that commits garbage", delays::garbage);
+    suite.test("nor one whose records write many words", delays::writing);
     suite.test(
         "nor one that commits what lies nowhere",
         delays::commit_nowhere,

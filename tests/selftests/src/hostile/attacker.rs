@@ -213,6 +213,28 @@ impl State {
         Ok(count.to_string())
     }
 
+    /// Queues of as many records as there may be, each of which writes a word of the pool.
+    fn write_words(&mut self, time: Duration) -> Result<String> {
+        const RECORDS: u32 = 4096;
+        let opened = self.opened()?;
+        let node = opened.allocate(4 * PAGE as u32, Pool::SYSTEM)?;
+        let (address, memory) = opened.memory(node)?;
+        let begin = Instant::now();
+        let mut count = 0u32;
+        while begin.elapsed() < time {
+            let mut queue = Queue::new();
+            for index in 0..RECORDS {
+                queue.write_data(address + 4 * index, count ^ index);
+            }
+            opened.device.commit_queue(&mut queue)?;
+            count += 1;
+        }
+        opened.device.stall()?;
+        let last = memory.read(4 * 4095);
+        ensure!(last == (count - 1) ^ 4095, "the last word is {last:#x}");
+        Ok(count.to_string())
+    }
+
     /// Maps the pool, touches it, and unmaps it, again and again; and forks now and then.
     fn remap(&mut self, time: Duration) -> Result<String> {
         self.show(1)?;
@@ -294,6 +316,7 @@ impl State {
             "commit-nowhere" => self.commit_nowhere(number(words, 1)?),
             "commit-chain" => self.commit_chain(),
             "garbage" => self.garbage(time(1)?, number(words, 2)?),
+            "write-words" => self.write_words(time(1)?),
             "remap" => self.remap(time(1)?),
             "pin" => self.pin(number(words, 1)?),
             "unpin" => self.unpin(),

@@ -201,6 +201,15 @@ pub fn garbage() -> Result<()> {
     )
 }
 
+/// A process whose queues write thousands of words into the pool.
+pub fn writing() -> Result<()> {
+    harmless(
+        Abi::own(),
+        |_| Ok(()),
+        |mut attacker| ask(&mut attacker, "write-words 700"),
+    )
+}
+
 /// A COMMIT of commands that are nowhere, of a process with many nodes and windows.
 pub fn commit_nowhere() -> Result<()> {
     let prepare = |attacker: &mut Other| ask(attacker, &format!("many {} {}", MANY.0, MANY.1));

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Which addresses a process's own commands have had the GPU load.
+//!
+//! Pure logic. An address stays in the GPU when its memory is freed. Then the states that hold one of that memory,
+//! and no others, are to be loaded with harmless ones: a client need not load again what it has not freed.
+//!
+//! The check of a stream notes each address as it passes it, before the stream has its place in the
+//! ring. If another stream of the process is checked between, or nothing comes of the stream, what is noted
+//! is not sure, and all states are forgotten at the next occasion.
+
+use super::{
+    states,
+    words::Pipe, //
+};
+use crate::error::Result;
+use core::cell::Cell;
+use kernel::{
+    alloc::flags::GFP_KERNEL_ACCOUNT,
+    prelude::*, //
+};
+
+/// States that can be noted, a multiple of 32: all below that take addresses.
+const LIMIT: usize = 0x5400;
+
+/// What one process's commands have loaded.
+pub(crate) struct Loaded {
+    /// By state; made at the first check.
+    values: KVVec<Cell<u32>>,
+    /// A bit for each state that has a value.
+    known: KVVec<Cell<u32>>,
+    /// A stream has been checked, and has not got its place yet.
+    is_open: Cell<bool>,
+    /// The values may not be what the GPU has.
+    is_unsure: Cell<bool>,
+    /// How many ranges had left the process's reach when none of the values was stale.
+    verified: Cell<u64>,
+    /// How often all was to be forgotten.
+    wipes: Cell<u64>,
+}
+
+impl Loaded {
+    /// Nothing.
+    pub(crate) fn new() -> Self {
+        Self {
+            values: KVVec::new(),
+            known: KVVec::new(),
+            is_open: Cell::new(false),
+            is_unsure: Cell::new(false),
+            verified: Cell::new(0),
+            wipes: Cell::new(0),
+        }
+    }
+
+    /// Makes room. `OutOfMemory`: then nothing is noted, and all is unsure.
+    pub(crate) fn prepare(&mut self) -> Result {
+        if self.values.is_empty() {
+            let known = KVVec::from_elem(Cell::new(0), LIMIT / 32, GFP_KERNEL_ACCOUNT)?;
+            self.values = KVVec::from_elem(Cell::new(0), LIMIT, GFP_KERNEL_ACCOUNT)?;
+            self.known = known;
+        }
+        Ok(())
+    }
+
+    /// A stream's check begins.
+    pub(crate) fn begin(&self) {
+        if self.is_open.replace(true) {
+            self.is_unsure.set(true);
+        }
+    }
+
+    /// The stream has got its place.
+    pub(crate) fn placed(&self) {
+        self.is_open.set(false);
+    }
+
+    /// State `state` is loaded with `value`.
+    #[inline]
+    pub(crate) fn note(&self, state: u32, value: u32) {
+        // CAST: 32 bits into at least 32.
+        let at = state as usize;
+        match (self.values.get(at), self.known.get(at / 32)) {
+            (Some(place), Some(bits)) => {
+                place.set(value);
+                bits.set(bits.get() | 1 << (state & 31));
+            }
+            _ => self.is_unsure.set(true),
+        }
+    }
+
+    /// Whether what is noted may not be what the GPU has.
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.is_unsure.get() || self.is_open.get()
+    }
+
+    /// Whether something may have become stale since [`Loaded::verify`].
+    pub(crate) fn may_be_stale(&self, removals: u64) -> bool {
+        self.verified.get() != removals
+    }
+
+    /// Nothing is stale after `removals` ranges have left.
+    pub(crate) fn verify(&self, removals: u64) {
+        self.verified.set(removals);
+    }
+
+    /// All is to be forgotten: by the GPU too, whose states count as another author's.
+    pub(crate) fn forget_all(&self) {
+        self.known.iter().for_each(|bits| bits.set(0));
+        // What a stream that has no place yet has noted is gone, too.
+        self.is_unsure.set(self.is_open.get());
+        self.wipes.set(self.wipes.get() + 1);
+    }
+
+    /// How often that was.
+    pub(crate) fn wipes(&self) -> u64 {
+        self.wipes.get()
+    }
+
+    /// Adds the states of `pipe` to `list` that hold what `is_allowed` does not allow.
+    pub(crate) fn stale(
+        &self,
+        pipe: Pipe,
+        mut is_allowed: impl FnMut(u32, u32) -> bool,
+        list: &mut KVVec<u32>,
+    ) -> Result {
+        for (word, bits) in (0u32..).zip(&self.known) {
+            let mut left = bits.get();
+            while left != 0 {
+                let state = word * 32 + left.trailing_zeros();
+                left &= left - 1;
+                // CAST: 32 bits into at least 32.
+                let value = self.values.get(state as usize).map_or(0, Cell::get);
+                if states::pipe_of(state) == pipe && !is_allowed(state, value) {
+                    list.push(state, GFP_KERNEL_ACCOUNT)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The GPU has forgotten what these states held.
+    pub(crate) fn forget(&self, list: &[u32]) {
+        for &state in list {
+            // CAST: 32 bits into at least 32.
+            if let Some(bits) = self.known.get((state / 32) as usize) {
+                bits.set(bits.get() & !(1 << (state & 31)));
+            }
+        }
+    }
+}
+
+#[kunit_tests(galcore_loaded)]
+mod tests {
+    use super::*;
+
+    fn loaded() -> Loaded {
+        let mut loaded = Loaded::new();
+        assert!(loaded.prepare().is_ok());
+        loaded
+    }
+
+    fn stale(loaded: &Loaded, pipe: Pipe, freed: u32) -> KVVec<u32> {
+        let mut list = KVVec::new();
+        assert!(loaded
+            .stale(pipe, |_, value| value != freed, &mut list)
+            .is_ok());
+        list
+    }
+
+    #[test]
+    fn only_states_with_freed_memory_are_stale() {
+        let loaded = loaded();
+        // RS source and destination, a sampler; 2D source.
+        for (byte, value) in [(0x1608, 1), (0x1610, 2), (0x2400, 2), (0x1200, 2)] {
+            loaded.note(byte / 4, value);
+        }
+        assert_eq!(
+            stale(&loaded, Pipe::Pipe3d, 2)[..],
+            [0x1610 / 4, 0x2400 / 4]
+        );
+        assert_eq!(stale(&loaded, Pipe::Pipe2d, 2)[..], [0x1200 / 4]);
+        assert!(stale(&loaded, Pipe::Pipe3d, 3).is_empty());
+        // Loaded again with something else, or forgotten.
+        loaded.note(0x1610 / 4, 1);
+        assert_eq!(stale(&loaded, Pipe::Pipe3d, 2)[..], [0x2400 / 4]);
+        loaded.forget(&[0x2400 / 4]);
+        assert!(stale(&loaded, Pipe::Pipe3d, 2).is_empty());
+        assert!(!loaded.is_unsure());
+    }
+
+    #[test]
+    fn checks_that_come_to_nothing_leave_doubt() {
+        let loaded = loaded();
+        loaded.begin();
+        assert!(loaded.is_unsure());
+        loaded.placed();
+        assert!(!loaded.is_unsure());
+        loaded.begin();
+        // That one was not placed.
+        loaded.begin();
+        loaded.placed();
+        assert!(loaded.is_unsure());
+        loaded.note(0x1608 / 4, 7);
+        loaded.forget_all();
+        assert!(!loaded.is_unsure());
+        assert_eq!(loaded.wipes(), 1);
+        assert!(stale(&loaded, Pipe::Pipe3d, 7).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_noted_is_not_sure() {
+        let without_room = Loaded::new();
+        without_room.note(0x1608 / 4, 7);
+        assert!(without_room.is_unsure());
+        let loaded = loaded();
+        loaded.note(0xFFFF, 7);
+        assert!(loaded.is_unsure());
+        assert!(!loaded.may_be_stale(0));
+        assert!(loaded.may_be_stale(1));
+        loaded.verify(1);
+        assert!(!loaded.may_be_stale(1));
+    }
+}
