@@ -6,6 +6,8 @@ use std::fs::File;
 use std::fs::OpenOptions;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -88,6 +90,8 @@ pub fn map_and_fork(seed: u32, over: &AtomicBool) -> Result<u32> {
             // What is refused is refused.
             let _ = step(&mut random, &files, &mut areas);
             count += 1;
+            // The requests are to get on, too, where there is one processor.
+            thread::sleep(Duration::from_micros(100));
             if over.load(Ordering::Relaxed) {
                 break;
             }

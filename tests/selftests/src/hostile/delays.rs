@@ -244,7 +244,7 @@ pub fn commit_chain() -> Result<()> {
     let mut attacker = Other::start(abi)?;
     prepare(&mut attacker)?;
     let answer = attacker.ask("commit-chain")?;
-    println!("# 256 locations: {answer} us");
+    println!("# the chain: {answer} us");
     let took = Duration::from_micros(number(&[answer.as_str()], 0)?);
     ensure!(took <= 10 * REFUSAL, "the commit took {took:?}");
     Ok(())
