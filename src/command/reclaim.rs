@@ -41,6 +41,9 @@ use kernel::{
 /// Bytes up to which something is dropped by who lets go of it, if nothing is under way.
 const SMALL: usize = 1 << 20;
 
+/// The newest submission, whichever it is.
+const NEWEST: u64 = u64::MAX;
+
 /// A part of the pool that windows may show.
 pub(crate) struct Shown {
     /// The process's windows.
@@ -114,10 +117,7 @@ impl Ring {
     /// Lets go of `item`: behind everything that is in the ring now, when no window shows it any more.
     /// Takes no longer than a lock.
     pub(crate) fn retire(self: &Arc<Self>, item: ListArc<Retired>) {
-        let newest = u64::MAX;
-        if let Some(item) = self.try_retire(newest, item) {
-            self.reclaim_later(item);
-        }
+        self.retire_behind(NEWEST, item);
     }
 
     /// The same, behind submission `number`.
@@ -131,7 +131,7 @@ impl Ring {
     /// small and not in use is gone when this returns. No lock may be held.
     pub(crate) fn retire_here(self: &Arc<Self>, item: ListArc<Retired>) {
         item.hide(sys::is_killed);
-        match self.try_retire(u64::MAX, item) {
+        match self.try_retire(NEWEST, item) {
             Some(item) if !item.may_be_shown() && item.held.bytes() <= SMALL => drop(item),
             Some(item) => self.reclaim_later(item),
             None => {}

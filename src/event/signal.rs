@@ -11,6 +11,7 @@ use crate::{
         Error,
         Result, //
     },
+    limits::MAX_FENCES,
     sys::{
         fence::Fence,
         file::NewFile, //
@@ -31,8 +32,6 @@ use kernel::{
 
 /// The longest time that a fence is not signaled, in milliseconds: somebody else may wait for it who cannot end it.
 const FENCE_LIMIT: u32 = 10_000;
-
-use crate::limits::MAX_FENCES;
 
 type Fences = [Option<Fence>; MAX_FENCES];
 

@@ -59,6 +59,7 @@ use crate::{
         Error,
         Result, //
     },
+    limits::MAX_LOCATIONS,
     sys::{
         self,
         user::{
@@ -77,8 +78,6 @@ static REFUSALS: RateLimit = RateLimit::new();
 
 /// Commands start and end on 64-bit units.
 const ALIGNMENT: u32 = 8;
-
-use crate::limits::MAX_LOCATIONS;
 
 /// Words that a process keeps room for between COMMITs, at most.
 const SPARE_WORDS: usize = 8192;

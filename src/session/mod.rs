@@ -710,10 +710,7 @@ impl Process {
         let handle = self.tables().insert_buffer(entry)?;
         let mapped = Backing::Contiguous(buffer.clone()).map_into_caller(file);
         let mut tables = self.tables();
-        let noted = mapped.and_then(|user| match tables.show_buffer(handle, user) {
-            Ok(()) => Ok(user),
-            Err(error) => Err(error),
-        });
+        let noted = mapped.and_then(|user| tables.show_buffer(handle, user).map(|()| user));
         match noted {
             Ok(user) => Ok(Reply::Buffer {
                 bytes: buffer.bytes() as u64,
@@ -975,12 +972,10 @@ impl Process {
         let mut tables = self.tables();
         // Never the last reference: each LOCK has its own.
         tables.asked = None;
-        let noted = mapped.and_then(
-            |user| match tables.show_node(handle, user, backing.bytes()) {
-                Ok(()) => Ok(user),
-                Err(error) => Err(error),
-            },
-        );
+        let noted = mapped.and_then(|user| {
+            let shown = tables.show_node(handle, user, backing.bytes());
+            shown.map(|()| user)
+        });
         if let Some(entry) = tables.nodes.get_mut(handle) {
             entry.mapping = false;
             if noted.is_err() {

@@ -34,6 +34,7 @@ use crate::{
         Action,
         Actions, //
     },
+    limits::MAX_RECORDS,
     sys::{
         self,
         user::UserWords, //
@@ -43,8 +44,6 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-
-use crate::limits::MAX_RECORDS;
 
 /// What a resolved queue has claimed of its process.
 enum Claim {
