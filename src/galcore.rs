@@ -4,28 +4,28 @@
 //!
 //! A drop-in for the vendor's `galcore.ko`: the same device nodes, ioctls, `/proc` file and module
 //! parameters, on a current kernel. A request comes in from user space ([`uapi`]), is decoded
-//! ([`abi`]), runs against the process's own objects ([`session`], [`memory`]), and becomes words in
-//! the ring ([`command`]); the interrupt ([`core`]) brings completion back up to the waiters
-//! ([`event`]).
+//! ([`abi`]), runs against the process's own objects ([`client`], [`memory`]), and becomes words in
+//! the ring ([`ring`]); the interrupt ([`hw`]) brings completion back up to the waiters
+//! ([`client::action`]).
 //!
 //! # Lock order
 //!
 //! From the outside in; a lock is taken only while holding ones above it.
 //!
-//! 0. `galcore returns` ([`session::Process`]): one step of giving a process its own memory back.
-//! 1. `galcore processes` ([`board::Device`]): files joining and leaving. `galcore attachment`
+//! 0. `galcore returns` ([`client::Process`]): one step of giving a process its own memory back.
+//! 1. `galcore processes` ([`gpu::Device`]): files joining and leaving. `galcore attachment`
 //!    ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
 //!    `galcore imports`, the book of them, and `galcore pinned pages`; no other of ours.
-//! 2. `galcore completion` ([`command::Ring`]): ending submissions and running their actions.
+//! 2. `galcore completion` ([`ring::Ring`]): ending submissions and running their actions.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.
-//! 4. `galcore process` ([`session::Process`]): the handle tables of one process.
-//! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]), `galcore ring` ([`command::Ring`]) and
+//! 4. `galcore process` ([`client::Process`]): the handle tables of one process.
+//! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]), `galcore ring` ([`ring::Ring`]) and
 //!    `galcore pinned pages` ([`sys::pages`]): never one under another.
-//! 6. `galcore shared nodes` ([`session::SharedNodes`]) and `galcore names`
-//!    ([`session::Names`]), `galcore changes` and `galcore timers` ([`session::Process`]), `galcore shared buffer` ([`session::SharedBuffers`]),
-//!    `galcore signal` ([`event::Signal`]; under it only the kernel's of a fence), `galcore completion page` ([`session::CompletionPage`]), `galcore file`
-//!    ([`uapi`]) and `galcore context` ([`command::context::Context`]): leaves.
+//! 6. `galcore shared nodes` ([`client::SharedNodes`]) and `galcore names`
+//!    ([`client::Names`]), `galcore changes` and `galcore timers` ([`client::Process`]), `galcore shared buffer` ([`client::SharedBuffers`]),
+//!    `galcore signal` ([`client::signal::Signal`]; under it only the kernel's of a fence), `galcore completion page` ([`client::CompletionPage`]), `galcore file`
+//!    ([`uapi`]) and `galcore context` ([`context::Context`]): leaves.
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1, 2, 4 or 5; under 3 nothing of
 //! ours waits either. The interrupt half takes no lock.
@@ -33,22 +33,25 @@
 #![deny(unsafe_code)]
 
 mod abi;
-mod board;
-mod command;
-mod core;
+mod client;
+mod context;
 mod diag;
+mod driver;
 mod error;
-mod event;
+mod gpu;
+mod hw;
 mod limits;
+mod log;
 mod memory;
 mod mmu;
 mod params;
-mod session;
+mod ring;
+mod stream;
 #[allow(unsafe_code)]
 mod sys;
 mod uapi;
 
-use board::{
+use driver::{
     Driver,
     ParameterCore, //
 };
@@ -88,7 +91,7 @@ impl InPlaceModule for Galcore {
             let major = parameters.major;
             Ok(try_pin_init!(Self {
                 _queue: OwnQueue::new()?,
-                _driver <- Registration::new(board::NAME, module),
+                _driver <- Registration::new(driver::NAME, module),
                 _core: ParameterCore::new(&parameters)?,
                 _proc: procfs::Entry::new()?,
                 _debug <- diag::debugfs::Files::new(),

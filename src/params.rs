@@ -8,7 +8,7 @@
 
 use crate::{
     abi::detect,
-    command::reach::Range,
+    stream::reach::Range,
     sys::{
         self,
         mmio,

@@ -30,9 +30,9 @@ use super::{
     UserSignal, //
 };
 use crate::{
-    core::Identity,
+    client::Ledger,
     error::Error,
-    session::Ledger,
+    hw::Identity,
     sys, //
 };
 

@@ -12,8 +12,8 @@ pub(crate) mod extensions;
 mod layout;
 
 use crate::{
+    client::Ledger,
     error::Error,
-    session::Ledger,
     sys::file::NewFile, //
 };
 use kernel::prelude::*;

@@ -5,5 +5,4 @@
 //! Owns nothing but counters; takes the locks of those it asks, one at a time.
 
 pub(crate) mod debugfs;
-pub(crate) mod log;
 pub(crate) mod proc;

@@ -4,21 +4,21 @@
 //!
 //! Owns the pool and its [`Heap`], whose mutex is a leaf lock but for the allocator. Every piece is
 //! zeroed before another process than the one that had it last sees it, and gives itself back when its last reference goes: the table's,
-//! the GPU's ([`crate::command::Ring::retire`]) or a mapping's.
+//! the GPU's ([`crate::ring::Ring::retire`]) or a mapping's.
 
 mod heap;
 pub(crate) mod ranges;
 pub(crate) mod surface;
 
 use crate::{
-    core::Core,
-    diag::log::{
-        warn_client,
-        RateLimit, //
-    },
     error::{
         Error,
         Result, //
+    },
+    gpu::Core,
+    log::{
+        warn_client,
+        RateLimit, //
     },
     mmu::{
         Access,
@@ -51,7 +51,7 @@ use crate::{
         views::Views,
         vma::Mappable,
         window::Pager, //
-    },
+    }, //
 };
 use ::core::cell::Cell;
 use heap::{

@@ -32,26 +32,27 @@ mod flat;
 mod two_level;
 
 use crate::{
-    command::{
-        Ring,
-        GPU_TIMEOUT, //
+    client::action::{
+        Action,
+        Actions, //
     },
     error::{
         Error,
         Result, //
     },
-    event::{
-        Action,
-        Actions, //
-    },
+    hw::MmuVersion,
     memory::{
         ranges::Ranges,
         Paged, //
     },
+    ring::{
+        Ring,
+        GPU_TIMEOUT, //
+    },
     sys::{
         self,
         dma::DmaBuffer, //
-    },
+    }, //
 };
 use flat::Flat;
 use kernel::{
@@ -100,15 +101,6 @@ const _: () = assert!(
     PAGE_SIZE == 1 << PAGE_BITS,
     "the driver wants a kernel with pages of 4 KiB"
 );
-
-/// What kind of MMU a core has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
-    /// A flat table for addresses with bit 31 set.
-    V1,
-    /// Two levels of tables for all addresses, with exceptions.
-    V2,
-}
 
 /// The MMU's tables.
 enum Tables {
@@ -221,12 +213,12 @@ impl AddressSpace {
     pub(crate) fn new(
         dev: &device::Device,
         ring: Arc<Ring>,
-        version: Version,
+        version: MmuVersion,
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let tables = match version {
             // What is not in use leads there.
-            Version::V1 => Tables::Flat(Flat::new(dev)?),
-            Version::V2 => {
+            MmuVersion::V1 => Tables::Flat(Flat::new(dev)?),
+            MmuVersion::V2 => {
                 let tables = TwoLevel::new(dev)?;
                 tables.map_scratch(FIRST_SCRATCH_PAGE, SCRATCH_PAGES)?;
                 Tables::TwoLevel(tables)

@@ -2,7 +2,7 @@
 
 //! The one global of the module: what `open(2)` and procfs find.
 
-use crate::board::Device;
+use crate::gpu::Device;
 use kernel::{
     prelude::*,
     sync::{

@@ -22,18 +22,18 @@ use crate::{
         },
         Format, //
     },
-    board::Device,
-    diag::log::{
-        warn_client,
-        RateLimit, //
+    client::{
+        PoolView,
+        Process, //
     },
     error::{
         Error,
         Result, //
     },
-    session::{
-        PoolView,
-        Process, //
+    gpu::Device,
+    log::{
+        warn_client,
+        RateLimit, //
     },
     sys::{
         self,
@@ -45,7 +45,7 @@ use crate::{
         },
         user::UserWords,
         views::Views, //
-    },
+    }, //
 };
 use kernel::{
     mm::virt::VmaNew,

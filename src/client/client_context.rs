@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Contexts of the interfaces without ATTACH: a `gcoCONTEXT` in the client's memory, with a buffer of
+//! states that goes in front of its commands when another context's are loaded.
+//!
+//! The vendor's drivers run the buffer where it lies, and write into it. Here the states are copied,
+//! checked as commands are, and run from the copy, in the ring: a client may have any number of
+//! contexts, and there is nothing to keep for them. All that is kept is which context was loaded last, by
+//! process and id: an id that a client makes up can only be one of its own.
+//!
+//! Written to are two places, with the client's own rights, and only once the commands are in the ring: the
+//! id that a new context is given, and the word that says that the buffer was used. What cannot be
+//! written is left. Source: spec/command-hw.md section 3.
+
+use super::{
+    Process,
+    Tables, //
+};
+use crate::{
+    abi::{
+        self,
+        ClientContext,
+        Format, //
+    },
+    context::{
+        new_number,
+        Owner, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    ring::{
+        Checked,
+        InContext,
+        Source,
+        MAX_STATE_WORDS, //
+    },
+    stream::{
+        checker::Exit,
+        words::Pipe, //
+    },
+    sys::user::UserWords, //
+};
+use kernel::{
+    prelude::*,
+    transmute::AsBytes,
+    uaccess::UserSlice, //
+};
+
+/// Bytes at the start of the buffer that are the driver's: room for a pipe switch.
+const HEAD_BYTES: u64 = 32;
+
+/// Bytes of the driver's behind the states: room for a LINK.
+const LINK_BYTES: u64 = 8;
+
+/// Bytes of a buffer at most.
+// CAST: 64 KiB.
+const MAX_BUFFER_BYTES: u64 = (MAX_STATE_WORDS * 4) as u64;
+
+/// The states of a buffer, copied and checked.
+struct States {
+    words: KVVec<u32>,
+    entry: Pipe,
+    exit: Exit,
+    /// How many ranges had left the process's reach at the last check.
+    removals: u64,
+}
+
+/// The context of a COMMIT.
+pub(super) struct OwnContext {
+    /// User address of the `gcoCONTEXT`.
+    user: u64,
+    format: Format,
+    given: ClientContext,
+    process: u64,
+    /// What the client gave, or what it is to be given.
+    id: u64,
+    states: Option<States>,
+    /// The states are in the ring.
+    used: bool,
+}
+
+impl OwnContext {
+    /// Reads a `gcoCONTEXT`. `InvalidArgument`: there is none. `OutOfResources`: it cannot be read.
+    /// `InvalidObject`: it is none.
+    pub(super) fn read(user: u64, format: Format, process: &Process) -> Result<Self> {
+        if user == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
+        let mut room = UserWords::<{ abi::MAX_CONTEXT_BYTES / 4 }>::new();
+        let words = room
+            .read(at, format.context_bytes())
+            .map_err(|_| Error::OutOfResources)?;
+        let given = format.decode_context(words);
+        if given.object != ClientContext::OBJECT_TYPE {
+            return Err(Error::InvalidObject);
+        }
+        Ok(Self {
+            user,
+            format,
+            given,
+            process: process.number,
+            id: match given.id {
+                0 => new_number(),
+                id => id,
+            },
+            states: None,
+            used: false,
+        })
+    }
+
+    /// Number of the pipe that the commands need at their start.
+    pub(super) fn entry_pipe(&self) -> u32 {
+        self.given.entry_pipe
+    }
+
+    /// As the ring sees it.
+    pub(super) fn in_ring(&self) -> InContext<'_> {
+        let source = match &self.states {
+            // As the vendor's: the commands themselves set what they need.
+            _ if self.given.id == 0 => Source::Nothing,
+            Some(states) => Source::Words(Checked {
+                words: &states.words,
+                entry: states.entry,
+                exit: states.exit.pipe,
+                armed: states.exit.armed,
+                uses: states.exit.uses,
+            }),
+            None => Source::Unready,
+        };
+        InContext {
+            owner: Owner::Client {
+                process: self.process,
+                id: self.id,
+            },
+            source,
+        }
+    }
+
+    /// Copies and checks the states. `InvalidArgument`: the numbers make no sense. `InvalidAddress`: they
+    /// cannot be read. `InvalidData`: the checker refuses them. `OutOfMemory`.
+    pub(super) fn load(&mut self, process: &Process) -> Result {
+        let entry = process.entry_pipe(self.given.initial_pipe)?;
+        let (start, bytes) = state_range(&self.given)?;
+        let start = usize::try_from(start).map_err(|_| Error::InvalidAddress)?;
+        let mut words = KVVec::from_elem(0u32, bytes / 4, GFP_KERNEL_ACCOUNT)?;
+        UserSlice::new(UserPtr::from_addr(start), bytes)
+            .reader()
+            .read_slice(zerocopy::IntoBytes::as_mut_bytes(words.as_mut_slice()))
+            .map_err(|_| Error::InvalidAddress)?;
+        let tables = process.tables();
+        let exit = process.check_states(&tables, &mut words, entry)?;
+        let removals = tables.reach.removals();
+        drop(tables);
+        self.states = Some(States {
+            words,
+            entry,
+            exit,
+            removals,
+        });
+        Ok(())
+    }
+
+    /// Looks at the states' addresses again, if memory has left the process since.
+    pub(super) fn check(&mut self, process: &Process, tables: &Tables) -> Result {
+        let removals = tables.reach.removals();
+        match &mut self.states {
+            Some(states) if states.removals != removals => {
+                states.exit = process.check_states(tables, &mut states.words, states.entry)?;
+                states.removals = removals;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The states are in the ring.
+    pub(super) fn loaded(&mut self) {
+        self.used = true;
+    }
+
+    /// The commands are in the ring: tells the client.
+    pub(super) fn write_back(&self) {
+        if self.given.id == 0 {
+            let at = self.user.checked_add(self.format.context_id());
+            tell(at, &self.id);
+        }
+        if self.used && self.given.in_use != 0 {
+            tell(Some(self.given.in_use), &1u32);
+        }
+    }
+}
+
+/// Writes into the client's memory, if it may.
+fn tell<T: AsBytes>(at: Option<u64>, value: &T) {
+    if let Some(at) = at.and_then(|at| usize::try_from(at).ok()) {
+        let _ = UserSlice::new(UserPtr::from_addr(at), core::mem::size_of::<T>())
+            .writer()
+            .write(value);
+    }
+}
+
+/// User address and bytes of a buffer's states: behind the head, before the room for the LINK.
+fn state_range(context: &ClientContext) -> Result<(u64, usize)> {
+    let buffer_bytes = u64::from(context.buffer_bytes);
+    let end = context.link.checked_sub(context.logical);
+    let end = end.filter(|end| {
+        end % 8 == 0
+            && (HEAD_BYTES..=MAX_BUFFER_BYTES).contains(end)
+            && end + LINK_BYTES <= buffer_bytes
+    });
+    let (Some(end), true) = (end, buffer_bytes <= MAX_BUFFER_BYTES) else {
+        return Err(Error::InvalidArgument);
+    };
+    let skipped = if context.has_head { HEAD_BYTES } else { 0 };
+    let start = context.logical.checked_add(skipped);
+    // CAST: at most 64 KiB.
+    Ok((
+        start.ok_or(Error::InvalidArgument)?,
+        (end - skipped) as usize,
+    ))
+}
+
+#[kunit_tests(galcore_client_context)]
+mod tests {
+    use super::*;
+
+    fn range(logical: u64, link: u64, buffer_bytes: u32, has_head: bool) -> Result<(u64, usize)> {
+        state_range(&ClientContext {
+            object: ClientContext::OBJECT_TYPE,
+            id: 1,
+            has_head,
+            buffer_bytes,
+            logical,
+            link,
+            initial_pipe: 0,
+            entry_pipe: 0,
+            in_use: 0,
+        })
+    }
+
+    #[test]
+    fn states_lie_between_head_and_link() {
+        // As empty as one can be: head, LINK, and the word that says that it is in use.
+        assert_eq!(range(0x1000, 0x1020, 44, true), Ok((0x1020, 0)));
+        assert_eq!(range(0x1000, 0x1020, 40, true), Ok((0x1020, 0)));
+        assert_eq!(range(0x1000, 0x1020, 44, false), Ok((0x1000, 32)));
+        assert_eq!(range(0x1000, 0x1100, 0x1000, true), Ok((0x1020, 0xE0)));
+        // It need not be aligned: it is copied.
+        assert_eq!(range(0x1001, 0x1101, 0x1000, true), Ok((0x1021, 0xE0)));
+        assert_eq!(range(0, 0xFFF8, 0x1_0000, true), Ok((0x20, 0xFFD8)));
+    }
+
+    #[test]
+    fn lies_about_the_buffer_are_refused() {
+        for (logical, link, bytes) in [
+            // The LINK lies before the buffer, in its head, at no unit, behind its end.
+            (0x1000, 0xFF8, 0x1000),
+            (0x1000, 0x1000, 0x1000),
+            (0x1000, 0x1018, 0x1000),
+            (0x1000, 0x1024, 0x1000),
+            (0x1000, 0x1020, 39),
+            (0x1000, 0x2000, 0x1000),
+            (0x1000, 0x1FF9, 0x1000),
+            (0x1000, 0, 0x1000),
+            (0, 0, 0),
+            (0x1000, 0x1020, 0),
+            // Too large.
+            (0x1000, 0x1020, 0x1_0008),
+            (0x1000, 0x1_1000, 0x1_0008),
+            (0x1000, 0x1020, u32::MAX),
+            (0, u64::from(u32::MAX) & !7, u32::MAX),
+            (u64::MAX, 0, 0x1000),
+            (0, u64::MAX & !7, 0x1000),
+        ] {
+            assert_eq!(
+                range(logical, link, bytes, true),
+                Err(Error::InvalidArgument)
+            );
+        }
+        // At the end of the addresses: nothing wraps.
+        let top = u64::MAX - 0xFF;
+        assert_eq!(range(top, top + 0x20, 0x100, true), Ok((top + 0x20, 0)));
+    }
+}

@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! COMMIT: a client's command buffer goes to the GPU.
+//!
+//! The buffer's description is user memory and so are the commands: both are copied, checked
+//! against the kernel's own record of the buffer and by the stream checker, and run from the copy.
+//! Source: spec/command-hw.md sections 2.4 and 2.6.
+
+use super::{
+    client_context::OwnContext,
+    deltas::{
+        self,
+        Merged, //
+    },
+    queue::Queue,
+    Process,
+    Tables,
+    Work, //
+};
+use crate::{
+    abi::{
+        self,
+        CommandBuffer,
+        Commands,
+        Commit,
+        Format,
+        Reply, //
+    },
+    context::{
+        Context as AttachedContext,
+        Hold,
+        Load, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    limits::MAX_LOCATIONS,
+    log::{
+        warn_client,
+        RateLimit, //
+    },
+    ring::{
+        Checked,
+        InContext,
+        Source,
+        Stream,
+        Turn,
+        MAX_STREAM_WORDS,
+        MAX_WORDS_BEHIND_STATES, //
+    },
+    stream::{
+        checker::{
+            self,
+            Addresses,
+            Exit,
+            Lookup,
+            Refusal, //
+        },
+        scrub::{
+            Author,
+            Scrub,
+            PIPES, //
+        },
+        words::Pipe, //
+    },
+    sys::{
+        self,
+        user::{
+            append_words,
+            UserWords, //
+        }, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Refused streams, of whatever process.
+static REFUSALS: RateLimit = RateLimit::new();
+
+/// Commands start and end on 64-bit units.
+const ALIGNMENT: u32 = 8;
+
+/// Words that a process keeps room for between COMMITs, at most.
+const SPARE_WORDS: usize = 8192;
+
+impl Process {
+    /// Runs a COMMIT.
+    ///
+    /// On error nothing of it has any effect. `InvalidArgument`: no buffer, bad geometry, unknown
+    /// context or pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it is
+    /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
+    /// checker refuses them. Else what the context's states, the queue or the ring say.
+    pub(super) fn commit(self: &Arc<Self>, commit: Commit) -> Result<Reply<'_>> {
+        let context = match commit.context {
+            0 => None,
+            handle => {
+                let handle = u32::try_from(handle).map_err(|_| Error::InvalidArgument)?;
+                let tables = self.tables();
+                let context = tables.contexts.get(handle);
+                context.ok_or(Error::InvalidArgument)?.clone()
+            }
+        };
+        let mut more = 0;
+        let mut buffer = match commit.commands {
+            Commands::Described(user) => read_command_buffer(user, commit.format)?,
+            Commands::Here(buffer, next) => {
+                more = next;
+                buffer
+            }
+        };
+        let mut own = None;
+        let mut limit = MAX_STREAM_WORDS;
+        if commit.format.context_bytes() != 0 {
+            let context = OwnContext::read(commit.context_buffer, commit.format, self)?;
+            buffer.entry_pipe = context.entry_pipe();
+            own = Some(context);
+            // Whether its states come in front or not.
+            limit = MAX_WORDS_BEHIND_STATES;
+        }
+        let entry = self.entry_pipe(buffer.entry_pipe)?;
+        let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
+        let mut hold = context.map(|context| context.hold()).transpose()?;
+        let (stale, exit, removals, wipes) = {
+            let mut tables = self.tables();
+            // Without room for it a FREE costs the client more; nothing else does.
+            let _ = tables.loaded.prepare();
+            let stale = match self.device.parameters().check_addresses {
+                true => self.find_stale(&tables, own.is_some(), hold.as_mut())?,
+                false => Default::default(),
+            };
+            tables.loaded.begin();
+            let exit = self.check(&tables, &mut words, entry)?;
+            let (removals, wipes) = (tables.reach.removals(), tables.loaded.wipes());
+            (stale, exit, removals, wipes)
+        };
+        let mut queue = Queue::resolve(self, commit.queue, commit.format)?;
+        let mut work = Submission {
+            process: self,
+            words: &mut words,
+            entry,
+            exit,
+            removals,
+            own,
+            hold,
+            load: None,
+            delta: commit.delta,
+            format: commit.format,
+            merged: Merged::default(),
+            switched: None,
+            stale,
+            wipes,
+            is_context_new: false,
+            left: None,
+        };
+        let reply = self.submit(&mut work, &mut queue)?;
+        work.settle();
+        queue.submitted();
+        self.keep_room(words);
+        Ok(reply)
+    }
+
+    /// The pipe that commands begin in. `InvalidArgument`: there is no such number.
+    pub(super) fn entry_pipe(&self, number: u32) -> Result<Pipe> {
+        let engines = self.device.core().engines();
+        engines.entry(number).ok_or(Error::InvalidArgument)
+    }
+
+    /// Copies the commands of `buffer` and of the chain of `gcsHAL_COMMAND_LOCATION` at user address `next` (0:
+    /// none), `limit` words at most. Also `InvalidArgument`: too long a chain.
+    fn copy_commands(
+        &self,
+        buffer: &CommandBuffer,
+        next: u64,
+        format: Format,
+        limit: usize,
+    ) -> Result<KVVec<u32>> {
+        let words = self.append_commands(None, buffer, limit)?;
+        match next {
+            0 => Ok(words),
+            next => self.copy_chain(words, next, format, limit),
+        }
+    }
+
+    /// The same behind `words`, for the chain alone, which is rare.
+    #[cold]
+    #[inline(never)]
+    fn copy_chain(
+        &self,
+        mut words: KVVec<u32>,
+        mut next: u64,
+        format: Format,
+        limit: usize,
+    ) -> Result<KVVec<u32>> {
+        for _ in 0..MAX_LOCATIONS {
+            if next == 0 {
+                return Ok(words);
+            }
+            if sys::is_killed() {
+                return Err(Error::Interrupted);
+            }
+            let at = usize::try_from(next).map_err(|_| Error::OutOfResources)?;
+            let mut room = UserWords::<{ abi::MAX_LOCATION_BYTES / 4 }>::new();
+            let location = room
+                .read(at, format.location_bytes())
+                .map_err(|_| Error::OutOfResources)?;
+            let (buffer, behind) = format
+                .decode_location(location)
+                .ok_or(Error::InvalidArgument)?;
+            words = self.append_commands(Some(words), &buffer, limit)?;
+            next = behind;
+        }
+        Err(Error::InvalidArgument)
+    }
+
+    /// Copies the commands between the reserved head and tail behind `words`, or into spare room; `limit` words at
+    /// most, all in all.
+    #[inline(always)]
+    fn append_commands(
+        &self,
+        words: Option<KVVec<u32>>,
+        buffer: &CommandBuffer,
+        limit: usize,
+    ) -> Result<KVVec<u32>> {
+        let (start, end) = command_range(buffer)?;
+        let logical = usize::try_from(buffer.logical).map_err(|_| Error::InvalidAddress)?;
+        let (room, mut words) = {
+            let pool = self.device.memory().pool_address();
+            let mut tables = self.tables();
+            let room = tables
+                .bytes_from(logical, pool)
+                .ok_or(Error::InvalidAddress)?;
+            let spare = || {
+                let mut spare = tables.words.take().unwrap_or_default();
+                spare.clear();
+                spare
+            };
+            (room, words.unwrap_or_else(spare))
+        };
+        // CAST: 32 bits into at least 32.
+        if (end + u64::from(buffer.reserved_tail)) > room as u64 {
+            return Err(Error::InvalidArgument);
+        }
+        // Both are below `room` now, so they fit.
+        let count = (end - start) as usize / 4;
+        let from = logical
+            .checked_add(start as usize)
+            .ok_or(Error::InvalidAddress)?;
+        if count > limit - words.len().min(limit) {
+            return Err(Error::InvalidArgument);
+        }
+        append_words(&mut words, from, count).map_err(|error| match error {
+            EFAULT => Error::InvalidAddress,
+            error => error.into(),
+        })?;
+        Ok(words)
+    }
+
+    /// Keeps the memory of copied commands for the next COMMIT, unless it is much.
+    fn keep_room(&self, words: KVVec<u32>) {
+        if words.capacity() <= SPARE_WORDS {
+            // Those of another thread's, if there are any, go instead.
+            let other = self.tables().words.replace(words);
+            drop(other);
+        }
+    }
+
+    /// Checks the copied commands; returns what they leave behind.
+    fn check(&self, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
+        let addresses = self.addresses(tables);
+        let states = self.device.core().states();
+        checker::check(words, states, entry, addresses, Some(&tables.loaded))
+            .map_err(|refusal| refuse("command buffer", refusal))
+    }
+
+    /// Checks the copied states of a context, where addresses that are not the process's become the
+    /// scratch memory's; returns what they leave behind.
+    pub(super) fn check_states(
+        &self,
+        tables: &Tables,
+        words: &mut [u32],
+        entry: Pipe,
+    ) -> Result<Exit> {
+        let addresses = self.addresses(tables);
+        let states = self.device.core().states();
+        checker::check_states(words, states, entry, addresses, Some(&tables.loaded))
+            .map_err(|refusal| refuse("context", refusal))
+    }
+}
+
+/// Tells the log of a refused stream.
+fn refuse(what: &str, refusal: Refusal) -> Error {
+    warn_client!(REFUSALS, "{} refused: {}", what, refusal);
+    Error::InvalidData
+}
+
+impl Process {
+    /// Which GPU addresses its commands may name.
+    fn addresses<'a>(&'a self, tables: &'a Tables) -> Addresses<'a> {
+        let parameters = self.device.parameters();
+        if !parameters.check_addresses {
+            return Addresses::Any;
+        }
+        Addresses::Of {
+            reach: &tables.reach,
+            common: &parameters.allowed_ranges,
+            scratch: self.device.core().scratch(),
+        }
+    }
+}
+
+/// Checked commands on their way into the ring.
+struct Submission<'a> {
+    process: &'a Process,
+    words: &'a mut [u32],
+    entry: Pipe,
+    exit: Exit,
+    /// How many ranges had left the process's reach at the last check.
+    removals: u64,
+    /// The context, if it is in the client's memory.
+    own: Option<OwnContext>,
+    /// The context, if it is one of ATTACH.
+    hold: Option<Hold>,
+    /// How to load it, once it is up to date.
+    load: Option<Load>,
+    /// User address of the delta that came with them; 0: none.
+    delta: u64,
+    /// How to read deltas.
+    format: Format,
+    /// The deltas that brought the context up to date.
+    merged: Merged,
+    /// The submission that loads it.
+    switched: Option<u64>,
+    /// By pipe, states with freed memory, and the words that make the GPU forget it.
+    stale: [Stale; PIPES],
+    /// How often the GPU was to forget all of the process's addresses, at the last check.
+    wipes: u64,
+    /// The states of the own context have been noted behind the commands, which come behind them.
+    is_context_new: bool,
+    /// The context of the process's commands before, to be let go of without a lock.
+    left: Option<Arc<AttachedContext>>,
+}
+
+/// States of one pipe that hold memory which the process has freed.
+#[derive(Default)]
+struct Stale {
+    states: KVVec<u32>,
+    words: KVVec<u32>,
+}
+
+impl Submission<'_> {
+    /// Does what is left when the commands are in the ring.
+    fn settle(&mut self) {
+        if let Some(own) = &self.own {
+            own.write_back();
+        }
+        let buffers = self.hold.as_mut().and_then(Hold::buffers);
+        if let (Some(number), Some(buffers)) = (self.switched, buffers) {
+            deltas::switched(buffers, number, &self.merged, self.delta, self.format);
+        }
+    }
+}
+
+impl Submission<'_> {
+    /// Whose addresses the commands name; `None`: nobody looks.
+    fn author(&self) -> Option<(Author, &Scrub)> {
+        if !self.process.device.parameters().check_addresses {
+            return None;
+        }
+        let author = Author {
+            process: self.process.number,
+            wipes: self.wipes,
+        };
+        Some((author, self.process.device.core().scrub()))
+    }
+}
+
+impl Process {
+    /// Finds what the GPU must forget of what the process has freed since its last commands, before those that
+    /// come now are noted. `own`: they come with a context in the client's memory; `hold`: with an attached one.
+    fn find_stale(
+        &self,
+        tables: &Tables,
+        own: bool,
+        hold: Option<&mut Hold>,
+    ) -> Result<[Stale; PIPES]> {
+        let mut all: [Stale; PIPES] = Default::default();
+        let loaded = &tables.loaded;
+        if !loaded.may_be_stale(tables.reach.removals()) {
+            return Ok(all);
+        }
+        let addresses = self.addresses(tables);
+        let is_unsure = match hold.and_then(Hold::buffers) {
+            _ if own => false,
+            Some(buffers) => buffers.has_strays(Lookup::new(addresses)),
+            // What the context of earlier commands has loaded may be there still.
+            None => {
+                let last = tables.last_context.as_ref();
+                last.is_some_and(|context| context.may_have_strays(Lookup::new(addresses)))
+            }
+        };
+        if is_unsure || loaded.is_unsure() {
+            loaded.forget_all();
+            return Ok(all);
+        }
+        let core = self.device.core();
+        let mut lookup = Lookup::new(addresses);
+        for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&mut all) {
+            let is_allowed = |state, value| lookup.resolve(state, value).is_some();
+            loaded.stale(pipe, is_allowed, &mut stale.states)?;
+            if !stale.states.is_empty() {
+                stale.words = core.scrub().stale(pipe, &stale.states, &core.scratch())?;
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Work for Submission<'_> {
+    fn check(&mut self, tables: &Tables) -> Result {
+        let removals = tables.reach.removals();
+        // Another thread may have unlocked or freed what the commands name.
+        let is_removed = removals != self.removals;
+        if is_removed {
+            // What the GPU has of it is not known: the commands are noted already.
+            tables.loaded.forget_all();
+            self.wipes = tables.loaded.wipes();
+            self.stale = Default::default();
+        }
+        if is_removed || core::mem::take(&mut self.is_context_new) {
+            self.exit = self.process.check(tables, self.words, self.entry)?;
+            self.removals = removals;
+        }
+        if self.load.is_some() {
+            if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
+                let lookup = Lookup::new(self.process.addresses(tables));
+                buffers.check_addresses(lookup, tables.reach.changes());
+            }
+        }
+        match &mut self.own {
+            Some(own) => own.check(self.process, tables),
+            None => Ok(()),
+        }
+    }
+
+    fn stream(&self) -> Option<Stream<'_>> {
+        let attached = || {
+            let context = self.hold.as_ref()?.context();
+            Some(InContext {
+                owner: context.owner(),
+                source: match self.load {
+                    Some(load) => Source::Copy(context, load),
+                    None => Source::Unready,
+                },
+            })
+        };
+        Some(Stream {
+            commands: Checked {
+                words: self.words,
+                entry: self.entry,
+                exit: self.exit.pipe,
+                armed: self.exit.armed,
+                uses: self.exit.uses,
+            },
+            author: self.author(),
+            stale: [&self.stale[0].words, &self.stale[1].words],
+            context: self.own.as_ref().map(OwnContext::in_ring).or_else(attached),
+        })
+    }
+
+    fn placed(&mut self, tables: &mut Tables) {
+        if let Some(hold) = &self.hold {
+            let last = tables.last_context.replace(hold.context().clone());
+            // Never the last reference of one that is in use: that would be freed under the lock.
+            self.left = last;
+        }
+        let loaded = &tables.loaded;
+        loaded.placed();
+        let mut is_clean = true;
+        for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&self.stale) {
+            match self.exit.uses.has(pipe) {
+                true => loaded.forget(&stale.states),
+                false => is_clean &= stale.states.is_empty(),
+            }
+        }
+        if is_clean {
+            loaded.verify(tables.reach.removals());
+        }
+    }
+
+    fn load(&mut self) -> Result {
+        if let Some(own) = &mut self.own {
+            own.load(self.process)?;
+            self.is_context_new = true;
+            return Ok(());
+        }
+        if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
+            let ring = self.process.device.core().ring();
+            ring.wait_for_progress(buffers.last_use())?;
+            self.merged = deltas::merge(buffers, self.format);
+            self.load = Some(buffers.load());
+        }
+        Ok(())
+    }
+
+    fn begun(&mut self, turn: &Turn) {
+        if let (true, Some(own)) = (turn.loads_states(), &mut self.own) {
+            own.loaded();
+        }
+        let buffers = self.hold.as_mut().and_then(Hold::buffers);
+        if let (Some(link), Some(buffers)) = (turn.back(), buffers) {
+            buffers.set_link(link);
+            self.switched = Some(turn.number());
+        }
+    }
+}
+
+/// Reads the description of a command buffer.
+fn read_command_buffer(user: u64, format: Format) -> Result<CommandBuffer> {
+    if user == 0 {
+        return Err(Error::InvalidArgument);
+    }
+    let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
+    let mut room = UserWords::<{ abi::MAX_COMMAND_BUFFER_BYTES / 4 }>::new();
+    let words = room
+        .read(at, format.command_buffer_bytes())
+        .map_err(|_| Error::OutOfResources)?;
+    let buffer = format.decode_command_buffer(words);
+    if buffer.object == CommandBuffer::OBJECT_TYPE {
+        Ok(buffer)
+    } else {
+        Err(Error::InvalidObject)
+    }
+}
+
+/// The bytes of the commands, from the buffer's start: after the head, before the tail.
+fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
+    let aligned = |value: u32| value % ALIGNMENT == 0;
+    if !aligned(buffer.start_offset)
+        || !aligned(buffer.offset)
+        || !aligned(buffer.reserved_head)
+        || !aligned(buffer.reserved_tail)
+    {
+        return Err(Error::InvalidArgument);
+    }
+    let start = u64::from(buffer.start_offset) + u64::from(buffer.reserved_head);
+    let end = u64::from(buffer.offset);
+    if start <= end {
+        Ok((start, end))
+    } else {
+        Err(Error::InvalidArgument)
+    }
+}
+
+#[kunit_tests(galcore_commit)]
+mod tests {
+    use super::*;
+
+    fn range(start_offset: u32, offset: u32) -> Result<(u64, u64)> {
+        command_range(&CommandBuffer {
+            object: CommandBuffer::OBJECT_TYPE,
+            entry_pipe: 0,
+            logical: 0,
+            start_offset,
+            offset,
+            reserved_head: 32,
+            reserved_tail: 8,
+        })
+    }
+
+    #[test]
+    fn the_head_is_not_the_clients() {
+        assert_eq!(range(0, 32), Ok((32, 32)));
+        assert_eq!(range(8, 80), Ok((40, 80)));
+        assert_eq!(range(0, 24), Err(Error::InvalidArgument));
+        assert_eq!(range(100, 200), Err(Error::InvalidArgument));
+        assert_eq!(range(0, 36), Err(Error::InvalidArgument));
+    }
+
+    #[test]
+    fn offsets_do_not_wrap() {
+        assert_eq!(range(u32::MAX & !7, 32), Err(Error::InvalidArgument));
+        assert_eq!(range(0, u32::MAX & !7), Ok((32, 0xFFFF_FFF8)));
+    }
+}

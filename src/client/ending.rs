@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The end of a process: all that it owned is given back, by a work item of its own.
+//!
+//! The last close only queues the work item, so a process that is killed is gone at once whatever it had.
+//! In steps, each of which waits in the ring and not in the work item:
+//!
+//! 1. what the process itself has submitted ends; then its own memory is its own again;
+//! 2. what anybody has submitted by then ends; then everything is dropped.
+
+use super::{
+    action::Held,
+    Process, //
+};
+use crate::{
+    ring::Retired,
+    sys, //
+};
+use kernel::{
+    impl_has_work,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+    workqueue::WorkItem, //
+};
+
+impl_has_work! {
+    impl HasWork<Self, 0> for Process { self.changes_work }
+    impl HasWork<Self, 1> for Process { self.ending_work }
+}
+
+impl WorkItem<0> for Process {
+    type Pointer = Arc<Process>;
+
+    fn run(this: Arc<Process>) {
+        // Taking the tables applies what has changed in them.
+        drop(this.tables());
+        this.finish_returns();
+    }
+}
+
+impl WorkItem<1> for Process {
+    type Pointer = Arc<Process>;
+
+    fn run(this: Arc<Process>) {
+        this.take_ending_step();
+    }
+}
+
+/// The steps.
+const OWN_WORK: u32 = 0;
+const ALL_WORK: u32 = 1;
+const OVER: u32 = 2;
+
+impl Process {
+    /// Has the records' effects applied soon.
+    pub(super) fn queue_changes(self: &Arc<Self>) {
+        let _ = sys::work::queue().enqueue::<Arc<Self>, 0>(self.clone());
+    }
+
+    /// The last file has been closed: gives everything back once the GPU cannot use it any more. Takes no
+    /// time.
+    pub(crate) fn end(self: Arc<Self>) {
+        self.device.core().ring().note_ending(true);
+        Self::go_on_ending(self);
+    }
+
+    /// What the process waited for has ended.
+    pub(crate) fn go_on_ending(this: Arc<Self>) {
+        let _ = sys::work::queue().enqueue::<Arc<Self>, 1>(this);
+    }
+
+    fn take_ending_step(self: &Arc<Self>) {
+        let ring = self.device.core().ring();
+        let step = self.ending_step.load(Relaxed);
+        self.ending_step.store(step + 1, Relaxed);
+        match step {
+            OWN_WORK => {
+                self.unshare_all();
+                // The windows hold the process. None stands any more: each keeps its file open.
+                let views = core::mem::take(&mut self.tables().pool_views);
+                drop(views);
+                self.wait_in_ring(self.last_job.load(Relaxed));
+            }
+            ALL_WORK => {
+                self.give_all_back();
+                self.wait_in_ring(ring.newest());
+            }
+            OVER => {
+                self.release_all();
+                ring.note_ending(false);
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes on ending when submission `number` has ended.
+    fn wait_in_ring(self: &Arc<Self>, number: u64) {
+        match Retired::new(Held::Process(self.clone()), None) {
+            Ok(item) => self.device.core().ring().retire_behind(number, item),
+            // No memory to wait in the ring: here, then, in this process's own work item.
+            Err(_) => {
+                let ring = self.device.core().ring();
+                while ring.is_running() && !ring.has_ended(number) {
+                    ring.poll_for(number, 1000);
+                }
+                Self::go_on_ending(self.clone());
+            }
+        }
+    }
+
+    /// Gives the process's own memory back to it, or to who has it now.
+    fn give_all_back(&self) {
+        self.finish_returns();
+        let all = self.tables().own_memory();
+        for returned in &all {
+            returned.finish();
+        }
+    }
+
+    /// Drops everything: the GPU is past it, and nobody can name it.
+    fn release_all(&self) {
+        let mut tables = self.tables();
+        let nodes = core::mem::take(&mut tables.nodes);
+        let buffers = core::mem::take(&mut tables.buffers);
+        let memory = core::mem::take(&mut tables.user_memory);
+        let contexts = core::mem::take(&mut tables.contexts);
+        let pieces = core::mem::take(&mut tables.pieces);
+        let last_context = tables.last_context.take();
+        drop(tables);
+        nodes.for_each(|entry| {
+            entry.node.release();
+            sys::yield_if_due();
+        });
+        buffers.for_each(|entry| {
+            entry.buffer.release();
+            sys::yield_if_due();
+        });
+        memory.for_each(|mapped| {
+            mapped.release();
+            sys::yield_if_due();
+        });
+        drop((contexts, pieces, last_context));
+    }
+}

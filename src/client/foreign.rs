@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Memory that is not ours, for the GPU, and our nodes for others.
+//!
+//! A client's own memory, or a dma-buf, becomes a node (WRAP_USER_MEMORY) or user memory (Russell King's
+//! ioctls; MAP_USER_MEMORY knows the client's own only). A dma-buf of ours is the node that it is of, either way:
+//! no memory is mapped for the GPU twice. A node becomes a dma-buf
+//! (EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD), which lives until its last descriptor, view and importer is
+//! gone, whatever becomes of the handle.
+
+use super::{
+    changes::Returned,
+    visible::Visible,
+    NodeEntry,
+    Process, //
+};
+use crate::{
+    abi::{
+        extensions::Wish,
+        Foreign,
+        Reply, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    memory::{
+        Node,
+        UserMemory, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What Russell King's ioctls or MAP_USER_MEMORY have made the GPU reach.
+pub(super) enum Mapped {
+    /// Memory that is not ours.
+    Memory(Visible<UserMemory>),
+    /// A node, by its dma-buf, as this handle.
+    Node(u32, Arc<Node>),
+}
+
+impl Mapped {
+    /// The memory, if it is not ours.
+    pub(super) fn memory(&self) -> Option<&Arc<UserMemory>> {
+        match self {
+            Mapped::Memory(memory) => Some(memory),
+            Mapped::Node(..) => None,
+        }
+    }
+
+    /// Lets go of it when the GPU does not use it any more.
+    pub(super) fn release(self) {
+        if let Mapped::Memory(memory) = self {
+            memory.release();
+        }
+    }
+}
+
+impl Process {
+    /// Makes the GPU reach what `wish` names.
+    fn take(&self, wish: Wish) -> Result<UserMemory> {
+        // What records have unmapped counts as long as it is not given back.
+        self.finish_returns();
+        let memory = self.device.memory();
+        match wish.what {
+            Foreign::DmaBuf { fd } => memory.import(fd, wish.write),
+            Foreign::User { user: 0, .. } | Foreign::User { bytes: 0, .. } => {
+                Err(Error::InvalidArgument)
+            }
+            Foreign::User { user, bytes } => memory.map_user(user, bytes, wish.write),
+        }
+    }
+
+    /// Russell King's ioctls: the handle, for UNMAP_USER_MEMORY, and the GPU address.
+    ///
+    /// A dma-buf of ours is the node itself, as with WRAP: the process has it once more until it is unmapped.
+    pub(crate) fn map_foreign(self: &Arc<Self>, wish: Wish) -> Result<(u32, u32)> {
+        match self.own_node(wish.what) {
+            Some(node) => self.map_own(node),
+            None => self.insert_user_memory(self.take(wish)?),
+        }
+    }
+
+    /// The node whose dma-buf `what` is.
+    fn own_node(&self, what: Foreign) -> Option<Arc<Node>> {
+        match what {
+            Foreign::DmaBuf { fd } => self.device.memory().exporter().find(fd),
+            Foreign::User { .. } => None,
+        }
+    }
+
+    fn map_own(self: &Arc<Self>, node: Arc<Node>) -> Result<(u32, u32)> {
+        let address = node.address();
+        let handle = self.have_node(node.clone(), None)?;
+        let inserted = {
+            let mut tables = self.tables();
+            tables.user_memory.insert(Mapped::Node(handle, node))
+        };
+        inserted.map(|info| (info, address)).inspect_err(|_| {
+            let _ = self.free_node(handle, false);
+        })
+    }
+
+    /// What UNMAP_USER_MEMORY has taken out of the table goes, behind the GPU's last use of it.
+    pub(super) fn unmap_foreign(self: &Arc<Self>, mapped: Mapped) {
+        match mapped {
+            Mapped::Memory(memory) => {
+                Returned::Memory(memory.clone()).finish();
+                memory.end_here();
+            }
+            // Not another one with its handle.
+            Mapped::Node(handle, node) if self.has_node(handle, &node) => {
+                let _ = self.free_node(handle, false);
+            }
+            Mapped::Node(..) => {}
+        }
+    }
+
+    /// Whether the process has `node`, and as `handle`.
+    pub(super) fn has_node(&self, handle: u32, node: &Arc<Node>) -> bool {
+        let tables = self.tables();
+        let entry = tables.nodes.get(handle);
+        entry.is_some_and(|entry| Arc::ptr_eq(&entry.node, node))
+    }
+
+    /// Has `memory` in the table: the handle and the GPU address.
+    pub(super) fn insert_user_memory(&self, memory: UserMemory) -> Result<(u32, u32)> {
+        let address = memory.address();
+        let memory = Visible::new(Arc::new(memory, GFP_KERNEL_ACCOUNT)?, self)?;
+        let info = self.tables().insert_user_memory(memory)?;
+        Ok((info, address))
+    }
+
+    /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's books.
+    pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
+        if let Some(node) = self.own_node(what) {
+            return self.wrap_own(node);
+        }
+        let memory = self.take(Wish { what, write: true })?;
+        let bytes = memory.bytes();
+        let node = self.device.memory().wrap(memory, self.number)?;
+        let node = self.insert_node(NodeEntry {
+            foreign: true,
+            ..NodeEntry::new(Visible::new(node, self)?)
+        })?;
+        Ok(Reply::Wrapped {
+            node,
+            // CAST: at most 64 bits.
+            bytes: bytes as u64,
+        })
+    }
+
+    /// A dma-buf of ours is the node itself, as by its name: then no descriptor is held, which would hold the module.
+    fn wrap_own(self: &Arc<Self>, node: Arc<Node>) -> Result<Reply<'_>> {
+        // CAST: at most 64 bits.
+        let bytes = node.bytes() as u64;
+        let node = self.have_node(node, None)?;
+        Ok(Reply::Wrapped { node, bytes })
+    }
+
+    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: the node as a dma-buf.
+    ///
+    /// `InvalidObject`: no such node. `NotSupported`: it is a wrapped one, or no whole pages (`sharedPool`), or the
+    /// kernel has no dma-bufs. `OutOfResources`: no descriptor is left.
+    pub(super) fn export_node(&self, handle: u32) -> Result<Reply<'_>> {
+        let node = {
+            let tables = self.tables();
+            let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
+            if entry.freed || entry.claimed {
+                return Err(Error::InvalidObject);
+            }
+            entry.node.clone()
+        };
+        // Others may leave something in it from now on.
+        node.share();
+        let exporter = self.device.memory().exporter();
+        let exported = exporter.export(node).map_err(|error| match error {
+            EINVAL => Error::NotSupported,
+            error => error.into(),
+        });
+        exported.map(Reply::File)
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What it costs to ask for names that nothing has: names of nodes and ids of shared buffers ([`super::names`]).
+//!
+//! Who knows a name gets what has it, so names must not be found by trying. A user (the kernel's user id, not a
+//! process, of which one can make as many as one likes) may try [`FREE_TRIES`] that fail; from then on he has
+//! one for each [`COST`]. The cost is noted before the name is looked up, and given back if there is such a
+//! name: whoever is killed, or kills a child that seems to have failed, has paid all the same. So who has only
+//! asked for names that exist never waits, and neither do other users. All users together have as many tries as
+//! there are [`SLOTS`]. The kernel's administrator, who can read all memory, does not pay.
+//!
+//! No locks: a slot is one atomic number.
+
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    log::{
+        warn_client,
+        RateLimit, //
+    },
+    sys, //
+};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+
+/// What a try that fails costs, in nanoseconds: 200 ms.
+const COST: u64 = 200_000_000;
+
+/// How many tries that fail may be owed.
+const FREE_TRIES: u64 = 64;
+
+/// What may be owed, in nanoseconds.
+const CREDIT: u64 = FREE_TRIES * COST;
+
+/// Users with the same number modulo this share what they owe.
+const SLOTS: usize = 64;
+
+/// Binary logarithm of about a millisecond in nanoseconds.
+const MILLISECOND: u32 = 20;
+
+/// When all that the users of a slot owe is paid, by the monotonic clock.
+static PAID: [Atomic<u64>; SLOTS] = [const { Atomic::new(0) }; SLOTS];
+
+static GUESSES: RateLimit = RateLimit::new();
+
+/// One more try at `now`, when all is paid at `paid`: when it is then, or how long to wait before asking again.
+fn charge(paid: u64, now: u64) -> Result<u64, u64> {
+    let owed = paid.saturating_sub(now);
+    match owed.saturating_add(COST).checked_sub(CREDIT) {
+        Some(wait) if wait > 0 => Err(wait),
+        _ => Ok(paid.max(now).saturating_add(COST)),
+    }
+}
+
+/// Looks up a name by `look`, which answers `NotFound` if there is none: then the calling user has paid.
+///
+/// `Interrupted`: a Unix signal came while he had to wait.
+pub(super) fn look_up<T>(look: impl FnOnce() -> Result<T>) -> Result<T> {
+    // CAST: 32 bits into at least 32.
+    let slot = &PAID[sys::user_id() as usize % SLOTS];
+    let mut is_told = false;
+    // Each round waits, or another thread of the user's has been quicker. A Unix signal ends it.
+    loop {
+        let (paid, now) = (slot.load(Relaxed), sys::monotonic_ns());
+        match charge(paid, now) {
+            Ok(then) => {
+                if slot.cmpxchg(paid, then, Relaxed).is_ok() {
+                    break;
+                }
+            }
+            Err(_) if sys::is_admin() => return look(),
+            Err(wait) => {
+                if !core::mem::replace(&mut is_told, true) {
+                    warn_client!(
+                        GUESSES,
+                        "{} has tried many names of nodes or shared buffers that nothing has: from now on \
+                         it waits before each",
+                        sys::CommandName::of_caller()
+                    );
+                }
+                // CAST: at most [`CREDIT`], in milliseconds.
+                sys::sleep((wait >> MILLISECOND) as u32 + 1).map_err(|_| Error::Interrupted)?;
+            }
+        }
+    }
+    let found = look();
+    if !matches!(found, Err(Error::NotFound)) || sys::is_admin() {
+        slot.fetch_sub(COST, Relaxed);
+    }
+    found
+}
+
+#[kernel::macros::kunit_tests(galcore_guesses)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_are_free_and_then_one_for_each_cost() {
+        let start = 1000 * COST;
+        let mut paid = 0;
+        for _ in 0..FREE_TRIES {
+            paid = charge(paid, start).unwrap();
+        }
+        assert_eq!(charge(paid, start), Err(COST));
+        assert_eq!(charge(paid, start + COST / 2), Err(COST / 2));
+        let mut tries = 0;
+        let mut now = start;
+        // Over 100 costs' time, whoever asks ever so often.
+        while now < start + 100 * COST {
+            if let Ok(then) = charge(paid, now) {
+                paid = then;
+                tries += 1;
+            }
+            now += COST / 8;
+        }
+        assert_eq!(tries, 99);
+    }
+
+    #[test]
+    fn what_is_given_back_was_never_paid() {
+        let now = 7 * COST;
+        let mut paid = 0;
+        for _ in 0..10 * FREE_TRIES {
+            paid = charge(paid, now).unwrap() - COST;
+        }
+        assert_eq!(paid, now);
+        assert_eq!(charge(u64::MAX, 0).err(), Some(u64::MAX - CREDIT));
+    }
+}

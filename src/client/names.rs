@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Names of nodes: with one, a process hands a node to another (NAME_VIDEO_MEMORY, IMPORT_VIDEO_MEMORY). So it
+//! does with a shared buffer ([`super::shared_buffers`]).
+//!
+//! Who knows the name of a node gets it. So names are drawn at random from 31 bits, unlike the
+//! vendor's, which count up, and trying them is slow ([`super::guesses`]). A node's name is a field of 32 bits in
+//! all generations. A shared buffer's id has 64, but a 32-bit client keeps it in a pointer, and clients know the
+//! vendor's, which are 32-bit integers. A name lasts as long as a process has the node under it. Source:
+//! `tests/abi`; generations from 5.0.11 on.
+//!
+//! Lock: `galcore names`, a leaf.
+
+use super::{
+    guesses,
+    visible::Visible,
+    NodeEntry,
+    Process, //
+};
+use crate::{
+    abi::Reply,
+    error::{
+        Error,
+        Result, //
+    },
+    memory::{
+        Node,
+        View, //
+    },
+    stream::reach::Owner,
+    sys, //
+};
+use kernel::{
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+};
+
+/// How often a free name is looked for.
+const TRIES: usize = 64;
+
+/// A thing in the book.
+struct Named<T> {
+    thing: Arc<T>,
+    /// How many [`Name`]s there are of it.
+    holders: usize,
+}
+
+/// Things by their names.
+struct Book<T>(RBTree<u32, Named<T>>);
+
+impl<T> Book<T> {
+    /// Notes a thing under one of the names that `draw` gives (0 is none): it has one holder then.
+    /// `OutOfMemory`: no memory. `OutOfResources`: all of them are taken.
+    fn insert(&mut self, thing: Arc<T>, mut draw: impl FnMut() -> u32) -> Result<u32> {
+        for _ in 0..TRIES {
+            let name = draw();
+            if name != 0 && self.0.get(&name).is_none() {
+                let node = RBTreeNode::new(name, Named { thing, holders: 1 }, GFP_KERNEL_ACCOUNT)?;
+                self.0.insert(node);
+                return Ok(name);
+            }
+        }
+        Err(Error::OutOfResources)
+    }
+
+    /// One more holder. `NotFound`: nothing has this name. `OutOfResources`: too many hold it.
+    fn hold(&mut self, name: u32) -> Result<Arc<T>> {
+        let named = self.0.get_mut(&name).ok_or(Error::NotFound)?;
+        named.holders = named.holders.checked_add(1).ok_or(Error::OutOfResources)?;
+        Ok(named.thing.clone())
+    }
+
+    /// One holder less. The thing, should it have been the last: to be dropped where that may be done.
+    fn let_go(&mut self, name: u32) -> Option<Arc<T>> {
+        let named = self.0.get_mut(&name)?;
+        named.holders -= 1;
+        match named.holders {
+            0 => self.0.remove(&name).map(|named| named.thing),
+            _ => None,
+        }
+    }
+}
+
+/// The names of a device's things of one kind.
+#[pin_data]
+pub(crate) struct Names<T> {
+    #[pin]
+    book: Mutex<Book<T>>,
+}
+
+impl<T> Names<T> {
+    /// None yet.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            book <- new_mutex!(Book(RBTree::new()), "galcore names"),
+        })
+    }
+}
+
+/// A name of a thing, held by a process that has the thing.
+pub(super) struct Name<T> {
+    names: Arc<Names<T>>,
+    number: u32,
+}
+
+impl<T> Name<T> {
+    /// A new one.
+    pub(super) fn new(names: &Arc<Names<T>>, thing: Arc<T>) -> Result<Self> {
+        // 31 bits: clients keep names in signed numbers.
+        let draw = || sys::random() & 0x7FFF_FFFF;
+        let number = names.book.lock().insert(thing, draw)?;
+        Ok(Self {
+            names: names.clone(),
+            number,
+        })
+    }
+
+    /// Holds a name that there is, and gives its thing. `NotFound`: there is none, which costs the calling user
+    /// something: see [`super::guesses`]. No lock may be held. `Interrupted`.
+    pub(super) fn hold(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
+        let thing = guesses::look_up(|| names.book.lock().hold(number))?;
+        let names = names.clone();
+        Ok((Self { names, number }, thing))
+    }
+
+    /// The name.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+impl<T> Drop for Name<T> {
+    fn drop(&mut self) {
+        let last = self.names.book.lock().let_go(self.number);
+        // Not under the lock.
+        drop(last);
+    }
+}
+
+impl Process {
+    /// NAME_VIDEO_MEMORY: the node's name, made now if it has none. `InvalidObject`: no such node.
+    /// `NotSupported`: it is the process's own memory.
+    pub(super) fn name_node(&self, handle: u32) -> Result<Reply<'_>> {
+        let node = {
+            let tables = self.tables();
+            let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
+            if entry.freed || entry.claimed {
+                return Err(Error::InvalidObject);
+            }
+            if let Some(name) = &entry.name {
+                return Ok(Reply::Name(name.number));
+            }
+            if let View::Own(_) = entry.node.view() {
+                return Err(Error::NotSupported);
+            }
+            entry.node.clone()
+        };
+        // Others may leave something in it from now on.
+        node.share();
+        let name = Name::new(self.device.names(), node)?;
+        let number = name.number;
+        let mut tables = self.tables();
+        let entry = match tables.nodes.get_mut(handle) {
+            Some(entry) => entry,
+            None => {
+                drop(tables);
+                drop(name);
+                return Err(Error::InvalidObject);
+            }
+        };
+        match &entry.name {
+            // Another thread was quicker.
+            Some(other) => {
+                let number = other.number;
+                drop(tables);
+                drop(name);
+                Ok(Reply::Name(number))
+            }
+            None => {
+                entry.name = Some(name);
+                Ok(Reply::Name(number))
+            }
+        }
+    }
+
+    /// IMPORT_VIDEO_MEMORY: a handle of the node with this name. A process that has the node gets its handle
+    /// once more, to be freed once more. `NotFound`: there is no such name.
+    pub(super) fn import_named(self: &Arc<Self>, number: u32) -> Result<Reply<'_>> {
+        let (name, node) = Name::hold(self.device.names(), number)?;
+        let node = self.have_node(node, Some(name))?;
+        Ok(Reply::Imported { node })
+    }
+
+    /// A handle of another process's node, which it has handed over under `name` or otherwise; of one that this
+    /// process has, its handle once more. `MemoryLocked`: it has freed that, and not yet unlocked.
+    pub(super) fn have_node(
+        self: &Arc<Self>,
+        node: Arc<Node>,
+        name: Option<Name<Node>>,
+    ) -> Result<u32> {
+        let entry = NodeEntry {
+            foreign: true,
+            ..NodeEntry::new(Visible::new(node.clone(), self)?)
+        };
+        // Twice, if another thread of the process is doing the same.
+        if let Some(handle) = self.have_again(&node)? {
+            return Ok(handle);
+        }
+        let handle = match self.insert_node(entry) {
+            Err(Error::MemoryLocked) => return self.have_again(&node)?.ok_or(Error::MemoryLocked),
+            inserted => inserted?,
+        };
+        if let Some(entry) = self.tables().nodes.get_mut(handle) {
+            entry.name = name;
+        }
+        Ok(handle)
+    }
+
+    /// The handle of a node that the process has, once more. `MemoryLocked`: it has freed that, and not yet
+    /// unlocked, or is about to free it.
+    fn have_again(&self, node: &Arc<Node>) -> Result<Option<u32>> {
+        let mut tables = self.tables();
+        let Some(Owner { handle, .. }) = tables.reach.owner(node.address()) else {
+            return Ok(None);
+        };
+        let entry = tables.nodes.get_mut(handle).filter(|entry| {
+            Arc::ptr_eq(&entry.node, node) && !entry.imported && !entry.freed && !entry.claimed
+        });
+        let entry = entry.ok_or(Error::MemoryLocked)?;
+        let imports = entry.imports.checked_add(1);
+        entry.imports = imports.ok_or(Error::OutOfResources)?;
+        Ok(Some(handle))
+    }
+}
+
+#[kunit_tests(galcore_names)]
+mod tests {
+    use super::*;
+
+    fn thing() -> Arc<u32> {
+        Arc::new(7, GFP_KERNEL).unwrap()
+    }
+
+    #[test]
+    fn a_name_lasts_as_long_as_it_is_held() {
+        let mut book = Book(RBTree::new());
+        let name = book.insert(thing(), || 5).unwrap();
+        assert_eq!(name, 5);
+        assert_eq!(*book.hold(5).unwrap(), 7);
+        assert!(book.let_go(5).is_none());
+        assert!(book.hold(5).is_ok());
+        assert!(book.let_go(5).is_none());
+        assert!(book.let_go(5).is_some());
+        assert_eq!(book.hold(5).err(), Some(Error::NotFound));
+        assert!(book.let_go(5).is_none());
+    }
+
+    #[test]
+    fn names_are_not_given_twice() {
+        let mut book = Book(RBTree::new());
+        let mut next = 0;
+        let mut draw = || {
+            next += 1;
+            next / 2
+        };
+        // 0 is none.
+        assert_eq!(book.insert(thing(), &mut draw), Ok(1));
+        assert_eq!(book.insert(thing(), &mut draw), Ok(2));
+        assert_eq!(book.insert(thing(), || 2), Err(Error::OutOfResources));
+        assert_eq!(book.hold(0).err(), Some(Error::NotFound));
+    }
+}

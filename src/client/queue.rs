@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Event queues: a client's list of records becomes actions.
+//!
+//! The whole list is read, bounded and resolved before any of it takes effect: a list that cannot be
+//! read, does not end, or holds a record of a wrong kind has none. A record about an object that is
+//! gone is left out, as when the C driver's event fires. What a record takes away (a handle) is
+//! claimed at once, so that it cannot be given away twice, and put back if the submission fails. Source: spec/memory-events.md section 8.2.
+
+use super::{
+    action::{
+        Action,
+        Actions, //
+    },
+    foreign::Mapped,
+    handles::Detached,
+    unmap_buffer,
+    BufferEntry,
+    Change,
+    Claimed,
+    Process,
+    QueueOnly,
+    Tables,
+    TIMERS, //
+};
+use crate::{
+    abi::{
+        self,
+        Format,
+        Record,
+        Reply, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    limits::MAX_RECORDS,
+    sys::{
+        self,
+        user::UserWords, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What a resolved queue has claimed of its process.
+enum Claim {
+    /// A buffer, out of the table.
+    Buffer(Detached<BufferEntry>),
+    /// User memory, out of the table.
+    UserMemory(Detached<Mapped>),
+    /// A node, claimed, in the table of its owner.
+    Node(Arc<Process>, u32, Claimed),
+}
+
+/// A resolved queue.
+pub(super) struct Queue<'a> {
+    process: &'a Arc<Process>,
+    actions: Actions,
+    /// `None` as long as there are none, as with most queues.
+    claims: Option<KVec<Claim>>,
+    /// Words are to be written; how many ranges had left the process's reach when they were looked up.
+    writes: Option<u64>,
+}
+
+impl<'a> Queue<'a> {
+    /// No records.
+    fn empty(process: &'a Arc<Process>) -> Self {
+        Self {
+            process,
+            actions: process.device.core().ring().empty_actions(),
+            claims: None,
+            writes: None,
+        }
+    }
+
+    /// Reads and resolves the list at user address `first` (0: empty).
+    ///
+    /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
+    /// `InvalidArgument`: a record of a kind that has no place in a queue. `InvalidAddress`: a word to
+    /// write that is not in the caller's memory.
+    pub(super) fn resolve(process: &'a Arc<Process>, first: u64, format: Format) -> Result<Self> {
+        let mut queue = Self::empty(process);
+        let mut next = first;
+        let mut records = 0;
+        while next != 0 {
+            if records == MAX_RECORDS {
+                return Err(Error::InvalidData);
+            }
+            if sys::is_killed() {
+                return Err(Error::Interrupted);
+            }
+            records += 1;
+            let at = usize::try_from(next).map_err(|_| Error::OutOfResources)?;
+            let mut room = UserWords::<{ abi::MAX_RECORD_BYTES / 4 }>::new();
+            let words = room
+                .read(at, format.record_bytes())
+                .map_err(|_| Error::OutOfResources)?;
+            let (record, following) = format.decode_record(words);
+            queue.add(record)?;
+            next = following;
+        }
+        Ok(queue)
+    }
+
+    fn add(&mut self, record: Record) -> Result {
+        // Both lists grow first: after a claim nothing may fail.
+        self.actions.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        if matches!(
+            record,
+            Record::FreeNode { .. } | Record::FreeBuffer(_) | Record::UnmapUser(_)
+        ) {
+            let claims = self.claims.get_or_insert_with(KVec::new);
+            claims.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        }
+        let process = self.process;
+        let action = match record {
+            // What is gone by now, or not locked any more, is as good as done: the C driver finds
+            // that out when the event fires, and goes on.
+            Record::Signal {
+                id,
+                process: target,
+            } if process.device.parameters().linux_signal => {
+                // Only the sender itself: nobody may signal others through the kernel.
+                if i32::try_from(target).ok() != Some(process.leader.tgid_nr_ns(None)) {
+                    return Err(Error::InvalidArgument);
+                }
+                Action::LinuxSignal(process.clone(), id)
+            }
+            Record::Signal { id, .. } => match process.signal(id) {
+                Ok(signal) => Action::Signal(signal),
+                Err(_) => return Ok(()),
+            },
+            Record::Unlock { node } => Action::Change(Change::unlock(process, node)?),
+            Record::FreeNode { node } => {
+                let owner = process.owner_of(node);
+                // Made first: after a claim nothing may fail.
+                let change = Change::free(&owner, node)?;
+                let wrapped = owner.wrapped_node(node);
+                let back = match &wrapped {
+                    Some(node) => Some(Change::give_back_node(&owner, node.clone())?),
+                    None => None,
+                };
+                self.actions.reserve(2, GFP_KERNEL)?;
+                let Ok(claimed) = owner.claim_node(node, false) else {
+                    return Ok(());
+                };
+                let is_node = matches!(claimed, Claimed::Node);
+                self.claim(Claim::Node(owner, node, claimed))?;
+                if !is_node {
+                    return Ok(());
+                }
+                if let Some(back) = back {
+                    self.actions.push(Action::Change(back), GFP_KERNEL)?;
+                }
+                Action::Change(change)
+            }
+            // Its memory is let go of when the submission stands: behind it.
+            Record::FreeBuffer(named) => {
+                let detached = match process.tables().buffers.detach(named.handle) {
+                    Ok(detached) => detached,
+                    Err(Error::NotFound) => return Ok(()),
+                    Err(error) => return Err(error),
+                };
+                return self.claim(Claim::Buffer(detached));
+            }
+            Record::UnmapUser(named) => {
+                // Made first: after a claim nothing may fail.
+                let memory = match process.tables().user_memory.get(named.info) {
+                    Some(mapped) => mapped.memory().cloned(),
+                    None => return Ok(()),
+                };
+                let back = match memory {
+                    Some(memory) => Some(Change::give_back(process, memory)?),
+                    None => None,
+                };
+                let detached = match process.tables().user_memory.detach(named.info) {
+                    Ok(detached) => detached,
+                    Err(Error::NotFound) => return Ok(()),
+                    Err(error) => return Err(error),
+                };
+                let node = match detached.get() {
+                    Mapped::Memory(_) => None,
+                    Mapped::Node(handle, node) => {
+                        process.has_node(*handle, node).then_some(*handle)
+                    }
+                };
+                self.claim(Claim::UserMemory(detached))?;
+                match (back, node) {
+                    (Some(back), _) => Action::Change(back),
+                    (None, Some(node)) => return self.add(Record::FreeNode { node }),
+                    (None, None) => return Ok(()),
+                }
+            }
+            Record::WriteData { address, data } => {
+                let tables = process.tables();
+                let word = tables.word_at(address).ok_or(Error::InvalidAddress)?;
+                if word.is_slow() {
+                    drop(tables);
+                    Action::Change(Change::write(process, word, data)?)
+                } else {
+                    self.writes.get_or_insert(tables.reach.removals());
+                    Action::Write(word, data)
+                }
+            }
+            Record::Timestamp { timer, start } => {
+                // CAST: 32 bits into at least 32.
+                if timer as usize >= TIMERS {
+                    return Err(Error::InvalidArgument);
+                }
+                Action::Timestamp(process.clone(), timer, start)
+            }
+            Record::CommitDone => return Ok(()),
+            Record::Invalid => return Err(Error::InvalidArgument),
+        };
+        self.actions.push(action, GFP_KERNEL_ACCOUNT)?;
+        Ok(())
+    }
+
+    /// Notes a claim; there is room for it.
+    fn claim(&mut self, claim: Claim) -> Result {
+        let claims = self.claims.get_or_insert_with(KVec::new);
+        Ok(claims.push(claim, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// Whether the list has no records.
+    pub(super) fn is_empty(&self) -> bool {
+        self.actions.is_empty() && self.claims.is_none()
+    }
+
+    /// Looks up the words to write again, if memory has left the process since: what leaves later is kept
+    /// until the submission has ended. `InvalidAddress`: one is not in the caller's memory any more.
+    pub(super) fn check(&mut self, tables: &Tables) -> Result {
+        let removals = tables.reach.removals();
+        if self.writes.is_none_or(|looked_up| looked_up == removals) {
+            return Ok(());
+        }
+        for action in &mut self.actions {
+            if let Action::Write(word, _) = action {
+                *word = tables
+                    .word_at(word.address())
+                    .ok_or(Error::InvalidAddress)?;
+            }
+        }
+        self.writes = Some(removals);
+        Ok(())
+    }
+
+    /// The actions, for [`crate::ring::Ring::submit`] to take.
+    pub(super) fn actions(&mut self) -> &mut Actions {
+        &mut self.actions
+    }
+
+    /// Takes what the queue takes away out of the GPU's reach for all submissions behind its own,
+    /// which has just got its place. The caller holds the tables' lock.
+    pub(super) fn withdraw(&self, tables: &mut Tables) {
+        for claim in self.claims.iter().flatten() {
+            match claim {
+                Claim::Buffer(detached) => {
+                    tables.reach.remove(detached.get().buffer.address());
+                }
+                Claim::UserMemory(detached) => {
+                    if let Some(memory) = detached.get().memory() {
+                        tables.reach.remove(memory.address());
+                    }
+                }
+                // With its last lock.
+                Claim::Node(..) => {}
+            }
+        }
+    }
+
+    /// Makes the claims final: the submission stands.
+    pub(super) fn submitted(mut self) {
+        for claim in self.claims.take().into_iter().flatten() {
+            match claim {
+                // As the C driver: the view ends now, the memory when the event fires.
+                Claim::Buffer(detached) => {
+                    unmap_buffer(detached.get());
+                    let mut tables = self.process.tables();
+                    tables.forget_view(detached.get());
+                    let entry = tables.buffers.give_up(detached);
+                    tables
+                        .buffer_ledger(entry.non_paged)
+                        .remove(entry.buffer.bytes());
+                    drop(tables);
+                    entry.buffer.end_here();
+                }
+                Claim::UserMemory(detached) => {
+                    let mapped = self.process.tables().user_memory.give_up(detached);
+                    if let Mapped::Memory(memory) = mapped {
+                        memory.end_here();
+                    }
+                }
+                Claim::Node(..) => {}
+            }
+        }
+    }
+}
+
+impl Drop for Queue<'_> {
+    fn drop(&mut self) {
+        for claim in self.claims.take().into_iter().flatten() {
+            match claim {
+                Claim::Buffer(detached) => {
+                    self.process.tables().buffers.put_back(detached);
+                }
+                Claim::UserMemory(detached) => {
+                    self.process.tables().user_memory.put_back(detached);
+                }
+                Claim::Node(owner, node, claimed) => owner.unclaim_node(node, &claimed),
+            }
+        }
+    }
+}
+
+impl Process {
+    /// EVENT_COMMIT: runs the records behind everything that the ring holds now.
+    pub(super) fn event_commit(self: &Arc<Self>, queue: u64, format: Format) -> Result<Reply<'_>> {
+        let mut queue = Queue::resolve(self, queue, format)?;
+        if queue.is_empty() {
+            return Ok(Reply::Nothing);
+        }
+        let reply = self.submit(&mut QueueOnly, &mut queue)?;
+        queue.submitted();
+        Ok(reply)
+    }
+
+    /// Runs one record behind everything that the ring holds now.
+    pub(super) fn queue_record(self: &Arc<Self>, record: Record) -> Result<Reply<'_>> {
+        let mut queue = Queue::empty(self);
+        queue.add(record)?;
+        let reply = self.submit(&mut QueueOnly, &mut queue)?;
+        queue.submitted();
+        Ok(reply)
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! SHBUF: small pieces of memory by which processes tell each other about a surface.
+//!
+//! CREATE gives one process an id; another, which was told it, gets the buffer by MAP. Each must give it back
+//! by DESTROY as often, or ends; the last one ends the buffer. READ and WRITE are for those who have it. Ids are
+//! names as nodes' are ([`super::names`]): who was not told cannot well guess. Source: the vendor's
+//! `gc_hal_kernel.c` of 5.0.11, which limits them to 1024 bytes; there they are anybody's, by numbers that
+//! count up.
+//!
+//! Lock: a buffer's own, `galcore shared buffer`, a leaf: user space is not waited for under it.
+
+use super::{
+    names::{
+        Name,
+        Names, //
+    },
+    Process, //
+};
+use crate::{
+    abi::{
+        Reply,
+        SharedBuffer, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    limits::{
+        MAX_SHARED_BUFFERS as LIMIT,
+        MAX_SHARED_BUFFER_BYTES as MAX_BYTES, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+    uaccess::UserSlice, //
+};
+
+struct Content {
+    bytes: KVec<u8>,
+    is_written: bool,
+}
+
+/// A buffer.
+#[pin_data]
+pub(crate) struct Piece {
+    #[pin]
+    content: Mutex<Content>,
+}
+
+/// The buffers of a device.
+pub(crate) type SharedBuffers = Names<Piece>;
+
+/// A buffer that a process has.
+pub(super) struct PieceEntry {
+    name: Name<Piece>,
+    piece: Arc<Piece>,
+    /// How often it got it.
+    references: u32,
+}
+
+impl Piece {
+    fn new(bytes: usize) -> Result<Arc<Self>> {
+        let content = Content {
+            bytes: KVec::from_elem(0, bytes, GFP_KERNEL_ACCOUNT)?,
+            is_written: false,
+        };
+        let piece = pin_init!(Self {
+            content <- new_mutex!(content, "galcore shared buffer"),
+        });
+        Ok(Arc::pin_init(piece, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// Copies from the caller. `InvalidArgument`: none, or more than there is room for. `OutOfResources`: they
+    /// cannot be read.
+    fn write(&self, user: u64, bytes: u32) -> Result {
+        // CAST: 32 bits into at least 32.
+        let length = bytes as usize;
+        if user == 0 || length == 0 || length > self.content.lock().bytes.len() {
+            return Err(Error::InvalidArgument);
+        }
+        let user = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
+        let mut copy = KVec::new();
+        UserSlice::new(UserPtr::from_addr(user), length)
+            .reader()
+            .read_all(&mut copy, GFP_KERNEL_ACCOUNT)?;
+        let mut content = self.content.lock();
+        for (to, from) in content.bytes.iter_mut().zip(&copy) {
+            *to = *from;
+        }
+        content.is_written = true;
+        Ok(())
+    }
+
+    /// Copies to the caller as many as there are, `bytes` at most: how many; `None`: nobody has written yet.
+    /// `InvalidArgument`: none are wanted. `OutOfResources`: they cannot be written.
+    fn read(&self, user: u64, bytes: u32) -> Result<Option<u32>> {
+        let copy = {
+            let content = self.content.lock();
+            if !content.is_written {
+                return Ok(None);
+            }
+            // CAST: 32 bits into at least 32.
+            let length = content.bytes.len().min(bytes as usize);
+            let mut copy = KVec::with_capacity(length, GFP_KERNEL_ACCOUNT)?;
+            copy.extend_from_slice(&content.bytes[..length], GFP_KERNEL_ACCOUNT)?;
+            copy
+        };
+        if copy.is_empty() || user == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        let user = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
+        UserSlice::new(UserPtr::from_addr(user), copy.len())
+            .writer()
+            .write_slice(&copy)?;
+        // CAST: at most [`MAX_BYTES`].
+        Ok(Some(copy.len() as u32))
+    }
+}
+
+impl Process {
+    /// Runs a sub-command. `InvalidArgument`: there is no such one, or no bytes. `OutOfResources`: too many bytes, or
+    /// buffers. `NotFound`: the process does not have this buffer, or, for MAP, there is none.
+    pub(super) fn shared_buffer(&self, command: SharedBuffer) -> Result<Reply<'_>> {
+        match command {
+            SharedBuffer::Create { bytes: 0 } => Err(Error::InvalidArgument),
+            SharedBuffer::Create { bytes } => {
+                // CAST: 32 bits into at least 32.
+                if bytes as usize > MAX_BYTES {
+                    return Err(Error::OutOfResources);
+                }
+                let piece = Piece::new(bytes as usize)?;
+                let name = Name::new(self.device.shared_buffers(), piece.clone())?;
+                let id = name.number();
+                self.keep_piece(name, piece)?;
+                Ok(Reply::SharedBuffer { id })
+            }
+            SharedBuffer::Map { id } => {
+                let (name, piece) = Name::hold(self.device.shared_buffers(), id)?;
+                self.keep_piece(name, piece)?;
+                Ok(Reply::Nothing)
+            }
+            SharedBuffer::Destroy { id } => {
+                let over = {
+                    let mut tables = self.tables();
+                    let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;
+                    let entry = &mut tables.pieces[at];
+                    entry.references -= 1;
+                    match entry.references {
+                        0 => tables.pieces.remove(at).ok(),
+                        _ => None,
+                    }
+                };
+                drop(over);
+                Ok(Reply::Nothing)
+            }
+            SharedBuffer::Write { id, user, bytes } => {
+                self.piece(id)?.write(user, bytes)?;
+                Ok(Reply::Nothing)
+            }
+            SharedBuffer::Read { id, user, bytes } => {
+                let bytes = self.piece(id)?.read(user, bytes)?;
+                Ok(Reply::Copied { bytes })
+            }
+            SharedBuffer::Unknown => Err(Error::InvalidArgument),
+        }
+    }
+
+    /// Notes that the process has a buffer, once more if it has it already.
+    fn keep_piece(&self, name: Name<Piece>, piece: Arc<Piece>) -> Result {
+        let mut tables = self.tables();
+        if let Some(at) = tables.place_of_piece(name.number()) {
+            let entry = &mut tables.pieces[at];
+            let references = entry.references.checked_add(1);
+            entry.references = references.ok_or(Error::OutOfResources)?;
+            return Ok(());
+        }
+        if tables.pieces.len() >= LIMIT {
+            return Err(Error::OutOfResources);
+        }
+        // Room first: what cannot be kept must not go under the lock.
+        tables.pieces.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        let entry = PieceEntry {
+            name,
+            piece,
+            references: 1,
+        };
+        tables.pieces.push(entry, GFP_KERNEL_ACCOUNT)?;
+        Ok(())
+    }
+
+    fn piece(&self, id: u32) -> Result<Arc<Piece>> {
+        let tables = self.tables();
+        let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;
+        Ok(tables.pieces[at].piece.clone())
+    }
+}
+
+impl super::Tables {
+    fn place_of_piece(&self, id: u32) -> Option<usize> {
+        self.pieces
+            .iter()
+            .position(|entry| entry.name.number() == id)
+    }
+}

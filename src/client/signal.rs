@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! User signals: what threads of a process wait for.
+//!
+//! A signal is a flag. Manual reset: it stays set until it is reset, and releases everybody.
+//! Automatic reset: the wait that ends takes it. Source: spec/memory-events.md section 7, with the
+//! intended meaning of manual reset (wake all) where the C driver wakes one.
+
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    limits::MAX_FENCES,
+    sys::{
+        fence::Fence,
+        file::NewFile, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        new_condvar,
+        new_spinlock,
+        Arc,
+        CondVar,
+        CondVarTimeoutResult,
+        SpinLock, //
+    },
+    time::msecs_to_jiffies, //
+};
+
+/// The longest time that a fence is not signaled, in milliseconds: somebody else may wait for it who cannot end it.
+const FENCE_LIMIT: u32 = 10_000;
+
+type Fences = [Option<Fence>; MAX_FENCES];
+
+/// The wait time that means for ever.
+pub(crate) const FOREVER: u32 = u32::MAX;
+
+struct State {
+    set: bool,
+    /// It has been destroyed.
+    over: bool,
+    /// Signaled when it is set the next time.
+    fences: Option<KBox<Fences>>,
+}
+
+/// One signal.
+#[pin_data]
+pub(crate) struct Signal {
+    manual_reset: bool,
+    #[pin]
+    state: SpinLock<State>,
+    #[pin]
+    changed: CondVar,
+}
+
+impl Signal {
+    /// A signal that is not set.
+    pub(crate) fn new(manual_reset: bool) -> Result<Arc<Self>> {
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                manual_reset,
+                state <- new_spinlock!(State {
+                    set: false,
+                    over: false,
+                    fences: None,
+                }, "galcore signal"),
+                changed <- new_condvar!("galcore signal"),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?)
+    }
+
+    /// Sets or resets the signal.
+    pub(crate) fn signal(&self, state: bool) {
+        let fences = {
+            let mut own = self.state.lock();
+            own.set = state;
+            match state {
+                true => own.fences.take(),
+                false => return,
+            }
+        };
+        if self.manual_reset {
+            self.changed.notify_all();
+        } else {
+            self.changed.notify_one();
+        }
+        if let Some(mut fences) = fences {
+            for fence in fences.iter_mut().filter_map(Option::take) {
+                fence.signal();
+            }
+        }
+    }
+
+    /// A sync file of a fence that is signaled when the signal is set the next time, or is set now. With an error
+    /// it is when the signal is destroyed, or after [`FENCE_LIMIT`].
+    ///
+    /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, or the signal has
+    /// [`MAX_FENCES`]. `NotSupported`: the kernel has no sync files. `OutOfMemory`.
+    pub(crate) fn fence_file(&self) -> Result<NewFile> {
+        // Made before the lock: who sets the signal must not wait for memory.
+        let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL_ACCOUNT)?;
+        let fence = Fence::new(FENCE_LIMIT)?;
+        let file = fence.file()?;
+        let is_over = {
+            let mut state = self.state.lock();
+            if !state.over && !state.set {
+                let fences = state.fences.get_or_insert(room);
+                let mut free = fences
+                    .iter_mut()
+                    .filter(|place| place.as_ref().is_none_or(Fence::is_over));
+                let place = free.next().ok_or(Error::OutOfResources)?;
+                let old = place.replace(fence);
+                drop(state);
+                drop(old);
+                return Ok(file);
+            }
+            state.over
+        };
+        if is_over {
+            return Err(Error::NotFound);
+        }
+        fence.signal();
+        Ok(file)
+    }
+
+    /// Ends all waits, now and later: the signal has been destroyed.
+    pub(crate) fn end(&self) {
+        let fences = {
+            let mut state = self.state.lock();
+            state.over = true;
+            state.fences.take()
+        };
+        self.changed.notify_all();
+        drop(fences);
+    }
+
+    /// Takes the signal if it is set.
+    fn take(&self, state: &mut State) -> bool {
+        let was = state.set;
+        if was && !self.manual_reset {
+            state.set = false;
+        }
+        was
+    }
+
+    /// Waits for the signal, at least `milliseconds`, or [`FOREVER`].
+    ///
+    /// `Timeout`: not set in that time. `Interrupted`: a Unix signal came first. `NotFound`: the signal
+    /// was destroyed.
+    pub(crate) fn wait(&self, milliseconds: u32) -> Result {
+        let mut state = self.state.lock();
+        // A jiffy more, as the first one may be almost over.
+        let mut left = match milliseconds {
+            0 => 0,
+            ms => msecs_to_jiffies(ms).saturating_add(1),
+        };
+        loop {
+            if self.take(&mut state) {
+                return Ok(());
+            }
+            if state.over {
+                return Err(Error::NotFound);
+            }
+            if milliseconds == FOREVER {
+                if kernel::current!().signal_pending()
+                    || self.changed.wait_interruptible(&mut state)
+                {
+                    return self.interrupted(&mut state);
+                }
+                continue;
+            }
+            if left == 0 {
+                return Err(Error::Timeout);
+            }
+            match self.changed.wait_interruptible_timeout(&mut state, left) {
+                CondVarTimeoutResult::Woken { jiffies } => left = jiffies,
+                CondVarTimeoutResult::Timeout => left = 0,
+                CondVarTimeoutResult::Signal { .. } => return self.interrupted(&mut state),
+            }
+        }
+    }
+
+    /// The end of an interrupted wait: a wake-up that came at the same time is not lost.
+    fn interrupted(&self, state: &mut State) -> Result {
+        if self.take(state) {
+            Ok(())
+        } else {
+            Err(Error::Interrupted)
+        }
+    }
+}
+
+#[kunit_tests(galcore_signal)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn automatic_reset_is_taken_once() {
+        let signal = Signal::new(false).unwrap();
+        assert_eq!(signal.wait(0), Err(Error::Timeout));
+        signal.signal(true);
+        signal.signal(true);
+        assert_eq!(signal.wait(0), Ok(()));
+        assert_eq!(signal.wait(0), Err(Error::Timeout));
+    }
+
+    #[test]
+    fn a_destroyed_signal_ends_waits() {
+        let signal = Signal::new(false).unwrap();
+        signal.end();
+        assert_eq!(signal.wait(FOREVER), Err(Error::NotFound));
+    }
+
+    #[test]
+    fn manual_reset_stays() {
+        let signal = Signal::new(true).unwrap();
+        signal.signal(true);
+        assert_eq!(signal.wait(0), Ok(()));
+        assert_eq!(signal.wait(1), Ok(()));
+        signal.signal(false);
+        assert_eq!(signal.wait(1), Err(Error::Timeout));
+    }
+}

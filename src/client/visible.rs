@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Memory that the GPU, or user space, can reach: one object, whatever the memory is.
+//!
+//! A [`Visible`] is made before anybody can name the memory, and everything that its end needs is made with
+//! it. Its end, by whatever path, does in order: out of the process's tables (whoever has it has taken it
+//! out), out of every window, behind the GPU. An error path gets all of that by dropping it.
+
+use super::{
+    action::Held,
+    Process, //
+};
+use crate::{
+    error::Result,
+    memory::{
+        Buffer,
+        Node,
+        UserMemory, //
+    },
+    ring::{
+        Retired,
+        Ring,
+        Shown, //
+    }, //
+};
+use core::ops::Deref;
+use kernel::{
+    list::ListArc,
+    sync::Arc, //
+};
+
+/// Memory of a client.
+pub(super) trait Reachable: Sized {
+    /// What keeps it.
+    fn held(self: Arc<Self>) -> Held;
+
+    /// Where it lies in the pool, if there: offset and bytes.
+    fn in_pool(&self) -> Option<(usize, usize)> {
+        None
+    }
+}
+
+impl Reachable for Node {
+    fn held(self: Arc<Self>) -> Held {
+        Held::Node(self)
+    }
+
+    fn in_pool(&self) -> Option<(usize, usize)> {
+        self.pool_range()
+    }
+}
+
+impl Reachable for Buffer {
+    fn held(self: Arc<Self>) -> Held {
+        Held::Buffer(self)
+    }
+}
+
+impl Reachable for UserMemory {
+    fn held(self: Arc<Self>) -> Held {
+        Held::UserMemory(self)
+    }
+}
+
+/// Memory that is, or may be, in reach of the GPU and in the process's windows.
+pub(super) struct Visible<T> {
+    object: Arc<T>,
+    ring: Arc<Ring>,
+    /// What its end needs. `None` only while being dropped.
+    retired: Option<ListArc<Retired>>,
+}
+
+impl<T: Reachable> Visible<T> {
+    /// Prepares `object`, which nobody can name yet, to be `process`'s. `OutOfMemory`: then it is dropped.
+    pub(super) fn new(object: Arc<T>, process: &Process) -> Result<Self> {
+        let shown = object.in_pool().map(|range| Shown {
+            views: process.views.clone(),
+            range,
+        });
+        let retired = Retired::new(object.clone().held(), shown)?;
+        Ok(Self {
+            object,
+            ring: process.device.core().ring().clone(),
+            retired: Some(retired),
+        })
+    }
+}
+
+impl<T> Visible<T> {
+    /// It has left the process's addresses; `shown`: windows may show it.
+    pub(super) fn leaves_reach(&self, shown: bool) {
+        if let (true, Some(retired)) = (shown, &self.retired) {
+            retired.leaves_windows();
+        }
+    }
+
+    /// Ends it by the calling thread, until that is killed: when nothing is under way, what is small is free
+    /// when this returns. No lock may be held.
+    pub(super) fn end_here(mut self) {
+        if let Some(retired) = self.retired.take() {
+            self.ring.retire_here(retired);
+        }
+    }
+
+    /// Ends it when the GPU does not use it any more, and no window stands.
+    pub(super) fn release(mut self) {
+        drop(self.retired.take());
+    }
+}
+
+impl<T> Drop for Visible<T> {
+    fn drop(&mut self) {
+        if let Some(retired) = self.retired.take() {
+            self.ring.retire(retired);
+        }
+    }
+}
+
+impl<T> Deref for Visible<T> {
+    type Target = Arc<T>;
+
+    fn deref(&self) -> &Arc<T> {
+        &self.object
+    }
+}

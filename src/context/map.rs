@@ -1,0 +1,693 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Which states a context of the 4.x interface keeps, and where they stand in its command stream.
+//!
+//! Pure logic over a core's identity. The stream has the vendor's layout, for its highest state is part of
+//! the interface (clients size their arrays by it) and its order is what silicon was tested with:
+//!
+//! 1. flush of the 2D cache, stall, 3D pipe: left out by who comes from the 3D pipe;
+//! 2. flush of the 3D caches, stall;
+//! 3. `LOAD_STATE`s of all states;
+//! 4. semaphore and stall, and the slot of a LINK to the client's commands;
+//! 5. an entry for who comes from the 2D pipe and needs the last states only. Nobody uses it.
+//!
+//! Source: spec/command-hw.md sections 4.3 and 4.4.
+
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    hw::Identity,
+    stream::{
+        states::takes_address,
+        words::{
+            self,
+            flush,
+            state,
+            Pipe, //
+        }, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Bit of a `LOAD_STATE` header: values are 16.16 numbers.
+const FIXP: u32 = 1 << 26;
+
+/// What stands in words that are nothing.
+const PADDING: u32 = 0xDEAD_DEAD;
+
+/// Byte where to enter with the 3D pipe selected.
+pub(crate) const ENTRY_FROM_3D: usize = 32;
+
+/// Byte address of the vertex elements, the first block of states.
+const ELEMENTS: u32 = 0x0600;
+
+/// The features that decide what there is.
+#[derive(Clone, Copy)]
+struct Core {
+    model: u32,
+    revision: u32,
+    minor1: u32,
+    minor2: u32,
+    instructions: u32,
+    pixel_pipes: u32,
+}
+
+/// States of one block: byte address of the first, how many, value after a reset.
+struct Run(u32, u32, u32);
+
+/// A state that covers a context keeps as a GPU address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AddressSlot {
+    /// Its word in the stream.
+    pub(crate) word: usize,
+    /// The state, a word address.
+    pub(crate) state: u32,
+}
+
+/// The states of a core's contexts.
+pub(crate) struct StateMap {
+    template: KVVec<u32>,
+    /// For each state the word of its value; 0: not kept.
+    places: KVVec<u16>,
+    addresses: KVVec<AddressSlot>,
+    elements: usize,
+    element_count: usize,
+    link: usize,
+    mem_config: usize,
+}
+
+/// Builds the stream, block by block.
+struct Builder {
+    words: KVVec<u32>,
+    places: KVVec<u16>,
+    /// Word of the open `LOAD_STATE`'s header, the state behind its last one, and whether it converts.
+    open: Option<(usize, u32, bool)>,
+}
+
+impl Builder {
+    fn raw(&mut self, words: &[u32]) -> Result {
+        Ok(self.words.extend_from_slice(words, GFP_KERNEL)?)
+    }
+
+    fn pad(&mut self) -> Result {
+        if self.words.len() % 2 != 0 {
+            self.raw(&[PADDING])?;
+        }
+        Ok(())
+    }
+
+    /// Ends the open `LOAD_STATE`: the next state begins another.
+    fn close(&mut self) -> Result {
+        if self.open.take().is_some() {
+            self.pad()?;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, byte: u32, count: u32, value: u32, converted: bool) -> Result {
+        let first = state::word(byte);
+        match self.open {
+            Some((header, next, is_converted)) if next == first && is_converted == converted => {
+                self.words[header] += count << 16;
+                self.open = Some((header, next + count, converted));
+            }
+            _ => {
+                self.pad()?;
+                let header = self.words.len();
+                let bit = if converted { FIXP } else { 0 };
+                self.raw(&[words::load_state(first, count) | bit])?;
+                self.open = Some((header, first + count, converted));
+            }
+        }
+        // CAST: 32 bits into at least 32.
+        let end = (first + count) as usize;
+        if self.places.len() < end {
+            self.places.resize(end, 0, GFP_KERNEL)?;
+        }
+        for address in first..first + count {
+            let place = u16::try_from(self.words.len()).map_err(|_| Error::NotSupported)?;
+            // CAST: as above.
+            self.places[address as usize] = place;
+            self.raw(&[value])?;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, byte: u32, value: u32) -> Result {
+        self.load(byte, 1, value, false)
+    }
+
+    fn runs(&mut self, runs: &[Run]) -> Result {
+        for &Run(byte, count, value) in runs {
+            self.load(byte, count, value, false)?;
+        }
+        Ok(())
+    }
+
+    /// Single states, 0 after a reset.
+    fn zeros(&mut self, bytes: &[u32]) -> Result {
+        for &byte in bytes {
+            self.one(byte, 0)?;
+        }
+        Ok(())
+    }
+}
+
+/// Flush of `caches` and a stall.
+const fn settle(caches: u32) -> [u32; 6] {
+    words::drain(caches)
+}
+
+impl Core {
+    fn elements(&self) -> u32 {
+        if self.minor1 & (1 << 23) != 0 {
+            16
+        } else {
+            12
+        }
+    }
+
+    /// Vertex and pixel uniforms.
+    fn uniforms(&self) -> (u32, u32) {
+        if self.model < 0x4000 {
+            (168, 64)
+        } else {
+            (256, 256)
+        }
+    }
+
+    /// All but what resolve and the pixel engine have.
+    fn front_part(&self, to: &mut Builder) -> Result {
+        to.one(0x3814, 1)?;
+        to.zeros(&[
+            0x3818, 0x381C, 0x3820, 0x3828, 0x382C, 0x3834, 0x3838, 0x384C,
+        ])?;
+        to.load(ELEMENTS, self.elements(), 0, false)?;
+        to.close()?;
+        to.zeros(&[0x0644, 0x0648, 0x064C, 0x0650])?;
+        to.runs(&[
+            Run(0x0680, 8, 0),
+            Run(0x06A0, 8, 0),
+            Run(0x0670, 1, 0),
+            Run(0x0678, 1, 0),
+            Run(0x067C, 1, !0),
+            Run(0x06C0, 16, 0),
+            Run(0x0700, 16, 0),
+            Run(0x0740, 16, 0),
+            Run(0x0780, 16, 0x3F80_0000),
+        ])?;
+        self.vertex_part(to)?;
+        self.pixel_part(to)?;
+        self.texture_part(to)?;
+        to.zeros(&[
+            0x1678, 0x167C, 0x1680, 0x1684, 0x1688, 0x168C, 0x1690, 0x1694, 0x1698, 0x169C,
+        ])?;
+        to.close()?;
+        to.runs(&[Run(0x0900, 8, 0), Run(0x0924, 1, 0)])?;
+        to.close()?;
+        self.unified_instructions(to)
+    }
+
+    fn vertex_part(&self, to: &mut Builder) -> Result {
+        to.zeros(&[0x0800, 0x0804, 0x0808, 0x080C])?;
+        to.runs(&[
+            Run(0x0810, 4, 0),
+            Run(0x0820, 4, 0),
+            Run(0x0830, 1, 0),
+            Run(0x0838, 1, 0),
+        ])?;
+        if self.instructions <= 256 {
+            to.load(0x4000, 1024, 0, false)?;
+        }
+        to.close()?;
+        to.load(0x5000, 4 * self.uniforms().0, 0, false)
+    }
+
+    fn pixel_part(&self, to: &mut Builder) -> Result {
+        for (byte, converted) in [
+            (0x0A00, true),
+            (0x0A04, true),
+            (0x0A08, false),
+            (0x0A0C, true),
+            (0x0A10, true),
+        ] {
+            to.load(byte, 1, 0, converted)?;
+        }
+        to.zeros(&[0x0A14, 0x0A18, 0x0A1C, 0x0A28, 0x0A2C, 0x0A30])?;
+        to.load(0x0A40, 10, 0, false)?;
+        to.zeros(&[0x0A34, 0x0A38, 0x0A3C, 0x0A80])?;
+        to.load(0x0A84, 1, 0, true)?;
+        to.one(0x0A8C, 0)?;
+        for (byte, value, converted) in [
+            (0x0C00, 0, true),
+            (0x0C04, 0, true),
+            (0x0C08, 0x4500_0000, true),
+            (0x0C0C, 0x4500_0000, true),
+            (0x0C10, 0, false),
+            (0x0C14, 0, false),
+            (0x0C18, 0, false),
+            (0x0C1C, 0x4200_0000, false),
+            (0x0C20, 0, true),
+            (0x0C24, 0, true),
+        ] {
+            to.load(byte, 1, value, converted)?;
+        }
+        to.runs(&[
+            Run(0x0E00, 1, 1),
+            Run(0x0E10, 4, 0),
+            Run(0x0E04, 1, 0),
+            Run(0x0E40, 16, 0),
+            Run(0x0E08, 1, 0x31),
+        ])?;
+        to.zeros(&[0x1000, 0x1004, 0x1008, 0x100C, 0x1010])?;
+        to.one(0x1018, 0x0100_0000)?;
+        if self.instructions <= 256 {
+            to.load(0x6000, 1024, 0, false)?;
+        }
+        to.close()?;
+        to.load(0x7000, 4 * self.uniforms().1, 0, false)
+    }
+
+    fn texture_part(&self, to: &mut Builder) -> Result {
+        for byte in [0x2000, 0x2040, 0x2080, 0x20C0, 0x2100, 0x2140, 0x2180] {
+            to.load(byte, 12, 0, false)?;
+        }
+        to.runs(&[
+            Run(0x21C0, 12, 0x0032_1000),
+            Run(0x2200, 12, 0),
+            Run(0x2240, 12, 0),
+        ])?;
+        for level in 0..14 {
+            to.load(0x2400 + 0x40 * level, 12, 0, false)?;
+        }
+        to.close()?;
+        if self.minor2 & (1 << 11) == 0 {
+            return Ok(());
+        }
+        for byte in [0x10000, 0x10080, 0x10100, 0x10180, 0x10200, 0x10280] {
+            to.load(byte, 32, 0, false)?;
+        }
+        to.runs(&[
+            Run(0x02C00, 256, 0),
+            Run(0x10300, 32, 0),
+            Run(0x10380, 32, 0x0032_1000),
+            Run(0x10400, 32, 0),
+            Run(0x10480, 32, 0),
+        ])?;
+        if self.minor2 & (1 << 15) != 0 {
+            to.runs(&[Run(0x12000, 256, 0), Run(0x12400, 256, 0)])?;
+        }
+        let is_imx6q = self.model == 0x2000 && self.revision == 0x5108;
+        for sampler in 0..if is_imx6q { 12 } else { 32 } {
+            to.load(0x10800 + 0x40 * sampler, 14, 0, false)?;
+        }
+        Ok(())
+    }
+
+    /// Instruction memory that vertex and pixel shaders share.
+    fn unified_instructions(&self, to: &mut Builder) -> Result {
+        if self.instructions <= 256 {
+            return Ok(());
+        }
+        let is_large = self.instructions > 1024;
+        to.one(0x085C, 0)?;
+        to.one(0x101C, 0x100)?;
+        if is_large {
+            to.one(0x0860, 0)?;
+        }
+        to.close()?;
+        let base = if is_large { 0x20000 } else { 0x0C000 };
+        for block in 0..self.instructions / 256 {
+            to.load(base + 0x1000 * block, 1024, 0, false)?;
+            to.close()?;
+        }
+        if !is_large {
+            // Where older cores have the vertex shader's: the same memory.
+            // CAST: 32 bits into at least 32.
+            let (old, new) = (state::word(0x8000) as usize, state::word(0xC000) as usize);
+            for i in 0..4 * self.instructions as usize {
+                self.mirror(to, old + i, new + i)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mirror(&self, to: &mut Builder, old: usize, new: usize) -> Result {
+        let place = *to.places.get(new).ok_or(Error::InvalidArgument)?;
+        *to.places.get_mut(old).ok_or(Error::InvalidArgument)? = place;
+        Ok(())
+    }
+
+    /// The pixel engine, resolve and tile status.
+    fn back_part(&self, to: &mut Builder) -> Result {
+        to.zeros(&[
+            0x1400, 0x1404, 0x1408, 0x140C, 0x1414, 0x1418, 0x141C, 0x1420, 0x1424, 0x1428, 0x142C,
+            0x1434, 0x1454, 0x1458,
+        ])?;
+        to.runs(&[
+            Run(0x145C, 1, 0x10),
+            Run(0x14A0, 1, 0),
+            Run(0x14A8, 1, !0),
+            Run(0x14AC, 1, !0),
+            Run(0x14B0, 1, 0),
+            Run(0x14B4, 1, 0),
+            Run(0x14A4, 1, 0x000E_400C),
+            Run(0x1580, 3, 0),
+            Run(0x14B8, 1, 0),
+            Run(0x3008, 1, 0),
+        ])?;
+        let pipes = self.pixel_pipes;
+        if pipes == 1 {
+            to.zeros(&[0x1430, 0x1410])?;
+        } else {
+            for byte in [0x1460, 0x1480, 0x1500, 0x1520] {
+                to.load(byte, pipes, 0, false)?;
+            }
+        }
+        to.zeros(&[0x1604, 0x1608, 0x160C, 0x1610, 0x1614, 0x1620])?;
+        to.runs(&[
+            Run(0x1630, 2, 0),
+            Run(0x1640, 4, 0),
+            Run(0x163C, 1, 0),
+            Run(0x16A0, 1, 0),
+            Run(0x16B4, 1, 0),
+        ])?;
+        to.close()?;
+        if pipes > 1 {
+            for byte in [0x16C0, 0x16E0, 0x1700] {
+                to.load(byte, pipes, 0, false)?;
+            }
+        }
+        to.one(0x1654, 0x0020_0000)?;
+        to.close()?;
+        to.zeros(&[
+            0x1658, 0x165C, 0x1660, 0x1664, 0x1668, 0x166C, 0x1670, 0x1674, 0x16A4, 0x16AC, 0x16A8,
+        ])?;
+        to.runs(&[Run(0x1720, 8, 0), Run(0x1740, 8, 0), Run(0x1760, 8, 0)])?;
+        to.close()
+    }
+}
+
+impl StateMap {
+    /// The states of a core. `OutOfMemory`; `NotSupported`: more of them than the map can hold.
+    pub(crate) fn new(identity: &Identity) -> Result<Arc<Self>> {
+        let core = Core {
+            model: identity.model,
+            revision: identity.revision,
+            minor1: identity.minor_features[1],
+            minor2: identity.minor_features[2],
+            instructions: identity.instruction_count,
+            // Those states are arrays of 8.
+            pixel_pipes: identity.pixel_pipes.clamp(1, 8),
+        };
+        Ok(Arc::new(Self::of(&core)?, GFP_KERNEL)?)
+    }
+
+    fn of(core: &Core) -> Result<Self> {
+        let mut to = Builder {
+            words: KVVec::new(),
+            places: KVVec::new(),
+            open: None,
+        };
+        let select = [
+            words::load_state(state::GL_PIPE_SELECT, 1),
+            Pipe::Pipe3d.number(),
+        ];
+        to.raw(&settle(flush::PE2D))?;
+        to.raw(&select)?;
+        to.raw(&settle(flush::DEPTH | flush::COLOR | flush::TEXTURE))?;
+        core.front_part(&mut to)?;
+        let last_part = to.words.len();
+        core.back_part(&mut to)?;
+        to.raw(&[
+            words::load_state(state::GL_SEMAPHORE_TOKEN, 1),
+            words::TOKEN_FE_TO_PE,
+            words::STALL,
+            words::TOKEN_FE_TO_PE,
+        ])?;
+        let link = to.words.len();
+        to.raw(&[words::link(0, 0), 0])?;
+        // The last entry; its LINK would need the buffer's address.
+        to.raw(&settle(flush::PE2D))?;
+        to.raw(&select)?;
+        to.raw(&[words::link(0, 0), 4 * u32::try_from(last_part).unwrap_or(0)])?;
+        let mut addresses = KVVec::new();
+        for (address, &place) in (0u32..0x1_0000).zip(to.places.iter()) {
+            if place != 0 && takes_address(address) {
+                let slot = AddressSlot {
+                    word: place.into(),
+                    state: address,
+                };
+                addresses.push(slot, GFP_KERNEL)?;
+            }
+        }
+        let place = |byte| {
+            // CAST: 32 bits into at least 32.
+            let place = to.places.get(state::word(byte) as usize);
+            place.map_or(0, |&place| usize::from(place))
+        };
+        Ok(Self {
+            elements: place(ELEMENTS),
+            // CAST: 12 or 16.
+            element_count: core.elements() as usize,
+            mem_config: place(0x1654),
+            link,
+            addresses,
+            template: to.words,
+            places: to.places,
+        })
+    }
+
+    /// The highest kept state plus 1: the interface's `stateCount`.
+    pub(crate) fn state_count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The words of a fresh context.
+    pub(crate) fn template(&self) -> &[u32] {
+        &self.template
+    }
+
+    /// The word where state `address` (a word address) stands, if it is kept.
+    pub(crate) fn place(&self, address: u32) -> Option<usize> {
+        // CAST: 32 bits into at least 32.
+        match self.places.get(address as usize) {
+            None | Some(0) => None,
+            Some(&place) => Some(place.into()),
+        }
+    }
+
+    /// The kept states that are GPU addresses.
+    pub(crate) fn addresses(&self) -> &[AddressSlot] {
+        &self.addresses
+    }
+
+    /// Where the vertex elements stand: the word of the first, and how many there are.
+    pub(crate) fn elements(&self) -> (usize, usize) {
+        (self.elements, self.element_count)
+    }
+
+    /// The word of tile status' memory configuration.
+    pub(crate) fn mem_config(&self) -> usize {
+        self.mem_config
+    }
+
+    /// The word of the LINK to the client's commands.
+    pub(crate) fn link(&self) -> usize {
+        self.link
+    }
+
+    /// Bytes up to and with that LINK.
+    pub(crate) fn bytes(&self) -> usize {
+        (self.link + 2) * 4
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_state_map)]
+mod tests {
+    use super::*;
+    use crate::stream::states::cores;
+
+    const IMX6Q: Core = Core {
+        model: 0x2000,
+        revision: 0x5108,
+        minor1: 0x2EFB_F2D9,
+        minor2: 0,
+        instructions: 512,
+        pixel_pipes: 2,
+    };
+    const IMX6DL: Core = Core {
+        model: 0x880,
+        revision: 0x5106,
+        minor1: 0xEEFB_F2D9,
+        minor2: 0x0210_0284,
+        instructions: 512,
+        pixel_pipes: 1,
+    };
+    const DOVE: Core = Core {
+        model: 0x600,
+        revision: 0x19,
+        minor1: 0,
+        minor2: 0,
+        instructions: 256,
+        pixel_pipes: 1,
+    };
+
+    fn last_part(map: &StateMap) -> u32 {
+        // The last entry's LINK.
+        map.template[map.template.len() - 1]
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_vendor() {
+        for (core, state_count, bytes, all, last) in [
+            (IMX6Q, 0x3800, 0x3A78, 0x3AA0, 0x3848),
+            (IMX6DL, 0x3800, 0x3A18, 0x3A40, 0x3848),
+            (DOVE, 0x1D00, 0x39F8, 0x3A20, 0x3828),
+            (
+                Core {
+                    minor2: 1 << 11 | 1 << 15,
+                    ..IMX6Q
+                },
+                0x4A00,
+                0x4E98,
+                0x4EC0,
+                0x4C68,
+            ),
+            (
+                Core {
+                    model: 0x3000,
+                    revision: 0x5450,
+                    minor2: 1 << 11,
+                    instructions: 256,
+                    ..IMX6Q
+                },
+                0x43FE,
+                0x4B80,
+                0x4BA8,
+                0x4950,
+            ),
+        ] {
+            let map = StateMap::of(&core).unwrap();
+            assert_eq!(map.state_count(), state_count);
+            assert_eq!((map.bytes(), 4 * map.template().len()), (bytes, all));
+            assert_eq!(last_part(&map), last);
+            assert_eq!(map.elements().0, 31);
+        }
+    }
+
+    #[test]
+    fn states_stand_where_the_vendor_has_them() {
+        let map = StateMap::of(&IMX6Q).unwrap();
+        for (byte, word) in [
+            (0x0600, 31),
+            (0x0644, 49),
+            (0x064C, 51),
+            (0x0680, 55),
+            (0x0A00, 835),
+            (0xC000, 1551),
+            (0x8000, 1551),
+            (0x1400, 3603),
+            (0x1604, 3657),
+            (0x1654, 3693),
+            (0x1658, 3695),
+        ] {
+            assert_eq!(map.place(state::word(byte)), Some(word));
+        }
+        assert_eq!(map.link(), 3740);
+        for byte in [
+            0x0, 0x1600, 0x1650, 0x3800, 0x3804, 0x3808, 0x380C, 0x3810, 0x1228,
+        ] {
+            assert_eq!(map.place(state::word(byte)), None);
+        }
+        assert_eq!(map.place(u32::MAX), None);
+    }
+
+    #[test]
+    fn the_first_words_switch_the_pipe() {
+        let map = StateMap::of(&DOVE).unwrap();
+        assert_eq!(
+            map.template()[..14],
+            [
+                0x0801_0E03,
+                8,
+                0x0801_0E02,
+                0x701,
+                0x4800_0000,
+                0x701,
+                0x0801_0E00,
+                0,
+                0x0801_0E03,
+                7,
+                0x0801_0E02,
+                0x701,
+                0x4800_0000,
+                0x701
+            ]
+        );
+        assert_eq!(
+            map.template()[map.link() - 4..map.link() + 1],
+            [0x0801_0E02, 0x701, 0x4800_0000, 0x701, 0x4000_0000]
+        );
+    }
+
+    /// What a context keeps, its client's commands load.
+    #[test]
+    fn clients_may_load_what_is_kept() {
+        let imx6qp = Core {
+            model: 0x3000,
+            revision: 0x5450,
+            minor2: 1 << 11,
+            ..IMX6Q
+        };
+        for (core, states) in [
+            (DOVE, cores::dove()),
+            (IMX6Q, cores::dove()),
+            (IMX6DL, cores::dove()),
+            (imx6qp, cores::imx6qp()),
+        ] {
+            let map = StateMap::of(&core).unwrap();
+            let sets = states.sets().unwrap();
+            for address in 0..0x1_0000 {
+                let may = !sets.is_special(address) || sets.takes_address(address);
+                assert!(may || map.place(address).is_none());
+            }
+        }
+    }
+
+    /// Runs the stream as the front end does: every kept state is loaded once, with its value.
+    #[test]
+    fn the_stream_loads_each_state_once() {
+        for core in [IMX6Q, IMX6DL, DOVE] {
+            let map = StateMap::of(&core).unwrap();
+            let words = map.template();
+            let mut loaded: KVVec<u16> = KVVec::new();
+            loaded.resize(map.state_count(), 0, GFP_KERNEL).unwrap();
+            let mut at = 14;
+            while at < map.link() - 4 {
+                let header = words[at];
+                assert_eq!(header >> 27, 1);
+                let count = match (header >> 16) & 0x3FF {
+                    0 => 1024,
+                    n => n as usize,
+                };
+                for i in 0..count {
+                    loaded[(header & 0xFFFF) as usize + i] = (at + 1 + i) as u16;
+                }
+                at += (count + 2) & !1;
+            }
+            assert_eq!(at, map.link() - 4);
+            for (address, &place) in loaded.iter().enumerate() {
+                let is_mirror = core.instructions == 512 && (0x2000..0x2800).contains(&address);
+                if !is_mirror {
+                    assert_eq!(map.place(address as u32).unwrap_or(0), usize::from(place));
+                }
+            }
+        }
+    }
+}

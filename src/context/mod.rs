@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Contexts: the 3D states of a client, loaded when its commands follow another's.
+//!
+//! A [`Context`] of the 4.x interface has two copies of a command stream ([`StateMap`]) in memory of its
+//! own, used in turn, so that one can be brought up to date while the GPU reads the other. The ring
+//! links to a copy in front of the client's commands when another context was loaded last. What the
+//! client has changed since, it tells in *deltas*: lists of states in its memory, given with each
+//! COMMIT. One that comes with a switch is noted for both copies and read when a copy is used next, so a
+//! copy's address list of deltas is short; reading them is the session's business.
+//!
+//! Only [`Buffers`] knows the stream; the ring sees a [`Load`]: where to go first. What it tells contexts
+//! apart by is the [`Owner`]: of these, and of those that clients of the oldest interfaces keep in their
+//! own memory, which are the session's business (`client/client_context`).
+//!
+//! # Locks
+//!
+//! `galcore context` guards who has the [`Buffers`]: one COMMIT at a time, from before it looks whether
+//! it must switch until it is in the ring. Others wait interruptibly. It is held for moments and nothing is
+//! locked under it. Source: spec/command-hw.md section 4.
+
+mod map;
+
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    memory::{
+        Buffer,
+        VideoMemory, //
+    },
+    stream::{
+        checker::Lookup,
+        states::takes_address,
+        words::{
+            self,
+            state, //
+        }, //
+    },
+    sys::vma::Mappable, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        new_condvar,
+        new_mutex,
+        Arc,
+        CondVar,
+        Mutex, //
+    },
+};
+
+pub(crate) use map::StateMap;
+
+/// Whose states the GPU has loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A [`Context`], by its number.
+    Attached(u64),
+    /// A context in a client's own memory. The client says the id, so it names only contexts of its own
+    /// process.
+    Client {
+        /// The process's number.
+        process: u64,
+        /// The context's id in there.
+        id: u64,
+    },
+}
+
+/// Copies of a context's stream.
+const COPIES: usize = 2;
+
+/// Deltas that can wait for one copy. Two do at most: a copy is used every other time.
+pub(crate) const PENDING: usize = 4;
+
+/// Bits of tile status' memory configuration that switch it off by themselves: never restored.
+const AUTO_DISABLE: u32 = 1 << 4 | 1 << 5 | 1 << 13;
+
+/// Words of the vertex elements' `LOAD_STATE` at most: header, 16 elements, padding.
+const ELEMENT_WORDS: usize = 18;
+
+/// A state's new value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// The state, a word address.
+    pub(crate) address: u32,
+    /// The bits that change; 0: all.
+    pub(crate) mask: u32,
+    /// Their values.
+    pub(crate) data: u32,
+}
+
+/// What the client wants the GPU to load: pure logic.
+struct Image {
+    map: Arc<StateMap>,
+    words: KVVec<u32>,
+    /// How many vertex elements to load; 0: nobody has said, so all.
+    element_count: usize,
+    /// The vertex elements have changed.
+    elements_changed: bool,
+    /// States that are GPU addresses have changed.
+    addresses_changed: bool,
+}
+
+impl Image {
+    fn new(map: Arc<StateMap>) -> Result<Self> {
+        let mut words = KVVec::with_capacity(map.template().len(), GFP_KERNEL_ACCOUNT)?;
+        words.extend_from_slice(map.template(), GFP_KERNEL_ACCOUNT)?;
+        Ok(Self {
+            map,
+            words,
+            element_count: 0,
+            elements_changed: false,
+            addresses_changed: false,
+        })
+    }
+
+    /// Takes a record over; returns the word that has changed, unless it is one of those that are
+    /// written together.
+    fn apply(&mut self, record: Record) -> Option<usize> {
+        let at = self.map.place(record.address)?;
+        let is_whole = matches!(record.mask, 0 | u32::MAX);
+        let word = self.words.get_mut(at)?;
+        let mut value = if is_whole {
+            record.data
+        } else {
+            (*word & !record.mask) | (record.data & record.mask)
+        };
+        if is_whole && at == self.map.mem_config() {
+            value &= !AUTO_DISABLE;
+        }
+        if *word == value {
+            return None;
+        }
+        *word = value;
+        let (first, count) = self.map.elements();
+        if (first..first + count).contains(&at) {
+            self.elements_changed = true;
+            None
+        } else if record.address <= 0xFFFF && takes_address(record.address) {
+            self.addresses_changed = true;
+            None
+        } else {
+            Some(at)
+        }
+    }
+
+    fn set_element_count(&mut self, count: u32) {
+        let (_, all) = self.map.elements();
+        // CAST: 32 bits into at least 32.
+        let count = (count as usize).min(all);
+        if count != 0 && count != self.element_count {
+            self.element_count = count;
+            self.elements_changed = true;
+        }
+    }
+
+    /// The `LOAD_STATE` of the vertex elements, and how many words it and the NOPs behind it have.
+    ///
+    /// Exactly those in use are loaded: the first switches all off, each further one itself on.
+    fn element_words(&self) -> ([u32; ELEMENT_WORDS], usize) {
+        let (first, all) = self.map.elements();
+        let count = match self.element_count {
+            0 => all,
+            count => count,
+        };
+        let mut block = [0; ELEMENT_WORDS];
+        // CAST: at most 16.
+        block[0] = words::load_state(state::FE_VERTEX_ELEMENT_CONFIG, count as u32);
+        for (to, from) in block[1..].iter_mut().zip(&self.words[first..first + count]) {
+            *to = *from;
+        }
+        let behind = (1 + count).next_multiple_of(2);
+        let len = (1 + all).next_multiple_of(2);
+        block[behind..len]
+            .iter_mut()
+            .step_by(2)
+            .for_each(|word| *word = words::NOP);
+        (block, len)
+    }
+}
+
+/// One copy of the stream.
+struct Copy {
+    buffer: Arc<Buffer>,
+    image: Image,
+    /// For each state that is an address, what the GPU loads: the client's, or the scratch memory's where
+    /// that is 0 or no memory of its any more.
+    live: KVVec<u32>,
+    /// How often the process's reach had changed when they were looked at last; `None`: never.
+    changes: Option<u64>,
+    /// User addresses of deltas that are to be read before it is used again.
+    pending: [u64; PENDING],
+    pending_count: usize,
+    /// The submission that used it last.
+    last_use: u64,
+}
+
+impl Copy {
+    fn new(memory: &VideoMemory, map: &Arc<StateMap>) -> Result<Self> {
+        let words = map.template();
+        // CAST: at most 64 bits.
+        let buffer = memory.allocate_buffer(core::mem::size_of_val(words) as u64)?;
+        buffer.memory().write_words(0, words)?;
+        let mut live = KVVec::new();
+        live.resize(map.addresses().len(), 0, GFP_KERNEL_ACCOUNT)?;
+        Ok(Self {
+            buffer,
+            image: Image::new(map.clone())?,
+            live,
+            changes: None,
+            pending: [0; PENDING],
+            pending_count: 0,
+            last_use: 0,
+        })
+    }
+
+    fn note(&mut self, delta: u64) {
+        if self.pending_count == PENDING {
+            // It cannot happen; then the oldest is the one that matters least.
+            self.pending.rotate_left(1);
+            self.pending_count -= 1;
+        }
+        self.pending[self.pending_count] = delta;
+        self.pending_count += 1;
+    }
+}
+
+/// A context's two copies.
+pub(crate) struct Buffers {
+    copies: [Copy; COPIES],
+    /// The copy that the next switch uses.
+    next: usize,
+}
+
+impl Buffers {
+    fn new(memory: &VideoMemory, map: &Arc<StateMap>) -> Result<Self> {
+        Ok(Self {
+            copies: [Copy::new(memory, map)?, Copy::new(memory, map)?],
+            next: 0,
+        })
+    }
+
+    fn copy(&mut self) -> &mut Copy {
+        &mut self.copies[self.next]
+    }
+
+    /// The submission that must have ended before the next copy may be changed; 0: none.
+    pub(crate) fn last_use(&mut self) -> u64 {
+        self.copy().last_use
+    }
+
+    /// The deltas that the next copy lacks, oldest first, and how many they are.
+    pub(crate) fn pending(&mut self) -> ([u64; PENDING], usize) {
+        let copy = self.copy();
+        (copy.pending, copy.pending_count)
+    }
+
+    /// The highest state that can be kept, plus 1.
+    pub(crate) fn state_count(&self) -> usize {
+        self.copies[0].image.map.state_count()
+    }
+
+    /// Takes a record of a delta over into the next copy. Twice does no harm.
+    pub(crate) fn apply(&mut self, record: Record) {
+        let copy = self.copy();
+        if let Some(at) = copy.image.apply(record) {
+            // Inside, since the image is as long.
+            let _ = copy.buffer.memory().write(at * 4, copy.image.words[at]);
+        }
+    }
+
+    /// Says how many vertex elements the next copy loads; 0: as before.
+    pub(crate) fn set_element_count(&mut self, count: u32) {
+        self.copy().image.set_element_count(count);
+    }
+
+    /// Writes the vertex elements of the next copy, if they have changed.
+    pub(crate) fn finish_merge(&mut self) {
+        let copy = self.copy();
+        if core::mem::take(&mut copy.image.elements_changed) {
+            let (first, _) = copy.image.map.elements();
+            let (block, len) = copy.image.element_words();
+            let _ = copy
+                .buffer
+                .memory()
+                .write_words((first - 1) * 4, &block[..len]);
+        }
+    }
+
+    /// Looks at the addresses that the next copy loads, if they or the process's memory, which has changed
+    /// `changes` times so far, have changed: what is not the process's is loaded as the scratch memory.
+    pub(crate) fn check_addresses(&mut self, mut lookup: Lookup<'_>, changes: u64) {
+        let copy = self.copy();
+        let changed = core::mem::take(&mut copy.image.addresses_changed);
+        if !changed && copy.changes == Some(changes) {
+            return;
+        }
+        copy.changes = Some(changes);
+        for (slot, live) in copy.image.map.addresses().iter().zip(copy.live.iter_mut()) {
+            let wanted = copy.image.words[slot.word];
+            let value = lookup.resolve_or_scratch(slot.state, wanted);
+            if *live != value {
+                *live = value;
+                let _ = copy.buffer.memory().write(slot.word * 4, value);
+            }
+        }
+    }
+
+    /// Whether the copy that was loaded last has an address that is not the process's any more.
+    pub(crate) fn has_strays(&self, mut lookup: Lookup<'_>) -> bool {
+        let copy = &self.copies[(self.next + 1) % COPIES];
+        let slots = copy.image.map.addresses().iter();
+        slots
+            .zip(&copy.live)
+            .any(|(slot, &live)| live != 0 && lookup.resolve(slot.state, live).is_none())
+    }
+
+    /// Where the GPU is to go to load the next copy.
+    pub(crate) fn load(&mut self) -> Load {
+        let copy = self.copy();
+        Load {
+            address: copy.buffer.address(),
+            // CAST: far less than 4 GiB.
+            bytes: copy.image.map.bytes() as u32,
+        }
+    }
+
+    /// Ends the next copy with a LINK: where the GPU goes on.
+    pub(crate) fn set_link(&mut self, link: [u32; 2]) {
+        let copy = self.copy();
+        let at = copy.image.map.link() * 4;
+        let _ = copy.buffer.memory().write_words(at, &link);
+    }
+
+    /// Submission `number` has loaded the next copy, so it is the other's turn.
+    pub(crate) fn switched(&mut self, number: u64) {
+        let copy = self.copy();
+        copy.pending_count = 0;
+        copy.last_use = number;
+        self.next = (self.next + 1) % COPIES;
+    }
+
+    /// Notes a delta, by its user address, for both copies.
+    pub(crate) fn attach(&mut self, delta: u64) {
+        self.copies.iter_mut().for_each(|copy| copy.note(delta));
+    }
+}
+
+/// Where the states of a context are loaded from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    address: u32,
+    bytes: u32,
+}
+
+impl Load {
+    /// Words of the LINK that goes there. `from_3d`: the 3D pipe is selected already.
+    pub(crate) fn link(self, from_3d: bool) -> [u32; 2] {
+        // CAST: 32 bytes.
+        let skipped = if from_3d {
+            map::ENTRY_FROM_3D as u32
+        } else {
+            0
+        };
+        let target = self.address + skipped;
+        [words::link(target, self.bytes - skipped), target]
+    }
+}
+
+/// The last context's number.
+static LAST: Atomic<u64> = Atomic::new(0);
+
+/// A number that no context has had, from 1 up.
+pub(crate) fn new_number() -> u64 {
+    LAST.fetch_add(1, Relaxed) + 1
+}
+
+/// A client's context. Each submission that loads it keeps it.
+#[pin_data]
+pub(crate) struct Context {
+    /// Never used again: what the ring tells contexts apart by.
+    number: u64,
+    /// `None` while somebody has them.
+    #[pin]
+    buffers: Mutex<Option<KBox<Buffers>>>,
+    #[pin]
+    back: CondVar,
+}
+
+impl Context {
+    /// A context whose states are as after a reset. `OutOfMemory`.
+    pub(crate) fn new(memory: &VideoMemory, map: &Arc<StateMap>) -> Result<Arc<Self>> {
+        let buffers = KBox::new(Buffers::new(memory, map)?, GFP_KERNEL_ACCOUNT)?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                number: new_number(),
+                buffers <- new_mutex!(Some(buffers), "galcore context"),
+                back <- new_condvar!("galcore context"),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?)
+    }
+
+    /// What the ring knows it by.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner::Attached(self.number)
+    }
+
+    /// Whether the copy that was loaded last may have an address that is not the process's any more.
+    pub(crate) fn may_have_strays(&self, lookup: Lookup<'_>) -> bool {
+        let buffers = self.buffers.lock();
+        // Somebody else has them, and may be loading one.
+        buffers
+            .as_ref()
+            .is_none_or(|buffers| buffers.has_strays(lookup))
+    }
+
+    /// Waits until nobody else has its buffers and takes them. `Interrupted`: a Unix signal came.
+    pub(crate) fn hold(self: Arc<Self>) -> Result<Hold> {
+        let mut buffers = self.buffers.lock();
+        loop {
+            if let Some(taken) = buffers.take() {
+                drop(buffers);
+                return Ok(Hold {
+                    context: self,
+                    buffers: Some(taken),
+                });
+            }
+            if self.back.wait_interruptible(&mut buffers) {
+                // It may have been the one that was woken, and takes nothing: the next is.
+                self.back.notify_one();
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+}
+
+/// The sole right to a context's buffers.
+pub(crate) struct Hold {
+    context: Arc<Context>,
+    /// `None` only while being dropped.
+    buffers: Option<KBox<Buffers>>,
+}
+
+impl Hold {
+    /// The context.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Its buffers.
+    pub(crate) fn buffers(&mut self) -> Option<&mut Buffers> {
+        self.buffers.as_deref_mut()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        *self.context.buffers.lock() = self.buffers.take();
+        self.context.back.notify_one();
+    }
+}
+
+#[kunit_tests(galcore_context)]
+mod tests {
+    use super::*;
+    use crate::hw::Identity;
+
+    fn image() -> Image {
+        let identity = Identity {
+            model: 0x2000,
+            revision: 0x5108,
+            minor_features: [0, 1 << 23, 0, 0],
+            instruction_count: 512,
+            pixel_pipes: 2,
+            ..Identity::default()
+        };
+        Image::new(StateMap::new(&identity).unwrap()).unwrap()
+    }
+
+    fn record(byte: u32, mask: u32, data: u32) -> Record {
+        Record {
+            address: state::word(byte),
+            mask,
+            data,
+        }
+    }
+
+    #[test]
+    fn masks_pick_bits() {
+        let mut image = image();
+        let at = image.map.place(state::word(0x0A08)).unwrap();
+        assert_eq!(image.apply(record(0x0A08, 0, 0x1234_5678)), Some(at));
+        assert_eq!(image.apply(record(0x0A08, 0xFF00, 0xAAAA_AAAA)), Some(at));
+        assert_eq!(image.words[at], 0x1234_AA78);
+        assert_eq!(image.apply(record(0x0A08, !0, 7)), Some(at));
+        assert_eq!(image.words[at], 7);
+        // Nothing has changed.
+        assert_eq!(image.apply(record(0x0A08, !0, 7)), None);
+    }
+
+    #[test]
+    fn what_is_not_kept_is_skipped() {
+        let mut image = image();
+        for byte in [0x1600, 0x3800, 0x3804, 0x1228, 0x0] {
+            assert_eq!(image.apply(record(byte, 0, 1)), None);
+        }
+        for address in [0x3800, 0xFFFF, 0x1_0000, u32::MAX] {
+            let record = Record {
+                address,
+                mask: 0,
+                data: 1,
+            };
+            assert_eq!(image.apply(record), None);
+        }
+        assert_eq!(image.words[..], *image.map.template());
+    }
+
+    #[test]
+    fn auto_disable_is_never_restored() {
+        let mut image = image();
+        let at = image.map.mem_config();
+        assert_eq!(image.apply(record(0x1654, 0, !0)), Some(at));
+        assert_eq!(image.words[at], !AUTO_DISABLE);
+        // As the vendor's: only for whole words.
+        assert_eq!(image.apply(record(0x1654, 0x10, 0x10)), Some(at));
+        assert_eq!(image.words[at], !AUTO_DISABLE | 0x10);
+    }
+
+    #[test]
+    fn both_instruction_windows_are_one_memory() {
+        let mut image = image();
+        let at = image.apply(record(0x8000, 0, 5)).unwrap();
+        assert_eq!(image.map.place(state::word(0xC000)), Some(at));
+    }
+
+    #[test]
+    fn as_many_elements_as_are_used() {
+        let mut image = image();
+        for i in 0..16 {
+            assert_eq!(image.apply(record(0x0600 + 4 * i, 0, 0x100 + i)), None);
+        }
+        assert!(image.elements_changed);
+        let (block, len) = image.element_words();
+        assert_eq!(
+            (block[0], block[1], block[16], len),
+            (0x0810_0180, 0x100, 0x10F, 18)
+        );
+        for (count, header) in [(1, 0x0801_0180), (2, 0x0802_0180), (15, 0x080F_0180)] {
+            image.set_element_count(count);
+            let (block, _) = image.element_words();
+            let count = count as usize;
+            assert_eq!((block[0], block[count]), (header, 0xFF + count as u32));
+            // Whole commands follow: NOPs up to the end.
+            let behind = (1 + count).next_multiple_of(2);
+            for (i, &word) in block.iter().enumerate().skip(behind) {
+                assert_eq!(word, if i % 2 == 0 { words::NOP } else { 0 });
+            }
+        }
+        // More than there are; and none, which says nothing.
+        image.set_element_count(1000);
+        assert_eq!(image.element_words().0[0], 0x0810_0180);
+        image.set_element_count(3);
+        image.set_element_count(0);
+        assert_eq!(image.element_words().0[0], 0x0803_0180);
+        // Those that were out come back.
+        image.set_element_count(16);
+        assert_eq!(image.element_words().0[16], 0x10F);
+    }
+
+    #[test]
+    fn addresses_wait_for_their_check() {
+        let mut image = image();
+        assert_eq!(image.apply(record(0x0680, 0, 0x1000)), None);
+        assert!(image.addresses_changed);
+        assert!(image
+            .map
+            .addresses()
+            .iter()
+            .any(|slot| slot.state == state::word(0x0680)));
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! One GPU core: its hardware, its ring, and what is known of the streams that it runs.
+//!
+//! Takes no lock of its own; the interrupt half only reads and clears the acknowledge register and
+//! wakes the thread.
+
+use crate::{
+    client::action::Actions,
+    context::StateMap,
+    error,
+    hw::{
+        Hardware,
+        Identity,
+        MmuVersion, //
+    },
+    mmu::AddressSpace,
+    params::Parameters,
+    ring::Ring,
+    stream::{
+        checker::{
+            Engines,
+            PhysicalStates,
+            Scratch, //
+        },
+        scrub::Scrub,
+        states::States,
+        words::{
+            self,
+            Pipe, //
+        }, //
+    },
+    sys::{
+        self,
+        irq::Handler,
+        mmio::Registers, //
+    }, //
+};
+use kernel::{
+    device,
+    irq::ThreadedIrqReturn,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How long the first event may take, in milliseconds.
+const FIRST_EVENT_TIMEOUT: u32 = 1000;
+
+/// How long work under way may take to end when the core is stopped, in milliseconds.
+const STOP_TIMEOUT: u32 = 100;
+
+/// What `/proc/driver/gc` shows of the registers.
+pub(crate) struct IdleState {
+    /// `HI_IDLE_STATE`.
+    pub(crate) idle: u32,
+    /// `HI_CLOCK_CONTROL`.
+    pub(crate) clock_control: u32,
+    /// Whether all modules are idle and the front end rests at the ring's end.
+    pub(crate) is_idle: bool,
+}
+
+/// A core.
+pub(crate) struct Core {
+    hardware: Arc<Hardware>,
+    states: Arc<States>,
+    base_address: u32,
+    scratch: Scratch,
+    scrub: Arc<Scrub>,
+    state_map: Arc<StateMap>,
+    space: Arc<AddressSpace>,
+    ring: Arc<Ring>,
+}
+
+impl Core {
+    /// Identifies and resets the core behind `registers`. It does not run yet.
+    ///
+    /// Every failure has been printed.
+    pub(crate) fn new(
+        dev: &device::Device,
+        registers: Registers,
+        parameters: &Parameters,
+    ) -> Result<Arc<Self>> {
+        let hardware = Hardware::new(dev, registers)?;
+        let identity = hardware.identity();
+        let mmu = hardware.mmu_version();
+        // Version 2 translates every address: there is nothing to count from.
+        let base_address = match mmu {
+            MmuVersion::V1 => parameters.base_address,
+            MmuVersion::V2 => 0,
+        };
+        let padding = identity.needs_event_padding();
+        let states = States::new(identity)
+            .inspect_err(|_| dev_err!(dev, "no memory for the list of states\n"))?;
+        let engines = states.engines();
+        let ring = Ring::new(dev, base_address, padding, engines, mmu, hardware.clone())
+            .and_then(|ring| Arc::pin_init(ring, GFP_KERNEL))
+            .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
+        let space = AddressSpace::new(dev, ring.clone(), mmu)
+            .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
+        let scratch = Scratch {
+            address: space.scratch_address(),
+            // Past the MMU, and past the registers that say where GPU address 0 lies.
+            physical: space
+                .physical_scratch()
+                .filter(|_| !identity.has_new_memory_controller())
+                .map(|scratch| PhysicalStates {
+                    base: base_address,
+                    scratch,
+                }),
+        };
+        let state_map = StateMap::new(identity).map_err(|error| {
+            dev_err!(dev, "no map of the contexts' states ({error:?})\n");
+            ENOMEM
+        })?;
+        let scrub = Scrub::new(&states, &state_map, &scratch).map_err(|error| {
+            dev_err!(
+                dev,
+                "no list of the states that hold addresses ({error:?})\n"
+            );
+            ENOMEM
+        })?;
+        let core = Arc::new(
+            Self {
+                hardware,
+                state_map,
+                states,
+                base_address,
+                scratch,
+                scrub,
+                space,
+                ring,
+            },
+            GFP_KERNEL,
+        )?;
+        core.hardware
+            .initialize(base_address, core.space.flat_table(), parameters);
+        Ok(core)
+    }
+
+    /// The device, for its memory.
+    pub(crate) fn device(&self) -> &device::Device {
+        self.hardware.device()
+    }
+
+    /// Who the core is.
+    pub(crate) fn identity(&self) -> &Identity {
+        self.hardware.identity()
+    }
+
+    /// The states that contexts keep.
+    pub(crate) fn state_map(&self) -> &Arc<StateMap> {
+        &self.state_map
+    }
+
+    /// The pipes of the core.
+    pub(crate) fn engines(&self) -> Engines {
+        self.states.engines()
+    }
+
+    /// The states of the core.
+    pub(crate) fn states(&self) -> &States {
+        &self.states
+    }
+
+    /// Physical address of GPU address 0.
+    pub(crate) fn base_address(&self) -> u32 {
+        self.base_address
+    }
+
+    /// Memory that is nobody's, as states name it.
+    pub(crate) fn scratch(&self) -> Scratch {
+        self.scratch
+    }
+
+    /// What makes the core forget addresses.
+    pub(crate) fn scrub(&self) -> &Scrub {
+        &self.scrub
+    }
+
+    /// The command ring.
+    pub(crate) fn ring(&self) -> &Arc<Ring> {
+        &self.ring
+    }
+
+    /// The GPU's address space.
+    pub(crate) fn space(&self) -> &Arc<AddressSpace> {
+        &self.space
+    }
+
+    /// Bytes of memory that the core itself takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.ring.bytes() + self.space.bytes()
+    }
+
+    /// Starts the front end in the ring's idle loop. The interrupt must be requested. What the GPU
+    /// does not do has been printed.
+    pub(crate) fn start(&self) -> Result {
+        if let Some((table, safe)) = self.space.two_level_table() {
+            self.enable_mmu(table, safe)?;
+        }
+        let (address, units) = self.ring.start()?;
+        self.hardware.enable_interrupts();
+        self.hardware.run_front_end(address, units)
+    }
+
+    /// Switches MMU version 2 on: the front end itself loads where the tables lie, while addresses are
+    /// still physical; when it has stopped, the switch is a register's.
+    fn enable_mmu(&self, table: u32, safe: u32) -> Result {
+        let mut setup = KVec::with_capacity(2, GFP_KERNEL)?;
+        for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
+            if self.engines().has(pipe) {
+                setup.push(words::configure_mmu(pipe, table, safe), GFP_KERNEL)?;
+            }
+        }
+        let (address, units) = self.ring.stage(&setup)?;
+        self.hardware.enable_mmu(address, units)
+    }
+
+    /// Sends one event through the core and looks whether its interrupt comes: a wrong line shows
+    /// here and not as a client's delay. Every failure has been printed.
+    pub(crate) fn test_interrupt(&self) -> Result {
+        let number = self.ring.submit(&mut Actions::new());
+        let result = number.and_then(|number| self.ring.wait_for(number, FIRST_EVENT_TIMEOUT));
+        match result {
+            // Without the interrupt the watchdog has ended the submission.
+            Ok(()) if self.hardware.line_works() => Ok(()),
+            Ok(()) => {
+                dev_err!(
+                    self.device(),
+                    "the GPU runs, but its interrupt does not come on this line: check irqLine or the node's interrupts\n"
+                );
+                Err(ENODEV)
+            }
+            Err(error::Error::Interrupted) => {
+                dev_err!(self.device(), "loading was interrupted\n");
+                Err(EINTR)
+            }
+            Err(_) => {
+                dev_err!(
+                    self.device(),
+                    "the GPU does not run its command ring (front end at {:#010x}, state {:#x})\n",
+                    self.hardware.position(),
+                    self.hardware.front_end_state()
+                );
+                Err(ENODEV)
+            }
+        }
+    }
+
+    /// Lets what is under way end, for a moment, and then nobody submit any more.
+    pub(crate) fn drain(&self) {
+        let newest = self.ring.newest();
+        let _ = self.ring.poll_for(newest, STOP_TIMEOUT);
+        self.ring.close();
+    }
+
+    /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt must
+    /// be freed.
+    pub(crate) fn stop(&self) {
+        self.ring.close();
+        self.hardware.disable_interrupts();
+        if self.hardware.reset().is_err() {
+            self.hardware.isolate();
+        }
+        self.ring.abandon();
+        sys::work::flush();
+        // Ends: nothing waits for the GPU any more, so each round drops something.
+        while self.ring.has_reclaims() {
+            sys::work::flush();
+        }
+        self.ring.dismiss_watchdog();
+        self.space.sweep();
+        self.space.dismiss_reaper();
+    }
+
+    /// The state of the modules and the front end.
+    pub(crate) fn idle_state(&self) -> IdleState {
+        let idle = self.hardware.idle();
+        let clock_control = self.hardware.clock_control();
+        let at = self.hardware.position();
+        // Bits 1 to 7 are the modules that every core has; bit 0 is the front end, which loops.
+        let modules = idle & 0xFE == 0xFE;
+        IdleState {
+            idle,
+            clock_control,
+            is_idle: modules && at.wrapping_sub(self.ring.idle_loop()) <= 16,
+        }
+    }
+}
+
+/// The interrupt of a core.
+pub(crate) struct Interrupt(pub(crate) Arc<Core>);
+
+impl Handler for Interrupt {
+    fn handle(&self) -> ThreadedIrqReturn {
+        if self.0.hardware.interrupt() {
+            ThreadedIrqReturn::WakeThread
+        } else {
+            ThreadedIrqReturn::None
+        }
+    }
+
+    fn handle_threaded(&self) {
+        self.0.ring.complete();
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The GPU: its cores and the memory that they work on.
+
+pub(crate) mod core;
+mod device;
+
+pub(crate) use {
+    self::core::Core,
+    device::Device, //
+};

@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Who a core is: its identity words, with the corrections that the drivers apply.
+//!
+//! Pure logic over a source of words, so that every known core is a test. Source:
+//! spec/command-hw.md sections 1.2 and 1.3.
+
+use super::regs::*;
+use crate::{
+    abi::HardwareType,
+    params::Choice,
+    sys::mmio::Registers, //
+};
+use kernel::{
+    io::Io,
+    prelude::Zeroable, //
+};
+
+/// Feature word 0: fast clear.
+const FEATURE_FAST_CLEAR: u32 = 1 << 0;
+/// Feature word 0: 3D pipe.
+const FEATURE_PIPE_3D: u32 = 1 << 2;
+/// Feature word 0: depth and colour compression.
+const FEATURE_COMPRESSION: u32 = 1 << 5;
+/// Feature word 0: 2D pipe.
+const FEATURE_PIPE_2D: u32 = 1 << 9;
+/// Feature word 0: early Z.
+const FEATURE_EARLY_Z: u32 = 1 << 16;
+/// Minor features 0: there are more words of minor features, and specs.
+const MINOR0_MORE: u32 = 1 << 21;
+/// Minor features 0: memory controller 2.0.
+const MINOR0_MC20: u32 = 1 << 22;
+/// Minor features 0: hierarchical Z.
+const MINOR0_HZ: u32 = 1 << 27;
+/// Minor features 1: an event needs no padding behind it.
+const MINOR1_NO_EVENT_PADDING: u32 = 1 << 3;
+/// Minor features 1: twice the vertex elements and 12 varyings.
+const MINOR1_HALTI0: u32 = 1 << 23;
+/// Minor features 1: MMU version 2.
+const MINOR1_MMU_V2: u32 = 1 << 28;
+
+/// The words that identification reads, each at most once.
+pub(crate) trait Words {
+    /// Identity of old cores.
+    fn identity(&self) -> HI_CHIP_IDENTITY;
+    /// Model.
+    fn model(&self) -> u32;
+    /// Revision.
+    fn revision(&self) -> u32;
+    /// Date and time of the design.
+    fn date_time(&self) -> (u32, u32);
+    /// Features.
+    fn features(&self) -> u32;
+    /// Minor features 0.
+    fn minor_features_0(&self) -> u32;
+    /// Minor features 1 to 3.
+    fn more_minor_features(&self) -> [u32; 3];
+    /// Specs 1 to 3.
+    fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3);
+}
+
+/// What QUERY_CHIP_IDENTITY tells, and what the kernel needs of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Identity {
+    /// Model, such as 0x2000.
+    pub(crate) model: u32,
+    /// Revision, such as 0x5108.
+    pub(crate) revision: u32,
+    /// Features, as corrected.
+    pub(crate) features: u32,
+    /// Minor features 0 to 3, as corrected.
+    pub(crate) minor_features: [u32; 4],
+    /// Vertex streams.
+    pub(crate) stream_count: u32,
+    /// Temporary registers of a shader.
+    pub(crate) register_max: u32,
+    /// Threads.
+    pub(crate) thread_count: u32,
+    /// Shader cores.
+    pub(crate) shader_core_count: u32,
+    /// Entries of the vertex cache.
+    pub(crate) vertex_cache_size: u32,
+    /// Bytes of the vertex output buffer.
+    pub(crate) vertex_output_buffer_size: u32,
+    /// Pixel pipes.
+    pub(crate) pixel_pipes: u32,
+    /// Shader instructions.
+    pub(crate) instruction_count: u32,
+    /// Uniforms.
+    pub(crate) num_constants: u32,
+    /// Buffer size.
+    pub(crate) buffer_size: u32,
+    /// Varyings.
+    pub(crate) varyings_count: u32,
+    /// Layout of super tiles.
+    pub(crate) super_tile_mode: u32,
+}
+
+/// A field of the specs registers with its fallback for 0.
+fn or(value: u32, fallback: u32) -> u32 {
+    if value == 0 {
+        fallback
+    } else {
+        value
+    }
+}
+
+/// A field that holds a logarithm, with the fallback for 0.
+fn power_or(log: u32, fallback: u32) -> u32 {
+    if log == 0 {
+        fallback
+    } else {
+        // At most 4 bits.
+        1 << log
+    }
+}
+
+impl Identity {
+    /// Reads and corrects the identity.
+    pub(crate) fn read(words: &impl Words) -> Self {
+        let (model, revision) = model_and_revision(words);
+        let mut id = Identity {
+            model,
+            revision,
+            features: words.features(),
+            ..Default::default()
+        };
+        id.read_features(words);
+        id.read_specs(words);
+        id
+    }
+
+    fn is(&self, model: u32, revision: u32) -> bool {
+        self.model == model && self.revision == revision
+    }
+
+    fn read_features(&mut self, words: &impl Words) {
+        if self.model == 0x700 {
+            self.features &= !FEATURE_FAST_CLEAR;
+        }
+        let without_minor = (self.model == 0x500 && self.revision < 2)
+            || (self.model == 0x300 && self.revision < 0x2000);
+        if !without_minor {
+            let first = words.minor_features_0();
+            self.minor_features[0] = first;
+            if first & MINOR0_MORE != 0 {
+                let [one, two, three] = words.more_minor_features();
+                self.minor_features[1..].copy_from_slice(&[one, two, three]);
+            }
+        }
+        self.super_tile_mode = if self.is(0x1000, 0x5035) || self.is(0x800, 0x4612) {
+            1
+        } else if self.minor_features[3] & (1 << 26 | 1 << 8) != 0 {
+            2
+        } else {
+            u32::from(self.minor_features[0] & MINOR0_HZ != 0)
+        };
+        if self.features & FEATURE_EARLY_Z == 0 {
+            self.minor_features[0] &= !MINOR0_HZ;
+        }
+        if self.is(0x880, 0x5106) {
+            self.minor_features[2] &= !(1 << 5);
+        }
+        if self.is(0x800, 0x4605) {
+            self.features &= !(1 << 31);
+        }
+        if (self.model == 0x500 && self.revision <= 2) || self.model == 0x300 {
+            self.features |= FEATURE_PIPE_2D;
+        }
+    }
+
+    fn read_specs(&mut self, words: &impl Words) {
+        let (specs, specs_2, specs_3) = if self.minor_features[0] & MINOR0_MORE != 0 {
+            words.specs()
+        } else {
+            (
+                HI_CHIP_SPECS::zeroed(),
+                HI_CHIP_SPECS_2::zeroed(),
+                HI_CHIP_SPECS_3::zeroed(),
+            )
+        };
+        let big = self.model >= 0x1000;
+        self.stream_count = or(specs.stream_count().get(), if big { 4 } else { 1 });
+        self.register_max = power_or(
+            specs.register_max().get(),
+            if self.model == 0x400 { 32 } else { 64 },
+        );
+        self.thread_count = power_or(
+            specs.thread_count().get(),
+            match self.model {
+                0x400 => 64,
+                0x500 | 0x530 => 128,
+                _ => 256,
+            },
+        );
+        self.vertex_cache_size = or(specs.vertex_cache_size().get(), 8);
+        self.shader_core_count = or(specs.shader_core_count().get(), if big { 2 } else { 1 });
+        self.pixel_pipes = specs.pixel_pipes().get().max(1);
+        self.vertex_output_buffer_size = power_or(
+            specs.vertex_output_buffer_size().get(),
+            match (self.model, self.revision) {
+                (0x400, ..0x4000) => 512,
+                (0x400, 0x4000..0x4200) => 256,
+                (0x400, _) => 128,
+                (0x530, 0x4200..) => 128,
+                _ => 512,
+            },
+        );
+        self.buffer_size = specs_2.buffer_size().get();
+        self.instruction_count = self.instructions(specs_2.instruction_count().get());
+        self.num_constants = or(specs_2.num_constants().get(), 168);
+        self.varyings_count =
+            if specs_3.varyings_count().get() != 0 || self.minor_features[1] & MINOR1_HALTI0 != 0 {
+                12
+            } else {
+                8
+            };
+    }
+
+    fn instructions(&self, code: u32) -> u32 {
+        let count = match code {
+            1 => 1024,
+            2 => 2048,
+            0xFF => 512,
+            _ => 256,
+        };
+        let is_really_512 = count == 256 && (self.is(0x2000, 0x5108) || self.model == 0x880);
+        if is_really_512 || self.minor_features[3] & (1 << 3) != 0 {
+            512
+        } else {
+            count
+        }
+    }
+
+    /// Whether the words can come from a core at all, and not from an empty bus.
+    pub(crate) fn is_plausible(&self) -> bool {
+        self.model != 0 && self.model != u32::MAX && self.features != u32::MAX
+    }
+
+    /// Whether the 3D pipe exists.
+    pub(crate) fn has_3d(&self) -> bool {
+        self.features & FEATURE_PIPE_3D != 0
+    }
+
+    /// Whether the 2D pipe exists.
+    pub(crate) fn has_2d(&self) -> bool {
+        self.features & FEATURE_PIPE_2D != 0
+    }
+
+    /// Whether an event from the pixel engine must be followed by padding.
+    pub(crate) fn needs_event_padding(&self) -> bool {
+        self.minor_features[1] & MINOR1_NO_EVENT_PADDING == 0
+    }
+
+    /// The most requests that the core may have under way, where its default is too many: two
+    /// revisions of GC320, but for one design date.
+    pub(crate) fn outstanding_limit(&self, words: &impl Words) -> Option<u32> {
+        let limit = match (self.model, self.revision) {
+            (0x320, 0x5007) => 16,
+            (0x320, 0x5220) => 8,
+            _ => return None,
+        };
+        let (_, time) = words.date_time();
+        (time != 0x0206_2400).then_some(limit)
+    }
+
+    /// Whether the second-level cache of hierarchical Z must be off.
+    pub(crate) fn has_faulty_hz_cache(&self) -> bool {
+        self.minor_features[3] & (1 << 26 | 1 << 8) != 0
+    }
+
+    /// Whether the memory controller is the new one (2.0).
+    pub(crate) fn has_new_memory_controller(&self) -> bool {
+        self.minor_features[0] & MINOR0_MC20 != 0
+    }
+
+    /// Whether HALTI2 is there, which none of the words says that are read here: on the GC3000 of the
+    /// i.MX6QP.
+    pub(crate) fn has_halti2(&self) -> bool {
+        self.is(0x3000, 0x5450)
+    }
+
+    /// Whether the core is one that what is known of states has been held against, and not told from its
+    /// features alone.
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(
+            (self.model, self.revision),
+            (0x600, _) | (0x2000, 0x5108) | (0x880, 0x5106) | (0x320, 0x5007)
+        ) || self.has_halti2()
+    }
+
+    /// Whether the core's MMU is version 2.
+    pub(crate) fn has_mmu_v2(&self) -> bool {
+        self.minor_features[1] & MINOR1_MMU_V2 != 0
+    }
+
+    /// Whether fast clear is to be on, by the parameter and the core.
+    pub(crate) fn fast_clear(&self, choice: Choice) -> bool {
+        let able = self.features & FEATURE_FAST_CLEAR != 0;
+        let wise = !(self.model == 0x500 && self.revision < 3);
+        able && match choice {
+            Choice::Auto => wise,
+            Choice::Off => false,
+            Choice::On => true,
+        }
+    }
+
+    /// Whether compression is to be on; it needs fast clear.
+    pub(crate) fn compression(&self, fast_clear: Choice, choice: Choice) -> bool {
+        self.fast_clear(fast_clear)
+            && self.features & FEATURE_COMPRESSION != 0
+            && choice != Choice::Off
+    }
+
+    /// The identity as clients are to see it: without what the parameters switch off.
+    pub(crate) fn reported(mut self, fast_clear: Choice, compression: Choice) -> Self {
+        if !self.fast_clear(fast_clear) {
+            self.features &= !FEATURE_FAST_CLEAR;
+        }
+        if !self.compression(fast_clear, compression) {
+            self.features &= !FEATURE_COMPRESSION;
+        }
+        self
+    }
+
+    /// What the core can do.
+    pub(crate) fn hardware_type(&self) -> HardwareType {
+        match self.model {
+            0x350 | 0x355 => HardwareType::Vector,
+            0x300 | 0x320 => HardwareType::TwoD,
+            _ if self.has_2d() => HardwareType::Both,
+            _ => HardwareType::ThreeD,
+        }
+    }
+
+    /// Whether the features name fast clear.
+    pub(crate) fn has_fast_clear(&self) -> bool {
+        self.features & FEATURE_FAST_CLEAR != 0
+    }
+
+    /// Whether the features name compression.
+    pub(crate) fn has_compression(&self) -> bool {
+        self.features & FEATURE_COMPRESSION != 0
+    }
+}
+
+/// Model and revision, with the corrections for early cores.
+fn model_and_revision(words: &impl Words) -> (u32, u32) {
+    let identity = words.identity();
+    if identity.family().get() == 1 {
+        return (0x500, identity.revision().get());
+    }
+    let mut model = words.model();
+    if model & 0xFF00 == 0x0400 && model != 0x0420 {
+        model &= 0x0400;
+    }
+    let mut revision = words.revision();
+    if model == 0x300 && revision == 0x2201 && words.date_time() == (0x2008_0814, 0x1205_1100) {
+        revision = 0x1051;
+    }
+    // i.MX6 QuadPlus: its GC3000 calls itself a GC2000.
+    if model == 0x2000 && revision == 0xFFFF_5450 {
+        (model, revision) = (0x3000, 0x5450);
+    }
+    (model, revision)
+}
+
+impl Words for Registers {
+    fn identity(&self) -> HI_CHIP_IDENTITY {
+        self.read(HI_CHIP_IDENTITY)
+    }
+    fn model(&self) -> u32 {
+        self.read(HI_CHIP_MODEL).into_raw()
+    }
+    fn revision(&self) -> u32 {
+        self.read(HI_CHIP_REV).into_raw()
+    }
+    fn date_time(&self) -> (u32, u32) {
+        (
+            self.read(HI_CHIP_DATE).into_raw(),
+            self.read(HI_CHIP_TIME).into_raw(),
+        )
+    }
+    fn features(&self) -> u32 {
+        self.read(HI_CHIP_FEATURE).into_raw()
+    }
+    fn minor_features_0(&self) -> u32 {
+        self.read(HI_CHIP_MINOR_FEATURE_0).into_raw()
+    }
+    fn more_minor_features(&self) -> [u32; 3] {
+        [
+            self.read(HI_CHIP_MINOR_FEATURE_1).into_raw(),
+            self.read(HI_CHIP_MINOR_FEATURE_2).into_raw(),
+            self.read(HI_CHIP_MINOR_FEATURE_3).into_raw(),
+        ]
+    }
+    fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3) {
+        (
+            self.read(HI_CHIP_SPECS),
+            self.read(HI_CHIP_SPECS_2),
+            self.read(HI_CHIP_SPECS_3),
+        )
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_identity)]
+mod tests {
+    use super::*;
+
+    struct Core {
+        model: u32,
+        revision: u32,
+        features: u32,
+        minor: [u32; 4],
+        specs: [u32; 3],
+    }
+
+    impl Words for Core {
+        fn identity(&self) -> HI_CHIP_IDENTITY {
+            HI_CHIP_IDENTITY::zeroed()
+        }
+        fn model(&self) -> u32 {
+            self.model
+        }
+        fn revision(&self) -> u32 {
+            self.revision
+        }
+        fn date_time(&self) -> (u32, u32) {
+            (0, 0)
+        }
+        fn features(&self) -> u32 {
+            self.features
+        }
+        fn minor_features_0(&self) -> u32 {
+            self.minor[0]
+        }
+        fn more_minor_features(&self) -> [u32; 3] {
+            [self.minor[1], self.minor[2], self.minor[3]]
+        }
+        fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3) {
+            (
+                HI_CHIP_SPECS::from_raw(self.specs[0]),
+                HI_CHIP_SPECS_2::from_raw(self.specs[1]),
+                HI_CHIP_SPECS_3::from_raw(self.specs[2]),
+            )
+        }
+    }
+
+    const GC600: Core = Core {
+        model: 0x600,
+        revision: 0x19,
+        features: 0x0008_7ECD,
+        minor: [0x7, !0, !0, !0],
+        specs: [!0; 3],
+    };
+    const GC2000: Core = Core {
+        model: 0x2000,
+        revision: 0x5108,
+        features: 0xE029_6CAD,
+        minor: [0xC979_9EFF, 0x2EFB_F2D9, 0, 0],
+        specs: [0x9441_0A68, 0x00A8_0000, 0],
+    };
+
+    const GC3000: Core = Core {
+        model: 0x2000,
+        revision: 0xFFFF_5450,
+        features: 0xE028_7CAD,
+        minor: [0xC979_9EFB, 0xFEFB_FADB, 0xEB9D_4BBF, 0xEDFF_DCED],
+        specs: [0xA441_0A60, 320 << 16, 16 << 4],
+    };
+
+    #[test]
+    fn imx6qp_has_another_name_and_mmu_version_2() {
+        let id = Identity::read(&GC3000);
+        assert_eq!((id.model, id.revision), (0x3000, 0x5450));
+        assert!(id.has_mmu_v2() && id.has_3d() && !id.has_2d());
+        assert!(id.has_new_memory_controller() && !id.needs_event_padding());
+        assert_eq!((id.instruction_count, id.num_constants), (512, 320));
+        assert_eq!(id.varyings_count, 12);
+        assert!(!Identity::read(&GC2000).has_mmu_v2());
+    }
+
+    #[test]
+    fn dove_has_defaults_only() {
+        let id = Identity::read(&GC600);
+        assert_eq!(id.minor_features, [0x7, 0, 0, 0]);
+        assert_eq!(
+            (id.stream_count, id.register_max, id.thread_count),
+            (1, 64, 256)
+        );
+        assert_eq!((id.shader_core_count, id.vertex_cache_size), (1, 8));
+        assert_eq!(id.vertex_output_buffer_size, 512);
+        assert!(id.has_2d() && id.has_3d() && id.needs_event_padding() && !id.has_mmu_v2());
+        assert_eq!(id.hardware_type(), HardwareType::Both);
+    }
+
+    #[test]
+    fn imx6q_counts_its_instructions_right() {
+        let id = Identity::read(&GC2000);
+        assert_eq!(id.instruction_count, 512);
+        assert_eq!(id.num_constants, 168);
+        assert_eq!(id.pixel_pipes, 2);
+        assert_eq!(
+            (id.stream_count, id.register_max, id.thread_count),
+            (8, 64, 1024)
+        );
+        assert_eq!((id.shader_core_count, id.vertex_cache_size), (4, 16));
+        assert_eq!(id.vertex_output_buffer_size, 512);
+        assert!(!id.has_2d() && id.has_3d() && !id.needs_event_padding());
+        assert_eq!(id.hardware_type(), HardwareType::ThreeD);
+        assert_eq!(id.varyings_count, 12);
+    }
+
+    #[test]
+    fn the_parameters_take_features_away() {
+        let id = Identity::read(&GC600);
+        assert_eq!(
+            id.reported(Choice::Auto, Choice::Auto).features,
+            id.features
+        );
+        assert_eq!(
+            id.reported(Choice::Off, Choice::Auto).features,
+            id.features & !(FEATURE_FAST_CLEAR | FEATURE_COMPRESSION)
+        );
+    }
+
+    #[test]
+    fn an_empty_bus_is_no_core() {
+        for word in [0, !0] {
+            let id = Identity::read(&Core {
+                model: word,
+                revision: word,
+                features: word,
+                minor: [word; 4],
+                specs: [word; 3],
+            });
+            assert!(!id.is_plausible());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What the core tells of itself while it runs: interrupts, and where its front end is.
+//!
+//! Called by the interrupt and by the ring's hang check. A register is read once a call.
+
+use super::{
+    regs::*,
+    Hardware,
+    MmuVersion, //
+};
+use kernel::{
+    io::{
+        register::Array,
+        Io, //
+    },
+    prelude::*,
+    sync::atomic::{
+        Full,
+        Relaxed, //
+    }, //
+};
+
+/// Causes of MMU version 2's exceptions, by the code less 1.
+const CAUSES: [&str; 3] = [
+    "no second-level table",
+    "no page",
+    "write to a read-only page",
+];
+
+/// Units of MMU version 2 that have exceptions of their own.
+const MMU_UNITS: usize = 4;
+
+impl Hardware {
+    /// Takes raised interrupts from the core; says whether there were any. May be called anywhere.
+    pub(crate) fn acknowledge(&self) -> bool {
+        let raised = self.registers.read(HI_INTR_ACKNOWLEDGE).into_raw();
+        // All bits together: the core has gone from the bus.
+        if raised == 0 || raised == u32::MAX {
+            return false;
+        }
+        let mut seen = self.pending.load(Relaxed);
+        while let Err(now) = self.pending.cmpxchg(seen, seen | raised, Full) {
+            seen = now;
+        }
+        true
+    }
+
+    /// The interrupt half: as [`Hardware::acknowledge`], and remembers that the line works.
+    pub(crate) fn interrupt(&self) -> bool {
+        let ours = self.acknowledge();
+        if ours {
+            self.line_works.store(true, Relaxed);
+        }
+        ours
+    }
+
+    /// Whether the line has ever brought an interrupt of this core.
+    pub(crate) fn line_works(&self) -> bool {
+        self.line_works.load(Relaxed)
+    }
+
+    /// Hands the events over that have been taken, and prints errors.
+    pub(crate) fn take_events(&self) -> u32 {
+        let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
+        if raised.axi_bus_error() && self.errors.allow() {
+            dev_err!(
+                self.dev,
+                "the GPU met a bus error (AXI status {:#x}, front end at {:#010x})\n",
+                self.registers.read(HI_AXI_STATUS).into_raw(),
+                self.position()
+            );
+        }
+        if raised.mmu_exception() {
+            self.report_mmu_exception();
+        }
+        raised.events().get()
+    }
+
+    /// Prints what the MMU did not let through, and lets it tell of the next time.
+    fn report_mmu_exception(&self) {
+        let is_allowed = self.errors.allow();
+        if self.mmu_version() == MmuVersion::V1 {
+            if is_allowed {
+                dev_err!(
+                    self.dev,
+                    "the GPU met an MMU exception, which its MMU does not know\n"
+                );
+            }
+            return;
+        }
+        let status = self.registers.read(MMUV2_STATUS).into_raw();
+        self.registers.write_reg(MMUV2_STATUS::zeroed());
+        if !is_allowed {
+            return;
+        }
+        for unit in 0..MMU_UNITS {
+            // CAST: four bits.
+            let code = (status >> (4 * unit) & 0xF) as usize;
+            let (Some(at), 1..) = (MMUV2_EXCEPTION_ADDR::try_at(unit), code) else {
+                continue;
+            };
+            dev_err!(
+                self.dev,
+                "the GPU's MMU did not let an access through: {} at {:#010x} (unit {unit}, status {status:#x}, front end at {:#010x})\n",
+                CAUSES.get(code - 1).unwrap_or(&"unknown cause"),
+                self.registers.read(at).into_raw(),
+                self.position()
+            );
+        }
+    }
+
+    /// GPU address that the front end is at.
+    pub(crate) fn position(&self) -> u32 {
+        self.registers.read(FE_DMA_ADDRESS).into_raw()
+    }
+
+    /// `FE_DMA_DEBUG_STATE`: what the front end does.
+    pub(crate) fn front_end_state(&self) -> u32 {
+        self.registers.read(FE_DMA_DEBUG_STATE).into_raw()
+    }
+
+    /// Whether the modules that every core has, but for the front end, are idle.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.registers.read(HI_IDLE_STATE).into_raw() & 0xFE == 0xFE
+    }
+
+    /// Prints that the core does not move any more.
+    pub(crate) fn report_hang(&self) {
+        dev_err!(
+            self.dev,
+            "the GPU hangs (front end at {:#010x}, state {:#x}, idle {:#010x})\n",
+            self.position(),
+            self.front_end_state(),
+            self.registers.read(HI_IDLE_STATE).into_raw()
+        );
+    }
+}

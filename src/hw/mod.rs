@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! One core's hardware: its registers, who it is, its interrupt and its reset.
+//!
+//! The only room that touches registers. Takes no locks. Source: spec/command-hw.md section 1.
+
+mod identity;
+mod interrupt;
+mod regs;
+
+use crate::{
+    log::RateLimit,
+    params::Parameters,
+    sys::mmio::Registers, //
+};
+use kernel::{
+    device,
+    io::Io,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::Atomic,
+        Arc, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+use regs::*;
+
+pub(crate) use identity::Identity;
+
+/// How often a core is reset before it is given up.
+const RESET_ATTEMPTS: u32 = 20;
+
+/// How long setting MMU version 2 up may take, in milliseconds.
+const SETUP_TIMEOUT: u32 = 100;
+
+/// Value of the AXI configuration: cached reads and writes, which i.MX6 needs.
+const AXI_CACHE: u32 = 2;
+
+/// The undivided clock.
+const FULL_SPEED: u32 = 64;
+
+/// Base value of the pulse eater, and its bit 17 (internal DFS).
+const PULSE_EATER: u32 = 0x0159_0880;
+const PULSE_EATER_DFS: u32 = 1 << 17;
+
+/// What kind of MMU a core has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MmuVersion {
+    /// A flat table for addresses with bit 31 set.
+    V1,
+    /// Two levels of tables for all addresses, with exceptions.
+    V2,
+}
+
+/// The hardware of one core.
+pub(crate) struct Hardware {
+    dev: ARef<device::Device>,
+    registers: Registers,
+    identity: Identity,
+    /// Event bits that have been taken from the core and not been worked on.
+    pending: Atomic<u32>,
+    /// The line has brought an interrupt of this core.
+    line_works: Atomic<bool>,
+    errors: RateLimit,
+}
+
+impl Hardware {
+    /// Identifies and resets the core behind `registers`. `ENODEV`: there is none, or it stays busy.
+    ///
+    /// Every failure has been printed.
+    pub(crate) fn new(dev: &device::Device, registers: Registers) -> Result<Arc<Self>> {
+        let identity = identify(dev, &registers)?;
+        let hardware = Self {
+            dev: dev.into(),
+            registers,
+            identity,
+            pending: Atomic::new(0),
+            line_works: Atomic::new(false),
+            errors: RateLimit::new(),
+        };
+        hardware.reset()?;
+        Ok(Arc::new(hardware, GFP_KERNEL)?)
+    }
+
+    /// The device, for its memory and its log lines.
+    pub(crate) fn device(&self) -> &device::Device {
+        &self.dev
+    }
+
+    /// Who the core is.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Its MMU.
+    pub(crate) fn mmu_version(&self) -> MmuVersion {
+        match self.identity.has_mmu_v2() {
+            true => MmuVersion::V2,
+            false => MmuVersion::V1,
+        }
+    }
+
+    /// Sets the registers that a reset has cleared.
+    ///
+    /// `table`: physical address of MMU version 1's.
+    pub(crate) fn initialize(
+        &self,
+        base_address: u32,
+        table: Option<u32>,
+        parameters: &Parameters,
+    ) {
+        let regs = &self.registers;
+        let id = &self.identity;
+        regs.write_reg(HI_MEMORY_COUNTER_RESET::from_raw(u32::MAX));
+        regs.write_reg(HI_MEMORY_COUNTER_RESET::zeroed());
+        regs.write_reg(
+            HI_AXI_CONFIG::zeroed()
+                .with_const_awcache::<AXI_CACHE>()
+                .with_const_arcache::<AXI_CACHE>(),
+        );
+        self.set_memory_base(base_address);
+        if let Some(table) = table {
+            self.set_page_table(table);
+        }
+        self.set_clock_gating();
+        if id.model == 0x2000 && id.revision == 0x5108 {
+            let bus = regs.read(MC_BUS_CONFIG).into_raw();
+            regs.write_reg(MC_BUS_CONFIG::from_raw((bus & !0xFF) | 0x01));
+        }
+        let fast_clear = id.fast_clear(parameters.fast_clear);
+        let compression = id.compression(parameters.fast_clear, parameters.compression);
+        let memory = regs.read(MC_DEBUG_MEMORY);
+        let memory = match id.outstanding_limit(regs) {
+            Some(limit) => MC_DEBUG_MEMORY::from_raw((memory.into_raw() & !0xFF) | limit),
+            None => memory,
+        };
+        regs.write_reg(
+            memory
+                .with_fast_clear_bypass(!fast_clear)
+                .with_compression_bypass(!compression)
+                .with_hz_l2_disable(id.has_faulty_hz_cache()),
+        );
+    }
+
+    /// Tells every unit where GPU address 0 lies.
+    fn set_memory_base(&self, base: u32) {
+        let regs = &self.registers;
+        regs.write_reg(MC_MEMORY_BASE_ADDR_FE::from_raw(base));
+        regs.write_reg(MC_MEMORY_BASE_ADDR_RA::from_raw(base));
+        regs.write_reg(MC_MEMORY_BASE_ADDR_PE::from_raw(base));
+        regs.write_reg(MC_MEMORY_BASE_ADDR_TX::from_raw(base));
+        regs.write_reg(MC_MEMORY_BASE_ADDR_PEZ::from_raw(base));
+    }
+
+    /// Tells every unit where the page table lies (MMU version 1).
+    fn set_page_table(&self, table: u32) {
+        let regs = &self.registers;
+        regs.write_reg(MC_MMU_FE_PAGE_TABLE::from_raw(table));
+        regs.write_reg(MC_MMU_RA_PAGE_TABLE::from_raw(table));
+        regs.write_reg(MC_MMU_TX_PAGE_TABLE::from_raw(table));
+        regs.write_reg(MC_MMU_PE_PAGE_TABLE::from_raw(table));
+        regs.write_reg(MC_MMU_PEZ_PAGE_TABLE::from_raw(table));
+    }
+
+    /// Switches the clock gating of idle modules on, but for those with known faults.
+    fn set_clock_gating(&self) {
+        let regs = &self.registers;
+        let id = &self.identity;
+        let stalls = matches!(id.revision, 0x4301 | 0x4302);
+        regs.write_reg(
+            regs.read(PM_POWER_CONTROLS)
+                .with_enable_module_clock_gating(true)
+                .with_disable_stall_module_clock_gating(stalls),
+        );
+        let pe = id.revision < 0x5000
+            && id.minor_features[1] & (1 << 9) == 0
+            && id.minor_features[0] & (1 << 27) != 0;
+        let pa = id.model >= 0x400 && id.model != 0x420;
+        regs.write_reg(
+            regs.read(PM_MODULE_CONTROLS)
+                .with_disable_module_clock_gating_pe(pe)
+                .with_disable_module_clock_gating_pa(pa),
+        );
+    }
+
+    /// Lets the core raise interrupts.
+    pub(crate) fn enable_interrupts(&self) {
+        self.registers.write_reg(HI_INTR_ENBL::from_raw(u32::MAX));
+    }
+
+    /// Keeps the core from raising interrupts.
+    pub(crate) fn disable_interrupts(&self) {
+        self.registers.write_reg(HI_INTR_ENBL::zeroed());
+    }
+
+    /// Lets the front end run from GPU address `address`, where `units` of 8 bytes lie. `EINVAL`: more than
+    /// the register can hold.
+    pub(crate) fn run_front_end(&self, address: u32, units: u32) -> Result {
+        let control = FE_COMMAND_CONTROL::zeroed()
+            .with_enable(true)
+            .try_with_prefetch(units)?;
+        self.registers
+            .write_reg(FE_COMMAND_ADDRESS::from_raw(address));
+        self.registers.write_reg(control);
+        Ok(())
+    }
+
+    /// Switches MMU version 2 on: the front end itself loads where the tables lie, by the words at `address`
+    /// (`units` of 8 bytes, with an END), while addresses are still physical; when it has stopped, the switch
+    /// is a register's. `ENODEV`: it does not stop, which has been printed.
+    pub(crate) fn enable_mmu(&self, address: u32, units: u32) -> Result {
+        self.run_front_end(address, units)?;
+        let regs = &self.registers;
+        for _ in 0..SETUP_TIMEOUT {
+            fsleep(Delta::from_millis(1));
+            if regs.read(HI_IDLE_STATE).fe() && self.is_idle() {
+                regs.write_reg(MMUV2_CONTROL::zeroed().with_enable(true));
+                return Ok(());
+            }
+        }
+        dev_err!(
+            self.dev,
+            "the GPU does not take its MMU's tables (front end at {:#010x}, idle {:#010x})\n",
+            self.position(),
+            regs.read(HI_IDLE_STATE).into_raw()
+        );
+        Err(ENODEV)
+    }
+
+    /// Resets the core until it is idle, [`RESET_ATTEMPTS`] times at most. `ENODEV`: it stays busy, which has
+    /// been printed.
+    pub(crate) fn reset(&self) -> Result {
+        for _ in 0..RESET_ATTEMPTS {
+            if reset_once(&self.registers, &self.identity) {
+                return Ok(());
+            }
+        }
+        dev_err!(
+            self.dev,
+            "the GPU does not come out of reset (idle {:#010x}, clock control {:#010x})\n",
+            self.idle(),
+            self.clock_control()
+        );
+        // Not ETIMEDOUT, of which the driver core would make a line of its own.
+        Err(ENODEV)
+    }
+
+    /// Holds a core that does not reset in its reset, cut off from the bus, so that its memory may go.
+    pub(crate) fn isolate(&self) {
+        let regs = &self.registers;
+        regs.write_reg(
+            HI_CLOCK_CONTROL::zeroed()
+                .with_isolate_gpu(true)
+                .with_soft_reset(true),
+        );
+        let _ = regs.read(HI_CLOCK_CONTROL);
+    }
+
+    /// `HI_IDLE_STATE`: a bit a module.
+    pub(crate) fn idle(&self) -> u32 {
+        self.registers.read(HI_IDLE_STATE).into_raw()
+    }
+
+    /// `HI_CLOCK_CONTROL`.
+    pub(crate) fn clock_control(&self) -> u32 {
+        self.registers.read(HI_CLOCK_CONTROL).into_raw()
+    }
+}
+
+/// Switches the clocks on and reads who is there. What is wrong has been printed.
+fn identify(dev: &device::Device, regs: &Registers) -> Result<Identity> {
+    load_clock(regs, HI_CLOCK_CONTROL::zeroed());
+    let identity = Identity::read(regs);
+    if !identity.is_plausible() {
+        dev_err!(
+            dev,
+            "no GPU answers at this register base (model {:#x}, features {:#010x}): check registerMemBase or the node's reg\n",
+            identity.model,
+            identity.features
+        );
+        return Err(ENODEV);
+    }
+    dev_info!(
+        dev,
+        "GC{:x} revision {:x}, features {:#010x}, minor {:#010x} {:#010x} {:#010x} {:#010x}\n",
+        identity.model,
+        identity.revision,
+        identity.features,
+        identity.minor_features[0],
+        identity.minor_features[1],
+        identity.minor_features[2],
+        identity.minor_features[3]
+    );
+    if !identity.is_known() {
+        dev_info!(
+            dev,
+            "this core is new to the driver: its features alone say which states clients may load\n"
+        );
+    }
+    Ok(identity)
+}
+
+/// Writes the clock register at full speed, loading the divider.
+fn load_clock(regs: &Registers, control: HI_CLOCK_CONTROL) -> HI_CLOCK_CONTROL {
+    let control = control.with_const_fscale_val::<FULL_SPEED>();
+    regs.write_reg(control.with_fscale_cmd_load(true));
+    regs.write_reg(control);
+    control
+}
+
+/// One soft reset; says whether the core came out of it idle.
+fn reset_once(regs: &Registers, identity: &Identity) -> bool {
+    let millisecond = Delta::from_millis(1);
+    regs.write_reg(PM_MODULE_CONTROLS::zeroed());
+    // Early cores (no further feature words) are not known to have a pulse eater.
+    if identity.minor_features[0] & (1 << 21) != 0 {
+        let eater = PULSE_EATER | PULSE_EATER_DFS;
+        regs.write_reg(PM_PULSE_EATER::from_raw(eater));
+        regs.write_reg(PM_PULSE_EATER::from_raw(eater | 1));
+        regs.write_reg(PM_PULSE_EATER::from_raw(eater));
+    }
+    let control = load_clock(regs, HI_CLOCK_CONTROL::zeroed());
+    fsleep(millisecond);
+    let isolated = control.with_isolate_gpu(true);
+    regs.write_reg(isolated);
+    regs.write_reg(isolated.with_soft_reset(true));
+    fsleep(millisecond);
+    regs.write_reg(isolated);
+    regs.write_reg(control);
+    let clock = regs.read(HI_CLOCK_CONTROL);
+    let is_idle = regs.read(HI_IDLE_STATE).fe() && clock.idle_3d() && clock.idle_2d();
+    is_idle && !(identity.has_mmu_v2() && regs.read(MMUV2_CONTROL).enable())
+}

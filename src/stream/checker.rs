@@ -1,0 +1,1105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The stream checker: one pass over a client's words before the GPU may see them.
+//!
+//! It runs on the kernel's own copy, so what was checked is what runs. It owns nothing and takes no
+//! lock. Refused is what would give a process power over the machine (jumping, stopping the ring,
+//! forging events, the kernel's registers), what hangs real silicon (a draw in the wrong pipe, a
+//! stall that nothing ends), and GPU addresses in states that are neither 0 nor in memory of the
+//! process. To the engines 0 is an address like any other, and with MMU version 1 it is memory of
+//! somebody's: in the copy it becomes the address of memory that is nobody's ([`Scratch`]).
+//!
+//! Of an address only the first byte is known: how far the engine goes from there, other states say,
+//! and those are not looked at.
+//!
+//! States that the core is not known to have are refused: who knows what they hold. Most words are values
+//! of states that mean nothing here. One bit for each state tells which do ([`States`]), and a whole
+//! `LOAD_STATE` is passed over by its first and last state's words of it.
+
+use super::{
+    loaded::Loaded,
+    reach::{
+        Range,
+        Reach, //
+    },
+    states::{
+        self,
+        is_kernel_state,
+        is_physical,
+        Sets,
+        States, //
+    },
+    words::{
+        state,
+        Opcode,
+        Pipe,
+        TOKEN_FE_TO_PE, //
+    }, //
+};
+use core::cell::Cell;
+use kernel::{
+    fmt,
+    prelude::*, //
+};
+
+/// Bit of a `LOAD_STATE` header: values are 16.16 numbers, to be converted to floating point.
+const FIXP: u32 = 1 << 26;
+
+/// Engines: those that a core has, or that a stream uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Engines {
+    /// The 3D pipe.
+    pub(crate) pipe_3d: bool,
+    /// The 2D pipe.
+    pub(crate) pipe_2d: bool,
+}
+
+impl Engines {
+    /// Whether `pipe` exists.
+    pub(crate) fn has(self, pipe: Pipe) -> bool {
+        match pipe {
+            Pipe::Pipe3d => self.pipe_3d,
+            Pipe::Pipe2d => self.pipe_2d,
+        }
+    }
+
+    /// The pipe that words begin in which name it by `number`: on a core with one engine that one, as clients
+    /// leave the number at 0 there and select the pipe in their first words. `None`: there is no such number.
+    pub(crate) fn entry(self, number: u32) -> Option<Pipe> {
+        let named = Pipe::from_number(number)?;
+        let both = [named, Pipe::Pipe3d, Pipe::Pipe2d];
+        both.into_iter().find(|&pipe| self.has(pipe))
+    }
+
+    /// Adds the engine of `pipe`.
+    pub(crate) fn add(&mut self, pipe: Pipe) {
+        match pipe {
+            Pipe::Pipe3d => self.pipe_3d = true,
+            Pipe::Pipe2d => self.pipe_2d = true,
+        }
+    }
+}
+
+/// What is wrong with a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The opcode is the kernel's or unknown.
+    Opcode,
+    /// A command is longer than what is left of the stream.
+    Truncated,
+    /// A state that only the kernel writes (its word address).
+    State(u32),
+    /// A state (its word address) that this core is not known to have.
+    Unknown(u32),
+    /// A state (its word address) with a GPU address that is not in the process's memory.
+    Address(u32),
+    /// A draw of one pipe while the other is selected.
+    WrongPipe,
+    /// A pipe that this core lacks.
+    NoPipe,
+    /// A pipe is selected while the other may still draw.
+    BusyPipe,
+    /// A stall on a token that no semaphore in the stream has armed.
+    UnarmedStall,
+    /// A semaphore is armed that is armed already.
+    ArmedTwice,
+}
+
+/// A refused stream: what, and at which word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// Index of the command's first word.
+    pub(crate) at: usize,
+    /// The command's first word.
+    pub(crate) word: u32,
+    /// What is wrong with it.
+    pub(crate) fault: Fault,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, address) = match *self {
+            Fault::State(address) => ("is the kernel's", address),
+            Fault::Unknown(address) => ("is not known for this core", address),
+            Fault::Address(address) => ("with an address that is not the process's", address),
+            other => return write!(f, "{other:?}"),
+        };
+        let name = states::name(address).unwrap_or("no name");
+        write!(f, "state {:#x} ({name}) {what}", address << 2)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fault.fmt(f)?;
+        write!(f, ", at word {} ({:#010x})", self.at, self.word)
+    }
+}
+
+/// From and to of a token.
+const TOKEN_MASK: u32 = 0x1F1F;
+
+/// Armed semaphores: one bit for each (from, to).
+struct Tokens([u32; 32]);
+
+impl Tokens {
+    fn slot(token: u32) -> (usize, u32) {
+        // CAST: five bits.
+        ((token & 0x1F) as usize, 1 << ((token >> 8) & 0x1F))
+    }
+
+    /// Arms a token; says whether it was not armed.
+    fn arm(&mut self, token: u32) -> bool {
+        let (from, to) = Self::slot(token);
+        let fresh = self.0[from] & to == 0;
+        self.0[from] |= to;
+        fresh
+    }
+
+    fn disarm(&mut self, token: u32) -> bool {
+        let (from, to) = Self::slot(token);
+        let armed = self.0[from] & to != 0;
+        self.0[from] &= !to;
+        armed
+    }
+}
+
+/// Tile status on cores without memory controller 2.0: its states hold physical addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PhysicalStates {
+    /// Physical address of GPU address 0, which clients add to what they were told.
+    pub(crate) base: u32,
+    /// Physical address of memory that is nobody's.
+    pub(crate) scratch: u32,
+}
+
+/// Where an engine may read and write without harm: memory that is nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scratch {
+    /// Its GPU address.
+    pub(crate) address: u32,
+    /// The same for states that hold physical addresses, if this core has such.
+    pub(crate) physical: Option<PhysicalStates>,
+}
+
+impl Scratch {
+    /// What state `state` (a word address) is loaded with to lead there.
+    pub(crate) fn of(&self, state: u32) -> u32 {
+        match self.physical {
+            Some(physical) if is_physical(state) => physical.scratch,
+            _ => self.address,
+        }
+    }
+}
+
+/// Which GPU addresses a stream may hold.
+#[derive(Clone, Copy)]
+pub(crate) enum Addresses<'a> {
+    /// Any: nothing is looked up.
+    Any,
+    /// Those of a process, and some that all may use.
+    Of {
+        /// The process's memory.
+        reach: &'a Reach,
+        /// What all may use besides.
+        common: &'a [Option<Range>],
+        /// What 0 becomes.
+        scratch: Scratch,
+    },
+}
+
+/// Ranges that were found lately.
+const REMEMBERED: usize = 4;
+
+/// GPU addresses below are physical, but for where they count from, or (MMU version 2) mapped to
+/// themselves.
+const LINEAR_END: u32 = 1 << 31;
+
+/// Looks addresses up; remembers the last ranges that it found.
+pub(crate) struct Lookup<'a> {
+    addresses: Addresses<'a>,
+    recent: [Option<Range>; REMEMBERED],
+    next: usize,
+}
+
+impl<'a> Lookup<'a> {
+    /// Nothing remembered.
+    pub(crate) fn new(addresses: Addresses<'a>) -> Self {
+        Self {
+            addresses,
+            recent: [None; REMEMBERED],
+            next: 0,
+        }
+    }
+
+    /// What is to be loaded into state `state` (a word address, one that takes a GPU address) for a
+    /// client's `value`; `None`: the client may not use that.
+    pub(crate) fn resolve(&mut self, state: u32, value: u32) -> Option<u32> {
+        let Addresses::Of {
+            reach,
+            common,
+            scratch,
+        } = self.addresses
+        else {
+            return Some(value);
+        };
+        let nobodys = scratch.of(state);
+        // The second: it was looked at before.
+        if value == 0 || value == nobodys {
+            return Some(nobodys);
+        }
+        let address = match scratch.physical {
+            Some(physical) if is_physical(state) => {
+                let address = value.wrapping_sub(physical.base);
+                // Above are pages that lie elsewhere.
+                if address >= LINEAR_END {
+                    return None;
+                }
+                address
+            }
+            _ => value,
+        };
+        let is_recent = |range: &Option<Range>| range.is_some_and(|range| range.contains(address));
+        if self.recent.iter().any(is_recent) {
+            return Some(value);
+        }
+        let in_common = || {
+            let mut ranges = common.iter().copied().flatten();
+            ranges.find(|range| range.contains(address))
+        };
+        let found = reach.find(address).or_else(in_common);
+        if found.is_some() {
+            self.recent[self.next] = found;
+            self.next = (self.next + 1) % REMEMBERED;
+        }
+        found.map(|_| value)
+    }
+
+    /// As [`Lookup::resolve`], but what the client may not use becomes the scratch memory, too.
+    pub(crate) fn resolve_or_scratch(&mut self, state: u32, value: u32) -> u32 {
+        self.resolve(state, value)
+            .unwrap_or_else(|| match self.addresses {
+                Addresses::Any => value,
+                Addresses::Of { scratch, .. } => scratch.of(state),
+            })
+    }
+}
+
+/// One pass over a stream.
+struct Checker<'a> {
+    /// An address that is not the process's is no reason to refuse the stream.
+    mends: bool,
+    /// Where addresses are noted that the stream loads.
+    loaded: Option<&'a Loaded>,
+    states: Sets<'a>,
+    lookup: Lookup<'a>,
+    pipe: Pipe,
+    /// What has been selected, and whose address states have been loaded.
+    uses: Engines,
+    tokens: Tokens,
+    /// The pixel engine may have work.
+    busy: bool,
+    /// The semaphore to the pixel engine was armed behind all of that work.
+    covered: bool,
+}
+
+impl Checker<'_> {
+    /// Checks the command that `words` begin with and returns its length in words.
+    fn command(&mut self, words: &[Cell<u32>]) -> Result<usize, Fault> {
+        let first = words[0].get();
+        match Opcode::of(first) {
+            Opcode::LoadState => self.load_state(words),
+            Opcode::Nop => Ok(2),
+            Opcode::Draw2d => {
+                self.draw(Pipe::Pipe2d)?;
+                // CAST: eight and eleven bits.
+                let rects = match (first >> 8) & 0xFF {
+                    0 => 256,
+                    n => n as usize,
+                };
+                let data = ((first >> 16) & 0x7FF) as usize;
+                Ok(2 + 2 * rects + data.next_multiple_of(2))
+            }
+            Opcode::DrawPrimitives | Opcode::DrawInstanced => {
+                self.draw(Pipe::Pipe3d)?;
+                Ok(4)
+            }
+            Opcode::DrawIndexed => {
+                self.draw(Pipe::Pipe3d)?;
+                Ok(6)
+            }
+            Opcode::Stall => {
+                let token = words.get(1).ok_or(Fault::Truncated)?.get();
+                self.stall(token)?;
+                Ok(2)
+            }
+            Opcode::Other(_) => Err(Fault::Opcode),
+        }
+    }
+
+    fn load_state(&mut self, words: &[Cell<u32>]) -> Result<usize, Fault> {
+        let header = words[0].get();
+        // With FIXP the hardware stores another value than the one that stands here.
+        let converted = header & FIXP != 0;
+        let first = header & 0xFFFF;
+        let count = match (header >> 16) & 0x3FF {
+            0 => 1024,
+            n => n,
+        };
+        // CAST: at most 1024.
+        let values = words.get(1..1 + count as usize).ok_or(Fault::Truncated)?;
+        if first + count > 0x1_0000 {
+            return Err(Fault::State(0x1_0000));
+        }
+        if self.states.any_special(first, count) {
+            for (address, value) in (first..).zip(values) {
+                if self.states.is_special(address) {
+                    self.special(address, value, converted, count)?;
+                }
+            }
+        }
+        Ok((1 + values.len()).next_multiple_of(2))
+    }
+
+    /// Checks the load of a special state, one of `count` of a command; an address becomes what is to
+    /// be loaded.
+    fn special(
+        &mut self,
+        address: u32,
+        word: &Cell<u32>,
+        converted: bool,
+        count: u32,
+    ) -> Result<(), Fault> {
+        let value = word.get();
+        if self.states.takes_address(address) {
+            self.uses.add(states::pipe_of(address));
+            // What 0 would become would be converted as well.
+            if converted {
+                return Err(Fault::Address(address));
+            }
+            let resolved = if self.mends {
+                self.lookup.resolve_or_scratch(address, value)
+            } else {
+                let resolved = self.lookup.resolve(address, value);
+                resolved.ok_or(Fault::Address(address))?
+            };
+            if resolved != value {
+                word.set(resolved);
+            }
+            if let Some(loaded) = self.loaded {
+                loaded.note(address, resolved);
+            }
+            return Ok(());
+        }
+        match address {
+            // These do nothing from a stream; clients load them one at a time as a delay.
+            0 | 1 if count == 1 => {}
+            state::GL_PIPE_SELECT
+            | state::GL_SEMAPHORE_TOKEN
+            | state::GL_STALL_TOKEN
+            | state::RS_KICKER
+            | state::RS_KICKER_INPLACE
+            | state::CL_KICKER
+            | state::DE_VR_CONFIG
+                if converted =>
+            {
+                return Err(Fault::State(address));
+            }
+            state::GL_PIPE_SELECT => {
+                if self.busy {
+                    return Err(Fault::BusyPipe);
+                }
+                self.pipe = Pipe::from_number(value & 1).ok_or(Fault::NoPipe)?;
+                if !self.states.engines.has(self.pipe) {
+                    return Err(Fault::NoPipe);
+                }
+                self.uses.add(self.pipe);
+            }
+            state::GL_SEMAPHORE_TOKEN => {
+                // The stall might match the first, and leave the other.
+                if !self.tokens.arm(value) {
+                    return Err(Fault::ArmedTwice);
+                }
+                self.covered |= value & TOKEN_MASK == TOKEN_FE_TO_PE;
+            }
+            state::GL_STALL_TOKEN => self.stall(value)?,
+            state::RS_KICKER | state::RS_KICKER_INPLACE | state::CL_KICKER => {
+                self.draw(Pipe::Pipe3d)?;
+            }
+            state::DE_VR_CONFIG => self.draw(Pipe::Pipe2d)?,
+            0 | 1 => return Err(Fault::State(address)),
+            _ if is_kernel_state(address) => return Err(Fault::State(address)),
+            _ => return Err(Fault::Unknown(address)),
+        }
+        Ok(())
+    }
+
+    fn stall(&mut self, token: u32) -> Result<(), Fault> {
+        if self.tokens.disarm(token) {
+            if token & TOKEN_MASK == TOKEN_FE_TO_PE && self.covered {
+                self.busy = false;
+            }
+            Ok(())
+        } else {
+            Err(Fault::UnarmedStall)
+        }
+    }
+
+    fn draw(&mut self, pipe: Pipe) -> Result<(), Fault> {
+        self.busy = true;
+        self.covered = false;
+        if self.pipe == pipe {
+            Ok(())
+        } else {
+            Err(Fault::WrongPipe)
+        }
+    }
+}
+
+/// What a checked stream leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exit {
+    /// The selected pipe.
+    pub(crate) pipe: Pipe,
+    /// The semaphore from the front end to the pixel engine is armed.
+    pub(crate) armed: bool,
+    /// The engines that may have drawn, or whose address states may have changed.
+    pub(crate) uses: Engines,
+}
+
+/// `LOAD_STATE` of one state, but for FIXP and the state's address.
+const LOAD_ONE: u32 = 0x0801_0000;
+
+/// Checks `words`, entered with `entry` selected, for a core with `states` and a process that may
+/// use `addresses`. Addresses of 0 become the scratch memory's; checked again, they stay it. They
+/// are noted in `loaded`.
+pub(crate) fn check(
+    words: &mut [u32],
+    states: &States,
+    entry: Pipe,
+    addresses: Addresses<'_>,
+    loaded: Option<&Loaded>,
+) -> Result<Exit, Refusal> {
+    pass(words, states, entry, addresses, loaded, false)
+}
+
+/// As [`check`], but addresses that are not the process's become the scratch memory's, too.
+///
+/// For the states of a context: those that name memory which has been freed since are no fault of the
+/// client's.
+pub(crate) fn check_states(
+    words: &mut [u32],
+    states: &States,
+    entry: Pipe,
+    addresses: Addresses<'_>,
+    loaded: Option<&Loaded>,
+) -> Result<Exit, Refusal> {
+    pass(words, states, entry, addresses, loaded, true)
+}
+
+fn pass(
+    words: &mut [u32],
+    states: &States,
+    entry: Pipe,
+    addresses: Addresses<'_>,
+    loaded: Option<&Loaded>,
+    mends: bool,
+) -> Result<Exit, Refusal> {
+    let words = Cell::from_mut(words).as_slice_of_cells();
+    let refuse = |rest: &[Cell<u32>], fault| Refusal {
+        at: words.len() - rest.len(),
+        word: rest.first().map_or(0, Cell::get),
+        fault,
+    };
+    let states = states.sets().filter(|states| states.engines.has(entry));
+    let Some(states) = states else {
+        return Err(refuse(words, Fault::NoPipe));
+    };
+    let mut uses = Engines::default();
+    uses.add(entry);
+    let mut checker = Checker {
+        mends,
+        loaded,
+        states,
+        lookup: Lookup::new(addresses),
+        pipe: entry,
+        uses,
+        tokens: Tokens([0; 32]),
+        // The kernel drains behind every stream.
+        busy: false,
+        covered: false,
+    };
+    let mut rest = words;
+    loop {
+        // Most commands load one state that means nothing here.
+        if let [first, _, tail @ ..] = rest {
+            let first = first.get();
+            if first & !(FIXP | 0xFFFF) == LOAD_ONE && !states.is_special(first & 0xFFFF) {
+                rest = tail;
+                continue;
+            }
+        }
+        if rest.is_empty() {
+            break;
+        }
+        let len = checker.command(rest).map_err(|fault| refuse(rest, fault))?;
+        rest = rest
+            .get(len..)
+            .ok_or_else(|| refuse(rest, Fault::Truncated))?;
+    }
+    Ok(Exit {
+        pipe: checker.pipe,
+        armed: checker.tokens.disarm(TOKEN_FE_TO_PE),
+        uses: checker.uses,
+    })
+}
+
+#[kernel::macros::kunit_tests(galcore_checker)]
+mod tests {
+    use super::*;
+    use crate::stream::{
+        states::{
+            cores,
+            takes_address, //
+        },
+        words::{
+            link,
+            load_state,
+            select_pipe,
+            END,
+            STALL,
+            WAIT, //
+        }, //
+    };
+
+    const SCRATCH: Scratch = Scratch {
+        address: 0xFC00_0000,
+        physical: None,
+    };
+
+    fn copy(words: &[u32]) -> KVVec<u32> {
+        let mut copy = KVVec::new();
+        copy.extend_from_slice(words, GFP_KERNEL).unwrap();
+        copy
+    }
+
+    fn check_core(words: &[u32], states: &States, entry: Pipe) -> Result<Exit, Refusal> {
+        check(&mut copy(words), states, entry, Addresses::Any, None)
+    }
+
+    /// What a core with everything makes of a stream.
+    fn check_all(words: &[u32], entry: Pipe) -> Result<Exit, Refusal> {
+        check_core(words, &cores::both(), entry)
+    }
+
+    /// What a stream that only uses `pipe` leaves behind.
+    fn exit(pipe: Pipe) -> Exit {
+        let mut uses = Engines::default();
+        uses.add(pipe);
+        Exit {
+            pipe,
+            armed: false,
+            uses,
+        }
+    }
+
+    fn fault(words: &[u32], entry: Pipe) -> Option<Fault> {
+        check_all(words, entry).err().map(|refusal| refusal.fault)
+    }
+
+    #[test]
+    fn words_begin_in_an_engine_that_is_there() {
+        for (pipe_3d, pipe_2d, entries) in [
+            (true, true, [Pipe::Pipe3d, Pipe::Pipe2d]),
+            (true, false, [Pipe::Pipe3d; 2]),
+            (false, true, [Pipe::Pipe2d; 2]),
+        ] {
+            let engines = Engines { pipe_3d, pipe_2d };
+            for (number, pipe) in (0..).zip(entries) {
+                assert_eq!(engines.entry(number), Some(pipe));
+            }
+            assert_eq!(engines.entry(2), None);
+            assert_eq!(engines.entry(u32::MAX), None);
+        }
+    }
+
+    #[test]
+    fn an_empty_stream_is_fine() {
+        assert_eq!(check_all(&[], Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
+    }
+
+    #[test]
+    fn the_kernels_opcodes_are_refused() {
+        for word in [
+            END,
+            WAIT,
+            link(0x1000, 8),
+            10 << 27,
+            11 << 27,
+            13 << 27,
+            0,
+            !0,
+        ] {
+            assert_eq!(fault(&[word, 0], Pipe::Pipe3d), Some(Fault::Opcode));
+        }
+    }
+
+    #[test]
+    fn the_kernels_states_are_refused() {
+        for byte in [
+            0x8, 0x180, 0x184, 0x400, 0x5FC, 0x640, 0x654, 0x66C, 0x3804, 0x3810,
+        ] {
+            let address = state::word(byte);
+            assert_eq!(
+                fault(&[load_state(address, 1), 0], Pipe::Pipe3d),
+                Some(Fault::State(address))
+            );
+        }
+        // As one of several, too: 0x3800 is allowed, 0x3804 behind it is not.
+        let words = [load_state(state::GL_PIPE_SELECT, 2), 0, 0, 0];
+        assert_eq!(
+            fault(&words, Pipe::Pipe3d),
+            Some(Fault::State(state::GL_EVENT))
+        );
+    }
+
+    #[test]
+    fn the_delay_states_are_accepted_alone() {
+        let words = [load_state(0, 1), 0, load_state(1, 1), 0];
+        assert_eq!(check_all(&words, Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
+        assert_eq!(
+            fault(&[load_state(0, 2), 0, 0, 0], Pipe::Pipe2d),
+            Some(Fault::State(0))
+        );
+    }
+
+    #[test]
+    fn truncated_commands_are_refused() {
+        assert_eq!(
+            fault(&[load_state(0x600, 3), 0], Pipe::Pipe3d),
+            Some(Fault::Truncated)
+        );
+        // 1 + 2 words are padded to 4.
+        assert_eq!(
+            fault(&[load_state(0x600, 2), 0, 0], Pipe::Pipe3d),
+            Some(Fault::Truncated)
+        );
+        assert_eq!(
+            fault(&[0x2000_0100, 0, 0], Pipe::Pipe2d),
+            Some(Fault::Truncated)
+        );
+        // A count of 0 is 1024 values.
+        assert_eq!(
+            fault(&[load_state(0x600, 0), 0], Pipe::Pipe3d),
+            Some(Fault::Truncated)
+        );
+    }
+
+    #[test]
+    fn a_state_address_does_not_wrap() {
+        assert_eq!(
+            fault(&[load_state(0xFFFF, 2), 0, 0, 0], Pipe::Pipe3d),
+            Some(Fault::State(0x1_0000))
+        );
+    }
+
+    #[test]
+    fn draws_need_their_pipe() {
+        let draw_2d = [0x2000_0100, 0, 0, 0x0010_0010];
+        let draw_3d = [5 << 27, 4, 0, 1];
+        assert_eq!(check_all(&draw_2d, Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
+        assert_eq!(check_all(&draw_3d, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
+        assert_eq!(fault(&draw_2d, Pipe::Pipe3d), Some(Fault::WrongPipe));
+        assert_eq!(fault(&draw_3d, Pipe::Pipe2d), Some(Fault::WrongPipe));
+        assert_eq!(
+            check_core(&draw_2d, &cores::imx6qp(), Pipe::Pipe2d)
+                .err()
+                .map(|r| r.fault),
+            Some(Fault::NoPipe)
+        );
+    }
+
+    #[test]
+    fn a_pipe_switch_is_followed() {
+        let switch = select_pipe(0xB, Pipe::Pipe2d);
+        assert_eq!(
+            check_all(&switch, Pipe::Pipe3d),
+            Ok(Exit {
+                uses: Engines {
+                    pipe_3d: true,
+                    pipe_2d: true
+                },
+                ..exit(Pipe::Pipe2d)
+            })
+        );
+        assert_eq!(
+            check_core(&switch, &cores::imx6qp(), Pipe::Pipe3d)
+                .err()
+                .map(|r| (r.at, r.fault)),
+            Some((6, Fault::NoPipe))
+        );
+    }
+
+    #[test]
+    fn a_pipe_switch_waits_for_the_draws() {
+        let draw = [0x2000_0100, 0, 0, 0x0010_0010];
+        let select = [load_state(state::GL_PIPE_SELECT, 1), 0];
+        let arm = [load_state(state::GL_SEMAPHORE_TOKEN, 1), TOKEN_FE_TO_PE];
+        let stall = [STALL, TOKEN_FE_TO_PE];
+        let stream = |parts: &[&[u32]]| {
+            let mut words: KVec<u32> = KVec::new();
+            for part in parts {
+                words.extend_from_slice(part, GFP_KERNEL).unwrap();
+            }
+            words
+        };
+        let good = stream(&[&draw, &arm, &stall, &select]);
+        assert_eq!(
+            check_all(&good, Pipe::Pipe2d).map(|exit| exit.pipe),
+            Ok(Pipe::Pipe3d)
+        );
+        assert_eq!(
+            check_all(&arm, Pipe::Pipe2d).map(|exit| exit.armed),
+            Ok(true)
+        );
+        // The semaphore before the draw says nothing about it.
+        for bad in [
+            stream(&[&draw, &select]),
+            stream(&[&arm, &draw, &stall, &select]),
+            stream(&[&draw, &arm, &stall, &draw, &select]),
+        ] {
+            assert_eq!(fault(&bad, Pipe::Pipe2d), Some(Fault::BusyPipe));
+        }
+        let twice = stream(&[&arm, &draw, &arm, &stall, &select]);
+        assert_eq!(fault(&twice, Pipe::Pipe2d), Some(Fault::ArmedTwice));
+    }
+
+    #[test]
+    fn a_semaphore_is_armed_once() {
+        let arm = |token| [load_state(state::GL_SEMAPHORE_TOKEN, 1), token];
+        let stall = [STALL, TOKEN_FE_TO_PE];
+        let [a, b] = arm(TOKEN_FE_TO_PE);
+        let [c, d] = stall;
+        assert_eq!(
+            fault(&[a, b, a, b, c, d], Pipe::Pipe3d),
+            Some(Fault::ArmedTwice)
+        );
+        // Other bits of the value do not make another token of it.
+        assert_eq!(
+            fault(&[a, b, a, b | 0xF000_0000, c, d], Pipe::Pipe3d),
+            Some(Fault::ArmedTwice)
+        );
+        // Once more behind its stall; and another one beside it.
+        assert_eq!(fault(&[a, b, c, d, a, b, c, d], Pipe::Pipe3d), None);
+        assert_eq!(
+            fault(&[a, b, a, 0x0501, c, d, c, 0x0501], Pipe::Pipe3d),
+            None
+        );
+    }
+
+    #[test]
+    fn what_kicks_an_engine_is_a_draw() {
+        let select = [load_state(state::GL_PIPE_SELECT, 1), 0];
+        for (state, pipe, other) in [
+            (state::RS_KICKER, Pipe::Pipe3d, Pipe::Pipe2d),
+            (state::RS_KICKER_INPLACE, Pipe::Pipe3d, Pipe::Pipe2d),
+            (state::CL_KICKER, Pipe::Pipe3d, Pipe::Pipe2d),
+            (state::DE_VR_CONFIG, Pipe::Pipe2d, Pipe::Pipe3d),
+        ] {
+            let [a, b] = [load_state(state, 1), 1];
+            assert_eq!(fault(&[a, b], pipe), None);
+            assert_eq!(fault(&[a, b], other), Some(Fault::WrongPipe));
+            assert_eq!(
+                fault(&[a, b, select[0], select[1]], pipe),
+                Some(Fault::BusyPipe)
+            );
+            assert_eq!(fault(&[a | FIXP, b], pipe), Some(Fault::State(state)));
+        }
+    }
+
+    #[test]
+    fn control_states_are_not_converted() {
+        for address in [
+            state::GL_PIPE_SELECT,
+            state::GL_SEMAPHORE_TOKEN,
+            state::RS_KICKER,
+        ] {
+            assert_eq!(
+                fault(&[load_state(address, 1) | FIXP, 1], Pipe::Pipe3d),
+                Some(Fault::State(address))
+            );
+        }
+        let words = [load_state(0x600, 1) | FIXP, 1];
+        assert_eq!(check_all(&words, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
+    }
+
+    #[test]
+    fn a_stall_needs_its_semaphore() {
+        let armed = [
+            load_state(state::GL_SEMAPHORE_TOKEN, 1),
+            TOKEN_FE_TO_PE,
+            STALL,
+            TOKEN_FE_TO_PE,
+        ];
+        assert_eq!(check_all(&armed, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
+        assert_eq!(fault(&armed[2..], Pipe::Pipe3d), Some(Fault::UnarmedStall));
+        let twice = [armed[0], armed[1], armed[2], armed[3], armed[2], armed[3]];
+        assert_eq!(fault(&twice, Pipe::Pipe3d), Some(Fault::UnarmedStall));
+    }
+
+    /// Checks a stream, all copied, for a process with 0x1000 bytes at 0x4000 and at 0x80001000.
+    fn check_process(
+        words: &mut [u32],
+        physical: Option<PhysicalStates>,
+        mends: bool,
+    ) -> Result<Exit, Refusal> {
+        check_process_on(&cores::both(), words, physical, mends)
+    }
+
+    /// The same, on a core that has been made before: that takes its time.
+    fn check_process_on(
+        states: &States,
+        words: &mut [u32],
+        physical: Option<PhysicalStates>,
+        mends: bool,
+    ) -> Result<Exit, Refusal> {
+        let mut reach = Reach::new();
+        assert!(reach.add(0x4000, 0x1000).is_ok());
+        assert!(reach.add(0x8000_1000, 0x1000).is_ok());
+        let common = [None, Range::new(0x1000_0000, 0x100)];
+        let addresses = Addresses::Of {
+            reach: &reach,
+            common: &common,
+            scratch: Scratch {
+                physical,
+                ..SCRATCH
+            },
+        };
+        pass(words, states, Pipe::Pipe3d, addresses, None, mends)
+    }
+
+    /// What that process is told about a stream.
+    fn fault_of_process(words: &[u32]) -> Option<Fault> {
+        let result = check_process(&mut copy(words), None, false);
+        result.err().map(|refusal| refusal.fault)
+    }
+
+    #[test]
+    fn addresses_are_the_processs_own() {
+        let states = cores::both();
+        let check = |words: &mut [u32]| check_process_on(&states, words, None, false);
+        for address in states.addresses() {
+            for good in [0, 0x4000, 0x4FFF, 0x8000_1000, 0x8000_1FFF, 0x1000_00FF] {
+                let mut words = [load_state(address, 1), good];
+                assert!(check(&mut words).is_ok());
+                let loaded = if good == 0 { SCRATCH.address } else { good };
+                assert_eq!(words, [load_state(address, 1), loaded]);
+                // As another thread's free has it checked again.
+                assert!(check(&mut words).is_ok());
+                assert_eq!(words, [load_state(address, 1), loaded]);
+            }
+            for bad in [1, 0x3FFF, 0x5000, 0x8000_0FFF, 0x8000_2000, !0, 0x1000_0100] {
+                let refused = check(&mut [load_state(address, 1), bad]);
+                assert_eq!(
+                    refused.err().map(|refusal| refusal.fault),
+                    Some(Fault::Address(address))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_among_other_states_is_seen() {
+        // 0x1600 to 0x1610 without the kick: 0x1604, 0x1608 (address), 0x160C, 0x1610 (address).
+        let load = |source, dest| [load_state(state::word(0x1604), 4), 9, source, 9, dest, 0];
+        assert_eq!(fault_of_process(&load(0x4000, 0x4010)), None);
+        assert_eq!(
+            fault_of_process(&load(0x4000, 0x5000)),
+            Some(Fault::Address(state::word(0x1610)))
+        );
+        assert_eq!(
+            fault_of_process(&load(8, 0x4000)),
+            Some(Fault::Address(state::word(0x1608)))
+        );
+        // Behind many that are no addresses, and as the last of all.
+        let mut words: KVec<u32> = KVec::new();
+        words.resize(1026, 0, GFP_KERNEL).unwrap();
+        words[0] = load_state(state::word(0x10000), 0);
+        assert_eq!(fault_of_process(&words), None);
+        for (index, byte) in [(1024, 0x10FFC), (513, 0x10800)] {
+            words[index] = 4;
+            assert_eq!(
+                fault_of_process(&words),
+                Some(Fault::Address(state::word(byte)))
+            );
+        }
+        words[512] = 4;
+        words[513] = 0x4000;
+        words[1024] = 0x4000;
+        assert_eq!(fault_of_process(&words), None);
+    }
+
+    #[test]
+    fn strays_of_a_context_become_scratch() {
+        let clean = |words: &mut [u32]| check_process(words, None, true);
+        let mut words = [
+            load_state(state::word(0x1604), 4),
+            0x9999,
+            0x4FFC,
+            0x9999,
+            0x5000,
+            0,
+            load_state(state::word(0x0680), 1),
+            0,
+            load_state(state::word(0x0A00), 1),
+            0x5000,
+        ];
+        let (mut wanted, given) = (words, words);
+        wanted[4] = SCRATCH.address;
+        wanted[7] = SCRATCH.address;
+        assert_eq!(clean(&mut words), Ok(exit(Pipe::Pipe3d)));
+        assert_eq!(words, wanted);
+        // All else is as in commands.
+        let mut words = [given[0], 9, 1, 9, 1, 0, load_state(state::GL_EVENT, 1), 3];
+        assert!(
+            clean(&mut words).is_err_and(|refusal| refusal.fault == Fault::State(state::GL_EVENT))
+        );
+    }
+
+    #[test]
+    fn an_address_is_not_converted() {
+        for value in [0, 0x4000] {
+            let words = [load_state(state::word(0x1608), 1) | FIXP, value];
+            let refused = Some(Fault::Address(state::word(0x1608)));
+            assert_eq!(fault_of_process(&words), refused);
+            let result = check_process(&mut copy(&words), None, true);
+            assert_eq!(result.err().map(|refusal| refusal.fault), refused);
+        }
+    }
+
+    #[test]
+    fn without_the_check_nothing_is_changed() {
+        let mut words = [load_state(state::word(0x1608), 1), 0];
+        assert!(check(
+            &mut words,
+            &cores::both(),
+            Pipe::Pipe3d,
+            Addresses::Any,
+            None
+        )
+        .is_ok());
+        assert_eq!(words[1], 0);
+    }
+
+    /// What a core with the old memory controller is loaded with for a state.
+    fn loaded(byte: u32, value: u32, base: u32) -> Option<u32> {
+        let physical = PhysicalStates {
+            base,
+            scratch: 0x7000_0000,
+        };
+        let mut words = [load_state(state::word(byte), 1), value];
+        check_process(&mut words, Some(physical), false)
+            .ok()
+            .map(|_| words[1])
+    }
+
+    #[test]
+    fn tile_status_may_be_physical() {
+        for byte in [0x1658, 0x165C, 0x1664, 0x1668, 0x16A4] {
+            let loaded = |value| loaded(byte, value, 0x1000_0000);
+            assert_eq!(loaded(0x1000_4000), Some(0x1000_4000));
+            assert_eq!(loaded(0x4000), None);
+            assert_eq!(loaded(0), Some(0x7000_0000));
+            assert_eq!(loaded(0x7000_0000), Some(0x7000_0000));
+            assert_eq!(loaded(SCRATCH.address), None);
+        }
+        assert_eq!(loaded(0x1608, 0x1000_4000, 0x1000_0000), None);
+        assert_eq!(loaded(0x1608, 0, 0x1000_0000), Some(SCRATCH.address));
+    }
+
+    #[test]
+    fn a_page_of_the_mmu_is_no_physical_memory() {
+        for byte in [0x1658, 0x165C, 0x1664, 0x1668, 0x16A4] {
+            // GPU address 0x80001000 is the process's; physical address 0x80001000 is not.
+            assert_eq!(loaded(byte, 0x8000_1000, 0), None);
+            assert_eq!(loaded(byte, 0x9000_1000, 0x1000_0000), None);
+            assert_eq!(loaded(byte, 0x4000, 0), Some(0x4000));
+            // With memory controller 2.0 it is a GPU address.
+            assert_eq!(
+                fault_of_process(&[load_state(state::word(byte), 1), 0x8000_1000]),
+                None
+            );
+        }
+        // What was found for another state is not remembered for these.
+        let physical = Some(PhysicalStates {
+            base: 0,
+            scratch: 0x7000_0000,
+        });
+        let mut words = [
+            load_state(state::word(0x1608), 1),
+            0x8000_1000,
+            load_state(state::word(0x1658), 1),
+            0x8000_1000,
+        ];
+        assert!(check_process(&mut words, physical, false).is_err());
+    }
+
+    #[test]
+    fn every_state_is_as_the_lists_say() {
+        let states = cores::both();
+        for address in 0..0x1_0000 {
+            let found = check_core(&[load_state(address, 1), 0], &states, Pipe::Pipe3d);
+            let fault = found.err().map(|refusal| refusal.fault);
+            let kernels = fault == Some(Fault::State(address));
+            assert_eq!(kernels, is_kernel_state(address));
+            assert!(!(takes_address(address) && kernels));
+        }
+    }
+
+    #[test]
+    fn what_a_core_lacks_is_refused() {
+        let fault = |byte, states: &States, entry| {
+            let words = [load_state(state::word(byte), 1), 0];
+            let result = check_core(&words, states, entry);
+            result.err().map(|refusal| refusal.fault)
+        };
+        let unknown = |byte| Some(Fault::Unknown(state::word(byte)));
+        for byte in [
+            0x3868, 0x1A80, 0x1114, 0x14000, 0x1C008, 0x12EE0, 0x14A08, 0x1228,
+        ] {
+            assert_eq!(fault(byte, &cores::imx6qp(), Pipe::Pipe3d), unknown(byte));
+        }
+        for byte in [0x1430, 0x2400, 0x10800, 0x12800] {
+            assert_eq!(fault(byte, &cores::gc320(), Pipe::Pipe2d), unknown(byte));
+        }
+        assert_eq!(
+            fault(0x14600, &cores::dove(), Pipe::Pipe3d),
+            unknown(0x14600)
+        );
+        assert_eq!(fault(0x14600, &cores::imx6qp(), Pipe::Pipe3d), None);
+        // Among others, too: behind the last of the 2D engine's.
+        let words = [load_state(state::word(0x1328), 2), 0, 0, 0];
+        let result = check_core(&words, &cores::dove(), Pipe::Pipe2d);
+        assert_eq!(result.err().map(|refusal| refusal.fault), unknown(0x132C));
+    }
+
+    #[test]
+    fn what_a_stream_uses_is_known() {
+        let uses = |words: &[u32], entry| check_all(words, entry).map(|exit| exit.uses);
+        let both = Engines {
+            pipe_3d: true,
+            pipe_2d: true,
+        };
+        let only = |pipe| exit(pipe).uses;
+        let load = |byte| [load_state(state::word(byte), 1), 0];
+        assert_eq!(uses(&[], Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
+        assert_eq!(uses(&load(0x1228), Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
+        assert_eq!(uses(&load(0x1430), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
+        // Whichever pipe is selected: their address states may have changed.
+        assert_eq!(uses(&load(0x1228), Pipe::Pipe3d), Ok(both));
+        assert_eq!(uses(&load(0x12A00), Pipe::Pipe3d), Ok(both));
+        assert_eq!(uses(&load(0x1430), Pipe::Pipe2d), Ok(both));
+        assert_eq!(uses(&load(0x122C), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
+        assert_eq!(uses(&load(0x3800), Pipe::Pipe2d), Ok(both));
+    }
+}

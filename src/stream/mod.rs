@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Command streams: their words, the check of a client's, and which addresses they may name.
+//!
+//! All of it is pure logic; it takes no locks.
+
+pub(crate) mod checker;
+pub(crate) mod loaded;
+pub(crate) mod reach;
+pub(crate) mod scrub;
+pub(crate) mod states;
+pub(crate) mod words;

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Words that make the GPU forget addresses.
+//!
+//! Addresses outlive the commands that load them: they stay in the GPU's states, where a draw that
+//! loads none uses them. So before the commands of another process, or behind the end of some memory
+//! of this one, every state that takes an address is loaded with that of memory that is nobody's.
+//!
+//! Pure logic; the words are made once for each core. Those of the 3D pipe come twice: all of them, and
+//! those that no context keeps, for in front of one.
+
+use super::{
+    checker::{
+        Engines,
+        Scratch, //
+    },
+    states::{
+        self,
+        States, //
+    },
+    words::{
+        self,
+        Pipe, //
+    }, //
+};
+use crate::{
+    context::StateMap,
+    error::{
+        Error,
+        Result, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The most words of the lists of both pipes: all states of the union of cores, with their headers.
+pub(crate) const MAX_WORDS: usize = 1280;
+
+/// Pipes that a core can have.
+pub(crate) const PIPES: usize = 2;
+
+/// Whose addresses the GPU holds. All that an author has had the GPU load is still its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Author {
+    /// The process's number.
+    pub(crate) process: u64,
+    /// How often all of its own addresses were to be forgotten, too: see [`super::loaded`].
+    pub(crate) wipes: u64,
+}
+
+/// By pipe, whose addresses its states may hold; `None`: not known.
+#[derive(Default)]
+pub(crate) struct Authors([Option<Author>; PIPES]);
+
+impl Authors {
+    /// Whether a pipe's states may hold addresses that are not `author`'s.
+    pub(crate) fn are_others(&self, pipe: Pipe, author: Author) -> bool {
+        self.0[pipe.index()] != Some(author)
+    }
+
+    /// Commands of `author`'s have used `uses`; `None`: nobody has looked at their addresses.
+    pub(crate) fn note(&mut self, uses: Engines, author: Option<Author>) {
+        for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
+            if uses.has(pipe) {
+                self.0[pipe.index()] = author;
+            }
+        }
+    }
+
+    /// What is to be loaded before commands of `author`'s that use `uses`, in this order: the pipe that
+    /// they need first comes last. `has_copy`: behind it a context is loaded from the kernel's memory.
+    pub(crate) fn wipes(
+        &self,
+        lists: Lists<'_>,
+        author: Author,
+        uses: Engines,
+        first: Pipe,
+        has_copy: bool,
+    ) -> [Option<Part>; PIPES] {
+        let order = match first {
+            Pipe::Pipe3d => [Pipe::Pipe2d, Pipe::Pipe3d],
+            Pipe::Pipe2d => [Pipe::Pipe3d, Pipe::Pipe2d],
+        };
+        order.map(|pipe| {
+            let part = match pipe {
+                _ if !self.are_others(pipe, author) => Part::Stale(pipe),
+                Pipe::Pipe2d => Part::All2d,
+                Pipe::Pipe3d if has_copy => Part::BesideContext,
+                Pipe::Pipe3d => Part::All3d,
+            };
+            let is_due = uses.has(pipe) && !lists.words(part).is_empty();
+            is_due.then_some(part)
+        })
+    }
+}
+
+/// One list in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wipe {
+    /// Which.
+    pub(crate) part: Part,
+    /// Its pipe must be selected.
+    pub(crate) switch: bool,
+    /// Its words, and those of the pipe switch in front.
+    pub(crate) words: usize,
+}
+
+impl Wipe {
+    /// A list where `pipe` is selected (`None`: not known); behind it, its own is.
+    pub(crate) fn new(part: Part, lists: Lists<'_>, pipe: &mut Option<Pipe>) -> Self {
+        let switch = pipe.replace(part.pipe()) != Some(part.pipe());
+        let switch_words = if switch { words::SELECT_PIPE_WORDS } else { 0 };
+        Self {
+            part,
+            switch,
+            words: lists.words(part).len() + switch_words,
+        }
+    }
+}
+
+/// The states that one list loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of the 2D pipe's.
+    All2d,
+    /// All of the 3D pipe's.
+    All3d,
+    /// Those of the 3D pipe's that no context keeps.
+    BesideContext,
+    /// Those of a pipe's that hold freed memory of the author's own.
+    Stale(Pipe),
+}
+
+impl Part {
+    /// The pipe that must be selected.
+    pub(crate) fn pipe(self) -> Pipe {
+        match self {
+            Part::All2d => Pipe::Pipe2d,
+            Part::All3d | Part::BesideContext => Pipe::Pipe3d,
+            Part::Stale(pipe) => pipe,
+        }
+    }
+}
+
+/// All lists that one submission may need.
+#[derive(Clone, Copy)]
+pub(crate) struct Lists<'a> {
+    /// Those of the core.
+    pub(crate) scrub: &'a Scrub,
+    /// By pipe, that of the author's own stale addresses.
+    pub(crate) stale: [&'a [u32]; PIPES],
+}
+
+impl<'a> Lists<'a> {
+    /// The words of a list, whole commands; none if there is nothing to load.
+    pub(crate) fn words(self, part: Part) -> &'a [u32] {
+        match part {
+            Part::All2d => &self.scrub.all_2d,
+            Part::All3d => &self.scrub.all_3d,
+            Part::BesideContext => &self.scrub.beside_context,
+            Part::Stale(pipe) => self.stale[pipe.index()],
+        }
+    }
+}
+
+/// The lists of a core.
+pub(crate) struct Scrub {
+    all_2d: KVVec<u32>,
+    all_3d: KVVec<u32>,
+    beside_context: KVVec<u32>,
+}
+
+/// `LOAD_STATE`s of `addresses`, which ascend: those behind each other with one.
+fn load(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec<u32>> {
+    let mut list = KVVec::new();
+    // Where the open header stands, and the state behind its last.
+    let mut open: Option<(usize, u32)> = None;
+    for address in addresses {
+        let at = match open {
+            Some((at, next)) if next == address => at,
+            _ => {
+                if list.len() % 2 != 0 {
+                    list.push(0, GFP_KERNEL)?;
+                }
+                list.push(words::load_state(address, 0), GFP_KERNEL)?;
+                list.len() - 1
+            }
+        };
+        // No row of addresses is longer than 1023.
+        list[at] += 1 << 16;
+        list.push(scratch.of(address), GFP_KERNEL)?;
+        open = Some((at, address + 1));
+    }
+    if list.len() % 2 != 0 {
+        list.push(0, GFP_KERNEL)?;
+    }
+    Ok(list)
+}
+
+impl Scrub {
+    /// The lists of a core whose contexts keep what `map` says. `OutOfMemory`; `NotSupported`: they are too
+    /// long.
+    pub(crate) fn new(states: &States, map: &StateMap, scratch: &Scratch) -> Result<Arc<Self>> {
+        let of = |pipe| {
+            let all = states.addresses();
+            all.filter(move |&address| states::pipe_of(address) == pipe)
+        };
+        let beside = of(Pipe::Pipe3d).filter(|&address| map.place(address).is_none());
+        let scrub = Self {
+            all_2d: load(of(Pipe::Pipe2d), scratch)?,
+            all_3d: load(of(Pipe::Pipe3d), scratch)?,
+            beside_context: load(beside, scratch)?,
+        };
+        if scrub.all_2d.len() + scrub.all_3d.len() > MAX_WORDS {
+            return Err(Error::NotSupported);
+        }
+        Ok(Arc::new(scrub, GFP_KERNEL)?)
+    }
+
+    /// The words for `stale` states of `pipe`, which ascend: whole commands, no more than for all states of
+    /// the pipe. `OutOfMemory`.
+    pub(crate) fn stale(&self, pipe: Pipe, stale: &[u32], scratch: &Scratch) -> Result<KVVec<u32>> {
+        let all = match pipe {
+            Pipe::Pipe2d => &self.all_2d,
+            Pipe::Pipe3d => &self.all_3d,
+        };
+        let mut list = load(stale.iter().copied(), scratch)?;
+        if list.len() > all.len() {
+            list.clear();
+            list.extend_from_slice(all, GFP_KERNEL)?;
+        }
+        Ok(list)
+    }
+
+    #[cfg(CONFIG_KUNIT)]
+    fn words(&self, part: Part) -> &[u32] {
+        let stale = [&[][..]; PIPES];
+        Lists { scrub: self, stale }.words(part)
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_scrub)]
+mod tests {
+    use super::{
+        super::{
+            checker::PhysicalStates,
+            states::cores,
+            words::state, //
+        },
+        *,
+    };
+    use crate::hw::Identity;
+
+    const SCRATCH: Scratch = Scratch {
+        address: 0xFC00_0000,
+        physical: Some(PhysicalStates {
+            base: 0,
+            scratch: 0x7000_0000,
+        }),
+    };
+
+    fn map(identity: &Identity) -> Arc<StateMap> {
+        StateMap::new(identity).unwrap()
+    }
+
+    fn lists(scrub: &Scrub) -> Lists<'_> {
+        Lists {
+            scrub,
+            stale: [&[]; PIPES],
+        }
+    }
+
+    #[test]
+    fn what_is_stale_is_forgotten_by_its_author_alone() {
+        let scrub = Scrub::new(&cores::both(), &map(&Identity::default()), &SCRATCH).unwrap();
+        let states = [state::word(0x1608), state::word(0x1610)];
+        let words = scrub.stale(Pipe::Pipe3d, &states, &SCRATCH).unwrap();
+        assert_eq!(loaded(&words)[..], states);
+        let lists = Lists {
+            scrub: &scrub,
+            stale: [&words, &[]],
+        };
+        let author = Author {
+            process: 1,
+            wipes: 0,
+        };
+        let mut uses = Engines::default();
+        uses.add(Pipe::Pipe3d);
+        let mut authors = Authors::default();
+        authors.note(uses, Some(author));
+        let parts = authors.wipes(lists, author, uses, Pipe::Pipe3d, false);
+        assert_eq!(parts, [None, Some(Part::Stale(Pipe::Pipe3d))]);
+        // Another author's commands make it forget all.
+        let other = Author {
+            process: 2,
+            wipes: 0,
+        };
+        let parts = authors.wipes(lists, other, uses, Pipe::Pipe3d, false);
+        assert_eq!(parts, [None, Some(Part::All3d)]);
+    }
+
+    /// The states that a list loads, each with what it must be loaded with.
+    fn loaded(list: &[u32]) -> KVVec<u32> {
+        let mut loaded = KVVec::new();
+        let mut at = 0;
+        while at < list.len() {
+            let header = list[at];
+            assert_eq!(header >> 26, 2);
+            let count = (header >> 16 & 0x3FF) as usize;
+            assert!(count > 0);
+            for (address, &value) in (header & 0xFFFF..).zip(&list[at + 1..at + 1 + count]) {
+                assert_eq!(value, SCRATCH.of(address));
+                loaded.push(address, GFP_KERNEL).unwrap();
+            }
+            at += (1 + count).next_multiple_of(2);
+        }
+        assert_eq!(at, list.len());
+        loaded
+    }
+
+    #[test]
+    fn all_addresses_are_forgotten() {
+        for states in [
+            cores::both(),
+            cores::dove(),
+            cores::imx6qp(),
+            cores::gc320(),
+        ] {
+            let map = map(&Identity::default());
+            let scrub = Scrub::new(&states, &map, &SCRATCH).unwrap();
+            let of_3d = loaded(scrub.words(Part::All3d));
+            let of_2d = loaded(scrub.words(Part::All2d));
+            assert_eq!(of_3d.len() + of_2d.len(), states.addresses().count());
+            for address in states.addresses() {
+                let list = match states::pipe_of(address) {
+                    Pipe::Pipe3d => &of_3d,
+                    Pipe::Pipe2d => &of_2d,
+                };
+                assert!(list.contains(&address));
+            }
+            for address in &loaded(scrub.words(Part::BesideContext)) {
+                assert!(of_3d.contains(address) && map.place(*address).is_none());
+            }
+            assert_eq!(scrub.words(Part::All3d).is_empty(), of_3d.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_context_loads_most() {
+        let identity = Identity {
+            model: 0x600,
+            instruction_count: 256,
+            pixel_pipes: 1,
+            ..Identity::default()
+        };
+        let map = map(&identity);
+        let scrub = Scrub::new(&cores::dove(), &map, &SCRATCH).unwrap();
+        let beside = loaded(scrub.words(Part::BesideContext));
+        let all = loaded(scrub.words(Part::All3d));
+        for (byte, kept) in [
+            (0x0680, true),
+            (0x1658, true),
+            (0x2400, true),
+            (0x3824, false),
+        ] {
+            assert!(all.contains(&state::word(byte)));
+            assert_eq!(beside.contains(&state::word(byte)), !kept);
+        }
+        // Physical memory for what holds physical addresses.
+        let list = scrub.words(Part::All3d);
+        let at = list
+            .iter()
+            .position(|&word| word == words::load_state(state::word(0x1658), 2));
+        let at = at.unwrap();
+        assert_eq!(list[at + 1..at + 3], [0x7000_0000; 2]);
+    }
+
+    fn author(process: u64, wipes: u64) -> Author {
+        Author { process, wipes }
+    }
+
+    const ONLY_2D: Engines = Engines {
+        pipe_3d: false,
+        pipe_2d: true,
+    };
+    const ONLY_3D: Engines = Engines {
+        pipe_3d: true,
+        pipe_2d: false,
+    };
+    const BOTH: Engines = Engines {
+        pipe_3d: true,
+        pipe_2d: true,
+    };
+
+    #[test]
+    fn nothing_is_forgotten_between_commands_of_one_author() {
+        let scrub = Scrub::new(&cores::dove(), &map(&Identity::default()), &SCRATCH).unwrap();
+        let mut authors = Authors::default();
+        let wipes = |authors: &Authors, author, uses| {
+            let first = if uses == ONLY_3D {
+                Pipe::Pipe3d
+            } else {
+                Pipe::Pipe2d
+            };
+            authors.wipes(lists(&scrub), author, uses, first, false)
+        };
+        let (me, poorer, other) = (author(1, 5), author(1, 6), author(2, 5));
+        // After a reset.
+        assert_eq!(wipes(&authors, me, ONLY_2D), [None, Some(Part::All2d)]);
+        authors.note(ONLY_2D, Some(me));
+        assert_eq!(wipes(&authors, me, ONLY_2D), [None, None]);
+        // The other pipe is another matter.
+        assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(Part::All3d)]);
+        assert_eq!(wipes(&authors, me, BOTH), [Some(Part::All3d), None]);
+        authors.note(BOTH, Some(me));
+        assert_eq!(wipes(&authors, me, BOTH), [None, None]);
+        // Memory has gone; another process; and back.
+        for author in [poorer, other, me] {
+            assert_eq!(wipes(&authors, author, ONLY_2D), [None, Some(Part::All2d)]);
+            authors.note(ONLY_2D, Some(author));
+            assert_eq!(wipes(&authors, author, ONLY_2D), [None, None]);
+            authors.note(
+                ONLY_2D,
+                Some(Author {
+                    process: 9,
+                    ..other
+                }),
+            );
+        }
+        // Nobody has looked.
+        authors.note(ONLY_3D, None);
+        assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(Part::All3d)]);
+    }
+
+    #[test]
+    fn the_pipe_that_is_needed_is_selected_last() {
+        let scrub = Scrub::new(&cores::dove(), &map(&Identity::default()), &SCRATCH).unwrap();
+        let authors = Authors::default();
+        let wipes = authors.wipes(lists(&scrub), author(1, 0), BOTH, Pipe::Pipe3d, true);
+        assert_eq!(wipes, [Some(Part::All2d), Some(Part::BesideContext)]);
+        let mut pipe = None;
+        let of = |part| scrub.words(part).len();
+        let wipe = Wipe::new(Part::All2d, lists(&scrub), &mut pipe);
+        assert_eq!((wipe.switch, wipe.words), (true, of(Part::All2d) + 8));
+        assert_eq!(pipe, Some(Pipe::Pipe2d));
+        let wipe = Wipe::new(Part::All2d, lists(&scrub), &mut pipe);
+        assert_eq!((wipe.switch, wipe.words), (false, of(Part::All2d)));
+        let wipe = Wipe::new(Part::All3d, lists(&scrub), &mut pipe);
+        assert_eq!((wipe.switch, wipe.words), (true, of(Part::All3d) + 8));
+        assert_eq!(pipe, Some(Pipe::Pipe3d));
+    }
+
+    #[test]
+    fn a_core_of_one_pipe_has_nothing_to_forget_of_the_other() {
+        let map = map(&Identity::default());
+        let scrub = Scrub::new(&cores::gc320(), &map, &SCRATCH).unwrap();
+        assert!(scrub.words(Part::All3d).is_empty());
+        // Eight states, two of them alone between others: each its own command.
+        assert_eq!(scrub.words(Part::All2d).len(), 16);
+        let scrub = Scrub::new(&cores::imx6qp(), &map, &SCRATCH).unwrap();
+        assert!(scrub.words(Part::All2d).is_empty());
+    }
+}

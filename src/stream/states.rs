@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Which states a client may load, by what its core has.
+//!
+//! Pure logic. A state that is in neither [`ADDRESSES`] nor [`OTHERS`], or that the core is not known to
+//! have, is refused: it may
+//! hold a GPU address that nobody looks at. Names are those of the register database (rnndb), and so
+//! are the facts: which states there are, which hold GPU addresses, what has them; besides,
+//! spec/command-hw.md sections 4.4, 5.4 and 5.6. Of a state that a core lacks, silicon takes no notice, so
+//! within a block rows are not finer than there is a reason for.
+//!
+//! Once for each core they become sets of bits ([`States`]): the check of a stream asks those.
+
+use super::{
+    checker::Engines,
+    words::{
+        state,
+        Pipe, //
+    }, //
+};
+use crate::hw::Identity;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What a core must have for a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// Nothing.
+    Any,
+    /// The 3D pipe.
+    Pipe3d,
+    /// The 2D pipe.
+    Pipe2d,
+    /// Blits from up to 4 sources.
+    MultiSource,
+    /// Blits from up to 8 sources.
+    MultiSourceEx,
+    /// Tile status of 2D sources.
+    FastClearSource,
+    /// HALTI1: samplers in a place of their own, 32 of them.
+    Halti1,
+    /// HALTI2: vertex streams in a place of their own, 8 render targets.
+    Halti2,
+    /// Texture filter states.
+    TextureFilter,
+    /// Instructions in memory.
+    InstructionCache,
+    /// More than 1024 instructions.
+    LargeInstructions,
+    /// Newer cores only, which this driver does not know.
+    Newer,
+}
+
+/// States behind each other: byte address of the first, how many, what has them, name.
+struct Row(u32, u32, Need, &'static str);
+
+/// States that hold GPU addresses.
+const ADDRESSES: [Row; 52] = [
+    Row(0x00644, 1, Need::Pipe3d, "FE.INDEX_STREAM_BASE_ADDR"),
+    Row(0x0064C, 1, Need::Pipe3d, "FE.VERTEX_STREAM_BASE_ADDR"),
+    Row(0x00680, 8, Need::Pipe3d, "FE.VERTEX_STREAMS_BASE_ADDR"),
+    Row(0x14600, 16, Need::Halti2, "NFE.VERTEX_STREAMS_BASE_ADDR"),
+    Row(0x0086C, 1, Need::InstructionCache, "VS.INST_ADDR"),
+    Row(0x01028, 1, Need::InstructionCache, "PS.INST_ADDR"),
+    Row(0x01410, 1, Need::Pipe3d, "PE.DEPTH_ADDR"),
+    Row(0x01430, 1, Need::Pipe3d, "PE.COLOR_ADDR"),
+    Row(0x01458, 1, Need::Pipe3d, "PE.HDEPTH_ADDR"),
+    Row(0x01460, 8, Need::Pipe3d, "PE.PIPE_COLOR_ADDR"),
+    Row(0x01480, 8, Need::Pipe3d, "PE.PIPE_DEPTH_ADDR"),
+    Row(0x01500, 8, Need::Pipe3d, "PE.RT_ADDR_4_PIPE"),
+    Row(0x01520, 8, Need::Pipe3d, "PE.RT_ADDR_4_PIPE"),
+    Row(0x01540, 8, Need::Pipe3d, "PE.RT_ADDR_4_PIPE"),
+    Row(0x14800, 64, Need::Halti2, "PE.RT_ADDR_8_PIPE"),
+    Row(0x01608, 1, Need::Pipe3d, "RS.SOURCE_ADDR"),
+    Row(0x01610, 1, Need::Pipe3d, "RS.DEST_ADDR"),
+    Row(0x016C0, 8, Need::Pipe3d, "RS.PIPE_SOURCE_ADDR"),
+    Row(0x016E0, 8, Need::Pipe3d, "RS.PIPE_DEST_ADDR"),
+    Row(0x01658, 1, Need::Pipe3d, "TS.COLOR_STATUS_BASE"),
+    Row(0x0165C, 1, Need::Pipe3d, "TS.COLOR_SURFACE_BASE"),
+    Row(0x01664, 1, Need::Pipe3d, "TS.DEPTH_STATUS_BASE"),
+    Row(0x01668, 1, Need::Pipe3d, "TS.DEPTH_SURFACE_BASE"),
+    Row(0x016A4, 1, Need::Pipe3d, "TS.HDEPTH_STATUS_BASE"),
+    Row(0x01740, 8, Need::Pipe3d, "TS.SAMPLER_STATUS_BASE"),
+    Row(0x017C0, 8, Need::Halti2, "TS.RT_STATUS_BASE"),
+    Row(0x017E0, 8, Need::Halti2, "TS.RT_SURFACE_BASE"),
+    Row(0x01680, 1, Need::Pipe3d, "YUV.Y_BASE"),
+    Row(0x01688, 1, Need::Pipe3d, "YUV.U_BASE"),
+    Row(0x01690, 1, Need::Pipe3d, "YUV.V_BASE"),
+    Row(0x01698, 1, Need::Pipe3d, "YUV.DEST_BASE"),
+    // 14 levels of 16 samplers; 32 samplers of 16 levels.
+    Row(0x02400, 14 * 16, Need::Pipe3d, "TE.SAMPLER_LOD_ADDR"),
+    Row(0x10800, 32 * 16, Need::Halti1, "NTE.SAMPLER_ADDR_LOD"),
+    Row(0x03824, 1, Need::Pipe3d, "GL.OCCLUSION_QUERY_ADDR"),
+    Row(0x01200, 1, Need::Pipe2d, "DE.SRC_ADDRESS"),
+    Row(0x01228, 1, Need::Pipe2d, "DE.DEST_ADDRESS"),
+    Row(0x01238, 1, Need::Pipe2d, "DE.PATTERN_ADDRESS"),
+    Row(0x01284, 1, Need::Pipe2d, "DE.UPLANE_ADDRESS"),
+    Row(0x0128C, 1, Need::Pipe2d, "DE.VPLANE_ADDRESS"),
+    Row(0x01304, 1, Need::Pipe2d, "DE.SRC_EX_ADDRESS"),
+    Row(0x01310, 1, Need::Pipe2d, "DE.DE_PLANE2_ADDRESS"),
+    Row(0x01318, 1, Need::Pipe2d, "DE.DE_PLANE3_ADDRESS"),
+    Row(0x12800, 4, Need::MultiSource, "DE.BLOCK4_SRC_ADDRESS"),
+    Row(0x128A0, 4, Need::MultiSource, "DE.BLOCK4_ADDRESS_U"),
+    Row(0x128C0, 4, Need::MultiSource, "DE.BLOCK4_ADDRESS_V"),
+    Row(0x12970, 4, Need::MultiSource, "DE.BLOCK4_SRC_EX_ADDRESS"),
+    Row(0x12A00, 8, Need::MultiSourceEx, "DE.BLOCK8_SRC_ADDRESS"),
+    Row(0x12B40, 8, Need::MultiSourceEx, "DE.BLOCK8_ADDRESS_U"),
+    Row(0x12B80, 8, Need::MultiSourceEx, "DE.BLOCK8_ADDRESS_V"),
+    Row(0x12CE0, 8, Need::MultiSourceEx, "DE.BLOCK8_SRC_EX_ADDRESS"),
+    Row(0x12EE0, 8, Need::FastClearSource, "DE.TS_ADDRESS"),
+    Row(0x01A80, 8, Need::Newer, "TS.SAMPLER_SURFACE_BASE"),
+];
+
+/// All others, and those above again where they are in the middle of some.
+const OTHERS: [Row; 64] = [
+    Row(0x00000, 2, Need::Any, "HI"),
+    Row(0x00600, 16, Need::Pipe3d, "FE"),
+    Row(0x00644, 4, Need::Pipe3d, "FE"),
+    Row(0x00670, 84, Need::Pipe3d, "FE"),
+    Row(0x007C0, 16, Need::Newer, "FE"),
+    Row(0x00800, 15, Need::Pipe3d, "VS"),
+    Row(0x00850, 6, Need::Pipe3d, "VS"),
+    Row(0x00868, 7, Need::InstructionCache, "VS"),
+    Row(0x00884, 1, Need::Pipe3d, "VS"),
+    Row(0x0088C, 2, Need::InstructionCache, "VS"),
+    Row(0x00898, 26, Need::Newer, "VS"),
+    Row(0x00900, 10, Need::Pipe3d, "CL"),
+    Row(0x0092C, 14, Need::Newer, "CL"),
+    Row(0x00A00, 16, Need::Pipe3d, "PA"),
+    Row(0x00A40, 20, Need::Pipe3d, "PA"),
+    Row(0x00A90, 8, Need::Newer, "PA"),
+    Row(0x00C00, 10, Need::Pipe3d, "SE"),
+    Row(0x00E00, 32, Need::Pipe3d, "RA"),
+    Row(0x01000, 10, Need::Pipe3d, "PS"),
+    Row(0x01028, 1, Need::InstructionCache, "PS"),
+    Row(0x0102C, 3, Need::Pipe3d, "PS"),
+    Row(0x01038, 4, Need::Halti2, "PS"),
+    Row(0x01048, 2, Need::InstructionCache, "PS"),
+    Row(0x01054, 11, Need::Halti2, "PS"),
+    Row(0x01080, 15, Need::Newer, "PS"),
+    Row(0x01100, 22, Need::Newer, "GS"),
+    Row(0x01200, 75, Need::Pipe2d, "DE"),
+    Row(0x01400, 14, Need::Pipe3d, "PE"),
+    Row(0x01454, 26, Need::Pipe3d, "PE"),
+    Row(0x014BC, 1, Need::Halti2, "PE"),
+    Row(0x014C0, 2, Need::Newer, "PE"),
+    Row(0x01500, 35, Need::Pipe3d, "PE"),
+    Row(0x01600, 6, Need::Pipe3d, "RS"),
+    Row(0x01620, 1, Need::Pipe3d, "RS"),
+    Row(0x01630, 8, Need::Pipe3d, "RS"),
+    // Tile status, YUV tiler, resolve by pipes.
+    Row(0x01650, 84, Need::Pipe3d, "TS"),
+    Row(0x017A0, 24, Need::Halti2, "TS"),
+    Row(0x01800, 128, Need::Pipe2d, "DE"),
+    Row(0x01A00, 24, Need::Halti2, "TS"),
+    Row(0x01C00, 256, Need::Pipe2d, "DE"),
+    Row(0x02000, 160, Need::Pipe3d, "TE"),
+    Row(0x02280, 96, Need::Halti2, "TE"),
+    Row(0x02800, 256, Need::Pipe2d, "DE"),
+    Row(0x02C00, 256, Need::Pipe3d, "TE"),
+    Row(0x03008, 1, Need::Pipe3d, "CO"),
+    Row(0x0300C, 253, Need::Newer, "CO"),
+    Row(0x03400, 256, Need::Pipe2d, "DE"),
+    // Pipe, semaphore, flush.
+    Row(0x03800, 1, Need::Any, "GL"),
+    Row(0x03808, 2, Need::Any, "GL"),
+    Row(0x03814, 10, Need::Pipe3d, "GL"),
+    Row(0x0384C, 3, Need::Pipe3d, "GL"),
+    Row(0x03860, 1, Need::Pipe3d, "GL.BUG_FIXES"),
+    Row(0x03C00, 1, Need::Any, "GL"),
+    // Instructions and uniforms, in all their places.
+    Row(0x04000, 0x3000, Need::Pipe3d, "SH"),
+    Row(0x10000, 320, Need::Halti1, "NTE"),
+    Row(0x10500, 192, Need::Halti2, "NTE"),
+    Row(0x12000, 512, Need::TextureFilter, "NTE"),
+    Row(0x12800, 96, Need::MultiSource, "DE"),
+    Row(0x12A00, 192, Need::MultiSourceEx, "DE"),
+    Row(0x12FA0, 16, Need::FastClearSource, "DE"),
+    Row(0x14640, 32, Need::Halti2, "NFE"),
+    Row(0x14900, 8, Need::Halti2, "PE"),
+    Row(0x20000, 0x4000, Need::LargeInstructions, "SH"),
+    Row(0x3FFFC, 1, Need::Any, "DUMMY"),
+];
+
+/// Of newer cores only: for their names. The first that fits.
+const NEWER: [(u32, u32, &str); 14] = [
+    (0x03868, 1, "GL.FENCE_OUT_ADDRESS"),
+    (0x01114, 1, "GS.INST_ADDR"),
+    (0x03854, 64, "GL"),
+    (0x14000, 1, "BLT.SRC_ADDR"),
+    (0x14018, 1, "BLT.DEST_ADDR"),
+    (0x14000, 207, "BLT"),
+    (0x146C0, 16, "NFE"),
+    (0x14920, 56, "PE"),
+    (0x14A00, 20, "TCS"),
+    (0x14B00, 24, "TES"),
+    (0x14C00, 2816, "NTE"),
+    (0x17800, 192, "NFE"),
+    (0x1C000, 1024, "TFB"),
+    (0x30000, 0x3000, "SH"),
+];
+
+/// States of tile status that hold physical addresses, on cores with the old memory controller.
+pub(crate) const fn is_physical(address: u32) -> bool {
+    matches!(address, 0x596 | 0x597 | 0x599 | 0x59A | 0x5A9)
+}
+
+/// The pipe that state `address` (a word address) belongs to.
+pub(crate) fn pipe_of(address: u32) -> Pipe {
+    match address << 2 {
+        0x1200..0x1400 | 0x1_2800..0x1_3000 => Pipe::Pipe2d,
+        _ => Pipe::Pipe3d,
+    }
+}
+
+/// Whether only the kernel loads state `address` (a word address).
+pub(crate) const fn is_kernel_state(address: u32) -> bool {
+    (address >= 2 && address < state::FIRST_ENGINE)
+        || address == state::FE_CMD_STREAM_BASE_ADDR
+        || (address >= state::FE_COMMAND_ADDRESS && address <= state::FE_DMA_HIGH)
+        || address == state::GL_EVENT
+        || address == state::GL_FLUSH_MMU
+}
+
+/// States that the checker follows, whatever they hold.
+const CONTROL: [u32; 9] = [
+    0,
+    1,
+    state::RS_KICKER,
+    state::RS_KICKER_INPLACE,
+    state::CL_KICKER,
+    state::DE_VR_CONFIG,
+    state::GL_PIPE_SELECT,
+    state::GL_SEMAPHORE_TOKEN,
+    state::GL_STALL_TOKEN,
+];
+
+/// The name of state `address` (a word address), or of its block.
+pub(crate) fn name(address: u32) -> Option<&'static str> {
+    let byte = address << 2;
+    let holds = |first: u32, count: u32| byte.wrapping_sub(first) >> 2 < count && byte >= first;
+    let row = |rows: &'static [Row]| rows.iter().find(|row| holds(row.0, row.1)).map(|row| row.3);
+    let newer = || {
+        NEWER
+            .iter()
+            .find(|row| holds(row.0, row.1))
+            .map(|row| row.2)
+    };
+    row(&ADDRESSES).or_else(|| row(&OTHERS)).or_else(newer)
+}
+
+/// A bit for each of the 65536 states.
+type StateSet = [u32; SET_WORDS];
+
+/// Words of a set.
+const SET_WORDS: usize = 2048;
+
+const fn include(mut set: StateSet, first: u32, count: u32) -> StateSet {
+    let mut address = first;
+    while address < first + count {
+        set[(address >> 5) as usize] |= 1 << (address & 31);
+        address += 1;
+    }
+    set
+}
+
+const fn address_states() -> StateSet {
+    let mut set = [0; SET_WORDS];
+    let mut i = 0;
+    while i < ADDRESSES.len() {
+        set = include(set, state::word(ADDRESSES[i].0), ADDRESSES[i].1);
+        i += 1;
+    }
+    set
+}
+
+/// States that take a GPU address, on some core.
+static ADDRESS: StateSet = address_states();
+
+fn is_in(set: &StateSet, address: u32) -> bool {
+    // CAST: 11 bits.
+    set[((address >> 5) & 0x7FF) as usize] >> (address & 31) & 1 != 0
+}
+
+/// Whether state `address` (a word address below 65536) takes a GPU address.
+pub(crate) fn takes_address(address: u32) -> bool {
+    is_in(&ADDRESS, address)
+}
+
+/// What a core has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Features {
+    engines: Engines,
+    minor2: u32,
+    minor3: u32,
+    instructions: u32,
+    halti2: bool,
+}
+
+impl Features {
+    fn of(identity: &Identity) -> Self {
+        Self {
+            engines: Engines {
+                pipe_3d: identity.has_3d(),
+                pipe_2d: identity.has_2d(),
+            },
+            minor2: identity.minor_features[2],
+            minor3: identity.minor_features[3],
+            instructions: identity.instruction_count,
+            // No word says so that this driver reads.
+            halti2: identity.has_halti2(),
+        }
+    }
+
+    fn meets(&self, need: Need) -> bool {
+        let has_3d = self.engines.pipe_3d;
+        let has_2d = self.engines.pipe_2d;
+        match need {
+            Need::Any => true,
+            Need::Pipe3d => has_3d,
+            Need::Pipe2d => has_2d,
+            Need::MultiSource => has_2d && self.minor2 & (1 << 21) != 0,
+            Need::MultiSourceEx => has_2d && self.minor3 & (1 << 2) != 0,
+            Need::FastClearSource => has_2d && self.minor3 & (1 << 23) != 0,
+            Need::Halti1 => has_3d && self.minor2 & (1 << 11) != 0,
+            Need::Halti2 => has_3d && self.halti2,
+            Need::TextureFilter => has_3d && self.minor2 & (1 << 15) != 0,
+            Need::InstructionCache => has_3d && self.minor3 & (1 << 3) != 0,
+            Need::LargeInstructions => has_3d && self.instructions > 1024,
+            Need::Newer => false,
+        }
+    }
+}
+
+/// The states of a core.
+pub(crate) struct States {
+    engines: Engines,
+    /// Those that the checker looks at: control states, addresses, and those that are refused.
+    special: KVVec<u32>,
+    /// Those that take a GPU address and that the core has.
+    address: KVVec<u32>,
+}
+
+/// Sets or clears `count` bits from `first` on.
+fn mark(set: &mut [u32], first: u32, count: u32, value: bool) {
+    for address in first..first + count {
+        // CAST: 11 bits.
+        if let Some(word) = set.get_mut((address >> 5) as usize) {
+            let bit = 1 << (address & 31);
+            *word = if value { *word | bit } else { *word & !bit };
+        }
+    }
+}
+
+impl States {
+    /// The states of a core. `ENOMEM`.
+    pub(crate) fn new(identity: &Identity) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self::of(&Features::of(identity))?, GFP_KERNEL)?)
+    }
+
+    fn of(features: &Features) -> Result<Self> {
+        let mut special = KVVec::from_elem(u32::MAX, SET_WORDS, GFP_KERNEL)?;
+        let mut address = KVVec::from_elem(0, SET_WORDS, GFP_KERNEL)?;
+        for &Row(byte, count, need, _) in &OTHERS {
+            if features.meets(need) {
+                mark(&mut special, state::word(byte), count, false);
+            }
+        }
+        for &Row(byte, count, need, _) in &ADDRESSES {
+            mark(&mut special, state::word(byte), count, true);
+            mark(&mut address, state::word(byte), count, features.meets(need));
+        }
+        for state in CONTROL {
+            mark(&mut special, state, 1, true);
+        }
+        Ok(Self {
+            engines: features.engines,
+            special,
+            address,
+        })
+    }
+
+    /// The pipes of the core.
+    pub(crate) fn engines(&self) -> Engines {
+        self.engines
+    }
+
+    /// For the check of one stream.
+    pub(crate) fn sets(&self) -> Option<Sets<'_>> {
+        Some(Sets {
+            engines: self.engines,
+            special: self.special.as_slice().try_into().ok()?,
+            address: self.address.as_slice().try_into().ok()?,
+        })
+    }
+
+    /// The states that take a GPU address, in their order.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = u32> + '_ {
+        let words = (0u32..).zip(self.address.iter());
+        words.flat_map(|(index, &word)| {
+            (0..32)
+                .filter(move |bit| word >> bit & 1 != 0)
+                .map(move |bit| index * 32 + bit)
+        })
+    }
+}
+
+/// The states of a core, for quick looks.
+#[derive(Clone, Copy)]
+pub(crate) struct Sets<'a> {
+    /// The pipes of the core.
+    pub(crate) engines: Engines,
+    special: &'a StateSet,
+    address: &'a StateSet,
+}
+
+impl Sets<'_> {
+    /// Whether the checker must look at state `address` (16 bits).
+    pub(crate) fn is_special(&self, address: u32) -> bool {
+        is_in(self.special, address)
+    }
+
+    /// Whether state `address` (16 bits) takes a GPU address, and the core has it.
+    pub(crate) fn takes_address(&self, address: u32) -> bool {
+        is_in(self.address, address)
+    }
+
+    /// Whether it must look at any of `count` states (1 to 1024) from `first` on, all below 65536.
+    pub(crate) fn any_special(&self, first: u32, count: u32) -> bool {
+        let last = first + count - 1;
+        let from = u32::MAX << (first & 31);
+        let to = u32::MAX >> (31 - (last & 31));
+        // CAST: 11 bits.
+        let (head, tail) = ((first >> 5) as usize, (last >> 5) as usize);
+        if head == tail {
+            return self.special[head & 0x7FF] & from & to != 0;
+        }
+        self.special[head & 0x7FF] & from != 0
+            || self.special[tail & 0x7FF] & to != 0
+            || self
+                .special
+                .get(head + 1..tail)
+                .is_some_and(|words| words.iter().any(|&word| word != 0))
+    }
+}
+
+/// Cores for tests.
+#[cfg(CONFIG_KUNIT)]
+pub(crate) mod cores {
+    use super::*;
+
+    /// What a core has, all that the driver knows of.
+    pub(crate) const ALL: u32 = u32::MAX;
+
+    fn states(engines: Engines, minor2: u32, minor3: u32, halti2: bool) -> States {
+        States::of(&Features {
+            engines,
+            minor2,
+            minor3,
+            instructions: if minor2 == ALL { 2048 } else { 512 },
+            halti2,
+        })
+        .unwrap()
+    }
+
+    /// One with everything.
+    pub(crate) fn both() -> States {
+        let engines = Engines {
+            pipe_3d: true,
+            pipe_2d: true,
+        };
+        states(engines, ALL, ALL, true)
+    }
+
+    /// As the GC600 of a dove.
+    pub(crate) fn dove() -> States {
+        let engines = Engines {
+            pipe_3d: true,
+            pipe_2d: true,
+        };
+        states(engines, 0, 0, false)
+    }
+
+    /// As the GC3000 of an i.MX6QP.
+    pub(crate) fn imx6qp() -> States {
+        let engines = Engines {
+            pipe_3d: true,
+            pipe_2d: false,
+        };
+        states(engines, 0xEB9D_4BBF, 0xEDFF_DCED, true)
+    }
+
+    /// As a GC320.
+    pub(crate) fn gc320() -> States {
+        let engines = Engines {
+            pipe_3d: false,
+            pipe_2d: true,
+        };
+        states(engines, 0, 0, false)
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_states)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Eq)]
+    enum Class {
+        Free,
+        Address,
+        Control,
+        Refused,
+    }
+
+    fn class(states: &States, byte: u32) -> Class {
+        let sets = states.sets().unwrap();
+        let address = state::word(byte);
+        match sets.is_special(address) {
+            false => Class::Free,
+            true if sets.takes_address(address) => Class::Address,
+            true if CONTROL.contains(&address) => Class::Control,
+            true => Class::Refused,
+        }
+    }
+
+    #[test]
+    fn a_core_has_its_own_states() {
+        let cores = [cores::dove(), cores::imx6qp(), cores::gc320()];
+        use Class::{Address, Control, Free, Refused};
+        for (byte, wanted) in [
+            (0x0000, [Control, Control, Control]),
+            (0x0008, [Refused, Refused, Refused]),
+            (0x0600, [Free, Free, Refused]),
+            (0x0640, [Refused, Refused, Refused]),
+            (0x0644, [Address, Address, Refused]),
+            (0x0654, [Refused, Refused, Refused]),
+            (0x07F8, [Refused, Refused, Refused]),
+            (0x086C, [Refused, Address, Refused]),
+            (0x0884, [Free, Free, Refused]),
+            (0x3860, [Free, Free, Refused]),
+            (0x0920, [Control, Control, Control]),
+            (0x1114, [Refused, Refused, Refused]),
+            (0x1228, [Address, Refused, Address]),
+            (0x1294, [Control, Control, Control]),
+            (0x12D8, [Free, Refused, Free]),
+            (0x132C, [Refused, Refused, Refused]),
+            (0x1658, [Address, Address, Refused]),
+            (0x17C0, [Refused, Address, Refused]),
+            (0x1A80, [Refused, Refused, Refused]),
+            (0x1C00, [Free, Refused, Free]),
+            (0x3800, [Control, Control, Control]),
+            (0x3804, [Refused, Refused, Refused]),
+            (0x380C, [Free, Free, Free]),
+            (0x3810, [Refused, Refused, Refused]),
+            (0x3824, [Address, Address, Refused]),
+            (0x3868, [Refused, Refused, Refused]),
+            (0x4000, [Free, Free, Refused]),
+            (0xFFFC, [Free, Free, Refused]),
+            (0x10800, [Refused, Address, Refused]),
+            (0x12000, [Refused, Refused, Refused]),
+            (0x12800, [Refused, Refused, Refused]),
+            (0x12EE0, [Refused, Refused, Refused]),
+            (0x14000, [Refused, Refused, Refused]),
+            (0x14600, [Refused, Address, Refused]),
+            (0x14A08, [Refused, Refused, Refused]),
+            (0x1C008, [Refused, Refused, Refused]),
+            (0x3FFFC, [Free, Free, Free]),
+        ] {
+            for (states, wanted) in cores.iter().zip(wanted) {
+                assert_eq!(class(states, byte), wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn no_address_is_let_through_unseen() {
+        for states in [
+            cores::both(),
+            cores::dove(),
+            cores::imx6qp(),
+            cores::gc320(),
+        ] {
+            let sets = states.sets().unwrap();
+            for address in 0..0x1_0000 {
+                // What the kernel keeps and what is an address is looked at on every core.
+                if is_kernel_state(address) || takes_address(address) {
+                    assert!(sets.is_special(address));
+                }
+                if sets.takes_address(address) {
+                    assert!(takes_address(address) && !is_kernel_state(address));
+                    assert!(states.engines().has(pipe_of(address)));
+                }
+            }
+            let listed = states.addresses();
+            let counted = (0..0x1_0000u32).filter(|&address| sets.takes_address(address));
+            assert!(listed.eq(counted));
+        }
+    }
+
+    #[test]
+    fn loads_of_many_are_as_each() {
+        let states = cores::dove();
+        let sets = states.sets().unwrap();
+        let mut random = 1u32;
+        for _ in 0..2000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let count = 1 + ((random >> 3) & 0x7F);
+            let first = (random >> 12) % (0x1_0000 - count);
+            let any = (first..first + count).any(|address| sets.is_special(address));
+            assert_eq!(sets.any_special(first, count), any);
+        }
+    }
+
+    #[test]
+    fn states_have_names() {
+        for (byte, wanted) in [
+            (0x1228, Some("DE.DEST_ADDRESS")),
+            (0x16DC, Some("RS.PIPE_SOURCE_ADDR")),
+            (0x3868, Some("GL.FENCE_OUT_ADDRESS")),
+            (0x1A80, Some("TS.SAMPLER_SURFACE_BASE")),
+            (0x14A08, Some("TCS")),
+            (0x1C008, Some("TFB")),
+            (0x140A4, Some("BLT")),
+            (0x1400, Some("PE")),
+            (0x3FFC, None),
+        ] {
+            assert_eq!(name(state::word(byte)), wanted);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The words of the front end's command stream: encoding, decoding, and the states the kernel uses.
+//!
+//! Names are those of the register database (rnndb, `cmdstream.xml` and `state.xml`). A stream is
+//! made of 64-bit units; every command starts on one. Source: spec/command-hw.md section 5.
+
+use crate::hw::MmuVersion;
+
+/// State numbers, as word addresses (byte offset / 4), the unit of `LOAD_STATE` headers.
+pub(crate) mod state {
+    /// Makes a word address of a byte offset.
+    pub(crate) const fn word(byte: u32) -> u32 {
+        byte >> 2
+    }
+
+    /// `MMUv2_SAFE_ADDRESS`: where accesses without a page go.
+    pub(crate) const MMUV2_SAFE_ADDRESS: u32 = word(0x0180);
+    /// `MMUv2_CONFIGURATION`: the first-level table, and the flush.
+    pub(crate) const MMUV2_CONFIGURATION: u32 = word(0x0184);
+    /// First state after the host interface's registers (bytes 0x000 to 0x5FF).
+    pub(crate) const FIRST_ENGINE: u32 = word(0x0600);
+    /// `FE_VERTEX_ELEMENT_CONFIG`, the first of 12 or 16.
+    pub(crate) const FE_VERTEX_ELEMENT_CONFIG: u32 = word(0x0600);
+    /// `FE_CMD_STREAM_BASE_ADDR`.
+    pub(crate) const FE_CMD_STREAM_BASE_ADDR: u32 = word(0x0640);
+    /// `FE_COMMAND_ADDRESS`, the first of the front end's own registers.
+    pub(crate) const FE_COMMAND_ADDRESS: u32 = word(0x0654);
+    /// `FE_DMA_HIGH`, the last of the front end's own registers.
+    pub(crate) const FE_DMA_HIGH: u32 = word(0x066C);
+    /// `RS_KICKER`: any write starts the resolve engine.
+    pub(crate) const RS_KICKER: u32 = word(0x1600);
+    /// `RS_KICKER_INPLACE`: any write starts the resolve engine.
+    pub(crate) const RS_KICKER_INPLACE: u32 = word(0x16B0);
+    /// `CL_KICKER`: starts the thread walker.
+    pub(crate) const CL_KICKER: u32 = word(0x0920);
+    /// `DE_VR_CONFIG`: starts the filter of the 2D engine.
+    pub(crate) const DE_VR_CONFIG: u32 = word(0x1294);
+    /// `GL_PIPE_SELECT`: bit 0 is 0 for 3D, 1 for 2D.
+    pub(crate) const GL_PIPE_SELECT: u32 = word(0x3800);
+    /// `GL_EVENT`: bits 4:0 id, bit 5 from FE, bit 6 from PE.
+    pub(crate) const GL_EVENT: u32 = word(0x3804);
+    /// `GL_SEMAPHORE_TOKEN`: bits 4:0 from, bits 12:8 to.
+    pub(crate) const GL_SEMAPHORE_TOKEN: u32 = word(0x3808);
+    /// `GL_FLUSH_CACHE`: one bit a cache.
+    pub(crate) const GL_FLUSH_CACHE: u32 = word(0x380C);
+    /// `GL_FLUSH_MMU`: one bit a translation unit of MMU v1.
+    pub(crate) const GL_FLUSH_MMU: u32 = word(0x3810);
+    /// `GL_STALL_TOKEN`: the stall of modules other than the front end.
+    pub(crate) const GL_STALL_TOKEN: u32 = word(0x3C00);
+    /// `MMU v1` page table addresses: written with zeros as a delay after an event on some cores.
+    pub(crate) const EVENT_PADDING: u32 = word(0x0400);
+}
+
+/// Bits of `GL_FLUSH_CACHE`.
+pub(crate) mod flush {
+    /// Depth cache of the pixel engine.
+    pub(crate) const DEPTH: u32 = 1 << 0;
+    /// Colour cache of the pixel engine.
+    pub(crate) const COLOR: u32 = 1 << 1;
+    /// Texture cache.
+    pub(crate) const TEXTURE: u32 = 1 << 2;
+    /// Cache of the 2D pixel engine.
+    pub(crate) const PE2D: u32 = 1 << 3;
+}
+
+/// Bit of `GL_EVENT`: the event fires when the pixel engine has drained.
+pub(crate) const EVENT_FROM_PE: u32 = 1 << 6;
+
+/// Semaphore and stall token from the front end to the pixel engine.
+pub(crate) const TOKEN_FE_TO_PE: u32 = 0x0701;
+
+/// `GL_FLUSH_MMU`: front end, texture, pixel, depth and raster units.
+const FLUSH_MMU_ALL: u32 = 0x1F;
+
+/// `MMUv2_CONFIGURATION`: flush; the masks of mode and address keep these fields as they are.
+const FLUSH_MMU_V2: u32 = 1 << 8 | 1 << 4 | 1 << 3;
+
+/// Cycles that the front end rests between two looks at the end of the ring.
+const WAIT_CYCLES: u32 = 200;
+
+/// The engines that share one front end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pipe {
+    /// Vertex, shader, raster and resolve.
+    Pipe3d,
+    /// The raster-operation engine.
+    Pipe2d,
+}
+
+impl Pipe {
+    /// The pipe of a `GL_PIPE_SELECT` value or a `gcePIPE_SELECT` number.
+    pub(crate) fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Pipe::Pipe3d),
+            1 => Some(Pipe::Pipe2d),
+            _ => None,
+        }
+    }
+
+    /// Its place among both.
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Pipe::Pipe3d => 0,
+            Pipe::Pipe2d => 1,
+        }
+    }
+
+    /// The value for `GL_PIPE_SELECT`.
+    pub(crate) const fn number(self) -> u32 {
+        match self {
+            Pipe::Pipe3d => 0,
+            Pipe::Pipe2d => 1,
+        }
+    }
+}
+
+/// Opcodes, bits 31:27 of a command's first word, that user streams may contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opcode {
+    /// `LOAD_STATE`.
+    LoadState,
+    /// `NOP`.
+    Nop,
+    /// `DRAW_2D`.
+    Draw2d,
+    /// `DRAW_PRIMITIVES`.
+    DrawPrimitives,
+    /// `DRAW_INDEXED_PRIMITIVES`.
+    DrawIndexed,
+    /// `STALL`.
+    Stall,
+    /// `DRAW_INSTANCED`.
+    DrawInstanced,
+    /// Everything else: the kernel's own (`END`, `WAIT`, `LINK`, ...) or no command at all.
+    Other(u32),
+}
+
+impl Opcode {
+    /// Reads the opcode of a command's first word.
+    pub(crate) fn of(word: u32) -> Self {
+        match word >> 27 {
+            1 => Opcode::LoadState,
+            3 => Opcode::Nop,
+            4 => Opcode::Draw2d,
+            5 => Opcode::DrawPrimitives,
+            6 => Opcode::DrawIndexed,
+            9 => Opcode::Stall,
+            12 => Opcode::DrawInstanced,
+            other => Opcode::Other(other),
+        }
+    }
+}
+
+/// `LOAD_STATE` header for `count` values (1 to 1023) from word address `address`.
+pub(crate) const fn load_state(address: u32, count: u32) -> u32 {
+    0x0800_0000 | ((count & 0x3FF) << 16) | (address & 0xFFFF)
+}
+
+/// First word of `END`: the front end stops. Never sent; the checker's tests refuse it.
+#[cfg_attr(not(CONFIG_KUNIT), allow(dead_code))]
+pub(crate) const END: u32 = 0x1000_0000;
+
+/// First word of `NOP`.
+pub(crate) const NOP: u32 = 0x1800_0000;
+
+/// First word of `WAIT`.
+pub(crate) const WAIT: u32 = 0x3800_0000 | WAIT_CYCLES;
+
+/// First word of `STALL`; the second is the token.
+pub(crate) const STALL: u32 = 0x4800_0000;
+
+/// Words that wait for what the semaphore from front end to pixel engine was armed behind.
+pub(crate) const STALL_FE_TO_PE: [u32; 2] = [STALL, TOKEN_FE_TO_PE];
+
+/// First word of a `LINK` to GPU address `address`, letting the front end fetch `bytes` from there.
+///
+/// The window is rounded up to the next 64-byte boundary of the address behind it, as the vendor's
+/// drivers do; it must stay below 512 KiB.
+pub(crate) const fn link(address: u32, bytes: u32) -> u32 {
+    let end = address.wrapping_add(bytes).wrapping_add(63) & !63;
+    0x4000_0000 | ((end.wrapping_sub(address) >> 3) & 0xFFFF)
+}
+
+/// Words of the idle loop at the end of the ring: WAIT, then LINK back to it.
+pub(crate) const fn wait_link(address: u32) -> [u32; 4] {
+    [WAIT, 0, 0x4000_0002, address]
+}
+
+/// Bits of `GL_FLUSH_CACHE` for the caches that a core has.
+pub(crate) const fn caches(pipe_3d: bool, pipe_2d: bool) -> u32 {
+    let bits_3d = if pipe_3d {
+        flush::DEPTH | flush::COLOR
+    } else {
+        0
+    };
+    let bits_2d = if pipe_2d { flush::PE2D } else { 0 };
+    bits_3d | bits_2d
+}
+
+/// Words of [`drain`].
+pub(crate) const DRAIN_WORDS: usize = 6;
+
+/// Words of a LINK.
+pub(crate) const LINK_WORDS: usize = 2;
+
+/// Words of [`select_pipe`].
+pub(crate) const SELECT_PIPE_WORDS: usize = 8;
+
+/// Words of [`flush_mmu`].
+pub(crate) const FLUSH_MMU_WORDS: usize = 12;
+
+/// Words that write `caches` back and wait until the pixel engine has drained. Behind them, where the
+/// front end stands tells what the pixel engine has done.
+///
+/// All caches: a client may have drawn in both pipes.
+pub(crate) const fn drain(caches: u32) -> [u32; DRAIN_WORDS] {
+    [
+        load_state(state::GL_FLUSH_CACHE, 1),
+        caches,
+        load_state(state::GL_SEMAPHORE_TOKEN, 1),
+        TOKEN_FE_TO_PE,
+        STALL,
+        TOKEN_FE_TO_PE,
+    ]
+}
+
+/// Words that switch to `pipe`: drain, select.
+pub(crate) const fn select_pipe(caches: u32, pipe: Pipe) -> [u32; SELECT_PIPE_WORDS] {
+    let [a, b, c, d, e, f] = drain(caches);
+    [
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        load_state(state::GL_PIPE_SELECT, 1),
+        pipe.number(),
+    ]
+}
+
+/// Words that flush the MMU's translations, in every unit: first what was drawn with the old ones
+/// leaves the caches and drains, and nothing follows before the flush has ended.
+pub(crate) const fn flush_mmu(caches: u32, version: MmuVersion) -> [u32; FLUSH_MMU_WORDS] {
+    let [a, b, c, d, e, f] = drain(caches);
+    let (state, value) = match version {
+        MmuVersion::V1 => (state::GL_FLUSH_MMU, FLUSH_MMU_ALL),
+        MmuVersion::V2 => (state::MMUV2_CONFIGURATION, FLUSH_MMU_V2),
+    };
+    [
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        load_state(state, 1),
+        value,
+        load_state(state::GL_SEMAPHORE_TOKEN, 1),
+        TOKEN_FE_TO_PE,
+        STALL,
+        TOKEN_FE_TO_PE,
+    ]
+}
+
+/// Words that tell the MMU v2 of one pipe where the first-level table (4 KiB) and the safe bytes lie:
+/// physical addresses, on 4 KiB and on 64 bytes.
+pub(crate) const fn configure_mmu(pipe: Pipe, table: u32, safe: u32) -> [u32; 10] {
+    [
+        load_state(state::GL_PIPE_SELECT, 1),
+        pipe.number(),
+        load_state(state::MMUV2_CONFIGURATION, 1),
+        table & !0xFFF,
+        load_state(state::MMUV2_SAFE_ADDRESS, 1),
+        safe & !0x3F,
+        load_state(state::GL_SEMAPHORE_TOKEN, 1),
+        TOKEN_FE_TO_PE,
+        STALL,
+        TOKEN_FE_TO_PE,
+    ]
+}
+
+/// Words of an event, with the padding that some cores need between two of them.
+pub(crate) const EVENT_WORDS: usize = 8;
+
+/// Words that raise interrupt `id` when the pixel engine has drained; the first
+/// [`event_len`] of them are to be used.
+pub(crate) const fn event(id: u32) -> [u32; EVENT_WORDS] {
+    [
+        load_state(state::GL_EVENT, 1),
+        (id & 0x1F) | EVENT_FROM_PE,
+        load_state(state::EVENT_PADDING, 5),
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]
+}
+
+/// How many words of [`event`] a core needs: all of them when `extra_event_states`
+/// (bit 3 of minor features 1 is clear), else the first two.
+pub(crate) const fn event_len(extra_event_states: bool) -> usize {
+    if extra_event_states {
+        EVENT_WORDS
+    } else {
+        2
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_words)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings_are_those_of_the_vendor() {
+        assert_eq!(load_state(state::GL_EVENT, 1), 0x0801_0E01);
+        assert_eq!(load_state(state::GL_FLUSH_CACHE, 1), 0x0801_0E03);
+        assert_eq!(event(3)[1], 0x43);
+        assert_eq!(event(3)[2], 0x0805_0100);
+        assert_eq!(wait_link(0x1000), [0x3800_00C8, 0, 0x4000_0002, 0x1000]);
+    }
+
+    #[test]
+    fn a_link_ends_on_a_64_byte_boundary() {
+        assert_eq!(link(0x1000, 64), 0x4000_0008);
+        assert_eq!(link(0x1000, 24), 0x4000_0008);
+        assert_eq!(link(0x1010, 16), 0x4000_0006);
+        assert_eq!(link(0x1038, 16), 0x4000_0009);
+    }
+
+    #[test]
+    fn a_pipe_switch_drains_what_there_is() {
+        assert_eq!(caches(true, true), 0xB);
+        assert_eq!(caches(true, false), 0x3);
+        assert_eq!(caches(false, true), 0x8);
+        assert_eq!(
+            select_pipe(0xB, Pipe::Pipe2d),
+            [
+                0x0801_0E03,
+                0xB,
+                0x0801_0E02,
+                0x701,
+                0x4800_0000,
+                0x701,
+                0x0801_0E00,
+                1
+            ]
+        );
+        assert_eq!(flush_mmu(0x3, MmuVersion::V1)[6..8], [0x0801_0E04, 0x1F]);
+    }
+
+    #[test]
+    fn mmu_version_2_is_flushed_and_configured_by_its_own_states() {
+        assert_eq!(flush_mmu(0x3, MmuVersion::V2)[6..8], [0x0801_0061, 0x118]);
+        assert_eq!(
+            configure_mmu(Pipe::Pipe3d, 0x4567_8000, 0x4567_9040)[..6],
+            [
+                0x0801_0E00,
+                0,
+                0x0801_0061,
+                0x4567_8000,
+                0x0801_0060,
+                0x4567_9040
+            ]
+        );
+    }
+
+    #[test]
+    fn opcodes_are_the_top_five_bits() {
+        assert_eq!(Opcode::of(load_state(0, 1)), Opcode::LoadState);
+        assert_eq!(Opcode::of(0x1800_0000), Opcode::Nop);
+        assert_eq!(Opcode::of(STALL), Opcode::Stall);
+        assert_eq!(Opcode::of(END), Opcode::Other(2));
+        assert_eq!(Opcode::of(WAIT), Opcode::Other(7));
+        assert_eq!(Opcode::of(link(0, 8)), Opcode::Other(8));
+    }
+}
