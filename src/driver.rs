@@ -3,17 +3,22 @@
 //! The platform driver: probe and unbind.
 
 use crate::{
-    gpu::{
-        core::Interrupt,
+    client::{
+        Clients,
         Core,
-        Device, //
+        Device,
+        Interrupt,
+        CLIENTS, //
     },
+    hw::Hardware,
     memory::VideoMemory,
+    mmu::Vm,
     params::{
         Parameters,
         PoolSource,
         Refusal, //
     },
+    ring::Reclaimer,
     sys::{
         self,
         irq::{
@@ -95,7 +100,7 @@ struct Published(Arc<Core>);
 
 impl Drop for Published {
     fn drop(&mut self) {
-        sys::global::retract();
+        drop(CLIENTS.retract());
         // While its interrupt still comes.
         self.0.drain();
     }
@@ -121,7 +126,7 @@ impl platform::Driver for Driver {
     ) -> impl PinInit<Self::Data<'bound>, Error> + 'bound {
         let mut parameters = Parameters::load()?;
         let dev = pdev.as_ref();
-        if sys::global::device().is_some() {
+        if CLIENTS.get().is_some() {
             dev_err!(
                 dev,
                 "one core is bound already, and this driver drives one\n"
@@ -134,17 +139,27 @@ impl platform::Driver for Driver {
         set_dma_mask(pdev, &parameters)?;
         let region = use_region(dev, &mut parameters)?;
         let registers = map_registers(pdev)?;
-        let core = Core::new(dev, registers, &parameters)?;
-        let memory = VideoMemory::new(dev, &parameters, &core)?;
+        let hardware = Hardware::new(dev, registers)?;
+        let vm = Vm::new(dev, &[hardware.mmu_version()])
+            .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
+        let reclaimer = Reclaimer::new()?;
+        let core = Core::new(0, hardware, vm.clone(), reclaimer.clone(), &parameters)?;
+        let memory = VideoMemory::new(
+            dev,
+            &parameters,
+            core.base_address(),
+            core.identity(),
+            vm.clone(),
+        )?;
         // Dropped after the interrupt, should the rest fail.
         let running = Running(core.clone());
-        let interrupt =
-            Registration::new(pdev, NAME, Interrupt(core.clone())).inspect_err(|error| {
-                dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
-            })?;
+        let interrupt = Registration::new(pdev, NAME, core.interrupt()).inspect_err(|error| {
+            dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
+        })?;
         core.start()?;
         core.test_interrupt()?;
-        sys::global::publish(Device::new(parameters, core.clone(), memory)?)?;
+        let device = Device::new(parameters, core.clone(), vm, memory, reclaimer)?;
+        CLIENTS.publish(Clients::new(device)?)?;
         Ok(Bound {
             _published: Published(core.clone()),
             _interrupt: interrupt,

@@ -64,7 +64,7 @@ use params::Parameters;
 use sys::{
     chrdev::CharDevice,
     platform::Adapter,
-    procfs,
+    procfs::Entry,
     work::OwnQueue, //
 };
 use uapi::OpenedFile;
@@ -75,7 +75,7 @@ struct Galcore {
     _files: CharDevice<OpenedFile>,
     #[pin]
     _debug: diag::debugfs::Files,
-    _proc: procfs::Entry,
+    _proc: Entry<diag::proc::Status>,
     _core: Option<ParameterCore>,
     #[pin]
     _driver: Registration<Adapter<Driver>>,
@@ -84,7 +84,6 @@ struct Galcore {
 
 impl InPlaceModule for Galcore {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        sys::global::init();
         pin_init::pin_init_scope(move || {
             let parameters = Parameters::load()?;
             params::show();
@@ -93,7 +92,7 @@ impl InPlaceModule for Galcore {
                 _queue: OwnQueue::new()?,
                 _driver <- Registration::new(driver::NAME, module),
                 _core: ParameterCore::new(&parameters)?,
-                _proc: procfs::Entry::new()?,
+                _proc: Entry::new()?,
                 _debug <- diag::debugfs::Files::new(),
                 _files: uapi::register(major)?,
             }))

@@ -17,9 +17,11 @@ use super::{
     CommandBuffer,
     Commands,
     Commit,
+    CoreSelector,
     Delta,
     Foreign,
     HardwareType,
+    Ledger,
     NamedBuffer,
     NamedUserMemory,
     Record,
@@ -30,9 +32,7 @@ use super::{
     UserSignal, //
 };
 use crate::{
-    client::Ledger,
     error::Error,
-    hw::Identity,
     sys, //
 };
 
@@ -124,10 +124,28 @@ impl Format {
         self.0.command_buffer_bytes()
     }
 
-    /// The core that the command is for (`gceHARDWARE_TYPE`).
+    /// The kind of core that the command is for, as the generation numbers it.
     #[inline]
     pub(crate) fn hardware_type(self, words: &[u32]) -> u32 {
         self.0.header.hardware_type.word(words)
+    }
+
+    /// The core that the command is for.
+    #[inline]
+    pub(crate) fn core(self, words: &[u32]) -> CoreSelector {
+        let numbers = &self.0.manners.hardware;
+        let number = self.hardware_type(words);
+        let hardware_type = match number {
+            _ if number == u32::from(numbers.three_d) => Some(HardwareType::ThreeD),
+            _ if number == u32::from(numbers.two_d) => Some(HardwareType::TwoD),
+            _ if number == u32::from(numbers.both) => Some(HardwareType::Both),
+            _ if number == u32::from(numbers.vector) => Some(HardwareType::Vector),
+            _ => None,
+        };
+        CoreSelector {
+            hardware_type,
+            index: 0,
+        }
     }
 
     #[inline]
@@ -873,43 +891,7 @@ fn zero(u: &mut [u32], bytes: u16) {
 
 /// What the core says, by [`IdentityWord`]; what it does not is 0. Made once: it does not change.
 #[derive(Debug)]
-pub(crate) struct IdentityWords([u32; IdentityWord::COUNT]);
-
-impl From<&Identity> for IdentityWords {
-    fn from(id: &Identity) -> Self {
-        Self(identity_words(id))
-    }
-}
-
-fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
-    use IdentityWord as Word;
-    let mut all = [0; IdentityWord::COUNT];
-    // CAST: the number of a variant.
-    let mut set = |word: Word, value| all[word as usize] = value;
-    set(Word::Model, id.model);
-    set(Word::Revision, id.revision);
-    set(Word::Features, id.features);
-    set(Word::Minor0, id.minor_features[0]);
-    set(Word::Minor1, id.minor_features[1]);
-    set(Word::Minor2, id.minor_features[2]);
-    set(Word::Minor3, id.minor_features[3]);
-    set(Word::StreamCount, id.stream_count);
-    set(Word::RegisterMax, id.register_max);
-    set(Word::ThreadCount, id.thread_count);
-    set(Word::ShaderCoreCount, id.shader_core_count);
-    set(Word::VertexCacheSize, id.vertex_cache_size);
-    set(Word::VertexOutputBufferSize, id.vertex_output_buffer_size);
-    set(Word::PixelPipes, id.pixel_pipes);
-    set(Word::ResolvePipes, id.pixel_pipes);
-    set(Word::InstructionCount, id.instruction_count);
-    set(Word::FragmentInstructionCount, id.instruction_count);
-    set(Word::ConstantCount, id.num_constants);
-    set(Word::BufferSize, id.buffer_size);
-    set(Word::VaryingsCount, id.varyings_count);
-    set(Word::SuperTileMode, id.super_tile_mode);
-    set(Word::CoreCount, 1);
-    all
-}
+pub(crate) struct IdentityWords(pub(crate) [u32; IdentityWord::COUNT]);
 
 #[kernel::macros::kunit_tests(galcore_abi)]
 mod tests {

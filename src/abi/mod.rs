@@ -9,29 +9,28 @@
 mod codec;
 pub(crate) mod detect;
 pub(crate) mod extensions;
-mod layout;
+pub(crate) mod layout;
+mod ledger;
 
 use crate::{
-    client::Ledger,
     error::Error,
     sys::file::NewFile, //
 };
 use kernel::prelude::*;
+pub(crate) use ledger::Ledger;
 
-pub(crate) use {
-    codec::{
-        Format,
-        IdentityWords, //
-    },
-    extensions::Foreign,
-    layout::{
-        MAX_COMMAND_BUFFER_BYTES,
-        MAX_CONTEXT_BYTES,
-        MAX_DELTA_BYTES,
-        MAX_INTERFACE_BYTES,
-        MAX_LOCATION_BYTES,
-        MAX_RECORD_BYTES, //
-    },
+pub(crate) use codec::{
+    Format,
+    IdentityWords, //
+};
+pub(crate) use extensions::Foreign;
+pub(crate) use layout::{
+    MAX_COMMAND_BUFFER_BYTES,
+    MAX_CONTEXT_BYTES,
+    MAX_DELTA_BYTES,
+    MAX_INTERFACE_BYTES,
+    MAX_LOCATION_BYTES,
+    MAX_RECORD_BYTES, //
 };
 
 /// A contiguous buffer as FREE names it.
@@ -199,6 +198,23 @@ pub(crate) enum HardwareType {
     Both,
     /// Vector graphics.
     Vector,
+}
+
+/// Which core a command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CoreSelector {
+    /// Its kind; `None`: any.
+    pub(crate) hardware_type: Option<HardwareType>,
+    /// Which of that kind.
+    pub(crate) index: u32,
+}
+
+/// A request, and the core that it is for.
+pub(crate) struct Call {
+    /// The core.
+    pub(crate) core: CoreSelector,
+    /// The request.
+    pub(crate) request: Request,
 }
 
 /// What a command asks for.

@@ -1,63 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Events: what happens when the GPU has passed a point of the ring.
+//! What happens when a job of a client's has ended: the records of its event queue.
 //!
-//! Owns the user signals' insides and the table of event ids. A [`Signal`]'s mutex is a leaf lock.
-//! Actions run in the interrupt thread or the watchdog, in the order of submission, under nothing but
-//! `galcore completion`. What can take long is only noted there: [`Change`], [`Retired`].
+//! They run in the interrupt's thread or the hang check, in the order of the jobs, under nothing but
+//! `galcore completion`. What can take long is only noted there: [`Change`],
+//! [`Retired`](crate::ring::Retired).
 
 use super::{
+    changes::Change,
+    completion::CompletionPage,
     signal::Signal,
-    Change,
-    CompletionPage,
     Process, //
 };
 use crate::{
-    context::Context,
-    memory::{
-        Buffer,
-        Node,
-        UserMemory,
-        Word, //
-    },
-    mmu::{
-        AddressSpace,
-        Stale, //
-    },
-    ring::Retired, //
+    error::Result,
+    memory::Word,
+    ring::{
+        Outcome,
+        Payload, //
+    }, //
 };
 use kernel::{
-    list::{
-        List,
-        ListArc, //
-    },
+    list::ListArc,
     prelude::*,
     sync::Arc, //
 };
 
-/// Something that the GPU may still use, kept until it cannot any more; then dropped.
-pub(crate) enum Held {
-    /// A video memory node.
-    Node(Arc<Node>),
-    /// A contiguous buffer.
-    Buffer(Arc<Buffer>),
-    /// Pinned user memory.
-    UserMemory(Arc<UserMemory>),
-    /// A process that ends: it goes on with that.
-    Process(Arc<Process>),
-}
-
-impl Held {
-    /// Bytes that dropping it frees, at most.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Held::Node(node) => node.bytes(),
-            Held::Buffer(buffer) => buffer.bytes(),
-            Held::UserMemory(memory) => memory.bytes(),
-            Held::Process(_) => usize::MAX,
-        }
-    }
-}
+/// The most records for which the memory of an ended job's list is kept for another job.
+const SPARE_ROOM: usize = 16;
 
 /// What an event does when it fires. Each takes no longer than a constant, and waits for nothing that a client
 /// can hold up: it runs in the interrupt's thread.
@@ -74,46 +44,72 @@ pub(crate) enum Action {
     LinuxSignal(Arc<Process>, u32),
     /// Shows a submission's end on a process's completion page.
     Show(Arc<CompletionPage>, u64),
-    /// Lets go of a context that has been loaded.
-    Keep(Arc<Context>),
-    /// Frees the pages and addresses of an ended mapping.
-    Recycle(Arc<AddressSpace>, Stale),
 }
 
 impl Action {
-    /// Does it.
-    pub(crate) fn run(self) {
+    /// Does it, for a job that has ended as `outcome` says.
+    fn run(self, outcome: Outcome) {
         match self {
-            Action::Signal(signal) => signal.signal(true),
+            Action::Signal(signal) => signal.job_ended(outcome),
             Action::Change(change) => Change::note(change),
             Action::Write(word, value) => word.write(value),
             Action::Timestamp(process, timer, start) => process.note_time(timer, start),
             Action::LinuxSignal(process, value) => process.send_signal(value),
             Action::Show(page, number) => page.show(number),
-            Action::Keep(context) => drop(context),
-            Action::Recycle(space, stale) => space.recycle(stale),
         }
     }
 }
 
-/// What one submission does when it ends.
-pub(crate) type Actions = KVVec<Action>;
-
-/// What one submission carries.
-pub(crate) struct Load {
-    pub(crate) actions: Actions,
-    /// What it keeps, and how many they are.
-    pub(crate) retired: List<Retired>,
-    pub(crate) retired_count: u64,
+/// What is to be done when one job of a client's has ended.
+#[derive(Default)]
+pub(crate) struct Events {
+    actions: KVVec<Action>,
+    process: u64,
 }
 
-impl Load {
-    /// These actions, and nothing kept.
-    pub(crate) fn new(actions: Actions) -> Self {
-        Self {
-            actions,
-            retired: List::new(),
-            retired_count: 0,
-        }
+impl Events {
+    /// Those of the process with this number: none yet. `spare`: its memory is used.
+    pub(super) fn new(spare: Self, process: u64) -> Self {
+        Self { process, ..spare }
+    }
+
+    /// Makes room for `count` more.
+    pub(super) fn reserve(&mut self, count: usize) -> Result {
+        Ok(self.actions.reserve(count, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// Adds one.
+    pub(super) fn push(&mut self, action: Action) -> Result {
+        Ok(self.actions.push(action, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// Adds one in front of the others, if there is room.
+    pub(super) fn push_first(&mut self, action: Action) {
+        let _ = self.actions.insert_within_capacity(0, action);
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    /// All of them.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Action> {
+        self.actions.iter_mut()
+    }
+}
+
+impl Payload for Events {
+    fn end(&mut self, outcome: Outcome) {
+        let actions = self.actions.drain_all();
+        actions.for_each(|action| action.run(outcome));
+    }
+
+    fn is_reusable(&self) -> bool {
+        (1..=SPARE_ROOM).contains(&self.actions.capacity())
+    }
+
+    fn process(&self) -> u64 {
+        self.process
     }
 }

@@ -15,8 +15,9 @@
 //! while one step of a return is made.
 
 use super::{
-    Process,
-    Tables, //
+    node::Life,
+    tables::Tables,
+    Process, //
 };
 use crate::{
     memory::{
@@ -210,7 +211,7 @@ impl Process {
                 Kind::Unlock(node) => tables.finish_unlock(node),
                 Kind::Free(node) => {
                     if let Some(entry) = tables.nodes.get_mut(node) {
-                        entry.freed = true;
+                        entry.life = Life::Freed;
                     }
                     self.unshare(node);
                     // Its end is not waited for.
@@ -241,14 +242,18 @@ impl Process {
                 return;
             };
             drop(changes);
-            match &change.kind {
-                Kind::GiveBack(returned) => {
-                    if returned.step() {
-                        self.changes.lock().returns.push_front(change);
-                    }
+            let is_more = match &change.kind {
+                Kind::GiveBack(returned) => returned.step(),
+                Kind::Write(word, value) => {
+                    word.write(*value);
+                    false
                 }
-                Kind::Write(word, value) => word.write(*value),
-                Kind::Unlock(_) | Kind::Free(_) => {}
+                Kind::Unlock(_) | Kind::Free(_) => false,
+            };
+            match is_more {
+                true => self.changes.lock().returns.push_front(change),
+                // Under the lock: who finds no change left counts on what the last one kept being let go of.
+                false => drop(change),
             }
             drop(returning);
             if sys::is_killed() {

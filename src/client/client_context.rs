@@ -13,8 +13,10 @@
 //! written is left. Source: spec/command-hw.md section 3.
 
 use super::{
-    Process,
-    Tables, //
+    commit::entry_pipe,
+    tables::Tables,
+    Core,
+    Process, //
 };
 use crate::{
     abi::{
@@ -141,8 +143,8 @@ impl OwnContext {
 
     /// Copies and checks the states. `InvalidArgument`: the numbers make no sense. `InvalidAddress`: they
     /// cannot be read. `InvalidData`: the checker refuses them. `OutOfMemory`.
-    pub(super) fn load(&mut self, process: &Process) -> Result {
-        let entry = process.entry_pipe(self.given.initial_pipe)?;
+    pub(super) fn load(&mut self, process: &Process, core: &Core) -> Result {
+        let entry = entry_pipe(core, self.given.initial_pipe)?;
         let (start, bytes) = state_range(&self.given)?;
         let start = usize::try_from(start).map_err(|_| Error::InvalidAddress)?;
         let mut words = KVVec::from_elem(0u32, bytes / 4, GFP_KERNEL_ACCOUNT)?;
@@ -151,7 +153,7 @@ impl OwnContext {
             .read_slice(zerocopy::IntoBytes::as_mut_bytes(words.as_mut_slice()))
             .map_err(|_| Error::InvalidAddress)?;
         let tables = process.tables();
-        let exit = process.check_states(&tables, &mut words, entry)?;
+        let exit = process.check_states(core, &tables, &mut words, entry)?;
         let removals = tables.reach.removals();
         drop(tables);
         self.states = Some(States {
@@ -164,11 +166,12 @@ impl OwnContext {
     }
 
     /// Looks at the states' addresses again, if memory has left the process since.
-    pub(super) fn check(&mut self, process: &Process, tables: &Tables) -> Result {
+    pub(super) fn check(&mut self, process: &Process, core: &Core, tables: &Tables) -> Result {
         let removals = tables.reach.removals();
         match &mut self.states {
             Some(states) if states.removals != removals => {
-                states.exit = process.check_states(tables, &mut states.words, states.entry)?;
+                states.exit =
+                    process.check_states(core, tables, &mut states.words, states.entry)?;
                 states.removals = removals;
             }
             _ => {}

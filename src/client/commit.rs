@@ -13,9 +13,14 @@ use super::{
         Merged, //
     },
     queue::Queue,
-    Process,
-    Tables,
-    Work, //
+    submit::Work,
+    tables::{
+        Left,
+        Tables, //
+    },
+    Core,
+    Events,
+    Process, //
 };
 use crate::{
     abi::{
@@ -43,9 +48,9 @@ use crate::{
     ring::{
         Checked,
         InContext,
+        Reservation,
         Source,
         Stream,
-        Turn,
         MAX_STREAM_WORDS,
         MAX_WORDS_BEHIND_STATES, //
     },
@@ -93,7 +98,7 @@ impl Process {
     /// context or pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it is
     /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
     /// checker refuses them. Else what the context's states, the queue or the ring say.
-    pub(super) fn commit(self: &Arc<Self>, commit: Commit) -> Result<Reply<'_>> {
+    pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: Commit) -> Result<Reply<'_>> {
         let context = match commit.context {
             0 => None,
             handle => {
@@ -120,25 +125,27 @@ impl Process {
             // Whether its states come in front or not.
             limit = MAX_WORDS_BEHIND_STATES;
         }
-        let entry = self.entry_pipe(buffer.entry_pipe)?;
+        let entry = entry_pipe(core, buffer.entry_pipe)?;
         let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
         let mut hold = context.map(|context| context.hold()).transpose()?;
         let (stale, exit, removals, wipes) = {
             let mut tables = self.tables();
             // Without room for it a FREE costs the client more; nothing else does.
-            let _ = tables.loaded.prepare();
+            let _ = tables.left[core.index()].loaded.prepare();
             let stale = match self.device.parameters().check_addresses {
-                true => self.find_stale(&tables, own.is_some(), hold.as_mut())?,
+                true => self.find_stale(core, &tables, own.is_some(), hold.as_mut())?,
                 false => Default::default(),
             };
-            tables.loaded.begin();
-            let exit = self.check(&tables, &mut words, entry)?;
-            let (removals, wipes) = (tables.reach.removals(), tables.loaded.wipes());
+            let loaded = &tables.left[core.index()].loaded;
+            loaded.begin();
+            let exit = self.check(core, &tables, &mut words, entry)?;
+            let (removals, wipes) = (tables.reach.removals(), loaded.wipes());
             (stale, exit, removals, wipes)
         };
-        let mut queue = Queue::resolve(self, commit.queue, commit.format)?;
+        let mut queue = Queue::resolve(self, core, commit.queue, commit.format)?;
         let mut work = Submission {
             process: self,
+            core,
             words: &mut words,
             entry,
             exit,
@@ -155,17 +162,11 @@ impl Process {
             is_context_new: false,
             left: None,
         };
-        let reply = self.submit(&mut work, &mut queue)?;
-        work.settle();
+        let reply = self.submit(core, &mut work, &mut queue)?;
+        work.finish();
         queue.submitted();
         self.keep_room(words);
         Ok(reply)
-    }
-
-    /// The pipe that commands begin in. `InvalidArgument`: there is no such number.
-    pub(super) fn entry_pipe(&self, number: u32) -> Result<Pipe> {
-        let engines = self.device.core().engines();
-        engines.entry(number).ok_or(Error::InvalidArgument)
     }
 
     /// Copies the commands of `buffer` and of the chain of `gcsHAL_COMMAND_LOCATION` at user address `next` (0:
@@ -268,10 +269,10 @@ impl Process {
     }
 
     /// Checks the copied commands; returns what they leave behind.
-    fn check(&self, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
-        let addresses = self.addresses(tables);
-        let states = self.device.core().states();
-        checker::check(words, states, entry, addresses, Some(&tables.loaded))
+    fn check(&self, core: &Core, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
+        let addresses = self.addresses(core, tables);
+        let loaded = &tables.left[core.index()].loaded;
+        checker::check(words, core.states(), entry, addresses, Some(loaded))
             .map_err(|refusal| refuse("command buffer", refusal))
     }
 
@@ -279,13 +280,14 @@ impl Process {
     /// scratch memory's; returns what they leave behind.
     pub(super) fn check_states(
         &self,
+        core: &Core,
         tables: &Tables,
         words: &mut [u32],
         entry: Pipe,
     ) -> Result<Exit> {
-        let addresses = self.addresses(tables);
-        let states = self.device.core().states();
-        checker::check_states(words, states, entry, addresses, Some(&tables.loaded))
+        let addresses = self.addresses(core, tables);
+        let loaded = &tables.left[core.index()].loaded;
+        checker::check_states(words, core.states(), entry, addresses, Some(loaded))
             .map_err(|refusal| refuse("context", refusal))
     }
 }
@@ -298,7 +300,7 @@ fn refuse(what: &str, refusal: Refusal) -> Error {
 
 impl Process {
     /// Which GPU addresses its commands may name.
-    fn addresses<'a>(&'a self, tables: &'a Tables) -> Addresses<'a> {
+    fn addresses<'a>(&'a self, core: &Core, tables: &'a Tables) -> Addresses<'a> {
         let parameters = self.device.parameters();
         if !parameters.check_addresses {
             return Addresses::Any;
@@ -306,7 +308,7 @@ impl Process {
         Addresses::Of {
             reach: &tables.reach,
             common: &parameters.allowed_ranges,
-            scratch: self.device.core().scratch(),
+            scratch: core.scratch(),
         }
     }
 }
@@ -314,6 +316,7 @@ impl Process {
 /// Checked commands on their way into the ring.
 struct Submission<'a> {
     process: &'a Process,
+    core: &'a Core,
     words: &'a mut [u32],
     entry: Pipe,
     exit: Exit,
@@ -352,7 +355,7 @@ struct Stale {
 
 impl Submission<'_> {
     /// Does what is left when the commands are in the ring.
-    fn settle(&mut self) {
+    fn finish(&mut self) {
         if let Some(own) = &self.own {
             own.write_back();
         }
@@ -373,7 +376,7 @@ impl Submission<'_> {
             process: self.process.number,
             wipes: self.wipes,
         };
-        Some((author, self.process.device.core().scrub()))
+        Some((author, self.core.scrub()))
     }
 }
 
@@ -382,22 +385,26 @@ impl Process {
     /// come now are noted. `own`: they come with a context in the client's memory; `hold`: with an attached one.
     fn find_stale(
         &self,
+        core: &Core,
         tables: &Tables,
         own: bool,
         hold: Option<&mut Hold>,
     ) -> Result<[Stale; PIPES]> {
         let mut all: [Stale; PIPES] = Default::default();
-        let loaded = &tables.loaded;
+        let Left {
+            loaded,
+            last_context,
+        } = &tables.left[core.index()];
         if !loaded.may_be_stale(tables.reach.removals()) {
             return Ok(all);
         }
-        let addresses = self.addresses(tables);
+        let addresses = self.addresses(core, tables);
         let is_unsure = match hold.and_then(Hold::buffers) {
             _ if own => false,
             Some(buffers) => buffers.has_strays(Lookup::new(addresses)),
             // What the context of earlier commands has loaded may be there still.
             None => {
-                let last = tables.last_context.as_ref();
+                let last = last_context.as_ref();
                 last.is_some_and(|context| context.may_have_strays(Lookup::new(addresses)))
             }
         };
@@ -405,7 +412,6 @@ impl Process {
             loaded.forget_all();
             return Ok(all);
         }
-        let core = self.device.core();
         let mut lookup = Lookup::new(addresses);
         for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&mut all) {
             let is_allowed = |state, value| lookup.resolve(state, value).is_some();
@@ -425,22 +431,25 @@ impl Work for Submission<'_> {
         let is_removed = removals != self.removals;
         if is_removed {
             // What the GPU has of it is not known: the commands are noted already.
-            tables.loaded.forget_all();
-            self.wipes = tables.loaded.wipes();
+            let loaded = &tables.left[self.core.index()].loaded;
+            loaded.forget_all();
+            self.wipes = loaded.wipes();
             self.stale = Default::default();
         }
         if is_removed || core::mem::take(&mut self.is_context_new) {
-            self.exit = self.process.check(tables, self.words, self.entry)?;
+            self.exit = self
+                .process
+                .check(self.core, tables, self.words, self.entry)?;
             self.removals = removals;
         }
         if self.load.is_some() {
             if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
-                let lookup = Lookup::new(self.process.addresses(tables));
+                let lookup = Lookup::new(self.process.addresses(self.core, tables));
                 buffers.check_addresses(lookup, tables.reach.changes());
             }
         }
         match &mut self.own {
-            Some(own) => own.check(self.process, tables),
+            Some(own) => own.check(self.process, self.core, tables),
             None => Ok(()),
         }
     }
@@ -471,12 +480,16 @@ impl Work for Submission<'_> {
     }
 
     fn placed(&mut self, tables: &mut Tables) {
+        let removals = tables.reach.removals();
+        let Left {
+            loaded,
+            last_context,
+        } = &mut tables.left[self.core.index()];
         if let Some(hold) = &self.hold {
-            let last = tables.last_context.replace(hold.context().clone());
+            let last = last_context.replace(hold.context().clone());
             // Never the last reference of one that is in use: that would be freed under the lock.
             self.left = last;
         }
-        let loaded = &tables.loaded;
         loaded.placed();
         let mut is_clean = true;
         for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&self.stale) {
@@ -486,18 +499,18 @@ impl Work for Submission<'_> {
             }
         }
         if is_clean {
-            loaded.verify(tables.reach.removals());
+            loaded.verify(removals);
         }
     }
 
     fn load(&mut self) -> Result {
         if let Some(own) = &mut self.own {
-            own.load(self.process)?;
+            own.load(self.process, self.core)?;
             self.is_context_new = true;
             return Ok(());
         }
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
-            let ring = self.process.device.core().ring();
+            let ring = self.core.ring();
             ring.wait_for_progress(buffers.last_use())?;
             self.merged = deltas::merge(buffers, self.format);
             self.load = Some(buffers.load());
@@ -505,16 +518,21 @@ impl Work for Submission<'_> {
         Ok(())
     }
 
-    fn begun(&mut self, turn: &Turn) {
-        if let (true, Some(own)) = (turn.loads_states(), &mut self.own) {
+    fn begun(&mut self, place: &Reservation<'_, Events>) {
+        if let (true, Some(own)) = (place.loads_states(), &mut self.own) {
             own.loaded();
         }
         let buffers = self.hold.as_mut().and_then(Hold::buffers);
-        if let (Some(link), Some(buffers)) = (turn.back(), buffers) {
+        if let (Some(link), Some(buffers)) = (place.back(), buffers) {
             buffers.set_link(link);
-            self.switched = Some(turn.number());
+            self.switched = Some(place.number());
         }
     }
+}
+
+/// The pipe that commands begin in. `InvalidArgument`: there is no such number.
+pub(super) fn entry_pipe(core: &Core, number: u32) -> Result<Pipe> {
+    core.engines().entry(number).ok_or(Error::InvalidArgument)
 }
 
 /// Reads the description of a command buffer.

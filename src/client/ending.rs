@@ -9,11 +9,15 @@
 //! 2. what anybody has submitted by then ends; then everything is dropped.
 
 use super::{
-    action::Held,
+    tables::Left,
     Process, //
 };
 use crate::{
-    ring::Retired,
+    ring::{
+        Kept,
+        Numbers,
+        Retired, //
+    },
     sys, //
 };
 use kernel::{
@@ -48,6 +52,17 @@ impl WorkItem<1> for Process {
     }
 }
 
+/// What it waits for in the rings has ended.
+impl Kept for Process {
+    fn bytes(&self) -> usize {
+        usize::MAX
+    }
+
+    fn passed(self: Arc<Self>) {
+        Self::go_on_ending(self);
+    }
+}
+
 /// The steps.
 const OWN_WORK: u32 = 0;
 const ALL_WORK: u32 = 1;
@@ -62,7 +77,7 @@ impl Process {
     /// The last file has been closed: gives everything back once the GPU cannot use it any more. Takes no
     /// time.
     pub(crate) fn end(self: Arc<Self>) {
-        self.device.core().ring().note_ending(true);
+        self.device.reclaimer().note_ending(true);
         Self::go_on_ending(self);
     }
 
@@ -72,7 +87,7 @@ impl Process {
     }
 
     fn take_ending_step(self: &Arc<Self>) {
-        let ring = self.device.core().ring();
+        let reclaimer = self.device.reclaimer();
         let step = self.ending_step.load(Relaxed);
         self.ending_step.store(step + 1, Relaxed);
         match step {
@@ -81,29 +96,32 @@ impl Process {
                 // The windows hold the process. None stands any more: each keeps its file open.
                 let views = core::mem::take(&mut self.tables().pool_views);
                 drop(views);
-                self.wait_in_ring(self.last_job.load(Relaxed));
+                self.wait_in_rings(self.last_jobs());
             }
             ALL_WORK => {
                 self.give_all_back();
-                self.wait_in_ring(ring.newest());
+                self.wait_in_rings(reclaimer.newest());
             }
             OVER => {
                 self.release_all();
-                ring.note_ending(false);
+                reclaimer.note_ending(false);
             }
             _ => {}
         }
     }
 
-    /// Goes on ending when submission `number` has ended.
-    fn wait_in_ring(self: &Arc<Self>, number: u64) {
-        match Retired::new(Held::Process(self.clone()), None) {
-            Ok(item) => self.device.core().ring().retire_behind(number, item),
-            // No memory to wait in the ring: here, then, in this process's own work item.
+    /// Goes on ending when these jobs have ended.
+    fn wait_in_rings(self: &Arc<Self>, numbers: Numbers) {
+        let reclaimer = self.device.reclaimer();
+        match Retired::new(self.clone(), None) {
+            Ok(item) => reclaimer.retire_behind(numbers, item),
+            // No memory to wait in the rings: here, then, in this process's own work item.
             Err(_) => {
-                let ring = self.device.core().ring();
-                while ring.is_running() && !ring.has_ended(number) {
-                    ring.poll_for(number, 1000);
+                for (core, number) in self.device.cores().iter().zip(numbers) {
+                    let ring = core.ring();
+                    while ring.is_running() && !ring.has_ended(number) {
+                        ring.poll_for(number, 1000);
+                    }
                 }
                 Self::go_on_ending(self.clone());
             }
@@ -127,7 +145,7 @@ impl Process {
         let memory = core::mem::take(&mut tables.user_memory);
         let contexts = core::mem::take(&mut tables.contexts);
         let pieces = core::mem::take(&mut tables.pieces);
-        let last_context = tables.last_context.take();
+        let left = core::mem::replace(&mut tables.left, Left::all());
         drop(tables);
         nodes.for_each(|entry| {
             entry.node.release();
@@ -141,6 +159,6 @@ impl Process {
             mapped.release();
             sys::yield_if_due();
         });
-        drop((contexts, pieces, last_context));
+        drop((contexts, pieces, left));
     }
 }

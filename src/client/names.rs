@@ -13,8 +13,11 @@
 
 use super::{
     guesses,
+    node::{
+        NodeEntry,
+        Origin, //
+    },
     visible::Visible,
-    NodeEntry,
     Process, //
 };
 use crate::{
@@ -152,7 +155,7 @@ impl Process {
         let node = {
             let tables = self.tables();
             let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
-            if entry.freed || entry.claimed {
+            if !entry.is_alive() {
                 return Err(Error::InvalidObject);
             }
             if let Some(name) = &entry.name {
@@ -165,7 +168,7 @@ impl Process {
         };
         // Others may leave something in it from now on.
         node.share();
-        let name = Name::new(self.device.names(), node)?;
+        let name = Name::new(self.clients.names(), node)?;
         let number = name.number;
         let mut tables = self.tables();
         let entry = match tables.nodes.get_mut(handle) {
@@ -194,7 +197,7 @@ impl Process {
     /// IMPORT_VIDEO_MEMORY: a handle of the node with this name. A process that has the node gets its handle
     /// once more, to be freed once more. `NotFound`: there is no such name.
     pub(super) fn import_named(self: &Arc<Self>, number: u32) -> Result<Reply<'_>> {
-        let (name, node) = Name::hold(self.device.names(), number)?;
+        let (name, node) = Name::hold(self.clients.names(), number)?;
         let node = self.have_node(node, Some(name))?;
         Ok(Reply::Imported { node })
     }
@@ -206,10 +209,7 @@ impl Process {
         node: Arc<Node>,
         name: Option<Name<Node>>,
     ) -> Result<u32> {
-        let entry = NodeEntry {
-            foreign: true,
-            ..NodeEntry::new(Visible::new(node.clone(), self)?)
-        };
+        let entry = NodeEntry::new(Visible::new(node.clone(), self)?, Origin::Foreign);
         // Twice, if another thread of the process is doing the same.
         if let Some(handle) = self.have_again(&node)? {
             return Ok(handle);
@@ -232,7 +232,7 @@ impl Process {
             return Ok(None);
         };
         let entry = tables.nodes.get_mut(handle).filter(|entry| {
-            Arc::ptr_eq(&entry.node, node) && !entry.imported && !entry.freed && !entry.claimed
+            Arc::ptr_eq(&entry.node, node) && entry.origin != Origin::Shared && entry.is_alive()
         });
         let entry = entry.ok_or(Error::MemoryLocked)?;
         let imports = entry.imports.checked_add(1);

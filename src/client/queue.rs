@@ -10,18 +10,20 @@
 use super::{
     action::{
         Action,
-        Actions, //
+        Events, //
     },
-    foreign::Mapped,
+    buffer::{
+        unmap_buffer,
+        BufferEntry, //
+    },
+    changes::Change,
     handles::Detached,
-    unmap_buffer,
-    BufferEntry,
-    Change,
-    Claimed,
-    Process,
-    QueueOnly,
-    Tables,
-    TIMERS, //
+    import::Mapped,
+    node::Claimed,
+    submit::QueueOnly,
+    tables::Tables,
+    Core,
+    Process, //
 };
 use crate::{
     abi::{
@@ -34,7 +36,10 @@ use crate::{
         Error,
         Result, //
     },
-    limits::MAX_RECORDS,
+    limits::{
+        MAX_RECORDS,
+        MAX_TIMERS, //
+    },
     sys::{
         self,
         user::UserWords, //
@@ -58,7 +63,7 @@ enum Claim {
 /// A resolved queue.
 pub(super) struct Queue<'a> {
     process: &'a Arc<Process>,
-    actions: Actions,
+    events: Events,
     /// `None` as long as there are none, as with most queues.
     claims: Option<KVec<Claim>>,
     /// Words are to be written; how many ranges had left the process's reach when they were looked up.
@@ -67,10 +72,10 @@ pub(super) struct Queue<'a> {
 
 impl<'a> Queue<'a> {
     /// No records.
-    fn empty(process: &'a Arc<Process>) -> Self {
+    fn empty(process: &'a Arc<Process>, core: &Core) -> Self {
         Self {
             process,
-            actions: process.device.core().ring().empty_actions(),
+            events: Events::new(core.ring().empty_payload(), process.number),
             claims: None,
             writes: None,
         }
@@ -81,8 +86,13 @@ impl<'a> Queue<'a> {
     /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
     /// `InvalidArgument`: a record of a kind that has no place in a queue. `InvalidAddress`: a word to
     /// write that is not in the caller's memory.
-    pub(super) fn resolve(process: &'a Arc<Process>, first: u64, format: Format) -> Result<Self> {
-        let mut queue = Self::empty(process);
+    pub(super) fn resolve(
+        process: &'a Arc<Process>,
+        core: &Core,
+        first: u64,
+        format: Format,
+    ) -> Result<Self> {
+        let mut queue = Self::empty(process, core);
         let mut next = first;
         let mut records = 0;
         while next != 0 {
@@ -107,7 +117,7 @@ impl<'a> Queue<'a> {
 
     fn add(&mut self, record: Record) -> Result {
         // Both lists grow first: after a claim nothing may fail.
-        self.actions.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        self.events.reserve(1)?;
         if matches!(
             record,
             Record::FreeNode { .. } | Record::FreeBuffer(_) | Record::UnmapUser(_)
@@ -143,7 +153,7 @@ impl<'a> Queue<'a> {
                     Some(node) => Some(Change::give_back_node(&owner, node.clone())?),
                     None => None,
                 };
-                self.actions.reserve(2, GFP_KERNEL)?;
+                self.events.reserve(2)?;
                 let Ok(claimed) = owner.claim_node(node, false) else {
                     return Ok(());
                 };
@@ -153,7 +163,7 @@ impl<'a> Queue<'a> {
                     return Ok(());
                 }
                 if let Some(back) = back {
-                    self.actions.push(Action::Change(back), GFP_KERNEL)?;
+                    self.events.push(Action::Change(back))?;
                 }
                 Action::Change(change)
             }
@@ -207,7 +217,7 @@ impl<'a> Queue<'a> {
             }
             Record::Timestamp { timer, start } => {
                 // CAST: 32 bits into at least 32.
-                if timer as usize >= TIMERS {
+                if timer as usize >= MAX_TIMERS {
                     return Err(Error::InvalidArgument);
                 }
                 Action::Timestamp(process.clone(), timer, start)
@@ -215,8 +225,7 @@ impl<'a> Queue<'a> {
             Record::CommitDone => return Ok(()),
             Record::Invalid => return Err(Error::InvalidArgument),
         };
-        self.actions.push(action, GFP_KERNEL_ACCOUNT)?;
-        Ok(())
+        self.events.push(action)
     }
 
     /// Notes a claim; there is room for it.
@@ -227,7 +236,7 @@ impl<'a> Queue<'a> {
 
     /// Whether the list has no records.
     pub(super) fn is_empty(&self) -> bool {
-        self.actions.is_empty() && self.claims.is_none()
+        self.events.is_empty() && self.claims.is_none()
     }
 
     /// Looks up the words to write again, if memory has left the process since: what leaves later is kept
@@ -237,7 +246,7 @@ impl<'a> Queue<'a> {
         if self.writes.is_none_or(|looked_up| looked_up == removals) {
             return Ok(());
         }
-        for action in &mut self.actions {
+        for action in self.events.iter_mut() {
             if let Action::Write(word, _) = action {
                 *word = tables
                     .word_at(word.address())
@@ -248,9 +257,9 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    /// The actions, for [`crate::ring::Ring::submit`] to take.
-    pub(super) fn actions(&mut self) -> &mut Actions {
-        &mut self.actions
+    /// What is to be done, for the job to take.
+    pub(super) fn events(&mut self) -> &mut Events {
+        &mut self.events
     }
 
     /// Takes what the queue takes away out of the GPU's reach for all submissions behind its own,
@@ -318,21 +327,26 @@ impl Drop for Queue<'_> {
 
 impl Process {
     /// EVENT_COMMIT: runs the records behind everything that the ring holds now.
-    pub(super) fn event_commit(self: &Arc<Self>, queue: u64, format: Format) -> Result<Reply<'_>> {
-        let mut queue = Queue::resolve(self, queue, format)?;
+    pub(super) fn event_commit(
+        self: &Arc<Self>,
+        core: &Core,
+        queue: u64,
+        format: Format,
+    ) -> Result<Reply<'_>> {
+        let mut queue = Queue::resolve(self, core, queue, format)?;
         if queue.is_empty() {
             return Ok(Reply::Nothing);
         }
-        let reply = self.submit(&mut QueueOnly, &mut queue)?;
+        let reply = self.submit(core, &mut QueueOnly, &mut queue)?;
         queue.submitted();
         Ok(reply)
     }
 
     /// Runs one record behind everything that the ring holds now.
-    pub(super) fn queue_record(self: &Arc<Self>, record: Record) -> Result<Reply<'_>> {
-        let mut queue = Queue::empty(self);
+    pub(super) fn queue_record(self: &Arc<Self>, core: &Core, record: Record) -> Result<Reply<'_>> {
+        let mut queue = Queue::empty(self, core);
         queue.add(record)?;
-        let reply = self.submit(&mut QueueOnly, &mut queue)?;
+        let reply = self.submit(core, &mut QueueOnly, &mut queue)?;
         queue.submitted();
         Ok(reply)
     }

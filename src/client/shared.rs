@@ -11,8 +11,11 @@
 
 use super::{
     handles::Handles,
+    node::{
+        NodeEntry,
+        Origin, //
+    },
     visible::Visible,
-    NodeEntry,
     Process, //
 };
 use crate::{
@@ -89,7 +92,7 @@ impl Process {
     /// The book, if nodes are shared.
     fn book(&self) -> Option<&SharedNodes> {
         let is_shared = self.device.parameters().shared_nodes;
-        is_shared.then(|| self.device.shared_nodes())
+        is_shared.then(|| self.clients.shared_nodes())
     }
 
     /// Has `entry` in the table, under a number of its own or of the book's; returns it.
@@ -122,10 +125,7 @@ impl Process {
         let Some(node) = book.node(handle) else {
             return Ok(());
         };
-        let entry = NodeEntry {
-            imported: true,
-            ..NodeEntry::new(Visible::new(node, self)?)
-        };
+        let entry = NodeEntry::new(Visible::new(node, self)?, Origin::Shared);
         let inserted = self.tables().insert_node(Some(handle), entry);
         match inserted {
             // Another thread was quicker.
@@ -159,11 +159,11 @@ impl Process {
         loop {
             let found = {
                 let tables = self.tables();
-                tables.nodes.first_from(next, |entry| entry.imported)
+                tables.nodes.first_from(next, |entry| entry.origin)
             };
             match found {
-                Some((handle, imported)) => {
-                    if !imported {
+                Some((handle, origin)) => {
+                    if origin != Origin::Shared {
                         book.remove(handle);
                     }
                     next = handle + 1;

@@ -135,13 +135,13 @@ impl Process {
                     return Err(Error::OutOfResources);
                 }
                 let piece = Piece::new(bytes as usize)?;
-                let name = Name::new(self.device.shared_buffers(), piece.clone())?;
+                let name = Name::new(self.clients.shared_buffers(), piece.clone())?;
                 let id = name.number();
                 self.keep_piece(name, piece)?;
                 Ok(Reply::SharedBuffer { id })
             }
             SharedBuffer::Map { id } => {
-                let (name, piece) = Name::hold(self.device.shared_buffers(), id)?;
+                let (name, piece) = Name::hold(self.clients.shared_buffers(), id)?;
                 self.keep_piece(name, piece)?;
                 Ok(Reply::Nothing)
             }
@@ -201,7 +201,7 @@ impl Process {
     }
 }
 
-impl super::Tables {
+impl crate::client::tables::Tables {
     fn place_of_piece(&self, id: u32) -> Option<usize> {
         self.pieces
             .iter()

@@ -12,6 +12,7 @@ use crate::{
         Result, //
     },
     limits::MAX_FENCES,
+    ring::Outcome,
     sys::{
         fence::Fence,
         file::NewFile, //
@@ -75,6 +76,15 @@ impl Signal {
 
     /// Sets or resets the signal.
     pub(crate) fn signal(&self, state: bool) {
+        self.set(state, Outcome::Done);
+    }
+
+    /// The job that was to set it has ended: sets it, with an error in its fences if the GPU has not done the job.
+    pub(crate) fn job_ended(&self, outcome: Outcome) {
+        self.set(true, outcome);
+    }
+
+    fn set(&self, state: bool, outcome: Outcome) {
         let fences = {
             let mut own = self.state.lock();
             own.set = state;
@@ -89,8 +99,11 @@ impl Signal {
             self.changed.notify_one();
         }
         if let Some(mut fences) = fences {
+            // Dropped without being signaled, a fence ends with an error.
             for fence in fences.iter_mut().filter_map(Option::take) {
-                fence.signal();
+                if let Outcome::Done = outcome {
+                    fence.signal();
+                }
             }
         }
     }

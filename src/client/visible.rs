@@ -6,10 +6,7 @@
 //! it. Its end, by whatever path, does in order: out of the process's tables (whoever has it has taken it
 //! out), out of every window, behind the GPU. An error path gets all of that by dropping it.
 
-use super::{
-    action::Held,
-    Process, //
-};
+use super::Process;
 use crate::{
     error::Result,
     memory::{
@@ -18,8 +15,9 @@ use crate::{
         UserMemory, //
     },
     ring::{
+        Kept,
+        Reclaimer,
         Retired,
-        Ring,
         Shown, //
     }, //
 };
@@ -29,11 +27,26 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Memory of a client.
-pub(super) trait Reachable: Sized {
-    /// What keeps it.
-    fn held(self: Arc<Self>) -> Held;
+impl Kept for Node {
+    fn bytes(&self) -> usize {
+        Node::bytes(self)
+    }
+}
 
+impl Kept for Buffer {
+    fn bytes(&self) -> usize {
+        Buffer::bytes(self)
+    }
+}
+
+impl Kept for UserMemory {
+    fn bytes(&self) -> usize {
+        UserMemory::bytes(self)
+    }
+}
+
+/// Memory of a client.
+pub(super) trait Reachable: Kept + Sized + 'static {
     /// Where it lies in the pool, if there: offset and bytes.
     fn in_pool(&self) -> Option<(usize, usize)> {
         None
@@ -41,31 +54,19 @@ pub(super) trait Reachable: Sized {
 }
 
 impl Reachable for Node {
-    fn held(self: Arc<Self>) -> Held {
-        Held::Node(self)
-    }
-
     fn in_pool(&self) -> Option<(usize, usize)> {
         self.pool_range()
     }
 }
 
-impl Reachable for Buffer {
-    fn held(self: Arc<Self>) -> Held {
-        Held::Buffer(self)
-    }
-}
+impl Reachable for Buffer {}
 
-impl Reachable for UserMemory {
-    fn held(self: Arc<Self>) -> Held {
-        Held::UserMemory(self)
-    }
-}
+impl Reachable for UserMemory {}
 
 /// Memory that is, or may be, in reach of the GPU and in the process's windows.
 pub(super) struct Visible<T> {
     object: Arc<T>,
-    ring: Arc<Ring>,
+    reclaimer: Arc<Reclaimer>,
     /// What its end needs. `None` only while being dropped.
     retired: Option<ListArc<Retired>>,
 }
@@ -74,13 +75,13 @@ impl<T: Reachable> Visible<T> {
     /// Prepares `object`, which nobody can name yet, to be `process`'s. `OutOfMemory`: then it is dropped.
     pub(super) fn new(object: Arc<T>, process: &Process) -> Result<Self> {
         let shown = object.in_pool().map(|range| Shown {
-            views: process.views.clone(),
+            hider: process.hider.clone(),
             range,
         });
-        let retired = Retired::new(object.clone().held(), shown)?;
+        let retired = Retired::new(object.clone(), shown)?;
         Ok(Self {
             object,
-            ring: process.device.core().ring().clone(),
+            reclaimer: process.device.reclaimer().clone(),
             retired: Some(retired),
         })
     }
@@ -98,7 +99,7 @@ impl<T> Visible<T> {
     /// when this returns. No lock may be held.
     pub(super) fn end_here(mut self) {
         if let Some(retired) = self.retired.take() {
-            self.ring.retire_here(retired);
+            self.reclaimer.retire_here(retired);
         }
     }
 
@@ -111,7 +112,7 @@ impl<T> Visible<T> {
 impl<T> Drop for Visible<T> {
     fn drop(&mut self) {
         if let Some(retired) = self.retired.take() {
-            self.ring.retire(retired);
+            self.reclaimer.retire(retired);
         }
     }
 }

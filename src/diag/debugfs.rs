@@ -8,10 +8,14 @@
 //! `pending`: what clients have let go of and is not free yet: objects, processes, mappings of the GPU. With
 //! an idle GPU it is zeros within moments; with one that hangs it is not.
 //!
+//! `jobs`: a line for each job under way, oldest first, by core: the core, the job's number, its event id, the id
+//! of the process that has submitted it (0: the driver, or a process that has ended), the pipes that its commands
+//! use, the GPU addresses of its first word and of the WAIT behind its last, and how many objects it keeps.
+//!
 //! `scratch`: what states are loaded with that hold no address of the client's, and what those that hold
 //! physical addresses are, where the core has such.
 
-use crate::sys;
+use crate::client::CLIENTS;
 use kernel::{
     debugfs::{
         Dir,
@@ -30,6 +34,8 @@ pub(crate) struct Files {
     #[pin]
     _pending: File<()>,
     #[pin]
+    _jobs: File<()>,
+    #[pin]
     _scratch: File<()>,
     _directory: Dir,
 }
@@ -42,6 +48,7 @@ impl Files {
             Ok(pin_init!(Self {
                 _interface <- directory.read_callback_file(c"interface", (), &show_interfaces),
                 _pending <- directory.read_callback_file(c"pending", (), &show_pending),
+                _jobs <- directory.read_callback_file(c"jobs", (), &show_jobs),
                 _scratch <- directory.read_callback_file(c"scratch", (), &show_scratch),
                 _directory: directory.clone(),
             }))
@@ -50,20 +57,57 @@ impl Files {
 }
 
 fn show_pending(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(device) = sys::global::device() else {
+    let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
-    let (objects, processes) = device.core().ring().pending();
-    let mappings = device.core().space().pending();
+    let device = clients.device();
+    let (objects, processes) = device.reclaimer().pending();
+    let mappings = device.vm().pending();
     writeln!(f, "{objects} {processes} {mappings}")
 }
 
-fn show_interfaces(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(device) = sys::global::device() else {
+fn show_jobs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
     let mut result = Ok(());
-    device.for_each_process(|leader, process| {
+    for core in clients.device().cores() {
+        core.ring().for_each_job(|job| {
+            let mut submitter = 0;
+            clients.for_each_process(|leader, process| {
+                if process.number() == job.process {
+                    submitter = leader;
+                }
+            });
+            let pipes = match (job.uses.pipe_3d, job.uses.pipe_2d) {
+                (true, true) => "3d+2d",
+                (true, false) => "3d",
+                (false, true) => "2d",
+                (false, false) => "none",
+            };
+            // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
+            let line = writeln!(
+                f,
+                "{} {:#x} {} {submitter} {pipes} {:#010x} {:#010x} {:#x}",
+                core.index(),
+                job.number,
+                job.event,
+                job.words.0,
+                job.words.1,
+                job.retired
+            );
+            result = result.and(line);
+        });
+    }
+    result
+}
+
+fn show_interfaces(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(clients) = CLIENTS.get() else {
+        return Ok(());
+    };
+    let mut result = Ok(());
+    clients.for_each_process(|leader, process| {
         if let Some((choice, bytes)) = process.interface() {
             let line = writeln!(
                 f,
@@ -78,10 +122,10 @@ fn show_interfaces(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn show_scratch(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(device) = sys::global::device() else {
+    let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
-    let scratch = device.core().scratch();
+    let scratch = clients.device().cores()[0].scratch();
     match scratch.physical {
         Some(physical) => writeln!(f, "{:#010x} {:#010x}", scratch.address, physical.scratch),
         None => writeln!(f, "{:#010x}", scratch.address),

@@ -5,9 +5,12 @@
 //! Source: spec/memory-events.md section 9.1. Its commands are the admin's; those that only its
 //! authors' debugging needed do nothing, as they do there.
 
-use crate::sys::{
-    self,
-    procfs::ProcFile, //
+use crate::{
+    client::CLIENTS,
+    sys::{
+        self,
+        procfs::ProcFile, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -23,15 +26,16 @@ pub(crate) struct Status;
 
 impl ProcFile for Status {
     fn show(out: &SeqFile) {
-        let Some(device) = sys::global::device() else {
+        let Some(clients) = CLIENTS.get() else {
             return;
         };
-        let state = device.core().idle_state();
+        let device = clients.device();
+        let state = device.cores()[0].idle_state();
         let usage = device.memory().usage();
-        let (entries, used) = device.core().space().usage();
+        let (entries, used) = device.vm().usage();
         let reserved = device.memory().pool_bytes();
         let is_idle = if state.is_idle { "idle" } else { "busy" };
-        let contiguous = usage.contiguous + device.core().bytes();
+        let contiguous = usage.contiguous + device.bytes();
         seq_print!(out, "{VERSION}\n");
         seq_print!(out, "RELEASE VERSION\n");
         seq_print!(

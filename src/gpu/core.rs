@@ -6,7 +6,6 @@
 //! wakes the thread.
 
 use crate::{
-    client::action::Actions,
     context::StateMap,
     error,
     hw::{
@@ -14,9 +13,17 @@ use crate::{
         Identity,
         MmuVersion, //
     },
-    mmu::AddressSpace,
+    mmu::{
+        Access,
+        Vm, //
+    },
     params::Parameters,
-    ring::Ring,
+    ring::{
+        Payload,
+        Reclaimer,
+        Ring,
+        Waited, //
+    },
     stream::{
         checker::{
             Engines,
@@ -32,8 +39,7 @@ use crate::{
     },
     sys::{
         self,
-        irq::Handler,
-        mmio::Registers, //
+        irq::Handler, //
     }, //
 };
 use kernel::{
@@ -60,47 +66,57 @@ pub(crate) struct IdleState {
 }
 
 /// A core.
-pub(crate) struct Core {
+pub(crate) struct Core<P: Payload> {
+    /// Its place among the device's.
+    index: usize,
     hardware: Arc<Hardware>,
     states: Arc<States>,
     base_address: u32,
     scratch: Scratch,
     scrub: Arc<Scrub>,
     state_map: Arc<StateMap>,
-    space: Arc<AddressSpace>,
-    ring: Arc<Ring>,
+    vm: Arc<Vm>,
+    ring: Arc<Ring<P>>,
+    reclaimer: Arc<Reclaimer>,
 }
 
-impl Core {
-    /// Identifies and resets the core behind `registers`. It does not run yet.
+impl<P: Payload> Core<P> {
+    /// The core `hardware`, which has been reset, as number `index` of a device with the address space `vm`. It
+    /// does not run yet.
     ///
     /// Every failure has been printed.
     pub(crate) fn new(
-        dev: &device::Device,
-        registers: Registers,
+        index: usize,
+        hardware: Arc<Hardware>,
+        vm: Arc<Vm>,
+        reclaimer: Arc<Reclaimer>,
         parameters: &Parameters,
     ) -> Result<Arc<Self>> {
-        let hardware = Hardware::new(dev, registers)?;
+        let dev = hardware.device();
         let identity = hardware.identity();
-        let mmu = hardware.mmu_version();
         // Version 2 translates every address: there is nothing to count from.
-        let base_address = match mmu {
+        let base_address = match hardware.mmu_version() {
             MmuVersion::V1 => parameters.base_address,
             MmuVersion::V2 => 0,
         };
-        let padding = identity.needs_event_padding();
         let states = States::new(identity)
             .inspect_err(|_| dev_err!(dev, "no memory for the list of states\n"))?;
-        let engines = states.engines();
-        let ring = Ring::new(dev, base_address, padding, engines, mmu, hardware.clone())
-            .and_then(|ring| Arc::pin_init(ring, GFP_KERNEL))
-            .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
-        let space = AddressSpace::new(dev, ring.clone(), mmu)
+        let ring = Ring::new(
+            hardware.clone(),
+            base_address,
+            states.engines(),
+            vm.clone(),
+            reclaimer.clone(),
+        )
+        .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
+        vm.map_for_good(ring.address(), ring.bytes(), Access::ReadOnly)
+            .and_then(|()| vm.attach(ring.clone()))
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
+        reclaimer.set_ring(index, Some(ring.clone()));
         let scratch = Scratch {
-            address: space.scratch_address(),
+            address: vm.scratch_address(),
             // Past the MMU, and past the registers that say where GPU address 0 lies.
-            physical: space
+            physical: vm
                 .physical_scratch()
                 .filter(|_| !identity.has_new_memory_controller())
                 .map(|scratch| PhysicalStates {
@@ -121,20 +137,27 @@ impl Core {
         })?;
         let core = Arc::new(
             Self {
+                index,
                 hardware,
-                state_map,
                 states,
                 base_address,
                 scratch,
                 scrub,
-                space,
+                state_map,
+                vm,
                 ring,
+                reclaimer,
             },
             GFP_KERNEL,
         )?;
         core.hardware
-            .initialize(base_address, core.space.flat_table(), parameters);
+            .initialize(base_address, core.vm.flat_table(), parameters);
         Ok(core)
+    }
+
+    /// Its place among the device's cores.
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     /// The device, for its memory.
@@ -178,24 +201,24 @@ impl Core {
     }
 
     /// The command ring.
-    pub(crate) fn ring(&self) -> &Arc<Ring> {
+    pub(crate) fn ring(&self) -> &Arc<Ring<P>> {
         &self.ring
-    }
-
-    /// The GPU's address space.
-    pub(crate) fn space(&self) -> &Arc<AddressSpace> {
-        &self.space
     }
 
     /// Bytes of memory that the core itself takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.ring.bytes() + self.space.bytes()
+        self.ring.bytes()
+    }
+
+    /// What its interrupt does.
+    pub(crate) fn interrupt(self: &Arc<Self>) -> Interrupt<P> {
+        Interrupt(self.clone())
     }
 
     /// Starts the front end in the ring's idle loop. The interrupt must be requested. What the GPU
     /// does not do has been printed.
     pub(crate) fn start(&self) -> Result {
-        if let Some((table, safe)) = self.space.two_level_table() {
+        if let Some((table, safe)) = self.vm.two_level_table() {
             self.enable_mmu(table, safe)?;
         }
         let (address, units) = self.ring.start()?;
@@ -219,10 +242,10 @@ impl Core {
     /// Sends one event through the core and looks whether its interrupt comes: a wrong line shows
     /// here and not as a client's delay. Every failure has been printed.
     pub(crate) fn test_interrupt(&self) -> Result {
-        let number = self.ring.submit(&mut Actions::new());
+        let number = self.ring.submit(&mut P::default());
         let result = number.and_then(|number| self.ring.wait_for(number, FIRST_EVENT_TIMEOUT));
         match result {
-            // Without the interrupt the watchdog has ended the submission.
+            // Without the interrupt the hang check has ended the job.
             Ok(()) if self.hardware.line_works() => Ok(()),
             Ok(()) => {
                 dev_err!(
@@ -264,13 +287,13 @@ impl Core {
         }
         self.ring.abandon();
         sys::work::flush();
-        // Ends: nothing waits for the GPU any more, so each round drops something.
-        while self.ring.has_reclaims() {
+        // Ends: nothing waits for this core any more, so each round drops something.
+        while self.reclaimer.is_busy() {
             sys::work::flush();
         }
-        self.ring.dismiss_watchdog();
-        self.space.sweep();
-        self.space.dismiss_reaper();
+        self.ring.dismiss_hang_check();
+        self.reclaimer.set_ring(self.index, None);
+        self.vm.detach_all();
     }
 
     /// The state of the modules and the front end.
@@ -289,9 +312,9 @@ impl Core {
 }
 
 /// The interrupt of a core.
-pub(crate) struct Interrupt(pub(crate) Arc<Core>);
+pub(crate) struct Interrupt<P: Payload>(Arc<Core<P>>);
 
-impl Handler for Interrupt {
+impl<P: Payload> Handler for Interrupt<P> {
     fn handle(&self) -> ThreadedIrqReturn {
         if self.0.hardware.interrupt() {
             ThreadedIrqReturn::WakeThread

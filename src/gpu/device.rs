@@ -1,95 +1,69 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How a core comes to be, and the device that open files see.
-//!
-//! A core is a platform device: one that the device tree describes (`vivante,gc`, as for etnaviv),
-//! or one that this driver makes from its parameters. Either way [`driver::Driver`] probes it.
-//!
-//! Lock: [`Device::processes`], outermost; nothing is waited for under it.
+//! The device: its cores, and the address space and memory that they share.
 
 use super::Core;
 use crate::{
-    abi::IdentityWords,
-    client::{
-        Names,
-        Process,
-        SharedBuffers,
-        SharedNodes, //
+    abi::{
+        CoreSelector,
+        IdentityWords, //
+    },
+    error::{
+        Error,
+        Result, //
     },
     hw::Identity,
-    memory::{
-        Node,
-        VideoMemory, //
-    },
+    memory::VideoMemory,
+    mmu::Vm,
     params::Parameters,
-    sys::{
-        irq::LineMapping,
-        platform::OwnDevice, //
+    ring::{
+        Payload,
+        Reclaimer, //
     }, //
 };
 use kernel::{
     prelude::*,
-    sync::{
-        aref::ARef,
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
-    task::Task, //
+    sync::Arc, //
 };
 
-/// A process with open files.
-struct Member {
-    /// Its thread group's leader, which no other process can be while it is held here.
-    leader: ARef<Task>,
-    files: usize,
-    process: Arc<Process>,
-}
-
-/// What open files see: a core and the memory it works on.
-#[pin_data]
-pub(crate) struct Device {
+/// What `/dev/galcore` stands for.
+pub(crate) struct Device<P: Payload> {
     parameters: Parameters,
-    core: Arc<Core>,
-    /// The core's, as clients are to see it.
+    /// Never empty. The first is the one that is asked for what all have.
+    cores: KVec<Arc<Core<P>>>,
+    /// The first core's identity, as clients are to see it.
     identity: Identity,
     /// The same as they are told it.
     identity_words: IdentityWords,
+    vm: Arc<Vm>,
     memory: Arc<VideoMemory>,
-    #[pin]
-    shared_nodes: SharedNodes,
-    names: Arc<Names<Node>>,
-    shared_buffers: Arc<SharedBuffers>,
-    #[pin]
-    processes: Mutex<KVec<Member>>,
+    reclaimer: Arc<Reclaimer>,
 }
 
-impl Device {
-    /// A device without processes.
+impl<P: Payload> Device<P> {
+    /// A device with one core. `ENOMEM`.
     pub(crate) fn new(
         parameters: Parameters,
-        core: Arc<Core>,
+        core: Arc<Core<P>>,
+        vm: Arc<Vm>,
         memory: Arc<VideoMemory>,
-    ) -> Result<Arc<Self>> {
+        reclaimer: Arc<Reclaimer>,
+    ) -> Result<Arc<Self>, kernel::error::Error> {
         let identity = core
             .identity()
             .reported(parameters.fast_clear, parameters.compression);
-        let names = Arc::pin_init(Names::new(), GFP_KERNEL)?;
-        let shared_buffers = Arc::pin_init(Names::new(), GFP_KERNEL)?;
-        Arc::pin_init(
-            pin_init!(Self {
-                parameters,
-                names,
-                shared_buffers,
-                core,
-                identity_words: IdentityWords::from(&identity),
-                identity,
-                memory,
-                shared_nodes <- SharedNodes::new(),
-                processes <- new_mutex!(KVec::new(), "galcore processes"),
-            }),
-            GFP_KERNEL,
-        )
+        let mut cores = KVec::new();
+        cores.push(core, GFP_KERNEL)?;
+        let device = Self {
+            parameters,
+            cores,
+            identity_words: IdentityWords::from(&identity),
+            identity,
+            vm,
+            memory,
+            reclaimer,
+        };
+        Ok(Arc::new(device, GFP_KERNEL)?)
     }
 
     /// The module's parameters.
@@ -97,9 +71,21 @@ impl Device {
         &self.parameters
     }
 
-    /// The core.
-    pub(crate) fn core(&self) -> &Core {
-        &self.core
+    /// The cores; there is at least one.
+    pub(crate) fn cores(&self) -> &[Arc<Core<P>>] {
+        &self.cores
+    }
+
+    /// The core that a request means. A device with one core takes what is meant for any.
+    pub(crate) fn core(&self, selector: CoreSelector) -> &Arc<Core<P>> {
+        let mut of_type = self.cores.iter().filter(|core| {
+            let own = core.identity().hardware_type();
+            selector.hardware_type.is_none_or(|wanted| wanted == own)
+        });
+        // CAST: 32 bits into at least 32.
+        of_type
+            .nth(selector.index as usize)
+            .unwrap_or(&self.cores[0])
     }
 
     /// The memory.
@@ -107,22 +93,17 @@ impl Device {
         &self.memory
     }
 
-    /// The nodes that every process can use, if nodes are shared.
-    pub(crate) fn shared_nodes(&self) -> &SharedNodes {
-        &self.shared_nodes
+    /// The address space.
+    pub(crate) fn vm(&self) -> &Arc<Vm> {
+        &self.vm
     }
 
-    /// The names of nodes.
-    pub(crate) fn names(&self) -> &Arc<Names<Node>> {
-        &self.names
+    /// What takes over what clients let go of.
+    pub(crate) fn reclaimer(&self) -> &Arc<Reclaimer> {
+        &self.reclaimer
     }
 
-    /// The buffers that processes share.
-    pub(crate) fn shared_buffers(&self) -> &Arc<SharedBuffers> {
-        &self.shared_buffers
-    }
-
-    /// The core's identity as clients are to see it.
+    /// The first core's identity as clients are to see it.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -132,56 +113,27 @@ impl Device {
         &self.identity_words
     }
 
-    /// A file is opened: returns the objects of the calling process, which its files share.
-    pub(crate) fn join(self: &Arc<Self>) -> Result<Arc<Process>> {
-        let current = kernel::current!();
-        let leader = current.group_leader();
-        let mut members = self.processes.lock();
-        if let Some(member) = members
-            .iter_mut()
-            .find(|member| core::ptr::eq(&*member.leader, leader))
-        {
-            member.files += 1;
-            return Ok(member.process.clone());
-        }
-        let process = Process::new(self.clone(), leader.into())?;
-        members.push(
-            Member {
-                leader: leader.into(),
-                files: 1,
-                process: process.clone(),
-            },
-            GFP_KERNEL,
-        )?;
-        Ok(process)
+    /// Bytes of memory that the cores themselves take.
+    pub(crate) fn bytes(&self) -> usize {
+        let cores: usize = self.cores.iter().map(|core| core.bytes()).sum();
+        cores + self.vm.bytes()
     }
 
-    /// Calls `look` with the id and the objects of each process that has files.
-    pub(crate) fn for_each_process(&self, mut look: impl FnMut(i32, &Process)) {
-        for member in self.processes.lock().iter() {
-            look(member.leader.tgid_nr_ns(None), &member.process);
-        }
-    }
-
-    /// A file is closed; with its last one a process ends.
-    pub(crate) fn leave(&self, process: Arc<Process>) {
-        let over = {
-            let mut members = self.processes.lock();
-            let index = members
-                .iter()
-                .position(|member| Arc::ptr_eq(&member.process, &process));
-            match index.and_then(|index| Some((index, members.get_mut(index)?))) {
-                Some((_, member)) if member.files > 1 => {
-                    member.files -= 1;
-                    None
-                }
-                Some((index, _)) => members.remove(index).ok(),
-                None => None,
+    /// Waits until what clients have let go of so far and is in no window is free, as far as the cores go on. `Interrupted`: a Unix
+    /// signal came. Not for the work queue.
+    pub(crate) fn wait_for_reclaim(&self) -> Result {
+        let wait = || {
+            let newest = self.reclaimer.newest();
+            for (core, number) in self.cores.iter().zip(newest) {
+                core.ring().wait_for_progress(number)?;
             }
+            self.reclaimer.wait()
         };
-        if over.is_some() {
-            drop(over);
-            process.end();
+        match wait() {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            // A core hangs, or has been stopped: nothing more will come back.
+            Err(_) => Ok(()),
+            Ok(()) => self.vm.wait_for_reclaim(),
         }
     }
 }

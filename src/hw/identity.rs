@@ -7,7 +7,11 @@
 
 use super::regs::*;
 use crate::{
-    abi::HardwareType,
+    abi::{
+        layout::IdentityWord,
+        HardwareType,
+        IdentityWords, //
+    },
     params::Choice,
     sys::mmio::Registers, //
 };
@@ -363,6 +367,42 @@ fn model_and_revision(words: &impl Words) -> (u32, u32) {
         (model, revision) = (0x3000, 0x5450);
     }
     (model, revision)
+}
+
+impl From<&Identity> for IdentityWords {
+    fn from(id: &Identity) -> Self {
+        Self(identity_words(id))
+    }
+}
+
+fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
+    use IdentityWord as Word;
+    let mut all = [0; IdentityWord::COUNT];
+    // CAST: the number of a variant.
+    let mut set = |word: Word, value| all[word as usize] = value;
+    set(Word::Model, id.model);
+    set(Word::Revision, id.revision);
+    set(Word::Features, id.features);
+    set(Word::Minor0, id.minor_features[0]);
+    set(Word::Minor1, id.minor_features[1]);
+    set(Word::Minor2, id.minor_features[2]);
+    set(Word::Minor3, id.minor_features[3]);
+    set(Word::StreamCount, id.stream_count);
+    set(Word::RegisterMax, id.register_max);
+    set(Word::ThreadCount, id.thread_count);
+    set(Word::ShaderCoreCount, id.shader_core_count);
+    set(Word::VertexCacheSize, id.vertex_cache_size);
+    set(Word::VertexOutputBufferSize, id.vertex_output_buffer_size);
+    set(Word::PixelPipes, id.pixel_pipes);
+    set(Word::ResolvePipes, id.pixel_pipes);
+    set(Word::InstructionCount, id.instruction_count);
+    set(Word::FragmentInstructionCount, id.instruction_count);
+    set(Word::ConstantCount, id.num_constants);
+    set(Word::BufferSize, id.buffer_size);
+    set(Word::VaryingsCount, id.varyings_count);
+    set(Word::SuperTileMode, id.super_tile_mode);
+    set(Word::CoreCount, 1);
+    all
 }
 
 impl Words for Registers {

@@ -15,16 +15,18 @@ use crate::{
         Error,
         Result, //
     },
-    gpu::Core,
+    hw::Identity,
     log::{
         warn_client,
         RateLimit, //
     },
     mmu::{
         Access,
-        AddressSpace,
+        Counter,
         LinearMapping,
-        Mapping, //
+        Mapping,
+        Paged,
+        Vm, //
     },
     params::{
         Parameters,
@@ -61,7 +63,6 @@ use heap::{
 };
 use kernel::{
     device,
-    dma::DmaAddress,
     mm::virt::VmaNew,
     page::PAGE_SIZE,
     prelude::*,
@@ -155,7 +156,7 @@ pub(crate) struct Usage {
 pub(crate) struct Buffer {
     memory: Arc<DmaBuffer>,
     address: u32,
-    owner: Arc<Counter>,
+    counter: Counter,
     /// How the GPU reaches it, where it must be told. Keeps the memory while translations are left.
     _mapping: Option<LinearMapping>,
 }
@@ -192,65 +193,7 @@ impl Mappable for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.owner.0.fetch_sub(self.memory.size(), Relaxed);
-    }
-}
-
-/// Bytes of live objects of one kind.
-struct Counter(Atomic<usize>);
-
-/// Scattered pages that are, or will be, behind the MMU.
-pub(crate) struct Paged {
-    pages: Pages,
-    owner: Option<Arc<Counter>>,
-}
-
-impl Paged {
-    /// The pages' addresses on the bus.
-    pub(crate) fn dma_addresses(&self) -> &[DmaAddress] {
-        self.pages.dma_addresses()
-    }
-
-    /// Bytes, a multiple of the page size.
-    pub(crate) fn bytes(&self) -> usize {
-        self.pages.size()
-    }
-
-    /// Whether the GPU may write them.
-    pub(crate) fn is_writeable(&self) -> bool {
-        self.pages.is_writeable()
-    }
-
-    /// The file offset by which its owner maps it: the first page's bus address, unique among what
-    /// lives. A dma-buf is not this device's file.
-    pub(crate) fn file_offset(&self) -> u64 {
-        if self.pages.imported().is_some() {
-            return u64::MAX;
-        }
-        self.dma_addresses()
-            .first()
-            .map_or(0, |&page| sys::widen(page))
-    }
-
-    /// Hands a range to the other side; see [`Pages::sync`].
-    pub(crate) fn sync(&self, offset: usize, bytes: usize, direction: Sync) {
-        self.pages.sync(offset, bytes, direction);
-    }
-}
-
-impl Mappable for Paged {
-    type Memory = Pages;
-
-    fn memory(&self) -> &Pages {
-        &self.pages
-    }
-}
-
-impl Drop for Paged {
-    fn drop(&mut self) {
-        if let Some(owner) = &self.owner {
-            owner.0.fetch_sub(self.pages.size(), Relaxed);
-        }
+        self.counter.remove(self.memory.size());
     }
 }
 
@@ -290,14 +233,14 @@ impl UserMemory {
     }
 
     fn write(&self, offset: usize, word: u32) {
-        let pages = &self.mapping.backing().pages;
+        let pages = self.mapping.backing().pages();
         pages.write(self.offset + offset, word);
     }
 
     /// Gives the next `bytes` bytes, about, back to the process, and says whether more are left: see
     /// [`Pages::give_back`].
     pub(crate) fn give_back(&self, bytes: usize) -> bool {
-        self.mapping.backing().pages.give_back(bytes)
+        self.mapping.backing().pages().give_back(bytes)
     }
 
     /// Hands `bytes` from user address `user`, which lie in this piece, to the other side.
@@ -346,7 +289,7 @@ impl Backing {
     fn imported(&self) -> Option<&Import> {
         match self {
             Backing::Contiguous(_) => None,
-            Backing::Scattered(pages) => pages.pages.imported(),
+            Backing::Scattered(pages) => pages.pages().imported(),
         }
     }
 
@@ -481,7 +424,7 @@ impl Node {
                 }
             }
             Some(Place::Pages(buffer)) => buffer.write(offset, word),
-            Some(Place::Virtual(mapping)) => mapping.backing().pages.write(offset, word),
+            Some(Place::Virtual(mapping)) => mapping.backing().pages().write(offset, word),
             Some(Place::Wrapped(memory)) => memory.write(offset, word),
             None => {}
         }
@@ -501,7 +444,9 @@ impl Exportable for Node {
                 is_whole.then_some(dma_buf::Memory::Range(start))
             }
             Some(Place::Pages(buffer)) => Some(dma_buf::Memory::Range(buffer.memory.physical())),
-            Some(Place::Virtual(mapping)) => Some(dma_buf::Memory::Pages(&mapping.backing().pages)),
+            Some(Place::Virtual(mapping)) => {
+                Some(dma_buf::Memory::Pages(mapping.backing().pages()))
+            }
             // Whoever has it can share it himself.
             Some(Place::Wrapped(_)) | None => None,
         }
@@ -778,8 +723,8 @@ pub(crate) struct VideoMemory {
     dev: ARef<device::Device>,
     base_address: u32,
     pool: Option<Pin<KBox<SystemPool>>>,
-    contiguous: Arc<Counter>,
-    scattered: Arc<Counter>,
+    contiguous: Counter,
+    scattered: Counter,
     /// Pages of user memory.
     pinned: Arc<PinnedPages>,
     /// dma-bufs of others.
@@ -787,19 +732,21 @@ pub(crate) struct VideoMemory {
     exporter: Arc<Exporter<Node>>,
     /// Every client sees all of the pool.
     shared_pool: bool,
-    space: Arc<AddressSpace>,
+    vm: Arc<Vm>,
     /// TILE_STATUS may lie behind the MMU (memory controller 2.0).
     tile_status_anywhere: bool,
 }
 
 impl VideoMemory {
-    /// Sets the pool up. Every failure has been printed.
+    /// Sets the pool up, for cores with `vm` whose GPU address 0 lies at `base_address`; `identity` is the first's.
+    /// Every failure has been printed.
     pub(crate) fn new(
         dev: &device::Device,
         parameters: &Parameters,
-        core: &Core,
+        base_address: u32,
+        identity: &Identity,
+        vm: Arc<Vm>,
     ) -> kernel::error::Result<Arc<Self>> {
-        let base_address = core.base_address();
         let pool = SystemPool::new(dev, parameters, base_address)?;
         let pool_range = pool
             .as_ref()
@@ -808,8 +755,7 @@ impl VideoMemory {
         let allowed = allowed.map(|range| (range.start(), range.bytes()));
         // `Init` has a `chain` too, so this one is called by its trait.
         for (address, bytes) in Iterator::chain(allowed, pool_range) {
-            core.space()
-                .map_for_good(address, bytes, Access::ReadWrite)
+            vm.map_for_good(address, bytes, Access::ReadWrite)
                 .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
         }
         let pinned = PinnedPages::new(dev)?;
@@ -817,14 +763,14 @@ impl VideoMemory {
             dev: dev.into(),
             base_address,
             pool,
-            contiguous: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
-            scattered: Arc::new(Counter(Atomic::new(0)), GFP_KERNEL)?,
+            contiguous: Counter::new()?,
+            scattered: Counter::new()?,
             imports: Imports::new(dev, &pinned)?,
             pinned,
             exporter: Exporter::new()?,
             shared_pool: parameters.shared_pool,
-            space: core.space().clone(),
-            tile_status_anywhere: core.identity().has_new_memory_controller(),
+            vm,
+            tile_status_anywhere: identity.has_new_memory_controller(),
         };
         Ok(Arc::new(this, GFP_KERNEL)?)
     }
@@ -856,8 +802,8 @@ impl VideoMemory {
                 let heap = pool.heap.lock();
                 heap.total_bytes() - heap.free_bytes()
             }),
-            contiguous: self.contiguous.0.load(Relaxed),
-            scattered: self.scattered.0.load(Relaxed),
+            contiguous: self.contiguous.bytes(),
+            scattered: self.scattered.bytes(),
         }
     }
 
@@ -899,14 +845,14 @@ impl VideoMemory {
             .ok_or(Error::OutOfMemory)?;
         let memory = Arc::new(memory, GFP_KERNEL_ACCOUNT)?;
         let mapping = self
-            .space
+            .vm
             .map_linear(&memory, address)
             .map_err(|_| Error::OutOfMemory)?;
-        self.contiguous.0.fetch_add(bytes, Relaxed);
+        self.contiguous.add(bytes);
         let buffer = Buffer {
             memory,
             address,
-            owner: self.contiguous.clone(),
+            counter: self.contiguous.clone(),
             _mapping: mapping,
         };
         Ok(Arc::new(buffer, GFP_KERNEL_ACCOUNT)?)
@@ -916,16 +862,12 @@ impl VideoMemory {
     fn allocate_scattered(&self, bytes: u32) -> Result<Mapping> {
         // CAST: 32 bits into at least 32.
         let bytes = sys::page_align(bytes as usize).ok_or(Error::OutOfMemory)?;
-        if bytes > self.space.longest_free() || !sys::leaves_reserve(bytes) {
+        if bytes > self.vm.longest_free() || !sys::leaves_reserve(bytes) {
             return Err(Error::OutOfMemory);
         }
         let pages = Pages::allocate(&self.dev, bytes / PAGE_SIZE)?;
-        self.scattered.0.fetch_add(bytes, Relaxed);
-        let backing = Paged {
-            pages,
-            owner: Some(self.scattered.clone()),
-        };
-        self.space.map(Arc::new(backing, GFP_KERNEL_ACCOUNT)?)
+        let backing = Paged::new(pages, Some(&self.scattered));
+        self.vm.map(Arc::new(backing, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU: for
@@ -935,7 +877,15 @@ impl VideoMemory {
     /// `InvalidArgument`: none, or they wrap. `OutOfResources`: not all there (and, without read-only
     /// pages, writable), more than the process may lock, no room in the GPU's address space, or some are
     /// mapped for the GPU as parts of a dma-buf.
-    pub(crate) fn map_user(&self, user: u64, bytes: u64, write: bool) -> Result<UserMemory> {
+    ///
+    /// `reclaim` waits for what clients have let go of.
+    pub(crate) fn map_user(
+        &self,
+        user: u64,
+        bytes: u64,
+        write: bool,
+        reclaim: impl Fn() -> Result,
+    ) -> Result<UserMemory> {
         let user = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
         let bytes = usize::try_from(bytes).map_err(|_| Error::InvalidArgument)?;
         let offset = user % PAGE_SIZE;
@@ -958,7 +908,7 @@ impl VideoMemory {
         let pin = || -> Result<Mapping> {
             let (start, count) = (user - offset, span / PAGE_SIZE);
             let pin = |write| Pages::pin(&self.pinned, start, count, (offset, bytes), write);
-            let read_only = self.space.has_read_only_pages();
+            let read_only = self.vm.has_read_only_pages();
             let pages = match pin(write || !read_only) {
                 Err(EFAULT) if read_only => pin(false),
                 pages => pages,
@@ -967,11 +917,11 @@ impl VideoMemory {
                 is_mapped.set(error == EBUSY);
                 Error::OutOfResources
             })?;
-            let backing = Paged { pages, owner: None };
-            self.space.map(Arc::new(backing, GFP_KERNEL_ACCOUNT)?)
+            let backing = Paged::new(pages, None);
+            self.vm.map(Arc::new(backing, GFP_KERNEL_ACCOUNT)?)
         };
         // What was unmapped lately may still count.
-        let mapping = pin().or_else(|_| self.space.settle().and_then(|()| pin()));
+        let mapping = pin().or_else(|_| reclaim().and_then(|()| pin()));
         let mapping = mapping.inspect_err(|_| {
             if is_mapped.get() {
                 warn_client!(TWICE, "{}", MAPPED_ALREADY);
@@ -991,8 +941,15 @@ impl VideoMemory {
     /// `InvalidArgument`: there is none, it is for reading only, or not in whole pages. `OutOfMemory`: no room
     /// in the GPU's address space. `NotSupported`: the kernel has no dma-bufs. Else `OutOfResources`: its
     /// owner gives none of it, or some is mapped for the GPU already, as a process's own or as another dma-buf.
-    pub(crate) fn import(&self, fd: i32, write: bool) -> Result<UserMemory> {
-        let read_only = self.space.has_read_only_pages();
+    ///
+    /// `reclaim` waits for what clients have let go of.
+    pub(crate) fn import(
+        &self,
+        fd: i32,
+        write: bool,
+        reclaim: impl Fn() -> Result,
+    ) -> Result<UserMemory> {
+        let read_only = self.vm.has_read_only_pages();
         let import = || match self.imports.import(fd, write || !read_only) {
             Err(EACCES) if read_only => self.imports.import(fd, false),
             import => import,
@@ -1000,7 +957,7 @@ impl VideoMemory {
         let import = match import() {
             // What was unmapped lately may still be mapped.
             Err(EBUSY) => {
-                self.space.settle()?;
+                reclaim()?;
                 import()
             }
             import => import,
@@ -1017,17 +974,17 @@ impl VideoMemory {
             _ => Error::OutOfResources,
         })?;
         let bytes = import.bytes();
-        if bytes > self.space.longest_free() {
+        if bytes > self.vm.longest_free() {
             // What was unmapped lately may still count.
-            self.space.settle()?;
+            reclaim()?;
         }
-        if bytes > self.space.longest_free() {
+        if bytes > self.vm.longest_free() {
             return Err(Error::OutOfMemory);
         }
         let pages = Pages::import(&self.dev, import)?;
-        let backing = Arc::new(Paged { pages, owner: None }, GFP_KERNEL_ACCOUNT)?;
-        let map = || self.space.map(backing.clone());
-        let mapping = map().or_else(|_| self.space.settle().and_then(|()| map()))?;
+        let backing = Arc::new(Paged::new(pages, None), GFP_KERNEL_ACCOUNT)?;
+        let map = || self.vm.map(backing.clone());
+        let mapping = map().or_else(|_| reclaim().and_then(|()| map()))?;
         Ok(UserMemory {
             mapping,
             offset: 0,

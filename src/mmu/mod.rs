@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The GPU's address space.
+//! The address space that a device's cores share.
 //!
 //! Addresses with bit 31 set are pages of 4 KiB, scattered in memory, whatever the MMU: nodes of pool
 //! VIRTUAL and user memory. Owns the MMU's tables and the book of those pages, which lies beside the
@@ -9,7 +9,7 @@
 //! Addresses with bit 31 clear are physical. With MMU version 1 ([`flat`]) the hardware makes them so,
 //! counted from `baseAddress`, and nobody can keep a client from any. With MMU version 2
 //! ([`two_level`]) every address is translated: what the GPU is to reach there is mapped to its own
-//! address, and nothing else: the pool, for good; contiguous buffers, while they live; the ring, which
+//! address, and nothing else: the pool, for good; contiguous buffers, while they live; the rings, which
 //! the GPU cannot write.
 //!
 //! # Scratch
@@ -20,35 +20,28 @@
 //!
 //! # Stale translations
 //!
-//! The GPU keeps translations until its TLB is flushed, through the ring. A change of the table asks
-//! the ring for a flush in its next submission. Pages and addresses of an ended mapping are kept
-//! until a submission behind that flush has ended; the reaper, a work item, makes one if nobody else
-//! does.
+//! A core keeps translations in its TLB until that is flushed, through its ring. So changes of the tables are
+//! counted ([`Vm::changes`]): a core whose TLB has not been flushed past the newest flushes it in front of
+//! its next job. Pages and addresses of an ended mapping are kept until every core has been flushed past
+//! its end ([`Tlb`]); the reaper, a work item, frees them then, and has those flush that do not by themselves.
+//! The address space does not know what a ring is.
 //!
-//! Lock: `galcore mmu` guards the book and the making of tables; the ring's is never taken under it.
-//! Entries are written by whoever has their pages. Source: spec/memory-events.md section 5.
+//! Locks: `galcore mmu` guards the book and the making of tables; `galcore tlbs` the list of the cores. No
+//! other of ours is taken under either. Entries are written by whoever has their pages. Source:
+//! spec/memory-events.md section 5.
 
 mod flat;
+mod paged;
+mod stale;
 mod two_level;
 
 use crate::{
-    client::action::{
-        Action,
-        Actions, //
-    },
     error::{
         Error,
         Result, //
     },
     hw::MmuVersion,
-    memory::{
-        ranges::Ranges,
-        Paged, //
-    },
-    ring::{
-        Ring,
-        GPU_TIMEOUT, //
-    },
+    memory::ranges::Ranges,
     sys::{
         self,
         dma::DmaBuffer, //
@@ -56,10 +49,18 @@ use crate::{
 };
 use flat::Flat;
 use kernel::{
-    device, impl_has_delayed_work, new_delayed_work,
+    device, impl_has_work,
+    list::ListArc,
+    new_work,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
         new_condvar,
         new_mutex,
         Arc,
@@ -69,13 +70,25 @@ use kernel::{
     },
     time::msecs_to_jiffies,
     workqueue::{
-        DelayedWork,
+        Work,
         WorkItem, //
     },
 };
+use stale::{
+    flushed_by_all,
+    Stale,
+    StaleList, //
+};
 use two_level::TwoLevel;
 
-pub(crate) use two_level::Access;
+pub(crate) use {
+    paged::{
+        Counter,
+        Paged, //
+    },
+    stale::NO_TRANSLATIONS,
+    two_level::Access, //
+};
 
 /// Pages above bit 31: 2 GiB.
 const PAGES: usize = 1 << 19;
@@ -102,158 +115,187 @@ const _: () = assert!(
     "the driver wants a kernel with pages of 4 KiB"
 );
 
-/// The MMU's tables.
-enum Tables {
-    Flat(Flat),
-    TwoLevel(TwoLevel),
+/// How long pages are waited for while none comes back, in milliseconds.
+const RECLAIM_TIMEOUT: u32 = 20_000;
+
+/// The tables of the MMU versions that the device's cores have.
+struct Tables {
+    flat: Option<Flat>,
+    two_level: Option<TwoLevel>,
 }
 
 impl Tables {
     /// Makes what `count` pages from `first` need. One caller at a time.
     fn prepare(&self, first: usize, count: usize) -> Result {
-        match self {
-            Tables::Flat(_) => Ok(()),
-            Tables::TwoLevel(tables) => Ok(tables.prepare(first, count)?),
+        match &self.two_level {
+            Some(tables) => Ok(tables.prepare(first, count)?),
+            None => Ok(()),
         }
     }
 
     /// Lets a page lead to physical address `address`. Version 1 has no read-only pages.
     fn set(&self, page: usize, address: u32, access: Access) {
-        match self {
-            Tables::Flat(table) => table.set(page, address),
-            Tables::TwoLevel(tables) => tables.set(page, address, access),
+        if let Some(table) = &self.flat {
+            table.set(page, address);
+        }
+        if let Some(tables) = &self.two_level {
+            tables.set(page, address, access);
         }
     }
 
     fn clear(&self, page: usize) {
-        match self {
-            Tables::Flat(table) => table.clear(page),
-            Tables::TwoLevel(tables) => tables.clear(page),
+        if let Some(table) = &self.flat {
+            table.clear(page);
+        }
+        if let Some(tables) = &self.two_level {
+            tables.clear(page);
         }
     }
 
     fn bytes(&self) -> usize {
-        match self {
-            Tables::Flat(table) => table.bytes(),
-            Tables::TwoLevel(tables) => tables.bytes(),
-        }
+        self.flat.as_ref().map_or(0, Flat::bytes)
+            + self.two_level.as_ref().map_or(0, TwoLevel::bytes)
     }
 }
 
 /// What lies behind a mapping, kept until no translation of it is left.
-#[expect(dead_code, reason = "what is kept is only ever dropped")]
 enum Kept {
-    Pages(Arc<Paged>),
-    Memory(Arc<DmaBuffer>),
+    Pages {
+        _pages: Arc<Paged>,
+    },
+    /// Only ever dropped.
+    Memory {
+        _memory: Arc<DmaBuffer>,
+    },
 }
 
-/// Mappings that the reaper ends with one submission.
-const REAPED_AT_ONCE: usize = 64;
+/// The TLB of a core that works in an address space.
+pub(crate) trait Tlb: Send + Sync {
+    /// The change past which it has been flushed; [`NO_TRANSLATIONS`]: its core is off.
+    fn flushed(&self) -> u64;
 
-/// When the reaper tries again after the ring took nothing, in milliseconds.
-const RETRY: u32 = 1000;
-
-/// An ended mapping that the GPU may still have in its TLB.
-pub(crate) struct Stale {
-    first: usize,
-    count: usize,
-    _kept: Kept,
+    /// Has it flushed past all changes that were made before this call, if the core can take a job now; if not,
+    /// the end of one that is under way calls [`Vm::flushed`]. Waits for nothing.
+    fn flush(self: Arc<Self>);
 }
 
 /// Which pages are in use.
 struct Book {
     free: Ranges,
     used: usize,
-    mappings: usize,
-    /// Has room for every live mapping, so that ending one needs no memory.
-    stale: KVVec<Stale>,
-    /// No translation of them is left; their pages are to be freed. Has as much room.
-    settled: KVVec<Stale>,
+    stale: StaleList<Kept>,
     /// How many mappings have been ended so far, and of how many the pages are free.
     ended: u64,
     freed: u64,
 }
 
-impl Book {
-    /// Makes room for one more mapping to be ended.
-    fn admit(&mut self) -> Result {
-        // Mappings that live, and those that wait for their flush.
-        let room = self.mappings + 1 - self.stale.len().min(self.mappings);
-        self.stale
-            .reserve(room, GFP_KERNEL)
-            .map_err(|_| Error::OutOfResources)?;
-        let room = self.mappings + 1 - self.settled.len().min(self.mappings);
-        self.settled
-            .reserve(room, GFP_KERNEL)
-            .map_err(|_| Error::OutOfResources)
+/// An address space: one for all processes.
+#[pin_data]
+pub(crate) struct Vm {
+    tables: Tables,
+    /// Number of the newest change that a TLB may not know of.
+    changes: Atomic<u64>,
+    /// There are mappings that have ended and are not free.
+    has_stale: Atomic<bool>,
+    #[pin]
+    book: Mutex<Book>,
+    #[pin]
+    tlbs: Mutex<KVec<Arc<dyn Tlb>>>,
+    /// Pages have been freed.
+    #[pin]
+    reclaimed: CondVar,
+    #[pin]
+    reaper: Work<Vm>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Vm { self.reaper }
+}
+
+impl WorkItem for Vm {
+    type Pointer = Arc<Vm>;
+
+    fn run(this: Arc<Vm>) {
+        this.reap();
     }
 }
 
-/// The address space of one core.
-#[pin_data]
-pub(crate) struct AddressSpace {
-    tables: Tables,
-    ring: Arc<Ring>,
-    #[pin]
-    book: Mutex<Book>,
-    /// Pages have been freed.
-    #[pin]
-    settled: CondVar,
-    #[pin]
-    reaper: DelayedWork<AddressSpace>,
-}
-
-impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for AddressSpace { self.reaper }
-}
-
-impl AddressSpace {
-    /// An address space in which nothing is mapped but, where it must be, the ring. `ENOMEM`: no memory
+impl Vm {
+    /// An address space in which nothing is mapped, with tables for MMUs of `versions`. `ENOMEM`: no memory
     /// below 4 GiB.
     pub(crate) fn new(
         dev: &device::Device,
-        ring: Arc<Ring>,
-        version: MmuVersion,
+        versions: &[MmuVersion],
     ) -> Result<Arc<Self>, kernel::error::Error> {
-        let tables = match version {
-            // What is not in use leads there.
-            MmuVersion::V1 => Tables::Flat(Flat::new(dev)?),
-            MmuVersion::V2 => {
-                let tables = TwoLevel::new(dev)?;
-                tables.map_scratch(FIRST_SCRATCH_PAGE, SCRATCH_PAGES)?;
-                Tables::TwoLevel(tables)
-            }
+        let mut tables = Tables {
+            flat: None,
+            two_level: None,
         };
+        if versions.contains(&MmuVersion::V1) {
+            // What is not in use leads to the scratch page.
+            tables.flat = Some(Flat::new(dev)?);
+        }
+        if versions.contains(&MmuVersion::V2) {
+            let two_level = TwoLevel::new(dev)?;
+            two_level.map_scratch(FIRST_SCRATCH_PAGE, SCRATCH_PAGES)?;
+            tables.two_level = Some(two_level);
+        }
         let free = Ranges::new(FIRST_PAGE, FREE_PAGES).map_err(|_| ENOMEM)?;
-        let (address, bytes) = (ring.address(), ring.bytes());
-        let space = Arc::pin_init(
-            try_pin_init!(Self {
+        Arc::pin_init(
+            pin_init!(Self {
                 tables,
-                ring,
+                changes: Atomic::new(0),
+                has_stale: Atomic::new(false),
                 book <- new_mutex!(Book {
                     free,
                     used: 0,
-                    mappings: 0,
-                    stale: KVVec::new(),
-                    settled: KVVec::new(),
+                    stale: StaleList::new(),
                     ended: 0,
                     freed: 0,
                 }, "galcore mmu"),
-                settled <- new_condvar!("galcore mmu"),
-                reaper <- new_delayed_work!("galcore reaper"),
+                tlbs <- new_mutex!(KVec::new(), "galcore tlbs"),
+                reclaimed <- new_condvar!("galcore mmu"),
+                reaper <- new_work!("galcore reaper"),
             }),
             GFP_KERNEL,
-        )?;
-        space.map_for_good(address, bytes, Access::ReadOnly)?;
-        Ok(space)
+        )
+    }
+
+    /// From now on a core with this TLB works in the address space.
+    pub(crate) fn attach(&self, tlb: Arc<dyn Tlb>) -> Result<(), kernel::error::Error> {
+        Ok(self.tlbs.lock().push(tlb, GFP_KERNEL)?)
+    }
+
+    /// No core works in it any more: frees all that is stale.
+    pub(crate) fn detach_all(&self) {
+        let tlbs = core::mem::take(&mut *self.tlbs.lock());
+        drop(tlbs);
+        self.reap();
+    }
+
+    /// The number of the newest change: a TLB that is flushed by a job which was submitted after this was
+    /// asked has been flushed past it.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Acquire)
+    }
+
+    /// The tables have changed.
+    fn note_change(&self) -> u64 {
+        // The tables must be in memory when a flush comes.
+        sys::barrier::write();
+        self.changes.fetch_add(1, Release) + 1
+    }
+
+    /// A TLB may have been flushed: what no TLB can hold any more is freed soon. Takes no lock.
+    pub(crate) fn flushed(self: &Arc<Self>) {
+        if self.has_stale.load(Relaxed) {
+            self.queue_reaper();
+        }
     }
 
     /// Physical address of MMU version 1's table, for the page-table registers.
     pub(crate) fn flat_table(&self) -> Option<u32> {
-        match &self.tables {
-            Tables::Flat(table) => Some(table.address()),
-            Tables::TwoLevel(_) => None,
-        }
+        self.tables.flat.as_ref().map(Flat::address)
     }
 
     /// GPU address of memory that is nobody's: what is read there means nothing, and what is written there
@@ -265,28 +307,24 @@ impl AddressSpace {
 
     /// Physical address of such memory, 64 KiB of it, with MMU version 1.
     pub(crate) fn physical_scratch(&self) -> Option<u32> {
-        match &self.tables {
-            Tables::Flat(table) => Some(table.scratch_address()),
-            Tables::TwoLevel(_) => None,
-        }
+        self.tables.flat.as_ref().map(Flat::scratch_address)
     }
 
     /// Physical addresses of MMU version 2's first level and of its safe bytes.
     pub(crate) fn two_level_table(&self) -> Option<(u32, u32)> {
-        match &self.tables {
-            Tables::Flat(_) => None,
-            Tables::TwoLevel(tables) => Some((tables.address(), tables.safe_address())),
-        }
+        let tables = self.tables.two_level.as_ref()?;
+        Some((tables.address(), tables.safe_address()))
     }
 
-    /// Lets the GPU reach `bytes` at its address `address`, below bit 31, as physical memory: their pages, for as long as the space lives. `ENOMEM`: no memory for the tables.
+    /// Lets the GPU reach `bytes` at its address `address`, below bit 31, as physical memory: their
+    /// pages, for as long as the address space lives. `ENOMEM`: no memory for the tables.
     pub(crate) fn map_for_good(
         &self,
         address: u32,
         bytes: usize,
         access: Access,
     ) -> Result<(), kernel::error::Error> {
-        let Tables::TwoLevel(tables) = &self.tables else {
+        let Some(tables) = &self.tables.two_level else {
             // It does already.
             return Ok(());
         };
@@ -294,7 +332,7 @@ impl AddressSpace {
         let book = self.book.lock();
         tables.map_linear(first, count, access)?;
         drop(book);
-        self.ring.request_flush();
+        self.note_change();
         Ok(())
     }
 
@@ -305,30 +343,25 @@ impl AddressSpace {
         memory: &Arc<DmaBuffer>,
         address: u32,
     ) -> Result<Option<LinearMapping>> {
-        let Tables::TwoLevel(tables) = &self.tables else {
+        let Some(tables) = &self.tables.two_level else {
             return Ok(None);
         };
         let (first, count) = pages(address, memory.size());
-        {
-            let mut book = self.book.lock();
-            book.admit()?;
-            tables
-                .prepare(first, count)
-                .map_err(|_| Error::OutOfResources)?;
-            book.mappings += 1;
-        }
-        let mapping = LinearMapping {
-            space: self.clone(),
-            first,
-            count,
-            memory: memory.clone(),
+        let kept = Kept::Memory {
+            _memory: memory.clone(),
         };
+        let stale = Stale::new(first, count, kept).map_err(|_| Error::OutOfResources)?;
+        let book = self.book.lock();
+        tables
+            .prepare(first, count)
+            .map_err(|_| Error::OutOfResources)?;
+        drop(book);
         for page in first..first + count {
             // CAST: less than 2^20 pages.
             tables.set(page, (page as u32) << PAGE_BITS, Access::ReadWrite);
         }
-        self.ring.request_flush();
-        Ok(Some(mapping))
+        self.note_change();
+        Ok(Some(LinearMapping(Some(stale), self.clone())))
     }
 
     /// Entries in all, and entries in use.
@@ -355,11 +388,11 @@ impl AddressSpace {
 
     /// Whether pages can be kept from being written.
     pub(crate) fn has_read_only_pages(&self) -> bool {
-        matches!(self.tables, Tables::TwoLevel(_))
+        self.tables.two_level.is_some() && self.tables.flat.is_none()
     }
 
     /// Maps pages one behind the other; those that are not writeable only if
-    /// [`AddressSpace::has_read_only_pages`]. `OutOfResources`: no such room, or no memory to note it.
+    /// [`Vm::has_read_only_pages`]. `OutOfResources`: no such room, or no memory to note it.
     pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
         let count = backing.dma_addresses().len();
         let access = if backing.is_writeable() {
@@ -367,193 +400,111 @@ impl AddressSpace {
         } else {
             Access::ReadOnly
         };
-        let first = {
-            let mut book = self.book.lock();
-            book.admit()?;
-            let first = book.free.find(count, 1).ok_or(Error::OutOfResources)?;
-            self.tables
-                .prepare(first, count)
-                .map_err(|_| Error::OutOfResources)?;
-            book.free.reserve().map_err(|_| Error::OutOfResources)?;
-            book.free.take(first, count);
-            book.used += count;
-            book.mappings += 1;
-            first
+        let mut book = self.book.lock();
+        let first = book.free.find(count, 1).ok_or(Error::OutOfResources)?;
+        self.tables
+            .prepare(first, count)
+            .map_err(|_| Error::OutOfResources)?;
+        book.free.reserve().map_err(|_| Error::OutOfResources)?;
+        let kept = Kept::Pages {
+            _pages: backing.clone(),
         };
-        let mapping = Mapping {
-            space: self.clone(),
-            first,
-            count,
-            backing,
-        };
-        for (i, &page) in mapping.backing.dma_addresses().iter().enumerate() {
+        let stale = Stale::new(first, count, kept).map_err(|_| Error::OutOfResources)?;
+        book.free.take(first, count);
+        book.used += count;
+        drop(book);
+        for (page, &address) in (first..).zip(backing.dma_addresses()) {
             // CAST: the DMA mask keeps pages below 4 GiB.
-            let address = sys::widen(page) as u32;
-            self.tables.set(first + i, address, access);
+            self.tables.set(page, sys::widen(address) as u32, access);
         }
-        self.ring.request_flush();
-        Ok(mapping)
+        self.note_change();
+        Ok(Mapping {
+            vm: self.clone(),
+            first,
+            backing,
+            stale: Some(stale),
+        })
     }
 
     /// Ends a mapping; its pages wait for the flush.
-    fn unmap(self: &Arc<Self>, first: usize, count: usize, kept: Kept) {
-        for page in first..first + count {
+    fn unmap(self: &Arc<Self>, stale: ListArc<Stale<Kept>>) {
+        for page in stale.first..stale.first + stale.count {
             self.tables.clear(page);
         }
-        self.ring.request_flush();
-        let stale = Stale {
-            first,
-            count,
-            _kept: kept,
-        };
         let mut book = self.book.lock();
-        // There is room: `map` has seen to it.
-        let _ = book.stale.push_within_capacity(stale);
+        // Under the lock, so that the list is in the order of the changes.
+        let change = self.note_change();
+        book.stale.push(stale, change);
         book.ended += 1;
+        self.has_stale.store(true, Relaxed);
         drop(book);
-        self.reap_in(0);
+        self.queue_reaper();
     }
 
-    /// Waits until what clients have let go of so far is free, and what has been unmapped by then; gives up
-    /// when the GPU makes no progress. `Interrupted`: a Unix signal came. Not for actions or the work queue.
-    pub(crate) fn settle(&self) -> Result {
-        match self.ring.settle() {
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // It hangs, or has been stopped: nothing more will come back.
-            Err(_) => return Ok(()),
-            Ok(()) => {}
-        }
-        let mut left = msecs_to_jiffies(GPU_TIMEOUT);
+    /// Waits until what has been unmapped so far is free; gives up when nothing becomes free. `Interrupted`:
+    /// a Unix signal came. Not for the work queue.
+    pub(crate) fn wait_for_reclaim(&self) -> Result {
+        let mut left = msecs_to_jiffies(RECLAIM_TIMEOUT);
         let mut book = self.book.lock();
         let wanted = book.ended;
         while book.freed < wanted {
             let before = book.freed;
-            left = match self.settled.wait_interruptible_timeout(&mut book, left) {
+            left = match self.reclaimed.wait_interruptible_timeout(&mut book, left) {
                 CondVarTimeoutResult::Woken { jiffies } => jiffies,
                 CondVarTimeoutResult::Timeout => break,
                 CondVarTimeoutResult::Signal { .. } => return Err(Error::Interrupted),
             };
             if book.freed != before {
-                left = msecs_to_jiffies(GPU_TIMEOUT);
+                left = msecs_to_jiffies(RECLAIM_TIMEOUT);
             }
         }
         Ok(())
     }
 
-    /// Queues the reaper for `milliseconds` from now.
-    fn reap_in(self: &Arc<Self>, milliseconds: u32) {
-        let delay = msecs_to_jiffies(milliseconds);
-        let _ = sys::work::queue().enqueue_delayed::<Arc<Self>, 0>(self.clone(), delay);
+    fn queue_reaper(self: &Arc<Self>) {
+        let _ = sys::work::queue().enqueue(self.clone());
     }
 
-    /// Lets the reaper run now, if it waits, and waits until it has.
-    pub(crate) fn dismiss_reaper(&self) {
-        sys::work::flush_delayed(&self.reaper);
-    }
-
-    /// Frees the addresses of what [`AddressSpace::unmap`] has ended, once no translation of it is left.
-    /// Its pages may be many: the reaper frees them, and not the interrupt's thread.
-    pub(crate) fn recycle(self: &Arc<Self>, stale: Stale) {
-        let mut book = self.book.lock();
-        // Below, memory has its addresses from where it lies.
-        if stale.first >= FIRST_PAGE {
-            book.used -= stale.count;
-            book.free.give(stale.first, stale.count);
-        }
-        // There is room: `map` has seen to it.
-        let _ = book.settled.push_within_capacity(stale);
-        drop(book);
-        self.reap_in(0);
-    }
-
-    /// Frees the pages of what has settled.
-    fn bury(&self) {
+    /// Frees what no TLB can hold any more, and has those flushed that may hold the rest.
+    fn reap(&self) {
+        let flushed = {
+            let tlbs = self.tlbs.lock();
+            flushed_by_all(tlbs.iter().map(|tlb| tlb.flushed()))
+        };
         loop {
-            let settled = {
-                let mut book = self.book.lock();
-                let settled = book.settled.pop();
-                if settled.is_some() {
-                    book.mappings -= 1;
+            let mut book = self.book.lock();
+            let Some(stale) = book.stale.pop(flushed) else {
+                self.has_stale.store(!book.stale.is_empty(), Relaxed);
+                if book.stale.is_empty() {
+                    return;
                 }
-                settled
-            };
-            if settled.is_none() {
                 break;
+            };
+            // Below, memory has its addresses from where it lies.
+            if stale.first >= FIRST_PAGE {
+                book.used -= stale.count;
+                book.free.give(stale.first, stale.count);
             }
-            drop(settled);
+            drop(book);
+            // Its pages may be many.
+            drop(stale);
             self.book.lock().freed += 1;
-            self.settled.notify_all();
+            self.reclaimed.notify_all();
             sys::yield_if_due();
         }
-    }
-
-    /// Takes stale mappings as actions, a bounded number.
-    fn take_stale(self: &Arc<Self>) -> Actions {
-        let mut actions = Actions::new();
-        for _ in 0..REAPED_AT_ONCE {
-            if actions.reserve(1, GFP_KERNEL).is_err() {
-                break;
-            }
-            let Some(stale) = self.book.lock().stale.pop() else {
-                break;
-            };
-            // There is room for one.
-            let _ = actions.push(Action::Recycle(self.clone(), stale), GFP_KERNEL);
-        }
-        actions
-    }
-
-    /// Frees all that is stale. The front end must be stopped.
-    pub(crate) fn sweep(self: &Arc<Self>) {
-        loop {
-            let stale = self.book.lock().stale.pop();
-            match stale {
-                Some(stale) => self.recycle(stale),
-                None => break,
-            }
-        }
-        self.bury();
-    }
-}
-
-impl WorkItem for AddressSpace {
-    type Pointer = Arc<AddressSpace>;
-
-    fn run(this: Arc<AddressSpace>) {
-        loop {
-            this.bury();
-            let mut actions = this.take_stale();
-            if actions.is_empty() {
-                return;
-            }
-            // The flush that `unmap` asked for goes with this submission or has gone before it.
-            if this.ring.submit(&mut actions).is_ok() {
-                continue;
-            }
-            let dead = this.ring.is_dead();
-            for action in actions {
-                match action {
-                    Action::Recycle(space, stale) if !dead => {
-                        // The GPU hangs: they wait for the next try. Their room is still theirs.
-                        let _ = space.book.lock().stale.push_within_capacity(stale);
-                    }
-                    action => action.run(),
-                }
-            }
-            if !dead {
-                this.reap_in(RETRY);
-                return;
-            }
+        for tlb in self.tlbs.lock().iter() {
+            tlb.clone().flush();
         }
     }
 }
 
 /// Pages at consecutive GPU addresses; ended by being dropped.
 pub(crate) struct Mapping {
-    space: Arc<AddressSpace>,
+    vm: Arc<Vm>,
     first: usize,
-    count: usize,
     backing: Arc<Paged>,
+    /// What its end needs. `None` only while being dropped.
+    stale: Option<ListArc<Stale<Kept>>>,
 }
 
 impl Mapping {
@@ -571,23 +522,21 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        let kept = Kept::Pages(self.backing.clone());
-        self.space.unmap(self.first, self.count, kept);
+        if let Some(stale) = self.stale.take() {
+            self.vm.unmap(stale);
+        }
     }
 }
 
 /// Contiguous memory at its own address; ended by being dropped.
-pub(crate) struct LinearMapping {
-    space: Arc<AddressSpace>,
-    first: usize,
-    count: usize,
-    memory: Arc<DmaBuffer>,
-}
+// `None` only while being dropped.
+pub(crate) struct LinearMapping(Option<ListArc<Stale<Kept>>>, Arc<Vm>);
 
 impl Drop for LinearMapping {
     fn drop(&mut self) {
-        let kept = Kept::Memory(self.memory.clone());
-        self.space.unmap(self.first, self.count, kept);
+        if let Some(stale) = self.0.take() {
+            self.1.unmap(stale);
+        }
     }
 }
 

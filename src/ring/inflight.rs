@@ -9,11 +9,16 @@
 /// Event ids that are used: 30 and 31 stand for exceptions.
 pub(crate) const IDS: usize = 30;
 
-struct Slot<T> {
-    start: usize,
-    mark: usize,
-    number: u64,
-    load: T,
+/// A submission under way.
+pub(crate) struct Slot<T> {
+    /// Where it starts in the ring.
+    pub(crate) start: usize,
+    /// Its idle loop.
+    pub(crate) mark: usize,
+    /// Its number.
+    pub(crate) number: u64,
+    /// What it carries.
+    pub(crate) load: T,
 }
 
 /// A submission that has ended.
@@ -112,6 +117,16 @@ impl<T> InFlight<T> {
             let slot = self.slots[wrap(self.first + i)].as_ref()?;
             matches(slot.start, slot.mark).then_some((i, slot.mark))
         })
+    }
+
+    /// The event id and the submission of this age; 0 is the oldest.
+    pub(crate) fn get(&self, age: usize) -> Option<(u32, &Slot<T>)> {
+        if age >= self.count {
+            return None;
+        }
+        let id = wrap(self.first + age);
+        // CAST: less than 30.
+        self.slots[id].as_ref().map(|slot| (id as u32, slot))
     }
 
     /// Takes the oldest submission out.

@@ -1,94 +1,90 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The command stream: its words, the check of a client's, its contexts, and the ring that the front end
-//! runs.
+//! The ring that a core's front end runs, and the jobs in it.
 //!
-//! # The ring
-//!
-//! One piece of coherent memory. At its end the front end idles in a WAIT and a LINK back to it. A
-//! submission is written behind it (what makes the GPU forget another process's addresses, a LINK to the
+//! One piece of coherent memory. At its end the front end idles in a WAIT and a LINK back to it. A job's
+//! words are written behind it (what makes the GPU forget another process's addresses, a LINK to the
 //! client's context and back if another's is loaded, or the states of a context that the client keeps
-//! itself, a pipe switch if one is due, the client's checked words, an event, a new WAIT and LINK), and then the old WAIT becomes a LINK to it: first the
-//! target, a barrier, then the opcode. So a client's words run from the kernel's memory, never from its
-//! own.
+//! itself, a pipe switch if one is due, the client's checked words, an event, a new WAIT and LINK), and then
+//! the old WAIT becomes a LINK to it: first the target, a barrier, then the opcode. So a client's words run
+//! from the kernel's memory, never from its own.
+//!
+//! The ring is generic over what happens when a job ends ([`Payload`]): it does not know what a client is.
 //!
 //! # Addresses that stay in the GPU
 //!
-//! The ring knows for each pipe whose commands were the last to use it ([`Author`]). If another author's
-//! come, the states that take addresses are loaded with harmless ones in front ([`scrub`]), and the context
-//! is loaded anew. When a process has freed memory, those of its states that hold addresses there, and no
-//! others ([`loaded`]), are loaded with harmless ones in front of its next commands.
+//! The ring knows for each pipe whose commands were the last to use it
+//! ([`Author`](crate::stream::scrub::Author)). If another author's come, the states that take addresses are
+//! loaded with harmless ones in front ([`crate::stream::scrub`]), and the context is loaded anew. When a
+//! process has freed memory, those of its states that hold addresses there, and no others
+//! ([`crate::stream::loaded`]), are loaded with harmless ones in front of its next commands.
 //!
-//! # Interrupts that do not come
+//! # Translations that stay in the TLB
 //!
-//! While submissions are under way a watchdog looks every [`WATCH_PERIOD`]. If none has ended since it
-//! looked last, it takes raised events itself, and reads where the front end is: behind the kernel's
-//! drain a position is proof. So an interrupt that is lost costs two periods at most.
+//! A job flushes the TLB if the address space has changed since the last job that did; when it has ended the
+//! address space is told ([`Vm::flushed`]).
 //!
 //! # Locks
 //!
-//! `galcore completion` lets one thread at a time end submissions: the interrupt's or the watchdog's.
-//! Their actions run under it, so it comes before all that actions take.
+//! `galcore completion` lets one thread at a time end jobs: the interrupt's or the hang check's. What they
+//! do at their end is done under it, so it comes before all that that takes.
 //!
-//! `galcore ring` ([`Ring::state`]) is a spinlock, as are all locks that the interrupt's thread takes and clients
-//! too: a thread of low priority that is preempted while it has one would hold up everybody. It is held for moments only. Who writes to the ring holds the `writing` flag in it,
-//! for which others wait interruptibly. Nothing is locked under it but the allocator.
+//! `galcore ring` ([`Ring::state`]) is a spinlock, as are all locks that the interrupt's thread takes and
+//! clients too: a thread of low priority that is preempted while it has one would hold up everybody. It is
+//! held for moments only. Who has a place to fill ([`Reservation`]) is not preempted either; others wait for it
+//! interruptibly. Nothing is locked under it but the allocator.
 
+mod frame;
+mod hang;
+mod hider;
 mod inflight;
+mod job;
 mod reclaim;
 mod space;
-mod surround;
+mod state;
 
 use crate::{
-    client::action::{
-        Action,
-        Actions,
-        Load as Carried, //
-    },
-    context::{
-        Context,
-        Load,
-        Owner, //
-    },
     error::{
         Error,
         Result, //
     },
-    hw::{
-        Hardware,
-        MmuVersion, //
+    hw::Hardware,
+    memory::gpu_address,
+    mmu::{
+        Tlb,
+        Vm,
+        NO_TRANSLATIONS, //
     },
     stream::{
         checker::Engines,
         scrub::{
             self,
-            Author,
-            Authors,
-            Lists,
-            Scrub,
-            Wipe,
             PIPES, //
         },
-        words::{
-            self,
-            Pipe, //
-        }, //
+        words, //
     },
     sys::{
         self,
         dma::DmaBuffer, //
     }, //
 };
-use inflight::{
-    InFlight,
-    IDS, //
+use frame::{
+    Frame,
+    Surround, //
 };
+use inflight::IDS;
+use job::Job;
 use kernel::{
-    device, impl_has_delayed_work, impl_has_work,
-    list::List,
-    new_delayed_work, new_work,
+    list::ListArc,
+    new_delayed_work,
     prelude::*,
     sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
         lock::{
             spinlock::SpinLockBackend,
             Guard, //
@@ -108,21 +104,36 @@ use kernel::{
         Delta,
         Jiffies, //
     },
-    workqueue::{
-        DelayedWork,
-        Work,
-        WorkItem, //
-    },
+    workqueue::DelayedWork, //
 };
 use space::Space;
-use surround::{
-    bytes_if,
-    Surround, //
+use state::{
+    Place,
+    State, //
 };
 
-pub(crate) use reclaim::{
-    Retired,
-    Shown, //
+pub(crate) use {
+    frame::{
+        Checked,
+        InContext,
+        Source,
+        Stream, //
+    },
+    hider::Hider,
+    job::{
+        JobInfo,
+        Outcome,
+        Payload, //
+    },
+    reclaim::{
+        Kept,
+        Numbers,
+        Reclaimer,
+        Retired,
+        Shown,
+        Waited,
+        MAX_CORES, //
+    }, //
 };
 
 /// Bytes of the ring's memory.
@@ -148,13 +159,13 @@ const FRAME_BYTES: usize = 4
     + Surround::MAX_BYTES
     + WAIT_LINK_BYTES;
 
-/// The most words of a client's in one submission.
+/// The most words of a client's in one job.
 pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME_BYTES) / 4;
 
 /// The most words of the states of a context in a client's memory: 64 KiB.
 pub(crate) const MAX_STATE_WORDS: usize = 64 * 1024 / 4;
 
-/// The most words of a client's in one submission that may have such a context in front.
+/// The most words of a client's in one job that may have such a context in front.
 pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
     MAX_STREAM_WORDS - MAX_STATE_WORDS - Surround::MAX_BYTES / 4;
 
@@ -162,265 +173,57 @@ pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
 /// the 4.6.9 driver).
 pub(crate) const GPU_TIMEOUT: u32 = 20_000;
 
-/// How often the watchdog looks while submissions are under way, in milliseconds.
-const WATCH_PERIOD: u32 = 100;
-
-/// Looks without any progress after which the GPU is said to hang.
-const HANG_LOOKS: u32 = GPU_TIMEOUT / WATCH_PERIOD;
-
-/// The most actions that an emptied list which is kept for the next submission has room for.
-const SPARE_ROOM: usize = 16;
-
-/// A client's checked words.
-#[derive(Clone, Copy)]
-pub(crate) struct Checked<'a> {
-    /// The words.
-    pub(crate) words: &'a [u32],
-    /// The pipe that they need selected at their start.
-    pub(crate) entry: Pipe,
-    /// The pipe that they leave selected.
-    pub(crate) exit: Pipe,
-    /// They leave the semaphore from the front end to the pixel engine armed.
-    pub(crate) armed: bool,
-    /// The engines that they use.
-    pub(crate) uses: Engines,
-}
-
-impl Checked<'_> {
-    /// Bytes that they take up: whole units of 8.
-    fn bytes(&self) -> usize {
-        self.words.len().next_multiple_of(2) * 4
-    }
-}
-
-/// A client's commands.
-#[derive(Clone, Copy)]
-pub(crate) struct Stream<'a> {
-    /// The commands themselves.
-    pub(crate) commands: Checked<'a>,
-    /// The context that they are to run in; `None`: whatever is loaded.
-    pub(crate) context: Option<InContext<'a>>,
-    /// Whose they are, and what makes the GPU forget another author's addresses; `None`: addresses are
-    /// not looked at, so there is nothing to be gained.
-    pub(crate) author: Option<(Author, &'a Scrub)>,
-    /// By pipe, words that make the GPU forget those of the author's own addresses that are freed.
-    pub(crate) stale: [&'a [u32]; PIPES],
-}
-
-impl<'a> Stream<'a> {
-    /// The states of the client's own context, if they have been made ready.
-    fn states(&self) -> Option<Checked<'a>> {
-        match self.context?.source {
-            Source::Words(states) => Some(states),
-            _ => None,
-        }
-    }
-}
-
-/// A context as the ring sees it.
-#[derive(Clone, Copy)]
-pub(crate) struct InContext<'a> {
-    /// Which.
-    pub(crate) owner: Owner,
-    /// Where its states come from, if another's are loaded.
-    pub(crate) source: Source<'a>,
-}
-
-/// Where the states of a context come from.
-#[derive(Clone, Copy)]
-pub(crate) enum Source<'a> {
-    /// They have not been made ready.
-    Unready,
-    /// There are none: the commands are the first of a context in the client's memory.
-    Nothing,
-    /// Memory of the kernel's, which the GPU goes to.
-    Copy(&'a Arc<Context>, Load),
-    /// Words that go in front of the commands.
-    Words(Checked<'a>),
-}
-
-impl Source<'_> {
-    /// The pipe that its states need at their start, if it has any.
-    fn entry(&self) -> Option<Pipe> {
-        match self {
-            Source::Unready | Source::Nothing => None,
-            Source::Copy(..) => Some(Pipe::Pipe3d),
-            Source::Words(states) => Some(states.entry),
-        }
-    }
-
-    /// `uses` of the commands, and those of these states.
-    fn with_uses(&self, mut uses: Engines) -> Engines {
-        match self {
-            Source::Unready | Source::Nothing => {}
-            Source::Copy(..) => uses.pipe_3d = true,
-            Source::Words(states) => {
-                uses.pipe_3d |= states.uses.pipe_3d;
-                uses.pipe_2d |= states.uses.pipe_2d;
-            }
-        }
-        uses
-    }
-}
-
-struct State {
-    space: Space,
-    /// Offset of the WAIT at the ring's end.
-    wait: usize,
-    /// The pipe after all submissions; `None` after a reset.
-    pipe: Option<Pipe>,
-    /// The context whose states are loaded after all submissions; `None` after a reset, and after
-    /// commands without a context.
-    context: Option<Owner>,
-    /// Whose addresses the GPU may hold after all submissions.
-    authors: Authors,
-    /// Somebody writes to the ring.
-    writing: bool,
-    /// How often something has changed that submitters wait for.
-    moves: u64,
-    /// The next submission is to flush the MMU's translations.
-    flush: bool,
-    /// No more submissions.
-    stopped: bool,
-    /// The front end has stopped for good.
-    dead: bool,
-    /// What is to be hidden, or dropped, by the work item.
-    reclaims: List<Retired>,
-    /// How many have been put there, and how many have been dealt with.
-    reclaims_begun: u64,
-    reclaims_ended: u64,
-    /// Processes that have begun to end, and have not ended.
-    endings: usize,
-    in_flight: InFlight<Carried>,
-    /// Emptied lists of actions, to be filled again; as many as there is room for.
-    spares: KVVec<Actions>,
-    /// Threads that wait for something to move.
-    waiters: usize,
-    completed: u64,
-    /// The watchdog is queued.
-    watched: bool,
-    /// What `completed` was when the watchdog looked last.
-    last_seen: u64,
-    /// Looks without progress since.
-    idle_looks: u32,
-}
-
-impl State {
-    /// Takes over what a submission that has ended kept.
-    fn take_retired(&mut self, load: &mut Carried) {
-        self.reclaims_begun += load.retired_count;
-        load.retired_count = 0;
-        self.reclaims.push_all_back(&mut load.retired);
-    }
-}
-
 /// The ring of one core.
 #[pin_data]
-pub(crate) struct Ring {
+pub(crate) struct Ring<P: Payload> {
     memory: DmaBuffer,
     /// GPU address of the memory.
     address: u32,
     event_padding: bool,
     /// Bits of the caches that the core's engines have.
     caches: u32,
-    mmu: MmuVersion,
+    hardware: Arc<Hardware>,
+    vm: Arc<Vm>,
+    reclaimer: Arc<Reclaimer>,
+    /// The change of the address space that the core's TLB has been flushed past.
+    flushed: Atomic<u64>,
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<State<P>>,
     #[pin]
     moved: CondVar,
-    /// One thread at a time ends submissions.
+    /// One thread at a time ends jobs.
     #[pin]
     completion: Mutex<()>,
     #[pin]
-    watchdog: DelayedWork<Ring>,
-    #[pin]
-    reclaim_work: Work<Ring, 1>,
-    hardware: Arc<Hardware>,
-}
-
-impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Ring { self.watchdog }
-}
-
-impl WorkItem for Ring {
-    type Pointer = Arc<Ring>;
-
-    fn run(this: Arc<Ring>) {
-        if this.look() {
-            this.watch_again();
-        }
-    }
-}
-
-impl_has_work! {
-    impl HasWork<Self, 1> for Ring { self.reclaim_work }
-}
-
-impl WorkItem<1> for Ring {
-    type Pointer = Arc<Ring>;
-
-    fn run(this: Arc<Ring>) {
-        this.reclaim();
-    }
+    hang_check: DelayedWork<Ring<P>>,
 }
 
 /// How long a submitter goes on waiting for its place.
-pub(crate) struct Patience {
+pub(crate) struct PlaceTimeout {
     /// What [`State::moves`] was before the last try.
     moves: u64,
     completed: u64,
     left: Jiffies,
 }
 
-/// What stands around the words of a submission.
-struct Frame {
-    /// The MMU's translations are flushed.
-    flush: bool,
-    /// What makes the GPU forget addresses, in this order.
-    wipes: [Option<Wipe>; PIPES],
-    /// LINK to the context's states.
-    load: Option<[u32; words::LINK_WORDS]>,
-    /// Around the states that are in front of the commands, if they are.
-    states: Option<Surround>,
-    /// Around the commands, if there are any.
-    commands: Option<Surround>,
-}
-
-impl Frame {
-    /// Bytes before the place where the GPU goes on when it has loaded a context.
-    fn until_loaded(&self) -> usize {
-        let wipes = self.wipes.iter().flatten();
-        bytes_if(self.flush, words::FLUSH_MMU_WORDS)
-            + wipes.map(|wipe| wipe.words * 4).sum::<usize>()
-            + bytes_if(self.load.is_some(), words::LINK_WORDS)
-    }
-
-    /// Bytes of it, without the client's words.
-    fn bytes(&self) -> usize {
-        let around = [&self.states, &self.commands].into_iter().flatten();
-        self.until_loaded() + around.map(Surround::bytes).sum::<usize>()
-    }
-}
-
-/// What a submitter has been given: a place, an id, and the sole right to write to the ring. To be
-/// used up by [`Ring::finish`], soon: others wait. As long as it lives the thread must not sleep, and is not
-/// preempted.
-pub(crate) struct Turn {
-    at: usize,
-    previous_wait: usize,
+/// A place in the ring for one job, and the sole right to write to the ring. To be filled by
+/// [`Ring::fill`], soon: others wait. As long as it lives the thread must not sleep, and is not preempted.
+///
+/// Dropped without being filled, it is given back: the job ends as [`Outcome::NeverRun`].
+pub(crate) struct Reservation<'r, P: Payload> {
+    ring: &'r Arc<Ring<P>>,
+    place: Place,
     frame: Frame,
     /// LINK back from the context's states.
     back: Option<[u32; 2]>,
-    event: u32,
-    number: u64,
-    /// Others wait until it is used up, whatever their priority.
-    _no_preemption: sys::NoPreemption,
+    /// Others wait until it is filled, whatever their priority. `None`: it is.
+    no_preemption: Option<sys::NoPreemption>,
 }
 
-impl Turn {
-    /// The submission's number.
+impl<P: Payload> Reservation<'_, P> {
+    /// The job's number.
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.place.number
     }
 
     /// If the context is loaded: the LINK that its states must end with.
@@ -434,65 +237,53 @@ impl Turn {
     }
 }
 
-/// What became of a try to get a place in the ring.
-pub(crate) enum Attempt<'a> {
+impl<P: Payload> Drop for Reservation<'_, P> {
+    fn drop(&mut self) {
+        if self.no_preemption.is_some() {
+            self.ring.give_back(self.place);
+        }
+    }
+}
+
+/// What became of a try to reserve a place in the ring.
+pub(crate) enum Attempt<'a, 'r, P: Payload> {
     /// There it is.
-    Turn(&'a Turn),
+    Reserved(&'a mut Reservation<'r, P>),
     /// There is none now.
     Full,
     /// The context must be loaded first, and is not ready for that.
     NotLoaded,
 }
 
-impl Ring {
-    /// Allocates the ring. `ENOMEM`: no memory that the GPU reaches.
+impl<P: Payload> Ring<P> {
+    /// Allocates the ring of the core `hardware`. `ENOMEM`: no memory that the GPU reaches.
     pub(crate) fn new(
-        dev: &device::Device,
-        base_address: u32,
-        event_padding: bool,
-        engines: Engines,
-        mmu: MmuVersion,
         hardware: Arc<Hardware>,
-    ) -> Result<impl PinInit<Self>, kernel::error::Error> {
-        let memory = DmaBuffer::new(dev, RING_BYTES)?;
+        base_address: u32,
+        engines: Engines,
+        vm: Arc<Vm>,
+        reclaimer: Arc<Reclaimer>,
+    ) -> Result<Arc<Self>, kernel::error::Error> {
+        let memory = DmaBuffer::new(hardware.device(), RING_BYTES)?;
         let spares = KVVec::with_capacity(IDS, GFP_KERNEL)?;
-        let address = crate::memory::gpu_address(memory.dma_address(), RING_BYTES, base_address)
-            .ok_or(ENOMEM)?;
-        Ok(pin_init!(Self {
-            memory,
-            address,
-            event_padding,
-            caches: words::caches(engines.pipe_3d, engines.pipe_2d),
-            mmu,
-            state <- new_spinlock!(State {
-                space: Space::new(USABLE_BYTES, WAIT_LINK_BYTES),
-                wait: 0,
-                pipe: None,
-                context: None,
-                authors: Authors::default(),
-                writing: false,
-                moves: 0,
-                flush: true,
-                stopped: true,
-                dead: false,
-                reclaims: List::new(),
-                reclaims_begun: 0,
-                reclaims_ended: 0,
-                endings: 0,
-                in_flight: InFlight::new(),
-                spares,
-                waiters: 0,
-                completed: 0,
-                watched: false,
-                last_seen: 0,
-                idle_looks: 0,
-            }, "galcore ring"),
-            moved <- new_condvar!("galcore ring"),
-            completion <- new_mutex!((), "galcore completion"),
-            watchdog <- new_delayed_work!("galcore watchdog"),
-            reclaim_work <- new_work!("galcore reclaim"),
-            hardware,
-        }))
+        let address = gpu_address(memory.dma_address(), RING_BYTES, base_address).ok_or(ENOMEM)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                memory,
+                address,
+                event_padding: hardware.identity().needs_event_padding(),
+                caches: words::caches(engines.pipe_3d, engines.pipe_2d),
+                hardware,
+                vm,
+                reclaimer,
+                flushed: Atomic::new(NO_TRANSLATIONS),
+                state <- new_spinlock!(State::new(spares), "galcore ring"),
+                moved <- new_condvar!("galcore ring"),
+                completion <- new_mutex!((), "galcore completion"),
+                hang_check <- new_delayed_work!("galcore hang check"),
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// Bytes of memory.
@@ -520,73 +311,51 @@ impl Ring {
     }
 
     /// Makes an idle loop at the ring's start and opens the ring; returns the loop's GPU address
-    /// and its length in units of 8 bytes. The front end must be stopped.
+    /// and its length in units of 8 bytes. The front end must be stopped, and have been reset.
     pub(crate) fn start(&self) -> Result<(u32, u32), kernel::error::Error> {
         self.memory
             .write_words(0, &words::wait_link(self.address))?;
         sys::barrier::write();
         let mut state = self.state.lock();
-        state.space = Space::new(USABLE_BYTES, WAIT_LINK_BYTES);
-        state.wait = 0;
-        state.pipe = None;
-        state.context = None;
-        state.authors = Authors::default();
-        state.flush = true;
-        state.stopped = false;
-        state.dead = false;
+        state.start();
+        // The reset has emptied the TLB.
+        self.flushed.store(self.vm.changes(), Relaxed);
         // CAST: 16 bytes.
         Ok((self.address, (WAIT_LINK_BYTES / 8) as u32))
     }
 
-    /// Asks for a flush of the MMU's translations before whatever is submitted next. Called after
-    /// the page table has changed.
-    pub(crate) fn request_flush(&self) {
-        // The table must be in memory when the flush is.
-        sys::barrier::write();
-        self.state.lock().flush = true;
-    }
-
-    /// Whether the ring takes submissions.
+    /// Whether the ring takes jobs.
     pub(crate) fn is_running(&self) -> bool {
-        !self.state.lock().stopped
-    }
-
-    /// Whether the front end has stopped for good, so that it uses no memory any more.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.state.lock().dead
+        !self.state.lock().is_stopped
     }
 
     /// Lets nobody submit any more.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
-        state.stopped = true;
+        state.is_stopped = true;
         state.moves += 1;
         drop(state);
         self.moved.notify_all();
     }
 
-    /// Drops what is under way. The front end must be stopped for good.
+    /// Drops what is under way. The front end must be stopped for good, and the ring closed.
     pub(crate) fn abandon(self: &Arc<Self>) {
         self.close();
         loop {
-            let Some(done) = self.state.lock().in_flight.pop() else {
+            let Some(done) = self.state.lock().pop() else {
                 break;
             };
-            let mut load = done.load;
-            load.actions.drain_all().for_each(Action::run);
-            self.state.lock().take_retired(&mut load);
+            let mut job = done.load;
+            job.payload.end(Outcome::Dropped);
+            self.reclaimer.take(&mut job.retired, job.retired_count);
         }
         let mut state = self.state.lock();
         state.completed = state.in_flight.newest();
-        state.dead = true;
+        state.is_dead = true;
         drop(state);
-        self.queue_reclaim();
+        self.flushed.store(NO_TRANSLATIONS, Release);
+        self.vm.flushed();
         self.moved.notify_all();
-    }
-
-    /// Number of the newest submission; 0: none.
-    pub(crate) fn newest(&self) -> u64 {
-        self.state.lock().in_flight.newest()
     }
 
     /// GPU address of the idle loop at the ring's end, where the front end rests when all is done.
@@ -601,24 +370,47 @@ impl Ring {
         self.address + offset as u32
     }
 
-    /// Puts an event that runs `actions` at the ring's end; returns the submission's number.
+    /// The jobs under way, oldest first, one at a time: calls `look` with each.
+    pub(crate) fn for_each_job(&self, mut look: impl FnMut(JobInfo)) {
+        let mut age = 0;
+        // Ends: no more than there are ids.
+        while age < IDS {
+            let state = self.state.lock();
+            let Some((event, slot)) = state.in_flight.get(age) else {
+                return;
+            };
+            let info = JobInfo {
+                number: slot.number,
+                event,
+                process: slot.load.payload.process(),
+                uses: slot.load.uses,
+                words: (self.gpu(slot.start), self.gpu(slot.mark)),
+                retired: slot.load.retired_count,
+            };
+            drop(state);
+            look(info);
+            age += 1;
+        }
+    }
+
+    /// Puts an event at the ring's end whose job does what `payload` says; returns the job's number.
     ///
-    /// On error the ring is as it was and `actions` are untouched. `Interrupted`: a Unix signal came
+    /// On error the ring is as it was and `payload` is untouched. `Interrupted`: a Unix signal came
     /// while waiting for a place. `GpuNotResponding`: no place for [`GPU_TIMEOUT`].
-    pub(crate) fn submit(self: &Arc<Self>, actions: &mut Actions) -> Result<u64> {
-        let mut patience = self.patience();
+    pub(crate) fn submit(self: &Arc<Self>, payload: &mut P) -> Result<u64> {
+        let mut timeout = self.place_timeout();
         loop {
-            if let Attempt::Turn(turn) = self.begin(None, actions, None, &mut None)? {
-                return self.finish(turn, None);
+            if let Attempt::Reserved(place) = self.reserve(None, payload, None, &mut None)? {
+                return self.fill(place, None);
             }
-            self.wait_for_place(&mut patience)?;
+            self.wait_for_place(&mut timeout)?;
         }
     }
 
     /// What a submitter that has not tried yet needs for [`Ring::wait_for_place`].
-    pub(crate) fn patience(&self) -> Patience {
+    pub(crate) fn place_timeout(&self) -> PlaceTimeout {
         let state = self.state.lock();
-        Patience {
+        PlaceTimeout {
             moves: state.moves,
             completed: state.completed,
             left: msecs_to_jiffies(GPU_TIMEOUT),
@@ -628,40 +420,39 @@ impl Ring {
     /// Waits until trying again is worth it.
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
-    pub(crate) fn wait_for_place(&self, patience: &mut Patience) -> Result {
+    pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout) -> Result {
         let mut state = self.state.lock();
-        while state.moves == patience.moves {
-            patience.left = self.wait(&mut state, patience.left)?;
+        while state.moves == timeout.moves {
+            timeout.left = self.wait(&mut state, timeout.left)?;
         }
-        patience.moves = state.moves;
-        if state.completed != patience.completed {
-            patience.completed = state.completed;
-            patience.left = msecs_to_jiffies(GPU_TIMEOUT);
+        timeout.moves = state.moves;
+        if state.completed != timeout.completed {
+            timeout.completed = state.completed;
+            timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
         }
         Ok(())
     }
 
-    /// Takes the right to write, a place and an event id for `stream` (or nothing) and an event that
-    /// runs `actions`, if all three can be had at once. Does not wait.
+    /// Reserves a place with an event id for a job with `stream` (or nothing) and `payload`, and the right to
+    /// write, if all three can be had at once. Does not wait.
     ///
-    /// What the caller's locks protect when it calls this is so when the submission gets its place in
-    /// the order of the ring: whoever ties memory to the newest submission later ties it to this one.
+    /// What the caller's locks protect when it calls this is so when the job gets its place in
+    /// the order of the ring: whoever ties memory to the newest job later ties it to this one.
     ///
     /// On error, and when there is no place, nothing has changed. `InvalidArgument`: more than
     /// [`MAX_STREAM_WORDS`], or than [`MAX_STATE_WORDS`] and [`MAX_WORDS_BEHIND_STATES`].
     /// `GpuNotResponding`: the ring is closed.
     ///
-    /// `count`, if given, may change the actions once the place is certain. With a context, the actions
-    /// must have room for one more: what keeps it until it has been read. `turn` is where the answer is
-    /// put, to be moved no more.
-    pub(crate) fn begin<'a>(
-        &self,
-        stream: Option<Stream<'_>>,
-        actions: &mut Actions,
-        count: Option<&dyn Fn(&mut Actions)>,
-        turn: &'a mut Option<Turn>,
-    ) -> Result<Attempt<'a>> {
-        let states = stream.and_then(|stream| stream.states());
+    /// `count`, if given, may change the payload once the place is certain. `room` is where the answer is put, to
+    /// be moved no more.
+    pub(crate) fn reserve<'a, 'r>(
+        self: &'r Arc<Self>,
+        stream: Option<&Stream<'_>>,
+        payload: &mut P,
+        count: Option<&dyn Fn(&mut P)>,
+        room: &'a mut Option<Reservation<'r, P>>,
+    ) -> Result<Attempt<'a, 'r, P>> {
+        let states = stream.and_then(Stream::states);
         let most = match states {
             Some(_) => MAX_WORDS_BEHIND_STATES,
             None => MAX_STREAM_WORDS,
@@ -671,153 +462,125 @@ impl Ring {
         {
             return Err(Error::InvalidArgument);
         }
-        let event_words = words::event_len(self.event_padding);
         let commands = stream.map(|stream| stream.commands);
         let command_bytes = commands.map_or(0, |commands| commands.bytes());
-        let fixed = command_bytes + event_words * 4 + WAIT_LINK_BYTES;
         let mut state = self.state.lock();
-        if state.stopped {
+        if state.is_stopped {
             return Err(Error::GpuNotResponding);
         }
         let context = stream.and_then(|stream| stream.context);
-        let author = stream.and_then(|stream| stream.author);
+        let author = stream.and_then(|stream| stream.author.map(|(author, _)| author));
         let uses = stream.map_or(Engines::default(), |stream| stream.commands.uses);
         let source = match context {
-            Some(context)
-                if state.context != Some(context.owner)
-                    || author.is_some_and(|(author, _)| {
-                        uses.pipe_3d && state.authors.are_others(Pipe::Pipe3d, author)
-                    }) =>
-            {
-                context.source
-            }
+            Some(context) if state.gpu.needs(context.owner, author, uses) => context.source,
             _ => Source::Nothing,
         };
         if let Source::Unready = source {
             return Ok(Attempt::NotLoaded);
         }
         let uses = source.with_uses(uses);
-        let stale = stream.map_or([&[][..]; PIPES], |stream| stream.stale);
-        let frame = self.frame(&state, source, commands, author, stale, uses);
+        let changes = self.vm.changes();
+        let flush = state.gpu.flushed != changes;
+        let frame = Frame::new(self.caches, &state.gpu, stream, source, uses, flush);
         let until_loaded = frame.until_loaded();
         let state_bytes = match (&frame.states, states) {
             (Some(_), Some(states)) => states.bytes(),
             _ => 0,
         };
-        let bytes = fixed + frame.bytes() + state_bytes;
-        let place = state.space.place(bytes);
-        let (false, true, Some(at)) = (state.writing, state.in_flight.has_room(), place) else {
+        let bytes =
+            command_bytes + self.event_bytes() + WAIT_LINK_BYTES + frame.bytes() + state_bytes;
+        let Some(at) = state.find(bytes) else {
             return Ok(Attempt::Full);
         };
         if let Some(count) = count {
-            count(actions);
+            count(payload);
         }
-        if let Source::Copy(context, _) = source {
-            // There is room: the caller has seen to it.
-            let keep = Action::Keep(context.clone());
-            let _ = actions.push_within_capacity(keep);
-        }
-        let previous_wait = state.wait;
-        let wait = at + bytes - WAIT_LINK_BYTES;
-        let (event, number) = state
-            .in_flight
-            .begin(at, wait, Carried::new(core::mem::take(actions)))
-            .map_err(|load| {
-                *actions = load.actions;
-                Error::GpuNotResponding
-            })?;
-        state.space.take(at, bytes);
-        state.wait = wait;
-        state.writing = true;
-        state.flush = false;
+        let context_copy = match source {
+            Source::Copy(context, _) => Some(context.clone()),
+            _ => None,
+        };
+        let job = Job::new(core::mem::take(payload), context_copy, uses, changes);
+        let place = state.reserve(at, bytes, job).map_err(|job| {
+            *payload = job.payload;
+            Error::GpuNotResponding
+        })?;
+        state.gpu.flushed = changes;
         if let Some(commands) = commands {
-            state.pipe = Some(commands.exit);
-            state.context = context.map(|context| context.owner);
-            state.authors.note(uses, author.map(|(author, _)| author));
+            state.gpu.pipe = Some(commands.exit);
+            state.gpu.context = context.map(|context| context.owner);
+            state.gpu.authors.note(uses, author);
         }
         let back = frame.load.map(|_| {
             let target = self.gpu(at + until_loaded);
             // CAST: less than `RING_BYTES`.
             [words::link(target, (bytes - until_loaded) as u32), target]
         });
-        Ok(Attempt::Turn(turn.insert(Turn {
-            at,
-            previous_wait,
+        Ok(Attempt::Reserved(room.insert(Reservation {
+            ring: self,
+            place,
             frame,
             back,
-            event,
-            number,
-            _no_preemption: sys::NoPreemption::new(),
+            no_preemption: Some(sys::NoPreemption::new()),
         })))
     }
 
-    /// What must stand around `commands` behind all submissions, with states from `source` before them.
-    fn frame(
-        &self,
-        state: &State,
-        source: Source<'_>,
-        commands: Option<Checked<'_>>,
-        author: Option<(Author, &Scrub)>,
-        stale: [&[u32]; PIPES],
-        uses: Engines,
-    ) -> Frame {
-        let (mut load, mut around_states, mut pipe) = (None, None, state.pipe);
-        let wipes = match (commands, author) {
-            (Some(commands), Some((author, scrub))) => {
-                let next = source.entry().unwrap_or(commands.entry);
-                // Its copy in the kernel's memory has only the process's addresses.
-                let has_copy = matches!(source, Source::Copy(..));
-                let lists = Lists { scrub, stale };
-                let wipes = state.authors.wipes(lists, author, uses, next, has_copy);
-                wipes.map(|part| part.map(|part| Wipe::new(part, lists, &mut pipe)))
-            }
-            _ => [None; PIPES],
-        };
-        match source {
-            Source::Unready | Source::Nothing => {}
-            Source::Copy(_, copy) => {
-                load = Some(copy.link(pipe == Some(Pipe::Pipe3d)));
-                // They leave it so.
-                pipe = Some(Pipe::Pipe3d);
-            }
-            Source::Words(states) => {
-                around_states = Some(Surround::new(self.caches, pipe, &states));
-                pipe = Some(states.exit);
-            }
-        }
-        Frame {
-            flush: state.flush,
-            wipes,
-            load,
-            states: around_states,
-            commands: commands.map(|commands| Surround::new(self.caches, pipe, &commands)),
-        }
+    /// Writes the words of a job, with the same `stream` as when its place was reserved, and starts it; returns its
+    /// number.
+    pub(crate) fn fill(
+        self: &Arc<Self>,
+        reservation: &mut Reservation<'_, P>,
+        stream: Option<&Stream<'_>>,
+    ) -> Result<u64> {
+        let place = reservation.place;
+        let no_preemption = reservation.no_preemption.take();
+        let written = self.write(place, &reservation.frame, stream);
+        let mut state = self.state.lock();
+        state.filled();
+        self.placed(state);
+        drop(no_preemption);
+        // Every offset was checked against the ring's size when its place was reserved.
+        written.map(|()| place.number).map_err(Error::from)
     }
 
-    /// Writes what [`Ring::begin`] has made room for, with the same `stream`, and starts it; returns the
-    /// submission's number.
-    pub(crate) fn finish(self: &Arc<Self>, turn: &Turn, stream: Option<Stream<'_>>) -> Result<u64> {
-        let written = self.write(turn, stream);
+    /// A place that will not be filled becomes a job of nothing but an event.
+    #[cold]
+    #[inline(never)]
+    fn give_back(self: &Arc<Self>, place: Place) {
+        let event = place.wait - self.event_bytes();
+        let target = self.gpu(event);
+        // CAST: few bytes.
+        let bytes = (self.event_bytes() + WAIT_LINK_BYTES) as u32;
+        // Where there is nothing to skip, the event's own words take its place.
+        let link = [words::link(target, bytes), target];
+        let write = || {
+            self.memory.write_words(place.at, &link)?;
+            self.write_end(place, event)?;
+            self.start_at(place)
+        };
+        // Every offset was checked against the ring's size when its place was reserved.
+        let _ = write();
         let mut state = self.state.lock();
-        state.writing = false;
-        state.moves += 1;
-        let watch = !core::mem::replace(&mut state.watched, true);
+        state.given_back();
+        self.placed(state);
+    }
+
+    /// A place has been filled, or given back: others may have one.
+    fn placed(self: &Arc<Self>, mut state: Guard<'_, State<P>, SpinLockBackend>) {
+        let check = !core::mem::replace(&mut state.is_checked, true);
         let waiters = state.waiters > 0;
         drop(state);
         if waiters {
             self.moved.notify_all();
         }
-        if watch {
-            self.watch_again();
+        if check {
+            self.check_again();
         }
-        // Every offset was checked against the ring's size when its place was taken.
-        written.map(|()| turn.number).map_err(Error::from)
     }
 
     /// Waits for something to move, `left` jiffies at most; returns what is left of them.
     fn wait(
         &self,
-        state: &mut Guard<'_, State, SpinLockBackend>,
+        state: &mut Guard<'_, State<P>, SpinLockBackend>,
         left: Jiffies,
     ) -> Result<Jiffies> {
         if left == 0 {
@@ -833,62 +596,57 @@ impl Ring {
         }
     }
 
-    /// Writes a submission and links it in.
-    fn write(&self, turn: &Turn, stream: Option<Stream<'_>>) -> Result<(), kernel::error::Error> {
-        let mut at = turn.at;
-        let mut emit = |words: &[u32]| -> Result<(), kernel::error::Error> {
+    /// Bytes of an event.
+    fn event_bytes(&self) -> usize {
+        words::event_len(self.event_padding) * 4
+    }
+
+    /// Writes a job and links it in.
+    fn write(
+        &self,
+        place: Place,
+        frame: &Frame,
+        stream: Option<&Stream<'_>>,
+    ) -> Result<(), kernel::error::Error> {
+        let mut at = place.at;
+        let emit = |words: &[u32]| -> Result<(), kernel::error::Error> {
             self.memory.write_words(at, words)?;
             at += core::mem::size_of_val(words);
             Ok(())
         };
-        let frame = &turn.frame;
-        if frame.flush {
-            emit(&words::flush_mmu(self.caches, self.mmu))?;
-        }
-        if let Some((stream, (_, scrub))) = stream.and_then(|stream| Some((stream, stream.author?)))
-        {
-            let lists = Lists {
-                scrub,
-                stale: stream.stale,
-            };
-            for wipe in frame.wipes.iter().flatten() {
-                if wipe.switch {
-                    emit(&words::select_pipe(self.caches, wipe.part.pipe()))?;
-                }
-                emit(lists.words(wipe.part))?;
-            }
-        }
-        if let Some(load) = &frame.load {
-            emit(load)?;
-        }
-        let states = stream.and_then(|stream| stream.states());
-        let commands = stream.map(|stream| stream.commands);
-        for (around, inner) in [(&frame.states, states), (&frame.commands, commands)] {
-            if let (Some(around), Some(inner)) = (around, inner) {
-                around.emit(inner.words, &mut emit)?;
-            }
-        }
-        emit(&words::event(turn.event)[..words::event_len(self.event_padding)])?;
-        let wait = at;
+        frame.emit(self.caches, self.hardware.mmu_version(), stream, emit)?;
+        self.write_end(place, at)?;
+        self.start_at(place)
+    }
+
+    /// Writes a job's event at offset `at`, and the idle loop behind it.
+    fn write_end(&self, place: Place, at: usize) -> Result<(), kernel::error::Error> {
+        let event = words::event(place.event);
         self.memory
-            .write_words(wait, &words::wait_link(self.gpu(wait)))?;
-        let bytes = wait + WAIT_LINK_BYTES - turn.at;
+            .write_words(at, &event[..words::event_len(self.event_padding)])?;
+        self.memory
+            .write_words(place.wait, &words::wait_link(self.gpu(place.wait)))
+    }
+
+    /// Sends the front end to a job whose words are there.
+    fn start_at(&self, place: Place) -> Result<(), kernel::error::Error> {
+        let bytes = place.wait + WAIT_LINK_BYTES - place.at;
         // All of it must be in memory before the front end can be sent there.
         sys::barrier::write();
-        let target = self.gpu(turn.at);
-        self.memory.write(turn.previous_wait + 4, target)?;
+        let target = self.gpu(place.at);
+        self.memory.write(place.previous_wait + 4, target)?;
         sys::barrier::write();
         // CAST: less than `RING_BYTES`.
         self.memory
-            .write(turn.previous_wait, words::link(target, bytes as u32))?;
+            .write(place.previous_wait, words::link(target, bytes as u32))?;
         sys::barrier::write();
         Ok(())
     }
 
-    /// Ends the submissions that raised events say are done.
+    /// Ends the jobs that raised events say are done.
     pub(crate) fn complete(self: &Arc<Self>) {
         let completing = self.completion.lock();
-        // Taken under the lock: bits that wait outside could outlive their submissions.
+        // Taken under the lock: bits that wait outside could outlive their jobs.
         let fired = self.hardware.take_events();
         let (done, certain) = {
             let state = self.state.lock();
@@ -905,9 +663,9 @@ impl Ring {
         drop(completing);
     }
 
-    /// How many submissions, from the oldest, the front end has passed.
+    /// How many jobs, from the oldest, the front end has passed.
     ///
-    /// In a submission, those before it are done: their LINK was behind the drain. In its idle loop it
+    /// In a job, those before it are done: their LINK was behind the drain. In its idle loop it
     /// is done too if the modules say that they are idle; the address alone may be a prefetch's.
     fn passed(&self) -> usize {
         let place = self.hardware.position().wrapping_sub(self.address);
@@ -923,96 +681,59 @@ impl Ring {
             })
     }
 
-    /// Ends the oldest `count` submissions. The caller holds `completion`.
+    /// Ends the oldest `count` jobs. The caller holds `completion`.
     fn end_oldest(self: &Arc<Self>, count: usize) {
         if count == 0 {
             return;
         }
         let mut state = self.state.lock();
         for _ in 0..count {
-            let Some(mut done) = state.in_flight.pop() else {
+            let Some(mut done) = state.pop() else {
                 break;
             };
-            // The front end rests in this submission's idle loop or is past it.
-            state.space.free_before(done.mark);
             drop(state);
-            done.load.actions.drain_all().for_each(Action::run);
+            let job = &mut done.load;
+            job.payload.end(match job.is_empty {
+                false => Outcome::Done,
+                true => Outcome::NeverRun,
+            });
+            if job.flushed > self.flushed.load(Relaxed) {
+                self.flushed.store(job.flushed, Release);
+            }
+            self.reclaimer.take(&mut job.retired, job.retired_count);
+            if let Some(context) = job.context.take() {
+                self.reclaimer.drop_later(context);
+            }
             // A long list is freed here: that may sleep.
-            let actions = core::mem::take(&mut done.load.actions);
-            let is_spare = (1..=SPARE_ROOM).contains(&actions.capacity());
-            let spare = is_spare.then_some(actions);
+            let payload = core::mem::take(&mut job.payload);
+            let spare = payload.is_reusable().then_some(payload);
             state = self.state.lock();
             state.completed = state.completed.max(done.number);
             state.moves += 1;
-            state.take_retired(&mut done.load);
-            if let Some(actions) = spare {
+            if let Some(payload) = spare {
                 // With no room left it is freed: it holds nothing, and is small.
-                let _ = state.spares.push_within_capacity(actions);
+                let _ = state.spares.push_within_capacity(payload);
             }
         }
-        let (reclaims, waiters) = (!state.reclaims.is_empty(), state.waiters > 0);
+        let waiters = state.waiters > 0;
         drop(state);
-        if reclaims {
-            self.queue_reclaim();
-        }
+        self.vm.flushed();
         if waiters {
             self.moved.notify_all();
         }
     }
 
-    /// An empty list of actions, with room of an earlier one's if there is such.
-    pub(crate) fn empty_actions(&self) -> Actions {
+    /// A payload without anything to do, with memory of an earlier one's if there is such.
+    pub(crate) fn empty_payload(&self) -> P {
         self.state.lock().spares.pop().unwrap_or_default()
     }
 
-    /// Queues the watchdog.
-    fn watch_again(self: &Arc<Self>) {
-        let _ = sys::work::queue()
-            .enqueue_delayed::<Arc<Self>, 0>(self.clone(), msecs_to_jiffies(WATCH_PERIOD));
-    }
-
-    /// Waits until the watchdog has seen that the ring is closed.
-    pub(crate) fn dismiss_watchdog(&self) {
-        sys::work::flush_delayed(&self.watchdog);
-    }
-
-    /// One look of the watchdog; says whether another is due.
-    fn look(self: &Arc<Self>) -> bool {
-        {
-            let mut state = self.state.lock();
-            if state.stopped || state.in_flight.len() == 0 {
-                state.watched = false;
-                return false;
-            }
-            let moved = state.completed != state.last_seen;
-            state.last_seen = state.completed;
-            state.idle_looks = if moved { 0 } else { state.idle_looks + 1 };
-            if moved {
-                return true;
-            }
-        }
-        self.hardware.acknowledge();
-        self.complete();
-        let completing = self.completion.lock();
-        self.end_oldest(self.passed());
-        drop(completing);
-        let mut state = self.state.lock();
-        if state.completed == state.last_seen && state.idle_looks == HANG_LOOKS {
-            drop(state);
-            self.hardware.report_hang();
-        } else if state.idle_looks > HANG_LOOKS {
-            // Said once; no overflow however long it hangs.
-            state.idle_looks = HANG_LOOKS + 1;
-        }
-        true
-    }
-
-    /// Waits until submission `number` and its actions are done, `milliseconds` at most.
+    /// Waits until job `number` has ended and done what it had to, `milliseconds` at most.
     pub(crate) fn wait_for(&self, number: u64, milliseconds: u32) -> Result {
         let mut state = self.state.lock();
         let mut left = msecs_to_jiffies(milliseconds).saturating_add(1);
         while state.completed < number {
-            if state.stopped {
+            if state.is_stopped {
                 return Err(Error::GpuNotResponding);
             }
             left = self.wait(&mut state, left)?;
@@ -1020,14 +741,14 @@ impl Ring {
         Ok(())
     }
 
-    /// Waits until submission `number` and its actions are done, as long as the GPU makes progress.
+    /// Waits until job `number` has ended and done what it had to, as long as the GPU makes progress.
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
     pub(crate) fn wait_for_progress(&self, number: u64) -> Result {
         let mut state = self.state.lock();
         let mut left = msecs_to_jiffies(GPU_TIMEOUT);
         while state.completed < number {
-            if state.stopped {
+            if state.is_stopped {
                 return Err(Error::GpuNotResponding);
             }
             let before = state.completed;
@@ -1039,27 +760,66 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether submission `number` and its actions are done.
+    /// Whether job `number` has ended and done what it had to.
     pub(crate) fn has_ended(&self, number: u64) -> bool {
         self.state.lock().completed >= number
     }
 
-    /// Waits until all that has been submitted is done.
-    pub(crate) fn wait_idle(&self, milliseconds: u32) -> Result {
-        let newest = self.state.lock().in_flight.newest();
-        self.wait_for(newest, milliseconds)
-    }
-
-    /// Waits for submission `number` without minding Unix signals; says whether it is done.
+    /// Waits for job `number` without minding Unix signals; says whether it has ended.
     pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
         for _ in 0..milliseconds {
             let state = self.state.lock();
-            if state.completed >= number || state.dead {
+            if state.completed >= number || state.is_dead {
                 return true;
             }
             drop(state);
             fsleep(Delta::from_millis(1));
         }
         false
+    }
+}
+
+impl<P: Payload> Tlb for Ring<P> {
+    fn flushed(&self) -> u64 {
+        self.flushed.load(Acquire)
+    }
+
+    fn flush(self: Arc<Self>) {
+        {
+            let state = self.state.lock();
+            if state.gpu.flushed == self.vm.changes() {
+                // By a job that is under way, or has ended just now.
+                return;
+            }
+        }
+        let (mut payload, mut room) = (P::default(), None);
+        let attempt = self.reserve(None, &mut payload, None, &mut room);
+        // Full, it is not idle either: the next job flushes. Closed, it is being stopped.
+        if let Ok(Attempt::Reserved(place)) = attempt {
+            let _ = self.fill(place, None);
+        }
+    }
+}
+
+impl<P: Payload> Waited for Ring<P> {
+    fn newest(&self) -> u64 {
+        self.state.lock().in_flight.newest()
+    }
+
+    fn tie(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
+        let mut state = self.state.lock();
+        match state.in_flight.load_at(number) {
+            Some(job) => {
+                job.retired.push_back(item);
+                job.retired_count += 1;
+                None
+            }
+            None => Some(item),
+        }
+    }
+
+    fn tied(&self) -> u64 {
+        let state = self.state.lock();
+        state.in_flight.loads().map(|job| job.retired_count).sum()
     }
 }

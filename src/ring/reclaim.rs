@@ -1,55 +1,96 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What clients let go of: kept until the GPU cannot use it any more, then dropped by a work item.
+//! What clients let go of: kept until no core can use it any more, then dropped by a work item.
 //!
 //! [`Retired`] is made together with the memory that it will keep, so that letting go needs no memory and
-//! cannot fail. Its way: if windows of the process may show it, it is taken out of them; then it is tied
-//! to the newest submission under way; when that has ended it is dropped. The first and the last step can
-//! be long, and are the work item's: never the interrupt's thread's.
+//! cannot fail. Its way: if windows of the process may show it, it is taken out of them, by the process's own
+//! work item ([`Hider`]); then it is tied to the newest job under way of each ring, one after the other; when
+//! these have ended it is dropped, by the device's work item. So neither long step is the interrupt's thread's.
+//!
+//! Locks: `galcore rings` guards the list of the rings, under it come these; `galcore reclaim` is a leaf.
 
-use super::{
-    Ring,
-    GPU_TIMEOUT, //
-};
+use super::hider::Hider;
 use crate::{
-    client::{
-        action::Held,
-        Process, //
+    context::Context,
+    error::{
+        Error,
+        Result, //
     },
-    error::Result,
-    sys::{
-        self,
-        views::Views, //
-    }, //
+    sys, //
 };
 use kernel::{
+    impl_has_work,
     list::{
         impl_list_arc_safe,
         impl_list_item,
+        List,
         ListArc,
         ListLinks, //
     },
+    new_work,
     prelude::*,
     sync::{
         atomic::{
             Atomic,
             Relaxed, //
         },
-        Arc, //
+        new_condvar,
+        new_spinlock,
+        Arc,
+        CondVar,
+        CondVarTimeoutResult,
+        SpinLock, //
     },
-    time::msecs_to_jiffies, //
+    time::msecs_to_jiffies,
+    workqueue::{
+        Work,
+        WorkItem, //
+    }, //
 };
+
+/// Cores of a device, at most.
+pub(crate) const MAX_CORES: usize = 4;
+
+/// By core, a job's number.
+pub(crate) type Numbers = [u64; MAX_CORES];
 
 /// Bytes up to which something is dropped by who lets go of it, if nothing is under way.
 const SMALL: usize = 1 << 20;
 
-/// The newest submission, whichever it is.
+/// The newest job, whichever it is.
 const NEWEST: u64 = u64::MAX;
+
+/// There is nothing to wait for.
+const NOTHING: u64 = 0;
+
+/// How long is waited for what has been let go of while none of it becomes free, in milliseconds.
+const TIMEOUT: u32 = 20_000;
+
+/// Something that a core may still use.
+pub(crate) trait Kept: Send + Sync {
+    /// Bytes that dropping it frees, at most.
+    fn bytes(&self) -> usize;
+
+    /// No core uses it any more. Called by a work item.
+    fn passed(self: Arc<Self>) {}
+}
+
+/// A ring, as what waits for its jobs sees it.
+pub(crate) trait Waited: Send + Sync {
+    /// Number of its newest job; 0: none.
+    fn newest(&self) -> u64;
+
+    /// Ties `item` to job `number`, or to the newest before; gives it back if that has ended.
+    fn tie(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>>;
+
+    /// How many items are tied to its jobs.
+    fn tied(&self) -> u64;
+}
 
 /// A part of the pool that windows may show.
 pub(crate) struct Shown {
-    /// The process's windows.
-    pub(crate) views: Arc<Views>,
+    /// What takes it out of the process's windows.
+    pub(crate) hider: Arc<Hider>,
     /// Offset in the pool, and bytes.
     pub(crate) range: (usize, usize),
 }
@@ -59,10 +100,12 @@ pub(crate) struct Shown {
 pub(crate) struct Retired {
     #[pin]
     links: ListLinks,
-    held: Held,
+    kept: Arc<dyn Kept>,
     shown: Option<Shown>,
     /// Bytes of `shown` that some window may still show, at its end.
     to_hide: Atomic<usize>,
+    /// By core, the job that is to be waited for.
+    behind: [Atomic<u64>; MAX_CORES],
 }
 
 impl_list_arc_safe! {
@@ -74,14 +117,15 @@ impl_list_item! {
 }
 
 impl Retired {
-    /// Prepares to let go of `held`, which lies in `shown`, if in the pool. `OutOfMemory`.
-    pub(crate) fn new(held: Held, shown: Option<Shown>) -> Result<ListArc<Self>> {
+    /// Prepares to let go of `kept`, which lies in `shown`, if in the pool. `OutOfMemory`.
+    pub(crate) fn new(kept: Arc<dyn Kept>, shown: Option<Shown>) -> Result<ListArc<Self>> {
         Ok(ListArc::pin_init(
             try_pin_init!(Self {
                 links <- ListLinks::new(),
-                held,
+                kept,
                 shown,
                 to_hide: Atomic::new(0),
+                behind: [const { Atomic::new(NOTHING) }; MAX_CORES],
             }),
             GFP_KERNEL,
         )?)
@@ -99,8 +143,8 @@ impl Retired {
     }
 
     /// Takes it out of all windows, in steps, until `stop` says so.
-    fn hide(&self, stop: impl Fn() -> bool) {
-        let Some(Shown { views, range }) = &self.shown else {
+    pub(super) fn hide(&self, stop: impl Fn() -> bool) {
+        let Some(Shown { hider, range }) = &self.shown else {
             return;
         };
         loop {
@@ -108,92 +152,230 @@ impl Retired {
             if left == 0 || stop() {
                 return;
             }
-            let done = views.zap(range.0 + (range.1 - left), left);
+            let done = hider.views().zap(range.0 + (range.1 - left), left);
             self.to_hide.store(left - done, Relaxed);
             sys::yield_if_due();
         }
     }
 }
 
-impl Ring {
-    /// Lets go of `item`: behind everything that is in the ring now, when no window shows it any more.
-    /// Takes no longer than a lock.
-    pub(crate) fn retire(self: &Arc<Self>, item: ListArc<Retired>) {
-        self.retire_behind(NEWEST, item);
+/// Contexts that wait to be dropped, at most: who drops more does it himself.
+const CONTEXTS: usize = 64;
+
+struct State {
+    /// Contexts whose last user was a job. Never more than there is room for.
+    contexts: KVec<Arc<Context>>,
+    /// What is to be dropped by the work item.
+    items: List<Retired>,
+    /// How many have been put there, and how many have been dealt with.
+    begun: u64,
+    ended: u64,
+    /// How many have been given to the processes' hiders, and how many have been hidden.
+    hides_begun: u64,
+    hides_ended: u64,
+    /// Processes that have begun to end, and have not ended.
+    endings: usize,
+}
+
+/// What takes over what clients let go of, for all cores of a device.
+#[pin_data]
+pub(crate) struct Reclaimer {
+    #[pin]
+    rings: SpinLock<[Option<Arc<dyn Waited>>; MAX_CORES]>,
+    #[pin]
+    state: SpinLock<State>,
+    /// Something has been dealt with.
+    #[pin]
+    moved: CondVar,
+    #[pin]
+    work: Work<Reclaimer>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Reclaimer { self.work }
+}
+
+impl WorkItem for Reclaimer {
+    type Pointer = Arc<Reclaimer>;
+
+    fn run(this: Arc<Reclaimer>) {
+        this.reclaim();
+    }
+}
+
+impl Reclaimer {
+    /// One of a device without cores.
+    pub(crate) fn new() -> Result<Arc<Self>, kernel::error::Error> {
+        let contexts = KVec::with_capacity(CONTEXTS, GFP_KERNEL)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                rings <- new_spinlock!([const { None }; MAX_CORES], "galcore rings"),
+                state <- new_spinlock!(State {
+                    contexts,
+                    items: List::new(),
+                    begun: 0,
+                    ended: 0,
+                    hides_begun: 0,
+                    hides_ended: 0,
+                    endings: 0,
+                }, "galcore reclaim"),
+                moved <- new_condvar!("galcore reclaim"),
+                work <- new_work!("galcore reclaim"),
+            }),
+            GFP_KERNEL,
+        )
     }
 
-    /// The same, behind submission `number`.
-    pub(crate) fn retire_behind(self: &Arc<Self>, number: u64, item: ListArc<Retired>) {
-        if let Some(item) = self.try_retire(number, item) {
-            self.reclaim_later(item);
+    /// From now on core `core` may use what clients have; `None`: not any more.
+    pub(crate) fn set_ring(&self, core: usize, ring: Option<Arc<dyn Waited>>) {
+        let mut ring = ring;
+        if let Some(place) = self.rings.lock().get_mut(core) {
+            core::mem::swap(place, &mut ring);
+        }
+        drop(ring);
+    }
+
+    /// By core, the newest job.
+    pub(crate) fn newest(&self) -> Numbers {
+        let rings = self.rings.lock();
+        core::array::from_fn(|core| rings[core].as_ref().map_or(NOTHING, |ring| ring.newest()))
+    }
+
+    /// Lets go of `item`: behind everything that is in the rings now, when no window shows it any more.
+    /// Takes no longer than a lock.
+    pub(crate) fn retire(self: &Arc<Self>, item: ListArc<Retired>) {
+        self.retire_behind([NEWEST; MAX_CORES], item);
+    }
+
+    /// The same, behind these jobs.
+    pub(crate) fn retire_behind(self: &Arc<Self>, numbers: Numbers, item: ListArc<Retired>) {
+        match &item.shown {
+            Some(Shown { hider, .. }) if item.may_be_shown() => hider.clone().hide_later(item),
+            _ => {
+                if let Some(item) = self.tie(numbers, item) {
+                    self.reclaim_later(item);
+                }
+            }
         }
     }
 
-    /// The same as [`Ring::retire`] by a thread that has the time to do it, until it is killed: what is
+    /// The same as [`Reclaimer::retire`] by a thread that has the time to do it, until it is killed: what is
     /// small and not in use is gone when this returns. No lock may be held.
     pub(crate) fn retire_here(self: &Arc<Self>, item: ListArc<Retired>) {
         item.hide(sys::is_killed);
-        match self.try_retire(NEWEST, item) {
-            Some(item) if !item.may_be_shown() && item.held.bytes() <= SMALL => drop(item),
+        if item.may_be_shown() {
+            return self.retire(item);
+        }
+        match self.tie([NEWEST; MAX_CORES], item) {
+            Some(item) if item.kept.bytes() <= SMALL => drop(item),
             Some(item) => self.reclaim_later(item),
             None => {}
         }
     }
 
-    /// Ties `item` to submission `number`, or to the newest before; gives it back if it need not wait for the
-    /// GPU, or must be hidden first.
-    fn try_retire(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
-        if item.may_be_shown() {
-            return Some(item);
+    /// Ties `item`, which no window shows, to these jobs; gives it back if it need not wait for a core.
+    fn tie(&self, numbers: Numbers, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
+        let rings = self.rings.lock();
+        for ((behind, ring), number) in item.behind.iter().zip(rings.iter()).zip(numbers) {
+            let number = match (ring, number) {
+                (None, _) => NOTHING,
+                // Later ones cannot use it.
+                (Some(ring), NEWEST) => ring.newest(),
+                (Some(_), number) => number,
+            };
+            behind.store(number, Relaxed);
+        }
+        Self::tie_next(&rings, item)
+    }
+
+    /// Ties `item` to the first job that it waits for; gives it back if it waits for none any more.
+    fn tie_next(
+        rings: &[Option<Arc<dyn Waited>>; MAX_CORES],
+        mut item: ListArc<Retired>,
+    ) -> Option<ListArc<Retired>> {
+        for (core, ring) in rings.iter().enumerate() {
+            let number = item.behind[core].xchg(NOTHING, Relaxed);
+            if let (Some(ring), 1..) = (ring, number) {
+                item = ring.tie(number, item)?;
+            }
+        }
+        Some(item)
+    }
+
+    /// Takes over what a job that has ended kept.
+    pub(super) fn take(self: &Arc<Self>, items: &mut List<Retired>, count: u64) {
+        if count == 0 {
+            return;
         }
         let mut state = self.state.lock();
-        match state.in_flight.load_at(number) {
-            Some(load) => {
-                load.retired.push_back(item);
-                load.retired_count += 1;
-                None
-            }
-            None => Some(item),
-        }
+        state.begun += count;
+        state.items.push_all_back(items);
+        drop(state);
+        self.queue();
+    }
+
+    /// Drops a reference, by the work item if it is the last: that takes time and locks.
+    pub(super) fn drop_later(self: &Arc<Self>, context: Arc<Context>) {
+        let Some(context) = Arc::into_unique_or_drop(context) else {
+            return;
+        };
+        let mut state = self.state.lock();
+        let left = state.contexts.push_within_capacity(Arc::from(context));
+        drop(state);
+        self.queue();
+        drop(left);
     }
 
     /// Hands `item` to the work item.
     fn reclaim_later(self: &Arc<Self>, item: ListArc<Retired>) {
         let mut state = self.state.lock();
-        state.reclaims.push_back(item);
-        state.reclaims_begun += 1;
+        state.items.push_back(item);
+        state.begun += 1;
         drop(state);
-        self.queue_reclaim();
+        self.queue();
     }
 
-    pub(super) fn queue_reclaim(self: &Arc<Self>) {
-        let _ = sys::work::queue().enqueue::<Arc<Self>, 1>(self.clone());
+    fn queue(self: &Arc<Self>) {
+        let _ = sys::work::queue().enqueue(self.clone());
     }
 
-    /// Drops what may be dropped, and hides what must be hidden. The work item.
-    pub(super) fn reclaim(self: &Arc<Self>) {
-        // Ends: what comes back to the list has been hidden.
+    /// Drops what may be dropped. The work item.
+    fn reclaim(self: &Arc<Self>) {
         loop {
-            let item = self.state.lock().reclaims.pop_front();
+            let context = self.state.lock().contexts.pop();
+            if context.is_none() {
+                break;
+            }
+        }
+        // Ends: what comes back to the list has one core less to wait for.
+        loop {
+            let item = self.state.lock().items.pop_front();
             let Some(item) = item else {
                 return;
             };
-            if item.may_be_shown() {
-                item.hide(|| false);
-                self.retire(item);
-            } else if let Held::Process(process) = &item.held {
-                Process::go_on_ending(process.clone());
-            } else {
-                drop(item);
+            let item = {
+                let rings = self.rings.lock();
+                Self::tie_next(&rings, item)
+            };
+            if let Some(item) = item {
+                item.kept.clone().passed();
             }
-            let mut state = self.state.lock();
-            state.reclaims_ended += 1;
-            let waiters = state.waiters > 0;
-            drop(state);
-            if waiters {
-                self.moved.notify_all();
-            }
+            self.state.lock().ended += 1;
+            self.moved.notify_all();
             sys::yield_if_due();
+        }
+    }
+
+    /// Counts an object that is to be hidden, or has been.
+    pub(super) fn note_hiding(&self, begins: bool) {
+        let mut state = self.state.lock();
+        match begins {
+            true => state.hides_begun += 1,
+            false => state.hides_ended += 1,
+        }
+        drop(state);
+        if !begins {
+            self.moved.notify_all();
         }
     }
 
@@ -209,37 +391,65 @@ impl Ring {
     /// How many objects have been let go of and are not dropped yet, and how many processes have begun to end
     /// and have not.
     pub(crate) fn pending(&self) -> (usize, usize) {
+        let tied: u64 = self
+            .rings
+            .lock()
+            .iter()
+            .flatten()
+            .map(|ring| ring.tied())
+            .sum();
         let state = self.state.lock();
-        let kept: u64 = state.in_flight.loads().map(|load| load.retired_count).sum();
-        let reclaims = state.reclaims_begun - state.reclaims_ended;
+        let hides = state.hides_begun - state.hides_ended;
         // CAST: each of them takes memory.
-        ((kept + reclaims) as usize, state.endings)
+        (
+            (tied + hides + state.begun - state.ended) as usize,
+            state.endings,
+        )
     }
 
-    /// Whether something that has been let go of is not dropped yet.
-    pub(crate) fn has_reclaims(&self) -> bool {
+    /// Whether something is being let go of that need not wait for a core.
+    pub(crate) fn is_busy(&self) -> bool {
         let state = self.state.lock();
-        state.endings != 0 || state.reclaims_ended != state.reclaims_begun
+        state.endings != 0 || state.ended != state.begun || state.hides_ended != state.hides_begun
     }
 
-    /// Waits until what had been let go of is free, as far as the GPU goes on. `Interrupted`: a Unix signal
-    /// came. `GpuNotResponding`: the GPU makes no progress. Not for actions or the work queue.
-    pub(crate) fn settle(&self) -> Result {
-        // Once for what must be hidden, once for what must be dropped.
-        self.wait_for_reclaims()?;
-        self.wait_for_progress(self.newest())?;
-        self.wait_for_reclaims()
+    /// Waits until the work item has dealt with what it has now. `Interrupted`: a Unix signal came.
+    /// `GpuNotResponding`: it makes no progress. Not for the work queue.
+    pub(crate) fn wait(&self) -> Result {
+        self.wait_to_end(|state| (state.begun, state.ended))
     }
 
-    fn wait_for_reclaims(&self) -> Result {
+    /// Waits until what had been let go of by the process of `hider` is in no window. Errors as
+    /// [`Reclaimer::wait`].
+    pub(crate) fn wait_for_own(&self, hider: &Hider) -> Result {
+        // `galcore hiding` is a leaf.
+        self.wait_to_end(|_| hider.counts())
+    }
+
+    /// The same by any process, as far as others do not let go of more meanwhile; says whether there was any.
+    pub(crate) fn wait_for_others(&self) -> Result<bool> {
+        let state = self.state.lock();
+        let is_any = state.hides_ended != state.hides_begun;
+        drop(state);
+        self.wait_to_end(|state| (state.hides_begun, state.hides_ended))?;
+        Ok(is_any)
+    }
+
+    /// Waits until as many have ended as have begun by now, as long as some end.
+    fn wait_to_end(&self, counts: impl Fn(&State) -> (u64, u64)) -> Result {
         let mut state = self.state.lock();
-        let wanted = state.reclaims_begun;
-        let mut left = msecs_to_jiffies(GPU_TIMEOUT);
-        while state.reclaims_ended < wanted {
-            let before = state.reclaims_ended;
-            left = self.wait(&mut state, left)?;
-            if state.reclaims_ended != before {
-                left = msecs_to_jiffies(GPU_TIMEOUT);
+        let (wanted, mut ended) = counts(&state);
+        let mut left = msecs_to_jiffies(TIMEOUT);
+        while ended < wanted {
+            left = match self.moved.wait_interruptible_timeout(&mut state, left) {
+                CondVarTimeoutResult::Woken { jiffies } => jiffies,
+                CondVarTimeoutResult::Timeout => return Err(Error::GpuNotResponding),
+                CondVarTimeoutResult::Signal { .. } => return Err(Error::Interrupted),
+            };
+            let now = counts(&state).1;
+            if now != ended {
+                ended = now;
+                left = msecs_to_jiffies(TIMEOUT);
             }
         }
         Ok(())

@@ -13,7 +13,6 @@ pub(crate) mod dma;
 pub(crate) mod dma_buf;
 pub(crate) mod fence;
 pub(crate) mod file;
-pub(crate) mod global;
 pub(crate) mod irq;
 mod mapped;
 pub(crate) mod mmio;
@@ -23,6 +22,7 @@ pub(crate) mod physical;
 pub(crate) mod platform;
 pub(crate) mod procfs;
 pub(crate) mod region;
+pub(crate) mod slot;
 pub(crate) mod user;
 pub(crate) mod views;
 pub(crate) mod vma;
@@ -115,6 +115,12 @@ pub(crate) fn leaves_reserve(bytes: usize) -> bool {
 pub(crate) fn is_killed() -> bool {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_is_killed() }
+}
+
+/// Whether the process of `task` ends, or has ended: all of its threads are on their way out.
+pub(crate) fn is_ending(task: &Task) -> bool {
+    // SAFETY: The task is referenced.
+    unsafe { shim::gal_is_ending(task.as_ptr()) }
 }
 
 /// Lets others run, if they are due. Not in atomic context.

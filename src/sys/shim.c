@@ -66,6 +66,13 @@ module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.i
 MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ...; empty: the most likely");
 GAL_PARAMETER(showArgs, int, "Print the parameters at load");
 
+static int gal_proc_show(struct seq_file *m, void *v)
+{
+	const struct gal_proc_answers *answers = m->private;
+
+	return answers->show(m);
+}
+
 static int gal_proc_open(struct inode *inode, struct file *file)
 {
 	return single_open(file, gal_proc_show, pde_data(inode));
@@ -74,7 +81,9 @@ static int gal_proc_open(struct inode *inode, struct file *file)
 static ssize_t gal_proc_write_op(struct file *file, const char __user *from, size_t bytes,
 				 loff_t *position)
 {
-	return gal_proc_write(pde_data(file_inode(file)), from, bytes);
+	const struct gal_proc_answers *answers = pde_data(file_inode(file));
+
+	return answers->write(from, bytes);
 }
 
 static const struct proc_ops gal_proc_ops = {
@@ -85,9 +94,9 @@ static const struct proc_ops gal_proc_ops = {
 	.proc_write = gal_proc_write_op,
 };
 
-struct proc_dir_entry *gal_proc_create(void *data)
+struct proc_dir_entry *gal_proc_create(const struct gal_proc_answers *answers)
 {
-	return proc_create_data("driver/gc", 0644, NULL, &gal_proc_ops, data);
+	return proc_create_data("driver/gc", 0644, NULL, &gal_proc_ops, (void *)answers);
 }
 
 void gal_proc_remove(struct proc_dir_entry *entry)
@@ -220,6 +229,12 @@ bool gal_in_compat_call(void)
 bool gal_is_killed(void)
 {
 	return fatal_signal_pending(current);
+}
+
+/* The process of a task that is referenced: its signal structure lives as long. */
+bool gal_is_ending(const struct task_struct *task)
+{
+	return READ_ONCE(task->signal->flags) & SIGNAL_GROUP_EXIT;
 }
 
 void gal_preempt_disable(void)

@@ -43,11 +43,14 @@ struct gal_parameters {
 
 extern struct gal_parameters gal_parameters;
 
-/* /proc/driver/gc. The two callbacks are Rust. */
-struct proc_dir_entry *gal_proc_create(void *data);
+/* /proc/driver/gc, and who answers, in Rust. */
+struct gal_proc_answers {
+	int (*show)(struct seq_file *m);
+	ssize_t (*write)(const char __user *from, size_t bytes);
+};
+
+struct proc_dir_entry *gal_proc_create(const struct gal_proc_answers *answers);
 void gal_proc_remove(struct proc_dir_entry *entry);
-int gal_proc_show(struct seq_file *m, void *data);
-ssize_t gal_proc_write(void *data, const char __user *from, size_t bytes);
 
 /* User mappings. */
 int gal_check_area(struct vm_area_struct *vma);
@@ -73,6 +76,7 @@ unsigned long gal_total_pages(void);
 u32 gal_random(void);
 bool gal_in_compat_call(void);
 bool gal_is_killed(void);
+bool gal_is_ending(const struct task_struct *task);
 void gal_yield(void);
 void gal_preempt_disable(void);
 void gal_preempt_enable(void);

@@ -84,6 +84,11 @@ impl Views {
         self.areas.load(Relaxed) < MAX_AREAS
     }
 
+    /// Whether there are any.
+    pub(crate) fn are_shown(&self) -> bool {
+        self.areas.load(Relaxed) > 0
+    }
+
     /// Counts `count` areas less.
     pub(super) fn remove_areas(&self, count: i32) {
         self.areas.fetch_sub(count, Relaxed);

@@ -20,23 +20,24 @@ use crate::{
             Extension,
             MAX_EXTENSION_BYTES, //
         },
+        Call,
         Format, //
     },
     client::{
+        Clients,
         PoolView,
-        Process, //
+        Process,
+        CLIENTS, //
     },
     error::{
         Error,
         Result, //
     },
-    gpu::Device,
     log::{
         warn_client,
         RateLimit, //
     },
     sys::{
-        self,
         chrdev::{
             Caller,
             CharDevice,
@@ -82,7 +83,7 @@ const NAME_BYTES: usize = 16;
 /// One open file.
 #[pin_data]
 pub(crate) struct OpenedFile {
-    device: Arc<Device>,
+    clients: Arc<Clients>,
     process: Arc<Process>,
     /// The generation of the interface that the file speaks, from its first ioctl on: see
     /// [`Choice::pack`], with [`SETTLED`] once it is final. 0: not known yet.
@@ -188,8 +189,11 @@ impl OpenedFile {
             block_bytes,
             argument.input_bytes,
             argument.output_bytes,
-            [Choice::unpack(asked), self.device.parameters().interface],
-            self.device.identity().model,
+            [
+                Choice::unpack(asked),
+                self.clients.device().parameters().interface,
+            ],
+            self.clients.device().identity().model,
         );
         let Some(choice) = choice else {
             // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
@@ -259,9 +263,13 @@ impl OpenedFile {
         if format.hardware_type(words) > MAX_HARDWARE_TYPE {
             return Err(Error::Envelope);
         }
+        let call = Call {
+            core: format.core(words),
+            request: format.decode(words),
+        };
         let view = || self.pool_view.lock().clone();
         let mut made = None;
-        match self.process.run(file, view, format.decode(words)) {
+        match self.process.run(file, view, call) {
             Ok(reply) => {
                 format.encode(words, &reply);
                 format.succeed(words, &reply);
@@ -283,7 +291,7 @@ impl OpenedFile {
     #[inline(never)]
     fn extension(&self, extension: Extension, caller: Caller, at: usize) -> Result {
         let known = Choice::unpack(self.interface.load(Relaxed));
-        let Some(choice) = known.or(self.device.parameters().interface) else {
+        let Some(choice) = known.or(self.clients.device().parameters().interface) else {
             warn_client!(
                 ENVELOPES,
                 "maps memory before its first command: where its status is to go depends on the generation (see interface)"
@@ -339,17 +347,17 @@ impl OpenedFile {
 
 impl FileOperations for OpenedFile {
     fn open() -> Result<Arc<Self>, kernel::error::Error> {
-        let device = sys::global::device().ok_or(ENODEV)?;
-        let process = device.join()?;
-        let (the_device, the_process) = (device.clone(), process.clone());
+        let clients = CLIENTS.get().ok_or(ENODEV)?;
+        let process = clients.join()?;
+        let (the_clients, the_process) = (clients.clone(), process.clone());
         let file = pin_init!(Self {
-            device: the_device,
+            clients: the_clients,
             process: the_process,
             interface: Atomic::new(0),
             pool_view <- new_mutex!(None, "galcore file"),
         });
         Arc::pin_init(file, GFP_KERNEL_ACCOUNT).inspect_err(|_: &kernel::error::Error| {
-            device.leave(process);
+            clients.leave(process);
         })
     }
 
@@ -392,7 +400,7 @@ impl FileOperations for OpenedFile {
     }
 
     fn release(self: Arc<Self>) {
-        self.device.leave(self.process.clone());
+        self.clients.leave(self.process.clone());
     }
 }
 

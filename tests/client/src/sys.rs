@@ -460,7 +460,8 @@ impl Drop for Region {
     }
 }
 
-/// A copy of this process that does nothing; it ends when this goes.
+/// A copy of this process that does nothing; it ends when this goes, or the thread that made it does, however that
+/// ends: it has this process's files open, and what those keep.
 #[derive(Debug)]
 pub struct Idle {
     process: libc::pid_t,
@@ -469,12 +470,20 @@ pub struct Idle {
 impl Idle {
     /// Forks.
     pub fn fork() -> io::Result<Self> {
+        let parent = std::process::id() as libc::pid_t;
         // SAFETY: the child calls nothing but system calls, as it must when other threads exist.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => loop {
-                // SAFETY: touches no memory.
-                unsafe { libc::pause() };
+                // SAFETY: touch no memory.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    // It may have ended before that.
+                    if libc::getppid() != parent {
+                        libc::_exit(0);
+                    }
+                    libc::pause();
+                }
             },
             process => Ok(Self { process }),
         }
@@ -497,6 +506,24 @@ pub fn become_user(user: u32) -> io::Result<()> {
     match unsafe { libc::setuid(user) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Lets the Unix signal `number`, which whoever started this process may have blocked, come to this thread.
+pub fn accept_signal(number: i32) -> io::Result<()> {
+    // SAFETY: an empty set is what the bytes are made into before they are looked at.
+    let mut set = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is this function's own.
+    let error = unsafe {
+        libc::sigemptyset(&mut set);
+        if libc::sigaddset(&mut set, number) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut())
+    };
+    match error {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 

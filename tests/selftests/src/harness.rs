@@ -212,21 +212,42 @@ pub fn at_rest<T>(mut read: impl FnMut() -> Result<T>) -> Result<T> {
     read()
 }
 
+/// How long what the driver does behind the GPU may take without getting on.
+const STANDSTILL: Duration = Duration::from_secs(20);
+
+/// How long it may take in all.
+const NEVER: Duration = Duration::from_secs(120);
+
 /// Waits a little for `found` to become `wanted`: for what the driver does behind the GPU.
 pub fn settles<T: PartialEq + Debug>(
     what: &str,
     wanted: T,
     mut found: impl FnMut() -> Result<T>,
 ) -> Result<()> {
+    settles_while(what, wanted, || Ok((found()?, ())), String::new)
+}
+
+/// The same, as long as what is found, or what goes with it, changes; `why` says more if it does not any more.
+pub fn settles_while<T: PartialEq + Debug, P: PartialEq>(
+    what: &str,
+    wanted: T,
+    mut found: impl FnMut() -> Result<(T, P)>,
+    why: impl FnOnce() -> String,
+) -> Result<()> {
     let begin = Instant::now();
+    let (mut last, mut moved) = (None, begin);
     loop {
         let now = found()?;
-        if now == wanted {
+        if now.0 == wanted {
             return Ok(());
         }
-        if begin.elapsed() > Duration::from_secs(20) {
-            bail!("{what}: found {now:?}, wanted {wanted:?}");
+        if last.as_ref() != Some(&now) {
+            moved = Instant::now();
         }
+        if moved.elapsed() > STANDSTILL || begin.elapsed() > NEVER {
+            bail!("{what}: found {:?}, wanted {wanted:?} {}", now.0, why());
+        }
+        last = Some(now);
         std::thread::sleep(Duration::from_millis(2));
     }
 }

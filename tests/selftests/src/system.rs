@@ -12,6 +12,7 @@ use std::io::SeekFrom;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 use std::time::Instant;
@@ -25,6 +26,7 @@ use rustix::fs::FileType;
 use rustix::fs::Mode;
 
 use crate::harness::settles;
+use crate::harness::settles_while;
 
 /// KiB of a line of `/proc/meminfo`.
 pub fn meminfo(name: &str) -> Result<u64> {
@@ -101,14 +103,49 @@ pub struct ProcGc {
     pub lines: Vec<String>,
 }
 
-/// Whether the driver, if it is loaded, still has what clients have let go of.
-pub fn is_pending() -> Result<bool> {
+/// What the driver, if it is loaded, still has of what clients have let go of: numbers of objects, of processes, of
+/// mappings of the GPU.
+fn pending() -> Result<String> {
     let path = "/sys/kernel/debug/galcore/pending";
     match fs::read_to_string(path) {
-        Ok(text) => Ok(text.split_whitespace().any(|number| number != "0")),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Ok(text) => Ok(text.trim().to_string()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(error).context(path),
     }
+}
+
+/// Whether the driver, if it is loaded, still has what clients have let go of.
+pub fn is_pending() -> Result<bool> {
+    let pending = pending()?;
+    Ok(pending.split_whitespace().any(|number| number != "0"))
+}
+
+/// The processes that have the driver's device nodes open, each with its number, name, state and parent.
+fn clients() -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for process in fs::read_dir("/proc")?.flatten() {
+        let path = process.path();
+        let Ok(files) = fs::read_dir(path.join("fd")) else {
+            continue;
+        };
+        let is_client = files.flatten().any(|file| {
+            let opened = fs::read_link(file.path());
+            opened.is_ok_and(|opened| NODES.iter().any(|node| opened == Path::new(node)))
+        });
+        // It may have ended by now.
+        if let (true, Ok(stat)) = (is_client, fs::read_to_string(path.join("stat"))) {
+            let words: Vec<&str> = stat.split_whitespace().take(4).collect();
+            all.push(words.join(" "));
+        }
+    }
+    Ok(all)
+}
+
+/// Of what is left, how much is on its way back, and who has the driver open.
+fn whose() -> String {
+    let pending = pending().unwrap_or_else(|error| format!("{error:#}"));
+    let clients = clients().unwrap_or_else(|error| vec![format!("{error:#}")]);
+    format!("pending {pending:?}, clients {clients:?}")
 }
 
 impl ProcGc {
@@ -172,13 +209,14 @@ impl ProcGc {
             let books = Self::read()?;
             Ok((books.used()?, books.mmu()?.1))
         };
-        settles(
+        settles_while(
             "KiB of the pool, VIRTUAL KiB, MMU entries",
             (0, 0, 0),
             || {
                 let ([pool, _, scattered], entries) = now()?;
-                Ok((pool, scattered, entries))
+                Ok(((pool, scattered, entries), pending()?))
             },
+            whose,
         )?;
         // Of contiguous memory the driver has some itself: that it does not change any more must do.
         let mut last = now()?;

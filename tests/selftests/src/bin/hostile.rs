@@ -82,6 +82,14 @@ fn time_tests(suite: &mut Suite<'_>) {
             move || delays::killed_while_freeing(by_record),
         );
     }
+    suite.test(
+        "who is killed while much that it freed by record is hidden ends soon",
+        delays::killed_while_hiding,
+    );
+    suite.test(
+        "what one process frees by record is back soon, while much of another's is hidden",
+        delays::renewed,
+    );
     suite.test("nor does a process that maps and forks", delays::mapping);
     suite.test("nor one that commits garbage", delays::garbage);
     suite.test("nor one whose records write many words", delays::writing);
@@ -177,6 +185,10 @@ fn main() -> ExitCode {
                 );
             }
             "random" => {
+                suite.test(
+                    "nothing is left of a process that is killed with a copy of it",
+                    random::killed_with_a_copy,
+                );
                 let time = Duration::from_secs(seconds.into());
                 harness::allow(10 * time);
                 suite.test(

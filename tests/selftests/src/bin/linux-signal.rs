@@ -4,10 +4,23 @@
 //! Needs the module loaded that way.
 
 use std::cell::RefCell;
+use std::fs;
 use std::fs::File;
+use std::fs::Permissions;
+use std::io::BufRead;
+use std::io::BufReader;
 use std::io::ErrorKind;
 use std::io::Read;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Child;
+use std::process::ChildStdout;
+use std::process::Command;
 use std::process::ExitCode;
+use std::process::Stdio;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -15,10 +28,10 @@ use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::device::NODES;
 use galcore_client::draw::Engine;
 use galcore_client::sys;
 use galcore_client::uapi;
-use galcore_client::uapi::Command;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Device;
@@ -31,6 +44,7 @@ use galcore_selftests::fixture::placed;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
 use galcore_selftests::system;
 
 /// What the parameter `signal` is when it is not given.
@@ -90,7 +104,137 @@ fn record(value: i32, process: u64) -> uapi::Signal {
     }
 }
 
+/// What a client is started as: an ordinary user's, and a program that is root's whoever starts it.
+const ROLES: [&str; 2] = ["--client", "--root"];
+
+/// That program: a copy of this one.
+const SET_UID: &str = "/linux-signal-root";
+
+/// An ordinary user.
+const USER: u32 = 1000;
+
+/// Opens the device as an ordinary user and tells which descriptor it is; then becomes another program, if it is told.
+fn client() -> Result<()> {
+    sys::accept_signal(DEFAULT_SIGNAL)?;
+    sys::become_user(USER)?;
+    let device = Device::open()?;
+    println!("{}", device.file().as_raw_fd());
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    if line.trim() == "exec" {
+        return Err(Command::new(SET_UID).arg(ROLES[1]).exec().into());
+    }
+    echo()
+}
+
+/// Is root's altogether.
+fn root() -> Result<()> {
+    sys::become_user(0)?;
+    println!("root");
+    echo()
+}
+
+fn echo() -> Result<()> {
+    for line in std::io::stdin().lines() {
+        println!("{}", line?);
+    }
+    Ok(())
+}
+
+/// A client, and this process's copy of its open device.
+struct Other {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    device: Device,
+}
+
+impl Other {
+    fn start() -> Result<Self> {
+        let mut child = system::again(&[ROLES[0]])?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut output = BufReader::new(child.stdout.take().context("no pipe")?);
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        let number = line.trim().parse().with_context(|| line.clone())?;
+        let file = other::descriptor_of(child.id() as i32, number)?;
+        Ok(Self {
+            device: Device::of_file(file.into())?,
+            child,
+            output,
+        })
+    }
+
+    fn ask(&mut self, what: &str) -> Result<String> {
+        let input = self.child.stdin.as_mut().context("no pipe")?;
+        writeln!(input, "{what}")?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        Ok(line.trim().to_string())
+    }
+
+    /// Has its device send it the signal, which ends whoever does not expect it.
+    fn send(&self) -> Result<()> {
+        let mut queue = Queue::new();
+        queue.record(uapi::Command::SIGNAL, &record(7, self.child.id().into()));
+        self.device.commit_queue(&mut queue)?;
+        Ok(self.device.stall()?)
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // There is nothing left to do about an error.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lets everybody open the device and start the set-uid program while `body` runs.
+fn with_set_uid(body: impl FnOnce() -> Result<()>) -> Result<()> {
+    let allow = |path: &str, mode| fs::set_permissions(path, Permissions::from_mode(mode));
+    let before = fs::metadata(NODES[0])?.permissions();
+    fs::copy(std::env::current_exe()?, SET_UID)?;
+    allow(SET_UID, 0o4755)?;
+    allow(NODES[0], 0o666)?;
+    let done = body();
+    fs::set_permissions(NODES[0], before)?;
+    fs::remove_file(SET_UID)?;
+    done
+}
+
+/// A process that has become another user's program is not signalled by what it was.
+fn root_is_not_signalled() -> Result<()> {
+    with_set_uid(|| {
+        // One that is still its user's is.
+        let mut plain = Other::start()?;
+        plain.send()?;
+        let ended = plain.child.wait()?;
+        same("ended by signal", ended.signal(), Some(DEFAULT_SIGNAL))?;
+        let mut root = Other::start()?;
+        same("after exec", root.ask("exec")?.as_str(), "root")?;
+        for _ in 0..3 {
+            root.send()?;
+            std::thread::sleep(SHORT);
+            same("the answer", root.ask("there?")?.as_str(), "there?")?;
+        }
+        Ok(())
+    })
+}
+
 fn main() -> ExitCode {
+    let role = match std::env::args().nth(1) {
+        Some(word) if word == ROLES[0] => Some(client()),
+        Some(word) if word == ROLES[1] => Some(root()),
+        _ => None,
+    };
+    if let Some(result) = role {
+        if let Err(error) = &result {
+            println!("{error:#}");
+        }
+        return ExitCode::from(u8::from(result.is_err()));
+    }
     // Before other threads are there: they must not get the signal either.
     let signals = sys::signal_file(DEFAULT_SIGNAL);
     harness::program(|| {
@@ -186,7 +330,7 @@ fn main() -> ExitCode {
             let own = u64::from(std::process::id());
             for process in [0, 1, parent, own | 1 << 32, u64::MAX, u32::MAX.into()] {
                 let mut queue = Queue::new();
-                queue.signal(7).record(Command::SIGNAL, &record(8, process));
+                queue.signal(7).record(uapi::Command::SIGNAL, &record(8, process));
                 let status = device.send_queue(&mut queue)?;
                 let what = format!("process {process:#x}");
                 same(&what, status, Status::INVALID_ARGUMENT)?;
@@ -196,6 +340,10 @@ fn main() -> ExitCode {
             }
             Ok(())
         });
+        suite.test(
+            "a process that has become root's by exec gets none",
+            root_is_not_signalled,
+        );
         suite.test("other records go on as ever", move || {
             if let Some(target) = surface.borrow_mut().take() {
                 let mut queue = Queue::new();

@@ -494,16 +494,23 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
             system::memory_is_back(free, 1024)
         },
     );
-    suite.test("RLIMIT_MEMLOCK holds for an ordinary process", move || {
+    let child = move |role: &str| -> Result<()> {
         let file = device.as_fd().try_clone_to_owned()?;
-        let output = system::again(&["--limited"])?
+        let output = system::again(&[role])?
             .stdin(Stdio::from(file))
             .output()
             .context("another process")?;
         let said = String::from_utf8_lossy(&output.stdout);
         ensure!(output.status.success(), "{said}");
         Ok(())
+    };
+    suite.test("RLIMIT_MEMLOCK holds for an ordinary process", move || {
+        child("--limited")
     });
+    suite.test(
+        "what a record has unmapped does not count for RLIMIT_MEMLOCK once that is told",
+        move || child("--limited-by-records"),
+    );
     suite.test(
         "RLIMIT_MEMLOCK does not hold with CAP_IPC_LOCK",
         move || {
@@ -675,19 +682,67 @@ fn leave() -> Result<()> {
     Ok(())
 }
 
-/// A process without capabilities: standard input is the open device.
-fn limited() -> Result<()> {
+/// The device, which is open as standard input, of a process without capabilities that may pin so many pages.
+fn with_limit(pages: usize) -> Result<Device> {
     let device = std::io::stdin()
         .as_fd()
         .try_clone_to_owned()
         .context("dup")?;
     let device = Device::of_file(device.into())?;
     let limit = Rlimit {
-        current: Some(16 * PAGE as u64),
-        maximum: Some(16 * PAGE as u64),
+        current: Some((pages * PAGE) as u64),
+        maximum: Some((pages * PAGE) as u64),
     };
     rustix::process::setrlimit(Resource::Memlock, limit).context("setrlimit")?;
     become_user(1000).context("setuid")?;
+    Ok(device)
+}
+
+/// Such a process, whose records unmap nearly all that it may pin, again and again.
+fn limited_by_records() -> Result<()> {
+    const LIMIT: usize = 512;
+    const ROUNDS: u32 = 40;
+    let device = with_limit(LIMIT)?;
+    let own = Region::anonymous(LIMIT * PAGE)?;
+    // The driver gives little back at once, and much by and by.
+    for pages in [LIMIT - 8, LIMIT] {
+        let bytes = (pages * PAGE) as u64;
+        let signal = device.create_signal(false)?;
+        for round in 0..ROUNDS {
+            let mapping = device
+                .map_user(own.address(), bytes)
+                .with_context(|| format!("{pages} pages, round {round}"))?;
+            same("pinned", pinned()?, bytes / 1024)?;
+            let mut queue = Queue::new();
+            device.commit_queue(queue.unmap_user(&mapping).signal(signal))?;
+            if round % 2 == 0 {
+                device.wait_signal(signal, 10_000)?;
+            } else {
+                device.stall()?;
+                device.wait_signal(signal, 10_000)?;
+            }
+        }
+    }
+    // Pieces that are given back at once.
+    const PIECE: u64 = 16 * PAGE as u64;
+    let signal = device.create_signal(false)?;
+    for round in 0..ROUNDS {
+        let mut queue = Queue::new();
+        for index in 0..LIMIT as u64 / 16 {
+            let mapping = device
+                .map_user(own.address() + index * PIECE, PIECE)
+                .with_context(|| format!("piece {index}, round {round}"))?;
+            queue.unmap_user(&mapping);
+        }
+        device.commit_queue(queue.signal(signal))?;
+        device.wait_signal(signal, 10_000)?;
+    }
+    settles("pinned", 0, pinned)
+}
+
+/// A process without capabilities.
+fn limited() -> Result<()> {
+    let device = with_limit(16)?;
     let own = Region::anonymous(32 * PAGE)?;
     let too_much = |what: &str, at: u64, pages: u64| {
         refused(
@@ -718,6 +773,7 @@ fn main() -> ExitCode {
     let child = match std::env::args().nth(1).as_deref() {
         Some("--leave") => Some(leave()),
         Some("--limited") => Some(limited()),
+        Some("--limited-by-records") => Some(limited_by_records()),
         _ => None,
     };
     if let Some(result) = child {

@@ -12,6 +12,7 @@ use galcore_client::device::Buffer;
 use galcore_client::device::Node;
 use galcore_client::raw::Area;
 use galcore_client::raw::Kind;
+use galcore_client::sys::Idle;
 use galcore_client::sys::Region;
 use galcore_client::uapi;
 use galcore_client::uapi::surface;
@@ -111,6 +112,41 @@ impl State {
             ensure!(seen.is_none() || own, "a window still shows {seen:x?}");
         }
         Ok(took.as_micros().to_string())
+    }
+
+    /// `count` pages of the pool that are written, and `windows` windows that could show all of them.
+    fn show_each(&mut self, count: u32, windows: u32) -> Result<String> {
+        let opened = self.opened()?;
+        let file = opened.device.file().try_clone()?;
+        let mut nodes = Vec::new();
+        let mut end = 0;
+        for _ in 0..count {
+            let node = opened.allocate(PAGE as u32, Pool::SYSTEM)?;
+            let (_, memory) = opened.memory(node)?;
+            memory.fill(OWN);
+            end = end.max((memory.address() - opened.pool.address()) as usize + PAGE);
+            opened.device.unlock(node)?;
+            nodes.push(node);
+        }
+        self.nodes = nodes;
+        for _ in 0..windows {
+            self.windows
+                .push(Area::map(Some(&file), end, 0, Kind::default())?);
+        }
+        Ok("shown".to_string())
+    }
+
+    /// Frees those pages by records: they are taken out of the windows behind its back.
+    fn free_each(&mut self) -> Result<String> {
+        let mut queue = Queue::new();
+        for node in std::mem::take(&mut self.nodes) {
+            queue.free(node);
+        }
+        let device = &self.opened()?.device;
+        let done = device.create_signal(false)?;
+        device.commit_queue(queue.signal(done))?;
+        device.wait_signal(done, 60_000)?;
+        Ok("freed".to_string())
     }
 
     /// `count` locked nodes, and `windows` windows that show none of them.
@@ -254,7 +290,7 @@ impl State {
                 window.cut(0, PAGE)?;
             }
             if count % 64 == 0 {
-                galcore_client::sys::Idle::fork()?;
+                Idle::fork()?;
             }
             count += 1;
         }
@@ -293,6 +329,13 @@ impl State {
         Ok("scattered".to_string())
     }
 
+    /// A node and a window, and a copy of the process, which has its files open too.
+    fn copy(&mut self) -> Result<String> {
+        self.show(1)?;
+        self.kept.push(Box::new(Idle::fork()?));
+        Ok("copied".to_string())
+    }
+
     /// Windows until there may be no more, at most `count`: how many there were, and the error's number.
     fn windows_until(&mut self, count: u32) -> Result<String> {
         let file = self.opened()?.device.file().try_clone()?;
@@ -317,6 +360,8 @@ impl State {
             "show" => self.show(number(words, 1)?),
             "free" => self.free_shown(false),
             "free-by-record" => self.free_shown(true),
+            "show-each" => self.show_each(number(words, 1)?, number(words, 2)?),
+            "free-each-by-record" => self.free_each(),
             "many" => self.many(number(words, 1)?, number(words, 2)?),
             "commit-nowhere" => self.commit_nowhere(number(words, 1)?),
             "commit-chain" => self.commit_chain(),
@@ -326,6 +371,7 @@ impl State {
             "pin" => self.pin(number(words, 1)?),
             "unpin" => self.unpin(),
             "scatter" => self.scatter(number(words, 1)?, number(words, 2)?),
+            "copy" => self.copy(),
             "windows-until" => self.windows_until(number(words, 1)?),
             "spin" => {
                 let (begin, time) = (Instant::now(), time(1)?);

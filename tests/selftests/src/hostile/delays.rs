@@ -11,11 +11,11 @@ use galcore_client::Abi;
 
 use super::innocent::Innocent;
 use super::kill;
-use super::machine;
 use super::number;
 use super::PAGE;
 use crate::other::Other;
 use crate::system;
+use crate::system::ProcGc;
 
 /// The most that others may add to a wait.
 const BOUND: Duration = Duration::from_millis(20);
@@ -135,26 +135,46 @@ pub fn killed_while_freeing(by_record: bool) -> Result<()> {
     dies_soon(
         Abi::own(),
         |attacker| ask(attacker, &format!("show {WINDOWS}")),
-        if by_record { "free-by-record" } else { "free" },
+        soon_after(if by_record { "free-by-record" } else { "free" }),
     )
 }
 
-/// Fails unless a process that is killed soon after it was told `what` ends soon.
-fn dies_soon(
-    abi: &'static Abi,
-    prepare: impl Fn(&mut Other) -> Result<()>,
-    what: &str,
-) -> Result<()> {
+/// Pages that are freed by records, each of which thousands of windows could show.
+const PAGES: u32 = 200;
+
+/// What prepares an attacker for that.
+fn show_each(attacker: &mut Other) -> Result<()> {
+    ask(attacker, &format!("show-each {PAGES} {WINDOWS}"))
+}
+
+/// Who is killed while what it freed by records is taken out of its windows ends soon.
+pub fn killed_while_hiding() -> Result<()> {
+    dies_soon(Abi::own(), show_each, |attacker, _| {
+        ask(attacker, "free-each-by-record")
+    })
+}
+
+/// Memory of one process that it frees by a record is back soon, while another's is taken out of thousands of windows.
+pub fn renewed() -> Result<()> {
+    // It fits once.
+    let bytes = ProcGc::read()?.reserved()? as usize / 4 * 3 * 1024;
+    let mut innocent = Innocent::start()?;
+    let mut alone = Duration::ZERO;
+    for _ in 0..3 {
+        alone = alone.max(innocent.renew(bytes)?);
+    }
     let mut times = Vec::new();
-    let machine = machine()?;
-    for attempt in 0..ATTEMPTS {
-        let mut attacker = Other::start(abi)?;
-        prepare(&mut attacker)?;
-        attacker.tell(what)?;
-        thread::sleep(Duration::from_millis(5 + 10 * u64::from(attempt)));
-        let took = kill(attacker)?;
-        println!("# it took {} ms", took.as_millis());
-        if took <= DEATH + machine {
+    for _ in 0..ATTEMPTS {
+        let mut attacker = Other::start(Abi::own())?;
+        show_each(&mut attacker)?;
+        ask(&mut attacker, "free-each-by-record")?;
+        let took = innocent.renew(bytes)?;
+        let is_over = !system::is_pending()?;
+        attacker.kill()?;
+        ProcGc::nothing_left()?;
+        println!("# alone {alone:.1?}, beside it {took:.1?}");
+        ensure!(!is_over || took > BEYOND, "the attack ended too soon");
+        if took <= 4 * alone + BOUND {
             return Ok(());
         }
         times.push(took.as_millis());
@@ -162,7 +182,45 @@ fn dies_soon(
             break;
         }
     }
-    bail!("they took {times:?} ms to end, the bound is {DEATH:?}")
+    bail!("it took {times:?} ms, and alone {alone:.1?}")
+}
+
+/// Tells it `what`, and lets it do so for a moment, a longer one with each attempt.
+fn soon_after(what: &str) -> impl Fn(&mut Other, u32) -> Result<()> + '_ {
+    move |attacker, attempt| {
+        attacker.tell(what)?;
+        thread::sleep(Duration::from_millis(5 + 10 * u64::from(attempt)));
+        Ok(())
+    }
+}
+
+/// Fails unless a process that is killed after `act` ends as soon as one that has only been prepared, or within
+/// [`DEATH`] more.
+fn dies_soon(
+    abi: &'static Abi,
+    prepare: impl Fn(&mut Other) -> Result<()>,
+    act: impl Fn(&mut Other, u32) -> Result<()>,
+) -> Result<()> {
+    let mut times = Vec::new();
+    for attempt in 0..ATTEMPTS {
+        // What takes the machine so long: each time anew, as it may be busy itself.
+        let mut idle = Other::start(abi)?;
+        prepare(&mut idle)?;
+        let machine = kill(idle)?;
+        let mut attacker = Other::start(abi)?;
+        prepare(&mut attacker)?;
+        act(&mut attacker, attempt)?;
+        let took = kill(attacker)?;
+        println!("# it took {took:.1?}, and {machine:.1?} when it had done nothing");
+        if took <= DEATH + machine {
+            return Ok(());
+        }
+        times.push((took.as_millis(), machine.as_millis()));
+        if took > BEYOND {
+            break;
+        }
+    }
+    bail!("ms until they ended, and when they had done nothing: {times:?}; the bound is {DEATH:?} more")
 }
 
 /// A process with thousands of windows and nodes ends, by itself or killed.
@@ -240,7 +298,7 @@ const CHAINED: &str = "6.4.11";
 pub fn commit_chain() -> Result<()> {
     let abi = Abi::named(CHAINED).ok_or(anyhow::anyhow!("no {CHAINED}"))?;
     let prepare = |attacker: &mut Other| ask(attacker, &format!("many {} {}", MANY.0, MANY.1));
-    dies_soon(abi, prepare, "commit-chain")?;
+    dies_soon(abi, prepare, soon_after("commit-chain"))?;
     let mut attacker = Other::start(abi)?;
     prepare(&mut attacker)?;
     let answer = attacker.ask("commit-chain")?;

@@ -174,6 +174,24 @@ impl State {
         Ok("yes".to_string())
     }
 
+    /// Frees a node of `bytes` bytes of the pool by a record, and takes as much again: microseconds until it has it.
+    fn renew(&mut self, bytes: u32) -> Result<String> {
+        let opened = self.opened()?;
+        let device = &opened.device;
+        let node = opened.allocate(bytes, Pool::SYSTEM)?;
+        let (_, memory) = opened.memory(node)?;
+        memory.write(0, 1);
+        device.unlock(node)?;
+        let done = device.create_signal(false)?;
+        let begin = Instant::now();
+        device.commit_queue(Queue::new().free(node).signal(done))?;
+        device.wait_signal(done, LOST)?;
+        let again = opened.allocate(bytes, Pool::SYSTEM)?;
+        let took = begin.elapsed();
+        device.free(again)?;
+        Ok(took.as_micros().to_string())
+    }
+
     fn check(&self) -> Result<String> {
         for thing in &self.things {
             let what = match thing.holder {
@@ -206,6 +224,7 @@ impl State {
                 Ok("taken".to_string())
             }
             "cover" => self.cover(words[1], number(words, 2)?, number(words, 3)?),
+            "renew" => self.renew(number(words, 1)?),
             "check" => self.check(),
             "mine" => Ok(self.is_mine(number(words, 1)?).to_string()),
             "drop" => {
@@ -251,7 +270,9 @@ impl State {
 
     /// The answer to a line, if that is for it.
     pub(super) fn answer(&mut self, words: &[&str]) -> Option<Result<String>> {
-        const OURS: [&str; 7] = ["take", "cover", "check", "mine", "drop", "watch", "seen"];
+        const OURS: [&str; 8] = [
+            "take", "cover", "renew", "check", "mine", "drop", "watch", "seen",
+        ];
         OURS.contains(&words[0]).then(|| self.answer_checked(words))
     }
 }
@@ -328,6 +349,12 @@ impl Innocent {
     /// Fails if a word that somebody else has seen is one of its own.
     pub fn wrote(&mut self, word: u32) -> Result<bool> {
         Ok(self.0.ask(&format!("mine {word}"))? == "true")
+    }
+
+    /// How long it takes until a node of `bytes` bytes of the pool that it frees by a record can be had again.
+    pub fn renew(&mut self, bytes: usize) -> Result<Duration> {
+        let answer = self.0.ask(&format!("renew {bytes}"))?;
+        Ok(Duration::from_micros(number(&[answer.as_str()], 0)?))
     }
 
     /// Has it give its memory back.

@@ -27,6 +27,7 @@ use super::views::NEWER;
 use super::PAGE;
 use crate::fixture::Random;
 use crate::other::Other;
+use crate::system::ProcGc;
 use crate::video;
 
 /// Processes at once.
@@ -171,6 +172,15 @@ impl Rage<'_> {
         }
         Ok(())
     }
+}
+
+/// A process that is killed while it has a copy, which has its files open, leaves nothing behind: the copy ends too.
+pub fn killed_with_a_copy() -> Result<()> {
+    let mut other = Other::start(Abi::own())?;
+    other.ask("copy")?;
+    other.kill()?;
+    ProcGc::nothing_left()?;
+    Ok(())
 }
 
 /// Processes do bad things at random for `time`, beside two that have memory of all kinds and look at it; one of the

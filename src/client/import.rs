@@ -10,8 +10,11 @@
 
 use super::{
     changes::Returned,
+    node::{
+        NodeEntry,
+        Origin, //
+    },
     visible::Visible,
-    NodeEntry,
     Process, //
 };
 use crate::{
@@ -65,12 +68,13 @@ impl Process {
         // What records have unmapped counts as long as it is not given back.
         self.finish_returns();
         let memory = self.device.memory();
+        let reclaim = || self.device.wait_for_reclaim();
         match wish.what {
-            Foreign::DmaBuf { fd } => memory.import(fd, wish.write),
+            Foreign::DmaBuf { fd } => memory.import(fd, wish.write, reclaim),
             Foreign::User { user: 0, .. } | Foreign::User { bytes: 0, .. } => {
                 Err(Error::InvalidArgument)
             }
-            Foreign::User { user, bytes } => memory.map_user(user, bytes, wish.write),
+            Foreign::User { user, bytes } => memory.map_user(user, bytes, wish.write, reclaim),
         }
     }
 
@@ -142,10 +146,7 @@ impl Process {
         let memory = self.take(Wish { what, write: true })?;
         let bytes = memory.bytes();
         let node = self.device.memory().wrap(memory, self.number)?;
-        let node = self.insert_node(NodeEntry {
-            foreign: true,
-            ..NodeEntry::new(Visible::new(node, self)?)
-        })?;
+        let node = self.insert_node(NodeEntry::new(Visible::new(node, self)?, Origin::Foreign))?;
         Ok(Reply::Wrapped {
             node,
             // CAST: at most 64 bits.
@@ -169,7 +170,7 @@ impl Process {
         let node = {
             let tables = self.tables();
             let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
-            if entry.freed || entry.claimed {
+            if !entry.is_alive() {
                 return Err(Error::InvalidObject);
             }
             entry.node.clone()

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Contiguous buffers: ALLOCATE, FREE, MAP_MEMORY, UNMAP_MEMORY.
+
+use super::{
+    tables::Tables,
+    user_views::{
+        UserView,
+        Viewed, //
+    },
+    visible::Visible,
+    window::left_of,
+    Process, //
+};
+use crate::{
+    abi::{
+        Ledger,
+        NamedBuffer,
+        Reply, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    memory::{
+        Backing,
+        Buffer, //
+    },
+    stream::reach::{
+        Kind,
+        Owner, //
+    },
+    sys::{
+        self,
+        chrdev::OpenFile, //
+    }, //
+};
+use kernel::sync::Arc;
+
+/// A contiguous buffer in a process's table.
+pub(super) struct BufferEntry {
+    pub(super) buffer: Visible<Buffer>,
+    /// Where it is mapped; 0 while it is not.
+    pub(super) user: usize,
+    /// It came by ALLOCATE_NON_PAGED_MEMORY.
+    pub(super) non_paged: bool,
+}
+
+impl Process {
+    /// FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY. Errors as [`Process::remove_buffer`].
+    pub(super) fn free_buffer(&self, named: NamedBuffer) -> Result {
+        let entry = self.remove_buffer(named)?;
+        unmap_buffer(&entry);
+        entry.buffer.end_here();
+        Ok(())
+    }
+
+    /// UNMAP_MEMORY: ends the caller's view of a buffer. `InvalidArgument`: no handle, or it has none.
+    /// `NotFound`: there is no such buffer.
+    pub(super) fn unmap_memory(&self, handle: u32) -> Result {
+        if handle == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        let mut tables = self.tables();
+        let entry = tables.buffers.get_mut(handle).ok_or(Error::NotFound)?;
+        if entry.user == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        let (user, buffer) = (core::mem::take(&mut entry.user), entry.buffer.clone());
+        tables.user_views.remove(user, Viewed::Buffer(handle));
+        drop(tables);
+        sys::vma::unmap(user, &buffer);
+        Ok(())
+    }
+
+    pub(super) fn allocate_buffer(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        bytes: u64,
+        non_paged: bool,
+    ) -> Result<Reply<'_>> {
+        let buffer = self.device.memory().allocate_buffer(bytes)?;
+        let entry = BufferEntry {
+            buffer: Visible::new(buffer.clone(), self)?,
+            user: 0,
+            non_paged,
+        };
+        let handle = self.tables().insert_buffer(entry)?;
+        let mapped = Backing::Contiguous(buffer.clone()).map_into_caller(file);
+        let mut tables = self.tables();
+        let noted = mapped.and_then(|user| tables.show_buffer(handle, user).map(|()| user));
+        match noted {
+            Ok(user) => Ok(Reply::Buffer {
+                bytes: buffer.bytes() as u64,
+                address: buffer.address(),
+                handle,
+                user: user as u64,
+            }),
+            Err(error) => {
+                // Another thread may have named its address, or guessed the handle and freed it.
+                let entry = tables.remove_buffer(handle);
+                drop(tables);
+                if let Ok(user) = mapped {
+                    sys::vma::unmap(user, &buffer);
+                }
+                if let Some(entry) = entry {
+                    entry.buffer.end_here();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes a buffer out of the table. `InvalidArgument`: a field is 0. `NotFound`: unknown.
+    pub(super) fn remove_buffer(&self, named: NamedBuffer) -> Result<BufferEntry> {
+        if named.bytes == 0 || named.handle == 0 || named.user == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        self.tables()
+            .remove_buffer(named.handle)
+            .ok_or(Error::NotFound)
+    }
+
+    /// MAP_MEMORY: the caller's view of a buffer, made anew if UNMAP_MEMORY has ended it.
+    pub(super) fn map_memory(self: &Arc<Self>, file: &OpenFile, handle: u32) -> Result<Reply<'_>> {
+        if handle == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        let (buffer, user) = {
+            let tables = self.tables();
+            let entry = tables.buffers.get(handle).ok_or(Error::NotFound)?;
+            (entry.buffer.clone(), entry.user)
+        };
+        if user != 0 {
+            return Ok(Reply::Mapped { user: user as u64 });
+        }
+        let user = Backing::Contiguous(buffer.clone()).map_into_caller(file)?;
+        let mut tables = self.tables();
+        let first = tables.buffers.get(handle).map_or(0, |entry| entry.user);
+        let noted = match first {
+            0 => tables.show_buffer(handle, user),
+            // Another thread was quicker.
+            _ => Ok(()),
+        };
+        drop(tables);
+        if noted.is_err() || first != 0 {
+            sys::vma::unmap(user, &buffer);
+        }
+        let user = if first == 0 { user } else { first };
+        noted.map(|()| Reply::Mapped { user: user as u64 })
+    }
+}
+
+impl BufferEntry {
+    /// How many of its bytes lie at user address `user` and behind it.
+    pub(super) fn bytes_from(&self, user: usize) -> Option<usize> {
+        match self.user {
+            0 => None,
+            start => left_of(start, self.buffer.bytes(), user),
+        }
+    }
+}
+
+impl Tables {
+    pub(super) fn buffer_ledger(&mut self, non_paged: bool) -> &mut Ledger {
+        if non_paged {
+            &mut self.non_paged
+        } else {
+            &mut self.contiguous
+        }
+    }
+
+    /// Has a buffer in the table, in reach and in the books, or nothing of it. `OutOfResources`, `OutOfMemory`.
+    pub(super) fn insert_buffer(&mut self, entry: BufferEntry) -> Result<u32> {
+        let (address, bytes) = (entry.buffer.address(), entry.buffer.bytes());
+        let non_paged = entry.non_paged;
+        let handle = self.buffers.insert(entry)?;
+        let owner = Owner {
+            kind: Kind::Buffer,
+            handle,
+        };
+        if let Err(error) = self.reach.insert(address, bytes, owner) {
+            drop(self.buffers.remove(handle));
+            return Err(error);
+        }
+        self.buffer_ledger(non_paged).add(bytes);
+        Ok(handle)
+    }
+
+    /// Notes where a buffer is mapped. `NotFound`: it is gone. `OutOfMemory`.
+    pub(super) fn show_buffer(&mut self, handle: u32, user: usize) -> Result {
+        let entry = self.buffers.get_mut(handle).ok_or(Error::NotFound)?;
+        self.user_views.insert(UserView {
+            start: user,
+            bytes: entry.buffer.bytes(),
+            of: Viewed::Buffer(handle),
+        })?;
+        entry.user = user;
+        Ok(())
+    }
+
+    /// Forgets where a buffer that leaves is mapped.
+    pub(super) fn forget_view(&mut self, entry: &BufferEntry) {
+        if let Some(UserView { of, .. }) = self.user_views.find(entry.user) {
+            if matches!(of, Viewed::Buffer(_)) {
+                self.user_views.remove(entry.user, of);
+            }
+        }
+    }
+
+    /// Takes a buffer out, with its bytes out of the book.
+    pub(super) fn remove_buffer(&mut self, handle: u32) -> Option<BufferEntry> {
+        let entry = self.buffers.remove(handle)?;
+        self.user_views.remove(entry.user, Viewed::Buffer(handle));
+        self.reach.remove(entry.buffer.address());
+        self.buffer_ledger(entry.non_paged)
+            .remove(entry.buffer.bytes());
+        Some(entry)
+    }
+}
+
+/// Ends the caller's view of a buffer.
+pub(super) fn unmap_buffer(entry: &BufferEntry) {
+    if entry.user != 0 {
+        sys::vma::unmap(entry.user, &entry.buffer);
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! ATTACH, DETACH and STALL: the contexts of a process, and waiting for all that it has submitted.
+
+use super::{
+    Core,
+    Process, //
+};
+use crate::{
+    abi::Reply,
+    context::Context,
+    error::{
+        Error,
+        Result, //
+    },
+    limits::MAX_CONTEXTS,
+    ring::Waited, //
+};
+use kernel::sync::atomic::Relaxed;
+
+impl Process {
+    /// ATTACH: a context with states as after a reset.
+    ///
+    /// `OutOfResources`: the process has [`MAX_CONTEXTS`]. `OutOfMemory`.
+    pub(super) fn attach(&self, core: &Core) -> Result<Reply<'_>> {
+        let map = core.state_map();
+        let context = match core.engines().pipe_3d {
+            true => Some(Context::new(self.device.memory(), map)?),
+            false => None,
+        };
+        let mut tables = self.tables();
+        if tables.contexts.len() >= MAX_CONTEXTS {
+            drop(tables);
+            return Err(Error::OutOfResources);
+        }
+        let held = context.clone();
+        let inserted = tables.contexts.insert(context);
+        drop(tables);
+        drop(held);
+        Ok(Reply::Context {
+            context: inserted?,
+            // CAST: at most 64 bits.
+            state_count: map.state_count() as u64,
+        })
+    }
+
+    /// DETACH. `InvalidArgument`: there is no such context.
+    pub(super) fn detach(&self, context: u32) -> Result {
+        // What the GPU still reads is kept by the jobs that load it.
+        let removed = self.tables().contexts.remove(context);
+        removed.map(|_| ()).ok_or(Error::InvalidArgument)
+    }
+
+    /// STALL: waits until all that is in the core's ring has ended. `GpuNotResponding`: not in the process's
+    /// time. `Interrupted`.
+    pub(super) fn stall(&self, core: &Core) -> Result {
+        let timeout = self.stall_timeout.load(Relaxed);
+        let ring = core.ring();
+        ring.wait_for(ring.newest(), timeout)?;
+        self.finish_returns();
+        Ok(())
+    }
+}

@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Nodes of video memory: ALLOCATE, LOCK, UNLOCK, FREE.
+
+use super::{
+    changes::Returned,
+    names,
+    tables::Tables,
+    user_views::{
+        UserView,
+        Viewed, //
+    },
+    visible::Visible,
+    window::{
+        left_of,
+        PoolView, //
+    },
+    Core,
+    Process, //
+};
+use crate::{
+    abi::{
+        self,
+        Record,
+        Reply, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    memory::{
+        surface,
+        Node,
+        View, //
+    },
+    stream::reach::{
+        Kind,
+        Owner, //
+    },
+    sys::chrdev::OpenFile, //
+};
+use kernel::sync::Arc;
+
+/// How far the end of a node in a process's table has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    /// It can be used.
+    Alive,
+    /// A queue that is being submitted will free it.
+    Claimed,
+    /// FREE has come; it goes with its last lock.
+    Freed,
+}
+
+/// Where a node in a process's table comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The process has allocated it: its books have the bytes.
+    Own,
+    /// By its name, as a dma-buf, or of memory that is not ours: the process's books do not have the bytes.
+    Foreign,
+    /// It is another process's, and nodes are shared: the entry goes with its last lock.
+    Shared,
+}
+
+/// The process's view of a page-backed node.
+#[derive(Clone, Copy)]
+pub(super) enum PagesView {
+    /// There is none.
+    None,
+    /// A LOCK makes it.
+    BeingMade,
+    /// It is at user address `user`, for so many locks.
+    At { user: usize, locks: u32 },
+}
+
+/// A node in a process's table.
+pub(super) struct NodeEntry {
+    pub(super) node: Visible<Node>,
+    pub(super) origin: Origin,
+    pub(super) life: Life,
+    pub(super) locks: u32,
+    /// Where the process sees it, if it is page-backed.
+    pub(super) view: PagesView,
+    /// That view is to be cached, as the last LOCK has said.
+    pub(super) is_cached: bool,
+    /// How often it was imported while it was there already: so many frees more must come.
+    pub(super) imports: u32,
+    /// Its name, once it has one.
+    pub(super) name: Option<names::Name<Node>>,
+}
+
+/// What a FREE has claimed.
+pub(super) enum Claimed {
+    /// The node.
+    Node,
+    /// One of several imports of it: the node stays.
+    Import,
+}
+
+impl NodeEntry {
+    /// A node that is not locked.
+    pub(super) fn new(node: Visible<Node>, origin: Origin) -> Self {
+        Self {
+            node,
+            origin,
+            life: Life::Alive,
+            locks: 0,
+            view: PagesView::None,
+            is_cached: false,
+            imports: 0,
+            name: None,
+        }
+    }
+
+    /// Whether it can be used: nobody has freed it, or is about to.
+    pub(super) fn is_alive(&self) -> bool {
+        self.life == Life::Alive
+    }
+
+    /// Where the process sees it, if it is page-backed and has a view.
+    pub(super) fn user(&self) -> Option<usize> {
+        match self.view {
+            PagesView::At { user, .. } => Some(user),
+            PagesView::None | PagesView::BeingMade => None,
+        }
+    }
+
+    /// Locks it once more. `OutOfResources`: too often.
+    pub(super) fn add_lock(&mut self) -> Result {
+        self.locks = self.locks.checked_add(1).ok_or(Error::OutOfResources)?;
+        Ok(())
+    }
+
+    /// Takes one lock off, if there is one.
+    pub(super) fn take_lock_off(&mut self) {
+        self.locks = self.locks.saturating_sub(1);
+    }
+
+    /// The same of a node that is locked and has a view of its own.
+    pub(super) fn bytes_from(&self, user: usize) -> Option<usize> {
+        if self.locks == 0 {
+            return None;
+        }
+        match self.node.view() {
+            View::Pages(backing) => left_of(self.user()?, backing.bytes(), user),
+            View::Own(start) => left_of(start, self.node.bytes(), user),
+            View::Pool(_) => None,
+        }
+    }
+}
+
+impl Process {
+    /// ALLOCATE_VIDEO_MEMORY: the surface's size is the kernel's to know.
+    pub(super) fn allocate_surface(self: &Arc<Self>, surface: abi::Surface) -> Result<Reply<'_>> {
+        let has_super_tiles = self.device.identity().super_tile_mode != 0;
+        let size = surface::size(&surface, has_super_tiles)?;
+        let (node, pool) =
+            self.allocate_node(size.bytes, surface::ALIGNMENT, surface.kind, surface.pool)?;
+        Ok(Reply::Surface {
+            width: size.width,
+            height: size.height,
+            pool,
+            node,
+        })
+    }
+
+    /// Returns the handle, and the pool that it is from.
+    pub(super) fn allocate_node(
+        self: &Arc<Self>,
+        bytes: u32,
+        alignment: u32,
+        kind: u32,
+        pool: u32,
+    ) -> Result<(u32, u32)> {
+        let memory = self.device.memory();
+        let node = match memory.allocate_node(bytes, alignment, kind, pool, self.number) {
+            // What was freed may still wait for the GPU: let it come back, and try once more.
+            Err(Error::OutOfMemory) if memory.could_have(bytes, pool) => self
+                .reclaim_and(|| memory.allocate_node(bytes, alignment, kind, pool, self.number))?,
+            other => other?,
+        };
+        let pool = node.pool().number();
+        let handle = self.insert_node(NodeEntry::new(Visible::new(node, self)?, Origin::Own))?;
+        Ok((handle, pool))
+    }
+
+    /// Tries `allocate` once what the process itself has freed is back, and, if that is not enough, what others
+    /// have: that may take them long.
+    fn reclaim_and<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
+        let device = &self.device;
+        let reclaimer = device.reclaimer();
+        match reclaimer.wait_for_own(&self.hider) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // What is to come back comes back later.
+            _ => device.wait_for_reclaim()?,
+        }
+        match allocate() {
+            Err(Error::OutOfMemory) => {}
+            other => return other,
+        }
+        match reclaimer.wait_for_others() {
+            Ok(true) => {
+                device.wait_for_reclaim()?;
+                allocate()
+            }
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            _ => Err(Error::OutOfMemory),
+        }
+    }
+
+    pub(super) fn lock(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        view: Option<Arc<PoolView>>,
+        handle: u32,
+        cacheable: bool,
+        again: bool,
+    ) -> Result<Reply<'_>> {
+        self.import(handle)?;
+        let result = self.lock_own(file, view, handle, cacheable, again);
+        if result.is_err() {
+            self.end_if_over(handle);
+        }
+        result
+    }
+
+    pub(super) fn lock_own(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        view: Option<Arc<PoolView>>,
+        handle: u32,
+        cacheable: bool,
+        again: bool,
+    ) -> Result<Reply<'_>> {
+        let (address, backing) = {
+            let mut tables = self.tables();
+            let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
+            if !entry.is_alive() {
+                return Err(Error::InvalidObject);
+            }
+            let address = entry.node.address();
+            match entry.node.view() {
+                View::Pool(_) if cacheable => return Err(Error::InvalidRequest),
+                View::Pool(offset) => {
+                    entry.add_lock()?;
+                    let user = tables.in_pool(view, offset);
+                    drop(tables);
+                    return match user.or_else(|| self.map_whole_pool(file, offset)) {
+                        Some(user) => Ok(Reply::Locked {
+                            address,
+                            user: user as u64,
+                        }),
+                        None => {
+                            let _ = self.unlock(handle);
+                            Err(Error::OutOfMemory)
+                        }
+                    };
+                }
+                View::Own(user) => {
+                    entry.add_lock()?;
+                    // Only in the process that wrapped it.
+                    let user = if entry.origin == Origin::Shared {
+                        0
+                    } else {
+                        user
+                    };
+                    return Ok(Reply::Locked {
+                        address,
+                        // CAST: at most 64 bits.
+                        user: user as u64,
+                    });
+                }
+                // As the C driver: older clients lock as often as they want, and get the same view;
+                // for newer ones a second view in one process is refused.
+                View::Pages(backing) => match entry.view {
+                    PagesView::None => {
+                        entry.add_lock()?;
+                        entry.view = PagesView::BeingMade;
+                        entry.is_cached = cacheable;
+                        tables.asked = Some((backing.clone(), cacheable));
+                        (address, backing)
+                    }
+                    PagesView::At { user, locks } if again && entry.is_cached == cacheable => {
+                        let locks = locks.checked_add(1).ok_or(Error::OutOfResources)?;
+                        entry.add_lock()?;
+                        entry.view = PagesView::At { user, locks };
+                        return Ok(Reply::Locked {
+                            address,
+                            // CAST: at most 64 bits.
+                            user: user as u64,
+                        });
+                    }
+                    PagesView::At { .. } | PagesView::BeingMade => return Err(Error::MemoryLocked),
+                },
+            }
+        };
+        let mapped = backing.map_into_caller(file);
+        let mut tables = self.tables();
+        // Never the last reference: each LOCK has its own.
+        tables.asked = None;
+        let noted = mapped.and_then(|user| {
+            let shown = tables.show_node(handle, user, backing.bytes());
+            shown.map(|()| user)
+        });
+        if let Some(entry) = tables.nodes.get_mut(handle) {
+            if noted.is_err() {
+                entry.view = PagesView::None;
+                entry.take_lock_off();
+            }
+        }
+        drop(tables);
+        if let (Err(_), Ok(user)) = (&noted, mapped) {
+            backing.unmap(user);
+        }
+        noted.map(|user| Reply::Locked {
+            address,
+            user: user as u64,
+        })
+    }
+
+    /// Maps all of the pool for a client that has not: returns where byte `offset` of it is.
+    pub(super) fn map_whole_pool(&self, file: &OpenFile, offset: usize) -> Option<usize> {
+        let bytes = self.device.memory().pool_bytes();
+        let start = file.map_into_caller(bytes, 0).ok()?;
+        start.checked_add(offset)
+    }
+
+    /// The ioctl half of UNLOCK: all of it for a node in the pool; for a page-backed one the end of
+    /// the user's view, with the lock itself left to the event that must follow.
+    pub(super) fn unlock(&self, handle: u32) -> Result<Reply<'_>> {
+        // Another process's node, which this one has not locked, is there, and not locked.
+        self.import(handle)?;
+        let (pages, user) = {
+            let mut tables = self.tables();
+            let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
+            match entry.node.view() {
+                View::Pages(backing) if entry.locks > 0 => {
+                    let user = match &mut entry.view {
+                        PagesView::At { locks, .. } if *locks > 1 => {
+                            *locks -= 1;
+                            None
+                        }
+                        _ => tables.hide_node(handle),
+                    };
+                    (Some(backing), user)
+                }
+                _ if entry.locks == 0 => {
+                    drop(tables);
+                    self.end_if_over(handle);
+                    return Err(Error::MemoryUnlocked);
+                }
+                _ => {
+                    entry.take_lock_off();
+                    (None, None)
+                }
+            }
+        };
+        if let (Some(backing), Some(user)) = (&pages, user) {
+            backing.unmap(user);
+        }
+        if pages.is_none() {
+            self.end_if_over(handle);
+        }
+        Ok(Reply::Unlocked {
+            asynchronous: pages.is_some(),
+        })
+    }
+
+    /// Ends the caller's view of a page-backed node that is not locked: its unlocks came by records
+    /// alone, which run where the view cannot be ended.
+    pub(super) fn end_view(&self, handle: u32) {
+        let idle = {
+            let mut tables = self.tables();
+            match tables.nodes.get(handle) {
+                Some(entry) if entry.locks == 0 => match entry.node.view() {
+                    View::Pages(backing) => tables.hide_node(handle).map(|user| (backing, user)),
+                    View::Pool(_) | View::Own(_) => None,
+                },
+                _ => None,
+            }
+        };
+        if let Some((backing, user)) = idle {
+            backing.unmap(user);
+        }
+    }
+
+    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the event half of UNLOCK, behind what is in the ring.
+    pub(super) fn queue_unlock(self: &Arc<Self>, core: &Core, handle: u32) -> Result<Reply<'_>> {
+        if self.tables().nodes.get(handle).is_none() {
+            return Err(Error::InvalidObject);
+        }
+        self.queue_record(core, Record::Unlock { node: handle })
+    }
+
+    /// Claims a node for who will free it. `InvalidObject`: handle 0. `InvalidData`: unknown,
+    /// claimed or freed already. `MemoryLocked`: locked, and it is wanted only `if_unlocked`.
+    pub(super) fn claim_node(&self, handle: u32, if_unlocked: bool) -> Result<Claimed> {
+        if handle == 0 {
+            return Err(Error::InvalidObject);
+        }
+        match self.tables().nodes.get_mut(handle) {
+            Some(entry) if if_unlocked && entry.is_alive() && entry.locks > 0 => {
+                Err(Error::MemoryLocked)
+            }
+            Some(entry) if entry.is_alive() && entry.imports > 0 => {
+                entry.imports -= 1;
+                Ok(Claimed::Import)
+            }
+            Some(entry) if entry.is_alive() => {
+                entry.life = Life::Claimed;
+                Ok(Claimed::Node)
+            }
+            _ => Err(Error::InvalidData),
+        }
+    }
+
+    /// Takes a claim back.
+    pub(super) fn unclaim_node(&self, handle: u32, claimed: &Claimed) {
+        if let Some(entry) = self.tables().nodes.get_mut(handle) {
+            match claimed {
+                Claimed::Node => entry.life = Life::Alive,
+                Claimed::Import => entry.imports = entry.imports.saturating_add(1),
+            }
+        }
+    }
+
+    /// FREE: ends a node, or one of several imports of it. Errors as [`Process::claim_node`].
+    pub(super) fn free_node(self: &Arc<Self>, handle: u32, if_unlocked: bool) -> Result {
+        let owner = self.owner_of(handle);
+        let wrapped = owner.wrapped_node(handle);
+        if wrapped.is_some() {
+            owner.wait_for_own_work()?;
+        }
+        if let Claimed::Import = owner.claim_node(handle, if_unlocked)? {
+            return Ok(());
+        }
+        self.end_view(handle);
+        if let Some(entry) = owner.tables().nodes.get_mut(handle) {
+            entry.life = Life::Freed;
+        }
+        owner.unshare(handle);
+        if let Some(node) = wrapped {
+            Returned::Node(node).finish();
+        }
+        owner.end_if_over(handle);
+        Ok(())
+    }
+
+    /// The node of a handle, if it is the process's own memory.
+    pub(super) fn wrapped_node(&self, handle: u32) -> Option<Arc<Node>> {
+        let tables = self.tables();
+        let entry = tables.nodes.get(handle)?;
+        let is_wrapped = entry.node.wrapped().is_some();
+        is_wrapped.then(|| entry.node.clone())
+    }
+
+    /// Ends a node that is over. Takes time: no lock may be held.
+    pub(super) fn end_if_over(&self, handle: u32) {
+        let over = self.tables().take_if_over(handle);
+        if let Some(entry) = over {
+            entry.node.end_here();
+        }
+    }
+}
+
+impl Tables {
+    /// Has a node in the table under `handle`, or any if that is `None`, in reach and in the books, or nothing
+    /// of it; returns its handle. `MemoryLocked`: its addresses are in reach already. `OutOfResources`,
+    /// `OutOfMemory`.
+    pub(super) fn insert_node(&mut self, handle: Option<u32>, entry: NodeEntry) -> Result<u32> {
+        let (address, bytes) = (entry.node.address(), entry.node.bytes());
+        let origin = entry.origin;
+        let own = match entry.node.view() {
+            View::Own(user) if origin != Origin::Shared => Some(user),
+            _ => None,
+        };
+        let handle = match handle {
+            Some(handle) => self.nodes.insert_at(handle, entry).map(|()| handle)?,
+            None => self.nodes.insert(entry)?,
+        };
+        let owner = Owner {
+            kind: Kind::Node,
+            handle,
+        };
+        let view = |user| UserView {
+            start: user,
+            bytes,
+            of: Viewed::Node(handle),
+        };
+        let noted = match own {
+            Some(user) => self.user_views.insert(view(user)),
+            None => Ok(()),
+        };
+        if let Err(error) = noted.and_then(|()| self.reach.insert(address, bytes, owner)) {
+            if let Some(user) = own {
+                self.user_views.remove(user, Viewed::Node(handle));
+            }
+            drop(self.nodes.remove(handle));
+            return Err(error);
+        }
+        if origin == Origin::Own {
+            self.video.add(bytes);
+        }
+        Ok(handle)
+    }
+
+    /// Notes where a page-backed node is mapped. `InvalidObject`: it is gone. `OutOfMemory`.
+    pub(super) fn show_node(&mut self, handle: u32, user: usize, bytes: usize) -> Result {
+        let entry = self.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
+        self.user_views.insert(UserView {
+            start: user,
+            bytes,
+            of: Viewed::Node(handle),
+        })?;
+        entry.view = PagesView::At { user, locks: 1 };
+        Ok(())
+    }
+
+    /// Forgets where a page-backed node is mapped; returns where it was, to be unmapped.
+    pub(super) fn hide_node(&mut self, handle: u32) -> Option<usize> {
+        let entry = self.nodes.get_mut(handle)?;
+        let user = entry.user()?;
+        entry.view = PagesView::None;
+        self.user_views.remove(user, Viewed::Node(handle));
+        Some(user)
+    }
+
+    /// The event half of UNLOCK, for page-backed nodes.
+    pub(super) fn finish_unlock(&mut self, handle: u32) {
+        if let Some(entry) = self.nodes.get_mut(handle) {
+            if matches!(entry.node.view(), View::Pages(_)) {
+                entry.take_lock_off();
+            }
+        }
+        // Its end is not waited for.
+        drop(self.take_if_over(handle));
+    }
+
+    /// Takes a node out that has been freed, or is another process's, and is not locked.
+    pub(super) fn take_if_over(&mut self, handle: u32) -> Option<NodeEntry> {
+        let entry = self.nodes.get(handle)?;
+        let is_over = entry.life == Life::Freed || entry.origin == Origin::Shared;
+        if !is_over || entry.locks > 0 {
+            return None;
+        }
+        let entry = self.nodes.remove(handle)?;
+        let shown = self.reach.remove(entry.node.address());
+        entry.node.leaves_reach(shown);
+        if entry.origin == Origin::Own {
+            self.video.remove(entry.node.bytes());
+        }
+        if let View::Own(user) = entry.node.view() {
+            self.user_views.remove(user, Viewed::Node(handle));
+        }
+        if let Some(user) = entry.user() {
+            self.user_views.remove(user, Viewed::Node(handle));
+        }
+        Some(entry)
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! USER_SIGNAL: the signals of a process, by number.
+
+use super::{
+    signal::Signal,
+    Process, //
+};
+use crate::{
+    abi::{
+        Reply,
+        UserSignal, //
+    },
+    error::{
+        Error,
+        Result, //
+    }, //
+};
+use kernel::sync::Arc;
+
+/// A signal in a process's table.
+pub(super) struct SignalEntry {
+    pub(super) signal: Arc<Signal>,
+    /// 1 from CREATE, and 1 for each MAP.
+    pub(super) references: u32,
+}
+
+impl Process {
+    /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set the next time. Errors as
+    /// [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
+    pub(super) fn create_fence(&self, signal: u32) -> Result<Reply<'_>> {
+        if self.device.parameters().linux_signal {
+            return Err(Error::InvalidArgument);
+        }
+        self.signal(signal)?.fence_file().map(Reply::File)
+    }
+
+    pub(super) fn signal(&self, id: u32) -> Result<Arc<Signal>> {
+        let tables = self.tables();
+        let entry = tables.signals.get(id).ok_or(Error::NotFound)?;
+        Ok(entry.signal.clone())
+    }
+
+    pub(super) fn user_signal(&self, command: UserSignal) -> Result<Reply<'_>> {
+        if self.device.parameters().linux_signal {
+            return Err(Error::InvalidArgument);
+        }
+        match command {
+            UserSignal::Create { manual_reset } => {
+                let signal = Signal::new(manual_reset)?;
+                let id = self.tables().signals.insert(SignalEntry {
+                    signal,
+                    references: 1,
+                })?;
+                Ok(Reply::Signal { id })
+            }
+            UserSignal::Destroy { id } => {
+                let over = {
+                    let mut tables = self.tables();
+                    let entry = tables.signals.get_mut(id).ok_or(Error::NotFound)?;
+                    entry.references -= 1;
+                    match entry.references {
+                        0 => tables.signals.remove(id),
+                        _ => None,
+                    }
+                };
+                if let Some(entry) = over {
+                    entry.signal.end();
+                }
+                Ok(Reply::Nothing)
+            }
+            UserSignal::Signal { id, state } => {
+                self.signal(id)?.signal(state);
+                Ok(Reply::Nothing)
+            }
+            UserSignal::Wait { id, milliseconds } => {
+                self.signal(id)?.wait(milliseconds)?;
+                self.finish_returns();
+                Ok(Reply::Nothing)
+            }
+            UserSignal::Map { id } => {
+                let mut tables = self.tables();
+                let entry = tables.signals.get_mut(id).ok_or(Error::NotFound)?;
+                entry.references = entry
+                    .references
+                    .checked_add(1)
+                    .ok_or(Error::OutOfResources)?;
+                Ok(Reply::Nothing)
+            }
+            UserSignal::Unknown => Err(Error::InvalidArgument),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What a process submits: a stream, or nothing, and the queue of records behind it.
+
+use super::{
+    action::{
+        Action,
+        Events, //
+    },
+    completion::CompletionPage,
+    queue::Queue,
+    tables::Tables,
+    Core,
+    Process, //
+};
+use crate::{
+    abi::Reply,
+    error::{
+        Error,
+        Result, //
+    },
+    ring::{
+        Attempt,
+        Numbers,
+        Reservation,
+        Stream, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// What a process submits.
+pub(super) trait Work {
+    /// Looks at what may have changed since it was looked at last. Called under the tables' lock
+    /// before each try to get a place in the ring: what it finds there is so when the submission takes
+    /// its place, and memory that leaves the tables later is kept until the submission has ended.
+    fn check(&mut self, tables: &Tables) -> Result;
+
+    /// The commands, if any.
+    fn stream(&self) -> Option<Stream<'_>>;
+
+    /// A place has been taken. The tables' lock is held.
+    fn placed(&mut self, tables: &mut Tables);
+
+    /// Makes the commands' context ready to be loaded. May wait; no lock is held.
+    fn load(&mut self) -> Result;
+
+    /// A place has been taken. Others wait until it is filled.
+    fn begun(&mut self, place: &Reservation<'_, Events>);
+}
+
+/// Nothing but a queue.
+pub(super) struct QueueOnly;
+
+impl Work for QueueOnly {
+    fn check(&mut self, _: &Tables) -> Result {
+        Ok(())
+    }
+
+    fn stream(&self) -> Option<Stream<'_>> {
+        None
+    }
+
+    fn placed(&mut self, _: &mut Tables) {}
+
+    fn load(&mut self) -> Result {
+        Ok(())
+    }
+
+    fn begun(&mut self, _: &Reservation<'_, Events>) {}
+}
+
+impl Process {
+    /// The completion page, made if it is not there yet.
+    pub(super) fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
+        let page = CompletionPage::new(self.device.cores()[0].device()).map_err(|_| ENOMEM)?;
+        let mut tables = self.tables();
+        Ok(tables.completion.get_or_insert(page).clone())
+    }
+
+    /// The completion page, if the process has asked for it.
+    pub(super) fn completion(&self) -> Option<Arc<CompletionPage>> {
+        self.tables().completion.clone()
+    }
+
+    /// Submits `work` to `core`, and the queue behind it; with a completion page, numbers the job and
+    /// shows its end before its other actions run.
+    pub(super) fn submit(
+        &self,
+        core: &Core,
+        work: &mut impl Work,
+        queue: &mut Queue<'_>,
+    ) -> Result<Reply<'_>> {
+        let ring = core.ring();
+        let page = self.completion();
+        if page.is_some() {
+            // Room first, for the number, which is only known when nothing may fail any more.
+            queue.events().reserve(1)?;
+        }
+        let number = Atomic::new(0u64);
+        let count = |events: &mut Events| {
+            if let Some(page) = &page {
+                let mine = page.count();
+                number.store(mine, Relaxed);
+                events.push_first(Action::Show(page.clone(), mine));
+            }
+        };
+        let mut timeout = ring.place_timeout();
+        let mut room = None;
+        loop {
+            let attempt = {
+                let mut tables = self.tables();
+                work.check(&tables)?;
+                queue.check(&tables)?;
+                let stream = work.stream();
+                let attempt =
+                    ring.reserve(stream.as_ref(), queue.events(), Some(&count), &mut room)?;
+                if let Attempt::Reserved(place) = &attempt {
+                    self.last_jobs[core.index()].store(place.number(), Relaxed);
+                    work.placed(&mut tables);
+                    queue.withdraw(&mut tables);
+                }
+                attempt
+            };
+            match attempt {
+                Attempt::Reserved(place) => {
+                    work.begun(place);
+                    ring.fill(place, work.stream().as_ref())?;
+                    break;
+                }
+                Attempt::Full => ring.wait_for_place(&mut timeout)?,
+                Attempt::NotLoaded => work.load()?,
+            }
+        }
+        Ok(match page {
+            Some(_) => Reply::Submitted {
+                number: number.load(Relaxed),
+            },
+            None => Reply::Nothing,
+        })
+    }
+
+    /// By core, the process's last job.
+    pub(super) fn last_jobs(&self) -> Numbers {
+        core::array::from_fn(|core| self.last_jobs[core].load(Relaxed))
+    }
+
+    /// Waits until all that the process has submitted has ended, or the GPU makes no progress: what it could
+    /// use of the process's own memory is the process's again then. `Interrupted`: a Unix signal came.
+    pub(super) fn wait_for_own_work(&self) -> Result {
+        for (core, last) in self.device.cores().iter().zip(self.last_jobs()) {
+            if let Err(Error::Interrupted) = core.ring().wait_for_progress(last) {
+                return Err(Error::Interrupted);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A process's objects, by their handles, and what is known of them together.
+
+use super::{
+    buffer::BufferEntry,
+    completion::CompletionPage,
+    handles::Handles,
+    import::Mapped,
+    node::NodeEntry,
+    shared_buffers::PieceEntry,
+    signals::SignalEntry,
+    user_views::UserViews,
+    window::PoolView, //
+};
+use crate::{
+    abi::Ledger,
+    context::Context,
+    memory::Backing,
+    ring::MAX_CORES,
+    stream::{
+        loaded::Loaded,
+        reach::Reach, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+pub(super) struct Tables {
+    pub(super) nodes: Handles<NodeEntry>,
+    pub(super) buffers: Handles<BufferEntry>,
+    pub(super) signals: Handles<SignalEntry>,
+    pub(super) user_memory: Handles<Mapped>,
+    /// Without states on cores without a 3D engine.
+    pub(super) contexts: Handles<Option<Arc<Context>>>,
+    /// Where the process's GPU memory is: nodes, buffers and mapped user memory.
+    pub(super) reach: Reach,
+    /// By core, what the process's commands have left in it.
+    pub(super) left: [Left; MAX_CORES],
+    /// Where the process has it mapped, but for the pool's windows.
+    pub(super) user_views: UserViews,
+    /// Handles of the buffers that commands came from lately; 0: none.
+    pub(super) command_buffers: [u32; 4],
+    /// What a LOCK maps right now, and whether cached: found without a search.
+    pub(super) asked: Option<(Backing, bool)>,
+    /// Room for the next COMMIT's commands.
+    pub(super) words: Option<KVVec<u32>>,
+    pub(super) video: Ledger,
+    pub(super) non_paged: Ledger,
+    pub(super) contiguous: Ledger,
+    pub(super) completion: Option<Arc<CompletionPage>>,
+    pub(super) pieces: KVec<PieceEntry>,
+    /// Where the process has mapped the pool; the last mmap's is the last.
+    pub(super) pool_views: KVec<Arc<PoolView>>,
+}
+
+/// What a process's commands have left in one core.
+pub(super) struct Left {
+    /// Which addresses they have had it load.
+    pub(super) loaded: Loaded,
+    /// The attached context of the last of them that had one.
+    pub(super) last_context: Option<Arc<Context>>,
+}
+
+impl Left {
+    /// Nothing, in all cores.
+    pub(super) fn all() -> [Self; MAX_CORES] {
+        core::array::from_fn(|_| Self {
+            loaded: Loaded::new(),
+            last_context: None,
+        })
+    }
+}
+
+impl Tables {
+    /// Nothing.
+    pub(super) fn new() -> Self {
+        Self {
+            nodes: Handles::new(),
+            buffers: Handles::new(),
+            signals: Handles::new(),
+            user_memory: Handles::new(),
+            contexts: Handles::new(),
+            reach: Reach::new(),
+            left: Left::all(),
+            user_views: UserViews::new(),
+            command_buffers: [0; 4],
+            asked: None,
+            words: None,
+            video: Ledger::default(),
+            non_paged: Ledger::default(),
+            contiguous: Ledger::default(),
+            completion: None,
+            pieces: KVec::new(),
+            pool_views: KVec::new(),
+        }
+    }
+}

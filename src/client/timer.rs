@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Timers that records start and stop, and the Unix signals that they send.
+
+use super::Process;
+use crate::{
+    abi::Reply,
+    error::{
+        Error,
+        Result, //
+    },
+    sys, //
+};
+use kernel::time::Delta;
+
+/// When a timer was started and stopped, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Timer {
+    start: u64,
+    stop: u64,
+}
+
+impl Process {
+    /// Notes when a timer starts or stops.
+    pub(crate) fn note_time(&self, timer: u32, start: bool) {
+        let now = sys::monotonic_ns();
+        // CAST: 32 bits into at least 32.
+        if let Some(timer) = self.timers.lock().get_mut(timer as usize) {
+            if start {
+                timer.start = now;
+            } else {
+                timer.stop = now;
+            }
+        }
+    }
+
+    /// Sends the realtime signal of the parameters to this process.
+    pub(crate) fn send_signal(&self, value: u32) {
+        let number = self.device.parameters().signal;
+        self.opener.send_signal(&self.leader, number, value);
+    }
+
+    pub(super) fn time_delta(&self, timer: u32) -> Result<Reply<'_>> {
+        // CAST: 32 bits into at least 32.
+        let timer = self.timers.lock().get(timer as usize).copied();
+        let timer = timer.ok_or(Error::InvalidArgument)?;
+        let nanoseconds = timer
+            .stop
+            .checked_sub(timer.start)
+            .and_then(|delta| i64::try_from(delta).ok())
+            .ok_or(Error::TimerOverflow)?;
+        let microseconds = Delta::from_nanos(nanoseconds).as_micros_ceil();
+        i32::try_from(microseconds)
+            .map(|microseconds| Reply::TimeDelta { microseconds })
+            .map_err(|_| Error::TimerOverflow)
+    }
+}

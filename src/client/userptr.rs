@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A process's own memory that the GPU reaches: MAP_USER_MEMORY, UNMAP_USER_MEMORY.
+
+use super::{
+    changes::Returned,
+    import::Mapped,
+    tables::Tables,
+    visible::Visible,
+    Process, //
+};
+use crate::{
+    abi::{
+        NamedUserMemory,
+        Reply, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    memory::UserMemory,
+    stream::reach::{
+        Kind,
+        Owner, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+impl Process {
+    /// MAP_USER_MEMORY. `InvalidArgument`: a field is 0. Else as
+    /// [`VideoMemory::map_user`](crate::memory::VideoMemory::map_user).
+    pub(super) fn map_user(&self, user: u64, bytes: u64) -> Result<Reply<'_>> {
+        if user == 0 || bytes == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        // What records have unmapped counts as long as it is not given back.
+        self.finish_returns();
+        let memory = self.device.memory();
+        let reclaim = || self.device.wait_for_reclaim();
+        let memory = memory.map_user(user, bytes, true, reclaim)?;
+        let (info, address) = self.insert_user_memory(memory)?;
+        Ok(Reply::UserMemory { info, address })
+    }
+
+    /// UNMAP_USER_MEMORY. `InvalidArgument`: a field is 0. `NotFound`: unknown. `Interrupted`.
+    pub(super) fn unmap_user(self: &Arc<Self>, named: NamedUserMemory) -> Result {
+        self.wait_for_own_work()?;
+        let mapped = self.remove_user_memory(named)?;
+        self.unmap_foreign(mapped);
+        Ok(())
+    }
+
+    /// Takes pinned user memory out of the table. `InvalidArgument`: a field is 0. `NotFound`: unknown.
+    pub(super) fn remove_user_memory(&self, named: NamedUserMemory) -> Result<Mapped> {
+        if named.user == 0 || named.bytes == 0 || named.info == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        let mut tables = self.tables();
+        let mapped = tables.user_memory.remove(named.info);
+        let mapped = mapped.ok_or(Error::NotFound)?;
+        if let Some(memory) = mapped.memory() {
+            tables.reach.remove(memory.address());
+        }
+        Ok(mapped)
+    }
+}
+
+impl Tables {
+    /// Has user memory in the table and in reach, or nothing of it. `OutOfResources`, `OutOfMemory`.
+    pub(super) fn insert_user_memory(&mut self, memory: Visible<UserMemory>) -> Result<u32> {
+        let (address, bytes) = (memory.address(), memory.bytes());
+        let handle = self.user_memory.insert(Mapped::Memory(memory))?;
+        let owner = Owner {
+            kind: Kind::UserMemory,
+            handle,
+        };
+        if let Err(error) = self.reach.insert(address, bytes, owner) {
+            drop(self.user_memory.remove(handle));
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    /// The process's own memory that the GPU can use, as much as there is memory to note.
+    pub(super) fn own_memory(&self) -> KVVec<Returned> {
+        let mut all = KVVec::new();
+        let memory = self.user_memory.values().filter_map(Mapped::memory);
+        let memory = memory.map(|memory| Returned::Memory(memory.clone()));
+        let wrapped = self
+            .nodes
+            .values()
+            .filter(|entry| entry.node.wrapped().is_some());
+        let nodes = wrapped.map(|entry| Returned::Node(entry.node.clone()));
+        // `Init` has a `chain` too, so this one is called by its trait.
+        for returned in Iterator::chain(memory, nodes) {
+            if all.push(returned, GFP_KERNEL).is_err() {
+                break;
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What a process has mapped: its windows on the pool, and views of its buffers and nodes.
+
+use super::{
+    completion,
+    node::Origin,
+    tables::Tables,
+    user_views::Viewed,
+    Process, //
+};
+use crate::{
+    log::{
+        warn_client,
+        RateLimit, //
+    },
+    memory::{
+        Backing,
+        View,
+        Word, //
+    },
+    stream::reach::{
+        Kind,
+        Owner, //
+    },
+    sys::{
+        self,
+        window::{
+            self,
+            Pager, //
+        }, //
+    }, //
+};
+use kernel::{
+    mm::virt::VmaNew,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Accesses to the pool outside the process's nodes.
+static STRAYS: RateLimit = RateLimit::new();
+
+/// A process's window on the pool.
+pub(crate) type PoolView = window::View<Process>;
+
+impl Process {
+    /// Maps what the file offset of `area` names: the pool at 0, or a buffer of this process.
+    ///
+    /// Returns the view, if it is one of the pool.
+    pub(crate) fn mmap(
+        self: &Arc<Self>,
+        area: &VmaNew,
+    ) -> Result<Option<Arc<PoolView>>, kernel::error::Error> {
+        let offset = sys::vma::file_offset(area);
+        if offset == 0 {
+            let memory = self.device.memory();
+            let view = memory.map_pool(area, self.clone(), self.views.clone())?;
+            let mut tables = self.tables();
+            tables.pool_views.retain(|view| !view.is_over());
+            tables.pool_views.push(view.clone(), GFP_KERNEL_ACCOUNT)?;
+            drop(tables);
+            view.clone().attach(area);
+            return Ok(Some(view));
+        }
+        if offset == completion::FILE_OFFSET {
+            sys::vma::make_read_only(area)?;
+            let page = self.ask_for_completion()?;
+            return sys::vma::map(area, page, true).map(|()| None);
+        }
+        let (backing, cached) = self.tables().backing_at(offset).ok_or(EINVAL)?;
+        backing.map(area, cached).map(|()| None)
+    }
+}
+
+impl Pager for Process {
+    fn grant(&self, offset: usize, show: &mut dyn FnMut(usize, usize)) {
+        let memory = self.device.memory();
+        if memory.is_pool_shared() {
+            show(0, memory.pool_bytes());
+            return;
+        }
+        // Under the lock: whoever takes the node out then unmaps it, and must come later.
+        let mut tables = self.tables();
+        let base = memory.pool_address();
+        let shown = u32::try_from(offset)
+            .ok()
+            .and_then(|offset| base.checked_add(offset))
+            .and_then(|address| tables.reach.show(address));
+        match shown {
+            // CAST: 32 bits into at least 32. Nothing else lies at the pool's addresses.
+            Some(node) => show((node.start() - base) as usize, node.bytes()),
+            None => warn_client!(
+                STRAYS,
+                "touches the pool at offset {:#x}, which is in none of its nodes (see sharedPool)",
+                offset
+            ),
+        }
+    }
+}
+
+impl Tables {
+    /// Where byte `offset` of the pool is in the calling process: by `view`, or by the last one that
+    /// reaches so far.
+    pub(super) fn in_pool(&self, view: Option<Arc<PoolView>>, offset: usize) -> Option<usize> {
+        let all = self.pool_views.iter().rev();
+        // `Init` has a `chain` too, so this one is called by its trait.
+        Iterator::chain(view.iter(), all)
+            .filter_map(|view| view.place())
+            .find(|&(_, bytes)| offset < bytes)
+            .map(|(start, _)| start + offset)
+    }
+
+    /// The buffer, or page-backed node, whose file offset is `offset`, and whether its view is to be
+    /// cached.
+    pub(super) fn backing_at(&self, offset: u64) -> Option<(Backing, bool)> {
+        if let Some((backing, cached)) = &self.asked {
+            if backing.file_offset() == offset {
+                return Some((backing.clone(), *cached));
+            }
+        }
+        let buffers = self
+            .buffers
+            .values()
+            .map(|entry| (Backing::Contiguous(entry.buffer.clone()), false));
+        let nodes = self
+            .nodes
+            .values()
+            .filter_map(|entry| match entry.node.view() {
+                View::Pages(backing) => Some((backing, entry.is_cached)),
+                View::Pool(_) | View::Own(_) => None,
+            });
+        // `Init` has a `chain` too, so this one is called by its trait.
+        Iterator::chain(buffers, nodes).find(|(backing, _)| backing.file_offset() == offset)
+    }
+
+    /// How many bytes of one piece of this process's GPU memory, which lies at `pool_address` if in the pool,
+    /// lie at user address `user` and behind it; `None`: it lies in none.
+    pub(super) fn bytes_from(&mut self, user: usize, pool_address: u32) -> Option<usize> {
+        // Clients write their commands into few buffers, in turn.
+        for &handle in &self.command_buffers {
+            if let Some(left) = self
+                .buffers
+                .get(handle)
+                .and_then(|entry| entry.bytes_from(user))
+            {
+                return Some(left);
+            }
+        }
+        match self.user_views.find(user).map(|view| view.of) {
+            Some(Viewed::Buffer(handle)) => {
+                let left = self.buffers.get(handle)?.bytes_from(user)?;
+                self.command_buffers.rotate_right(1);
+                self.command_buffers[0] = handle;
+                Some(left)
+            }
+            Some(Viewed::Node(handle)) => self.nodes.get(handle)?.bytes_from(user),
+            None => self.pool_bytes_from(user, pool_address),
+        }
+    }
+
+    /// The same through a window on the pool.
+    pub(super) fn pool_bytes_from(&self, user: usize, pool_address: u32) -> Option<usize> {
+        let places = self.pool_views.iter().filter_map(|view| view.place());
+        let mut offsets = places.filter_map(|place| Some((user.checked_sub(place.0)?, place.1)));
+        let (offset, window) = offsets.find(|&(offset, bytes)| offset < bytes)?;
+        let address = pool_address.checked_add(u32::try_from(offset).ok()?)?;
+        let Owner { kind, handle } = self.reach.owner(address)?;
+        let entry = self.nodes.get(handle).filter(|entry| entry.locks > 0)?;
+        let (start, bytes) = entry.node.pool_range().filter(|_| kind == Kind::Node)?;
+        // As far as both the node and the window go.
+        let end = start.checked_add(bytes)?.min(window);
+        end.checked_sub(offset).filter(|&left| left > 0)
+    }
+
+    /// The word at GPU address `address`, if it lies in memory of this process.
+    pub(super) fn word_at(&self, address: u32) -> Option<Word> {
+        let Owner { kind, handle } = self.reach.owner(address)?;
+        match kind {
+            Kind::Node => {
+                let entry = self.nodes.get(handle)?;
+                // What came from elsewhere may be mapped without being locked.
+                let is_held =
+                    entry.locks > 0 || entry.origin == Origin::Foreign || entry.imports > 0;
+                is_held
+                    .then(|| Word::in_node(&entry.node, address))
+                    .flatten()
+            }
+            Kind::Buffer => Word::in_buffer(&self.buffers.get(handle)?.buffer, address),
+            Kind::UserMemory => {
+                let mapped = self.user_memory.get(handle)?;
+                Word::in_user_memory(mapped.memory()?, address)
+            }
+        }
+    }
+}
+
+/// How many of `bytes` from `start` lie at `user` and behind it, if it lies in them.
+pub(super) fn left_of(start: usize, bytes: usize, user: usize) -> Option<usize> {
+    let at = user.checked_sub(start)?;
+    bytes.checked_sub(at).filter(|&left| left > 0)
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Scattered pages that are, or will be, behind the MMU.
+
+use crate::sys::{
+    self,
+    pages::{
+        Pages,
+        Sync, //
+    },
+    vma::Mappable, //
+};
+use kernel::{
+    dma::DmaAddress,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
+};
+
+/// Bytes of live objects of one kind.
+#[derive(Clone)]
+pub(crate) struct Counter(Arc<Atomic<usize>>);
+
+impl Counter {
+    /// None. `OutOfMemory`.
+    pub(crate) fn new() -> kernel::error::Result<Self> {
+        Ok(Self(Arc::new(
+            Atomic::new(0),
+            kernel::alloc::flags::GFP_KERNEL,
+        )?))
+    }
+
+    /// Counts `bytes` more.
+    pub(crate) fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts `bytes` less.
+    pub(crate) fn remove(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Relaxed);
+    }
+
+    /// How many there are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Pages.
+pub(crate) struct Paged {
+    pages: Pages,
+    counter: Option<Counter>,
+}
+
+impl Paged {
+    /// `pages`, whose bytes `counter` has from now on until they are dropped.
+    pub(crate) fn new(pages: Pages, counter: Option<&Counter>) -> Self {
+        if let Some(counter) = counter {
+            counter.add(pages.size());
+        }
+        Self {
+            pages,
+            counter: counter.cloned(),
+        }
+    }
+
+    /// The pages.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    /// The pages' addresses on the bus.
+    pub(crate) fn dma_addresses(&self) -> &[DmaAddress] {
+        self.pages.dma_addresses()
+    }
+
+    /// Bytes, a multiple of the page size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.size()
+    }
+
+    /// Whether the GPU may write them.
+    pub(crate) fn is_writeable(&self) -> bool {
+        self.pages.is_writeable()
+    }
+
+    /// The file offset by which its owner maps it: the first page's bus address, unique among what
+    /// lives. A dma-buf is not this device's file.
+    pub(crate) fn file_offset(&self) -> u64 {
+        if self.pages.imported().is_some() {
+            return u64::MAX;
+        }
+        self.dma_addresses()
+            .first()
+            .map_or(0, |&page| sys::widen(page))
+    }
+
+    /// Hands a range to the other side; see [`Pages::sync`].
+    pub(crate) fn sync(&self, offset: usize, bytes: usize, direction: Sync) {
+        self.pages.sync(offset, bytes, direction);
+    }
+}
+
+impl Mappable for Paged {
+    type Memory = Pages;
+
+    fn memory(&self) -> &Pages {
+        &self.pages
+    }
+}
+
+impl Drop for Paged {
+    fn drop(&mut self) {
+        if let Some(counter) = &self.counter {
+            counter.remove(self.pages.size());
+        }
+    }
+}

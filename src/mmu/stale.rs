@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Mappings that have ended, in the order in which they have, until no TLB can hold a translation of them.
+//!
+//! Pure logic. Each change of an address space has a number, from 1 up. A TLB that has been flushed after
+//! change N was made has been flushed *past* N. A mapping whose end was change N is free when every TLB of
+//! its address space has been flushed past N: [`flushed_by_all`].
+
+use kernel::{
+    list::{
+        impl_list_arc_safe,
+        impl_list_item,
+        List,
+        ListArc,
+        ListLinks, //
+    },
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// The change that a TLB which holds no translations has been flushed past: its core is off.
+pub(crate) const NO_TRANSLATIONS: u64 = u64::MAX;
+
+/// A mapping, or what is left of one.
+#[pin_data]
+pub(super) struct Stale<K> {
+    #[pin]
+    links: ListLinks,
+    /// Number of the first page.
+    pub(super) first: usize,
+    /// How many pages.
+    pub(super) count: usize,
+    /// What lies behind them.
+    pub(super) kept: K,
+    /// The change that has ended it; 0 while it lives.
+    change: Atomic<u64>,
+}
+
+impl_list_arc_safe! {
+    impl{K} ListArcSafe<0> for Stale<K> { untracked; }
+}
+
+impl_list_item! {
+    impl{K} ListItem<0> for Stale<K> { using ListLinks { self.links }; }
+}
+
+impl<K> Stale<K> {
+    /// A mapping of `count` pages from page `first` to `kept`, which lives. `ENOMEM`.
+    pub(super) fn new(first: usize, count: usize, kept: K) -> Result<ListArc<Self>> {
+        ListArc::pin_init(
+            try_pin_init!(Self {
+                links <- ListLinks::new(),
+                first,
+                count,
+                kept,
+                change: Atomic::new(0),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+}
+
+/// Ended mappings, oldest first.
+pub(super) struct StaleList<K>(List<Stale<K>>);
+
+impl<K> StaleList<K> {
+    /// None.
+    pub(super) fn new() -> Self {
+        Self(List::new())
+    }
+
+    /// Adds one that change `change` has ended, which is newer than all before.
+    pub(super) fn push(&mut self, stale: ListArc<Stale<K>>, change: u64) {
+        stale.change.store(change, Relaxed);
+        self.0.push_back(stale);
+    }
+
+    /// Takes out the oldest, if every TLB has been flushed past change `flushed`.
+    pub(super) fn pop(&mut self, flushed: u64) -> Option<ListArc<Stale<K>>> {
+        let mut cursor = self.0.cursor_front();
+        let oldest = cursor.peek_next()?;
+        (oldest.change.load(Relaxed) <= flushed).then(|| oldest.remove())
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The change that all TLBs have been flushed past, given the one of each.
+pub(super) fn flushed_by_all(each: impl Iterator<Item = u64>) -> u64 {
+    each.min().unwrap_or(NO_TRANSLATIONS)
+}
+
+#[kunit_tests(galcore_stale)]
+mod tests {
+    use super::*;
+
+    fn list(changes: &[u64]) -> StaleList<u64> {
+        let mut list = StaleList::new();
+        for &change in changes {
+            list.push(Stale::new(1, 1, change).unwrap(), change);
+        }
+        list
+    }
+
+    fn popped(list: &mut StaleList<u64>, flushed: u64) -> Option<u64> {
+        list.pop(flushed).map(|stale| stale.kept)
+    }
+
+    #[test]
+    fn they_go_in_the_order_in_which_they_ended() {
+        let mut list = list(&[3, 5, 9]);
+        assert_eq!(popped(&mut list, 2), None);
+        assert_eq!(popped(&mut list, 5), Some(3));
+        assert_eq!(popped(&mut list, 5), Some(5));
+        assert_eq!(popped(&mut list, 8), None);
+        assert!(!list.is_empty());
+        assert_eq!(popped(&mut list, NO_TRANSLATIONS), Some(9));
+        assert!(list.is_empty());
+    }
+
+    #[test]
+    fn one_is_free_only_after_both_cores_have_flushed() {
+        let mut list = list(&[7]);
+        let mut cores = [6, 4];
+        let flushed = |cores: &[u64; 2]| flushed_by_all(cores.iter().copied());
+        assert_eq!(popped(&mut list, flushed(&cores)), None);
+        // One of them is past it, and does more.
+        for change in [7, 100] {
+            cores[0] = change;
+            assert_eq!(popped(&mut list, flushed(&cores)), None);
+        }
+        cores[1] = 7;
+        assert_eq!(popped(&mut list, flushed(&cores)), Some(7));
+    }
+
+    #[test]
+    fn a_core_that_is_off_has_no_translations() {
+        let mut list = list(&[7]);
+        assert_eq!(
+            popped(&mut list, flushed_by_all([NO_TRANSLATIONS, 6].into_iter())),
+            None
+        );
+        assert_eq!(
+            popped(&mut list, flushed_by_all([7, NO_TRANSLATIONS].into_iter())),
+            Some(7)
+        );
+        assert_eq!(flushed_by_all([].into_iter()), NO_TRANSLATIONS);
+    }
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What a client submits, and what stands around its words in the ring: a frame.
+//!
+//! Pure logic. In front of a client's commands stand, as they are needed: a flush of the TLB, states that make
+//! the GPU forget addresses, a LINK to the states of its context, or these states themselves, if the client keeps
+//! them in its own memory. The vendor's drivers run such a context where it lies: they write a pipe switch
+//! into its head and a LINK into its end. Here its states are copied into the ring, so the switch stands in
+//! front of them, and no LINK is needed. Source: spec/command-hw.md sections 2.6 and 3.
+
+use super::state::GpuState;
+use crate::{
+    context::{
+        Context,
+        Load,
+        Owner, //
+    },
+    hw::MmuVersion,
+    stream::{
+        checker::Engines,
+        scrub::{
+            Author,
+            Lists,
+            Scrub,
+            Wipe,
+            PIPES, //
+        },
+        words::{
+            self,
+            Pipe, //
+        }, //
+    }, //
+};
+use kernel::sync::Arc;
+
+/// A client's checked words.
+#[derive(Clone, Copy)]
+pub(crate) struct Checked<'a> {
+    /// The words.
+    pub(crate) words: &'a [u32],
+    /// The pipe that they need selected at their start.
+    pub(crate) entry: Pipe,
+    /// The pipe that they leave selected.
+    pub(crate) exit: Pipe,
+    /// They leave the semaphore from the front end to the pixel engine armed.
+    pub(crate) armed: bool,
+    /// The engines that they use.
+    pub(crate) uses: Engines,
+}
+
+impl Checked<'_> {
+    /// Bytes that they take up: whole units of 8.
+    pub(super) fn bytes(&self) -> usize {
+        self.words.len().next_multiple_of(2) * 4
+    }
+}
+
+/// A client's commands.
+#[derive(Clone, Copy)]
+pub(crate) struct Stream<'a> {
+    /// The commands themselves.
+    pub(crate) commands: Checked<'a>,
+    /// The context that they are to run in; `None`: whatever is loaded.
+    pub(crate) context: Option<InContext<'a>>,
+    /// Whose they are, and what makes the GPU forget another author's addresses; `None`: addresses are
+    /// not looked at, so there is nothing to be gained.
+    pub(crate) author: Option<(Author, &'a Scrub)>,
+    /// By pipe, words that make the GPU forget those of the author's own addresses that are freed.
+    pub(crate) stale: [&'a [u32]; PIPES],
+}
+
+impl<'a> Stream<'a> {
+    /// The states of the client's own context, if they have been made ready.
+    pub(super) fn states(&self) -> Option<Checked<'a>> {
+        match self.context?.source {
+            Source::Words(states) => Some(states),
+            _ => None,
+        }
+    }
+}
+
+/// A context as the ring sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct InContext<'a> {
+    /// Which.
+    pub(crate) owner: Owner,
+    /// Where its states come from, if another's are loaded.
+    pub(crate) source: Source<'a>,
+}
+
+/// Where the states of a context come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// They have not been made ready.
+    Unready,
+    /// There are none: the commands are the first of a context in the client's memory.
+    Nothing,
+    /// Memory of the kernel's, which the GPU goes to.
+    Copy(&'a Arc<Context>, Load),
+    /// Words that go in front of the commands.
+    Words(Checked<'a>),
+}
+
+impl Source<'_> {
+    /// The pipe that its states need at their start, if it has any.
+    pub(super) fn entry(&self) -> Option<Pipe> {
+        match self {
+            Source::Unready | Source::Nothing => None,
+            Source::Copy(..) => Some(Pipe::Pipe3d),
+            Source::Words(states) => Some(states.entry),
+        }
+    }
+
+    /// `uses` of the commands, and those of these states.
+    pub(super) fn with_uses(&self, mut uses: Engines) -> Engines {
+        match self {
+            Source::Unready | Source::Nothing => {}
+            Source::Copy(..) => uses.pipe_3d = true,
+            Source::Words(states) => {
+                uses.pipe_3d |= states.uses.pipe_3d;
+                uses.pipe_2d |= states.uses.pipe_2d;
+            }
+        }
+        uses
+    }
+}
+
+/// What stands around the words of a submission.
+pub(super) struct Frame {
+    /// The MMU's translations are flushed.
+    pub(super) flush: bool,
+    /// What makes the GPU forget addresses, in this order.
+    pub(super) wipes: [Option<Wipe>; PIPES],
+    /// LINK to the context's states.
+    pub(super) load: Option<[u32; words::LINK_WORDS]>,
+    /// Around the states that are in front of the commands, if they are.
+    pub(super) states: Option<Surround>,
+    /// Around the commands, if there are any.
+    pub(super) commands: Option<Surround>,
+}
+
+impl Frame {
+    /// Bytes before the place where the GPU goes on when it has loaded a context.
+    pub(super) fn until_loaded(&self) -> usize {
+        let wipes = self.wipes.iter().flatten();
+        bytes_if(self.flush, words::FLUSH_MMU_WORDS)
+            + wipes.map(|wipe| wipe.words * 4).sum::<usize>()
+            + bytes_if(self.load.is_some(), words::LINK_WORDS)
+    }
+
+    /// Bytes of it, without the client's words.
+    pub(super) fn bytes(&self) -> usize {
+        let around = [&self.states, &self.commands].into_iter().flatten();
+        self.until_loaded() + around.map(Surround::bytes).sum::<usize>()
+    }
+}
+
+impl Frame {
+    /// What must stand around `commands` behind what leaves the GPU as `gpu` says, with states from `source` in
+    /// front of them. `flush`: the TLB is to be flushed; `uses`: the engines that all of it uses.
+    pub(super) fn new(
+        caches: u32,
+        gpu: &GpuState,
+        stream: Option<&Stream<'_>>,
+        source: Source<'_>,
+        uses: Engines,
+        flush: bool,
+    ) -> Self {
+        let commands = stream.map(|stream| stream.commands);
+        let (mut load, mut states, mut pipe) = (None, None, gpu.pipe);
+        let wipes = match stream.and_then(|stream| Some((stream, stream.author?))) {
+            Some((stream, (author, scrub))) => {
+                let next = source.entry().unwrap_or(stream.commands.entry);
+                let lists = Lists {
+                    scrub,
+                    stale: stream.stale,
+                };
+                // Its copy in the kernel's memory has only the process's addresses.
+                let has_copy = matches!(source, Source::Copy(..));
+                let wipes = gpu.authors.wipes(lists, author, uses, next, has_copy);
+                wipes.map(|part| part.map(|part| Wipe::new(part, lists, &mut pipe)))
+            }
+            None => [None; PIPES],
+        };
+        match source {
+            Source::Unready | Source::Nothing => {}
+            Source::Copy(_, copy) => {
+                load = Some(copy.link(pipe == Some(Pipe::Pipe3d)));
+                // They leave it so.
+                pipe = Some(Pipe::Pipe3d);
+            }
+            Source::Words(own) => {
+                states = Some(Surround::new(caches, pipe, &own));
+                pipe = Some(own.exit);
+            }
+        }
+        Self {
+            flush,
+            wipes,
+            load,
+            states,
+            commands: commands.map(|commands| Surround::new(caches, pipe, &commands)),
+        }
+    }
+
+    /// Gives all words up to the event to `emit`, in their order, with those of `stream` between them.
+    pub(super) fn emit<E>(
+        &self,
+        caches: u32,
+        mmu: MmuVersion,
+        stream: Option<&Stream<'_>>,
+        mut emit: impl FnMut(&[u32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.flush {
+            emit(&words::flush_mmu(caches, mmu))?;
+        }
+        if let Some((stream, (_, scrub))) = stream.and_then(|stream| Some((stream, stream.author?)))
+        {
+            let lists = Lists {
+                scrub,
+                stale: stream.stale,
+            };
+            for wipe in self.wipes.iter().flatten() {
+                if wipe.switch {
+                    emit(&words::select_pipe(caches, wipe.part.pipe()))?;
+                }
+                emit(lists.words(wipe.part))?;
+            }
+        }
+        if let Some(load) = &self.load {
+            emit(load)?;
+        }
+        let states = stream.and_then(Stream::states);
+        let commands = stream.map(|stream| stream.commands);
+        for (around, inner) in [(&self.states, states), (&self.commands, commands)] {
+            if let (Some(around), Some(inner)) = (around, inner) {
+                around.emit(inner.words, &mut emit)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of `words` words, if they are `there`.
+const fn bytes_if(there: bool, words: usize) -> usize {
+    if there {
+        words * 4
+    } else {
+        0
+    }
+}
+
+/// Words before and behind a client's. Small: they are made when they are written.
+pub(super) struct Surround {
+    caches: u32,
+    /// The pipe that the client's words need at their start, if another one is selected.
+    switch: Option<Pipe>,
+    /// They leave a semaphore armed.
+    armed: bool,
+}
+
+impl Surround {
+    /// The most bytes of it.
+    pub(super) const MAX_BYTES: usize =
+        4 * (words::SELECT_PIPE_WORDS + words::STALL_FE_TO_PE.len() + words::DRAIN_WORDS);
+
+    /// For `inner` behind what leaves `pipe` selected (`None`: not known), on a core with `caches`.
+    pub(super) fn new(caches: u32, pipe: Option<Pipe>, inner: &Checked<'_>) -> Self {
+        Self {
+            caches,
+            switch: (pipe != Some(inner.entry)).then_some(inner.entry),
+            armed: inner.armed,
+        }
+    }
+
+    /// Bytes of it, without the client's words.
+    pub(super) fn bytes(&self) -> usize {
+        bytes_if(self.switch.is_some(), words::SELECT_PIPE_WORDS)
+            + bytes_if(self.armed, words::STALL_FE_TO_PE.len())
+            + bytes_if(true, words::DRAIN_WORDS)
+    }
+
+    /// Gives all words in their order, with the client's in the middle, to `emit`.
+    pub(super) fn emit<E>(
+        &self,
+        inner: &[u32],
+        mut emit: impl FnMut(&[u32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if let Some(pipe) = self.switch {
+            emit(&words::select_pipe(self.caches, pipe))?;
+        }
+        emit(inner)?;
+        if inner.len() % 2 != 0 {
+            emit(&[0])?;
+        }
+        if self.armed {
+            emit(&words::STALL_FE_TO_PE)?;
+        }
+        // What follows is checked as if nothing was under way.
+        emit(&words::drain(self.caches))
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_frame)]
+mod tests {
+    use super::*;
+    use crate::stream::checker::Engines;
+    use kernel::prelude::*;
+
+    const BOTH: u32 = words::caches(true, true);
+
+    /// The words, and whether they are as many as was said.
+    fn words_of(pipe: Option<Pipe>, states: &Checked<'_>) -> (KVec<u32>, bool) {
+        let surround = Surround::new(BOTH, pipe, states);
+        let mut all = KVec::new();
+        let result = surround.emit(states.words, |words| {
+            all.extend_from_slice(words, GFP_KERNEL)
+        });
+        let bytes = surround.bytes() + states.bytes();
+        let fits = surround.bytes() <= Surround::MAX_BYTES;
+        let is_right = result.is_ok() && fits && bytes == all.len() * 4;
+        (all, is_right)
+    }
+
+    fn states(words: &[u32], armed: bool) -> Checked<'_> {
+        Checked {
+            words,
+            entry: Pipe::Pipe3d,
+            exit: Pipe::Pipe3d,
+            armed,
+            uses: Engines::default(),
+        }
+    }
+
+    #[test]
+    fn states_in_the_pipe_that_is_selected() {
+        let (all, is_right) = words_of(Some(Pipe::Pipe3d), &states(&[0x0801_0285, 0x1234], false));
+        assert!(is_right);
+        assert_eq!(
+            all[..],
+            [
+                0x0801_0285,
+                0x1234,
+                0x0801_0E03,
+                0xB,
+                0x0801_0E02,
+                0x701,
+                0x4800_0000,
+                0x701
+            ]
+        );
+    }
+
+    #[test]
+    fn states_in_another_pipe() {
+        // After a reset it is not known which: then it is another.
+        for pipe in [None, Some(Pipe::Pipe2d)] {
+            let (all, is_right) =
+                words_of(pipe, &states(&[0x0801_0285, 0x1234, 0x1800_0000], true));
+            assert!(is_right);
+            assert_eq!(
+                all[..],
+                [
+                    // Flush, semaphore, stall, select.
+                    0x0801_0E03,
+                    0xB,
+                    0x0801_0E02,
+                    0x701,
+                    0x4800_0000,
+                    0x701,
+                    0x0801_0E00,
+                    0,
+                    // The states, in whole units.
+                    0x0801_0285,
+                    0x1234,
+                    0x1800_0000,
+                    0,
+                    // The stall that they left out, then the drain.
+                    0x4800_0000,
+                    0x701,
+                    0x0801_0E03,
+                    0xB,
+                    0x0801_0E02,
+                    0x701,
+                    0x4800_0000,
+                    0x701
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_but_a_frame() {
+        let (all, is_right) = words_of(Some(Pipe::Pipe3d), &states(&[], false));
+        assert!(is_right);
+        assert_eq!(all.len(), 6);
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A static that holds one object, or none: what `open(2)` and procfs find.
+
+use core::marker::PhantomData;
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full, //
+        },
+        rcu,
+        Arc, //
+    },
+};
+
+/// Room for one reference-counted object. It needs no preparation, so that it can be a static that anybody may
+/// ask at any time. Readers do not wait.
+///
+/// # Invariants
+///
+/// `object` is 0, or came from `Arc::<T>::into_raw` and owns that reference. A reference that is taken out is not
+/// dropped before all RCU readers that may have seen it are through.
+pub(crate) struct Slot<T> {
+    object: Atomic<usize>,
+    _owns: PhantomData<Arc<T>>,
+}
+
+// SAFETY: What any thread puts in, any thread may get a reference of or drop: `Arc<T>` is `Send` and `Sync` for
+// such `T`. The word is atomic.
+unsafe impl<T: Send + Sync> Sync for Slot<T> {}
+// SAFETY: As above.
+unsafe impl<T: Send + Sync> Send for Slot<T> {}
+
+impl<T> Slot<T> {
+    /// Empty.
+    pub(crate) const fn new() -> Self {
+        // INVARIANT: Nothing in it.
+        Self {
+            object: Atomic::new(0),
+            _owns: PhantomData,
+        }
+    }
+
+    /// What is in it now.
+    pub(crate) fn get(&self) -> Option<Arc<T>> {
+        let _reader = rcu::read_lock();
+        // Pairs with the order of `publish`: what the object was before it was published is seen.
+        let object = self.object.load(Acquire) as *const T;
+        if object.is_null() {
+            return None;
+        }
+        // SAFETY: By the type invariant it came from `into_raw`, and the slot's reference is not dropped as long as
+        // this reader is not through. It stays the slot's: only the clone is ours.
+        let slots = core::mem::ManuallyDrop::new(unsafe { Arc::from_raw(object) });
+        Some(Arc::clone(&slots))
+    }
+
+    /// Puts `object` in. `EBUSY`: there is one already.
+    pub(crate) fn publish(&self, object: Arc<T>) -> Result {
+        let raw = Arc::into_raw(object);
+        // INVARIANT: The reference is the slot's now, if it was empty.
+        if self.object.cmpxchg(0, raw as usize, Full).is_ok() {
+            return Ok(());
+        }
+        // SAFETY: It came from `into_raw`, and was not stored.
+        drop(unsafe { Arc::from_raw(raw) });
+        Err(EBUSY)
+    }
+
+    /// Takes out what is in it. Waits a moment for those who are just looking.
+    pub(crate) fn retract(&self) -> Option<Arc<T>> {
+        // INVARIANT: The reference is not the slot's any more.
+        let object = self.object.xchg(0, Full) as *const T;
+        if object.is_null() {
+            return None;
+        }
+        // SAFETY: May be called wherever sleeping is allowed.
+        unsafe { bindings::synchronize_rcu() };
+        // SAFETY: By the type invariant; it was taken out once, by the exchange, and nobody looks at it without a
+        // reference of his own any more.
+        Some(unsafe { Arc::from_raw(object) })
+    }
+}
+
+impl<T> Drop for Slot<T> {
+    fn drop(&mut self) {
+        drop(self.retract());
+    }
+}
+
+#[kunit_tests(galcore_slot)]
+mod tests {
+    use super::*;
+    use kernel::sync::atomic::Relaxed;
+
+    struct Counted<'a>(&'a Atomic<i32>);
+
+    impl Drop for Counted<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn counted<'a>(drops: &'a Atomic<i32>) -> Arc<Counted<'a>> {
+        Arc::new(Counted(drops), GFP_KERNEL).unwrap()
+    }
+
+    #[test]
+    fn one_object_until_it_is_retracted() {
+        let drops = Atomic::new(0);
+        let slot = Slot::new();
+        assert!(slot.get().is_none());
+        assert!(slot.retract().is_none());
+        let object = counted(&drops);
+        assert!(slot.publish(object.clone()).is_ok());
+        // Refused, and given up.
+        assert_eq!(slot.publish(counted(&drops)), Err(EBUSY));
+        assert_eq!(drops.load(Relaxed), 1);
+        let found = slot.get().unwrap();
+        assert!(Arc::ptr_eq(&found, &object));
+        drop((object, found));
+        assert_eq!(drops.load(Relaxed), 1);
+        let last = slot.retract();
+        assert!(slot.get().is_none());
+        assert_eq!(drops.load(Relaxed), 1);
+        drop(last);
+        assert_eq!(drops.load(Relaxed), 2);
+        assert!(slot.publish(counted(&drops)).is_ok());
+        drop(slot);
+        assert_eq!(drops.load(Relaxed), 3);
+    }
+}
