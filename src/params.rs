@@ -8,7 +8,7 @@
 
 use crate::{
     abi::detect,
-    stream::reach::Range,
+    stream::addresses::Range,
     sys::{
         self,
         mmio,

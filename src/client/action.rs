@@ -42,7 +42,7 @@ pub(crate) enum Action {
     Timestamp(Arc<Process>, u32, bool),
     /// Sends the realtime signal of the parameters, with this value.
     LinuxSignal(Arc<Process>, u32),
-    /// Shows a submission's end on a process's completion page.
+    /// Shows a job's end on a process's completion page.
     Show(Arc<CompletionPage>, u64),
 }
 

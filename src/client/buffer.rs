@@ -26,7 +26,7 @@ use crate::{
         Backing,
         Buffer, //
     },
-    stream::reach::{
+    stream::addresses::{
         Kind,
         Owner, //
     },
@@ -170,7 +170,7 @@ impl Tables {
         }
     }
 
-    /// Has a buffer in the table, in reach and in the books, or nothing of it. `OutOfResources`, `OutOfMemory`.
+    /// Has a buffer in the table, in reach and in the ledgers, or nothing of it. `OutOfResources`, `OutOfMemory`.
     pub(super) fn insert_buffer(&mut self, entry: BufferEntry) -> Result<u32> {
         let (address, bytes) = (entry.buffer.address(), entry.buffer.bytes());
         let non_paged = entry.non_paged;
@@ -179,7 +179,7 @@ impl Tables {
             kind: Kind::Buffer,
             handle,
         };
-        if let Err(error) = self.reach.insert(address, bytes, owner) {
+        if let Err(error) = self.addresses.insert(address, bytes, owner) {
             drop(self.buffers.remove(handle));
             return Err(error);
         }
@@ -208,11 +208,11 @@ impl Tables {
         }
     }
 
-    /// Takes a buffer out, with its bytes out of the book.
+    /// Takes a buffer out, with its bytes out of the ledger.
     pub(super) fn remove_buffer(&mut self, handle: u32) -> Option<BufferEntry> {
         let entry = self.buffers.remove(handle)?;
         self.user_views.remove(entry.user, Viewed::Buffer(handle));
-        self.reach.remove(entry.buffer.address());
+        self.addresses.remove(entry.buffer.address());
         self.buffer_ledger(entry.non_paged)
             .remove(entry.buffer.bytes());
         Some(entry)

@@ -2,7 +2,7 @@
 
 //! What the records of a queue change in their process's tables.
 //!
-//! A record takes effect when its submission has ended: in the interrupt's thread, which must not wait for
+//! A record takes effect when its job has ended: in the interrupt's thread, which must not wait for
 //! the tables, since a client can keep them busy. So there a record is only noted. Whoever takes the
 //! tables next ([`Process::tables`]) finds it done: the process's own threads, in their own time, or a work item of the
 //! process's. So what a client has been told of by a signal has happened for it.
@@ -202,7 +202,7 @@ impl Process {
     #[inline(never)]
     pub(super) fn apply_changes(&self, tables: &mut Tables) {
         self.has_changes.store(false, Relaxed);
-        // Ends: as many records as the submissions under way have, and no more can come: they take the tables.
+        // Ends: as many records as the jobs under way have, and no more can come: they take the tables.
         loop {
             let Some(change) = self.changes.lock().tables.pop_front() else {
                 return;

@@ -154,7 +154,7 @@ impl OwnContext {
             .map_err(|_| Error::InvalidAddress)?;
         let tables = process.tables();
         let exit = process.check_states(core, &tables, &mut words, entry)?;
-        let removals = tables.reach.removals();
+        let removals = tables.addresses.removals();
         drop(tables);
         self.states = Some(States {
             words,
@@ -167,7 +167,7 @@ impl OwnContext {
 
     /// Looks at the states' addresses again, if memory has left the process since.
     pub(super) fn check(&mut self, process: &Process, core: &Core, tables: &Tables) -> Result {
-        let removals = tables.reach.removals();
+        let removals = tables.addresses.removals();
         match &mut self.states {
             Some(states) if states.removals != removals => {
                 states.exit =

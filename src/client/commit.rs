@@ -15,7 +15,7 @@ use super::{
     queue::Queue,
     submit::Work,
     tables::{
-        Left,
+        PerCore,
         Tables, //
     },
     Core,
@@ -131,15 +131,15 @@ impl Process {
         let (stale, exit, removals, wipes) = {
             let mut tables = self.tables();
             // Without room for it a FREE costs the client more; nothing else does.
-            let _ = tables.left[core.index()].loaded.prepare();
+            let _ = tables.per_core[core.index()].loaded.prepare();
             let stale = match self.device.parameters().check_addresses {
                 true => self.find_stale(core, &tables, own.is_some(), hold.as_mut())?,
                 false => Default::default(),
             };
-            let loaded = &tables.left[core.index()].loaded;
+            let loaded = &tables.per_core[core.index()].loaded;
             loaded.begin();
             let exit = self.check(core, &tables, &mut words, entry)?;
-            let (removals, wipes) = (tables.reach.removals(), loaded.wipes());
+            let (removals, wipes) = (tables.addresses.removals(), loaded.wipes());
             (stale, exit, removals, wipes)
         };
         let mut queue = Queue::resolve(self, core, commit.queue, commit.format)?;
@@ -271,7 +271,7 @@ impl Process {
     /// Checks the copied commands; returns what they leave behind.
     fn check(&self, core: &Core, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
         let addresses = self.addresses(core, tables);
-        let loaded = &tables.left[core.index()].loaded;
+        let loaded = &tables.per_core[core.index()].loaded;
         checker::check(words, core.states(), entry, addresses, Some(loaded))
             .map_err(|refusal| refuse("command buffer", refusal))
     }
@@ -286,7 +286,7 @@ impl Process {
         entry: Pipe,
     ) -> Result<Exit> {
         let addresses = self.addresses(core, tables);
-        let loaded = &tables.left[core.index()].loaded;
+        let loaded = &tables.per_core[core.index()].loaded;
         checker::check_states(words, core.states(), entry, addresses, Some(loaded))
             .map_err(|refusal| refuse("context", refusal))
     }
@@ -306,7 +306,7 @@ impl Process {
             return Addresses::Any;
         }
         Addresses::Of {
-            reach: &tables.reach,
+            own: &tables.addresses,
             common: &parameters.allowed_ranges,
             scratch: core.scratch(),
         }
@@ -334,7 +334,7 @@ struct Submission<'a> {
     format: Format,
     /// The deltas that brought the context up to date.
     merged: Merged,
-    /// The submission that loads it.
+    /// The job that loads it.
     switched: Option<u64>,
     /// By pipe, states with freed memory, and the words that make the GPU forget it.
     stale: [Stale; PIPES],
@@ -391,11 +391,11 @@ impl Process {
         hold: Option<&mut Hold>,
     ) -> Result<[Stale; PIPES]> {
         let mut all: [Stale; PIPES] = Default::default();
-        let Left {
+        let PerCore {
             loaded,
             last_context,
-        } = &tables.left[core.index()];
-        if !loaded.may_be_stale(tables.reach.removals()) {
+        } = &tables.per_core[core.index()];
+        if !loaded.may_be_stale(tables.addresses.removals()) {
             return Ok(all);
         }
         let addresses = self.addresses(core, tables);
@@ -426,12 +426,12 @@ impl Process {
 
 impl Work for Submission<'_> {
     fn check(&mut self, tables: &Tables) -> Result {
-        let removals = tables.reach.removals();
+        let removals = tables.addresses.removals();
         // Another thread may have unlocked or freed what the commands name.
         let is_removed = removals != self.removals;
         if is_removed {
             // What the GPU has of it is not known: the commands are noted already.
-            let loaded = &tables.left[self.core.index()].loaded;
+            let loaded = &tables.per_core[self.core.index()].loaded;
             loaded.forget_all();
             self.wipes = loaded.wipes();
             self.stale = Default::default();
@@ -445,7 +445,7 @@ impl Work for Submission<'_> {
         if self.load.is_some() {
             if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
                 let lookup = Lookup::new(self.process.addresses(self.core, tables));
-                buffers.check_addresses(lookup, tables.reach.changes());
+                buffers.check_addresses(lookup, tables.addresses.changes());
             }
         }
         match &mut self.own {
@@ -480,11 +480,11 @@ impl Work for Submission<'_> {
     }
 
     fn placed(&mut self, tables: &mut Tables) {
-        let removals = tables.reach.removals();
-        let Left {
+        let removals = tables.addresses.removals();
+        let PerCore {
             loaded,
             last_context,
-        } = &mut tables.left[self.core.index()];
+        } = &mut tables.per_core[self.core.index()];
         if let Some(hold) = &self.hold {
             let last = last_context.replace(hold.context().clone());
             // Never the last reference of one that is in use: that would be freed under the lock.

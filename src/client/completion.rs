@@ -3,7 +3,7 @@
 //! The completion page: where a client sees without a system call what has been done.
 //!
 //! One page for a process that asks for it, by mapping it ([`FILE_OFFSET`]), read-only. The driver
-//! writes the number of the process's last completed submission and when that was. 64-bit words are
+//! writes the number of the process's last completed job and when that was. 64-bit words are
 //! not written at once on 32-bit machines, so a sequence number stands before them: odd while they
 //! change. Layout: `struct galcore_completion` of the C header.
 
@@ -41,7 +41,7 @@ const TIMESTAMP: usize = 16;
 #[pin_data]
 pub(crate) struct CompletionPage {
     pages: Pages,
-    /// Number of the last submission.
+    /// Number of the last job.
     submitted: Atomic<u64>,
     /// The page's sequence number.
     #[pin]
@@ -62,12 +62,12 @@ impl CompletionPage {
         )?)
     }
 
-    /// Numbers one more submission. Called in the order of the ring.
+    /// Numbers one more job. Called in the order of the ring.
     pub(crate) fn count(&self) -> u64 {
         self.submitted.fetch_add(1, Relaxed) + 1
     }
 
-    /// Shows that submission `number` has ended, now.
+    /// Shows that job `number` has ended, now.
     pub(crate) fn show(&self, number: u64) {
         let mut sequence = self.sequence.lock();
         *sequence = sequence.wrapping_add(1);

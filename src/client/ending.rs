@@ -9,7 +9,7 @@
 //! 2. what anybody has submitted by then ends; then everything is dropped.
 
 use super::{
-    tables::Left,
+    tables::PerCore,
     Process, //
 };
 use crate::{
@@ -145,7 +145,7 @@ impl Process {
         let memory = core::mem::take(&mut tables.user_memory);
         let contexts = core::mem::take(&mut tables.contexts);
         let pieces = core::mem::take(&mut tables.pieces);
-        let left = core::mem::replace(&mut tables.left, Left::all());
+        let left = core::mem::replace(&mut tables.per_core, PerCore::all());
         drop(tables);
         nodes.for_each(|entry| {
             entry.node.release();

@@ -138,7 +138,7 @@ impl Process {
         Ok((info, address))
     }
 
-    /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's books.
+    /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's ledger.
     pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
         if let Some(node) = self.own_node(what) {
             return self.wrap_own(node);

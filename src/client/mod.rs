@@ -121,7 +121,7 @@ pub(crate) struct Process {
     /// How long STALL waits, in milliseconds.
     stall_timeout: Atomic<u32>,
     /// The generation of the interface that the process's files speak, and why: that of the file that
-    /// settled last. See [`Choice::pack`], with the bytes of the interface above.
+    /// was detected last. See [`Choice::pack`], with the bytes of the interface above.
     interface: Atomic<u32>,
     /// What the process's files map.
     views: Arc<Views>,

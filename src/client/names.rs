@@ -30,7 +30,7 @@ use crate::{
         Node,
         View, //
     },
-    stream::reach::Owner,
+    stream::addresses::Owner,
     sys, //
 };
 use kernel::{
@@ -49,7 +49,7 @@ use kernel::{
 /// How often a free name is looked for.
 const TRIES: usize = 64;
 
-/// A thing in the book.
+/// A thing in the registry.
 struct Named<T> {
     thing: Arc<T>,
     /// How many [`Name`]s there are of it.
@@ -57,9 +57,9 @@ struct Named<T> {
 }
 
 /// Things by their names.
-struct Book<T>(RBTree<u32, Named<T>>);
+struct Registry<T>(RBTree<u32, Named<T>>);
 
-impl<T> Book<T> {
+impl<T> Registry<T> {
     /// Notes a thing under one of the names that `draw` gives (0 is none): it has one holder then.
     /// `OutOfMemory`: no memory. `OutOfResources`: all of them are taken.
     fn insert(&mut self, thing: Arc<T>, mut draw: impl FnMut() -> u32) -> Result<u32> {
@@ -96,14 +96,14 @@ impl<T> Book<T> {
 #[pin_data]
 pub(crate) struct Names<T> {
     #[pin]
-    book: Mutex<Book<T>>,
+    registry: Mutex<Registry<T>>,
 }
 
 impl<T> Names<T> {
     /// None yet.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            book <- new_mutex!(Book(RBTree::new()), "galcore names"),
+            registry <- new_mutex!(Registry(RBTree::new()), "galcore names"),
         })
     }
 }
@@ -119,7 +119,7 @@ impl<T> Name<T> {
     pub(super) fn new(names: &Arc<Names<T>>, thing: Arc<T>) -> Result<Self> {
         // 31 bits: clients keep names in signed numbers.
         let draw = || sys::random() & 0x7FFF_FFFF;
-        let number = names.book.lock().insert(thing, draw)?;
+        let number = names.registry.lock().insert(thing, draw)?;
         Ok(Self {
             names: names.clone(),
             number,
@@ -129,7 +129,7 @@ impl<T> Name<T> {
     /// Holds a name that there is, and gives its thing. `NotFound`: there is none, which costs the calling user
     /// something: see [`super::guesses`]. No lock may be held. `Interrupted`.
     pub(super) fn hold(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
-        let thing = guesses::look_up(|| names.book.lock().hold(number))?;
+        let thing = guesses::look_up(|| names.registry.lock().hold(number))?;
         let names = names.clone();
         Ok((Self { names, number }, thing))
     }
@@ -142,7 +142,7 @@ impl<T> Name<T> {
 
 impl<T> Drop for Name<T> {
     fn drop(&mut self) {
-        let last = self.names.book.lock().let_go(self.number);
+        let last = self.names.registry.lock().let_go(self.number);
         // Not under the lock.
         drop(last);
     }
@@ -228,7 +228,7 @@ impl Process {
     /// unlocked, or is about to free it.
     fn have_again(&self, node: &Arc<Node>) -> Result<Option<u32>> {
         let mut tables = self.tables();
-        let Some(Owner { handle, .. }) = tables.reach.owner(node.address()) else {
+        let Some(Owner { handle, .. }) = tables.addresses.owner(node.address()) else {
             return Ok(None);
         };
         let entry = tables.nodes.get_mut(handle).filter(|entry| {
@@ -251,30 +251,30 @@ mod tests {
 
     #[test]
     fn a_name_lasts_as_long_as_it_is_held() {
-        let mut book = Book(RBTree::new());
-        let name = book.insert(thing(), || 5).unwrap();
+        let mut registry = Registry(RBTree::new());
+        let name = registry.insert(thing(), || 5).unwrap();
         assert_eq!(name, 5);
-        assert_eq!(*book.hold(5).unwrap(), 7);
-        assert!(book.let_go(5).is_none());
-        assert!(book.hold(5).is_ok());
-        assert!(book.let_go(5).is_none());
-        assert!(book.let_go(5).is_some());
-        assert_eq!(book.hold(5).err(), Some(Error::NotFound));
-        assert!(book.let_go(5).is_none());
+        assert_eq!(*registry.hold(5).unwrap(), 7);
+        assert!(registry.let_go(5).is_none());
+        assert!(registry.hold(5).is_ok());
+        assert!(registry.let_go(5).is_none());
+        assert!(registry.let_go(5).is_some());
+        assert_eq!(registry.hold(5).err(), Some(Error::NotFound));
+        assert!(registry.let_go(5).is_none());
     }
 
     #[test]
     fn names_are_not_given_twice() {
-        let mut book = Book(RBTree::new());
+        let mut registry = Registry(RBTree::new());
         let mut next = 0;
         let mut draw = || {
             next += 1;
             next / 2
         };
         // 0 is none.
-        assert_eq!(book.insert(thing(), &mut draw), Ok(1));
-        assert_eq!(book.insert(thing(), &mut draw), Ok(2));
-        assert_eq!(book.insert(thing(), || 2), Err(Error::OutOfResources));
-        assert_eq!(book.hold(0).err(), Some(Error::NotFound));
+        assert_eq!(registry.insert(thing(), &mut draw), Ok(1));
+        assert_eq!(registry.insert(thing(), &mut draw), Ok(2));
+        assert_eq!(registry.insert(thing(), || 2), Err(Error::OutOfResources));
+        assert_eq!(registry.hold(0).err(), Some(Error::NotFound));
     }
 }

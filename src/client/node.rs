@@ -33,7 +33,7 @@ use crate::{
         Node,
         View, //
     },
-    stream::reach::{
+    stream::addresses::{
         Kind,
         Owner, //
     },
@@ -465,7 +465,7 @@ impl Process {
 }
 
 impl Tables {
-    /// Has a node in the table under `handle`, or any if that is `None`, in reach and in the books, or nothing
+    /// Has a node in the table under `handle`, or any if that is `None`, in reach and in the ledgers, or nothing
     /// of it; returns its handle. `MemoryLocked`: its addresses are in reach already. `OutOfResources`,
     /// `OutOfMemory`.
     pub(super) fn insert_node(&mut self, handle: Option<u32>, entry: NodeEntry) -> Result<u32> {
@@ -492,7 +492,7 @@ impl Tables {
             Some(user) => self.user_views.insert(view(user)),
             None => Ok(()),
         };
-        if let Err(error) = noted.and_then(|()| self.reach.insert(address, bytes, owner)) {
+        if let Err(error) = noted.and_then(|()| self.addresses.insert(address, bytes, owner)) {
             if let Some(user) = own {
                 self.user_views.remove(user, Viewed::Node(handle));
             }
@@ -545,8 +545,8 @@ impl Tables {
             return None;
         }
         let entry = self.nodes.remove(handle)?;
-        let shown = self.reach.remove(entry.node.address());
-        entry.node.leaves_reach(shown);
+        let shown = self.addresses.remove(entry.node.address());
+        entry.node.leaves_addresses(shown);
         if entry.origin == Origin::Own {
             self.video.remove(entry.node.bytes());
         }

@@ -5,7 +5,7 @@
 //! The whole list is read, bounded and resolved before any of it takes effect: a list that cannot be
 //! read, does not end, or holds a record of a wrong kind has none. A record about an object that is
 //! gone is left out, as when the C driver's event fires. What a record takes away (a handle) is
-//! claimed at once, so that it cannot be given away twice, and put back if the submission fails. Source: spec/memory-events.md section 8.2.
+//! claimed at once, so that it cannot be given away twice, and put back if the job fails. Source: spec/memory-events.md section 8.2.
 
 use super::{
     action::{
@@ -167,7 +167,7 @@ impl<'a> Queue<'a> {
                 }
                 Action::Change(change)
             }
-            // Its memory is let go of when the submission stands: behind it.
+            // Its memory is let go of when the job stands: behind it.
             Record::FreeBuffer(named) => {
                 let detached = match process.tables().buffers.detach(named.handle) {
                     Ok(detached) => detached,
@@ -211,7 +211,7 @@ impl<'a> Queue<'a> {
                     drop(tables);
                     Action::Change(Change::write(process, word, data)?)
                 } else {
-                    self.writes.get_or_insert(tables.reach.removals());
+                    self.writes.get_or_insert(tables.addresses.removals());
                     Action::Write(word, data)
                 }
             }
@@ -240,9 +240,9 @@ impl<'a> Queue<'a> {
     }
 
     /// Looks up the words to write again, if memory has left the process since: what leaves later is kept
-    /// until the submission has ended. `InvalidAddress`: one is not in the caller's memory any more.
+    /// until the job has ended. `InvalidAddress`: one is not in the caller's memory any more.
     pub(super) fn check(&mut self, tables: &Tables) -> Result {
-        let removals = tables.reach.removals();
+        let removals = tables.addresses.removals();
         if self.writes.is_none_or(|looked_up| looked_up == removals) {
             return Ok(());
         }
@@ -262,17 +262,17 @@ impl<'a> Queue<'a> {
         &mut self.events
     }
 
-    /// Takes what the queue takes away out of the GPU's reach for all submissions behind its own,
+    /// Takes what the queue takes away out of the GPU's reach for all jobs behind its own,
     /// which has just got its place. The caller holds the tables' lock.
     pub(super) fn withdraw(&self, tables: &mut Tables) {
         for claim in self.claims.iter().flatten() {
             match claim {
                 Claim::Buffer(detached) => {
-                    tables.reach.remove(detached.get().buffer.address());
+                    tables.addresses.remove(detached.get().buffer.address());
                 }
                 Claim::UserMemory(detached) => {
                     if let Some(memory) = detached.get().memory() {
-                        tables.reach.remove(memory.address());
+                        tables.addresses.remove(memory.address());
                     }
                 }
                 // With its last lock.
@@ -281,7 +281,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Makes the claims final: the submission stands.
+    /// Makes the claims final: the job stands.
     pub(super) fn submitted(mut self) {
         for claim in self.claims.take().into_iter().flatten() {
             match claim {

@@ -2,7 +2,7 @@
 
 //! Nodes that every process can lock and free (parameter `sharedNodes`).
 //!
-//! The vendor's driver takes any node from anybody. Here that is a book of all nodes, by handles that
+//! The vendor's driver takes any node from anybody. Here that is a registry of all nodes, by handles that
 //! are unique in the device: a process that locks a node which is not its own gets an entry for it in
 //! its own table, with locks and a view of its own, until it has given its locks back. The owner's
 //! entry is what FREE ends, whoever asks. Source: spec/memory-events.md sections 3.5 and 3.6.
@@ -34,36 +34,36 @@ use kernel::{
     },
 };
 
-/// A node in the book.
+/// A node in the registry.
 struct Shared {
     node: Arc<Node>,
     owner: Arc<Process>,
 }
 
-/// The book of all nodes of a device.
+/// The registry of all nodes of a device.
 #[pin_data]
 pub(crate) struct SharedNodes {
     #[pin]
-    book: Mutex<Handles<Option<Shared>>>,
+    registry: Mutex<Handles<Option<Shared>>>,
 }
 
 impl SharedNodes {
-    /// An empty book.
+    /// An empty registry.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            book <- new_mutex!(Handles::new(), "galcore shared nodes"),
+            registry <- new_mutex!(Handles::new(), "galcore shared nodes"),
         })
     }
 
     /// Gives a handle, under which nobody finds anything before [`SharedNodes::publish`].
     fn reserve(&self) -> Result<u32> {
-        self.book.lock().insert(None)
+        self.registry.lock().insert(None)
     }
 
     /// Notes a node, which its owner has, under its handle.
     fn publish(&self, handle: u32, shared: Shared) {
         let mut shared = Some(shared);
-        if let Some(place) = self.book.lock().get_mut(handle) {
+        if let Some(place) = self.registry.lock().get_mut(handle) {
             core::mem::swap(place, &mut shared);
         }
         // Not under the lock, should the handle be gone already.
@@ -72,43 +72,43 @@ impl SharedNodes {
 
     /// Forgets a node: nobody else can lock it from now on.
     fn remove(&self, handle: u32) {
-        let shared = self.book.lock().remove(handle);
+        let shared = self.registry.lock().remove(handle);
         // What it held may go with it: not under the lock.
         drop(shared);
     }
 
     fn node(&self, handle: u32) -> Option<Arc<Node>> {
-        let book = self.book.lock();
-        Some(book.get(handle)?.as_ref()?.node.clone())
+        let registry = self.registry.lock();
+        Some(registry.get(handle)?.as_ref()?.node.clone())
     }
 
     fn owner(&self, handle: u32) -> Option<Arc<Process>> {
-        let book = self.book.lock();
-        Some(book.get(handle)?.as_ref()?.owner.clone())
+        let registry = self.registry.lock();
+        Some(registry.get(handle)?.as_ref()?.owner.clone())
     }
 }
 
 impl Process {
-    /// The book, if nodes are shared.
-    fn book(&self) -> Option<&SharedNodes> {
+    /// The registry, if nodes are shared.
+    fn registry(&self) -> Option<&SharedNodes> {
         let is_shared = self.device.parameters().shared_nodes;
         is_shared.then(|| self.clients.shared_nodes())
     }
 
-    /// Has `entry` in the table, under a number of its own or of the book's; returns it.
+    /// Has `entry` in the table, under a number of its own or of the registry's; returns it.
     pub(super) fn insert_node(self: &Arc<Self>, entry: NodeEntry) -> Result<u32> {
-        let Some(book) = self.book() else {
+        let Some(registry) = self.registry() else {
             return self.tables().insert_node(None, entry);
         };
-        let handle = book.reserve()?;
+        let handle = registry.reserve()?;
         let shared = Shared {
             node: entry.node.clone(),
             owner: self.clone(),
         };
         let inserted = self.tables().insert_node(Some(handle), entry);
         match inserted {
-            Ok(_) => book.publish(handle, shared),
-            Err(_) => book.remove(handle),
+            Ok(_) => registry.publish(handle, shared),
+            Err(_) => registry.remove(handle),
         }
         inserted
     }
@@ -116,13 +116,13 @@ impl Process {
     /// Gets another process's node, if nodes are shared and there is such a one. To be followed by
     /// [`Process::end_if_over`], should it not be locked.
     pub(super) fn import(&self, handle: u32) -> Result {
-        let Some(book) = self.book() else {
+        let Some(registry) = self.registry() else {
             return Ok(());
         };
         if self.tables().nodes.get(handle).is_some() {
             return Ok(());
         }
-        let Some(node) = book.node(handle) else {
+        let Some(node) = registry.node(handle) else {
             return Ok(());
         };
         let entry = NodeEntry::new(Visible::new(node, self)?, Origin::Shared);
@@ -136,22 +136,22 @@ impl Process {
 
     /// Whose table FREE of `handle` is about.
     pub(super) fn owner_of(self: &Arc<Self>, handle: u32) -> Arc<Self> {
-        let Some(book) = self.book() else {
+        let Some(registry) = self.registry() else {
             return self.clone();
         };
-        book.owner(handle).unwrap_or_else(|| self.clone())
+        registry.owner(handle).unwrap_or_else(|| self.clone())
     }
 
-    /// Takes a node that FREE has come for out of the book.
+    /// Takes a node that FREE has come for out of the registry.
     pub(super) fn unshare(&self, handle: u32) {
-        if let Some(book) = self.book() {
-            book.remove(handle);
+        if let Some(registry) = self.registry() {
+            registry.remove(handle);
         }
     }
 
-    /// Takes all own nodes out of the book.
+    /// Takes all own nodes out of the registry.
     pub(super) fn unshare_all(&self) {
-        let Some(book) = self.book() else {
+        let Some(registry) = self.registry() else {
             return;
         };
         let mut next = 0;
@@ -164,7 +164,7 @@ impl Process {
             match found {
                 Some((handle, origin)) => {
                     if origin != Origin::Shared {
-                        book.remove(handle);
+                        registry.remove(handle);
                     }
                     next = handle + 1;
                 }

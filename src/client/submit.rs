@@ -40,8 +40,8 @@ use kernel::{
 /// What a process submits.
 pub(super) trait Work {
     /// Looks at what may have changed since it was looked at last. Called under the tables' lock
-    /// before each try to get a place in the ring: what it finds there is so when the submission takes
-    /// its place, and memory that leaves the tables later is kept until the submission has ended.
+    /// before each try to get a place in the ring: what it finds there is so when the job takes
+    /// its place, and memory that leaves the tables later is kept until the job has ended.
     fn check(&mut self, tables: &Tables) -> Result;
 
     /// The commands, if any.

@@ -19,8 +19,8 @@ use crate::{
     memory::Backing,
     ring::MAX_CORES,
     stream::{
+        addresses::AddressSet, //
         loaded::Loaded,
-        reach::Reach, //
     }, //
 };
 use kernel::{
@@ -36,9 +36,9 @@ pub(super) struct Tables {
     /// Without states on cores without a 3D engine.
     pub(super) contexts: Handles<Option<Arc<Context>>>,
     /// Where the process's GPU memory is: nodes, buffers and mapped user memory.
-    pub(super) reach: Reach,
+    pub(super) addresses: AddressSet,
     /// By core, what the process's commands have left in it.
-    pub(super) left: [Left; MAX_CORES],
+    pub(super) per_core: [PerCore; MAX_CORES],
     /// Where the process has it mapped, but for the pool's windows.
     pub(super) user_views: UserViews,
     /// Handles of the buffers that commands came from lately; 0: none.
@@ -57,14 +57,14 @@ pub(super) struct Tables {
 }
 
 /// What a process's commands have left in one core.
-pub(super) struct Left {
+pub(super) struct PerCore {
     /// Which addresses they have had it load.
     pub(super) loaded: Loaded,
     /// The attached context of the last of them that had one.
     pub(super) last_context: Option<Arc<Context>>,
 }
 
-impl Left {
+impl PerCore {
     /// Nothing, in all cores.
     pub(super) fn all() -> [Self; MAX_CORES] {
         core::array::from_fn(|_| Self {
@@ -83,8 +83,8 @@ impl Tables {
             signals: Handles::new(),
             user_memory: Handles::new(),
             contexts: Handles::new(),
-            reach: Reach::new(),
-            left: Left::all(),
+            addresses: AddressSet::new(),
+            per_core: PerCore::all(),
             user_views: UserViews::new(),
             command_buffers: [0; 4],
             asked: None,

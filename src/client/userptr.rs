@@ -19,7 +19,7 @@ use crate::{
         Result, //
     },
     memory::UserMemory,
-    stream::reach::{
+    stream::addresses::{
         Kind,
         Owner, //
     }, //
@@ -62,7 +62,7 @@ impl Process {
         let mapped = tables.user_memory.remove(named.info);
         let mapped = mapped.ok_or(Error::NotFound)?;
         if let Some(memory) = mapped.memory() {
-            tables.reach.remove(memory.address());
+            tables.addresses.remove(memory.address());
         }
         Ok(mapped)
     }
@@ -77,7 +77,7 @@ impl Tables {
             kind: Kind::UserMemory,
             handle,
         };
-        if let Err(error) = self.reach.insert(address, bytes, owner) {
+        if let Err(error) = self.addresses.insert(address, bytes, owner) {
             drop(self.user_memory.remove(handle));
             return Err(error);
         }

@@ -89,7 +89,7 @@ impl<T: Reachable> Visible<T> {
 
 impl<T> Visible<T> {
     /// It has left the process's addresses; `shown`: windows may show it.
-    pub(super) fn leaves_reach(&self, shown: bool) {
+    pub(super) fn leaves_addresses(&self, shown: bool) {
         if let (true, Some(retired)) = (shown, &self.retired) {
             retired.leaves_windows();
         }

@@ -19,7 +19,7 @@ use crate::{
         View,
         Word, //
     },
-    stream::reach::{
+    stream::addresses::{
         Kind,
         Owner, //
     },
@@ -85,7 +85,7 @@ impl Pager for Process {
         let shown = u32::try_from(offset)
             .ok()
             .and_then(|offset| base.checked_add(offset))
-            .and_then(|address| tables.reach.show(address));
+            .and_then(|address| tables.addresses.show(address));
         match shown {
             // CAST: 32 bits into at least 32. Nothing else lies at the pool's addresses.
             Some(node) => show((node.start() - base) as usize, node.bytes()),
@@ -164,7 +164,7 @@ impl Tables {
         let mut offsets = places.filter_map(|place| Some((user.checked_sub(place.0)?, place.1)));
         let (offset, window) = offsets.find(|&(offset, bytes)| offset < bytes)?;
         let address = pool_address.checked_add(u32::try_from(offset).ok()?)?;
-        let Owner { kind, handle } = self.reach.owner(address)?;
+        let Owner { kind, handle } = self.addresses.owner(address)?;
         let entry = self.nodes.get(handle).filter(|entry| entry.locks > 0)?;
         let (start, bytes) = entry.node.pool_range().filter(|_| kind == Kind::Node)?;
         // As far as both the node and the window go.
@@ -174,7 +174,7 @@ impl Tables {
 
     /// The word at GPU address `address`, if it lies in memory of this process.
     pub(super) fn word_at(&self, address: u32) -> Option<Word> {
-        let Owner { kind, handle } = self.reach.owner(address)?;
+        let Owner { kind, handle } = self.addresses.owner(address)?;
         match kind {
             Kind::Node => {
                 let entry = self.nodes.get(handle)?;

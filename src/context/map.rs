@@ -159,7 +159,7 @@ impl Builder {
 }
 
 /// Flush of `caches` and a stall.
-const fn settle(caches: u32) -> [u32; 6] {
+const fn flush_and_stall(caches: u32) -> [u32; 6] {
     words::drain(caches)
 }
 
@@ -418,9 +418,11 @@ impl StateMap {
             words::load_state(state::GL_PIPE_SELECT, 1),
             Pipe::Pipe3d.number(),
         ];
-        to.raw(&settle(flush::PE2D))?;
+        to.raw(&flush_and_stall(flush::PE2D))?;
         to.raw(&select)?;
-        to.raw(&settle(flush::DEPTH | flush::COLOR | flush::TEXTURE))?;
+        to.raw(&flush_and_stall(
+            flush::DEPTH | flush::COLOR | flush::TEXTURE,
+        ))?;
         core.front_part(&mut to)?;
         let last_part = to.words.len();
         core.back_part(&mut to)?;
@@ -433,7 +435,7 @@ impl StateMap {
         let link = to.words.len();
         to.raw(&[words::link(0, 0), 0])?;
         // The last entry; its LINK would need the buffer's address.
-        to.raw(&settle(flush::PE2D))?;
+        to.raw(&flush_and_stall(flush::PE2D))?;
         to.raw(&select)?;
         to.raw(&[words::link(0, 0), 4 * u32::try_from(last_part).unwrap_or(0)])?;
         let mut addresses = KVVec::new();

@@ -197,7 +197,7 @@ struct Copy {
     /// User addresses of deltas that are to be read before it is used again.
     pending: [u64; PENDING],
     pending_count: usize,
-    /// The submission that used it last.
+    /// The job that used it last.
     last_use: u64,
 }
 
@@ -250,7 +250,7 @@ impl Buffers {
         &mut self.copies[self.next]
     }
 
-    /// The submission that must have ended before the next copy may be changed; 0: none.
+    /// The job that must have ended before the next copy may be changed; 0: none.
     pub(crate) fn last_use(&mut self) -> u64 {
         self.copy().last_use
     }
@@ -381,7 +381,7 @@ pub(crate) fn new_number() -> u64 {
     LAST.fetch_add(1, Relaxed) + 1
 }
 
-/// A client's context. Each submission that loads it keeps it.
+/// A client's context. Each job that loads it keeps it.
 #[pin_data]
 pub(crate) struct Context {
     /// Never used again: what the ring tells contexts apart by.

@@ -3,7 +3,7 @@
 //! The address space that a device's cores share.
 //!
 //! Addresses with bit 31 set are pages of 4 KiB, scattered in memory, whatever the MMU: nodes of pool
-//! VIRTUAL and user memory. Owns the MMU's tables and the book of those pages, which lies beside the
+//! VIRTUAL and user memory. Owns the MMU's tables and the state of those pages, which lies beside the
 //! tables and not, as the C driver's, inside, where the GPU would read it.
 //!
 //! Addresses with bit 31 clear are physical. With MMU version 1 ([`flat`]) the hardware makes them so,
@@ -26,7 +26,7 @@
 //! its end ([`Tlb`]); the reaper, a work item, frees them then, and has those flush that do not by themselves.
 //! The address space does not know what a ring is.
 //!
-//! Locks: `galcore mmu` guards the book and the making of tables; `galcore tlbs` the list of the cores. No
+//! Locks: `galcore mmu` guards the state and the making of tables; `galcore tlbs` the list of the cores. No
 //! other of ours is taken under either. Entries are written by whoever has their pages. Source:
 //! spec/memory-events.md section 5.
 
@@ -180,7 +180,7 @@ pub(crate) trait Tlb: Send + Sync {
 }
 
 /// Which pages are in use.
-struct Book {
+struct State {
     free: Ranges,
     used: usize,
     stale: StaleList<Kept>,
@@ -198,7 +198,7 @@ pub(crate) struct Vm {
     /// There are mappings that have ended and are not free.
     has_stale: Atomic<bool>,
     #[pin]
-    book: Mutex<Book>,
+    state: Mutex<State>,
     #[pin]
     tlbs: Mutex<KVec<Arc<dyn Tlb>>>,
     /// Pages have been freed.
@@ -246,7 +246,7 @@ impl Vm {
                 tables,
                 changes: Atomic::new(0),
                 has_stale: Atomic::new(false),
-                book <- new_mutex!(Book {
+                state <- new_mutex!(State {
                     free,
                     used: 0,
                     stale: StaleList::new(),
@@ -329,9 +329,9 @@ impl Vm {
             return Ok(());
         };
         let (first, count) = pages(address, bytes);
-        let book = self.book.lock();
+        let state = self.state.lock();
         tables.map_linear(first, count, access)?;
-        drop(book);
+        drop(state);
         self.note_change();
         Ok(())
     }
@@ -351,11 +351,11 @@ impl Vm {
             _memory: memory.clone(),
         };
         let stale = Stale::new(first, count, kept).map_err(|_| Error::OutOfResources)?;
-        let book = self.book.lock();
+        let state = self.state.lock();
         tables
             .prepare(first, count)
             .map_err(|_| Error::OutOfResources)?;
-        drop(book);
+        drop(state);
         for page in first..first + count {
             // CAST: less than 2^20 pages.
             tables.set(page, (page as u32) << PAGE_BITS, Access::ReadWrite);
@@ -366,19 +366,19 @@ impl Vm {
 
     /// Entries in all, and entries in use.
     pub(crate) fn usage(&self) -> (usize, usize) {
-        (FREE_PAGES, self.book.lock().used)
+        (FREE_PAGES, self.state.lock().used)
     }
 
     /// How many mappings have been ended whose pages are not free yet.
     pub(crate) fn pending(&self) -> usize {
-        let book = self.book.lock();
+        let state = self.state.lock();
         // CAST: each of them takes memory.
-        (book.ended - book.freed) as usize
+        (state.ended - state.freed) as usize
     }
 
     /// Bytes of the longest free piece.
     pub(crate) fn longest_free(&self) -> usize {
-        self.book.lock().free.longest_free() * PAGE_SIZE
+        self.state.lock().free.longest_free() * PAGE_SIZE
     }
 
     /// Bytes of memory.
@@ -400,19 +400,19 @@ impl Vm {
         } else {
             Access::ReadOnly
         };
-        let mut book = self.book.lock();
-        let first = book.free.find(count, 1).ok_or(Error::OutOfResources)?;
+        let mut state = self.state.lock();
+        let first = state.free.find(count, 1).ok_or(Error::OutOfResources)?;
         self.tables
             .prepare(first, count)
             .map_err(|_| Error::OutOfResources)?;
-        book.free.reserve().map_err(|_| Error::OutOfResources)?;
+        state.free.reserve().map_err(|_| Error::OutOfResources)?;
         let kept = Kept::Pages {
             _pages: backing.clone(),
         };
         let stale = Stale::new(first, count, kept).map_err(|_| Error::OutOfResources)?;
-        book.free.take(first, count);
-        book.used += count;
-        drop(book);
+        state.free.take(first, count);
+        state.used += count;
+        drop(state);
         for (page, &address) in (first..).zip(backing.dma_addresses()) {
             // CAST: the DMA mask keeps pages below 4 GiB.
             self.tables.set(page, sys::widen(address) as u32, access);
@@ -431,13 +431,13 @@ impl Vm {
         for page in stale.first..stale.first + stale.count {
             self.tables.clear(page);
         }
-        let mut book = self.book.lock();
+        let mut state = self.state.lock();
         // Under the lock, so that the list is in the order of the changes.
         let change = self.note_change();
-        book.stale.push(stale, change);
-        book.ended += 1;
+        state.stale.push(stale, change);
+        state.ended += 1;
         self.has_stale.store(true, Relaxed);
-        drop(book);
+        drop(state);
         self.queue_reaper();
     }
 
@@ -445,16 +445,16 @@ impl Vm {
     /// a Unix signal came. Not for the work queue.
     pub(crate) fn wait_for_reclaim(&self) -> Result {
         let mut left = msecs_to_jiffies(RECLAIM_TIMEOUT);
-        let mut book = self.book.lock();
-        let wanted = book.ended;
-        while book.freed < wanted {
-            let before = book.freed;
-            left = match self.reclaimed.wait_interruptible_timeout(&mut book, left) {
+        let mut state = self.state.lock();
+        let wanted = state.ended;
+        while state.freed < wanted {
+            let before = state.freed;
+            left = match self.reclaimed.wait_interruptible_timeout(&mut state, left) {
                 CondVarTimeoutResult::Woken { jiffies } => jiffies,
                 CondVarTimeoutResult::Timeout => break,
                 CondVarTimeoutResult::Signal { .. } => return Err(Error::Interrupted),
             };
-            if book.freed != before {
+            if state.freed != before {
                 left = msecs_to_jiffies(RECLAIM_TIMEOUT);
             }
         }
@@ -472,23 +472,23 @@ impl Vm {
             flushed_by_all(tlbs.iter().map(|tlb| tlb.flushed()))
         };
         loop {
-            let mut book = self.book.lock();
-            let Some(stale) = book.stale.pop(flushed) else {
-                self.has_stale.store(!book.stale.is_empty(), Relaxed);
-                if book.stale.is_empty() {
+            let mut state = self.state.lock();
+            let Some(stale) = state.stale.pop(flushed) else {
+                self.has_stale.store(!state.stale.is_empty(), Relaxed);
+                if state.stale.is_empty() {
                     return;
                 }
                 break;
             };
             // Below, memory has its addresses from where it lies.
             if stale.first >= FIRST_PAGE {
-                book.used -= stale.count;
-                book.free.give(stale.first, stale.count);
+                state.used -= stale.count;
+                state.free.give(stale.first, stale.count);
             }
-            drop(book);
+            drop(state);
             // Its pages may be many.
             drop(stale);
-            self.book.lock().freed += 1;
+            self.state.lock().freed += 1;
             self.reclaimed.notify_all();
             sys::yield_if_due();
         }

@@ -125,7 +125,7 @@ impl Source<'_> {
     }
 }
 
-/// What stands around the words of a submission.
+/// What stands around the words of a job.
 pub(super) struct Frame {
     /// The MMU's translations are flushed.
     pub(super) flush: bool,
@@ -134,9 +134,9 @@ pub(super) struct Frame {
     /// LINK to the context's states.
     pub(super) load: Option<[u32; words::LINK_WORDS]>,
     /// Around the states that are in front of the commands, if they are.
-    pub(super) states: Option<Surround>,
+    pub(super) states: Option<Section>,
     /// Around the commands, if there are any.
-    pub(super) commands: Option<Surround>,
+    pub(super) commands: Option<Section>,
 }
 
 impl Frame {
@@ -151,7 +151,7 @@ impl Frame {
     /// Bytes of it, without the client's words.
     pub(super) fn bytes(&self) -> usize {
         let around = [&self.states, &self.commands].into_iter().flatten();
-        self.until_loaded() + around.map(Surround::bytes).sum::<usize>()
+        self.until_loaded() + around.map(Section::bytes).sum::<usize>()
     }
 }
 
@@ -190,7 +190,7 @@ impl Frame {
                 pipe = Some(Pipe::Pipe3d);
             }
             Source::Words(own) => {
-                states = Some(Surround::new(caches, pipe, &own));
+                states = Some(Section::new(caches, pipe, &own));
                 pipe = Some(own.exit);
             }
         }
@@ -199,7 +199,7 @@ impl Frame {
             wipes,
             load,
             states,
-            commands: commands.map(|commands| Surround::new(caches, pipe, &commands)),
+            commands: commands.map(|commands| Section::new(caches, pipe, &commands)),
         }
     }
 
@@ -251,7 +251,7 @@ const fn bytes_if(there: bool, words: usize) -> usize {
 }
 
 /// Words before and behind a client's. Small: they are made when they are written.
-pub(super) struct Surround {
+pub(super) struct Section {
     caches: u32,
     /// The pipe that the client's words need at their start, if another one is selected.
     switch: Option<Pipe>,
@@ -259,7 +259,7 @@ pub(super) struct Surround {
     armed: bool,
 }
 
-impl Surround {
+impl Section {
     /// The most bytes of it.
     pub(super) const MAX_BYTES: usize =
         4 * (words::SELECT_PIPE_WORDS + words::STALL_FE_TO_PE.len() + words::DRAIN_WORDS);
@@ -311,13 +311,13 @@ mod tests {
 
     /// The words, and whether they are as many as was said.
     fn words_of(pipe: Option<Pipe>, states: &Checked<'_>) -> (KVec<u32>, bool) {
-        let surround = Surround::new(BOTH, pipe, states);
+        let section = Section::new(BOTH, pipe, states);
         let mut all = KVec::new();
-        let result = surround.emit(states.words, |words| {
+        let result = section.emit(states.words, |words| {
             all.extend_from_slice(words, GFP_KERNEL)
         });
-        let bytes = surround.bytes() + states.bytes();
-        let fits = surround.bytes() <= Surround::MAX_BYTES;
+        let bytes = section.bytes() + states.bytes();
+        let fits = section.bytes() <= Section::MAX_BYTES;
         let is_right = result.is_ok() && fits && bytes == all.len() * 4;
         (all, is_right)
     }

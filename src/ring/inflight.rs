@@ -2,14 +2,14 @@
 
 //! The event ids under way, oldest first.
 //!
-//! Pure logic. Every submission carries one event from the pixel engine, ids go round, and the GPU
-//! raises them in the order of the ring. So one interrupt bit that is true says that its submission
+//! Pure logic. Every job carries one event from the pixel engine, ids go round, and the GPU
+//! raises them in the order of the ring. So one interrupt bit that is true says that its job
 //! and all before it are done; one whose predecessors are missing is looked into by the ring.
 
 /// Event ids that are used: 30 and 31 stand for exceptions.
 pub(crate) const IDS: usize = 30;
 
-/// A submission under way.
+/// A job under way.
 pub(crate) struct Slot<T> {
     /// Where it starts in the ring.
     pub(crate) start: usize,
@@ -21,17 +21,17 @@ pub(crate) struct Slot<T> {
     pub(crate) load: T,
 }
 
-/// A submission that has ended.
+/// A job that has ended.
 pub(crate) struct Done<T> {
     /// What [`InFlight::begin`] was given.
     pub(crate) mark: usize,
-    /// The submission's number, from 1 up.
+    /// The job's number, from 1 up.
     pub(crate) number: u64,
     /// What it carried.
     pub(crate) load: T,
 }
 
-/// Submissions that the GPU has not finished.
+/// Jobs that the GPU has not finished.
 pub(crate) struct InFlight<T> {
     slots: [Option<Slot<T>>; IDS],
     first: usize,
@@ -59,12 +59,12 @@ impl<T> InFlight<T> {
         }
     }
 
-    /// Submissions under way.
+    /// Jobs under way.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Number of the newest submission ever made; 0: none.
+    /// Number of the newest job ever made; 0: none.
     pub(crate) fn newest(&self) -> u64 {
         self.numbers
     }
@@ -74,7 +74,7 @@ impl<T> InFlight<T> {
         self.count < IDS
     }
 
-    /// Adds a submission that starts at `start` of the ring and has its idle loop at `mark`; returns
+    /// Adds a job that starts at `start` of the ring and has its idle loop at `mark`; returns
     /// its event id and its number, or gives `load` back when no id is free.
     pub(crate) fn begin(&mut self, start: usize, mark: usize, load: T) -> Result<(u32, u64), T> {
         if !self.has_room() {
@@ -93,7 +93,7 @@ impl<T> InFlight<T> {
         Ok((id as u32, self.numbers))
     }
 
-    /// How many submissions, from the oldest, the event bits `fired` say are done.
+    /// How many jobs, from the oldest, the event bits `fired` say are done.
     pub(crate) fn done(&self, fired: u32) -> usize {
         (0..self.count)
             .rev()
@@ -101,14 +101,14 @@ impl<T> InFlight<T> {
             .map_or(0, |i| i + 1)
     }
 
-    /// How many submissions, from the oldest, have each raised its own bit in `fired`.
+    /// How many jobs, from the oldest, have each raised its own bit in `fired`.
     pub(crate) fn certain(&self, fired: u32) -> usize {
         (0..self.count)
             .take_while(|&i| fired & (1 << wrap(self.first + i)) != 0)
             .count()
     }
 
-    /// The first submission, by age, for whose start and mark `matches` says yes: its age and mark.
+    /// The first job, by age, for whose start and mark `matches` says yes: its age and mark.
     pub(crate) fn position(
         &self,
         matches: impl Fn(usize, usize) -> bool,
@@ -119,7 +119,7 @@ impl<T> InFlight<T> {
         })
     }
 
-    /// The event id and the submission of this age; 0 is the oldest.
+    /// The event id and the job of this age; 0 is the oldest.
     pub(crate) fn get(&self, age: usize) -> Option<(u32, &Slot<T>)> {
         if age >= self.count {
             return None;
@@ -129,7 +129,7 @@ impl<T> InFlight<T> {
         self.slots[id].as_ref().map(|slot| (id as u32, slot))
     }
 
-    /// Takes the oldest submission out.
+    /// Takes the oldest job out.
     pub(crate) fn pop(&mut self) -> Option<Done<T>> {
         let slot = self.slots[self.first].take()?;
         self.first = wrap(self.first + 1);
@@ -141,12 +141,12 @@ impl<T> InFlight<T> {
         })
     }
 
-    /// What all submissions under way carry.
+    /// What all jobs under way carry.
     pub(crate) fn loads(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().flatten().map(|slot| &slot.load)
     }
 
-    /// What submission `number` carries, or the newest before it, if that is under way.
+    /// What job `number` carries, or the newest before it, if that is under way.
     pub(crate) fn load_at(&mut self, number: u64) -> Option<&mut T> {
         let newer = self.numbers.saturating_sub(number);
         let newer = usize::try_from(newer).ok()?;

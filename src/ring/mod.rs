@@ -70,7 +70,7 @@ use crate::{
 };
 use frame::{
     Frame,
-    Surround, //
+    Section, //
 };
 use inflight::IDS;
 use job::Job;
@@ -156,7 +156,7 @@ const FRAME_BYTES: usize = 4
         + scrub::MAX_WORDS
         + words::LINK_WORDS
         + words::EVENT_WORDS)
-    + Surround::MAX_BYTES
+    + Section::MAX_BYTES
     + WAIT_LINK_BYTES;
 
 /// The most words of a client's in one job.
@@ -167,7 +167,7 @@ pub(crate) const MAX_STATE_WORDS: usize = 64 * 1024 / 4;
 
 /// The most words of a client's in one job that may have such a context in front.
 pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
-    MAX_STREAM_WORDS - MAX_STATE_WORDS - Surround::MAX_BYTES / 4;
+    MAX_STREAM_WORDS - MAX_STATE_WORDS - Section::MAX_BYTES / 4;
 
 /// How long a submitter waits without any progress of the GPU, in milliseconds (`gcdGPU_TIMEOUT` of
 /// the 4.6.9 driver).

@@ -17,11 +17,11 @@
 //! `LOAD_STATE` is passed over by its first and last state's words of it.
 
 use super::{
-    loaded::Loaded,
-    reach::{
+    addresses::{
+        AddressSet, //
         Range,
-        Reach, //
     },
+    loaded::Loaded,
     states::{
         self,
         is_kernel_state,
@@ -200,7 +200,7 @@ pub(crate) enum Addresses<'a> {
     /// Those of a process, and some that all may use.
     Of {
         /// The process's memory.
-        reach: &'a Reach,
+        own: &'a AddressSet,
         /// What all may use besides.
         common: &'a [Option<Range>],
         /// What 0 becomes.
@@ -236,7 +236,7 @@ impl<'a> Lookup<'a> {
     /// client's `value`; `None`: the client may not use that.
     pub(crate) fn resolve(&mut self, state: u32, value: u32) -> Option<u32> {
         let Addresses::Of {
-            reach,
+            own,
             common,
             scratch,
         } = self.addresses
@@ -267,7 +267,7 @@ impl<'a> Lookup<'a> {
             let mut ranges = common.iter().copied().flatten();
             ranges.find(|range| range.contains(address))
         };
-        let found = reach.find(address).or_else(in_common);
+        let found = own.find(address).or_else(in_common);
         if found.is_some() {
             self.recent[self.next] = found;
             self.next = (self.next + 1) % REMEMBERED;
@@ -863,12 +863,12 @@ mod tests {
         physical: Option<PhysicalStates>,
         mends: bool,
     ) -> Result<Exit, Refusal> {
-        let mut reach = Reach::new();
-        assert!(reach.add(0x4000, 0x1000).is_ok());
-        assert!(reach.add(0x8000_1000, 0x1000).is_ok());
+        let mut own = AddressSet::new();
+        assert!(own.add(0x4000, 0x1000).is_ok());
+        assert!(own.add(0x8000_1000, 0x1000).is_ok());
         let common = [None, Range::new(0x1000_0000, 0x100)];
         let addresses = Addresses::Of {
-            reach: &reach,
+            own: &own,
             common: &common,
             scratch: Scratch {
                 physical,

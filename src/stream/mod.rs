@@ -4,9 +4,9 @@
 //!
 //! All of it is pure logic; it takes no locks.
 
+pub(crate) mod addresses;
 pub(crate) mod checker;
 pub(crate) mod loaded;
-pub(crate) mod reach;
 pub(crate) mod scrub;
 pub(crate) mod states;
 pub(crate) mod words;

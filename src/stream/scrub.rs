@@ -144,7 +144,7 @@ impl Part {
     }
 }
 
-/// All lists that one submission may need.
+/// All lists that one job may need.
 #[derive(Clone, Copy)]
 pub(crate) struct Lists<'a> {
     /// Those of the core.

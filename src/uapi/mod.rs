@@ -86,7 +86,7 @@ pub(crate) struct OpenedFile {
     clients: Arc<Clients>,
     process: Arc<Process>,
     /// The generation of the interface that the file speaks, from its first ioctl on: see
-    /// [`Choice::pack`], with [`SETTLED`] once it is final. 0: not known yet.
+    /// [`Choice::pack`], with [`DETECTED`] once it is final. 0: not known yet.
     interface: Atomic<u32>,
     /// Where this file's last mmap of the pool is.
     #[pin]
@@ -94,7 +94,7 @@ pub(crate) struct OpenedFile {
 }
 
 /// The file has spoken: its generation stays as it is.
-const SETTLED: u32 = 1 << 16;
+const DETECTED: u32 = 1 << 16;
 
 /// The ioctl's argument (`DRIVER_ARGS`).
 struct Argument {
@@ -181,8 +181,8 @@ fn word(words: &[u32], at: usize) -> u32 {
 }
 
 impl OpenedFile {
-    /// Settles which generation the file speaks, by its first ioctl.
-    fn settle(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
+    /// Detects which generation the file speaks, by its first ioctl.
+    fn detect_interface(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
         let (argument, block_bytes) = Argument::read_any(at, caller)?;
         let asked = self.interface.load(Relaxed);
         let choice = detect::choose(
@@ -207,9 +207,11 @@ impl OpenedFile {
             return Err(Error::Envelope);
         };
         // Another thread may have been quicker; then its choice stands.
-        let settled = self.interface.cmpxchg(asked, choice.pack() | SETTLED, Full);
+        let noted = self
+            .interface
+            .cmpxchg(asked, choice.pack() | DETECTED, Full);
         let format = choice.format();
-        if settled.is_ok() {
+        if noted.is_ok() {
             // At most the size of the largest interface, by then.
             let bytes = u16::try_from(argument.input_bytes).unwrap_or(0);
             self.process.note_interface(choice, bytes);
@@ -226,8 +228,8 @@ impl OpenedFile {
     /// Reads the argument of an ioctl.
     fn argument(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
         let known = self.interface.load(Relaxed);
-        if known & SETTLED == 0 {
-            return self.settle(caller, at);
+        if known & DETECTED == 0 {
+            return self.detect_interface(caller, at);
         }
         let choice = Choice::unpack(known).ok_or(Error::Envelope)?;
         let format = choice.format();
@@ -331,7 +333,7 @@ impl OpenedFile {
         let end = bytes.iter().position(|&byte| byte == 0).ok_or(EINVAL)?;
         let choice = Choice::by_name(&bytes[..end], Reason::Asked).ok_or(EINVAL)?;
         let known = self.interface.load(Relaxed);
-        if known & SETTLED != 0 {
+        if known & DETECTED != 0 {
             let now = Choice::unpack(known).map(Choice::format);
             return match now == Some(choice.format()) {
                 true => Ok(()),

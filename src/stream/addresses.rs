@@ -80,13 +80,13 @@ struct Piece {
 }
 
 /// The ranges of one process.
-pub(crate) struct Reach {
+pub(crate) struct AddressSet {
     pieces: RBTree<u32, Piece>,
     additions: u64,
     removals: u64,
 }
 
-impl Reach {
+impl AddressSet {
     /// Nothing.
     pub(crate) fn new() -> Self {
         Self {
@@ -181,7 +181,7 @@ impl Reach {
         range.contains(address).then_some(owner)
     }
 
-    /// As [`Reach::find`]; from now on the range counts as shown.
+    /// As [`AddressSet::find`]; from now on the range counts as shown.
     pub(crate) fn show(&mut self, address: u32) -> Option<Range> {
         let range = self.find(address)?;
         self.pieces.get_mut(&range.start)?.shown = true;
@@ -199,46 +199,46 @@ impl Piece {
     }
 }
 
-#[kernel::macros::kunit_tests(galcore_reach)]
+#[kernel::macros::kunit_tests(galcore_address_set)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_range_has_its_own_addresses_only() {
-        let mut reach = Reach::new();
-        assert!(reach.find(0).is_none());
+        let mut set = AddressSet::new();
+        assert!(set.find(0).is_none());
         for start in [0x3000, 0x1000, 0x8000_0000, 0x5000] {
-            assert!(reach.add(start, 0x1000).is_ok());
+            assert!(set.add(start, 0x1000).is_ok());
         }
         for start in [0x1000, 0x3000, 0x5000, 0x8000_0000] {
             for inside in [start, start + 1, start + 0xFFF] {
-                assert_eq!(reach.find(inside), Range::new(start, 0x1000));
+                assert_eq!(set.find(inside), Range::new(start, 0x1000));
             }
-            assert!(reach.find(start - 1).is_none());
-            assert!(reach.find(start + 0x1000).is_none());
+            assert!(set.find(start - 1).is_none());
+            assert!(set.find(start + 0x1000).is_none());
         }
-        assert!(reach.find(u32::MAX).is_none());
+        assert!(set.find(u32::MAX).is_none());
     }
 
     #[test]
     fn ranges_may_touch_and_reach_the_end() {
-        let mut reach = Reach::new();
-        assert!(reach.add(0xFFFF_F000, 0x1000).is_ok());
-        assert!(reach.add(0xFFFF_E000, 0x1000).is_ok());
-        assert_eq!(reach.find(u32::MAX), Range::new(0xFFFF_F000, 0x1000));
-        assert_eq!(reach.find(0xFFFF_EFFF), Range::new(0xFFFF_E000, 0x1000));
+        let mut set = AddressSet::new();
+        assert!(set.add(0xFFFF_F000, 0x1000).is_ok());
+        assert!(set.add(0xFFFF_E000, 0x1000).is_ok());
+        assert_eq!(set.find(u32::MAX), Range::new(0xFFFF_F000, 0x1000));
+        assert_eq!(set.find(0xFFFF_EFFF), Range::new(0xFFFF_E000, 0x1000));
         // One that would wrap is none.
-        assert!(reach.add(0xFFFF_0000, 0x2_0000).is_ok());
-        assert!(reach.find(0).is_none());
-        assert!(reach.find(0xFFFF_0000).is_none());
+        assert!(set.add(0xFFFF_0000, 0x2_0000).is_ok());
+        assert!(set.find(0).is_none());
+        assert!(set.find(0xFFFF_0000).is_none());
         assert_eq!(Range::new(5, 0), None);
     }
 
     #[test]
     fn ranges_do_not_overlap() {
-        let mut reach = Reach::new();
-        assert!(reach.add(0x1000, 0x1000).is_ok());
-        assert!(reach.add(0x4000, 0x1000).is_ok());
+        let mut set = AddressSet::new();
+        assert!(set.add(0x1000, 0x1000).is_ok());
+        assert!(set.add(0x4000, 0x1000).is_ok());
         for (start, bytes) in [
             (0x1000, 0x1000),
             (0, 0x1001),
@@ -247,40 +247,40 @@ mod tests {
             (0x3000, 0x4000),
             (0x4FFF, 0x1000),
         ] {
-            assert_eq!(reach.add(start, bytes), Err(Error::MemoryLocked));
+            assert_eq!(set.add(start, bytes), Err(Error::MemoryLocked));
         }
-        assert!(reach.add(0x2000, 0x2000).is_ok());
-        assert_eq!(reach.owner(0x3FFF).map(|owner| owner.handle), Some(0x2001));
-        assert_eq!(reach.owner(0x5000), None);
+        assert!(set.add(0x2000, 0x2000).is_ok());
+        assert_eq!(set.owner(0x3FFF).map(|owner| owner.handle), Some(0x2001));
+        assert_eq!(set.owner(0x5000), None);
     }
 
     #[test]
     fn what_leaves_is_counted() {
-        let mut reach = Reach::new();
-        assert!(reach.add(0x1000, 0x1000).is_ok());
-        assert!(reach.add(0x2000, 0x1000).is_ok());
-        assert_eq!((reach.removals(), reach.changes()), (0, 2));
+        let mut set = AddressSet::new();
+        assert!(set.add(0x1000, 0x1000).is_ok());
+        assert!(set.add(0x2000, 0x1000).is_ok());
+        assert_eq!((set.removals(), set.changes()), (0, 2));
         // No range begins there.
-        assert!(!reach.remove(0x1800));
-        assert_eq!(reach.removals(), 0);
-        assert!(!reach.remove(0x1000));
-        assert_eq!((reach.removals(), reach.changes()), (1, 3));
+        assert!(!set.remove(0x1800));
+        assert_eq!(set.removals(), 0);
+        assert!(!set.remove(0x1000));
+        assert_eq!((set.removals(), set.changes()), (1, 3));
         // What wraps is no range, and no change.
-        assert!(reach.add(0xFFFF_F000, 0x2000).is_ok());
-        assert_eq!(reach.changes(), 3);
-        assert!(reach.find(0x1000).is_none());
-        assert!(reach.find(0x2000).is_some());
+        assert!(set.add(0xFFFF_F000, 0x2000).is_ok());
+        assert_eq!(set.changes(), 3);
+        assert!(set.find(0x1000).is_none());
+        assert!(set.find(0x2000).is_some());
     }
 
     #[test]
     fn what_was_shown_is_known_when_it_leaves() {
-        let mut reach = Reach::new();
-        assert!(reach.add(0x1000, 0x1000).is_ok());
-        assert!(reach.add(0x2000, 0x1000).is_ok());
-        assert!(reach.show(0x3000).is_none());
-        assert_eq!(reach.show(0x1fff), Range::new(0x1000, 0x1000));
-        assert!(!reach.remove(0x2000));
-        assert!(reach.remove(0x1000));
-        assert!(!reach.remove(0x1000));
+        let mut set = AddressSet::new();
+        assert!(set.add(0x1000, 0x1000).is_ok());
+        assert!(set.add(0x2000, 0x1000).is_ok());
+        assert!(set.show(0x3000).is_none());
+        assert_eq!(set.show(0x1fff), Range::new(0x1000, 0x1000));
+        assert!(!set.remove(0x2000));
+        assert!(set.remove(0x1000));
+        assert!(!set.remove(0x1000));
     }
 }
