@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The end of jobs, and waiting for it.
+
+use super::{
+    job::Outcome,
+    state::State,
+    Payload,
+    Ring,
+    GPU_TIMEOUT,
+    WAIT_LINK_BYTES, //
+};
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    mmu::NO_TRANSLATIONS, //
+};
+use kernel::{
+    sync::{
+        atomic::{
+            Relaxed,
+            Release, //
+        },
+        lock::{
+            spinlock::SpinLockBackend,
+            Guard, //
+        },
+        Arc,
+        CondVarTimeoutResult, //
+    },
+    time::{
+        delay::fsleep,
+        msecs_to_jiffies,
+        Delta,
+        Jiffies, //
+    }, //
+};
+
+impl<P: Payload> Ring<P> {
+    /// Drops what is under way. The front end must be stopped for good, and the ring closed.
+    pub(crate) fn abandon(self: &Arc<Self>) {
+        self.close();
+        loop {
+            let Some(done) = self.state.lock().pop() else {
+                break;
+            };
+            let mut job = done.load;
+            job.payload.end(Outcome::Dropped);
+            self.reclaimer.take(&mut job.retired, job.retired_count);
+        }
+        let mut state = self.state.lock();
+        state.completed = state.in_flight.newest();
+        state.is_dead = true;
+        drop(state);
+        self.flushed.store(NO_TRANSLATIONS, Release);
+        self.vm.flushed();
+        self.moved.notify_all();
+    }
+
+    /// Ends the jobs that raised events say are done.
+    pub(crate) fn complete(self: &Arc<Self>) {
+        let completing = self.completion.lock();
+        // Taken under the lock: bits that wait outside could outlive their jobs.
+        let fired = self.hardware.take_events();
+        let (done, certain) = {
+            let state = self.state.lock();
+            (state.in_flight.done(fired), state.in_flight.certain(fired))
+        };
+        // Events come in order. If one before the newest has not, one has been lost, or this one is
+        // not true: the front end's place tells.
+        let done = if done > certain {
+            done.min(certain.max(self.passed()))
+        } else {
+            done
+        };
+        self.end_oldest(done);
+        drop(completing);
+    }
+
+    /// How many jobs, from the oldest, the front end has passed.
+    ///
+    /// In a job, those before it are done: their LINK was behind the drain. In its idle loop it
+    /// is done too if the modules say that they are idle; the address alone may be a prefetch's.
+    pub(super) fn passed(&self) -> usize {
+        let place = self.hardware.position().wrapping_sub(self.address);
+        let idle = self.hardware.is_idle();
+        // CAST: 32 bits into at least 32.
+        let place = place as usize;
+        let state = self.state.lock();
+        state
+            .in_flight
+            .position(|start, wait| (start..=wait + WAIT_LINK_BYTES).contains(&place))
+            .map_or(0, |(index, wait)| {
+                index + usize::from(place >= wait && idle)
+            })
+    }
+
+    /// Ends the oldest `count` jobs. The caller holds `completion`.
+    pub(super) fn end_oldest(self: &Arc<Self>, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        for _ in 0..count {
+            let Some(mut done) = state.pop() else {
+                break;
+            };
+            drop(state);
+            let job = &mut done.load;
+            job.payload.end(match job.is_empty {
+                false => Outcome::Done,
+                true => Outcome::NeverRun,
+            });
+            if job.flushed > self.flushed.load(Relaxed) {
+                self.flushed.store(job.flushed, Release);
+            }
+            self.reclaimer.take(&mut job.retired, job.retired_count);
+            if let Some(context) = job.context.take() {
+                self.reclaimer.drop_later(context);
+            }
+            // A long list is freed here: that may sleep.
+            let payload = core::mem::take(&mut job.payload);
+            let spare = payload.is_reusable().then_some(payload);
+            state = self.state.lock();
+            state.completed = state.completed.max(done.number);
+            state.moves += 1;
+            if let Some(payload) = spare {
+                // With no room left it is freed: it holds nothing, and is small.
+                let _ = state.spares.push_within_capacity(payload);
+            }
+        }
+        let waiters = state.waiters > 0;
+        drop(state);
+        self.vm.flushed();
+        if waiters {
+            self.moved.notify_all();
+        }
+    }
+
+    /// A payload without anything to do, with memory of an earlier one's if there is such.
+    pub(crate) fn empty_payload(&self) -> P {
+        self.state.lock().spares.pop().unwrap_or_default()
+    }
+
+    /// Waits until job `number` has ended and done what it had to, `milliseconds` at most.
+    pub(crate) fn wait_for(&self, number: u64, milliseconds: u32) -> Result {
+        let mut state = self.state.lock();
+        let mut left = msecs_to_jiffies(milliseconds).saturating_add(1);
+        while state.completed < number {
+            if state.is_stopped {
+                return Err(Error::GpuNotResponding);
+            }
+            left = self.wait(&mut state, left)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until job `number` has ended and done what it had to, as long as the GPU makes progress.
+    ///
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
+    pub(crate) fn wait_for_progress(&self, number: u64) -> Result {
+        let mut state = self.state.lock();
+        let mut left = msecs_to_jiffies(GPU_TIMEOUT);
+        while state.completed < number {
+            if state.is_stopped {
+                return Err(Error::GpuNotResponding);
+            }
+            let before = state.completed;
+            left = self.wait(&mut state, left)?;
+            if state.completed != before {
+                left = msecs_to_jiffies(GPU_TIMEOUT);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether job `number` has ended and done what it had to.
+    pub(crate) fn has_ended(&self, number: u64) -> bool {
+        self.state.lock().completed >= number
+    }
+
+    /// Waits for job `number` without minding Unix signals; says whether it has ended.
+    pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
+        for _ in 0..milliseconds {
+            let state = self.state.lock();
+            if state.completed >= number || state.is_dead {
+                return true;
+            }
+            drop(state);
+            fsleep(Delta::from_millis(1));
+        }
+        false
+    }
+
+    /// Waits for something to move, `left` jiffies at most; returns what is left of them.
+    pub(super) fn wait(
+        &self,
+        state: &mut Guard<'_, State<P>, SpinLockBackend>,
+        left: Jiffies,
+    ) -> Result<Jiffies> {
+        if left == 0 {
+            return Err(Error::GpuNotResponding);
+        }
+        state.waiters += 1;
+        let woken = self.moved.wait_interruptible_timeout(state, left);
+        state.waiters -= 1;
+        match woken {
+            CondVarTimeoutResult::Woken { jiffies } => Ok(jiffies),
+            CondVarTimeoutResult::Timeout => Ok(0),
+            CondVarTimeoutResult::Signal { .. } => Err(Error::Interrupted),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Submitting a job: a place is reserved in the ring, and filled.
+
+use super::{
+    frame::Frame,
+    job::Job,
+    state::{
+        Place,
+        State, //
+    },
+    Payload,
+    Ring,
+    Source,
+    Stream,
+    GPU_TIMEOUT,
+    MAX_STATE_WORDS,
+    MAX_STREAM_WORDS,
+    MAX_WORDS_BEHIND_STATES,
+    WAIT_LINK_BYTES, //
+};
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    stream::{
+        checker::Engines,
+        words, //
+    },
+    sys, //
+};
+use kernel::{
+    sync::{
+        lock::{
+            spinlock::SpinLockBackend,
+            Guard, //
+        },
+        Arc, //
+    },
+    time::{
+        msecs_to_jiffies,
+        Jiffies, //
+    }, //
+};
+
+/// How long a submitter goes on waiting for its place.
+pub(crate) struct PlaceTimeout {
+    /// What [`State::moves`] was before the last try.
+    moves: u64,
+    completed: u64,
+    left: Jiffies,
+}
+
+/// A place in the ring for one job, and the sole right to write to the ring. To be filled by
+/// [`Ring::fill`], soon: others wait. As long as it lives the thread must not sleep, and is not preempted.
+///
+/// Dropped without being filled, it is given back: the job ends as [`Outcome::NeverRun`].
+pub(crate) struct Reservation<'r, P: Payload> {
+    ring: &'r Arc<Ring<P>>,
+    place: Place,
+    frame: Frame,
+    /// LINK back from the context's states.
+    back: Option<[u32; 2]>,
+    /// Others wait until it is filled, whatever their priority. `None`: it is.
+    no_preemption: Option<sys::NoPreemption>,
+}
+
+impl<P: Payload> Reservation<'_, P> {
+    /// The job's number.
+    pub(crate) fn number(&self) -> u64 {
+        self.place.number
+    }
+
+    /// If the context is loaded: the LINK that its states must end with.
+    pub(crate) fn back(&self) -> Option<[u32; 2]> {
+        self.back
+    }
+
+    /// Whether the states of the client's own context are loaded.
+    pub(crate) fn loads_states(&self) -> bool {
+        self.frame.states.is_some()
+    }
+}
+
+impl<P: Payload> Drop for Reservation<'_, P> {
+    fn drop(&mut self) {
+        if self.no_preemption.is_some() {
+            self.ring.give_back(self.place);
+        }
+    }
+}
+
+/// What became of a try to reserve a place in the ring.
+pub(crate) enum Attempt<'a, 'r, P: Payload> {
+    /// There it is.
+    Reserved(&'a mut Reservation<'r, P>),
+    /// There is none now.
+    Full,
+    /// The context must be loaded first, and is not ready for that.
+    NotLoaded,
+}
+
+impl<P: Payload> Ring<P> {
+    /// Puts an event at the ring's end whose job does what `payload` says; returns the job's number.
+    ///
+    /// On error the ring is as it was and `payload` is untouched. `Interrupted`: a Unix signal came
+    /// while waiting for a place. `GpuNotResponding`: no place for [`GPU_TIMEOUT`].
+    pub(crate) fn submit(self: &Arc<Self>, payload: &mut P) -> Result<u64> {
+        let mut timeout = self.place_timeout();
+        loop {
+            if let Attempt::Reserved(place) = self.reserve(None, payload, None, &mut None)? {
+                return self.fill(place, None);
+            }
+            self.wait_for_place(&mut timeout)?;
+        }
+    }
+
+    /// What a submitter that has not tried yet needs for [`Ring::wait_for_place`].
+    pub(crate) fn place_timeout(&self) -> PlaceTimeout {
+        let state = self.state.lock();
+        PlaceTimeout {
+            moves: state.moves,
+            completed: state.completed,
+            left: msecs_to_jiffies(GPU_TIMEOUT),
+        }
+    }
+
+    /// Waits until trying again is worth it.
+    ///
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
+    pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout) -> Result {
+        let mut state = self.state.lock();
+        while state.moves == timeout.moves {
+            timeout.left = self.wait(&mut state, timeout.left)?;
+        }
+        timeout.moves = state.moves;
+        if state.completed != timeout.completed {
+            timeout.completed = state.completed;
+            timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
+        }
+        Ok(())
+    }
+
+    /// Reserves a place with an event id for a job with `stream` (or nothing) and `payload`, and the right to
+    /// write, if all three can be had at once. Does not wait.
+    ///
+    /// What the caller's locks protect when it calls this is so when the job gets its place in
+    /// the order of the ring: whoever ties memory to the newest job later ties it to this one.
+    ///
+    /// On error, and when there is no place, nothing has changed. `InvalidArgument`: more than
+    /// [`MAX_STREAM_WORDS`], or than [`MAX_STATE_WORDS`] and [`MAX_WORDS_BEHIND_STATES`].
+    /// `GpuNotResponding`: the ring is closed.
+    ///
+    /// `count`, if given, may change the payload once the place is certain. `room` is where the answer is put, to
+    /// be moved no more.
+    pub(crate) fn reserve<'a, 'r>(
+        self: &'r Arc<Self>,
+        stream: Option<&Stream<'_>>,
+        payload: &mut P,
+        count: Option<&dyn Fn(&mut P)>,
+        room: &'a mut Option<Reservation<'r, P>>,
+    ) -> Result<Attempt<'a, 'r, P>> {
+        let states = stream.and_then(Stream::states);
+        let most = match states {
+            Some(_) => MAX_WORDS_BEHIND_STATES,
+            None => MAX_STREAM_WORDS,
+        };
+        if stream.is_some_and(|stream| stream.commands.words.len() > most)
+            || states.is_some_and(|states| states.words.len() > MAX_STATE_WORDS)
+        {
+            return Err(Error::InvalidArgument);
+        }
+        let commands = stream.map(|stream| stream.commands);
+        let command_bytes = commands.map_or(0, |commands| commands.bytes());
+        let mut state = self.state.lock();
+        if state.is_stopped {
+            return Err(Error::GpuNotResponding);
+        }
+        let context = stream.and_then(|stream| stream.context);
+        let author = stream.and_then(|stream| stream.author.map(|(author, _)| author));
+        let uses = stream.map_or(Engines::default(), |stream| stream.commands.uses);
+        let source = match context {
+            Some(context) if state.gpu.needs(context.owner, author, uses) => context.source,
+            _ => Source::Nothing,
+        };
+        if let Source::Unready = source {
+            return Ok(Attempt::NotLoaded);
+        }
+        let uses = source.with_uses(uses);
+        let changes = self.vm.changes();
+        let flush = state.gpu.flushed != changes;
+        let frame = Frame::new(self.caches, &state.gpu, stream, source, uses, flush);
+        let until_loaded = frame.until_loaded();
+        let state_bytes = match (&frame.states, states) {
+            (Some(_), Some(states)) => states.bytes(),
+            _ => 0,
+        };
+        let bytes =
+            command_bytes + self.event_bytes() + WAIT_LINK_BYTES + frame.bytes() + state_bytes;
+        let Some(at) = state.find(bytes) else {
+            return Ok(Attempt::Full);
+        };
+        if let Some(count) = count {
+            count(payload);
+        }
+        let context_copy = match source {
+            Source::Copy(context, _) => Some(context.clone()),
+            _ => None,
+        };
+        let job = Job::new(core::mem::take(payload), context_copy, uses, changes);
+        let place = state.reserve(at, bytes, job).map_err(|job| {
+            *payload = job.payload;
+            Error::GpuNotResponding
+        })?;
+        state.gpu.flushed = changes;
+        if let Some(commands) = commands {
+            state.gpu.pipe = Some(commands.exit);
+            state.gpu.context = context.map(|context| context.owner);
+            state.gpu.authors.note(uses, author);
+        }
+        let back = frame.load.map(|_| {
+            let target = self.gpu(at + until_loaded);
+            // CAST: less than `RING_BYTES`.
+            [words::link(target, (bytes - until_loaded) as u32), target]
+        });
+        Ok(Attempt::Reserved(room.insert(Reservation {
+            ring: self,
+            place,
+            frame,
+            back,
+            no_preemption: Some(sys::NoPreemption::new()),
+        })))
+    }
+
+    /// Writes the words of a job, with the same `stream` as when its place was reserved, and starts it; returns its
+    /// number.
+    pub(crate) fn fill(
+        self: &Arc<Self>,
+        reservation: &mut Reservation<'_, P>,
+        stream: Option<&Stream<'_>>,
+    ) -> Result<u64> {
+        let place = reservation.place;
+        let no_preemption = reservation.no_preemption.take();
+        let written = self.write(place, &reservation.frame, stream);
+        let mut state = self.state.lock();
+        state.filled();
+        self.placed(state);
+        drop(no_preemption);
+        // Every offset was checked against the ring's size when its place was reserved.
+        written.map(|()| place.number).map_err(Error::from)
+    }
+
+    /// A place that will not be filled becomes a job of nothing but an event.
+    #[cold]
+    #[inline(never)]
+    fn give_back(self: &Arc<Self>, place: Place) {
+        let event = place.wait - self.event_bytes();
+        let target = self.gpu(event);
+        // CAST: few bytes.
+        let bytes = (self.event_bytes() + WAIT_LINK_BYTES) as u32;
+        // Where there is nothing to skip, the event's own words take its place.
+        let link = [words::link(target, bytes), target];
+        let write = || {
+            self.memory.write_words(place.at, &link)?;
+            self.write_end(place, event)?;
+            self.start_at(place)
+        };
+        // Every offset was checked against the ring's size when its place was reserved.
+        let _ = write();
+        let mut state = self.state.lock();
+        state.given_back();
+        self.placed(state);
+    }
+
+    /// A place has been filled, or given back: others may have one.
+    fn placed(self: &Arc<Self>, mut state: Guard<'_, State<P>, SpinLockBackend>) {
+        let check = !core::mem::replace(&mut state.is_checked, true);
+        let waiters = state.waiters > 0;
+        drop(state);
+        if waiters {
+            self.moved.notify_all();
+        }
+        if check {
+            self.check_again();
+        }
+    }
+
+    /// Bytes of an event.
+    fn event_bytes(&self) -> usize {
+        words::event_len(self.event_padding) * 4
+    }
+
+    /// Writes a job and links it in.
+    fn write(
+        &self,
+        place: Place,
+        frame: &Frame,
+        stream: Option<&Stream<'_>>,
+    ) -> Result<(), kernel::error::Error> {
+        let mut at = place.at;
+        let emit = |words: &[u32]| -> Result<(), kernel::error::Error> {
+            self.memory.write_words(at, words)?;
+            at += core::mem::size_of_val(words);
+            Ok(())
+        };
+        frame.emit(self.caches, self.hardware.mmu_version(), stream, emit)?;
+        self.write_end(place, at)?;
+        self.start_at(place)
+    }
+
+    /// Writes a job's event at offset `at`, and the idle loop behind it.
+    fn write_end(&self, place: Place, at: usize) -> Result<(), kernel::error::Error> {
+        let event = words::event(place.event);
+        self.memory
+            .write_words(at, &event[..words::event_len(self.event_padding)])?;
+        self.memory
+            .write_words(place.wait, &words::wait_link(self.gpu(place.wait)))
+    }
+
+    /// Sends the front end to a job whose words are there.
+    fn start_at(&self, place: Place) -> Result<(), kernel::error::Error> {
+        let bytes = place.wait + WAIT_LINK_BYTES - place.at;
+        // All of it must be in memory before the front end can be sent there.
+        sys::barrier::write();
+        let target = self.gpu(place.at);
+        self.memory.write(place.previous_wait + 4, target)?;
+        sys::barrier::write();
+        // CAST: less than `RING_BYTES`.
+        self.memory
+            .write(place.previous_wait, words::link(target, bytes as u32))?;
+        sys::barrier::write();
+        Ok(())
+    }
+}
