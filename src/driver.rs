@@ -22,7 +22,7 @@ use crate::{
     sys::{
         self,
         irq::{
-            LineMapping,
+            self,
             Registration, //
         },
         mmio::Registers,
@@ -237,9 +237,7 @@ fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<Registers> 
 
 /// The platform device that the parameters describe.
 pub(crate) struct ParameterCore {
-    // Unregistered before its interrupt goes.
     _device: OwnDevice,
-    _line: LineMapping,
 }
 
 impl ParameterCore {
@@ -250,7 +248,7 @@ impl ParameterCore {
         let Some(location) = parameters.core else {
             return Ok(None);
         };
-        if crate::sys::irq::node_exists(location.registers) {
+        if irq::node_exists(location.registers) {
             pr_info!("the device tree describes the core at registerMemBase: its node is used\n");
             return Ok(None);
         }
@@ -261,14 +259,14 @@ impl ParameterCore {
             );
             return Err(EINVAL);
         }
-        let line = LineMapping::new(location.line).inspect_err(|error| {
+        let line = irq::map_line(location.line).inspect_err(|error| {
             pr_err!(
                 "irqLine {} is no line of the interrupt controller ({error:?})\n",
                 location.line
             );
         })?;
-        let device = OwnDevice::new(NAME, location.registers, location.size, line.number())
-            .inspect_err(|error| {
+        let device =
+            OwnDevice::new(NAME, location.registers, location.size, line).inspect_err(|error| {
                 pr_err!(
                     "no device at registerMemBase {:#x} ({error:?})\n",
                     location.registers
@@ -277,9 +275,6 @@ impl ParameterCore {
         if !device.is_bound() {
             return Err(ENODEV);
         }
-        Ok(Some(Self {
-            _device: device,
-            _line: line,
-        }))
+        Ok(Some(Self { _device: device }))
     }
 }

@@ -71,7 +71,7 @@ const OVER: u32 = 2;
 impl Process {
     /// Has the records' effects applied soon.
     pub(super) fn queue_changes(self: &Arc<Self>) {
-        let _ = sys::work::queue().enqueue::<Arc<Self>, 0>(self.clone());
+        sys::work::enqueue::<Arc<Self>, 0>(self.clone());
     }
 
     /// The last file has been closed: gives everything back once the GPU cannot use it any more. Takes no
@@ -83,7 +83,7 @@ impl Process {
 
     /// What the process waited for has ended.
     pub(crate) fn go_on_ending(this: Arc<Self>) {
-        let _ = sys::work::queue().enqueue::<Arc<Self>, 1>(this);
+        sys::work::enqueue::<Arc<Self>, 1>(this);
     }
 
     fn take_ending_step(self: &Arc<Self>) {

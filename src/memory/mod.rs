@@ -16,6 +16,7 @@ use crate::{
         Result, //
     },
     hw::Identity,
+    limits,
     log::{
         warn_client,
         RateLimit, //
@@ -862,7 +863,8 @@ impl VideoMemory {
     fn allocate_scattered(&self, bytes: u32) -> Result<Mapping> {
         // CAST: 32 bits into at least 32.
         let bytes = sys::page_align(bytes as usize).ok_or(Error::OutOfMemory)?;
-        if bytes > self.vm.longest_free() || !sys::leaves_reserve(bytes) {
+        let (available, total) = sys::memory_bytes();
+        if bytes > self.vm.longest_free() || !limits::leaves_reserve(bytes, available, total) {
             return Err(Error::OutOfMemory);
         }
         let pages = Pages::allocate(&self.dev, bytes / PAGE_SIZE)?;

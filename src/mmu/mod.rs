@@ -462,7 +462,7 @@ impl Vm {
     }
 
     fn queue_reaper(self: &Arc<Self>) {
-        let _ = sys::work::queue().enqueue(self.clone());
+        sys::work::enqueue(self.clone());
     }
 
     /// Frees what no TLB can hold any more, and has those flushed that may hold the rest.

@@ -11,7 +11,11 @@ use super::{
     Ring,
     GPU_TIMEOUT, //
 };
-use crate::sys;
+use crate::sys::{
+    self,
+    unload::InUse,
+    work::Delayed, //
+};
 use kernel::{
     impl_has_delayed_work,
     sync::Arc,
@@ -29,6 +33,12 @@ impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Ring<P> { self.hang_check }
 }
 
+impl<P: Payload> Delayed for Ring<P> {
+    fn in_use(&self) -> &InUse {
+        &self.in_use
+    }
+}
+
 impl<P: Payload> WorkItem for Ring<P> {
     type Pointer = Arc<Ring<P>>;
 
@@ -42,8 +52,7 @@ impl<P: Payload> WorkItem for Ring<P> {
 impl<P: Payload> Ring<P> {
     /// Queues the hang check.
     pub(super) fn check_again(self: &Arc<Self>) {
-        let _ = sys::work::queue()
-            .enqueue_delayed::<Arc<Self>, 0>(self.clone(), msecs_to_jiffies(PERIOD));
+        sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(PERIOD));
     }
 
     /// Waits until the hang check has seen that the ring is closed.

@@ -123,7 +123,7 @@ impl Hider {
         queue.items.push_back(item);
         queue.begun += 1;
         drop(queue);
-        let _ = sys::work::queue().enqueue::<Arc<Self>, 0>(self.clone());
+        sys::work::enqueue(self.clone());
     }
 
     /// The work item.

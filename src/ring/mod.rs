@@ -63,7 +63,8 @@ use crate::{
     },
     sys::{
         self,
-        dma::DmaBuffer, //
+        dma::DmaBuffer,
+        unload::InUse, //
     }, //
 };
 use frame::Section;
@@ -179,6 +180,7 @@ pub(crate) struct Ring<P: Payload> {
     completion: Mutex<()>,
     #[pin]
     hang_check: DelayedWork<Ring<P>>,
+    in_use: InUse,
 }
 
 impl<P: Payload> Ring<P> {
@@ -191,6 +193,7 @@ impl<P: Payload> Ring<P> {
         reclaimer: Arc<Reclaimer>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(hardware.device(), RING_BYTES)?;
+        let in_use = InUse::new()?;
         let spares = KVVec::with_capacity(IDS, GFP_KERNEL)?;
         let address = gpu_address(memory.dma_address(), RING_BYTES, base_address).ok_or(ENOMEM)?;
         Arc::pin_init(
@@ -206,6 +209,7 @@ impl<P: Payload> Ring<P> {
                 state <- new_spinlock!(State::new(spares), "galcore ring"),
                 moved <- new_condvar!("galcore ring"),
                 completion <- new_mutex!((), "galcore completion"),
+                in_use,
                 hang_check <- new_delayed_work!("galcore hang check"),
             }),
             GFP_KERNEL,

@@ -336,7 +336,7 @@ impl Reclaimer {
     }
 
     fn queue(self: &Arc<Self>) {
-        let _ = sys::work::queue().enqueue(self.clone());
+        sys::work::enqueue(self.clone());
     }
 
     /// Drops what may be dropped. The work item.

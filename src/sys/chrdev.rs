@@ -5,6 +5,7 @@
 //! The `kernel` crate has only miscdevices, whose major is 10; galcore's is 199.
 
 use super::{
+    unload::InUse,
     views::Views,
     vma, //
 };
@@ -88,10 +89,17 @@ const UNSIGNED_OFFSET: bindings::fop_flags_t = 1 << 5;
 
 /// This module, as the C side knows it.
 const fn this_module() -> *mut bindings::module {
-    #[cfg(gal_metadata_has_module)]
-    return <crate::LocalModule as kernel::ModuleMetadata>::THIS_MODULE.as_ptr();
-    #[cfg(not(gal_metadata_has_module))]
-    return crate::THIS_MODULE.as_ptr();
+    #[cfg(MODULE)]
+    {
+        #[allow(improper_ctypes, reason = "only its address is taken")]
+        extern "C" {
+            static __this_module: kernel::types::Opaque<bindings::module>;
+        }
+        // SAFETY: The linker has made it for this module, and it lives as long as the code.
+        unsafe { __this_module.get() }
+    }
+    #[cfg(not(MODULE))]
+    core::ptr::null_mut()
 }
 
 struct Operations<T>(PhantomData<T>);
@@ -214,6 +222,8 @@ pub(crate) struct CharDevice<T> {
     minors: u32,
     class: *mut bindings::class,
     nodes: u32,
+    /// For the operations.
+    _in_use: InUse,
     _files: PhantomData<fn() -> T>,
 }
 
@@ -235,6 +245,7 @@ impl<T: FileOperations> CharDevice<T> {
         nodes: &[&'static CStr],
     ) -> Result<Self> {
         let count = u32::try_from(nodes.len())?;
+        let in_use = InUse::new()?;
         // SAFETY: Name and table are static.
         let result = unsafe {
             bindings::__register_chrdev(
@@ -260,16 +271,18 @@ impl<T: FileOperations> CharDevice<T> {
             minors: count,
             class,
             nodes: 0,
+            _in_use: in_use,
             _files: PhantomData,
         };
         for node in nodes {
-            // SAFETY: The class is live and the name is a format without conversions.
+            // SAFETY: The class is live; the format wants one string, and gets it.
             from_err_ptr(unsafe {
                 bindings::device_create(
                     device.class,
                     core::ptr::null_mut(),
                     (major << MINOR_BITS) | device.nodes,
                     core::ptr::null_mut(),
+                    c"%s".as_char_ptr(),
                     node.as_char_ptr(),
                 )
             })?;

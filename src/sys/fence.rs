@@ -9,7 +9,8 @@ use super::{
         NewFile,
         Reserved, //
     },
-    shim, //
+    shim,
+    unload::InUse, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -24,7 +25,11 @@ use kernel::{
 /// # Invariants
 ///
 /// The pointer is of a live fence of `gal_new_fence`, of which a reference is ours.
-pub(crate) struct Fence(NonNull<shim::gal_fence>);
+pub(crate) struct Fence {
+    fence: NonNull<shim::gal_fence>,
+    /// For its timer.
+    _in_use: InUse,
+}
 
 // SAFETY: Any thread may call the functions of fences.
 unsafe impl Send for Fence {}
@@ -34,17 +39,22 @@ unsafe impl Sync for Fence {}
 impl Fence {
     /// A fence that ends after `milliseconds` with `ETIMEDOUT`, if it is not signaled before. `ENOMEM`.
     pub(crate) fn new(milliseconds: u32) -> Result<Self> {
+        let in_use = InUse::new()?;
         // SAFETY: Makes a new one.
         let fence = from_err_ptr(unsafe { shim::gal_new_fence(milliseconds) })?;
         // INVARIANT: Made just now.
-        NonNull::new(fence).map(Self).ok_or(ENOMEM)
+        let fence = NonNull::new(fence).ok_or(ENOMEM)?;
+        Ok(Self {
+            fence,
+            _in_use: in_use,
+        })
     }
 
     /// A sync file of it. `EMFILE`: the process has no descriptor left. `ENOMEM`.
     pub(crate) fn file(&self) -> Result<NewFile> {
         let reserved = Reserved::new()?;
         // SAFETY: By the type invariant; the result is checked.
-        let file = from_err_ptr(unsafe { shim::gal_fence_file(self.0.as_ptr()) })?;
+        let file = from_err_ptr(unsafe { shim::gal_fence_file(self.fence.as_ptr()) })?;
         // SAFETY: A new file, whose only reference is ours.
         unsafe { reserved.fill(file) }
     }
@@ -52,21 +62,20 @@ impl Fence {
     /// Whether its time was up.
     pub(crate) fn is_over(&self) -> bool {
         // SAFETY: By the type invariant.
-        unsafe { shim::gal_fence_is_over(self.0.as_ptr()) }
+        unsafe { shim::gal_fence_is_over(self.fence.as_ptr()) }
     }
 
     /// What it stands for has happened.
     pub(crate) fn signal(self) {
-        let fence = core::mem::ManuallyDrop::new(self);
-        // SAFETY: By the type invariant; the reference is given away.
-        unsafe { shim::gal_end_fence(fence.0.as_ptr(), 0) };
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_signal_fence(self.fence.as_ptr()) };
     }
 }
 
 impl Drop for Fence {
     fn drop(&mut self) {
         // SAFETY: By the type invariant; the reference is given away.
-        unsafe { shim::gal_end_fence(self.0.as_ptr(), -(bindings::ECANCELED as c_int)) };
+        unsafe { shim::gal_end_fence(self.fence.as_ptr(), -(bindings::ECANCELED as c_int)) };
     }
 }
 

@@ -2,7 +2,10 @@
 
 //! Interrupt lines by the numbers of board documents, and the handler's registration.
 
-use super::shim;
+use super::{
+    shim,
+    unload::InUse, //
+};
 use core::marker::PhantomData;
 use kernel::{
     device,
@@ -17,47 +20,17 @@ use kernel::{
     prelude::*, //
 };
 
-/// A Linux interrupt number that stands for a line of the root interrupt controller.
+/// The Linux number of `line` of the root interrupt controller: on a GIC the interrupt id (shared ones start at
+/// 32), on a controller with one-cell specifiers its input.
 ///
-/// # Invariants
+/// The number stays the line's for good, as that of a line in the device tree does: who has a number could not be
+/// told that it is nobody's any more.
 ///
-/// If `ours`, the mapping was made by `gal_map_irq_line` and is disposed of once. Else somebody else
-/// has it too, and it stays.
-pub(crate) struct LineMapping {
-    number: u32,
-    ours: bool,
-}
-
-impl LineMapping {
-    /// Maps `line`: on a GIC the interrupt id (shared ones start at 32), on a controller with
-    /// one-cell specifiers its input.
-    ///
-    /// `EINVAL`: no such line. `ENODEV`: the device tree names no root controller.
-    pub(crate) fn new(line: u32) -> Result<Self> {
-        let mut existed = false;
-        // SAFETY: Any number may be asked for.
-        let irq = unsafe { shim::gal_map_irq_line(line, &mut existed) };
-        let number = u32::try_from(irq).map_err(|_| Error::from_errno(irq))?;
-        // INVARIANT: Made just now, unless it was there.
-        Ok(Self {
-            number,
-            ours: !existed,
-        })
-    }
-
-    /// The Linux number.
-    pub(crate) fn number(&self) -> u32 {
-        self.number
-    }
-}
-
-impl Drop for LineMapping {
-    fn drop(&mut self) {
-        if self.ours {
-            // SAFETY: By the type invariant.
-            unsafe { shim::gal_unmap_irq(self.number) }
-        }
-    }
+/// `EINVAL`: no such line. `ENODEV`: the device tree names no root controller.
+pub(crate) fn map_line(line: u32) -> Result<u32> {
+    // SAFETY: Any number may be asked for.
+    let irq = unsafe { shim::gal_map_irq_line(line) };
+    u32::try_from(irq).map_err(|_| Error::from_errno(irq))
 }
 
 /// What an interrupt calls.
@@ -98,12 +71,14 @@ impl<T: Handler + 'static> ThreadedHandler for Shaped<T> {
 
 /// A requested interrupt of a bound device. Its end waits for the handler and its thread.
 ///
-/// It is to be kept in the driver's data, which is dropped at unbind: never forget it.
+/// If it is forgotten the handler is called for ever: it lives in the same box, and the code stays.
 pub(crate) struct Registration<'bound, T: Handler + 'static> {
     #[cfg(gal_irq_handler_has_device)]
     _inner: Pin<KBox<ThreadedRegistration<Shaped<T>>>>,
     #[cfg(not(gal_irq_handler_has_device))]
     _inner: Pin<KBox<ThreadedRegistration<'bound, Shaped<T>>>>,
+    /// For the handler: after the interrupt.
+    _in_use: InUse,
     _device: PhantomData<&'bound device::Device<device::Bound>>,
 }
 
@@ -114,15 +89,19 @@ impl<'bound, T: Handler + 'static> Registration<'bound, T> {
         name: &'static CStr,
         handler: T,
     ) -> Result<Self> {
+        let in_use = InUse::new()?;
         let handler = Ok::<_, Error>(Shaped(handler));
         #[cfg(gal_irq_handler_has_device)]
         let registration = pdev.request_threaded_irq_by_index(Flags::SHARED, 0, name, handler);
-        // SAFETY: The registration stays in a box of a type that is never forgotten.
+        // SAFETY: What is to be undone is that the kernel calls code that goes, or a handler that does. Whoever
+        // forgets the box forgets the use beside it too, and then the module's code stays; and a box that is
+        // forgotten is not freed, nor the handler in it. The device is not looked at but when it is dropped.
         #[cfg(not(gal_irq_handler_has_device))]
         let registration =
             unsafe { pdev.request_threaded_irq_by_index(Flags::SHARED, 0, name, handler) };
         Ok(Self {
             _inner: KBox::pin_init(registration, GFP_KERNEL)?,
+            _in_use: in_use,
             _device: PhantomData,
         })
     }

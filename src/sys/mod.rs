@@ -23,6 +23,7 @@ pub(crate) mod platform;
 pub(crate) mod procfs;
 pub(crate) mod region;
 pub(crate) mod slot;
+pub(crate) mod unload;
 pub(crate) mod user;
 pub(crate) mod views;
 pub(crate) mod vma;
@@ -47,7 +48,6 @@ mod shim {
     include!(env!("GALCORE_SHIM_BINDINGS"));
 }
 
-use crate::limits;
 use core::fmt::Write as _;
 use kernel::{
     bindings,
@@ -67,7 +67,8 @@ fn raw_device(dev: &device::Device) -> *mut bindings::device {
 }
 
 /// Maps `bytes` of `file` at byte `offset` into the calling process, shared, readable and, with `write`, writable.
-/// Calls the file's own mmap: no lock that this takes may be held. Returns the address.
+/// Calls the file's own mmap: no lock that this takes may be held. Returns the address. `ESRCH`: it is
+/// not a process.
 ///
 /// # Safety
 ///
@@ -78,6 +79,10 @@ unsafe fn map_file(
     write: bool,
     offset: usize,
 ) -> Result<usize> {
+    // A thread of the kernel's has no memory map.
+    if kernel::current!().mm().is_none() {
+        return Err(ESRCH);
+    }
     // PROT_READ, PROT_WRITE and MAP_SHARED have the same numbers on every architecture.
     let protection = if write { 3 } else { 1 };
     // SAFETY: By the caller; the memory manager checks the rest.
@@ -103,12 +108,12 @@ pub(crate) fn widen(address: impl Into<u64>) -> u64 {
     address.into()
 }
 
-/// Whether `bytes` more for a client leave enough memory to everybody else: see [`limits::leaves_reserve`].
-pub(crate) fn leaves_reserve(bytes: usize) -> bool {
+/// Bytes of memory that can be had now, and of all there is.
+pub(crate) fn memory_bytes() -> (usize, usize) {
     // SAFETY: Only count.
     let (available, total) = unsafe { (shim::gal_available_pages(), shim::gal_total_pages()) };
     let in_bytes = |pages: usize| pages.saturating_mul(PAGE_SIZE);
-    limits::leaves_reserve(bytes, in_bytes(available), in_bytes(total))
+    (in_bytes(available), in_bytes(total))
 }
 
 /// Whether the calling thread is being killed: what it does for itself is to end soon.

@@ -6,7 +6,8 @@ use super::{
     dma_buf::Import,
     mapped::Mapped,
     raw_device,
-    shim, //
+    shim,
+    unload::InUse, //
 };
 use core::ops::Range;
 use kernel::{
@@ -475,6 +476,9 @@ impl WorkItem for Later {
 impl Pages {
     /// Has a work item drop them, if there is memory to say so; what is left is nothing.
     fn drop_later(&mut self) {
+        let Ok(in_use) = InUse::new() else {
+            return;
+        };
         let Ok(room) = KBox::<Later>::new_uninit(GFP_KERNEL | __GFP_NOWARN) else {
             return;
         };
@@ -490,7 +494,7 @@ impl Pages {
             _pages: pages,
         }));
         match later {
-            Ok(later) => super::work::queue().enqueue(later),
+            Ok(later) => super::work::enqueue_in(&in_use, later),
             Err(never) => match never {},
         }
     }

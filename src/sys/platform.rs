@@ -3,7 +3,11 @@
 //! The platform driver's registration, and a platform device made by the driver itself, for boards
 //! whose device tree has no node.
 
-use core::marker::PhantomData;
+use super::unload::InUse;
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop, //
+};
 use kernel::{
     acpi,
     bindings,
@@ -67,6 +71,8 @@ unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
         module: &'static ThisModule,
     ) -> Result {
         let table = T::OF_ID_TABLE.map_or(core::ptr::null(), |table| table.as_ptr());
+        // Ended by `unregister`, or never.
+        let in_use = ManuallyDrop::new(InUse::new()?);
         // SAFETY: The structure is ours to set up before it is registered, and stays till it is not.
         to_result(unsafe {
             let driver = driver.get();
@@ -78,11 +84,15 @@ unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
             (*driver).remove = Some(Self::remove);
             bindings::__platform_driver_register(driver, module.as_ptr(), name.as_char_ptr())
         })
+        .inspect_err(|_| drop(ManuallyDrop::into_inner(in_use)))
     }
 
     unsafe fn unregister(driver: &Opaque<Self::DriverType>) {
-        // SAFETY: By the contract it is registered.
-        unsafe { bindings::platform_driver_unregister(driver.get()) }
+        // SAFETY: By the contract it is registered, once, and `register` has left a use.
+        unsafe {
+            bindings::platform_driver_unregister(driver.get());
+            InUse::end();
+        }
     }
 }
 
@@ -178,7 +188,8 @@ impl OwnDevice {
     pub(crate) fn is_bound(&self) -> bool {
         // SAFETY: The device is live; probing ended before `new` returned, and only sysfs could
         // change the binding, of which this is a snapshot.
-        unsafe { !(*self.0).dev.driver.is_null() }
+        let driver = unsafe { core::ptr::addr_of!((*self.0).dev.driver).read_volatile() };
+        !driver.is_null()
     }
 }
 

@@ -2,7 +2,10 @@
 
 //! `/proc/driver/gc`: one file that is read as text and takes written commands.
 
-use super::shim;
+use super::{
+    shim,
+    unload::InUse, //
+};
 use core::marker::PhantomData;
 use kernel::{
     bindings,
@@ -30,6 +33,8 @@ pub(crate) trait ProcFile {
 /// `entry` came from `gal_proc_create` with the answers of `T`, and is not removed yet.
 pub(crate) struct Entry<T> {
     entry: *mut shim::proc_dir_entry,
+    /// For the answers.
+    _in_use: InUse,
     _answers: PhantomData<fn() -> T>,
 }
 
@@ -50,6 +55,7 @@ impl<T: ProcFile> Entry<T> {
 
     /// Makes `/proc/driver/gc`.
     pub(crate) fn new() -> Result<Self> {
+        let in_use = InUse::new()?;
         // SAFETY: The callbacks are static, and need no data: they may be called at any time.
         let entry = unsafe { shim::gal_proc_create(Self::answers()) };
         if entry.is_null() {
@@ -58,6 +64,7 @@ impl<T: ProcFile> Entry<T> {
         // INVARIANT: Made just now.
         Ok(Self {
             entry,
+            _in_use: in_use,
             _answers: PhantomData,
         })
     }

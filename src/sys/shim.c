@@ -104,6 +104,25 @@ void gal_proc_remove(struct proc_dir_entry *entry)
 	proc_remove(entry);
 }
 
+/* After the module's exit function, and before its memory goes. */
+static int gal_notice_unload(struct notifier_block *block, unsigned long state, void *module)
+{
+	BUG_ON(module == THIS_MODULE && state == MODULE_STATE_GOING);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block gal_unload_watch = { .notifier_call = gal_notice_unload };
+
+int gal_watch_unload(void)
+{
+	return register_module_notifier(&gal_unload_watch);
+}
+
+void gal_unwatch_unload(void)
+{
+	unregister_module_notifier(&gal_unload_watch);
+}
+
 /*
  * Every mapping of ours is shared. Of a private one the kernel would make copies on write, which are
  * nobody's, and it tells those from our pages by vm_pgoff, which is not theirs to read here.
@@ -439,7 +458,8 @@ void gal_send_signal(struct task_struct *leader, const struct cred *from, int nu
 {
 	struct kernel_siginfo info;
 
-	if (!gal_may_signal(from, leader))
+	/* The kernel looks at the upper end only. */
+	if (number < 1 || !gal_may_signal(from, leader))
 		return;
 	clear_siginfo(&info);
 	info.si_signo = number;
@@ -551,7 +571,7 @@ static unsigned int gal_find_irq(struct irq_fwspec *spec)
 	return irq_find_mapping(domain, hwirq);
 }
 
-int gal_map_irq_line(unsigned int line, bool *existed)
+int gal_map_irq_line(unsigned int line)
 {
 	struct device_node *root = of_find_node_by_path("/");
 	struct device_node *controller = root ? of_irq_find_parent(root) : NULL;
@@ -586,16 +606,10 @@ int gal_map_irq_line(unsigned int line, bool *existed)
 		return -EOPNOTSUPP;
 	}
 	irq = gal_find_irq(&spec);
-	*existed = irq != 0;
 	if (!irq)
 		irq = irq_create_fwspec_mapping(&spec);
 	of_node_put(controller);
 	return irq ? irq : -EINVAL;
-}
-
-void gal_unmap_irq(unsigned int irq)
-{
-	irq_dispose_mapping(irq);
 }
 
 MODULE_VERSION("0.1.0");

@@ -52,6 +52,10 @@ struct gal_proc_answers {
 struct proc_dir_entry *gal_proc_create(const struct gal_proc_answers *answers);
 void gal_proc_remove(struct proc_dir_entry *entry);
 
+/* Between these two the module must not be unloaded: that is a BUG, after which it stays. */
+int gal_watch_unload(void);
+void gal_unwatch_unload(void);
+
 /* User mappings. */
 int gal_check_area(struct vm_area_struct *vma);
 void gal_clear_area(struct vm_area_struct *vma);
@@ -137,6 +141,7 @@ void gal_allow_long_segments(struct device *dev);
 struct gal_fence *gal_new_fence(unsigned int milliseconds);
 struct file *gal_fence_file(struct gal_fence *fence);
 bool gal_fence_is_over(struct gal_fence *fence);
+void gal_signal_fence(struct gal_fence *fence);
 void gal_end_fence(struct gal_fence *fence, int error);
 int gal_wait_fence(int fd, unsigned int milliseconds);
 
@@ -168,7 +173,6 @@ void gal_release_region(struct device *dev);
 
 /* Interrupt lines, as board documents number them. */
 bool gal_node_exists(phys_addr_t registers);
-int gal_map_irq_line(unsigned int line, bool *existed);
-void gal_unmap_irq(unsigned int irq);
+int gal_map_irq_line(unsigned int line);
 
 #endif
