@@ -20,17 +20,14 @@ use crate::{
     },
     ring::Reclaimer,
     sys::{
-        self,
+        dma::Setup,
         irq::{
             self,
             Registration, //
         },
         mmio::Registers,
         platform::OwnDevice,
-        region::{
-            Assigned,
-            Region, //
-        }, //
+        region::Region, //
     }, //
 };
 use kernel::{
@@ -91,8 +88,6 @@ pub(crate) struct Bound<'bound> {
     /// Stops the core when all who use it are gone.
     _running: Running,
     _clocks: Clocks,
-    /// After all memory.
-    _region: Option<Assigned>,
 }
 
 /// The device is what `open(2)` finds; at its end the core's work comes to rest.
@@ -133,19 +128,27 @@ impl platform::Driver for Driver {
             );
             return Err(EBUSY);
         }
+        let mut dma = Setup::new(pdev).inspect_err(|&error| match error {
+            EOPNOTSUPP => dev_err!(
+                dev,
+                "an IOMMU is between it and memory, and it needs physical addresses: boot with iommu.passthrough=1\n"
+            ),
+            _ => dev_err!(dev, "memory of its last driver is still in use\n"),
+        })?;
         let clocks = Clocks::enable(dev).inspect_err(|error| {
             dev_err!(dev, "its clocks cannot be enabled ({error:?})\n");
         })?;
-        set_dma_mask(pdev, &parameters)?;
-        let region = use_region(dev, &mut parameters)?;
+        set_dma_mask(dev, &mut dma, &parameters)?;
+        use_region(dev, &mut dma, &mut parameters)?;
+        let dma = dma.finish()?;
         let registers = map_registers(pdev)?;
-        let hardware = Hardware::new(dev, registers)?;
-        let vm = Vm::new(dev, &[hardware.mmu_version()])
+        let hardware = Hardware::new(&dma, registers)?;
+        let vm = Vm::new(&dma, &[hardware.mmu_version()])
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
         let reclaimer = Reclaimer::new()?;
         let core = Core::new(0, hardware, vm.clone(), reclaimer.clone(), &parameters)?;
         let memory = VideoMemory::new(
-            dev,
+            &dma,
             &parameters,
             core.base_address(),
             core.identity(),
@@ -165,29 +168,32 @@ impl platform::Driver for Driver {
             _interrupt: interrupt,
             _running: running,
             _clocks: clocks,
-            _region: region,
         })
     }
 }
 
 /// Lets coherent memory lie only where the GPU reaches it without its MMU, and pages below 4 GiB.
-fn set_dma_mask(pdev: &platform::Device<CoreContext<'_>>, parameters: &Parameters) -> Result {
+fn set_dma_mask(
+    dev: &kernel::device::Device,
+    dma: &mut Setup<'_, '_>,
+    parameters: &Parameters,
+) -> Result {
     let all = DmaMask::new::<32>();
-    if parameters.base_address == 0 && sys::dma::set_masks(pdev, all, DmaMask::new::<31>()).is_ok()
-    {
+    if parameters.base_address == 0 && dma.set_masks(all, DmaMask::new::<31>()).is_ok() {
         return Ok(());
     }
     // With memory above 2 GiB the mask cannot be had; what lies too high is refused one by one.
-    sys::dma::set_masks(pdev, all, all).inspect_err(|error| {
-        dev_err!(pdev, "it cannot reach memory ({error:?})\n");
+    dma.set_masks(all, all).inspect_err(|error| {
+        dev_err!(dev, "it cannot reach memory ({error:?})\n");
     })
 }
 
 /// Settles where the pool comes from, and has all contiguous memory come from a reusable region.
 fn use_region(
     dev: &kernel::device::Device,
+    dma: &mut Setup<'_, '_>,
     parameters: &mut Parameters,
-) -> Result<Option<Assigned>> {
+) -> Result {
     let region = Region::of(dev).inspect_err(|_| {
         dev_err!(
             dev,
@@ -204,13 +210,13 @@ fn use_region(
     }
     parameters.pool = pool;
     match region {
-        Some(region) if region.is_reusable => Assigned::new(dev).map(Some).inspect_err(|_| {
+        Some(region) if region.is_reusable => dma.assign_region().inspect_err(|_| {
             dev_err!(
                 dev,
                 "memory-region is reusable, and the kernel cannot lend it: it must be a shared-dma-pool, of whole blocks\n"
             );
         }),
-        _ => Ok(None),
+        _ => Ok(()),
     }
 }
 

@@ -11,12 +11,12 @@ use crate::{
     error::Result,
     sys::{
         self,
+        dma,
         pages::Pages,
         vma::Mappable, //
     }, //
 };
 use kernel::{
-    device,
     prelude::*,
     sync::{
         atomic::{
@@ -50,7 +50,7 @@ pub(crate) struct CompletionPage {
 
 impl CompletionPage {
     /// A page that says: none.
-    pub(crate) fn new(dev: &device::Device) -> Result<Arc<Self>> {
+    pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
         let pages = Pages::allocate(dev, 1)?;
         Ok(Arc::pin_init(
             pin_init!(Self {

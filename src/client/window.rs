@@ -25,6 +25,8 @@ use crate::{
     },
     sys::{
         self,
+        physical::Part,
+        vma::NewArea,
         window::{
             self,
             Pager, //
@@ -32,7 +34,6 @@ use crate::{
     }, //
 };
 use kernel::{
-    mm::virt::VmaNew,
     prelude::*,
     sync::Arc, //
 };
@@ -49,21 +50,21 @@ impl Process {
     /// Returns the view, if it is one of the pool.
     pub(crate) fn mmap(
         self: &Arc<Self>,
-        area: &VmaNew,
+        area: NewArea<'_>,
     ) -> Result<Option<Arc<PoolView>>, kernel::error::Error> {
-        let offset = sys::vma::file_offset(area);
+        let offset = area.offset();
         if offset == 0 {
-            let memory = self.device.memory();
-            let view = memory.map_pool(area, self.clone(), self.views.clone())?;
+            let window = PoolView::new(area, self.clone(), self.views.clone())?;
+            let view = window.view().clone();
             let mut tables = self.tables();
             tables.pool_views.retain(|view| !view.is_over());
             tables.pool_views.push(view.clone(), GFP_KERNEL_ACCOUNT)?;
             drop(tables);
-            view.clone().attach(area);
+            window.attach();
             return Ok(Some(view));
         }
         if offset == completion::FILE_OFFSET {
-            sys::vma::make_read_only(area)?;
+            area.make_read_only()?;
             let page = self.ask_for_completion()?;
             return sys::vma::map(area, page, true).map(|()| None);
         }
@@ -73,6 +74,10 @@ impl Process {
 }
 
 impl Pager for Process {
+    fn memory(&self) -> Option<Part<'_>> {
+        self.device.memory().pool_part()
+    }
+
     fn grant(&self, offset: usize, show: &mut dyn FnMut(usize, usize)) {
         let memory = self.device.memory();
         if memory.is_pool_shared() {

@@ -39,11 +39,11 @@ use crate::{
     },
     sys::{
         self,
+        dma,
         irq::Handler, //
     }, //
 };
 use kernel::{
-    device,
     irq::ThreadedIrqReturn,
     prelude::*,
     sync::Arc, //
@@ -161,7 +161,7 @@ impl<P: Payload> Core<P> {
     }
 
     /// The device, for its memory.
-    pub(crate) fn device(&self) -> &device::Device {
+    pub(crate) fn device(&self) -> &dma::Device {
         self.hardware.device()
     }
 

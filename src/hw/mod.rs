@@ -11,14 +11,16 @@ mod regs;
 use crate::{
     log::RateLimit,
     params::Parameters,
-    sys::mmio::Registers, //
+    sys::{
+        dma,
+        mmio::Registers, //
+    }, //
 };
 use kernel::{
     device,
     io::Io,
     prelude::*,
     sync::{
-        aref::ARef,
         atomic::Atomic,
         Arc, //
     },
@@ -58,7 +60,7 @@ pub(crate) enum MmuVersion {
 
 /// The hardware of one core.
 pub(crate) struct Hardware {
-    dev: ARef<device::Device>,
+    dev: dma::Device,
     registers: Registers,
     identity: Identity,
     /// Event bits that have been taken from the core and not been worked on.
@@ -72,10 +74,10 @@ impl Hardware {
     /// Identifies and resets the core behind `registers`. `ENODEV`: there is none, or it stays busy.
     ///
     /// Every failure has been printed.
-    pub(crate) fn new(dev: &device::Device, registers: Registers) -> Result<Arc<Self>> {
+    pub(crate) fn new(dev: &dma::Device, registers: Registers) -> Result<Arc<Self>> {
         let identity = identify(dev, &registers)?;
         let hardware = Self {
-            dev: dev.into(),
+            dev: dev.clone(),
             registers,
             identity,
             pending: Atomic::new(0),
@@ -87,7 +89,7 @@ impl Hardware {
     }
 
     /// The device, for its memory and its log lines.
-    pub(crate) fn device(&self) -> &device::Device {
+    pub(crate) fn device(&self) -> &dma::Device {
         &self.dev
     }
 

@@ -37,7 +37,10 @@ use crate::{
     sys::{
         self,
         chrdev::OpenFile,
-        dma::DmaBuffer,
+        dma::{
+            self,
+            DmaBuffer, //
+        },
         dma_buf::{
             self,
             Exportable,
@@ -50,11 +53,15 @@ use crate::{
             PinnedPages,
             Sync, //
         },
-        physical::Reserved,
-        views::Views,
-        vma::Mappable,
-        window::Pager, //
-    }, //
+        physical::{
+            Part,
+            Reserved, //
+        },
+        vma::{
+            Mappable,
+            NewArea, //
+        }, //
+    },
 };
 use ::core::cell::Cell;
 use heap::{
@@ -63,12 +70,9 @@ use heap::{
     SurfaceType, //
 };
 use kernel::{
-    device,
-    mm::virt::VmaNew,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
-        aref::ARef,
         atomic::{
             Atomic,
             Relaxed, //
@@ -316,7 +320,7 @@ impl Backing {
     }
 
     /// Maps it into an area; scattered pages can be cached.
-    pub(crate) fn map(self, area: &VmaNew, cached: bool) -> kernel::error::Result {
+    pub(crate) fn map(self, area: NewArea<'_>, cached: bool) -> kernel::error::Result {
         match self {
             Backing::Contiguous(buffer) => sys::vma::map(area, buffer, cached),
             Backing::Scattered(pages) => sys::vma::map(area, pages, cached),
@@ -433,18 +437,17 @@ impl Node {
 }
 
 impl Exportable for Node {
-    fn bytes(&self) -> usize {
-        Node::bytes(self)
-    }
-
     fn memory(&self) -> Option<dma_buf::Memory<'_>> {
         match &self.place {
             Some(Place::Pool(span)) => {
-                let start = self.memory.pool.as_ref()?.memory.physical(span.offset());
-                let is_whole = span.offset() % PAGE_SIZE == 0 && span.bytes() % PAGE_SIZE == 0;
-                is_whole.then_some(dma_buf::Memory::Range(start))
+                let pool = &self.memory.pool.as_ref()?.memory;
+                let part = pool.part(span.offset(), span.bytes())?;
+                Some(dma_buf::Memory::Part(part))
             }
-            Some(Place::Pages(buffer)) => Some(dma_buf::Memory::Range(buffer.memory.physical())),
+            Some(Place::Pages(buffer)) => {
+                let part = buffer.memory.part(0, buffer.bytes())?;
+                Some(dma_buf::Memory::Part(part))
+            }
             Some(Place::Virtual(mapping)) => {
                 Some(dma_buf::Memory::Pages(mapping.backing().pages()))
             }
@@ -573,14 +576,12 @@ impl PoolMemory {
         }
     }
 
-    /// The physical address of byte `offset`.
-    fn physical(&self, offset: usize) -> u64 {
-        let start = match self {
-            PoolMemory::Reserved(memory) => sys::widen(memory.start()),
-            PoolMemory::Allocated(memory) => memory.physical(),
-        };
-        // CAST: at most 64 bits.
-        start + offset as u64
+    /// `bytes` bytes at `offset`, if these are whole pages.
+    fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
+        match self {
+            PoolMemory::Reserved(memory) => memory.part(offset, bytes),
+            PoolMemory::Allocated(memory) => memory.part(offset, bytes),
+        }
     }
 
     fn write(&self, offset: usize, word: u32) {
@@ -631,7 +632,7 @@ fn with_pages(alignment: usize) -> Option<usize> {
 const POOL_STEP: usize = 4 << 20;
 
 /// Allocates the pool, or as much of it as there is; prints what is missing.
-fn allocate_pool(dev: &device::Device, wanted: usize) -> Option<DmaBuffer> {
+fn allocate_pool(dev: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
     let mut bytes = wanted;
     loop {
         if let Ok(memory) = DmaBuffer::new(dev, bytes) {
@@ -667,7 +668,7 @@ struct SystemPool {
 
 impl SystemPool {
     fn new(
-        dev: &device::Device,
+        dev: &dma::Device,
         parameters: &Parameters,
         base_address: u32,
     ) -> kernel::error::Result<Option<Pin<KBox<Self>>>> {
@@ -721,7 +722,7 @@ impl SystemPool {
 
 /// All memory that one device hands out.
 pub(crate) struct VideoMemory {
-    dev: ARef<device::Device>,
+    dev: dma::Device,
     base_address: u32,
     pool: Option<Pin<KBox<SystemPool>>>,
     contiguous: Counter,
@@ -742,7 +743,7 @@ impl VideoMemory {
     /// Sets the pool up, for cores with `vm` whose GPU address 0 lies at `base_address`; `identity` is the first's.
     /// Every failure has been printed.
     pub(crate) fn new(
-        dev: &device::Device,
+        dev: &dma::Device,
         parameters: &Parameters,
         base_address: u32,
         identity: &Identity,
@@ -761,7 +762,7 @@ impl VideoMemory {
         }
         let pinned = PinnedPages::new(dev)?;
         let this = Self {
-            dev: dev.into(),
+            dev: dev.clone(),
             base_address,
             pool,
             contiguous: Counter::new()?,
@@ -808,23 +809,10 @@ impl VideoMemory {
         }
     }
 
-    /// Makes `area` a window on the pool of which `pager` grants parts. `EINVAL`: no pool, or the
-    /// area is longer. `ENOMEM`: `views` has all that it may have.
-    pub(crate) fn map_pool<P: Pager>(
-        &self,
-        area: &VmaNew,
-        pager: Arc<P>,
-        views: Arc<Views>,
-    ) -> kernel::error::Result<Arc<sys::window::View<P>>> {
-        match self.pool.as_ref().map(|pool| &pool.memory) {
-            None => Err(EINVAL),
-            Some(PoolMemory::Reserved(memory)) => {
-                sys::window::View::new(area, memory, pager, views)
-            }
-            Some(PoolMemory::Allocated(memory)) => {
-                sys::window::View::new(area, memory, pager, views)
-            }
-        }
+    /// The pool, if there is one.
+    pub(crate) fn pool_part(&self) -> Option<Part<'_>> {
+        let memory = &self.pool.as_ref()?.memory;
+        memory.part(0, memory.bytes())
     }
 
     /// Allocates a contiguous buffer of at least `bytes`, zeroed.

@@ -13,9 +13,11 @@ use super::{
     FIRST_PAGE,
     PAGES, //
 };
-use crate::sys::dma::DmaBuffer;
+use crate::sys::dma::{
+    self,
+    DmaBuffer, //
+};
 use kernel::{
-    device,
     prelude::*, //
 };
 
@@ -35,7 +37,7 @@ pub(super) struct Flat {
 
 impl Flat {
     /// A table in which every page is the scratch page. `ENOMEM`: no memory below 4 GiB.
-    pub(super) fn new(dev: &device::Device) -> Result<Self> {
+    pub(super) fn new(dev: &dma::Device) -> Result<Self> {
         let scratch = DmaBuffer::new(dev, SCRATCH_BYTES)?;
         let scratch_entry = u32::try_from(scratch.dma_address())?;
         let table = DmaBuffer::new(dev, PAGES * 4)?;

@@ -44,12 +44,15 @@ use crate::{
     memory::ranges::Ranges,
     sys::{
         self,
-        dma::DmaBuffer, //
+        dma::{
+            self,
+            DmaBuffer, //
+        }, //
     }, //
 };
 use flat::Flat;
 use kernel::{
-    device, impl_has_work,
+    impl_has_work,
     list::ListArc,
     new_work,
     page::PAGE_SIZE,
@@ -224,7 +227,7 @@ impl Vm {
     /// An address space in which nothing is mapped, with tables for MMUs of `versions`. `ENOMEM`: no memory
     /// below 4 GiB.
     pub(crate) fn new(
-        dev: &device::Device,
+        dev: &dma::Device,
         versions: &[MmuVersion],
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let mut tables = Tables {

@@ -10,14 +10,15 @@
 //! Source: spec/memory-events.md section 5.3, spec/command-hw.md section 10.5.
 
 use super::PAGE_BITS;
-use crate::sys::dma::DmaBuffer;
+use crate::sys::dma::{
+    self,
+    DmaBuffer, //
+};
 use core::ops::Range;
 use kernel::{
-    device,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
-        aref::ARef,
         atomic::{
             Atomic,
             Relaxed, //
@@ -131,7 +132,7 @@ struct Second {
 
 /// The tables.
 pub(super) struct TwoLevel {
-    dev: ARef<device::Device>,
+    dev: dma::Device,
     /// The first level and, in the page behind it, the safe bytes.
     first: DmaBuffer,
     address: u32,
@@ -145,7 +146,7 @@ pub(super) struct TwoLevel {
 
 impl TwoLevel {
     /// Tables that lead nowhere. `ENOMEM`: no memory below 4 GiB.
-    pub(super) fn new(dev: &device::Device) -> Result<Self> {
+    pub(super) fn new(dev: &dma::Device) -> Result<Self> {
         let first = DmaBuffer::new(dev, 2 * PAGE_SIZE)?;
         for entry in 0..FIRST_ENTRIES {
             first.write(entry * 4, EXCEPTION)?;
@@ -164,7 +165,7 @@ impl TwoLevel {
             return Err(ENOMEM);
         }
         Ok(Self {
-            dev: dev.into(),
+            dev: dev.clone(),
             address: u32::try_from(first.dma_address())?,
             first,
             second,

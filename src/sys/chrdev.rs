@@ -7,7 +7,7 @@
 use super::{
     unload::InUse,
     views::Views,
-    vma, //
+    vma::NewArea, //
 };
 use core::marker::PhantomData;
 use kernel::{
@@ -49,7 +49,7 @@ pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
     /// A process opens the device.
     fn open() -> Result<Arc<Self>>;
 
-    /// The address space of the file, which the file's object must keep as long as it lives.
+    /// The address space of the file.
     fn views(&self) -> &Views;
 
     /// `ioctl(2)`, of whom, the code and its argument.
@@ -62,7 +62,7 @@ pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
     ) -> Result<isize>;
 
     /// `mmap(2)`.
-    fn mmap(self: ArcBorrow<'_, Self>, area: &VmaNew) -> Result;
+    fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result;
 
     /// The last descriptor of the file is closed.
     fn release(self: Arc<Self>);
@@ -127,7 +127,8 @@ impl<T: FileOperations> Operations<T> {
     unsafe extern "C" fn open(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         from_result(|| {
             let state = T::open()?;
-            // SAFETY: The file is ours to set up; it keeps its object until it is released.
+            // SAFETY: The file is ours to set up. It has a reference of its object until it is released, so that
+            // nobody has the object for himself: what that lends of itself, as `views` does, it lends as long.
             unsafe {
                 state.views().adopt(file);
                 (*file).private_data = state.into_foreign();
@@ -204,7 +205,8 @@ impl<T: FileOperations> Operations<T> {
         // SAFETY: The area is new and locked.
         let area = unsafe { VmaNew::from_raw(vma) };
         from_result(|| {
-            vma::check(area)?;
+            // SAFETY: This is the mmap handler, and it asks once.
+            let area = unsafe { NewArea::new(area) }?;
             T::mmap(state, area).map(|()| 0)
         })
     }

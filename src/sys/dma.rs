@@ -6,8 +6,11 @@
 //! outlive the binding and can.
 
 use super::{
+    physical::Part,
     raw_device,
-    shim, //
+    region::Assigned,
+    shim,
+    vma::NewArea, //
 };
 use kernel::{
     bindings,
@@ -21,24 +24,148 @@ use kernel::{
         DmaMask, //
     },
     error::to_result,
-    mm::virt::VmaNew,
+    io::PhysAddr,
+    page::PAGE_SIZE,
     platform,
     prelude::*,
-    sync::aref::ARef, //
+    sync::{
+        aref::ARef,
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Release, //
+        },
+        Arc, //
+    },
 };
 
-/// Sets which addresses `pdev` reaches: of mapped pages, and of coherent memory. To be called from
-/// probe, before any allocation.
-pub(crate) fn set_masks(
-    pdev: &platform::Device<Core<'_>>,
-    pages: DmaMask,
-    coherent: DmaMask,
-) -> Result {
-    super::dma_buf::allow_long_segments(pdev.as_ref());
-    // SAFETY: In probe nobody else allocates for the device.
-    unsafe {
-        pdev.dma_set_mask(pages)?;
-        pdev.dma_set_coherent_mask(coherent)
+/// The most devices that memory is got for at a time.
+const MAX_DEVICES: usize = 16;
+
+/// The addresses of those devices; 0: free.
+static DEVICES: [Atomic<usize>; MAX_DEVICES] = [const { Atomic::new(0) }; MAX_DEVICES];
+
+/// A device that nobody else gets memory for.
+///
+/// # Invariants
+///
+/// `DEVICES` has the device's address once, at `place`.
+struct Claimed {
+    place: usize,
+    dev: ARef<device::Device>,
+}
+
+impl Claimed {
+    /// Takes the device. `EBUSY`: somebody has it, or there are too many.
+    fn new(dev: &device::Device) -> Result<Self> {
+        let address = core::ptr::from_ref(dev).addr();
+        // Two who ask at once for one device can both come to nothing, but not both have it.
+        let place = DEVICES
+            .iter()
+            .position(|place| place.cmpxchg(0, address, Full).is_ok());
+        let place = place.ok_or(EBUSY)?;
+        let claimed = Self {
+            place,
+            dev: dev.into(),
+        };
+        let count = DEVICES
+            .iter()
+            .filter(|place| place.load(Acquire) == address)
+            .count();
+        // INVARIANT: No other place has it, and who comes later sees this one.
+        match count {
+            1 => Ok(claimed),
+            _ => Err(EBUSY),
+        }
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if let Some(place) = DEVICES.get(self.place) {
+            place.store(0, Release);
+        }
+    }
+}
+
+/// A device for which memory is about to be got: what decides where that comes from is set here, while there is
+/// none.
+pub(crate) struct Setup<'a, 'b> {
+    pdev: &'a platform::Device<Core<'b>>,
+    region: Option<Assigned>,
+    claimed: Claimed,
+}
+
+impl<'a, 'b> Setup<'a, 'b> {
+    /// Of a device that is being probed. `EBUSY`: memory that was got for it earlier is still in use. `EOPNOTSUPP`:
+    /// its addresses are not physical ones: an IOMMU translates them, or a hypervisor.
+    pub(crate) fn new(pdev: &'a platform::Device<Core<'b>>) -> Result<Self> {
+        let dev: &device::Device = pdev.as_ref();
+        let claimed = Claimed::new(dev)?;
+        // SAFETY: The device is valid.
+        if unsafe { shim::gal_is_translated(raw_device(dev)) } {
+            return Err(EOPNOTSUPP);
+        }
+        // SAFETY: The device is valid, and nobody maps anything for it yet. Its MMU has no limit.
+        unsafe { shim::gal_allow_long_segments(raw_device(dev)) };
+        Ok(Self {
+            pdev,
+            region: None,
+            claimed,
+        })
+    }
+
+    /// Sets which addresses it reaches: of mapped pages, and of coherent memory.
+    pub(crate) fn set_masks(&mut self, pages: DmaMask, coherent: DmaMask) -> Result {
+        // SAFETY: Nobody else gets memory for the device: that takes a `Device`, and there is none.
+        unsafe {
+            self.pdev.dma_set_mask(pages)?;
+            self.pdev.dma_set_coherent_mask(coherent)
+        }
+    }
+
+    /// Has its contiguous memory come from its node's first region, a reusable one. `EBUSY`: it does so already.
+    pub(crate) fn assign_region(&mut self) -> Result {
+        if self.region.is_some() {
+            return Err(EBUSY);
+        }
+        self.region = Some(Assigned::new(self.pdev.as_ref())?);
+        Ok(())
+    }
+
+    /// From now on memory can be got for it.
+    pub(crate) fn finish(self) -> Result<Device> {
+        let inner = Inner {
+            _region: self.region,
+            claimed: self.claimed,
+        };
+        // INVARIANT: Looked at, and set, by this.
+        Ok(Device(Arc::new(inner, GFP_KERNEL)?))
+    }
+}
+
+struct Inner {
+    /// Given back before another can set the device up.
+    _region: Option<Assigned>,
+    claimed: Claimed,
+}
+
+/// A device for which memory can be got. What is got has a reference of this, so that what decides where it came
+/// from, and goes back to, stays as it is.
+///
+/// # Invariants
+///
+/// The kernel's DMA interface does not translate for the device: an address of coherent memory stands for a physical
+/// one, which `dma_to_phys` tells.
+#[derive(Clone)]
+pub(crate) struct Device(Arc<Inner>);
+
+impl core::ops::Deref for Device {
+    type Target = device::Device;
+
+    fn deref(&self) -> &device::Device {
+        &self.0.claimed.dev
     }
 }
 
@@ -46,12 +173,13 @@ pub(crate) fn set_masks(
 ///
 /// # Invariants
 ///
-/// `cpu` and `dma` are the two addresses of one live allocation of `size` bytes by
-/// `dma_alloc_attrs` for `dev`, aligned to a page.
+/// `cpu`, `dma` and `physical` are the three addresses of one live allocation of `size` bytes, whole pages, by
+/// `dma_alloc_attrs` for `dev`.
 pub(crate) struct DmaBuffer {
-    dev: ARef<device::Device>,
+    dev: Device,
     cpu: *mut u8,
     dma: DmaAddress,
+    physical: PhysAddr,
     size: usize,
 }
 
@@ -63,8 +191,11 @@ unsafe impl Sync for DmaBuffer {}
 impl DmaBuffer {
     const ATTRS: c_ulong = bindings::DMA_ATTR_WRITE_COMBINE as c_ulong;
 
-    /// Allocates `size` bytes, a multiple of the page size, for `dev`.
-    pub(crate) fn new(dev: &device::Device, size: usize) -> Result<Self> {
+    /// Allocates `size` bytes, a multiple of the page size (else `EINVAL`), for `dev`.
+    pub(crate) fn new(dev: &Device, size: usize) -> Result<Self> {
+        if size == 0 || size % PAGE_SIZE != 0 {
+            return Err(EINVAL);
+        }
         let mut dma = 0;
         // SAFETY: `dev` is a valid device; the result is checked.
         let cpu = unsafe {
@@ -79,11 +210,14 @@ impl DmaBuffer {
         if cpu.is_null() {
             return Err(ENOMEM);
         }
+        // SAFETY: An address of this device's, for which by its invariant this says where it is.
+        let physical = unsafe { shim::gal_dma_to_phys(raw_device(dev), dma) };
         // INVARIANT: Allocated just now.
         Ok(Self {
-            dev: dev.into(),
+            dev: dev.clone(),
             cpu: cpu.cast(),
             dma,
+            physical,
             size,
         })
     }
@@ -93,15 +227,15 @@ impl DmaBuffer {
         super::widen(self.dma)
     }
 
-    /// The physical address.
-    pub(crate) fn physical(&self) -> u64 {
-        // SAFETY: Our own allocation for this device.
-        super::widen(unsafe { shim::gal_dma_to_phys(raw_device(&self.dev), self.dma) })
-    }
-
     /// Bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
+    }
+
+    /// `bytes` bytes at `offset`. `None`: these are not all there, or not whole pages.
+    pub(crate) fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
+        // SAFETY: By the type invariant the memory is our own, until this is dropped.
+        unsafe { Part::new(self.physical, self.size, offset, bytes) }
     }
 
     /// Writes one word at byte `offset`, a multiple of 4 inside the buffer; `EINVAL` otherwise.
@@ -147,19 +281,19 @@ impl DmaBuffer {
         if size > room {
             return Err(EINVAL);
         }
-        // SAFETY: Inside the allocation. Users and the GPU may write it at the same time; then
-        // either's bytes stay.
-        unsafe { self.cpu.add(offset).write_bytes(0, size) };
+        // SAFETY: Inside the allocation. C does it, as to Rust it would be a race: users, the GPU and other
+        // callers may write it at the same time. Then either's bytes stay.
+        unsafe { shim::gal_clear_memory(self.cpu.add(offset).cast(), size) };
         Ok(())
     }
 
     /// Maps the buffer's start into the area, which must not be longer. The area does not keep the
     /// buffer alive: see `vma::map`.
-    pub(super) fn mmap(&self, area: &VmaNew) -> Result {
-        if area.end() - area.start() > self.size {
+    pub(super) fn mmap(&self, area: &NewArea<'_>) -> Result {
+        if area.bytes() > self.size {
             return Err(EINVAL);
         }
-        // SAFETY: `area` is being set up by our mmap handler, the buffer is live, sizes agree.
+        // SAFETY: By its invariant the area is being set up, and is empty; the buffer is live, and not shorter.
         to_result(unsafe {
             shim::gal_mmap_dma(
                 area.as_ptr(),

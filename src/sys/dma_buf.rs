@@ -6,12 +6,14 @@
 //! `shim_dma_buf.c`.
 
 use super::{
+    dma,
     file::{
         NewFile,
         Reserved, //
     },
     mapped,
     pages::PinnedPages,
+    physical::Part,
     raw_device,
     shim, //
 };
@@ -193,7 +195,7 @@ struct Shared {
 /// `galcore imports`, which guards the book, and that of [`PinnedPages`].
 #[pin_data]
 pub(crate) struct Imports {
-    dev: ARef<device::Device>,
+    dev: dma::Device,
     looker: Option<Looker>,
     pinned: Arc<PinnedPages>,
     /// By the address of the `struct dma_buf`.
@@ -203,11 +205,11 @@ pub(crate) struct Imports {
 
 impl Imports {
     /// None yet. What is imported is not to be among `pinned`.
-    pub(crate) fn new(dev: &device::Device, pinned: &Arc<PinnedPages>) -> Result<Arc<Self>> {
+    pub(crate) fn new(dev: &dma::Device, pinned: &Arc<PinnedPages>) -> Result<Arc<Self>> {
         let looker = Looker::new()?;
         Arc::pin_init(
             pin_init!(Self {
-                dev: dev.into(),
+                dev: dev.clone(),
                 looker,
                 pinned: pinned.clone(),
                 book <- new_mutex!(RBTree::new(), "galcore imports"),
@@ -412,18 +414,15 @@ impl Drop for Import {
 
 /// Memory that can be a dma-buf.
 pub(crate) enum Memory<'a> {
-    /// From this physical address on, in no cache.
-    Range(u64),
+    /// Contiguous, in no cache.
+    Part(Part<'a>),
     /// Pages.
     Pages(&'a super::pages::Pages),
 }
 
-/// Something whose memory can be a dma-buf, and stays the same as long as it lives.
+/// Something whose memory can be a dma-buf.
 pub(crate) trait Exportable: Send + Sync + 'static {
-    /// Bytes, a multiple of the page size.
-    fn bytes(&self) -> usize;
-
-    /// Where they are. `None`: they cannot be a dma-buf.
+    /// The memory. `None`: it cannot be a dma-buf.
     fn memory(&self) -> Option<Memory<'_>>;
 }
 
@@ -467,11 +466,14 @@ impl<T: Exportable> Exporter<T> {
     /// process has no descriptor left.
     pub(crate) fn export(self: &Arc<Self>, object: Arc<T>) -> Result<NewFile> {
         let reserved = Reserved::new()?;
-        let (pages, start) = match object.memory().ok_or(EINVAL)? {
-            Memory::Range(start) => (null_mut(), start.try_into()?),
-            Memory::Pages(pages) => (pages.as_raw().ok_or(EINVAL)?, 0),
+        let (pages, start, bytes) = match object.memory().ok_or(EINVAL)? {
+            Memory::Part(part) => (null_mut(), part.start(), part.bytes()),
+            Memory::Pages(pages) => {
+                let pages = pages.allocated().ok_or(EINVAL)?;
+                // C only reads them.
+                (pages.as_ptr().cast_mut(), 0, pages.len() * PAGE_SIZE)
+            }
         };
-        let bytes = object.bytes();
         let owner = Owner {
             object,
             _exporter: self.clone(),
@@ -485,8 +487,8 @@ impl<T: Exportable> Exporter<T> {
             owner: owner.cast(),
             put: Some(put::<T>),
         };
-        // SAFETY: The memory lives as long as the object, of which the dma-buf gets a reference. It is at least
-        // as long as said.
+        // SAFETY: The dma-buf gets a reference of the object, so that nobody has the object for himself, and the
+        // memory that it lends of itself it lends as long; so it is with the array of pages, whose number this is.
         let file = from_err_ptr(unsafe { shim::gal_export_buffer(&what) }).inspect_err(|_| {
             // SAFETY: It was not taken.
             unsafe { put::<T>(owner.cast()) };
@@ -505,10 +507,4 @@ impl<T: Exportable> Exporter<T> {
         // keeps its own.
         Some(unsafe { owner.as_ref() }.object.clone())
     }
-}
-
-/// Lets what is mapped for `dev` be in one piece, however long: its MMU has no limit.
-pub(crate) fn allow_long_segments(dev: &device::Device) {
-    // SAFETY: The device is valid; only probe sets this.
-    unsafe { shim::gal_allow_long_segments(raw_device(dev)) }
 }

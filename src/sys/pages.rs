@@ -3,28 +3,27 @@
 //! Scattered pages that the GPU reaches one by one, through its MMU.
 
 use super::{
+    dma,
     dma_buf::Import,
     mapped::Mapped,
     raw_device,
     shim,
-    unload::InUse, //
+    unload::InUse,
+    vma::NewArea, //
 };
 use core::ops::Range;
 use kernel::{
     alloc::flags::__GFP_NOWARN,
-    bindings, device,
+    bindings,
     dma::DmaAddress,
     error::{
         from_err_ptr,
         to_result, //
     },
-    impl_has_work,
-    mm::virt::VmaNew,
-    new_mutex, new_work,
+    impl_has_work, new_mutex, new_work,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
-        aref::ARef,
         atomic::{
             Atomic,
             Relaxed, //
@@ -106,7 +105,7 @@ impl Drop for Locked {
 /// handed over by one user is seen by all. So what is pinned is not imported too.
 #[pin_data]
 pub(crate) struct PinnedPages {
-    dev: ARef<device::Device>,
+    dev: dma::Device,
     #[pin]
     book: Mutex<Mapped>,
 }
@@ -119,10 +118,10 @@ fn physical(page: *mut bindings::page) -> u64 {
 
 impl PinnedPages {
     /// None pinned.
-    pub(crate) fn new(dev: &device::Device) -> Result<Arc<Self>> {
+    pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                dev: dev.into(),
+                dev: dev.clone(),
                 book <- new_mutex!(Mapped::new(), "galcore pinned pages"),
             }),
             GFP_KERNEL,
@@ -174,7 +173,7 @@ impl PinnedPages {
 /// are ours alone, and all of them in blocks that lie behind each other; pinned ones are pinned. Of imported
 /// ones there are only the addresses.
 pub(crate) struct Pages {
-    dev: ARef<device::Device>,
+    dev: dma::Device,
     origin: Origin,
     pages: KVVec<*mut bindings::page>,
     dma: KVVec<DmaAddress>,
@@ -186,10 +185,10 @@ unsafe impl Send for Pages {}
 unsafe impl core::marker::Sync for Pages {}
 
 impl Pages {
-    fn empty(dev: &device::Device, origin: Origin, count: usize) -> Result<Self> {
+    fn empty(dev: &dma::Device, origin: Origin, count: usize) -> Result<Self> {
         // INVARIANT: No pages yet.
         Ok(Self {
-            dev: dev.into(),
+            dev: dev.clone(),
             origin,
             pages: KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?,
             dma: KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?,
@@ -200,7 +199,7 @@ impl Pages {
     /// being killed.
     ///
     /// As many as can be had at once are contiguous: a block costs little more than a page.
-    pub(crate) fn allocate(dev: &device::Device, count: usize) -> Result<Self> {
+    pub(crate) fn allocate(dev: &dma::Device, count: usize) -> Result<Self> {
         let orders = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
         let mut this = Self::empty(dev, Origin::Allocated(orders), count)?;
         let mut order = LARGEST_ORDER;
@@ -253,6 +252,8 @@ impl Pages {
         piece: (usize, usize),
         write: bool,
     ) -> Result<Self> {
+        // The kernel counts them in an `int`.
+        i32::try_from(count)?;
         let mut this = Self::empty(
             &book.dev,
             Origin::Pinned {
@@ -295,11 +296,11 @@ impl Pages {
     }
 
     /// The pages of a dma-buf. `EINVAL`: it is not made of whole pages.
-    pub(crate) fn import(dev: &device::Device, import: Import) -> Result<Self> {
+    pub(crate) fn import(dev: &dma::Device, import: Import) -> Result<Self> {
         let dma = import.pages()?;
         // INVARIANT: The dma-buf's owner has mapped them.
         Ok(Self {
-            dev: dev.into(),
+            dev: dev.clone(),
             origin: Origin::Imported(import),
             pages: KVVec::new(),
             dma,
@@ -315,9 +316,9 @@ impl Pages {
     }
 
     /// The pages, if they are ours.
-    pub(super) fn as_raw(&self) -> Option<*mut *mut bindings::page> {
+    pub(super) fn allocated(&self) -> Option<&[*mut bindings::page]> {
         match &self.origin {
-            Origin::Allocated(_) => Some(self.pages.as_ptr().cast_mut()),
+            Origin::Allocated(_) => Some(&self.pages),
             _ => None,
         }
     }
@@ -426,16 +427,16 @@ impl Pages {
 
     /// Maps allocated pages into the area, cached or write-combined. The area does not keep them alive:
     /// see `vma::map`. `ENXIO`: the area is longer. `EINVAL`: the pages are not ours.
-    pub(super) fn mmap(&self, area: &VmaNew, cached: bool) -> Result {
+    pub(super) fn mmap(&self, area: &NewArea<'_>, cached: bool) -> Result {
         let Origin::Allocated(orders) = &self.origin else {
             return Err(EINVAL);
         };
         let vma = area.as_ptr();
-        let wanted = (area.end() - area.start()) / PAGE_SIZE;
+        let wanted = area.bytes() / PAGE_SIZE;
         if wanted > self.pages.len() {
             return Err(ENXIO);
         }
-        // SAFETY: The area is being set up by our mmap handler.
+        // SAFETY: By its invariant the area is being set up, and is empty.
         unsafe { shim::gal_mmap_begin(vma, cached) };
         let mut at = 0;
         for &order in orders {

@@ -3,11 +3,61 @@
 //! Physical memory and register ranges, by address.
 
 use super::shim;
+use core::marker::PhantomData;
 use kernel::{
     error::to_result,
     io::PhysAddr,
+    page::PAGE_SIZE,
     prelude::*, //
 };
+
+/// A part of somebody's contiguous memory, which lives as long as it is lent.
+///
+/// # Invariants
+///
+/// The memory from `start` on is the lender's alone, it is in whole pages, and stays his for `'a`. No Rust reference
+/// is ever made to it.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    start: PhysAddr,
+    bytes: usize,
+    _lender: PhantomData<&'a ()>,
+}
+
+impl<'a> Part<'a> {
+    /// `bytes` bytes at `offset` of the `size` bytes at `start`. `None`: these are not all there, or not whole pages.
+    ///
+    /// # Safety
+    ///
+    /// The `size` bytes at `start` are what the invariants say of them.
+    pub(super) unsafe fn new(
+        start: PhysAddr,
+        size: usize,
+        offset: usize,
+        bytes: usize,
+    ) -> Option<Self> {
+        let end = offset.checked_add(bytes).filter(|&end| end <= size)?;
+        let first = start.checked_add(PhysAddr::try_from(offset).ok()?)?;
+        // CAST: only the bits below a page count.
+        let is_whole = bytes > 0 && (first as usize | end | offset) % PAGE_SIZE == 0;
+        // INVARIANT: Checked, and by the caller.
+        is_whole.then_some(Self {
+            start: first,
+            bytes,
+            _lender: PhantomData,
+        })
+    }
+
+    /// Its physical address.
+    pub(super) fn start(&self) -> PhysAddr {
+        self.start
+    }
+
+    /// Bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
 
 /// A range of physical addresses that is claimed in `/proc/iomem`.
 ///
@@ -59,15 +109,19 @@ pub(crate) fn is_system_ram(start: PhysAddr, size: usize) -> bool {
 ///
 /// # Invariants
 ///
-/// The range is claimed and no part of it is system RAM.
+/// The range is claimed, in whole pages, and no part of it is system RAM.
 pub(crate) struct Reserved(Claim);
 
 impl Reserved {
     /// Takes `size` bytes at `start`.
     ///
     /// `EEXIST` when the kernel uses any of them as its own memory, `EBUSY` when another driver has
-    /// them.
+    /// them, `EINVAL` when they are not whole pages.
     pub(crate) fn new(start: PhysAddr, size: usize) -> Result<Self> {
+        // CAST: only the bits below a page count.
+        if (start as usize | size) % PAGE_SIZE != 0 {
+            return Err(EINVAL);
+        }
         if is_system_ram(start, size) {
             return Err(EEXIST);
         }
@@ -83,6 +137,12 @@ impl Reserved {
     /// Bytes.
     pub(crate) fn size(&self) -> usize {
         self.0.size()
+    }
+
+    /// `bytes` bytes at `offset`. `None`: these are not all there, or not whole pages.
+    pub(crate) fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
+        // SAFETY: By the type invariant the memory is ours alone, until this is dropped.
+        unsafe { Part::new(self.start(), self.size(), offset, bytes) }
     }
 
     /// Writes one word at byte `offset`, a multiple of 4 inside the memory; `EINVAL` otherwise.
@@ -105,5 +165,43 @@ impl Reserved {
         let start = self.start() + PhysAddr::try_from(offset)?;
         // SAFETY: By the type invariant the memory is ours alone, and the range is inside.
         to_result(unsafe { shim::gal_zero_physical(start, size) })
+    }
+}
+
+#[kunit_tests(galcore_physical)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = PAGE_SIZE;
+
+    fn part(start: usize, size: usize, offset: usize, bytes: usize) -> Option<(usize, usize)> {
+        // SAFETY: Nothing is done with what comes out but to look at the numbers.
+        let part = unsafe { Part::new(start as PhysAddr, size, offset, bytes) }?;
+        Some((part.start() as usize, part.bytes()))
+    }
+
+    #[test]
+    fn a_part_lies_inside() {
+        assert_eq!(part(PAGE, 3 * PAGE, 0, 3 * PAGE), Some((PAGE, 3 * PAGE)));
+        assert_eq!(part(PAGE, 3 * PAGE, 2 * PAGE, PAGE), Some((3 * PAGE, PAGE)));
+        for (offset, bytes) in [
+            (0, 4 * PAGE),
+            (2 * PAGE, 2 * PAGE),
+            (3 * PAGE, PAGE),
+            (usize::MAX - PAGE + 1, PAGE),
+            (usize::MAX - PAGE + 1, 2 * PAGE),
+            (PAGE, usize::MAX - PAGE + 1),
+        ] {
+            assert_eq!(part(PAGE, 3 * PAGE, offset, bytes), None);
+        }
+    }
+
+    #[test]
+    fn a_part_is_of_whole_pages() {
+        for (start, offset, bytes) in [(4, 0, PAGE), (0, 4, PAGE), (0, 0, 4), (0, 0, 0)] {
+            assert_eq!(part(start, 3 * PAGE, offset, bytes), None);
+        }
+        // What is whole only because two wrongs meet is not.
+        assert_eq!(part(PAGE - 4, 3 * PAGE, 4, PAGE), None);
     }
 }

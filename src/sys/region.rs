@@ -51,13 +51,13 @@ impl Region {
 /// # Invariants
 ///
 /// The device's region was assigned by us, and is released once.
-pub(crate) struct Assigned(ARef<device::Device>);
+pub(super) struct Assigned(ARef<device::Device>);
 
 impl Assigned {
-    /// Has the contiguous memory of `dev` come from its node's first region. To be dropped after all
-    /// memory that came from there.
-    pub(crate) fn new(dev: &device::Device) -> Result<Self> {
-        // SAFETY: The device is valid; in probe nobody else assigns regions.
+    /// Has the contiguous memory of `dev` come from its node's first region. Only [`super::dma::Setup`] makes one,
+    /// as long as there is no such memory, and all that there is then keeps it.
+    pub(super) fn new(dev: &device::Device) -> Result<Self> {
+        // SAFETY: The device is valid; by the caller it has no memory, and nobody gets it any.
         to_result(unsafe { shim::gal_assign_region(raw_device(dev)) })?;
         // INVARIANT: Assigned just now.
         Ok(Self(dev.into()))

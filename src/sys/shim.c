@@ -6,11 +6,13 @@
 #include <linux/cred.h>
 #include <linux/compat.h>
 #include <linux/dma-direct.h>
+#include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
 #include <linux/io.h>
+#include <linux/iommu-dma.h>
 #include <linux/ioport.h>
 #include <linux/irq.h>
 #include <linux/irqdomain.h>
@@ -206,6 +208,17 @@ void gal_release_inode(struct inode *inode)
 void gal_zap(struct inode *inode, size_t offset, size_t bytes)
 {
 	unmap_mapping_range(inode->i_mapping, offset, bytes, 1);
+}
+
+/* As the DMA interface decides it, but that a translation which could be bypassed counts as one. */
+bool gal_is_translated(struct device *dev)
+{
+	return get_dma_ops(dev) || use_dma_iommu(dev);
+}
+
+void gal_clear_memory(void *memory, size_t bytes)
+{
+	memset(memory, 0, bytes);
 }
 
 phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma)

@@ -66,6 +66,8 @@ struct inode *gal_new_inode(void);
 void gal_set_mapping(struct file *file, struct inode *inode);
 void gal_release_inode(struct inode *inode);
 void gal_zap(struct inode *inode, size_t offset, size_t bytes);
+bool gal_is_translated(struct device *dev);
+void gal_clear_memory(void *memory, size_t bytes);
 phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma);
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
 		 size_t size, unsigned long attrs);

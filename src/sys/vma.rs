@@ -13,46 +13,84 @@ use kernel::{
     error::to_result,
     mm::virt::{
         flags::WRITE as VM_WRITE,
-        VmaNew,
-        VmaRef, //
+        VmaNew, //
     },
     prelude::*,
     sync::Arc, //
 };
 
-/// Makes `area` read-only for good. `EACCES`: it was asked for writing.
-pub(crate) fn make_read_only(area: &VmaNew) -> Result {
-    if area.flags() & VM_WRITE != 0 {
-        return Err(EACCES);
+/// An area that becomes a mapping of a file of the device: whoever makes something of it has it no more, so that
+/// it is set up once, as one thing.
+///
+/// # Invariants
+///
+/// The area is being set up by the mmap handler of a file of the device, it is shared, and nothing is mapped in it
+/// yet, but by who has this.
+pub(crate) struct NewArea<'a>(&'a VmaNew);
+
+impl<'a> NewArea<'a> {
+    /// An area of a file of the device. `ENOTTY`, as mmap of galcore says of whatever it does not map: it is private.
+    ///
+    /// The one place where that is asked, for every kind of mapping of the device's files.
+    ///
+    /// # Safety
+    ///
+    /// It is being set up by the mmap handler of such a file, which asks this once.
+    pub(super) unsafe fn new(area: &'a VmaNew) -> Result<Self> {
+        // SAFETY: By the caller it may be looked at.
+        to_result(unsafe { shim::gal_check_area(area.as_ptr()) }).map_err(|_| ENOTTY)?;
+        // INVARIANT: By the caller, and checked just now.
+        Ok(Self(area))
     }
-    area.try_clear_maywrite()
+
+    /// The byte offset into the file that the mapping was asked for.
+    pub(crate) fn offset(&self) -> u64 {
+        // SAFETY: By the type invariant nobody else changes it.
+        let pages = unsafe { (*self.0.as_ptr()).vm_pgoff };
+        // CAST: at most 64 bits.
+        (pages as u64) << bindings::PAGE_SHIFT
+    }
+
+    /// Where it begins in the process.
+    pub(super) fn start(&self) -> usize {
+        self.0.start()
+    }
+
+    /// Bytes, a multiple of the page size.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.end() - self.0.start()
+    }
+
+    /// The area, to be set up.
+    pub(super) fn as_ptr(&self) -> *mut bindings::vm_area_struct {
+        self.0.as_ptr()
+    }
+
+    /// Makes it read-only for good. `EACCES`: it was asked for writing.
+    pub(crate) fn make_read_only(&self) -> Result {
+        if self.0.flags() & VM_WRITE != 0 {
+            return Err(EACCES);
+        }
+        self.0.try_clear_maywrite()
+    }
 }
 
 /// Memory that can be mapped into a process.
 pub(crate) trait Memory {
     /// Maps the memory's start into `area`, cached if the memory allows it and `cached` says so.
-    fn map_into(&self, area: &VmaNew, cached: bool) -> Result;
+    fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result;
 }
 
 impl Memory for DmaBuffer {
-    fn map_into(&self, area: &VmaNew, _: bool) -> Result {
+    fn map_into(&self, area: &NewArea<'_>, _: bool) -> Result {
         self.mmap(area)
     }
 }
 
 impl Memory for Pages {
-    fn map_into(&self, area: &VmaNew, cached: bool) -> Result {
+    fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result {
         self.mmap(area, cached)
     }
-}
-
-/// Whether an area may become a mapping of ours: it must be shared. `ENOTTY`, as mmap of galcore says of
-/// whatever it does not map: it is private.
-///
-/// The one place where that is asked, for every kind of mapping of the device's files.
-pub(super) fn check(area: &VmaNew) -> Result {
-    // SAFETY: The area is being set up by the caller, and is only looked at.
-    to_result(unsafe { shim::gal_check_area(area.as_ptr()) }).map_err(|_| ENOTTY)
 }
 
 /// Something whose memory can be mapped and must live as long as the mapping.
@@ -101,18 +139,21 @@ impl<T: Mappable> Keep<T> {
 
 /// Maps the start of `object`'s memory into `area`, which keeps the object alive.
 ///
-/// Fails when the area is longer than the memory. Called from an mmap handler.
-pub(crate) fn map<T: Mappable>(area: &VmaNew, object: Arc<T>, cached: bool) -> Result {
+/// Fails when the area is longer than the memory.
+pub(crate) fn map<T: Mappable>(area: NewArea<'_>, object: Arc<T>, cached: bool) -> Result {
     let vma = area.as_ptr();
-    // SAFETY: The area is being set up by the caller.
+    // SAFETY: By the area's invariant it may be looked at.
     let page = unsafe { (*vma).vm_pgoff };
-    object.memory().map_into(area, cached).inspect_err(|_| {
+    // Whatever memory this is of those that the object has: from now on the area has a reference of the object, so
+    // that nobody has the object for himself, and what it lends of itself it lends as long.
+    object.memory().map_into(&area, cached).inspect_err(|_| {
         // The memory manager unmaps what is there when we have returned, and the object may be
         // gone by then: other threads must not see its pages that long.
         // SAFETY: As above.
         unsafe { shim::gal_clear_area(vma) };
     })?;
-    // SAFETY: The area is being set up by the caller; nothing else uses these two fields.
+    // SAFETY: By the area's invariant it is being set up, and nothing else uses these two fields: only one thing is
+    // made of an area.
     unsafe {
         (*vma).vm_private_data = Arc::into_raw(object).cast_mut().cast();
         (*vma).vm_ops = Keep::<T>::operations();
@@ -151,11 +192,4 @@ pub(crate) fn unmap<T: Mappable>(user: usize, object: &Arc<T>) {
     // Another thread may change its own memory map in between; it is its own.
     // SAFETY: Works on the caller's memory map and checks the range.
     let _ = unsafe { bindings::vm_munmap(user, bytes) };
-}
-
-/// The byte offset into the file that the mapping was asked for.
-pub(crate) fn file_offset(area: &VmaRef) -> u64 {
-    // SAFETY: A valid area, locked by the caller's reference.
-    let pages = unsafe { (*area.as_ptr()).vm_pgoff };
-    (pages as u64) << bindings::PAGE_SHIFT
 }

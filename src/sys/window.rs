@@ -6,16 +6,14 @@
 //! back is unmapped ([`Views::zap`]), and touching it again is a bus error.
 
 use super::{
-    dma::DmaBuffer,
-    physical::Reserved,
+    physical::Part,
     shim,
     views::Views,
-    widen, //
+    vma::NewArea, //
 };
 use kernel::{
     bindings,
     io::PhysAddr,
-    mm::virt::VmaNew,
     prelude::*,
     sync::{
         atomic::{
@@ -26,43 +24,30 @@ use kernel::{
     },
 };
 
-/// Decides what a window shows.
+/// Has memory, and decides what a window on it shows.
 pub(crate) trait Pager: Send + Sync + 'static {
+    /// The memory. `None`: there is none.
+    fn memory(&self) -> Option<Part<'_>>;
+
     /// Calls `show` with a part of the memory (offset and bytes, whole pages) that holds byte
     /// `offset`, if the process may see it. Until `show` has returned the part must stay granted.
     fn grant(&self, offset: usize, show: &mut dyn FnMut(usize, usize));
-}
-
-/// Memory that a window can show.
-pub(crate) trait Panorama {
-    /// Physical address and bytes.
-    fn extent(&self) -> (u64, usize);
-}
-
-impl Panorama for Reserved {
-    fn extent(&self) -> (u64, usize) {
-        (widen(self.start()), self.size())
-    }
-}
-
-impl Panorama for DmaBuffer {
-    fn extent(&self) -> (u64, usize) {
-        (self.physical(), self.size())
-    }
 }
 
 /// A window in a process: where it is, and whether it still stands.
 ///
 /// # Invariants
 ///
-/// `physical` is the physical address of memory that lives as long as the mapped file is open. `areas`
-/// areas are counted in `views` for it.
+/// `memory_bytes` bytes at `physical` are a [`Part`] of the pager's, who lives as long as this. `areas` areas are
+/// counted in `views` for it.
 pub(crate) struct View<P> {
     pager: Arc<P>,
     /// Those of the process whose file is mapped.
     views: Arc<Views>,
-    /// Physical address of what the window's first byte shows.
+    /// Physical address of what the file's first byte is.
     physical: PhysAddr,
+    /// Bytes of the memory there.
+    memory_bytes: usize,
     /// Identity of the memory map; only compared.
     mm: usize,
     start: usize,
@@ -72,49 +57,37 @@ pub(crate) struct View<P> {
 }
 
 impl<P: Pager> View<P> {
-    /// Prepares `area` to become a window on `memory` whose contents `pager` grants, by
-    /// [`View::attach`].
+    /// Prepares `area` to become a window on the memory of `pager`, who grants its contents.
     ///
-    /// `EINVAL`: the area is longer than the memory. `ENOMEM`: `views` has as many as it may have. Called
-    /// from an mmap handler of a file that keeps the module and the memory, and whose address space is
-    /// that of `views`.
+    /// `EINVAL`: there is no memory, or the area is longer. `ENOMEM`: `views` has as many as it may have. To be
+    /// taken back by zapping, the windows must be made of a file whose address space is that of `views`.
     pub(crate) fn new(
-        area: &VmaNew,
-        memory: &impl Panorama,
+        area: NewArea<'_>,
         pager: Arc<P>,
         views: Arc<Views>,
-    ) -> Result<Arc<Self>> {
-        let (physical, size) = memory.extent();
-        let bytes = area.end() - area.start();
-        if bytes > size {
+    ) -> Result<Prepared<'_, P>> {
+        let memory = pager.memory().ok_or(EINVAL)?;
+        let (physical, memory_bytes) = (memory.start(), memory.bytes());
+        if area.bytes() > memory_bytes {
             return Err(EINVAL);
         }
-        let physical = PhysAddr::try_from(physical)?;
-        // SAFETY: The area is being set up by our mmap handler.
+        // SAFETY: By the area's invariant it is being set up.
         unsafe { shim::gal_prepare_window(area.as_ptr()) };
         views.add_area()?;
-        // INVARIANT: Counted just now; the memory is the caller's promise.
+        // INVARIANT: Counted just now. From here on the view has a reference of the pager, so that nobody has the
+        // pager for himself, and what he lends of himself he lends as long.
         let view = Self {
             pager,
             views,
             physical,
+            memory_bytes,
             mm: current_mm(),
             start: area.start(),
-            bytes,
+            bytes: area.bytes(),
             areas: Atomic::new(1),
         };
-        Ok(Arc::new(view, GFP_KERNEL_ACCOUNT)?)
-    }
-
-    /// Makes the area that the view was prepared for the window. The last thing that an mmap handler
-    /// does: an area whose handler fails afterwards would keep the view for ever.
-    pub(crate) fn attach(self: Arc<Self>, area: &VmaNew) {
-        let vma = area.as_ptr();
-        // SAFETY: The area is being set up by our mmap handler; nothing else uses these two fields.
-        unsafe {
-            (*vma).vm_private_data = Arc::into_raw(self).cast_mut().cast();
-            (*vma).vm_ops = Self::operations();
-        }
+        let view = Arc::new(view, GFP_KERNEL_ACCOUNT)?;
+        Ok(Prepared { view, area })
     }
 
     /// Address and bytes, if the window stands in the calling process.
@@ -199,10 +172,39 @@ impl<P: Pager> View<P> {
         let mut result = bindings::vm_fault_reason_VM_FAULT_SIGBUS as bindings::vm_fault_t;
         let offset = page << bindings::PAGE_SHIFT;
         view.pager.grant(offset, &mut |first, bytes| {
-            // SAFETY: The part is inside the memory, by the pager's promise, and stays granted.
+            // Whatever the pager says, nothing but its memory is shown.
+            let first = first.min(view.memory_bytes);
+            let bytes = bytes.min(view.memory_bytes - first);
+            // SAFETY: By the type invariant the memory lives as long as the view, which the area keeps; and this is
+            // inside. The area was prepared for it.
             result = unsafe { shim::gal_fault_physical(vmf, view.physical, first, bytes) };
         });
         result
+    }
+}
+
+/// A view whose area is not the window yet.
+pub(crate) struct Prepared<'a, P> {
+    view: Arc<View<P>>,
+    area: NewArea<'a>,
+}
+
+impl<P: Pager> Prepared<'_, P> {
+    /// The view.
+    pub(crate) fn view(&self) -> &Arc<View<P>> {
+        &self.view
+    }
+
+    /// Makes the area the window. The last thing that an mmap handler does: an area whose handler fails
+    /// afterwards would keep the view for ever.
+    pub(crate) fn attach(self) {
+        let vma = self.area.as_ptr();
+        // SAFETY: By the area's invariant it is being set up, and nothing else uses these two fields: only one
+        // thing is made of an area. It is the one that the view was made and counted for.
+        unsafe {
+            (*vma).vm_private_data = Arc::into_raw(self.view).cast_mut().cast();
+            (*vma).vm_ops = View::<P>::operations();
+        }
     }
 }
 

@@ -45,11 +45,11 @@ use crate::{
             OpenFile, //
         },
         user::UserWords,
-        views::Views, //
+        views::Views,
+        vma::NewArea, //
     }, //
 };
 use kernel::{
-    mm::virt::VmaNew,
     prelude::*,
     sync::{
         atomic::{
@@ -390,7 +390,7 @@ impl FileOperations for OpenedFile {
         self.process.views()
     }
 
-    fn mmap(self: ArcBorrow<'_, Self>, area: &VmaNew) -> Result<(), kernel::error::Error> {
+    fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), kernel::error::Error> {
         let view = self.process.mmap(area).map_err(|error| match error {
             ENOMEM => ENOMEM,
             _ => ENOTTY,
