@@ -68,6 +68,10 @@ fn memory_tests(suite: &mut Suite<'_>, control: &'static Control, race: Duration
 fn time_tests(suite: &mut Suite<'_>) {
     suite.test("processes that compute cost nobody time", delays::computing);
     suite.test(
+        "nor do threads that seldom run, whatever they have",
+        delays::inversion,
+    );
+    suite.test(
         "FREE costs as much for each window that shows it",
         delays::free_is_linear,
     );

@@ -23,6 +23,7 @@ use galcore_client::Queue;
 
 use super::bounced;
 use super::gaps;
+use super::inversion;
 use super::number;
 use super::random;
 use super::views;
@@ -390,6 +391,7 @@ impl State {
             "offer-named" => views::offer_named(self),
             "withdraw" => views::withdraw(self),
             "wait-in" => waits::wait_in(self, words),
+            "invert" => inversion::invert(self, words),
             "share" => bounced::share(self),
             "rage" => random::rage(self, words),
             what => bail!("{what:?} is not known"),

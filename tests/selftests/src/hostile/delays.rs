@@ -10,6 +10,7 @@ use anyhow::Result;
 use galcore_client::Abi;
 
 use super::innocent::Innocent;
+use super::here;
 use super::kill;
 use super::number;
 use super::PAGE;
@@ -45,12 +46,23 @@ fn harmless<'a>(
     prepare: impl Fn(&mut Other) -> Result<()>,
     attack: impl Fn(Other) -> Result<()> + 'a,
 ) -> Result<()> {
+    harmless_to(false, abi, prepare, attack)
+}
+
+/// The same, for a process that is `urgent`, or not.
+fn harmless_to<'a>(
+    urgent: bool,
+    abi: &'static Abi,
+    prepare: impl Fn(&mut Other) -> Result<()>,
+    attack: impl Fn(Other) -> Result<()> + 'a,
+) -> Result<()> {
+    let bound = here(BOUND)?;
     let mut extras = Vec::new();
     for _ in 0..ATTEMPTS {
         let mut attacker = Other::start(abi)?;
         prepare(&mut attacker)?;
         let mut innocent = Innocent::start()?;
-        let waits = innocent.while_watching(|| {
+        let waits = innocent.while_watching(urgent, || {
             attack(attacker)?;
             // What goes on behind it counts, too.
             thread::sleep(Duration::from_millis(50));
@@ -64,7 +76,7 @@ fn harmless<'a>(
             waits.machine.as_millis(),
             waits.extra().as_millis()
         );
-        if waits.extra() <= BOUND {
+        if waits.extra() <= bound {
             return Ok(());
         }
         extras.push(waits.extra().as_millis());
@@ -72,7 +84,7 @@ fn harmless<'a>(
             break;
         }
     }
-    bail!("others wait {extras:?} ms longer, the bound is {BOUND:?}")
+    bail!("others wait {extras:?} ms longer, the bound is {bound:.1?}")
 }
 
 fn ask(attacker: &mut Other, what: &str) -> Result<()> {
@@ -86,6 +98,16 @@ pub fn computing() -> Result<()> {
         Abi::own(),
         |_| Ok(()),
         |mut attacker| ask(&mut attacker, "spin 500"),
+    )
+}
+
+/// Threads that seldom run and have what others wait for, beside a process that is to run first.
+pub fn inversion() -> Result<()> {
+    harmless_to(
+        true,
+        Abi::own(),
+        |_| Ok(()),
+        |mut attacker| ask(&mut attacker, "invert 3000"),
     )
 }
 
@@ -174,7 +196,7 @@ pub fn renewed() -> Result<()> {
         ProcGc::nothing_left()?;
         println!("# alone {alone:.1?}, beside it {took:.1?}");
         ensure!(!is_over || took > BEYOND, "the attack ended too soon");
-        if took <= 4 * alone + BOUND {
+        if took <= 4 * alone + here(BOUND)? {
             return Ok(());
         }
         times.push(took.as_millis());
@@ -212,7 +234,7 @@ fn dies_soon(
         act(&mut attacker, attempt)?;
         let took = kill(attacker)?;
         println!("# it took {took:.1?}, and {machine:.1?} when it had done nothing");
-        if took <= DEATH + machine {
+        if took <= here(DEATH)? + machine {
             return Ok(());
         }
         times.push((took.as_millis(), machine.as_millis()));
@@ -277,14 +299,14 @@ pub fn commit_nowhere() -> Result<()> {
     println!("# refused within {answer} us");
     let took = Duration::from_micros(number(&[answer.as_str()], 0)?);
     ensure!(
-        took <= REFUSAL,
+        took <= here(REFUSAL)?,
         "the refusal took {took:?}, the bound is {REFUSAL:?}"
     );
     let mut innocent = Innocent::start()?;
-    let waits = innocent.while_watching(|| ask(&mut attacker, "commit-nowhere 20"))?;
+    let waits = innocent.while_watching(false, || ask(&mut attacker, "commit-nowhere 20"))?;
     println!("# extra {} ms", waits.extra().as_millis());
     ensure!(
-        waits.extra() <= 2 * BOUND,
+        waits.extra() <= 2 * here(BOUND)?,
         "others wait {:?} longer",
         waits.extra()
     );
@@ -304,7 +326,7 @@ pub fn commit_chain() -> Result<()> {
     let answer = attacker.ask("commit-chain")?;
     println!("# the chain: {answer} us");
     let took = Duration::from_micros(number(&[answer.as_str()], 0)?);
-    ensure!(took <= 10 * REFUSAL, "the commit took {took:?}");
+    ensure!(took <= 10 * here(REFUSAL)?, "the commit took {took:?}");
     Ok(())
 }
 

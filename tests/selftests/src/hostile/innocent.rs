@@ -18,6 +18,7 @@ use anyhow::Result;
 use galcore_client::device::Buffer;
 use galcore_client::device::Memory;
 use galcore_client::device::Node;
+use galcore_client::raw;
 use galcore_client::sys::Region;
 use galcore_client::uapi::Pool;
 use galcore_client::Abi;
@@ -37,6 +38,9 @@ const LOST: u32 = 60_000;
 
 /// The most pieces that are taken to come by a place.
 const COVERS: usize = 40_000;
+
+/// What a process is told that is to run before others.
+const URGENT: &str = "urgent";
 
 /// Kinds of memory.
 pub const KINDS: [&str; 5] = ["pool", "contiguous", "virtual", "buffer", "anonymous"];
@@ -238,6 +242,10 @@ impl State {
                 let over = Arc::new(AtomicBool::new(false));
                 let (first, second) = (over.clone(), over.clone());
                 let (begun, has_begun) = mpsc::channel();
+                if words.get(1) == Some(&URGENT) {
+                    // The threads that are started now, too.
+                    raw::urgent()?;
+                }
                 let threads = vec![
                     thread::spawn(move || work(&first, &begun)),
                     thread::spawn(move || Ok(sleep(&second))),
@@ -363,9 +371,14 @@ impl Innocent {
         Ok(())
     }
 
-    /// Has it commit and wait while `body` runs: how long its waits took.
-    pub fn while_watching(&mut self, body: impl FnOnce() -> Result<()>) -> Result<Waits> {
-        self.0.ask("watch")?;
+    /// Has it commit and wait while `body` runs: how long its waits took. If `urgent`, it runs before others.
+    pub fn while_watching(
+        &mut self,
+        urgent: bool,
+        body: impl FnOnce() -> Result<()>,
+    ) -> Result<Waits> {
+        self.0
+            .ask(&format!("watch {}", if urgent { URGENT } else { "" }))?;
         let done = body();
         let answer = self.0.ask("seen")?;
         done?;

@@ -6,6 +6,7 @@
 //! * [`beside`]: what else happens while a request runs.
 //! * [`gaps`]: threads of one process that meet in the middle of a request.
 //! * [`delays`]: what costs others time.
+//! * [`inversion`]: threads that seldom run and have what others wait for.
 //! * [`views`]: mappings that show more than they should.
 //! * [`waits`]: waits that must end.
 //! * [`bounced`]: memory that goes to the GPU and back.
@@ -17,16 +18,19 @@ pub mod bounced;
 pub mod delays;
 pub mod gaps;
 pub mod innocent;
+pub mod inversion;
 pub mod random;
 pub mod views;
 pub mod waits;
 
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::sys::Region;
 use galcore_client::Abi;
 
 use crate::other;
@@ -68,4 +72,38 @@ pub fn machine() -> Result<Duration> {
         longest = longest.max(kill(Other::start(Abi::own())?)?);
     }
     Ok(longest)
+}
+
+/// Rounds of what [`slowness`] measures, and how long they take on the machine that the bounds are made for.
+const WORK: (u32, Duration) = (100, Duration::from_micros(20_000));
+
+/// However slow the machine is, no bound becomes so many times longer.
+const SLOWEST: f64 = 6.0;
+
+/// How many times slower this machine is than that one: 1 if it is not. Measured once, by what the kernel does without
+/// the driver, and before that has anything to do.
+fn slowness() -> Result<f64> {
+    static FOUND: OnceLock<f64> = OnceLock::new();
+    if let Some(found) = FOUND.get() {
+        return Ok(*found);
+    }
+    let mut quickest = Duration::MAX;
+    for _ in 0..5 {
+        let begin = Instant::now();
+        for _ in 0..WORK.0 {
+            let region = Region::anonymous(8 * PAGE)?;
+            for page in 0..8 {
+                region.write(page * PAGE, 1);
+            }
+        }
+        quickest = quickest.min(begin.elapsed());
+    }
+    let found = (quickest.as_secs_f64() / WORK.1.as_secs_f64()).clamp(1.0, SLOWEST);
+    println!("# the machine takes {quickest:.1?}: bounds are {found:.1} times as long");
+    Ok(*FOUND.get_or_init(|| found))
+}
+
+/// A bound for this machine.
+pub fn here(bound: Duration) -> Result<Duration> {
+    Ok(bound.mul_f64(slowness()?))
 }

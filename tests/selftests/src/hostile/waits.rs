@@ -29,6 +29,7 @@ use gpu_control::FrontEndState;
 use super::attacker::State;
 use super::attacker::KIND;
 use super::delays::DEATH;
+use super::here;
 use super::kill;
 use super::machine;
 use super::views::NEWER;
@@ -189,7 +190,7 @@ pub fn killed_while_hung(control: &Control, time: Duration) -> Result<()> {
     for (what, other) in waiting {
         let took = kill(other)?;
         println!("# {what}: {} ms", took.as_millis());
-        if took > DEATH + machine {
+        if took > here(DEATH)? + machine {
             late.push(format!("{what}: {took:.1?}"));
         }
     }
