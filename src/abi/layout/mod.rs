@@ -2,12 +2,14 @@
 
 //! Where the fields of each generation of the interface lie, as data.
 //!
-//! A [`Layout`] is one generation; [`LAYOUTS`] are all of them, one file a family. Names in quotes are the
-//! C headers'. Offsets are bytes: those of [`Header`] and [`Queue`] from the start of the interface and of
-//! the record, those of the union's members from the start of the union, all others from the start of
-//! their structure. Sizes, alignment and overlaps are checked when this is compiled; each offset is
-//! compared with the facts in tests/abi by a host test, which reads these files too: they know nothing of
-//! the rest of the crate.
+//! A [`Layout`] is one generation; [`LAYOUTS`] are all of them, one file a family. The generations are a
+//! chain: [`v2::V2`] is written out, each other one names what differs from the one that it is built on
+//! (mostly the one before it) and takes the rest from there, structure by structure and field by field.
+//! Names in quotes are the C headers'. Offsets are bytes: those of [`Header`] and [`Queue`] from the
+//! start of the interface and of the record, those of the union's members from the start of the union,
+//! all others from the start of their structure. Sizes, alignment and overlaps are checked when this is
+//! compiled; each offset is compared with the facts in tests/abi by a host test, which reads these files
+//! too: they know nothing of the rest of the crate.
 
 mod v2;
 mod v4;
@@ -1061,6 +1063,12 @@ macro_rules! commands {
     ($($name:ident)*) => { [$(Command::$name,)*] };
 }
 use commands;
+
+/// A list of facts about the core in the order in which QUERY_CHIP_IDENTITY tells them.
+macro_rules! identity {
+    ($($name:ident)*) => { [$(IdentityWord::$name,)*] };
+}
+use identity;
 
 /// All generations. Of those that cannot be told apart the first is taken, unless something else decides.
 pub(crate) static LAYOUTS: [Layout; 16] = [

@@ -35,20 +35,10 @@ pub(crate) const V2: Layout = Layout {
         QueryKernelSettings Reset MapPhysical Debug Cache
     },
     identity: IdentityLayout {
-        words: &[
-            IdentityWord::Model,
-            IdentityWord::Revision,
-            IdentityWord::Features,
-            IdentityWord::Minor0,
-            IdentityWord::Minor1,
-            IdentityWord::Minor2,
-            IdentityWord::StreamCount,
-            IdentityWord::RegisterMax,
-            IdentityWord::ThreadCount,
-            IdentityWord::ShaderCoreCount,
-            IdentityWord::VertexCacheSize,
-            IdentityWord::VertexOutputBufferSize,
-        ],
+        words: &identity! {
+            Model Revision Features Minor0 Minor1 Minor2 StreamCount RegisterMax
+            ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
+        },
         bytes: 48,
     },
     manners: Manners {
@@ -264,19 +254,10 @@ pub(crate) const DOVE_OLD: Layout = Layout {
     name: "dove_old",
     model: 0x600,
     identity: IdentityLayout {
-        words: &[
-            IdentityWord::Model,
-            IdentityWord::Revision,
-            IdentityWord::Features,
-            IdentityWord::Minor0,
-            IdentityWord::Minor1,
-            IdentityWord::StreamCount,
-            IdentityWord::RegisterMax,
-            IdentityWord::ThreadCount,
-            IdentityWord::ShaderCoreCount,
-            IdentityWord::VertexCacheSize,
-            IdentityWord::VertexOutputBufferSize,
-        ],
+        words: &identity! {
+            Model Revision Features Minor0 Minor1 StreamCount RegisterMax ThreadCount
+            ShaderCoreCount VertexCacheSize VertexOutputBufferSize
+        },
         bytes: 44,
     },
     write_data: WriteData {
@@ -286,11 +267,7 @@ pub(crate) const DOVE_OLD: Layout = Layout {
     },
     command_buffer: CommandBufferLayout {
         bytes: 36,
-        object: word(0),
-        logical: word(16),
-        start_offset: word(24),
-        offset: word(28),
-        ..CommandBufferLayout::ABSENT
+        ..V2.command_buffer
     },
     ..V2
 };
@@ -310,23 +287,18 @@ pub(crate) const DOVE: Layout = Layout {
     },
     user_signal: UserSignal {
         bytes: 24,
-        command: word(0),
-        id: word(4),
-        manual_reset: word(8),
         wait: word(16),
         state: word(20),
+        ..DOVE_OLD.user_signal
     },
     context: ContextLayout {
         bytes: 216,
-        object: word(0),
-        id: long(16),
-        pipe_2d_index: word(52),
-        buffer_size: word(64),
         logical: word(156),
         link: word(160),
         initial_pipe: word(164),
         entry_pipe: word(168),
         in_use: word(180),
+        ..DOVE_OLD.context
     },
     ..DOVE_OLD
 };
@@ -336,10 +308,8 @@ pub(crate) const ARNOVA: Layout = Layout {
     name: "arnova",
     sizes: &[64],
     queue: Queue {
-        next: word(0),
-        command: 4,
-        union_at: 20,
         bytes: 68,
+        ..V2.queue
     },
     ..V2
 };

@@ -2,366 +2,20 @@
 
 //! Layouts of 5.0.11.
 
-use super::*;
-
-/// 5.0.11.p8.41671, of i.MX6; p7 is the same.
-pub(crate) const P8: Layout = Layout {
-    name: "5.0.11.p8",
-    version: [5, 0, 11, 41671],
-    argument_bytes: 32,
-    sizes: &[320],
-    may_be_shorter: false,
-    union_at: 32,
-    model: 0,
-    header: Header {
-        hardware_type: word(4),
-        status: word(8),
-        handle: long(16),
-    },
-    queue: Queue {
-        next: long(0),
-        command: 8,
-        union_at: 40,
-        bytes: 328,
-    },
-    commands: &commands! {
-        QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-        AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-        AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
-        UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-        WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting
-        SetProfileSetting ReadAllProfileRegisters ProfileRegisters2d
-        SetPowerManagementState QueryPowerManagementState GetBaseAddress SetIdle
-        QueryKernelSettings Reset MapPhysical Debug Cache Timestamp Database Version
-        ChipInfo Attach Detach Compose SetTimeout GetFrameInfo QueryCommandBuffer
-        CommitDone DumpGpuState DumpEvent AllocateVirtualCommandBuffer
-        FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue NameVideoMemory
-        ImportVideoMemory QueryResetTimeStamp ReadRegisterEx WriteRegisterEx SyncPoint
-        CreateNativeFence WaitNativeFence DestroyMmu Shbuf ConfigPowerManagement
-        GetVideoMemoryFd WrapUserMemory
-    },
-    identity: IdentityLayout {
-        words: &[
-            IdentityWord::Model,
-            IdentityWord::Revision,
-            IdentityWord::Features,
-            IdentityWord::Minor0,
-            IdentityWord::Minor1,
-            IdentityWord::Minor2,
-            IdentityWord::Minor3,
-            IdentityWord::Minor4,
-            IdentityWord::Minor5,
-            IdentityWord::Minor6,
-            IdentityWord::StreamCount,
-            IdentityWord::RegisterMax,
-            IdentityWord::ThreadCount,
-            IdentityWord::ShaderCoreCount,
-            IdentityWord::VertexCacheSize,
-            IdentityWord::VertexOutputBufferSize,
-            IdentityWord::PixelPipes,
-            IdentityWord::InstructionCount,
-            IdentityWord::ConstantCount,
-            IdentityWord::BufferSize,
-            IdentityWord::VaryingsCount,
-            IdentityWord::SuperTileMode,
-            IdentityWord::Control2d,
-            IdentityWord::Product,
-            IdentityWord::Flags,
-        ],
-        bytes: 100,
-    },
-    manners: Manners {
-        hardware: HardwareTypes {
-            three_d: 1,
-            two_d: 2,
-            both: 3,
-            vector: 4,
-        },
-        image_surfaces: true,
-        pools: 10,
-        flags: AllocationFlags {
-            contiguous: 0x1,
-            scattered: 0x8,
-            secure: 0x4,
-            dma_buf: 0x20,
-            user_memory: 0x40,
-        },
-        cache_is_ignored: false,
-        maps_signals: true,
-        unknown_signal: UnknownSignal::NotFound,
-        locked_cannot_be_freed: false,
-        locks_again: false,
-        user_alignment: 1,
-        allocates_surfaces: false,
-    },
-    base_address: GetBaseAddress {
-        bytes: 4,
-        base_address: word(0),
-        ..GetBaseAddress::ABSENT
-    },
-    video_memory: QueryVideoMemory {
-        bytes: 48,
-        internal_physical: word(0),
-        internal_size: long(8),
-        external_physical: word(16),
-        external_size: long(24),
-        contiguous_physical: word(32),
-        contiguous_size: long(40),
-        ..QueryVideoMemory::ABSENT
-    },
-    map_memory: MapMemory {
-        bytes: 24,
-        physical: word(0),
-        logical: long(16),
-    },
-    unmap_memory: UnmapMemory {
-        bytes: 24,
-        physical: word(0),
-    },
-    allocate_linear: AllocateLinearVideoMemory {
-        bytes: 24,
-        size: word(0),
-        alignment: word(4),
-        kind: word(8),
-        flag: word(12),
-        pool: word(16),
-        node: word(20),
-    },
-    allocate_surface: AllocateVideoMemory {
-        bytes: 28,
-        width: word(0),
-        height: word(4),
-        depth: word(8),
-        format: word(12),
-        kind: word(16),
-        pool: word(20),
-        node: word(24),
-    },
-    free_node: FreeVideoMemory::ABSENT,
-    release_node: ReleaseVideoMemory {
-        bytes: 4,
-        node: word(0),
-    },
-    lock: LockVideoMemory {
-        bytes: 40,
-        node: word(0),
-        cacheable: word(4),
-        address: word(8),
-        memory: long(16),
-        gid: word(24),
-        physical_address: long(32),
-    },
-    unlock: UnlockVideoMemory {
-        bytes: 16,
-        node: long(0),
-        asynchronous: word(12),
-    },
-    name_node: NameVideoMemory {
-        bytes: 8,
-        node: word(0),
-        name: word(4),
-    },
-    import_node: ImportVideoMemory {
-        bytes: 8,
-        name: word(0),
-        node: word(4),
-    },
-    wrap: WrapUserMemory {
-        bytes: 40,
-        flag: word(16),
-        handle: word(20),
-        logical: long(24),
-        physical: word(32),
-        size: word(36),
-        node: word(8),
-        ..WrapUserMemory::ABSENT
-    },
-    export_node: ExportVideoMemory::ABSENT,
-    node_fd: GetVideoMemoryFd {
-        bytes: 8,
-        node: word(0),
-        fd: word(4),
-    },
-    shared_buffer: ShBuf {
-        bytes: 32,
-        command: word(0),
-        id: long(8),
-        data: long(16),
-        size: word(24),
-    },
-    create_fence: CreateNativeFence {
-        bytes: 16,
-        fd: word(8),
-        ..CreateNativeFence::ABSENT
-    },
-    wait_fence: WaitNativeFence {
-        bytes: 8,
-        fd: word(0),
-        timeout: word(4),
-    },
-    finish_unlock: BottomHalfUnlockVideoMemory::ABSENT,
-    allocate_non_paged: AllocateNonPagedMemory {
-        bytes: 24,
-        size: long(0),
-        physical: word(8),
-        logical: long(16),
-    },
-    free_non_paged: FreeNonPagedMemory {
-        bytes: 24,
-        size: long(0),
-        physical: word(8),
-        logical: long(16),
-    },
-    allocate_contiguous: AllocateContiguousMemory {
-        bytes: 24,
-        size: long(0),
-        address: word(8),
-        physical: word(12),
-        logical: long(16),
-    },
-    free_contiguous: FreeContiguousMemory {
-        bytes: 24,
-        size: long(0),
-        physical: word(8),
-        logical: long(16),
-    },
-    event: Event {
-        bytes: 8,
-        queue: long(0),
-    },
-    commit: Commit {
-        bytes: 32,
-        context: long(0),
-        command_buffer: long(8),
-        delta: long(16),
-        queue: long(24),
-        ..Commit::ABSENT
-    },
-    map_user: MapUserMemory {
-        bytes: 32,
-        memory: long(0),
-        physical: word(8),
-        size: long(16),
-        info: word(24),
-        address: word(28),
-    },
-    unmap_user: UnmapUserMemory {
-        bytes: 24,
-        memory: long(0),
-        size: long(8),
-        info: word(16),
-    },
-    user_signal: UserSignal {
-        bytes: 20,
-        command: word(0),
-        id: word(4),
-        manual_reset: word(8),
-        wait: word(12),
-        state: word(16),
-    },
-    signal: Signal {
-        bytes: 32,
-        signal: long(0),
-        process: long(16),
-    },
-    write_data: WriteData {
-        bytes: 8,
-        address: word(0),
-        data: word(4),
-    },
-    power: QueryPowerManagement {
-        bytes: 8,
-        state: word(0),
-        is_idle: word(4),
-    },
-    cache: Cache {
-        bytes: 40,
-        operation: word(0),
-        logical: long(16),
-        size: long(24),
-        node: word(32),
-    },
-    timestamp: TimeStamp {
-        bytes: 12,
-        timer: word(0),
-        request: word(4),
-        delta: word(8),
-    },
-    kernel_settings: QueryKernelSettings {
-        bytes: 4,
-        signal: word(0),
-    },
-    version_numbers: Version {
-        bytes: 16,
-        major: word(0),
-        minor: word(4),
-        patch: word(8),
-        build: word(12),
-    },
-    attach: Attach {
-        bytes: 56,
-        context: word(0),
-        state_count: long(8),
-        record_count: word(16),
-        buffer_bytes: word(48),
-    },
-    detach: Detach {
-        bytes: 4,
-        context: word(0),
-    },
-    timeout: SetTimeOut {
-        bytes: 4,
-        timeout: word(0),
-    },
-    database: Database {
-        bytes: 288,
-        is_valid: word(0),
-        process: word(4),
-        video: long(8),
-        video_max: long(16),
-        video_total: long(24),
-        non_paged: long(48),
-        non_paged_max: long(56),
-        non_paged_total: long(64),
-        contiguous: long(88),
-        contiguous_max: long(96),
-        contiguous_total: long(104),
-    },
-    chip_info: ChipInfo {
-        bytes: 16,
-        count: word(0),
-        kind: word(4),
-    },
-    resets: QueryResetTimeStamp {
-        bytes: 8,
-        stamp: long(0),
-        ..QueryResetTimeStamp::ABSENT
-    },
-    options: QueryChipOptions::ABSENT,
-    command_buffer: CommandBufferLayout {
-        bytes: 104,
-        object: word(0),
-        entry_pipe: word(16),
-        logical: long(48),
-        start_offset: word(60),
-        offset: word(64),
-        ..CommandBufferLayout::ABSENT
-    },
-    location: LocationLayout::ABSENT,
-    delta: DeltaLayout {
-        bytes: 64,
-        references: word(4),
-        element_count: word(8),
-        record_count: word(12),
-        records: long(16),
-    },
-    context: ContextLayout::ABSENT,
+use super::{
+    v4_6_9::V4_6_9,
+    *, //
 };
 
 /// 5.0.11.p6.31013, of PXA1928.
 pub(crate) const P6: Layout = Layout {
     name: "5.0.11.p6",
     version: [5, 0, 11, 31013],
+    sizes: &[320],
+    queue: Queue {
+        bytes: 328,
+        ..V4_6_9.queue
+    },
     commands: &commands! {
         QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
         AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
@@ -379,43 +33,153 @@ pub(crate) const P6: Layout = Layout {
         ConfigPowerManagement GetVideoMemoryFd
     },
     identity: IdentityLayout {
-        words: &[
-            IdentityWord::Model,
-            IdentityWord::Revision,
-            IdentityWord::Features,
-            IdentityWord::Minor0,
-            IdentityWord::Minor1,
-            IdentityWord::Minor2,
-            IdentityWord::Minor3,
-            IdentityWord::Minor4,
-            IdentityWord::Minor5,
-            IdentityWord::StreamCount,
-            IdentityWord::RegisterMax,
-            IdentityWord::ThreadCount,
-            IdentityWord::ShaderCoreCount,
-            IdentityWord::VertexCacheSize,
-            IdentityWord::VertexOutputBufferSize,
-            IdentityWord::PixelPipes,
-            IdentityWord::InstructionCount,
-            IdentityWord::ConstantCount,
-            IdentityWord::BufferSize,
-            IdentityWord::VaryingsCount,
-            IdentityWord::SuperTileMode,
-            IdentityWord::Control2d,
-            IdentityWord::Product,
-            IdentityWord::EcoFlags,
-        ],
+        words: &identity! {
+            Model Revision Features Minor0 Minor1 Minor2 Minor3 Minor4 Minor5
+            StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+            VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
+            VaryingsCount SuperTileMode Control2d Product EcoFlags
+        },
         bytes: 128,
     },
     manners: Manners {
+        pools: 10,
         flags: AllocationFlags {
-            dma_buf: 0x0,
-            user_memory: 0x0,
-            ..P8.manners.flags
+            contiguous: 0x1,
+            scattered: 0x8,
+            secure: 0x4,
+            ..V4_6_9.manners.flags
         },
-        ..P8.manners
+        ..V4_6_9.manners
     },
-    wrap: WrapUserMemory::ABSENT,
-    wait_fence: WaitNativeFence::ABSENT,
-    ..P8
+    allocate_linear: AllocateLinearVideoMemory {
+        flag: word(12),
+        pool: word(16),
+        node: word(20),
+        ..V4_6_9.allocate_linear
+    },
+    allocate_surface: AllocateVideoMemory {
+        bytes: 28,
+        node: word(24),
+        ..V4_6_9.allocate_surface
+    },
+    free_node: FreeVideoMemory::ABSENT,
+    release_node: ReleaseVideoMemory {
+        bytes: 4,
+        node: word(0),
+    },
+    lock: LockVideoMemory {
+        bytes: 40,
+        node: word(0),
+        cacheable: word(4),
+        address: word(8),
+        memory: long(16),
+        gid: word(24),
+        physical_address: long(32),
+    },
+    name_node: NameVideoMemory {
+        bytes: 8,
+        node: word(0),
+        name: word(4),
+    },
+    import_node: ImportVideoMemory {
+        bytes: 8,
+        name: word(0),
+        node: word(4),
+    },
+    node_fd: GetVideoMemoryFd {
+        bytes: 8,
+        node: word(0),
+        fd: word(4),
+    },
+    shared_buffer: ShBuf {
+        bytes: 32,
+        command: word(0),
+        id: long(8),
+        data: long(16),
+        size: word(24),
+    },
+    cache: Cache {
+        node: word(32),
+        ..V4_6_9.cache
+    },
+    attach: Attach {
+        bytes: 56,
+        record_count: word(16),
+        buffer_bytes: word(48),
+        ..V4_6_9.attach
+    },
+    database: Database {
+        bytes: 288,
+        non_paged: long(48),
+        non_paged_max: long(56),
+        non_paged_total: long(64),
+        contiguous: long(88),
+        contiguous_max: long(96),
+        contiguous_total: long(104),
+        ..V4_6_9.database
+    },
+    command_buffer: CommandBufferLayout {
+        bytes: 104,
+        entry_pipe: word(16),
+        logical: long(48),
+        start_offset: word(60),
+        offset: word(64),
+        ..V4_6_9.command_buffer
+    },
+    ..V4_6_9
+};
+
+/// 5.0.11.p8.41671, of i.MX6; p7 is the same.
+pub(crate) const P8: Layout = Layout {
+    name: "5.0.11.p8",
+    version: [5, 0, 11, 41671],
+    commands: &commands! {
+        QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
+        AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
+        AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
+        UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
+        WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting
+        SetProfileSetting ReadAllProfileRegisters ProfileRegisters2d
+        SetPowerManagementState QueryPowerManagementState GetBaseAddress SetIdle
+        QueryKernelSettings Reset MapPhysical Debug Cache Timestamp Database Version
+        ChipInfo Attach Detach Compose SetTimeout GetFrameInfo QueryCommandBuffer
+        CommitDone DumpGpuState DumpEvent AllocateVirtualCommandBuffer
+        FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue NameVideoMemory
+        ImportVideoMemory QueryResetTimeStamp ReadRegisterEx WriteRegisterEx SyncPoint
+        CreateNativeFence WaitNativeFence DestroyMmu Shbuf ConfigPowerManagement
+        GetVideoMemoryFd WrapUserMemory
+    },
+    identity: IdentityLayout {
+        words: &identity! {
+            Model Revision Features Minor0 Minor1 Minor2 Minor3 Minor4 Minor5 Minor6
+            StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+            VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
+            VaryingsCount SuperTileMode Control2d Product Flags
+        },
+        bytes: 100,
+    },
+    manners: Manners {
+        flags: AllocationFlags {
+            dma_buf: 0x20,
+            user_memory: 0x40,
+            ..P6.manners.flags
+        },
+        ..P6.manners
+    },
+    wrap: WrapUserMemory {
+        bytes: 40,
+        flag: word(16),
+        handle: word(20),
+        logical: long(24),
+        physical: word(32),
+        size: word(36),
+        node: word(8),
+        ..WrapUserMemory::ABSENT
+    },
+    wait_fence: WaitNativeFence {
+        bytes: 8,
+        fd: word(0),
+        timeout: word(4),
+    },
+    ..P6
 };
