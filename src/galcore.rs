@@ -33,6 +33,7 @@
 #![deny(unsafe_code)]
 
 mod abi;
+mod addr;
 mod client;
 mod context;
 mod diag;
@@ -45,6 +46,7 @@ mod log;
 mod memory;
 mod mmu;
 mod params;
+mod ranges;
 mod ring;
 mod stream;
 #[allow(unsafe_code)]

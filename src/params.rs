@@ -8,7 +8,7 @@
 
 use crate::{
     abi::detect,
-    stream::addresses::Range,
+    addr::Range,
     sys::{
         self,
         mmio,

@@ -2,15 +2,17 @@
 
 //! The banked heap of the video memory pool.
 //!
-//! Pure logic over offsets in bytes from the pool's start. First fit by address inside a bank; which
+//! Pure logic over offsets in bytes from the pool's start. Best fit inside a bank ([`Ranges`]); which
 //! banks, in which order, follows from the surface's type, so that surfaces that are used together
 //! lie in different memory banks. Allocating and freeing take logarithmic time in the number of free
-//! pieces ([`Ranges`]). Source: spec/memory-events.md section 3.4.
+//! pieces. Source: spec/memory-events.md section 3.4.
 
-use super::ranges::Ranges;
-use crate::error::{
-    Error,
-    Result, //
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    ranges::Ranges, //
 };
 use kernel::{
     page::PAGE_SIZE,

@@ -7,7 +7,6 @@
 //! the GPU's ([`crate::ring::Ring::retire`]) or a mapping's.
 
 mod heap;
-pub(crate) mod ranges;
 pub(crate) mod surface;
 
 use crate::{

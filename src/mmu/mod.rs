@@ -41,7 +41,7 @@ use crate::{
         Result, //
     },
     hw::MmuVersion,
-    memory::ranges::Ranges,
+    ranges::Ranges,
     sys::{
         self,
         dma::{

@@ -5,51 +5,17 @@
 //! Pure logic: address ranges that do not overlap, in a tree. What leaves them is counted, so that a
 //! check that was made earlier can be told to be still true.
 
-use crate::error::{
-    Error,
-    Result, //
+use crate::{
+    addr::Range,
+    error::{
+        Error,
+        Result, //
+    },
 };
 use kernel::{
     prelude::*,
     rbtree::RBTree, //
 };
-
-/// GPU addresses from `start`, `bytes` (at least 1) of them; they do not wrap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
-    start: u32,
-    bytes: u32,
-}
-
-impl Range {
-    /// A range; `None`: it is empty or reaches past the last address.
-    pub(crate) fn new(start: u32, bytes: usize) -> Option<Self> {
-        let bytes = u32::try_from(bytes).ok().filter(|&bytes| bytes > 0)?;
-        start.checked_add(bytes - 1)?;
-        Some(Self { start, bytes })
-    }
-
-    /// First address.
-    pub(crate) fn start(self) -> u32 {
-        self.start
-    }
-
-    /// Number of addresses.
-    pub(crate) fn bytes(self) -> usize {
-        // CAST: 32 bits into at least 32.
-        self.bytes as usize
-    }
-
-    /// Last address.
-    fn last(self) -> u32 {
-        self.start + (self.bytes - 1)
-    }
-
-    /// Whether `address` lies in it.
-    pub(crate) fn contains(self, address: u32) -> bool {
-        address.wrapping_sub(self.start) < self.bytes
-    }
-}
 
 /// What kind of object has a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +37,9 @@ pub(crate) struct Owner {
     pub(crate) handle: u32,
 }
 
-/// What is known of a range besides where it starts.
+/// What is known of a range.
 struct Piece {
-    bytes: u32,
+    range: Range,
     owner: Owner,
     /// Some window of the process shows it, or may.
     shown: bool,
@@ -102,15 +68,14 @@ impl AddressSet {
     /// memory of anybody's and is left out.
     pub(crate) fn insert(&mut self, start: u32, bytes: usize, owner: Owner) -> Result {
         if let Some(range) = Range::new(start, bytes) {
-            let last = range.start + (range.bytes - 1);
             if self
-                .last_until(last)
+                .last_until(range.last())
                 .is_some_and(|(_, range)| range.last() >= start)
             {
                 return Err(Error::MemoryLocked);
             }
             let piece = Piece {
-                bytes: range.bytes,
+                range,
                 owner,
                 shown: false,
             };
@@ -157,16 +122,16 @@ impl AddressSet {
     /// The last range that begins at `address` or before, and whose it is.
     fn last_until(&self, address: u32) -> Option<(Owner, Range)> {
         let cursor = self.pieces.cursor_lower_bound(&address);
-        let (start, piece) = match &cursor {
+        let (_, piece) = match &cursor {
             Some(cursor) if *cursor.current().0 == address => cursor.current(),
             Some(cursor) => cursor.peek_prev()?,
             None => {
                 let last = self.pieces.cursor_back()?;
-                let (&start, piece) = last.current();
-                return Some((piece.owner, piece.range(start)));
+                let (_, piece) = last.current();
+                return Some((piece.owner, piece.range));
             }
         };
-        Some((piece.owner, piece.range(*start)))
+        Some((piece.owner, piece.range))
     }
 
     /// The range that holds `address`.
@@ -184,18 +149,8 @@ impl AddressSet {
     /// As [`AddressSet::find`]; from now on the range counts as shown.
     pub(crate) fn show(&mut self, address: u32) -> Option<Range> {
         let range = self.find(address)?;
-        self.pieces.get_mut(&range.start)?.shown = true;
+        self.pieces.get_mut(&range.start())?.shown = true;
         Some(range)
-    }
-}
-
-impl Piece {
-    /// Its range, from `start`.
-    fn range(&self, start: u32) -> Range {
-        Range {
-            start,
-            bytes: self.bytes,
-        }
     }
 }
 
@@ -231,7 +186,6 @@ mod tests {
         assert!(set.add(0xFFFF_0000, 0x2_0000).is_ok());
         assert!(set.find(0).is_none());
         assert!(set.find(0xFFFF_0000).is_none());
-        assert_eq!(Range::new(5, 0), None);
     }
 
     #[test]

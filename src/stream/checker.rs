@@ -17,10 +17,7 @@
 //! `LOAD_STATE` is passed over by its first and last state's words of it.
 
 use super::{
-    addresses::{
-        AddressSet, //
-        Range,
-    },
+    addresses::AddressSet,
     loaded::Loaded,
     states::{
         self,
@@ -36,6 +33,7 @@ use super::{
         TOKEN_FE_TO_PE, //
     }, //
 };
+use crate::addr::Range;
 use core::cell::Cell;
 use kernel::{
     fmt,

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Free ranges of a line of numbers: bytes of a bank, or pages of an address space.
+//!
+//! Pure logic. Two trees of the kernel's: by end, to find a range's neighbours, and by length, to find
+//! the shortest one that is long enough (best fit; of those as long, the first). So every operation
+//! takes logarithmic time whatever the number of ranges, and whatever a client does to their order. A
+//! range is known by its end because that stays when something is taken from its start. Nodes are
+//! allocated in [`Ranges::reserve`] alone and kept: giving a range back needs no memory and cannot fail.
+
+use crate::error::Result;
+use kernel::{
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+};
+
+/// Ranges that are long enough but too badly aligned are tried this often; then only those that fit
+/// with any alignment count.
+const ALIGNMENT_TRIES: usize = 16;
+
+/// Length and end of a free range.
+type ByLength = (usize, usize);
+
+/// The nodes of a range that is not there.
+struct Spare {
+    end: RBTreeNodeReservation<usize, usize>,
+    length: RBTreeNodeReservation<ByLength, ()>,
+}
+
+/// A set of free ranges, no two of which touch.
+pub(crate) struct Ranges {
+    /// The start of the range that ends there.
+    starts: RBTree<usize, usize>,
+    /// The same ranges by their length.
+    lengths: RBTree<ByLength, ()>,
+    /// Has room for the nodes of all ranges.
+    spare: KVVec<Spare>,
+    /// Nodes in the trees and out of them.
+    nodes: usize,
+    /// How many ranges may become free one by one: what there are nodes for.
+    promised: usize,
+}
+
+impl Ranges {
+    /// A set of one range, or of none if it is empty.
+    pub(crate) fn new(start: usize, length: usize) -> Result<Self> {
+        let mut ranges = Self {
+            starts: RBTree::new(),
+            lengths: RBTree::new(),
+            spare: KVVec::new(),
+            nodes: 0,
+            promised: 0,
+        };
+        ranges.reserve()?;
+        ranges.promised = 0;
+        if length > 0 {
+            ranges.insert(start, start + length);
+        }
+        Ok(ranges)
+    }
+
+    /// Makes room for one more range to be taken out and given back. Every [`Ranges::take`] needs
+    /// one, and [`Ranges::give`] uses it up.
+    pub(crate) fn reserve(&mut self) -> Result {
+        // Between n ranges that are taken there are at most n + 1 that are free.
+        while self.nodes < self.promised + 2 {
+            let room = self.nodes + 1 - self.spare.len();
+            self.spare.reserve(room, GFP_KERNEL)?;
+            let spare = Spare {
+                end: RBTreeNodeReservation::new(GFP_KERNEL)?,
+                length: RBTreeNodeReservation::new(GFP_KERNEL)?,
+            };
+            self.put_aside(spare);
+            self.nodes += 1;
+        }
+        self.promised += 1;
+        Ok(())
+    }
+
+    /// Where `length` numbers, more than 0, fit at a multiple of `alignment` (at least 1): in the
+    /// shortest range that has room for them.
+    pub(crate) fn find(&self, length: usize, alignment: usize) -> Option<usize> {
+        let mut least = (length, 0);
+        for _ in 0..ALIGNMENT_TRIES {
+            let range = self.first_from(least)?;
+            if let Some(at) = fit(range, length, alignment) {
+                return Some(at);
+            }
+            least = (range.0, range.1 + 1);
+        }
+        let with_padding = length.checked_add(alignment - 1)?;
+        fit(self.first_from((with_padding, 0))?, length, alignment)
+    }
+
+    /// The first range in the order of lengths, and of ends where those are the same, from `least` on.
+    fn first_from(&self, least: ByLength) -> Option<ByLength> {
+        let cursor = self.lengths.cursor_lower_bound(&least)?;
+        Some(*cursor.current().0)
+    }
+
+    /// Takes `length` numbers at `at`, which [`Ranges::find`] gave.
+    pub(crate) fn take(&mut self, at: usize, length: usize) {
+        let Some((start, end)) = self.around(at) else {
+            return;
+        };
+        self.remove(start, end);
+        if start < at {
+            self.insert(start, at);
+        }
+        if at + length < end {
+            self.insert(at + length, end);
+        }
+    }
+
+    /// How many free numbers follow each other from `at` on.
+    pub(crate) fn free_at(&self, at: usize) -> usize {
+        self.around(at).map_or(0, |(_, end)| end - at)
+    }
+
+    /// The longest free range.
+    pub(crate) fn longest_free(&self) -> usize {
+        let longest = self.lengths.cursor_back();
+        longest.map_or(0, |cursor| cursor.current().0 .0)
+    }
+
+    /// Gives `length` numbers from `start` back and merges them with their neighbours.
+    pub(crate) fn give(&mut self, start: usize, length: usize) {
+        let (mut first, mut last) = (start, start + length);
+        let cursor = self.starts.cursor_lower_bound(&start);
+        let at = cursor.as_ref().map(|cursor| cursor.current());
+        let before = at.filter(|&(&end, _)| end == start);
+        let after = match before {
+            Some(_) => cursor.as_ref().and_then(|cursor| cursor.peek_next()),
+            None => at,
+        };
+        let before = before.map(|(_, &first)| first);
+        let after = after.filter(|&(_, &start)| start == last);
+        let after = after.map(|(&last, _)| last);
+        if let Some(before) = before {
+            self.remove(before, start);
+            first = before;
+        }
+        if let Some(after) = after {
+            self.remove(last, after);
+            last = after;
+        }
+        self.insert(first, last);
+        self.promised -= 1;
+    }
+
+    /// Start and end of the free range in which `at` lies.
+    fn around(&self, at: usize) -> Option<(usize, usize)> {
+        let cursor = self.starts.cursor_lower_bound(&at.checked_add(1)?)?;
+        let (&end, &start) = cursor.current();
+        (start <= at).then_some((start, end))
+    }
+
+    fn insert(&mut self, start: usize, end: usize) {
+        // `reserve` has made nodes for every range that can become free.
+        if let Some(spare) = self.spare.pop() {
+            self.starts.insert(spare.end.into_node(end, start));
+            let key = (end - start, end);
+            self.lengths.insert(spare.length.into_node(key, ()));
+        }
+    }
+
+    fn remove(&mut self, start: usize, end: usize) {
+        let by_end = self.starts.remove_node(&end);
+        let by_length = self.lengths.remove_node(&(end - start, end));
+        if let (Some(by_end), Some(by_length)) = (by_end, by_length) {
+            self.put_aside(Spare {
+                end: by_end.into_reservation(),
+                length: by_length.into_reservation(),
+            });
+        }
+    }
+
+    fn put_aside(&mut self, spare: Spare) {
+        // There is room for all nodes; one that found none would be freed.
+        let _ = self.spare.push_within_capacity(spare);
+    }
+}
+
+/// Where in a free range the numbers fit.
+fn fit((room, end): ByLength, length: usize, alignment: usize) -> Option<usize> {
+    let at = (end - room).checked_next_multiple_of(alignment)?;
+    (at.checked_add(length)? <= end).then_some(at)
+}
+
+#[kunit_tests(galcore_ranges)]
+mod tests {
+    use super::*;
+
+    /// Checks that the two trees have the same ranges, that none touch, and that every node is in
+    /// use or spare; returns how many ranges there are.
+    fn check(ranges: &Ranges) -> usize {
+        let mut count = 0;
+        let mut last_end = None;
+        for (&end, &start) in &ranges.starts {
+            assert!(start < end && last_end.is_none_or(|last| last < start));
+            assert!(ranges.lengths.get(&(end - start, end)).is_some());
+            last_end = Some(end);
+            count += 1;
+        }
+        assert_eq!(ranges.lengths.iter().count(), count);
+        assert_eq!(count + ranges.spare.len(), ranges.nodes);
+        let longest = ranges.starts.iter().map(|(end, start)| end - start).max();
+        assert_eq!(ranges.longest_free(), longest.unwrap_or(0));
+        count
+    }
+
+    fn take(ranges: &mut Ranges, length: usize, alignment: usize) -> Option<usize> {
+        let at = ranges.find(length, alignment)?;
+        ranges.reserve().unwrap();
+        ranges.take(at, length);
+        Some(at)
+    }
+
+    #[test]
+    fn the_first_place_of_the_shortest_range() {
+        let mut ranges = Ranges::new(100, 100).unwrap();
+        assert_eq!(take(&mut ranges, 10, 1), Some(100));
+        assert_eq!(take(&mut ranges, 10, 16), Some(112));
+        assert_eq!(take(&mut ranges, 2, 1), Some(110));
+        assert_eq!(take(&mut ranges, 78, 1), Some(122));
+        assert_eq!(take(&mut ranges, 1, 1), None);
+        ranges.give(112, 10);
+        assert_eq!(ranges.free_at(112), 10);
+        assert_eq!(ranges.free_at(111), 0);
+        assert_eq!(take(&mut ranges, 11, 1), None);
+        ranges.give(110, 2);
+        assert_eq!(take(&mut ranges, 11, 1), Some(110));
+        ranges.give(110, 11);
+        ranges.give(100, 10);
+        ranges.give(122, 78);
+        assert_eq!(take(&mut ranges, 100, 1), Some(100));
+    }
+
+    #[test]
+    fn a_hole_is_filled_before_longer_ranges_are_cut() {
+        let mut ranges = Ranges::new(0, 100).unwrap();
+        for (at, length) in [(0, 20), (20, 5), (25, 20), (45, 3), (48, 10)] {
+            assert_eq!(take(&mut ranges, length, 1), Some(at));
+        }
+        ranges.give(20, 5);
+        ranges.give(45, 3);
+        assert_eq!(check(&ranges), 3);
+        assert_eq!(take(&mut ranges, 3, 1), Some(45));
+        assert_eq!(take(&mut ranges, 4, 1), Some(20));
+        assert_eq!(take(&mut ranges, 6, 1), Some(58));
+        assert_eq!(take(&mut ranges, 1, 1), Some(24));
+        assert_eq!(take(&mut ranges, 36, 1), Some(64));
+        assert_eq!(check(&ranges), 0);
+    }
+
+    /// The first place of the shortest range that has room, looked for from end to end.
+    fn best_fit(used: &[bool], length: usize, alignment: usize) -> Option<usize> {
+        let mut best = None;
+        let mut start = 0usize;
+        for end in 0..=used.len() {
+            if used.get(end) == Some(&false) {
+                continue;
+            }
+            let at = start.next_multiple_of(alignment);
+            if at + length <= end && best.is_none_or(|(shortest, _)| end - start < shortest) {
+                best = Some((end - start, at));
+            }
+            start = end + 1;
+        }
+        best.map(|(_, at)| at)
+    }
+
+    /// Random use against a plain array of numbers, with the best fit searched the slow way.
+    #[test]
+    fn the_same_as_a_search_from_end_to_end() {
+        const SIZE: usize = 700;
+        let mut ranges = Ranges::new(0, SIZE).unwrap();
+        let mut used = [false; SIZE];
+        let mut taken: KVec<(usize, usize)> = KVec::new();
+        let mut seed = 7u32;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) as usize % below
+        };
+        for _ in 0..3000 {
+            if random(5) > 1 {
+                let (length, alignment) = (1 + random(20), 1 << random(3));
+                let found = take(&mut ranges, length, alignment);
+                assert_eq!(found, best_fit(&used, length, alignment));
+                if let Some(at) = found {
+                    used[at..at + length].fill(true);
+                    taken.push((at, length), GFP_KERNEL).unwrap();
+                }
+            } else if !taken.is_empty() {
+                let (at, length) = taken.remove(random(taken.len())).unwrap();
+                used[at..at + length].fill(false);
+                ranges.give(at, length);
+            }
+        }
+        assert!(check(&ranges) > 1);
+        while let Some((at, length)) = taken.pop() {
+            ranges.give(at, length);
+        }
+        assert_eq!(take(&mut ranges, SIZE, 1), Some(0));
+    }
+
+    #[test]
+    fn ten_thousand_ranges_come_and_go() {
+        const COUNT: usize = 10_000;
+        let mut ranges = Ranges::new(0, 2 * COUNT).unwrap();
+        for at in 0..2 * COUNT {
+            assert_eq!(take(&mut ranges, 1, 1), Some(at));
+        }
+        assert_eq!(check(&ranges), 0);
+        for at in 0..COUNT {
+            ranges.give(2 * at, 1);
+        }
+        assert_eq!(check(&ranges), COUNT);
+        assert_eq!(ranges.longest_free(), 1);
+        for at in (0..COUNT).rev() {
+            ranges.give(2 * at + 1, 1);
+        }
+        assert_eq!(check(&ranges), 1);
+        assert_eq!(take(&mut ranges, 2 * COUNT, 1), Some(0));
+    }
+}
