@@ -3,6 +3,28 @@
 # The commands of this checkout. The module itself is built by the kernel's
 # build system from Kbuild, which it prefers to this file.
 
+# What the kernel's build system does for a module outside of its tree: no build
+# environment, and the arguments that the kernel's own build gets.
+kbuild_goals := modules modules_install rust-analyzer
+
+ifneq ($(filter $(kbuild_goals) rustfmt rustfmtcheck,$(MAKECMDGOALS)),)
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+
+.NOTPARALLEL:
+.PHONY: $(kbuild_goals) rustfmt rustfmtcheck
+
+$(kbuild_goals):
+	$(MAKE) -C '$(KDIR)' M='$(CURDIR)' $@
+
+# The kernel's own targets of these names are for its whole tree.
+rustfmtcheck: check := --check
+rustfmt rustfmtcheck:
+	find src -name '*.rs' ! -name shim_bindings.rs -exec rustfmt $(check) --edition 2021 \
+		--config-path "$$(d='$(KDIR)'; [ ! -e "$$d/source" ] || d=$$d/source; echo "$$d")/.rustfmt.toml" {} +
+
+else
+
 OUT ?= out
 SUITE ?=
 KERNEL ?= armv7
@@ -33,6 +55,9 @@ help:
 	@echo '  make docs             documentation of the source; prints its first page'
 	@echo '  make kernel           only build the kernel'
 	@echo '  make env              only set up the build environment'
+	@echo
+	@echo '  make KDIR=BUILD modules    as any module outside of the tree, without the environment;'
+	@echo '                        also modules_install, rust-analyzer, rustfmt, rustfmtcheck'
 	@echo
 	@echo '  make clean            remove what was built from this checkout'
 	@echo '  make distclean        remove the build environment and kernels too'
@@ -85,3 +110,5 @@ clean:
 
 distclean:
 	@scripts/clean --all
+
+endif

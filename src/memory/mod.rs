@@ -69,7 +69,10 @@ use heap::{
     SurfaceType, //
 };
 use kernel::{
-    page::PAGE_SIZE,
+    page::{
+        page_align,
+        PAGE_SIZE, //
+    },
     prelude::*,
     sync::{
         atomic::{
@@ -826,7 +829,7 @@ impl VideoMemory {
         }
         let bytes = usize::try_from(bytes)
             .ok()
-            .and_then(sys::page_align)
+            .and_then(page_align)
             .ok_or(Error::OutOfMemory)?;
         let memory = DmaBuffer::new(&self.dev, bytes)?;
         let address = gpu_address(memory.dma_address(), bytes, self.base_address)
@@ -849,7 +852,7 @@ impl VideoMemory {
     /// Allocates scattered pages for at least `bytes`, zeroed, and maps them for the GPU.
     fn allocate_scattered(&self, bytes: u32) -> Result<Mapping> {
         // CAST: 32 bits into at least 32.
-        let bytes = sys::page_align(bytes as usize).ok_or(Error::OutOfMemory)?;
+        let bytes = page_align(bytes as usize).ok_or(Error::OutOfMemory)?;
         let (available, total) = sys::memory_bytes();
         if bytes > self.vm.longest_free() || !limits::leaves_reserve(bytes, available, total) {
             return Err(Error::OutOfMemory);
@@ -886,7 +889,7 @@ impl VideoMemory {
         };
         let span = bytes
             .checked_add(offset)
-            .and_then(sys::page_align)
+            .and_then(page_align)
             .filter(|&span| bytes > 0 && !wraps(span))
             .ok_or(Error::InvalidArgument)?;
         // CAST: at most 64 bits.
@@ -1052,7 +1055,7 @@ impl VideoMemory {
         let mut bytes = asked;
         if !self.shared_pool {
             // A page of the pool shows only in windows of its owner: so it has one.
-            bytes = sys::page_align(bytes).ok_or(Error::OutOfMemory)?;
+            bytes = page_align(bytes).ok_or(Error::OutOfMemory)?;
             alignment = with_pages(alignment).ok_or(Error::OutOfMemory)?;
         }
         let (span, is_own) = {

@@ -16,7 +16,10 @@ use crate::sys::dma::{
 };
 use core::ops::Range;
 use kernel::{
-    page::PAGE_SIZE,
+    page::{
+        page_align,
+        PAGE_SIZE, //
+    },
     prelude::*,
     sync::{
         atomic::{
@@ -270,7 +273,7 @@ impl TwoLevel {
     }
 
     fn map_large(&self, room: &SetOnce<DmaBuffer>, whole: Range<usize>, access: Access) -> Result {
-        let bytes = crate::sys::page_align(whole.len() * LARGE_TABLE_BYTES).ok_or(EINVAL)?;
+        let bytes = page_align(whole.len() * LARGE_TABLE_BYTES).ok_or(EINVAL)?;
         let (tables, address) = self.table(bytes)?;
         for (i, large) in (whole.start * LARGE_PER_FIRST..whole.end * LARGE_PER_FIRST).enumerate() {
             let entry = page_entry(address_of(large * SMALL_PER_LARGE), access);

@@ -98,11 +98,6 @@ unsafe fn map_file(
     }
 }
 
-/// Rounds `bytes` up to whole pages, or says that it does not fit.
-pub(crate) fn page_align(bytes: usize) -> Option<usize> {
-    bytes.checked_next_multiple_of(PAGE_SIZE)
-}
-
 /// A physical, bus or resource address as 64 bits, whatever the machine's width.
 pub(crate) fn widen(address: impl Into<u64>) -> u64 {
     address.into()

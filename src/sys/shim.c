@@ -435,11 +435,13 @@ void gal_command_name(char *name, size_t bytes)
 
 void gal_wmb(void)
 {
+	/* pairs with the GPU, which reads what was written before */
 	wmb();
 }
 
 void gal_smp_wmb(void)
 {
+	/* pairs with the clients' reads of the completion page */
 	smp_wmb();
 }
 
