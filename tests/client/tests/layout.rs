@@ -1,31 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The Rust twin against the facts that the C header is checked with.
+//! The Rust twin against the facts that the C header is checked with, too.
 
 use galcore_client::uapi;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::uapi::STRUCTURES;
+use galcore_client::Abi;
 
-const FACTS: &str = include_str!("../../selftests/c/layout.inc");
-
-/// The words of each line of one kind: `KIND(a, b, c)`.
-fn facts(kind: &str) -> Vec<Vec<&'static str>> {
-    FACTS
-        .lines()
-        .filter_map(|line| {
-            line.strip_prefix(kind)?
-                .strip_prefix('(')?
-                .strip_suffix(')')
-        })
-        .map(|words| words.split(',').map(str::trim).collect())
-        .collect()
-}
-
-fn number(text: &str) -> i64 {
-    text.parse()
-        .unwrap_or_else(|_| panic!("{text:?} is no number"))
-}
+/// Numbers that are the same in all generations, so that no generation's facts have them.
+const COMMON: &str = include_str!("../../selftests/c/layout.inc");
 
 /// chipMinorFeatures1 becomes chip_minor_features1.
 fn snake(name: &str) -> String {
@@ -50,31 +34,16 @@ fn snake(name: &str) -> String {
 #[test]
 fn fields_lie_where_the_facts_say() {
     let mut fields = 0;
-    for words in facts("FIELD") {
-        let (offset, size) = (number(words[2]) as usize, number(words[3]) as usize);
-        let (structure, field, base) = match (words[0], words[1].split_once('.')) {
-            ("struct gcsHAL_INTERFACE", Some(("u", member))) => match member.split_once('.') {
-                Some((member, field)) => (member, field, uapi::UNION_OFFSET),
-                None => continue,
-            },
-            ("struct gcoCMDBUF", _) if words[1] != "object" => ("gcoCMDBUF", words[1], 0),
-            _ => continue,
-        };
+    for (name, &(offset, size)) in &Abi::own().fields {
+        let (structure, field) = name.split_once('.').expect("a structure's field");
         let Some((_, bytes, known)) = STRUCTURES.iter().find(|(name, ..)| *name == structure)
         else {
             continue;
         };
-        if field == "settings" {
-            continue;
-        }
         let wanted = snake(field);
         let found = known.iter().find(|(name, ..)| *name == wanted);
-        assert_eq!(
-            found,
-            Some(&(wanted.as_str(), offset - base, size)),
-            "{structure}.{field}"
-        );
-        assert!(offset - base + size <= *bytes);
+        assert_eq!(found, Some(&(wanted.as_str(), offset, size)), "{name}");
+        assert!(offset + size <= *bytes);
         fields += 1;
     }
     let known: usize = STRUCTURES.iter().map(|(_, _, fields)| fields.len()).sum();
@@ -83,60 +52,50 @@ fn fields_lie_where_the_facts_say() {
 
 #[test]
 fn structures_have_the_size_of_the_facts() {
-    let mut compared = 0;
-    for words in facts("FIELD") {
-        let Some(member) = words[1].strip_prefix("u.") else {
-            continue;
-        };
-        if let Some((_, bytes, _)) = STRUCTURES.iter().find(|(name, ..)| *name == member) {
-            assert_eq!(*bytes as i64, number(words[3]), "{member}");
-            compared += 1;
-        }
+    let abi = Abi::own();
+    for (name, bytes, _) in STRUCTURES {
+        assert_eq!(abi.members.get(name), Some(bytes), "{name}");
     }
-    for words in facts("SIZE") {
-        let size = number(words[1]) as usize;
-        match words[0] {
-            "struct gcsHAL_INTERFACE" => assert_eq!(size, uapi::INTERFACE_SIZE),
-            "struct gcsQUEUE" => assert_eq!(size, uapi::QUEUE_RECORD_SIZE),
-            "struct gcoCMDBUF" => {
-                let known = STRUCTURES.iter().find(|(name, ..)| *name == "gcoCMDBUF");
-                assert_eq!(known.map(|(_, bytes, _)| *bytes), Some(size));
-                compared += 1;
-            }
-            _ => {}
-        }
-    }
-    assert_eq!(compared, STRUCTURES.len());
+    assert_eq!(abi.sizes[0], uapi::INTERFACE_SIZE);
+    assert_eq!(abi.union_at, uapi::UNION_OFFSET);
+    assert_eq!(abi.header["status"], (uapi::STATUS_OFFSET, 4));
+    assert_eq!(abi.members["gcsQUEUE"], uapi::QUEUE_RECORD_SIZE);
+}
+
+/// Compares the twin's numbers, `known`, with the facts', whatever their order.
+fn same<T: Ord + std::fmt::Debug>(known: impl Iterator<Item = T>, facts: impl Iterator<Item = T>) {
+    let sorted = |numbers: Vec<T>| {
+        let mut numbers = numbers;
+        numbers.sort();
+        numbers
+    };
+    let facts = sorted(facts.collect());
+    assert!(!facts.is_empty());
+    assert_eq!(sorted(known.collect()), facts);
 }
 
 #[test]
 fn numbers_are_those_of_the_facts() {
-    let mut compared = 0;
-    for words in facts("VALUE") {
-        let (name, wanted) = (words[0], number(words[1]));
-        let found = if let Some(name) = name.strip_prefix("gcvHAL_") {
-            Command::ALL
-                .iter()
-                .find(|(_, known)| *known == name)
-                .map(|(value, _)| i64::from(value.0))
-        } else if let Some(name) = name.strip_prefix("gcvSTATUS_") {
-            Status::ALL
-                .iter()
-                .find(|(_, known)| *known == name)
-                .map(|(value, _)| i64::from(value.0))
-        } else if let Some(name) = name.strip_prefix("gcvPOOL_") {
-            Pool::ALL
-                .iter()
-                .find(|(_, known)| *known == name)
-                .map(|(value, _)| i64::from(value.0))
-        } else {
-            continue;
-        };
-        assert_eq!(found, Some(wanted), "{name}");
-        compared += 1;
-    }
-    assert_eq!(
-        compared,
-        Command::ALL.len() + Status::ALL.len() + Pool::ALL.len()
+    let abi = Abi::own();
+    same(
+        Command::ALL.iter().map(|(value, name)| (*name, value.0)),
+        abi.commands
+            .iter()
+            .map(|(name, (value, _))| (*name, *value)),
+    );
+    same(
+        Pool::ALL.iter().map(|(value, name)| (*name, value.0)),
+        abi.values.iter().filter_map(|(name, value)| {
+            let name = name.strip_prefix("POOL_")?;
+            (name != "NUMBER_OF_POOLS").then_some((name, *value))
+        }),
+    );
+    same(
+        Status::ALL.iter().map(|(value, name)| (*name, value.0)),
+        COMMON.lines().filter_map(|line| {
+            let words = line.strip_prefix("VALUE(gcvSTATUS_")?.strip_suffix(')')?;
+            let (name, value) = words.split_once(", ")?;
+            Some((name, value.parse().expect("a number")))
+        }),
     );
 }

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
+use tempfile::TempDir;
+
 fn path(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
 }
@@ -27,6 +29,25 @@ fn works(compiler: &[&str]) -> bool {
     written.is_ok() && output.is_ok_and(|output| output.status.success())
 }
 
+/// What the checks include: the facts of a generation, as C. The folder has it.
+fn facts(file: &str, generation: &str) -> TempDir {
+    let output = Command::new("awk")
+        .arg("-f")
+        .arg(path("c/facts.awk"))
+        .arg(path(file))
+        .arg(path(&format!("../abi/{generation}.txt")))
+        .output()
+        .expect("awk");
+    assert!(
+        output.status.success(),
+        "{file}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("facts.inc"), output.stdout).expect("the facts");
+    folder
+}
+
 fn check(compiler: &[&str], more: &[&str], file: &str) {
     let output = Command::new(compiler[0])
         .args(&compiler[1..])
@@ -47,6 +68,11 @@ fn check(compiler: &[&str], more: &[&str], file: &str) {
 #[test]
 fn header_has_the_layout_of_the_facts() {
     let mut tried = Vec::new();
+    let files = [
+        ("c/layout.c", "4.0.0"),
+        ("c/layout-newest.c", "6.4.11"),
+    ]
+    .map(|(file, generation)| (file, facts(file, generation)));
     for compiler in [
         &["cc"][..],
         &["cc", "-m32"],
@@ -60,8 +86,9 @@ fn header_has_the_layout_of_the_facts() {
         ],
     ] {
         if works(compiler) {
-            for file in ["c/layout.c", "c/layout-newest.c"] {
-                check(compiler, &["-std=c11"], file);
+            for (file, facts) in &files {
+                let folder = facts.path().to_str().expect("a plain name");
+                check(compiler, &["-std=c11", "-I", folder], file);
             }
             tried.push(compiler.join(" "));
         }
