@@ -256,21 +256,25 @@ mod tests {
         assert_eq!(check(&ranges), 0);
     }
 
-    /// The first place of the shortest range that has room, looked for from end to end.
+    /// Where `find` looks, by a list of all free ranges: the shortest ones, but for the alignment's
+    /// bounded tries.
     fn best_fit(used: &[bool], length: usize, alignment: usize) -> Option<usize> {
-        let mut best = None;
+        let mut free: KVec<ByLength> = KVec::new();
         let mut start = 0usize;
         for end in 0..=used.len() {
-            if used.get(end) == Some(&false) {
-                continue;
+            if used.get(end) != Some(&false) {
+                if end - start >= length {
+                    free.push((end - start, end), GFP_KERNEL).unwrap();
+                }
+                start = end + 1;
             }
-            let at = start.next_multiple_of(alignment);
-            if at + length <= end && best.is_none_or(|(shortest, _)| end - start < shortest) {
-                best = Some((end - start, at));
-            }
-            start = end + 1;
         }
-        best.map(|(_, at)| at)
+        free.sort_unstable();
+        let place = |&range: &ByLength| fit(range, length, alignment);
+        let (tried, rest) = free.split_at(free.len().min(ALIGNMENT_TRIES));
+        let padded = |range: &&ByLength| range.0 >= length + alignment - 1;
+        let found = tried.iter().find_map(place);
+        found.or_else(|| rest.iter().find(padded).and_then(place))
     }
 
     /// Random use against a plain array of numbers, with the best fit searched the slow way.
