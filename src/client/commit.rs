@@ -32,6 +32,11 @@ use crate::{
         Reply, //
     },
     context::{
+        scrub::{
+            Author,
+            Scrub,
+            PIPES, //
+        },
         Context as AttachedContext,
         Hold,
         Load, //
@@ -61,11 +66,6 @@ use crate::{
             Exit,
             Lookup,
             Refusal, //
-        },
-        scrub::{
-            Author,
-            Scrub,
-            PIPES, //
         },
         words::Pipe, //
     },

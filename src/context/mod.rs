@@ -20,6 +20,7 @@
 //! locked under it. Source: spec/command-hw.md section 4.
 
 mod map;
+pub(crate) mod scrub;
 
 use crate::{
     error::{

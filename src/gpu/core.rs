@@ -6,7 +6,10 @@
 //! wakes the thread.
 
 use crate::{
-    context::StateMap,
+    context::{
+        scrub::Scrub,
+        StateMap, //
+    },
     error,
     hw::{
         Hardware,
@@ -30,7 +33,6 @@ use crate::{
             PhysicalStates,
             Scratch, //
         },
-        scrub::Scrub,
         states::States,
         words::{
             self,

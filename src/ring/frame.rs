@@ -11,13 +11,6 @@
 use super::state::GpuState;
 use crate::{
     context::{
-        Context,
-        Load,
-        Owner, //
-    },
-    hw::MmuVersion,
-    stream::{
-        checker::Engines,
         scrub::{
             Author,
             Lists,
@@ -25,6 +18,13 @@ use crate::{
             Wipe,
             PIPES, //
         },
+        Context,
+        Load,
+        Owner, //
+    },
+    hw::MmuVersion,
+    stream::{
+        checker::Engines,
         words::{
             self,
             Pipe, //

@@ -14,8 +14,8 @@
 //! # Addresses that stay in the GPU
 //!
 //! The ring knows for each pipe whose commands were the last to use it
-//! ([`Author`](crate::stream::scrub::Author)). If another author's come, the states that take addresses are
-//! loaded with harmless ones in front ([`crate::stream::scrub`]), and the context is loaded anew. When a
+//! ([`Author`](crate::context::scrub::Author)). If another author's come, the states that take addresses are
+//! loaded with harmless ones in front ([`crate::context::scrub`]), and the context is loaded anew. When a
 //! process has freed memory, those of its states that hold addresses there, and no others
 //! ([`crate::stream::loaded`]), are loaded with harmless ones in front of its next commands.
 //!
@@ -46,6 +46,10 @@ mod state;
 mod submit;
 
 use crate::{
+    context::scrub::{
+        self,
+        PIPES, //
+    },
     hw::Hardware,
     memory::gpu_address,
     mmu::{
@@ -55,10 +59,6 @@ use crate::{
     },
     stream::{
         checker::Engines,
-        scrub::{
-            self,
-            PIPES, //
-        },
         words, //
     },
     sys::{
@@ -69,6 +69,8 @@ use crate::{
 };
 use frame::Section;
 use inflight::IDS;
+use space::Space;
+use state::State;
 use kernel::{
     list::ListArc,
     new_delayed_work,
@@ -89,8 +91,6 @@ use kernel::{
     },
     workqueue::DelayedWork, //
 };
-use space::Space;
-use state::State;
 
 pub(crate) use {
     frame::{

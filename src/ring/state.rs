@@ -15,13 +15,15 @@ use super::{
     WAIT_LINK_BYTES, //
 };
 use crate::{
-    context::Owner,
-    stream::{
-        checker::Engines,
+    context::{
         scrub::{
             Author,
             Authors, //
         },
+        Owner, //
+    },
+    stream::{
+        checker::Engines,
         words::Pipe, //
     }, //
 };

@@ -7,6 +7,5 @@
 pub(crate) mod addresses;
 pub(crate) mod checker;
 pub(crate) mod loaded;
-pub(crate) mod scrub;
 pub(crate) mod states;
 pub(crate) mod words;

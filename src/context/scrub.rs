@@ -9,25 +9,25 @@
 //! Pure logic; the words are made once for each core. Those of the 3D pipe come twice: all of them, and
 //! those that no context keeps, for in front of one.
 
-use super::{
-    checker::{
-        Engines,
-        Scratch, //
-    },
-    states::{
-        self,
-        States, //
-    },
-    words::{
-        self,
-        Pipe, //
-    }, //
-};
+use super::StateMap;
 use crate::{
-    context::StateMap,
     error::{
         Error,
         Result, //
+    },
+    stream::{
+        checker::{
+            Engines,
+            Scratch, //
+        },
+        states::{
+            self,
+            States, //
+        },
+        words::{
+            self,
+            Pipe, //
+        }, //
     }, //
 };
 use kernel::{
@@ -46,7 +46,7 @@ pub(crate) const PIPES: usize = 2;
 pub(crate) struct Author {
     /// The process's number.
     pub(crate) process: u64,
-    /// How often all of its own addresses were to be forgotten, too: see [`super::loaded`].
+    /// How often all of its own addresses were to be forgotten, too: see [`crate::stream::loaded`].
     pub(crate) wipes: u64,
 }
 
@@ -243,15 +243,15 @@ impl Scrub {
 
 #[kernel::macros::kunit_tests(galcore_scrub)]
 mod tests {
-    use super::{
-        super::{
+    use super::*;
+    use crate::{
+        hw::Identity,
+        stream::{
             checker::PhysicalStates,
             states::cores,
             words::state, //
-        },
-        *,
+        }, //
     };
-    use crate::hw::Identity;
 
     const SCRATCH: Scratch = Scratch {
         address: 0xFC00_0000,
