@@ -129,7 +129,7 @@ impl platform::Driver for Driver {
             return Err(EBUSY);
         }
         let mut dma = Setup::new(pdev).inspect_err(|&error| match error {
-            EOPNOTSUPP => dev_err!(
+            ENODEV => dev_err!(
                 dev,
                 "an IOMMU is between it and memory, and it needs physical addresses: boot with iommu.passthrough=1\n"
             ),

@@ -46,6 +46,21 @@ const MAX_DEVICES: usize = 16;
 /// The addresses of those devices; 0: free.
 static DEVICES: [Atomic<usize>; MAX_DEVICES] = [const { Atomic::new(0) }; MAX_DEVICES];
 
+/// Puts `address` into a free place of `table`, and says which. `EBUSY`: it is there already, or there is none.
+fn claim(table: &[Atomic<usize>], address: usize) -> Result<usize> {
+    let place = table
+        .iter()
+        .position(|place| place.cmpxchg(0, address, Full).is_ok())
+        .ok_or(EBUSY)?;
+    // Of two who come at once both may be refused, but not both let through: who looks last sees the other.
+    let mut others = table.iter().enumerate();
+    if others.any(|(at, other)| at != place && other.load(Acquire) == address) {
+        table[place].store(0, Release);
+        return Err(EBUSY);
+    }
+    Ok(place)
+}
+
 /// A device that nobody else gets memory for.
 ///
 /// # Invariants
@@ -59,25 +74,11 @@ struct Claimed {
 impl Claimed {
     /// Takes the device. `EBUSY`: somebody has it, or there are too many.
     fn new(dev: &device::Device) -> Result<Self> {
-        let address = core::ptr::from_ref(dev).addr();
-        // Two who ask at once for one device can both come to nothing, but not both have it.
-        let place = DEVICES
-            .iter()
-            .position(|place| place.cmpxchg(0, address, Full).is_ok());
-        let place = place.ok_or(EBUSY)?;
-        let claimed = Self {
-            place,
+        // INVARIANT: It stays this device's address as long as `dev` is held.
+        Ok(Self {
+            place: claim(&DEVICES, core::ptr::from_ref(dev).addr())?,
             dev: dev.into(),
-        };
-        let count = DEVICES
-            .iter()
-            .filter(|place| place.load(Acquire) == address)
-            .count();
-        // INVARIANT: No other place has it, and who comes later sees this one.
-        match count {
-            1 => Ok(claimed),
-            _ => Err(EBUSY),
-        }
+        })
     }
 }
 
@@ -98,14 +99,14 @@ pub(crate) struct Setup<'a, 'b> {
 }
 
 impl<'a, 'b> Setup<'a, 'b> {
-    /// Of a device that is being probed. `EBUSY`: memory that was got for it earlier is still in use. `EOPNOTSUPP`:
+    /// Of a device that is being probed. `EBUSY`: memory that was got for it earlier is still in use. `ENODEV`:
     /// its addresses are not physical ones: an IOMMU translates them, or a hypervisor.
     pub(crate) fn new(pdev: &'a platform::Device<Core<'b>>) -> Result<Self> {
         let dev: &device::Device = pdev.as_ref();
         let claimed = Claimed::new(dev)?;
         // SAFETY: The device is valid.
         if unsafe { shim::gal_is_translated(raw_device(dev)) } {
-            return Err(EOPNOTSUPP);
+            return Err(ENODEV);
         }
         // SAFETY: The device is valid, and nobody maps anything for it yet. Its MMU has no limit.
         unsafe { shim::gal_allow_long_segments(raw_device(dev)) };
@@ -319,5 +320,25 @@ impl Drop for DmaBuffer {
                 Self::ATTRS,
             )
         }
+    }
+}
+
+#[kunit_tests(galcore_dma)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_one_setup_at_a_time() {
+        let table = [const { Atomic::new(0) }; 2];
+        assert_eq!(claim(&table, 8), Ok(0));
+        assert_eq!(claim(&table, 8), Err(EBUSY));
+        assert_eq!(claim(&table, 16), Ok(1));
+        // No room, also for those that are there.
+        assert_eq!(claim(&table, 24), Err(EBUSY));
+        assert_eq!(claim(&table, 16), Err(EBUSY));
+        table[0].store(0, Release);
+        // Not in the free place either, and that stays free.
+        assert_eq!(claim(&table, 16), Err(EBUSY));
+        assert_eq!(claim(&table, 24), Ok(0));
     }
 }

@@ -3,7 +3,10 @@
 //! The only room with `unsafe`: safe wrappers for what the `kernel` crate lacks.
 //!
 //! It owns raw kernel objects (mappings, DMA memory, device numbers, procfs entries) and gives each
-//! a type whose `Drop` undoes exactly what its constructor did. It knows nothing of GPUs and takes
+//! a type whose `Drop` undoes exactly what its constructor did. What is safe here is sound whatever safe code
+//! does: what a call relies on is in its types (`vma::NewArea`, `physical::Part`, `dma::Device`, `unload::InUse`),
+//! and where an object lends what C is to use, C has a reference of the object, so that nobody has the object for
+//! himself and what it lends stays. It knows nothing of GPUs, imports no other room, and takes
 //! no lock of its own but for the books of shared pages and dma-bufs. The C half is `shim.c`, macros and inlines
 //! only, and for dma-bufs and fences `shim_dma_buf.c` and `shim_fence.c`, with the operations that the kernel calls.
 

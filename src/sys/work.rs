@@ -173,3 +173,15 @@ pub(crate) fn flush_delayed<T: ?Sized, const ID: u64>(work: &DelayedWork<T, ID>)
     // pinned, and live for as long as the reference.
     unsafe { bindings::flush_delayed_work(raw) };
 }
+
+#[kunit_tests(galcore_work)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loaded_module_has_one_queue() {
+        assert_eq!(OwnQueue::new().err(), Some(EBUSY));
+        // And that one is still open.
+        assert!(InUse::new().is_ok());
+    }
+}
