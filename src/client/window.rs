@@ -54,7 +54,7 @@ impl Process {
     ) -> Result<Option<Arc<PoolView>>, kernel::error::Error> {
         let offset = area.offset();
         if offset == 0 {
-            let window = PoolView::new(area, self.clone(), self.views.clone())?;
+            let window = PoolView::prepare(area, self.clone(), self.views.clone())?;
             let view = window.view().clone();
             let mut tables = self.tables();
             tables.pool_views.retain(|view| !view.is_over());

@@ -61,7 +61,7 @@ impl<P: Pager> View<P> {
     ///
     /// `EINVAL`: there is no memory, or the area is longer. `ENOMEM`: `views` has as many as it may have. To be
     /// taken back by zapping, the windows must be made of a file whose address space is that of `views`.
-    pub(crate) fn new(
+    pub(crate) fn prepare(
         area: NewArea<'_>,
         pager: Arc<P>,
         views: Arc<Views>,
@@ -116,7 +116,7 @@ impl<P: Pager> View<P> {
 
     /// # Safety
     ///
-    /// Called by the memory manager for an area that [`View::new`] set up, or a part or copy of one.
+    /// Called by the memory manager for an area that [`View::prepare`] counted, or a part or copy of one.
     unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
         // SAFETY: The area that this one was copied from still owns a reference.
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
@@ -129,7 +129,7 @@ impl<P: Pager> View<P> {
 
     /// # Safety
     ///
-    /// Called by the memory manager, once for each area that `new` or `open` counted.
+    /// Called by the memory manager, once for each area that `prepare` or `open` counted.
     unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
         // SAFETY: The area owns one reference and goes away.
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
@@ -159,7 +159,7 @@ impl<P: Pager> View<P> {
 
     /// # Safety
     ///
-    /// Called by the memory manager with a fault in an area that `new` or `open` counted.
+    /// Called by the memory manager with a fault in an area that `prepare` or `open` counted.
     unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
         // SAFETY: The fault and its area are valid during the call, and the area owns a reference.
         let (view, page) = unsafe {
