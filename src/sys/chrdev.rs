@@ -127,8 +127,9 @@ impl<T: FileOperations> Operations<T> {
     unsafe extern "C" fn open(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         from_result(|| {
             let state = T::open()?;
-            // SAFETY: The file is ours to set up. It has a reference of its object until it is released, so that
-            // nobody has the object for himself: what that lends of itself, as `views` does, it lends as long.
+            // SAFETY: The file is ours to set up. It has a reference of its object until it is
+            // released, so that nobody has the object for himself: what that lends of itself, as
+            // `views` does, it lends as long.
             unsafe {
                 state.views().adopt(file);
                 (*file).private_data = state.into_foreign();

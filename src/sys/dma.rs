@@ -46,13 +46,15 @@ const MAX_DEVICES: usize = 16;
 /// The addresses of those devices; 0: free.
 static DEVICES: [Atomic<usize>; MAX_DEVICES] = [const { Atomic::new(0) }; MAX_DEVICES];
 
-/// Puts `address` into a free place of `table`, and says which. `EBUSY`: it is there already, or there is none.
+/// Puts `address` into a free place of `table`, and says which. `EBUSY`: it is there already, or
+/// there is none.
 fn claim(table: &[Atomic<usize>], address: usize) -> Result<usize> {
     let place = table
         .iter()
         .position(|place| place.cmpxchg(0, address, Full).is_ok())
         .ok_or(EBUSY)?;
-    // Of two who come at once both may be refused, but not both let through: who looks last sees the other.
+    // Of two who come at once both may be refused, but not both let through: who looks last sees
+    // the other.
     let mut others = table.iter().enumerate();
     if others.any(|(at, other)| at != place && other.load(Acquire) == address) {
         table[place].store(0, Release);
@@ -90,8 +92,8 @@ impl Drop for Claimed {
     }
 }
 
-/// A device for which memory is about to be got: what decides where that comes from is set here, while there is
-/// none.
+/// A device for which memory is about to be got: what decides where that comes from is set here,
+/// while there is none.
 pub(crate) struct Setup<'a, 'b> {
     pdev: &'a platform::Device<Core<'b>>,
     region: Option<Assigned>,
@@ -99,8 +101,9 @@ pub(crate) struct Setup<'a, 'b> {
 }
 
 impl<'a, 'b> Setup<'a, 'b> {
-    /// Of a device that is being probed. `EBUSY`: memory that was got for it earlier is still in use. `ENODEV`:
-    /// its addresses are not physical ones: an IOMMU translates them, or a hypervisor.
+    /// Of a device that is being probed. `EBUSY`: memory that was got for it earlier is still in
+    /// use. `ENODEV`: its addresses are not physical ones: an IOMMU translates them, or a
+    /// hypervisor.
     pub(crate) fn new(pdev: &'a platform::Device<Core<'b>>) -> Result<Self> {
         let dev: &device::Device = pdev.as_ref();
         let claimed = Claimed::new(dev)?;
@@ -126,7 +129,8 @@ impl<'a, 'b> Setup<'a, 'b> {
         }
     }
 
-    /// Has its contiguous memory come from its node's first region, a reusable one. `EBUSY`: it does so already.
+    /// Has its contiguous memory come from its node's first region, a reusable one. `EBUSY`: it
+    /// does so already.
     pub(crate) fn assign_region(&mut self) -> Result {
         if self.region.is_some() {
             return Err(EBUSY);
@@ -152,13 +156,13 @@ struct Inner {
     claimed: Claimed,
 }
 
-/// A device for which memory can be got. What is got has a reference of this, so that what decides where it came
-/// from, and goes back to, stays as it is.
+/// A device for which memory can be got. What is got has a reference of this, so that what decides
+/// where it came from, and goes back to, stays as it is.
 ///
 /// # Invariants
 ///
-/// The kernel's DMA interface does not translate for the device: an address of coherent memory stands for a physical
-/// one, which `dma_to_phys` tells.
+/// The kernel's DMA interface does not translate for the device: an address of coherent memory
+/// stands for a physical one, which `dma_to_phys` tells.
 #[derive(Clone)]
 pub(crate) struct Device(Arc<Inner>);
 
@@ -174,8 +178,8 @@ impl core::ops::Deref for Device {
 ///
 /// # Invariants
 ///
-/// `cpu`, `dma` and `physical` are the three addresses of one live allocation of `size` bytes, whole pages, by
-/// `dma_alloc_attrs` for `dev`.
+/// `cpu`, `dma` and `physical` are the three addresses of one live allocation of `size` bytes,
+/// whole pages, by `dma_alloc_attrs` for `dev`.
 pub(crate) struct DmaBuffer {
     dev: Device,
     cpu: *mut u8,
@@ -282,8 +286,8 @@ impl DmaBuffer {
         if size > room {
             return Err(EINVAL);
         }
-        // SAFETY: Inside the allocation. C does it, as to Rust it would be a race: users, the GPU and other
-        // callers may write it at the same time. Then either's bytes stay.
+        // SAFETY: Inside the allocation. C does it, as to Rust it would be a race: users, the GPU
+        // and other callers may write it at the same time. Then either's bytes stay.
         unsafe { shim::gal_clear_memory(self.cpu.add(offset).cast(), size) };
         Ok(())
     }
@@ -294,7 +298,8 @@ impl DmaBuffer {
         if area.bytes() > self.size {
             return Err(EINVAL);
         }
-        // SAFETY: By its invariant the area is being set up, and is empty; the buffer is live, and not shorter.
+        // SAFETY: By its invariant the area is being set up, and is empty; the buffer is live, and
+        // not shorter.
         to_result(unsafe {
             shim::gal_mmap_dma(
                 area.as_ptr(),

@@ -487,8 +487,9 @@ impl<T: Exportable> Exporter<T> {
             owner: owner.cast(),
             put: Some(put::<T>),
         };
-        // SAFETY: The dma-buf gets a reference of the object, so that nobody has the object for himself, and the
-        // memory that it lends of itself it lends as long; so it is with the array of pages, whose number this is.
+        // SAFETY: The dma-buf gets a reference of the object, so that nobody has the object for
+        // himself, and the memory that it lends of itself it lends as long; so it is with the array
+        // of pages, whose number this is.
         let file = from_err_ptr(unsafe { shim::gal_export_buffer(&what) }).inspect_err(|_| {
             // SAFETY: It was not taken.
             unsafe { put::<T>(owner.cast()) };

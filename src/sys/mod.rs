@@ -3,12 +3,18 @@
 //! The only room with `unsafe`: safe wrappers for what the `kernel` crate lacks.
 //!
 //! It owns raw kernel objects (mappings, DMA memory, device numbers, procfs entries) and gives each
-//! a type whose `Drop` undoes exactly what its constructor did. What is safe here is sound whatever safe code
-//! does: what a call relies on is in its types (`vma::NewArea`, `physical::Part`, `dma::Device`, `unload::InUse`),
-//! and where an object lends what C is to use, C has a reference of the object, so that nobody has the object for
-//! himself and what it lends stays. It knows nothing of GPUs, imports no other room, and takes
-//! no lock of its own but for the books of shared pages and dma-bufs. The C half is `shim.c`, macros and inlines
-//! only, and for dma-bufs and fences `shim_dma_buf.c` and `shim_fence.c`, with the operations that the kernel calls.
+//! a type whose `Drop` undoes exactly what its constructor did. What is safe here is sound whatever
+//! safe code does: what a call relies on is in its types (`vma::NewArea`, `physical::Part`,
+//! `dma::Device`, `unload::InUse`), and where an object lends what C is to use, C has a reference
+//! of the object, so that nobody has the object for himself and what it lends stays. It knows
+//! nothing of GPUs, imports no other room, and takes no lock of its own but for the books of shared
+//! pages and dma-bufs. The C half is `shim.c`, macros and inlines only, and for dma-bufs and fences
+//! `shim_dma_buf.c` and `shim_fence.c`, with the operations that the kernel calls.
+//!
+//! Two things are beyond that. Which physical addresses are registers, or a pool outside the kernel's
+//! memory, the machine's owner says (`physical::Reserved`, `mmio::Registers`): they must only be
+//! nobody else's. And a device on a bus with `dma-ranges` that is taken away under open files loses
+//! these, so that its memory is not to be freed any more.
 
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
@@ -69,9 +75,9 @@ fn raw_device(dev: &device::Device) -> *mut bindings::device {
         .cast::<bindings::device>()
 }
 
-/// Maps `bytes` of `file` at byte `offset` into the calling process, shared, readable and, with `write`, writable.
-/// Calls the file's own mmap: no lock that this takes may be held. Returns the address. `ESRCH`: it is
-/// not a process.
+/// Maps `bytes` of `file` at byte `offset` into the calling process, shared, readable and, with
+/// `write`, writable. Calls the file's own mmap: no lock that this takes may be held. Returns the
+/// address. `ESRCH`: it is not a process.
 ///
 /// # Safety
 ///

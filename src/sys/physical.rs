@@ -15,8 +15,8 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The memory from `start` on is the lender's alone, it is in whole pages, and stays his for `'a`. No Rust reference
-/// is ever made to it.
+/// The memory from `start` on is the lender's alone, it is in whole pages, and stays his for `'a`.
+/// No Rust reference is ever made to it.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     start: PhysAddr,
@@ -25,7 +25,8 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// `bytes` bytes at `offset` of the `size` bytes at `start`. `None`: these are not all there, or not whole pages.
+    /// `bytes` bytes at `offset` of the `size` bytes at `start`. `None`: these are not all there,
+    /// or not whole pages.
     ///
     /// # Safety
     ///

@@ -17,20 +17,20 @@ use kernel::{
     },
 };
 
-/// Room for one reference-counted object. It needs no preparation, so that it can be a static that anybody may
-/// ask at any time. Readers do not wait.
+/// Room for one reference-counted object. It needs no preparation, so that it can be a static that
+/// anybody may ask at any time. Readers do not wait.
 ///
 /// # Invariants
 ///
-/// `object` is 0, or came from `Arc::<T>::into_raw` and owns that reference. A reference that is taken out is not
-/// dropped before all RCU readers that may have seen it are through.
+/// `object` is 0, or came from `Arc::<T>::into_raw` and owns that reference. A reference that is
+/// taken out is not dropped before all RCU readers that may have seen it are through.
 pub(crate) struct Slot<T> {
     object: Atomic<usize>,
     _owns: PhantomData<Arc<T>>,
 }
 
-// SAFETY: What any thread puts in, any thread may get a reference of or drop: `Arc<T>` is `Send` and `Sync` for
-// such `T`. The word is atomic.
+// SAFETY: What any thread puts in, any thread may get a reference of or drop: `Arc<T>` is `Send`
+// and `Sync` for such `T`. The word is atomic.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 // SAFETY: As above.
 unsafe impl<T: Send + Sync> Send for Slot<T> {}
@@ -53,8 +53,9 @@ impl<T> Slot<T> {
         if object.is_null() {
             return None;
         }
-        // SAFETY: By the type invariant it came from `into_raw`, and the slot's reference is not dropped as long as
-        // this reader is not through. It stays the slot's: only the clone is ours.
+        // SAFETY: By the type invariant it came from `into_raw`, and the slot's reference is not
+        // dropped as long as this reader is not through. It stays the slot's: only the clone is
+        // ours.
         let slots = core::mem::ManuallyDrop::new(unsafe { Arc::from_raw(object) });
         Some(Arc::clone(&slots))
     }
@@ -80,8 +81,8 @@ impl<T> Slot<T> {
         }
         // SAFETY: May be called wherever sleeping is allowed.
         unsafe { bindings::synchronize_rcu() };
-        // SAFETY: By the type invariant; it was taken out once, by the exchange, and nobody looks at it without a
-        // reference of his own any more.
+        // SAFETY: By the type invariant; it was taken out once, by the exchange, and nobody looks
+        // at it without a reference of his own any more.
         Some(unsafe { Arc::from_raw(object) })
     }
 }

@@ -2,10 +2,10 @@
 
 //! What calls into this module, and so must be gone before its code is.
 //!
-//! A registration that safe code forgets (`mem::forget`, a box that is leaked) is never undone, and the kernel
-//! would go on to call a module that is not there any more. So each of them holds an [`InUse`]. The module's
-//! queue ([`super::work::OwnQueue`]), the last that goes, stays if there is one left; then the unload stops with
-//! a `BUG`, and the code stays for good.
+//! A registration that safe code forgets (`mem::forget`, a box that is leaked) is never undone, and
+//! the kernel would go on to call a module that is not there any more. So each of them holds an
+//! [`InUse`]. The module's queue ([`super::work::OwnQueue`]), the last that goes, stays if there is
+//! one left; then the unload stops with a `BUG`, and the code stays for good.
 
 use kernel::{
     prelude::*,
@@ -33,7 +33,8 @@ pub(crate) struct InUse(());
 impl InUse {
     /// One more. `ENODEV`: the module's queue is not there yet, or not any more.
     pub(crate) fn new() -> Result<Self> {
-        // In full order with the next access, as those of `close` are: either it sees the use, or the use sees it.
+        // In full order with the next access, as those of `close` are: either it sees the use, or
+        // the use sees it.
         USES.fetch_add(1usize, Full);
         // INVARIANT: Counted just now.
         let this = Self(());

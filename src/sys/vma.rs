@@ -19,17 +19,18 @@ use kernel::{
     sync::Arc, //
 };
 
-/// An area that becomes a mapping of a file of the device: whoever makes something of it has it no more, so that
-/// it is set up once, as one thing.
+/// An area that becomes a mapping of a file of the device: whoever makes something of it has it no
+/// more, so that it is set up once, as one thing.
 ///
 /// # Invariants
 ///
-/// The area is being set up by the mmap handler of a file of the device, it is shared, and nothing is mapped in it
-/// yet, but by who has this.
+/// The area is being set up by the mmap handler of a file of the device, it is shared, and nothing
+/// is mapped in it yet, but by who has this.
 pub(crate) struct NewArea<'a>(&'a VmaNew);
 
 impl<'a> NewArea<'a> {
-    /// An area of a file of the device. `ENOTTY`, as mmap of galcore says of whatever it does not map: it is private.
+    /// An area of a file of the device. `ENOTTY`, as mmap of galcore says of whatever it does not
+    /// map: it is private.
     ///
     /// The one place where that is asked, for every kind of mapping of the device's files.
     ///
@@ -144,16 +145,17 @@ pub(crate) fn map<T: Mappable>(area: NewArea<'_>, object: Arc<T>, cached: bool) 
     let vma = area.as_ptr();
     // SAFETY: By the area's invariant it may be looked at.
     let page = unsafe { (*vma).vm_pgoff };
-    // Whatever memory this is of those that the object has: from now on the area has a reference of the object, so
-    // that nobody has the object for himself, and what it lends of itself it lends as long.
+    // Whatever memory this is of those that the object has: from now on the area has a reference of
+    // the object, so that nobody has the object for himself, and what it lends of itself it lends
+    // as long.
     object.memory().map_into(&area, cached).inspect_err(|_| {
         // The memory manager unmaps what is there when we have returned, and the object may be
         // gone by then: other threads must not see its pages that long.
         // SAFETY: As above.
         unsafe { shim::gal_clear_area(vma) };
     })?;
-    // SAFETY: By the area's invariant it is being set up, and nothing else uses these two fields: only one thing is
-    // made of an area.
+    // SAFETY: By the area's invariant it is being set up, and nothing else uses these two fields:
+    // only one thing is made of an area.
     unsafe {
         (*vma).vm_private_data = Arc::into_raw(object).cast_mut().cast();
         (*vma).vm_ops = Keep::<T>::operations();

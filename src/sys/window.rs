@@ -38,8 +38,8 @@ pub(crate) trait Pager: Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// `memory_bytes` bytes at `physical` are a [`Part`] of the pager's, who lives as long as this. `areas` areas are
-/// counted in `views` for it.
+/// `memory_bytes` bytes at `physical` are a [`Part`] of the pager's, who lives as long as this.
+/// `areas` areas are counted in `views` for it.
 pub(crate) struct View<P> {
     pager: Arc<P>,
     /// Those of the process whose file is mapped.
@@ -59,8 +59,9 @@ pub(crate) struct View<P> {
 impl<P: Pager> View<P> {
     /// Prepares `area` to become a window on the memory of `pager`, who grants its contents.
     ///
-    /// `EINVAL`: there is no memory, or the area is longer. `ENOMEM`: `views` has as many as it may have. To be
-    /// taken back by zapping, the windows must be made of a file whose address space is that of `views`.
+    /// `EINVAL`: there is no memory, or the area is longer. `ENOMEM`: `views` has as many as it may
+    /// have. To be taken back by zapping, the windows must be made of a file whose address space is
+    /// that of `views`.
     pub(crate) fn prepare(
         area: NewArea<'_>,
         pager: Arc<P>,
@@ -74,8 +75,8 @@ impl<P: Pager> View<P> {
         // SAFETY: By the area's invariant it is being set up.
         unsafe { shim::gal_prepare_window(area.as_ptr()) };
         views.add_area()?;
-        // INVARIANT: Counted just now. From here on the view has a reference of the pager, so that nobody has the
-        // pager for himself, and what he lends of himself he lends as long.
+        // INVARIANT: Counted just now. From here on the view has a reference of the pager, so that
+        // nobody has the pager for himself, and what he lends of himself he lends as long.
         let view = Self {
             pager,
             views,
@@ -116,7 +117,8 @@ impl<P: Pager> View<P> {
 
     /// # Safety
     ///
-    /// Called by the memory manager for an area that [`View::prepare`] counted, or a part or copy of one.
+    /// Called by the memory manager for an area that [`View::prepare`] counted, or a part or copy
+    /// of one.
     unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
         // SAFETY: The area that this one was copied from still owns a reference.
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
@@ -175,8 +177,8 @@ impl<P: Pager> View<P> {
             // Whatever the pager says, nothing but its memory is shown.
             let first = first.min(view.memory_bytes);
             let bytes = bytes.min(view.memory_bytes - first);
-            // SAFETY: By the type invariant the memory lives as long as the view, which the area keeps; and this is
-            // inside. The area was prepared for it.
+            // SAFETY: By the type invariant the memory lives as long as the view, which the area
+            // keeps; and this is inside. The area was prepared for it.
             result = unsafe { shim::gal_fault_physical(vmf, view.physical, first, bytes) };
         });
         result
@@ -195,12 +197,13 @@ impl<P: Pager> Prepared<'_, P> {
         &self.view
     }
 
-    /// Makes the area the window. The last thing that an mmap handler does: an area whose handler fails
-    /// afterwards would keep the view for ever.
+    /// Makes the area the window. The last thing that an mmap handler does: an area whose handler
+    /// fails afterwards would keep the view for ever.
     pub(crate) fn attach(self) {
         let vma = self.area.as_ptr();
-        // SAFETY: By the area's invariant it is being set up, and nothing else uses these two fields: only one
-        // thing is made of an area. It is the one that the view was made and counted for.
+        // SAFETY: By the area's invariant it is being set up, and nothing else uses these two
+        // fields: only one thing is made of an area. It is the one that the view was made and
+        // counted for.
         unsafe {
             (*vma).vm_private_data = Arc::into_raw(self.view).cast_mut().cast();
             (*vma).vm_ops = View::<P>::operations();

@@ -35,7 +35,8 @@ use kernel::{
     },
 };
 
-/// Address of the queue; 0 while there is none. It does not change as long as there is an [`InUse`].
+/// Address of the queue; 0 while there is none. It does not change as long as there is an
+/// [`InUse`].
 static QUEUE: Atomic<usize> = Atomic::new(0);
 
 /// How often, and how long each time, the end waits for those who are just queueing something.
@@ -94,8 +95,8 @@ impl Drop for OwnQueue {
         for _ in 0..ROUNDS {
             if unload::close() {
                 QUEUE.store(0, Release);
-                // SAFETY: By the type invariant. Nobody queues any more, now or later: that takes a use, of
-                // which there are none, and of which none can be had.
+                // SAFETY: By the type invariant. Nobody queues any more, now or later: that takes a
+                // use, of which there are none, and of which none can be had.
                 unsafe {
                     bindings::destroy_workqueue(self.0);
                     shim::gal_unwatch_unload();
@@ -105,7 +106,8 @@ impl Drop for OwnQueue {
             // Somebody may be just queueing.
             fsleep(ROUND);
         }
-        // Something still calls this module, and was forgotten. The queue stays, and so does the watch.
+        // Something still calls this module, and was forgotten. The queue stays, and so does the
+        // watch.
         pr_err!("the module is in use and cannot go\n");
     }
 }
@@ -113,8 +115,8 @@ impl Drop for OwnQueue {
 /// The queue.
 fn queue(_: &InUse) -> &Queue {
     let queue = QUEUE.load(Acquire) as *const bindings::workqueue_struct;
-    // SAFETY: A use can be had only after `OwnQueue::new` has named the queue, and it is not destroyed as long as
-    // there is one.
+    // SAFETY: A use can be had only after `OwnQueue::new` has named the queue, and it is not
+    // destroyed as long as there is one.
     unsafe { Queue::from_raw(queue) }
 }
 
@@ -148,8 +150,8 @@ where
     T: Delayed + Send + Sync + 'static,
     Arc<T>: RawDelayedWorkItem<ID>,
 {
-    // The timer that is set here has a reference of the object until the work runs. So nobody can have the object
-    // for himself, to move or drop what is in it, and the use lives as long.
+    // The timer that is set here has a reference of the object until the work runs. So nobody can
+    // have the object for himself, to move or drop what is in it, and the use lives as long.
     let queue = queue(work.in_use()) as *const Queue;
     // SAFETY: As there is a use it is valid, now and when the timer is through.
     let _ = unsafe { &*queue }.enqueue_delayed(work, delay);
