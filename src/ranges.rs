@@ -9,6 +9,7 @@
 //! allocated in [`Ranges::reserve`] alone and kept: giving a range back needs no memory and cannot fail.
 
 use crate::error::Result;
+use core::cell::Cell;
 use kernel::{
     prelude::*,
     rbtree::{
@@ -27,15 +28,15 @@ type ByLength = (usize, usize);
 /// The nodes of a range that is not there.
 struct Spare {
     end: RBTreeNodeReservation<usize, usize>,
-    length: RBTreeNodeReservation<ByLength, ()>,
+    length: RBTreeNodeReservation<Cell<ByLength>, ()>,
 }
 
 /// A set of free ranges, no two of which touch.
 pub(crate) struct Ranges {
     /// The start of the range that ends there.
     starts: RBTree<usize, usize>,
-    /// The same ranges by their length.
-    lengths: RBTree<ByLength, ()>,
+    /// The same ranges by their length, which may change while the order stays.
+    lengths: RBTree<Cell<ByLength>, ()>,
     /// Has room for the nodes of all ranges.
     spare: KVVec<Spare>,
     /// Nodes in the trees and out of them.
@@ -97,8 +98,8 @@ impl Ranges {
 
     /// The first range in the order of lengths, and of ends where those are the same, from `least` on.
     fn first_from(&self, least: ByLength) -> Option<ByLength> {
-        let cursor = self.lengths.cursor_lower_bound(&least)?;
-        Some(*cursor.current().0)
+        let cursor = self.lengths.cursor_lower_bound(&Cell::new(least))?;
+        Some(cursor.current().0.get())
     }
 
     /// Takes `length` numbers at `at`, which [`Ranges::find`] gave.
@@ -106,12 +107,18 @@ impl Ranges {
         let Some((start, end)) = self.around(at) else {
             return;
         };
-        self.remove(start, end);
-        if start < at {
-            self.insert(start, at);
-        }
-        if at + length < end {
-            self.insert(at + length, end);
+        let behind = at + length;
+        if behind < end {
+            self.set_start(end, behind);
+            self.resize((end - start, end), (end - behind, end));
+            if start < at {
+                self.insert(start, at);
+            }
+        } else if start < at {
+            self.set_end(start, end, at);
+            self.resize((end - start, end), (at - start, at));
+        } else {
+            self.remove(start, end);
         }
     }
 
@@ -123,32 +130,66 @@ impl Ranges {
     /// The longest free range.
     pub(crate) fn longest_free(&self) -> usize {
         let longest = self.lengths.cursor_back();
-        longest.map_or(0, |cursor| cursor.current().0 .0)
+        longest.map_or(0, |cursor| cursor.current().0.get().0)
     }
 
     /// Gives `length` numbers from `start` back and merges them with their neighbours.
     pub(crate) fn give(&mut self, start: usize, length: usize) {
-        let (mut first, mut last) = (start, start + length);
+        let end = start + length;
         let cursor = self.starts.cursor_lower_bound(&start);
-        let at = cursor.as_ref().map(|cursor| cursor.current());
-        let before = at.filter(|&(&end, _)| end == start);
-        let after = match before {
-            Some(_) => cursor.as_ref().and_then(|cursor| cursor.peek_next()),
-            None => at,
-        };
-        let before = before.map(|(_, &first)| first);
-        let after = after.filter(|&(_, &start)| start == last);
-        let after = after.map(|(&last, _)| last);
-        if let Some(before) = before {
-            self.remove(before, start);
-            first = before;
+        let mut after = cursor.as_ref().map(|cursor| cursor.current());
+        let mut before = None;
+        if let Some((_, &first)) = after.filter(|&(&end, _)| end == start) {
+            before = Some(first);
+            after = cursor.as_ref().and_then(|cursor| cursor.peek_next());
         }
-        if let Some(after) = after {
-            self.remove(last, after);
-            last = after;
+        let after = after.filter(|&(_, &start)| start == end);
+        match (before, after.map(|(&last, _)| last)) {
+            (None, None) => self.insert(start, end),
+            (Some(first), None) => {
+                self.set_end(first, start, end);
+                self.resize((start - first, start), (end - first, end));
+            }
+            (before, Some(last)) => {
+                let first = before.unwrap_or(start);
+                if first < start {
+                    self.remove(first, start);
+                }
+                self.set_start(last, first);
+                self.resize((last - end, last), (last - first, last));
+            }
         }
-        self.insert(first, last);
         self.promised -= 1;
+    }
+
+    /// Another start for the range that ends at `end`.
+    fn set_start(&mut self, end: usize, new: usize) {
+        if let Some(start) = self.starts.get_mut(&end) {
+            *start = new;
+        }
+    }
+
+    /// Another end for the range from `start` to `end`.
+    fn set_end(&mut self, start: usize, end: usize, new: usize) {
+        if let Some(node) = self.starts.remove_node(&end) {
+            let node = node.into_reservation().into_node(new, start);
+            self.starts.insert(node);
+        }
+    }
+
+    /// Another length, or end, for a range: in its place, if it does not pass its neighbours by length.
+    fn resize(&mut self, old: ByLength, new: ByLength) {
+        let old = Cell::new(old);
+        let Some(cursor) = self.lengths.cursor_lower_bound(&old) else {
+            return;
+        };
+        let after = cursor.peek_prev().is_none_or(|(key, ())| key.get() < new);
+        if after && cursor.peek_next().is_none_or(|(key, ())| key.get() > new) {
+            cursor.current().0.set(new);
+        } else if let Some(node) = self.lengths.remove_node(&old) {
+            let node = node.into_reservation().into_node(Cell::new(new), ());
+            self.lengths.insert(node);
+        }
     }
 
     /// Start and end of the free range in which `at` lies.
@@ -162,14 +203,14 @@ impl Ranges {
         // `reserve` has made nodes for every range that can become free.
         if let Some(spare) = self.spare.pop() {
             self.starts.insert(spare.end.into_node(end, start));
-            let key = (end - start, end);
+            let key = Cell::new((end - start, end));
             self.lengths.insert(spare.length.into_node(key, ()));
         }
     }
 
     fn remove(&mut self, start: usize, end: usize) {
         let by_end = self.starts.remove_node(&end);
-        let by_length = self.lengths.remove_node(&(end - start, end));
+        let by_length = self.lengths.remove_node(&Cell::new((end - start, end)));
         if let (Some(by_end), Some(by_length)) = (by_end, by_length) {
             self.put_aside(Spare {
                 end: by_end.into_reservation(),
@@ -201,11 +242,16 @@ mod tests {
         let mut last_end = None;
         for (&end, &start) in &ranges.starts {
             assert!(start < end && last_end.is_none_or(|last| last < start));
-            assert!(ranges.lengths.get(&(end - start, end)).is_some());
+            assert!(ranges.lengths.get(&Cell::new((end - start, end))).is_some());
             last_end = Some(end);
             count += 1;
         }
         assert_eq!(ranges.lengths.iter().count(), count);
+        let mut least = (0, 0);
+        for key in ranges.lengths.keys() {
+            assert!(least < key.get());
+            least = key.get();
+        }
         assert_eq!(count + ranges.spare.len(), ranges.nodes);
         let longest = ranges.starts.iter().map(|(end, start)| end - start).max();
         assert_eq!(ranges.longest_free(), longest.unwrap_or(0));
@@ -303,6 +349,7 @@ mod tests {
                 used[at..at + length].fill(false);
                 ranges.give(at, length);
             }
+            check(&ranges);
         }
         assert!(check(&ranges) > 1);
         while let Some((at, length)) = taken.pop() {
