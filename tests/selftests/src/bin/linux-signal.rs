@@ -330,7 +330,9 @@ fn main() -> ExitCode {
             let own = u64::from(std::process::id());
             for process in [0, 1, parent, own | 1 << 32, u64::MAX, u32::MAX.into()] {
                 let mut queue = Queue::new();
-                queue.signal(7).record(uapi::Command::SIGNAL, &record(8, process));
+                queue
+                    .signal(7)
+                    .record(uapi::Command::SIGNAL, &record(8, process));
                 let status = device.send_queue(&mut queue)?;
                 let what = format!("process {process:#x}");
                 same(&what, status, Status::INVALID_ARGUMENT)?;

@@ -9,8 +9,8 @@ use anyhow::ensure;
 use anyhow::Result;
 use galcore_client::Abi;
 
-use super::innocent::Innocent;
 use super::here;
+use super::innocent::Innocent;
 use super::kill;
 use super::number;
 use super::PAGE;
