@@ -69,8 +69,6 @@ use crate::{
 };
 use frame::Section;
 use inflight::IDS;
-use space::Space;
-use state::State;
 use kernel::{
     list::ListArc,
     new_delayed_work,
@@ -91,6 +89,8 @@ use kernel::{
     },
     workqueue::DelayedWork, //
 };
+use space::Space;
+use state::State;
 
 pub(crate) use {
     frame::{
