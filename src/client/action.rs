@@ -42,8 +42,8 @@ pub(crate) enum Action {
     Timestamp(Arc<Process>, u32, bool),
     /// Sends the realtime signal of the parameters, with this value.
     LinuxSignal(Arc<Process>, u32),
-    /// Shows a job's end on a process's completion page.
-    Show(Arc<CompletionPage>, u64),
+    /// Shows the end of a core's job on a process's completion page.
+    Show(Arc<CompletionPage>, usize, u64),
 }
 
 impl Action {
@@ -55,7 +55,7 @@ impl Action {
             Action::Write(word, value) => word.write(value),
             Action::Timestamp(process, timer, start) => process.note_time(timer, start),
             Action::LinuxSignal(process, value) => process.send_signal(value),
-            Action::Show(page, number) => page.show(number),
+            Action::Show(page, core, number) => page.show(core, number),
         }
     }
 }

@@ -2,13 +2,15 @@
 
 //! The completion page: where a client sees without a system call what has been done.
 //!
-//! One page for a process that asks for it, by mapping it ([`FILE_OFFSET`]), read-only. The driver
-//! writes the number of the process's last completed job and when that was. 64-bit words are
-//! not written at once on 32-bit machines, so a sequence number stands before them: odd while they
-//! change. Layout: `struct galcore_completion` of the C header.
+//! One page for a process that asks for it, by mapping it ([`FILE_OFFSET`]), read-only. It has a head,
+//! with the version of its layout, and a slot for each core. There the driver writes the number of the
+//! process's last job in that core that has ended, and when that was. 64-bit words are not written at once on
+//! 32-bit machines, so a sequence number stands before them: odd while they change. Layout: `struct
+//! galcore_completion` of the C header.
 
 use crate::{
     error::Result,
+    ring::MAX_CORES,
     sys::{
         self,
         dma,
@@ -17,6 +19,7 @@ use crate::{
     }, //
 };
 use kernel::{
+    page::PAGE_SIZE,
     prelude::*,
     sync::{
         atomic::{
@@ -32,56 +35,74 @@ use kernel::{
 /// Offset of the page in the file, above every address that names a buffer.
 pub(crate) const FILE_OFFSET: u64 = 1 << 36;
 
-/// Offsets in the page, in bytes.
+/// Version of the layout.
+const VERSION: u32 = 1;
+
+/// Offsets in the head, in bytes: the version, and how many slots there are.
+const HEAD_VERSION: usize = 0;
+const HEAD_CORES: usize = 4;
+
+/// Bytes of the head, and of each core's slot behind it: a line of any processor's cache.
+const HEAD_BYTES: usize = 64;
+const SLOT_BYTES: usize = 64;
+
+/// Offsets in a slot, in bytes.
 const SEQUENCE: usize = 0;
 const COMPLETED: usize = 8;
 const TIMESTAMP: usize = 16;
+
+const _: () = assert!(HEAD_BYTES + MAX_CORES * SLOT_BYTES <= PAGE_SIZE);
 
 /// The page of one process. Its lock is a leaf.
 #[pin_data]
 pub(crate) struct CompletionPage {
     pages: Pages,
-    /// Number of the last job.
-    submitted: Atomic<u64>,
-    /// The page's sequence number.
+    /// By core, number of the last job.
+    submitted: [Atomic<u64>; MAX_CORES],
+    /// By core, the slot's sequence number.
     #[pin]
-    sequence: SpinLock<u32>,
+    sequences: SpinLock<[u32; MAX_CORES]>,
 }
 
 impl CompletionPage {
-    /// A page that says: none.
-    pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
+    /// A page for `cores` cores that says: none.
+    pub(crate) fn new(dev: &dma::Device, cores: usize) -> Result<Arc<Self>> {
         let pages = Pages::allocate(dev, 1)?;
+        pages.poke(HEAD_VERSION, VERSION);
+        // CAST: at most `MAX_CORES`.
+        pages.poke(HEAD_CORES, cores as u32);
         Ok(Arc::pin_init(
             pin_init!(Self {
                 pages,
-                submitted: Atomic::new(0),
-                sequence <- new_spinlock!(0, "galcore completion page"),
+                submitted: [const { Atomic::new(0) }; MAX_CORES],
+                sequences <- new_spinlock!([0; MAX_CORES], "galcore completion page"),
             }),
             GFP_KERNEL_ACCOUNT,
         )?)
     }
 
-    /// Numbers one more job. Called in the order of the ring.
-    pub(crate) fn count(&self) -> u64 {
-        self.submitted.fetch_add(1, Relaxed) + 1
+    /// Numbers one more job of core `core`. Called in the order of its ring.
+    pub(crate) fn count(&self, core: usize) -> u64 {
+        self.submitted[core].fetch_add(1, Relaxed) + 1
     }
 
-    /// Shows that job `number` has ended, now.
-    pub(crate) fn show(&self, number: u64) {
-        let mut sequence = self.sequence.lock();
+    /// Shows that job `number` of core `core` has ended, now.
+    pub(crate) fn show(&self, core: usize, number: u64) {
+        let slot = HEAD_BYTES + core * SLOT_BYTES;
+        let mut sequences = self.sequences.lock();
+        let sequence = &mut sequences[core];
         *sequence = sequence.wrapping_add(1);
         let now = sys::monotonic_ns();
-        self.pages.poke(SEQUENCE, *sequence);
+        self.pages.poke(slot + SEQUENCE, *sequence);
         sys::barrier::smp_write();
         for (at, value) in [(COMPLETED, number), (TIMESTAMP, now)] {
             // CAST: the two halves.
-            self.pages.poke(at, value as u32);
-            self.pages.poke(at + 4, (value >> 32) as u32);
+            self.pages.poke(slot + at, value as u32);
+            self.pages.poke(slot + at + 4, (value >> 32) as u32);
         }
         sys::barrier::smp_write();
         *sequence = sequence.wrapping_add(1);
-        self.pages.poke(SEQUENCE, *sequence);
+        self.pages.poke(slot + SEQUENCE, *sequence);
     }
 }
 

@@ -81,7 +81,8 @@ impl Work for QueueOnly {
 impl Process {
     /// The completion page, made if it is not there yet.
     pub(super) fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
-        let page = CompletionPage::new(self.device.cores()[0].device()).map_err(|_| ENOMEM)?;
+        let cores = self.device.cores();
+        let page = CompletionPage::new(cores[0].device(), cores.len()).map_err(|_| ENOMEM)?;
         let mut tables = self.tables();
         Ok(tables.completion.get_or_insert(page).clone())
     }
@@ -108,9 +109,9 @@ impl Process {
         let number = Atomic::new(0u64);
         let count = |events: &mut Events| {
             if let Some(page) = &page {
-                let mine = page.count();
+                let mine = page.count(core.index());
                 number.store(mine, Relaxed);
-                events.push_first(Action::Show(page.clone(), mine));
+                events.push_first(Action::Show(page.clone(), core.index(), mine));
             }
         };
         let mut timeout = ring.place_timeout();

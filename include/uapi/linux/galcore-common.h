@@ -134,24 +134,47 @@ struct gcsSTATE_DELTA_RECORD {
 /*
  * Offset for mmap() of the completion page: one page, shared and read-only.
  * Once a process has mapped it, COMMIT and EVENT_COMMIT write the number of
- * the submission into the @handle of the request's header, from 1 on.
+ * the job, which counts those of its core, into the @handle of the request's
+ * header, from 1 on.
  */
 #define GALCORE_COMPLETION_OFFSET	(1ULL << 36)
 
 /**
- * struct galcore_completion - start of the completion page
+ * struct galcore_completion_core - what the completion page says of one core
  * @sequence: odd while the rest changes. Read it, the rest, and it again: what
  *	was read is good if both are the same even number.
  * @reserved: 0
- * @completed: number of the process's last submission that is done; 0: none.
- *	It is shown before the submission's records run.
+ * @completed: number of the process's last job in this core that is done; 0:
+ *	none. It is shown before the job's records run.
  * @timestamp_ns: when that was, in nanoseconds of CLOCK_MONOTONIC
+ * @unused: 0
  */
-struct galcore_completion {
+struct galcore_completion_core {
 	__u32 sequence;
 	__u32 reserved;
 	__u64 completed;
 	__u64 timestamp_ns;
+	__u64 unused[5];
+};
+
+/* The version of the completion page that is described here. */
+#define GALCORE_COMPLETION_VERSION	1
+
+/* Cores at most. */
+#define GALCORE_COMPLETION_CORES	4
+
+/**
+ * struct galcore_completion - start of the completion page
+ * @version: GALCORE_COMPLETION_VERSION; of another version nothing else is known
+ * @cores: how many cores there are
+ * @unused: 0
+ * @core: what is done in each, in the order in which CHIP_INFO names them
+ */
+struct galcore_completion {
+	__u32 version;
+	__u32 cores;
+	__u64 unused[7];
+	struct galcore_completion_core core[GALCORE_COMPLETION_CORES];
 };
 
 /*

@@ -251,17 +251,26 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Reads it; tries again while it changes.
+    /// Bytes of the head, and of each core's slot behind it.
+    pub const SLOT: usize = 64;
+
+    /// The version of its layout, and how many cores it has slots of.
+    pub fn head(&self) -> (u32, u32) {
+        (self.region.read(0), self.region.read(4))
+    }
+
+    /// Reads the first core's slot; tries again while it changes.
     pub fn read(&self) -> Completed {
         use std::sync::atomic::fence;
         use std::sync::atomic::Ordering::SeqCst;
-        let long = |at| u64::from(self.region.read(at)) | u64::from(self.region.read(at + 4)) << 32;
+        let word = |at| self.region.read(Self::SLOT + at);
+        let long = |at| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         loop {
-            let sequence = self.region.read(0);
+            let sequence = word(0);
             fence(SeqCst);
             let (number, timestamp) = (long(8), long(16));
             fence(SeqCst);
-            if sequence % 2 == 0 && self.region.read(0) == sequence {
+            if sequence % 2 == 0 && word(0) == sequence {
                 return Completed {
                     sequence,
                     number,
