@@ -6,8 +6,12 @@
 //! zeroed before another process than the one that had it last sees it, and gives itself back when its last reference goes: the table's,
 //! the GPU's ([`crate::ring::Ring::retire`]) or a mapping's.
 
+mod buffer;
 mod heap;
+mod node;
+mod pool;
 pub(crate) mod surface;
+mod userptr;
 
 use crate::{
     error::{
@@ -23,51 +27,33 @@ use crate::{
     mmu::{
         Access,
         Counter,
-        LinearMapping,
         Mapping,
         Paged,
         Vm, //
     },
     params::{
         Parameters,
-        PoolSource,
         LINEAR_WINDOW, //
     },
     sys::{
         self,
-        chrdev::OpenFile,
         dma::{
             self,
             DmaBuffer, //
         },
         dma_buf::{
-            self,
-            Exportable,
             Exporter,
-            Import,
             Imports, //
         },
         pages::{
             Pages,
-            PinnedPages,
-            Sync, //
+            PinnedPages, //
         },
-        physical::{
-            Part,
-            Reserved, //
-        },
-        vma::{
-            Mappable,
-            NewArea, //
-        }, //
-    },
+        physical::Part, //
+    }, //
 };
 use ::core::cell::Cell;
-use heap::{
-    Heap,
-    Span,
-    SurfaceType, //
-};
+use heap::SurfaceType;
 use kernel::{
     page::{
         page_align,
@@ -75,14 +61,29 @@ use kernel::{
     },
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_mutex,
-        Arc,
-        Mutex, //
+        atomic::Atomic,
+        Arc, //
+    }, //
+};
+use node::{
+    Place,
+    Pool, //
+};
+use pool::{
+    with_pages,
+    zero_in_steps,
+    SystemPool, //
+};
+
+pub(crate) use {
+    buffer::Buffer,
+    node::{
+        Backing,
+        Node,
+        View,
+        Word, //
     },
+    userptr::UserMemory, //
 };
 
 /// The address by which the GPU reaches `bytes` at physical address `physical` without its MMU, if
@@ -109,45 +110,6 @@ const MAPPED_ALREADY: &str =
 const KIND_MASK: u32 = 0xFF;
 const TILE_STATUS: u32 = 7;
 
-/// Where a surface is to lie, or lies (`gcePOOL`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pool {
-    /// The pool.
-    System,
-    /// Pages of its own, physically contiguous.
-    Contiguous,
-    /// Pages of its own, scattered, behind the GPU's MMU.
-    Virtual,
-}
-
-impl Pool {
-    /// The interface's number.
-    pub(crate) fn number(self) -> u32 {
-        match self {
-            Pool::System => 6,
-            Pool::Contiguous => 9,
-            Pool::Virtual => 7,
-        }
-    }
-
-    /// The pools that a request for pool `number` tries, in order. On-chip memory (LOCAL_INTERNAL,
-    /// LOCAL_EXTERNAL), which no board has, is left out.
-    fn walk(number: u32) -> &'static [Pool] {
-        match number {
-            // DEFAULT, LOCAL, UNIFIED.
-            1 | 2 | 5 => &[Pool::System, Pool::Contiguous, Pool::Virtual],
-            // DEFAULT_FORCE_CONTIGUOUS.
-            10 => &[Pool::System, Pool::Contiguous],
-            6 => &[Pool::System],
-            7 => &[Pool::Virtual],
-            9 => &[Pool::Contiguous, Pool::Virtual],
-            // DEFAULT_FORCE_CONTIGUOUS_CACHEABLE.
-            11 => &[Pool::Contiguous],
-            _ => &[],
-        }
-    }
-}
-
 /// Bytes in use, for `/proc/driver/gc`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
@@ -157,569 +119,6 @@ pub(crate) struct Usage {
     pub(crate) contiguous: usize,
     /// Nodes behind the MMU.
     pub(crate) scattered: usize,
-}
-
-/// A contiguous buffer.
-pub(crate) struct Buffer {
-    memory: Arc<DmaBuffer>,
-    address: u32,
-    counter: Counter,
-    /// How the GPU reaches it, where it must be told. Keeps the memory while translations are left.
-    _mapping: Option<LinearMapping>,
-}
-
-impl Buffer {
-    /// GPU address of its first byte.
-    pub(crate) fn address(&self) -> u32 {
-        self.address
-    }
-
-    /// Bytes, a multiple of the page size.
-    pub(crate) fn bytes(&self) -> usize {
-        self.memory.size()
-    }
-
-    fn write(&self, offset: usize, word: u32) {
-        // Inside, as the caller has seen to.
-        let _ = self.memory.write(offset, word);
-    }
-
-    /// The file offset by which its owner maps it: its DMA address, unique among live buffers.
-    pub(crate) fn file_offset(&self) -> u64 {
-        self.memory.dma_address()
-    }
-}
-
-impl Mappable for Buffer {
-    type Memory = DmaBuffer;
-
-    fn memory(&self) -> &DmaBuffer {
-        &self.memory
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        self.counter.remove(self.memory.size());
-    }
-}
-
-/// A piece of memory that is not ours, which the GPU may use: a process's own, or a dma-buf.
-pub(crate) struct UserMemory {
-    mapping: Mapping,
-    /// Where the piece starts in its first page.
-    offset: usize,
-    bytes: usize,
-    /// Its address in the process; a dma-buf has none.
-    user: Option<usize>,
-}
-
-impl UserMemory {
-    /// GPU address of the first byte.
-    pub(crate) fn address(&self) -> u32 {
-        // CAST: less than a page.
-        self.mapping.address() + self.offset as u32
-    }
-
-    /// Bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether it is a process's own, not a dma-buf.
-    pub(crate) fn is_users(&self) -> bool {
-        self.user.is_some()
-    }
-
-    /// Whether `bytes` from user address `user` all lie in this piece.
-    pub(crate) fn contains(&self, user: usize, bytes: usize) -> bool {
-        self.user
-            .and_then(|start| user.checked_sub(start))
-            .and_then(|at| at.checked_add(bytes))
-            .is_some_and(|end| end <= self.bytes)
-    }
-
-    fn write(&self, offset: usize, word: u32) {
-        let pages = self.mapping.backing().pages();
-        pages.write(self.offset + offset, word);
-    }
-
-    /// Gives the next `bytes` bytes, about, back to the process, and says whether more are left: see
-    /// [`Pages::give_back`].
-    pub(crate) fn give_back(&self, bytes: usize) -> bool {
-        self.mapping.backing().pages().give_back(bytes)
-    }
-
-    /// Hands `bytes` from user address `user`, which lie in this piece, to the other side.
-    pub(crate) fn sync(&self, user: usize, bytes: usize, direction: Sync) {
-        if let Some(at) = self.user.and_then(|start| user.checked_sub(start)) {
-            let backing = self.mapping.backing();
-            backing.sync(self.offset + at, bytes, direction);
-        }
-    }
-}
-
-enum Place {
-    Pool(Span),
-    Pages(Arc<Buffer>),
-    Virtual(Mapping),
-    /// Not ours.
-    Wrapped(UserMemory),
-}
-
-/// What a node's owner maps to see it.
-#[derive(Clone)]
-pub(crate) enum Backing {
-    /// A contiguous buffer.
-    Contiguous(Arc<Buffer>),
-    /// Scattered pages.
-    Scattered(Arc<Paged>),
-}
-
-impl Backing {
-    /// Bytes, a multiple of the page size.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Backing::Contiguous(buffer) => buffer.bytes(),
-            Backing::Scattered(pages) => pages.bytes(),
-        }
-    }
-
-    /// The file offset by which its owner maps it.
-    pub(crate) fn file_offset(&self) -> u64 {
-        match self {
-            Backing::Contiguous(buffer) => buffer.file_offset(),
-            Backing::Scattered(pages) => pages.file_offset(),
-        }
-    }
-
-    fn imported(&self) -> Option<&Import> {
-        match self {
-            Backing::Contiguous(_) => None,
-            Backing::Scattered(pages) => pages.pages().imported(),
-        }
-    }
-
-    /// Maps it into the caller: through `file`, or by its owner. No lock may be held. `OutOfMemory`.
-    pub(crate) fn map_into_caller(&self, file: &OpenFile) -> Result<usize> {
-        if let Some(import) = self.imported() {
-            return import.map_into_caller().map_err(|_| Error::OutOfMemory);
-        }
-        let offset = usize::try_from(self.file_offset()).map_err(|_| Error::OutOfMemory)?;
-        file.map_into_caller(self.bytes(), offset)
-            .map_err(|_| Error::OutOfMemory)
-    }
-
-    /// Ends the caller's view of it at `user`.
-    pub(crate) fn unmap(&self, user: usize) {
-        if let Some(import) = self.imported() {
-            return import.unmap(user);
-        }
-        match self {
-            Backing::Contiguous(buffer) => sys::vma::unmap(user, buffer),
-            Backing::Scattered(pages) => sys::vma::unmap(user, pages),
-        }
-    }
-
-    /// Maps it into an area; scattered pages can be cached.
-    pub(crate) fn map(self, area: NewArea<'_>, cached: bool) -> kernel::error::Result {
-        match self {
-            Backing::Contiguous(buffer) => sys::vma::map(area, buffer, cached),
-            Backing::Scattered(pages) => sys::vma::map(area, pages, cached),
-        }
-    }
-}
-
-/// A video memory node.
-pub(crate) struct Node {
-    memory: Arc<VideoMemory>,
-    /// `None` only while being dropped.
-    place: Option<Place>,
-    /// Who alone can have used it, unless it is `shared`; see [`Heap::is_left_by`].
-    owner: u64,
-    /// Other processes may have used it.
-    shared: Atomic<bool>,
-}
-
-/// How a node's owner sees it in its own memory.
-pub(crate) enum View {
-    /// At this offset of the pool's mapping.
-    Pool(usize),
-    /// As memory that needs a mapping of its own.
-    Pages(Backing),
-    /// As what it was before, at this address.
-    Own(usize),
-}
-
-impl Node {
-    /// From now on other processes may use it.
-    pub(crate) fn share(&self) {
-        self.shared.store(true, Relaxed);
-    }
-
-    /// Where it lies.
-    pub(crate) fn pool(&self) -> Pool {
-        match self.place {
-            Some(Place::Pages(_)) => Pool::Contiguous,
-            Some(Place::Virtual(_) | Place::Wrapped(_)) => Pool::Virtual,
-            _ => Pool::System,
-        }
-    }
-
-    /// GPU address of its first byte.
-    pub(crate) fn address(&self) -> u32 {
-        match &self.place {
-            Some(Place::Pages(buffer)) => buffer.address(),
-            Some(Place::Virtual(mapping)) => mapping.address(),
-            Some(Place::Wrapped(memory)) => memory.address(),
-            // CAST: the pool lies below 2 GiB of GPU addresses, checked when it was made.
-            Some(Place::Pool(span)) => self.memory.pool_address() + span.offset() as u32,
-            None => 0,
-        }
-    }
-
-    /// How its owner sees it.
-    pub(crate) fn view(&self) -> View {
-        match &self.place {
-            Some(Place::Pages(buffer)) => View::Pages(Backing::Contiguous(buffer.clone())),
-            Some(Place::Virtual(mapping)) => {
-                View::Pages(Backing::Scattered(mapping.backing().clone()))
-            }
-            Some(Place::Wrapped(memory)) => match memory.user {
-                Some(user) => View::Own(user),
-                None => View::Pages(Backing::Scattered(memory.mapping.backing().clone())),
-            },
-            Some(Place::Pool(span)) => View::Pool(span.offset()),
-            None => View::Pool(0),
-        }
-    }
-
-    /// The memory, if it is not ours.
-    pub(crate) fn wrapped(&self) -> Option<&UserMemory> {
-        match &self.place {
-            Some(Place::Wrapped(memory)) => Some(memory),
-            _ => None,
-        }
-    }
-
-    /// Its bytes' offset in the pool and their number, if it lies there.
-    pub(crate) fn pool_range(&self) -> Option<(usize, usize)> {
-        match &self.place {
-            Some(Place::Pool(span)) => Some((span.offset(), span.bytes())),
-            _ => None,
-        }
-    }
-}
-
-impl Node {
-    /// Bytes granted.
-    pub(crate) fn bytes(&self) -> usize {
-        match &self.place {
-            Some(Place::Pool(span)) => span.bytes(),
-            Some(Place::Pages(buffer)) => buffer.bytes(),
-            Some(Place::Virtual(mapping)) => mapping.backing().bytes(),
-            Some(Place::Wrapped(memory)) => memory.bytes(),
-            None => 0,
-        }
-    }
-
-    fn write(&self, offset: usize, word: u32) {
-        match &self.place {
-            Some(Place::Pool(span)) => {
-                if let Some(pool) = &self.memory.pool {
-                    pool.memory.write(span.offset() + offset, word);
-                }
-            }
-            Some(Place::Pages(buffer)) => buffer.write(offset, word),
-            Some(Place::Virtual(mapping)) => mapping.backing().pages().write(offset, word),
-            Some(Place::Wrapped(memory)) => memory.write(offset, word),
-            None => {}
-        }
-    }
-}
-
-impl Exportable for Node {
-    fn memory(&self) -> Option<dma_buf::Memory<'_>> {
-        match &self.place {
-            Some(Place::Pool(span)) => {
-                let pool = &self.memory.pool.as_ref()?.memory;
-                let part = pool.part(span.offset(), span.bytes())?;
-                Some(dma_buf::Memory::Part(part))
-            }
-            Some(Place::Pages(buffer)) => {
-                let part = buffer.memory.part(0, buffer.bytes())?;
-                Some(dma_buf::Memory::Part(part))
-            }
-            Some(Place::Virtual(mapping)) => {
-                Some(dma_buf::Memory::Pages(mapping.backing().pages()))
-            }
-            // Whoever has it can share it himself.
-            Some(Place::Wrapped(_)) | None => None,
-        }
-    }
-}
-
-/// A word of somebody's GPU memory, by its object and its place in it.
-pub(crate) struct Word {
-    object: Object,
-    offset: usize,
-    /// Its GPU address.
-    address: u32,
-}
-
-enum Object {
-    Node(Arc<Node>),
-    Buffer(Arc<Buffer>),
-    UserMemory(Arc<UserMemory>),
-}
-
-/// Where `address` is in `bytes` at GPU address `start`, if a whole aligned word lies there.
-fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
-    // CAST: 32 bits into at least 32.
-    let offset = address.checked_sub(start)? as usize;
-    (address % 4 == 0 && offset.checked_add(4)? <= bytes).then_some(offset)
-}
-
-impl Word {
-    /// The word at GPU address `address`, if it lies in `node`.
-    pub(crate) fn in_node(node: &Arc<Node>, address: u32) -> Option<Self> {
-        let offset = word_offset(node.address(), node.bytes(), address)?;
-        let object = Object::Node(node.clone());
-        Some(Self {
-            object,
-            offset,
-            address,
-        })
-    }
-
-    /// The word at GPU address `address`, if it lies in `buffer`.
-    pub(crate) fn in_buffer(buffer: &Arc<Buffer>, address: u32) -> Option<Self> {
-        let offset = word_offset(buffer.address(), buffer.bytes(), address)?;
-        let object = Object::Buffer(buffer.clone());
-        Some(Self {
-            object,
-            offset,
-            address,
-        })
-    }
-
-    /// The word at GPU address `address`, if it lies in `memory` and may be written.
-    pub(crate) fn in_user_memory(memory: &Arc<UserMemory>, address: u32) -> Option<Self> {
-        if !memory.mapping.backing().is_writeable() {
-            return None;
-        }
-        let offset = word_offset(memory.address(), memory.bytes, address)?;
-        let object = Object::UserMemory(memory.clone());
-        Some(Self {
-            object,
-            offset,
-            address,
-        })
-    }
-
-    /// Whether writing it takes longer than a word of memory: a reserved pool is mapped for it.
-    pub(crate) fn is_slow(&self) -> bool {
-        match &self.object {
-            Object::Node(node) => {
-                let pool = node.memory.pool.as_ref().map(|pool| &pool.memory);
-                node.pool_range().is_some() && matches!(pool, Some(PoolMemory::Reserved(_)))
-            }
-            _ => false,
-        }
-    }
-
-    /// GPU address of the word.
-    pub(crate) fn address(&self) -> u32 {
-        self.address
-    }
-
-    /// Writes the word.
-    pub(crate) fn write(&self, word: u32) {
-        match &self.object {
-            Object::Node(node) => node.write(self.offset, word),
-            Object::Buffer(buffer) => buffer.write(self.offset, word),
-            Object::UserMemory(memory) => memory.write(self.offset, word),
-        }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        if let Some(Place::Pool(span)) = self.place.take() {
-            if let Some(pool) = &self.memory.pool {
-                let owner = if self.shared.load(Relaxed) {
-                    0
-                } else {
-                    self.owner
-                };
-                pool.heap.lock().free_of(span, owner);
-            }
-        }
-    }
-}
-
-enum PoolMemory {
-    Reserved(Reserved),
-    Allocated(DmaBuffer),
-}
-
-impl PoolMemory {
-    fn bytes(&self) -> usize {
-        match self {
-            PoolMemory::Reserved(memory) => memory.size(),
-            PoolMemory::Allocated(memory) => memory.size(),
-        }
-    }
-
-    fn start(&self) -> u64 {
-        match self {
-            PoolMemory::Reserved(memory) => sys::widen(memory.start()),
-            PoolMemory::Allocated(memory) => memory.dma_address(),
-        }
-    }
-
-    /// `bytes` bytes at `offset`, if these are whole pages.
-    fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
-        match self {
-            PoolMemory::Reserved(memory) => memory.part(offset, bytes),
-            PoolMemory::Allocated(memory) => memory.part(offset, bytes),
-        }
-    }
-
-    fn write(&self, offset: usize, word: u32) {
-        // Inside the pool; without a window for it, the word is lost as if the event had been.
-        let _ = match self {
-            PoolMemory::Reserved(memory) => memory.write(offset, word),
-            PoolMemory::Allocated(memory) => memory.write(offset, word),
-        };
-    }
-
-    fn zero(&self, offset: usize, bytes: usize) -> kernel::error::Result {
-        match self {
-            PoolMemory::Reserved(memory) => memory.zero(offset, bytes),
-            PoolMemory::Allocated(memory) => memory.zero(offset, bytes),
-        }
-    }
-}
-
-/// Bytes that are zeroed at once.
-const ZERO_STEP: usize = 1 << 20;
-
-/// Fills a piece of the pool with zeros. `Interrupted`: the calling thread is being killed.
-fn zero_in_steps(memory: &PoolMemory, span: &Span) -> Result {
-    let mut done = 0;
-    while done < span.bytes() {
-        if sys::is_killed() {
-            return Err(Error::Interrupted);
-        }
-        let bytes = ZERO_STEP.min(span.bytes() - done);
-        memory.zero(span.offset() + done, bytes)?;
-        done += bytes;
-    }
-    Ok(())
-}
-
-/// The least alignment that is a multiple of `alignment` (0: any) and of the page size, if it is a
-/// power of two or a divisor of a page; else one that is both.
-fn with_pages(alignment: usize) -> Option<usize> {
-    match alignment {
-        0 => Some(PAGE_SIZE),
-        _ if PAGE_SIZE % alignment == 0 => Some(PAGE_SIZE),
-        _ if alignment % PAGE_SIZE == 0 => Some(alignment),
-        _ => alignment.checked_mul(PAGE_SIZE),
-    }
-}
-
-/// How much less is tried when the pool cannot be had in one piece, as the C driver does.
-const POOL_STEP: usize = 4 << 20;
-
-/// Allocates the pool, or as much of it as there is; prints what is missing.
-fn allocate_pool(dev: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
-    let mut bytes = wanted;
-    loop {
-        if let Ok(memory) = DmaBuffer::new(dev, bytes) {
-            if bytes < wanted {
-                dev_warn!(
-                    dev,
-                    "the pool has {} of {} KiB: give less contiguousSize, or more cma= or memory-region\n",
-                    bytes / 1024,
-                    wanted / 1024
-                );
-            }
-            return Some(memory);
-        }
-        if bytes <= POOL_STEP {
-            dev_warn!(
-                dev,
-                "no contiguous memory, so no pool: give more cma= or memory-region\n"
-            );
-            return None;
-        }
-        bytes -= POOL_STEP;
-    }
-}
-
-/// The SYSTEM pool.
-#[pin_data]
-struct SystemPool {
-    memory: PoolMemory,
-    address: u32,
-    #[pin]
-    heap: Mutex<Heap>,
-}
-
-impl SystemPool {
-    fn new(
-        dev: &dma::Device,
-        parameters: &Parameters,
-        base_address: u32,
-    ) -> kernel::error::Result<Option<Pin<KBox<Self>>>> {
-        let memory = match parameters.pool {
-            PoolSource::None => return Ok(None),
-            PoolSource::Reserved(start, bytes) | PoolSource::Region(start, bytes) => {
-                let (name, mend) = match parameters.pool {
-                    PoolSource::Region(..) => ("memory-region", "give it no-map or reusable"),
-                    _ => (
-                        "contiguousBase",
-                        "keep it out with mem= or a no-map reservation",
-                    ),
-                };
-                PoolMemory::Reserved(Reserved::new(start, bytes).inspect_err(|&error| {
-                    if error == EEXIST {
-                        dev_err!(
-                            dev,
-                            "{name} {start:#x} is memory that the kernel uses itself: {mend}\n"
-                        );
-                    } else {
-                        dev_err!(dev, "{name} {start:#x} belongs to another driver\n");
-                    }
-                })?)
-            }
-            PoolSource::Allocated(bytes) => match allocate_pool(dev, bytes) {
-                Some(memory) => PoolMemory::Allocated(memory),
-                None => return Ok(None),
-            },
-        };
-        let address = gpu_address(memory.start(), memory.bytes(), base_address)
-            .ok_or(EINVAL)
-            .inspect_err(|_| {
-                dev_err!(dev, "the GPU does not reach the pool: check baseAddress\n");
-            })?;
-        let mut heap = Heap::new(memory.bytes(), parameters.bank_size).map_err(|_| ENOMEM)?;
-        if !parameters.shared_pool && !parameters.shared_nodes {
-            // Else others may have written into a node, or read what its owner left before.
-            heap.keep_owners().map_err(|_| ENOMEM)?;
-        }
-        KBox::pin_init(
-            pin_init!(Self {
-                memory,
-                address,
-                heap <- new_mutex!(heap, "galcore heap"),
-            }),
-            GFP_KERNEL,
-        )
-        .map(Some)
-    }
 }
 
 /// All memory that one device hands out.

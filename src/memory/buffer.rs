@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Contiguous buffers.
+
+use crate::{
+    mmu::{
+        Counter,
+        LinearMapping, //
+    },
+    sys::{
+        dma::DmaBuffer,
+        vma::Mappable, //
+    }, //
+};
+use kernel::sync::Arc;
+
+/// A contiguous buffer.
+pub(crate) struct Buffer {
+    pub(super) memory: Arc<DmaBuffer>,
+    pub(super) address: u32,
+    pub(super) counter: Counter,
+    /// How the GPU reaches it, where it must be told. Keeps the memory while translations are left.
+    pub(super) _mapping: Option<LinearMapping>,
+}
+
+impl Buffer {
+    /// GPU address of its first byte.
+    pub(crate) fn address(&self) -> u32 {
+        self.address
+    }
+
+    /// Bytes, a multiple of the page size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.size()
+    }
+
+    pub(super) fn write(&self, offset: usize, word: u32) {
+        // Inside, as the caller has seen to.
+        let _ = self.memory.write(offset, word);
+    }
+
+    /// The file offset by which its owner maps it: its DMA address, unique among live buffers.
+    pub(crate) fn file_offset(&self) -> u64 {
+        self.memory.dma_address()
+    }
+}
+
+impl Mappable for Buffer {
+    type Memory = DmaBuffer;
+
+    fn memory(&self) -> &DmaBuffer {
+        &self.memory
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.counter.remove(self.memory.size());
+    }
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Nodes of video memory, wherever they lie, and words in the memory of clients.
+
+use super::heap::Span;
+use super::{
+    pool::PoolMemory,
+    Buffer,
+    UserMemory,
+    VideoMemory, //
+};
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    mmu::{
+        Mapping,
+        Paged, //
+    },
+    sys::{
+        self,
+        chrdev::OpenFile,
+        dma_buf::{
+            self,
+            Exportable,
+            Import, //
+        },
+        vma::NewArea, //
+    }, //
+};
+use kernel::sync::{
+    atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    Arc, //
+};
+
+/// Where a surface is to lie, or lies (`gcePOOL`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pool {
+    /// The pool.
+    System,
+    /// Pages of its own, physically contiguous.
+    Contiguous,
+    /// Pages of its own, scattered, behind the GPU's MMU.
+    Virtual,
+}
+
+impl Pool {
+    /// The interface's number.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Pool::System => 6,
+            Pool::Contiguous => 9,
+            Pool::Virtual => 7,
+        }
+    }
+
+    /// The pools that a request for pool `number` tries, in order. On-chip memory (LOCAL_INTERNAL,
+    /// LOCAL_EXTERNAL), which no board has, is left out.
+    pub(super) fn walk(number: u32) -> &'static [Pool] {
+        match number {
+            // DEFAULT, LOCAL, UNIFIED.
+            1 | 2 | 5 => &[Pool::System, Pool::Contiguous, Pool::Virtual],
+            // DEFAULT_FORCE_CONTIGUOUS.
+            10 => &[Pool::System, Pool::Contiguous],
+            6 => &[Pool::System],
+            7 => &[Pool::Virtual],
+            9 => &[Pool::Contiguous, Pool::Virtual],
+            // DEFAULT_FORCE_CONTIGUOUS_CACHEABLE.
+            11 => &[Pool::Contiguous],
+            _ => &[],
+        }
+    }
+}
+
+pub(super) enum Place {
+    Pool(Span),
+    Pages(Arc<Buffer>),
+    Virtual(Mapping),
+    /// Not ours.
+    Wrapped(UserMemory),
+}
+
+/// What a node's owner maps to see it.
+#[derive(Clone)]
+pub(crate) enum Backing {
+    /// A contiguous buffer.
+    Contiguous(Arc<Buffer>),
+    /// Scattered pages.
+    Scattered(Arc<Paged>),
+}
+
+impl Backing {
+    /// Bytes, a multiple of the page size.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Backing::Contiguous(buffer) => buffer.bytes(),
+            Backing::Scattered(pages) => pages.bytes(),
+        }
+    }
+
+    /// The file offset by which its owner maps it.
+    pub(crate) fn file_offset(&self) -> u64 {
+        match self {
+            Backing::Contiguous(buffer) => buffer.file_offset(),
+            Backing::Scattered(pages) => pages.file_offset(),
+        }
+    }
+
+    pub(super) fn imported(&self) -> Option<&Import> {
+        match self {
+            Backing::Contiguous(_) => None,
+            Backing::Scattered(pages) => pages.pages().imported(),
+        }
+    }
+
+    /// Maps it into the caller: through `file`, or by its owner. No lock may be held. `OutOfMemory`.
+    pub(crate) fn map_into_caller(&self, file: &OpenFile) -> Result<usize> {
+        if let Some(import) = self.imported() {
+            return import.map_into_caller().map_err(|_| Error::OutOfMemory);
+        }
+        let offset = usize::try_from(self.file_offset()).map_err(|_| Error::OutOfMemory)?;
+        file.map_into_caller(self.bytes(), offset)
+            .map_err(|_| Error::OutOfMemory)
+    }
+
+    /// Ends the caller's view of it at `user`.
+    pub(crate) fn unmap(&self, user: usize) {
+        if let Some(import) = self.imported() {
+            return import.unmap(user);
+        }
+        match self {
+            Backing::Contiguous(buffer) => sys::vma::unmap(user, buffer),
+            Backing::Scattered(pages) => sys::vma::unmap(user, pages),
+        }
+    }
+
+    /// Maps it into an area; scattered pages can be cached.
+    pub(crate) fn map(self, area: NewArea<'_>, cached: bool) -> kernel::error::Result {
+        match self {
+            Backing::Contiguous(buffer) => sys::vma::map(area, buffer, cached),
+            Backing::Scattered(pages) => sys::vma::map(area, pages, cached),
+        }
+    }
+}
+
+/// A video memory node.
+pub(crate) struct Node {
+    pub(super) memory: Arc<VideoMemory>,
+    /// `None` only while being dropped.
+    pub(super) place: Option<Place>,
+    /// Who alone can have used it, unless it is `shared`; see [`Heap::is_left_by`].
+    pub(super) owner: u64,
+    /// Other processes may have used it.
+    pub(super) shared: Atomic<bool>,
+}
+
+/// How a node's owner sees it in its own memory.
+pub(crate) enum View {
+    /// At this offset of the pool's mapping.
+    Pool(usize),
+    /// As memory that needs a mapping of its own.
+    Pages(Backing),
+    /// As what it was before, at this address.
+    Own(usize),
+}
+
+impl Node {
+    /// From now on other processes may use it.
+    pub(crate) fn share(&self) {
+        self.shared.store(true, Relaxed);
+    }
+
+    /// Where it lies.
+    pub(crate) fn pool(&self) -> Pool {
+        match self.place {
+            Some(Place::Pages(_)) => Pool::Contiguous,
+            Some(Place::Virtual(_) | Place::Wrapped(_)) => Pool::Virtual,
+            _ => Pool::System,
+        }
+    }
+
+    /// GPU address of its first byte.
+    pub(crate) fn address(&self) -> u32 {
+        match &self.place {
+            Some(Place::Pages(buffer)) => buffer.address(),
+            Some(Place::Virtual(mapping)) => mapping.address(),
+            Some(Place::Wrapped(memory)) => memory.address(),
+            // CAST: the pool lies below 2 GiB of GPU addresses, checked when it was made.
+            Some(Place::Pool(span)) => self.memory.pool_address() + span.offset() as u32,
+            None => 0,
+        }
+    }
+
+    /// How its owner sees it.
+    pub(crate) fn view(&self) -> View {
+        match &self.place {
+            Some(Place::Pages(buffer)) => View::Pages(Backing::Contiguous(buffer.clone())),
+            Some(Place::Virtual(mapping)) => {
+                View::Pages(Backing::Scattered(mapping.backing().clone()))
+            }
+            Some(Place::Wrapped(memory)) => match memory.user {
+                Some(user) => View::Own(user),
+                None => View::Pages(Backing::Scattered(memory.mapping.backing().clone())),
+            },
+            Some(Place::Pool(span)) => View::Pool(span.offset()),
+            None => View::Pool(0),
+        }
+    }
+
+    /// The memory, if it is not ours.
+    pub(crate) fn wrapped(&self) -> Option<&UserMemory> {
+        match &self.place {
+            Some(Place::Wrapped(memory)) => Some(memory),
+            _ => None,
+        }
+    }
+
+    /// Its bytes' offset in the pool and their number, if it lies there.
+    pub(crate) fn pool_range(&self) -> Option<(usize, usize)> {
+        match &self.place {
+            Some(Place::Pool(span)) => Some((span.offset(), span.bytes())),
+            _ => None,
+        }
+    }
+}
+
+impl Node {
+    /// Bytes granted.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.place {
+            Some(Place::Pool(span)) => span.bytes(),
+            Some(Place::Pages(buffer)) => buffer.bytes(),
+            Some(Place::Virtual(mapping)) => mapping.backing().bytes(),
+            Some(Place::Wrapped(memory)) => memory.bytes(),
+            None => 0,
+        }
+    }
+
+    pub(super) fn write(&self, offset: usize, word: u32) {
+        match &self.place {
+            Some(Place::Pool(span)) => {
+                if let Some(pool) = &self.memory.pool {
+                    pool.memory.write(span.offset() + offset, word);
+                }
+            }
+            Some(Place::Pages(buffer)) => buffer.write(offset, word),
+            Some(Place::Virtual(mapping)) => mapping.backing().pages().write(offset, word),
+            Some(Place::Wrapped(memory)) => memory.write(offset, word),
+            None => {}
+        }
+    }
+}
+
+impl Exportable for Node {
+    fn memory(&self) -> Option<dma_buf::Memory<'_>> {
+        match &self.place {
+            Some(Place::Pool(span)) => {
+                let pool = &self.memory.pool.as_ref()?.memory;
+                let part = pool.part(span.offset(), span.bytes())?;
+                Some(dma_buf::Memory::Part(part))
+            }
+            Some(Place::Pages(buffer)) => {
+                let part = buffer.memory.part(0, buffer.bytes())?;
+                Some(dma_buf::Memory::Part(part))
+            }
+            Some(Place::Virtual(mapping)) => {
+                Some(dma_buf::Memory::Pages(mapping.backing().pages()))
+            }
+            // Whoever has it can share it himself.
+            Some(Place::Wrapped(_)) | None => None,
+        }
+    }
+}
+
+/// A word of somebody's GPU memory, by its object and its place in it.
+pub(crate) struct Word {
+    pub(super) object: Object,
+    pub(super) offset: usize,
+    /// Its GPU address.
+    pub(super) address: u32,
+}
+
+pub(super) enum Object {
+    Node(Arc<Node>),
+    Buffer(Arc<Buffer>),
+    UserMemory(Arc<UserMemory>),
+}
+
+/// Where `address` is in `bytes` at GPU address `start`, if a whole aligned word lies there.
+pub(super) fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
+    // CAST: 32 bits into at least 32.
+    let offset = address.checked_sub(start)? as usize;
+    (address % 4 == 0 && offset.checked_add(4)? <= bytes).then_some(offset)
+}
+
+impl Word {
+    /// The word at GPU address `address`, if it lies in `node`.
+    pub(crate) fn in_node(node: &Arc<Node>, address: u32) -> Option<Self> {
+        let offset = word_offset(node.address(), node.bytes(), address)?;
+        let object = Object::Node(node.clone());
+        Some(Self {
+            object,
+            offset,
+            address,
+        })
+    }
+
+    /// The word at GPU address `address`, if it lies in `buffer`.
+    pub(crate) fn in_buffer(buffer: &Arc<Buffer>, address: u32) -> Option<Self> {
+        let offset = word_offset(buffer.address(), buffer.bytes(), address)?;
+        let object = Object::Buffer(buffer.clone());
+        Some(Self {
+            object,
+            offset,
+            address,
+        })
+    }
+
+    /// The word at GPU address `address`, if it lies in `memory` and may be written.
+    pub(crate) fn in_user_memory(memory: &Arc<UserMemory>, address: u32) -> Option<Self> {
+        if !memory.mapping.backing().is_writeable() {
+            return None;
+        }
+        let offset = word_offset(memory.address(), memory.bytes, address)?;
+        let object = Object::UserMemory(memory.clone());
+        Some(Self {
+            object,
+            offset,
+            address,
+        })
+    }
+
+    /// Whether writing it takes longer than a word of memory: a reserved pool is mapped for it.
+    pub(crate) fn is_slow(&self) -> bool {
+        match &self.object {
+            Object::Node(node) => {
+                let pool = node.memory.pool.as_ref().map(|pool| &pool.memory);
+                node.pool_range().is_some() && matches!(pool, Some(PoolMemory::Reserved(_)))
+            }
+            _ => false,
+        }
+    }
+
+    /// GPU address of the word.
+    pub(crate) fn address(&self) -> u32 {
+        self.address
+    }
+
+    /// Writes the word.
+    pub(crate) fn write(&self, word: u32) {
+        match &self.object {
+            Object::Node(node) => node.write(self.offset, word),
+            Object::Buffer(buffer) => buffer.write(self.offset, word),
+            Object::UserMemory(memory) => memory.write(self.offset, word),
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(Place::Pool(span)) = self.place.take() {
+            if let Some(pool) = &self.memory.pool {
+                let owner = if self.shared.load(Relaxed) {
+                    0
+                } else {
+                    self.owner
+                };
+                pool.heap.lock().free_of(span, owner);
+            }
+        }
+    }
+}

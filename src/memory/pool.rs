@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The pool SYSTEM: its memory, and the heap that gives it out.
+//!
+//! Lock: `galcore heap`, a leaf but for the allocator.
+
+use super::{
+    gpu_address,
+    heap::{
+        Heap,
+        Span, //
+    }, //
+};
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    params::{
+        Parameters,
+        PoolSource, //
+    },
+    sys::{
+        self,
+        dma::{
+            self,
+            DmaBuffer, //
+        },
+        physical::{
+            Part,
+            Reserved, //
+        }, //
+    }, //
+};
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        new_mutex,
+        Mutex, //
+    }, //
+};
+
+pub(super) enum PoolMemory {
+    Reserved(Reserved),
+    Allocated(DmaBuffer),
+}
+
+impl PoolMemory {
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            PoolMemory::Reserved(memory) => memory.size(),
+            PoolMemory::Allocated(memory) => memory.size(),
+        }
+    }
+
+    pub(super) fn start(&self) -> u64 {
+        match self {
+            PoolMemory::Reserved(memory) => sys::widen(memory.start()),
+            PoolMemory::Allocated(memory) => memory.dma_address(),
+        }
+    }
+
+    /// `bytes` bytes at `offset`, if these are whole pages.
+    pub(super) fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
+        match self {
+            PoolMemory::Reserved(memory) => memory.part(offset, bytes),
+            PoolMemory::Allocated(memory) => memory.part(offset, bytes),
+        }
+    }
+
+    pub(super) fn write(&self, offset: usize, word: u32) {
+        // Inside the pool; without a window for it, the word is lost as if the event had been.
+        let _ = match self {
+            PoolMemory::Reserved(memory) => memory.write(offset, word),
+            PoolMemory::Allocated(memory) => memory.write(offset, word),
+        };
+    }
+
+    pub(super) fn zero(&self, offset: usize, bytes: usize) -> kernel::error::Result {
+        match self {
+            PoolMemory::Reserved(memory) => memory.zero(offset, bytes),
+            PoolMemory::Allocated(memory) => memory.zero(offset, bytes),
+        }
+    }
+}
+
+/// Bytes that are zeroed at once.
+pub(super) const ZERO_STEP: usize = 1 << 20;
+
+/// Fills a piece of the pool with zeros. `Interrupted`: the calling thread is being killed.
+pub(super) fn zero_in_steps(memory: &PoolMemory, span: &Span) -> Result {
+    let mut done = 0;
+    while done < span.bytes() {
+        if sys::is_killed() {
+            return Err(Error::Interrupted);
+        }
+        let bytes = ZERO_STEP.min(span.bytes() - done);
+        memory.zero(span.offset() + done, bytes)?;
+        done += bytes;
+    }
+    Ok(())
+}
+
+/// The least alignment that is a multiple of `alignment` (0: any) and of the page size, if it is a
+/// power of two or a divisor of a page; else one that is both.
+pub(super) fn with_pages(alignment: usize) -> Option<usize> {
+    match alignment {
+        0 => Some(PAGE_SIZE),
+        _ if PAGE_SIZE % alignment == 0 => Some(PAGE_SIZE),
+        _ if alignment % PAGE_SIZE == 0 => Some(alignment),
+        _ => alignment.checked_mul(PAGE_SIZE),
+    }
+}
+
+/// How much less is tried when the pool cannot be had in one piece, as the C driver does.
+pub(super) const POOL_STEP: usize = 4 << 20;
+
+/// Allocates the pool, or as much of it as there is; prints what is missing.
+pub(super) fn allocate_pool(dev: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
+    let mut bytes = wanted;
+    loop {
+        if let Ok(memory) = DmaBuffer::new(dev, bytes) {
+            if bytes < wanted {
+                dev_warn!(
+                    dev,
+                    "the pool has {} of {} KiB: give less contiguousSize, or more cma= or memory-region\n",
+                    bytes / 1024,
+                    wanted / 1024
+                );
+            }
+            return Some(memory);
+        }
+        if bytes <= POOL_STEP {
+            dev_warn!(
+                dev,
+                "no contiguous memory, so no pool: give more cma= or memory-region\n"
+            );
+            return None;
+        }
+        bytes -= POOL_STEP;
+    }
+}
+
+/// The SYSTEM pool.
+#[pin_data]
+pub(super) struct SystemPool {
+    pub(super) memory: PoolMemory,
+    pub(super) address: u32,
+    #[pin]
+    pub(super) heap: Mutex<Heap>,
+}
+
+impl SystemPool {
+    pub(super) fn new(
+        dev: &dma::Device,
+        parameters: &Parameters,
+        base_address: u32,
+    ) -> kernel::error::Result<Option<Pin<KBox<Self>>>> {
+        let memory = match parameters.pool {
+            PoolSource::None => return Ok(None),
+            PoolSource::Reserved(start, bytes) | PoolSource::Region(start, bytes) => {
+                let (name, mend) = match parameters.pool {
+                    PoolSource::Region(..) => ("memory-region", "give it no-map or reusable"),
+                    _ => (
+                        "contiguousBase",
+                        "keep it out with mem= or a no-map reservation",
+                    ),
+                };
+                PoolMemory::Reserved(Reserved::new(start, bytes).inspect_err(|&error| {
+                    if error == EEXIST {
+                        dev_err!(
+                            dev,
+                            "{name} {start:#x} is memory that the kernel uses itself: {mend}\n"
+                        );
+                    } else {
+                        dev_err!(dev, "{name} {start:#x} belongs to another driver\n");
+                    }
+                })?)
+            }
+            PoolSource::Allocated(bytes) => match allocate_pool(dev, bytes) {
+                Some(memory) => PoolMemory::Allocated(memory),
+                None => return Ok(None),
+            },
+        };
+        let address = gpu_address(memory.start(), memory.bytes(), base_address)
+            .ok_or(EINVAL)
+            .inspect_err(|_| {
+                dev_err!(dev, "the GPU does not reach the pool: check baseAddress\n");
+            })?;
+        let mut heap = Heap::new(memory.bytes(), parameters.bank_size).map_err(|_| ENOMEM)?;
+        if !parameters.shared_pool && !parameters.shared_nodes {
+            // Else others may have written into a node, or read what its owner left before.
+            heap.keep_owners().map_err(|_| ENOMEM)?;
+        }
+        KBox::pin_init(
+            pin_init!(Self {
+                memory,
+                address,
+                heap <- new_mutex!(heap, "galcore heap"),
+            }),
+            GFP_KERNEL,
+        )
+        .map(Some)
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Memory that is not ours, which the GPU may use.
+
+use crate::{
+    mmu::Mapping,
+    sys::pages::Sync, //
+};
+
+/// A piece of memory that is not ours, which the GPU may use: a process's own, or a dma-buf.
+pub(crate) struct UserMemory {
+    pub(super) mapping: Mapping,
+    /// Where the piece starts in its first page.
+    pub(super) offset: usize,
+    pub(super) bytes: usize,
+    /// Its address in the process; a dma-buf has none.
+    pub(super) user: Option<usize>,
+}
+
+impl UserMemory {
+    /// GPU address of the first byte.
+    pub(crate) fn address(&self) -> u32 {
+        // CAST: less than a page.
+        self.mapping.address() + self.offset as u32
+    }
+
+    /// Bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it is a process's own, not a dma-buf.
+    pub(crate) fn is_users(&self) -> bool {
+        self.user.is_some()
+    }
+
+    /// Whether `bytes` from user address `user` all lie in this piece.
+    pub(crate) fn contains(&self, user: usize, bytes: usize) -> bool {
+        self.user
+            .and_then(|start| user.checked_sub(start))
+            .and_then(|at| at.checked_add(bytes))
+            .is_some_and(|end| end <= self.bytes)
+    }
+
+    pub(super) fn write(&self, offset: usize, word: u32) {
+        let pages = self.mapping.backing().pages();
+        pages.write(self.offset + offset, word);
+    }
+
+    /// Gives the next `bytes` bytes, about, back to the process, and says whether more are left: see
+    /// [`Pages::give_back`].
+    pub(crate) fn give_back(&self, bytes: usize) -> bool {
+        self.mapping.backing().pages().give_back(bytes)
+    }
+
+    /// Hands `bytes` from user address `user`, which lie in this piece, to the other side.
+    pub(crate) fn sync(&self, user: usize, bytes: usize, direction: Sync) {
+        if let Some(at) = self.user.and_then(|start| user.checked_sub(start)) {
+            let backing = self.mapping.backing();
+            backing.sync(self.offset + at, bytes, direction);
+        }
+    }
+}
