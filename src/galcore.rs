@@ -23,9 +23,11 @@
 //! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]), `galcore ring` ([`ring::Ring`]) and
 //!    `galcore pinned pages` ([`sys::pages`]): never one under another.
 //! 6. `galcore shared nodes` ([`client::SharedNodes`]) and `galcore names`
-//!    ([`client::Names`]), `galcore changes` and `galcore timers` ([`client::Process`]), `galcore shared buffer` ([`client::SharedBuffers`]),
-//!    `galcore signal` ([`client::signal::Signal`]; under it only the kernel's of a fence), `galcore completion page` ([`client::CompletionPage`]), `galcore file`
-//!    ([`uapi`]) and `galcore context` ([`context::Context`]): leaves.
+//!    ([`client::Names`]), `galcore changes` and `galcore timers` ([`client::Process`]), `galcore
+//!    shared buffer` ([`client::SharedBuffers`]), `galcore signal` ([`client::signal::Signal`];
+//!    under it only the kernel's of a fence), `galcore completion page`
+//!    ([`client::CompletionPage`]), `galcore file` ([`uapi`]) and `galcore context`
+//!    ([`context::Context`]): leaves.
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1, 2, 4 or 5; under 3 nothing of
 //! ours waits either. The interrupt half takes no lock.

@@ -2,13 +2,13 @@
 
 //! What one process may have, and what it gets beyond that. Pure logic.
 //!
-//! No client of the vendor's stack comes near any of these: they keep a process that is broken, or hostile,
-//! from taking what all need. What the kernel allocates for a client it charges to the client's memory cgroup
-//! (`GFP_KERNEL_ACCOUNT`) where it can; contiguous memory it cannot. The table for users is in the admin guide
-//! (Bounds).
+//! No client of the vendor's stack comes near any of these: they keep a process that is broken, or
+//! hostile, from taking what all need. What the kernel allocates for a client it charges to the
+//! client's memory cgroup (`GFP_KERNEL_ACCOUNT`) where it can; contiguous memory it cannot. The
+//! table for users is in the admin guide (Bounds).
 
-/// Objects of one kind in one process: nodes, contiguous buffers, signals, pieces of user memory. Else
-/// `OutOfResources`.
+/// Objects of one kind in one process: nodes, contiguous buffers, signals, pieces of user memory.
+/// Else `OutOfResources`.
 pub(crate) const MAX_HANDLES: usize = 1 << 14;
 
 /// Contexts of one process, each of which takes contiguous memory. Else `OutOfResources`.
@@ -36,13 +36,14 @@ pub(crate) const MAX_TIMERS: usize = 8;
 const LEAST_RESERVE: usize = 4 << 20;
 const MOST_RESERVE: usize = 64 << 20;
 
-/// How much of `total` bytes of memory scattered nodes leave to everybody else: a 32nd, within bounds.
+/// How much of `total` bytes of memory scattered nodes leave to everybody else: a 32nd, within
+/// bounds.
 pub(crate) fn memory_reserve(total: usize) -> usize {
     (total / 32).clamp(LEAST_RESERVE, MOST_RESERVE)
 }
 
-/// Whether `bytes` more of scattered memory leave the reserve, where `available` of `total` can be had. Else
-/// `OutOfMemory`.
+/// Whether `bytes` more of scattered memory leave the reserve, where `available` of `total` can be
+/// had. Else `OutOfMemory`.
 pub(crate) fn leaves_reserve(bytes: usize, available: usize, total: usize) -> bool {
     bytes
         .checked_add(memory_reserve(total))

@@ -260,9 +260,9 @@ fn within_reach(
 impl Parameters {
     /// Where the pool comes from on a device whose node has `region`.
     ///
-    /// `contiguousBase` goes before the region, and `contiguousSize` 0 before both. Of a region that
-    /// the kernel does not use the pool is all, or the first `contiguousSize` bytes if another number
-    /// than the default is given; from a reusable one `contiguousSize` bytes are allocated.
+    /// `contiguousBase` goes before the region, and `contiguousSize` 0 before both. Of a region
+    /// that the kernel does not use the pool is all, or the first `contiguousSize` bytes if another
+    /// number than the default is given; from a reusable one `contiguousSize` bytes are allocated.
     pub(crate) fn place_pool(&self, region: Option<Region>) -> Result<PoolSource, Refusal> {
         const NAME: &str = "memory-region";
         let (PoolSource::Allocated(wanted), Some(region)) = (self.pool, region) else {

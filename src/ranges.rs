@@ -2,11 +2,12 @@
 
 //! Free ranges of a line of numbers: bytes of a bank, or pages of an address space.
 //!
-//! Pure logic. Two trees of the kernel's: by end, to find a range's neighbours, and by length, to find
-//! the shortest one that is long enough (best fit; of those as long, the first). So every operation
-//! takes logarithmic time whatever the number of ranges, and whatever a client does to their order. A
-//! range is known by its end because that stays when something is taken from its start. Nodes are
-//! allocated in [`Ranges::reserve`] alone and kept: giving a range back needs no memory and cannot fail.
+//! Pure logic. Two trees of the kernel's: by end, to find a range's neighbours, and by length, to
+//! find the shortest one that is long enough (best fit; of those as long, the first). So every
+//! operation takes logarithmic time whatever the number of ranges, and whatever a client does to
+//! their order. A range is known by its end because that stays when something is taken from its
+//! start. Nodes are allocated in [`Ranges::reserve`] alone and kept: giving a range back needs no
+//! memory and cannot fail.
 
 use crate::error::Result;
 use core::cell::Cell;
@@ -96,7 +97,8 @@ impl Ranges {
         fit(self.first_from((with_padding, 0))?, length, alignment)
     }
 
-    /// The first range in the order of lengths, and of ends where those are the same, from `least` on.
+    /// The first range in the order of lengths, and of ends where those are the same, from `least`
+    /// on.
     fn first_from(&self, least: ByLength) -> Option<ByLength> {
         let cursor = self.lengths.cursor_lower_bound(&Cell::new(least))?;
         Some(cursor.current().0.get())
@@ -177,7 +179,8 @@ impl Ranges {
         }
     }
 
-    /// Another length, or end, for a range: in its place, if it does not pass its neighbours by length.
+    /// Another length, or end, for a range: in its place, if it does not pass its neighbours by
+    /// length.
     fn resize(&mut self, old: ByLength, new: ByLength) {
         let old = Cell::new(old);
         let Some(cursor) = self.lengths.cursor_lower_bound(&old) else {

@@ -57,7 +57,8 @@ const POOL_DEFAULT: u32 = 1;
 const POOL_VIRTUAL: u32 = 7;
 const POOL_DEFAULT_FORCE_CONTIGUOUS: u32 = 10;
 
-/// `gceSURF_TYPE`: the first number that `gcvSURF_IMAGE` has moved, and the first that was none before.
+/// `gceSURF_TYPE`: the first number that `gcvSURF_IMAGE` has moved, and the first that was none
+/// before.
 const SURFACE_IMAGE: u32 = 8;
 const OLD_SURFACE_TYPES: u32 = 11;
 
@@ -81,8 +82,8 @@ impl core::fmt::Debug for Format {
 
 /// A field that holds an address of the client's.
 trait UserField {
-    /// The address. Of a 32-bit program only the low half counts: such programs sign-extend addresses, or
-    /// leave what was there in the other half.
+    /// The address. Of a 32-bit program only the low half counts: such programs sign-extend
+    /// addresses, or leave what was there in the other half.
     fn user(self, words: &[u32]) -> u64;
 }
 
@@ -133,7 +134,7 @@ impl Format {
     /// The core that the command is for.
     #[inline]
     pub(crate) fn core(self, words: &[u32]) -> CoreSelector {
-        let numbers = &self.0.manners.hardware;
+        let numbers = &self.0.quirks.hardware;
         let number = self.hardware_type(words);
         let hardware_type = match number {
             _ if number == u32::from(numbers.three_d) => Some(HardwareType::ThreeD),
@@ -193,7 +194,7 @@ impl Format {
             Command::AllocateVideoMemory => self.allocate_surface(u),
             Command::FreeVideoMemory => Request::FreeNode {
                 node: layout.free_node.node.handle(u),
-                if_unlocked: layout.manners.locked_cannot_be_freed,
+                if_unlocked: layout.quirks.locked_cannot_be_freed,
             },
             Command::ReleaseVideoMemory => Request::FreeNode {
                 node: layout.release_node.node.handle(u),
@@ -202,7 +203,7 @@ impl Format {
             Command::LockVideoMemory => Request::Lock {
                 node: layout.lock.node.handle(u),
                 cacheable: layout.lock.cacheable.word(u) != 0,
-                again: layout.manners.locks_again,
+                again: layout.quirks.locks_again,
             },
             Command::UnlockVideoMemory => Request::Unlock {
                 node: layout.unlock.node.handle(u),
@@ -243,7 +244,7 @@ impl Format {
             Command::UserSignal => Request::UserSignal(self.user_signal(u)),
             Command::Commit => self.commit(u),
             Command::Stall => Request::Stall,
-            Command::Cache if layout.manners.cache_is_ignored => Request::Ignored,
+            Command::Cache if layout.quirks.cache_is_ignored => Request::Ignored,
             Command::Cache => Request::Cache(CacheRange {
                 operation: layout.cache.operation.word(u),
                 user: layout.cache.logical.user(u),
@@ -372,7 +373,7 @@ impl Format {
     /// `gceSURF_TYPE` with the numbers of 4.0.0; flags are kept.
     fn surface_type(self, kind: u32) -> u32 {
         match kind {
-            _ if self.0.manners.image_surfaces => kind,
+            _ if self.0.quirks.image_surfaces => kind,
             SURFACE_IMAGE..OLD_SURFACE_TYPES => kind + 1,
             OLD_SURFACE_TYPES => u32::MAX,
             _ => kind,
@@ -381,7 +382,7 @@ impl Format {
 
     /// `gcePOOL` with the numbers of 4.0.0.
     fn pool(self, pool: u32) -> u32 {
-        if pool < self.0.manners.pools {
+        if pool < self.0.quirks.pools {
             pool
         } else {
             POOL_UNKNOWN
@@ -390,7 +391,7 @@ impl Format {
 
     fn allocate_linear(self, u: &[u32]) -> Request {
         let fields = &self.0.allocate_linear;
-        let flags = &self.0.manners.flags;
+        let flags = &self.0.quirks.flags;
         let flag = fields.flag.word(u);
         if flag & flags.secure != 0 {
             return Request::Refused(Error::NotSupported);
@@ -412,7 +413,7 @@ impl Format {
     }
 
     fn allocate_surface(self, u: &[u32]) -> Request {
-        if !self.0.manners.allocates_surfaces {
+        if !self.0.quirks.allocates_surfaces {
             return Request::Refused(Error::NotSupported);
         }
         let fields = &self.0.allocate_surface;
@@ -429,7 +430,7 @@ impl Format {
     fn map_user(self, u: &[u32]) -> Request {
         let fields = &self.0.map_user;
         let (user, bytes) = (fields.memory.user(u), fields.size.long(u));
-        let is_aligned = user & (self.0.manners.user_alignment - 1) == 0;
+        let is_aligned = user & (self.0.quirks.user_alignment - 1) == 0;
         match fields.physical.word(u) {
             0 | NO_PHYSICAL if !is_aligned && bytes != 0 => Request::Refused(Error::OutOfMemory),
             0 | NO_PHYSICAL => Request::MapUser { user, bytes },
@@ -440,7 +441,7 @@ impl Format {
 
     fn wrap(self, u: &[u32]) -> Request {
         let fields = &self.0.wrap;
-        let kinds = &self.0.manners.flags;
+        let kinds = &self.0.quirks.flags;
         let kind = fields.flag.word(u) & (kinds.dma_buf | kinds.user_memory);
         let physical = fields.physical.long(u);
         // All ones, in the field's own width, is none.
@@ -491,7 +492,7 @@ impl Format {
                 id,
                 milliseconds: fields.wait.word(u),
             },
-            _ if !self.0.manners.maps_signals => UserSignal::Unknown,
+            _ if !self.0.quirks.maps_signals => UserSignal::Unknown,
             4 => UserSignal::Map { id },
             5 => UserSignal::Destroy { id },
             _ => UserSignal::Unknown,
@@ -528,8 +529,8 @@ impl Format {
         })
     }
 
-    /// Reads one record of an event queue, of [`Format::record_bytes`] bytes, and the address of the
-    /// next (0: the last).
+    /// Reads one record of an event queue, of [`Format::record_bytes`] bytes, and the address of
+    /// the next (0: the last).
     pub(crate) fn decode_record(self, words: &[u32]) -> (Record, u64) {
         let layout = self.0;
         let next = layout.queue.next.user(words);
@@ -591,13 +592,14 @@ impl Format {
         }
     }
 
-    /// Bytes of a `gcsHAL_COMMAND_LOCATION`, which [`Format::decode_location`] wants; 0: there is none.
+    /// Bytes of a `gcsHAL_COMMAND_LOCATION`, which [`Format::decode_location`] wants; 0: there is
+    /// none.
     pub(crate) fn location_bytes(self) -> usize {
         self.0.location.bytes.into()
     }
 
-    /// Reads a `gcsHAL_COMMAND_LOCATION`, of [`Format::location_bytes`] bytes, and the address of the next
-    /// (0: the last). `None`: its numbers are of no buffer.
+    /// Reads a `gcsHAL_COMMAND_LOCATION`, of [`Format::location_bytes`] bytes, and the address of
+    /// the next (0: the last). `None`: its numbers are of no buffer.
     pub(crate) fn decode_location(self, words: &[u32]) -> Option<(CommandBuffer, u64)> {
         let fields = &self.0.location;
         let (start, tail) = (
@@ -644,7 +646,8 @@ impl Format {
         field.exists().then_some(field.at())
     }
 
-    /// Bytes of a `gcoCONTEXT`, which [`Format::decode_context`] wants; 0: contexts are the kernel's.
+    /// Bytes of a `gcoCONTEXT`, which [`Format::decode_context`] wants; 0: contexts are the
+    /// kernel's.
     pub(crate) fn context_bytes(self) -> usize {
         self.0.context.bytes.into()
     }
@@ -684,7 +687,7 @@ impl Format {
 
     /// Writes the status of a failure, as this generation tells it.
     pub(crate) fn fail(self, words: &mut [u32], error: Error) {
-        let is_old = self.0.manners.unknown_signal == UnknownSignal::Invalid;
+        let is_old = self.0.quirks.unknown_signal == UnknownSignal::Invalid;
         let error = match (self.command(words), error) {
             (Command::UserSignal, Error::NotFound) if is_old => {
                 match self.user_signal(self.union(words)) {
@@ -743,7 +746,7 @@ impl Format {
                 layout.version_numbers.build.put(u, build);
             }
             Reply::ChipInfo(kind) => {
-                let numbers = &layout.manners.hardware;
+                let numbers = &layout.quirks.hardware;
                 zero(u, layout.chip_info.bytes);
                 layout.chip_info.count.put(u, 1);
                 let number = match kind {

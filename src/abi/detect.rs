@@ -3,9 +3,9 @@
 //! Which generation of the interface a file speaks.
 //!
 //! The argument block has 16 bytes in the older generations and 32 in the newer ones, and the
-//! interface has its own size in most; what these leave open is settled by what the client has asked
-//! for, by the module's parameter, by the core, or by the order of the list. Pure logic. Source:
-//! spec/memory-events.md section 12.3, shared/abi/SUMMARY.md section 2.
+//! interface has its own size in most; what these leave open is settled by what the client has
+//! asked for, by the module's parameter, by the core, or by the order of the list. Pure logic.
+//! Source: spec/memory-events.md section 12.3, shared/abi/SUMMARY.md section 2.
 
 use super::{
     codec::Format,
@@ -104,7 +104,8 @@ impl Choice {
 /// Whether the first 16 bytes of an argument block are all of it.
 ///
 /// Word 3 is the second size in a short block. In a long one it is the high half of the first size:
-/// 0. Word 1 of a long block may hold anything, since old clients leave the padding of a pointer there.
+/// 0. Word 1 of a long block may hold anything, since old clients leave the padding of a pointer
+///    there.
 pub(crate) fn is_short_block(words: [u32; 4]) -> bool {
     let size = u64::from(words[3]);
     words[1] == words[3]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Russell King's ioctls, which etna_viv and xf86-video-armada know: a dma-buf, or memory of the caller, for
-//! the GPU.
+//! Russell King's ioctls, which etna_viv and xf86-video-armada know: a dma-buf, or memory of the
+//! caller, for the GPU.
 //!
-//! They are no commands of the interface, but have its envelope, with a structure of their own behind it,
-//! whose head holds the status where the generation has it. Pure logic. Source: shared/abi/SUMMARY.md section 5.
+//! They are no commands of the interface, but have its envelope, with a structure of their own
+//! behind it, whose head holds the status where the generation has it. Pure logic. Source:
+//! shared/abi/SUMMARY.md section 5.
 
 use super::{
     codec::Format,

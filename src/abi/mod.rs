@@ -3,8 +3,8 @@
 //! Wire formats: bytes to requests, replies to bytes.
 //!
 //! Knows no hardware and no kernel object. A request is the same whichever generation of the
-//! interface it came in. The generations are data ([`layout`]); one decoder and encoder serves all of
-//! them ([`codec`]); which one a file speaks is settled at its first ioctl ([`detect`]).
+//! interface it came in. The generations are data ([`layout`]); one decoder and encoder serves all
+//! of them ([`codec`]); which one a file speaks is settled at its first ioctl ([`detect`]).
 
 mod codec;
 pub(crate) mod detect;
@@ -149,7 +149,8 @@ pub(crate) enum SharedBuffer {
 pub(crate) enum Commands {
     /// In a `gcoCMDBUF` at this user address.
     Described(u64),
-    /// In the request, and the `gcsHAL_COMMAND_LOCATION` with those behind them at this user address; 0: none.
+    /// In the request, and the `gcsHAL_COMMAND_LOCATION` with those behind them at this user
+    /// address; 0: none.
     Here(CommandBuffer, u64),
 }
 
@@ -495,7 +496,8 @@ pub(crate) enum Reply<'a> {
         /// Bytes.
         bytes: u64,
     },
-    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD and CREATE_NATIVE_FENCE: to be installed when the caller has been told.
+    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD and CREATE_NATIVE_FENCE: to be installed when the
+    /// caller has been told.
     File(NewFile),
     /// SHBUF's CREATE.
     SharedBuffer {
@@ -583,8 +585,8 @@ pub(crate) struct Delta {
     pub(crate) records: u64,
 }
 
-/// Words of a `gcsSTATE_DELTA_RECORD`: the state's word address, the mask, the value. Every generation
-/// has the same.
+/// Words of a `gcsSTATE_DELTA_RECORD`: the state's word address, the mask, the value. Every
+/// generation has the same.
 pub(crate) const DELTA_RECORD_WORDS: usize = 3;
 
 /// `gcoCMDBUF`: the fields that the kernel uses.

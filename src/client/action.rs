@@ -2,8 +2,8 @@
 
 //! What happens when a job of a client's has ended: the records of its event queue.
 //!
-//! They run in the interrupt's thread or the hang check, in the order of the jobs, under nothing but
-//! `galcore completion`. What can take long is only noted there: [`Change`],
+//! They run in the interrupt's thread or the hang check, in the order of the jobs, under nothing
+//! but `galcore completion`. What can take long is only noted there: [`Change`],
 //! [`Retired`](crate::ring::Retired).
 
 use super::{
@@ -29,8 +29,8 @@ use kernel::{
 /// The most records for which the memory of an ended job's list is kept for another job.
 const SPARE_ROOM: usize = 16;
 
-/// What an event does when it fires. Each takes no longer than a constant, and waits for nothing that a client
-/// can hold up: it runs in the interrupt's thread.
+/// What an event does when it fires. Each takes no longer than a constant, and waits for nothing
+/// that a client can hold up: it runs in the interrupt's thread.
 pub(crate) enum Action {
     /// Sets a user signal.
     Signal(Arc<Signal>),

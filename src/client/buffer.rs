@@ -55,8 +55,8 @@ impl Process {
         Ok(())
     }
 
-    /// UNMAP_MEMORY: ends the caller's view of a buffer. `InvalidArgument`: no handle, or it has none.
-    /// `NotFound`: there is no such buffer.
+    /// UNMAP_MEMORY: ends the caller's view of a buffer. `InvalidArgument`: no handle, or it has
+    /// none. `NotFound`: there is no such buffer.
     pub(super) fn unmap_memory(&self, handle: u32) -> Result {
         if handle == 0 {
             return Err(Error::InvalidArgument);
@@ -170,7 +170,8 @@ impl Tables {
         }
     }
 
-    /// Has a buffer in the table, in reach and in the ledgers, or nothing of it. `OutOfResources`, `OutOfMemory`.
+    /// Has a buffer in the table, in reach and in the ledgers, or nothing of it. `OutOfResources`,
+    /// `OutOfMemory`.
     pub(super) fn insert_buffer(&mut self, entry: BufferEntry) -> Result<u32> {
         let (address, bytes) = (entry.buffer.address(), entry.buffer.bytes());
         let non_paged = entry.non_paged;

@@ -23,7 +23,8 @@ impl Process {
     /// CACHE: hands a range of the caller's own memory to the GPU or back.
     ///
     /// `InvalidArgument`: no such operation, no range. `InvalidAddress`: the range is not the
-    /// caller's. A pure invalidation does not exist here: it would drop what others wrote beside it.
+    /// caller's. A pure invalidation does not exist here: it would drop what others wrote beside
+    /// it.
     pub(super) fn maintain_cache(&self, range: CacheRange) -> Result {
         let direction = match range.operation {
             // CLEAN, FLUSH.

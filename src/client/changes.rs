@@ -3,16 +3,18 @@
 //! What the records of a queue change in their process's tables.
 //!
 //! A record takes effect when its job has ended: in the interrupt's thread, which must not wait for
-//! the tables, since a client can keep them busy. So there a record is only noted. Whoever takes the
-//! tables next ([`Process::tables`]) finds it done: the process's own threads, in their own time, or a work item of the
-//! process's. So what a client has been told of by a signal has happened for it.
+//! the tables, since a client can keep them busy. So there a record is only noted. Whoever takes
+//! the tables next ([`Process::tables`]) finds it done: the process's own threads, in their own
+//! time, or a work item of the process's. So what a client has been told of by a signal has
+//! happened for it.
 //!
 //! So with a word in a pool that the kernel has no mapping of.
-//! Memory of a process that its records give back to it ([`Change::give_back`]) is synchronised at once if that is
-//! little; else by the thread that waits for a signal, by STALL, or by the work item.
+//! Memory of a process that its records give back to it ([`Change::give_back`]) is synchronised at
+//! once if that is little; else by the thread that waits for a signal, by STALL, or by the work
+//! item.
 //!
-//! Locks: `galcore changes`, a leaf; `galcore returns` ([`Process::returning`]), above the tables', held
-//! while one step of a return is made.
+//! Locks: `galcore changes`, a leaf; `galcore returns` ([`Process::returning`]), above the tables',
+//! held while one step of a return is made.
 
 use super::{
     node::Life,
@@ -202,7 +204,8 @@ impl Process {
     #[inline(never)]
     pub(super) fn apply_changes(&self, tables: &mut Tables) {
         self.has_changes.store(false, Relaxed);
-        // Ends: as many records as the jobs under way have, and no more can come: they take the tables.
+        // Ends: as many records as the jobs under way have, and no more can come: they take the
+        // tables.
         loop {
             let Some(change) = self.changes.lock().tables.pop_front() else {
                 return;
@@ -222,7 +225,8 @@ impl Process {
         }
     }
 
-    /// Gives the process's memory back to it that the GPU is done with, unless the thread is killed.
+    /// Gives the process's memory back to it that the GPU is done with, unless the thread is
+    /// killed.
     #[inline]
     pub(super) fn finish_returns(&self) {
         if self.has_returns.load(Acquire) {
@@ -252,7 +256,8 @@ impl Process {
             };
             match is_more {
                 true => self.changes.lock().returns.push_front(change),
-                // Under the lock: who finds no change left counts on what the last one kept being let go of.
+                // Under the lock: who finds no change left counts on what the last one kept being
+                // let go of.
                 false => drop(change),
             }
             drop(returning);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Contexts of the interfaces without ATTACH: a `gcoCONTEXT` in the client's memory, with a buffer of
-//! states that goes in front of its commands when another context's are loaded.
+//! Contexts of the interfaces without ATTACH: a `gcoCONTEXT` in the client's memory, with a buffer
+//! of states that goes in front of its commands when another context's are loaded.
 //!
-//! The vendor's drivers run the buffer where it lies, and write into it. Here the states are copied,
-//! checked as commands are, and run from the copy, in the ring: a client may have any number of
-//! contexts, and there is nothing to keep for them. All that is kept is which context was loaded last, by
-//! process and id: an id that a client makes up can only be one of its own.
+//! The vendor's drivers run the buffer where it lies, and write into it. Here the states are
+//! copied, checked as commands are, and run from the copy, in the ring: a client may have any
+//! number of contexts, and there is nothing to keep for them. All that is kept is which context was
+//! loaded last, by process and id: an id that a client makes up can only be one of its own.
 //!
-//! Written to are two places, with the client's own rights, and only once the commands are in the ring: the
-//! id that a new context is given, and the word that says that the buffer was used. What cannot be
-//! written is left. Source: spec/command-hw.md section 3.
+//! Written to are two places, with the client's own rights, and only once the commands are in the
+//! ring: the id that a new context is given, and the word that says that the buffer was used. What
+//! cannot be written is left. Source: spec/command-hw.md section 3.
 
 use super::{
     commit::entry_pipe,
@@ -141,8 +141,9 @@ impl OwnContext {
         }
     }
 
-    /// Copies and checks the states. `InvalidArgument`: the numbers make no sense. `InvalidAddress`: they
-    /// cannot be read. `InvalidData`: the checker refuses them. `OutOfMemory`.
+    /// Copies and checks the states. `InvalidArgument`: the numbers make no sense.
+    /// `InvalidAddress`: they cannot be read. `InvalidData`: the checker refuses them.
+    /// `OutOfMemory`.
     pub(super) fn load(&mut self, process: &Process, core: &Core) -> Result {
         let entry = entry_pipe(core, self.given.initial_pipe)?;
         let (start, bytes) = state_range(&self.given)?;

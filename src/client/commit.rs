@@ -62,10 +62,12 @@ use crate::{
     stream::{
         checker::{
             self,
-            Addresses,
             Exit,
-            Lookup,
             Refusal, //
+        },
+        lookup::{
+            Addresses,
+            Lookup, //
         },
         words::Pipe, //
     },
@@ -169,8 +171,8 @@ impl Process {
         Ok(reply)
     }
 
-    /// Copies the commands of `buffer` and of the chain of `gcsHAL_COMMAND_LOCATION` at user address `next` (0:
-    /// none), `limit` words at most. Also `InvalidArgument`: too long a chain.
+    /// Copies the commands of `buffer` and of the chain of `gcsHAL_COMMAND_LOCATION` at user
+    /// address `next` (0: none), `limit` words at most. Also `InvalidArgument`: too long a chain.
     fn copy_commands(
         &self,
         buffer: &CommandBuffer,
@@ -216,8 +218,8 @@ impl Process {
         Err(Error::InvalidArgument)
     }
 
-    /// Copies the commands between the reserved head and tail behind `words`, or into spare room; `limit` words at
-    /// most, all in all.
+    /// Copies the commands between the reserved head and tail behind `words`, or into spare room;
+    /// `limit` words at most, all in all.
     #[inline(always)]
     fn append_commands(
         &self,
@@ -381,8 +383,9 @@ impl Submission<'_> {
 }
 
 impl Process {
-    /// Finds what the GPU must forget of what the process has freed since its last commands, before those that
-    /// come now are noted. `own`: they come with a context in the client's memory; `hold`: with an attached one.
+    /// Finds what the GPU must forget of what the process has freed since its last commands, before
+    /// those that come now are noted. `own`: they come with a context in the client's memory;
+    /// `hold`: with an attached one.
     fn find_stale(
         &self,
         core: &Core,

@@ -2,11 +2,11 @@
 
 //! The completion page: where a client sees without a system call what has been done.
 //!
-//! One page for a process that asks for it, by mapping it ([`FILE_OFFSET`]), read-only. It has a head,
-//! with the version of its layout, and a slot for each core. There the driver writes the number of the
-//! process's last job in that core that has ended, and when that was. 64-bit words are not written at once on
-//! 32-bit machines, so a sequence number stands before them: odd while they change. Layout: `struct
-//! galcore_completion` of the C header.
+//! One page for a process that asks for it, by mapping it ([`FILE_OFFSET`]), read-only. It has a
+//! head, with the version of its layout, and a slot for each core. There the driver writes the
+//! number of the process's last job in that core that has ended, and when that was. 64-bit words
+//! are not written at once on 32-bit machines, so a sequence number stands before them: odd while
+//! they change. Layout: `struct galcore_completion` of the C header.
 
 use crate::{
     error::Result,

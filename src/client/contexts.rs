@@ -51,8 +51,8 @@ impl Process {
         removed.map(|_| ()).ok_or(Error::InvalidArgument)
     }
 
-    /// STALL: waits until all that is in the core's ring has ended. `GpuNotResponding`: not in the process's
-    /// time. `Interrupted`.
+    /// STALL: waits until all that is in the core's ring has ended. `GpuNotResponding`: not in the
+    /// process's time. `Interrupted`.
     pub(super) fn stall(&self, core: &Core) -> Result {
         let timeout = self.stall_timeout.load(Relaxed);
         let ring = core.ring();

@@ -2,11 +2,11 @@
 
 //! State deltas: what a client says its commands have changed, as lists in its own memory.
 //!
-//! They are read when a context is loaded again, not when they are given: a client goes on adding to
-//! one for as long as no other COMMIT of its context has switched. What cannot be read, or makes no sense,
-//! counts as empty: a delta describes states that have been loaded once already, and clients exist
-//! that leave theirs on the stack. The driver follows no pointer from one to the next, and writes
-//! nothing but reference counts. Source: spec/command-hw.md section 4.6.
+//! They are read when a context is loaded again, not when they are given: a client goes on adding
+//! to one for as long as no other COMMIT of its context has switched. What cannot be read, or makes
+//! no sense, counts as empty: a delta describes states that have been loaded once already, and
+//! clients exist that leave theirs on the stack. The driver follows no pointer from one to the
+//! next, and writes nothing but reference counts. Source: spec/command-hw.md section 4.6.
 
 use crate::{
     abi::{
@@ -120,8 +120,8 @@ pub(super) fn merge(buffers: &mut Buffers, format: Format) -> Merged {
     merged
 }
 
-/// Submission `number` has switched: the deltas that were merged are let go of, and the one that came with
-/// it (0: none) is noted for both copies.
+/// Submission `number` has switched: the deltas that were merged are let go of, and the one that
+/// came with it (0: none) is noted for both copies.
 pub(super) fn switched(
     buffers: &mut Buffers,
     number: u64,

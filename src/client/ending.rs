@@ -2,8 +2,8 @@
 
 //! The end of a process: all that it owned is given back, by a work item of its own.
 //!
-//! The last close only queues the work item, so a process that is killed is gone at once whatever it had.
-//! In steps, each of which waits in the ring and not in the work item:
+//! The last close only queues the work item, so a process that is killed is gone at once whatever
+//! it had. In steps, each of which waits in the ring and not in the work item:
 //!
 //! 1. what the process itself has submitted ends; then its own memory is its own again;
 //! 2. what anybody has submitted by then ends; then everything is dropped.
@@ -74,8 +74,8 @@ impl Process {
         sys::work::enqueue::<Arc<Self>, 0>(self.clone());
     }
 
-    /// The last file has been closed: gives everything back once the GPU cannot use it any more. Takes no
-    /// time.
+    /// The last file has been closed: gives everything back once the GPU cannot use it any more.
+    /// Takes no time.
     pub(crate) fn end(self: Arc<Self>) {
         self.device.reclaimer().note_ending(true);
         Self::go_on_ending(self);

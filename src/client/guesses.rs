@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What it costs to ask for names that nothing has: names of nodes and ids of shared buffers ([`super::names`]).
+//! What it costs to ask for names that nothing has: names of nodes and ids of shared buffers
+//! ([`super::names`]).
 //!
-//! Who knows a name gets what has it, so names must not be found by trying. A user (the kernel's user id, not a
-//! process, of which one can make as many as one likes) may try [`FREE_TRIES`] that fail; from then on he has
-//! one for each [`COST`]. The cost is noted before the name is looked up, and given back if there is such a
-//! name: whoever is killed, or kills a child that seems to have failed, has paid all the same. So who has only
-//! asked for names that exist never waits, and neither do other users. All users together have as many tries as
-//! there are [`SLOTS`]. The kernel's administrator, who can read all memory, does not pay.
+//! Who knows a name gets what has it, so names must not be found by trying. A user (the kernel's
+//! user id, not a process, of which one can make as many as one likes) may try [`FREE_TRIES`] that
+//! fail; from then on he has one for each [`COST`]. The cost is noted before the name is looked up,
+//! and given back if there is such a name: whoever is killed, or kills a child that seems to have
+//! failed, has paid all the same. So who has only asked for names that exist never waits, and
+//! neither do other users. All users together have as many tries as there are [`SLOTS`]. The
+//! kernel's administrator, who can read all memory, does not pay.
 //!
 //! No locks: a slot is one atomic number.
 
@@ -47,7 +49,8 @@ static PAID: [Atomic<u64>; SLOTS] = [const { Atomic::new(0) }; SLOTS];
 
 static GUESSES: RateLimit = RateLimit::new();
 
-/// One more try at `now`, when all is paid at `paid`: when it is then, or how long to wait before asking again.
+/// One more try at `now`, when all is paid at `paid`: when it is then, or how long to wait before
+/// asking again.
 fn charge(paid: u64, now: u64) -> Result<u64, u64> {
     let owed = paid.saturating_sub(now);
     match owed.saturating_add(COST).checked_sub(CREDIT) {
@@ -56,7 +59,8 @@ fn charge(paid: u64, now: u64) -> Result<u64, u64> {
     }
 }
 
-/// Looks up a name by `look`, which answers `NotFound` if there is none: then the calling user has paid.
+/// Looks up a name by `look`, which answers `NotFound` if there is none: then the calling user has
+/// paid.
 ///
 /// `Interrupted`: a Unix signal came while he had to wait.
 pub(super) fn look_up<T>(look: impl FnOnce() -> Result<T>) -> Result<T> {

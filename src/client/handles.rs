@@ -2,11 +2,11 @@
 
 //! Handles: small positive integers that stand for a process's objects.
 //!
-//! Pure logic. A handle is a slot's place and, above it, how often the slot has been used, so that a
-//! stale one is noticed: finding an object takes the same time however many there are. The slot that
-//! has been free longest is used next, and a number comes again after 65,536 uses of its slot. Numbers
-//! that are given out elsewhere stand beside the slots. At most [`LIMIT`] objects of a kind live at
-//! once.
+//! Pure logic. A handle is a slot's place and, above it, how often the slot has been used, so that
+//! a stale one is noticed: finding an object takes the same time however many there are. The slot
+//! that has been free longest is used next, and a number comes again after 65,536 uses of its slot.
+//! Numbers that are given out elsewhere stand beside the slots. At most [`LIMIT`] objects of a kind
+//! live at once.
 
 use crate::error::{
     Error,
@@ -158,8 +158,8 @@ impl<T> Handles<T> {
         Ok(number)
     }
 
-    /// Adds an object under a number that is given out elsewhere; all objects of the table must be such.
-    /// `OutOfResources`: there are [`LIMIT`] already. `InvalidData`: the number is taken.
+    /// Adds an object under a number that is given out elsewhere; all objects of the table must be
+    /// such. `OutOfResources`: there are [`LIMIT`] already. `InvalidData`: the number is taken.
     pub(crate) fn insert_at(&mut self, handle: u32, object: T) -> Result {
         if self.count >= LIMIT {
             return Err(Error::OutOfResources);
@@ -173,8 +173,8 @@ impl<T> Handles<T> {
         Ok(())
     }
 
-    /// The number of the first object from number `from` on, of those with numbers that are given out
-    /// elsewhere, and what `look` says of it.
+    /// The number of the first object from number `from` on, of those with numbers that are given
+    /// out elsewhere, and what `look` says of it.
     pub(crate) fn first_from<R>(&self, from: u32, look: impl FnOnce(&T) -> R) -> Option<(u32, R)> {
         let cursor = self.others.cursor_lower_bound(&from)?;
         let (&handle, object) = cursor.current();
@@ -266,8 +266,8 @@ impl<T> Handles<T> {
         }
     }
 
-    /// The first object of which `look` says something, with its handle. Those with numbers that are
-    /// given out elsewhere are not among them.
+    /// The first object of which `look` says something, with its handle. Those with numbers that
+    /// are given out elsewhere are not among them.
     pub(crate) fn find_map<R>(&self, look: impl Fn(&T) -> Option<R>) -> Option<(u32, R)> {
         let mut slots = (0..).zip(&self.slots);
         slots.find_map(|(place, slot)| match &slot.state {

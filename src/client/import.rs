@@ -2,11 +2,11 @@
 
 //! Memory that is not ours, for the GPU, and our nodes for others.
 //!
-//! A client's own memory, or a dma-buf, becomes a node (WRAP_USER_MEMORY) or user memory (Russell King's
-//! ioctls; MAP_USER_MEMORY knows the client's own only). A dma-buf of ours is the node that it is of, either way:
-//! no memory is mapped for the GPU twice. A node becomes a dma-buf
-//! (EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD), which lives until its last descriptor, view and importer is
-//! gone, whatever becomes of the handle.
+//! A client's own memory, or a dma-buf, becomes a node (WRAP_USER_MEMORY) or user memory (Russell
+//! King's ioctls; MAP_USER_MEMORY knows the client's own only). A dma-buf of ours is the node that
+//! it is of, either way: no memory is mapped for the GPU twice. A node becomes a dma-buf
+//! (EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD), which lives until its last descriptor, view and
+//! importer is gone, whatever becomes of the handle.
 
 use super::{
     changes::Returned,
@@ -80,7 +80,8 @@ impl Process {
 
     /// Russell King's ioctls: the handle, for UNMAP_USER_MEMORY, and the GPU address.
     ///
-    /// A dma-buf of ours is the node itself, as with WRAP: the process has it once more until it is unmapped.
+    /// A dma-buf of ours is the node itself, as with WRAP: the process has it once more until it is
+    /// unmapped.
     pub(crate) fn map_foreign(self: &Arc<Self>, wish: Wish) -> Result<(u32, u32)> {
         match self.own_node(wish.what) {
             Some(node) => self.map_own(node),
@@ -154,7 +155,8 @@ impl Process {
         })
     }
 
-    /// A dma-buf of ours is the node itself, as by its name: then no descriptor is held, which would hold the module.
+    /// A dma-buf of ours is the node itself, as by its name: then no descriptor is held, which
+    /// would hold the module.
     fn wrap_own(self: &Arc<Self>, node: Arc<Node>) -> Result<Reply<'_>> {
         // CAST: at most 64 bits.
         let bytes = node.bytes() as u64;
@@ -164,8 +166,8 @@ impl Process {
 
     /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: the node as a dma-buf.
     ///
-    /// `InvalidObject`: no such node. `NotSupported`: it is a wrapped one, or no whole pages (`sharedPool`), or the
-    /// kernel has no dma-bufs. `OutOfResources`: no descriptor is left.
+    /// `InvalidObject`: no such node. `NotSupported`: it is a wrapped one, or no whole pages
+    /// (`sharedPool`), or the kernel has no dma-bufs. `OutOfResources`: no descriptor is left.
     pub(super) fn export_node(&self, handle: u32) -> Result<Reply<'_>> {
         let node = {
             let tables = self.tables();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The clients: processes that have the device open, what they own, and the running of their requests.
+//! The clients: processes that have the device open, what they own, and the running of their
+//! requests.
 //!
 //! A [`Process`] stands for all files that one process has open: libraries open the device more
 //! than once and use handles across. It ends with the last of them; then everything it owned is
@@ -9,8 +10,8 @@
 //! # Locks
 //!
 //! [`Process::tables`] is held for look-ups and changes only, never while the GPU or user space is
-//! waited for. Under it: the heap's, the MMU's and the ring's, when an object goes. Page faults of the
-//! pool's windows take it. Actions, in the interrupt's thread, do not: see [`changes`].
+//! waited for. Under it: the heap's, the MMU's and the ring's, when an object goes. Page faults of
+//! the pool's windows take it. Actions, in the interrupt's thread, do not: see [`changes`].
 
 mod action;
 mod buffer;
@@ -120,8 +121,8 @@ pub(crate) struct Process {
     number: u64,
     /// How long STALL waits, in milliseconds.
     stall_timeout: Atomic<u32>,
-    /// The generation of the interface that the process's files speak, and why: that of the file that
-    /// was detected last. See [`Choice::pack`], with the bytes of the interface above.
+    /// The generation of the interface that the process's files speak, and why: that of the file
+    /// that was detected last. See [`Choice::pack`], with the bytes of the interface above.
     interface: Atomic<u32>,
     /// What the process's files map.
     views: Arc<Views>,

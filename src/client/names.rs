@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Names of nodes: with one, a process hands a node to another (NAME_VIDEO_MEMORY, IMPORT_VIDEO_MEMORY). So it
-//! does with a shared buffer ([`super::shared_buffers`]).
+//! Names of nodes: with one, a process hands a node to another (NAME_VIDEO_MEMORY,
+//! IMPORT_VIDEO_MEMORY). So it does with a shared buffer ([`super::shared_buffers`]).
 //!
 //! Who knows the name of a node gets it. So names are drawn at random from 31 bits, unlike the
-//! vendor's, which count up, and trying them is slow ([`super::guesses`]). A node's name is a field of 32 bits in
-//! all generations. A shared buffer's id has 64, but a 32-bit client keeps it in a pointer, and clients know the
-//! vendor's, which are 32-bit integers. A name lasts as long as a process has the node under it. Source:
-//! `tests/abi`; generations from 5.0.11 on.
+//! vendor's, which count up, and trying them is slow ([`super::guesses`]). A node's name is a field
+//! of 32 bits in all generations. A shared buffer's id has 64, but a 32-bit client keeps it in a
+//! pointer, and clients know the vendor's, which are 32-bit integers. A name lasts as long as a
+//! process has the node under it. Source: `tests/abi`; generations from 5.0.11 on.
 //!
 //! Lock: `galcore names`, a leaf.
 
@@ -81,7 +81,8 @@ impl<T> Registry<T> {
         Ok(named.thing.clone())
     }
 
-    /// One holder less. The thing, should it have been the last: to be dropped where that may be done.
+    /// One holder less. The thing, should it have been the last: to be dropped where that may be
+    /// done.
     fn let_go(&mut self, name: u32) -> Option<Arc<T>> {
         let named = self.0.get_mut(&name)?;
         named.holders -= 1;
@@ -126,8 +127,8 @@ impl<T> Name<T> {
         })
     }
 
-    /// Holds a name that there is, and gives its thing. `NotFound`: there is none, which costs the calling user
-    /// something: see [`super::guesses`]. No lock may be held. `Interrupted`.
+    /// Holds a name that there is, and gives its thing. `NotFound`: there is none, which costs the
+    /// calling user something: see [`super::guesses`]. No lock may be held. `Interrupted`.
     pub(super) fn hold(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
         let thing = guesses::look_up(|| names.registry.lock().hold(number))?;
         let names = names.clone();
@@ -194,16 +195,17 @@ impl Process {
         }
     }
 
-    /// IMPORT_VIDEO_MEMORY: a handle of the node with this name. A process that has the node gets its handle
-    /// once more, to be freed once more. `NotFound`: there is no such name.
+    /// IMPORT_VIDEO_MEMORY: a handle of the node with this name. A process that has the node gets
+    /// its handle once more, to be freed once more. `NotFound`: there is no such name.
     pub(super) fn import_named(self: &Arc<Self>, number: u32) -> Result<Reply<'_>> {
         let (name, node) = Name::hold(self.clients.names(), number)?;
         let node = self.have_node(node, Some(name))?;
         Ok(Reply::Imported { node })
     }
 
-    /// A handle of another process's node, which it has handed over under `name` or otherwise; of one that this
-    /// process has, its handle once more. `MemoryLocked`: it has freed that, and not yet unlocked.
+    /// A handle of another process's node, which it has handed over under `name` or otherwise; of
+    /// one that this process has, its handle once more. `MemoryLocked`: it has freed that, and not
+    /// yet unlocked.
     pub(super) fn have_node(
         self: &Arc<Self>,
         node: Arc<Node>,
@@ -224,8 +226,8 @@ impl Process {
         Ok(handle)
     }
 
-    /// The handle of a node that the process has, once more. `MemoryLocked`: it has freed that, and not yet
-    /// unlocked, or is about to free it.
+    /// The handle of a node that the process has, once more. `MemoryLocked`: it has freed that, and
+    /// not yet unlocked, or is about to free it.
     fn have_again(&self, node: &Arc<Node>) -> Result<Option<u32>> {
         let mut tables = self.tables();
         let Some(Owner { handle, .. }) = tables.addresses.owner(node.address()) else {

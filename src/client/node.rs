@@ -57,7 +57,8 @@ pub(super) enum Life {
 pub(super) enum Origin {
     /// The process has allocated it: its books have the bytes.
     Own,
-    /// By its name, as a dma-buf, or of memory that is not ours: the process's books do not have the bytes.
+    /// By its name, as a dma-buf, or of memory that is not ours: the process's books do not have
+    /// the bytes.
     Foreign,
     /// It is another process's, and nodes are shared: the entry goes with its last lock.
     Shared,
@@ -185,8 +186,8 @@ impl Process {
         Ok((handle, pool))
     }
 
-    /// Tries `allocate` once what the process itself has freed is back, and, if that is not enough, what others
-    /// have: that may take them long.
+    /// Tries `allocate` once what the process itself has freed is back, and, if that is not enough,
+    /// what others have: that may take them long.
     fn reclaim_and<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
         let device = &self.device;
         let reclaimer = device.reclaimer();
@@ -465,9 +466,9 @@ impl Process {
 }
 
 impl Tables {
-    /// Has a node in the table under `handle`, or any if that is `None`, in reach and in the ledgers, or nothing
-    /// of it; returns its handle. `MemoryLocked`: its addresses are in reach already. `OutOfResources`,
-    /// `OutOfMemory`.
+    /// Has a node in the table under `handle`, or any if that is `None`, in reach and in the
+    /// ledgers, or nothing of it; returns its handle. `MemoryLocked`: its addresses are in reach
+    /// already. `OutOfResources`, `OutOfMemory`.
     pub(super) fn insert_node(&mut self, handle: Option<u32>, entry: NodeEntry) -> Result<u32> {
         let (address, bytes) = (entry.node.address(), entry.node.bytes());
         let origin = entry.origin;

@@ -2,10 +2,11 @@
 
 //! Event queues: a client's list of records becomes actions.
 //!
-//! The whole list is read, bounded and resolved before any of it takes effect: a list that cannot be
-//! read, does not end, or holds a record of a wrong kind has none. A record about an object that is
-//! gone is left out, as when the C driver's event fires. What a record takes away (a handle) is
-//! claimed at once, so that it cannot be given away twice, and put back if the job fails. Source: spec/memory-events.md section 8.2.
+//! The whole list is read, bounded and resolved before any of it takes effect: a list that cannot
+//! be read, does not end, or holds a record of a wrong kind has none. A record about an object that
+//! is gone is left out, as when the C driver's event fires. What a record takes away (a handle) is
+//! claimed at once, so that it cannot be given away twice, and put back if the job fails. Source:
+//! spec/memory-events.md section 8.2.
 
 use super::{
     action::{
@@ -66,7 +67,8 @@ pub(super) struct Queue<'a> {
     events: Events,
     /// `None` as long as there are none, as with most queues.
     claims: Option<KVec<Claim>>,
-    /// Words are to be written; how many ranges had left the process's reach when they were looked up.
+    /// Words are to be written; how many ranges had left the process's reach when they were looked
+    /// up.
     writes: Option<u64>,
 }
 
@@ -84,8 +86,8 @@ impl<'a> Queue<'a> {
     /// Reads and resolves the list at user address `first` (0: empty).
     ///
     /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
-    /// `InvalidArgument`: a record of a kind that has no place in a queue. `InvalidAddress`: a word to
-    /// write that is not in the caller's memory.
+    /// `InvalidArgument`: a record of a kind that has no place in a queue. `InvalidAddress`: a word
+    /// to write that is not in the caller's memory.
     pub(super) fn resolve(
         process: &'a Arc<Process>,
         core: &Core,
@@ -239,8 +241,9 @@ impl<'a> Queue<'a> {
         self.events.is_empty() && self.claims.is_none()
     }
 
-    /// Looks up the words to write again, if memory has left the process since: what leaves later is kept
-    /// until the job has ended. `InvalidAddress`: one is not in the caller's memory any more.
+    /// Looks up the words to write again, if memory has left the process since: what leaves later
+    /// is kept until the job has ended. `InvalidAddress`: one is not in the caller's memory any
+    /// more.
     pub(super) fn check(&mut self, tables: &Tables) -> Result {
         let removals = tables.addresses.removals();
         if self.writes.is_none_or(|looked_up| looked_up == removals) {

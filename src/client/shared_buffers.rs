@@ -2,11 +2,11 @@
 
 //! SHBUF: small pieces of memory by which processes tell each other about a surface.
 //!
-//! CREATE gives one process an id; another, which was told it, gets the buffer by MAP. Each must give it back
-//! by DESTROY as often, or ends; the last one ends the buffer. READ and WRITE are for those who have it. Ids are
-//! names as nodes' are ([`super::names`]): who was not told cannot well guess. Source: the vendor's
-//! `gc_hal_kernel.c` of 5.0.11, which limits them to 1024 bytes; there they are anybody's, by numbers that
-//! count up.
+//! CREATE gives one process an id; another, which was told it, gets the buffer by MAP. Each must
+//! give it back by DESTROY as often, or ends; the last one ends the buffer. READ and WRITE are for
+//! those who have it. Ids are names as nodes' are ([`super::names`]): who was not told cannot well
+//! guess. Source: the vendor's `gc_hal_kernel.c` of 5.0.11, which limits them to 1024 bytes; there
+//! they are anybody's, by numbers that count up.
 //!
 //! Lock: a buffer's own, `galcore shared buffer`, a leaf: user space is not waited for under it.
 
@@ -76,8 +76,8 @@ impl Piece {
         Ok(Arc::pin_init(piece, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Copies from the caller. `InvalidArgument`: none, or more than there is room for. `OutOfResources`: they
-    /// cannot be read.
+    /// Copies from the caller. `InvalidArgument`: none, or more than there is room for.
+    /// `OutOfResources`: they cannot be read.
     fn write(&self, user: u64, bytes: u32) -> Result {
         // CAST: 32 bits into at least 32.
         let length = bytes as usize;
@@ -97,8 +97,8 @@ impl Piece {
         Ok(())
     }
 
-    /// Copies to the caller as many as there are, `bytes` at most: how many; `None`: nobody has written yet.
-    /// `InvalidArgument`: none are wanted. `OutOfResources`: they cannot be written.
+    /// Copies to the caller as many as there are, `bytes` at most: how many; `None`: nobody has
+    /// written yet. `InvalidArgument`: none are wanted. `OutOfResources`: they cannot be written.
     fn read(&self, user: u64, bytes: u32) -> Result<Option<u32>> {
         let copy = {
             let content = self.content.lock();
@@ -124,8 +124,9 @@ impl Piece {
 }
 
 impl Process {
-    /// Runs a sub-command. `InvalidArgument`: there is no such one, or no bytes. `OutOfResources`: too many bytes, or
-    /// buffers. `NotFound`: the process does not have this buffer, or, for MAP, there is none.
+    /// Runs a sub-command. `InvalidArgument`: there is no such one, or no bytes. `OutOfResources`:
+    /// too many bytes, or buffers. `NotFound`: the process does not have this buffer, or, for MAP,
+    /// there is none.
     pub(super) fn shared_buffer(&self, command: SharedBuffer) -> Result<Reply<'_>> {
         match command {
             SharedBuffer::Create { bytes: 0 } => Err(Error::InvalidArgument),

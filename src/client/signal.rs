@@ -31,7 +31,8 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// The longest time that a fence is not signaled, in milliseconds: somebody else may wait for it who cannot end it.
+/// The longest time that a fence is not signaled, in milliseconds: somebody else may wait for it
+/// who cannot end it.
 const FENCE_LIMIT: u32 = 10_000;
 
 type Fences = [Option<Fence>; MAX_FENCES];
@@ -79,7 +80,8 @@ impl Signal {
         self.set(state, Outcome::Done);
     }
 
-    /// The job that was to set it has ended: sets it, with an error in its fences if the GPU has not done the job.
+    /// The job that was to set it has ended: sets it, with an error in its fences if the GPU has
+    /// not done the job.
     pub(crate) fn job_ended(&self, outcome: Outcome) {
         self.set(true, outcome);
     }
@@ -108,11 +110,11 @@ impl Signal {
         }
     }
 
-    /// A sync file of a fence that is signaled when the signal is set the next time, or is set now. With an error
-    /// it is when the signal is destroyed, or after [`FENCE_LIMIT`].
+    /// A sync file of a fence that is signaled when the signal is set the next time, or is set now.
+    /// With an error it is when the signal is destroyed, or after [`FENCE_LIMIT`].
     ///
-    /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, or the signal has
-    /// [`MAX_FENCES`]. `NotSupported`: the kernel has no sync files. `OutOfMemory`.
+    /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, or the signal
+    /// has [`MAX_FENCES`]. `NotSupported`: the kernel has no sync files. `OutOfMemory`.
     pub(crate) fn fence_file(&self) -> Result<NewFile> {
         // Made before the lock: who sets the signal must not wait for memory.
         let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL_ACCOUNT)?;
@@ -162,8 +164,8 @@ impl Signal {
 
     /// Waits for the signal, at least `milliseconds`, or [`FOREVER`].
     ///
-    /// `Timeout`: not set in that time. `Interrupted`: a Unix signal came first. `NotFound`: the signal
-    /// was destroyed.
+    /// `Timeout`: not set in that time. `Interrupted`: a Unix signal came first. `NotFound`: the
+    /// signal was destroyed.
     pub(crate) fn wait(&self, milliseconds: u32) -> Result {
         let mut state = self.state.lock();
         // A jiffy more, as the first one may be almost over.

@@ -26,8 +26,8 @@ pub(super) struct SignalEntry {
 }
 
 impl Process {
-    /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set the next time. Errors as
-    /// [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
+    /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set the next time. Errors
+    /// as [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
     pub(super) fn create_fence(&self, signal: u32) -> Result<Reply<'_>> {
         if self.device.parameters().linux_signal {
             return Err(Error::InvalidArgument);

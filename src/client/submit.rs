@@ -92,8 +92,8 @@ impl Process {
         self.tables().completion.clone()
     }
 
-    /// Submits `work` to `core`, and the queue behind it; with a completion page, numbers the job and
-    /// shows its end before its other actions run.
+    /// Submits `work` to `core`, and the queue behind it; with a completion page, numbers the job
+    /// and shows its end before its other actions run.
     pub(super) fn submit(
         &self,
         core: &Core,
@@ -154,8 +154,9 @@ impl Process {
         core::array::from_fn(|core| self.last_jobs[core].load(Relaxed))
     }
 
-    /// Waits until all that the process has submitted has ended, or the GPU makes no progress: what it could
-    /// use of the process's own memory is the process's again then. `Interrupted`: a Unix signal came.
+    /// Waits until all that the process has submitted has ended, or the GPU makes no progress: what
+    /// it could use of the process's own memory is the process's again then. `Interrupted`: a Unix
+    /// signal came.
     pub(super) fn wait_for_own_work(&self) -> Result {
         for (core, last) in self.device.cores().iter().zip(self.last_jobs()) {
             if let Err(Error::Interrupted) = core.ring().wait_for_progress(last) {

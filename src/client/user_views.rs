@@ -2,9 +2,10 @@
 
 //! Where a process has its GPU memory mapped, by user address.
 //!
-//! Pure logic: ranges that do not overlap, in a tree, so that finding one takes as long as there are digits
-//! in their number. The process can unmap one itself; then it stays here until another range comes to the
-//! same place, or its object goes. So what is found is to be compared with the object.
+//! Pure logic: ranges that do not overlap, in a tree, so that finding one takes as long as there
+//! are digits in their number. The process can unmap one itself; then it stays here until another
+//! range comes to the same place, or its object goes. So what is found is to be compared with the
+//! object.
 
 use crate::error::Result;
 use kernel::{
@@ -58,7 +59,8 @@ impl UserViews {
         }
     }
 
-    /// Notes a view. What was noted there has been unmapped. `OutOfMemory`: then nothing has changed but that.
+    /// Notes a view. What was noted there has been unmapped. `OutOfMemory`: then nothing has
+    /// changed but that.
     pub(super) fn insert(&mut self, view: UserView) -> Result {
         // Ends: each round removes one.
         while let Some(old) = self.at_or_before(view.end().saturating_sub(1)) {

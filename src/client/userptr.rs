@@ -53,7 +53,8 @@ impl Process {
         Ok(())
     }
 
-    /// Takes pinned user memory out of the table. `InvalidArgument`: a field is 0. `NotFound`: unknown.
+    /// Takes pinned user memory out of the table. `InvalidArgument`: a field is 0. `NotFound`:
+    /// unknown.
     pub(super) fn remove_user_memory(&self, named: NamedUserMemory) -> Result<Mapped> {
         if named.user == 0 || named.bytes == 0 || named.info == 0 {
             return Err(Error::InvalidArgument);
@@ -69,7 +70,8 @@ impl Process {
 }
 
 impl Tables {
-    /// Has user memory in the table and in reach, or nothing of it. `OutOfResources`, `OutOfMemory`.
+    /// Has user memory in the table and in reach, or nothing of it. `OutOfResources`,
+    /// `OutOfMemory`.
     pub(super) fn insert_user_memory(&mut self, memory: Visible<UserMemory>) -> Result<u32> {
         let (address, bytes) = (memory.address(), memory.bytes());
         let handle = self.user_memory.insert(Mapped::Memory(memory))?;

@@ -2,9 +2,10 @@
 
 //! Memory that the GPU, or user space, can reach: one object, whatever the memory is.
 //!
-//! A [`Visible`] is made before anybody can name the memory, and everything that its end needs is made with
-//! it. Its end, by whatever path, does in order: out of the process's tables (whoever has it has taken it
-//! out), out of every window, behind the GPU. An error path gets all of that by dropping it.
+//! A [`Visible`] is made before anybody can name the memory, and everything that its end needs is
+//! made with it. Its end, by whatever path, does in order: out of the process's tables (whoever has
+//! it has taken it out), out of every window, behind the GPU. An error path gets all of that by
+//! dropping it.
 
 use super::Process;
 use crate::{
@@ -72,7 +73,8 @@ pub(super) struct Visible<T> {
 }
 
 impl<T: Reachable> Visible<T> {
-    /// Prepares `object`, which nobody can name yet, to be `process`'s. `OutOfMemory`: then it is dropped.
+    /// Prepares `object`, which nobody can name yet, to be `process`'s. `OutOfMemory`: then it is
+    /// dropped.
     pub(super) fn new(object: Arc<T>, process: &Process) -> Result<Self> {
         let shown = object.in_pool().map(|range| Shown {
             hider: process.hider.clone(),
@@ -95,8 +97,8 @@ impl<T> Visible<T> {
         }
     }
 
-    /// Ends it by the calling thread, until that is killed: when nothing is under way, what is small is free
-    /// when this returns. No lock may be held.
+    /// Ends it by the calling thread, until that is killed: when nothing is under way, what is
+    /// small is free when this returns. No lock may be held.
     pub(super) fn end_here(mut self) {
         if let Some(retired) = self.retired.take() {
             self.reclaimer.retire_here(retired);

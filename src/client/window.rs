@@ -104,8 +104,8 @@ impl Pager for Process {
 }
 
 impl Tables {
-    /// Where byte `offset` of the pool is in the calling process: by `view`, or by the last one that
-    /// reaches so far.
+    /// Where byte `offset` of the pool is in the calling process: by `view`, or by the last one
+    /// that reaches so far.
     pub(super) fn in_pool(&self, view: Option<Arc<PoolView>>, offset: usize) -> Option<usize> {
         let all = self.pool_views.iter().rev();
         // `Init` has a `chain` too, so this one is called by its trait.
@@ -115,8 +115,8 @@ impl Tables {
             .map(|(start, _)| start + offset)
     }
 
-    /// The buffer, or page-backed node, whose file offset is `offset`, and whether its view is to be
-    /// cached.
+    /// The buffer, or page-backed node, whose file offset is `offset`, and whether its view is to
+    /// be cached.
     pub(super) fn backing_at(&self, offset: u64) -> Option<(Backing, bool)> {
         if let Some((backing, cached)) = &self.asked {
             if backing.file_offset() == offset {
@@ -138,8 +138,8 @@ impl Tables {
         Iterator::chain(buffers, nodes).find(|(backing, _)| backing.file_offset() == offset)
     }
 
-    /// How many bytes of one piece of this process's GPU memory, which lies at `pool_address` if in the pool,
-    /// lie at user address `user` and behind it; `None`: it lies in none.
+    /// How many bytes of one piece of this process's GPU memory, which lies at `pool_address` if in
+    /// the pool, lie at user address `user` and behind it; `None`: it lies in none.
     pub(super) fn bytes_from(&mut self, user: usize, pool_address: u32) -> Option<usize> {
         // Clients write their commands into few buffers, in turn.
         for &handle in &self.command_buffers {

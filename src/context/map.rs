@@ -2,8 +2,9 @@
 
 //! Which states a context of the 4.x interface keeps, and where they stand in its command stream.
 //!
-//! Pure logic over a core's identity. The stream has the vendor's layout, for its highest state is part of
-//! the interface (clients size their arrays by it) and its order is what silicon was tested with:
+//! Pure logic over a core's identity. The stream has the vendor's layout, for its highest state is
+//! part of the interface (clients size their arrays by it) and its order is what silicon was tested
+//! with:
 //!
 //! 1. flush of the 2D cache, stall, 3D pipe: left out by who comes from the 3D pipe;
 //! 2. flush of the 3D caches, stall;
@@ -85,7 +86,8 @@ pub(crate) struct StateMap {
 struct Builder {
     words: KVVec<u32>,
     places: KVVec<u16>,
-    /// Word of the open `LOAD_STATE`'s header, the state behind its last one, and whether it converts.
+    /// Word of the open `LOAD_STATE`'s header, the state behind its last one, and whether it
+    /// converts.
     open: Option<(usize, u32, bool)>,
 }
 

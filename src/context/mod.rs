@@ -2,22 +2,22 @@
 
 //! Contexts: the 3D states of a client, loaded when its commands follow another's.
 //!
-//! A [`Context`] of the 4.x interface has two copies of a command stream ([`StateMap`]) in memory of its
-//! own, used in turn, so that one can be brought up to date while the GPU reads the other. The ring
-//! links to a copy in front of the client's commands when another context was loaded last. What the
-//! client has changed since, it tells in *deltas*: lists of states in its memory, given with each
-//! COMMIT. One that comes with a switch is noted for both copies and read when a copy is used next, so a
-//! copy's address list of deltas is short; reading them is the session's business.
+//! A [`Context`] of the 4.x interface has two copies of a command stream ([`StateMap`]) in memory
+//! of its own, used in turn, so that one can be brought up to date while the GPU reads the other.
+//! The ring links to a copy in front of the client's commands when another context was loaded last.
+//! What the client has changed since, it tells in *deltas*: lists of states in its memory, given
+//! with each COMMIT. One that comes with a switch is noted for both copies and read when a copy is
+//! used next, so a copy's address list of deltas is short; reading them is the session's business.
 //!
-//! Only [`Buffers`] knows the stream; the ring sees a [`Load`]: where to go first. What it tells contexts
-//! apart by is the [`Owner`]: of these, and of those that clients of the oldest interfaces keep in their
-//! own memory, which are the session's business (`client/client_context`).
+//! Only [`Buffers`] knows the stream; the ring sees a [`Load`]: where to go first. What it tells
+//! contexts apart by is the [`Owner`]: of these, and of those that clients of the oldest interfaces
+//! keep in their own memory, which are the session's business (`client/client_context`).
 //!
 //! # Locks
 //!
-//! `galcore context` guards who has the [`Buffers`]: one COMMIT at a time, from before it looks whether
-//! it must switch until it is in the ring. Others wait interruptibly. It is held for moments and nothing is
-//! locked under it. Source: spec/command-hw.md section 4.
+//! `galcore context` guards who has the [`Buffers`]: one COMMIT at a time, from before it looks
+//! whether it must switch until it is in the ring. Others wait interruptibly. It is held for
+//! moments and nothing is locked under it. Source: spec/command-hw.md section 4.
 
 mod map;
 pub(crate) mod scrub;
@@ -32,7 +32,7 @@ use crate::{
         VideoMemory, //
     },
     stream::{
-        checker::Lookup,
+        lookup::Lookup,
         states::takes_address,
         words::{
             self,
@@ -63,8 +63,8 @@ pub(crate) use map::StateMap;
 pub(crate) enum Owner {
     /// A [`Context`], by its number.
     Attached(u64),
-    /// A context in a client's own memory. The client says the id, so it names only contexts of its own
-    /// process.
+    /// A context in a client's own memory. The client says the id, so it names only contexts of its
+    /// own process.
     Client {
         /// The process's number.
         process: u64,
@@ -190,8 +190,8 @@ impl Image {
 struct Copy {
     buffer: Arc<Buffer>,
     image: Image,
-    /// For each state that is an address, what the GPU loads: the client's, or the scratch memory's where
-    /// that is 0 or no memory of its any more.
+    /// For each state that is an address, what the GPU loads: the client's, or the scratch memory's
+    /// where that is 0 or no memory of its any more.
     live: KVVec<u32>,
     /// How often the process's reach had changed when they were looked at last; `None`: never.
     changes: Option<u64>,
@@ -294,8 +294,9 @@ impl Buffers {
         }
     }
 
-    /// Looks at the addresses that the next copy loads, if they or the process's memory, which has changed
-    /// `changes` times so far, have changed: what is not the process's is loaded as the scratch memory.
+    /// Looks at the addresses that the next copy loads, if they or the process's memory, which has
+    /// changed `changes` times so far, have changed: what is not the process's is loaded as the
+    /// scratch memory.
     pub(crate) fn check_addresses(&mut self, mut lookup: Lookup<'_>, changes: u64) {
         let copy = self.copy();
         let changed = core::mem::take(&mut copy.image.addresses_changed);
@@ -413,7 +414,8 @@ impl Context {
         Owner::Attached(self.number)
     }
 
-    /// Whether the copy that was loaded last may have an address that is not the process's any more.
+    /// Whether the copy that was loaded last may have an address that is not the process's any
+    /// more.
     pub(crate) fn may_have_strays(&self, lookup: Lookup<'_>) -> bool {
         let buffers = self.buffers.lock();
         // Somebody else has them, and may be loading one.

@@ -3,11 +3,12 @@
 //! Words that make the GPU forget addresses.
 //!
 //! Addresses outlive the commands that load them: they stay in the GPU's states, where a draw that
-//! loads none uses them. So before the commands of another process, or behind the end of some memory
-//! of this one, every state that takes an address is loaded with that of memory that is nobody's.
+//! loads none uses them. So before the commands of another process, or behind the end of some
+//! memory of this one, every state that takes an address is loaded with that of memory that is
+//! nobody's.
 //!
-//! Pure logic; the words are made once for each core. Those of the 3D pipe come twice: all of them, and
-//! those that no context keeps, for in front of one.
+//! Pure logic; the words are made once for each core. Those of the 3D pipe come twice: all of them,
+//! and those that no context keeps, for in front of one.
 
 use super::StateMap;
 use crate::{
@@ -16,10 +17,8 @@ use crate::{
         Result, //
     },
     stream::{
-        checker::{
-            Engines,
-            Scratch, //
-        },
+        checker::Engines,
+        lookup::Scratch,
         states::{
             self,
             States, //
@@ -69,8 +68,9 @@ impl Authors {
         }
     }
 
-    /// What is to be loaded before commands of `author`'s that use `uses`, in this order: the pipe that
-    /// they need first comes last. `has_copy`: behind it a context is loaded from the kernel's memory.
+    /// What is to be loaded before commands of `author`'s that use `uses`, in this order: the pipe
+    /// that they need first comes last. `has_copy`: behind it a context is loaded from the kernel's
+    /// memory.
     pub(crate) fn wipes(
         &self,
         lists: Lists<'_>,
@@ -200,8 +200,8 @@ fn load(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec
 }
 
 impl Scrub {
-    /// The lists of a core whose contexts keep what `map` says. `OutOfMemory`; `NotSupported`: they are too
-    /// long.
+    /// The lists of a core whose contexts keep what `map` says. `OutOfMemory`; `NotSupported`: they
+    /// are too long.
     pub(crate) fn new(states: &States, map: &StateMap, scratch: &Scratch) -> Result<Arc<Self>> {
         let of = |pipe| {
             let all = states.addresses();
@@ -219,8 +219,8 @@ impl Scrub {
         Ok(Arc::new(scrub, GFP_KERNEL)?)
     }
 
-    /// The words for `stale` states of `pipe`, which ascend: whole commands, no more than for all states of
-    /// the pipe. `OutOfMemory`.
+    /// The words for `stale` states of `pipe`, which ascend: whole commands, no more than for all
+    /// states of the pipe. `OutOfMemory`.
     pub(crate) fn stale(&self, pipe: Pipe, stale: &[u32], scratch: &Scratch) -> Result<KVVec<u32>> {
         let all = match pipe {
             Pipe::Pipe2d => &self.all_2d,
@@ -247,7 +247,7 @@ mod tests {
     use crate::{
         hw::Identity,
         stream::{
-            checker::PhysicalStates,
+            lookup::PhysicalStates,
             states::cores,
             words::state, //
         }, //

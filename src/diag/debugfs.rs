@@ -2,18 +2,19 @@
 
 //! `/sys/kernel/debug/galcore`.
 //!
-//! `interface`: for each process that has spoken, its id, the generation of the interface that the last
-//! of its files speaks, the bytes of that, and why this generation.
+//! `interface`: for each process that has spoken, its id, the generation of the interface that the
+//! last of its files speaks, the bytes of that, and why this generation.
 //!
-//! `pending`: what clients have let go of and is not free yet: objects, processes, mappings of the GPU. With
-//! an idle GPU it is zeros within moments; with one that hangs it is not.
+//! `pending`: what clients have let go of and is not free yet: objects, processes, mappings of the
+//! GPU. With an idle GPU it is zeros within moments; with one that hangs it is not.
 //!
-//! `jobs`: a line for each job under way, oldest first, by core: the core, the job's number, its event id, the id
-//! of the process that has submitted it (0: the driver, or a process that has ended), the pipes that its commands
-//! use, the GPU addresses of its first word and of the WAIT behind its last, and how many objects it keeps.
+//! `jobs`: a line for each job under way, oldest first, by core: the core, the job's number, its
+//! event id, the id of the process that has submitted it (0: the driver, or a process that has
+//! ended), the pipes that its commands use, the GPU addresses of its first word and of the WAIT
+//! behind its last, and how many objects it keeps.
 //!
-//! `scratch`: what states are loaded with that hold no address of the client's, and what those that hold
-//! physical addresses are, where the core has such.
+//! `scratch`: what states are loaded with that hold no address of the client's, and what those that
+//! hold physical addresses are, where the core has such.
 
 use crate::client::CLIENTS;
 use kernel::{

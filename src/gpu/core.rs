@@ -28,8 +28,8 @@ use crate::{
         Waited, //
     },
     stream::{
-        checker::{
-            Engines,
+        checker::Engines,
+        lookup::{
             PhysicalStates,
             Scratch, //
         },
@@ -83,8 +83,8 @@ pub(crate) struct Core<P: Payload> {
 }
 
 impl<P: Payload> Core<P> {
-    /// The core `hardware`, which has been reset, as number `index` of a device with the address space `vm`. It
-    /// does not run yet.
+    /// The core `hardware`, which has been reset, as number `index` of a device with the address
+    /// space `vm`. It does not run yet.
     ///
     /// Every failure has been printed.
     pub(crate) fn new(
@@ -228,8 +228,8 @@ impl<P: Payload> Core<P> {
         self.hardware.run_front_end(address, units)
     }
 
-    /// Switches MMU version 2 on: the front end itself loads where the tables lie, while addresses are
-    /// still physical; when it has stopped, the switch is a register's.
+    /// Switches MMU version 2 on: the front end itself loads where the tables lie, while addresses
+    /// are still physical; when it has stopped, the switch is a register's.
     fn enable_mmu(&self, table: u32, safe: u32) -> Result {
         let mut setup = KVec::with_capacity(2, GFP_KERNEL)?;
         for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
@@ -279,8 +279,8 @@ impl<P: Payload> Core<P> {
         self.ring.close();
     }
 
-    /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt must
-    /// be freed.
+    /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt
+    /// must be freed.
     pub(crate) fn stop(&self) {
         self.ring.close();
         self.hardware.disable_interrupts();

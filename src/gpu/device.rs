@@ -119,8 +119,8 @@ impl<P: Payload> Device<P> {
         cores + self.vm.bytes()
     }
 
-    /// Waits until what clients have let go of so far and is in no window is free, as far as the cores go on. `Interrupted`: a Unix
-    /// signal came. Not for the work queue.
+    /// Waits until what clients have let go of so far and is in no window is free, as far as the
+    /// cores go on. `Interrupted`: a Unix signal came. Not for the work queue.
     pub(crate) fn wait_for_reclaim(&self) -> Result {
         let wait = || {
             let newest = self.reclaimer.newest();

@@ -278,14 +278,14 @@ impl Identity {
         self.minor_features[0] & MINOR0_MC20 != 0
     }
 
-    /// Whether HALTI2 is there, which none of the words says that are read here: on the GC3000 of the
-    /// i.MX6QP.
+    /// Whether HALTI2 is there, which none of the words says that are read here: on the GC3000 of
+    /// the i.MX6QP.
     pub(crate) fn has_halti2(&self) -> bool {
         self.is(0x3000, 0x5450)
     }
 
-    /// Whether the core is one that what is known of states has been held against, and not told from its
-    /// features alone.
+    /// Whether the core is one that what is known of states has been held against, and not told
+    /// from its features alone.
     pub(crate) fn is_known(&self) -> bool {
         matches!(
             (self.model, self.revision),

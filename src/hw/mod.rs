@@ -71,7 +71,8 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// Identifies and resets the core behind `registers`. `ENODEV`: there is none, or it stays busy.
+    /// Identifies and resets the core behind `registers`. `ENODEV`: there is none, or it stays
+    /// busy.
     ///
     /// Every failure has been printed.
     pub(crate) fn new(dev: &dma::Device, registers: Registers) -> Result<Arc<Self>> {
@@ -199,8 +200,8 @@ impl Hardware {
         self.registers.write_reg(HI_INTR_ENBL::zeroed());
     }
 
-    /// Lets the front end run from GPU address `address`, where `units` of 8 bytes lie. `EINVAL`: more than
-    /// the register can hold.
+    /// Lets the front end run from GPU address `address`, where `units` of 8 bytes lie. `EINVAL`:
+    /// more than the register can hold.
     pub(crate) fn run_front_end(&self, address: u32, units: u32) -> Result {
         let control = FE_COMMAND_CONTROL::zeroed()
             .with_enable(true)
@@ -211,9 +212,9 @@ impl Hardware {
         Ok(())
     }
 
-    /// Switches MMU version 2 on: the front end itself loads where the tables lie, by the words at `address`
-    /// (`units` of 8 bytes, with an END), while addresses are still physical; when it has stopped, the switch
-    /// is a register's. `ENODEV`: it does not stop, which has been printed.
+    /// Switches MMU version 2 on: the front end itself loads where the tables lie, by the words at
+    /// `address` (`units` of 8 bytes, with an END), while addresses are still physical; when it has
+    /// stopped, the switch is a register's. `ENODEV`: it does not stop, which has been printed.
     pub(crate) fn enable_mmu(&self, address: u32, units: u32) -> Result {
         self.run_front_end(address, units)?;
         let regs = &self.registers;
@@ -233,8 +234,8 @@ impl Hardware {
         Err(ENODEV)
     }
 
-    /// Resets the core until it is idle, [`RESET_ATTEMPTS`] times at most. `ENODEV`: it stays busy, which has
-    /// been printed.
+    /// Resets the core until it is idle, [`RESET_ATTEMPTS`] times at most. `ENODEV`: it stays busy,
+    /// which has been printed.
     pub(crate) fn reset(&self) -> Result {
         for _ in 0..RESET_ATTEMPTS {
             if reset_once(&self.registers, &self.identity) {
@@ -251,7 +252,8 @@ impl Hardware {
         Err(ENODEV)
     }
 
-    /// Holds a core that does not reset in its reset, cut off from the bus, so that its memory may go.
+    /// Holds a core that does not reset in its reset, cut off from the bus, so that its memory may
+    /// go.
     pub(crate) fn isolate(&self) {
         let regs = &self.registers;
         regs.write_reg(

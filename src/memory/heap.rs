@@ -2,10 +2,10 @@
 
 //! The banked heap of the video memory pool.
 //!
-//! Pure logic over offsets in bytes from the pool's start. Best fit inside a bank ([`Ranges`]); which
-//! banks, in which order, follows from the surface's type, so that surfaces that are used together
-//! lie in different memory banks. Allocating and freeing take logarithmic time in the number of free
-//! pieces. Source: spec/memory-events.md section 3.4.
+//! Pure logic over offsets in bytes from the pool's start. Best fit inside a bank ([`Ranges`]);
+//! which banks, in which order, follows from the surface's type, so that surfaces that are used
+//! together lie in different memory banks. Allocating and freeing take logarithmic time in the
+//! number of free pieces. Source: spec/memory-events.md section 3.4.
 
 use crate::{
     error::{
@@ -138,8 +138,8 @@ impl Heap {
         self.total
     }
 
-    /// Whether a client that asks for `asked` bytes may have any now: the last 1/32 is for small ones.
-    /// What is allocated may be more than was asked for.
+    /// Whether a client that asks for `asked` bytes may have any now: the last 1/32 is for small
+    /// ones. What is allocated may be more than was asked for.
     pub(crate) fn is_open_to(&self, asked: usize) -> bool {
         asked < SMALL || self.free >= self.total / 32
     }
@@ -183,7 +183,8 @@ impl Heap {
         Err(Error::OutOfMemory)
     }
 
-    /// Takes a span back, which `owner` (0: anybody) has used, and merges it with its free neighbours.
+    /// Takes a span back, which `owner` (0: anybody) has used, and merges it with its free
+    /// neighbours.
     pub(crate) fn free_of(&mut self, span: Span, owner: u64) {
         if let Some(pages) = self.owners.get_mut(span.pages()) {
             pages.fill(owner);

@@ -3,8 +3,8 @@
 //! Memory that clients place things in: the pool, its nodes, and contiguous buffers.
 //!
 //! Owns the pool and its [`Heap`], whose mutex is a leaf lock but for the allocator. Every piece is
-//! zeroed before another process than the one that had it last sees it, and gives itself back when its last reference goes: the table's,
-//! the GPU's ([`crate::ring::Ring::retire`]) or a mapping's.
+//! zeroed before another process than the one that had it last sees it, and gives itself back when
+//! its last reference goes: the table's, the GPU's ([`crate::ring::Ring::retire`]) or a mapping's.
 
 mod buffer;
 mod heap;
@@ -141,8 +141,8 @@ pub(crate) struct VideoMemory {
 }
 
 impl VideoMemory {
-    /// Sets the pool up, for cores with `vm` whose GPU address 0 lies at `base_address`; `identity` is the first's.
-    /// Every failure has been printed.
+    /// Sets the pool up, for cores with `vm` whose GPU address 0 lies at `base_address`; `identity`
+    /// is the first's. Every failure has been printed.
     pub(crate) fn new(
         dev: &dma::Device,
         parameters: &Parameters,
@@ -262,12 +262,12 @@ impl VideoMemory {
     }
 
     /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU: for
-    /// reading only, if the process may not write all of them or does not `write`, and the MMU can keep the
-    /// GPU from it.
+    /// reading only, if the process may not write all of them or does not `write`, and the MMU can
+    /// keep the GPU from it.
     ///
-    /// `InvalidArgument`: none, or they wrap. `OutOfResources`: not all there (and, without read-only
-    /// pages, writable), more than the process may lock, no room in the GPU's address space, or some are
-    /// mapped for the GPU as parts of a dma-buf.
+    /// `InvalidArgument`: none, or they wrap. `OutOfResources`: not all there (and, without
+    /// read-only pages, writable), more than the process may lock, no room in the GPU's address
+    /// space, or some are mapped for the GPU as parts of a dma-buf.
     ///
     /// `reclaim` waits for what clients have let go of.
     pub(crate) fn map_user(
@@ -326,12 +326,14 @@ impl VideoMemory {
         })
     }
 
-    /// Maps the dma-buf of the calling process's descriptor `fd` for the GPU: for reading only, if the
-    /// descriptor is not for writing or nobody wants to `write`, and the MMU can keep the GPU from it.
+    /// Maps the dma-buf of the calling process's descriptor `fd` for the GPU: for reading only, if
+    /// the descriptor is not for writing or nobody wants to `write`, and the MMU can keep the GPU
+    /// from it.
     ///
-    /// `InvalidArgument`: there is none, it is for reading only, or not in whole pages. `OutOfMemory`: no room
-    /// in the GPU's address space. `NotSupported`: the kernel has no dma-bufs. Else `OutOfResources`: its
-    /// owner gives none of it, or some is mapped for the GPU already, as a process's own or as another dma-buf.
+    /// `InvalidArgument`: there is none, it is for reading only, or not in whole pages.
+    /// `OutOfMemory`: no room in the GPU's address space. `NotSupported`: the kernel has no
+    /// dma-bufs. Else `OutOfResources`: its owner gives none of it, or some is mapped for the GPU
+    /// already, as a process's own or as another dma-buf.
     ///
     /// `reclaim` waits for what clients have let go of.
     pub(crate) fn import(
@@ -399,8 +401,9 @@ impl VideoMemory {
         Ok(Arc::new(node, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Allocates a node of at least `bytes` in the first of pool `pool`'s pools that has them. It holds
-    /// zeros, or what `owner` (not 0, and never another process's number) has left there itself.
+    /// Allocates a node of at least `bytes` in the first of pool `pool`'s pools that has them. It
+    /// holds zeros, or what `owner` (not 0, and never another process's number) has left there
+    /// itself.
     ///
     /// `InvalidArgument`: no bytes. `OutOfMemory`: no pool has them.
     pub(crate) fn allocate_node(

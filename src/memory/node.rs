@@ -117,7 +117,8 @@ impl Backing {
         }
     }
 
-    /// Maps it into the caller: through `file`, or by its owner. No lock may be held. `OutOfMemory`.
+    /// Maps it into the caller: through `file`, or by its owner. No lock may be held.
+    /// `OutOfMemory`.
     pub(crate) fn map_into_caller(&self, file: &OpenFile) -> Result<usize> {
         if let Some(import) = self.imported() {
             return import.map_into_caller().map_err(|_| Error::OutOfMemory);

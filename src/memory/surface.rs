@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How much memory a surface takes, for clients that leave it to the kernel (ALLOCATE_VIDEO_MEMORY of the
-//! v2 family).
+//! How much memory a surface takes, for clients that leave it to the kernel (ALLOCATE_VIDEO_MEMORY
+//! of the v2 family).
 //!
 //! Pure logic. Source: spec/memory-events.md section 3.3; `gceSURF_FORMAT` of shared/abi/v2.json.
 
@@ -86,8 +86,8 @@ fn bits_per_pixel(format: u32) -> Option<u64> {
     })
 }
 
-/// The size of a surface. `InvalidArgument`: no such format, or nothing at all. `OutOfMemory`: more than
-/// can be.
+/// The size of a surface. `InvalidArgument`: no such format, or nothing at all. `OutOfMemory`: more
+/// than can be.
 pub(crate) fn size(surface: &Surface, has_super_tiles: bool) -> Result<Size> {
     let (columns, rows) = match surface.kind {
         RENDER_TARGET | DEPTH if has_super_tiles => (64, 64),

@@ -47,8 +47,8 @@ impl UserMemory {
         pages.write(self.offset + offset, word);
     }
 
-    /// Gives the next `bytes` bytes, about, back to the process, and says whether more are left: see
-    /// [`Pages::give_back`].
+    /// Gives the next `bytes` bytes, about, back to the process, and says whether more are left:
+    /// see [`Pages::give_back`].
     pub(crate) fn give_back(&self, bytes: usize) -> bool {
         self.mapping.backing().pages().give_back(bytes)
     }

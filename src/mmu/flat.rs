@@ -2,10 +2,10 @@
 
 //! The page table of MMU version 1: flat, a word for each 4 KiB page above bit 31.
 //!
-//! The GPU reads entry n at 4 n bytes from the table's start, whatever n a stray address makes, and an
-//! entry cannot say that it leads nowhere. So the table always has all 2^19 entries (2 MiB), also on
-//! the first cores, whose drivers made it 128 KiB long; and an entry that is not in use leads to one
-//! scratch page: a stray access lands there and nowhere else.
+//! The GPU reads entry n at 4 n bytes from the table's start, whatever n a stray address makes, and
+//! an entry cannot say that it leads nowhere. So the table always has all 2^19 entries (2 MiB),
+//! also on the first cores, whose drivers made it 128 KiB long; and an entry that is not in use
+//! leads to one scratch page: a stray access lands there and nowhere else.
 //!
 //! Source: spec/memory-events.md section 5.2.
 
@@ -21,8 +21,8 @@ use kernel::{
     prelude::*, //
 };
 
-/// Bytes of scratch memory. Unused entries lead to its first page; all of it is for states that hold
-/// physical addresses, from where engines walk on.
+/// Bytes of scratch memory. Unused entries lead to its first page; all of it is for states that
+/// hold physical addresses, from where engines walk on.
 const SCRATCH_BYTES: usize = 64 << 10;
 
 /// The table and its scratch memory.

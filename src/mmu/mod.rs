@@ -2,33 +2,33 @@
 
 //! The address space that a device's cores share.
 //!
-//! Addresses with bit 31 set are pages of 4 KiB, scattered in memory, whatever the MMU: nodes of pool
-//! VIRTUAL and user memory. Owns the MMU's tables and the state of those pages, which lies beside the
-//! tables and not, as the C driver's, inside, where the GPU would read it.
+//! Addresses with bit 31 set are pages of 4 KiB, scattered in memory, whatever the MMU: nodes of
+//! pool VIRTUAL and user memory. Owns the MMU's tables and the state of those pages, which lies
+//! beside the tables and not, as the C driver's, inside, where the GPU would read it.
 //!
-//! Addresses with bit 31 clear are physical. With MMU version 1 ([`flat`]) the hardware makes them so,
-//! counted from `baseAddress`, and nobody can keep a client from any. With MMU version 2
+//! Addresses with bit 31 clear are physical. With MMU version 1 ([`flat`]) the hardware makes them
+//! so, counted from `baseAddress`, and nobody can keep a client from any. With MMU version 2
 //! ([`two_level`]) every address is translated: what the GPU is to reach there is mapped to its own
-//! address, and nothing else: the pool, for good; contiguous buffers, while they live; the rings, which
-//! the GPU cannot write.
+//! address, and nothing else: the pool, for good; contiguous buffers, while they live; the rings,
+//! which the GPU cannot write.
 //!
 //! # Scratch
 //!
-//! The last 64 MiB of addresses all lead to one page that nobody has, whatever the MMU: there states lead
-//! that hold no address of the client's. Not left unmapped with version 2, where each access would
-//! raise an exception: to clients a state that holds 0 is no mistake.
+//! The last 64 MiB of addresses all lead to one page that nobody has, whatever the MMU: there
+//! states lead that hold no address of the client's. Not left unmapped with version 2, where each
+//! access would raise an exception: to clients a state that holds 0 is no mistake.
 //!
 //! # Stale translations
 //!
-//! A core keeps translations in its TLB until that is flushed, through its ring. So changes of the tables are
-//! counted ([`Vm::changes`]): a core whose TLB has not been flushed past the newest flushes it in front of
-//! its next job. Pages and addresses of an ended mapping are kept until every core has been flushed past
-//! its end ([`Tlb`]); the reaper, a work item, frees them then, and has those flush that do not by themselves.
-//! The address space does not know what a ring is.
+//! A core keeps translations in its TLB until that is flushed, through its ring. So changes of the
+//! tables are counted ([`Vm::changes`]): a core whose TLB has not been flushed past the newest
+//! flushes it in front of its next job. Pages and addresses of an ended mapping are kept until
+//! every core has been flushed past its end ([`Tlb`]); the reaper, a work item, frees them then,
+//! and has those flush that do not by themselves. The address space does not know what a ring is.
 //!
-//! Locks: `galcore mmu` guards the state and the making of tables; `galcore tlbs` the list of the cores. No
-//! other of ours is taken under either. Entries are written by whoever has their pages. Source:
-//! spec/memory-events.md section 5.
+//! Locks: `galcore mmu` guards the state and the making of tables; `galcore tlbs` the list of the
+//! cores. No other of ours is taken under either. Entries are written by whoever has their pages.
+//! Source: spec/memory-events.md section 5.
 
 mod flat;
 mod paged;
@@ -99,8 +99,8 @@ const PAGES: usize = 1 << 19;
 /// Number of the first of them: a page's number is its GPU address without the last 12 bits.
 const FIRST_PAGE: usize = 1 << 19;
 
-/// The last of them are never given out: all lead to one page that is nobody's. 64 MiB, for an engine
-/// walks on from the address that it is given.
+/// The last of them are never given out: all lead to one page that is nobody's. 64 MiB, for an
+/// engine walks on from the address that it is given.
 const SCRATCH_PAGES: usize = 1 << 14;
 
 /// Those that can be given out.
@@ -177,8 +177,8 @@ pub(crate) trait Tlb: Send + Sync {
     /// The change past which it has been flushed; [`NO_TRANSLATIONS`]: its core is off.
     fn flushed(&self) -> u64;
 
-    /// Has it flushed past all changes that were made before this call, if the core can take a job now; if not,
-    /// the end of one that is under way calls [`Vm::flushed`]. Waits for nothing.
+    /// Has it flushed past all changes that were made before this call, if the core can take a job
+    /// now; if not, the end of one that is under way calls [`Vm::flushed`]. Waits for nothing.
     fn flush(self: Arc<Self>);
 }
 
@@ -224,8 +224,8 @@ impl WorkItem for Vm {
 }
 
 impl Vm {
-    /// An address space in which nothing is mapped, with tables for MMUs of `versions`. `ENOMEM`: no memory
-    /// below 4 GiB.
+    /// An address space in which nothing is mapped, with tables for MMUs of `versions`. `ENOMEM`:
+    /// no memory below 4 GiB.
     pub(crate) fn new(
         dev: &dma::Device,
         versions: &[MmuVersion],
@@ -276,8 +276,8 @@ impl Vm {
         self.reap();
     }
 
-    /// The number of the newest change: a TLB that is flushed by a job which was submitted after this was
-    /// asked has been flushed past it.
+    /// The number of the newest change: a TLB that is flushed by a job which was submitted after
+    /// this was asked has been flushed past it.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Acquire)
     }
@@ -301,8 +301,8 @@ impl Vm {
         self.tables.flat.as_ref().map(Flat::address)
     }
 
-    /// GPU address of memory that is nobody's: what is read there means nothing, and what is written there
-    /// does no harm.
+    /// GPU address of memory that is nobody's: what is read there means nothing, and what is
+    /// written there does no harm.
     pub(crate) fn scratch_address(&self) -> u32 {
         // CAST: less than 2^20 pages.
         (FIRST_SCRATCH_PAGE as u32) << PAGE_BITS
@@ -339,8 +339,9 @@ impl Vm {
         Ok(())
     }
 
-    /// Lets the GPU reach `memory`, whose address is `address`, below bit 31, as physical memory; with
-    /// MMU version 1 it does already. `OutOfResources`: no memory for the tables, or to note it.
+    /// Lets the GPU reach `memory`, whose address is `address`, below bit 31, as physical memory;
+    /// with MMU version 1 it does already. `OutOfResources`: no memory for the tables, or to note
+    /// it.
     pub(crate) fn map_linear(
         self: &Arc<Self>,
         memory: &Arc<DmaBuffer>,
@@ -444,8 +445,8 @@ impl Vm {
         self.queue_reaper();
     }
 
-    /// Waits until what has been unmapped so far is free; gives up when nothing becomes free. `Interrupted`:
-    /// a Unix signal came. Not for the work queue.
+    /// Waits until what has been unmapped so far is free; gives up when nothing becomes free.
+    /// `Interrupted`: a Unix signal came. Not for the work queue.
     pub(crate) fn wait_for_reclaim(&self) -> Result {
         let mut left = msecs_to_jiffies(RECLAIM_TIMEOUT);
         let mut state = self.state.lock();

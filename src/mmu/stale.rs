@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Mappings that have ended, in the order in which they have, until no TLB can hold a translation of them.
+//! Mappings that have ended, in the order in which they have, until no TLB can hold a translation
+//! of them.
 //!
-//! Pure logic. Each change of an address space has a number, from 1 up. A TLB that has been flushed after
-//! change N was made has been flushed *past* N. A mapping whose end was change N is free when every TLB of
-//! its address space has been flushed past N: [`flushed_by_all`].
+//! Pure logic. Each change of an address space has a number, from 1 up. A TLB that has been flushed
+//! after change N was made has been flushed *past* N. A mapping whose end was change N is free when
+//! every TLB of its address space has been flushed past N: [`flushed_by_all`].
 
 use kernel::{
     list::{

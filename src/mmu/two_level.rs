@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The tables of MMU version 2: 1024 first-level entries of 4 MiB, each with a second-level table for
-//! pages of 4 KiB or of 64 KiB.
+//! The tables of MMU version 2: 1024 first-level entries of 4 MiB, each with a second-level table
+//! for pages of 4 KiB or of 64 KiB.
 //!
 //! A second-level table is made when the first page in its 4 MiB is mapped, and stays. Entries that
-//! are not in use raise an exception; the access itself goes to the safe bytes, which nobody else has.
-//! Only what is mapped for good, such as the pool, has pages of 64 KiB: where it fills 4 MiB.
+//! are not in use raise an exception; the access itself goes to the safe bytes, which nobody else
+//! has. Only what is mapped for good, such as the pool, has pages of 64 KiB: where it fills 4 MiB.
 //!
 //! Source: spec/memory-events.md section 5.3, spec/command-hw.md section 10.5.
 
@@ -229,8 +229,8 @@ impl TwoLevel {
             .is_some_and(|second| second.small.as_ref().is_some())
     }
 
-    /// Maps `count` pages from `first` to their own numbers, for good. One caller at a time. `ENOMEM`: no
-    /// memory; what has been mapped stays.
+    /// Maps `count` pages from `first` to their own numbers, for good. One caller at a time.
+    /// `ENOMEM`: no memory; what has been mapped stays.
     pub(super) fn map_linear(&self, first: usize, count: usize, access: Access) -> Result {
         let Split { head, whole, tail } = split(first, count);
         self.map_small(head, access)?;
@@ -247,8 +247,8 @@ impl TwoLevel {
         }
     }
 
-    /// Lets `count` pages from `first`, whole first-level entries, all lead to one page of their own, for
-    /// good. `ENOMEM`. To be called once.
+    /// Lets `count` pages from `first`, whole first-level entries, all lead to one page of their
+    /// own, for good. `ENOMEM`. To be called once.
     pub(super) fn map_scratch(&self, first: usize, count: usize) -> Result {
         let page = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
         let table = DmaBuffer::new(&self.dev, PAGE_SIZE)?;

@@ -157,7 +157,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Waits until job `number` has ended and done what it had to, as long as the GPU makes progress.
+    /// Waits until job `number` has ended and done what it had to, as long as the GPU makes
+    /// progress.
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
     pub(crate) fn wait_for_progress(&self, number: u64) -> Result {

@@ -2,11 +2,12 @@
 
 //! What a client submits, and what stands around its words in the ring: a frame.
 //!
-//! Pure logic. In front of a client's commands stand, as they are needed: a flush of the TLB, states that make
-//! the GPU forget addresses, a LINK to the states of its context, or these states themselves, if the client keeps
-//! them in its own memory. The vendor's drivers run such a context where it lies: they write a pipe switch
-//! into its head and a LINK into its end. Here its states are copied into the ring, so the switch stands in
-//! front of them, and no LINK is needed. Source: spec/command-hw.md sections 2.6 and 3.
+//! Pure logic. In front of a client's commands stand, as they are needed: a flush of the TLB,
+//! states that make the GPU forget addresses, a LINK to the states of its context, or these states
+//! themselves, if the client keeps them in its own memory. The vendor's drivers run such a context
+//! where it lies: they write a pipe switch into its head and a LINK into its end. Here its states
+//! are copied into the ring, so the switch stands in front of them, and no LINK is needed. Source:
+//! spec/command-hw.md sections 2.6 and 3.
 
 use super::state::GpuState;
 use crate::{
@@ -62,8 +63,8 @@ pub(crate) struct Stream<'a> {
     pub(crate) commands: Checked<'a>,
     /// The context that they are to run in; `None`: whatever is loaded.
     pub(crate) context: Option<InContext<'a>>,
-    /// Whose they are, and what makes the GPU forget another author's addresses; `None`: addresses are
-    /// not looked at, so there is nothing to be gained.
+    /// Whose they are, and what makes the GPU forget another author's addresses; `None`: addresses
+    /// are not looked at, so there is nothing to be gained.
     pub(crate) author: Option<(Author, &'a Scrub)>,
     /// By pipe, words that make the GPU forget those of the author's own addresses that are freed.
     pub(crate) stale: [&'a [u32]; PIPES],
@@ -156,8 +157,9 @@ impl Frame {
 }
 
 impl Frame {
-    /// What must stand around `commands` behind what leaves the GPU as `gpu` says, with states from `source` in
-    /// front of them. `flush`: the TLB is to be flushed; `uses`: the engines that all of it uses.
+    /// What must stand around `commands` behind what leaves the GPU as `gpu` says, with states from
+    /// `source` in front of them. `flush`: the TLB is to be flushed; `uses`: the engines that all
+    /// of it uses.
     pub(super) fn new(
         caches: u32,
         gpu: &GpuState,
@@ -203,7 +205,8 @@ impl Frame {
         }
     }
 
-    /// Gives all words up to the event to `emit`, in their order, with those of `stream` between them.
+    /// Gives all words up to the event to `emit`, in their order, with those of `stream` between
+    /// them.
     pub(super) fn emit<E>(
         &self,
         caches: u32,

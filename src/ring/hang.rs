@@ -2,9 +2,9 @@
 
 //! The hang check: looks whether the GPU gets on, and ends jobs whose interrupt has not come.
 //!
-//! While jobs are under way it looks every [`PERIOD`]. If none has ended since it looked last, it takes
-//! raised events itself, and reads where the front end is: behind the kernel's drain a position is proof. So
-//! an interrupt that is lost costs two periods at most.
+//! While jobs are under way it looks every [`PERIOD`]. If none has ended since it looked last, it
+//! takes raised events itself, and reads where the front end is: behind the kernel's drain a
+//! position is proof. So an interrupt that is lost costs two periods at most.
 
 use super::{
     Payload,

@@ -2,10 +2,10 @@
 
 //! Memory of one process that is to be taken out of its windows, by nobody who waits for that.
 //!
-//! A record has freed it, or who freed it by an ioctl was killed meanwhile. That can take long, as it costs
-//! windows times pages: so each process has a list and a work item of its own, and pays with its own
-//! memory's return alone. While the process is being killed, its windows are about to go anyway, and
-//! each of them waits for the step under way: so the work item gives way then.
+//! A record has freed it, or who freed it by an ioctl was killed meanwhile. That can take long, as
+//! it costs windows times pages: so each process has a list and a work item of its own, and pays
+//! with its own memory's return alone. While the process is being killed, its windows are about to
+//! go anyway, and each of them waits for the step under way: so the work item gives way then.
 //!
 //! The list's lock is `galcore hiding`, a leaf.
 

@@ -25,8 +25,9 @@ pub(crate) enum Outcome {
 
 /// What a job does when it has ended. The ring does not know more of it.
 pub(crate) trait Payload: Default + Send + Unpin + 'static {
-    /// The job has ended. Called once, by the interrupt's thread or the hang check: what is done here is
-    /// bounded by a constant for each record, and waits for nothing that a client can hold up.
+    /// The job has ended. Called once, by the interrupt's thread or the hang check: what is done
+    /// here is bounded by a constant for each record, and waits for nothing that a client can hold
+    /// up.
     fn end(&mut self, outcome: Outcome);
 
     /// Whether its memory is worth being used by another job, now that it has ended.

@@ -2,37 +2,40 @@
 
 //! The ring that a core's front end runs, and the jobs in it.
 //!
-//! One piece of coherent memory. At its end the front end idles in a WAIT and a LINK back to it. A job's
-//! words are written behind it (what makes the GPU forget another process's addresses, a LINK to the
-//! client's context and back if another's is loaded, or the states of a context that the client keeps
-//! itself, a pipe switch if one is due, the client's checked words, an event, a new WAIT and LINK), and then
-//! the old WAIT becomes a LINK to it: first the target, a barrier, then the opcode. So a client's words run
-//! from the kernel's memory, never from its own.
+//! One piece of coherent memory. At its end the front end idles in a WAIT and a LINK back to it. A
+//! job's words are written behind it (what makes the GPU forget another process's addresses, a LINK
+//! to the client's context and back if another's is loaded, or the states of a context that the
+//! client keeps itself, a pipe switch if one is due, the client's checked words, an event, a new
+//! WAIT and LINK), and then the old WAIT becomes a LINK to it: first the target, a barrier, then
+//! the opcode. So a client's words run from the kernel's memory, never from its own.
 //!
-//! The ring is generic over what happens when a job ends ([`Payload`]): it does not know what a client is.
+//! The ring is generic over what happens when a job ends ([`Payload`]): it does not know what a
+//! client is.
 //!
 //! # Addresses that stay in the GPU
 //!
 //! The ring knows for each pipe whose commands were the last to use it
-//! ([`Author`](crate::context::scrub::Author)). If another author's come, the states that take addresses are
-//! loaded with harmless ones in front ([`crate::context::scrub`]), and the context is loaded anew. When a
-//! process has freed memory, those of its states that hold addresses there, and no others
-//! ([`crate::stream::loaded`]), are loaded with harmless ones in front of its next commands.
+//! ([`Author`](crate::context::scrub::Author)). If another author's come, the states that take
+//! addresses are loaded with harmless ones in front ([`crate::context::scrub`]), and the context is
+//! loaded anew. When a process has freed memory, those of its states that hold addresses there, and
+//! no others ([`crate::stream::loaded`]), are loaded with harmless ones in front of its next
+//! commands.
 //!
 //! # Translations that stay in the TLB
 //!
-//! A job flushes the TLB if the address space has changed since the last job that did; when it has ended the
-//! address space is told ([`Vm::flushed`]).
+//! A job flushes the TLB if the address space has changed since the last job that did; when it has
+//! ended the address space is told ([`Vm::flushed`]).
 //!
 //! # Locks
 //!
-//! `galcore completion` lets one thread at a time end jobs: the interrupt's or the hang check's. What they
-//! do at their end is done under it, so it comes before all that that takes.
+//! `galcore completion` lets one thread at a time end jobs: the interrupt's or the hang check's.
+//! What they do at their end is done under it, so it comes before all that that takes.
 //!
-//! `galcore ring` ([`Ring::state`]) is a spinlock, as are all locks that the interrupt's thread takes and
-//! clients too: a thread of low priority that is preempted while it has one would hold up everybody. It is
-//! held for moments only. Who has a place to fill ([`Reservation`]) is not preempted either; others wait for it
-//! interruptibly. Nothing is locked under it but the allocator.
+//! `galcore ring` ([`Ring::state`]) is a spinlock, as are all locks that the interrupt's thread
+//! takes and clients too: a thread of low priority that is preempted while it has one would hold up
+//! everybody. It is held for moments only. Who has a place to fill ([`Reservation`]) is not
+//! preempted either; others wait for it interruptibly. Nothing is locked under it but the
+//! allocator.
 
 mod complete;
 mod frame;
@@ -132,8 +135,8 @@ const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN;
 /// Bytes of the idle loop.
 const WAIT_LINK_BYTES: usize = 16;
 
-/// Bytes around a client's words at most: MMU flush, scrub of both pipes, LINK to a context, pipe switch, stall, drain,
-/// event, idle loop.
+/// Bytes around a client's words at most: MMU flush, scrub of both pipes, LINK to a context, pipe
+/// switch, stall, drain, event, idle loop.
 const FRAME_BYTES: usize = 4
     * (words::FLUSH_MMU_WORDS
         + PIPES * words::SELECT_PIPE_WORDS
@@ -226,8 +229,8 @@ impl<P: Payload> Ring<P> {
         self.address
     }
 
-    /// Puts words that set the core up, and an END, at the ring's start; returns their GPU address and
-    /// their length in units of 8 bytes. The front end must be stopped.
+    /// Puts words that set the core up, and an END, at the ring's start; returns their GPU address
+    /// and their length in units of 8 bytes. The front end must be stopped.
     pub(crate) fn stage(&self, words: &[[u32; 10]]) -> Result<(u32, u32), kernel::error::Error> {
         let mut at = 0;
         for words in words {

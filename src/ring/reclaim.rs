@@ -2,12 +2,14 @@
 
 //! What clients let go of: kept until no core can use it any more, then dropped by a work item.
 //!
-//! [`Retired`] is made together with the memory that it will keep, so that letting go needs no memory and
-//! cannot fail. Its way: if windows of the process may show it, it is taken out of them, by the process's own
-//! work item ([`Hider`]); then it is tied to the newest job under way of each ring, one after the other; when
-//! these have ended it is dropped, by the device's work item. So neither long step is the interrupt's thread's.
+//! [`Retired`] is made together with the memory that it will keep, so that letting go needs no
+//! memory and cannot fail. Its way: if windows of the process may show it, it is taken out of them,
+//! by the process's own work item ([`Hider`]); then it is tied to the newest job under way of each
+//! ring, one after the other; when these have ended it is dropped, by the device's work item. So
+//! neither long step is the interrupt's thread's.
 //!
-//! Locks: `galcore rings` guards the list of the rings, under it come these; `galcore reclaim` is a leaf.
+//! Locks: `galcore rings` guards the list of the rings, under it come these; `galcore reclaim` is a
+//! leaf.
 
 use super::hider::Hider;
 use crate::{
@@ -131,7 +133,8 @@ impl Retired {
         )?)
     }
 
-    /// From now on no window can show it that does not already, but some may: they are to be cleared.
+    /// From now on no window can show it that does not already, but some may: they are to be
+    /// cleared.
     pub(crate) fn leaves_windows(&self) {
         if let Some(shown) = &self.shown {
             self.to_hide.store(shown.range.1, Relaxed);
@@ -241,8 +244,8 @@ impl Reclaimer {
         core::array::from_fn(|core| rings[core].as_ref().map_or(NOTHING, |ring| ring.newest()))
     }
 
-    /// Lets go of `item`: behind everything that is in the rings now, when no window shows it any more.
-    /// Takes no longer than a lock.
+    /// Lets go of `item`: behind everything that is in the rings now, when no window shows it any
+    /// more. Takes no longer than a lock.
     pub(crate) fn retire(self: &Arc<Self>, item: ListArc<Retired>) {
         self.retire_behind([NEWEST; MAX_CORES], item);
     }
@@ -259,8 +262,8 @@ impl Reclaimer {
         }
     }
 
-    /// The same as [`Reclaimer::retire`] by a thread that has the time to do it, until it is killed: what is
-    /// small and not in use is gone when this returns. No lock may be held.
+    /// The same as [`Reclaimer::retire`] by a thread that has the time to do it, until it is
+    /// killed: what is small and not in use is gone when this returns. No lock may be held.
     pub(crate) fn retire_here(self: &Arc<Self>, item: ListArc<Retired>) {
         item.hide(sys::is_killed);
         if item.may_be_shown() {
@@ -273,7 +276,8 @@ impl Reclaimer {
         }
     }
 
-    /// Ties `item`, which no window shows, to these jobs; gives it back if it need not wait for a core.
+    /// Ties `item`, which no window shows, to these jobs; gives it back if it need not wait for a
+    /// core.
     fn tie(&self, numbers: Numbers, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
         let rings = self.rings.lock();
         for ((behind, ring), number) in item.behind.iter().zip(rings.iter()).zip(numbers) {
@@ -388,8 +392,8 @@ impl Reclaimer {
         };
     }
 
-    /// How many objects have been let go of and are not dropped yet, and how many processes have begun to end
-    /// and have not.
+    /// How many objects have been let go of and are not dropped yet, and how many processes have
+    /// begun to end and have not.
     pub(crate) fn pending(&self) -> (usize, usize) {
         let tied: u64 = self
             .rings
@@ -426,7 +430,8 @@ impl Reclaimer {
         self.wait_to_end(|_| hider.counts())
     }
 
-    /// The same by any process, as far as others do not let go of more meanwhile; says whether there was any.
+    /// The same by any process, as far as others do not let go of more meanwhile; says whether
+    /// there was any.
     pub(crate) fn wait_for_others(&self) -> Result<bool> {
         let state = self.state.lock();
         let is_any = state.hides_ended != state.hides_begun;

@@ -36,7 +36,8 @@ const NEVER_FLUSHED: u64 = u64::MAX;
 pub(super) struct GpuState {
     /// The pipe that is selected; `None`: not known.
     pub(super) pipe: Option<Pipe>,
-    /// The context whose states are loaded; `None`: not known, or commands without one were the last.
+    /// The context whose states are loaded; `None`: not known, or commands without one were the
+    /// last.
     pub(super) context: Option<Owner>,
     /// Whose addresses it may hold.
     pub(super) authors: Authors,
@@ -45,7 +46,8 @@ pub(super) struct GpuState {
 }
 
 impl GpuState {
-    /// Whether a job of `author`'s that uses the engines `uses` in the context of `owner` must load that.
+    /// Whether a job of `author`'s that uses the engines `uses` in the context of `owner` must load
+    /// that.
     pub(super) fn needs(&self, owner: Owner, author: Option<Author>, uses: Engines) -> bool {
         self.context != Some(owner)
             || author
@@ -137,8 +139,8 @@ impl<P> State<P> {
         self.is_dead = false;
     }
 
-    /// Where a job of `bytes`, with its WAIT and LINK, can go now, if there is such a place, an event id, and
-    /// nobody fills another place.
+    /// Where a job of `bytes`, with its WAIT and LINK, can go now, if there is such a place, an
+    /// event id, and nobody fills another place.
     pub(super) fn find(&self, bytes: usize) -> Option<usize> {
         if self.is_filling || !self.in_flight.has_room() {
             return None;
@@ -146,8 +148,8 @@ impl<P> State<P> {
         self.space.place(bytes)
     }
 
-    /// Takes the place of `bytes` at `at`, which [`State::find`] has just given, for `job`. No other is given
-    /// until it is filled ([`State::filled`]) or given back ([`State::given_back`]).
+    /// Takes the place of `bytes` at `at`, which [`State::find`] has just given, for `job`. No
+    /// other is given until it is filled ([`State::filled`]) or given back ([`State::given_back`]).
     pub(super) fn reserve(
         &mut self,
         at: usize,
@@ -173,8 +175,8 @@ impl<P> State<P> {
         self.moves += 1;
     }
 
-    /// The newest place has been filled with nothing but the event: what its job was to do to the GPU it has
-    /// not done.
+    /// The newest place has been filled with nothing but the event: what its job was to do to the
+    /// GPU it has not done.
     pub(super) fn given_back(&mut self) {
         if let Some(job) = self.in_flight.load_at(u64::MAX) {
             job.is_empty = true;

@@ -53,7 +53,8 @@ pub(crate) struct PlaceTimeout {
 }
 
 /// A place in the ring for one job, and the sole right to write to the ring. To be filled by
-/// [`Ring::fill`], soon: others wait. As long as it lives the thread must not sleep, and is not preempted.
+/// [`Ring::fill`], soon: others wait. As long as it lives the thread must not sleep, and is not
+/// preempted.
 ///
 /// Dropped without being filled, it is given back: the job ends as [`Outcome::NeverRun`].
 pub(crate) struct Reservation<'r, P: Payload> {
@@ -102,7 +103,8 @@ pub(crate) enum Attempt<'a, 'r, P: Payload> {
 }
 
 impl<P: Payload> Ring<P> {
-    /// Puts an event at the ring's end whose job does what `payload` says; returns the job's number.
+    /// Puts an event at the ring's end whose job does what `payload` says; returns the job's
+    /// number.
     ///
     /// On error the ring is as it was and `payload` is untouched. `Interrupted`: a Unix signal came
     /// while waiting for a place. `GpuNotResponding`: no place for [`GPU_TIMEOUT`].
@@ -142,8 +144,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Reserves a place with an event id for a job with `stream` (or nothing) and `payload`, and the right to
-    /// write, if all three can be had at once. Does not wait.
+    /// Reserves a place with an event id for a job with `stream` (or nothing) and `payload`, and
+    /// the right to write, if all three can be had at once. Does not wait.
     ///
     /// What the caller's locks protect when it calls this is so when the job gets its place in
     /// the order of the ring: whoever ties memory to the newest job later ties it to this one.
@@ -152,8 +154,8 @@ impl<P: Payload> Ring<P> {
     /// [`MAX_STREAM_WORDS`], or than [`MAX_STATE_WORDS`] and [`MAX_WORDS_BEHIND_STATES`].
     /// `GpuNotResponding`: the ring is closed.
     ///
-    /// `count`, if given, may change the payload once the place is certain. `room` is where the answer is put, to
-    /// be moved no more.
+    /// `count`, if given, may change the payload once the place is certain. `room` is where the
+    /// answer is put, to be moved no more.
     pub(crate) fn reserve<'a, 'r>(
         self: &'r Arc<Self>,
         stream: Option<&Stream<'_>>,
@@ -233,8 +235,8 @@ impl<P: Payload> Ring<P> {
         })))
     }
 
-    /// Writes the words of a job, with the same `stream` as when its place was reserved, and starts it; returns its
-    /// number.
+    /// Writes the words of a job, with the same `stream` as when its place was reserved, and starts
+    /// it; returns its number.
     pub(crate) fn fill(
         self: &Arc<Self>,
         reservation: &mut Reservation<'_, P>,

@@ -2,8 +2,8 @@
 
 //! Which GPU addresses a process's commands may name.
 //!
-//! Pure logic: address ranges that do not overlap, in a tree. What leaves them is counted, so that a
-//! check that was made earlier can be told to be still true.
+//! Pure logic: address ranges that do not overlap, in a tree. What leaves them is counted, so that
+//! a check that was made earlier can be told to be still true.
 
 use crate::{
     addr::Range,
@@ -64,8 +64,8 @@ impl AddressSet {
 
     /// Adds `bytes` at `start`, which are those of `owner`.
     ///
-    /// `MemoryLocked`: some of them are there already. `OutOfMemory`: no memory to note it. What wraps is no
-    /// memory of anybody's and is left out.
+    /// `MemoryLocked`: some of them are there already. `OutOfMemory`: no memory to note it. What
+    /// wraps is no memory of anybody's and is left out.
     pub(crate) fn insert(&mut self, start: u32, bytes: usize, owner: Owner) -> Result {
         if let Some(range) = Range::new(start, bytes) {
             if self

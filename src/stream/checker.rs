@@ -7,22 +7,26 @@
 //! forging events, the kernel's registers), what hangs real silicon (a draw in the wrong pipe, a
 //! stall that nothing ends), and GPU addresses in states that are neither 0 nor in memory of the
 //! process. To the engines 0 is an address like any other, and with MMU version 1 it is memory of
-//! somebody's: in the copy it becomes the address of memory that is nobody's ([`Scratch`]).
+//! somebody's: in the copy it becomes the address of memory that is nobody's
+//! ([`Scratch`](super::lookup::Scratch)).
 //!
-//! Of an address only the first byte is known: how far the engine goes from there, other states say,
-//! and those are not looked at.
+//! Of an address only the first byte is known: how far the engine goes from there, other states
+//! say, and those are not looked at.
 //!
-//! States that the core is not known to have are refused: who knows what they hold. Most words are values
-//! of states that mean nothing here. One bit for each state tells which do ([`States`]), and a whole
-//! `LOAD_STATE` is passed over by its first and last state's words of it.
+//! States that the core is not known to have are refused: who knows what they hold. Most words are
+//! values of states that mean nothing here. One bit for each state tells which do ([`States`]), and
+//! a whole `LOAD_STATE` is passed over by its first and last state's words of it.
 
 use super::{
     addresses::AddressSet,
     loaded::Loaded,
+    lookup::{
+        Addresses,
+        Lookup, //
+    },
     states::{
         self,
         is_kernel_state,
-        is_physical,
         Sets,
         States, //
     },
@@ -61,8 +65,9 @@ impl Engines {
         }
     }
 
-    /// The pipe that words begin in which name it by `number`: on a core with one engine that one, as clients
-    /// leave the number at 0 there and select the pipe in their first words. `None`: there is no such number.
+    /// The pipe that words begin in which name it by `number`: on a core with one engine that one,
+    /// as clients leave the number at 0 there and select the pipe in their first words. `None`:
+    /// there is no such number.
     pub(crate) fn entry(self, number: u32) -> Option<Pipe> {
         let named = Pipe::from_number(number)?;
         let both = [named, Pipe::Pipe3d, Pipe::Pipe2d];
@@ -162,127 +167,6 @@ impl Tokens {
     }
 }
 
-/// Tile status on cores without memory controller 2.0: its states hold physical addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PhysicalStates {
-    /// Physical address of GPU address 0, which clients add to what they were told.
-    pub(crate) base: u32,
-    /// Physical address of memory that is nobody's.
-    pub(crate) scratch: u32,
-}
-
-/// Where an engine may read and write without harm: memory that is nobody's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scratch {
-    /// Its GPU address.
-    pub(crate) address: u32,
-    /// The same for states that hold physical addresses, if this core has such.
-    pub(crate) physical: Option<PhysicalStates>,
-}
-
-impl Scratch {
-    /// What state `state` (a word address) is loaded with to lead there.
-    pub(crate) fn of(&self, state: u32) -> u32 {
-        match self.physical {
-            Some(physical) if is_physical(state) => physical.scratch,
-            _ => self.address,
-        }
-    }
-}
-
-/// Which GPU addresses a stream may hold.
-#[derive(Clone, Copy)]
-pub(crate) enum Addresses<'a> {
-    /// Any: nothing is looked up.
-    Any,
-    /// Those of a process, and some that all may use.
-    Of {
-        /// The process's memory.
-        own: &'a AddressSet,
-        /// What all may use besides.
-        common: &'a [Option<Range>],
-        /// What 0 becomes.
-        scratch: Scratch,
-    },
-}
-
-/// Ranges that were found lately.
-const REMEMBERED: usize = 4;
-
-/// GPU addresses below are physical, but for where they count from, or (MMU version 2) mapped to
-/// themselves.
-const LINEAR_END: u32 = 1 << 31;
-
-/// Looks addresses up; remembers the last ranges that it found.
-pub(crate) struct Lookup<'a> {
-    addresses: Addresses<'a>,
-    recent: [Option<Range>; REMEMBERED],
-    next: usize,
-}
-
-impl<'a> Lookup<'a> {
-    /// Nothing remembered.
-    pub(crate) fn new(addresses: Addresses<'a>) -> Self {
-        Self {
-            addresses,
-            recent: [None; REMEMBERED],
-            next: 0,
-        }
-    }
-
-    /// What is to be loaded into state `state` (a word address, one that takes a GPU address) for a
-    /// client's `value`; `None`: the client may not use that.
-    pub(crate) fn resolve(&mut self, state: u32, value: u32) -> Option<u32> {
-        let Addresses::Of {
-            own,
-            common,
-            scratch,
-        } = self.addresses
-        else {
-            return Some(value);
-        };
-        let nobodys = scratch.of(state);
-        // The second: it was looked at before.
-        if value == 0 || value == nobodys {
-            return Some(nobodys);
-        }
-        let address = match scratch.physical {
-            Some(physical) if is_physical(state) => {
-                let address = value.wrapping_sub(physical.base);
-                // Above are pages that lie elsewhere.
-                if address >= LINEAR_END {
-                    return None;
-                }
-                address
-            }
-            _ => value,
-        };
-        let is_recent = |range: &Option<Range>| range.is_some_and(|range| range.contains(address));
-        if self.recent.iter().any(is_recent) {
-            return Some(value);
-        }
-        let in_common = || {
-            let mut ranges = common.iter().copied().flatten();
-            ranges.find(|range| range.contains(address))
-        };
-        let found = own.find(address).or_else(in_common);
-        if found.is_some() {
-            self.recent[self.next] = found;
-            self.next = (self.next + 1) % REMEMBERED;
-        }
-        found.map(|_| value)
-    }
-
-    /// As [`Lookup::resolve`], but what the client may not use becomes the scratch memory, too.
-    pub(crate) fn resolve_or_scratch(&mut self, state: u32, value: u32) -> u32 {
-        self.resolve(state, value)
-            .unwrap_or_else(|| match self.addresses {
-                Addresses::Any => value,
-                Addresses::Of { scratch, .. } => scratch.of(state),
-            })
-    }
-}
-
 /// One pass over a stream.
 struct Checker<'a> {
     /// An address that is not the process's is no reason to refuse the stream.
@@ -359,8 +243,8 @@ impl Checker<'_> {
         Ok((1 + values.len()).next_multiple_of(2))
     }
 
-    /// Checks the load of a special state, one of `count` of a command; an address becomes what is to
-    /// be loaded.
+    /// Checks the load of a special state, one of `count` of a command; an address becomes what is
+    /// to be loaded.
     fn special(
         &mut self,
         address: u32,
@@ -483,8 +367,8 @@ pub(crate) fn check(
 
 /// As [`check`], but addresses that are not the process's become the scratch memory's, too.
 ///
-/// For the states of a context: those that name memory which has been freed since are no fault of the
-/// client's.
+/// For the states of a context: those that name memory which has been freed since are no fault of
+/// the client's.
 pub(crate) fn check_states(
     words: &mut [u32],
     states: &States,
@@ -555,6 +439,10 @@ fn pass(
 #[kernel::macros::kunit_tests(galcore_checker)]
 mod tests {
     use super::*;
+    use crate::stream::lookup::{
+        PhysicalStates,
+        Scratch, //
+    };
     use crate::stream::{
         states::{
             cores,

@@ -2,12 +2,13 @@
 
 //! Which addresses a process's own commands have had the GPU load.
 //!
-//! Pure logic. An address stays in the GPU when its memory is freed. Then the states that hold one of that memory,
-//! and no others, are to be loaded with harmless ones: a client need not load again what it has not freed.
+//! Pure logic. An address stays in the GPU when its memory is freed. Then the states that hold one
+//! of that memory, and no others, are to be loaded with harmless ones: a client need not load again
+//! what it has not freed.
 //!
 //! The check of a stream notes each address as it passes it, before the stream has its place in the
-//! ring. If another stream of the process is checked between, or nothing comes of the stream, what is noted
-//! is not sure, and all states are forgotten at the next occasion.
+//! ring. If another stream of the process is checked between, or nothing comes of the stream, what
+//! is noted is not sure, and all states are forgotten at the next occasion.
 
 use super::{
     states,

@@ -7,5 +7,6 @@
 pub(crate) mod addresses;
 pub(crate) mod checker;
 pub(crate) mod loaded;
+pub(crate) mod lookup;
 pub(crate) mod states;
 pub(crate) mod words;

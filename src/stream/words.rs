@@ -210,8 +210,8 @@ pub(crate) const SELECT_PIPE_WORDS: usize = 8;
 /// Words of [`flush_mmu`].
 pub(crate) const FLUSH_MMU_WORDS: usize = 12;
 
-/// Words that write `caches` back and wait until the pixel engine has drained. Behind them, where the
-/// front end stands tells what the pixel engine has done.
+/// Words that write `caches` back and wait until the pixel engine has drained. Behind them, where
+/// the front end stands tells what the pixel engine has done.
 ///
 /// All caches: a client may have drawn in both pipes.
 pub(crate) const fn drain(caches: u32) -> [u32; DRAIN_WORDS] {
@@ -264,8 +264,8 @@ pub(crate) const fn flush_mmu(caches: u32, version: MmuVersion) -> [u32; FLUSH_M
     ]
 }
 
-/// Words that tell the MMU v2 of one pipe where the first-level table (4 KiB) and the safe bytes lie:
-/// physical addresses, on 4 KiB and on 64 bytes.
+/// Words that tell the MMU v2 of one pipe where the first-level table (4 KiB) and the safe bytes
+/// lie: physical addresses, on 4 KiB and on 64 bytes.
 pub(crate) const fn configure_mmu(pipe: Pipe, table: u32, safe: u32) -> [u32; 10] {
     [
         load_state(state::GL_PIPE_SELECT, 1),

@@ -83,8 +83,8 @@ impl OpenFile {
     }
 }
 
-/// `FOP_UNSIGNED_OFFSET`: mmap offsets of 4 GiB and above, on 32-bit machines too. The header's cast
-/// hides it from bindgen.
+/// `FOP_UNSIGNED_OFFSET`: mmap offsets of 4 GiB and above, on 32-bit machines too. The header's
+/// cast hides it from bindgen.
 const UNSIGNED_OFFSET: bindings::fop_flags_t = 1 << 5;
 
 /// This module, as the C side knows it.
@@ -217,8 +217,8 @@ impl<T: FileOperations> Operations<T> {
 ///
 /// # Invariants
 ///
-/// `major` is registered under `name` with [`Operations`] for `minors` minors, `class` is live and has
-/// one device for each minor below `nodes`.
+/// `major` is registered under `name` with [`Operations`] for `minors` minors, `class` is live and
+/// has one device for each minor below `nodes`.
 pub(crate) struct CharDevice<T> {
     major: u32,
     name: &'static CStr,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! dma-bufs: memory of other drivers for our device, and our memory for other drivers and processes.
+//! dma-bufs: memory of other drivers for our device, and our memory for other drivers and
+//! processes.
 //!
 //! Without `CONFIG_DMA_SHARED_BUFFER` every call here answers `ENOTSUPP`. The C half is
 //! `shim_dma_buf.c`.
@@ -96,7 +97,8 @@ impl Drop for Buffer {
     }
 }
 
-/// The addresses of a dma-buf's pages, as it is attached. `EINVAL`: it is not made of whole pages. `ENOMEM`.
+/// The addresses of a dma-buf's pages, as it is attached. `EINVAL`: it is not made of whole pages.
+/// `ENOMEM`.
 ///
 /// # Safety
 ///
@@ -113,8 +115,8 @@ unsafe fn pages_of(buffer: &Buffer, import: &shim::gal_import) -> Result<KVVec<D
     Ok(pages)
 }
 
-/// A device that only looks where memory is: what is mapped for it is not mapped for ours, so that what is
-/// handed over meanwhile, and the kernel's DMA checker, see one mapping only.
+/// A device that only looks where memory is: what is mapped for it is not mapped for ours, so that
+/// what is handed over meanwhile, and the kernel's DMA checker, see one mapping only.
 struct Looker(ARef<device::Device>);
 
 impl Looker {
@@ -123,7 +125,8 @@ impl Looker {
         // SAFETY: Makes a new one.
         let dev = from_err_ptr(unsafe { shim::gal_new_looker() })?;
         Ok(NonNull::new(dev).map(|dev| {
-            // SAFETY: It came with a reference, which becomes ours. `device::Device` is a transparent wrapper.
+            // SAFETY: It came with a reference, which becomes ours. `device::Device` is a
+            // transparent wrapper.
             Self(unsafe { ARef::from_raw(dev.cast()) })
         }))
     }
@@ -189,10 +192,11 @@ struct Shared {
     users: usize,
 }
 
-/// The dma-bufs of others that a device has. Each is attached and mapped once, however often it is imported.
+/// The dma-bufs of others that a device has. Each is attached and mapped once, however often it is
+/// imported.
 ///
-/// Locks: `galcore attachment`, one for each dma-buf, outermost: its owner is called under it, and may wait. Under it
-/// `galcore imports`, which guards the book, and that of [`PinnedPages`].
+/// Locks: `galcore attachment`, one for each dma-buf, outermost: its owner is called under it, and
+/// may wait. Under it `galcore imports`, which guards the book, and that of [`PinnedPages`].
 #[pin_data]
 pub(crate) struct Imports {
     dev: dma::Device,
@@ -220,9 +224,10 @@ impl Imports {
 
     /// Takes the dma-buf of the calling process's descriptor `fd`.
     ///
-    /// `EBADF`, `EINVAL`: there is none, or it is not made of whole pages. `EACCES`: it is to be written, and is for
-    /// reading only. `EBUSY`: some of its memory is mapped for the device already, as a process's own or as
-    /// another dma-buf, or is in it twice. Else what its owner says.
+    /// `EBADF`, `EINVAL`: there is none, or it is not made of whole pages. `EACCES`: it is to be
+    /// written, and is for reading only. `EBUSY`: some of its memory is mapped for the device
+    /// already, as a process's own or as another dma-buf, or is in it twice. Else what its owner
+    /// says.
     pub(crate) fn import(self: &Arc<Self>, fd: i32, write: bool) -> Result<Import> {
         let buffer = Buffer::get(fd)?;
         if write && !buffer.is_writeable() {
@@ -245,8 +250,8 @@ impl Imports {
         Ok(import)
     }
 
-    /// Attaches a dma-buf, unless its memory is mapped already: then the device must not have it twice, not even
-    /// while that is found out.
+    /// Attaches a dma-buf, unless its memory is mapped already: then the device must not have it
+    /// twice, not even while that is found out.
     fn attach(&self, buffer: &Buffer) -> Result<Parts> {
         let looker = self.looker.as_ref().ok_or(ENOTSUPP)?;
         let (seen, ranges) = looker.look(buffer)?;
@@ -378,7 +383,8 @@ impl Import {
     }
 }
 
-/// Bytes and file (an address, only to be compared) of the area that begins at `user` in the calling process.
+/// Bytes and file (an address, only to be compared) of the area that begins at `user` in the
+/// calling process.
 fn view_at(user: usize) -> Option<(usize, usize)> {
     let current = kernel::current!();
     let mm = current.mm()?;
@@ -462,8 +468,8 @@ impl<T: Exportable> Exporter<T> {
         Arc::as_ptr(self).cast()
     }
 
-    /// Makes a dma-buf of `object`'s memory, which it keeps alive. `EINVAL`: it cannot be one. `EMFILE`: the
-    /// process has no descriptor left.
+    /// Makes a dma-buf of `object`'s memory, which it keeps alive. `EINVAL`: it cannot be one.
+    /// `EMFILE`: the process has no descriptor left.
     pub(crate) fn export(self: &Arc<Self>, object: Arc<T>) -> Result<NewFile> {
         let reserved = Reserved::new()?;
         let (pages, start, bytes) = match object.memory().ok_or(EINVAL)? {
@@ -498,14 +504,15 @@ impl<T: Exportable> Exporter<T> {
         unsafe { reserved.fill(file) }
     }
 
-    /// The object whose dma-buf the calling process's descriptor `fd` is, if it is one of this exporter's.
+    /// The object whose dma-buf the calling process's descriptor `fd` is, if it is one of this
+    /// exporter's.
     pub(crate) fn find(self: &Arc<Self>, fd: i32) -> Option<Arc<T>> {
         let buffer = Buffer::get(fd).ok()?;
         // SAFETY: The buffer is valid.
         let owner = unsafe { shim::gal_exported_by(buffer.0.as_ptr(), self.tag()) };
         let owner = NonNull::new(owner.cast::<Owner<T>>())?;
-        // SAFETY: Only this exporter's dma-bufs have its address, and their owners are of this type; the dma-buf
-        // keeps its own.
+        // SAFETY: Only this exporter's dma-bufs have its address, and their owners are of this
+        // type; the dma-buf keeps its own.
         Some(unsafe { owner.as_ref() }.object.clone())
     }
 }

@@ -19,8 +19,8 @@ use kernel::{
     prelude::*, //
 };
 
-/// A fence that is not signaled yet. It is at the latest when this goes, or when its time is up: others, who cannot
-/// help it, may wait.
+/// A fence that is not signaled yet. It is at the latest when this goes, or when its time is up:
+/// others, who cannot help it, may wait.
 ///
 /// # Invariants
 ///
@@ -37,7 +37,8 @@ unsafe impl Send for Fence {}
 unsafe impl Sync for Fence {}
 
 impl Fence {
-    /// A fence that ends after `milliseconds` with `ETIMEDOUT`, if it is not signaled before. `ENOMEM`.
+    /// A fence that ends after `milliseconds` with `ETIMEDOUT`, if it is not signaled before.
+    /// `ENOMEM`.
     pub(crate) fn new(milliseconds: u32) -> Result<Self> {
         let in_use = InUse::new()?;
         // SAFETY: Makes a new one.
@@ -79,7 +80,8 @@ impl Drop for Fence {
     }
 }
 
-/// Waits for the sync file of the calling process's descriptor `fd`, at least `milliseconds`; all ones is for ever.
+/// Waits for the sync file of the calling process's descriptor `fd`, at least `milliseconds`; all
+/// ones is for ever.
 ///
 /// `EINVAL`: there is none. `ETIMEDOUT`: not in that time. `ERESTARTSYS`: a Unix signal came first.
 pub(crate) fn wait(fd: i32, milliseconds: u32) -> Result {

@@ -2,10 +2,11 @@
 
 //! Which pages of others' memory are mapped for the device.
 //!
-//! Pure logic. No page may be mapped twice: what the kernel synchronises by one mapping it does not by the
-//! other, and its DMA checker takes a page that is mapped more than seven times for a leak. So a page that is
-//! pinned is mapped once however often it is pinned, and no page of a dma-buf is pinned, or in another dma-buf.
-//! Pages are noted one by one, as they are mapped; dma-bufs by ranges.
+//! Pure logic. No page may be mapped twice: what the kernel synchronises by one mapping it does not
+//! by the other, and its DMA checker takes a page that is mapped more than seven times for a leak.
+//! So a page that is pinned is mapped once however often it is pinned, and no page of a dma-buf is
+//! pinned, or in another dma-buf. Pages are noted one by one, as they are mapped; dma-bufs by
+//! ranges.
 
 use core::ops::Range;
 use kernel::{
@@ -31,8 +32,8 @@ pub(super) struct Mapped {
     imported: RBTree<u64, u64>,
 }
 
-/// Whether `starts`, a tree of ranges that do not overlap, has one that overlaps `wanted`; `end` tells where a
-/// range ends.
+/// Whether `starts`, a tree of ranges that do not overlap, has one that overlaps `wanted`; `end`
+/// tells where a range ends.
 fn overlaps<T>(starts: &RBTree<u64, T>, wanted: &Range<u64>, end: impl Fn(u64, &T) -> u64) -> bool {
     // The last that begins before the end of `wanted` is the only one that need be looked at.
     let last = match starts.cursor_lower_bound(&wanted.end) {
@@ -54,8 +55,8 @@ impl Mapped {
         }
     }
 
-    /// Pins the page at `page` once more, which `map` maps if it is not mapped yet. `EBUSY`: a dma-buf has it.
-    /// `ENOMEM`; else what `map` says.
+    /// Pins the page at `page` once more, which `map` maps if it is not mapped yet. `EBUSY`: a
+    /// dma-buf has it. `ENOMEM`; else what `map` says.
     pub(super) fn pin(
         &mut self,
         page: u64,
@@ -87,8 +88,8 @@ impl Mapped {
         }
     }
 
-    /// Notes the ranges of a dma-buf. `EBUSY`: one is mapped already, or is among them twice. `ENOMEM`. If it
-    /// fails none is noted.
+    /// Notes the ranges of a dma-buf. `EBUSY`: one is mapped already, or is among them twice.
+    /// `ENOMEM`. If it fails none is noted.
     pub(super) fn import(&mut self, ranges: &[Range<u64>]) -> Result {
         for (at, range) in ranges.iter().enumerate() {
             if let Err(error) = self.import_one(range) {

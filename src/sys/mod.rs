@@ -11,10 +11,10 @@
 //! pages and dma-bufs. The C half is `shim.c`, macros and inlines only, and for dma-bufs and fences
 //! `shim_dma_buf.c` and `shim_fence.c`, with the operations that the kernel calls.
 //!
-//! Two things are beyond that. Which physical addresses are registers, or a pool outside the kernel's
-//! memory, the machine's owner says (`physical::Reserved`, `mmio::Registers`): they must only be
-//! nobody else's. And a device on a bus with `dma-ranges` that is taken away under open files loses
-//! these, so that its memory is not to be freed any more.
+//! Two things are beyond that. Which physical addresses are registers, or a pool outside the
+//! kernel's memory, the machine's owner says (`physical::Reserved`, `mmio::Registers`): they must
+//! only be nobody else's. And a device on a bus with `dma-ranges` that is taken away under open
+//! files loses these, so that its memory is not to be freed any more.
 
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
@@ -96,8 +96,8 @@ unsafe fn map_file(
     let protection = if write { 3 } else { 1 };
     // SAFETY: By the caller; the memory manager checks the rest.
     let address = unsafe { bindings::vm_mmap(file, 0, bytes, protection, 1, offset) };
-    // Above the middle of the address space lie the error numbers, and on a 3G/1G split user addresses
-    // too.
+    // Above the middle of the address space lie the error numbers, and on a 3G/1G split user
+    // addresses too.
     let errno = address.wrapping_neg();
     if isize::try_from(address).is_err() && errno < 4096 {
         // CAST: below 4096.
@@ -144,7 +144,8 @@ pub(crate) fn random() -> u32 {
     unsafe { shim::gal_random() }
 }
 
-/// The highest address that the calling program can name: a 32-bit one's is below 4 GiB, whatever the kernel's.
+/// The highest address that the calling program can name: a 32-bit one's is below 4 GiB, whatever
+/// the kernel's.
 pub(crate) fn highest_user_address() -> usize {
     // SAFETY: Only looks at the calling thread.
     match unsafe { shim::gal_in_compat_call() } {
@@ -229,8 +230,9 @@ impl Opener {
         Self(unsafe { shim::gal_hold_cred() })
     }
 
-    /// Sends realtime signal `number` with `value` to the process of `leader`, if the opener may: it may have become
-    /// another user's by now. Failures are the receiver's: its queue is full, or it is gone.
+    /// Sends realtime signal `number` with `value` to the process of `leader`, if the opener may:
+    /// it may have become another user's by now. Failures are the receiver's: its queue is full, or
+    /// it is gone.
     pub(crate) fn send_signal(&self, leader: &Task, number: i32, value: u32) {
         // SAFETY: The task is referenced, and so are the credentials.
         unsafe { shim::gal_send_signal(leader.as_ptr(), self.0, number, value) };
@@ -244,7 +246,8 @@ impl Drop for Opener {
     }
 }
 
-/// As long as it lives the thread is not preempted: others wait for what it does. It must not sleep.
+/// As long as it lives the thread is not preempted: others wait for what it does. It must not
+/// sleep.
 pub(crate) struct NoPreemption(core::marker::PhantomData<*mut ()>);
 
 impl NoPreemption {

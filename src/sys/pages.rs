@@ -101,8 +101,8 @@ impl Drop for Locked {
     }
 }
 
-/// The pages of others that a device reaches. Each is mapped once, however often it is pinned: then what is
-/// handed over by one user is seen by all. So what is pinned is not imported too.
+/// The pages of others that a device reaches. Each is mapped once, however often it is pinned: then
+/// what is handed over by one user is seen by all. So what is pinned is not imported too.
 #[pin_data]
 pub(crate) struct PinnedPages {
     dev: dma::Device,
@@ -128,8 +128,8 @@ impl PinnedPages {
         )
     }
 
-    /// Maps a page, which is pinned and must stay so until [`PinnedPages::unmap`]. `ENOMEM`: no room. `EBUSY`: it
-    /// is mapped as a part of a dma-buf.
+    /// Maps a page, which is pinned and must stay so until [`PinnedPages::unmap`]. `ENOMEM`: no
+    /// room. `EBUSY`: it is mapped as a part of a dma-buf.
     fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
         self.book.lock().pin(physical(page), || {
             let mut dma = 0;
@@ -149,12 +149,14 @@ impl PinnedPages {
     unsafe fn unmap(&self, page: *mut bindings::page) {
         let mut book = self.book.lock();
         if let Some(dma) = book.unpin(physical(page)) {
-            // SAFETY: By the caller this was the last user. Under the lock: whoever maps it again comes later.
+            // SAFETY: By the caller this was the last user. Under the lock: whoever maps it again
+            // comes later.
             unsafe { shim::gal_unmap_page(raw_device(&self.dev), dma) };
         }
     }
 
-    /// Notes that the physical `ranges` are about to be mapped for a dma-buf. `EBUSY`: some are mapped already.
+    /// Notes that the physical `ranges` are about to be mapped for a dma-buf. `EBUSY`: some are
+    /// mapped already.
     pub(super) fn import(&self, ranges: &[Range<u64>]) -> Result {
         self.book.lock().import(ranges)
     }
@@ -170,8 +172,8 @@ impl PinnedPages {
 /// # Invariants
 ///
 /// The first `dma.len()` of `pages` are mapped for `dev` at the addresses in `dma`. Allocated pages
-/// are ours alone, and all of them in blocks that lie behind each other; pinned ones are pinned. Of imported
-/// ones there are only the addresses.
+/// are ours alone, and all of them in blocks that lie behind each other; pinned ones are pinned. Of
+/// imported ones there are only the addresses.
 pub(crate) struct Pages {
     dev: dma::Device,
     origin: Origin,
@@ -239,9 +241,10 @@ impl Pages {
         Ok(())
     }
 
-    /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and, with
-    /// `write`, writing, and maps them for `dev`. Of them `piece` (offset and bytes) is handed to the device
-    /// now, and back by [`Pages::give_back`], at the latest at the end; what lies beside it is never touched.
+    /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and,
+    /// with `write`, writing, and maps them for `dev`. Of them `piece` (offset and bytes) is handed
+    /// to the device now, and back by [`Pages::give_back`], at the latest at the end; what lies
+    /// beside it is never touched.
     ///
     /// `ENOMEM`: the process may not lock so much memory, or there is none. `EFAULT`: not all of
     /// them are there and, with `write`, writable. `EBUSY`: some are mapped as parts of a dma-buf.
@@ -323,9 +326,9 @@ impl Pages {
         }
     }
 
-    /// Gives the CPU what the device wrote into the next `bytes` bytes of pinned pages, each once, and
-    /// says whether more are left: the device must not write them any more, and from now on what the CPU
-    /// writes stays.
+    /// Gives the CPU what the device wrote into the next `bytes` bytes of pinned pages, each once,
+    /// and says whether more are left: the device must not write them any more, and from now on
+    /// what the CPU writes stays.
     pub(crate) fn give_back(&self, bytes: usize) -> bool {
         let Origin::Pinned {
             piece: (start, size),
@@ -366,8 +369,8 @@ impl Pages {
     }
 
     /// Hands `size` bytes from `offset` to the other side. What lies outside the pages is left out;
-    /// from pages that the device may not write nothing comes back. A dma-buf's are left to its owner and
-    /// those who have it (`DMA_BUF_IOCTL_SYNC`).
+    /// from pages that the device may not write nothing comes back. A dma-buf's are left to its
+    /// owner and those who have it (`DMA_BUF_IOCTL_SYNC`).
     pub(crate) fn sync(&self, offset: usize, size: usize, direction: Sync) {
         let write = self.is_writeable();
         if !write && direction == Sync::ForCpu || self.imported().is_some() {
@@ -397,8 +400,8 @@ impl Pages {
         }
     }
 
-    /// Writes one word at byte `offset`, a multiple of 4, for the CPU and the device to see. Outside
-    /// the pages, in those that the device may not write, and in a dma-buf nothing happens.
+    /// Writes one word at byte `offset`, a multiple of 4, for the CPU and the device to see.
+    /// Outside the pages, in those that the device may not write, and in a dma-buf nothing happens.
     pub(crate) fn write(&self, offset: usize, word: u32) {
         if !self.is_writeable() {
             return;
@@ -414,8 +417,8 @@ impl Pages {
         }
     }
 
-    /// Writes one word at byte `offset`, a multiple of 4, for the CPU alone. Outside the pages nothing
-    /// happens.
+    /// Writes one word at byte `offset`, a multiple of 4, for the CPU alone. Outside the pages
+    /// nothing happens.
     pub(crate) fn poke(&self, offset: usize, word: u32) {
         if let Some(&page) = self.pages.get(offset / PAGE_SIZE) {
             if offset % 4 == 0 {
@@ -425,8 +428,8 @@ impl Pages {
         }
     }
 
-    /// Maps allocated pages into the area, cached or write-combined. The area does not keep them alive:
-    /// see `vma::map`. `ENXIO`: the area is longer. `EINVAL`: the pages are not ours.
+    /// Maps allocated pages into the area, cached or write-combined. The area does not keep them
+    /// alive: see `vma::map`. `ENXIO`: the area is longer. `EINVAL`: the pages are not ours.
     pub(super) fn mmap(&self, area: &NewArea<'_>, cached: bool) -> Result {
         let Origin::Allocated(orders) = &self.origin else {
             return Err(EINVAL);

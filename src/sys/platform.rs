@@ -73,7 +73,8 @@ unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
         let table = T::OF_ID_TABLE.map_or(core::ptr::null(), |table| table.as_ptr());
         // Ended by `unregister`, or never.
         let in_use = ManuallyDrop::new(InUse::new()?);
-        // SAFETY: The structure is ours to set up before it is registered, and stays till it is not.
+        // SAFETY: The structure is ours to set up before it is registered, and stays till it is
+        // not.
         to_result(unsafe {
             let driver = driver.get();
             (*driver).driver.name = name.as_char_ptr();

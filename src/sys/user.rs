@@ -2,8 +2,8 @@
 
 //! Small pieces of user memory, copied without clearing the room for them first.
 //!
-//! Rooms are of words: on ARM the compiler may not assume that it can load what lies at an odd place in
-//! one go, so that a word of an array of bytes takes it eight instructions.
+//! Rooms are of words: on ARM the compiler may not assume that it can load what lies at an odd
+//! place in one go, so that a word of an array of bytes takes it eight instructions.
 
 use super::shim;
 use core::mem::MaybeUninit;
@@ -39,8 +39,8 @@ impl<const N: usize> UserWords<N> {
         Self([const { MaybeUninit::uninit() }; N])
     }
 
-    /// Copies `bytes` bytes of user memory from `at`; what they leave of the last word is 0. `EINVAL`:
-    /// there is no room. `EFAULT`: they cannot be read.
+    /// Copies `bytes` bytes of user memory from `at`; what they leave of the last word is 0.
+    /// `EINVAL`: there is no room. `EFAULT`: they cannot be read.
     #[inline]
     pub(crate) fn read(&mut self, at: usize, bytes: usize) -> Result<&mut [u32]> {
         self.read_padded(at, bytes, bytes)
@@ -70,8 +70,8 @@ impl<const N: usize> UserWords<N> {
     }
 }
 
-/// Copies `count` words of user memory from `at` behind `words`. `EFAULT`: they cannot be read. `ENOMEM`. Then there
-/// are no more than before.
+/// Copies `count` words of user memory from `at` behind `words`. `EFAULT`: they cannot be read.
+/// `ENOMEM`. Then there are no more than before.
 #[inline]
 pub(crate) fn append_words(words: &mut KVVec<u32>, at: usize, count: usize) -> Result {
     words.reserve(count, GFP_KERNEL_ACCOUNT)?;

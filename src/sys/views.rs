@@ -2,9 +2,9 @@
 
 //! What the views of one process's files have in common: one `struct address_space`.
 //!
-//! An open file of the device has this address space instead of its inode's, whichever device node it
-//! was opened by. So one call finds every window on the pool that was made by the process's files, and
-//! none of another process's: what they map costs nobody else anything.
+//! An open file of the device has this address space instead of its inode's, whichever device node
+//! it was opened by. So one call finds every window on the pool that was made by the process's
+//! files, and none of another process's: what they map costs nobody else anything.
 
 use super::shim;
 use kernel::{
@@ -20,8 +20,8 @@ use kernel::{
     },
 };
 
-/// The most memory areas of windows on the pool that one process's files have. A window that is split
-/// counts as often as it has parts.
+/// The most memory areas of windows on the pool that one process's files have. A window that is
+/// split counts as often as it has parts.
 pub(crate) const MAX_AREAS: i32 = 2048;
 
 /// Page table entries that one call of [`Views::zap`] looks at, about: it does not yield.

@@ -2,14 +2,14 @@
 
 //! Where the fields of each generation of the interface lie, as data.
 //!
-//! A [`Layout`] is one generation; [`LAYOUTS`] are all of them, one file a family. The generations are a
-//! chain: [`v2::V2`] is written out, each other one names what differs from the one that it is built on
-//! (mostly the one before it) and takes the rest from there, structure by structure and field by field.
-//! Names in quotes are the C headers'. Offsets are bytes: those of [`Header`] and [`Queue`] from the
-//! start of the interface and of the record, those of the union's members from the start of the union,
-//! all others from the start of their structure. Sizes, alignment and overlaps are checked when this is
-//! compiled; each offset is compared with the facts in tests/abi by a host test, which reads these files
-//! too: they know nothing of the rest of the crate.
+//! A [`Layout`] is one generation; [`LAYOUTS`] are all of them, one file a family. The generations
+//! are a chain: [`v2::V2`] is written out, each other one names what differs from the one that it
+//! is built on (mostly the one before it) and takes the rest from there, structure by structure and
+//! field by field. Names in quotes are the C headers'. Offsets are bytes: those of [`Header`] and
+//! [`Queue`] from the start of the interface and of the record, those of the union's members from
+//! the start of the union, all others from the start of their structure. Sizes, alignment and
+//! overlaps are checked when this is compiled; each offset is compared with the facts in tests/abi
+//! by a host test, which reads these files too: they know nothing of the rest of the crate.
 
 mod v2;
 mod v4;
@@ -248,7 +248,7 @@ structures! {
         /// QUERY_CHIP_IDENTITY's answer.
         identity: IdentityLayout,
         /// What differs besides places.
-        manners: Manners,
+        quirks: Quirks,
     }
 
     /// GET_BASE_ADDRESS.
@@ -495,7 +495,8 @@ structures! {
         core = "subCommit.coreId",
         /// In: the next core's part.
         next = "subCommit.next",
-        /// In: where a `gcsHAL_COMMAND_LOCATION` of the commands begins, which is what the first field of one says.
+        /// In: where a `gcsHAL_COMMAND_LOCATION` of the commands begins, which is what the first
+        /// field of one says.
         location = "subCommit.commandBuffer.priority",
     }
     /// MAP_USER_MEMORY.
@@ -907,7 +908,7 @@ pub(crate) enum UnknownSignal {
 
 /// What a generation does its own way besides places and numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manners {
+pub(crate) struct Quirks {
     /// Numbers of core types.
     pub(crate) hardware: HardwareTypes,
     /// `gcvSURF_IMAGE` is there: numbers from 8 on are one higher than before.
@@ -1070,7 +1071,8 @@ macro_rules! identity {
 }
 use identity;
 
-/// All generations. Of those that cannot be told apart the first is taken, unless something else decides.
+/// All generations. Of those that cannot be told apart the first is taken, unless something else
+/// decides.
 pub(crate) static LAYOUTS: [Layout; 16] = [
     v2::DOVE.checked(),
     v2::DOVE_OLD.checked(),
@@ -1125,7 +1127,8 @@ impl Layout {
         self.may_be_shorter && shorter.contains(&input) && shorter.contains(&output)
     }
 
-    /// Itself. Used where the compiler evaluates it: it does not compile with a layout that is not sound.
+    /// Itself. Used where the compiler evaluates it: it does not compile with a layout that is not
+    /// sound.
     const fn checked(self) -> Self {
         assert!(self.is_sound());
         self

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Layouts of the v2 family: contexts in user memory, native pointers, no profiler builds of other sizes.
+//! Layouts of the v2 family: contexts in user memory, native pointers, no profiler builds of other
+//! sizes.
 
 use super::*;
 
@@ -41,7 +42,7 @@ pub(crate) const V2: Layout = Layout {
         },
         bytes: 48,
     },
-    manners: Manners {
+    quirks: Quirks {
         hardware: HardwareTypes {
             three_d: 1,
             two_d: 2,

@@ -44,7 +44,7 @@ pub(crate) const V4: Layout = Layout {
         },
         bytes: 68,
     },
-    manners: Manners {
+    quirks: Quirks {
         image_surfaces: true,
         cache_is_ignored: false,
         maps_signals: true,
@@ -52,7 +52,7 @@ pub(crate) const V4: Layout = Layout {
         locks_again: false,
         user_alignment: 1,
         allocates_surfaces: false,
-        ..V2.manners
+        ..V2.quirks
     },
     lock: LockVideoMemory {
         bytes: 16,

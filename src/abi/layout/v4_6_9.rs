@@ -47,10 +47,10 @@ pub(crate) const V4_0_0: Layout = Layout {
         },
         bytes: 76,
     },
-    manners: Manners {
+    quirks: Quirks {
         pools: 12,
         unknown_signal: UnknownSignal::NotFound,
-        ..V4.manners
+        ..V4.quirks
     },
     video_memory: QueryVideoMemory {
         bytes: 48,

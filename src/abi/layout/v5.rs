@@ -41,15 +41,15 @@ pub(crate) const P6: Layout = Layout {
         },
         bytes: 128,
     },
-    manners: Manners {
+    quirks: Quirks {
         pools: 10,
         flags: AllocationFlags {
             contiguous: 0x1,
             scattered: 0x8,
             secure: 0x4,
-            ..V4_6_9.manners.flags
+            ..V4_6_9.quirks.flags
         },
-        ..V4_6_9.manners
+        ..V4_6_9.quirks
     },
     allocate_linear: AllocateLinearVideoMemory {
         flag: word(12),
@@ -158,13 +158,13 @@ pub(crate) const P8: Layout = Layout {
         },
         bytes: 100,
     },
-    manners: Manners {
+    quirks: Quirks {
         flags: AllocationFlags {
             dma_buf: 0x20,
             user_memory: 0x40,
-            ..P6.manners.flags
+            ..P6.quirks.flags
         },
-        ..P6.manners
+        ..P6.quirks
     },
     wrap: WrapUserMemory {
         bytes: 40,

@@ -48,13 +48,13 @@ pub(crate) const V6_2_2: Layout = Layout {
         },
         bytes: 88,
     },
-    manners: Manners {
+    quirks: Quirks {
         hardware: HardwareTypes {
             both: 4,
             vector: 3,
-            ..P8.manners.hardware
+            ..P8.quirks.hardware
         },
-        ..P8.manners
+        ..P8.quirks
     },
     base_address: GetBaseAddress {
         bytes: 12,
@@ -140,13 +140,13 @@ pub(crate) const V6_2_3: Layout = Layout {
         Shbuf GetVideoMemoryFd ConfigPowerManagement WrapUserMemory WaitFence
         BottomHalfUnlockVideoMemory
     },
-    manners: Manners {
+    quirks: Quirks {
         flags: AllocationFlags {
             dma_buf: 0x1000,
             user_memory: 0x2000,
-            ..V6_2_2.manners.flags
+            ..V6_2_2.quirks.flags
         },
-        ..V6_2_2.manners
+        ..V6_2_2.quirks
     },
     base_address: GetBaseAddress {
         bytes: 264,

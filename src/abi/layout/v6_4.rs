@@ -49,7 +49,7 @@ pub(crate) const V6_4_11: Layout = Layout {
         },
         bytes: 152,
     },
-    manners: Manners {
+    quirks: Quirks {
         hardware: HardwareTypes {
             three_d: 2,
             two_d: 3,
@@ -60,9 +60,9 @@ pub(crate) const V6_4_11: Layout = Layout {
         flags: AllocationFlags {
             scattered: 0x2,
             secure: 0x40,
-            ..V6_2_4_P3.manners.flags
+            ..V6_2_4_P3.quirks.flags
         },
-        ..V6_2_4_P3.manners
+        ..V6_2_4_P3.quirks
     },
     base_address: GetBaseAddress {
         bytes: 328,

@@ -222,7 +222,7 @@ fn commands_have_the_numbers_of_the_facts() {
 fn numbers_of_types_are_those_of_the_facts() {
     for layout in &LAYOUTS {
         let abi = facts(layout);
-        let hardware = &layout.manners.hardware;
+        let hardware = &layout.quirks.hardware;
         for (name, number) in [
             ("HARDWARE_3D", hardware.three_d),
             ("HARDWARE_2D", hardware.two_d),
@@ -235,8 +235,8 @@ fn numbers_of_types_are_those_of_the_facts() {
             }
         }
         let has_image = abi.values.contains_key("SURF_IMAGE");
-        assert_eq!(layout.manners.image_surfaces, has_image, "{}", layout.name);
-        let flags = &layout.manners.flags;
+        assert_eq!(layout.quirks.image_surfaces, has_image, "{}", layout.name);
+        let flags = &layout.quirks.flags;
         for (name, bits) in [
             ("ALLOC_FLAG_CONTIGUOUS", flags.contiguous),
             ("ALLOC_FLAG_NON_CONTIGUOUS", flags.scattered),

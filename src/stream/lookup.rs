@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Whether a GPU address is one that a process may name, and what stands for one that is none.
+//!
+//! Pure logic.
+
+use super::{
+    addresses::AddressSet,
+    states::is_physical, //
+};
+use crate::addr::Range;
+
+/// Tile status on cores without memory controller 2.0: its states hold physical addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PhysicalStates {
+    /// Physical address of GPU address 0, which clients add to what they were told.
+    pub(crate) base: u32,
+    /// Physical address of memory that is nobody's.
+    pub(crate) scratch: u32,
+}
+
+/// Where an engine may read and write without harm: memory that is nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scratch {
+    /// Its GPU address.
+    pub(crate) address: u32,
+    /// The same for states that hold physical addresses, if this core has such.
+    pub(crate) physical: Option<PhysicalStates>,
+}
+
+impl Scratch {
+    /// What state `state` (a word address) is loaded with to lead there.
+    pub(crate) fn of(&self, state: u32) -> u32 {
+        match self.physical {
+            Some(physical) if is_physical(state) => physical.scratch,
+            _ => self.address,
+        }
+    }
+}
+
+/// Which GPU addresses a stream may hold.
+#[derive(Clone, Copy)]
+pub(crate) enum Addresses<'a> {
+    /// Any: nothing is looked up.
+    Any,
+    /// Those of a process, and some that all may use.
+    Of {
+        /// The process's memory.
+        own: &'a AddressSet,
+        /// What all may use besides.
+        common: &'a [Option<Range>],
+        /// What 0 becomes.
+        scratch: Scratch,
+    },
+}
+
+/// Ranges that were found lately.
+const REMEMBERED: usize = 4;
+
+/// GPU addresses below are physical, but for where they count from, or (MMU version 2) mapped to
+/// themselves.
+const LINEAR_END: u32 = 1 << 31;
+
+/// Looks addresses up; remembers the last ranges that it found.
+pub(crate) struct Lookup<'a> {
+    addresses: Addresses<'a>,
+    recent: [Option<Range>; REMEMBERED],
+    next: usize,
+}
+
+impl<'a> Lookup<'a> {
+    /// Nothing remembered.
+    pub(crate) fn new(addresses: Addresses<'a>) -> Self {
+        Self {
+            addresses,
+            recent: [None; REMEMBERED],
+            next: 0,
+        }
+    }
+
+    /// What is to be loaded into state `state` (a word address, one that takes a GPU address) for a
+    /// client's `value`; `None`: the client may not use that.
+    pub(crate) fn resolve(&mut self, state: u32, value: u32) -> Option<u32> {
+        let Addresses::Of {
+            own,
+            common,
+            scratch,
+        } = self.addresses
+        else {
+            return Some(value);
+        };
+        let nobodys = scratch.of(state);
+        // The second: it was looked at before.
+        if value == 0 || value == nobodys {
+            return Some(nobodys);
+        }
+        let address = match scratch.physical {
+            Some(physical) if is_physical(state) => {
+                let address = value.wrapping_sub(physical.base);
+                // Above are pages that lie elsewhere.
+                if address >= LINEAR_END {
+                    return None;
+                }
+                address
+            }
+            _ => value,
+        };
+        let is_recent = |range: &Option<Range>| range.is_some_and(|range| range.contains(address));
+        if self.recent.iter().any(is_recent) {
+            return Some(value);
+        }
+        let in_common = || {
+            let mut ranges = common.iter().copied().flatten();
+            ranges.find(|range| range.contains(address))
+        };
+        let found = own.find(address).or_else(in_common);
+        if found.is_some() {
+            self.recent[self.next] = found;
+            self.next = (self.next + 1) % REMEMBERED;
+        }
+        found.map(|_| value)
+    }
+
+    /// As [`Lookup::resolve`], but what the client may not use becomes the scratch memory, too.
+    pub(crate) fn resolve_or_scratch(&mut self, state: u32, value: u32) -> u32 {
+        self.resolve(state, value)
+            .unwrap_or_else(|| match self.addresses {
+                Addresses::Any => value,
+                Addresses::Of { scratch, .. } => scratch.of(state),
+            })
+    }
+}
