@@ -5,31 +5,31 @@
 //! A drop-in for the vendor's `galcore.ko`: the same device nodes, ioctls, `/proc` file and module
 //! parameters, on a current kernel. A request comes in from user space ([`uapi`]), is decoded
 //! ([`abi`]), runs against the process's own objects ([`client`], [`memory`]), and becomes words in
-//! the ring ([`ring`]); the interrupt ([`hw`]) brings completion back up to the waiters
-//! ([`client::action`]).
+//! the ring ([`ring`]) of a core ([`gpu`]); the interrupt ([`hw`]) brings completion back up to the
+//! waiters.
 //!
 //! # Lock order
 //!
 //! From the outside in; a lock is taken only while holding ones above it.
 //!
 //! 0. `galcore returns` ([`client::Process`]): one step of giving a process its own memory back.
-//! 1. `galcore processes` ([`gpu::Device`]): files joining and leaving. `galcore attachment`
+//! 1. `galcore processes` ([`client::Clients`]): files joining and leaving. `galcore attachment`
 //!    ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
-//!    `galcore imports`, the book of them, and `galcore pinned pages`; no other of ours.
-//! 2. `galcore completion` ([`ring::Ring`]): ending submissions and running their actions.
+//!    `galcore imports`, the list of them, and `galcore pinned pages`; no other of ours.
+//! 2. `galcore completion` ([`ring::Ring`]): ending jobs and running their actions.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.
 //! 4. `galcore process` ([`client::Process`]): the handle tables of one process.
-//! 5. `galcore heap` ([`memory`]), `galcore mmu` ([`mmu`]), `galcore ring` ([`ring::Ring`]) and
-//!    `galcore pinned pages` ([`sys::pages`]): never one under another.
-//! 6. `galcore shared nodes` ([`client::SharedNodes`]) and `galcore names`
-//!    ([`client::Names`]), `galcore changes` and `galcore timers` ([`client::Process`]), `galcore
-//!    shared buffer` ([`client::SharedBuffers`]), `galcore signal` ([`client::signal::Signal`];
-//!    under it only the kernel's of a fence), `galcore completion page`
-//!    ([`client::CompletionPage`]), `galcore file` ([`uapi`]) and `galcore context`
-//!    ([`context::Context`]): leaves.
+//! 5. `galcore heap` ([`memory`]), `galcore mmu` and `galcore tlbs` ([`mmu::Vm`]), `galcore rings`
+//!    ([`ring::Reclaimer`]) and `galcore pinned pages` ([`sys::pages`]): never one under another.
+//! 6. `galcore ring` ([`ring::Ring`]; also under `galcore tlbs` and `galcore rings`) and `galcore
+//!    reclaim` ([`ring::Reclaimer`]): never one under the other.
+//! 7. Leaves: `galcore hiding` ([`ring::Hider`]), and of [`client`] `galcore shared nodes`, `galcore
+//!    names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore signal` (under
+//!    it only the kernel's of a fence) and `galcore completion page`; `galcore file` ([`uapi`]) and
+//!    `galcore context` ([`context::Context`]).
 //!
-//! Nothing waits for the GPU, and no user memory is touched, under 1, 2, 4 or 5; under 3 nothing of
+//! Nothing waits for the GPU, and no user memory is touched, under 1, 2 and 4 to 7; under 3 nothing of
 //! ours waits either. The interrupt half takes no lock.
 
 #![deny(unsafe_code)]
