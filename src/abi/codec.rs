@@ -145,7 +145,7 @@ impl Format {
         };
         CoreSelector {
             hardware_type,
-            index: 0,
+            index: self.0.header.core_index.word(words),
         }
     }
 

@@ -733,6 +733,8 @@ structures! {
 pub(crate) struct Header {
     /// Core that the command is for (`gceHARDWARE_TYPE`).
     pub(crate) hardware_type: Field,
+    /// Which of that kind.
+    pub(crate) core_index: Field,
     /// Result.
     pub(crate) status: Field,
     /// A place that no kernel uses; where it has 64 bits it tells numbers of submissions.
@@ -1149,6 +1151,7 @@ impl Layout {
         let room = smallest - self.union_at;
         let header = self.header.status.is_sound(self.union_at)
             && self.header.hardware_type.is_sound(self.union_at)
+            && self.header.core_index.is_sound(self.union_at)
             && self.header.handle.is_sound(self.union_at);
         let record = self.queue.next.is_sound(self.queue.command)
             && self.queue.command + 4 <= self.queue.union_at

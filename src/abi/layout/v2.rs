@@ -16,6 +16,7 @@ pub(crate) const V2: Layout = Layout {
     model: 0,
     header: Header {
         hardware_type: ABSENT,
+        core_index: ABSENT,
         status: word(4),
         handle: word(8),
     },

@@ -15,6 +15,7 @@ pub(crate) const V4: Layout = Layout {
     union_at: 24,
     header: Header {
         hardware_type: word(4),
+        core_index: ABSENT,
         status: word(8),
         handle: word(12),
     },

@@ -14,6 +14,7 @@ pub(crate) const V6_2_2: Layout = Layout {
     sizes: &[400, 344],
     union_at: 40,
     header: Header {
+        core_index: word(8),
         status: word(12),
         ..P8.header
     },

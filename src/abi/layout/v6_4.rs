@@ -15,6 +15,7 @@ pub(crate) const V6_4_11: Layout = Layout {
     may_be_shorter: true,
     header: Header {
         hardware_type: word(4),
+        core_index: word(12),
         status: word(16),
         handle: ABSENT,
     },

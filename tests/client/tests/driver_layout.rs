@@ -67,6 +67,7 @@ impl Comparison {
     fn header(&mut self, layout: &Layout, abi: &Abi) {
         for (name, field) in [
             ("hardwareType", layout.header.hardware_type),
+            ("coreIndex", layout.header.core_index),
             ("status", layout.header.status),
             ("handle", layout.header.handle),
         ] {
