@@ -112,9 +112,7 @@ impl<P: Payload> Core<P> {
         )
         .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
         vm.map_for_good(ring.address(), ring.bytes(), Access::ReadOnly)
-            .and_then(|()| vm.attach(ring.clone()))
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
-        reclaimer.set_ring(index, Some(ring.clone()));
         let scratch = Scratch {
             address: vm.scratch_address(),
             // Past the MMU, and past the registers that say where GPU address 0 lies.
@@ -220,8 +218,12 @@ impl<P: Payload> Core<P> {
     /// Starts the front end in the ring's idle loop. The interrupt must be requested. What the GPU
     /// does not do has been printed.
     pub(crate) fn start(&self) -> Result {
-        if let Some((table, safe)) = self.vm.two_level_table() {
-            self.enable_mmu(table, safe)?;
+        self.vm.attach(self.index, self.ring.clone())?;
+        self.reclaimer
+            .set_ring(self.index, Some(self.ring.clone()));
+        match (self.hardware.mmu_version(), self.vm.two_level_table()) {
+            (MmuVersion::V2, Some((table, safe))) => self.enable_mmu(table, safe)?,
+            _ => {}
         }
         let (address, units) = self.ring.start()?;
         self.hardware.enable_interrupts();
@@ -295,7 +297,7 @@ impl<P: Payload> Core<P> {
         }
         self.ring.dismiss_hang_check();
         self.reclaimer.set_ring(self.index, None);
-        self.vm.detach_all();
+        self.vm.detach(self.index);
     }
 
     /// The state of the modules and the front end.

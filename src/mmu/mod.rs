@@ -26,9 +26,9 @@
 //! every core has been flushed past its end ([`Tlb`]); the reaper, a work item, frees them then,
 //! and has those flush that do not by themselves. The address space does not know what a ring is.
 //!
-//! Locks: `galcore mmu` guards the state and the making of tables; `galcore tlbs` the list of the
-//! cores. No other of ours is taken under either. Entries are written by whoever has their pages.
-//! Source: spec/memory-events.md section 5.
+//! Locks: `galcore mmu` guards the state and the making of tables; no other of ours is taken under
+//! it. `galcore tlbs` guards the list of the cores; under it come their own. Entries are written by
+//! whoever has their pages. Source: spec/memory-events.md section 5.
 
 mod flat;
 mod paged;
@@ -203,7 +203,7 @@ pub(crate) struct Vm {
     #[pin]
     state: Mutex<State>,
     #[pin]
-    tlbs: Mutex<KVec<Arc<dyn Tlb>>>,
+    tlbs: Mutex<KVec<(usize, Arc<dyn Tlb>)>>,
     /// Pages have been freed.
     #[pin]
     reclaimed: CondVar,
@@ -264,15 +264,22 @@ impl Vm {
         )
     }
 
-    /// From now on a core with this TLB works in the address space.
-    pub(crate) fn attach(&self, tlb: Arc<dyn Tlb>) -> Result<(), kernel::error::Error> {
-        Ok(self.tlbs.lock().push(tlb, GFP_KERNEL)?)
+    /// From now on core `core`, whose TLB is `tlb`, works in the address space. `ENOMEM`.
+    pub(crate) fn attach(
+        &self,
+        core: usize,
+        tlb: Arc<dyn Tlb>,
+    ) -> Result<(), kernel::error::Error> {
+        Ok(self.tlbs.lock().push((core, tlb), GFP_KERNEL)?)
     }
 
-    /// No core works in it any more: frees all that is stale.
-    pub(crate) fn detach_all(&self) {
-        let tlbs = core::mem::take(&mut *self.tlbs.lock());
+    /// Core `core` does not work in it any more: frees what it alone could still hold.
+    pub(crate) fn detach(&self, core: usize) {
+        let mut tlbs = self.tlbs.lock();
+        let place = tlbs.iter().position(|(other, _)| *other == core);
+        let tlb = place.and_then(|place| tlbs.remove(place).ok());
         drop(tlbs);
+        drop(tlb);
         self.reap();
     }
 
@@ -473,7 +480,7 @@ impl Vm {
     fn reap(&self) {
         let flushed = {
             let tlbs = self.tlbs.lock();
-            flushed_by_all(tlbs.iter().map(|tlb| tlb.flushed()))
+            flushed_by_all(tlbs.iter().map(|(_, tlb)| tlb.flushed()))
         };
         loop {
             let mut state = self.state.lock();
@@ -496,7 +503,7 @@ impl Vm {
             self.reclaimed.notify_all();
             sys::yield_if_due();
         }
-        for tlb in self.tlbs.lock().iter() {
+        for (_, tlb) in self.tlbs.lock().iter() {
             tlb.clone().flush();
         }
     }
