@@ -137,11 +137,5 @@ pub fn hold() -> ExitCode {
         std::io::stdin().read_to_end(&mut Vec::new())?;
         Ok(())
     };
-    match go() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::harness::exit(go())
 }

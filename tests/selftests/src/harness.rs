@@ -116,6 +116,17 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_default()
 }
 
+/// The end of a process that a test program started: what went wrong is told by its output.
+pub fn exit(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// The `main` of a test program: `body` makes the suite and runs it.
 pub fn program(body: impl FnOnce() -> Result<bool>) -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(crate::foreign::ARGUMENT) {

@@ -68,11 +68,8 @@ fn check(compiler: &[&str], more: &[&str], file: &str) {
 #[test]
 fn header_has_the_layout_of_the_facts() {
     let mut tried = Vec::new();
-    let files = [
-        ("c/layout.c", "4.0.0"),
-        ("c/layout-newest.c", "6.4.11"),
-    ]
-    .map(|(file, generation)| (file, facts(file, generation)));
+    let files = [("c/layout.c", "4.0.0"), ("c/layout-newest.c", "6.4.11")]
+        .map(|(file, generation)| (file, facts(file, generation)));
     for compiler in [
         &["cc"][..],
         &["cc", "-m32"],

@@ -663,13 +663,7 @@ fn changed_under_way(bench: &Bench, rounds: u32) -> Result<()> {
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--other") {
-        return match other() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{error:#}");
-                ExitCode::FAILURE
-            }
-        };
+        return harness::exit(other());
     }
     harness::program(|| {
         let options = Options::parse(&["count"])?;

@@ -1314,13 +1314,7 @@ fn threads(commits: u32) -> Result<()> {
 
 /// Runs `body` of another process of this program's.
 fn other(body: impl FnOnce() -> Result<()>) -> ExitCode {
-    match body() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    harness::exit(body())
 }
 
 fn main() -> ExitCode {

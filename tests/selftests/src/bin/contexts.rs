@@ -948,13 +948,7 @@ fn main() -> ExitCode {
     };
     if let Some(seed) = options.get("child") {
         let go = || paint(4, options.number("commits", 100)?, seed.parse()?);
-        return match go() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{error:#}");
-                ExitCode::FAILURE
-            }
-        };
+        return harness::exit(go());
     }
     harness::program(|| {
         let count = options.number("count", 250)?;

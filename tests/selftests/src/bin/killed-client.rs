@@ -89,13 +89,7 @@ fn one_kill(control: &Control, run: Duration) -> Result<Duration> {
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--child") {
-        return match commit_for_ever() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{error:#}");
-                ExitCode::FAILURE
-            }
-        };
+        return harness::exit(commit_for_ever());
     }
     harness::program(|| {
         let options = Options::parse(&["count"])?;

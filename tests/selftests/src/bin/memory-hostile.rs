@@ -206,13 +206,7 @@ fn be_victim() -> Result<()> {
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--victim") {
-        return match be_victim() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{error:#}");
-                ExitCode::FAILURE
-            }
-        };
+        return harness::exit(be_victim());
     }
     harness::program(|| {
         ProcGc::nothing_left()?;

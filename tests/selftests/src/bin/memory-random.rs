@@ -446,13 +446,7 @@ impl Running {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.first().is_some_and(|word| word == "--worker") {
-        return match work(&words[1..]) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{error:#}");
-                ExitCode::FAILURE
-            }
-        };
+        return harness::exit(work(&words[1..]));
     }
     harness::program(|| {
         let options = Options::parse(&["operations", "processes", "seed"])?;

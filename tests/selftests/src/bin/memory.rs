@@ -969,13 +969,7 @@ fn main() -> ExitCode {
         };
     }
     if std::env::args().nth(1).as_deref() == Some("--unmapped") {
-        return match unmapped() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{error:#}");
-                ExitCode::FAILURE
-            }
-        };
+        return harness::exit(unmapped());
     }
     harness::program(|| {
         let opened = Opened::new()?;

@@ -116,13 +116,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let [first, place] = &words[..] {
         if first == "--touch" {
-            return match touching(place) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    println!("{error:#}");
-                    ExitCode::FAILURE
-                }
-            };
+            return harness::exit(touching(place));
         }
     }
     let shared = words.iter().any(|word| word == "--shared");

@@ -411,13 +411,7 @@ fn run(processes: u32, commits: u32) -> Result<u64> {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.first().is_some_and(|word| word == "--child") {
-        return match child(&words[1..]) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{error:#}");
-                ExitCode::FAILURE
-            }
-        };
+        return harness::exit(child(&words[1..]));
     }
     harness::program(|| {
         let options = Options::parse(&["processes", "commits"])?;

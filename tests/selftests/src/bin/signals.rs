@@ -742,13 +742,7 @@ fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, count: u32) {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.first().is_some_and(|word| word == "--child") {
-        return match child_main(&words[1..]) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{error:#}");
-                ExitCode::FAILURE
-            }
-        };
+        return harness::exit(child_main(&words[1..]));
     }
     harness::program(|| {
         let options = Options::parse(&["count"])?;

@@ -88,13 +88,7 @@ fn main() -> ExitCode {
     };
     if let Some(tint) = options.get("child") {
         let go = || draw(tint.parse()?, options.number("count", 1000)?);
-        return match go() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{error:#}");
-                ExitCode::FAILURE
-            }
-        };
+        return harness::exit(go());
     }
     harness::program(|| {
         let count = options.number("count", 1000)?;
