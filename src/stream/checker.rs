@@ -18,7 +18,6 @@
 //! a whole `LOAD_STATE` is passed over by its first and last state's words of it.
 
 use super::{
-    addresses::AddressSet,
     loaded::Loaded,
     lookup::{
         Addresses,
@@ -37,7 +36,6 @@ use super::{
         TOKEN_FE_TO_PE, //
     }, //
 };
-use crate::addr::Range;
 use core::cell::Cell;
 use kernel::{
     fmt,
@@ -439,9 +437,15 @@ fn pass(
 #[kernel::macros::kunit_tests(galcore_checker)]
 mod tests {
     use super::*;
-    use crate::stream::lookup::{
-        PhysicalStates,
-        Scratch, //
+    use crate::{
+        addr::Range,
+        stream::{
+            addresses::AddressSet,
+            lookup::{
+                PhysicalStates,
+                Scratch, //
+            }, //
+        }, //
     };
     use crate::stream::{
         states::{
