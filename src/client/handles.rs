@@ -266,16 +266,6 @@ impl<T> Handles<T> {
         }
     }
 
-    /// The first object of which `look` says something, with its handle. Those with numbers that
-    /// are given out elsewhere are not among them.
-    pub(crate) fn find_map<R>(&self, look: impl Fn(&T) -> Option<R>) -> Option<(u32, R)> {
-        let mut slots = (0..).zip(&self.slots);
-        slots.find_map(|(place, slot)| match &slot.state {
-            State::Used(object) => look(object).map(|found| (handle(place, slot.uses), found)),
-            _ => None,
-        })
-    }
-
     /// All objects.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         let used = self.slots.iter().filter_map(|slot| match &slot.state {
@@ -325,20 +315,6 @@ mod tests {
         assert_eq!(handles.insert(7), Ok(highest));
         assert_eq!(handles.remove(highest), Some(7));
         assert_eq!(handles.slots[0].uses, 0);
-    }
-
-    #[test]
-    fn what_is_found_has_its_handle() {
-        let mut handles = Handles::new();
-        for i in 0..5 {
-            assert!(handles.insert(i).is_ok());
-        }
-        assert!(handles.remove(2).is_some());
-        let find = |handles: &Handles<i32>, wanted| {
-            handles.find_map(|&object| (object == wanted).then_some(object * 10))
-        };
-        assert_eq!(find(&handles, 3), Some((4, 30)));
-        assert_eq!(find(&handles, 1), None);
     }
 
     #[test]

@@ -219,8 +219,7 @@ impl<P: Payload> Core<P> {
     /// does not do has been printed.
     pub(crate) fn start(&self) -> Result {
         self.vm.attach(self.index, self.ring.clone())?;
-        self.reclaimer
-            .set_ring(self.index, Some(self.ring.clone()));
+        self.reclaimer.set_ring(self.index, Some(self.ring.clone()));
         match (self.hardware.mmu_version(), self.vm.two_level_table()) {
             (MmuVersion::V2, Some((table, safe))) => self.enable_mmu(table, safe)?,
             _ => {}

@@ -437,16 +437,6 @@ fn pass(
 #[kernel::macros::kunit_tests(galcore_checker)]
 mod tests {
     use super::*;
-    use crate::{
-        addr::Range,
-        stream::{
-            addresses::AddressSet,
-            lookup::{
-                PhysicalStates,
-                Scratch, //
-            }, //
-        }, //
-    };
     use crate::stream::{
         states::{
             cores,
@@ -459,6 +449,16 @@ mod tests {
             END,
             STALL,
             WAIT, //
+        }, //
+    };
+    use crate::{
+        addr::Range,
+        stream::{
+            addresses::AddressSet,
+            lookup::{
+                PhysicalStates,
+                Scratch, //
+            }, //
         }, //
     };
 
