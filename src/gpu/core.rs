@@ -54,6 +54,9 @@ use kernel::{
 /// How long the first event may take, in milliseconds.
 const FIRST_EVENT_TIMEOUT: u32 = 1000;
 
+/// How often the work queue is flushed when the core is stopped, at most.
+const STOP_ROUNDS: u32 = 64;
+
 /// How long work under way may take to end when the core is stopped, in milliseconds.
 const STOP_TIMEOUT: u32 = 100;
 
@@ -290,8 +293,12 @@ impl<P: Payload> Core<P> {
         }
         self.ring.abandon();
         sys::work::flush();
-        // Ends: nothing waits for this core any more, so each round drops something.
-        while self.reclaimer.is_busy() {
+        // Nothing waits for this core any more. An item comes back once or twice, and the end of a
+        // process has three steps; who still has files open may let go of more.
+        for _ in 0..STOP_ROUNDS {
+            if !self.reclaimer.is_busy() {
+                break;
+            }
             sys::work::flush();
         }
         self.ring.dismiss_hang_check();

@@ -223,12 +223,12 @@ impl VideoMemory {
         if bytes == 0 {
             return Err(Error::InvalidArgument);
         }
-        if bytes > LINEAR_WINDOW {
-            return Err(Error::OutOfMemory);
-        }
+        // The whole window is not asked for, which the kernel would complain of.
         let bytes = usize::try_from(bytes)
             .ok()
             .and_then(page_align)
+            // CAST: at most 64 bits.
+            .filter(|&bytes| (bytes as u64) < LINEAR_WINDOW)
             .ok_or(Error::OutOfMemory)?;
         let memory = DmaBuffer::new(&self.dev, bytes)?;
         let address = gpu_address(memory.dma_address(), bytes, self.base_address)

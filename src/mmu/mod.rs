@@ -296,7 +296,9 @@ impl Vm {
         self.changes.fetch_add(1, Release) + 1
     }
 
-    /// A TLB may have been flushed: what no TLB can hold any more is freed soon. Takes no lock.
+    /// A TLB may have been flushed: what no TLB can hold any more is freed soon. Takes no lock. What
+    /// [`Tlb::flushed`] answers must have changed before, in full order: the reaper looks at it
+    /// behind what this looks at.
     pub(crate) fn flushed(self: &Arc<Self>) {
         if self.has_stale.load(Relaxed) {
             self.queue_reaper();

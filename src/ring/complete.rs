@@ -20,8 +20,8 @@ use crate::{
 use kernel::{
     sync::{
         atomic::{
-            Relaxed,
-            Release, //
+            Full,
+            Relaxed, //
         },
         lock::{
             spinlock::SpinLockBackend,
@@ -54,7 +54,7 @@ impl<P: Payload> Ring<P> {
         state.completed = state.in_flight.newest();
         state.is_dead = true;
         drop(state);
-        self.flushed.store(NO_TRANSLATIONS, Release);
+        self.flushed.xchg(NO_TRANSLATIONS, Full);
         self.vm.flushed();
         self.moved.notify_all();
     }
@@ -114,7 +114,8 @@ impl<P: Payload> Ring<P> {
                 true => Outcome::NeverRun,
             });
             if job.flushed > self.flushed.load(Relaxed) {
-                self.flushed.store(job.flushed, Release);
+                // Before the address space is asked whether something waits for it.
+                self.flushed.xchg(job.flushed, Full);
             }
             self.reclaimer.take(&mut job.retired, job.retired_count);
             if let Some(context) = job.context.take() {

@@ -30,6 +30,10 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         SpinLock, //
     },
@@ -47,6 +51,9 @@ use kernel::{
 /// How long a process that is being killed has between two steps, in milliseconds.
 const GAP: i64 = 50;
 
+/// How often it has that: an end takes less. One whose files others go on using has ended long ago.
+const GAPS: u32 = 40;
+
 /// Items of a process, in order.
 struct Queue {
     items: List<Retired>,
@@ -61,6 +68,8 @@ pub(crate) struct Hider {
     views: Arc<Views>,
     owner: ARef<Task>,
     reclaimer: Arc<Reclaimer>,
+    /// How often the owner can still have a gap.
+    gaps: Atomic<u32>,
     #[pin]
     queue: SpinLock<Queue>,
     #[pin]
@@ -91,6 +100,7 @@ impl Hider {
                 views,
                 owner,
                 reclaimer,
+                gaps: Atomic::new(GAPS),
                 queue <- new_spinlock!(
                     Queue {
                         items: List::new(),
@@ -147,7 +157,10 @@ impl Hider {
 
     /// Lets the owner's windows go, if they are about to.
     fn give_way(&self) {
-        if self.views.are_shown() && sys::is_ending(&self.owner) {
+        let left = self.gaps.load(Relaxed);
+        if left > 0 && self.views.are_shown() && sys::is_ending(&self.owner) {
+            // Only the work item counts.
+            self.gaps.store(left - 1, Relaxed);
             fsleep(Delta::from_millis(GAP));
         }
     }

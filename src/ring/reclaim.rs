@@ -420,14 +420,14 @@ impl Reclaimer {
     /// Waits until the work item has dealt with what it has now. `Interrupted`: a Unix signal came.
     /// `GpuNotResponding`: it makes no progress. Not for the work queue.
     pub(crate) fn wait(&self) -> Result {
-        self.wait_to_end(|state| (state.begun, state.ended))
+        self.wait_to_end(true, |state| (state.begun, state.ended))
     }
 
     /// Waits until what had been let go of by the process of `hider` is in no window. Errors as
     /// [`Reclaimer::wait`].
     pub(crate) fn wait_for_own(&self, hider: &Hider) -> Result {
         // `galcore hiding` is a leaf.
-        self.wait_to_end(|_| hider.counts())
+        self.wait_to_end(true, |_| hider.counts())
     }
 
     /// The same by any process, as far as others do not let go of more meanwhile; says whether
@@ -436,12 +436,13 @@ impl Reclaimer {
         let state = self.state.lock();
         let is_any = state.hides_ended != state.hides_begun;
         drop(state);
-        self.wait_to_end(|state| (state.hides_begun, state.hides_ended))?;
+        self.wait_to_end(false, |state| (state.hides_begun, state.hides_ended))?;
         Ok(is_any)
     }
 
-    /// Waits until as many have ended as have begun by now, as long as some end.
-    fn wait_to_end(&self, counts: impl Fn(&State) -> (u64, u64)) -> Result {
+    /// Waits until as many have ended as have begun by now: [`TIMEOUT`] at most, which starts over
+    /// with each that ends if `starts_over`.
+    fn wait_to_end(&self, starts_over: bool, counts: impl Fn(&State) -> (u64, u64)) -> Result {
         let mut state = self.state.lock();
         let (wanted, mut ended) = counts(&state);
         let mut left = msecs_to_jiffies(TIMEOUT);
@@ -454,7 +455,9 @@ impl Reclaimer {
             let now = counts(&state).1;
             if now != ended {
                 ended = now;
-                left = msecs_to_jiffies(TIMEOUT);
+                if starts_over {
+                    left = msecs_to_jiffies(TIMEOUT);
+                }
             }
         }
         Ok(())

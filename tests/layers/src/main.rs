@@ -211,22 +211,24 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn run(options: &Options) -> Result<usize> {
-    let list = fs::read_to_string(&options.list)
-        .with_context(|| options.list.display().to_string())?;
+    let list =
+        fs::read_to_string(&options.list).with_context(|| options.list.display().to_string())?;
     let layers = Layers::parse(&list)?;
     let mut count = 0;
     let files = files_of(&options.source)?;
     for path in &files {
         let file = path.strip_prefix(&options.source)?;
         let text = fs::read_to_string(path)?;
-        let faults =
-            faults_of(&layers, file, &text).with_context(|| path.display().to_string())?;
+        let faults = faults_of(&layers, file, &text).with_context(|| path.display().to_string())?;
         for fault in &faults {
             println!("{fault}");
         }
         count += faults.len();
     }
-    println!("{} files, {count} imports that go up or across", files.len());
+    println!(
+        "{} files, {count} imports that go up or across",
+        files.len()
+    );
     Ok(count)
 }
 
@@ -256,7 +258,8 @@ mod tests {
 
     #[test]
     fn imports_of_lower_rooms_are_right() {
-        let text = "use crate::{\n    error::Result,\n    sys::{self, dma}, //\n};\nuse super::space;\n";
+        let text =
+            "use crate::{\n    error::Result,\n    sys::{self, dma}, //\n};\nuse super::space;\n";
         assert!(faults("ring/state.rs", text).is_empty());
         assert!(faults("top.rs", "use crate::ring::Ring;").is_empty());
     }

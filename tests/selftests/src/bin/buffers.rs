@@ -316,6 +316,23 @@ fn main() -> ExitCode {
                 Ok(device.free_contiguous(&buffer)?)
             },
         );
+        suite.test("no size makes the kernel complain", || {
+            let mut log = system::KernelLog::from_now()?;
+            for bytes in [
+                0x7ff0_0000,
+                0x7fff_f000,
+                0x7fff_f001,
+                0x7fff_ffff,
+                0x8000_0000,
+            ] {
+                for kind in [Kind::Contiguous, Kind::NonPaged] {
+                    let result = kind.allocate(&device, bytes);
+                    refused(&format!("{bytes:#x} bytes"), result, Status::OUT_OF_MEMORY)?;
+                }
+            }
+            let lines: Vec<_> = log.lines()?.into_iter().map(|line| line.text).collect();
+            same("lines of the log", lines, Vec::new())
+        });
         suite.test("processes that end without freeing cost no memory", || {
             let child = || -> Result<()> {
                 let status = system::again(&["--leave"])?.status()?;

@@ -94,6 +94,10 @@ fn time_tests(suite: &mut Suite<'_>) {
         "what one process frees by record is back soon, while much of another's is hidden",
         delays::renewed,
     );
+    suite.test(
+        "what is freed by the file of a process that has ended comes back soon",
+        delays::orphaned,
+    );
     suite.test("nor does a process that maps and forks", delays::mapping);
     suite.test("nor one that commits garbage", delays::garbage);
     suite.test("nor one whose records write many words", delays::writing);

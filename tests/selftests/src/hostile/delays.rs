@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What costs others time: an innocent process commits and waits all the while, and its waits stay short.
 
+use std::fs::File;
 use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Result;
+use galcore_client::uapi::Pool;
 use galcore_client::Abi;
+use galcore_client::Device;
+use galcore_client::Queue;
 
+use super::attacker::KIND;
 use super::here;
 use super::innocent::Innocent;
 use super::kill;
 use super::number;
 use super::PAGE;
+use crate::other::descriptor_of;
 use crate::other::Other;
 use crate::system;
 use crate::system::ProcGc;
@@ -357,4 +364,42 @@ pub fn scattered() -> Result<()> {
         |attacker| ask(attacker, &format!("scatter 4096 {}", 4 * PAGE)),
         Other::kill,
     )
+}
+
+/// Pages that are freed by records of a process that has ended, and the time until they are back. Who gives way to
+/// the end of a process for ever needs 50 ms for each.
+const ORPHANS: (u32, Duration) = (200, Duration::from_secs(4));
+
+/// A process ends while another one goes on with its open file. What that frees comes back as soon as anybody's does.
+pub fn orphaned() -> Result<()> {
+    let mut opener = Other::start(Abi::own())?;
+    let number: i32 = number(&[opener.ask("file")?.as_str()], 0)?;
+    let file = descriptor_of(opener.id(), number)?;
+    opener.kill()?;
+    let device = Device::of_file(File::from(file))?;
+    let pool = device.map_pool()?;
+    let mut queue = Queue::new();
+    for _ in 0..ORPHANS.0 {
+        let node = device.allocate(PAGE as u32, 64, KIND, Pool::SYSTEM)?;
+        let place = device.lock(node)?;
+        device.memory(node, place, &pool)?.write(0, 0x0bad_0007);
+        device.unlock(node)?;
+        queue.free(node);
+    }
+    let done = device.create_signal(false)?;
+    let begin = Instant::now();
+    device.commit_queue(queue.signal(done))?;
+    device.wait_signal(done, 60_000)?;
+    while system::is_pending()? {
+        ensure!(
+            begin.elapsed() < 20 * ORPHANS.1,
+            "what was freed does not come back"
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+    let took = begin.elapsed();
+    println!("# back after {} ms", took.as_millis());
+    let bound = here(ORPHANS.1)?;
+    ensure!(took <= bound, "it took {took:?}, the bound is {bound:?}");
+    Ok(())
 }
