@@ -14,6 +14,7 @@ use crate::{
     limits::MAX_FENCES,
     ring::Outcome,
     sys::{
+        self,
         fence::Fence,
         file::NewFile, //
     }, //
@@ -36,6 +37,9 @@ use kernel::{
 const FENCE_LIMIT: u32 = 10_000;
 
 type Fences = [Option<Fence>; MAX_FENCES];
+
+/// Nanoseconds of a millisecond.
+const NANOSECONDS: u64 = 1_000_000;
 
 /// The wait time that means for ever.
 pub(crate) const FOREVER: u32 = u32::MAX;
@@ -173,6 +177,8 @@ impl Signal {
             0 => 0,
             ms => msecs_to_jiffies(ms).saturating_add(1),
         };
+        // Jiffies that come late come all at once: then they are no measure.
+        let mut end = None;
         loop {
             if self.take(&mut state) {
                 return Ok(());
@@ -189,7 +195,14 @@ impl Signal {
                 continue;
             }
             if left == 0 {
-                return Err(Error::Timeout);
+                if end.is_none_or(|end| sys::monotonic_ns() >= end) {
+                    return Err(Error::Timeout);
+                }
+                left = 1;
+            }
+            if end.is_none() {
+                let time = u64::from(milliseconds) * NANOSECONDS;
+                end = Some(sys::monotonic_ns().saturating_add(time));
             }
             match self.changed.wait_interruptible_timeout(&mut state, left) {
                 CondVarTimeoutResult::Woken { jiffies } => left = jiffies,

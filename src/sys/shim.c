@@ -27,6 +27,7 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
+#include <linux/vmstat.h>
 
 #include "shim.h"
 
@@ -291,7 +292,10 @@ u32 gal_random(void)
 
 unsigned long gal_available_pages(void)
 {
-	return max(si_mem_available(), 0L);
+	long free_cma = global_zone_page_state(NR_FREE_CMA_PAGES);
+
+	/* What is kept for contiguous memory only goes to pages that can be moved. */
+	return max(si_mem_available() - free_cma, 0L);
 }
 
 unsigned long gal_total_pages(void)
