@@ -24,13 +24,13 @@
 //!    ([`ring::Reclaimer`]) and `galcore pinned pages` ([`sys::pages`]): never one under another.
 //! 6. `galcore ring` ([`ring::Ring`]; also under `galcore tlbs` and `galcore rings`) and `galcore
 //!    reclaim` ([`ring::Reclaimer`]): never one under the other.
-//! 7. Leaves: `galcore hiding` ([`ring::Hider`]), and of [`client`] `galcore shared nodes`, `galcore
-//!    names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore signal` (under
-//!    it only the kernel's of a fence) and `galcore completion page`; `galcore file` ([`uapi`]) and
-//!    `galcore context` ([`context::Context`]).
+//! 7. Leaves: `galcore hiding` ([`ring::Hider`]), and of [`client`] `galcore shared nodes`,
+//!    `galcore names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore
+//!    signal` (under it only the kernel's of a fence) and `galcore completion page`; `galcore file`
+//!    ([`uapi`]) and `galcore context` ([`context::Context`]).
 //!
-//! Nothing waits for the GPU, and no user memory is touched, under 1, 2 and 4 to 7; under 3 nothing of
-//! ours waits either. The interrupt half takes no lock.
+//! Nothing waits for the GPU, and no user memory is touched, under 1, 2 and 4 to 7; under 3 nothing
+//! of ours waits either. The interrupt half takes no lock.
 
 #![deny(unsafe_code)]
 

@@ -223,9 +223,9 @@ impl<P: Payload> Core<P> {
     pub(crate) fn start(&self) -> Result {
         self.vm.attach(self.index, self.ring.clone())?;
         self.reclaimer.set_ring(self.index, Some(self.ring.clone()));
-        match (self.hardware.mmu_version(), self.vm.two_level_table()) {
-            (MmuVersion::V2, Some((table, safe))) => self.enable_mmu(table, safe)?,
-            _ => {}
+        let version = self.hardware.mmu_version();
+        if let (MmuVersion::V2, Some((table, safe))) = (version, self.vm.two_level_table()) {
+            self.enable_mmu(table, safe)?;
         }
         let (address, units) = self.ring.start()?;
         self.hardware.enable_interrupts();

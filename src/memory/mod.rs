@@ -2,9 +2,10 @@
 
 //! Memory that clients place things in: the pool, its nodes, and contiguous buffers.
 //!
-//! Owns the pool and its [`Heap`], whose mutex is a leaf lock but for the allocator. Every piece is
-//! zeroed before another process than the one that had it last sees it, and gives itself back when
-//! its last reference goes: the table's, the GPU's ([`crate::ring::Ring::retire`]) or a mapping's.
+//! Owns the pool and its [`heap::Heap`], whose mutex is a leaf lock but for the allocator. Every
+//! piece is zeroed before another process than the one that had it last sees it, and gives itself
+//! back when its last reference goes: the table's, the GPU's ([`crate::ring::Reclaimer`]) or a
+//! mapping's.
 
 mod buffer;
 mod heap;

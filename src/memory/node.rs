@@ -153,7 +153,7 @@ pub(crate) struct Node {
     pub(super) memory: Arc<VideoMemory>,
     /// `None` only while being dropped.
     pub(super) place: Option<Place>,
-    /// Who alone can have used it, unless it is `shared`; see [`Heap::is_left_by`].
+    /// Who alone can have used it, unless it is `shared`; see [`super::heap::Heap::is_left_by`].
     pub(super) owner: u64,
     /// Other processes may have used it.
     pub(super) shared: Atomic<bool>,

@@ -48,7 +48,7 @@ impl UserMemory {
     }
 
     /// Gives the next `bytes` bytes, about, back to the process, and says whether more are left:
-    /// see [`Pages::give_back`].
+    /// see [`crate::sys::pages::Pages::give_back`].
     pub(crate) fn give_back(&self, bytes: usize) -> bool {
         self.mapping.backing().pages().give_back(bytes)
     }

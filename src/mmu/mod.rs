@@ -296,9 +296,9 @@ impl Vm {
         self.changes.fetch_add(1, Release) + 1
     }
 
-    /// A TLB may have been flushed: what no TLB can hold any more is freed soon. Takes no lock. What
-    /// [`Tlb::flushed`] answers must have changed before, in full order: the reaper looks at it
-    /// behind what this looks at.
+    /// A TLB may have been flushed: what no TLB can hold any more is freed soon. Takes no lock.
+    /// What [`Tlb::flushed`] answers must have changed before, in full order: the reaper looks at
+    /// it behind what this looks at.
     pub(crate) fn flushed(self: &Arc<Self>) {
         if self.has_stale.load(Relaxed) {
             self.queue_reaper();
@@ -374,7 +374,10 @@ impl Vm {
             tables.set(page, (page as u32) << PAGE_BITS, Access::ReadWrite);
         }
         self.note_change();
-        Ok(Some(LinearMapping(Some(stale), self.clone())))
+        Ok(Some(LinearMapping {
+            vm: self.clone(),
+            stale: Some(stale),
+        }))
     }
 
     /// Entries in all, and entries in use.
@@ -542,13 +545,16 @@ impl Drop for Mapping {
 }
 
 /// Contiguous memory at its own address; ended by being dropped.
-// `None` only while being dropped.
-pub(crate) struct LinearMapping(Option<ListArc<Stale<Kept>>>, Arc<Vm>);
+pub(crate) struct LinearMapping {
+    vm: Arc<Vm>,
+    /// What its end needs. `None` only while being dropped.
+    stale: Option<ListArc<Stale<Kept>>>,
+}
 
 impl Drop for LinearMapping {
     fn drop(&mut self) {
-        if let Some(stale) = self.0.take() {
-            self.1.unmap(stale);
+        if let Some(stale) = self.stale.take() {
+            self.vm.unmap(stale);
         }
     }
 }

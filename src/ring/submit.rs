@@ -56,7 +56,7 @@ pub(crate) struct PlaceTimeout {
 /// [`Ring::fill`], soon: others wait. As long as it lives the thread must not sleep, and is not
 /// preempted.
 ///
-/// Dropped without being filled, it is given back: the job ends as [`Outcome::NeverRun`].
+/// Dropped without being filled, it is given back: the job ends as [`super::Outcome::NeverRun`].
 pub(crate) struct Reservation<'r, P: Payload> {
     ring: &'r Arc<Ring<P>>,
     place: Place,
