@@ -134,17 +134,9 @@ impl Format {
     /// The core that the command is for.
     #[inline]
     pub(crate) fn core(self, words: &[u32]) -> CoreSelector {
-        let numbers = &self.0.quirks.hardware;
-        let number = self.hardware_type(words);
-        let hardware_type = match number {
-            _ if number == u32::from(numbers.three_d) => Some(HardwareType::ThreeD),
-            _ if number == u32::from(numbers.two_d) => Some(HardwareType::TwoD),
-            _ if number == u32::from(numbers.both) => Some(HardwareType::Both),
-            _ if number == u32::from(numbers.vector) => Some(HardwareType::Vector),
-            _ => None,
-        };
         CoreSelector {
-            hardware_type,
+            format: self,
+            hardware_type: self.hardware_type(words),
             index: self.0.header.core_index.word(words),
         }
     }

@@ -204,18 +204,35 @@ pub(crate) enum HardwareType {
 /// Which core a command is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CoreSelector {
-    /// Its kind; `None`: any.
-    pub(crate) hardware_type: Option<HardwareType>,
+    /// The generation, which numbers the kinds.
+    format: Format,
+    /// Its kind (`gceHARDWARE_TYPE`).
+    hardware_type: u32,
     /// Which of that kind.
-    pub(crate) index: u32,
+    index: u32,
 }
 
-/// A request, and the core that it is for.
-pub(crate) struct Call {
-    /// The core.
-    pub(crate) core: CoreSelector,
-    /// The request.
-    pub(crate) request: Request,
+impl CoreSelector {
+    /// Its kind; `None`: any. Worked out when it matters: most devices have one core.
+    pub(crate) fn hardware_type(self) -> Option<HardwareType> {
+        let numbers = &self.format.0.quirks.hardware;
+        let kinds = [
+            (numbers.three_d, HardwareType::ThreeD),
+            (numbers.two_d, HardwareType::TwoD),
+            (numbers.both, HardwareType::Both),
+            (numbers.vector, HardwareType::Vector),
+        ];
+        let mut kinds = kinds.into_iter();
+        kinds
+            .find(|&(number, _)| u32::from(number) == self.hardware_type)
+            .map(|(_, kind)| kind)
+    }
+
+    /// Which of that kind.
+    pub(crate) fn index(self) -> usize {
+        // CAST: 32 bits into at least 32.
+        self.index as usize
+    }
 }
 
 /// What a command asks for.

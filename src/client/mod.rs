@@ -46,7 +46,7 @@ mod window;
 use crate::{
     abi::{
         detect::Choice,
-        Call,
+        CoreSelector,
         Reply,
         Request, //
     },
@@ -223,11 +223,12 @@ impl Process {
         self: &Arc<Self>,
         file: &OpenFile,
         view: impl FnOnce() -> Option<Arc<PoolView>>,
-        call: Call,
+        core: CoreSelector,
+        request: Request,
     ) -> Result<Reply<'_>> {
-        let core = self.device.core(call.core);
+        let core = self.device.core(core);
         let done = |()| Reply::Nothing;
-        match call.request {
+        match request {
             Request::QueryVideoMemory => Ok(self.query_video_memory()),
             Request::QueryChipIdentity => Ok(Reply::ChipIdentity(self.device.identity_words())),
             Request::QueryKernelSettings => Ok(self.query_settings()),

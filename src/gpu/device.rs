@@ -78,14 +78,20 @@ impl<P: Payload> Device<P> {
 
     /// The core that a request means. A device with one core takes what is meant for any.
     pub(crate) fn core(&self, selector: CoreSelector) -> &Arc<Core<P>> {
-        let mut of_type = self.cores.iter().filter(|core| {
+        match &self.cores[..] {
+            [only] => only,
+            cores => Self::find(cores, selector),
+        }
+    }
+
+    #[cold]
+    fn find(cores: &[Arc<Core<P>>], selector: CoreSelector) -> &Arc<Core<P>> {
+        let wanted = selector.hardware_type();
+        let mut of_type = cores.iter().filter(|core| {
             let own = core.identity().hardware_type();
-            selector.hardware_type.is_none_or(|wanted| wanted == own)
+            wanted.is_none_or(|wanted| wanted == own)
         });
-        // CAST: 32 bits into at least 32.
-        of_type
-            .nth(selector.index as usize)
-            .unwrap_or(&self.cores[0])
+        of_type.nth(selector.index()).unwrap_or(&cores[0])
     }
 
     /// The memory.

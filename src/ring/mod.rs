@@ -29,7 +29,7 @@
 //! # Locks
 //!
 //! `galcore completion` lets one thread at a time end jobs: the interrupt's or the hang check's.
-//! What they do at their end is done under it, so it comes before all that that takes.
+//! What they do at their end is done under it, so it comes before whatever that takes.
 //!
 //! `galcore ring` ([`Ring::state`]) is a spinlock, as are all locks that the interrupt's thread
 //! takes and clients too: a thread of low priority that is preempted while it has one would hold up

@@ -20,7 +20,6 @@ use crate::{
             Extension,
             MAX_EXTENSION_BYTES, //
         },
-        Call,
         Format, //
     },
     client::{
@@ -265,13 +264,10 @@ impl OpenedFile {
         if format.hardware_type(words) > MAX_HARDWARE_TYPE {
             return Err(Error::Envelope);
         }
-        let call = Call {
-            core: format.core(words),
-            request: format.decode(words),
-        };
+        let core = format.core(words);
         let view = || self.pool_view.lock().clone();
         let mut made = None;
-        match self.process.run(file, view, call) {
+        match self.process.run(file, view, core, format.decode(words)) {
             Ok(reply) => {
                 format.encode(words, &reply);
                 format.succeed(words, &reply);
