@@ -368,7 +368,7 @@ pub fn scattered() -> Result<()> {
 
 /// Pages that are freed by records of a process that has ended, and the time until they are back. Who gives way to
 /// the end of a process for ever needs 50 ms for each.
-const ORPHANS: (u32, Duration) = (200, Duration::from_secs(4));
+const ORPHANS: (u32, Duration) = (400, Duration::from_secs(6));
 
 /// A process ends while another one goes on with its open file. What that frees comes back as soon as anybody's does.
 pub fn orphaned() -> Result<()> {
