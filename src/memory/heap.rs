@@ -67,6 +67,8 @@ pub(crate) struct Span {
     bank: usize,
     offset: usize,
     bytes: usize,
+    /// Who is noted for each of its pages; 0: not looked at, or not one for all.
+    owner: u64,
 }
 
 impl Span {
@@ -123,9 +125,13 @@ impl Heap {
     }
 
     /// Whether a span holds nothing but what `owner` (not 0) has left there.
-    pub(crate) fn is_left_by(&self, span: &Span, owner: u64) -> bool {
+    pub(crate) fn is_left_by(&self, span: &mut Span, owner: u64) -> bool {
         let pages = self.owners.get(span.pages());
-        pages.is_some_and(|pages| pages.iter().all(|&last| last == owner))
+        let is_left = pages.is_some_and(|pages| pages.iter().all(|&last| last == owner));
+        if is_left {
+            span.owner = owner;
+        }
+        is_left
     }
 
     /// Bytes that are free.
@@ -177,6 +183,7 @@ impl Heap {
                     bank,
                     offset,
                     bytes,
+                    owner: 0,
                 });
             }
         }
@@ -186,8 +193,11 @@ impl Heap {
     /// Takes a span back, which `owner` (0: anybody) has used, and merges it with its free
     /// neighbours.
     pub(crate) fn free_of(&mut self, span: Span, owner: u64) {
-        if let Some(pages) = self.owners.get_mut(span.pages()) {
-            pages.fill(owner);
+        // Its pages may be many.
+        if span.owner == 0 || span.owner != owner {
+            if let Some(pages) = self.owners.get_mut(span.pages()) {
+                pages.fill(owner);
+            }
         }
         self.free(span);
     }
@@ -301,30 +311,48 @@ mod tests {
     #[test]
     fn what_an_owner_left_is_known() {
         let mut heap = Heap::new(8 * PAGE_SIZE, 0).unwrap();
-        let span = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
-        assert!(!heap.is_left_by(&span, 1));
+        let mut span = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&mut span, 1));
         heap.free(span);
         heap.keep_owners().unwrap();
         // Nobody knows what is there at first.
-        let span = heap.allocate(2 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
-        assert!(!heap.is_left_by(&span, 1));
+        let mut span = heap.allocate(2 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&mut span, 1));
         heap.free_of(span, 1);
-        let first = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
-        let second = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
-        assert!(heap.is_left_by(&first, 1) && heap.is_left_by(&second, 1));
-        assert!(!heap.is_left_by(&first, 2));
+        let mut first = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        let mut second = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(heap.is_left_by(&mut first, 1) && heap.is_left_by(&mut second, 1));
+        assert!(!heap.is_left_by(&mut first, 2));
         heap.free_of(second, 2);
         // Never used by the one who gave it back.
         heap.free(first);
-        let both = heap.allocate(2 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
-        assert!(!heap.is_left_by(&both, 1) && !heap.is_left_by(&both, 2));
+        let mut both = heap.allocate(2 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&mut both, 1) && !heap.is_left_by(&mut both, 2));
         heap.free_of(both, 2);
-        let larger = heap.allocate(3 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
-        assert!(!heap.is_left_by(&larger, 2));
+        let mut larger = heap.allocate(3 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&mut larger, 2));
         heap.free_of(larger, 0);
-        let none = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
-        assert!(!heap.is_left_by(&none, 2));
+        let mut none = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&mut none, 2));
         heap.free(none);
+    }
+
+    #[test]
+    fn what_a_span_knows_of_its_owner_is_not_taken_for_another() {
+        let mut heap = Heap::new(8 * PAGE_SIZE, 0).unwrap();
+        heap.keep_owners().unwrap();
+        let allocate = |heap: &mut Heap| heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        let span = allocate(&mut heap);
+        heap.free_of(span, 1);
+        // Used again by the same: still its own. Then others may have used it.
+        for (last, is_own) in [(1, true), (1, true), (0, true), (1, false), (2, true)] {
+            let mut span = allocate(&mut heap);
+            assert_eq!(heap.is_left_by(&mut span, 1), is_own);
+            heap.free_of(span, last);
+        }
+        let mut span = allocate(&mut heap);
+        assert!(!heap.is_left_by(&mut span, 1) && heap.is_left_by(&mut span, 2));
+        heap.free(span);
     }
 
     /// Random use against a map of bytes: no overlap, nothing lost, one piece at the end.

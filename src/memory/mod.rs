@@ -466,8 +466,8 @@ impl VideoMemory {
             if !heap.is_open_to(asked) {
                 return Err(Error::OutOfMemory);
             }
-            let span = heap.allocate(bytes, alignment, kind)?;
-            let is_own = heap.is_left_by(&span, owner);
+            let mut span = heap.allocate(bytes, alignment, kind)?;
+            let is_own = heap.is_left_by(&mut span, owner);
             (span, is_own)
         };
         if is_own {
