@@ -138,13 +138,14 @@ impl Argument {
     #[inline(always)]
     fn read(at: usize, format: Format, caller: Caller) -> Result<Self> {
         let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
-        let words = room
-            .read(at, format.argument_bytes().into())
-            .map_err(|_| Error::Envelope)?;
-        Ok(match 4 * words.len() {
-            SHORT_BLOCK => Self::short(words),
-            _ => Self::long(words, caller),
-        })
+        // Lengths that the compiler knows.
+        let argument = match usize::from(format.argument_bytes()) {
+            SHORT_BLOCK => room.read(at, SHORT_BLOCK).map(|words| Self::short(words)),
+            _ => room
+                .read(at, LONG_BLOCK)
+                .map(|words| Self::long(words, caller)),
+        };
+        argument.map_err(|_| Error::Envelope)
     }
 
     /// Reads the argument of a file whose generation is not known; returns how long it is, too.
@@ -180,8 +181,11 @@ fn word(words: &[u32], at: usize) -> u32 {
 }
 
 impl OpenedFile {
-    /// Detects which generation the file speaks, by its first ioctl.
-    fn detect_interface(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
+    /// Detects which generation the file speaks, by its first ioctl. Apart from the others, which
+    /// are to be quick.
+    #[cold]
+    #[inline(never)]
+    fn detect_interface(&self, caller: Caller, at: usize) -> Result<Choice> {
         let (argument, block_bytes) = Argument::read_any(at, caller)?;
         let asked = self.interface.load(Relaxed);
         let choice = detect::choose(
@@ -221,29 +225,38 @@ impl OpenedFile {
                 choice.reason.text()
             );
         }
-        Ok((argument, format))
+        Ok(choice)
     }
 
     /// Reads the argument of an ioctl.
+    #[inline(always)]
     fn argument(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
         let known = self.interface.load(Relaxed);
-        if known & DETECTED == 0 {
-            return self.detect_interface(caller, at);
-        }
-        let choice = Choice::unpack(known).ok_or(Error::Envelope)?;
+        let choice = match known & DETECTED {
+            // What it looks at is read again: of that nothing is known yet.
+            0 => self.detect_interface(caller, at)?,
+            _ => Choice::unpack(known).ok_or(Error::Envelope)?,
+        };
         let format = choice.format();
         let argument = Argument::read(at, format, caller)?;
-        if !format.takes(argument.input_bytes, argument.output_bytes) {
-            warn_client!(
-                ENVELOPES,
-                "an interface of {:#x} bytes in and {:#x} out, on a file that speaks {}",
-                argument.input_bytes,
-                argument.output_bytes,
-                format.name()
-            );
-            return Err(Error::Envelope);
+        match format.takes(argument.input_bytes, argument.output_bytes) {
+            true => Ok((argument, format)),
+            false => Err(Self::refuse_sizes(&argument, format)),
         }
-        Ok((argument, format))
+    }
+
+    /// Tells the log of an interface whose size is not the generation's.
+    #[cold]
+    #[inline(never)]
+    fn refuse_sizes(argument: &Argument, format: Format) -> Error {
+        warn_client!(
+            ENVELOPES,
+            "an interface of {:#x} bytes in and {:#x} out, on a file that speaks {}",
+            argument.input_bytes,
+            argument.output_bytes,
+            format.name()
+        );
+        Error::Envelope
     }
 
     fn interface(&self, file: &OpenFile, caller: Caller, at: usize) -> Result {
@@ -323,6 +336,8 @@ impl OpenedFile {
     ///
     /// `EINVAL`: there is none of this name. `EBUSY`: the file has spoken already, another one.
     /// `EFAULT`: the name cannot be read.
+    #[cold]
+    #[inline(never)]
     fn set_interface(&self, at: usize) -> Result<(), kernel::error::Error> {
         let mut room = UserWords::<{ NAME_BYTES / 4 }>::new();
         let bytes = zerocopy::IntoBytes::as_bytes(&*room.read(at, NAME_BYTES)?);
