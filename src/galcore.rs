@@ -54,6 +54,7 @@ mod stream;
 #[allow(unsafe_code)]
 mod sys;
 mod uapi;
+mod wait;
 
 use driver::{
     Driver,

@@ -48,6 +48,10 @@ use crate::{
             self,
             DmaBuffer, //
         }, //
+    },
+    wait::{
+        self,
+        Left, //
     }, //
 };
 use flat::Flat;
@@ -68,10 +72,8 @@ use kernel::{
         new_mutex,
         Arc,
         CondVar,
-        CondVarTimeoutResult,
         Mutex, //
     },
-    time::msecs_to_jiffies,
     workqueue::{
         Work,
         WorkItem, //
@@ -117,9 +119,6 @@ const _: () = assert!(
     PAGE_SIZE == 1 << PAGE_BITS,
     "the driver wants a kernel with pages of 4 KiB"
 );
-
-/// How long pages are waited for while none comes back, in milliseconds.
-const RECLAIM_TIMEOUT: u32 = 20_000;
 
 /// The tables of the MMU versions that the device's cores have.
 struct Tables {
@@ -460,19 +459,17 @@ impl Vm {
     /// Waits until what has been unmapped so far is free; gives up when nothing becomes free.
     /// `Interrupted`: a Unix signal came. Not for the work queue.
     pub(crate) fn wait_for_reclaim(&self) -> Result {
-        let mut left = msecs_to_jiffies(RECLAIM_TIMEOUT);
         let mut state = self.state.lock();
         let wanted = state.ended;
-        while state.freed < wanted {
-            let before = state.freed;
-            left = match self.reclaimed.wait_interruptible_timeout(&mut state, left) {
-                CondVarTimeoutResult::Woken { jiffies } => jiffies,
-                CondVarTimeoutResult::Timeout => break,
-                CondVarTimeoutResult::Signal { .. } => return Err(Error::Interrupted),
-            };
-            if state.freed != before {
-                left = msecs_to_jiffies(RECLAIM_TIMEOUT);
-            }
+        let waited = wait::while_moving(&self.reclaimed, &mut state, true, |state| {
+            Ok(match state.freed < wanted {
+                true => Left::Something(state.freed),
+                false => Left::Nothing,
+            })
+        });
+        match waited {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            _ => Ok(()),
         }
         Ok(())
     }

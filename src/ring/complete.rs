@@ -7,7 +7,6 @@ use super::{
     state::State,
     Payload,
     Ring,
-    GPU_TIMEOUT,
     WAIT_LINK_BYTES, //
 };
 use crate::{
@@ -15,7 +14,11 @@ use crate::{
         Error,
         Result, //
     },
-    mmu::NO_TRANSLATIONS, //
+    mmu::NO_TRANSLATIONS,
+    wait::{
+        self,
+        Left, //
+    }, //
 };
 use kernel::{
     sync::{
@@ -164,18 +167,19 @@ impl<P: Payload> Ring<P> {
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
     pub(crate) fn wait_for_progress(&self, number: u64) -> Result {
         let mut state = self.state.lock();
-        let mut left = msecs_to_jiffies(GPU_TIMEOUT);
-        while state.completed < number {
-            if state.is_stopped {
-                return Err(Error::GpuNotResponding);
+        // Till the end: who moves wakes only if there are some.
+        state.waiters += 1;
+        let waited = wait::while_moving(&self.moved, &mut state, true, |state| {
+            if state.completed >= number {
+                return Ok(Left::Nothing);
             }
-            let before = state.completed;
-            left = self.wait(&mut state, left)?;
-            if state.completed != before {
-                left = msecs_to_jiffies(GPU_TIMEOUT);
+            match state.is_stopped {
+                true => Err(Error::GpuNotResponding),
+                false => Ok(Left::Something(state.completed)),
             }
-        }
-        Ok(())
+        });
+        state.waiters -= 1;
+        waited
     }
 
     /// Whether job `number` has ended and done what it had to.

@@ -68,7 +68,8 @@ use crate::{
         self,
         dma::DmaBuffer,
         unload::InUse, //
-    }, //
+    },
+    wait, //
 };
 use frame::Section;
 use inflight::IDS;
@@ -156,9 +157,8 @@ pub(crate) const MAX_STATE_WORDS: usize = 64 * 1024 / 4;
 pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
     MAX_STREAM_WORDS - MAX_STATE_WORDS - Section::MAX_BYTES / 4;
 
-/// How long a submitter waits without any progress of the GPU, in milliseconds (`gcdGPU_TIMEOUT` of
-/// the 4.6.9 driver).
-pub(crate) const GPU_TIMEOUT: u32 = 20_000;
+/// How long a submitter waits without any progress of the GPU, in milliseconds.
+pub(crate) const GPU_TIMEOUT: u32 = wait::TIMEOUT;
 
 /// The ring of one core.
 #[pin_data]

@@ -14,11 +14,12 @@
 use super::hider::Hider;
 use crate::{
     context::Context,
-    error::{
-        Error,
-        Result, //
-    },
-    sys, //
+    error::Result,
+    sys,
+    wait::{
+        self,
+        Left, //
+    }, //
 };
 use kernel::{
     impl_has_work,
@@ -40,10 +41,8 @@ use kernel::{
         new_spinlock,
         Arc,
         CondVar,
-        CondVarTimeoutResult,
         SpinLock, //
     },
-    time::msecs_to_jiffies,
     workqueue::{
         Work,
         WorkItem, //
@@ -64,9 +63,6 @@ const NEWEST: u64 = u64::MAX;
 
 /// There is nothing to wait for.
 const NOTHING: u64 = 0;
-
-/// How long is waited for what has been let go of while none of it becomes free, in milliseconds.
-const TIMEOUT: u32 = 20_000;
 
 /// Something that a core may still use.
 pub(crate) trait Kept: Send + Sync {
@@ -430,8 +426,8 @@ impl Reclaimer {
         self.wait_to_end(true, |_| hider.counts())
     }
 
-    /// The same by any process, as far as others do not let go of more meanwhile; says whether
-    /// there was any.
+    /// The same by any process, for [`wait::TIMEOUT`] in all, as others may let go of more
+    /// meanwhile; says whether there was any.
     pub(crate) fn wait_for_others(&self) -> Result<bool> {
         let state = self.state.lock();
         let is_any = state.hides_ended != state.hides_begun;
@@ -440,26 +436,16 @@ impl Reclaimer {
         Ok(is_any)
     }
 
-    /// Waits until as many have ended as have begun by now: [`TIMEOUT`] at most, which starts over
-    /// with each that ends if `starts_over`.
+    /// Waits until as many have ended as have begun by now; see [`wait::while_moving`].
     fn wait_to_end(&self, starts_over: bool, counts: impl Fn(&State) -> (u64, u64)) -> Result {
         let mut state = self.state.lock();
-        let (wanted, mut ended) = counts(&state);
-        let mut left = msecs_to_jiffies(TIMEOUT);
-        while ended < wanted {
-            left = match self.moved.wait_interruptible_timeout(&mut state, left) {
-                CondVarTimeoutResult::Woken { jiffies } => jiffies,
-                CondVarTimeoutResult::Timeout => return Err(Error::GpuNotResponding),
-                CondVarTimeoutResult::Signal { .. } => return Err(Error::Interrupted),
-            };
-            let now = counts(&state).1;
-            if now != ended {
-                ended = now;
-                if starts_over {
-                    left = msecs_to_jiffies(TIMEOUT);
-                }
-            }
-        }
-        Ok(())
+        let (wanted, _) = counts(&state);
+        wait::while_moving(&self.moved, &mut state, starts_over, |state| {
+            let (_, ended) = counts(state);
+            Ok(match ended < wanted {
+                true => Left::Something(ended),
+                false => Left::Nothing,
+            })
+        })
     }
 }
