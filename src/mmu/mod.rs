@@ -435,7 +435,6 @@ impl Vm {
         self.note_change();
         Ok(Mapping {
             vm: self.clone(),
-            first,
             backing,
             stale: Some(stale),
         })
@@ -471,7 +470,6 @@ impl Vm {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             _ => Ok(()),
         }
-        Ok(())
     }
 
     fn queue_reaper(self: &Arc<Self>) {
@@ -514,7 +512,6 @@ impl Vm {
 /// Pages at consecutive GPU addresses; ended by being dropped.
 pub(crate) struct Mapping {
     vm: Arc<Vm>,
-    first: usize,
     backing: Arc<Paged>,
     /// What its end needs. `None` only while being dropped.
     stale: Option<ListArc<Stale<Kept>>>,
@@ -524,7 +521,8 @@ impl Mapping {
     /// GPU address of the first page.
     pub(crate) fn address(&self) -> u32 {
         // CAST: less than 2^20 pages.
-        (self.first as u32) << PAGE_BITS
+        let first = self.stale.as_ref().map_or(0, |stale| stale.first as u32);
+        first << PAGE_BITS
     }
 
     /// The pages.
