@@ -100,6 +100,7 @@ impl Events {
 }
 
 impl Payload for Events {
+    #[inline]
     fn end(&mut self, outcome: Outcome) {
         let actions = self.actions.drain_all();
         actions.for_each(|action| action.run(outcome));

@@ -272,6 +272,7 @@ impl Process {
 
     /// Checks the copied commands; returns what they leave behind.
     fn check(&self, core: &Core, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
+    #[inline(always)]
         let addresses = self.addresses(core, tables);
         let loaded = &tables.per_core[core.index()].loaded;
         checker::check(words, core.states(), entry, addresses, Some(loaded))

@@ -392,6 +392,7 @@ impl VideoMemory {
         self.node(Place::Wrapped(memory), owner)
     }
 
+    #[inline(always)]
     fn node(self: &Arc<Self>, place: Place, owner: u64) -> Result<Arc<Node>> {
         let node = Node {
             memory: self.clone(),

@@ -3,7 +3,10 @@
 //! The end of jobs, and waiting for it.
 
 use super::{
-    job::Outcome,
+    job::{
+        Job,
+        Outcome, //
+    },
     state::State,
     Payload,
     Ring,
@@ -49,9 +52,7 @@ impl<P: Payload> Ring<P> {
             let Some(done) = self.state.lock().pop() else {
                 break;
             };
-            let mut job = done.load;
-            job.payload.end(Outcome::Dropped);
-            self.reclaimer.take(&mut job.retired, job.retired_count);
+            drop(self.end_job(done.load, Outcome::Dropped));
         }
         let mut state = self.state.lock();
         state.completed = state.in_flight.newest();
@@ -107,28 +108,24 @@ impl<P: Payload> Ring<P> {
         }
         let mut state = self.state.lock();
         for _ in 0..count {
-            let Some(mut done) = state.pop() else {
+            let Some(done) = state.pop() else {
                 break;
             };
             drop(state);
-            let job = &mut done.load;
-            job.payload.end(match job.is_empty {
-                false => Outcome::Done,
-                true => Outcome::NeverRun,
-            });
+            let (number, job) = (done.number, done.load);
             if job.flushed > self.flushed.load(Relaxed) {
                 // Before the address space is asked whether something waits for it.
                 self.flushed.xchg(job.flushed, Full);
             }
-            self.reclaimer.take(&mut job.retired, job.retired_count);
-            if let Some(context) = job.context.take() {
-                self.reclaimer.drop_later(context);
-            }
+            let outcome = match job.is_empty {
+                false => Outcome::Done,
+                true => Outcome::NeverRun,
+            };
+            let payload = self.end_job(job, outcome);
             // A long list is freed here: that may sleep.
-            let payload = core::mem::take(&mut job.payload);
             let spare = payload.is_reusable().then_some(payload);
             state = self.state.lock();
-            state.completed = state.completed.max(done.number);
+            state.completed = state.completed.max(number);
             state.moves += 1;
             if let Some(payload) = spare {
                 // With no room left it is freed: it holds nothing, and is small.
@@ -141,6 +138,27 @@ impl<P: Payload> Ring<P> {
         if waiters {
             self.moved.notify_all();
         }
+    }
+
+    /// Does what is to be done when `job` has ended, and lets go of what it kept; returns what is
+    /// left of its payload.
+    #[inline]
+    fn end_job(&self, job: Job<P>, outcome: Outcome) -> P {
+        let Job {
+            mut payload,
+            context,
+            mut retired,
+            retired_count,
+            ..
+        } = job;
+        payload.end(outcome);
+        if retired_count > 0 {
+            self.reclaimer.take(&mut retired, retired_count);
+        }
+        if let Some(context) = context {
+            self.reclaimer.drop_later(context);
+        }
+        payload
     }
 
     /// A payload without anything to do, with memory of an earlier one's if there is such.

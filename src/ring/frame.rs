@@ -160,6 +160,7 @@ impl Frame {
     /// What must stand around `commands` behind what leaves the GPU as `gpu` says, with states from
     /// `source` in front of them. `flush`: the TLB is to be flushed; `uses`: the engines that all
     /// of it uses.
+    #[inline(always)]
     pub(super) fn new(
         caches: u32,
         gpu: &GpuState,

@@ -9,25 +9,15 @@
 /// Event ids that are used: 30 and 31 stand for exceptions.
 pub(crate) const IDS: usize = 30;
 
-/// A job under way.
+/// A job under way, or one that has ended.
 pub(crate) struct Slot<T> {
     /// Where it starts in the ring.
     pub(crate) start: usize,
     /// Its idle loop.
     pub(crate) mark: usize,
-    /// Its number.
+    /// Its number, from 1 up.
     pub(crate) number: u64,
     /// What it carries.
-    pub(crate) load: T,
-}
-
-/// A job that has ended.
-pub(crate) struct Done<T> {
-    /// What [`InFlight::begin`] was given.
-    pub(crate) mark: usize,
-    /// The job's number, from 1 up.
-    pub(crate) number: u64,
-    /// What it carried.
     pub(crate) load: T,
 }
 
@@ -130,15 +120,12 @@ impl<T> InFlight<T> {
     }
 
     /// Takes the oldest job out.
-    pub(crate) fn pop(&mut self) -> Option<Done<T>> {
-        let slot = self.slots[self.first].take()?;
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Slot<T>> {
+        let done = self.slots[self.first].take()?;
         self.first = wrap(self.first + 1);
         self.count -= 1;
-        Some(Done {
-            mark: slot.mark,
-            number: slot.number,
-            load: slot.load,
-        })
+        Some(done)
     }
 
     /// What all jobs under way carry.

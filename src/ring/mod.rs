@@ -285,9 +285,7 @@ impl<P: Payload> Ring<P> {
 
     /// The jobs under way, oldest first, one at a time: calls `look` with each.
     pub(crate) fn for_each_job(&self, mut look: impl FnMut(JobInfo)) {
-        let mut age = 0;
-        // Ends: no more than there are ids.
-        while age < IDS {
+        for age in 0..IDS {
             let state = self.state.lock();
             let Some((event, slot)) = state.in_flight.get(age) else {
                 return;
@@ -302,7 +300,6 @@ impl<P: Payload> Ring<P> {
             };
             drop(state);
             look(info);
-            age += 1;
         }
     }
 }
@@ -332,6 +329,10 @@ impl<P: Payload> Tlb for Ring<P> {
 impl<P: Payload> Waited for Ring<P> {
     fn newest(&self) -> u64 {
         self.state.lock().in_flight.newest()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.state.lock().in_flight.len() == 0
     }
 
     fn tie(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>> {

@@ -58,9 +58,6 @@ pub(crate) type Numbers = [u64; MAX_CORES];
 /// Bytes up to which something is dropped by who lets go of it, if nothing is under way.
 const SMALL: usize = 1 << 20;
 
-/// The newest job, whichever it is.
-const NEWEST: u64 = u64::MAX;
-
 /// There is nothing to wait for.
 const NOTHING: u64 = 0;
 
@@ -77,6 +74,9 @@ pub(crate) trait Kept: Send + Sync {
 pub(crate) trait Waited: Send + Sync {
     /// Number of its newest job; 0: none.
     fn newest(&self) -> u64;
+
+    /// Whether all of its jobs have ended.
+    fn is_idle(&self) -> bool;
 
     /// Ties `item` to job `number`, or to the newest before; gives it back if that has ended.
     fn tie(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>>;
@@ -243,11 +243,15 @@ impl Reclaimer {
     /// Lets go of `item`: behind everything that is in the rings now, when no window shows it any
     /// more. Takes no longer than a lock.
     pub(crate) fn retire(self: &Arc<Self>, item: ListArc<Retired>) {
-        self.retire_behind([NEWEST; MAX_CORES], item);
+        self.retire_as(None, item);
     }
 
     /// The same, behind these jobs.
     pub(crate) fn retire_behind(self: &Arc<Self>, numbers: Numbers, item: ListArc<Retired>) {
+        self.retire_as(Some(&numbers), item);
+    }
+
+    fn retire_as(self: &Arc<Self>, numbers: Option<&Numbers>, item: ListArc<Retired>) {
         match &item.shown {
             Some(Shown { hider, .. }) if item.may_be_shown() => hider.clone().hide_later(item),
             _ => {
@@ -265,25 +269,25 @@ impl Reclaimer {
         if item.may_be_shown() {
             return self.retire(item);
         }
-        match self.tie([NEWEST; MAX_CORES], item) {
+        match self.tie(None, item) {
             Some(item) if item.kept.bytes() <= SMALL => drop(item),
             Some(item) => self.reclaim_later(item),
             None => {}
         }
     }
 
-    /// Ties `item`, which no window shows, to these jobs; gives it back if it need not wait for a
-    /// core.
-    fn tie(&self, numbers: Numbers, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
+    /// Ties `item`, which no window shows, to these jobs (`None`: to the newest, as later ones
+    /// cannot use it); gives it back if it need not wait for a core.
+    fn tie(&self, numbers: Option<&Numbers>, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
         let rings = self.rings.lock();
-        for ((behind, ring), number) in item.behind.iter().zip(rings.iter()).zip(numbers) {
-            let number = match (ring, number) {
-                (None, _) => NOTHING,
-                // Later ones cannot use it.
-                (Some(ring), NEWEST) => ring.newest(),
-                (Some(_), number) => number,
-            };
-            behind.store(number, Relaxed);
+        if rings.iter().flatten().all(|ring| ring.is_idle()) {
+            return Some(item);
+        }
+        for (core, ring) in rings.iter().enumerate() {
+            if let Some(ring) = ring {
+                let number = numbers.map_or_else(|| ring.newest(), |numbers| numbers[core]);
+                item.behind[core].store(number, Relaxed);
+            }
         }
         Self::tie_next(&rings, item)
     }
@@ -294,8 +298,11 @@ impl Reclaimer {
         mut item: ListArc<Retired>,
     ) -> Option<ListArc<Retired>> {
         for (core, ring) in rings.iter().enumerate() {
+            let Some(ring) = ring else {
+                continue;
+            };
             let number = item.behind[core].xchg(NOTHING, Relaxed);
-            if let (Some(ring), 1..) = (ring, number) {
+            if number != NOTHING {
                 item = ring.tie(number, item)?;
             }
         }
@@ -304,9 +311,6 @@ impl Reclaimer {
 
     /// Takes over what a job that has ended kept.
     pub(super) fn take(self: &Arc<Self>, items: &mut List<Retired>, count: u64) {
-        if count == 0 {
-            return;
-        }
         let mut state = self.state.lock();
         state.begun += count;
         state.items.push_all_back(items);

@@ -6,8 +6,8 @@
 
 use super::{
     inflight::{
-        Done,
-        InFlight, //
+        InFlight,
+        Slot, //
     },
     job::Job,
     space::Space,
@@ -188,7 +188,8 @@ impl<P> State<P> {
     }
 
     /// Takes the oldest job out, which the GPU has ended; its place is free.
-    pub(super) fn pop(&mut self) -> Option<Done<Job<P>>> {
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Slot<Job<P>>> {
         let done = self.in_flight.pop()?;
         // The front end rests in this job's idle loop or is past it.
         self.space.free_before(done.mark);

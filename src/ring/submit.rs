@@ -46,8 +46,8 @@ use kernel::{
 
 /// How long a submitter goes on waiting for its place.
 pub(crate) struct PlaceTimeout {
-    /// What [`State::moves`] was before the last try.
-    moves: u64,
+    /// What [`State::moves`] was before the last try; `None`: not looked at.
+    moves: Option<u64>,
     completed: u64,
     left: Jiffies,
 }
@@ -118,26 +118,27 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// What a submitter that has not tried yet needs for [`Ring::wait_for_place`].
+    /// What a submitter that has not tried yet needs for [`Ring::wait_for_place`]. Takes no lock:
+    /// most find a place at once.
     pub(crate) fn place_timeout(&self) -> PlaceTimeout {
-        let state = self.state.lock();
         PlaceTimeout {
-            moves: state.moves,
-            completed: state.completed,
-            left: msecs_to_jiffies(GPU_TIMEOUT),
+            moves: None,
+            completed: 0,
+            left: 0,
         }
     }
 
-    /// Waits until trying again is worth it.
+    /// Waits until trying again is worth it: after the first try that is at once, as something may
+    /// have moved since.
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
     pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout) -> Result {
         let mut state = self.state.lock();
-        while state.moves == timeout.moves {
+        while timeout.moves == Some(state.moves) {
             timeout.left = self.wait(&mut state, timeout.left)?;
         }
-        timeout.moves = state.moves;
-        if state.completed != timeout.completed {
+        let is_first = timeout.moves.replace(state.moves).is_none();
+        if is_first || state.completed != timeout.completed {
             timeout.completed = state.completed;
             timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
         }
@@ -294,6 +295,7 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Writes a job and links it in.
+    #[inline(always)]
     fn write(
         &self,
         place: Place,
@@ -312,6 +314,7 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Writes a job's event at offset `at`, and the idle loop behind it.
+    #[inline(always)]
     fn write_end(&self, place: Place, at: usize) -> Result<(), kernel::error::Error> {
         let event = words::event(place.event);
         self.memory
@@ -321,6 +324,7 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Sends the front end to a job whose words are there.
+    #[inline(always)]
     fn start_at(&self, place: Place) -> Result<(), kernel::error::Error> {
         let bytes = place.wait + WAIT_LINK_BYTES - place.at;
         // All of it must be in memory before the front end can be sent there.
