@@ -19,8 +19,8 @@ use crate::{
     memory::Backing,
     ring::MAX_CORES,
     stream::{
-        addresses::AddressSet, //
-        loaded::Loaded,
+        addresses::AddressSet,
+        loaded::Loaded, //
     }, //
 };
 use kernel::{
@@ -28,6 +28,7 @@ use kernel::{
     sync::Arc, //
 };
 
+/// What one process has.
 pub(super) struct Tables {
     pub(super) nodes: Handles<NodeEntry>,
     pub(super) buffers: Handles<BufferEntry>,
