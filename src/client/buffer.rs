@@ -112,7 +112,7 @@ impl Process {
     }
 
     /// Takes a buffer out of the table. `InvalidArgument`: a field is 0. `NotFound`: unknown.
-    pub(super) fn remove_buffer(&self, named: NamedBuffer) -> Result<BufferEntry> {
+    fn remove_buffer(&self, named: NamedBuffer) -> Result<BufferEntry> {
         if named.bytes == 0 || named.handle == 0 || named.user == 0 {
             return Err(Error::InvalidArgument);
         }
@@ -170,9 +170,9 @@ impl Tables {
         }
     }
 
-    /// Has a buffer in the table, in reach and in the ledgers, or nothing of it. `OutOfResources`,
-    /// `OutOfMemory`.
-    pub(super) fn insert_buffer(&mut self, entry: BufferEntry) -> Result<u32> {
+    /// Puts a buffer into the table, the process's addresses and the ledgers, or nothing of it.
+    /// `OutOfResources`, `OutOfMemory`.
+    fn insert_buffer(&mut self, entry: BufferEntry) -> Result<u32> {
         let (address, bytes) = (entry.buffer.address(), entry.buffer.bytes());
         let non_paged = entry.non_paged;
         let handle = self.buffers.insert(entry)?;
@@ -189,7 +189,7 @@ impl Tables {
     }
 
     /// Notes where a buffer is mapped. `NotFound`: it is gone. `OutOfMemory`.
-    pub(super) fn show_buffer(&mut self, handle: u32, user: usize) -> Result {
+    fn show_buffer(&mut self, handle: u32, user: usize) -> Result {
         let entry = self.buffers.get_mut(handle).ok_or(Error::NotFound)?;
         self.user_views.insert(UserView {
             start: user,
@@ -210,7 +210,7 @@ impl Tables {
     }
 
     /// Takes a buffer out, with its bytes out of the ledger.
-    pub(super) fn remove_buffer(&mut self, handle: u32) -> Option<BufferEntry> {
+    fn remove_buffer(&mut self, handle: u32) -> Option<BufferEntry> {
         let entry = self.buffers.remove(handle)?;
         self.user_views.remove(entry.user, Viewed::Buffer(handle));
         self.addresses.remove(entry.buffer.address());

@@ -42,7 +42,7 @@ type Fences = [Option<Fence>; MAX_FENCES];
 const NANOSECONDS: u64 = 1_000_000;
 
 /// The wait time that means for ever.
-pub(crate) const FOREVER: u32 = u32::MAX;
+const FOREVER: u32 = u32::MAX;
 
 struct State {
     set: bool,

@@ -55,7 +55,7 @@ impl Process {
 
     /// Takes pinned user memory out of the table. `InvalidArgument`: a field is 0. `NotFound`:
     /// unknown.
-    pub(super) fn remove_user_memory(&self, named: NamedUserMemory) -> Result<Mapped> {
+    fn remove_user_memory(&self, named: NamedUserMemory) -> Result<Mapped> {
         if named.user == 0 || named.bytes == 0 || named.info == 0 {
             return Err(Error::InvalidArgument);
         }

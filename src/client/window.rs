@@ -117,7 +117,7 @@ impl Tables {
 
     /// The buffer, or page-backed node, whose file offset is `offset`, and whether its view is to
     /// be cached.
-    pub(super) fn backing_at(&self, offset: u64) -> Option<(Backing, bool)> {
+    fn backing_at(&self, offset: u64) -> Option<(Backing, bool)> {
         if let Some((backing, cached)) = &self.asked {
             if backing.file_offset() == offset {
                 return Some((backing.clone(), *cached));
@@ -163,8 +163,8 @@ impl Tables {
         }
     }
 
-    /// The same through a window on the pool.
-    pub(super) fn pool_bytes_from(&self, user: usize, pool_address: u32) -> Option<usize> {
+    /// As [`Tables::bytes_from`], for an address in a window on the pool.
+    fn pool_bytes_from(&self, user: usize, pool_address: u32) -> Option<usize> {
         let places = self.pool_views.iter().filter_map(|view| view.place());
         let mut offsets = places.filter_map(|place| Some((user.checked_sub(place.0)?, place.1)));
         let (offset, window) = offsets.find(|&(offset, bytes)| offset < bytes)?;

@@ -110,7 +110,7 @@ impl Backing {
         }
     }
 
-    pub(super) fn imported(&self) -> Option<&Import> {
+    fn imported(&self) -> Option<&Import> {
         match self {
             Backing::Contiguous(_) => None,
             Backing::Scattered(pages) => pages.pages().imported(),
@@ -292,7 +292,7 @@ pub(super) enum Object {
 }
 
 /// Where `address` is in `bytes` at GPU address `start`, if a whole aligned word lies there.
-pub(super) fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
+fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
     // CAST: 32 bits into at least 32.
     let offset = address.checked_sub(start)? as usize;
     (address % 4 == 0 && offset.checked_add(4)? <= bytes).then_some(offset)

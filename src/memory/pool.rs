@@ -77,7 +77,7 @@ impl PoolMemory {
         };
     }
 
-    pub(super) fn zero(&self, offset: usize, bytes: usize) -> kernel::error::Result {
+    fn zero(&self, offset: usize, bytes: usize) -> kernel::error::Result {
         match self {
             PoolMemory::Reserved(memory) => memory.zero(offset, bytes),
             PoolMemory::Allocated(memory) => memory.zero(offset, bytes),
@@ -86,7 +86,7 @@ impl PoolMemory {
 }
 
 /// Bytes that are zeroed at once.
-pub(super) const ZERO_STEP: usize = 1 << 20;
+const ZERO_STEP: usize = 1 << 20;
 
 /// Fills a piece of the pool with zeros. `Interrupted`: the calling thread is being killed.
 pub(super) fn zero_in_steps(memory: &PoolMemory, span: &Span) -> Result {
@@ -114,10 +114,10 @@ pub(super) fn with_pages(alignment: usize) -> Option<usize> {
 }
 
 /// How much less is tried when the pool cannot be had in one piece, as the C driver does.
-pub(super) const POOL_STEP: usize = 4 << 20;
+const POOL_STEP: usize = 4 << 20;
 
 /// Allocates the pool, or as much of it as there is; prints what is missing.
-pub(super) fn allocate_pool(dev: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
+fn allocate_pool(dev: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
     let mut bytes = wanted;
     loop {
         if let Ok(memory) = DmaBuffer::new(dev, bytes) {
