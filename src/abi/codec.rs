@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Bytes to requests, replies to bytes, for any [`Layout`].
+//!
+//! A table in the form of code: an arm for each command, a function for each structure. Which arms
+//! there are is seen at once only where they stand together.
 
 use super::{
     layout::{

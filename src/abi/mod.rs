@@ -4,7 +4,8 @@
 //!
 //! Knows no hardware and no kernel object. A request is the same whichever generation of the
 //! interface it came in. The generations are data ([`layout`]); one decoder and encoder serves all
-//! of them ([`codec`]); which one a file speaks is settled at its first ioctl ([`detect`]).
+//! of them ([`codec`]); which one a file speaks is decided at its first ioctl ([`detect`]). What is
+//! below is a list: every request and every reply, with what they hold.
 
 mod codec;
 pub(crate) mod detect;

@@ -16,6 +16,8 @@
 //! States that the core is not known to have are refused: who knows what they hold. Most words are
 //! values of states that mean nothing here. One bit for each state tells which do ([`States`]), and
 //! a whole `LOAD_STATE` is passed over by its first and last state's words of it.
+//!
+//! More than half of the file is the checker's tests.
 
 use super::{
     loaded::Loaded,

@@ -9,7 +9,8 @@
 //! a core lacks, silicon takes no notice, so within a block rows are not finer than there is a
 //! reason for.
 //!
-//! Once for each core they become sets of bits ([`States`]): the check of a stream asks those.
+//! Once for each core they become sets of bits ([`States`]): the check of a stream asks those. Most
+//! of the file is the table.
 
 use super::{
     checker::Engines,

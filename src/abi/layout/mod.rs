@@ -9,7 +9,8 @@
 //! [`Queue`] from the start of the interface and of the record, those of the union's members from
 //! the start of the union, all others from the start of their structure. Sizes, alignment and
 //! overlaps are checked when this is compiled; each offset is compared with the facts in tests/abi
-//! by a host test, which reads these files too: they know nothing of the rest of the crate.
+//! by a host test, which reads these files too: they know nothing of the rest of the crate. This
+//! file is the list of all structures and their fields, as one macro takes it.
 
 mod v2;
 mod v4;
