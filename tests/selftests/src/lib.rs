@@ -3,6 +3,7 @@
 //!
 //! * [`harness`]: KTAP output, checks.
 //! * [`control`]: the software GPU's counters and faults.
+//! * [`contexts`]: what the tests of contexts share.
 //! * [`states`]: the states that take GPU addresses.
 //! * [`system`]: memory, kernel log, `/proc/driver/gc`, loading and unloading the module.
 //! * [`fixture`]: a client with a surface to draw on.
@@ -12,6 +13,7 @@
 //! * [`video`]: memory that the GPU writes and reads.
 //! * [`mod@reference`]: what each board's core is.
 
+pub mod contexts;
 pub mod control;
 pub mod fixture;
 pub mod foreign;

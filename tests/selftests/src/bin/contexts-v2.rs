@@ -8,12 +8,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::process::Child;
 use std::process::ExitCode;
-use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
 
 use anyhow::ensure;
 use anyhow::Context;
@@ -33,6 +30,10 @@ use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
 use galcore_client::Surface;
+use galcore_selftests::contexts::converted;
+use galcore_selftests::contexts::loads;
+use galcore_selftests::contexts::many;
+use galcore_selftests::contexts::StateDump;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::expect_pixels;
 use galcore_selftests::fixture::has_2d;
@@ -323,11 +324,6 @@ fn states(both: bool) -> BTreeMap<u32, Kind> {
     states.collect()
 }
 
-/// What the hardware makes of a 16.16 number.
-fn converted(value: u32) -> u32 {
-    (value as i32 as f32 / 65536.0).to_bits()
-}
-
 /// What a client wants the states to be.
 type Intent = BTreeMap<u32, u32>;
 
@@ -341,7 +337,7 @@ struct Bench {
     buffer: Buffer,
     /// Memory that states point to.
     own: Buffer,
-    dump: Buffer,
+    dump: StateDump,
     scratch: Scratch,
     random: RefCell<Random>,
 }
@@ -359,7 +355,7 @@ impl Bench {
             buffer: device.allocate_contiguous(0x8000)?,
             own: device.allocate_contiguous(0x8000)?,
             scratch: Scratch::read()?,
-            dump: device.allocate_contiguous(gpu_control::STATE_DUMP_BYTES as u64)?,
+            dump: StateDump::new(device)?,
             random: RefCell::new(Random::new(1147)),
             client,
         })
@@ -410,40 +406,25 @@ impl Bench {
 
     /// Waits for the GPU and takes its whole state memory.
     fn take_dump(&self) -> Result<()> {
-        self.client.device().stall()?;
-        let base = self.client.base_address();
-        self.control
-            .write(gpu_control::STATE_DUMP, self.dump.address + base);
-        Ok(())
+        self.dump.take(&self.client, &self.control)
     }
 
     fn state(&self, byte: u32) -> u32 {
-        self.dump.memory.read(byte as usize)
+        self.dump.state(byte)
     }
 
     /// Compares all states with what a client wants.
     fn compare(&self, what: &str, intent: &Intent) -> Result<()> {
         self.take_dump()?;
-        let mut wrong = Vec::new();
-        for (&byte, &value) in intent {
+        let wanted = intent.iter().map(|(&byte, &value)| {
             let wanted = match self.states[&byte] {
                 Kind::Fixed => converted(value),
                 Kind::Address if value == 0 => self.scratch.of(byte),
                 _ => value,
             };
-            let found = self.state(byte);
-            if found != wanted {
-                wrong.push(format!("{byte:#x} is {found:#x}, not {wanted:#x}"));
-            }
-        }
-        let count = wrong.len();
-        wrong.truncate(4);
-        ensure!(
-            count == 0,
-            "{what}: {count} states wrong: {}",
-            wrong.join("; ")
-        );
-        Ok(())
+            (byte, wanted)
+        });
+        self.dump.compare(what, wanted)
     }
 
     /// Which pipe was selected when the state memory was taken.
@@ -1249,53 +1230,6 @@ fn paint(contexts: usize, commits: u32, seed: u32) -> Result<()> {
     Ok(())
 }
 
-/// The states that a stream of LOAD_STATEs loads, by byte address.
-fn loads(stream: &Stream) -> Vec<(u32, u32)> {
-    let (mut rest, mut loads) = (stream.words(), Vec::new());
-    while let [header, ..] = rest {
-        let count = (header >> 16 & 0x3ff) as usize;
-        for (address, value) in (header & 0xffff..).zip(&rest[1..1 + count]) {
-            loads.push((address * 4, *value));
-        }
-        rest = &rest[(count + 2) & !1..];
-    }
-    loads
-}
-
-fn child(commits: u32, seed: u32) -> Result<Child> {
-    let (commits, seed) = (commits.to_string(), seed.to_string());
-    Ok(system::again(&["--child", &seed, "--commits", &commits])?
-        .stdout(Stdio::piped())
-        .spawn()?)
-}
-
-/// 64 contexts in 16 processes of all these generations at once, some of which are killed on the way.
-fn many(commits: u32) -> Result<()> {
-    let mut random = Random::new(commits);
-    let mut children: Vec<_> = (1..=16)
-        .map(|seed| child(commits / 16, seed))
-        .collect::<Result<_>>()?;
-    let mut killed = 0;
-    for _ in 0..4 {
-        std::thread::sleep(Duration::from_millis(50 + u64::from(random.below(150))));
-        let mut victim = children.swap_remove(random.below(children.len() as u32) as usize);
-        let kill = victim.kill();
-        killed += u32::from(!victim.wait()?.success());
-        kill?;
-    }
-    for child in children {
-        let output = child.wait_with_output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        ensure!(
-            output.status.success(),
-            "a client: {} {text}",
-            output.status
-        );
-    }
-    println!("# {killed} of 4 were killed before their end");
-    Ok(())
-}
-
 /// Contexts of several threads of one process.
 fn threads(commits: u32) -> Result<()> {
     std::thread::scope(|scope| {
@@ -1350,8 +1284,10 @@ fn main() -> ExitCode {
             same("violations", shared.control.violations(), 0)
         });
         let result = suite.run();
-        for buffer in [&bench.buffer, &bench.own, &bench.dump] {
-            bench.client.device().free_contiguous(buffer)?;
+        let device = bench.client.device();
+        bench.dump.free(device)?;
+        for buffer in [&bench.buffer, &bench.own] {
+            device.free_contiguous(buffer)?;
         }
         drop(bench);
         harness::settles("KiB used", used, ProcGc::used_now)?;

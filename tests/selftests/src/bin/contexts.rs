@@ -7,12 +7,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::process::Child;
 use std::process::ExitCode;
-use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
 
 use anyhow::ensure;
 use anyhow::Context;
@@ -34,6 +31,10 @@ use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
 use galcore_client::Surface;
+use galcore_selftests::contexts::converted;
+use galcore_selftests::contexts::loads;
+use galcore_selftests::contexts::many;
+use galcore_selftests::contexts::StateDump;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::expect_pixels;
 use galcore_selftests::fixture::has_2d;
@@ -333,11 +334,6 @@ fn kept(board: Board) -> BTreeMap<u32, (Kind, u32)> {
     states.collect()
 }
 
-/// What the hardware makes of a 16.16 number.
-fn converted(value: u32) -> u32 {
-    (value as i32 as f32 / 65536.0).to_bits()
-}
-
 /// What a client wants of its context.
 struct Intent {
     values: BTreeMap<u32, u32>,
@@ -353,7 +349,7 @@ struct Bench {
     buffer: Buffer,
     /// Memory that states point to.
     own: Buffer,
-    dump: Buffer,
+    dump: StateDump,
     scratch: Scratch,
     random: RefCell<Random>,
 }
@@ -369,7 +365,7 @@ impl Bench {
             buffer: device.allocate_contiguous(0x8000)?,
             own: device.allocate_contiguous(0x8000)?,
             scratch: Scratch::read()?,
-            dump: device.allocate_contiguous(gpu_control::STATE_DUMP_BYTES as u64)?,
+            dump: StateDump::new(device)?,
             random: RefCell::new(Random::new(4711)),
             client,
             control,
@@ -403,44 +399,21 @@ impl Bench {
         }
     }
 
-    /// Waits for the GPU and takes its whole state memory.
-    fn take_dump(&self) -> Result<()> {
-        self.device().stall()?;
-        let base = self.client.base_address();
-        self.control
-            .write(gpu_control::STATE_DUMP, self.dump.address + base);
-        Ok(())
-    }
-
-    fn state(&self, address: u32) -> u32 {
-        self.dump.memory.read(address as usize * 4)
-    }
-
     /// Compares everything with what the client wants.
     fn compare(&self, what: &str, intent: &Intent) -> Result<()> {
-        self.take_dump()?;
-        let mut wrong = Vec::new();
-        for (&address, &(kind, _)) in &self.kept {
+        self.dump.take(&self.client, &self.control)?;
+        let elements_end = 0x600 / 4 + intent.elements;
+        let wanted = self.kept.iter().filter_map(|(&address, &(kind, _))| {
             let value = intent.values[&address];
             let wanted = match kind {
                 Kind::Fixed => converted(value),
-                Kind::Element if address >= 0x600 / 4 + intent.elements => continue,
+                Kind::Element if address >= elements_end => return None,
                 Kind::Address if value == 0 => self.scratch.of(address * 4),
                 _ => value,
             };
-            let found = self.state(address);
-            if found != wanted {
-                wrong.push(format!("{:#x} is {found:#x}, not {wanted:#x}", address * 4));
-            }
-        }
-        let count = wrong.len();
-        wrong.truncate(4);
-        ensure!(
-            count == 0,
-            "{what}: {count} states wrong: {}",
-            wrong.join("; ")
-        );
-        Ok(())
+            Some((address * 4, wanted))
+        });
+        self.dump.compare(what, wanted)
     }
 
     /// Changes some states at random: in the stream, in the delta, and in what is wanted.
@@ -874,8 +847,8 @@ fn paint(contexts: usize, commits: u32, seed: u32) -> Result<()> {
         *done += 1;
         cells[cell as usize] = *colour;
         let delta = blob.fresh()?;
-        for (address, value) in loads(&stream) {
-            blob.deltas[delta].add(address, 0, value);
+        for (byte, value) in loads(&stream) {
+            blob.deltas[delta].add(byte / 4, 0, value);
         }
         blob.commit(device, &buffer, Pipe::Pipe3d, &stream, delta)?;
     }
@@ -885,56 +858,6 @@ fn paint(contexts: usize, commits: u32, seed: u32) -> Result<()> {
             .with_context(|| format!("context {number}"))?;
     }
     device.free_contiguous(&buffer)?;
-    Ok(())
-}
-
-/// The states that a stream of LOAD_STATEs loads.
-fn loads(stream: &Stream) -> Vec<(u32, u32)> {
-    let (mut rest, mut loads) = (stream.words(), Vec::new());
-    while let [header, ..] = rest {
-        let count = (header >> 16 & 0x3ff) as usize;
-        for (address, value) in (header & 0xffff..).zip(&rest[1..1 + count]) {
-            loads.push((address, *value));
-        }
-        rest = &rest[(count + 2) & !1..];
-    }
-    loads
-}
-
-fn child(commits: u32, seed: u32) -> Result<Child> {
-    let (commits, seed) = (commits.to_string(), seed.to_string());
-    Ok(system::again(&["--child", &seed, "--commits", &commits])?
-        .stdout(Stdio::piped())
-        .spawn()?)
-}
-
-/// 64 contexts in 16 processes at once, some of which are killed on the way.
-fn many(commits: u32) -> Result<()> {
-    let mut random = Random::new(commits);
-    let mut children: Vec<_> = (1..=16)
-        .map(|seed| child(commits / 16, seed))
-        .collect::<Result<_>>()?;
-    let mut killed = Vec::new();
-    for _ in 0..4 {
-        std::thread::sleep(Duration::from_millis(50 + u64::from(random.below(150))));
-        let mut victim = children.swap_remove(random.below(children.len() as u32) as usize);
-        let sent = victim.kill();
-        killed.push(victim.wait()?.success());
-        sent?;
-    }
-    for child in children {
-        let output = child.wait_with_output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        ensure!(
-            output.status.success(),
-            "a client: {} {text}",
-            output.status
-        );
-    }
-    println!(
-        "# {} of 4 were killed before their end",
-        killed.iter().filter(|ended| !**ended).count()
-    );
     Ok(())
 }
 
@@ -968,7 +891,8 @@ fn main() -> ExitCode {
             same("violations", shared.control.violations(), 0)
         });
         let result = suite.run();
-        for buffer in [&bench.buffer, &bench.own, &bench.dump] {
+        bench.dump.free(bench.device())?;
+        for buffer in [&bench.buffer, &bench.own] {
             bench.device().free_contiguous(buffer)?;
         }
         drop(bench);

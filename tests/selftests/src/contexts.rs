@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the tests of contexts share, whichever way a generation keeps them.
+
+use std::process::Child;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::ensure;
+use anyhow::Result;
+use galcore_client::device::Buffer;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Stream;
+
+use crate::control::Control;
+use crate::fixture::Random;
+use crate::system;
+
+/// What the hardware makes of a 16.16 number.
+pub fn converted(value: u32) -> u32 {
+    (value as i32 as f32 / 65536.0).to_bits()
+}
+
+/// The states that a stream of LOAD_STATEs loads, by byte address.
+pub fn loads(stream: &Stream) -> Vec<(u32, u32)> {
+    let (mut rest, mut loads) = (stream.words(), Vec::new());
+    while let [header, ..] = rest {
+        let count = (header >> 16 & 0x3ff) as usize;
+        for (address, value) in (header & 0xffff..).zip(&rest[1..1 + count]) {
+            loads.push((address * 4, *value));
+        }
+        rest = &rest[(count + 2) & !1..];
+    }
+    loads
+}
+
+/// The GPU's whole state memory, as it was when it was taken.
+pub struct StateDump {
+    memory: Buffer,
+}
+
+impl StateDump {
+    /// Room for it.
+    pub fn new(device: &Device) -> Result<Self> {
+        let memory = device.allocate_contiguous(gpu_control::STATE_DUMP_BYTES as u64)?;
+        Ok(Self { memory })
+    }
+
+    /// Gives the room back.
+    pub fn free(&self, device: &Device) -> Result<()> {
+        device.free_contiguous(&self.memory)?;
+        Ok(())
+    }
+
+    /// Waits for the GPU and takes it.
+    pub fn take(&self, client: &Client, control: &Control) -> Result<()> {
+        client.device().stall()?;
+        let address = self.memory.address + client.base_address();
+        control.write(gpu_control::STATE_DUMP, address);
+        Ok(())
+    }
+
+    /// A state, by its byte address.
+    pub fn state(&self, byte: u32) -> u32 {
+        self.memory.memory.read(byte as usize)
+    }
+
+    /// Fails unless each state, by its byte address, is what is `wanted` of it.
+    pub fn compare(&self, what: &str, wanted: impl Iterator<Item = (u32, u32)>) -> Result<()> {
+        let mut wrong = Vec::new();
+        for (byte, value) in wanted {
+            let found = self.state(byte);
+            if found != value {
+                wrong.push(format!("{byte:#x} is {found:#x}, not {value:#x}"));
+            }
+        }
+        let count = wrong.len();
+        wrong.truncate(4);
+        ensure!(
+            count == 0,
+            "{what}: {count} states wrong: {}",
+            wrong.join("; ")
+        );
+        Ok(())
+    }
+}
+
+/// This program again, as one of many clients.
+fn child(commits: u32, seed: u32) -> Result<Child> {
+    let (commits, seed) = (commits.to_string(), seed.to_string());
+    Ok(system::again(&["--child", &seed, "--commits", &commits])?
+        .stdout(Stdio::piped())
+        .spawn()?)
+}
+
+/// 16 clients at once (this program with `--child`), some of which are killed on the way; the others must succeed.
+pub fn many(commits: u32) -> Result<()> {
+    let mut random = Random::new(commits);
+    let mut children: Vec<_> = (1..=16)
+        .map(|seed| child(commits / 16, seed))
+        .collect::<Result<_>>()?;
+    let mut killed = 0;
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(50 + u64::from(random.below(150))));
+        let mut victim = children.swap_remove(random.below(children.len() as u32) as usize);
+        let kill = victim.kill();
+        killed += u32::from(!victim.wait()?.success());
+        kill?;
+    }
+    for child in children {
+        let output = child.wait_with_output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success(),
+            "a client: {} {text}",
+            output.status
+        );
+    }
+    println!("# {killed} of 4 were killed before their end");
+    Ok(())
+}
