@@ -659,6 +659,12 @@ fn sizes(meter: &mut Meter) -> Result<()> {
             "commit of 32 KiB of states, the ioctl",
             32 << 10,
         ),
+        // The ring's 1 MiB has room for two of these, so every other one begins at its start again.
+        (
+            "commit-wrap",
+            "commit of 480 KiB of states, the ring goes round, the ioctl",
+            480 << 10,
+        ),
     ] {
         if !meter.wants(name) {
             continue;
