@@ -140,7 +140,7 @@ impl Change {
         Self::new(process, Kind::GiveBack(Returned::Memory(memory)))
     }
 
-    /// The same of a wrapped node's.
+    /// As [`Change::give_back`], with the memory of a wrapped node.
     pub(super) fn give_back_node(process: &Arc<Process>, node: Arc<Node>) -> Result<ListArc<Self>> {
         Self::new(process, Kind::GiveBack(Returned::Node(node)))
     }

@@ -65,7 +65,7 @@ struct States {
     words: KVVec<u32>,
     entry: Pipe,
     exit: Exit,
-    /// How many ranges had left the process's reach at the last check.
+    /// How many ranges had left the process's addresses at the last check.
     removals: u64,
 }
 

@@ -272,8 +272,8 @@ impl Process {
     }
 
     /// Checks the copied commands; returns what they leave behind.
-    fn check(&self, core: &Core, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
     #[inline(always)]
+    fn check(&self, core: &Core, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
         let addresses = self.addresses(core, tables);
         let loaded = &tables.per_core[core.index()].loaded;
         checker::check(words, core.states(), entry, addresses, Some(loaded))
@@ -324,7 +324,7 @@ struct Submission<'a> {
     words: &'a mut [u32],
     entry: Pipe,
     exit: Exit,
-    /// How many ranges had left the process's reach at the last check.
+    /// How many ranges had left the process's addresses at the last check.
     removals: u64,
     /// The context, if it is in the client's memory.
     own: Option<OwnContext>,

@@ -120,7 +120,7 @@ pub(super) fn merge(buffers: &mut Buffers, format: Format) -> Merged {
     merged
 }
 
-/// Submission `number` has switched: the deltas that were merged are let go of, and the one that
+/// Job `number` has switched: the deltas that were merged are let go of, and the one that
 /// came with it (0: none) is noted for both copies.
 pub(super) fn switched(
     buffers: &mut Buffers,

@@ -67,8 +67,8 @@ pub(super) struct Queue<'a> {
     events: Events,
     /// `None` as long as there are none, as with most queues.
     claims: Option<KVec<Claim>>,
-    /// Words are to be written; how many ranges had left the process's reach when they were looked
-    /// up.
+    /// Words are to be written; how many ranges had left the process's addresses when they were
+    /// looked up.
     writes: Option<u64>,
 }
 
@@ -265,8 +265,8 @@ impl<'a> Queue<'a> {
         &mut self.events
     }
 
-    /// Takes what the queue takes away out of the GPU's reach for all jobs behind its own,
-    /// which has just got its place. The caller holds the tables' lock.
+    /// Takes what the queue takes away out of the process's addresses for all jobs behind
+    /// its own, which has just got its place. The caller holds the tables' lock.
     pub(super) fn withdraw(&self, tables: &mut Tables) {
         for claim in self.claims.iter().flatten() {
             match claim {

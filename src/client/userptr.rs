@@ -70,8 +70,8 @@ impl Process {
 }
 
 impl Tables {
-    /// Has user memory in the table and in reach, or nothing of it. `OutOfResources`,
-    /// `OutOfMemory`.
+    /// Puts user memory into the table and into the process's addresses, or nothing of it.
+    /// `OutOfResources`, `OutOfMemory`.
     pub(super) fn insert_user_memory(&mut self, memory: Visible<UserMemory>) -> Result<u32> {
         let (address, bytes) = (memory.address(), memory.bytes());
         let handle = self.user_memory.insert(Mapped::Memory(memory))?;

@@ -64,7 +64,7 @@ impl Reachable for Buffer {}
 
 impl Reachable for UserMemory {}
 
-/// Memory that is, or may be, in reach of the GPU and in the process's windows.
+/// Memory that the GPU can reach, or may soon, and that may be in the process's windows.
 pub(super) struct Visible<T> {
     object: Arc<T>,
     reclaimer: Arc<Reclaimer>,

@@ -193,7 +193,7 @@ struct Copy {
     /// For each state that is an address, what the GPU loads: the client's, or the scratch memory's
     /// where that is 0 or no memory of its any more.
     live: KVVec<u32>,
-    /// How often the process's reach had changed when they were looked at last; `None`: never.
+    /// How often the process's addresses had changed when they were looked at last; `None`: never.
     changes: Option<u64>,
     /// User addresses of deltas that are to be read before it is used again.
     pending: [u64; PENDING],
@@ -340,7 +340,7 @@ impl Buffers {
         let _ = copy.buffer.memory().write_words(at, &link);
     }
 
-    /// Submission `number` has loaded the next copy, so it is the other's turn.
+    /// Job `number` has loaded the next copy, so it is the other's turn.
     pub(crate) fn switched(&mut self, number: u64) {
         let copy = self.copy();
         copy.pending_count = 0;

@@ -34,7 +34,7 @@ pub(crate) struct Loaded {
     is_open: Cell<bool>,
     /// The values may not be what the GPU has.
     is_unsure: Cell<bool>,
-    /// How many ranges had left the process's reach when none of the values was stale.
+    /// How many ranges had left the process's addresses when none of the values was stale.
     verified: Cell<u64>,
     /// How often all was to be forgotten.
     wipes: Cell<u64>,

@@ -196,7 +196,7 @@ struct Shared {
 /// imported.
 ///
 /// Locks: `galcore attachment`, one for each dma-buf, outermost: its owner is called under it, and
-/// may wait. Under it `galcore imports`, which guards the book, and that of [`PinnedPages`].
+/// may wait. Under it `galcore imports`, which guards the registry, and that of [`PinnedPages`].
 #[pin_data]
 pub(crate) struct Imports {
     dev: dma::Device,
@@ -204,7 +204,7 @@ pub(crate) struct Imports {
     pinned: Arc<PinnedPages>,
     /// By the address of the `struct dma_buf`.
     #[pin]
-    book: Mutex<RBTree<usize, Shared>>,
+    registry: Mutex<RBTree<usize, Shared>>,
 }
 
 impl Imports {
@@ -216,7 +216,7 @@ impl Imports {
                 dev: dev.clone(),
                 looker,
                 pinned: pinned.clone(),
-                book <- new_mutex!(RBTree::new(), "galcore imports"),
+                registry <- new_mutex!(RBTree::new(), "galcore imports"),
             }),
             GFP_KERNEL,
         )
@@ -278,8 +278,8 @@ impl Imports {
     /// Counts one more user of a dma-buf.
     fn enter(&self, buffer: Buffer) -> Result<Arc<Attached>> {
         let key = buffer.0.as_ptr().addr();
-        let mut book = self.book.lock();
-        if let Some(shared) = book.get_mut(&key) {
+        let mut registry = self.registry.lock();
+        if let Some(shared) = registry.get_mut(&key) {
             shared.users = shared.users.checked_add(1).ok_or(ENOMEM)?;
             return Ok(shared.attached.clone());
         }
@@ -293,14 +293,14 @@ impl Imports {
             attached: attached.clone(),
             users: 1,
         };
-        book.insert(room.into_node(key, shared));
+        registry.insert(room.into_node(key, shared));
         Ok(attached)
     }
 
     /// Counts one user less; whether it was the last one.
     fn leave(&self, key: usize) -> bool {
-        let mut book = self.book.lock();
-        book.get_mut(&key).is_none_or(|shared| {
+        let mut registry = self.registry.lock();
+        registry.get_mut(&key).is_none_or(|shared| {
             shared.users -= 1;
             shared.users == 0
         })
@@ -308,8 +308,8 @@ impl Imports {
 
     /// Counts one user less, unless it is the last one.
     fn leave_others(&self, key: usize) -> bool {
-        let mut book = self.book.lock();
-        match book.get_mut(&key) {
+        let mut registry = self.registry.lock();
+        match registry.get_mut(&key) {
             Some(shared) if shared.users > 1 => {
                 shared.users -= 1;
                 true
@@ -320,9 +320,11 @@ impl Imports {
 
     /// Forgets a dma-buf, unless it has users again.
     fn forget(&self, key: usize) -> Option<Arc<Attached>> {
-        let mut book = self.book.lock();
-        match book.get(&key) {
-            Some(shared) if shared.users == 0 => book.remove(&key).map(|shared| shared.attached),
+        let mut registry = self.registry.lock();
+        match registry.get(&key) {
+            Some(shared) if shared.users == 0 => {
+                registry.remove(&key).map(|shared| shared.attached)
+            }
             _ => None,
         }
     }
@@ -332,7 +334,7 @@ impl Imports {
 ///
 /// # Invariants
 ///
-/// It is one of the users of `attached` in the book.
+/// It is one of the users of `attached` in the registry.
 pub(crate) struct Import {
     imports: Arc<Imports>,
     attached: Arc<Attached>,

@@ -66,7 +66,7 @@ enum Origin {
         /// Bytes of the piece that the device has given back, from its start.
         returned: Atomic<usize>,
         /// Where they are mapped.
-        book: Arc<PinnedPages>,
+        registry: Arc<PinnedPages>,
         /// Counts them while they are.
         _locked: Locked,
     },
@@ -107,7 +107,7 @@ impl Drop for Locked {
 pub(crate) struct PinnedPages {
     dev: dma::Device,
     #[pin]
-    book: Mutex<Mapped>,
+    registry: Mutex<Mapped>,
 }
 
 /// The physical address of a page.
@@ -122,7 +122,7 @@ impl PinnedPages {
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.clone(),
-                book <- new_mutex!(Mapped::new(), "galcore pinned pages"),
+                registry <- new_mutex!(Mapped::new(), "galcore pinned pages"),
             }),
             GFP_KERNEL,
         )
@@ -131,7 +131,7 @@ impl PinnedPages {
     /// Maps a page, which is pinned and must stay so until [`PinnedPages::unmap`]. `ENOMEM`: no
     /// room. `EBUSY`: it is mapped as a part of a dma-buf.
     fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
-        self.book.lock().pin(physical(page), || {
+        self.registry.lock().pin(physical(page), || {
             let mut dma = 0;
             // SAFETY: The page is pinned.
             match unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
@@ -147,8 +147,8 @@ impl PinnedPages {
     ///
     /// It is one of [`PinnedPages::map`]'s, and its user has ended.
     unsafe fn unmap(&self, page: *mut bindings::page) {
-        let mut book = self.book.lock();
-        if let Some(dma) = book.unpin(physical(page)) {
+        let mut registry = self.registry.lock();
+        if let Some(dma) = registry.unpin(physical(page)) {
             // SAFETY: By the caller this was the last user. Under the lock: whoever maps it again
             // comes later.
             unsafe { shim::gal_unmap_page(raw_device(&self.dev), dma) };
@@ -158,12 +158,12 @@ impl PinnedPages {
     /// Notes that the physical `ranges` are about to be mapped for a dma-buf. `EBUSY`: some are
     /// mapped already.
     pub(super) fn import(&self, ranges: &[Range<u64>]) -> Result {
-        self.book.lock().import(ranges)
+        self.registry.lock().import(ranges)
     }
 
     /// What [`PinnedPages::import`] has noted is not mapped any more.
     pub(super) fn forget(&self, ranges: &[Range<u64>]) {
-        self.book.lock().forget(ranges);
+        self.registry.lock().forget(ranges);
     }
 }
 
@@ -249,7 +249,7 @@ impl Pages {
     /// `ENOMEM`: the process may not lock so much memory, or there is none. `EFAULT`: not all of
     /// them are there and, with `write`, writable. `EBUSY`: some are mapped as parts of a dma-buf.
     pub(crate) fn pin(
-        book: &Arc<PinnedPages>,
+        registry: &Arc<PinnedPages>,
         user: usize,
         count: usize,
         piece: (usize, usize),
@@ -258,12 +258,12 @@ impl Pages {
         // The kernel counts them in an `int`.
         i32::try_from(count)?;
         let mut this = Self::empty(
-            &book.dev,
+            &registry.dev,
             Origin::Pinned {
                 piece,
                 write,
                 returned: Atomic::new(0),
-                book: book.clone(),
+                registry: registry.clone(),
                 _locked: Locked::new(count)?,
             },
             count,
@@ -292,7 +292,7 @@ impl Pages {
                 return Err(EINTR);
             }
             // INVARIANT: Mapped; there is room.
-            this.dma.push(book.map(page)?, GFP_KERNEL_ACCOUNT)?;
+            this.dma.push(registry.map(page)?, GFP_KERNEL_ACCOUNT)?;
         }
         this.sync(piece.0, piece.1, Sync::ForDevice);
         Ok(this)
@@ -523,10 +523,12 @@ impl Drop for Pages {
                     at += 1 << order;
                 }
             }
-            Origin::Pinned { write, book, .. } => {
+            Origin::Pinned {
+                write, registry, ..
+            } => {
                 for &page in self.pages.iter().take(self.dma.len()) {
                     // SAFETY: By the type invariant it is mapped, and this was its user.
-                    unsafe { book.unmap(page) };
+                    unsafe { registry.unmap(page) };
                 }
                 // SAFETY: By the type invariant.
                 unsafe { shim::gal_unpin_pages(self.pages.as_mut_ptr(), self.pages.len(), *write) };

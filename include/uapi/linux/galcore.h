@@ -887,7 +887,7 @@ struct gcsHAL_TIMESTAMP {
 };
 
 /**
- * struct gcsDATABASE_COUNTERS - a book
+ * struct gcsDATABASE_COUNTERS - a ledger
  * @bytes: bytes now
  * @maxBytes: bytes at most
  * @totalBytes: bytes in all
@@ -903,8 +903,8 @@ struct gcsDATABASE_COUNTERS {
 };
 
 /**
- * struct gcuDATABASE_INFO - a book
- * @counters: the book
+ * struct gcuDATABASE_INFO - a ledger
+ * @counters: the ledger
  * @time: not used by the driver
  */
 struct gcuDATABASE_INFO {

@@ -738,7 +738,7 @@ pub(crate) struct Header {
     pub(crate) core_index: Field,
     /// Result.
     pub(crate) status: Field,
-    /// A place that no kernel uses; where it has 64 bits it tells numbers of submissions.
+    /// A place that no kernel uses; where it has 64 bits it tells numbers of jobs.
     pub(crate) handle: Field,
 }
 
