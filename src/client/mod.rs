@@ -80,9 +80,11 @@ use kernel::{
             mutex::MutexBackend,
             Guard, //
         },
+        new_condvar,
         new_mutex,
         new_spinlock,
         Arc,
+        CondVar,
         Mutex,
         SpinLock, //
     },
@@ -148,6 +150,9 @@ pub(crate) struct Process {
     ending_work: workqueue::Work<Process, 1>,
     #[pin]
     tables: Mutex<Tables>,
+    /// A view of a page-backed node has been made, or has come to nothing.
+    #[pin]
+    view_made: CondVar,
 }
 
 /// The tables of a process, to be used.
@@ -180,6 +185,7 @@ impl Process {
                 stall_timeout: Atomic::new(GPU_TIMEOUT),
                 interface: Atomic::new(0),
                 tables <- new_mutex!(Tables::new(), "galcore process"),
+                view_made <- new_condvar!("galcore view"),
             }),
             GFP_KERNEL_ACCOUNT,
         )

@@ -234,7 +234,7 @@ impl Process {
         cacheable: bool,
         again: bool,
     ) -> Result<Reply<'_>> {
-        let (address, backing) = {
+        let (address, backing) = loop {
             let mut tables = self.tables();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if !entry.is_alive() {
@@ -272,17 +272,17 @@ impl Process {
                         user: user as u64,
                     });
                 }
-                // As the C driver: older clients lock as often as they want, and get the same view;
-                // for newer ones a second view in one process is refused.
+                // As the C drivers: most clients lock as often as they want, and get the same view,
+                // cached or not as the first has asked; a few may do it once.
                 View::Pages(backing) => match entry.view {
                     PagesView::None => {
                         entry.add_lock()?;
                         entry.view = PagesView::BeingMade;
                         entry.is_cached = cacheable;
                         tables.asked = Some((backing.clone(), cacheable));
-                        (address, backing)
+                        break (address, backing);
                     }
-                    PagesView::At { user, locks } if again && entry.is_cached == cacheable => {
+                    PagesView::At { user, locks } if again => {
                         let locks = locks.checked_add(1).ok_or(Error::OutOfResources)?;
                         entry.add_lock()?;
                         entry.view = PagesView::At { user, locks };
@@ -291,6 +291,11 @@ impl Process {
                             // CAST: at most 64 bits.
                             user: user as u64,
                         });
+                    }
+                    PagesView::BeingMade if again => {
+                        if self.view_made.wait_interruptible(&mut tables) {
+                            return Err(Error::Interrupted);
+                        }
                     }
                     PagesView::At { .. } | PagesView::BeingMade => return Err(Error::MemoryLocked),
                 },
@@ -311,6 +316,7 @@ impl Process {
             }
         }
         drop(tables);
+        self.view_made.notify_all();
         if let (Err(_), Ok(user)) = (&noted, mapped) {
             backing.unmap(user);
         }

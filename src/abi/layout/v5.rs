@@ -43,6 +43,7 @@ pub(crate) const P6: Layout = Layout {
     },
     quirks: Quirks {
         pools: 10,
+        locks_again: true,
         flags: AllocationFlags {
             contiguous: 0x1,
             scattered: 0x8,

@@ -7,6 +7,7 @@ use std::io::BufRead;
 use std::io::BufReader;
 use std::process::ExitCode;
 use std::process::Stdio;
+use std::sync::Barrier;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -40,6 +41,9 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::system;
 use std::os::fd::AsFd;
+
+/// Threads that do the same at once.
+const THREADS: usize = 6;
 
 /// What the driver takes a client for that has not asked, by argument block and interface size.
 const LIKELY: &[(usize, usize, &str)] = &[
@@ -596,7 +600,47 @@ fn wait_for_ever(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// A page-backed node: locked again by the old, refused to the new; each lock has its unlock.
+/// Whether a process may lock a page-backed node of its own that it has locked already: all but those from 4.6.6 to
+/// 4.6.9.
+fn locks_again(abi: &Abi) -> bool {
+    let is_between = |version: &str| version.starts_with("4.6.");
+    is_old(abi) || !is_between(abi.version)
+}
+
+/// Threads that lock one node all at once: each gets the same place.
+fn locking_at_once(abi: &'static Abi) -> Result<()> {
+    let client = client(abi)?;
+    let device = client.device();
+    for _ in 0..8 {
+        let node = device.allocate(1 << 20, 64, surface::BITMAP, Pool::VIRTUAL)?;
+        let start = Barrier::new(THREADS);
+        let places = std::thread::scope(|scope| {
+            let lock = || {
+                start.wait();
+                device.lock(node)
+            };
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(lock)).collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined
+                .map(|place| Ok(place.map_err(|_| anyhow!("a thread has panicked"))??))
+                .collect::<Result<Vec<_>>>()
+        })?;
+        ensure!(places.iter().all(|place| *place == places[0]), "{places:?}");
+        for left in (0..THREADS).rev() {
+            system::expect_mapped(places[0].logical, true)?;
+            ensure!(device.unlock(node)?, "page-backed, but not asynchronous");
+            device.commit_queue(Queue::new().unlock(node))?;
+            system::expect_mapped(places[0].logical, left > 0)?;
+        }
+        client.finish()?;
+        let found = device.unlock(node).err().and_then(|error| error.status());
+        same("one UNLOCK too many", found, Some(Status::MEMORY_UNLOCKED))?;
+        device.free(node)?;
+    }
+    Ok(())
+}
+
+/// A page-backed node that is locked again: counted, at the same place, or refused; each lock has its unlock.
 fn locking_again(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let device = client.device();
@@ -604,9 +648,10 @@ fn locking_again(abi: &'static Abi) -> Result<()> {
     let first = device.lock(node)?;
     let again = device.lock(node);
     let mut locks = 1;
-    if is_old(abi) {
+    if locks_again(abi) {
         same("the same place", again?, first)?;
-        locks = 2;
+        same("cached", device.lock_cacheable(node)?, first)?;
+        locks = 3;
     } else {
         let found = again.err().and_then(|error| error.status());
         same("LOCK again", found, Some(Status::MEMORY_LOCKED))?;
@@ -655,9 +700,15 @@ fn main() -> ExitCode {
         suite.test("every command number has an answer", || each(every_number));
         suite.test("refusals are those of the generation", || each(negatives));
         suite.test("so are the others of the table", || each(more_negatives));
-        suite.test("page-backed nodes are locked again by the old only", || {
-            each(locking_again)
-        });
+        suite.test(
+            "page-backed nodes are locked again, in most generations",
+            || each(locking_again),
+        );
+        for name in ["dove", "5.0.11.p6", "6.2.4.p2", "6.4.11"] {
+            suite.test(format!("{name}: threads lock one node at once"), move || {
+                locking_at_once(Abi::named(name).context("a generation")?)
+            });
+        }
         suite.test("everything has come back", || {
             let client = Client::start()?;
             let bytes = client.pool().len() as u32 - (1 << 20);
