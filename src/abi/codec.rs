@@ -13,7 +13,9 @@ use super::{
         IdentityWord,
         Layout,
         UnknownSignal,
-        COMMAND, //
+        COMMAND,
+        LOCK_PARTS,
+        UNLOCK_PARTS, //
     },
     CacheRange,
     ClientContext,
@@ -27,6 +29,7 @@ use super::{
     Ledger,
     NamedBuffer,
     NamedUserMemory,
+    Parts,
     Record,
     Reply,
     Request,
@@ -199,9 +202,11 @@ impl Format {
                 node: layout.lock.node.handle(u),
                 cacheable: layout.lock.cacheable.word(u) != 0,
                 again: layout.quirks.locks_again,
+                parts: parts(layout.lock.parts, LOCK_PARTS, u),
             },
             Command::UnlockVideoMemory => Request::Unlock {
                 node: layout.unlock.node.handle(u),
+                parts: parts(layout.unlock.parts, UNLOCK_PARTS, u),
             },
             Command::NameVideoMemory => Request::NameNode {
                 node: layout.name_node.node.handle(u),
@@ -803,10 +808,15 @@ impl Format {
                 layout.allocate_surface.node.put(u, node);
             }
             Reply::Locked { address, user } => {
-                layout.lock.address.put(u, address);
-                layout.lock.memory.put_long(u, user);
-                layout.lock.gid.put(u, 0);
-                layout.lock.physical_address.put(u, 0);
+                if let Some(address) = address {
+                    layout.lock.address.put(u, address);
+                    layout.lock.memory.put_long(u, 0);
+                    layout.lock.gid.put(u, 0);
+                    layout.lock.physical_address.put(u, 0);
+                }
+                if let Some(user) = user {
+                    layout.lock.memory.put_long(u, user);
+                }
             }
             Reply::Name(name) => layout.name_node.name.put(u, name),
             Reply::Imported { node } => layout.import_node.node.put(u, node),
@@ -824,8 +834,18 @@ impl Format {
             }
             Reply::SharedBuffer { id } => layout.shared_buffer.id.put(u, id),
             Reply::Copied { bytes } => layout.shared_buffer.size.put(u, bytes.unwrap_or(0)),
-            Reply::Unlocked { asynchronous } => {
+            Reply::Unlocked {
+                asynchronous,
+                pool,
+                bytes,
+            } => {
                 layout.unlock.asynchronous.put(u, asynchronous.into());
+                layout.unlock.pool.put(u, pool);
+                layout.unlock.size.put_long(u, bytes);
+            }
+            Reply::Unmapped => {
+                layout.unlock.pool.put(u, POOL_UNKNOWN);
+                layout.unlock.size.put(u, 0);
             }
             Reply::Signal { id } => layout.user_signal.id.put(u, id),
             Reply::Context {
@@ -878,6 +898,13 @@ impl Format {
             total.put_long(u, ledger.total);
         }
     }
+}
+
+/// Which parts of a LOCK or an UNLOCK `field` asks for by its `bits`; without one, both.
+fn parts(field: Field, bits: [u32; 2], u: &[u32]) -> Parts {
+    let has = |bit: u32| !field.exists() || field.word(u) & bit != 0;
+    let [lock, view] = bits.map(has);
+    Parts { lock, view }
 }
 
 /// Clears the first `bytes` bytes.
@@ -979,8 +1006,51 @@ mod tests {
                 node: u32::MAX,
                 cacheable: false,
                 again: false,
+                parts: Parts {
+                    lock: true,
+                    view: true,
+                },
             }
         );
+    }
+
+    #[test]
+    fn parts_of_a_lock_are_asked_for_and_answered_apart() {
+        let format = format("6.4.11");
+        for (op, lock, view) in [
+            (0, false, false),
+            (1, true, false),
+            (2, false, true),
+            (3, true, true),
+            (12, false, false),
+        ] {
+            let mut words = [0xAAAA_AAAA; 384 / 4];
+            put_word(&mut words, 0, 9);
+            put_word(&mut words, 80, op);
+            let Request::Lock { parts, .. } = format.decode(&words) else {
+                panic!("no LOCK");
+            };
+            assert_eq!(parts, Parts { lock, view });
+            let address = lock.then_some(0x1000);
+            let user = view.then_some(0x2000);
+            format.encode(&mut words, &Reply::Locked { address, user });
+            let found = (word(&words, 48), word(&words, 56));
+            let memory = [[0xAAAA_AAAA, 0x2000], [0, 0x2000]][usize::from(lock)];
+            let address = [0xAAAA_AAAA, 0x1000][usize::from(lock)];
+            assert_eq!(found, (address, memory[usize::from(view)]));
+        }
+        let mut words = [0; 384 / 4];
+        put_word(&mut words, 0, 10);
+        put_word(&mut words, 68, 12);
+        let both = Parts {
+            lock: true,
+            view: true,
+        };
+        let unlock = Request::Unlock {
+            node: 0,
+            parts: both,
+        };
+        assert_eq!(format.decode(&words), unlock);
     }
 
     #[test]

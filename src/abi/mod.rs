@@ -155,6 +155,15 @@ pub(crate) enum Commands {
     Here(CommandBuffer, u64),
 }
 
+/// Which parts of a LOCK or an UNLOCK are done: both, where a generation does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// The lock, for the GPU.
+    pub(crate) lock: bool,
+    /// The view, for the user.
+    pub(crate) view: bool,
+}
+
 /// COMMIT's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Commit {
@@ -283,11 +292,15 @@ pub(crate) enum Request {
         cacheable: bool,
         /// Who has a page-backed node locked may lock it again.
         again: bool,
+        /// What is to be done.
+        parts: Parts,
     },
     /// UNLOCK_VIDEO_MEMORY.
     Unlock {
         /// The node.
         node: u32,
+        /// What is to be done.
+        parts: Parts,
     },
     /// NAME_VIDEO_MEMORY.
     NameNode {
@@ -495,10 +508,10 @@ pub(crate) enum Reply<'a> {
     },
     /// LOCK_VIDEO_MEMORY.
     Locked {
-        /// GPU address.
-        address: u32,
-        /// User address.
-        user: u64,
+        /// GPU address; `None`: no lock was asked for.
+        address: Option<u32>,
+        /// User address; `None`: no view was asked for.
+        user: Option<u64>,
     },
     /// NAME_VIDEO_MEMORY: the name.
     Name(u32),
@@ -527,11 +540,17 @@ pub(crate) enum Reply<'a> {
         /// Bytes; `None`: nobody has written yet.
         bytes: Option<u32>,
     },
-    /// UNLOCK_VIDEO_MEMORY.
+    /// UNLOCK_VIDEO_MEMORY of the lock.
     Unlocked {
         /// An UNLOCK record must follow in an event queue.
         asynchronous: bool,
+        /// `gcePOOL` where it lies.
+        pool: u32,
+        /// Its bytes.
+        bytes: u64,
     },
+    /// UNLOCK_VIDEO_MEMORY of the view alone.
+    Unmapped,
     /// USER_SIGNAL's CREATE.
     Signal {
         /// Handle.

@@ -91,6 +91,7 @@ use kernel::{
     task::Task,
     workqueue, //
 };
+use node::Locking;
 use tables::Tables;
 use timer::Timer;
 
@@ -268,8 +269,16 @@ impl Process {
                 node,
                 cacheable,
                 again,
-            } => self.lock(file, view(), node, cacheable, again),
-            Request::Unlock { node } => self.unlock(node),
+                parts,
+            } => {
+                let how = Locking {
+                    cacheable,
+                    again,
+                    parts,
+                };
+                self.lock(file, view(), node, how)
+            }
+            Request::Unlock { node, parts } => self.unlock(node, parts),
             Request::FinishUnlock { node } => self.queue_unlock(core, node),
             Request::FreeNode { node, if_unlocked } => self.free_node(node, if_unlocked).map(done),
             Request::NameNode { node } => self.name_node(node),

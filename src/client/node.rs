@@ -21,6 +21,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        Parts,
         Record,
         Reply, //
     },
@@ -91,6 +92,17 @@ pub(super) struct NodeEntry {
     pub(super) name: Option<names::Name<Node>>,
 }
 
+/// How LOCK is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Locking {
+    /// The user's view is to be cached.
+    pub(super) cacheable: bool,
+    /// Who has a page-backed node locked may lock it again.
+    pub(super) again: bool,
+    /// What is to be done.
+    pub(super) parts: Parts,
+}
+
 /// What a FREE has claimed.
 pub(super) enum Claimed {
     /// The node.
@@ -127,9 +139,10 @@ impl NodeEntry {
         }
     }
 
-    /// Locks it once more. `OutOfResources`: too often.
-    pub(super) fn add_lock(&mut self) -> Result {
-        self.locks = self.locks.checked_add(1).ok_or(Error::OutOfResources)?;
+    /// Locks it once more, if it `is_locked` by that. `OutOfResources`: too often.
+    fn add_locks(&mut self, is_locked: bool) -> Result {
+        let more = u32::from(is_locked);
+        self.locks = self.locks.checked_add(more).ok_or(Error::OutOfResources)?;
         Ok(())
     }
 
@@ -210,30 +223,38 @@ impl Process {
         }
     }
 
+    /// LOCK: a lock, a view, or both.
     pub(super) fn lock(
         self: &Arc<Self>,
         file: &OpenFile,
         view: Option<Arc<PoolView>>,
         handle: u32,
-        cacheable: bool,
-        again: bool,
+        how: Locking,
     ) -> Result<Reply<'_>> {
         self.import(handle)?;
-        let result = self.lock_own(file, view, handle, cacheable, again);
+        let result = self.lock_own(file, view, handle, how);
         if result.is_err() {
             self.end_if_over(handle);
         }
         result
     }
 
-    pub(super) fn lock_own(
+    fn lock_own(
         self: &Arc<Self>,
         file: &OpenFile,
         view: Option<Arc<PoolView>>,
         handle: u32,
-        cacheable: bool,
-        again: bool,
+        how: Locking,
     ) -> Result<Reply<'_>> {
+        let Parts {
+            lock: locks,
+            view: shows,
+        } = how.parts;
+        let reply = |address: u32, user: Option<usize>| Reply::Locked {
+            address: locks.then_some(address),
+            // CAST: at most 64 bits.
+            user: user.map(|user| user as u64),
+        };
         let (address, backing) = loop {
             let mut tables = self.tables();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
@@ -241,64 +262,60 @@ impl Process {
                 return Err(Error::InvalidObject);
             }
             let address = entry.node.address();
-            match entry.node.view() {
-                View::Pool(_) if cacheable => return Err(Error::InvalidRequest),
+            let backing = match entry.node.view() {
+                View::Pool(_) if shows && how.cacheable => return Err(Error::InvalidRequest),
                 View::Pool(offset) => {
-                    entry.add_lock()?;
+                    entry.add_locks(locks)?;
+                    if !shows {
+                        return Ok(reply(address, None));
+                    }
                     let user = tables.in_pool(view, offset);
                     drop(tables);
-                    return match user.or_else(|| self.map_whole_pool(file, offset)) {
-                        Some(user) => Ok(Reply::Locked {
-                            address,
-                            user: user as u64,
-                        }),
-                        None => {
-                            let _ = self.unlock(handle);
-                            Err(Error::OutOfMemory)
-                        }
-                    };
+                    let user = user.or_else(|| self.map_whole_pool(file, offset));
+                    if user.is_none() && locks {
+                        let _ = self.unlock(handle, how.parts);
+                    }
+                    let user = user.ok_or(Error::OutOfMemory)?;
+                    return Ok(reply(address, Some(user)));
                 }
                 View::Own(user) => {
-                    entry.add_lock()?;
+                    entry.add_locks(locks)?;
                     // Only in the process that wrapped it.
                     let user = if entry.origin == Origin::Shared {
                         0
                     } else {
                         user
                     };
-                    return Ok(Reply::Locked {
-                        address,
-                        // CAST: at most 64 bits.
-                        user: user as u64,
-                    });
+                    return Ok(reply(address, shows.then_some(user)));
                 }
-                // As the C drivers: most clients lock as often as they want, and get the same view,
-                // cached or not as the first has asked; a few may do it once.
-                View::Pages(backing) => match entry.view {
-                    PagesView::None => {
-                        entry.add_lock()?;
-                        entry.view = PagesView::BeingMade;
-                        entry.is_cached = cacheable;
-                        tables.asked = Some((backing.clone(), cacheable));
-                        break (address, backing);
+                View::Pages(backing) => backing,
+            };
+            if !shows {
+                entry.add_locks(locks)?;
+                return Ok(reply(address, None));
+            }
+            // As the C drivers: most clients lock as often as they want, and get the same view,
+            // cached or not as the first has asked; a few may do it once.
+            match entry.view {
+                PagesView::None => {
+                    entry.add_locks(locks)?;
+                    entry.view = PagesView::BeingMade;
+                    entry.is_cached = how.cacheable;
+                    tables.asked = Some((backing.clone(), how.cacheable));
+                    break (address, backing);
+                }
+                PagesView::At { user, locks: views } if how.again => {
+                    let views = views.checked_add(1).ok_or(Error::OutOfResources)?;
+                    entry.add_locks(locks)?;
+                    entry.view = PagesView::At { user, locks: views };
+                    return Ok(reply(address, Some(user)));
+                }
+                PagesView::BeingMade if how.again => {
+                    if self.view_made.wait_interruptible(&mut tables) {
+                        return Err(Error::Interrupted);
                     }
-                    PagesView::At { user, locks } if again => {
-                        let locks = locks.checked_add(1).ok_or(Error::OutOfResources)?;
-                        entry.add_lock()?;
-                        entry.view = PagesView::At { user, locks };
-                        return Ok(Reply::Locked {
-                            address,
-                            // CAST: at most 64 bits.
-                            user: user as u64,
-                        });
-                    }
-                    PagesView::BeingMade if again => {
-                        if self.view_made.wait_interruptible(&mut tables) {
-                            return Err(Error::Interrupted);
-                        }
-                    }
-                    PagesView::At { .. } | PagesView::BeingMade => return Err(Error::MemoryLocked),
-                },
+                }
+                PagesView::At { .. } | PagesView::BeingMade => return Err(Error::MemoryLocked),
             }
         };
         let mapped = backing.map_into_caller(file);
@@ -312,7 +329,9 @@ impl Process {
         if let Some(entry) = tables.nodes.get_mut(handle) {
             if noted.is_err() {
                 entry.view = PagesView::None;
-                entry.take_lock_off();
+                if locks {
+                    entry.take_lock_off();
+                }
             }
         }
         drop(tables);
@@ -320,10 +339,7 @@ impl Process {
         if let (Err(_), Ok(user)) = (&noted, mapped) {
             backing.unmap(user);
         }
-        noted.map(|user| Reply::Locked {
-            address,
-            user: user as u64,
-        })
+        noted.map(|user| reply(address, Some(user)))
     }
 
     /// Maps all of the pool for a client that has not: returns where byte `offset` of it is.
@@ -335,43 +351,51 @@ impl Process {
 
     /// The ioctl half of UNLOCK: all of it for a node in the pool; for a page-backed one the end of
     /// the user's view, with the lock itself left to the event that must follow.
-    pub(super) fn unlock(&self, handle: u32) -> Result<Reply<'_>> {
+    pub(super) fn unlock(&self, handle: u32, parts: Parts) -> Result<Reply<'_>> {
         // Another process's node, which this one has not locked, is there, and not locked.
         self.import(handle)?;
-        let (pages, user) = {
+        let (reply, pages, user) = {
             let mut tables = self.tables();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
-            match entry.node.view() {
-                View::Pages(backing) if entry.locks > 0 => {
-                    let user = match &mut entry.view {
-                        PagesView::At { locks, .. } if *locks > 1 => {
-                            *locks -= 1;
-                            None
-                        }
-                        _ => tables.hide_node(handle),
-                    };
-                    (Some(backing), user)
-                }
-                _ if entry.locks == 0 => {
-                    drop(tables);
-                    self.end_if_over(handle);
-                    return Err(Error::MemoryUnlocked);
-                }
-                _ => {
-                    entry.take_lock_off();
-                    (None, None)
-                }
+            if parts.lock && entry.locks == 0 {
+                drop(tables);
+                self.end_if_over(handle);
+                return Err(Error::MemoryUnlocked);
             }
+            let pages = match entry.node.view() {
+                View::Pages(backing) => Some(backing),
+                View::Pool(_) | View::Own(_) => None,
+            };
+            let reply = match parts.lock {
+                true => Reply::Unlocked {
+                    asynchronous: pages.is_some(),
+                    pool: entry.node.pool().number(),
+                    // CAST: at most 64 bits.
+                    bytes: entry.node.bytes() as u64,
+                },
+                false => Reply::Unmapped,
+            };
+            if parts.lock && pages.is_none() {
+                entry.take_lock_off();
+            }
+            let user = match &mut entry.view {
+                _ if !parts.view => None,
+                PagesView::At { locks, .. } if *locks > 1 => {
+                    *locks -= 1;
+                    None
+                }
+                _ => tables.hide_node(handle),
+            };
+            (reply, pages, user)
         };
-        if let (Some(backing), Some(user)) = (&pages, user) {
+        let is_asynchronous = parts.lock && pages.is_some();
+        if let (Some(backing), Some(user)) = (pages, user) {
             backing.unmap(user);
         }
-        if pages.is_none() {
+        if !is_asynchronous {
             self.end_if_over(handle);
         }
-        Ok(Reply::Unlocked {
-            asynchronous: pages.is_some(),
-        })
+        Ok(reply)
     }
 
     /// Ends the caller's view of a page-backed node that is not locked: its unlocks came by records

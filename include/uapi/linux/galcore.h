@@ -184,6 +184,14 @@ enum gceVIDMEM_TYPE {
 };
 
 /* gcsHAL_SHBUF.command. */
+enum gceLOCK_VIDEO_MEMORY_OP {
+	gcvLOCK_VIDEO_MEMORY_OP_NONE	= 0,
+	gcvLOCK_VIDEO_MEMORY_OP_LOCK	= 1,
+	gcvLOCK_VIDEO_MEMORY_OP_MAP	= 2,
+	gcvLOCK_VIDEO_MEMORY_OP_UNLOCK	= 4,
+	gcvLOCK_VIDEO_MEMORY_OP_UNMAP	= 8,
+};
+
 enum gceSHBUF_COMMAND_CODES {
 	gcvSHBUF_CREATE		= 0,
 	gcvSHBUF_DESTROY	= 1,
@@ -524,12 +532,12 @@ struct gcsHAL_RELEASE_VIDEO_MEMORY {
  * struct gcsHAL_LOCK_VIDEO_MEMORY - LOCK_VIDEO_MEMORY
  * @node: in: handle
  * @cacheable: in: 1: the view is to be cached, in pool VIRTUAL
- * @address: out: GPU address
- * @memory: out: address in the process
+ * @address: out: GPU address, if a lock was asked for
+ * @memory: out: address in the process, if a view was asked for; else 0
  * @gid: out: 0
  * @pad0: padding
  * @physicalAddress: out: 0
- * @op: not used by the driver
+ * @op: in: bits of enum gceLOCK_VIDEO_MEMORY_OP; 0 does nothing
  * @pad1: padding
  */
 struct gcsHAL_LOCK_VIDEO_MEMORY {
@@ -548,11 +556,11 @@ struct gcsHAL_LOCK_VIDEO_MEMORY {
  * struct gcsHAL_UNLOCK_VIDEO_MEMORY - UNLOCK_VIDEO_MEMORY, also in a queue
  * @node: in: handle
  * @type: not used by the driver
- * @pool: not used by the driver
- * @bytes: not used by the driver
+ * @pool: out: enum gcePOOL; 0 if only the view was ended
+ * @bytes: out: of the node; 0 if only the view was ended
  * @asynchroneous: out: 1: the second half must follow, in a queue or by
  *	BOTTOM_HALF_UNLOCK_VIDEO_MEMORY
- * @op: not used by the driver
+ * @op: in: bits of enum gceLOCK_VIDEO_MEMORY_OP; 0 does nothing
  */
 struct gcsHAL_UNLOCK_VIDEO_MEMORY {
 	__u64 node;

@@ -350,6 +350,8 @@ structures! {
         gid = "gid",
         /// Out: not told.
         physical_address = "physicalAddress",
+        /// In: bits of [`LOCK_PARTS`].
+        parts = "op",
     }
     /// UNLOCK_VIDEO_MEMORY.
     unlock: UnlockVideoMemory = "UnlockVideoMemory" {
@@ -357,6 +359,12 @@ structures! {
         node = "node",
         /// Out: a second half must follow.
         asynchronous = "asynchroneous",
+        /// Out: `gcePOOL` where it lies.
+        pool = "pool",
+        /// Out: its bytes.
+        size = "bytes",
+        /// In: bits of [`UNLOCK_PARTS`].
+        parts = "op",
     }
     /// NAME_VIDEO_MEMORY.
     name_node: NameVideoMemory = "NameVideoMemory" {
@@ -728,6 +736,12 @@ structures! {
         in_use = "inUse",
     }
 }
+
+/// Bits of LOCK's `op` (`gceLOCK_VIDEO_MEMORY_OP`): a lock for the GPU, and a user's view.
+pub(crate) const LOCK_PARTS: [u32; 2] = [1, 2];
+
+/// The same of UNLOCK's.
+pub(crate) const UNLOCK_PARTS: [u32; 2] = [4, 8];
 
 /// The header of the interface.
 #[derive(Clone, Copy, Debug)]

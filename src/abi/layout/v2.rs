@@ -126,6 +126,7 @@ pub(crate) const V2: Layout = Layout {
         bytes: 12,
         node: word(0),
         asynchronous: word(8),
+        ..UnlockVideoMemory::ABSENT
     },
     name_node: NameVideoMemory::ABSENT,
     import_node: ImportVideoMemory::ABSENT,

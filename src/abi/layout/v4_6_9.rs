@@ -96,6 +96,7 @@ pub(crate) const V4_0_0: Layout = Layout {
         bytes: 16,
         node: long(0),
         asynchronous: word(12),
+        ..UnlockVideoMemory::ABSENT
     },
     allocate_non_paged: AllocateNonPagedMemory {
         bytes: 24,

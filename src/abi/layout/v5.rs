@@ -76,6 +76,7 @@ pub(crate) const P6: Layout = Layout {
         memory: long(16),
         gid: word(24),
         physical_address: long(32),
+        ..LockVideoMemory::ABSENT
     },
     name_node: NameVideoMemory {
         bytes: 8,

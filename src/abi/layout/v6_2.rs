@@ -196,6 +196,9 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
         bytes: 24,
         node: long(0),
         asynchronous: word(20),
+        pool: word(12),
+        size: word(16),
+        ..UnlockVideoMemory::ABSENT
     },
     wrap: WrapUserMemory {
         bytes: 112,

@@ -88,12 +88,16 @@ pub(crate) const V6_4_11: Layout = Layout {
     lock: LockVideoMemory {
         bytes: 48,
         address: long(8),
+        parts: word(40),
         ..V6_2_4_P3.lock
     },
     unlock: UnlockVideoMemory {
         bytes: 32,
         node: long(0),
         asynchronous: word(24),
+        pool: word(12),
+        size: long(16),
+        parts: word(28),
     },
     wrap: WrapUserMemory {
         bytes: 56,

@@ -208,7 +208,20 @@ impl Abi {
         let own = &interface.bytes()[uapi::UNION_OFFSET..];
         let union_at = self.union_at;
         self.translate(own_fields(command), own, member, &mut bytes[union_at..]);
+        self.complete(command, &mut bytes);
         Ok(bytes)
+    }
+
+    /// Sets what a client must say in later generations alone.
+    fn complete(&self, command: Command, bytes: &mut [u8]) {
+        let parts = match command {
+            Command::LOCK_VIDEO_MEMORY => ("LockVideoMemory", uapi::LOCK_PARTS),
+            Command::UNLOCK_VIDEO_MEMORY => ("UnlockVideoMemory", uapi::UNLOCK_PARTS),
+            _ => return,
+        };
+        if self.field(parts.0, "op").is_some() {
+            self.set(bytes, parts.0, "op", parts.1);
+        }
     }
 
     /// Takes an answer.

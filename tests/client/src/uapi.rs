@@ -34,6 +34,12 @@ pub const OBJECT_COMMAND_BUFFER: u32 = 0x4244_4d43;
 pub const RESERVED_HEAD: u32 = 32;
 /// Bytes behind a client's commands that belong to the driver.
 pub const RESERVED_TAIL: u32 = 8;
+
+/// What LOCK and UNLOCK do where they are told (`op`): a lock for the GPU, and a view for the processor.
+pub const LOCK_PARTS: u64 = 1 | 2;
+
+/// The same of UNLOCK.
+pub const UNLOCK_PARTS: u64 = 4 | 8;
 /// Says which generation of the interface a file speaks: `_IOW('G', 1, char[16])`.
 pub const IOCTL_SET_INTERFACE: u32 = 0x4010_4701;
 /// What [`Version`] reads as.

@@ -96,6 +96,8 @@ static int release(struct memory *memory)
 	struct gcsHAL_INTERFACE iface = { 0 };
 
 	iface.u.UnlockVideoMemory.node = memory->node;
+	iface.u.UnlockVideoMemory.op = gcvLOCK_VIDEO_MEMORY_OP_UNLOCK |
+				       gcvLOCK_VIDEO_MEMORY_OP_UNMAP;
 	EXPECT(run(&iface, gcvHAL_UNLOCK_VIDEO_MEMORY), gcvSTATUS_OK);
 	if (iface.u.UnlockVideoMemory.asynchroneous) {
 		memset(&iface, 0, sizeof(iface));
@@ -114,6 +116,8 @@ static int lock(struct memory *memory)
 	struct gcsHAL_INTERFACE iface = { 0 };
 
 	iface.u.LockVideoMemory.node = memory->node;
+	iface.u.LockVideoMemory.op = gcvLOCK_VIDEO_MEMORY_OP_LOCK |
+				     gcvLOCK_VIDEO_MEMORY_OP_MAP;
 	EXPECT(run(&iface, gcvHAL_LOCK_VIDEO_MEMORY), gcvSTATUS_OK);
 	memory->address = iface.u.LockVideoMemory.address;
 	memory->words = (uint32_t *)(uintptr_t)iface.u.LockVideoMemory.memory;

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the vendor's drivers answer and unmodified clients count on: parts of commands, fields that are written, statuses.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::device::Node;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
+
+/// What a field holds that nobody has written.
+const UNWRITTEN: u64 = 0xa5a5_a5a5;
+
+/// Bits of LOCK's and UNLOCK's `op`.
+const LOCK: u64 = 1;
+const MAP: u64 = 2;
+const UNLOCK: u64 = 4;
+const UNMAP: u64 = 8;
+
+fn abi(name: &str) -> Result<&'static Abi> {
+    Abi::named(name).with_context(|| format!("no generation {name}"))
+}
+
+/// A client that speaks the generation of this name.
+fn client(name: &str) -> Result<Client> {
+    Ok(Client::with_device(Device::open_as(abi(name)?, true)?)?)
+}
+
+/// A command with the fields `given`; all bytes of its structure else are [`UNWRITTEN`]. Returns the status, and what
+/// the fields of `wanted` hold then.
+fn ask<const COUNT: usize>(
+    device: &Device,
+    command: &str,
+    given: &[(&str, u64)],
+    wanted: [&str; COUNT],
+) -> Result<(Status, [u64; COUNT])> {
+    let abi = device.abi();
+    let (number, member) = abi.commands[command];
+    let mut bytes = vec![0; abi.sizes[0]];
+    bytes[..4].copy_from_slice(&number.to_le_bytes());
+    let (at, size) = abi.header["hardwareType"];
+    bytes[at..at + size].copy_from_slice(&device.hardware_type().to_le_bytes()[..size]);
+    if let Some(length) = abi.members.get(member) {
+        bytes[abi.union_at..abi.union_at + length].fill(0xa5);
+    }
+    for (field, value) in given {
+        abi.set(&mut bytes, member, field, *value);
+    }
+    device.exchange_bytes(&mut bytes)?;
+    let status = Status(abi.header_of(&bytes, "status") as i32);
+    let values = wanted.map(|field| abi.get(&bytes, member, field));
+    Ok((status, values))
+}
+
+/// LOCK with `op`: status, GPU address, user address.
+fn lock(device: &Device, node: Node, op: u64) -> Result<(Status, u64, u64)> {
+    let given = [("node", node.handle), ("cacheable", 0), ("op", op)];
+    let (status, [address, memory]) =
+        ask(device, "LOCK_VIDEO_MEMORY", &given, ["address", "memory"])?;
+    Ok((status, address, memory))
+}
+
+/// UNLOCK with `op`: status, `asynchroneous`, pool, bytes.
+fn unlock(device: &Device, node: Node, op: u64) -> Result<(Status, u64, u64, u64)> {
+    let given = [("node", node.handle), ("op", op)];
+    let wanted = ["asynchroneous", "pool", "bytes"];
+    let (status, [asynchronous, pool, bytes]) =
+        ask(device, "UNLOCK_VIDEO_MEMORY", &given, wanted)?;
+    Ok((status, asynchronous, pool, bytes))
+}
+
+/// A field of 64 bits that nobody has written.
+const UNWRITTEN_LONG: u64 = UNWRITTEN << 32 | UNWRITTEN;
+
+/// The lock and the view of a page-backed node are counted apart.
+fn parts_of_a_page_backed_node() -> Result<()> {
+    const BYTES: u32 = 8192;
+    let client = client("6.4.11")?;
+    let device = client.device();
+    for round in 0..150 {
+        let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::VIRTUAL)?;
+        let nothing = lock(device, node, 0)?;
+        same("LOCK of nothing", nothing, (Status::OK, UNWRITTEN_LONG, UNWRITTEN_LONG))?;
+        let (status, address, memory) = lock(device, node, LOCK)?;
+        same("LOCK for the GPU", (status, memory), (Status::OK, 0))?;
+        same("address behind the MMU", address >> 31, 1)?;
+        let (status, unasked, view) = lock(device, node, MAP)?;
+        same("a view alone", (status, unasked), (Status::OK, UNWRITTEN_LONG))?;
+        system::expect_mapped(view, true)?;
+        same("both", lock(device, node, LOCK | MAP)?, (Status::OK, address, view))?;
+        let nothing = unlock(device, node, 0)?;
+        same("UNLOCK of nothing", nothing, (Status::OK, UNWRITTEN, 0, 0))?;
+        let unmapped = unlock(device, node, UNMAP)?;
+        same("UNLOCK of a view", unmapped, (Status::OK, UNWRITTEN, 0, 0))?;
+        system::expect_mapped(view, true)?;
+        let pool = u64::from(Pool::VIRTUAL.0);
+        let unlocked = (Status::OK, 1, pool, u64::from(BYTES));
+        same("UNLOCK of the lock", unlock(device, node, UNLOCK)?, unlocked)?;
+        device.commit_queue(Queue::new().unlock(node))?;
+        system::expect_mapped(view, true)?;
+        same("UNLOCK of both", unlock(device, node, UNLOCK | UNMAP)?, unlocked)?;
+        device.commit_queue(Queue::new().unlock(node))?;
+        system::expect_mapped(view, false)?;
+        if round % 8 == 0 {
+            client.finish()?;
+            let found = unlock(device, node, UNLOCK)?.0;
+            same("UNLOCK, not locked", found, Status::MEMORY_UNLOCKED)?;
+            // A view that no lock goes with ends with the node.
+            let (_, _, view) = lock(device, node, MAP)?;
+            system::expect_mapped(view, true)?;
+            device.free(node)?;
+            system::expect_mapped(view, false)?;
+        } else {
+            device.free(node)?;
+        }
+    }
+    Ok(())
+}
+
+/// The same of a node in the pool, whose view is part of the pool's.
+fn parts_of_a_pool_node() -> Result<()> {
+    const BYTES: u32 = 4096;
+    let client = client("6.4.11")?;
+    let device = client.device();
+    let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
+    let (status, address, memory) = lock(device, node, LOCK)?;
+    same("LOCK for the GPU", (status, memory), (Status::OK, 0))?;
+    let (status, unasked, view) = lock(device, node, MAP)?;
+    same("a view alone", (status, unasked), (Status::OK, UNWRITTEN_LONG))?;
+    let start = client.pool().address();
+    let pool = start..start + client.pool().len() as u64;
+    same("it is in the pool", pool.contains(&view), true)?;
+    same("both", lock(device, node, LOCK | MAP)?, (Status::OK, address, view))?;
+    let cached = [("node", node.handle), ("cacheable", 1), ("op", LOCK)];
+    let (found, _) = ask(device, "LOCK_VIDEO_MEMORY", &cached, [])?;
+    same("a lock is not cached", found, Status::OK)?;
+    let cached = [("node", node.handle), ("cacheable", 1), ("op", LOCK | MAP)];
+    let (found, _) = ask(device, "LOCK_VIDEO_MEMORY", &cached, [])?;
+    same("a view in the pool neither", found, Status::INVALID_REQUEST)?;
+    for op in [UNMAP, UNLOCK, UNMAP, UNLOCK | UNMAP, UNLOCK] {
+        let (found, _, pool, bytes) = unlock(device, node, op)?;
+        same("UNLOCK", found, Status::OK)?;
+        let wanted = match op & UNLOCK {
+            0 => (0, 0),
+            _ => (Pool::SYSTEM.0.into(), BYTES.into()),
+        };
+        same("pool and bytes", (pool, bytes), wanted)?;
+    }
+    let found = unlock(device, node, UNLOCK)?.0;
+    same("one UNLOCK too many", found, Status::MEMORY_UNLOCKED)?;
+    let unmapped = unlock(device, node, UNMAP)?.0;
+    same("one UNMAP too many", unmapped, Status::OK)?;
+    Ok(device.free(node)?)
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let mut suite = Suite::new();
+        suite.test(
+            "6.4.11: LOCK and UNLOCK by op, page-backed",
+            parts_of_a_page_backed_node,
+        );
+        suite.test("6.4.11: LOCK and UNLOCK by op, in the pool", parts_of_a_pool_node);
+        suite.run()
+    })
+}
