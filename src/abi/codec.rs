@@ -634,10 +634,20 @@ impl Format {
                 // The newest generations do not count: what was given is to be read.
                 false => 1,
             },
-            element_count: fields.element_count.word(words),
+            element_count: {
+                let more = u32::from(self.0.quirks.elements_and_one);
+                fields.element_count.word(words).saturating_sub(more)
+            },
             record_count: fields.record_count.word(words),
             records: fields.records.user(words),
         }
+    }
+
+    /// Whether a delta is read in the switch that it comes with: where its references are not
+    /// counted.
+    pub(crate) fn merges_at_once(self) -> bool {
+        let fields = &self.0.delta;
+        fields.bytes != 0 && !fields.references.exists()
     }
 
     /// Offset of a delta's reference count, if the generation has one.
@@ -712,6 +722,17 @@ impl Format {
         let u = self.union_mut(words);
         match *reply {
             Reply::Nothing | Reply::Submitted { .. } => {}
+            Reply::Committed {
+                counted,
+                stamp,
+                switched,
+            } => {
+                layout.commit.stamp.put_long(u, stamp);
+                layout.commit.switched.put(u, switched.into());
+                if let Some(number) = counted {
+                    layout.header.handle.put_long(words, number);
+                }
+            }
             Reply::VideoMemory { pool_bytes } => {
                 // No internal and external memory here. The pool's address is 0: it is what clients
                 // give to mmap.

@@ -478,10 +478,19 @@ pub(crate) enum Reply<'a> {
     },
     /// DATABASE: video memory, non-paged, contiguous.
     Database(KBox<[Ledger; 3]>),
-    /// COMMIT and EVENT_COMMIT of a process with a completion page.
+    /// EVENT_COMMIT of a process with a completion page.
     Submitted {
         /// Its number, from 1 up.
         number: u64,
+    },
+    /// COMMIT.
+    Committed {
+        /// Its number, from 1 up, in a process with a completion page.
+        counted: Option<u64>,
+        /// The core's number of it, from 1 up.
+        stamp: u64,
+        /// The context has been loaded for it.
+        switched: bool,
     },
     /// QUERY_RESET_TIME_STAMP.
     Resets {

@@ -160,6 +160,7 @@ impl Process {
             format: commit.format,
             merged: Merged::default(),
             switched: None,
+            number: 0,
             stale,
             wipes,
             is_context_new: false,
@@ -167,6 +168,14 @@ impl Process {
         };
         let reply = self.submit(core, &mut work, &mut queue)?;
         work.finish();
+        let reply = Reply::Committed {
+            counted: match reply {
+                Reply::Submitted { number } => Some(number),
+                _ => None,
+            },
+            stamp: work.number,
+            switched: work.switched.is_some(),
+        };
         queue.submitted();
         self.keep_room(words);
         Ok(reply)
@@ -340,6 +349,8 @@ struct Submission<'a> {
     merged: Merged,
     /// The job that loads it.
     switched: Option<u64>,
+    /// The job; 0: there is none yet.
+    number: u64,
     /// By pipe, states with freed memory, and the words that make the GPU forget it.
     stale: [Stale; PIPES],
     /// How often the GPU was to forget all of the process's addresses, at the last check.
@@ -517,13 +528,14 @@ impl Work for Submission<'_> {
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
             let ring = self.core.ring();
             ring.wait_for_progress(buffers.last_use())?;
-            self.merged = deltas::merge(buffers, self.format);
+            self.merged = deltas::merge(buffers, self.delta, self.format);
             self.load = Some(buffers.load());
         }
         Ok(())
     }
 
     fn begun(&mut self, place: &Reservation<'_, Events>) {
+        self.number = place.number();
         if let (true, Some(own)) = (place.loads_states(), &mut self.own) {
             own.loaded();
         }

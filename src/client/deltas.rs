@@ -2,8 +2,10 @@
 
 //! State deltas: what a client says its commands have changed, as lists in its own memory.
 //!
-//! They are read when a context is loaded again, not when they are given: a client goes on adding
-//! to one for as long as no other COMMIT of its context has switched. What cannot be read, or makes
+//! Where the client counts references they are read when a context is loaded again, not when they
+//! are given: a client goes on adding to one for as long as no other COMMIT of its context has
+//! switched. Where it does not (the newest generations) the one that a COMMIT gives is read if that
+//! COMMIT switches, and the client is told; else it goes on adding, and nothing is kept of it. What cannot be read, or makes
 //! no sense, counts as empty: a delta describes states that have been loaded once already, and
 //! clients exist that leave theirs on the stack. The driver follows no pointer from one to the
 //! next, and writes nothing but reference counts. Source: spec/command-hw.md section 4.6.
@@ -101,10 +103,19 @@ fn merge_records(buffers: &mut Buffers, delta: &Delta) {
     }
 }
 
-/// Brings the copy that the next switch uses up to date. If nothing comes of the switch, it can be
-/// done again.
-pub(super) fn merge(buffers: &mut Buffers, format: Format) -> Merged {
+/// Brings the copy that the next switch uses up to date; `given` is the delta of the COMMIT that
+/// switches (0: none). If nothing comes of the switch, it can be done again.
+pub(super) fn merge(buffers: &mut Buffers, given: u64, format: Format) -> Merged {
     let mut merged = Merged::default();
+    if format.merges_at_once() {
+        buffers.follow();
+        if let Some(delta) = read_delta(given, format).filter(|_| given != 0) {
+            merge_records(buffers, &delta);
+            buffers.set_element_count(delta.element_count);
+        }
+        buffers.finish_merge();
+        return merged;
+    }
     let (pending, count) = buffers.pending();
     for &user in &pending[..count] {
         // Who has dropped it, by its count or by giving its memory another use, has no claim on it.
@@ -135,7 +146,7 @@ pub(super) fn switched(
             add_references(user, &delta, -1, format);
         }
     }
-    if attached == 0 {
+    if attached == 0 || format.merges_at_once() {
         return;
     }
     // Without records there is nothing to remember.

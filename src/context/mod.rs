@@ -6,8 +6,10 @@
 //! of its own, used in turn, so that one can be brought up to date while the GPU reads the other.
 //! The ring links to a copy in front of the client's commands when another context was loaded last.
 //! What the client has changed since, it tells in *deltas*: lists of states in its memory, given
-//! with each COMMIT. One that comes with a switch is noted for both copies and read when a copy is
-//! used next, so a copy's address list of deltas is short; reading them is the session's business.
+//! with each COMMIT. In most generations one that comes with a switch is noted for both copies and
+//! read when a copy is used next, so a copy's address list of deltas is short. In the newest one it
+//! is read in that switch, and the other copy takes over what this one has ([`Buffers::follow`])
+//! when it is used next. Reading deltas is the session's business.
 //!
 //! Only [`Buffers`] knows the stream; the ring sees a [`Load`]: where to go first. What it tells
 //! contexts apart by is the [`Owner`]: of these, and of those that clients of the oldest interfaces
@@ -151,6 +153,30 @@ impl Image {
         }
     }
 
+    /// Becomes what `other` is; tells of the words that have changed by that, but of those that are
+    /// written together.
+    fn follow(&mut self, other: &Self, mut changed: impl FnMut(usize, u32)) {
+        for slot in self.map.addresses() {
+            let (word, wanted) = (&mut self.words[slot.word], other.words[slot.word]);
+            self.addresses_changed |= *word != wanted;
+            *word = wanted;
+        }
+        let (first, count) = self.map.elements();
+        self.elements_changed |= self.element_count != other.element_count;
+        self.element_count = other.element_count;
+        for (at, (word, &wanted)) in self.words.iter_mut().zip(&other.words).enumerate() {
+            if *word == wanted {
+                continue;
+            }
+            *word = wanted;
+            if (first..first + count).contains(&at) {
+                self.elements_changed = true;
+            } else {
+                changed(at, wanted);
+            }
+        }
+    }
+
     fn set_element_count(&mut self, count: u32) {
         let (_, all) = self.map.elements();
         // CAST: 32 bits into at least 32.
@@ -274,6 +300,22 @@ impl Buffers {
             // Inside, since the image is as long.
             let _ = copy.buffer.memory().write(at * 4, copy.image.words[at]);
         }
+    }
+
+    /// The next copy becomes what the other one is, which was loaded last. The deltas that both
+    /// have noted are done with.
+    pub(crate) fn follow(&mut self) {
+        let [first, second] = &mut self.copies;
+        let (copy, other) = match self.next {
+            0 => (first, second),
+            _ => (second, first),
+        };
+        copy.pending_count = 0;
+        let memory = copy.buffer.memory();
+        copy.image.follow(&other.image, |at, word| {
+            // Inside, since the image is as long.
+            let _ = memory.write(at * 4, word);
+        });
     }
 
     /// Says how many vertex elements the next copy loads; 0: as before.
@@ -575,6 +617,29 @@ mod tests {
         // Those that were out come back.
         image.set_element_count(16);
         assert_eq!(image.element_words().0[16], 0x10F);
+    }
+
+    #[test]
+    fn a_copy_follows_the_other() {
+        let (mut copy, mut other) = (image(), image());
+        for (byte, data) in [(0x0A08, 7), (0x0600, 8), (0x0604, 9), (0x0680, 0x1000)] {
+            other.apply(record(byte, 0, data));
+        }
+        other.set_element_count(2);
+        // What a merge has left that came to nothing.
+        copy.apply(record(0x0A14, 0, 10));
+        let mut changes = 0;
+        copy.follow(&other, |at, word| {
+            assert_eq!(word, other.words[at]);
+            changes += 1;
+        });
+        assert_eq!(changes, 2);
+        assert_eq!(copy.words[..], other.words[..]);
+        assert!(copy.elements_changed && copy.addresses_changed);
+        assert_eq!(copy.element_words(), other.element_words());
+        (copy.elements_changed, copy.addresses_changed) = (false, false);
+        copy.follow(&other, |_, _| panic!("nothing has changed"));
+        assert!(!copy.elements_changed && !copy.addresses_changed);
     }
 
     #[test]

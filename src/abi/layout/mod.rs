@@ -504,6 +504,10 @@ structures! {
         core = "subCommit.coreId",
         /// In: the next core's part.
         next = "subCommit.next",
+        /// Out: its number.
+        stamp = "commitStamp",
+        /// Out: the context was loaded, and the delta taken over.
+        switched = "contextSwitched",
         /// In: where a `gcsHAL_COMMAND_LOCATION` of the commands begins, which is what the first
         /// field of one says.
         location = "subCommit.commandBuffer.priority",
@@ -948,6 +952,8 @@ pub(crate) struct Quirks {
     pub(crate) user_alignment: u64,
     /// ALLOCATE_VIDEO_MEMORY is built.
     pub(crate) allocates_surfaces: bool,
+    /// A delta's number of vertex elements is 1 more than there are; 0: as before.
+    pub(crate) elements_and_one: bool,
 }
 
 /// Commands, whatever their numbers.

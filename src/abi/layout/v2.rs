@@ -66,6 +66,7 @@ pub(crate) const V2: Layout = Layout {
         locks_again: true,
         user_alignment: 64,
         allocates_surfaces: true,
+        elements_and_one: false,
     },
     base_address: GetBaseAddress {
         bytes: 4,

@@ -55,6 +55,7 @@ pub(crate) const V6_2_2: Layout = Layout {
             vector: 3,
             ..P8.quirks.hardware
         },
+        elements_and_one: true,
         ..P8.quirks
     },
     base_address: GetBaseAddress {
@@ -90,6 +91,8 @@ pub(crate) const V6_2_2: Layout = Layout {
         queue: long(264),
         count: word(284),
         engine: word(272),
+        stamp: long(288),
+        switched: word(296),
         ..P8.commit
     },
     chip_info: ChipInfo {

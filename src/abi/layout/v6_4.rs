@@ -132,6 +132,8 @@ pub(crate) const V6_4_11: Layout = Layout {
         core: word(0),
         next: long(112),
         location: word(32),
+        stamp: long(136),
+        switched: word(132),
         ..Commit::ABSENT
     },
     map_user: MapUserMemory::ABSENT,

@@ -25,6 +25,7 @@ use galcore_client::sys::Region;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
+use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
@@ -512,6 +513,110 @@ fn proof(bench: &Bench, contexts: usize, count: u32) -> Result<()> {
     Ok(())
 }
 
+/// A client of a generation whose deltas have no reference counts: it collects what it changes until a COMMIT says that
+/// it has switched. The one with two deltas has everything in both, and gives them in turn.
+struct Collector {
+    handle: u32,
+    deltas: Vec<Delta>,
+    next: usize,
+    /// The head as the generation has it.
+    head: Memory,
+}
+
+impl Collector {
+    fn new(device: &Device, count: usize) -> Result<Self> {
+        let deltas: Result<Vec<_>> = (0..count).map(|_| Delta::new()).collect();
+        Ok(Self {
+            handle: device.attach()?.context,
+            deltas: deltas?,
+            next: 0,
+            head: Memory::new(Region::anonymous(DELTA_BYTES)?),
+        })
+    }
+
+    /// Commits; says whether the driver says that it has switched, and the stamp.
+    fn commit(
+        &mut self,
+        device: &Device,
+        buffer: &Buffer,
+        pipe: Pipe,
+        stream: &Stream,
+        step: &Delta,
+    ) -> Result<(bool, u64)> {
+        for delta in &mut self.deltas {
+            delta.fold(step);
+        }
+        let delta = &self.deltas[self.next];
+        let elements = delta.memory.read(ELEMENTS);
+        let abi = device.abi();
+        for (field, value) in [
+            ("elementCount", elements + u32::from(elements != 0)),
+            ("recordCount", delta.memory.read(RECORD_COUNT)),
+            ("recordArray", delta.memory.read(RECORD_ARRAY)),
+        ] {
+            let (at, _) = abi.fields[format!("gcsSTATE_DELTA.{field}").as_str()];
+            self.head.write(at, value);
+        }
+        let record = place(buffer, 0, pipe, stream);
+        let mut commit = abi.commit(&record, self.handle, &Queue::new())?;
+        let field = match abi.field("Commit", "delta") {
+            Some(_) => "delta",
+            None => "subCommit.delta",
+        };
+        abi.set(&mut commit.bytes, "Commit", field, self.head.address());
+        let (at, _) = abi.header["hardwareType"];
+        commit.bytes[at..at + 4].copy_from_slice(&device.hardware_type().to_le_bytes());
+        device.exchange_bytes(&mut commit.bytes)?;
+        let status = Status(abi.header_of(&commit.bytes, "status") as i32);
+        same("COMMIT", status, Status::OK)?;
+        let answer = |field| abi.get(&commit.bytes, "Commit", field);
+        let (is_switched, stamp) = (answer("contextSwitched") != 0, answer("commitStamp"));
+        // The memory has other uses from now on.
+        self.head.fill(0xbad0_bad0);
+        if is_switched {
+            let delta = &mut self.deltas[self.next];
+            delta.memory.fill(0xffff_ffff);
+            *delta = Delta::new()?;
+            self.next = (self.next + 1) % self.deltas.len();
+        }
+        Ok((is_switched, stamp))
+    }
+}
+
+/// As [`proof`], by clients that collect.
+fn collected(bench: &Bench, name: &str, deltas: usize, count: u32) -> Result<()> {
+    let abi = Abi::named(name).context("a generation")?;
+    let device = Device::open_as(abi, true)?;
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        all.push((Collector::new(&device, deltas)?, bench.intent()));
+    }
+    let (mut last, mut last_stamp, mut switches) = (usize::MAX, 0, 0);
+    for round in 0..count {
+        let at = match bench.below(2) {
+            0 if last != usize::MAX => last,
+            _ => bench.below(all.len() as u32) as usize,
+        };
+        let (collector, intent) = &mut all[at];
+        let mut step = Delta::new()?;
+        let mut stream = Stream::new();
+        stream.nop();
+        bench.change(&mut stream, &mut step, intent);
+        let (is_switched, stamp) =
+            collector.commit(&device, &bench.buffer, Pipe::Pipe3d, &stream, &step)?;
+        same("switched", is_switched, at != last)?;
+        ensure!(stamp > last_stamp, "stamp {stamp} behind {last_stamp}");
+        switches += u32::from(is_switched);
+        (last, last_stamp) = (at, stamp);
+        bench.compare(&format!("commit {round} of context {at}"), intent)?;
+    }
+    println!("# {count} commits, {switches} switches");
+    for (collector, _) in all {
+        device.detach(collector.handle)?;
+    }
+    Ok(())
+}
+
 fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     suite.test("stateCount is the vendor's", move || {
         let wanted = match bench.board {
@@ -884,6 +989,12 @@ fn main() -> ExitCode {
         let shared = &bench;
         suite.test("state proof: 2 contexts", move || proof(shared, 2, count));
         suite.test("state proof: 7 contexts", move || proof(shared, 7, count));
+        for (name, deltas) in [("6.2.4.p2", 1), ("6.4.11", 1), ("6.4.11", 2)] {
+            suite.test(
+                format!("state proof: {name}, {deltas} delta(s) that collect"),
+                move || collected(shared, name, deltas, count),
+            );
+        }
         suite.test("64 contexts in 16 processes, some killed", move || {
             many(commits)
         });
