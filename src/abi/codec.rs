@@ -687,6 +687,16 @@ impl Format {
     #[inline]
     pub(super) fn put_status(self, words: &mut [u32], status: u32) {
         self.0.header.status.put(words, status);
+        if self.0.user_signal.status.exists() && self.command(words) == Command::UserSignal {
+            self.put_wait_status(words);
+        }
+    }
+
+    /// Writes how the wait for a signal has ended besides: nothing is ever called off.
+    fn put_wait_status(self, words: &mut [u32]) {
+        if let UserSignal::Wait { .. } = self.user_signal(self.union(words)) {
+            self.0.user_signal.status.put(self.union_mut(words), 0);
+        }
     }
 
     /// Writes the status of success.

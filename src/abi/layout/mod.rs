@@ -546,6 +546,8 @@ structures! {
         wait = "wait",
         /// In: set or reset.
         state = "state",
+        /// Out, of a wait: whether the signal was set because its work was called off.
+        status = "status",
     }
     /// SIGNAL, in queues.
     signal: Signal = "Signal" {

@@ -194,6 +194,7 @@ pub(crate) const V2: Layout = Layout {
         manual_reset: word(8),
         wait: word(12),
         state: word(16),
+        ..UserSignal::ABSENT
     },
     signal: Signal {
         bytes: 16,

@@ -140,6 +140,7 @@ pub(crate) const V6_4_11: Layout = Layout {
     unmap_user: UnmapUserMemory::ABSENT,
     user_signal: UserSignal {
         bytes: 24,
+        status: word(20),
         ..V6_2_4_P3.user_signal
     },
     cache: Cache {
