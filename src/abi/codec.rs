@@ -715,6 +715,16 @@ impl Format {
                     _ => Error::InvalidArgument,
                 }
             }
+            (
+                Command::LockVideoMemory
+                | Command::UnlockVideoMemory
+                | Command::BottomHalfUnlockVideoMemory
+                | Command::ReleaseVideoMemory
+                | Command::NameVideoMemory
+                | Command::ExportVideoMemory
+                | Command::GetVideoMemoryFd,
+                Error::InvalidObject | Error::InvalidData,
+            ) if self.0.quirks.unknown_node_not_found => Error::NotFound,
             (_, error) => error,
         };
         // CAST: the bits of a signed field.
@@ -1131,6 +1141,25 @@ mod tests {
             (-1, -21, -1)
         );
         assert_eq!((status("4.0.0", 1), status("4.0.0", 2)), (-19, -19));
+    }
+
+    #[test]
+    fn newer_clients_hear_that_a_node_is_not_found() {
+        let status = |name, command, at, error| {
+            let format = format(name);
+            let mut words = [0; 400 / 4];
+            put_word(&mut words, 0, command);
+            format.fail(&mut words, error);
+            word(&words, at) as i32
+        };
+        for error in [Error::InvalidObject, Error::InvalidData] {
+            assert_eq!(status("6.4.11", 9, 16, error), -19);
+            assert_eq!(status("5.0.11.p8", 8, 8, error), -19);
+        }
+        assert_eq!(status("6.4.11", 9, 16, Error::MemoryUnlocked), -5);
+        // COMMIT.
+        assert_eq!(status("6.4.11", 18, 16, Error::InvalidData), -17);
+        assert_eq!(status("4.0.0", 13, 8, Error::InvalidObject), -2);
     }
 
     #[test]

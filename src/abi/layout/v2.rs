@@ -62,6 +62,7 @@ pub(crate) const V2: Layout = Layout {
         cache_is_ignored: true,
         maps_signals: false,
         unknown_signal: UnknownSignal::Invalid,
+        unknown_node_not_found: false,
         locked_cannot_be_freed: true,
         locks_again: true,
         user_alignment: 64,

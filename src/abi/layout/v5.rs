@@ -43,6 +43,7 @@ pub(crate) const P6: Layout = Layout {
     },
     quirks: Quirks {
         pools: 10,
+        unknown_node_not_found: true,
         locks_again: true,
         flags: AllocationFlags {
             contiguous: 0x1,

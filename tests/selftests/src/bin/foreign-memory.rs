@@ -629,9 +629,9 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     if abi.has("GET_VIDEO_MEMORY_FD") {
         for handle in [0, 1 << 20, u64::from(u32::MAX)] {
             let (status, _) = device.node_descriptor(handle)?;
-            same("no such node", status, Status::INVALID_OBJECT)?;
+            same("no such node", status, Status::NOT_FOUND)?;
             let (status, _) = device.export(handle)?;
-            same("no such node", status, Status::INVALID_OBJECT)?;
+            same("no such node", status, Status::NOT_FOUND)?;
         }
     }
     books_settle(before)

@@ -356,9 +356,17 @@ fn negatives(abi: &'static Abi) -> Result<()> {
         let payload = uapi::FreeVideoMemory { node };
         status(&client, Command::FREE_VIDEO_MEMORY, &payload)
     };
-    same("LOCK of 0", lock(0)?, Status::INVALID_OBJECT)?;
-    same("UNLOCK of 0", unlock(0)?, Status::INVALID_OBJECT)?;
-    same("FREE of 0", free(0)?, Status::INVALID_OBJECT)?;
+    // From 5.0.11 on nodes are looked up by numbers.
+    let (none, freed) = match abi.has("RELEASE_VIDEO_MEMORY") {
+        true => (Status::NOT_FOUND, Status::NOT_FOUND),
+        false => (Status::INVALID_OBJECT, Status::INVALID_DATA),
+    };
+    for node in [0, 0x7fff_fff0] {
+        same("LOCK of none", lock(node)?, none)?;
+        same("UNLOCK of none", unlock(node)?, none)?;
+    }
+    same("FREE of 0", free(0)?, none)?;
+    same("FREE of none", free(0x7fff_fff0)?, freed)?;
     let node = device.allocate(4096, 64, surface::BITMAP, Pool::SYSTEM)?;
     same("pool", node.pool, Pool::SYSTEM)?;
     let found = unlock(node.handle)?;
@@ -367,12 +375,12 @@ fn negatives(abi: &'static Abi) -> Result<()> {
     same("bit 31 of the address", place.address >> 31, 0)?;
     let (locked, unlocked) = match is_old(abi) {
         true => (Status::MEMORY_LOCKED, Status::OK),
-        false => (Status::OK, Status::INVALID_DATA),
+        false => (Status::OK, freed),
     };
     same("FREE, locked", free(node.handle)?, locked)?;
     same("UNLOCK", unlock(node.handle)?, Status::OK)?;
     same("FREE, unlocked", free(node.handle)?, unlocked)?;
-    same("FREE again", free(node.handle)?, Status::INVALID_DATA)?;
+    same("FREE again", free(node.handle)?, freed)?;
 
     let command = |command, id, manual_reset, wait, state| {
         device.user_signal(&uapi::UserSignal {

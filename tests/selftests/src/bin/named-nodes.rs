@@ -280,7 +280,7 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     let device = client.device();
     for handle in [0, 1 << 20, u64::from(u32::MAX)] {
         let (status, _) = device.name_node(handle)?;
-        same("NAME of no node", status, Status::INVALID_OBJECT)?;
+        same("NAME of no node", status, Status::NOT_FOUND)?;
     }
     let held = Held::new(&client, Pool::SYSTEM)?;
     let number = name(&client, held.node)?;
@@ -298,7 +298,7 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     // Freed, but locked: there is nothing to be named any more.
     device.free(held.node)?;
     let (status, _) = device.name_node(held.node.handle)?;
-    same("NAME of a freed node", status, Status::INVALID_OBJECT)?;
+    same("NAME of a freed node", status, Status::NOT_FOUND)?;
     video::unlock(device, held.node)?;
     client.finish()?;
     unknown(&client, number)
