@@ -60,13 +60,24 @@ const RESERVED_TAIL: u32 = 8;
 /// `gcePOOL`.
 const POOL_UNKNOWN: u32 = 0;
 const POOL_DEFAULT: u32 = 1;
+const POOL_LOCAL: u32 = 2;
+const POOL_UNIFIED: u32 = 5;
+const POOL_SYSTEM: u32 = 6;
 const POOL_VIRTUAL: u32 = 7;
+const POOL_CONTIGUOUS: u32 = 9;
 const POOL_DEFAULT_FORCE_CONTIGUOUS: u32 = 10;
+const POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE: u32 = 11;
 
 /// `gceSURF_TYPE`: the first number that `gcvSURF_IMAGE` has moved, and the first that was none
 /// before.
 const SURFACE_IMAGE: u32 = 8;
 const OLD_SURFACE_TYPES: u32 = 11;
+
+/// The number of types in 4.0.0, whose banks in the pool are known; what they are for of an unknown
+/// one, and the bits of the number of a type.
+const SURFACE_TYPES: u32 = 12;
+const SURFACE_UNKNOWN: u32 = 0;
+const SURFACE_MASK: u32 = 0xFF;
 
 /// A generation of the interface, as those see it who only decode by it.
 #[derive(Clone, Copy)]
@@ -372,7 +383,12 @@ impl Format {
 
     /// `gceSURF_TYPE` with the numbers of 4.0.0; flags are kept.
     fn surface_type(self, kind: u32) -> u32 {
+        let types = self.0.quirks.surface_types.into();
         match kind {
+            _ if types != 0 => match kind & SURFACE_MASK {
+                kind if (SURFACE_TYPES..types).contains(&kind) => SURFACE_UNKNOWN,
+                kind => kind,
+            },
             _ if self.0.quirks.image_surfaces => kind,
             SURFACE_IMAGE..OLD_SURFACE_TYPES => kind + 1,
             OLD_SURFACE_TYPES => u32::MAX,
@@ -389,6 +405,16 @@ impl Format {
         }
     }
 
+    /// A pool with the numbers of 4.0.0 as this generation numbers it: what lies in pages of its own
+    /// is VIRTUAL where there is no pool of such memory.
+    fn pool_number(self, pool: u32) -> u32 {
+        if pool < self.0.quirks.pools {
+            pool
+        } else {
+            POOL_VIRTUAL
+        }
+    }
+
     fn allocate_linear(self, u: &[u32]) -> Request {
         let fields = &self.0.allocate_linear;
         let flags = &self.0.quirks.flags;
@@ -399,9 +425,24 @@ impl Format {
         let Ok(bytes) = u32::try_from(fields.size.long(u)) else {
             return Request::Refused(Error::OutOfMemory);
         };
+        let is = |bits| flag & bits != 0;
         let pool = match self.pool(fields.pool.word(u)) {
-            POOL_DEFAULT if flag & flags.contiguous != 0 => POOL_DEFAULT_FORCE_CONTIGUOUS,
-            POOL_DEFAULT if flag & flags.scattered != 0 => POOL_VIRTUAL,
+            // The pool is never shown cached.
+            POOL_SYSTEM if is(flags.cacheable) => POOL_UNKNOWN,
+            // Without a number of its own.
+            POOL_VIRTUAL if is(flags.contiguous) && self.has_no_contiguous_pool() => {
+                POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE
+            }
+            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.contiguous) => {
+                match is(flags.cacheable) {
+                    true => POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE,
+                    false => POOL_DEFAULT_FORCE_CONTIGUOUS,
+                }
+            }
+            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.cacheable | flags.scattered) => {
+                POOL_VIRTUAL
+            }
+            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.fast) => POOL_SYSTEM,
             pool => pool,
         };
         Request::AllocateLinear {
@@ -410,6 +451,11 @@ impl Format {
             kind: self.surface_type(fields.kind.word(u)),
             pool,
         }
+    }
+
+    /// Whether pool CONTIGUOUS is none.
+    fn has_no_contiguous_pool(self) -> bool {
+        self.0.quirks.pools <= POOL_CONTIGUOUS
     }
 
     fn allocate_surface(self, u: &[u32]) -> Request {
@@ -833,9 +879,13 @@ impl Format {
             // CAST: the bits of a signed field.
             Reply::TimeDelta { microseconds } => layout.timestamp.delta.put(u, microseconds as u32),
             Reply::Database(ref ledgers) => self.encode_database(u, ledgers),
-            Reply::Node { node, pool } => {
+            Reply::Node { node, pool, bytes } => {
+                let pool = self.pool_number(pool);
                 layout.allocate_linear.pool.put(u, pool);
                 layout.allocate_linear.node.put(u, node);
+                if layout.quirks.tells_bytes {
+                    layout.allocate_linear.size.put_long(u, bytes);
+                }
             }
             Reply::Surface {
                 width,
@@ -881,7 +931,7 @@ impl Format {
                 bytes,
             } => {
                 layout.unlock.asynchronous.put(u, asynchronous.into());
-                layout.unlock.pool.put(u, pool);
+                layout.unlock.pool.put(u, self.pool_number(pool));
                 layout.unlock.size.put_long(u, bytes);
             }
             Reply::Unmapped => {
@@ -1172,5 +1222,43 @@ mod tests {
         assert_eq!((old.pool(9), old.pool(10)), (9, POOL_UNKNOWN));
         assert_eq!(format("4.0.0").pool(10), 10);
         assert_eq!(format("6.4.11").pool(9), POOL_UNKNOWN);
+        let (before, newest) = (format("6.2.4.p2"), format("6.4.11"));
+        assert_eq!((before.pool_number(9), newest.pool_number(9)), (9, 7));
+        // Instructions, fences and commands lie in the first bank; hints do not matter.
+        assert_eq!((before.surface_type(12), before.surface_type(16)), (0, 16));
+        assert_eq!((newest.surface_type(14), newest.surface_type(16)), (0, 0));
+        assert_eq!((newest.surface_type(17), newest.surface_type(0x107)), (17, 7));
+        assert_eq!(format("5.0.11.p8").surface_type(12), 12);
+    }
+
+    #[test]
+    fn flags_of_an_allocation_choose_the_pool() {
+        let format = format("6.4.11");
+        let pool = |flag, pool| {
+            let mut words = [0; 384 / 4];
+            put_word(&mut words, 0, 6);
+            put_word(&mut words, 40, 4096);
+            put_word(&mut words, 56, flag);
+            put_word(&mut words, 60, pool);
+            match format.decode(&words) {
+                Request::AllocateLinear { pool, .. } => Some(pool),
+                _ => None,
+            }
+        };
+        for (flag, asked, wanted) in [
+            (0, POOL_DEFAULT, POOL_DEFAULT),
+            (1, POOL_DEFAULT, POOL_DEFAULT_FORCE_CONTIGUOUS),
+            (2, POOL_DEFAULT, POOL_VIRTUAL),
+            (0x10, POOL_DEFAULT, POOL_VIRTUAL),
+            (0x11, POOL_UNIFIED, POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE),
+            (0x10, POOL_SYSTEM, POOL_UNKNOWN),
+            (1, POOL_VIRTUAL, POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE),
+            (0x100, POOL_DEFAULT, POOL_SYSTEM),
+            (0x100, POOL_VIRTUAL, POOL_VIRTUAL),
+            (0, 9, POOL_UNKNOWN),
+        ] {
+            assert_eq!(pool(flag, asked), Some(wanted));
+        }
+        assert_eq!(pool(0x40, POOL_DEFAULT), None);
     }
 }

@@ -503,6 +503,8 @@ pub(crate) enum Reply<'a> {
         node: u32,
         /// `gcePOOL` where it lies.
         pool: u32,
+        /// Its bytes.
+        bytes: u64,
     },
     /// ALLOCATE_VIDEO_MEMORY.
     Surface {

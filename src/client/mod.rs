@@ -261,8 +261,8 @@ impl Process {
                 kind,
                 pool,
             } => {
-                let (node, pool) = self.allocate_node(bytes, alignment, kind, pool)?;
-                Ok(Reply::Node { node, pool })
+                let (node, pool, bytes) = self.allocate_node(bytes, alignment, kind, pool)?;
+                Ok(Reply::Node { node, pool, bytes })
             }
             Request::AllocateSurface(surface) => self.allocate_surface(surface),
             Request::Lock {

@@ -169,7 +169,7 @@ impl Process {
     pub(super) fn allocate_surface(self: &Arc<Self>, surface: abi::Surface) -> Result<Reply<'_>> {
         let has_super_tiles = self.device.identity().super_tile_mode != 0;
         let size = surface::size(&surface, has_super_tiles)?;
-        let (node, pool) =
+        let (node, pool, _) =
             self.allocate_node(size.bytes, surface::ALIGNMENT, surface.kind, surface.pool)?;
         Ok(Reply::Surface {
             width: size.width,
@@ -179,14 +179,14 @@ impl Process {
         })
     }
 
-    /// Returns the handle, and the pool that it is from.
+    /// Returns the handle, the pool that it is from, and the bytes granted.
     pub(super) fn allocate_node(
         self: &Arc<Self>,
         bytes: u32,
         alignment: u32,
         kind: u32,
         pool: u32,
-    ) -> Result<(u32, u32)> {
+    ) -> Result<(u32, u32, u64)> {
         let memory = self.device.memory();
         let node = match memory.allocate_node(bytes, alignment, kind, pool, self.number) {
             // What was freed may still wait for the GPU: let it come back, and try once more.
@@ -194,9 +194,10 @@ impl Process {
                 .reclaim_and(|| memory.allocate_node(bytes, alignment, kind, pool, self.number))?,
             other => other?,
         };
-        let pool = node.pool().number();
+        // CAST: at most 64 bits.
+        let (pool, bytes) = (node.pool().number(), node.bytes() as u64);
         let handle = self.insert_node(NodeEntry::new(Visible::new(node, self)?, Origin::Own))?;
-        Ok((handle, pool))
+        Ok((handle, pool, bytes))
     }
 
     /// Tries `allocate` once what the process itself has freed is back, and, if that is not enough,

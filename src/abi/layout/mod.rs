@@ -914,6 +914,10 @@ pub(crate) struct AllocationFlags {
     pub(crate) scattered: u32,
     /// In memory that the processor does not reach.
     pub(crate) secure: u32,
+    /// In memory that LOCK can show cached: not in the pool.
+    pub(crate) cacheable: u32,
+    /// In the pool or nowhere.
+    pub(crate) fast: u32,
     /// WRAP_USER_MEMORY's: a dma-buf.
     pub(crate) dma_buf: u32,
     /// WRAP_USER_MEMORY's: memory of the client.
@@ -936,8 +940,13 @@ pub(crate) struct Quirks {
     pub(crate) hardware: HardwareTypes,
     /// `gcvSURF_IMAGE` is there: numbers from 8 on are one higher than before.
     pub(crate) image_surfaces: bool,
+    /// `gceSURF_TYPE` numbers from here on are none, and bits above the low 8 are hints; 0: those
+    /// of 4.0.0, where such bits keep a surface out of the pool.
+    pub(crate) surface_types: u8,
     /// `gcvPOOL` numbers from here on are none.
     pub(crate) pools: u32,
+    /// ALLOCATE_LINEAR_VIDEO_MEMORY tells how many bytes there are.
+    pub(crate) tells_bytes: bool,
     /// Flags of an allocation.
     pub(crate) flags: AllocationFlags,
     /// CACHE does nothing: all views are uncached.

@@ -42,6 +42,7 @@ pub(crate) const P6: Layout = Layout {
         bytes: 128,
     },
     quirks: Quirks {
+        surface_types: 12,
         pools: 10,
         unknown_node_not_found: true,
         locks_again: true,
@@ -49,6 +50,7 @@ pub(crate) const P6: Layout = Layout {
             contiguous: 0x1,
             scattered: 0x8,
             secure: 0x4,
+            cacheable: 0x2,
             ..V4_6_9.quirks.flags
         },
         ..V4_6_9.quirks

@@ -56,6 +56,7 @@ pub(crate) const V6_2_2: Layout = Layout {
             ..P8.quirks.hardware
         },
         elements_and_one: true,
+        surface_types: 16,
         ..P8.quirks
     },
     base_address: GetBaseAddress {
@@ -194,6 +195,13 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
             ConstantCount VaryingsCount CoreCount Product Flags Eco Customer
         },
         bytes: 56,
+    },
+    quirks: Quirks {
+        flags: AllocationFlags {
+            fast: 0x100,
+            ..V6_2_3.quirks.flags
+        },
+        ..V6_2_3.quirks
     },
     unlock: UnlockVideoMemory {
         bytes: 24,

@@ -57,10 +57,14 @@ pub(crate) const V6_4_11: Layout = Layout {
             both: 1,
             vector: 5,
         },
+        // One more than the facts name: commands.
+        surface_types: 17,
         pools: 9,
+        tells_bytes: true,
         flags: AllocationFlags {
             scattered: 0x2,
             secure: 0x40,
+            cacheable: 0x10,
             ..V6_2_4_P3.quirks.flags
         },
         ..V6_2_4_P3.quirks

@@ -237,11 +237,19 @@ fn numbers_of_types_are_those_of_the_facts() {
         }
         let has_image = abi.values.contains_key("SURF_IMAGE");
         assert_eq!(layout.quirks.image_surfaces, has_image, "{}", layout.name);
+        let types = u32::from(layout.quirks.surface_types);
+        if types != 0 {
+            // Commands have a number of their own behind those of surfaces in the newest.
+            let more = u32::from(layout.name == "6.4.11");
+            assert_eq!(types - more, abi.values["SURF_NUM_TYPES"], "{}", layout.name);
+        }
         let flags = &layout.quirks.flags;
         for (name, bits) in [
             ("ALLOC_FLAG_CONTIGUOUS", flags.contiguous),
             ("ALLOC_FLAG_NON_CONTIGUOUS", flags.scattered),
             ("ALLOC_FLAG_SECURITY", flags.secure),
+            ("ALLOC_FLAG_CACHEABLE", flags.cacheable),
+            ("ALLOC_FLAG_FAST_POOLS", flags.fast),
             ("ALLOC_FLAG_DMABUF", flags.dma_buf),
             ("ALLOC_FLAG_USERMEMORY", flags.user_memory),
         ] {

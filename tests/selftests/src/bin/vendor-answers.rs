@@ -163,6 +163,117 @@ fn parts_of_a_pool_node() -> Result<()> {
     Ok(device.free(node)?)
 }
 
+/// ALLOCATE_LINEAR_VIDEO_MEMORY of 5000 bytes: status, node, pool and bytes.
+fn allocate(
+    device: &Device,
+    pool: u64,
+    kind: u64,
+    flags: u64,
+) -> Result<(Status, Node, u64, u64)> {
+    let given = [
+        ("bytes", 5000),
+        ("alignment", 64),
+        ("type", kind),
+        ("flag", flags),
+        ("pool", pool),
+    ];
+    let wanted = ["node", "pool", "bytes"];
+    let (status, [handle, pool, bytes]) =
+        ask(device, "ALLOCATE_LINEAR_VIDEO_MEMORY", &given, wanted)?;
+    let node = Node {
+        handle,
+        pool: Pool(pool as u32),
+        bytes: 5000,
+        surface_type: kind as u32,
+    };
+    Ok((status, node, pool, bytes))
+}
+
+/// Which pools there are, which types they take, and what flags change.
+fn allocations(name: &str) -> Result<()> {
+    let client = client(name)?;
+    let device = client.device();
+    let abi = device.abi();
+    let is_newest = name == "6.4.11";
+    let value = |name: &str| u64::from(abi.values[name]);
+    let (default, system) = (value("POOL_DEFAULT"), value("POOL_SYSTEM"));
+    let scattered = value("POOL_VIRTUAL");
+    let pages = abi.values.get("POOL_CONTIGUOUS").copied().map(u64::from);
+    let flag = |name: &str| value(&format!("ALLOC_FLAG_{name}"));
+    let types = value("SURF_NUM_TYPES") + u64::from(is_newest);
+    for kind in 0..types {
+        let (status, node, pool, bytes) = allocate(device, system, kind, 0)?;
+        same("a type in SYSTEM", (kind, status, pool), (kind, Status::OK, system))?;
+        match is_newest {
+            true => anyhow::ensure!((5000..=8192).contains(&bytes), "{bytes} bytes"),
+            false => same("bytes, not told", bytes, 5000)?,
+        }
+        device.free(node)?;
+    }
+    let (status, ..) = allocate(device, system, types, 0)?;
+    same("a type too many", status, Status::OUT_OF_MEMORY)?;
+    let bitmap = u64::from(surface::BITMAP);
+    let cacheable = flag("CACHEABLE");
+    let (status, ..) = allocate(device, system, bitmap, cacheable)?;
+    same("SYSTEM, cached", status, Status::OUT_OF_MEMORY)?;
+    let mut flags = vec![
+        (0, system),
+        (cacheable, scattered),
+        (flag("NON_CONTIGUOUS"), scattered),
+        (flag("CONTIGUOUS"), system),
+        (flag("CONTIGUOUS") | cacheable, pages.unwrap_or(scattered)),
+    ];
+    if abi.values.contains_key("ALLOC_FLAG_FAST_POOLS") {
+        flags.push((flag("FAST_POOLS"), system));
+    }
+    for (flags, wanted) in flags {
+        let (status, node, pool, bytes) = allocate(device, default, bitmap, flags)?;
+        same("flags", (flags, status, pool), (flags, Status::OK, wanted))?;
+        if is_newest {
+            lock(device, node, LOCK | MAP)?;
+            let (_, _, found, held) = unlock(device, node, UNLOCK | UNMAP)?;
+            same("pool and bytes of UNLOCK", (found, held), (pool, bytes))?;
+            device.commit_queue(Queue::new().unlock(node))?;
+        }
+        if flags & cacheable != 0 {
+            let place = device.lock_cacheable(node)?;
+            let memory = device.memory(node, place, client.pool())?;
+            memory.fill(7);
+            same("cached", memory.find_other_than(7), None)?;
+            device.unlock(node)?;
+            device.commit_queue(Queue::new().unlock(node))?;
+        }
+        device.free(node)?;
+    }
+    // Numbers of pools of memory that no board has.
+    for pool in [3, 4, 8, 9, 10, 11, 12, 99] {
+        if Some(pool) != pages {
+            let (status, ..) = allocate(device, pool, bitmap, 0)?;
+            same("a pool of nothing", (pool, status), (pool, Status::OUT_OF_MEMORY))?;
+        }
+    }
+    client.finish()?;
+    Ok(())
+}
+
+/// A wait tells how it has ended besides its status.
+fn waits() -> Result<()> {
+    let client = client("6.4.11")?;
+    let device = client.device();
+    let signal = device.create_signal(true)? as u64;
+    let wait = || {
+        let given = [("command", 3), ("id", signal), ("wait", 10)];
+        ask(device, "USER_SIGNAL", &given, ["status"])
+    };
+    same("WAIT, not set", wait()?, (Status::TIMEOUT, [0]))?;
+    device.set_signal(signal as i32, true)?;
+    same("WAIT, set", wait()?, (Status::OK, [0]))?;
+    let given = [("command", 2), ("id", signal), ("state", 0)];
+    let set = ask(device, "USER_SIGNAL", &given, ["status"])?;
+    same("SIGNAL writes none", set, (Status::OK, [UNWRITTEN]))?;
+    Ok(device.destroy_signal(signal as i32)?)
+}
+
 fn main() -> ExitCode {
     harness::program(|| {
         let mut suite = Suite::new();
@@ -171,6 +282,12 @@ fn main() -> ExitCode {
             parts_of_a_page_backed_node,
         );
         suite.test("6.4.11: LOCK and UNLOCK by op, in the pool", parts_of_a_pool_node);
+        for name in ["5.0.11.p8", "6.2.4.p2", "6.4.11"] {
+            suite.test(format!("{name}: pools, types and flags"), move || {
+                allocations(name)
+            });
+        }
+        suite.test("6.4.11: WAIT's own status", waits);
         suite.run()
     })
 }
