@@ -50,6 +50,13 @@ const TIMESTAMP_STOP: u32 = 0;
 const TIMESTAMP_START: u32 = 1;
 const TIMESTAMP_QUERY: u32 = 2;
 
+/// Where the registers of the bus of other engines begin, if the vendor's parameter does not say:
+/// clients compare, none reads there.
+const REGISTER_APB: u64 = 0x30_0000;
+
+/// Bits of a GPU address, on all cores that have come so far.
+const ADDRESS_BITS: u32 = 32;
+
 /// `gceCHIPPOWERSTATE`: on.
 const POWER_ON: u32 = 0;
 
@@ -962,6 +969,9 @@ impl Format {
             *place = identity.0[word as usize];
         }
         rest.fill(0);
+        let fields = &self.0.identity;
+        fields.register_apb.put_long(u, REGISTER_APB);
+        fields.address_bits.put(u, ADDRESS_BITS);
     }
 
     fn encode_database(self, u: &mut [u32], ledgers: &[Ledger; 3]) {

@@ -43,7 +43,10 @@ const MINOR1_HALTI0: u32 = 1 << 23;
 /// Minor features 1: MMU version 2.
 const MINOR1_MMU_V2: u32 = 1 << 28;
 
-/// The words that identification reads, each at most once.
+/// A flag of the identity: a GC3000 that calls itself a GC2000.
+const FLAG_RENAMED: u32 = 1 << 1;
+
+/// The words that identification reads.
 pub(crate) trait Words {
     /// Identity of old cores.
     fn identity(&self) -> HI_CHIP_IDENTITY;
@@ -59,8 +62,12 @@ pub(crate) trait Words {
     fn minor_features_0(&self) -> u32;
     /// Minor features 1 to 3.
     fn more_minor_features(&self) -> [u32; 3];
+    /// Minor features 4 to 6.
+    fn later_minor_features(&self) -> [u32; 3];
     /// Specs 1 to 3.
     fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3);
+    /// Specs 4.
+    fn later_specs(&self) -> HI_CHIP_SPECS_4;
 }
 
 /// What QUERY_CHIP_IDENTITY tells, and what the kernel needs of it.
@@ -70,10 +77,16 @@ pub(crate) struct Identity {
     pub(crate) model: u32,
     /// Revision, such as 0x5108.
     pub(crate) revision: u32,
+    /// Model and revision before they were corrected.
+    pub(crate) raw: (u32, u32),
+    /// Date of the design.
+    pub(crate) date: u32,
     /// Features, as corrected.
     pub(crate) features: u32,
     /// Minor features 0 to 3, as corrected.
     pub(crate) minor_features: [u32; 4],
+    /// Minor features 4 to 6.
+    pub(crate) later_minor_features: [u32; 3],
     /// Vertex streams.
     pub(crate) stream_count: u32,
     /// Temporary registers of a shader.
@@ -96,6 +109,10 @@ pub(crate) struct Identity {
     pub(crate) buffer_size: u32,
     /// Varyings.
     pub(crate) varyings_count: u32,
+    /// Varyings that are left where the position takes one, as newer drivers count.
+    pub(crate) free_varyings: u32,
+    /// Vertex streams, as newer drivers count.
+    pub(crate) all_streams: u32,
     /// Layout of super tiles.
     pub(crate) super_tile_mode: u32,
 }
@@ -122,10 +139,13 @@ fn power_or(log: u32, fallback: u32) -> u32 {
 impl Identity {
     /// Reads and corrects the identity.
     pub(crate) fn read(words: &impl Words) -> Self {
-        let (model, revision) = model_and_revision(words);
+        let raw = raw_model_and_revision(words);
+        let (model, revision) = corrected(raw);
         let mut id = Identity {
             model,
             revision,
+            raw,
+            date: words.date_time().0,
             features: words.features(),
             ..Default::default()
         };
@@ -150,6 +170,7 @@ impl Identity {
             if first & MINOR0_MORE != 0 {
                 let [one, two, three] = words.more_minor_features();
                 self.minor_features[1..].copy_from_slice(&[one, two, three]);
+                self.later_minor_features = words.later_minor_features();
             }
         }
         self.super_tile_mode = if self.is(0x1000, 0x5035) || self.is(0x800, 0x4612) {
@@ -219,6 +240,31 @@ impl Identity {
             } else {
                 8
             };
+        self.free_varyings = match specs_3.varyings_count().get() {
+            0 => self.varyings_count,
+            count => count,
+        };
+        if self.position_takes_varying() {
+            self.free_varyings = self.free_varyings.saturating_sub(1);
+        }
+        self.all_streams = match self.minor_features[0] & MINOR0_MORE {
+            0 => self.stream_count,
+            _ => or(words.later_specs().stream_count().get(), self.stream_count),
+        };
+    }
+
+    /// Whether the position takes a varying of those that are counted.
+    fn position_takes_varying(&self) -> bool {
+        matches!(
+            (self.model, self.revision),
+            (0x880, 0x5106 | 0x5107)
+                | (0x1500, 0x5246)
+                | (0x2000 | 0x2100, 0x5108)
+                | (0x2200, 0x5244)
+                | (0x3000, 0x5435)
+                | (0x4000, 0x5208 | 0x5222 | 0x5245)
+                | (0x5000, 0x5434)
+        )
     }
 
     fn instructions(&self, code: u32) -> u32 {
@@ -348,8 +394,8 @@ impl Identity {
     }
 }
 
-/// Model and revision, with the corrections for early cores.
-fn model_and_revision(words: &impl Words) -> (u32, u32) {
+/// Model and revision, with the corrections for early cores, which all drivers make.
+fn raw_model_and_revision(words: &impl Words) -> (u32, u32) {
     let identity = words.identity();
     if identity.family().get() == 1 {
         return (0x500, identity.revision().get());
@@ -362,11 +408,15 @@ fn model_and_revision(words: &impl Words) -> (u32, u32) {
     if model == 0x300 && revision == 0x2201 && words.date_time() == (0x2008_0814, 0x1205_1100) {
         revision = 0x1051;
     }
-    // i.MX6 QuadPlus: its GC3000 calls itself a GC2000.
-    if model == 0x2000 && revision == 0xFFFF_5450 {
-        (model, revision) = (0x3000, 0x5450);
-    }
     (model, revision)
+}
+
+/// What a core is that calls itself another: the GC3000 of the i.MX6 QuadPlus a GC2000.
+fn corrected(raw: (u32, u32)) -> (u32, u32) {
+    match raw {
+        (0x2000, 0xFFFF_5450) => (0x3000, 0x5450),
+        raw => raw,
+    }
 }
 
 impl From<&Identity> for IdentityWords {
@@ -382,24 +432,40 @@ fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
     let mut set = |word: Word, value| all[word as usize] = value;
     set(Word::Model, id.model);
     set(Word::Revision, id.revision);
+    set(Word::RawModel, id.raw.0);
+    set(Word::RawRevision, id.raw.1);
+    set(Word::Date, id.date);
     set(Word::Features, id.features);
     set(Word::Minor0, id.minor_features[0]);
     set(Word::Minor1, id.minor_features[1]);
     set(Word::Minor2, id.minor_features[2]);
     set(Word::Minor3, id.minor_features[3]);
+    set(Word::Minor4, id.later_minor_features[0]);
+    set(Word::Minor5, id.later_minor_features[1]);
+    set(Word::Minor6, id.later_minor_features[2]);
     set(Word::StreamCount, id.stream_count);
+    set(Word::AllStreams, id.all_streams);
     set(Word::RegisterMax, id.register_max);
     set(Word::ThreadCount, id.thread_count);
     set(Word::ShaderCoreCount, id.shader_core_count);
     set(Word::VertexCacheSize, id.vertex_cache_size);
     set(Word::VertexOutputBufferSize, id.vertex_output_buffer_size);
+    // The vendor's list of cores has these of one otherwise than its registers.
+    let is_listed = id.is(0x320, 0x5007);
     set(Word::PixelPipes, id.pixel_pipes);
+    set(Word::ListedPipes, [id.pixel_pipes, 2][usize::from(is_listed)]);
     set(Word::ResolvePipes, id.pixel_pipes);
     set(Word::InstructionCount, id.instruction_count);
-    set(Word::FragmentInstructionCount, id.instruction_count);
     set(Word::ConstantCount, id.num_constants);
+    set(
+        Word::ListedConstants,
+        [id.num_constants, 256][usize::from(is_listed)],
+    );
     set(Word::BufferSize, id.buffer_size);
     set(Word::VaryingsCount, id.varyings_count);
+    set(Word::FreeVaryings, id.free_varyings);
+    let is_renamed = id.raw != (id.model, id.revision);
+    set(Word::Flags, [0, FLAG_RENAMED][usize::from(is_renamed)]);
     set(Word::SuperTileMode, id.super_tile_mode);
     set(Word::CoreCount, 1);
     all
@@ -434,6 +500,16 @@ impl Words for Registers {
             self.read(HI_CHIP_MINOR_FEATURE_3).into_raw(),
         ]
     }
+    fn later_minor_features(&self) -> [u32; 3] {
+        [
+            self.read(HI_CHIP_MINOR_FEATURE_4).into_raw(),
+            self.read(HI_CHIP_MINOR_FEATURE_5).into_raw(),
+            self.read(HI_CHIP_MINOR_FEATURE_6).into_raw(),
+        ]
+    }
+    fn later_specs(&self) -> HI_CHIP_SPECS_4 {
+        self.read(HI_CHIP_SPECS_4)
+    }
     fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3) {
         (
             self.read(HI_CHIP_SPECS),
@@ -452,7 +528,7 @@ mod tests {
         revision: u32,
         features: u32,
         minor: [u32; 4],
-        specs: [u32; 3],
+        specs: [u32; 4],
     }
 
     impl Words for Core {
@@ -477,6 +553,12 @@ mod tests {
         fn more_minor_features(&self) -> [u32; 3] {
             [self.minor[1], self.minor[2], self.minor[3]]
         }
+        fn later_minor_features(&self) -> [u32; 3] {
+            [4, 5, 6]
+        }
+        fn later_specs(&self) -> HI_CHIP_SPECS_4 {
+            HI_CHIP_SPECS_4::from_raw(self.specs[3])
+        }
         fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3) {
             (
                 HI_CHIP_SPECS::from_raw(self.specs[0]),
@@ -491,14 +573,14 @@ mod tests {
         revision: 0x19,
         features: 0x0008_7ECD,
         minor: [0x7, !0, !0, !0],
-        specs: [!0; 3],
+        specs: [!0; 4],
     };
     const GC2000: Core = Core {
         model: 0x2000,
         revision: 0x5108,
         features: 0xE029_6CAD,
         minor: [0xC979_9EFF, 0x2EFB_F2D9, 0, 0],
-        specs: [0x9441_0A68, 0x00A8_0000, 0],
+        specs: [0x9441_0A68, 0x00A8_0000, 0, 0],
     };
 
     const GC3000: Core = Core {
@@ -506,7 +588,7 @@ mod tests {
         revision: 0xFFFF_5450,
         features: 0xE028_7CAD,
         minor: [0xC979_9EFB, 0xFEFB_FADB, 0xEB9D_4BBF, 0xEDFF_DCED],
-        specs: [0xA441_0A60, 320 << 16, 16 << 4],
+        specs: [0xA441_0A60, 320 << 16, 16 << 4, 16 << 12],
     };
 
     #[test]
@@ -518,6 +600,25 @@ mod tests {
         assert_eq!((id.instruction_count, id.num_constants), (512, 320));
         assert_eq!(id.varyings_count, 12);
         assert!(!Identity::read(&GC2000).has_mmu_v2());
+    }
+
+    #[test]
+    fn newer_drivers_count_otherwise() {
+        let id = Identity::read(&GC3000);
+        assert_eq!(id.raw, (0x2000, 0xFFFF_5450));
+        assert_eq!((id.all_streams, id.free_varyings), (16, 16));
+        let words = IdentityWords::from(&id).0;
+        // CAST: the number of a variant.
+        let word = |word: IdentityWord| words[word as usize];
+        assert_eq!(word(IdentityWord::Flags), 2);
+        assert_eq!(word(IdentityWord::RawFlags), 0);
+        assert_eq!(word(IdentityWord::Minor6), 6);
+        let id = Identity::read(&GC2000);
+        assert_eq!((id.all_streams, id.free_varyings), (8, 11));
+        assert_eq!(id.raw, (id.model, id.revision));
+        let id = Identity::read(&GC600);
+        assert_eq!((id.all_streams, id.free_varyings), (1, 8));
+        assert_eq!(id.later_minor_features, [0; 3]);
     }
 
     #[test]
@@ -572,7 +673,7 @@ mod tests {
                 revision: word,
                 features: word,
                 minor: [word; 4],
-                specs: [word; 3],
+                specs: [word; 4],
             });
             assert!(!id.is_plausible());
         }

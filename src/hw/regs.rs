@@ -119,9 +119,20 @@ register! {
     pub(crate) HI_CHIP_MINOR_FEATURE_3(u32) @ 0x088 {}
     /// Varyings.
     pub(crate) HI_CHIP_SPECS_3(u32) @ 0x08C {
-        /// Not 0: the core has 12 varyings.
+        /// Varyings, or 0.
         8:4 varyings_count;
     }
+    /// Minor features 4.
+    pub(crate) HI_CHIP_MINOR_FEATURE_4(u32) @ 0x094 {}
+    /// Vertex streams that do not fit into the first word of specs.
+    pub(crate) HI_CHIP_SPECS_4(u32) @ 0x09C {
+        /// Vertex streams, or 0.
+        16:12 stream_count;
+    }
+    /// Minor features 5.
+    pub(crate) HI_CHIP_MINOR_FEATURE_5(u32) @ 0x0A0 {}
+    /// Minor features 6.
+    pub(crate) HI_CHIP_MINOR_FEATURE_6(u32) @ 0x0DC {}
 
     /// Clock gating of the modules.
     pub(crate) PM_POWER_CONTROLS(u32) @ 0x100 {

@@ -819,7 +819,11 @@ identity_words! {
     Model = "chipModel",
     /// Revision.
     Revision = "chipRevision",
-    /// Date of the design: not told.
+    /// Model as the register has it, which generations with a list of cores look them up by.
+    RawModel = "chipModel",
+    /// Revision, likewise.
+    RawRevision = "chipRevision",
+    /// Date of the design.
     Date = "chipDate",
     /// Features.
     Features = "chipFeatures",
@@ -831,14 +835,16 @@ identity_words! {
     Minor2 = "chipMinorFeatures2",
     /// Minor features.
     Minor3 = "chipMinorFeatures3",
-    /// Minor features: none, on the cores that the driver knows.
+    /// Minor features.
     Minor4 = "chipMinorFeatures4",
-    /// Minor features: none.
+    /// Minor features.
     Minor5 = "chipMinorFeatures5",
-    /// Minor features: none.
+    /// Minor features.
     Minor6 = "chipMinorFeatures6",
     /// Vertex streams.
     StreamCount = "streamCount",
+    /// Vertex streams, by a newer register if it says so.
+    AllStreams = "streamCount",
     /// Temporary registers.
     RegisterMax = "registerMax",
     /// Threads.
@@ -851,18 +857,24 @@ identity_words! {
     VertexOutputBufferSize = "vertexOutputBufferSize",
     /// Pixel pipes.
     PixelPipes = "pixelPipes",
+    /// Pixel pipes, as the list of cores has them.
+    ListedPipes = "pixelPipes",
     /// Resolve pipes: as many.
     ResolvePipes = "resolvePipes",
     /// Shader instructions.
     InstructionCount = "instructionCount",
-    /// Fragment shader instructions: as many.
+    /// Fragment shader instructions: 0, they are not counted apart.
     FragmentInstructionCount = "PSInstructionCount",
     /// Uniforms.
     ConstantCount = "numConstants",
+    /// Uniforms, as the list of cores has them.
+    ListedConstants = "numConstants",
     /// Buffer size.
     BufferSize = "bufferSize",
     /// Varyings.
     VaryingsCount = "varyingsCount",
+    /// Varyings but for the position, where that takes one.
+    FreeVaryings = "varyingsCount",
     /// Layout of super tiles.
     SuperTileMode = "superTileMode",
     /// Cores behind this one: 1.
@@ -875,8 +887,10 @@ identity_words! {
     Product = "productID",
     /// Engineering change: 0.
     EcoFlags = "ecoFlags",
-    /// Flags: 0.
+    /// Flags: of the model that is not the register's.
     Flags = "chipFlags",
+    /// Flags: none of the register's model.
+    RawFlags = "chipFlags",
     /// Engineering change: 0.
     Eco = "ecoID",
     /// Customer: 0.
@@ -888,8 +902,22 @@ identity_words! {
 pub(crate) struct IdentityLayout {
     /// Its words, one behind the other.
     pub(crate) words: &'static [IdentityWord],
-    /// Bytes of it; what is behind the words is 0.
+    /// Where the registers of another bus begin, of 64 bits.
+    pub(crate) register_apb: Field,
+    /// Bits of a GPU address.
+    pub(crate) address_bits: Field,
+    /// Bytes of it; what else is behind the words is 0.
     pub(crate) bytes: u16,
+}
+
+impl IdentityLayout {
+    /// Nothing.
+    const ABSENT: Self = Self {
+        words: &[],
+        register_apb: ABSENT,
+        address_bits: ABSENT,
+        bytes: 0,
+    };
 }
 
 /// Numbers of `gceHARDWARE_TYPE`.

@@ -42,6 +42,7 @@ pub(crate) const V2: Layout = Layout {
             ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
         },
         bytes: 48,
+        ..IdentityLayout::ABSENT
     },
     quirks: Quirks {
         hardware: HardwareTypes {
@@ -269,6 +270,7 @@ pub(crate) const DOVE_OLD: Layout = Layout {
             ShaderCoreCount VertexCacheSize VertexOutputBufferSize
         },
         bytes: 44,
+        ..IdentityLayout::ABSENT
     },
     write_data: WriteData {
         bytes: 12,

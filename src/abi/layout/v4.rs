@@ -44,6 +44,7 @@ pub(crate) const V4: Layout = Layout {
             PixelPipes InstructionCount ConstantCount BufferSize
         },
         bytes: 68,
+        ..IdentityLayout::ABSENT
     },
     quirks: Quirks {
         image_surfaces: true,

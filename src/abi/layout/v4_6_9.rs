@@ -46,6 +46,7 @@ pub(crate) const V4_0_0: Layout = Layout {
             SuperTileMode
         },
         bytes: 76,
+        ..IdentityLayout::ABSENT
     },
     quirks: Quirks {
         pools: 12,
@@ -211,6 +212,7 @@ pub(crate) const V4_1_0: Layout = Layout {
             VaryingsCount SuperTileMode
         },
         bytes: 80,
+        ..IdentityLayout::ABSENT
     },
     ..V4_0_0
 };

@@ -35,11 +35,12 @@ pub(crate) const P6: Layout = Layout {
     identity: IdentityLayout {
         words: &identity! {
             Model Revision Features Minor0 Minor1 Minor2 Minor3 Minor4 Minor5
-            StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+            AllStreams RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
             VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
-            VaryingsCount SuperTileMode Control2d Product EcoFlags
+            FreeVaryings SuperTileMode Control2d Product EcoFlags
         },
         bytes: 128,
+        ..IdentityLayout::ABSENT
     },
     quirks: Quirks {
         surface_types: 12,
@@ -157,11 +158,12 @@ pub(crate) const P8: Layout = Layout {
     identity: IdentityLayout {
         words: &identity! {
             Model Revision Features Minor0 Minor1 Minor2 Minor3 Minor4 Minor5 Minor6
-            StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+            AllStreams RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
             VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
-            VaryingsCount SuperTileMode Control2d Product Flags
+            FreeVaryings SuperTileMode Control2d Product Flags
         },
         bytes: 100,
+        ..IdentityLayout::ABSENT
     },
     quirks: Quirks {
         flags: AllocationFlags {

@@ -43,11 +43,12 @@ pub(crate) const V6_2_2: Layout = Layout {
     },
     identity: IdentityLayout {
         words: &identity! {
-            Model Revision Date Features Minor0 Minor1 Minor2 Minor3 Minor4 Minor5
-            Minor6 StreamCount PixelPipes ResolvePipes InstructionCount ConstantCount
-            VaryingsCount CoreCount Product Flags Eco Customer
+            RawModel RawRevision Date Features Minor0 Minor1 Minor2 Minor3 Minor4 Minor5
+            Minor6 AllStreams ListedPipes ResolvePipes InstructionCount ListedConstants
+            FreeVaryings CoreCount Product RawFlags Eco Customer
         },
         bytes: 88,
+        ..IdentityLayout::ABSENT
     },
     quirks: Quirks {
         hardware: HardwareTypes {
@@ -191,10 +192,11 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
     },
     identity: IdentityLayout {
         words: &identity! {
-            Model Revision Date StreamCount PixelPipes ResolvePipes InstructionCount
-            ConstantCount VaryingsCount CoreCount Product Flags Eco Customer
+            RawModel RawRevision Date AllStreams ListedPipes ResolvePipes InstructionCount
+            ListedConstants FreeVaryings CoreCount Product RawFlags Eco Customer
         },
         bytes: 56,
+        ..IdentityLayout::ABSENT
     },
     quirks: Quirks {
         flags: AllocationFlags {

@@ -43,11 +43,13 @@ pub(crate) const V6_4_11: Layout = Layout {
     },
     identity: IdentityLayout {
         words: &identity! {
-            Model Revision Date Features Minor0 Minor1 Minor2 Minor3 Minor4 Minor5
-            Minor6 StreamCount PixelPipes ResolvePipes InstructionCount
-            FragmentInstructionCount ConstantCount VaryingsCount CoreCount Clusters
-            Product Flags Eco Customer
+            RawModel RawRevision Date Features Minor0 Minor1 Minor2 Minor3 Minor4 Minor5
+            Minor6 AllStreams ListedPipes ResolvePipes InstructionCount
+            FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
+            Product RawFlags Eco Customer
         },
+        register_apb: long(136),
+        address_bits: word(148),
         bytes: 152,
     },
     quirks: Quirks {

@@ -195,6 +195,14 @@ fn identities_have_the_words_of_the_facts() {
         let identity = &layout.identity;
         let bytes = usize::from(identity.bytes);
         assert_eq!(bytes, abi.members["QueryChipIdentity"], "{}", layout.name);
+        for (name, field) in [
+            ("registerAPB", identity.register_apb),
+            ("virtualAddressBits", identity.address_bits),
+        ] {
+            let wanted = abi.fields.get(format!("QueryChipIdentity.{name}").as_str());
+            let found = field.exists().then(|| field.place());
+            assert_eq!(found, wanted.copied(), "{} {name}", layout.name);
+        }
         for (index, word) in identity.words.iter().enumerate() {
             let name = format!("QueryChipIdentity.{}", word.c_name());
             let wanted = abi.fields.get(name.as_str());

@@ -207,7 +207,9 @@ impl Personality {
             HI_CHIP_MINOR_FEATURE_4 | HI_CHIP_SPECS_4 | HI_CHIP_MINOR_FEATURE_5 => {
                 only_if(newer, ReadOnly)
             }
-            HI_CHIP_PRODUCT_ID | HI_CHIP_ECO_ID => only_if(newer, ReadOnly),
+            HI_CHIP_PRODUCT_ID | HI_CHIP_MINOR_FEATURE_6 | HI_CHIP_ECO_ID => {
+                only_if(newer, ReadOnly)
+            }
             PM_POWER_CONTROLS | PM_MODULE_CONTROLS | PM_PULSE_EATER => ReadWrite,
             PM_MODULE_STATUS => ReadOnly,
             PM_LOAD_0 | PM_LOAD_1 => only_if(newer, ReadOnly),
@@ -243,7 +245,8 @@ impl Personality {
             HI_CHIP_SPECS_4 => self.specs[3],
             HI_CHIP_MINOR_FEATURE_4 => self.minor[4],
             HI_CHIP_MINOR_FEATURE_5 => self.minor[5],
-            HI_CHIP_CUSTOMER_ID | HI_COMPRESSION_FLAGS | HI_CHIP_PRODUCT_ID | HI_CHIP_ECO_ID => 0,
+            HI_CHIP_CUSTOMER_ID | HI_COMPRESSION_FLAGS | HI_CHIP_PRODUCT_ID => 0,
+            HI_CHIP_MINOR_FEATURE_6 | HI_CHIP_ECO_ID => 0,
             _ => return None,
         })
     }

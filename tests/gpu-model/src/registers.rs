@@ -87,6 +87,8 @@ offsets! {
     HI_CHIP_MINOR_FEATURE_5 = 0x0a0;
     /// Product id.
     HI_CHIP_PRODUCT_ID = 0x0a8;
+    /// Minor features 6.
+    HI_CHIP_MINOR_FEATURE_6 = 0x0dc;
     /// ECO id.
     HI_CHIP_ECO_ID = 0x0e8;
     /// Module clock gating.

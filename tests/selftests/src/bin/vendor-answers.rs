@@ -13,10 +13,13 @@ use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
+use galcore_selftests::control::Control;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::reference;
 use galcore_selftests::system;
+use gpu_control::Board;
 
 /// What a field holds that nobody has written.
 const UNWRITTEN: u64 = 0xa5a5_a5a5;
@@ -274,8 +277,93 @@ fn waits() -> Result<()> {
     Ok(device.destroy_signal(signal as i32)?)
 }
 
+/// Who the core is, as each family of generations tells it.
+fn identities(board: Board) -> Result<()> {
+    // Model and revision, the same as the register has them, flags, varyings, streams, date, minor features 4 and 5.
+    let (model, raw, flags, varyings, streams, date, minor) = match board {
+        Board::Dove => ((0x600, 0x19), (0x600, 0x19), 0, (8, 8), (1, 1), 0x2009_0617, [0, 0]),
+        Board::Gc320 => {
+            let model = (0x320, 0x5007);
+            (model, model, 0, (8, 8), (1, 1), 0x2012_0617, [0, 0])
+        }
+        Board::Imx6dl => {
+            let model = (0x880, 0x5106);
+            (model, model, 0, (12, 11), (8, 8), 0x2012_0617, [0, 0])
+        }
+        Board::Imx6q => {
+            let model = (0x2000, 0x5108);
+            (model, model, 0, (12, 11), (8, 8), 0x2012_0119, [0, 0])
+        }
+        Board::Imx6qp => (
+            (0x3000, 0x5450),
+            (0x2000, 0xffff_5450),
+            2,
+            (12, 16),
+            (4, 16),
+            0x2014_0117,
+            [0x930d_2f47, 0x1000_0133],
+        ),
+    };
+    let tell = |name: &str, wanted: &[(&str, u64)]| -> Result<()> {
+        let device = Device::open_as(abi(name)?, true)?;
+        for (field, wanted) in wanted {
+            let (status, [found]) = ask(&device, "QUERY_CHIP_IDENTITY", &[], [*field])?;
+            let what = format!("{name}: {field}");
+            same(&what, (status, found), (Status::OK, *wanted))?;
+        }
+        Ok(())
+    };
+    tell(
+        "4.1.0",
+        &[
+            ("chipModel", model.0),
+            ("chipRevision", model.1),
+            ("chipMinorFeatures4", minor[0]),
+            ("varyingsCount", varyings.0),
+            ("streamCount", streams.0),
+        ],
+    )?;
+    tell(
+        "5.0.11.p8",
+        &[
+            ("chipModel", model.0),
+            ("chipRevision", model.1),
+            ("chipFlags", flags),
+            ("chipMinorFeatures4", minor[0]),
+            ("chipMinorFeatures5", minor[1]),
+            ("varyingsCount", varyings.1),
+            ("streamCount", streams.1),
+        ],
+    )?;
+    for name in ["6.2.2", "6.2.4.p2", "6.4.11"] {
+        tell(
+            name,
+            &[
+                ("chipModel", raw.0),
+                ("chipRevision", raw.1),
+                ("chipFlags", 0),
+                ("chipDate", date),
+                ("varyingsCount", varyings.1),
+                ("streamCount", streams.1),
+            ],
+        )?;
+    }
+    tell(
+        "6.4.11",
+        &[
+            ("chipMinorFeatures4", minor[0]),
+            ("chipMinorFeatures5", minor[1]),
+            ("chipMinorFeatures6", 0),
+            ("PSInstructionCount", 0),
+            ("registerAPB", 0x30_0000),
+            ("virtualAddressBits", 32),
+        ],
+    )
+}
+
 fn main() -> ExitCode {
     harness::program(|| {
+        let board = reference::board(&Control::open()?)?;
         let mut suite = Suite::new();
         suite.test(
             "6.4.11: LOCK and UNLOCK by op, page-backed",
@@ -288,6 +376,7 @@ fn main() -> ExitCode {
             });
         }
         suite.test("6.4.11: WAIT's own status", waits);
+        suite.test("the identity, by generation", move || identities(board));
         suite.run()
     })
 }
