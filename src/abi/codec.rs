@@ -50,12 +50,18 @@ const TIMESTAMP_STOP: u32 = 0;
 const TIMESTAMP_START: u32 = 1;
 const TIMESTAMP_QUERY: u32 = 2;
 
-/// Where the registers of the bus of other engines begin, if the vendor's parameter does not say:
-/// clients compare, none reads there.
+/// Where the registers on the APB begin: the default of the vendor's parameter.
 const REGISTER_APB: u64 = 0x30_0000;
 
 /// Bits of a GPU address, on all cores that have come so far.
 const ADDRESS_BITS: u32 = 32;
+
+/// `gceCOMPRESSION_OPTION`: colour, depth, and both of surfaces with several samples.
+const ALL_COMPRESSIONS: u32 = 0xF;
+
+/// QUERY_CHIP_OPTION's answers that say nothing of the cores that there are: the vendor's defaults.
+const ATTRIBUTE_CACHE: u32 = 2;
+const ALL_NETWORKS: u32 = 0xFF;
 
 /// `gceCHIPPOWERSTATE`: on.
 const POWER_ON: u32 = 0;
@@ -268,6 +274,7 @@ impl Format {
                 user: layout.cache.logical.user(u),
                 bytes: layout.cache.size.long(u),
                 node: layout.cache.node.handle(u),
+                may_be_nothing: layout.quirks.caches_nothing,
             }),
             Command::MapMemory => Request::MapMemory {
                 handle: layout.map_memory.physical.handle(u),
@@ -277,6 +284,9 @@ impl Format {
             },
             Command::MapUserMemory => self.map_user(u),
             Command::UnmapUserMemory => Request::UnmapUser(self.user_memory(u)),
+            Command::QueryChipFrequency | Command::QueryCpuFrequency => Request::QueryFrequency,
+            // It would keep all others out for as long as the client likes; jobs need it not.
+            Command::DeviceMutex => Request::Ignored,
             Command::QueryPowerManagementState => Request::QueryPower,
             Command::QueryResetTimeStamp => Request::QueryResets,
             Command::Timestamp => match layout.timestamp.request.word(u) {
@@ -346,9 +356,6 @@ impl Format {
             | Command::GetGraphicBufferFd
             | Command::SetVideoMemoryMetadata
             | Command::SyncVideoMemory
-            | Command::QueryChipFrequency
-            | Command::QueryCpuFrequency
-            | Command::DeviceMutex
             | Command::Dec200Test
             | Command::Dec300Read
             | Command::Dec300Write
@@ -816,12 +823,26 @@ impl Format {
             Reply::ChipOptions {
                 fast_clear,
                 compression,
+                shaders,
+                pool,
             } => {
-                zero(u, layout.options.bytes);
-                layout.options.fast_clear.put(u, fast_clear.into());
-                layout.options.mmu.put(u, 1);
-                layout.options.compression.put(u, compression.into());
+                let fields = &layout.options;
+                zero(u, fields.bytes);
+                fields.fast_clear.put(u, fast_clear.into());
+                fields.mmu.put(u, 1);
+                let compressions = if compression { ALL_COMPRESSIONS } else { 0 };
+                fields.compression.put(u, compressions);
+                fields.small_batch.put(u, 1);
+                fields.attribute_cache.put(u, ATTRIBUTE_CACHE);
+                fields.pools.put(u, pool.into());
+                fields.shaders.put(u, shaders);
+                fields.networks.put(u, ALL_NETWORKS);
             }
+            Reply::Frequency if command == Command::QueryChipFrequency => {
+                layout.chip_frequency.core.put(u, 0);
+                layout.chip_frequency.shader.put(u, 0);
+            }
+            Reply::Frequency => layout.cpu_frequency.frequency.put(u, 0),
             Reply::KernelSettings { signal } => {
                 // CAST: the bits of a signed field.
                 layout.kernel_settings.signal.put(u, signal as u32);
@@ -981,22 +1002,33 @@ impl Format {
         fields.process.put(u, process);
         fields.is_valid.put(u, 1);
         let places = [
-            [fields.video, fields.video_max, fields.video_total],
-            [
-                fields.non_paged,
-                fields.non_paged_max,
-                fields.non_paged_total,
-            ],
-            [
-                fields.contiguous,
-                fields.contiguous_max,
-                fields.contiguous_total,
-            ],
+            (
+                [fields.video, fields.video_max, fields.video_total],
+                [fields.video_given, fields.video_returned],
+            ),
+            (
+                [
+                    fields.non_paged,
+                    fields.non_paged_max,
+                    fields.non_paged_total,
+                ],
+                [fields.non_paged_given, fields.non_paged_returned],
+            ),
+            (
+                [
+                    fields.contiguous,
+                    fields.contiguous_max,
+                    fields.contiguous_total,
+                ],
+                [fields.contiguous_given, fields.contiguous_returned],
+            ),
         ];
-        for ([bytes, max, total], ledger) in places.into_iter().zip(ledgers) {
+        for (([bytes, max, total], [given, returned]), ledger) in places.into_iter().zip(ledgers) {
             bytes.put_long(u, ledger.bytes);
             max.put_long(u, ledger.max);
             total.put_long(u, ledger.total);
+            given.put(u, ledger.given);
+            returned.put(u, ledger.returned);
         }
     }
 }

@@ -11,6 +11,10 @@ pub(crate) struct Ledger {
     pub(crate) max: u64,
     /// All that was ever given out.
     pub(crate) total: u64,
+    /// How often some were given out; comes round.
+    pub(crate) given: u32,
+    /// How often some were given back; comes round.
+    pub(crate) returned: u32,
 }
 
 impl Ledger {
@@ -21,12 +25,14 @@ impl Ledger {
         self.bytes = self.bytes.saturating_add(bytes);
         self.max = self.max.max(self.bytes);
         self.total = self.total.saturating_add(bytes);
+        self.given = self.given.wrapping_add(1);
     }
 
     /// Notes bytes given back.
     pub(crate) fn remove(&mut self, bytes: usize) {
         // CAST: at most 64 bits.
         self.bytes = self.bytes.saturating_sub(bytes as u64);
+        self.returned = self.returned.wrapping_add(1);
     }
 }
 
@@ -41,6 +47,7 @@ mod tests {
         ledger.remove(60);
         ledger.add(10);
         assert_eq!((ledger.bytes, ledger.max, ledger.total), (50, 100, 110));
+        assert_eq!((ledger.given, ledger.returned), (2, 1));
         ledger.remove(1000);
         assert_eq!(ledger.bytes, 0);
     }

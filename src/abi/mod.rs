@@ -67,6 +67,8 @@ pub(crate) struct CacheRange {
     pub(crate) bytes: u64,
     /// The node; 0: foreign memory.
     pub(crate) node: u32,
+    /// Address 0 or no bytes is nothing to do; else it is refused.
+    pub(crate) may_be_nothing: bool,
 }
 
 /// Sub-commands of USER_SIGNAL.
@@ -400,6 +402,8 @@ pub(crate) enum Request {
         /// The process.
         process: u32,
     },
+    /// QUERY_CHIP_FREQUENCY and QUERY_CPU_FREQUENCY: nothing is measured.
+    QueryFrequency,
     /// SET_TIMEOUT.
     SetTimeout {
         /// For STALL, in milliseconds.
@@ -442,6 +446,10 @@ pub(crate) enum Reply<'a> {
         fast_clear: bool,
         /// Compression may be used.
         compression: bool,
+        /// Shader cores.
+        shaders: u32,
+        /// There is a pool.
+        pool: bool,
     },
     /// ALLOCATE_CONTIGUOUS_MEMORY and ALLOCATE_NON_PAGED_MEMORY.
     Buffer {
@@ -466,6 +474,8 @@ pub(crate) enum Reply<'a> {
         /// GPU address.
         address: u32,
     },
+    /// QUERY_CHIP_FREQUENCY and QUERY_CPU_FREQUENCY: not known.
+    Frequency,
     /// QUERY_POWER_MANAGEMENT_STATE: on, and whether it is idle.
     Power {
         /// Nothing is under way.

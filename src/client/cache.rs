@@ -39,7 +39,10 @@ impl Process {
             return Ok(());
         };
         if range.node != 0 && (range.user == 0 || range.bytes == 0) {
-            return Err(Error::InvalidArgument);
+            return match range.may_be_nothing {
+                true => Ok(()),
+                false => Err(Error::InvalidArgument),
+            };
         }
         let user = usize::try_from(range.user).map_err(|_| Error::InvalidAddress)?;
         let bytes = usize::try_from(range.bytes).map_err(|_| Error::InvalidAddress)?;

@@ -243,6 +243,7 @@ impl Process {
             Request::Version => Ok(Reply::Version),
             Request::ChipInfo => Ok(Reply::ChipInfo(core.identity().hardware_type())),
             Request::ChipOptions => Ok(self.query_options()),
+            Request::QueryFrequency => Ok(Reply::Frequency),
             Request::QueryPower => Ok(Reply::Power {
                 is_idle: core.idle_state().is_idle,
             }),

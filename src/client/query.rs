@@ -34,6 +34,8 @@ impl Process {
         Reply::ChipOptions {
             fast_clear: identity.has_fast_clear(),
             compression: identity.has_compression(),
+            shaders: identity.shader_core_count,
+            pool: self.device.memory().pool_bytes() != 0,
         }
     }
 

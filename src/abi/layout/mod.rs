@@ -639,18 +639,30 @@ structures! {
         video_max = "vidMem.counters.maxBytes",
         /// Out: in all.
         video_total = "vidMem.counters.totalBytes",
+        /// Out: how often some was allocated.
+        video_given = "vidMem.counters.allocCount",
+        /// Out: how often some was freed.
+        video_returned = "vidMem.counters.freeCount",
         /// Out: non-paged buffers now.
         non_paged = "nonPaged.counters.bytes",
         /// Out: at most.
         non_paged_max = "nonPaged.counters.maxBytes",
         /// Out: in all.
         non_paged_total = "nonPaged.counters.totalBytes",
+        /// Out: how often some was allocated.
+        non_paged_given = "nonPaged.counters.allocCount",
+        /// Out: how often some was freed.
+        non_paged_returned = "nonPaged.counters.freeCount",
         /// Out: contiguous buffers now.
         contiguous = "contiguous.counters.bytes",
         /// Out: at most.
         contiguous_max = "contiguous.counters.maxBytes",
         /// Out: in all.
         contiguous_total = "contiguous.counters.totalBytes",
+        /// Out: how often some was allocated.
+        contiguous_given = "contiguous.counters.allocCount",
+        /// Out: how often some was freed.
+        contiguous_returned = "contiguous.counters.freeCount",
     }
     /// CHIP_INFO, all out: count, then arrays.
     chip_info: ChipInfo = "ChipInfo" {
@@ -672,8 +684,30 @@ structures! {
         fast_clear = "allowFastClear",
         /// There is an MMU.
         mmu = "enableMMU",
-        /// Compression may be used.
+        /// Kinds of compression that may be used.
         compression = "allowCompression",
+        /// Work may be cut small.
+        small_batch = "smallBatch",
+        /// How much of a cache attributes have, as a code.
+        attribute_cache = "uscAttribCacheRatio",
+        /// Pools of memory.
+        pools = "vidMemCount",
+        /// Shader cores.
+        shaders = "hasShader",
+        /// A mask of engines for networks, of which there is none.
+        networks = "enableNNClusters",
+    }
+    /// QUERY_CHIP_FREQUENCY, all out.
+    chip_frequency: QueryChipFrequency = "QueryChipFrequency" {
+        /// In Hz.
+        core = "mcClk",
+        /// In Hz.
+        shader = "shClk",
+    }
+    /// QUERY_CPU_FREQUENCY.
+    cpu_frequency: QueryCpuFrequency = "QueryCPUFrequency" {
+        /// Out: in kHz.
+        frequency = "CPUFrequency",
     }
     /// `gcoCMDBUF`.
     command_buffer: CommandBufferLayout = "gcoCMDBUF" {
@@ -979,6 +1013,8 @@ pub(crate) struct Quirks {
     pub(crate) flags: AllocationFlags,
     /// CACHE does nothing: all views are uncached.
     pub(crate) cache_is_ignored: bool,
+    /// CACHE of a node, but of no bytes, does nothing; else it is refused.
+    pub(crate) caches_nothing: bool,
     /// Signals can be mapped.
     pub(crate) maps_signals: bool,
     /// An unknown signal.
@@ -1239,6 +1275,8 @@ impl Layout {
             && self.user_signal.bytes <= room
             && self.attach.bytes <= room
             && self.options.bytes <= room
+            && self.chip_frequency.bytes <= room
+            && self.cpu_frequency.bytes <= room
             && self.base_address.bytes <= room
             && self.command_buffer.read_bytes() <= MAX_COMMAND_BUFFER_BYTES
             && self.delta.bytes as usize <= MAX_DELTA_BYTES

@@ -65,6 +65,7 @@ pub(crate) const V2: Layout = Layout {
             user_memory: 0x0,
         },
         cache_is_ignored: true,
+        caches_nothing: false,
         maps_signals: false,
         unknown_signal: UnknownSignal::Invalid,
         unknown_node_not_found: false,
@@ -236,6 +237,8 @@ pub(crate) const V2: Layout = Layout {
     chip_info: ChipInfo::ABSENT,
     resets: QueryResetTimeStamp::ABSENT,
     options: QueryChipOptions::ABSENT,
+    chip_frequency: QueryChipFrequency::ABSENT,
+    cpu_frequency: QueryCpuFrequency::ABSENT,
     command_buffer: CommandBufferLayout {
         bytes: 48,
         object: word(0),

@@ -124,6 +124,7 @@ pub(crate) const V4: Layout = Layout {
         contiguous: word(56),
         contiguous_max: word(60),
         contiguous_total: word(64),
+        ..Database::ABSENT
     },
     chip_info: ChipInfo {
         bytes: 16,

@@ -173,6 +173,15 @@ pub(crate) const P8: Layout = Layout {
         },
         ..P6.quirks
     },
+    database: Database {
+        video_given: word(32),
+        video_returned: word(36),
+        non_paged_given: word(72),
+        non_paged_returned: word(76),
+        contiguous_given: word(112),
+        contiguous_returned: word(116),
+        ..P6.database
+    },
     wrap: WrapUserMemory {
         bytes: 40,
         flag: word(16),

@@ -232,6 +232,12 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
         fast_clear: word(4),
         mmu: word(12),
         compression: word(16),
+        ..QueryChipOptions::ABSENT
+    },
+    chip_frequency: QueryChipFrequency {
+        bytes: 8,
+        core: word(0),
+        shader: word(4),
     },
     ..V6_2_3
 };

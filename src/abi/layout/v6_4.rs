@@ -63,6 +63,7 @@ pub(crate) const V6_4_11: Layout = Layout {
         surface_types: 17,
         pools: 9,
         tells_bytes: true,
+        caches_nothing: true,
         flags: AllocationFlags {
             scattered: 0x2,
             secure: 0x40,
@@ -166,7 +167,16 @@ pub(crate) const V6_4_11: Layout = Layout {
     },
     options: QueryChipOptions {
         bytes: 248,
+        small_batch: word(20),
+        attribute_cache: word(28),
+        pools: word(220),
+        shaders: word(228),
+        networks: word(232),
         ..V6_2_4_P3.options
+    },
+    cpu_frequency: QueryCpuFrequency {
+        bytes: 8,
+        frequency: word(4),
     },
     command_buffer: CommandBufferLayout {
         logical: long(56),

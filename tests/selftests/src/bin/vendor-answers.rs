@@ -277,6 +277,78 @@ fn waits() -> Result<()> {
     Ok(device.destroy_signal(signal as i32)?)
 }
 
+/// Questions that have an answer, and commands that have nothing to do.
+fn questions(board: Board) -> Result<()> {
+    let client = client("6.4.11")?;
+    let device = client.device();
+    let shaders = u64::from(reference::identity(board).shader_core_count);
+    let wanted = [
+        "gpuProfiler",
+        "powerManagement",
+        "enableMMU",
+        "smallBatch",
+        "uscL1CacheRatio",
+        "uscAttribCacheRatio",
+        "vidMemCount",
+        "hasShader",
+        "enableNNClusters",
+        "secureMode",
+    ];
+    // The facts name the structure by the command's.
+    let abi = device.abi();
+    let read = |bytes: &[u8], field: &str| abi.get(bytes, "QueryChipOptions", field);
+    let mut bytes = vec![0xa5; abi.sizes[0]];
+    let (number, _) = abi.commands["QUERY_CHIP_OPTION"];
+    bytes[..abi.union_at].fill(0);
+    bytes[..4].copy_from_slice(&number.to_le_bytes());
+    device.exchange_bytes(&mut bytes)?;
+    let found = wanted.map(|field| read(&bytes, field));
+    same("options", found, [0, 0, 1, 1, 0, 2, 1, shaders, 0xff, 0])?;
+    let has_compression = reference::identity(board).chip_features & 1 << 5 != 0;
+    let compression = read(&bytes, "allowCompression");
+    same("compression", compression, [0, 0xf][usize::from(has_compression)])?;
+
+    let frequency = ask(device, "QUERY_CHIP_FREQUENCY", &[], ["mcClk", "shClk"])?;
+    same("frequencies, not known", frequency, (Status::OK, [0, 0]))?;
+    let frequency = ask(device, "QUERY_CPU_FREQUENCY", &[], ["CPUFrequency"])?;
+    same("frequency, not known", frequency, (Status::OK, [0]))?;
+    for is_locked in [1, 1, 0, 0] {
+        let given = [("isMutexLocked", is_locked)];
+        let (status, []) = ask(device, "DEVICE_MUTEX", &given, [])?;
+        same("DEVICE_MUTEX", status, Status::OK)?;
+    }
+
+    let (_, node, ..) = allocate(device, u64::from(Pool::VIRTUAL.0), 6, 0)?;
+    let cache = |operation, node, logical, bytes| -> Result<Status> {
+        let given = [
+            ("operation", operation),
+            ("node", node),
+            ("logical", logical),
+            ("bytes", bytes),
+        ];
+        Ok(ask(device, "CACHE", &given, [])?.0)
+    };
+    for operation in 1..=4 {
+        same("CACHE of nothing", cache(operation, node.handle, 0, 0)?, Status::OK)?;
+    }
+    let found = cache(5, node.handle, 0, 0)?;
+    same("no such operation", found, Status::INVALID_ARGUMENT)?;
+    device.free(node)?;
+
+    // Books count how often.
+    let books = || {
+        let given = [("processID", u64::from(std::process::id())), ("validProcessID", 1)];
+        let wanted = ["vidMem.counters.allocCount", "vidMem.counters.freeCount"];
+        ask(device, "DATABASE", &given, wanted)
+    };
+    let (status, [given, returned]) = books()?;
+    same("DATABASE", status, Status::OK)?;
+    let (_, node, ..) = allocate(device, u64::from(Pool::SYSTEM.0), 6, 0)?;
+    same("one more", books()?, (Status::OK, [given + 1, returned]))?;
+    device.free(node)?;
+    same("and back", books()?, (Status::OK, [given + 1, returned + 1]))
+}
+
 /// Who the core is, as each family of generations tells it.
 fn identities(board: Board) -> Result<()> {
     // Model and revision, the same as the register has them, flags, varyings, streams, date, minor features 4 and 5.
@@ -376,6 +448,7 @@ fn main() -> ExitCode {
             });
         }
         suite.test("6.4.11: WAIT's own status", waits);
+        suite.test("6.4.11: questions, and nothing to do", move || questions(board));
         suite.test("the identity, by generation", move || identities(board));
         suite.run()
     })
