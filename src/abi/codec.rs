@@ -56,6 +56,10 @@ const REGISTER_APB: u64 = 0x30_0000;
 /// Bits of a GPU address, on all cores that have come so far.
 const ADDRESS_BITS: u32 = 32;
 
+/// What QUERY_VIDEO_MEMORY calls the pool where it has a name: no buffer's handle has these low 15
+/// bits.
+const POOL_NAME: u32 = 0x7FFF_F000;
+
 /// `gceCOMPRESSION_OPTION`: colour, depth, and both of surfaces with several samples.
 const ALL_COMPRESSIONS: u32 = 0xF;
 
@@ -276,12 +280,28 @@ impl Format {
                 node: layout.cache.node.handle(u),
                 may_be_nothing: layout.quirks.caches_nothing,
             }),
-            Command::MapMemory => Request::MapMemory {
-                handle: layout.map_memory.physical.handle(u),
+            Command::MapMemory => match layout.map_memory.physical.handle(u) {
+                POOL_NAME if layout.quirks.names_pool => Request::MapPool,
+                handle => Request::MapMemory { handle },
             },
-            Command::UnmapMemory => Request::UnmapMemory {
-                handle: layout.unmap_memory.physical.handle(u),
+            Command::UnmapMemory => match layout.unmap_memory.physical.handle(u) {
+                // It is mapped once, and for all of the process: it stays.
+                POOL_NAME if layout.quirks.names_pool => Request::Ignored,
+                handle => Request::UnmapMemory { handle },
             },
+            Command::AllocateVirtualCommandBuffer if layout.quirks.allocates_commands => {
+                Request::AllocateContiguous {
+                    bytes: layout.allocate_commands.size.long(u),
+                    non_paged: false,
+                }
+            }
+            Command::FreeVirtualCommandBuffer if layout.quirks.allocates_commands => {
+                Request::FreeContiguous(NamedBuffer {
+                    bytes: layout.free_commands.size.long(u),
+                    handle: layout.free_commands.physical.handle(u),
+                    user: layout.free_commands.logical.user(u),
+                })
+            }
             Command::MapUserMemory => self.map_user(u),
             Command::UnmapUserMemory => Request::UnmapUser(self.user_memory(u)),
             Command::QueryChipFrequency | Command::QueryCpuFrequency => Request::QueryFrequency,
@@ -814,9 +834,11 @@ impl Format {
                 }
             }
             Reply::VideoMemory { pool_bytes } => {
-                // No internal and external memory here. The pool's address is 0: it is what clients
-                // give to mmap.
+                // No internal and external memory here.
                 zero(u, layout.video_memory.bytes);
+                if layout.quirks.names_pool && pool_bytes != 0 {
+                    layout.video_memory.contiguous_physical.put(u, POOL_NAME);
+                }
                 layout.video_memory.contiguous_size.put_long(u, pool_bytes);
             }
             Reply::ChipIdentity(identity) => self.encode_identity(u, identity),
@@ -878,7 +900,12 @@ impl Format {
                 handle,
                 user,
             } => {
-                if command == Command::AllocateContiguousMemory {
+                if command == Command::AllocateVirtualCommandBuffer {
+                    let fields = &layout.allocate_commands;
+                    fields.size.put_long(u, size);
+                    fields.physical.put(u, handle);
+                    fields.logical.put_long(u, user);
+                } else if command == Command::AllocateContiguousMemory {
                     let fields = &layout.allocate_contiguous;
                     fields.size.put_long(u, size);
                     fields.address.put(u, address);

@@ -374,6 +374,8 @@ pub(crate) enum Request {
         /// The buffer.
         handle: u32,
     },
+    /// MAP_MEMORY of the pool.
+    MapPool,
     /// UNMAP_MEMORY.
     UnmapMemory {
         /// The buffer.

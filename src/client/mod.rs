@@ -254,6 +254,7 @@ impl Process {
                 self.allocate_buffer(file, bytes, non_paged)
             }
             Request::FreeContiguous(buffer) => self.free_buffer(buffer).map(done),
+            Request::MapPool => self.map_pool(file, view()),
             Request::MapMemory { handle } => self.map_memory(file, handle),
             Request::UnmapMemory { handle } => self.unmap_memory(handle).map(done),
             Request::AllocateLinear {

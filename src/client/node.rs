@@ -343,6 +343,23 @@ impl Process {
         noted.map(|user| reply(address, Some(user)))
     }
 
+    /// MAP_MEMORY of the pool: where all of it is, in `view`, in another window of the process, or
+    /// in a new one. `OutOfMemory`.
+    pub(super) fn map_pool(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        view: Option<Arc<PoolView>>,
+    ) -> Result<Reply<'_>> {
+        let last = self.device.memory().pool_bytes().saturating_sub(1);
+        let user = self.tables().in_pool(view, last);
+        let user = user.and_then(|user| user.checked_sub(last));
+        let user = user.or_else(|| self.map_whole_pool(file, 0));
+        Ok(Reply::Mapped {
+            // CAST: at most 64 bits.
+            user: user.ok_or(Error::OutOfMemory)? as u64,
+        })
+    }
+
     /// Maps all of the pool for a client that has not: returns where byte `offset` of it is.
     pub(super) fn map_whole_pool(&self, file: &OpenFile, offset: usize) -> Option<usize> {
         let bytes = self.device.memory().pool_bytes();

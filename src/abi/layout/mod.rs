@@ -459,6 +459,24 @@ structures! {
         /// In: user address.
         logical = "logical",
     }
+    /// ALLOCATE_VIRTUAL_COMMAND_BUFFER: memory for commands, whose GPU address is nobody's business.
+    allocate_commands: AllocateVirtualCommandBuffer = "AllocateVirtualCommandBuffer" {
+        /// In and out: bytes.
+        size = "bytes",
+        /// Out: handle.
+        physical = "physical",
+        /// Out: user address.
+        logical = "logical",
+    }
+    /// FREE_VIRTUAL_COMMAND_BUFFER.
+    free_commands: FreeVirtualCommandBuffer = "FreeVirtualCommandBuffer" {
+        /// In: bytes.
+        size = "bytes",
+        /// In: handle.
+        physical = "physical",
+        /// In: user address.
+        logical = "logical",
+    }
     /// ALLOCATE_CONTIGUOUS_MEMORY.
     allocate_contiguous: AllocateContiguousMemory = "AllocateContiguousMemory" {
         /// In and out: bytes.
@@ -1029,6 +1047,11 @@ pub(crate) struct Quirks {
     pub(crate) user_alignment: u64,
     /// ALLOCATE_VIDEO_MEMORY is built.
     pub(crate) allocates_surfaces: bool,
+    /// ALLOCATE and FREE_VIRTUAL_COMMAND_BUFFER are built.
+    pub(crate) allocates_commands: bool,
+    /// QUERY_VIDEO_MEMORY names the pool, and MAP_MEMORY maps what it names; else clients give mmap
+    /// the name, which is 0, as the offset.
+    pub(crate) names_pool: bool,
     /// A delta's number of vertex elements is 1 more than there are; 0: as before.
     pub(crate) elements_and_one: bool,
 }
@@ -1276,6 +1299,8 @@ impl Layout {
             && self.attach.bytes <= room
             && self.options.bytes <= room
             && self.chip_frequency.bytes <= room
+            && self.allocate_commands.bytes <= room
+            && self.free_commands.bytes <= room
             && self.cpu_frequency.bytes <= room
             && self.base_address.bytes <= room
             && self.command_buffer.read_bytes() <= MAX_COMMAND_BUFFER_BYTES

@@ -73,6 +73,8 @@ pub(crate) const V2: Layout = Layout {
         locks_again: true,
         user_alignment: 64,
         allocates_surfaces: true,
+        allocates_commands: false,
+        names_pool: false,
         elements_and_one: false,
     },
     base_address: GetBaseAddress {
@@ -157,6 +159,8 @@ pub(crate) const V2: Layout = Layout {
         physical: word(4),
         logical: word(8),
     },
+    allocate_commands: AllocateVirtualCommandBuffer::ABSENT,
+    free_commands: FreeVirtualCommandBuffer::ABSENT,
     allocate_contiguous: AllocateContiguousMemory {
         bytes: 12,
         size: word(0),

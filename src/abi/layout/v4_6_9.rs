@@ -111,6 +111,18 @@ pub(crate) const V4_0_0: Layout = Layout {
         physical: word(8),
         logical: long(16),
     },
+    allocate_commands: AllocateVirtualCommandBuffer {
+        bytes: 24,
+        size: long(0),
+        physical: word(8),
+        logical: long(16),
+    },
+    free_commands: FreeVirtualCommandBuffer {
+        bytes: 24,
+        size: long(0),
+        physical: word(8),
+        logical: long(16),
+    },
     allocate_contiguous: AllocateContiguousMemory {
         bytes: 24,
         size: long(0),

@@ -58,6 +58,8 @@ pub(crate) const V6_2_2: Layout = Layout {
         },
         elements_and_one: true,
         surface_types: 16,
+        allocates_commands: true,
+        names_pool: true,
         ..P8.quirks
     },
     base_address: GetBaseAddress {

@@ -125,6 +125,8 @@ pub(crate) const V6_4_11: Layout = Layout {
         physical: word(16),
         logical: long(24),
     },
+    allocate_commands: AllocateVirtualCommandBuffer::ABSENT,
+    free_commands: FreeVirtualCommandBuffer::ABSENT,
     allocate_contiguous: AllocateContiguousMemory::ABSENT,
     free_contiguous: FreeContiguousMemory::ABSENT,
     event: Event {

@@ -556,6 +556,19 @@ impl Device {
     /// Maps the SYSTEM pool: all of it, at the offset that QUERY_VIDEO_MEMORY gives, as clients do.
     pub fn map_pool(&self) -> Result<Memory> {
         let info = self.video_memory()?;
+        if info.contiguous_physical != 0 {
+            // It is named to the driver, which maps it.
+            let answer = self.request(
+                Command::MAP_MEMORY,
+                &uapi::MapMemory {
+                    physical: info.contiguous_physical,
+                    bytes: info.contiguous_size,
+                    ..Default::default()
+                },
+            )?;
+            let region = Region::of_driver(answer.logical, info.contiguous_size as usize);
+            return Ok(Memory::new(region.map_err(Error::Map)?));
+        }
         self.map(
             info.contiguous_size as usize,
             u64::from(info.contiguous_physical),

@@ -349,6 +349,58 @@ fn questions(board: Board) -> Result<()> {
     same("and back", books()?, (Status::OK, [given + 1, returned + 1]))
 }
 
+/// The pool is named, and mapped by its name; command buffers are allocated as such.
+fn start_up(name: &str) -> Result<()> {
+    let device = Device::open_as(abi(name)?, true)?;
+    let abi = device.abi();
+    let field = match abi.field("QueryVideoMemory", "contiguousPhysName") {
+        Some(_) => "contiguousPhysName",
+        None => "contiguousPhysical",
+    };
+    let query = ask(&device, "QUERY_VIDEO_MEMORY", &[], [field, "contiguousSize"])?;
+    let (status, [pool, bytes]) = query;
+    same("QUERY_VIDEO_MEMORY", status, Status::OK)?;
+    anyhow::ensure!(pool != 0 && bytes != 0, "{bytes} bytes, named {pool}");
+    let physical = match abi.field("MapMemory", "physName") {
+        Some(_) => "physName",
+        None => "physical",
+    };
+    let map = || ask(&device, "MAP_MEMORY", &[(physical, pool), ("bytes", bytes)], ["logical"]);
+    let (status, [start]) = map()?;
+    same("MAP_MEMORY", status, Status::OK)?;
+    same("again", map()?, (Status::OK, [start]))?;
+    let node = device.allocate(8192, 64, surface::BITMAP, Pool::SYSTEM)?;
+    let place = device.lock(node)?;
+    let inside = start..start + bytes;
+    same("a node lies inside", inside.contains(&place.logical), true)?;
+    system::expect_mapped(start, true)?;
+    let unmap = [(physical, pool), ("bytes", bytes), ("logical", start)];
+    same("UNMAP_MEMORY", ask(&device, "UNMAP_MEMORY", &unmap, [])?.0, Status::OK)?;
+    device.unlock(node)?;
+    device.free(node)?;
+    let wrong = [(physical, pool + 1), ("bytes", bytes)];
+    let (status, _) = ask(&device, "MAP_MEMORY", &wrong, ["logical"])?;
+    same("another name", status, Status::NOT_FOUND)?;
+    if !abi.has("ALLOCATE_VIRTUAL_COMMAND_BUFFER") {
+        return Ok(());
+    }
+    for _ in 0..100 {
+        let given = [("bytes", 0x8000)];
+        let wanted = ["bytes", "physical", "logical"];
+        let allocated = ask(&device, "ALLOCATE_VIRTUAL_COMMAND_BUFFER", &given, wanted)?;
+        let (status, [bytes, handle, logical]) = allocated;
+        same("ALLOCATE", (status, bytes), (Status::OK, 0x8000))?;
+        system::expect_mapped(logical, true)?;
+        let given = [("bytes", bytes), ("physical", handle), ("logical", logical)];
+        let (status, []) = ask(&device, "FREE_VIRTUAL_COMMAND_BUFFER", &given, [])?;
+        same("FREE", status, Status::OK)?;
+        system::expect_mapped(logical, false)?;
+        let (status, []) = ask(&device, "FREE_VIRTUAL_COMMAND_BUFFER", &given, [])?;
+        anyhow::ensure!(status != Status::OK, "freed twice");
+    }
+    Ok(())
+}
+
 /// Who the core is, as each family of generations tells it.
 fn identities(board: Board) -> Result<()> {
     // Model and revision, the same as the register has them, flags, varyings, streams, date, minor features 4 and 5.
@@ -448,6 +500,9 @@ fn main() -> ExitCode {
             });
         }
         suite.test("6.4.11: WAIT's own status", waits);
+        for name in ["6.2.3", "6.2.4.p2", "6.4.11"] {
+            suite.test(format!("{name}: start-up"), move || start_up(name));
+        }
         suite.test("6.4.11: questions, and nothing to do", move || questions(board));
         suite.test("the identity, by generation", move || identities(board));
         suite.run()
