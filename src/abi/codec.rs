@@ -56,6 +56,9 @@ const REGISTER_APB: u64 = 0x30_0000;
 /// Bits of a GPU address, on all cores that have come so far.
 const ADDRESS_BITS: u32 = 32;
 
+/// The full clock, in its own 64ths.
+const FULL_SCALE: u32 = 64;
+
 /// What QUERY_VIDEO_MEMORY calls the pool where it has a name: no buffer's handle has these low 15
 /// bits.
 const POOL_NAME: u32 = 0x7FFF_F000;
@@ -307,6 +310,16 @@ impl Format {
             Command::QueryChipFrequency | Command::QueryCpuFrequency => Request::QueryFrequency,
             // It would keep all others out for as long as the client likes; jobs need it not.
             Command::DeviceMutex => Request::Ignored,
+            // The core is at full power and clock whatever clients ask for: it is everybody's.
+            Command::SetPowerManagementState | Command::ConfigPowerManagement => Request::Ignored,
+            Command::SetFscaleValue => match layout.set_scale.value.word(u) {
+                1..=FULL_SCALE => Request::Ignored,
+                _ => Request::Refused(Error::InvalidArgument),
+            },
+            Command::GetFscaleValue => Request::QueryScale,
+            // So is what it has under way.
+            Command::Reset if layout.quirks.resets => Request::Ignored,
+            Command::Reset => Request::Refused(Error::NotSupported),
             Command::QueryPowerManagementState => Request::QueryPower,
             Command::QueryResetTimeStamp => Request::QueryResets,
             Command::Timestamp => match layout.timestamp.request.word(u) {
@@ -354,9 +367,6 @@ impl Format {
             | Command::WriteRegister
             | Command::ReadRegisterEx
             | Command::WriteRegisterEx
-            | Command::SetPowerManagementState
-            | Command::ConfigPowerManagement
-            | Command::Reset
             | Command::Debug
             | Command::DebugDump
             | Command::Compose
@@ -367,8 +377,6 @@ impl Format {
             | Command::DumpEvent
             | Command::AllocateVirtualCommandBuffer
             | Command::FreeVirtualCommandBuffer
-            | Command::SetFscaleValue
-            | Command::GetFscaleValue
             | Command::FlushCache
             | Command::GetMmuVersion
             | Command::WaitFence
@@ -646,10 +654,10 @@ impl Format {
                     timer: layout.timestamp.timer.word(u),
                     start: request == TIMESTAMP_START,
                 },
-                _ => Record::Invalid,
+                _ => Record::Other,
             },
             Command::CommitDone => Record::CommitDone,
-            _ => Record::Invalid,
+            _ => Record::Other,
         };
         (record, next)
     }
@@ -859,6 +867,11 @@ impl Format {
                 fields.pools.put(u, pool.into());
                 fields.shaders.put(u, shaders);
                 fields.networks.put(u, ALL_NETWORKS);
+            }
+            Reply::Scale => {
+                layout.scale.value.put(u, FULL_SCALE);
+                layout.scale.min.put(u, 1);
+                layout.scale.max.put(u, FULL_SCALE);
             }
             Reply::Frequency if command == Command::QueryChipFrequency => {
                 layout.chip_frequency.core.put(u, 0);

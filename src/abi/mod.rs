@@ -406,6 +406,8 @@ pub(crate) enum Request {
     },
     /// QUERY_CHIP_FREQUENCY and QUERY_CPU_FREQUENCY: nothing is measured.
     QueryFrequency,
+    /// GET_FSCALE_VALUE.
+    QueryScale,
     /// SET_TIMEOUT.
     SetTimeout {
         /// For STALL, in milliseconds.
@@ -478,6 +480,8 @@ pub(crate) enum Reply<'a> {
     },
     /// QUERY_CHIP_FREQUENCY and QUERY_CPU_FREQUENCY: not known.
     Frequency,
+    /// GET_FSCALE_VALUE: the full clock.
+    Scale,
     /// QUERY_POWER_MANAGEMENT_STATE: on, and whether it is idle.
     Power {
         /// Nothing is under way.
@@ -628,8 +632,8 @@ pub(crate) enum Record {
     },
     /// COMMIT_DONE: nothing but a place in the order.
     CommitDone,
-    /// Any other command.
-    Invalid,
+    /// Any other command: passed over, as by the C drivers' release builds.
+    Other,
 }
 
 /// `gcsSTATE_DELTA`: the fields that the kernel uses.

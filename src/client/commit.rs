@@ -98,18 +98,14 @@ impl Process {
     /// Runs a COMMIT.
     ///
     /// On error nothing of it has any effect. `InvalidArgument`: no buffer, bad geometry, unknown
-    /// context or pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it is
+    /// pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it is
     /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
     /// checker refuses them. Else what the context's states, the queue or the ring say.
     pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: Commit) -> Result<Reply<'_>> {
-        let context = match commit.context {
-            0 => None,
-            handle => {
-                let handle = u32::try_from(handle).map_err(|_| Error::InvalidArgument)?;
-                let tables = self.tables();
-                let context = tables.contexts.get(handle);
-                context.ok_or(Error::InvalidArgument)?.clone()
-            }
+        // An unknown context is none, as to the C drivers.
+        let context = match u32::try_from(commit.context) {
+            Ok(0) | Err(_) => None,
+            Ok(handle) => self.tables().contexts.get(handle).cloned().flatten(),
         };
         let mut more = 0;
         let mut buffer = match commit.commands {

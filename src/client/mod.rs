@@ -243,6 +243,7 @@ impl Process {
             Request::Version => Ok(Reply::Version),
             Request::ChipInfo => Ok(Reply::ChipInfo(core.identity().hardware_type())),
             Request::ChipOptions => Ok(self.query_options()),
+            Request::QueryScale => Ok(Reply::Scale),
             Request::QueryFrequency => Ok(Reply::Frequency),
             Request::QueryPower => Ok(Reply::Power {
                 is_idle: core.idle_state().is_idle,
@@ -297,7 +298,10 @@ impl Process {
                 Ok(sys::fence::wait(fd, milliseconds).map(done)?)
             }
             Request::Attach => self.attach(core),
-            Request::Detach { context } => self.detach(context).map(done),
+            Request::Detach { context } => {
+                self.detach(context);
+                Ok(Reply::Nothing)
+            }
             Request::Commit(commit) => self.commit(core, commit),
             Request::EventCommit { queue, format } => self.event_commit(core, queue, format),
             Request::Stall => self.stall(core).map(done),

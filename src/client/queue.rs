@@ -86,8 +86,8 @@ impl<'a> Queue<'a> {
     /// Reads and resolves the list at user address `first` (0: empty).
     ///
     /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
-    /// `InvalidArgument`: a record of a kind that has no place in a queue. `InvalidAddress`: a word
-    /// to write that is not in the caller's memory.
+    /// `InvalidArgument`: a timer that there is not, a signal to others. `InvalidAddress`: a word to
+    /// write that is not in the caller's memory.
     pub(super) fn resolve(
         process: &'a Arc<Process>,
         core: &Core,
@@ -224,8 +224,7 @@ impl<'a> Queue<'a> {
                 }
                 Action::Timestamp(process.clone(), timer, start)
             }
-            Record::CommitDone => return Ok(()),
-            Record::Invalid => return Err(Error::InvalidArgument),
+            Record::CommitDone | Record::Other => return Ok(()),
         };
         self.events.push(action)
     }

@@ -722,6 +722,20 @@ structures! {
         /// In Hz.
         shader = "shClk",
     }
+    /// SET_FSCALE_VALUE.
+    set_scale: SetFscaleValue = "SetFscaleValue" {
+        /// In: 64ths of the full clock.
+        value = "value",
+    }
+    /// GET_FSCALE_VALUE, all out.
+    scale: GetFscaleValue = "GetFscaleValue" {
+        /// 64ths of the full clock.
+        value = "value",
+        /// The least.
+        min = "minValue",
+        /// The most.
+        max = "maxValue",
+    }
     /// QUERY_CPU_FREQUENCY.
     cpu_frequency: QueryCpuFrequency = "QueryCPUFrequency" {
         /// Out: in kHz.
@@ -1045,6 +1059,8 @@ pub(crate) struct Quirks {
     pub(crate) locks_again: bool,
     /// MAP_USER_MEMORY wants addresses in multiples of this; a power of 2.
     pub(crate) user_alignment: u64,
+    /// RESET always succeeds; else it is not for cores as old as those.
+    pub(crate) resets: bool,
     /// ALLOCATE_VIDEO_MEMORY is built.
     pub(crate) allocates_surfaces: bool,
     /// ALLOCATE and FREE_VIRTUAL_COMMAND_BUFFER are built.
@@ -1302,6 +1318,8 @@ impl Layout {
             && self.allocate_commands.bytes <= room
             && self.free_commands.bytes <= room
             && self.cpu_frequency.bytes <= room
+            && self.set_scale.bytes <= room
+            && self.scale.bytes <= room
             && self.base_address.bytes <= room
             && self.command_buffer.read_bytes() <= MAX_COMMAND_BUFFER_BYTES
             && self.delta.bytes as usize <= MAX_DELTA_BYTES

@@ -72,6 +72,7 @@ pub(crate) const V2: Layout = Layout {
         locked_cannot_be_freed: true,
         locks_again: true,
         user_alignment: 64,
+        resets: false,
         allocates_surfaces: true,
         allocates_commands: false,
         names_pool: false,
@@ -242,6 +243,8 @@ pub(crate) const V2: Layout = Layout {
     resets: QueryResetTimeStamp::ABSENT,
     options: QueryChipOptions::ABSENT,
     chip_frequency: QueryChipFrequency::ABSENT,
+    set_scale: SetFscaleValue::ABSENT,
+    scale: GetFscaleValue::ABSENT,
     cpu_frequency: QueryCpuFrequency::ABSENT,
     command_buffer: CommandBufferLayout {
         bytes: 48,

@@ -53,6 +53,7 @@ pub(crate) const V4: Layout = Layout {
         locked_cannot_be_freed: false,
         locks_again: false,
         user_alignment: 1,
+        resets: true,
         allocates_surfaces: false,
         ..V2.quirks
     },

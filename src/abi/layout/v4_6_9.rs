@@ -111,6 +111,16 @@ pub(crate) const V4_0_0: Layout = Layout {
         physical: word(8),
         logical: long(16),
     },
+    set_scale: SetFscaleValue {
+        bytes: 4,
+        value: word(0),
+    },
+    scale: GetFscaleValue {
+        bytes: 12,
+        value: word(0),
+        min: word(4),
+        max: word(8),
+    },
     allocate_commands: AllocateVirtualCommandBuffer {
         bytes: 24,
         size: long(0),

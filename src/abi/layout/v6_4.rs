@@ -176,6 +176,10 @@ pub(crate) const V6_4_11: Layout = Layout {
         networks: word(232),
         ..V6_2_4_P3.options
     },
+    set_scale: SetFscaleValue {
+        bytes: 8,
+        ..V6_2_4_P3.set_scale
+    },
     cpu_frequency: QueryCpuFrequency {
         bytes: 8,
         frequency: word(4),

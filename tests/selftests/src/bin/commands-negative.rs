@@ -26,8 +26,6 @@ use gpu_control::fault;
 const NOT_BUILT: &[Command] = &[
     Command::READ_REGISTER,
     Command::WRITE_REGISTER,
-    Command::SET_POWER_MANAGEMENT_STATE,
-    Command::RESET,
     Command::DEBUG,
     Command::COMPOSE,
     Command::GET_SHARED_INFO,
@@ -36,8 +34,6 @@ const NOT_BUILT: &[Command] = &[
     Command::DUMP_EVENT,
     Command::ALLOCATE_VIRTUAL_COMMAND_BUFFER,
     Command::FREE_VIRTUAL_COMMAND_BUFFER,
-    Command::SET_FSCALE_VALUE,
-    Command::GET_FSCALE_VALUE,
 ];
 
 fn main() -> ExitCode {
@@ -100,6 +96,28 @@ fn main() -> ExitCode {
                 all(*command, Status::NOT_SUPPORTED)
             });
         }
+        suite.test("power, clock and reset are not one client's", move || {
+            all(Command::SET_POWER_MANAGEMENT_STATE, Status::OK)?;
+            all(Command::RESET, Status::OK)?;
+            // All fillers are far more than the full clock, or less than the least.
+            all(Command::SET_FSCALE_VALUE, Status::INVALID_ARGUMENT)?;
+            let paint = paint.borrow();
+            for (value, wanted) in [
+                (1, Status::OK),
+                (64, Status::OK),
+                (0, Status::INVALID_ARGUMENT),
+                (65, Status::INVALID_ARGUMENT),
+            ] {
+                let mut interface = Interface::new(Command::SET_FSCALE_VALUE);
+                interface.bytes_mut()[UNION_OFFSET] = value;
+                let status = paint.device().exchange(&mut interface)?;
+                same(&format!("clock {value}"), status, wanted)?;
+            }
+            let mut interface = Interface::new(Command::GET_FSCALE_VALUE);
+            same("status", paint.device().exchange(&mut interface)?, Status::OK)?;
+            let bytes = &interface.bytes()[UNION_OFFSET..];
+            same("clock, least, most", (bytes[0], bytes[4], bytes[8]), (64, 1, 64))
+        });
         suite.test(
             "commands that name memory refuse what names none",
             move || {

@@ -213,8 +213,8 @@ fn main() -> ExitCode {
                 let refused = (Status::INVALID_OBJECT, MARK);
                 same("refused COMMIT", commit(paint.device(), &bad)?, refused)?;
                 let mut list = Queue::new();
-                list.signal(signal).push(&Interface::new(Command(999)));
-                let refused = (Status::INVALID_ARGUMENT, MARK);
+                list.signal(signal).write_data(0, 0);
+                let refused = (Status::INVALID_ADDRESS, MARK);
                 let answer = paint.device().send_numbered(&mut list, MARK)?;
                 same("refused EVENT_COMMIT", answer, refused)?;
                 let empty = paint.device().send_numbered(&mut Queue::new(), MARK)?;
