@@ -14,12 +14,20 @@ use super::{
         LAYOUTS, //
     },
 };
+use kernel::fmt;
 
 /// Bytes of the shorter argument block.
 pub(crate) const SHORT_BLOCK: usize = 16;
 
 /// Bytes of the longer argument block.
 pub(crate) const LONG_BLOCK: usize = 32;
+
+impl Reason {
+    /// Whether another generation may be the right one.
+    pub(crate) fn is_guess(self) -> bool {
+        matches!(self, Reason::Core | Reason::First)
+    }
+}
 
 /// Why a generation was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +161,33 @@ pub(crate) fn choose(
         .or_else(|| place(Reason::First, &|layout| layout.model == 0))
 }
 
+/// The generations of interfaces of `bytes` bytes behind a block of `block_bytes`, to be printed.
+pub(crate) struct Fitting {
+    /// Bytes of the argument block.
+    pub(crate) block_bytes: usize,
+    /// Bytes of the interface.
+    pub(crate) bytes: u64,
+}
+
+impl Fitting {
+    fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let fitting = LAYOUTS.iter().filter(|layout| {
+            usize::from(layout.argument_bytes) == self.block_bytes && layout.has_size(self.bytes)
+        });
+        fitting.map(|layout| layout.name)
+    }
+}
+
+impl fmt::Display for Fitting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, name) in self.names().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{name}")?;
+        }
+        Ok(())
+    }
+}
+
 #[kernel::macros::kunit_tests(galcore_detect)]
 mod tests {
     use super::*;
@@ -179,6 +214,14 @@ mod tests {
         assert_eq!(name(32, 320, GC2000), Some(("5.0.11.p8", Reason::First)));
         assert_eq!(name(32, 344, GC2000), Some(("6.2.4.p2", Reason::First)));
         assert_eq!(name(32, 400, GC2000), Some(("6.2.4.p2", Reason::First)));
+    }
+
+    #[test]
+    fn those_that_fit_are_told() {
+        let fitting = |block_bytes, bytes| Fitting { block_bytes, bytes };
+        assert!(fitting(32, 168).names().eq(["4.0.0", "4.1.0", "4.6.9"]));
+        assert!(fitting(32, 384).names().eq(["6.4.11"]));
+        assert!(fitting(16, 168).names().next().is_none());
     }
 
     #[test]

@@ -88,6 +88,9 @@ use kernel::{
 /// Refused streams, of whatever process.
 static REFUSALS: RateLimit = RateLimit::new();
 
+/// Failed submissions, of whatever process.
+static FAILURES: RateLimit = RateLimit::new();
+
 /// Commands start and end on 64-bit units.
 const ALIGNMENT: u32 = 8;
 
@@ -541,6 +544,22 @@ impl Work for Submission<'_> {
             self.switched = Some(place.number());
         }
     }
+}
+
+/// Tells the log if the submission `what` has failed.
+pub(super) fn told<T>(what: &str, result: Result<T>) -> Result<T> {
+    result.inspect_err(|error| {
+        // Else it comes again, or is the caller's to hear.
+        if error.errno().is_none() {
+            warn_client!(
+                FAILURES,
+                "{}: status {}, {:?}",
+                what,
+                error.status(),
+                error
+            );
+        }
+    })
 }
 
 /// The pipe that commands begin in. `InvalidArgument`: there is no such number.

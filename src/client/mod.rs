@@ -302,8 +302,10 @@ impl Process {
                 self.detach(context);
                 Ok(Reply::Nothing)
             }
-            Request::Commit(commit) => self.commit(core, commit),
-            Request::EventCommit { queue, format } => self.event_commit(core, queue, format),
+            Request::Commit(commit) => commit::told("COMMIT", self.commit(core, commit)),
+            Request::EventCommit { queue, format } => {
+                commit::told("EVENT_COMMIT", self.event_commit(core, queue, format))
+            }
             Request::Stall => self.stall(core).map(done),
             Request::SetTimeout { milliseconds } => {
                 let timeout = milliseconds.min(GPU_TIMEOUT);

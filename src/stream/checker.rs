@@ -119,12 +119,16 @@ pub(crate) struct Refusal {
     pub(crate) fault: Fault,
 }
 
+/// What a stream has done that is refused for [`Fault::NoPipe`].
+const NO_PIPE: &str = "NoPipe: it uses an engine that this core lacks, by the client's own choice";
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, address) = match *self {
             Fault::State(address) => ("is the kernel's", address),
             Fault::Unknown(address) => ("is not known for this core", address),
             Fault::Address(address) => ("with an address that is not the process's", address),
+            Fault::NoPipe => return f.write_str(NO_PIPE),
             other => return write!(f, "{other:?}"),
         };
         let name = states::name(address).unwrap_or("no name");
@@ -368,7 +372,8 @@ pub(crate) fn check(
 /// As [`check`], but addresses that are not the process's become the scratch memory's, too.
 ///
 /// For the states of a context: those that name memory which has been freed since are no fault of
-/// the client's.
+/// the client's. And for all commands, where a parameter wants it so: some clients leave the
+/// addresses of samplers that are off as they were.
 pub(crate) fn check_states(
     words: &mut [u32],
     states: &States,

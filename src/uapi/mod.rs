@@ -37,6 +37,7 @@ use crate::{
         RateLimit, //
     },
     sys::{
+        self,
         chrdev::{
             Caller,
             CharDevice,
@@ -72,6 +73,9 @@ const MAX_HARDWARE_TYPE: u32 = 7;
 
 /// Malformed calls, of whatever process.
 static ENVELOPES: RateLimit = RateLimit::new();
+
+/// Generations that were guessed, of whatever process.
+static GUESSES: RateLimit = RateLimit::new();
 
 /// `GALCORE_IOC_SET_INTERFACE`: `_IOW('G', 1, char[16])`.
 const SET_INTERFACE: u32 = 0x4010_4701;
@@ -148,16 +152,18 @@ impl Argument {
         argument.map_err(|_| Error::Envelope)
     }
 
-    /// Reads the argument of a file whose generation is not known; returns how long it is, too.
-    fn read_any(at: usize, caller: Caller) -> Result<(Self, usize)> {
+    /// Reads the argument of a file whose generation is not known; returns how long it is, too, and
+    /// which sizes it has if it is a short one.
+    fn read_any(at: usize, caller: Caller) -> Result<(Self, usize, [u32; 2])> {
         let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
         let words = room.read(at, SHORT_BLOCK).map_err(|_| Error::Envelope)?;
+        let short_sizes = [4, 12].map(|at| word(words, at));
         // Its generations are of 32-bit programs alone: their pointers have no room for more.
         if caller.is_32_bit() && detect::is_short_block([0, 4, 8, 12].map(|at| word(words, at))) {
-            return Ok((Self::short(words), SHORT_BLOCK));
+            return Ok((Self::short(words), SHORT_BLOCK, short_sizes));
         }
         let words = room.read(at, LONG_BLOCK).map_err(|_| Error::Envelope)?;
-        Ok((Self::long(words, caller), LONG_BLOCK))
+        Ok((Self::long(words, caller), LONG_BLOCK, short_sizes))
     }
 }
 
@@ -186,7 +192,7 @@ impl OpenedFile {
     #[cold]
     #[inline(never)]
     fn detect_interface(&self, caller: Caller, at: usize) -> Result<Choice> {
-        let (argument, block_bytes) = Argument::read_any(at, caller)?;
+        let (argument, block_bytes, short_sizes) = Argument::read_any(at, caller)?;
         let asked = self.interface.load(Relaxed);
         let choice = detect::choose(
             block_bytes,
@@ -202,10 +208,13 @@ impl OpenedFile {
             // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
             warn_client!(
                 ENVELOPES,
-                "an interface of {:#x} bytes in and {:#x} out behind an argument of {}: no generation of the interface has these",
+                "an interface of {:#x} bytes in and {:#x} out behind an argument of {} ({:#x} and {:#x} if of {}): no generation of the interface has these",
                 argument.input_bytes,
                 argument.output_bytes,
-                block_bytes
+                block_bytes,
+                short_sizes[0],
+                short_sizes[1],
+                SHORT_BLOCK
             );
             return Err(Error::Envelope);
         };
@@ -217,7 +226,21 @@ impl OpenedFile {
         if noted.is_ok() {
             // At most the size of the largest interface, by then.
             let bytes = u16::try_from(argument.input_bytes).unwrap_or(0);
+            let is_new = self.process.interface().is_none();
             self.process.note_interface(choice, bytes);
+            if is_new && choice.reason.is_guess() && GUESSES.allow() {
+                pr_info!(
+                    "process {}: {} have interfaces of {} bytes; taken for {}: {} (parameter interface)\n",
+                    sys::process_id(kernel::current!()),
+                    detect::Fitting {
+                        block_bytes,
+                        bytes: argument.input_bytes
+                    },
+                    bytes,
+                    format.name(),
+                    choice.reason.text()
+                );
+            }
             pr_debug!(
                 "interface {} ({} bytes): {}\n",
                 format.name(),

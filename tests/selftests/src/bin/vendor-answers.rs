@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the vendor's drivers answer and unmodified clients count on: parts of commands, fields that are written, statuses.
 
+use std::fs::OpenOptions;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Node;
+use galcore_client::device::NODES;
+use galcore_client::sys;
+use galcore_client::uapi;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
@@ -13,12 +19,14 @@ use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
+use galcore_client::Stream;
 use galcore_selftests::control::Control;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::reference;
 use galcore_selftests::system;
+use galcore_selftests::system::KernelLog;
 use gpu_control::Board;
 
 /// What a field holds that nobody has written.
@@ -485,7 +493,59 @@ fn identities(board: Board) -> Result<()> {
     )
 }
 
+/// Waits for a line of the kernel's log with all of `parts`.
+fn logged(log: &mut KernelLog, parts: &[&str]) -> Result<()> {
+    let mut seen = Vec::new();
+    harness::eventually(&format!("{parts:?} in the log"), Duration::from_secs(5), || {
+        seen.extend(log.lines()?.into_iter().map(|line| line.text));
+        let has_all = |line: &String| parts.iter().all(|part| line.contains(part));
+        Ok(seen.iter().any(has_all))
+    })
+}
+
+/// What fails, and what was guessed, is told in the log.
+fn log_lines() -> Result<()> {
+    let mut client = client("6.4.11")?;
+    let mut log = KernelLog::from_now()?;
+    let record = uapi::CommandBufferRecord {
+        offset: 64,
+        ..Default::default()
+    };
+    let abi = client.device().abi();
+    let mut commit = abi.commit(&record, 0, &Queue::new())?;
+    client.device().exchange_bytes(&mut commit.bytes)?;
+    let status = Status(abi.header_of(&commit.bytes, "status") as i32);
+    same("COMMIT of no memory", status, Status::INVALID_ADDRESS)?;
+    let process = format!("process {}", std::process::id());
+    logged(&mut log, &[&process, "COMMIT", "-8", "InvalidAddress"])?;
+    let pipe = client.engine().pipe();
+    client.run(pipe, Stream::new().nop())?;
+    let child = system::again(&[GUESS])?.output()?;
+    same("a client that does not ask", child.status.success(), true)?;
+    let guess = ["4.0.0, 4.1.0, 4.6.9 have", "168 bytes", "taken for 4.0.0", "interface)"];
+    logged(&mut log, &guess)?;
+    let file = OpenOptions::new().read(true).write(true).open(NODES[0])?;
+    let mut bytes = [0u8; 40];
+    let result = sys::exchange(file.as_fd(), uapi::IOCTL_INTERFACE, &mut bytes);
+    same("a size of none", result.is_err(), true)?;
+    logged(&mut log, &["0x28 bytes in and 0x28 out behind an argument of 32", "if of 16"])
+}
+
+/// The argument of a process that does not say which generation it speaks.
+const GUESS: &str = "--guess";
+
+/// Is that process.
+fn guess() -> Result<()> {
+    let mut build = abi("4.0.0")?.clone();
+    build.sizes = vec![168];
+    Device::open_as(Box::leak(Box::new(build)), false)?.base_address()?;
+    Ok(())
+}
+
 fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(GUESS) {
+        return harness::exit(guess());
+    }
     harness::program(|| {
         let board = reference::board(&Control::open()?)?;
         let mut suite = Suite::new();
@@ -504,6 +564,7 @@ fn main() -> ExitCode {
             suite.test(format!("{name}: start-up"), move || start_up(name));
         }
         suite.test("6.4.11: questions, and nothing to do", move || questions(board));
+        suite.test("failures and guesses are told in the log", log_lines);
         suite.test("the identity, by generation", move || identities(board));
         suite.run()
     })
