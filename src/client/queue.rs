@@ -72,6 +72,20 @@ pub(super) struct Queue<'a> {
     writes: Option<u64>,
 }
 
+impl Process {
+    /// Whether a SIGNAL record names this process, by its number or by none: that of its leader, or,
+    /// where a child has inherited the file, of the caller. Of a longer field the low half counts.
+    fn is_named(&self, number: u64) -> bool {
+        let numbers = [
+            self.leader.tgid_nr_ns(None),
+            kernel::current!().tgid_nr_ns(None),
+        ];
+        // CAST: the low half, as a number of a process.
+        let number = number as i32;
+        number == 0 || numbers.contains(&number)
+    }
+}
+
 impl<'a> Queue<'a> {
     /// No records.
     fn empty(process: &'a Arc<Process>, core: &Core) -> Self {
@@ -141,10 +155,14 @@ impl<'a> Queue<'a> {
                 }
                 Action::LinuxSignal(process.clone(), id)
             }
-            Record::Signal { id, .. } => match process.signal(id) {
-                Ok(signal) => Action::Signal(signal),
-                Err(_) => return Ok(()),
-            },
+            // Another process's signals are its own business: so is a number that means them.
+            Record::Signal { id, process: target } if process.is_named(target) => {
+                match process.signal(id) {
+                    Ok(signal) => Action::Signal(signal),
+                    Err(_) => return Ok(()),
+                }
+            }
+            Record::Signal { .. } => return Ok(()),
             Record::Unlock { node } => Action::Change(Change::unlock(process, node)?),
             Record::FreeNode { node } => {
                 let owner = process.owner_of(node);

@@ -820,7 +820,7 @@ struct gcsHAL_USER_SIGNAL {
  * struct gcsHAL_SIGNAL - SIGNAL, in a queue only
  * @signal: in: the signal
  * @auxSignal: not used by the driver
- * @process: in: whose it is
+ * @process: in: whose it is: the caller's process id, or nothing happens
  * @fromWhere: not used by the driver: always behind the pixel engine
  * @pad0: padding
  */

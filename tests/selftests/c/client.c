@@ -256,6 +256,7 @@ static int commit(struct memory *commands, unsigned int bytes)
 	EXPECT(run(&iface, gcvHAL_USER_SIGNAL), gcvSTATUS_OK);
 	signal = iface.u.UserSignal.id;
 	record.u.Signal.signal = signal;
+	record.u.Signal.process = getpid();
 	record.u.Signal.fromWhere = gcvKERNEL_PIXEL;
 
 	memset(&iface, 0, sizeof(iface));

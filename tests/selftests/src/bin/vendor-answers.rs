@@ -13,6 +13,8 @@ use galcore_client::device::NODES;
 use galcore_client::sys;
 use galcore_client::uapi;
 use galcore_client::uapi::surface;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::Interface;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
@@ -493,6 +495,41 @@ fn identities(board: Board) -> Result<()> {
     )
 }
 
+/// A SIGNAL record for another process leaves the caller's own signal of that number alone.
+fn signals_of_others(name: &str) -> Result<()> {
+    let client = client(name)?;
+    let device = client.device();
+    let (own, last) = (device.create_signal(true)?, device.create_signal(false)?);
+    let record = |id: i32, process: u32| {
+        let payload = uapi::Signal {
+            signal: id as u64,
+            process: process.into(),
+            ..Default::default()
+        };
+        Interface::with(Command::SIGNAL, &payload)
+    };
+    let me = std::process::id();
+    for (process, wanted) in [
+        (1, Status::TIMEOUT),
+        (me + 1, Status::TIMEOUT),
+        (u32::MAX, Status::TIMEOUT),
+        (me, Status::OK),
+    ] {
+        device.set_signal(own, false)?;
+        let mut queue = Queue::new();
+        queue.push(&record(own, process)).signal(last);
+        device.commit_queue(&mut queue)?;
+        device.wait_signal(last, 5000)?;
+        let found = match device.wait_signal(own, 0) {
+            Ok(()) => Status::OK,
+            Err(error) => error.status().context("no status")?,
+        };
+        same(&format!("for process {process}"), found, wanted)?;
+    }
+    device.destroy_signal(own)?;
+    Ok(device.destroy_signal(last)?)
+}
+
 /// Waits for a line of the kernel's log with all of `parts`.
 fn logged(log: &mut KernelLog, parts: &[&str]) -> Result<()> {
     let mut seen = Vec::new();
@@ -564,6 +601,11 @@ fn main() -> ExitCode {
             suite.test(format!("{name}: start-up"), move || start_up(name));
         }
         suite.test("6.4.11: questions, and nothing to do", move || questions(board));
+        for name in ["dove", "4.0.0", "6.4.11"] {
+            suite.test(format!("{name}: signals of others"), move || {
+                signals_of_others(name)
+            });
+        }
         suite.test("failures and guesses are told in the log", log_lines);
         suite.test("the identity, by generation", move || identities(board));
         suite.run()
