@@ -99,6 +99,8 @@ pub(crate) struct Parameters {
     pub(crate) linux_signal: bool,
     /// GPU addresses in commands must be the client's own.
     pub(crate) check_addresses: bool,
+    /// One that is not is loaded as the scratch memory's; else the commands are refused.
+    pub(crate) mend_addresses: bool,
     /// GPU addresses that all clients may use besides.
     pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
     /// The generation of the interface where its size leaves several.
@@ -336,9 +338,10 @@ impl Parameters {
             },
             check_addresses: match raw.streamCheck {
                 1 => false,
-                2 => true,
-                _ => return Err(Refusal("streamCheck", "must be 1 or 2")),
+                2 | 3 => true,
+                _ => return Err(Refusal("streamCheck", "must be 1, 2 or 3")),
             },
+            mend_addresses: raw.streamCheck == 3,
             allowed_ranges: allowed_ranges(raw)?,
             interface: interface(raw)?,
         })
@@ -473,6 +476,8 @@ mod tests {
         assert_eq!(refused(|raw| raw.major = 5000), Some("major"));
         assert_eq!(refused(|raw| raw.fastClear = 2), Some("fastClear"));
         assert_eq!(refused(|raw| raw.streamCheck = 0), Some("streamCheck"));
+        assert_eq!(refused(|raw| raw.streamCheck = 4), Some("streamCheck"));
+        assert!(refused(|raw| raw.streamCheck = 3).is_none());
         assert_eq!(refused(|raw| raw.interface[0] = b'x'), Some("interface"));
         assert!(refused(|raw| raw.interface[..2].copy_from_slice(b"v2")).is_none());
     }

@@ -284,7 +284,11 @@ impl Process {
     fn check(&self, core: &Core, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
         let addresses = self.addresses(core, tables);
         let loaded = &tables.per_core[core.index()].loaded;
-        checker::check(words, core.states(), entry, addresses, Some(loaded))
+        let checked = match self.device.parameters().mend_addresses {
+            true => checker::check_states(words, core.states(), entry, addresses, Some(loaded)),
+            false => checker::check(words, core.states(), entry, addresses, Some(loaded)),
+        };
+        checked
             .map_err(|refusal| refuse("command buffer", refusal))
     }
 
