@@ -522,8 +522,7 @@ impl Format {
         match fields.physical.word(u) {
             0 | NO_PHYSICAL if !is_aligned && bytes != 0 => Request::Refused(Error::OutOfMemory),
             0 | NO_PHYSICAL => Request::MapUser { user, bytes },
-            // Physical memory of the client's choice is nobody's to map.
-            _ => Request::Refused(Error::InvalidArgument),
+            physical => Request::MapPhysical { physical, bytes },
         }
     }
 

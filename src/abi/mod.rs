@@ -388,6 +388,13 @@ pub(crate) enum Request {
         /// Bytes.
         bytes: u64,
     },
+    /// MAP_USER_MEMORY of physical memory.
+    MapPhysical {
+        /// Address.
+        physical: u32,
+        /// Bytes.
+        bytes: u64,
+    },
     /// UNMAP_USER_MEMORY.
     UnmapUser(NamedUserMemory),
     /// QUERY_POWER_MANAGEMENT_STATE.

@@ -43,6 +43,8 @@ pub(super) enum Mapped {
     Memory(Visible<UserMemory>),
     /// A node, by its dma-buf, as this handle.
     Node(u32, Arc<Node>),
+    /// Memory that the GPU reaches anyway, and all clients may use: a framebuffer.
+    Common,
 }
 
 impl Mapped {
@@ -50,7 +52,7 @@ impl Mapped {
     pub(super) fn memory(&self) -> Option<&Arc<UserMemory>> {
         match self {
             Mapped::Memory(memory) => Some(memory),
-            Mapped::Node(..) => None,
+            Mapped::Node(..) | Mapped::Common => None,
         }
     }
 
@@ -120,7 +122,7 @@ impl Process {
             Mapped::Node(handle, node) if self.has_node(handle, &node) => {
                 let _ = self.free_node(handle, false);
             }
-            Mapped::Node(..) => {}
+            Mapped::Node(..) | Mapped::Common => {}
         }
     }
 

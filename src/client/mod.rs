@@ -290,6 +290,7 @@ impl Process {
             Request::ExportNode { node } => self.export_node(node),
             Request::SharedBuffer(command) => self.shared_buffer(command),
             Request::MapUser { user, bytes } => self.map_user(user, bytes),
+            Request::MapPhysical { physical, bytes } => self.map_physical(physical, bytes),
             Request::UnmapUser(named) => self.unmap_user(named).map(done),
             Request::Cache(range) => self.maintain_cache(range).map(done),
             Request::UserSignal(command) => self.user_signal(command),

@@ -212,7 +212,7 @@ impl<'a> Queue<'a> {
                     Err(error) => return Err(error),
                 };
                 let node = match detached.get() {
-                    Mapped::Memory(_) => None,
+                    Mapped::Memory(_) | Mapped::Common => None,
                     Mapped::Node(handle, node) => {
                         process.has_node(*handle, node).then_some(*handle)
                     }

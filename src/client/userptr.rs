@@ -14,6 +14,7 @@ use crate::{
         NamedUserMemory,
         Reply, //
     },
+    addr::Range,
     error::{
         Error,
         Result, //
@@ -45,6 +46,19 @@ impl Process {
         Ok(Reply::UserMemory { info, address })
     }
 
+    /// MAP_USER_MEMORY of physical memory: that which all clients may use ([`Parameters`]'s
+    /// `allowed_ranges`), and which the GPU reaches where it is. `InvalidArgument`: any other.
+    ///
+    /// [`Parameters`]: crate::params::Parameters
+    pub(super) fn map_physical(&self, physical: u32, bytes: u64) -> Result<Reply<'_>> {
+        let parameters = self.device.parameters();
+        let base = self.device.cores()[0].base_address();
+        let allowed = parameters.allowed_ranges.iter().flatten().copied();
+        let address = common_address(physical, bytes, base, allowed)?;
+        let info = self.tables().user_memory.insert(Mapped::Common)?;
+        Ok(Reply::UserMemory { info, address })
+    }
+
     /// UNMAP_USER_MEMORY. `InvalidArgument`: a field is 0. `NotFound`: unknown. `Interrupted`.
     pub(super) fn unmap_user(self: &Arc<Self>, named: NamedUserMemory) -> Result {
         self.wait_for_own_work()?;
@@ -66,6 +80,24 @@ impl Process {
             tables.addresses.remove(memory.address());
         }
         Ok(mapped)
+    }
+}
+
+/// The GPU address of `bytes` bytes of memory at `physical`, if all of them lie in one of `allowed`;
+/// GPU addresses are counted from `base`.
+fn common_address(
+    physical: u32,
+    bytes: u64,
+    base: u32,
+    mut allowed: impl Iterator<Item = Range>,
+) -> Result<u32> {
+    let first = physical.checked_sub(base).ok_or(Error::InvalidArgument)?;
+    let more = bytes.checked_sub(1).and_then(|more| u32::try_from(more).ok());
+    let last = more.and_then(|more| first.checked_add(more));
+    let last = last.ok_or(Error::InvalidArgument)?;
+    match allowed.any(|range| range.contains(first) && range.contains(last)) {
+        true => Ok(first),
+        false => Err(Error::InvalidArgument),
     }
 }
 
@@ -103,5 +135,31 @@ impl Tables {
             }
         }
         all
+    }
+}
+
+#[kunit_tests(galcore_userptr)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_allowed_memory_has_an_address() {
+        let allowed = [Range::new(0x1000_0000, 0x2000).unwrap()];
+        let address = |physical, bytes| {
+            common_address(physical, bytes, 0x4000_0000, allowed.into_iter()).ok()
+        };
+        assert_eq!(address(0x5000_0000, 0x2000), Some(0x1000_0000));
+        assert_eq!(address(0x5000_1FFF, 1), Some(0x1000_1FFF));
+        for (physical, bytes) in [
+            (0x5000_0000, 0x2001),
+            (0x5000_0000, 0),
+            (0x4FFF_FFFF, 1),
+            (0x5000_2000, 1),
+            (0x3FFF_FFFF, 1),
+            (0x5000_0001, 0x1_0000_0000),
+            (0x5000_0001, u64::MAX),
+        ] {
+            assert_eq!(address(physical, bytes), None);
+        }
     }
 }

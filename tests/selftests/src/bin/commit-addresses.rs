@@ -23,7 +23,9 @@ use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::stream::Pipe;
 use galcore_client::sys::Region;
+use galcore_client::uapi;
 use galcore_client::uapi::surface;
+use galcore_client::uapi::Command;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Client;
@@ -433,6 +435,41 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         let load = |address| bench.send(&[0x0801_0000 | (bench.target() / 4), address]);
         same("the byte before", load(start - 1)?, Status::INVALID_DATA)?;
         same("the byte behind", load(start + 4096)?, Status::INVALID_DATA)
+    });
+    suite.test("MAP_USER_MEMORY of what allowedRanges names", move || {
+        let start = allowed(bench)?;
+        let (device, physical) = (bench.device(), start + bench.client.base_address());
+        let map = |physical, size| {
+            let payload = uapi::MapUserMemory {
+                memory: 0x1000_0000,
+                physical,
+                size,
+                ..Default::default()
+            };
+            device.send(Command::MAP_USER_MEMORY, &payload)
+        };
+        for (offset, bytes) in [(0, 4096), (0, 1), (4095, 1), (64, 1024)] {
+            let (status, answer) = map(physical + offset, bytes)?;
+            same("MAP", (status, answer.address), (Status::OK, start + offset))?;
+            bench.accepted("its address", answer.address)?;
+            device.unmap_user(&answer)?;
+            let again = device.unmap_user(&answer);
+            let status = again.err().and_then(|error| error.status());
+            same("UNMAP twice", status, Some(Status::NOT_FOUND))?;
+        }
+        for (first, bytes) in [
+            (physical, 4097),
+            (physical - 1, 4096),
+            (physical + 4096, 1),
+            (physical, 0),
+            (physical, u64::MAX),
+            (physical, 1 << 32),
+            (RAM, 4096),
+        ] {
+            let found = map(first, bytes)?.0;
+            same(&format!("{bytes:#x} at {first:#x}"), found, Status::INVALID_ARGUMENT)?;
+        }
+        Ok(())
     });
     suite.test("the good among 3,000 nodes", move || {
         let device = bench.device();
