@@ -1308,7 +1308,10 @@ mod tests {
         // Instructions, fences and commands lie in the first bank; hints do not matter.
         assert_eq!((before.surface_type(12), before.surface_type(16)), (0, 16));
         assert_eq!((newest.surface_type(14), newest.surface_type(16)), (0, 0));
-        assert_eq!((newest.surface_type(17), newest.surface_type(0x107)), (17, 7));
+        assert_eq!(
+            (newest.surface_type(17), newest.surface_type(0x107)),
+            (17, 7)
+        );
         assert_eq!(format("5.0.11.p8").surface_type(12), 12);
     }
 

@@ -288,8 +288,7 @@ impl Process {
             true => checker::check_states(words, core.states(), entry, addresses, Some(loaded)),
             false => checker::check(words, core.states(), entry, addresses, Some(loaded)),
         };
-        checked
-            .map_err(|refusal| refuse("command buffer", refusal))
+        checked.map_err(|refusal| refuse("command buffer", refusal))
     }
 
     /// Checks the copied states of a context, where addresses that are not the process's become the
@@ -555,13 +554,7 @@ pub(super) fn told<T>(what: &str, result: Result<T>) -> Result<T> {
     result.inspect_err(|error| {
         // Else it comes again, or is the caller's to hear.
         if error.errno().is_none() {
-            warn_client!(
-                FAILURES,
-                "{}: status {}, {:?}",
-                what,
-                error.status(),
-                error
-            );
+            warn_client!(FAILURES, "{}: status {}, {:?}", what, error.status(), error);
         }
     })
 }

@@ -156,12 +156,13 @@ impl<'a> Queue<'a> {
                 Action::LinuxSignal(process.clone(), id)
             }
             // Another process's signals are its own business: so is a number that means them.
-            Record::Signal { id, process: target } if process.is_named(target) => {
-                match process.signal(id) {
-                    Ok(signal) => Action::Signal(signal),
-                    Err(_) => return Ok(()),
-                }
-            }
+            Record::Signal {
+                id,
+                process: target,
+            } if process.is_named(target) => match process.signal(id) {
+                Ok(signal) => Action::Signal(signal),
+                Err(_) => return Ok(()),
+            },
             Record::Signal { .. } => return Ok(()),
             Record::Unlock { node } => Action::Change(Change::unlock(process, node)?),
             Record::FreeNode { node } => {

@@ -92,7 +92,9 @@ fn common_address(
     mut allowed: impl Iterator<Item = Range>,
 ) -> Result<u32> {
     let first = physical.checked_sub(base).ok_or(Error::InvalidArgument)?;
-    let more = bytes.checked_sub(1).and_then(|more| u32::try_from(more).ok());
+    let more = bytes
+        .checked_sub(1)
+        .and_then(|more| u32::try_from(more).ok());
     let last = more.and_then(|more| first.checked_add(more));
     let last = last.ok_or(Error::InvalidArgument)?;
     match allowed.any(|range| range.contains(first) && range.contains(last)) {

@@ -453,7 +453,10 @@ fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
     // The vendor's list of cores has these of one otherwise than its registers.
     let is_listed = id.is(0x320, 0x5007);
     set(Word::PixelPipes, id.pixel_pipes);
-    set(Word::ListedPipes, [id.pixel_pipes, 2][usize::from(is_listed)]);
+    set(
+        Word::ListedPipes,
+        [id.pixel_pipes, 2][usize::from(is_listed)],
+    );
     set(Word::ResolvePipes, id.pixel_pipes);
     set(Word::InstructionCount, id.instruction_count);
     set(Word::ConstantCount, id.num_constants);

@@ -249,7 +249,12 @@ fn numbers_of_types_are_those_of_the_facts() {
         if types != 0 {
             // Commands have a number of their own behind those of surfaces in the newest.
             let more = u32::from(layout.name == "6.4.11");
-            assert_eq!(types - more, abi.values["SURF_NUM_TYPES"], "{}", layout.name);
+            assert_eq!(
+                types - more,
+                abi.values["SURF_NUM_TYPES"],
+                "{}",
+                layout.name
+            );
         }
         let flags = &layout.quirks.flags;
         for (name, bits) in [

@@ -114,9 +114,17 @@ fn main() -> ExitCode {
                 same(&format!("clock {value}"), status, wanted)?;
             }
             let mut interface = Interface::new(Command::GET_FSCALE_VALUE);
-            same("status", paint.device().exchange(&mut interface)?, Status::OK)?;
+            same(
+                "status",
+                paint.device().exchange(&mut interface)?,
+                Status::OK,
+            )?;
             let bytes = &interface.bytes()[UNION_OFFSET..];
-            same("clock, least, most", (bytes[0], bytes[4], bytes[8]), (64, 1, 64))
+            same(
+                "clock, least, most",
+                (bytes[0], bytes[4], bytes[8]),
+                (64, 1, 64),
+            )
         });
         suite.test(
             "commands that name memory refuse what names none",

@@ -450,7 +450,11 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         };
         for (offset, bytes) in [(0, 4096), (0, 1), (4095, 1), (64, 1024)] {
             let (status, answer) = map(physical + offset, bytes)?;
-            same("MAP", (status, answer.address), (Status::OK, start + offset))?;
+            same(
+                "MAP",
+                (status, answer.address),
+                (Status::OK, start + offset),
+            )?;
             bench.accepted("its address", answer.address)?;
             device.unmap_user(&answer)?;
             let again = device.unmap_user(&answer);
@@ -467,7 +471,11 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             (RAM, 4096),
         ] {
             let found = map(first, bytes)?.0;
-            same(&format!("{bytes:#x} at {first:#x}"), found, Status::INVALID_ARGUMENT)?;
+            same(
+                &format!("{bytes:#x} at {first:#x}"),
+                found,
+                Status::INVALID_ARGUMENT,
+            )?;
         }
         Ok(())
     });

@@ -322,11 +322,20 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             .into_iter()
             .enumerate()
         {
-            draw(&format!("context {context}"), context, 0xff0a_0b00 + at as u32)?;
+            draw(
+                &format!("context {context}"),
+                context,
+                0xff0a_0b00 + at as u32,
+            )?;
         }
         let gone = attached.context;
         bench.paint.borrow().device().detach(gone)?;
-        bench.paint.borrow().device().detach(gone).context("again")?;
+        bench
+            .paint
+            .borrow()
+            .device()
+            .detach(gone)
+            .context("again")?;
         draw("a detached context", gone, 0xff0a_0c00)?;
         let foreign = Foreign::start()?;
         draw("another process's context", foreign.context(), 0xff0a_0c01)?;

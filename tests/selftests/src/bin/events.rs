@@ -552,7 +552,11 @@ fn negative_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
                 let mut queue = Queue::new();
                 queue.signal(first).push(&Interface::new(command));
                 queue.signal(last);
-                same(&format!("{command}"), device.send_queue(&mut queue)?, Status::OK)?;
+                same(
+                    &format!("{command}"),
+                    device.send_queue(&mut queue)?,
+                    Status::OK,
+                )?;
                 for signal in [first, last] {
                     device.wait_signal(signal, 5000)?;
                     device.destroy_signal(signal)?;

@@ -713,9 +713,10 @@ fn main() -> ExitCode {
             || each(locking_again),
         );
         for name in ["dove", "5.0.11.p6", "6.2.4.p2", "6.4.11"] {
-            suite.test(format!("{name}: threads lock one node at once"), move || {
-                locking_at_once(Abi::named(name).context("a generation")?)
-            });
+            suite.test(
+                format!("{name}: threads lock one node at once"),
+                move || locking_at_once(Abi::named(name).context("a generation")?),
+            );
         }
         suite.test("everything has come back", || {
             let client = Client::start()?;

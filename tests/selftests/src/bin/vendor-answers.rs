@@ -88,8 +88,7 @@ fn lock(device: &Device, node: Node, op: u64) -> Result<(Status, u64, u64)> {
 fn unlock(device: &Device, node: Node, op: u64) -> Result<(Status, u64, u64, u64)> {
     let given = [("node", node.handle), ("op", op)];
     let wanted = ["asynchroneous", "pool", "bytes"];
-    let (status, [asynchronous, pool, bytes]) =
-        ask(device, "UNLOCK_VIDEO_MEMORY", &given, wanted)?;
+    let (status, [asynchronous, pool, bytes]) = ask(device, "UNLOCK_VIDEO_MEMORY", &given, wanted)?;
     Ok((status, asynchronous, pool, bytes))
 }
 
@@ -104,14 +103,26 @@ fn parts_of_a_page_backed_node() -> Result<()> {
     for round in 0..150 {
         let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::VIRTUAL)?;
         let nothing = lock(device, node, 0)?;
-        same("LOCK of nothing", nothing, (Status::OK, UNWRITTEN_LONG, UNWRITTEN_LONG))?;
+        same(
+            "LOCK of nothing",
+            nothing,
+            (Status::OK, UNWRITTEN_LONG, UNWRITTEN_LONG),
+        )?;
         let (status, address, memory) = lock(device, node, LOCK)?;
         same("LOCK for the GPU", (status, memory), (Status::OK, 0))?;
         same("address behind the MMU", address >> 31, 1)?;
         let (status, unasked, view) = lock(device, node, MAP)?;
-        same("a view alone", (status, unasked), (Status::OK, UNWRITTEN_LONG))?;
+        same(
+            "a view alone",
+            (status, unasked),
+            (Status::OK, UNWRITTEN_LONG),
+        )?;
         system::expect_mapped(view, true)?;
-        same("both", lock(device, node, LOCK | MAP)?, (Status::OK, address, view))?;
+        same(
+            "both",
+            lock(device, node, LOCK | MAP)?,
+            (Status::OK, address, view),
+        )?;
         let nothing = unlock(device, node, 0)?;
         same("UNLOCK of nothing", nothing, (Status::OK, UNWRITTEN, 0, 0))?;
         let unmapped = unlock(device, node, UNMAP)?;
@@ -119,10 +130,18 @@ fn parts_of_a_page_backed_node() -> Result<()> {
         system::expect_mapped(view, true)?;
         let pool = u64::from(Pool::VIRTUAL.0);
         let unlocked = (Status::OK, 1, pool, u64::from(BYTES));
-        same("UNLOCK of the lock", unlock(device, node, UNLOCK)?, unlocked)?;
+        same(
+            "UNLOCK of the lock",
+            unlock(device, node, UNLOCK)?,
+            unlocked,
+        )?;
         device.commit_queue(Queue::new().unlock(node))?;
         system::expect_mapped(view, true)?;
-        same("UNLOCK of both", unlock(device, node, UNLOCK | UNMAP)?, unlocked)?;
+        same(
+            "UNLOCK of both",
+            unlock(device, node, UNLOCK | UNMAP)?,
+            unlocked,
+        )?;
         device.commit_queue(Queue::new().unlock(node))?;
         system::expect_mapped(view, false)?;
         if round % 8 == 0 {
@@ -150,11 +169,19 @@ fn parts_of_a_pool_node() -> Result<()> {
     let (status, address, memory) = lock(device, node, LOCK)?;
     same("LOCK for the GPU", (status, memory), (Status::OK, 0))?;
     let (status, unasked, view) = lock(device, node, MAP)?;
-    same("a view alone", (status, unasked), (Status::OK, UNWRITTEN_LONG))?;
+    same(
+        "a view alone",
+        (status, unasked),
+        (Status::OK, UNWRITTEN_LONG),
+    )?;
     let start = client.pool().address();
     let pool = start..start + client.pool().len() as u64;
     same("it is in the pool", pool.contains(&view), true)?;
-    same("both", lock(device, node, LOCK | MAP)?, (Status::OK, address, view))?;
+    same(
+        "both",
+        lock(device, node, LOCK | MAP)?,
+        (Status::OK, address, view),
+    )?;
     let cached = [("node", node.handle), ("cacheable", 1), ("op", LOCK)];
     let (found, _) = ask(device, "LOCK_VIDEO_MEMORY", &cached, [])?;
     same("a lock is not cached", found, Status::OK)?;
@@ -178,12 +205,7 @@ fn parts_of_a_pool_node() -> Result<()> {
 }
 
 /// ALLOCATE_LINEAR_VIDEO_MEMORY of 5000 bytes: status, node, pool and bytes.
-fn allocate(
-    device: &Device,
-    pool: u64,
-    kind: u64,
-    flags: u64,
-) -> Result<(Status, Node, u64, u64)> {
+fn allocate(device: &Device, pool: u64, kind: u64, flags: u64) -> Result<(Status, Node, u64, u64)> {
     let given = [
         ("bytes", 5000),
         ("alignment", 64),
@@ -217,7 +239,11 @@ fn allocations(name: &str) -> Result<()> {
     let types = value("SURF_NUM_TYPES") + u64::from(is_newest);
     for kind in 0..types {
         let (status, node, pool, bytes) = allocate(device, system, kind, 0)?;
-        same("a type in SYSTEM", (kind, status, pool), (kind, Status::OK, system))?;
+        same(
+            "a type in SYSTEM",
+            (kind, status, pool),
+            (kind, Status::OK, system),
+        )?;
         match is_newest {
             true => anyhow::ensure!((5000..=8192).contains(&bytes), "{bytes} bytes"),
             false => same("bytes, not told", bytes, 5000)?,
@@ -263,7 +289,11 @@ fn allocations(name: &str) -> Result<()> {
     for pool in [3, 4, 8, 9, 10, 11, 12, 99] {
         if Some(pool) != pages {
             let (status, ..) = allocate(device, pool, bitmap, 0)?;
-            same("a pool of nothing", (pool, status), (pool, Status::OUT_OF_MEMORY))?;
+            same(
+                "a pool of nothing",
+                (pool, status),
+                (pool, Status::OUT_OF_MEMORY),
+            )?;
         }
     }
     client.finish()?;
@@ -317,7 +347,11 @@ fn questions(board: Board) -> Result<()> {
     same("options", found, [0, 0, 1, 1, 0, 2, 1, shaders, 0xff, 0])?;
     let has_compression = reference::identity(board).chip_features & 1 << 5 != 0;
     let compression = read(&bytes, "allowCompression");
-    same("compression", compression, [0, 0xf][usize::from(has_compression)])?;
+    same(
+        "compression",
+        compression,
+        [0, 0xf][usize::from(has_compression)],
+    )?;
 
     let frequency = ask(device, "QUERY_CHIP_FREQUENCY", &[], ["mcClk", "shClk"])?;
     same("frequencies, not known", frequency, (Status::OK, [0, 0]))?;
@@ -340,7 +374,11 @@ fn questions(board: Board) -> Result<()> {
         Ok(ask(device, "CACHE", &given, [])?.0)
     };
     for operation in 1..=4 {
-        same("CACHE of nothing", cache(operation, node.handle, 0, 0)?, Status::OK)?;
+        same(
+            "CACHE of nothing",
+            cache(operation, node.handle, 0, 0)?,
+            Status::OK,
+        )?;
     }
     let found = cache(5, node.handle, 0, 0)?;
     same("no such operation", found, Status::INVALID_ARGUMENT)?;
@@ -348,7 +386,10 @@ fn questions(board: Board) -> Result<()> {
 
     // Books count how often.
     let books = || {
-        let given = [("processID", u64::from(std::process::id())), ("validProcessID", 1)];
+        let given = [
+            ("processID", u64::from(std::process::id())),
+            ("validProcessID", 1),
+        ];
         let wanted = ["vidMem.counters.allocCount", "vidMem.counters.freeCount"];
         ask(device, "DATABASE", &given, wanted)
     };
@@ -357,7 +398,11 @@ fn questions(board: Board) -> Result<()> {
     let (_, node, ..) = allocate(device, u64::from(Pool::SYSTEM.0), 6, 0)?;
     same("one more", books()?, (Status::OK, [given + 1, returned]))?;
     device.free(node)?;
-    same("and back", books()?, (Status::OK, [given + 1, returned + 1]))
+    same(
+        "and back",
+        books()?,
+        (Status::OK, [given + 1, returned + 1]),
+    )
 }
 
 /// The pool is named, and mapped by its name; command buffers are allocated as such.
@@ -368,7 +413,12 @@ fn start_up(name: &str) -> Result<()> {
         Some(_) => "contiguousPhysName",
         None => "contiguousPhysical",
     };
-    let query = ask(&device, "QUERY_VIDEO_MEMORY", &[], [field, "contiguousSize"])?;
+    let query = ask(
+        &device,
+        "QUERY_VIDEO_MEMORY",
+        &[],
+        [field, "contiguousSize"],
+    )?;
     let (status, [pool, bytes]) = query;
     same("QUERY_VIDEO_MEMORY", status, Status::OK)?;
     anyhow::ensure!(pool != 0 && bytes != 0, "{bytes} bytes, named {pool}");
@@ -376,7 +426,14 @@ fn start_up(name: &str) -> Result<()> {
         Some(_) => "physName",
         None => "physical",
     };
-    let map = || ask(&device, "MAP_MEMORY", &[(physical, pool), ("bytes", bytes)], ["logical"]);
+    let map = || {
+        ask(
+            &device,
+            "MAP_MEMORY",
+            &[(physical, pool), ("bytes", bytes)],
+            ["logical"],
+        )
+    };
     let (status, [start]) = map()?;
     same("MAP_MEMORY", status, Status::OK)?;
     same("again", map()?, (Status::OK, [start]))?;
@@ -386,7 +443,11 @@ fn start_up(name: &str) -> Result<()> {
     same("a node lies inside", inside.contains(&place.logical), true)?;
     system::expect_mapped(start, true)?;
     let unmap = [(physical, pool), ("bytes", bytes), ("logical", start)];
-    same("UNMAP_MEMORY", ask(&device, "UNMAP_MEMORY", &unmap, [])?.0, Status::OK)?;
+    same(
+        "UNMAP_MEMORY",
+        ask(&device, "UNMAP_MEMORY", &unmap, [])?.0,
+        Status::OK,
+    )?;
     device.unlock(node)?;
     device.free(node)?;
     let wrong = [(physical, pool + 1), ("bytes", bytes)];
@@ -416,7 +477,15 @@ fn start_up(name: &str) -> Result<()> {
 fn identities(board: Board) -> Result<()> {
     // Model and revision, the same as the register has them, flags, varyings, streams, date, minor features 4 and 5.
     let (model, raw, flags, varyings, streams, date, minor) = match board {
-        Board::Dove => ((0x600, 0x19), (0x600, 0x19), 0, (8, 8), (1, 1), 0x2009_0617, [0, 0]),
+        Board::Dove => (
+            (0x600, 0x19),
+            (0x600, 0x19),
+            0,
+            (8, 8),
+            (1, 1),
+            0x2009_0617,
+            [0, 0],
+        ),
         Board::Gc320 => {
             let model = (0x320, 0x5007);
             (model, model, 0, (8, 8), (1, 1), 0x2012_0617, [0, 0])
@@ -534,11 +603,15 @@ fn signals_of_others(name: &str) -> Result<()> {
 /// Waits for a line of the kernel's log with all of `parts`.
 fn logged(log: &mut KernelLog, parts: &[&str]) -> Result<()> {
     let mut seen = Vec::new();
-    harness::eventually(&format!("{parts:?} in the log"), Duration::from_secs(5), || {
-        seen.extend(log.lines()?.into_iter().map(|line| line.text));
-        let has_all = |line: &String| parts.iter().all(|part| line.contains(part));
-        Ok(seen.iter().any(has_all))
-    })
+    harness::eventually(
+        &format!("{parts:?} in the log"),
+        Duration::from_secs(5),
+        || {
+            seen.extend(log.lines()?.into_iter().map(|line| line.text));
+            let has_all = |line: &String| parts.iter().all(|part| line.contains(part));
+            Ok(seen.iter().any(has_all))
+        },
+    )
 }
 
 /// What fails, and what was guessed, is told in the log.
@@ -560,13 +633,24 @@ fn log_lines() -> Result<()> {
     client.run(pipe, Stream::new().nop())?;
     let child = system::again(&[GUESS])?.output()?;
     same("a client that does not ask", child.status.success(), true)?;
-    let guess = ["4.0.0, 4.1.0, 4.6.9 have", "168 bytes", "taken for 4.0.0", "interface)"];
+    let guess = [
+        "4.0.0, 4.1.0, 4.6.9 have",
+        "168 bytes",
+        "taken for 4.0.0",
+        "interface)",
+    ];
     logged(&mut log, &guess)?;
     let file = OpenOptions::new().read(true).write(true).open(NODES[0])?;
     let mut bytes = [0u8; 40];
     let result = sys::exchange(file.as_fd(), uapi::IOCTL_INTERFACE, &mut bytes);
     same("a size of none", result.is_err(), true)?;
-    logged(&mut log, &["0x28 bytes in and 0x28 out behind an argument of 32", "if of 16"])
+    logged(
+        &mut log,
+        &[
+            "0x28 bytes in and 0x28 out behind an argument of 32",
+            "if of 16",
+        ],
+    )
 }
 
 /// With `streamCheck=3` an address that is not the client's is loaded as memory that is nobody's.
@@ -619,7 +703,7 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(GUESS) {
         return harness::exit(guess());
     }
- if let Some(MENDED) = std::env::args().nth(1).as_deref() {
+    if let Some(MENDED) = std::env::args().nth(1).as_deref() {
         return harness::program(|| {
             let mut suite = Suite::new();
             suite.test("addresses of others are replaced", mended_addresses);
@@ -633,7 +717,10 @@ fn main() -> ExitCode {
             "6.4.11: LOCK and UNLOCK by op, page-backed",
             parts_of_a_page_backed_node,
         );
-        suite.test("6.4.11: LOCK and UNLOCK by op, in the pool", parts_of_a_pool_node);
+        suite.test(
+            "6.4.11: LOCK and UNLOCK by op, in the pool",
+            parts_of_a_pool_node,
+        );
         for name in ["5.0.11.p8", "6.2.4.p2", "6.4.11"] {
             suite.test(format!("{name}: pools, types and flags"), move || {
                 allocations(name)
@@ -643,7 +730,9 @@ fn main() -> ExitCode {
         for name in ["6.2.3", "6.2.4.p2", "6.4.11"] {
             suite.test(format!("{name}: start-up"), move || start_up(name));
         }
-        suite.test("6.4.11: questions, and nothing to do", move || questions(board));
+        suite.test("6.4.11: questions, and nothing to do", move || {
+            questions(board)
+        });
         for name in ["dove", "4.0.0", "6.4.11"] {
             suite.test(format!("{name}: signals of others"), move || {
                 signals_of_others(name)
