@@ -334,7 +334,9 @@ impl Format {
             Command::SetTimeout => Request::SetTimeout {
                 milliseconds: layout.timeout.timeout.word(u),
             },
-            Command::Attach => Request::Attach,
+            Command::Attach => Request::Attach {
+                newer: layout.quirks.newer_contexts,
+            },
             Command::Detach => Request::Detach {
                 context: layout.detach.context.handle(u),
             },

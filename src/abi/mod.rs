@@ -350,7 +350,10 @@ pub(crate) enum Request {
     /// USER_SIGNAL.
     UserSignal(UserSignal),
     /// ATTACH.
-    Attach,
+    Attach {
+        /// Contexts keep what those from 5.0.11 on do.
+        newer: bool,
+    },
     /// DETACH.
     Detach {
         /// The context.

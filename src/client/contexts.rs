@@ -19,11 +19,11 @@ use crate::{
 use kernel::sync::atomic::Relaxed;
 
 impl Process {
-    /// ATTACH: a context with states as after a reset.
+    /// ATTACH: a context with states as after a reset; `newer`: of a client from 5.0.11 on.
     ///
     /// `OutOfResources`: the process has [`MAX_CONTEXTS`]. `OutOfMemory`.
-    pub(super) fn attach(&self, core: &Core) -> Result<Reply<'_>> {
-        let map = core.state_map();
+    pub(super) fn attach(&self, core: &Core, newer: bool) -> Result<Reply<'_>> {
+        let map = core.state_map(newer);
         let context = match core.engines().pipe_3d {
             true => Some(Context::new(self.device.memory(), map)?),
             false => None,

@@ -298,7 +298,7 @@ impl Process {
             Request::WaitFence { fd, milliseconds } => {
                 Ok(sys::fence::wait(fd, milliseconds).map(done)?)
             }
-            Request::Attach => self.attach(core),
+            Request::Attach { newer } => self.attach(core, newer),
             Request::Detach { context } => {
                 self.detach(context);
                 Ok(Reply::Nothing)

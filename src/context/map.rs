@@ -21,7 +21,11 @@ use crate::{
     },
     hw::Identity,
     stream::{
-        states::takes_address,
+        states::{
+            takes_address,
+            Sets,
+            States, //
+        },
         words::{
             self,
             flush,
@@ -56,6 +60,38 @@ struct Core {
     minor2: u32,
     instructions: u32,
     pixel_pipes: u32,
+}
+
+/// What the newer drivers, from 5.0.11 on, go by besides.
+#[derive(Clone, Copy)]
+struct Newer<'a> {
+    minor3: u32,
+    minor4: u32,
+    constants: u32,
+    varyings: u32,
+    /// What clients of the core may load: nothing else is kept.
+    states: Sets<'a>,
+}
+
+impl Newer<'_> {
+    fn has_halti2(&self) -> bool {
+        self.minor4 & (1 << 16) != 0
+    }
+
+    /// Whether vertex and pixel shaders have their uniforms in common.
+    fn has_common_uniforms(&self) -> bool {
+        self.constants > 256
+    }
+
+    /// Whether clients may load all `count` states from `byte` on.
+    fn may_load(&self, byte: u32, count: u32) -> bool {
+        let first = state::word(byte);
+        let mut all = first..first + count;
+        all.all(|address| {
+            address <= 0xFFFF
+                && (!self.states.is_special(address) || self.states.takes_address(address))
+        })
+    }
 }
 
 /// States of one block: byte address of the first, how many, value after a reset.
@@ -184,7 +220,7 @@ impl Core {
     }
 
     /// All but what resolve and the pixel engine have.
-    fn front_part(&self, to: &mut Builder) -> Result {
+    fn front_part(&self, newer: Option<&Newer<'_>>, to: &mut Builder) -> Result {
         to.one(0x3814, 1)?;
         to.zeros(&[
             0x3818, 0x381C, 0x3820, 0x3828, 0x382C, 0x3834, 0x3838, 0x384C,
@@ -212,7 +248,107 @@ impl Core {
         to.close()?;
         to.runs(&[Run(0x0900, 8, 0), Run(0x0924, 1, 0)])?;
         to.close()?;
-        self.unified_instructions(to)
+        self.unified_instructions(to)?;
+        match newer {
+            Some(newer) => self.newer_part(newer, to),
+            None => Ok(()),
+        }
+    }
+
+    /// What the newer drivers keep besides.
+    fn newer_part(&self, newer: &Newer<'_>, to: &mut Builder) -> Result {
+        to.close()?;
+        let mut add = |byte, count, value| match newer.may_load(byte, count) {
+            true => to.load(byte, count, value, false),
+            false => Ok(()),
+        };
+        for byte in [
+            0x0674, 0x0A88, 0x0E20, 0x0E24, 0x1030, 0x3854, 0x3A00, 0x3A04, 0x3A08,
+        ] {
+            add(byte, 1, 0)?;
+        }
+        if self.instructions <= 1024 {
+            add(0x0860, 1, 0)?;
+        }
+        // As many as there are varyings; the first 10 are kept anyway.
+        if (11..=16).contains(&newer.varyings) {
+            add(0x0A68, newer.varyings - 10, 0)?;
+        }
+        let has_halti1 = self.minor2 & (1 << 11) != 0;
+        if self.minor1 & (1 << 22) != 0 && !has_halti1 {
+            for sampler in 0..12 {
+                add(0x2C00 + 0x40 * sampler, 1, 0)?;
+            }
+        }
+        self.newer_uniforms(newer, &mut add)?;
+        if newer.minor3 & (1 << 3) != 0 {
+            for byte in [0x0868, 0x086C, 0x304C, 0x1028] {
+                add(byte, 1, 0)?;
+            }
+        }
+        if newer.minor3 & (1 << 21) != 0 {
+            add(0x0940, 6, 0)?;
+        }
+        if newer.minor4 & (1 << 13) != 0 {
+            for byte in [0x10500, 0x10580, 0x10600, 0x10680] {
+                add(byte, 32, 0)?;
+            }
+        }
+        if self.pixel_pipes == 1 {
+            add(0x1460, 1, 0)?;
+            if self.minor1 & (1 << 23) != 0 {
+                add(0x1480, 1, 0)?;
+            }
+            for byte in [0x1500, 0x1520] {
+                add(byte, 1, 0)?;
+            }
+        }
+        add(0x1540, self.pixel_pipes, 0)?;
+        if newer.has_halti2() {
+            for (byte, count, value) in [
+                (0x14600, 48, 0),
+                (0x0E0C, 1, 0),
+                (0x102C, 1, 0),
+                (0x1034, 2, 0),
+                (0x10700, 32, 0xF00),
+                (0x1780, 8, 0),
+                (0x16BC, 1, 0),
+                (0x17A4, 7, 0),
+                (0x17C4, 7, 0),
+                (0x17E4, 7, 0),
+                (0x1A04, 7, 0),
+                (0x1A24, 7, 0),
+                (0x1A44, 7, 0),
+                (0x14900, 7, 0),
+            ] {
+                add(byte, count, value)?;
+            }
+            for target in 0..7 {
+                add(0x14800 + 0x20 * target, self.pixel_pipes, 0)?;
+            }
+        }
+        to.close()
+    }
+
+    /// The uniforms that are not among those of the older drivers.
+    fn newer_uniforms(
+        &self,
+        newer: &Newer<'_>,
+        add: &mut impl FnMut(u32, u32, u32) -> Result,
+    ) -> Result {
+        let (vertex, pixel) = self.uniforms();
+        if newer.has_common_uniforms() {
+            add(0x1024, 1, 0x100)?;
+            add(0x0864, 1, 0)?;
+            for block in (0..newer.constants.min(512)).step_by(256) {
+                let count = (newer.constants - block).min(256);
+                add(0x30000 + 16 * block, 4 * count, 0)?;
+            }
+        } else if newer.constants == 256 && (vertex, pixel) != (256, 256) {
+            add(0x5000 + 16 * vertex, 4 * (256 - vertex), 0)?;
+            add(0x7000 + 16 * pixel, 4 * (256 - pixel), 0)?;
+        }
+        Ok(())
     }
 
     fn vertex_part(&self, to: &mut Builder) -> Result {
@@ -407,10 +543,34 @@ impl StateMap {
             // Those states are arrays of 8.
             pixel_pipes: identity.pixel_pipes.clamp(1, 8),
         };
-        Ok(Arc::new(Self::of(&core)?, GFP_KERNEL)?)
+        Ok(Arc::new(Self::of(&core, None)?, GFP_KERNEL)?)
     }
 
-    fn of(core: &Core) -> Result<Self> {
+    /// The states of a core as the drivers from 5.0.11 on keep them, as far as clients may load
+    /// them by `states`. Errors as [`StateMap::new`].
+    pub(crate) fn newer(identity: &Identity, states: &States) -> Result<Arc<Self>> {
+        let Some(states) = states.sets() else {
+            return Self::new(identity);
+        };
+        let core = Core {
+            model: identity.model,
+            revision: identity.revision,
+            minor1: identity.minor_features[1],
+            minor2: identity.minor_features[2],
+            instructions: identity.instruction_count,
+            pixel_pipes: identity.pixel_pipes.clamp(1, 8),
+        };
+        let newer = Newer {
+            minor3: identity.minor_features[3],
+            minor4: identity.later_minor_features[0],
+            constants: identity.num_constants,
+            varyings: identity.free_varyings,
+            states,
+        };
+        Ok(Arc::new(Self::of(&core, Some(&newer))?, GFP_KERNEL)?)
+    }
+
+    fn of(core: &Core, newer: Option<&Newer<'_>>) -> Result<Self> {
         let mut to = Builder {
             words: KVVec::new(),
             places: KVVec::new(),
@@ -425,7 +585,7 @@ impl StateMap {
         to.raw(&flush_and_stall(
             flush::DEPTH | flush::COLOR | flush::TEXTURE,
         ))?;
-        core.front_part(&mut to)?;
+        core.front_part(newer, &mut to)?;
         let last_part = to.words.len();
         core.back_part(&mut to)?;
         to.raw(&[
@@ -577,7 +737,7 @@ mod tests {
                 0x4950,
             ),
         ] {
-            let map = StateMap::of(&core).unwrap();
+            let map = StateMap::of(&core, None).unwrap();
             assert_eq!(map.state_count(), state_count);
             assert_eq!((map.bytes(), 4 * map.template().len()), (bytes, all));
             assert_eq!(last_part(&map), last);
@@ -587,7 +747,7 @@ mod tests {
 
     #[test]
     fn states_stand_where_the_vendor_has_them() {
-        let map = StateMap::of(&IMX6Q).unwrap();
+        let map = StateMap::of(&IMX6Q, None).unwrap();
         for (byte, word) in [
             (0x0600, 31),
             (0x0644, 49),
@@ -614,7 +774,7 @@ mod tests {
 
     #[test]
     fn the_first_words_switch_the_pipe() {
-        let map = StateMap::of(&DOVE).unwrap();
+        let map = StateMap::of(&DOVE, None).unwrap();
         assert_eq!(
             map.template()[..14],
             [
@@ -655,7 +815,7 @@ mod tests {
             (IMX6DL, cores::dove()),
             (imx6qp, cores::imx6qp()),
         ] {
-            let map = StateMap::of(&core).unwrap();
+            let map = StateMap::of(&core, None).unwrap();
             let sets = states.sets().unwrap();
             for address in 0..0x1_0000 {
                 let may = !sets.is_special(address) || sets.takes_address(address);
@@ -664,11 +824,61 @@ mod tests {
         }
     }
 
+    /// The newer drivers' contexts keep more, and only what clients may load.
+    #[test]
+    fn newer_contexts_keep_more() {
+        for (core, constants, minor4, states, state_count, more) in [
+            (
+                IMX6DL,
+                256,
+                0,
+                cores::dove(),
+                0x3800,
+                &[0x0674, 0x1480, 0x2C40, 0x5FFC][..],
+            ),
+            (IMX6Q, 168, 0, cores::dove(), 0x3800, &[0x0674, 0x0A88][..]),
+            (
+                Core {
+                    model: 0x3000,
+                    revision: 0x5450,
+                    minor2: 1 << 11,
+                    ..IMX6Q
+                },
+                320,
+                1 << 16,
+                cores::imx6qp(),
+                0xC500,
+                &[0x14600, 0x17C4, 0x30000, 0x313FC][..],
+            ),
+        ] {
+            let sets = states.sets().unwrap();
+            let newer = Newer {
+                minor3: 0,
+                minor4,
+                constants,
+                varyings: 11,
+                states: sets,
+            };
+            let older = StateMap::of(&core, None).unwrap();
+            let map = StateMap::of(&core, Some(&newer)).unwrap();
+            assert_eq!(map.state_count(), state_count);
+            for address in 0..0x1_0000 {
+                let may = !sets.is_special(address) || sets.takes_address(address);
+                assert!(may || map.place(address).is_none());
+                assert!(older.place(address).is_none() || map.place(address).is_some());
+            }
+            for &byte in more {
+                assert!(older.place(state::word(byte)).is_none());
+                assert!(map.place(state::word(byte)).is_some());
+            }
+        }
+    }
+
     /// Runs the stream as the front end does: every kept state is loaded once, with its value.
     #[test]
     fn the_stream_loads_each_state_once() {
         for core in [IMX6Q, IMX6DL, DOVE] {
-            let map = StateMap::of(&core).unwrap();
+            let map = StateMap::of(&core, None).unwrap();
             let words = map.template();
             let mut loaded: KVVec<u16> = KVVec::new();
             loaded.resize(map.state_count(), 0, GFP_KERNEL).unwrap();

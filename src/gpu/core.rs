@@ -80,6 +80,8 @@ pub(crate) struct Core<P: Payload> {
     scratch: Scratch,
     scrub: Arc<Scrub>,
     state_map: Arc<StateMap>,
+    /// The same as newer clients have it.
+    newer_state_map: Arc<StateMap>,
     vm: Arc<Vm>,
     ring: Arc<Ring<P>>,
     reclaimer: Arc<Reclaimer>,
@@ -131,6 +133,10 @@ impl<P: Payload> Core<P> {
             dev_err!(dev, "no map of the contexts' states ({error:?})\n");
             ENOMEM
         })?;
+        let newer_state_map = StateMap::newer(identity, &states).map_err(|error| {
+            dev_err!(dev, "no map of the contexts' states ({error:?})\n");
+            ENOMEM
+        })?;
         let scrub = Scrub::new(&states, &state_map, &scratch).map_err(|error| {
             dev_err!(
                 dev,
@@ -147,6 +153,7 @@ impl<P: Payload> Core<P> {
                 scratch,
                 scrub,
                 state_map,
+                newer_state_map,
                 vm,
                 ring,
                 reclaimer,
@@ -173,9 +180,12 @@ impl<P: Payload> Core<P> {
         self.hardware.identity()
     }
 
-    /// The states that contexts keep.
-    pub(crate) fn state_map(&self) -> &Arc<StateMap> {
-        &self.state_map
+    /// The states that contexts keep; `newer`: those of clients from 5.0.11 on.
+    pub(crate) fn state_map(&self, newer: bool) -> &Arc<StateMap> {
+        match newer {
+            true => &self.newer_state_map,
+            false => &self.state_map,
+        }
     }
 
     /// The pipes of the core.

@@ -1068,6 +1068,8 @@ pub(crate) struct Quirks {
     /// QUERY_VIDEO_MEMORY names the pool, and MAP_MEMORY maps what it names; else clients give mmap
     /// the name, which is 0, as the offset.
     pub(crate) names_pool: bool,
+    /// Contexts keep what the drivers from 5.0.11 on have them keep.
+    pub(crate) newer_contexts: bool,
     /// A delta's number of vertex elements is 1 more than there are; 0: as before.
     pub(crate) elements_and_one: bool,
 }

@@ -76,6 +76,7 @@ pub(crate) const V2: Layout = Layout {
         allocates_surfaces: true,
         allocates_commands: false,
         names_pool: false,
+        newer_contexts: false,
         elements_and_one: false,
     },
     base_address: GetBaseAddress {

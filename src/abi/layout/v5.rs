@@ -46,6 +46,7 @@ pub(crate) const P6: Layout = Layout {
         surface_types: 12,
         pools: 10,
         unknown_node_not_found: true,
+        newer_contexts: true,
         locks_again: true,
         flags: AllocationFlags {
             contiguous: 0x1,

@@ -809,6 +809,13 @@ impl Device {
         use uapi::Wire;
         if !self.abi.is_own() {
             let mut commit = self.abi.commit(record, context, queue)?;
+            if delta != 0 {
+                let field = match self.abi.field("Commit", "delta") {
+                    Some(_) => "delta",
+                    None => "subCommit.delta",
+                };
+                self.abi.set(&mut commit.bytes, "Commit", field, delta);
+            }
             if let Some((at, _)) = self.abi.header.get("hardwareType") {
                 self.hardware_type.put(&mut commit.bytes[*at..]);
             }

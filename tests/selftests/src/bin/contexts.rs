@@ -617,6 +617,56 @@ fn collected(bench: &Bench, name: &str, deltas: usize, count: u32) -> Result<()>
     Ok(())
 }
 
+/// States that contexts keep of clients from 5.0.11 on alone.
+fn newer_states(bench: &Bench, name: &str) -> Result<()> {
+    if bench.board == Board::Dove {
+        return harness::skip("no newer client ever had this core");
+    }
+    let mut states = vec![0x0674, 0x0a88, 0x0e20, 0x0e24, 0x1030, 0x3854, 0x2c40];
+    if bench.board == Board::Imx6dl {
+        states.extend([0x1480, 0x5ffc, 0x7ffc]);
+    }
+    let device = Device::open_as(Abi::named(name).context("a generation")?, true)?;
+    let (first, second) = (device.attach()?, device.attach()?);
+    same("highest state", first.state_count, 0x3800)?;
+    let commit = |context: u32, delta: Option<&Delta>, stream: &Stream| -> Result<()> {
+        let record = place(&bench.buffer, 0, Pipe::Pipe3d, stream);
+        let at = delta.map_or(0, Delta::address);
+        let status = device.send_commit_with_delta(&record, context, at, &mut Queue::new())?;
+        same("COMMIT", status, Status::OK)
+    };
+    let mut nothing = Stream::new();
+    nothing.nop();
+    let (mut stream, mut delta) = (Stream::new(), Delta::new()?);
+    for &state in &states {
+        let value = if state == 0x1480 {
+            bench.own.address
+        } else {
+            state
+        };
+        stream.state(state, value);
+        delta.add(state / 4, 0, value);
+    }
+    commit(first.context, Some(&delta), &stream)?;
+    for _ in 0..3 {
+        for (context, is_first) in [(second.context, false), (first.context, true)] {
+            commit(context, None, &nothing)?;
+            bench.take_dump()?;
+            for &state in &states {
+                let wanted = match (state, is_first) {
+                    (0x1480, true) => bench.own.address,
+                    (0x1480, false) => bench.scratch.of(state),
+                    (_, true) => state,
+                    (_, false) => 0,
+                };
+                harness::same_word(&format!("{state:#x}"), bench.state(state / 4), wanted)?;
+            }
+        }
+    }
+    device.detach(first.context)?;
+    Ok(device.detach(second.context)?)
+}
+
 fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     suite.test("stateCount is the vendor's", move || {
         let wanted = match bench.board {
@@ -989,6 +1039,9 @@ fn main() -> ExitCode {
         let shared = &bench;
         suite.test("state proof: 2 contexts", move || proof(shared, 2, count));
         suite.test("state proof: 7 contexts", move || proof(shared, 7, count));
+        suite.test("5.0.11: states of newer clients are kept", move || {
+            newer_states(shared, "5.0.11.p8")
+        });
         for (name, deltas) in [("6.2.4.p2", 1), ("6.4.11", 1), ("6.4.11", 2)] {
             suite.test(
                 format!("state proof: {name}, {deltas} delta(s) that collect"),
