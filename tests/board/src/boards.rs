@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The boards: a GPU personality, a flavour of device tree, default parameters.
+//! The boards: their GPU cores, a flavour of device tree, default parameters.
 
 use anyhow::bail;
 use anyhow::Result;
 use clap::ValueEnum;
+use gpu_control::Board as Core;
+use gpu_control::Place;
+use gpu_control::PLACES;
 use serde::Deserialize;
 
 /// Where the machine's RAM starts.
@@ -14,7 +17,7 @@ const POOL_MIB: u32 = 128;
 
 /// A board of the virtual machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Board {
     /// Marvell Dove: GC600, 2D and 3D in one core.
     Dove,
@@ -26,10 +29,16 @@ pub enum Board {
     Gc320,
     /// i.MX6 QuadPlus: GC3000, 3D only, MMU version 2.
     Imx6qp,
+    /// i.MX6 Quad: GC2000 and GC320.
+    Imx6qAll,
+    /// i.MX6 DualLite: GC880 and GC320.
+    Imx6dlAll,
+    /// i.MX6 QuadPlus: GC3000 and its GC320, both with MMU version 2.
+    Imx6qpAll,
 }
 
 impl Board {
-    /// The name on the command line and for the GPU model.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Board::Dove => "dove",
@@ -37,17 +46,49 @@ impl Board {
             Board::Imx6dl => "imx6dl",
             Board::Gc320 => "gc320",
             Board::Imx6qp => "imx6qp",
+            Board::Imx6qAll => "imx6q-all",
+            Board::Imx6dlAll => "imx6dl-all",
+            Board::Imx6qpAll => "imx6qp-all",
         }
     }
 
-    /// Source of the overlay that adds the GPU to the machine's device tree.
-    pub fn overlay(self) -> &'static str {
+    /// Its cores, in the order of their places.
+    pub fn cores(self) -> &'static [Core] {
         match self {
-            Board::Dove => include_str!("../dts/dove.dts"),
-            Board::Imx6q => include_str!("../dts/imx6q.dts"),
-            Board::Imx6dl => include_str!("../dts/imx6dl.dts"),
-            Board::Gc320 => include_str!("../dts/gc320.dts"),
-            Board::Imx6qp => include_str!("../dts/imx6qp.dts"),
+            Board::Dove => &[Core::Dove],
+            Board::Imx6q => &[Core::Imx6q],
+            Board::Imx6dl => &[Core::Imx6dl],
+            Board::Gc320 => &[Core::Gc320],
+            Board::Imx6qp => &[Core::Imx6qp],
+            Board::Imx6qAll => &[Core::Imx6q, Core::Gc320],
+            Board::Imx6dlAll => &[Core::Imx6dl, Core::Gc320],
+            Board::Imx6qpAll => &[Core::Imx6qp, Core::Gc320Qp],
+        }
+    }
+
+    /// Its cores with their places.
+    pub fn placed(self) -> impl Iterator<Item = (Core, Place)> {
+        self.cores().iter().copied().zip(PLACES)
+    }
+
+    /// Sources of the overlays that add the cores to the machine's device tree. fdtoverlay puts each new node before
+    /// those that it has put already: what is last here is probed first.
+    pub fn overlays(self) -> &'static [&'static str] {
+        const DOVE: &str = include_str!("../dts/dove.dts");
+        const IMX6Q: &str = include_str!("../dts/imx6q.dts");
+        const IMX6DL: &str = include_str!("../dts/imx6dl.dts");
+        const GC320: &str = include_str!("../dts/gc320.dts");
+        const IMX6QP: &str = include_str!("../dts/imx6qp.dts");
+        const CORE_2D: &str = include_str!("../dts/core-2d.dts");
+        match self {
+            Board::Dove => &[DOVE],
+            Board::Imx6q => &[IMX6Q],
+            Board::Imx6dl => &[IMX6DL],
+            Board::Gc320 => &[GC320],
+            Board::Imx6qp => &[IMX6QP],
+            Board::Imx6qAll => &[CORE_2D, IMX6Q],
+            Board::Imx6dlAll => &[CORE_2D, IMX6DL],
+            Board::Imx6qpAll => &[CORE_2D, IMX6QP],
         }
     }
 }
@@ -85,16 +126,33 @@ pub fn kernel_memory(memory: u32) -> u32 {
     memory - POOL_MIB
 }
 
+/// What the parameters of a core end in. The 2D core alone on its board has the first names, as the suites have it.
+fn suffix(core: Core, number: usize) -> &'static str {
+    match core {
+        Core::Gc320 | Core::Gc320Qp if number > 0 => "2D",
+        _ => "",
+    }
+}
+
+/// The first of the GIC's lines that is a shared interrupt.
+const FIRST_SPI: u32 = 32;
+
 /// The parameters `galcore.ko` is loaded with: the binding's defaults, then
 /// `extra` ("name=value ..."), in which a name replaces the default of that name.
-pub fn module_parameters(binding: Binding, memory: u32, extra: &str) -> Vec<String> {
+pub fn module_parameters(board: Board, binding: Binding, memory: u32, extra: &str) -> Vec<String> {
     let mut parameters = Vec::new();
     if binding == Binding::Params {
-        parameters.extend([
-            "registerMemBase=0x10000000".to_string(),
-            "registerMemSize=0x40000".to_string(),
-            "irqLine=36".to_string(),
-        ]);
+        for (number, (core, place)) in board.placed().enumerate() {
+            let suffix = suffix(core, number);
+            parameters.extend([
+                format!("registerMemBase{suffix}={:#x}", place.registers),
+                format!(
+                    "registerMemSize{suffix}={:#x}",
+                    gpu_control::REGISTER_BAR_SIZE
+                ),
+                format!("irqLine{suffix}={}", FIRST_SPI + place.interrupt),
+            ]);
+        }
     }
     let pool = RAM_BASE + (u64::from(kernel_memory(memory)) << 20);
     parameters.push(format!("contiguousBase={pool:#x}"));
@@ -120,7 +178,7 @@ mod tests {
     #[test]
     fn params_binding_names_registers_and_interrupt() {
         assert_eq!(
-            module_parameters(Binding::Params, 512, ""),
+            module_parameters(Board::Dove, Binding::Params, 512, ""),
             [
                 "registerMemBase=0x10000000",
                 "registerMemSize=0x40000",
@@ -132,9 +190,24 @@ mod tests {
     }
 
     #[test]
+    fn params_binding_names_every_core() {
+        assert_eq!(
+            module_parameters(Board::Imx6qAll, Binding::Params, 512, "contiguousBase=0")[..6],
+            [
+                "registerMemBase=0x10000000",
+                "registerMemSize=0x40000",
+                "irqLine=36",
+                "registerMemBase2D=0x10040000",
+                "registerMemSize2D=0x40000",
+                "irqLine2D=38",
+            ]
+        );
+    }
+
+    #[test]
     fn dt_binding_names_only_the_pool() {
         assert_eq!(
-            module_parameters(Binding::Dt, 1024, ""),
+            module_parameters(Board::Dove, Binding::Dt, 1024, ""),
             ["contiguousBase=0x78000000", "contiguousSize=0x8000000"]
         );
     }
@@ -142,7 +215,12 @@ mod tests {
     #[test]
     fn extra_parameters_replace_defaults() {
         assert_eq!(
-            module_parameters(Binding::Dt, 512, " contiguousSize=0x400000  major=0 "),
+            module_parameters(
+                Board::Dove,
+                Binding::Dt,
+                512,
+                " contiguousSize=0x400000  major=0 "
+            ),
             [
                 "contiguousBase=0x58000000",
                 "contiguousSize=0x400000",
@@ -154,7 +232,10 @@ mod tests {
     #[test]
     fn every_board_has_an_overlay_that_names_its_clocks() {
         for board in Board::value_variants() {
-            assert!(board.overlay().contains("clock-names"), "{}", board.name());
+            assert_eq!(board.overlays().len(), board.cores().len());
+            for overlay in board.overlays() {
+                assert!(overlay.contains("clock-names"), "{}", board.name());
+            }
         }
     }
 }

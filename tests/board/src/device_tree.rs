@@ -19,6 +19,7 @@ use anyhow::Context;
 use anyhow::Result;
 
 use crate::boards::extra_overlay;
+use crate::boards::Board;
 use crate::machine::Assets;
 use crate::machine::Boot;
 
@@ -31,11 +32,11 @@ const LABELS: &str = "/ { __symbols__ { intc = \"/intc@8000000\"; }; };\n";
 /// Makes the tree of `boot` in `dir`; returns its path.
 pub fn make(assets: &Assets, boot: &Boot, dir: &Path) -> Result<PathBuf> {
     let base = base_tree(assets, boot.smp, boot.memory)?;
-    let overlay = compile_overlay(dir, "board", boot.board.overlay())?;
     let extra = boot.tree.as_str();
     let tree = dir.join("board.dtb");
     let mut merge = Command::new("fdtoverlay");
-    merge.arg("-i").arg(base).arg("-o").arg(&tree).arg(overlay);
+    merge.arg("-i").arg(base).arg("-o").arg(&tree);
+    merge.args(compile_overlays(dir, boot.board)?);
     if !extra.is_empty() {
         merge.arg(compile_overlay(dir, extra, extra_overlay(extra)?)?);
     }
@@ -106,6 +107,13 @@ fn stamp(qemu: &Path) -> Result<u64> {
     Ok(hasher.finish())
 }
 
+fn compile_overlays(dir: &Path, board: Board) -> Result<Vec<PathBuf>> {
+    let texts = board.overlays().iter().enumerate();
+    texts
+        .map(|(number, text)| compile_overlay(dir, &format!("board-{number}"), text))
+        .collect()
+}
+
 fn compile_overlay(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
     fs::write(dir.join("virt.dtsi"), include_str!("../dts/virt.dtsi"))?;
     let source = dir.join(name).with_extension("dts");
@@ -140,7 +148,6 @@ mod tests {
     use clap::ValueEnum;
 
     use super::*;
-    use crate::boards::Board;
 
     /// A stand-in for QEMU's tree with what the overlays rely on.
     const BASE: &str = "/dts-v1/; / { #address-cells = <2>; #size-cells = <2>;
@@ -165,17 +172,29 @@ mod tests {
                 .args([path("base.dtb"), path("base.dts")]);
             run(base).unwrap();
             label(&path("base.dtb"), &path("labelled.dtb")).unwrap();
-            let overlay = compile_overlay(dir.path(), "board", board.overlay()).unwrap();
             let mut merge = Command::new("fdtoverlay");
             merge.arg("-i").arg(path("labelled.dtb")).arg("-o");
-            merge.args([path("board.dtb"), overlay]);
+            merge.arg(path("board.dtb"));
+            merge.args(compile_overlays(dir.path(), board).unwrap());
             run(merge).unwrap();
             let mut decompile = Command::new("dtc");
             decompile.args(["-q", "-I", "dtb", "-O", "dts"]);
             decompile.arg(path("board.dtb"));
             let text = run(decompile).unwrap();
             assert!(text.contains("interrupt-parent = <0x01>"), "{text}");
-            assert!(text.contains("gpu@10000000"), "{}: {text}", board.name());
+            let nodes: Vec<_> = text
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("gpu@"))
+                .collect();
+            let places = board.placed().map(|(_, place)| place);
+            let wanted: Vec<_> = places
+                .map(|place| format!("{:x} {{", place.registers))
+                .collect();
+            assert_eq!(nodes, wanted, "{}: {text}", board.name());
+            for (_, place) in board.placed() {
+                let interrupt = format!("interrupts = <0x00 {:#04x} 0x04>", place.interrupt);
+                assert!(text.contains(&interrupt), "{}: {text}", board.name());
+            }
             assert!(text.contains("vivante,gc"), "{}: {text}", board.name());
             assert!(text.contains("clock-names"), "{}: {text}", board.name());
         }

@@ -13,6 +13,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gpu_control::Board as Core;
 use serde::Deserialize;
 
 use crate::boards::Binding;
@@ -167,6 +168,23 @@ pub struct Report {
     pub violations: Vec<Violation>,
 }
 
+impl Report {
+    /// The board's, out of its cores'; none if one is missing and the others have no violation. What is of another core than the first says so.
+    fn of_board(cores: &[Core], reports: Vec<Option<Report>>) -> Option<Report> {
+        let mut all = Report::default();
+        let complete = reports.iter().all(Option::is_some);
+        for (number, (core, report)) in cores.iter().zip(reports).enumerate() {
+            for mut violation in report.unwrap_or_default().violations {
+                if number > 0 {
+                    violation.detail = format!("{}: {}", core.name(), violation.detail);
+                }
+                all.violations.push(violation);
+            }
+        }
+        (complete || !all.violations.is_empty()).then_some(all)
+    }
+}
+
 /// What came of a boot.
 #[derive(Debug)]
 pub struct Outcome {
@@ -218,4 +236,30 @@ pub trait Watcher {
     fn ended(&mut self, _task: usize, _outcome: &TaskOutcome) {}
     /// Output of the guest's shell.
     fn terminal(&mut self, _bytes: &[u8]) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn violations_of_all_cores_are_the_boards() {
+        let report = |detail: &str| {
+            let violation = Violation {
+                kind: "bus-error".to_string(),
+                detail: detail.to_string(),
+            };
+            Some(Report {
+                violations: vec![violation],
+            })
+        };
+        let cores = [Core::Imx6q, Core::Gc320];
+        let all = Report::of_board(&cores, vec![report("one"), report("two")]).unwrap();
+        let details: Vec<_> = all.violations.iter().map(|v| v.detail.as_str()).collect();
+        assert_eq!(details, ["one", "gc320: two"]);
+        assert!(Report::of_board(&cores, vec![report("one"), None]).is_some());
+        let clean = Some(Report::default());
+        assert!(Report::of_board(&cores, vec![clean.clone(), None]).is_none());
+        assert!(Report::of_board(&cores, vec![clean.clone(), clean]).is_some());
+    }
 }

@@ -4,6 +4,9 @@
 //! A guest program maps `/sys/bus/pci/devices/0000:00:01.0/resource2` and uses plain aligned 32-bit loads and
 //! stores at the byte offsets below. Accesses to this BAR are not counted as GPU register accesses.
 //!
+//! A board with several cores has a PCI device for each, at [`PLACES`] in the order 3D, 2D, VG, with a control BAR of its
+//! own: counters, violations, expectations and faults are that core's.
+//!
 //! Registers are little-endian 32-bit words. "w" registers read back as what is still armed, unless said
 //! otherwise. Writes to read-only offsets have no effect.
 
@@ -21,6 +24,36 @@ pub const PCI_VENDOR_ID: u16 = 0x1234;
 /// PCI device id ("GC" in ASCII). No driver in Linux claims 1234:4743.
 pub const PCI_DEVICE_ID: u16 = 0x4743;
 
+/// Where the virtual board has a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Slot on PCI bus 0.
+    pub slot: u32,
+    /// Where Linux puts BAR 0.
+    pub registers: u32,
+    /// Number of the shared interrupt of the GIC (SPI) that INTA of the slot raises.
+    pub interrupt: u32,
+}
+
+/// The places of a board's cores, in their order. Slot 2 has the runner's serial ports.
+pub const PLACES: [Place; 3] = [
+    Place {
+        slot: 1,
+        registers: 0x1000_0000,
+        interrupt: 4,
+    },
+    Place {
+        slot: 3,
+        registers: 0x1004_0000,
+        interrupt: 6,
+    },
+    Place {
+        slot: 4,
+        registers: 0x1008_0000,
+        interrupt: 3,
+    },
+];
+
 /// ro: [`MAGIC_VALUE`].
 pub const MAGIC: usize = 0x000;
 /// What [`MAGIC`] reads as ("GPUC").
@@ -29,7 +62,7 @@ pub const MAGIC_VALUE: u32 = 0x4350_5547;
 pub const VERSION: usize = 0x004;
 /// What [`VERSION`] reads as.
 pub const VERSION_VALUE: u32 = 1;
-/// ro: which board the model plays, a code of [`Board`].
+/// ro: which core the model plays, a code of [`Board`].
 pub const BOARD: usize = 0x008;
 /// ro: state of the front end, a code of [`FrontEndState`].
 pub const FE_STATE: usize = 0x00c;
@@ -177,6 +210,9 @@ pub mod fault {
     /// w: 1 = an event that comes while an interrupt is late ([`DELAY_INTERRUPTS`]) makes it as late again: one interrupt
     /// for all that come close behind each other.
     pub const GATHER_INTERRUPTS: usize = 0x23c;
+    /// w: while not 0, the front end executes no command: it stays where it is, or where a start puts it. What the engines
+    /// have got already goes on. Other cores do not notice.
+    pub const HOLD: usize = 0x240;
 
     /// [`IDENTITY`]: the true model.
     pub const IDENTITY_OK: u32 = 0;
@@ -186,7 +222,7 @@ pub mod fault {
     pub const IDENTITY_ONES: u32 = 2;
 }
 
-/// Which board the model plays.
+/// A core, by the name of a board that has it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Board {
@@ -200,16 +236,19 @@ pub enum Board {
     Gc320 = 3,
     /// i.MX6 QuadPlus: GC3000, 3D only, with MMU v2.
     Imx6qp = 4,
+    /// i.MX6 QuadPlus: its GC320, 2D only, with MMU v2.
+    Gc320Qp = 5,
 }
 
 impl Board {
     /// All boards.
-    pub const ALL: [Board; 5] = [
+    pub const ALL: [Board; 6] = [
         Board::Dove,
         Board::Imx6q,
         Board::Imx6dl,
         Board::Gc320,
         Board::Imx6qp,
+        Board::Gc320Qp,
     ];
 
     /// The name used on command lines.
@@ -220,7 +259,13 @@ impl Board {
             Board::Imx6dl => "imx6dl",
             Board::Gc320 => "gc320",
             Board::Imx6qp => "imx6qp",
+            Board::Gc320Qp => "gc320-qp",
         }
+    }
+
+    /// The board of this name.
+    pub fn from_name(name: &str) -> Option<Board> {
+        Board::ALL.into_iter().find(|board| board.name() == name)
     }
 
     /// The board with this code in [`BOARD`].

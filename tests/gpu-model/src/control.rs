@@ -76,6 +76,8 @@ pub struct Faults {
     pub tlb_off: AtomicU32,
     /// Events that are lost.
     pub lose_events: AtomicU32,
+    /// The front end stands still.
+    pub hold: AtomicU32,
 }
 
 impl Faults {
@@ -94,7 +96,7 @@ impl Faults {
         cell.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
     }
 
-    fn all(&self) -> [&AtomicU32; 12] {
+    fn all(&self) -> [&AtomicU32; 13] {
         [
             &self.hang_at_command,
             &self.hang_at_draw,
@@ -108,6 +110,7 @@ impl Faults {
             &self.idle_delay,
             &self.tlb_off,
             &self.lose_events,
+            &self.hold,
         ]
     }
 
@@ -125,6 +128,7 @@ impl Faults {
             fault::IDLE_DELAY => &self.idle_delay,
             fault::TLB_OFF => &self.tlb_off,
             fault::LOSE_EVENTS => &self.lose_events,
+            fault::HOLD => &self.hold,
             _ => return None,
         })
     }
@@ -197,6 +201,7 @@ impl ControlBar {
                     .for_each(|cell| cell.store(0, Relaxed));
                 gpu.interrupts.clear_spurious();
                 gpu.unstick();
+                gpu.wake();
             }
             fault::SPURIOUS_INTERRUPTS => gpu.interrupts.add_spurious(value),
             fault::RAISE_BITS => gpu.raise(value),
@@ -205,8 +210,10 @@ impl ControlBar {
                 if let Some(cell) = gpu.faults.register(offset) {
                     cell.store(value, Relaxed);
                 }
-                if offset == fault::RESET_STUCK && value == 0 {
-                    gpu.unstick();
+                match offset {
+                    fault::RESET_STUCK if value == 0 => gpu.unstick(),
+                    fault::HOLD => gpu.wake(),
+                    _ => {}
                 }
             }
         }

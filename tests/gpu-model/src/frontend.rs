@@ -215,12 +215,9 @@ impl FrontEnd {
             self.random = Random::new(seed.into());
         }
         match self.phase {
-            Phase::Stopped | Phase::Hung => {
-                if self.run_job(gpu) {
-                    Step::Busy
-                } else {
-                    Step::Idle
-                }
+            Phase::Stopped | Phase::Hung => self.run_engines(gpu),
+            Phase::Running | Phase::Waiting if gpu.faults.hold.load(Relaxed) != 0 => {
+                self.run_engines(gpu)
             }
             Phase::Stalled(mark) => {
                 if self.passed < mark {
@@ -249,6 +246,15 @@ impl FrontEnd {
                 }
                 self.run_command(gpu)
             }
+        }
+    }
+
+    /// A job of the pixel engine while the front end executes nothing.
+    fn run_engines(&mut self, gpu: &Gpu) -> Step {
+        if self.run_job(gpu) {
+            Step::Busy
+        } else {
+            Step::Idle
         }
     }
 

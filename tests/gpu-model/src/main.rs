@@ -2,58 +2,44 @@
 //! The program: reads the command line, serves one machine, reports, and exits 0 (clean), 3 (violations), 4 (the
 //! machine's memory is not shared) or 1 (could not work at all).
 
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Context;
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
 use clap::Parser;
-use clap::ValueEnum;
 use gpu_control::Board;
 use gpu_model::gpu::Gpu;
 use gpu_model::gpu::Options;
-use gpu_model::server;
+use gpu_model::server::Server;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
-/// Boards by their command-line names.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum BoardName {
-    /// GC600: 2D and 3D in one core.
-    Dove,
-    /// GC2000: 3D only.
-    Imx6q,
-    /// GC880: 3D only.
-    Imx6dl,
-    /// GC320: 2D only.
-    Gc320,
-    /// GC3000: 3D only, MMU v2.
-    Imx6qp,
-}
+/// How long the other cores' connections may last once one has ended: the machine is gone.
+const LEFTOVERS: Duration = Duration::from_secs(2);
 
-impl From<BoardName> for Board {
-    fn from(name: BoardName) -> Self {
-        match name {
-            BoardName::Dove => Board::Dove,
-            BoardName::Imx6q => Board::Imx6q,
-            BoardName::Imx6dl => Board::Imx6dl,
-            BoardName::Gc320 => Board::Gc320,
-            BoardName::Imx6qp => Board::Imx6qp,
-        }
-    }
-}
-
-/// A strict software GPU for a virtual machine, over vfio-user. Serves one connection.
+/// A strict software GPU for a virtual machine, over vfio-user. Serves one connection for each core.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// Socket to make and listen on.
+    /// Socket to make and listen on. The second core has NAME-1, the third NAME-2; report and trace likewise.
     #[arg(long)]
     socket: PathBuf,
-    /// Which core to be.
-    #[arg(long)]
-    board: BoardName,
+    /// Which core to be; given again for a machine with several.
+    #[arg(
+        long,
+        required = true,
+        value_parser = PossibleValuesParser::new(Board::ALL.map(Board::name))
+            .try_map(|name| Board::from_name(&name).ok_or("unknown"))
+    )]
+    board: Vec<Board>,
     /// Where to write the report (JSON).
     #[arg(long)]
     report: Option<PathBuf>,
@@ -71,31 +57,75 @@ struct Arguments {
     line_inclusive: bool,
 }
 
+/// The file of core `number` where the first core has `path`.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    if number == 0 {
+        return path.to_path_buf();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_os_string();
+    name.push(format!("-{number}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+fn finish(cores: &[Arc<Gpu>]) -> i32 {
+    cores.iter().map(|core| core.finish()).max().unwrap_or(0)
+}
+
 fn run(arguments: Arguments) -> anyhow::Result<i32> {
-    let gpu = Arc::new(Gpu::new(Options {
-        board: arguments.board.into(),
-        report: arguments.report,
-        trace: arguments.trace,
-        seed: arguments.seed,
-        lenient: arguments.lenient,
-        line_inclusive: arguments.line_inclusive,
-    })?);
-    gpu.spawn_threads()?;
-    let socket = arguments.socket;
+    let mut cores = Vec::new();
+    let mut servers = Vec::new();
+    for (number, board) in arguments.board.iter().enumerate() {
+        let file = |path: &Option<PathBuf>| path.as_ref().map(|path| numbered(path, number));
+        let gpu = Arc::new(Gpu::new(Options {
+            board: *board,
+            report: file(&arguments.report),
+            trace: file(&arguments.trace),
+            seed: arguments.seed.wrapping_add(number as u64),
+            lenient: arguments.lenient,
+            line_inclusive: arguments.line_inclusive,
+        })?);
+        gpu.spawn_threads()?;
+        servers.push(Server::new(
+            gpu.clone(),
+            &numbered(&arguments.socket, number),
+        )?);
+        cores.push(gpu);
+    }
+    let sockets: Vec<_> = (0..cores.len())
+        .map(|number| numbered(&arguments.socket, number))
+        .collect();
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot catch signals")?;
-    let (ending, leftover) = (gpu.clone(), socket.clone());
-    std::thread::spawn(move || {
+    let ending = cores.clone();
+    thread::spawn(move || {
         if signals.forever().next().is_some() {
-            let _ = std::fs::remove_file(leftover);
-            std::process::exit(ending.finish());
+            for socket in sockets {
+                let _ = std::fs::remove_file(socket);
+            }
+            std::process::exit(finish(&ending));
         }
     });
-    let served = server::serve(gpu.clone(), &socket, || {
-        eprintln!("gpu-model: listening on {}", socket.display());
-    });
-    let status = gpu.finish();
-    served?;
-    Ok(status)
+    eprintln!("gpu-model: listening on {}", arguments.socket.display());
+    let (ended, end) = mpsc::channel();
+    for server in servers {
+        let ended = ended.clone();
+        thread::Builder::new()
+            .name("server".into())
+            .spawn(move || {
+                server.serve();
+                // Fails when nobody waits any more.
+                let _ = ended.send(());
+            })
+            .context("cannot start a server's thread")?;
+    }
+    drop(ended);
+    // Fails once the last server, or a server by a panic, has let go of its end.
+    let _ = end.recv();
+    while end.recv_timeout(LEFTOVERS).is_ok() {}
+    Ok(finish(&cores))
 }
 
 fn main() -> ExitCode {
@@ -106,5 +136,18 @@ fn main() -> ExitCode {
             eprintln!("gpu-model: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_other_cores_have_a_number() {
+        let report = Path::new("/tmp/gpu.json");
+        assert_eq!(numbered(report, 0), report);
+        assert_eq!(numbered(report, 2), Path::new("/tmp/gpu-2.json"));
+        assert_eq!(numbered(Path::new("gpu"), 1), Path::new("gpu-1"));
     }
 }

@@ -142,6 +142,19 @@ impl Personality {
                     16 << 12,
                 ],
             },
+            // Identity and features as etna_viv's gpus.json has them; the specification of the GC320 before it.
+            Board::Gc320Qp => Self {
+                board,
+                core: "GC320",
+                chip_identity: 0,
+                model: 0x320,
+                revision: 0x5303,
+                date: 0x2014_0117,
+                time: 0x1301_2500,
+                features: 0xe02c_7eca,
+                minor: [0xe939_9eff, 0xfe1f_b2db, 0xceff_0080, 0x1000_0005, 0, 0],
+                specs: [specs_1(1, 6, 10, 16, 4, 1, 10), 0, 0, 0],
+            },
         }
     }
 
@@ -280,6 +293,7 @@ mod tests {
             (Board::Imx6dl, [8, 64, 256, 1, 8, 512], 1),
             (Board::Gc320, [1, 64, 1024, 4, 16, 1024], 1),
             (Board::Imx6qp, [0, 64, 1024, 4, 16, 1024], 2),
+            (Board::Gc320Qp, [1, 64, 1024, 4, 16, 1024], 1),
         ];
         for (board, values, pipes) in expected {
             let personality = Personality::of(board);
@@ -311,6 +325,7 @@ mod tests {
                 (false, true, true, false, false),
                 (true, false, true, false, false),
                 (false, true, true, false, true),
+                (true, false, true, false, true),
             ]
         );
     }

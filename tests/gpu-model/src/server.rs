@@ -18,7 +18,6 @@ use vfio_bindings::bindings::vfio::*;
 use vfio_user::DmaMapFlags;
 use vfio_user::DmaUnmapFlags;
 use vfio_user::IrqInfo;
-use vfio_user::Server;
 use vfio_user::ServerBackend;
 use vfio_user::ServerRegion;
 
@@ -284,16 +283,27 @@ fn irqs() -> Vec<IrqInfo> {
         .collect()
 }
 
-/// Makes the socket, calls `listening`, and serves one connection until it closes.
-pub fn serve(gpu: Arc<Gpu>, socket: &Path, listening: impl FnOnce()) -> anyhow::Result<()> {
-    let server = Server::new(socket, true, irqs(), regions())
-        .with_context(|| format!("cannot listen on {}", socket.display()))?;
-    listening();
-    if let Err(error) = server.run(&mut Device::new(gpu)) {
-        // A machine that is killed may leave a broken connection behind; the report tells what matters.
-        log::warn!("the connection broke: {error}");
+/// A socket that listens for the machine.
+pub struct Server {
+    gpu: Arc<Gpu>,
+    server: vfio_user::Server,
+}
+
+impl Server {
+    /// Makes the socket.
+    pub fn new(gpu: Arc<Gpu>, socket: &Path) -> anyhow::Result<Self> {
+        let server = vfio_user::Server::new(socket, true, irqs(), regions())
+            .with_context(|| format!("cannot listen on {}", socket.display()))?;
+        Ok(Self { gpu, server })
     }
-    Ok(())
+
+    /// Serves one connection until it closes.
+    pub fn serve(self) {
+        if let Err(error) = self.server.run(&mut Device::new(self.gpu)) {
+            // A machine that is killed may leave a broken connection behind; the report tells what matters.
+            log::warn!("the connection broke: {error}");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use gpu_control::counter;
+use gpu_control::fault;
 use gpu_control::BAR_INDEX;
 use gpu_model::registers::*;
 use vfio_bindings::bindings::vfio::*;
@@ -23,24 +24,34 @@ use vmm_sys_util::eventfd::EFD_NONBLOCK;
 
 const RAM: u64 = 0x4000_0000;
 
+/// The machine's end of one core.
+struct Core {
+    client: Client,
+    interrupt: EventFd,
+}
+
 struct Machine {
     model: Child,
-    client: Option<Client>,
+    cores: Vec<Core>,
     memory: File,
-    interrupt: EventFd,
     report: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl Machine {
     fn start(board: &str) -> Self {
+        Self::with_cores(&[board])
+    }
+
+    fn with_cores(boards: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (socket, report) = (
             folder.path().join("gpu.sock"),
             folder.path().join("report.json"),
         );
         let mut model = Command::new(env!("CARGO_BIN_EXE_gpu-model"))
-            .args(["--board", board, "--socket"])
+            .args(boards.iter().flat_map(|board| ["--board", board]))
+            .arg("--socket")
             .arg(&socket)
             .arg("--report")
             .arg(&report)
@@ -55,47 +66,40 @@ impl Machine {
             line,
             format!("gpu-model: listening on {}\n", socket.display())
         );
-        let mut client = Client::new(&socket).unwrap();
         let memory = tempfile::tempfile().unwrap();
         memory.set_len(1 << 20).unwrap();
-        client.dma_map(0, RAM, 1 << 20, memory.as_raw_fd()).unwrap();
-        let interrupt = EventFd::new(EFD_NONBLOCK).unwrap();
-        let flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
-        client
-            .set_irqs(
-                VFIO_PCI_INTX_IRQ_INDEX,
-                flags,
-                0,
-                1,
-                &[interrupt.as_raw_fd()],
-            )
-            .unwrap();
+        let mut cores = Vec::new();
+        for number in 0..boards.len() {
+            let socket = match number {
+                0 => socket.clone(),
+                _ => folder.path().join(format!("gpu-{number}.sock")),
+            };
+            let mut client = Client::new(&socket).unwrap();
+            client.dma_map(0, RAM, 1 << 20, memory.as_raw_fd()).unwrap();
+            let interrupt = EventFd::new(EFD_NONBLOCK).unwrap();
+            let flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
+            client
+                .set_irqs(
+                    VFIO_PCI_INTX_IRQ_INDEX,
+                    flags,
+                    0,
+                    1,
+                    &[interrupt.as_raw_fd()],
+                )
+                .unwrap();
+            cores.push(Core { client, interrupt });
+        }
         Self {
             model,
-            client: Some(client),
+            cores,
             memory,
-            interrupt,
             report,
             _folder: folder,
         }
     }
 
-    fn client(&mut self) -> &mut Client {
-        self.client.as_mut().unwrap()
-    }
-
     fn read(&mut self, region: u32, offset: u32) -> u32 {
-        let mut word = [0; 4];
-        self.client()
-            .region_read(region, offset.into(), &mut word)
-            .unwrap();
-        u32::from_le_bytes(word)
-    }
-
-    fn write(&mut self, offset: u32, value: u32) {
-        self.client()
-            .region_write(0, offset.into(), &value.to_le_bytes())
-            .unwrap();
+        self.cores[0].read(region, offset)
     }
 
     fn put(&self, address: u64, words: &[u32]) {
@@ -105,8 +109,45 @@ impl Machine {
 
     fn unmask(&mut self) {
         let flags = VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_UNMASK;
-        self.client()
+        self.cores[0]
+            .client
             .set_irqs(VFIO_PCI_INTX_IRQ_INDEX, flags, 0, 1, &[])
+            .unwrap();
+    }
+
+    fn interrupted(&self) -> bool {
+        self.cores[0].interrupted()
+    }
+
+    /// Starts the ring: an event from the front end, then the idle loop.
+    fn start_ring(&mut self, words: &[u32]) {
+        self.put(0, words);
+        self.cores[0].start(0, words.len() as u32 / 2);
+    }
+
+    /// Hangs up. Returns exit status and report.
+    fn finish(mut self) -> (i32, serde_json::Value) {
+        self.cores.clear();
+        let status = self.model.wait().unwrap().code().unwrap();
+        (
+            status,
+            serde_json::from_slice(&std::fs::read(&self.report).unwrap()).unwrap(),
+        )
+    }
+}
+
+impl Core {
+    fn read(&mut self, region: u32, offset: u32) -> u32 {
+        let mut word = [0; 4];
+        self.client
+            .region_read(region, offset.into(), &mut word)
+            .unwrap();
+        u32::from_le_bytes(word)
+    }
+
+    fn write(&mut self, region: u32, offset: u32, value: u32) {
+        self.client
+            .region_write(region, offset.into(), &value.to_le_bytes())
             .unwrap();
     }
 
@@ -121,27 +162,13 @@ impl Machine {
         false
     }
 
-    /// Starts the ring: an event from the front end, then the idle loop.
-    fn start_ring(&mut self, words: &[u32]) {
-        self.put(0, words);
-        self.write(HI_CLOCK_CONTROL, 0x100);
-        self.write(MC_MEMORY_BASE_ADDR_FE, RAM as u32);
-        self.write(HI_INTR_ENBL, u32::MAX);
-        self.write(FE_COMMAND_ADDRESS, 0);
-        self.write(
-            FE_COMMAND_CONTROL,
-            COMMAND_CONTROL_ENABLE | (words.len() as u32 / 2),
-        );
-    }
-
-    /// Hangs up. Returns exit status and report.
-    fn finish(mut self) -> (i32, serde_json::Value) {
-        drop(self.client.take());
-        let status = self.model.wait().unwrap().code().unwrap();
-        (
-            status,
-            serde_json::from_slice(&std::fs::read(&self.report).unwrap()).unwrap(),
-        )
+    /// Starts the front end on `units` of eight bytes.
+    fn start(&mut self, address: u32, units: u32) {
+        self.write(0, HI_CLOCK_CONTROL, 0x100);
+        self.write(0, MC_MEMORY_BASE_ADDR_FE, RAM as u32);
+        self.write(0, HI_INTR_ENBL, u32::MAX);
+        self.write(0, FE_COMMAND_ADDRESS, address);
+        self.write(0, FE_COMMAND_CONTROL, COMMAND_CONTROL_ENABLE | units);
     }
 }
 
@@ -179,6 +206,43 @@ fn an_event_becomes_an_interrupt_and_a_clean_report() {
     assert_eq!(report["board"], "imx6q");
     assert_eq!(report["counters"]["events"], 2);
     assert_eq!(report["violation_count"], 0);
+}
+
+#[test]
+fn cores_of_a_machine_share_nothing_but_memory() {
+    let mut machine = Machine::with_cores(&["imx6q", "gc320"]);
+    assert_eq!(machine.cores[0].read(0, HI_CHIP_MODEL), 0x2000);
+    assert_eq!(machine.cores[1].read(0, HI_CHIP_MODEL), 0x320);
+    // The first one is held: the second one's event comes, its own does not until it is let go.
+    machine.cores[0].write(BAR_INDEX, fault::HOLD as u32, 1);
+    machine.start_ring(&event_then_idle());
+    machine.put(0x200, &event_then_idle());
+    machine.put(0x214, &[0x208]);
+    machine.cores[1].start(0x200, 3);
+    assert!(machine.cores[1].interrupted());
+    assert_eq!(machine.cores[1].read(0, HI_INTR_ACKNOWLEDGE), 1 << 4);
+    assert!(machine.cores[0].interrupt.read().is_err());
+    let pending = gpu_control::PENDING_INTERRUPTS as u32;
+    assert_eq!(machine.cores[0].read(BAR_INDEX, pending), 0);
+    machine.cores[0].write(BAR_INDEX, fault::HOLD as u32, 0);
+    assert!(machine.interrupted());
+    assert_eq!(machine.read(0, HI_INTR_ACKNOWLEDGE), 1 << 4);
+    // A breach is in the report of the core that it is of, and in the exit status.
+    machine.cores[1].read(0, 0x900);
+    let second = machine.report.with_file_name("report-1.json");
+    while !second.exists() {
+        std::thread::yield_now();
+    }
+    let folder = machine.report.parent().unwrap().to_path_buf();
+    let _kept = std::mem::replace(&mut machine._folder, tempfile::tempdir().unwrap());
+    let (status, report) = machine.finish();
+    assert_eq!((status, &report["board"]), (3, &"imx6q".into()));
+    assert_eq!(report["violation_count"], 0);
+    assert_eq!(report["counters"]["events"], 1);
+    let report = std::fs::read(folder.join("report-1.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    assert_eq!(report["board"], "gc320");
+    assert_eq!(report["violations"][0]["kind"], "unknown-register");
 }
 
 #[test]

@@ -12,8 +12,6 @@ use gpu_control::fault;
 use gpu_control::Board;
 use gpu_control::FrontEndState;
 
-const BAR: &str = "/sys/bus/pci/devices/0000:00:01.0/resource2";
-
 /// The mapped control BAR.
 #[derive(Debug)]
 pub struct Control {
@@ -43,24 +41,36 @@ impl Counters {
 }
 
 impl Control {
-    /// Maps it and checks that it is what the tests know.
+    /// Maps that of the board's first core and checks that it is what the tests know.
     pub fn open() -> Result<Self> {
+        Self::open_core(0)
+    }
+
+    /// The same for a core by its number: 3D, 2D, VG, as far as the board has them.
+    pub fn open_core(number: usize) -> Result<Self> {
+        let places = gpu_control::PLACES;
+        let place = places.get(number).context("no board has as many cores")?;
+        let bar = format!(
+            "/sys/bus/pci/devices/0000:00:{:02x}.0/resource2",
+            place.slot
+        );
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .open(BAR)
-            .with_context(|| format!("{BAR}: no software GPU here?"))?;
+            .open(&bar)
+            .with_context(|| format!("{bar}: no software GPU here?"))?;
         let control = Self {
-            bar: Region::map(file, gpu_control::BAR_SIZE as usize, 0).context(BAR)?,
+            bar: Region::map(file, gpu_control::BAR_SIZE as usize, 0)
+                .with_context(|| bar.clone())?,
         };
         ensure!(
             control.read(gpu_control::MAGIC) == gpu_control::MAGIC_VALUE,
-            "{BAR}: not the control BAR of the software GPU"
+            "{bar}: not the control BAR of the software GPU"
         );
         let version = control.read(gpu_control::VERSION);
         ensure!(
             version == gpu_control::VERSION_VALUE,
-            "{BAR}: version {version}, the tests know {}",
+            "{bar}: version {version}, the tests know {}",
             gpu_control::VERSION_VALUE
         );
         Ok(control)

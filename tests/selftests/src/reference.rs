@@ -25,7 +25,7 @@ pub fn board(control: &Control) -> Result<Board> {
 pub fn hardware_type(board: Board) -> u32 {
     match board {
         Board::Dove => hardware::TYPE_3D2D,
-        Board::Gc320 => hardware::TYPE_2D,
+        Board::Gc320 | Board::Gc320Qp => hardware::TYPE_2D,
         Board::Imx6q | Board::Imx6dl | Board::Imx6qp => hardware::TYPE_3D,
     }
 }
@@ -95,6 +95,21 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             shader_core_count: 4,
             vertex_cache_size: 16,
             vertex_output_buffer_size: 1024,
+            ..common
+        },
+        Board::Gc320Qp => QueryChipIdentity {
+            chip_model: 0x320,
+            chip_revision: 0x5303,
+            chip_features: 0xe02c_7eca,
+            chip_minor_features: 0xe139_9eff,
+            chip_minor_features1: 0xfe1f_b2db,
+            chip_minor_features2: 0xceff_0080,
+            chip_minor_features3: 0x1000_0005,
+            thread_count: 1024,
+            shader_core_count: 4,
+            vertex_cache_size: 16,
+            vertex_output_buffer_size: 1024,
+            super_tile_mode: 1,
             ..common
         },
         // Four streams: galcore 4.6.9 does not read the word that says 16.

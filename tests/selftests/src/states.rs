@@ -81,7 +81,7 @@ pub fn takes_address(byte: u32) -> bool {
 pub fn has(board: Board, byte: u32) -> bool {
     let (has_3d, has_2d) = match board {
         Board::Dove => (true, true),
-        Board::Gc320 => (false, true),
+        Board::Gc320 | Board::Gc320Qp => (false, true),
         _ => (true, false),
     };
     match byte {

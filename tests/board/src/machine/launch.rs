@@ -55,10 +55,16 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
 fn plan(boot: &Boot, nonce: &str) -> String {
     use initramfs::quote;
 
-    let parameters = boards::module_parameters(boot.binding, boot.memory, &boot.insmod);
+    let parameters = boards::module_parameters(boot.board, boot.binding, boot.memory, &boot.insmod);
     let mut plan = format!("mark={nonce}\n");
     if boot.load {
         plan.push_str("keep_loaded=1\n");
+    }
+    for (_, place) in boot.board.placed() {
+        plan.push_str(&format!(
+            "enable_gpu {:02x} {:x}\n",
+            place.slot, place.registers
+        ));
     }
     for (name, value) in [
         ("GALCORE_BOARD", boot.board.name()),
@@ -152,12 +158,14 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
     }
     add(&["-append", &kernel_arguments(boot)]);
     // The address settles BAR0 and the interrupt: see dts/virt.dtsi.
-    let gpu = serde_json::json!({
-        "driver": "vfio-user-pci",
-        "socket": { "path": path(&dir.join("gpu")), "type": "unix" },
-        "addr": "1",
-    });
-    add(&["-device", &gpu.to_string()]);
+    for (number, (_, place)) in boot.board.placed().enumerate() {
+        let gpu = serde_json::json!({
+            "driver": "vfio-user-pci",
+            "socket": { "path": path(&dir.join(of_core("gpu", number, ""))), "type": "unix" },
+            "addr": format!("{:x}", place.slot),
+        });
+        add(&["-device", &gpu.to_string()]);
+    }
     add(&["-device", "virtio-serial-pci,addr=2,max_ports=8"]);
     for port in Port::ALL {
         let name = port.name();
@@ -172,7 +180,15 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
     arguments
 }
 
-/// Starts the GPU model; its report goes to `dir`.
+/// The name of a file of the model's for the core of this number: the model puts numbers to all but the first core's.
+pub fn of_core(name: &str, number: usize, extension: &str) -> String {
+    match number {
+        0 => format!("{name}{extension}"),
+        _ => format!("{name}-{number}{extension}"),
+    }
+}
+
+/// Starts the GPU model; its reports go to `dir`.
 pub fn start_model(
     assets: &Assets,
     boot: &Boot,
@@ -183,11 +199,12 @@ pub fn start_model(
     let mut arguments = vec![
         "--socket".to_string(),
         path(dir.join("gpu")),
-        "--board".to_string(),
-        boot.board.name().to_string(),
         "--report".to_string(),
         path(dir.join("gpu.json")),
     ];
+    for core in boot.board.cores() {
+        arguments.extend(["--board".to_string(), core.name().to_string()]);
+    }
     if let Some(seed) = boot.seed {
         arguments.extend(["--seed".to_string(), seed.to_string()]);
     }

@@ -84,11 +84,13 @@ pub fn boot(
 ) -> Result<Outcome> {
     fs::create_dir_all(&boot.out)
         .with_context(|| format!("cannot make the folder {}", boot.out.display()))?;
-    // The last boot's report must not pass for this one's.
-    let report = boot.out.join("gpu.json");
-    if report.exists() {
-        fs::remove_file(&report)
-            .with_context(|| format!("cannot remove the old {}", report.display()))?;
+    // The last boot's reports must not pass for this one's.
+    for number in 0..gpu_control::PLACES.len() {
+        let report = boot.out.join(launch::of_core("gpu", number, ".json"));
+        if report.exists() {
+            fs::remove_file(&report)
+                .with_context(|| format!("cannot remove the old {}", report.display()))?;
+        }
     }
     // Not TMPDIR: a socket's path has 107 bytes at most.
     let dir = tempfile::Builder::new()
@@ -510,7 +512,7 @@ impl Run<'_> {
         let status = self.model.wait(REPORT_LIMIT);
         self.model.kill();
         self.drain()?;
-        let (report, end) = self.read_report(end, status, &dir.join("gpu.json"))?;
+        let (report, end) = self.read_reports(end, status, dir)?;
         let (tasks, watcher) = (&mut self.tasks, &mut *self.watcher);
         self.stdout.finish(|task, bytes| {
             keep(tasks, watcher, task, Stream::Out, bytes);
@@ -541,24 +543,20 @@ impl Run<'_> {
         })
     }
 
-    /// Reads the GPU model's report and keeps it as gpu.json. A model that
-    /// leaves none, or ends in a way it should not, makes a bad end of a good one.
-    fn read_report(
+    /// Reads the GPU model's reports and keeps them as gpu.json, gpu-1.json and so on. A model that
+    /// leaves one out, or ends in a way it should not, makes a bad end of a good one.
+    fn read_reports(
         &self,
         end: End,
         status: Option<ExitStatus>,
-        path: &Path,
+        dir: &Path,
     ) -> Result<(Option<Report>, End)> {
         let code = status.and_then(|status| status.code());
-        let mut report: Option<Report> = match fs::read(path) {
-            Ok(text) => {
-                let kept = self.boot.out.join("gpu.json");
-                fs::write(&kept, &text)
-                    .with_context(|| format!("cannot write {}", kept.display()))?;
-                serde_json::from_slice(&text).ok()
-            }
-            Err(_) => None,
-        };
+        let mut reports = Vec::new();
+        for number in 0..self.boot.board.cores().len() {
+            reports.push(self.read_report(dir, &launch::of_core("gpu", number, ".json"))?);
+        }
+        let mut report = Report::of_board(self.boot.board.cores(), reports);
         if code == Some(MODEL_VIOLATIONS) {
             let report = report.get_or_insert_with(Report::default);
             if report.violations.is_empty() {
@@ -580,6 +578,16 @@ impl Run<'_> {
             (_, _, None) => End::ModelDied("it did not end with the board".to_string()),
         };
         Ok((report, end))
+    }
+
+    /// Reads a core's report, if there is one, and keeps it.
+    fn read_report(&self, dir: &Path, name: &str) -> Result<Option<Report>> {
+        let Ok(text) = fs::read(dir.join(name)) else {
+            return Ok(None);
+        };
+        let kept = self.boot.out.join(name);
+        fs::write(&kept, &text).with_context(|| format!("cannot write {}", kept.display()))?;
+        Ok(serde_json::from_slice(&text).ok())
     }
 }
 
