@@ -119,8 +119,12 @@ pub mod counter {
     pub const BYTES_READ: usize = 0x0b8;
     /// Bytes the GPU wrote to guest memory.
     pub const BYTES_WRITTEN: usize = 0x0c0;
+    /// Rectangles of a VG core drawn (also those clipped away).
+    pub const VG_RECTANGLES: usize = 0x0c8;
+    /// Path data of a VG core consumed: DATA commands with the tessellator on.
+    pub const VG_PATHS: usize = 0x0d0;
     /// All counters in order: name and offset.
-    pub const ALL: [(&str, usize); 17] = [
+    pub const ALL: [(&str, usize); 19] = [
         ("mmio_reads", MMIO_READS),
         ("mmio_writes", MMIO_WRITES),
         ("commands", COMMANDS),
@@ -138,6 +142,8 @@ pub mod counter {
         ("pixels", PIXELS),
         ("bytes_read", BYTES_READ),
         ("bytes_written", BYTES_WRITTEN),
+        ("vg_rectangles", VG_RECTANGLES),
+        ("vg_paths", VG_PATHS),
     ];
     /// Offset of the first counter.
     pub const FIRST: usize = MMIO_READS;
@@ -176,7 +182,7 @@ pub mod fault {
     /// w: any write disarms all faults of this module and leaves the poll seed alone.
     pub const CLEAR_ALL: usize = 0x200;
     /// w: the front end hangs instead of executing the n-th command from now (1 = the next one, the commands of the
-    /// idle loop not counted); 0 disarms.
+    /// idle loop not counted), in the way of [`HANG_KIND`]; 0 disarms.
     pub const HANG_AT_COMMAND: usize = 0x204;
     /// w: the front end hangs at the n-th draw (2D, 3D or resolve kick) from now; 0 disarms.
     pub const HANG_AT_DRAW: usize = 0x208;
@@ -194,7 +200,8 @@ pub mod fault {
     /// w: the next n soft resets never become idle (the idle bits of 0x000 and 0x004 read 0 until a later reset
     /// works or the fault is disarmed); 0xFFFFFFFF = all.
     pub const RESET_STUCK: usize = 0x220;
-    /// w: the chip model register (0x020) reads as a stranger, a value of [`IDENTITY_OK`] and following.
+    /// w: the chip model register (0x020) reads as a stranger, a value of [`IDENTITY_OK`] and following. See also
+    /// [`IDENTITY_AFTER_RESET`].
     pub const IDENTITY: usize = 0x224;
     /// w: 1 = the register block is dead: reads give 0xFFFFFFFF, writes are lost. The control BAR goes on.
     pub const DEAD: usize = 0x228;
@@ -214,12 +221,54 @@ pub mod fault {
     /// have got already goes on. Other cores do not notice.
     pub const HOLD: usize = 0x240;
 
+    /// w: on a VG core, how its modules' events come against the interrupt of END: [`EVENTS_FREE`] and following.
+    pub const EVENT_ORDER: usize = 0x244;
+
+    /// w: how [`HANG_AT_COMMAND`] and [`HANG_AT_DRAW`] hang, one of [`HANG_SILENT`] and following.
+    pub const HANG_KIND: usize = 0x248;
+    /// w: the n-th draw from now never ends: what is behind it in the engine, events and semaphores too, never comes. The
+    /// front end goes on until it has to wait. 0 disarms; what hangs goes on then.
+    pub const ENDLESS_DRAW: usize = 0x24c;
+    /// w: each draw takes n microseconds more, until set to 0. The pixel engine's counters move meanwhile.
+    pub const SLOW_DRAWS: usize = 0x250;
+    /// w: the interrupt line is stuck: [`LINE_WORKS`] and following.
+    pub const LINE: usize = 0x254;
+    /// w: what [`IDENTITY`] becomes at the next soft reset, which clears this.
+    pub const IDENTITY_AFTER_RESET: usize = 0x258;
+
+    /// [`HANG_KIND`]: it stands still at the command.
+    pub const HANG_SILENT: u32 = 0;
+    /// [`HANG_KIND`]: the same, and the fetched words show an opcode that does not exist.
+    pub const HANG_ILLEGAL_OPCODE: u32 = 1;
+    /// [`HANG_KIND`]: it stalls for a semaphore that never comes.
+    pub const HANG_STALL: u32 = 2;
+    /// [`HANG_KIND`]: an MMU exception at the command's address, told by interrupt bit 30 and, with MMU v2, its registers.
+    pub const HANG_MMU_EXCEPTION: u32 = 3;
+    /// [`HANG_KIND`]: a bus error, told by interrupt bit 31 and the status of the bus.
+    pub const HANG_BUS_ERROR: u32 = 4;
+
+    /// [`LINE`]: it works.
+    pub const LINE_WORKS: u32 = 0;
+    /// [`LINE`]: it never rises.
+    pub const LINE_LOW: u32 = 1;
+    /// [`LINE`]: it never falls: interrupts come about 2 ms apart whatever is acknowledged.
+    pub const LINE_HIGH: u32 = 2;
+
+    /// [`EVENT_ORDER`]: before END's or after it, as it happens.
+    pub const EVENTS_FREE: u32 = 0;
+    /// [`EVENT_ORDER`]: before END's, which waits until all modules have drained.
+    pub const EVENTS_FIRST: u32 = 1;
+    /// [`EVENT_ORDER`]: after END's is acknowledged, or some 20 ms after it: the modules do nothing before, but for stalls.
+    pub const EVENTS_LAST: u32 = 2;
+
     /// [`IDENTITY`]: the true model.
     pub const IDENTITY_OK: u32 = 0;
     /// [`IDENTITY`]: the model register reads 0.
     pub const IDENTITY_ZERO: u32 = 1;
     /// [`IDENTITY`]: the model register reads 0xFFFFFFFF.
     pub const IDENTITY_ONES: u32 = 2;
+    /// [`IDENTITY`]: the model register reads as another core's, 0x1000.
+    pub const IDENTITY_OTHER: u32 = 3;
 }
 
 /// A core, by the name of a board that has it alone.
@@ -238,17 +287,23 @@ pub enum Board {
     Imx6qp = 4,
     /// i.MX6 QuadPlus: its GC320, 2D only, with MMU v2.
     Gc320Qp = 5,
+    /// i.MX6: GC355, vector graphics only.
+    Gc355 = 6,
+    /// i.MX6 QuadPlus: its GC355, vector graphics only.
+    Gc355Qp = 7,
 }
 
 impl Board {
     /// All boards.
-    pub const ALL: [Board; 6] = [
+    pub const ALL: [Board; 8] = [
         Board::Dove,
         Board::Imx6q,
         Board::Imx6dl,
         Board::Gc320,
         Board::Imx6qp,
         Board::Gc320Qp,
+        Board::Gc355,
+        Board::Gc355Qp,
     ];
 
     /// The name used on command lines.
@@ -260,6 +315,8 @@ impl Board {
             Board::Gc320 => "gc320",
             Board::Imx6qp => "imx6qp",
             Board::Gc320Qp => "gc320-qp",
+            Board::Gc355 => "gc355",
+            Board::Gc355Qp => "gc355-qp",
         }
     }
 
@@ -369,4 +426,8 @@ violation_kinds! {
     MmuException = 21, "mmu-exception";
     /// MMU v2 set up wrongly: misaligned tables, enabled without them or amid work, switched off.
     MmuSetup = 22, "mmu-setup";
+    /// A VG core's address that has a tag that means nothing, or lies beyond its page table.
+    VgAddress = 23, "vg-address";
+    /// A command of a VG core's front end that cannot be: a count of 0, an unknown module, RETURN without CALL.
+    VgCommand = 24, "vg-command";
 }

@@ -78,6 +78,16 @@ pub struct Faults {
     pub lose_events: AtomicU32,
     /// The front end stands still.
     pub hold: AtomicU32,
+    /// How a VG core's events come.
+    pub event_order: AtomicU32,
+    /// How the front end hangs.
+    pub hang_kind: AtomicU32,
+    /// Draws until the one that never ends.
+    pub endless_draw: AtomicU32,
+    /// Microseconds more for each draw.
+    pub slow_draws: AtomicU32,
+    /// What the model register shows from the next reset on.
+    pub identity_after_reset: AtomicU32,
 }
 
 impl Faults {
@@ -96,7 +106,7 @@ impl Faults {
         cell.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
     }
 
-    fn all(&self) -> [&AtomicU32; 13] {
+    fn all(&self) -> [&AtomicU32; 18] {
         [
             &self.hang_at_command,
             &self.hang_at_draw,
@@ -111,6 +121,11 @@ impl Faults {
             &self.tlb_off,
             &self.lose_events,
             &self.hold,
+            &self.event_order,
+            &self.hang_kind,
+            &self.endless_draw,
+            &self.slow_draws,
+            &self.identity_after_reset,
         ]
     }
 
@@ -129,6 +144,11 @@ impl Faults {
             fault::TLB_OFF => &self.tlb_off,
             fault::LOSE_EVENTS => &self.lose_events,
             fault::HOLD => &self.hold,
+            fault::EVENT_ORDER => &self.event_order,
+            fault::HANG_KIND => &self.hang_kind,
+            fault::ENDLESS_DRAW => &self.endless_draw,
+            fault::SLOW_DRAWS => &self.slow_draws,
+            fault::IDENTITY_AFTER_RESET => &self.identity_after_reset,
             _ => return None,
         })
     }
@@ -161,6 +181,11 @@ impl ControlBar {
             layout::STATE_VALUE => gpu.state(self.state_index.load(Relaxed)),
             layout::EXPECT_VIOLATION => gpu.recorder.open_expectations(),
             fault::SPURIOUS_INTERRUPTS => gpu.interrupts.spurious(),
+            fault::LINE => match gpu.interrupts.stuck() {
+                None => fault::LINE_WORKS,
+                Some(false) => fault::LINE_LOW,
+                Some(true) => fault::LINE_HIGH,
+            },
             _ => match gpu.faults.register(offset) {
                 Some(cell) => cell.load(Relaxed),
                 None => self.read_counter(gpu, offset),
@@ -200,19 +225,27 @@ impl ControlBar {
                     .iter()
                     .for_each(|cell| cell.store(0, Relaxed));
                 gpu.interrupts.clear_spurious();
+                gpu.interrupts.set_stuck(None);
                 gpu.unstick();
+                gpu.end_endless_draw();
                 gpu.wake();
             }
             fault::SPURIOUS_INTERRUPTS => gpu.interrupts.add_spurious(value),
             fault::RAISE_BITS => gpu.raise(value),
             fault::POLL_SEED => gpu.reseed(value),
+            fault::LINE => gpu.interrupts.set_stuck(match value {
+                fault::LINE_LOW => Some(false),
+                fault::LINE_HIGH => Some(true),
+                _ => None,
+            }),
             _ => {
                 if let Some(cell) = gpu.faults.register(offset) {
                     cell.store(value, Relaxed);
                 }
                 match offset {
                     fault::RESET_STUCK if value == 0 => gpu.unstick(),
-                    fault::HOLD => gpu.wake(),
+                    fault::ENDLESS_DRAW if value == 0 => gpu.end_endless_draw(),
+                    fault::HOLD | fault::EVENT_ORDER => gpu.wake(),
                     _ => {}
                 }
             }

@@ -11,11 +11,15 @@ use std::mem;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
 
 use gpu_control::counter;
 use gpu_control::FrontEndState;
 use gpu_control::ViolationKind;
 
+use crate::bus::History;
+use crate::bus::MemoryBus;
 use crate::control::Faults;
 use crate::engine2d::Bus;
 use crate::engine2d::Engine;
@@ -27,8 +31,6 @@ use crate::gpu::Options;
 use crate::gpu::Random;
 use crate::gpu::Request;
 use crate::memory::Snapshot;
-use crate::mmu::Exception;
-use crate::mmu::Fault;
 use crate::mmu::Mmu;
 use crate::mmu::MmuV1;
 use crate::mmu::Port;
@@ -45,19 +47,14 @@ use crate::resolve::Resolve;
 use crate::stream::fixed_to_float;
 use crate::stream::Command;
 use crate::strict::hex;
-use crate::strict::Fetched;
 use crate::strict::Finding;
 
-/// Commands that a report shows before the one at fault.
-const HISTORY: usize = 12;
 /// Jobs that fit into the pixel engine's queue.
 const QUEUE: usize = 512;
 /// Words that must pass between two events from the pixel engine on cores that need it.
 const DELAY_WORDS: u32 = 5;
 /// First word address of the delay loads: numerically the page-table registers, without effect from a stream.
 const DELAY_FIRST: u32 = 0x100;
-/// Bytes at MMU v2's safe address.
-const SAFE_BYTES: u32 = 64;
 /// Flush bits of all ports.
 const ALL_TLBS: u32 = 0x1f;
 /// Word addresses of the host registers of MMU v2 that the front end loads.
@@ -87,10 +84,19 @@ const MASKED: [(u32, u32, u32); 12] = [
 pub enum Step {
     /// Something was done and more is to do.
     Busy,
-    /// In a WAIT, with an empty queue.
+    /// In a WAIT, or behind an engine that takes its time: nothing to do before some passes.
     Waiting,
     /// Stopped or hung, with an empty queue.
     Idle,
+}
+
+/// A front end with the engines behind it.
+pub trait Processor: Send {
+    /// Executes at most one command, or one job of an engine.
+    fn step(&mut self, gpu: &Gpu) -> Step;
+
+    /// Drops everything but the random phase.
+    fn reset(&mut self);
 }
 
 /// Where the front end is.
@@ -107,6 +113,50 @@ enum Phase {
 /// The command stream cannot go on.
 struct Hang;
 
+/// What came of an engine's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// A job was done.
+    Job,
+    /// There is none.
+    Nothing,
+    /// The draw that is under way is not over.
+    NotOver,
+}
+
+/// What a test makes of a draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Burden {
+    /// It never ends.
+    Endless,
+    /// It takes this much more.
+    Slow(Duration),
+}
+
+impl Burden {
+    /// What a test makes of the draw that starts now.
+    pub(crate) fn of_draw(gpu: &Gpu) -> Option<Self> {
+        if Faults::reached(&gpu.faults.endless_draw) {
+            gpu.endless.store(true, SeqCst);
+            return Some(Burden::Endless);
+        }
+        let micros = gpu.faults.slow_draws.load(Relaxed);
+        (micros != 0).then(|| Burden::Slow(Duration::from_micros(micros.into())))
+    }
+
+    /// Whether it still weighs, on a draw that has been under way since `since`.
+    pub(crate) fn weighs(self, gpu: &Gpu, since: &mut Option<Instant>) -> bool {
+        let since = *since.get_or_insert_with(Instant::now);
+        match self {
+            Burden::Endless => gpu.endless.load(SeqCst),
+            Burden::Slow(time) => {
+                gpu.progress.fetch_add(1, Relaxed);
+                gpu.faults.slow_draws.load(Relaxed) != 0 && since.elapsed() < time
+            }
+        }
+    }
+}
+
 /// A job of the pixel engine.
 enum Job {
     Rectangle {
@@ -121,6 +171,7 @@ enum Job {
     Event(u32),
     Mark(u64),
     FlushMmu(u32),
+    Burden(Burden),
 }
 
 /// The front end with its stream position, and the pixel engine's queue.
@@ -137,6 +188,8 @@ pub struct FrontEnd {
     mmu: Box<dyn Mmu>,
     semaphores: HashMap<u32, u64>,
     queue: VecDeque<Job>,
+    /// Since when the draw under way is.
+    drawing_since: Option<Instant>,
     /// Marks and draws are numbered; these are the last ones given out, drawn, stalled for and passed.
     last_number: u64,
     last_draw: u64,
@@ -146,10 +199,12 @@ pub struct FrontEnd {
     dirty: bool,
     /// Delay words since the last event from the pixel engine.
     delay_words: u32,
-    history: VecDeque<(u32, u64)>,
+    history: History,
     random: Random,
     engine: Engine,
     links: u32,
+    /// The hang that a test wants is a stall.
+    hangs_in_stall: bool,
 }
 
 impl FrontEnd {
@@ -169,92 +224,30 @@ impl FrontEnd {
             },
             semaphores: HashMap::new(),
             queue: VecDeque::new(),
+            drawing_since: None,
             last_number: 0,
             last_draw: 0,
             stalled_for: 0,
             passed: 0,
             dirty: false,
             delay_words: DELAY_WORDS,
-            history: VecDeque::new(),
+            history: History::new(|word0, word1| Command::decode(word0).describe(word1)),
             random: Random::new(options.seed),
             engine: Engine {
                 pe20: personality.has_pe20(),
                 line_inclusive: options.line_inclusive,
             },
             links: 0,
-        }
-    }
-
-    /// Drops everything but the random phase.
-    pub fn reset(&mut self) {
-        self.phase = Phase::Stopped;
-        self.return_to = None;
-        self.pipe_2d = false;
-        self.mmu.reset();
-        self.semaphores.clear();
-        self.queue.clear();
-        self.last_draw = 0;
-        self.last_number = 0;
-        self.stalled_for = 0;
-        self.passed = 0;
-        self.dirty = false;
-        self.delay_words = DELAY_WORDS;
-        self.history.clear();
-    }
-
-    /// Executes at most one command, or one job of the pixel engine.
-    pub fn step(&mut self, gpu: &Gpu) -> Step {
-        if gpu.abort.load(SeqCst) {
-            return Step::Idle;
-        }
-        if gpu.has_request.load(SeqCst) {
-            self.take_request(gpu);
-        }
-        let seed = gpu.new_seed.swap(0, Relaxed);
-        if seed != 0 {
-            self.random = Random::new(seed.into());
-        }
-        match self.phase {
-            Phase::Stopped | Phase::Hung => self.run_engines(gpu),
-            Phase::Running | Phase::Waiting if gpu.faults.hold.load(Relaxed) != 0 => {
-                self.run_engines(gpu)
-            }
-            Phase::Stalled(mark) => {
-                if self.passed < mark {
-                    self.run_job(gpu);
-                } else {
-                    self.phase = Phase::Running;
-                    gpu.publish(FrontEndState::Running, dma_state::DEC);
-                }
-                Step::Busy
-            }
-            Phase::Waiting if !self.queue.is_empty() => {
-                self.run_job(gpu);
-                if self.queue.is_empty() {
-                    Step::Waiting
-                } else {
-                    Step::Busy
-                }
-            }
-            Phase::Waiting => {
-                self.phase = Phase::Running;
-                self.run_command(gpu)
-            }
-            Phase::Running => {
-                if self.queue.len() >= QUEUE || self.random.below(4) == 0 {
-                    self.run_job(gpu);
-                }
-                self.run_command(gpu)
-            }
+            hangs_in_stall: false,
         }
     }
 
     /// A job of the pixel engine while the front end executes nothing.
     fn run_engines(&mut self, gpu: &Gpu) -> Step {
-        if self.run_job(gpu) {
-            Step::Busy
-        } else {
-            Step::Idle
+        match self.run_job(gpu) {
+            Ran::Job => Step::Busy,
+            Ran::Nothing => Step::Idle,
+            Ran::NotOver => Step::Waiting,
         }
     }
 
@@ -290,6 +283,11 @@ impl FrontEnd {
 
     fn run_command(&mut self, gpu: &Gpu) -> Step {
         if self.execute(gpu).is_err() {
+            if mem::take(&mut self.hangs_in_stall) {
+                self.phase = Phase::Stalled(u64::MAX);
+                gpu.publish(FrontEndState::Stalled, dma_state::STALL);
+                return Step::Busy;
+            }
             self.phase = Phase::Hung;
             gpu.trace(|| format!("hung at {}", hex(self.current.0)));
             gpu.flush_trace();
@@ -297,7 +295,9 @@ impl FrontEnd {
             return Step::Busy;
         }
         match self.phase {
-            Phase::Waiting if self.queue.is_empty() => Step::Waiting,
+            Phase::Waiting if self.queue.is_empty() || self.drawing_since.is_some() => {
+                Step::Waiting
+            }
             _ => Step::Busy,
         }
     }
@@ -376,7 +376,7 @@ impl FrontEnd {
     /// A command that is no idle loop: counted, traced, remembered; and perhaps the one that a test made fatal.
     fn note(&mut self, gpu: &Gpu, command: Command, position: u32, unit: u64) -> Result<(), Hang> {
         if Faults::reached(&gpu.faults.hang_at_command) {
-            gpu.trace(|| "armed hang".to_string());
+            self.hangs_in_stall = gpu.hang_as_armed(position);
             return Err(Hang);
         }
         if gpu.front_end_state() != FrontEndState::Running {
@@ -384,10 +384,7 @@ impl FrontEnd {
         }
         gpu.counters.add(counter::COMMANDS, 1);
         gpu.count_traffic(u64::from(command.units()) * 8, 0);
-        if self.history.len() == HISTORY {
-            self.history.pop_front();
-        }
-        self.history.push_back((position, unit));
+        self.history.note(position, unit);
         let (word0, word1) = (unit as u32, (unit >> 32) as u32);
         gpu.trace(|| {
             format!(
@@ -467,21 +464,7 @@ impl FrontEnd {
 
     /// What a report says about the present position.
     fn finding(&self, detail: String) -> Finding {
-        let recent = self.history.iter().map(|(address, unit)| {
-            let (word0, word1) = (*unit as u32, (*unit >> 32) as u32);
-            Fetched {
-                address: hex(*address),
-                words: vec![hex(word0), hex(word1)],
-                command: Command::decode(word0).describe(word1),
-            }
-        });
-        let (address, unit) = self.current;
-        Finding {
-            detail,
-            address,
-            words: vec![unit as u32, (unit >> 32) as u32],
-            recent: recent.collect(),
-        }
+        self.history.finding(detail, self.current)
     }
 
     fn report(&self, gpu: &Gpu, kind: ViolationKind, detail: String) {
@@ -740,7 +723,7 @@ impl FrontEnd {
     /// Checks that apply to every draw before it may start.
     fn start_draw(&mut self, gpu: &Gpu, needs_2d: bool, what: &str) -> Result<(), Hang> {
         if Faults::reached(&gpu.faults.hang_at_draw) {
-            gpu.trace(|| "armed hang".to_string());
+            self.hangs_in_stall = gpu.hang_as_armed(self.current.0);
             return Err(Hang);
         }
         let present = if needs_2d {
@@ -759,6 +742,9 @@ impl FrontEnd {
         self.last_number += 1;
         self.last_draw = self.last_number;
         self.dirty = true;
+        if let Some(burden) = Burden::of_draw(gpu) {
+            self.push(gpu, Job::Burden(burden));
+        }
         Ok(())
     }
 
@@ -819,13 +805,19 @@ impl FrontEnd {
     fn push(&mut self, gpu: &Gpu, job: Job) {
         self.queue.push_back(job);
         gpu.set_work(self.queue.len());
-        while self.queue.len() > QUEUE && self.run_job(gpu) {}
+        while self.queue.len() > QUEUE && self.run_job(gpu) == Ran::Job {}
     }
 
-    /// Does the oldest job of the queue. False if there is none.
-    fn run_job(&mut self, gpu: &Gpu) -> bool {
+    /// Does the oldest job of the queue.
+    fn run_job(&mut self, gpu: &Gpu) -> Ran {
+        if let Some(Job::Burden(burden)) = self.queue.front() {
+            if burden.weighs(gpu, &mut self.drawing_since) {
+                return Ran::NotOver;
+            }
+            self.drawing_since = None;
+        }
         let Some(job) = self.queue.pop_front() else {
-            return false;
+            return Ran::Nothing;
         };
         match job {
             Job::Rectangle {
@@ -855,9 +847,10 @@ impl FrontEnd {
                 let flushed = self.mmu.flush(bits);
                 gpu.counters.add(counter::TLB_FLUSHES, flushed.into());
             }
+            Job::Burden(_) => {}
         }
         gpu.set_work(self.queue.len());
-        true
+        Ran::Job
     }
 
     fn on_bus(&mut self, gpu: &Gpu, position: u32, work: impl FnOnce(&mut dyn Bus) -> u64) -> u64 {
@@ -876,18 +869,81 @@ impl FrontEnd {
         memory: &'a Snapshot,
         position: u32,
     ) -> MemoryBus<'a> {
-        self.mmu.set_caching(gpu.faults.tlb_off.load(Relaxed) == 0);
-        MemoryBus {
-            gpu,
-            mmu: self.mmu.as_mut(),
-            setup,
-            memory,
-            position,
-            words: self.current.1,
-            history: &self.history,
-            reported: Vec::new(),
-            read: 0,
-            written: 0,
+        let at = (position, self.current.1);
+        MemoryBus::new(gpu, self.mmu.as_mut(), setup, memory, &self.history, at)
+    }
+}
+
+impl Processor for FrontEnd {
+    fn reset(&mut self) {
+        self.phase = Phase::Stopped;
+        self.return_to = None;
+        self.pipe_2d = false;
+        self.mmu.reset();
+        self.semaphores.clear();
+        self.queue.clear();
+        self.drawing_since = None;
+        self.last_draw = 0;
+        self.last_number = 0;
+        self.stalled_for = 0;
+        self.passed = 0;
+        self.dirty = false;
+        self.delay_words = DELAY_WORDS;
+        self.history.clear();
+    }
+
+    fn step(&mut self, gpu: &Gpu) -> Step {
+        if gpu.abort.load(SeqCst) {
+            return Step::Idle;
+        }
+        if gpu.has_request.load(SeqCst) {
+            self.take_request(gpu);
+        }
+        let seed = gpu.new_seed.swap(0, Relaxed);
+        if seed != 0 {
+            self.random = Random::new(seed.into());
+        }
+        match self.phase {
+            Phase::Stopped | Phase::Hung => self.run_engines(gpu),
+            Phase::Running | Phase::Waiting if gpu.faults.hold.load(Relaxed) != 0 => {
+                self.run_engines(gpu)
+            }
+            Phase::Stalled(mark) => {
+                if self.passed < mark {
+                    // A semaphore that is not even in the queue never comes.
+                    return match self.run_job(gpu) {
+                        Ran::Job => Step::Busy,
+                        Ran::Nothing => Step::Idle,
+                        Ran::NotOver => Step::Waiting,
+                    };
+                }
+                self.phase = Phase::Running;
+                gpu.publish(FrontEndState::Running, dma_state::DEC);
+                Step::Busy
+            }
+            Phase::Waiting if !self.queue.is_empty() => match self.run_job(gpu) {
+                // The idle loop goes on meanwhile.
+                Ran::NotOver => {
+                    self.phase = Phase::Running;
+                    self.run_command(gpu)
+                }
+                _ if self.queue.is_empty() => Step::Waiting,
+                _ => Step::Busy,
+            },
+            Phase::Waiting => {
+                self.phase = Phase::Running;
+                self.run_command(gpu)
+            }
+            Phase::Running => {
+                let full = self.queue.len() >= QUEUE;
+                if full || self.random.below(4) == 0 {
+                    let ran = self.run_job(gpu);
+                    if full && ran == Ran::NotOver {
+                        return Step::Waiting;
+                    }
+                }
+                self.run_command(gpu)
+            }
         }
     }
 }
@@ -897,213 +953,5 @@ fn pipe_name(pipe_2d: bool) -> &'static str {
         "2D"
     } else {
         "3D"
-    }
-}
-
-/// Memory through the MMU, as one command or job sees it.
-struct MemoryBus<'a> {
-    gpu: &'a Gpu,
-    mmu: &'a mut dyn Mmu,
-    setup: &'a Setup,
-    memory: &'a Snapshot,
-    /// Stream position to report.
-    position: u32,
-    words: u64,
-    history: &'a VecDeque<(u32, u64)>,
-    /// Each kind of mistake is reported once a job.
-    reported: Vec<(ViolationKind, bool)>,
-    read: u64,
-    written: u64,
-}
-
-impl MemoryBus<'_> {
-    fn finding(&self, detail: String) -> Finding {
-        let recent = self.history.iter().map(|(address, unit)| {
-            let (word0, word1) = (*unit as u32, (*unit >> 32) as u32);
-            Fetched {
-                address: hex(*address),
-                words: vec![hex(word0), hex(word1)],
-                command: Command::decode(word0).describe(word1),
-            }
-        });
-        Finding {
-            detail,
-            address: self.position,
-            words: vec![self.words as u32, (self.words >> 32) as u32],
-            recent: recent.collect(),
-        }
-    }
-
-    fn first(&mut self, kind: ViolationKind, write: bool) -> bool {
-        let fresh = !self.reported.contains(&(kind, write));
-        if fresh {
-            self.reported.push((kind, write));
-        }
-        fresh
-    }
-
-    fn bus_error(&mut self, port: Port, write: bool, detail: String) {
-        if self.first(ViolationKind::BusError, write) {
-            let finding = self.finding(detail);
-            self.gpu.bus_error(port, write, finding);
-        }
-    }
-
-    /// Physical address and bytes that it is good for; `None` after a fault, which is reported.
-    fn translate(&mut self, port: Port, address: u32, write: bool) -> Option<(u32, u32)> {
-        match self
-            .mmu
-            .translate(port, address, write, self.setup, self.memory)
-        {
-            Ok(translated) => {
-                if translated.filled {
-                    self.gpu.counters.add(counter::TLB_FILLS, 1);
-                }
-                self.check_stale(port, address, write, translated.stale);
-                Some((translated.physical, translated.span))
-            }
-            Err(Fault::Exception(exception)) => self.refused(port, address, write, exception),
-            Err(Fault::NoTable) => {
-                if self.first(ViolationKind::NoPageTable, write) {
-                    let text = format!("{port:?} translates {address:#010x} without a page table");
-                    let finding = self.finding(text);
-                    self.gpu
-                        .recorder
-                        .violation(ViolationKind::NoPageTable, finding);
-                }
-                None
-            }
-            Err(Fault::TableOutside(slot)) => {
-                self.bus_error(
-                    port,
-                    false,
-                    format!(
-                        "page table entry of {address:#010x} at {slot:#010x} is outside memory"
-                    ),
-                );
-                None
-            }
-        }
-    }
-
-    fn check_stale(&mut self, port: Port, address: u32, write: bool, stale: Option<(u32, u32)>) {
-        let Some((used, now)) = stale else { return };
-        if self.first(ViolationKind::StaleTlb, write) {
-            let text = format!(
-                "{port:?} used a stale TLB entry for {address:#010x}: {used:#010x}, the table has {now:#010x}"
-            );
-            let finding = self.finding(text);
-            self.gpu
-                .recorder
-                .violation(ViolationKind::StaleTlb, finding);
-        }
-    }
-
-    /// MMU v2 does not let an access through: reads see the 64 bytes at the safe address, writes are lost.
-    fn refused(
-        &mut self,
-        port: Port,
-        address: u32,
-        write: bool,
-        exception: Exception,
-    ) -> Option<(u32, u32)> {
-        self.check_stale(port, address, write, exception.stale);
-        if self.first(ViolationKind::MmuException, write) {
-            let text = format!(
-                "{port:?} {} {address:#010x}: {:?}{}",
-                if write { "writes to" } else { "reads" },
-                exception.cause,
-                if exception.told { "" } else { ", untold" },
-            );
-            let finding = self.finding(text);
-            self.gpu
-                .recorder
-                .violation(ViolationKind::MmuException, finding);
-            if exception.told {
-                self.gpu.mmu_exception(exception.cause, address);
-            }
-        }
-        let safe = self.setup.v2.safe.filter(|_| !write)?;
-        let offset = address % SAFE_BYTES;
-        Some((safe + offset, SAFE_BYTES - offset))
-    }
-
-    /// Calls `access` for each stretch that one translation covers; `None` = no translation.
-    fn stretches(
-        &mut self,
-        port: Port,
-        address: u32,
-        bytes: usize,
-        write: bool,
-        mut access: impl FnMut(&mut Self, Option<u32>, std::ops::Range<usize>),
-    ) {
-        let mut done = 0;
-        while done < bytes {
-            let at = address.wrapping_add(done as u32);
-            let (physical, span) = match self.translate(port, at, write) {
-                Some((physical, span)) => (Some(physical), span as usize),
-                None => (None, 4096 - at as usize % 4096),
-            };
-            let end = bytes.min(done + span);
-            access(self, physical, done..end);
-            done = end;
-        }
-    }
-}
-
-impl Bus for MemoryBus<'_> {
-    fn read(&mut self, port: Port, address: u32, data: &mut [u8]) {
-        self.read += data.len() as u64;
-        let length = data.len();
-        self.stretches(port, address, length, false, |bus, physical, range| {
-            let Some(physical) = physical else {
-                data[range].fill(0);
-                return;
-            };
-            if bus.memory.read(physical, &mut data[range.clone()]).is_err() {
-                let at = address.wrapping_add(range.start as u32);
-                data[range].fill(0);
-                bus.bus_error(
-                    port,
-                    false,
-                    format!("read at {at:#010x} (physical {physical:#010x}) is outside memory"),
-                );
-            }
-        });
-    }
-
-    fn write(&mut self, port: Port, address: u32, data: &[u8]) {
-        // A reset that came in the middle must not be followed by writes.
-        if self.aborted() {
-            return;
-        }
-        self.written += data.len() as u64;
-        self.stretches(port, address, data.len(), true, |bus, physical, range| {
-            let Some(physical) = physical else { return };
-            let at = address.wrapping_add(range.start as u32);
-            if bus.memory.write(physical, &data[range]).is_err() {
-                bus.bus_error(
-                    port,
-                    true,
-                    format!("write at {at:#010x} (physical {physical:#010x}) is outside memory"),
-                );
-            }
-        });
-    }
-
-    fn read_physical(&mut self, address: u32, data: &mut [u8]) {
-        self.read += data.len() as u64;
-        if self.memory.read(address, data).is_err() {
-            data.fill(0);
-            self.bus_error(
-                Port::Pixel,
-                false,
-                format!("read of physical {address:#010x} is outside memory"),
-            );
-        }
-    }
-
-    fn aborted(&self) -> bool {
-        self.gpu.abort.load(Relaxed)
     }
 }

@@ -25,6 +25,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use gpu_control::counter;
+use gpu_control::fault;
 use gpu_control::Board;
 use gpu_control::FrontEndState;
 use gpu_control::ViolationKind;
@@ -34,6 +35,7 @@ use gpu_control::FETCH_DUMP_UNITS;
 use crate::control::Counters;
 use crate::control::Faults;
 use crate::frontend::FrontEnd;
+use crate::frontend::Processor;
 use crate::frontend::Step;
 use crate::irq::InterruptLine;
 use crate::memory::GuestMemory;
@@ -46,6 +48,12 @@ use crate::personality::Personality;
 use crate::registers::*;
 use crate::strict::Finding;
 use crate::strict::Recorder;
+use crate::vg::VgFrontEnd;
+
+/// Word of an opcode that no core has.
+const ILLEGAL_WORD: u32 = 0xf800_0000;
+/// Bit of [`HI_AXI_STATUS`].
+const AXI_READ_ERROR: u32 = 1 << 9;
 
 /// What a model is started with.
 #[derive(Clone, Debug)]
@@ -177,6 +185,10 @@ pub struct Gpu {
     pub(crate) request: Mutex<Option<Request>>,
     pub(crate) new_seed: AtomicU32,
     pub(crate) stuck: AtomicBool,
+    /// A draw that never ends is in the queue; false lets it end.
+    pub(crate) endless: AtomicBool,
+    /// Moves while a slow draw is under way.
+    pub(crate) progress: AtomicU32,
     pub(crate) work: AtomicU32,
     pub(crate) busy_until: AtomicU64,
     pub(crate) profile_read: AtomicU64,
@@ -184,7 +196,7 @@ pub struct Gpu {
     pub(crate) cycle_base: AtomicU64,
     pub(crate) total_base: AtomicU64,
     epoch: Instant,
-    engine: Mutex<FrontEnd>,
+    engine: Mutex<Box<dyn Processor>>,
     thread: OnceLock<thread::Thread>,
     trace: Option<Mutex<BufWriter<File>>>,
     options: Options,
@@ -228,6 +240,8 @@ impl Gpu {
             request: Mutex::new(None),
             new_seed: AtomicU32::new(0),
             stuck: AtomicBool::new(false),
+            endless: AtomicBool::new(false),
+            progress: AtomicU32::new(0),
             work: AtomicU32::new(0),
             busy_until: AtomicU64::new(0),
             profile_read: AtomicU64::new(0),
@@ -235,7 +249,11 @@ impl Gpu {
             cycle_base: AtomicU64::new(0),
             total_base: AtomicU64::new(0),
             epoch: Instant::now(),
-            engine: Mutex::new(FrontEnd::new(&personality, &options)),
+            engine: Mutex::new(if personality.has_vg() {
+                Box::new(VgFrontEnd::new(&options))
+            } else {
+                Box::new(FrontEnd::new(&personality, &options))
+            }),
             thread: OnceLock::new(),
             trace,
             personality,
@@ -313,6 +331,7 @@ impl Gpu {
         self.visible.low.store(0, Relaxed);
         self.visible.high.store(0, Relaxed);
         self.work.store(0, Relaxed);
+        self.endless.store(false, SeqCst);
         self.profile_read.store(0, Relaxed);
         self.profile_written.store(0, Relaxed);
         let now = self.micros();
@@ -330,6 +349,29 @@ impl Gpu {
         self.registers.set(HI_CLOCK_CONTROL, 0);
         self.reset();
         self.stuck.store(false, SeqCst);
+    }
+
+    /// Lets a draw that never ends end.
+    pub(crate) fn end_endless_draw(&self) {
+        self.endless.store(false, SeqCst);
+        self.wake();
+    }
+
+    /// The front end hangs because a test wants it, in the way that it wants. True if it is a stall.
+    pub(crate) fn hang_as_armed(&self, address: u32) -> bool {
+        let kind = self.faults.hang_kind.load(Relaxed);
+        self.trace(|| format!("armed hang of kind {kind}"));
+        match kind {
+            fault::HANG_ILLEGAL_OPCODE => self.visible.low.store(ILLEGAL_WORD, Relaxed),
+            fault::HANG_MMU_EXCEPTION => self.mmu_exception(Cause::NoPage, address),
+            fault::HANG_BUS_ERROR => {
+                let status = self.registers.get(HI_AXI_STATUS);
+                self.registers.set(HI_AXI_STATUS, status | AXI_READ_ERROR);
+                self.raise(INTR_AXI_BUS_ERROR);
+            }
+            _ => {}
+        }
+        kind == fault::HANG_STALL
     }
 
     /// Ends a reset that was armed never to complete.
@@ -512,7 +554,7 @@ impl Gpu {
         let status = if write {
             (1 << 8) | id
         } else {
-            (1 << 9) | (id << 4)
+            AXI_READ_ERROR | (id << 4)
         };
         self.registers
             .set(HI_AXI_STATUS, self.registers.get(HI_AXI_STATUS) | status);

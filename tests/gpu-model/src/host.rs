@@ -20,6 +20,8 @@ use crate::strict::Finding;
 
 /// Core clock in cycles for each microsecond, for the cycle counters.
 const CYCLES_PER_MICROSECOND: u64 = 528;
+/// A model that no board has.
+const ANOTHER_MODEL: u32 = 0x1000;
 /// Bytes that the front end's prefetch counts as one.
 const UNIT: u32 = 8;
 
@@ -105,18 +107,24 @@ impl Gpu {
         if self.stuck.load(SeqCst) {
             return 0;
         }
-        let mut idle = IDLE_STATE_ALL;
+        let mut idle = self.personality.idle_bits();
         if self.front_end_state() != FrontEndState::Stopped || self.lingering() {
             idle &= !IDLE_STATE_FE;
         }
         if self.work_pending() || self.lingering() {
-            idle &= !(IDLE_STATE_DE | IDLE_STATE_PE);
+            let vg = IDLE_STATE_VG | IDLE_STATE_TS;
+            let engines = if self.personality.has_vg() {
+                vg
+            } else {
+                IDLE_STATE_DE
+            };
+            idle &= !(engines | IDLE_STATE_PE);
         }
         idle
     }
 
     fn clock_control(&self) -> u32 {
-        let idle = self.idle_state() == IDLE_STATE_ALL;
+        let idle = self.idle_state() == self.personality.idle_bits();
         self.registers.get(HI_CLOCK_CONTROL) | if idle { CLOCK_CONTROL_IDLE } else { 0 }
     }
 
@@ -125,6 +133,7 @@ impl Gpu {
             match self.faults.identity.load(Relaxed) {
                 fault::IDENTITY_ZERO => return 0,
                 fault::IDENTITY_ONES => return u32::MAX,
+                fault::IDENTITY_OTHER => return ANOTHER_MODEL,
                 _ => {}
             }
         }
@@ -144,6 +153,7 @@ impl Gpu {
                 .get(offset)
                 .wrapping_add(self.cycles_since(self.cycle_base.load(Relaxed))),
             MC_PROFILE_RA_READ..=MC_PROFILE_HI_READ => self.profile_port(offset),
+            VG_FETCH_CURRENT => self.front_end_address(),
             // The start address cannot be read back.
             FE_COMMAND_ADDRESS => 0,
             FE_DMA_DEBUG_STATE => self.look(
@@ -198,7 +208,8 @@ impl Gpu {
         };
         match (self.registers.get(config) >> shift) & 0xf {
             15 => signature,
-            11 if port == MC_PROFILE_PE_READ => self.counters.get(counter::PIXELS) as u32,
+            11 if port == MC_PROFILE_PE_READ => (self.counters.get(counter::PIXELS) as u32)
+                .wrapping_add(self.progress.load(Relaxed)),
             _ => 0,
         }
     }
@@ -227,6 +238,11 @@ impl Gpu {
             FE_COMMAND_CONTROL => {
                 self.registers.set(offset, value);
                 self.control_front_end(value);
+            }
+            VG_FETCH_COUNT => {
+                self.registers.set(offset, value);
+                let address = self.registers.get(VG_FETCH_ADDRESS);
+                self.start_front_end(address, value.saturating_mul(UNIT));
             }
             _ => self.registers.set(offset, value),
         }
@@ -288,19 +304,26 @@ impl Gpu {
         if was && !is {
             self.reset();
             self.counters.add(counter::RESETS, 1);
+            match self.faults.identity_after_reset.swap(0, Relaxed) {
+                fault::IDENTITY_OK => {}
+                identity => self.faults.identity.store(identity, Relaxed),
+            }
             let stuck = Faults::take(&self.faults.reset_stuck);
             self.stuck.store(stuck, SeqCst);
         }
     }
 
-    fn start_problem(&self) -> Option<&'static str> {
+    fn start_problem(&self, window: u32) -> Option<&'static str> {
         let clock = self.registers.get(HI_CLOCK_CONTROL);
         let state = self.front_end_state();
+        let is_vg = self.personality.has_vg();
+        let clocks = if is_vg {
+            CLOCK_CONTROL_VG_CLK_DIS
+        } else {
+            CLOCK_CONTROL_CLK_DIS
+        };
         [
-            (
-                clock & CLOCK_CONTROL_CLK_DIS == CLOCK_CONTROL_CLK_DIS,
-                "with the clocks off",
-            ),
+            (clock & clocks == clocks, "with the clocks off"),
             (clock & CLOCK_CONTROL_ISOLATE_GPU != 0, "while isolated"),
             (clock & CLOCK_CONTROL_SOFT_RESET != 0, "in soft reset"),
             (
@@ -308,39 +331,47 @@ impl Gpu {
                 "while it runs",
             ),
             (
-                !self.registers.was_written(MC_MEMORY_BASE_ADDR_FE),
+                !is_vg && !self.registers.was_written(MC_MEMORY_BASE_ADDR_FE),
                 "without its memory base (0x41c) programmed since reset",
             ),
+            (is_vg && window == 0, "with a count of 0"),
         ]
         .into_iter()
         .find_map(|(wrong, text)| wrong.then_some(text))
     }
 
     fn control_front_end(&self, value: u32) {
-        let address = self.registers.get(FE_COMMAND_ADDRESS);
-        let request = if value & COMMAND_CONTROL_ENABLE != 0 {
-            self.counters.add(counter::STARTS, 1);
-            if let Some(problem) = self.start_problem() {
-                let finding = Finding {
-                    detail: format!("start of the front end {problem}"),
-                    address,
-                    ..Finding::default()
-                };
-                self.recorder
-                    .violation(ViolationKind::FrontEndStart, finding);
-            }
-            if self.front_end_state() == FrontEndState::Hung || self.stuck.load(SeqCst) {
-                self.recorder
-                    .warning("start of a hung front end: only a reset helps");
-                return;
-            }
-            Request::Start {
-                address,
-                window: (value & 0xffff) * UNIT,
-            }
+        if value & COMMAND_CONTROL_ENABLE != 0 {
+            let address = self.registers.get(FE_COMMAND_ADDRESS);
+            self.start_front_end(address, (value & 0xffff) * UNIT);
         } else {
-            Request::Stop
-        };
+            self.request(Request::Stop);
+        }
+    }
+
+    fn start_front_end(&self, address: u32, window: u32) {
+        self.counters.add(counter::STARTS, 1);
+        if let Some(problem) = self.start_problem(window) {
+            let finding = Finding {
+                detail: format!("start of the front end {problem}"),
+                address,
+                ..Finding::default()
+            };
+            self.recorder
+                .violation(ViolationKind::FrontEndStart, finding);
+        }
+        if self.front_end_state() == FrontEndState::Hung || self.stuck.load(SeqCst) {
+            self.recorder
+                .warning("start of a hung front end: only a reset helps");
+            return;
+        }
+        if window == 0 && self.personality.has_vg() {
+            return;
+        }
+        self.request(Request::Start { address, window });
+    }
+
+    fn request(&self, request: Request) {
         let mut slot = lock(&self.request);
         *slot = Some(request);
         self.has_request.store(true, SeqCst);

@@ -35,6 +35,8 @@ struct Line {
     /// Interrupts with nothing pending, and when the next of them may fire.
     spurious: u32,
     spurious_not_before: Option<Instant>,
+    /// The level that it has whatever it should be.
+    stuck: Option<bool>,
     delivered: u64,
 }
 
@@ -45,7 +47,14 @@ impl Line {
             return None;
         }
         let due = |time: Option<Instant>| time.filter(|time| now < *time);
-        if self.level {
+        if self.stuck == Some(false) {
+            return None;
+        } else if self.stuck == Some(true) {
+            if let Some(time) = due(self.spurious_not_before) {
+                return Some(time);
+            }
+            self.spurious_not_before = Some(now + HOLD_BACK);
+        } else if self.level {
             if let Some(time) = due(self.not_before) {
                 return Some(time);
             }
@@ -160,6 +169,16 @@ impl InterruptLine {
         let mut line = self.lock();
         line.spurious = 0;
         line.doubles = 0;
+    }
+
+    /// Makes the line stick at a level, or work again.
+    pub fn set_stuck(&self, stuck: Option<bool>) {
+        self.with(|line, _| line.stuck = stuck);
+    }
+
+    /// The level that it is stuck at.
+    pub fn stuck(&self) -> Option<bool> {
+        self.lock().stuck
     }
 
     /// Connects the line, or disconnects it.
@@ -330,6 +349,26 @@ mod tests {
         assert_eq!(bench.fired_after(HOLD_BACK), 2);
         bench.line.unmask(bench.now);
         assert_eq!(bench.fired_after(HOLD_BACK * 2), 2);
+    }
+
+    #[test]
+    fn a_line_can_be_stuck() {
+        let mut bench = Bench::new();
+        bench.line.stuck = Some(false);
+        bench.line.set_level(true, AT_ONCE, bench.now);
+        assert_eq!(bench.fired_after(HOLD_BACK), 0);
+        bench.line.stuck = None;
+        assert_eq!(bench.fired_after(AT_ONCE), 1);
+        bench.line.stuck = Some(true);
+        for fired in 2..5 {
+            bench.line.acknowledge();
+            bench.line.unmask(bench.now);
+            assert_eq!(bench.fired_after(HOLD_BACK), fired);
+        }
+        bench.line.unmask(bench.now);
+        assert_eq!(bench.fired_after(HOLD_BACK / 2), 4);
+        bench.line.stuck = None;
+        assert_eq!(bench.fired_after(HOLD_BACK * 4), 4);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! `gpu-model` serves it to a virtual machine over vfio-user; without that, [`gpu::Gpu`] runs on plain memory.
 //!
 //! Rooms: [`server`] (vfio-user, PCI), [`host`] (register block), [`frontend`] (command stream) with [`stream`]
-//! (decoding), [`mmu`] with [`mmu_v2`], [`engine2d`], [`resolve`] and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
+//! (decoding), [`vg`] (the same of VG cores), [`mmu`] with [`mmu_v2`] and [`mmu_vg`], [`bus`] (memory through it),
+//! [`engine2d`], [`resolve`] and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
 //! [`strict`] (violations and report), [`personality`] and [`registers`] (what a core is).
 //!
 //! "spec" in comments is the project's specification of command submission and hardware behaviour.
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod bus;
 pub mod control;
 pub mod engine2d;
 pub mod frontend;
@@ -22,6 +24,7 @@ pub mod irq;
 pub mod memory;
 pub mod mmu;
 pub mod mmu_v2;
+pub mod mmu_vg;
 pub mod personality;
 pub mod pixel;
 pub mod registers;
@@ -29,3 +32,4 @@ pub mod resolve;
 pub mod server;
 pub mod stream;
 pub mod strict;
+pub mod vg;

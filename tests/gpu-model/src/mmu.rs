@@ -116,6 +116,8 @@ pub enum Fault {
     TableOutside(u32),
     /// MMU v2: an exception.
     Exception(Exception),
+    /// VG cores: no address at all, because of this.
+    Address(&'static str),
 }
 
 /// What MMU v2 makes of an access that it does not let through.

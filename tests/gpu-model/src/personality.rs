@@ -116,6 +116,9 @@ impl Personality {
                 minor: [0xc139_9eff, 0x020f_b2db, 0, 0, 0, 0],
                 specs: [specs_1(1, 6, 10, 16, 4, 1, 10), 0, 0, 0],
             },
+            // Identity as etna_viv's gpus.json has it; what it calls minor features 2 is this core's second word.
+            Board::Gc355 => Self::gc355(board, 0x1215, 0x0001_0104),
+            Board::Gc355Qp => Self::gc355(board, 0x1216, 0x0101_0104),
             // Identity and feature words as Mesa's drm-shim of etnaviv has them. This core calls itself a GC2000
             // with an odd revision; the field of the streams is too short for its 16, which are in the fourth word.
             Board::Imx6qp => Self {
@@ -155,6 +158,35 @@ impl Personality {
                 minor: [0xe939_9eff, 0xfe1f_b2db, 0xceff_0080, 0x1000_0005, 0, 0],
                 specs: [specs_1(1, 6, 10, 16, 4, 1, 10), 0, 0, 0],
             },
+        }
+    }
+
+    fn gc355(board: Board, revision: u32, minor_1: u32) -> Self {
+        Self {
+            board,
+            core: "GC355",
+            chip_identity: 0,
+            model: 0x355,
+            revision,
+            date: 0x2012_0617,
+            time: 0x1002_1500,
+            features: 0x1e2c_7cc8,
+            minor: [0x0024_207f, minor_1, 0, 0, 0, 0],
+            specs: [0; 4],
+        }
+    }
+
+    /// CHIP_FEATURE bit 26, PIPE_VG.
+    pub fn has_vg(&self) -> bool {
+        self.features & (1 << 26) != 0
+    }
+
+    /// HI_IDLE_STATE of the core when all is idle.
+    pub fn idle_bits(&self) -> u32 {
+        if self.has_vg() {
+            IDLE_STATE_VG_ALL
+        } else {
+            IDLE_STATE_ALL
         }
     }
 
@@ -204,6 +236,9 @@ impl Personality {
     /// Dove driver does not read counts as absent.
     pub fn access(&self, offset: u32) -> Access {
         use Access::*;
+        if self.has_vg() {
+            return self.vg_access(offset);
+        }
         let only_if = |present: bool, access: Access| if present { access } else { Absent };
         let newer = self.has_more_minor_features();
         match offset {
@@ -235,6 +270,19 @@ impl Personality {
             MERGE_128_BYTES => only_if(self.minor[2] & (1 << 21) != 0, ReadWrite),
             FE_COMMAND_ADDRESS | FE_COMMAND_CONTROL => ReadWrite,
             FE_DMA_STATUS..=FE_DMA_HIGH => ReadOnly,
+            _ => Absent,
+        }
+    }
+
+    /// The registers of a VG core: what its drivers use, and what etnaviv reads before it lets go of it.
+    fn vg_access(&self, offset: u32) -> Access {
+        use Access::*;
+        match offset {
+            HI_CLOCK_CONTROL | HI_AXI_CONFIG | HI_INTR_ENBL | PM_MODULE_CONTROLS => ReadWrite,
+            HI_IDLE_STATE | HI_AXI_STATUS | HI_INTR_ACKNOWLEDGE | VG_FETCH_CURRENT => ReadOnly,
+            MC_MMU_FE_PAGE_TABLE..=MC_DEBUG_MEMORY => ReadWrite,
+            VG_FETCH_ADDRESS | VG_FETCH_COUNT => ReadWrite,
+            _ if self.identity_word(offset).is_some() => ReadOnly,
             _ => Absent,
         }
     }
@@ -294,6 +342,7 @@ mod tests {
             (Board::Gc320, [1, 64, 1024, 4, 16, 1024], 1),
             (Board::Imx6qp, [0, 64, 1024, 4, 16, 1024], 2),
             (Board::Gc320Qp, [1, 64, 1024, 4, 16, 1024], 1),
+            (Board::Gc355, [0, 1, 1, 0, 0, 1], 1),
         ];
         for (board, values, pipes) in expected {
             let personality = Personality::of(board);
@@ -326,6 +375,8 @@ mod tests {
                 (true, false, true, false, false),
                 (false, true, true, false, true),
                 (true, false, true, false, true),
+                (false, false, false, true, false),
+                (false, false, false, true, false),
             ]
         );
     }

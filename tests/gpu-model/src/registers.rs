@@ -179,6 +179,8 @@ offsets! {
     VG_FETCH_ADDRESS = 0x500;
     /// FE 2.0 (VG cores) fetch count.
     VG_FETCH_COUNT = 0x504;
+    /// FE 2.0 (VG cores) address that it is at.
+    VG_FETCH_CURRENT = 0x508;
     /// Starts the composition engine.
     START_COMPOSITION = 0x554;
     /// 128-byte merge.
@@ -205,6 +207,8 @@ pub const CLOCK_CONTROL_SOFT_RESET: u32 = 1 << 12;
 pub const CLOCK_CONTROL_ISOLATE_GPU: u32 = 1 << 19;
 /// Bits 0 and 1 of [`HI_CLOCK_CONTROL`]: 3D and 2D clocks off.
 pub const CLOCK_CONTROL_CLK_DIS: u32 = 3;
+/// Bit 1 of [`HI_CLOCK_CONTROL`] is the clock of a VG core.
+pub const CLOCK_CONTROL_VG_CLK_DIS: u32 = 2;
 /// Bits 16 to 18 of [`HI_CLOCK_CONTROL`]: 3D, 2D and VG idle.
 pub const CLOCK_CONTROL_IDLE: u32 = 0x7_0000;
 /// Bits of [`HI_CLOCK_CONTROL`] that are stored: `[11:0]`, soft reset, `[19]`, `[23:20]`.
@@ -236,6 +240,13 @@ pub mod mmuv2_configuration {
 }
 /// Bit of [`MMUV2_CONTROL`]: translate.
 pub const MMUV2_CONTROL_ENABLE: u32 = 1 << 0;
+
+/// Vector graphics bit of [`HI_IDLE_STATE`].
+pub const IDLE_STATE_VG: u32 = 1 << 8;
+/// Tessellator bit.
+pub const IDLE_STATE_TS: u32 = 1 << 11;
+/// What a VG core's [`HI_IDLE_STATE`] shows when all is idle: FE, PE, VG, IM, FP, TS.
+pub const IDLE_STATE_VG_ALL: u32 = 0xf05;
 
 /// Interrupt bit 30: MMU v2 exception.
 pub const INTR_MMU_EXCEPTION: u32 = 1 << 30;
@@ -385,6 +396,56 @@ pub mod state {
         GL_FLUSH_MMU = 0x3810;
         /// Makes a module other than FE wait for a semaphore.
         GL_STALL_TOKEN = 0x3c00;
+    }
+
+    /// States of VG cores: word addresses of pipe 0.
+    pub mod vg {
+        offsets! {
+            /// `[1:0]` primitive, `[11:8]` blend, `[28]` premultiply the colour.
+            CONTROL = 0xa00;
+            /// Colour, `0xAABBGGRR`.
+            COLOR = 0xa02;
+            /// Format of the target.
+            TARGET_FORMAT = 0xa10;
+            /// Address of the target.
+            TARGET_ADDRESS = 0xa11;
+            /// Stride of the target in bytes, `[28]` tiled.
+            TARGET_STRIDE = 0xa12;
+            /// Target: `[31:16]` height, `[15:0]` width.
+            TARGET_SIZE = 0xa13;
+            /// Flushes caches.
+            FLUSH = 0xa1b;
+            /// Address of image 1.
+            IMAGE_1 = 0xa28;
+            /// Address of image 0.
+            IMAGE_0 = 0xa29;
+            /// Tessellation buffer and its two levels as VG reads them.
+            TS_READ = 0xa30;
+            /// Stride of the tessellation buffer as VG reads it.
+            TS_READ_STRIDE = 0xa33;
+            /// Tessellator: 0 off.
+            TESSELLATOR = 0xa34;
+            /// Tessellation buffer and its two levels as the tessellator writes them.
+            TS_WRITE = 0xa35;
+            /// Stride of the tessellation buffer as it is written.
+            TS_WRITE_STRIDE = 0xa38;
+            /// Tessellation buffer: `[31:16]` height, `[15:0]` width.
+            TS_SIZE = 0xa3a;
+            /// Bytes of its second level / 64.
+            TS_LEVEL_2 = 0xa3d;
+            /// First of the addresses of images' planes.
+            PLANES = 0xa50;
+            /// First of the target's further planes.
+            TARGET_PLANES = 0xa5c;
+            /// Raises an event: `[4:0]` id, `[12:8]` module.
+            EVENT = 0xe01;
+            /// Arms a semaphore between modules: `[4:0]` from, `[12:8]` to.
+            SEMAPHORE = 0xe02;
+            /// Flushes the MMU.
+            FLUSH_MMU = 0xe04;
+            /// Makes a module wait for a semaphore.
+            STALL = 0xf00;
+        }
     }
 
     /// Number of words in the state space (16-bit word addresses).

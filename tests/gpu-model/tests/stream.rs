@@ -1105,6 +1105,173 @@ fn armed_faults_do_what_they_say() {
 }
 
 #[test]
+fn a_hang_can_be_of_any_kind() {
+    let bar = ControlBar::default();
+    let hung = |board, kind| {
+        let rig = Rig::new(board);
+        bar.write(&rig.gpu, fault::HANG_KIND, kind);
+        bar.write(&rig.gpu, fault::HANG_AT_COMMAND, 2);
+        rig.run(&[NOP, 0, NOP, 0]);
+        rig.clean();
+        assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE) & 1, 0);
+        assert_eq!(rig.gpu.front_end_address(), BUFFER + 8);
+        // Only a reset helps, and it does.
+        rig.gpu.run_until_idle();
+        rig
+    };
+    let works_again = |rig: &Rig| {
+        bar.write(&rig.gpu, fault::CLEAR_ALL, 1);
+        rig.soft_reset();
+        rig.initialise();
+        rig.run(&[load(0xa14, 1), 7]);
+        assert_eq!(rig.gpu.state(0xa14 / 4), 7);
+        rig.clean();
+    };
+    for (kind, state) in [
+        (fault::HANG_SILENT, FrontEndState::Hung),
+        (fault::HANG_ILLEGAL_OPCODE, FrontEndState::Hung),
+        (fault::HANG_STALL, FrontEndState::Stalled),
+        (fault::HANG_MMU_EXCEPTION, FrontEndState::Hung),
+        (fault::HANG_BUS_ERROR, FrontEndState::Hung),
+    ] {
+        for board in [Board::Gc320, Board::Imx6q, Board::Imx6qp] {
+            let rig = hung(board, kind);
+            assert_eq!(rig.gpu.front_end_state(), state);
+            let illegal = rig.gpu.mmio_read(FE_DMA_LOW) >> 27 == 31;
+            assert_eq!(illegal, kind == fault::HANG_ILLEGAL_OPCODE);
+            let bits = rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE);
+            let wanted = match kind {
+                fault::HANG_MMU_EXCEPTION => INTR_MMU_EXCEPTION,
+                fault::HANG_BUS_ERROR => INTR_AXI_BUS_ERROR,
+                _ => 0,
+            };
+            assert_eq!(bits, wanted, "{board:?} {kind}");
+            let bus = rig.gpu.mmio_read(HI_AXI_STATUS);
+            assert_eq!(bus != 0, kind == fault::HANG_BUS_ERROR);
+            if kind == fault::HANG_MMU_EXCEPTION && board == Board::Imx6qp {
+                assert_ne!(rig.gpu.mmio_read(MMUV2_STATUS), 0);
+                assert_eq!(rig.gpu.mmio_read(MMUV2_EXCEPTION_ADDR), BUFFER + 8);
+            }
+            works_again(&rig);
+        }
+    }
+}
+
+/// What the ring does next: a clear with its event, then the idle loop.
+fn commit_a_clear(rig: &Rig, id: u32) {
+    let mut words = select_2d();
+    words.extend(clear_square(SURFACE, true));
+    words.extend(flush_and_event(id));
+    words.extend([link(16), RING + 16]);
+    rig.put(BUFFER, &words);
+    rig.put(RING + 16, &[WAIT, 0, link(16), RING + 16]);
+    rig.put(RING + 4, &[BUFFER]);
+    rig.put(RING, &[link(4 * words.len() as u32)]);
+}
+
+fn run_for(rig: &Rig, time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        rig.gpu.step();
+    }
+}
+
+#[test]
+fn a_draw_can_be_endless() {
+    let (rig, bar) = (Rig::new(Board::Gc320), ControlBar::default());
+    bar.write(&rig.gpu, fault::ENDLESS_DRAW, 1);
+    rig.start_ring();
+    commit_a_clear(&rig, 3);
+    run_for(&rig, Duration::from_millis(50));
+    // The front end idles in its loop; the event does not come.
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Waiting);
+    assert_eq!(rig.gpu.front_end_address(), RING + 16);
+    assert_eq!(rig.gpu.pending_interrupts(), 0);
+    assert_eq!(rig.word(SURFACE + 64 + 4), 0);
+    let idle = rig.gpu.mmio_read(HI_IDLE_STATE);
+    assert_eq!(idle & (IDLE_STATE_PE | IDLE_STATE_DE), 0);
+    // What comes behind it stalls.
+    rig.put(BUFFER + 0x800, &select_2d());
+    rig.put(BUFFER + 0x820, &[END, 0]);
+    rig.put(RING + 20, &[BUFFER + 0x800]);
+    rig.put(RING + 16, &[link(40)]);
+    run_for(&rig, Duration::from_millis(50));
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Stalled);
+    bar.write(&rig.gpu, fault::ENDLESS_DRAW, 0);
+    rig.gpu.run_until_idle();
+    assert_eq!(rig.gpu.pending_interrupts(), 1 << 3);
+    assert_eq!(rig.word(SURFACE + 64 + 4), 0xff12_3456);
+    rig.clean();
+
+    // A reset drops it.
+    let rig = Rig::new(Board::Gc320);
+    bar.write(&rig.gpu, fault::ENDLESS_DRAW, 1);
+    rig.start_ring();
+    commit_a_clear(&rig, 3);
+    run_for(&rig, Duration::from_millis(5));
+    rig.soft_reset();
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+    rig.initialise();
+    rig.start_ring();
+    commit_a_clear(&rig, 4);
+    run_for(&rig, Duration::from_millis(20));
+    assert_eq!(rig.gpu.pending_interrupts(), 1 << 4);
+    rig.clean();
+}
+
+#[test]
+fn a_draw_can_be_slow() {
+    let (rig, bar) = (Rig::new(Board::Gc320), ControlBar::default());
+    bar.write(&rig.gpu, fault::SLOW_DRAWS, 100_000);
+    rig.start_ring();
+    commit_a_clear(&rig, 3);
+    let begun = Instant::now();
+    rig.gpu.mmio_write(MC_PROFILE_CONFIG0, 11 << 16);
+    let mut progress = 0;
+    while rig.gpu.pending_interrupts() == 0 {
+        rig.gpu.step();
+        let now = rig.gpu.mmio_read(MC_PROFILE_PE_READ);
+        assert!(now >= progress);
+        progress = now;
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(100));
+    assert!(progress > 100, "{progress}");
+    assert_eq!(rig.word(SURFACE + 64 + 4), 0xff12_3456);
+    rig.clean();
+}
+
+#[test]
+fn a_core_can_come_back_as_another() {
+    let (rig, bar) = (Rig::new(Board::Imx6q), ControlBar::default());
+    bar.write(&rig.gpu, fault::IDENTITY_AFTER_RESET, fault::IDENTITY_OTHER);
+    assert_eq!(rig.gpu.mmio_read(HI_CHIP_MODEL), 0x2000);
+    rig.soft_reset();
+    assert_eq!(rig.gpu.mmio_read(HI_CHIP_MODEL), 0x1000);
+    assert_eq!(bar.read(&rig.gpu, fault::IDENTITY_AFTER_RESET), 0);
+    rig.soft_reset();
+    assert_eq!(rig.gpu.mmio_read(HI_CHIP_MODEL), 0x1000);
+    bar.write(&rig.gpu, fault::CLEAR_ALL, 1);
+    assert_eq!(rig.gpu.mmio_read(HI_CHIP_MODEL), 0x2000);
+    rig.clean();
+}
+
+#[test]
+fn a_held_front_end_stays_where_it_is() {
+    let (rig, bar) = (Rig::new(Board::Gc320), ControlBar::default());
+    rig.start_ring();
+    bar.write(&rig.gpu, fault::HOLD, 1);
+    commit_a_clear(&rig, 3);
+    run_for(&rig, Duration::from_millis(5));
+    assert_eq!(rig.gpu.front_end_address(), RING);
+    assert_eq!(rig.gpu.pending_interrupts(), 0);
+    bar.write(&rig.gpu, fault::HOLD, 0);
+    run_for(&rig, Duration::from_millis(20));
+    assert_eq!(rig.gpu.pending_interrupts(), 1 << 3);
+    rig.clean();
+}
+
+#[test]
 fn a_reset_can_be_made_to_fail() {
     let (rig, bar) = (Rig::new(Board::Dove), ControlBar::default());
     bar.write(&rig.gpu, fault::RESET_STUCK, 1);

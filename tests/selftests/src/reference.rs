@@ -21,11 +21,15 @@ pub fn board(control: &Control) -> Result<Board> {
     Ok(board)
 }
 
+/// CHIP_INFO's type of a VG core.
+const TYPE_VG: u32 = 4;
+
 /// CHIP_INFO's type of the board's core.
 pub fn hardware_type(board: Board) -> u32 {
     match board {
         Board::Dove => hardware::TYPE_3D2D,
         Board::Gc320 | Board::Gc320Qp => hardware::TYPE_2D,
+        Board::Gc355 | Board::Gc355Qp => TYPE_VG,
         Board::Imx6q | Board::Imx6dl | Board::Imx6qp => hardware::TYPE_3D,
     }
 }
@@ -111,6 +115,23 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             vertex_output_buffer_size: 1024,
             super_tile_mode: 1,
             ..common
+        },
+        // Five words; galcore leaves the others as the client sent them.
+        Board::Gc355 | Board::Gc355Qp => QueryChipIdentity {
+            chip_model: 0x355,
+            chip_revision: if board == Board::Gc355 {
+                0x1215
+            } else {
+                0x1216
+            },
+            chip_features: 0x1e2c_7cc8,
+            chip_minor_features: 0x0024_207f,
+            chip_minor_features2: if board == Board::Gc355 {
+                0x0001_0104
+            } else {
+                0x0101_0104
+            },
+            ..Default::default()
         },
         // Four streams: galcore 4.6.9 does not read the word that says 16.
         Board::Imx6qp => QueryChipIdentity {

@@ -82,6 +82,7 @@ pub fn has(board: Board, byte: u32) -> bool {
     let (has_3d, has_2d) = match board {
         Board::Dove => (true, true),
         Board::Gc320 | Board::Gc320Qp => (false, true),
+        Board::Gc355 | Board::Gc355Qp => (false, false),
         _ => (true, false),
     };
     match byte {

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory through the MMU, as commands and jobs see it, and the findings about what went wrong there.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+
+use gpu_control::counter;
+use gpu_control::ViolationKind;
+
+use crate::engine2d::Bus;
+use crate::gpu::Gpu;
+use crate::memory::Snapshot;
+use crate::mmu::Exception;
+use crate::mmu::Fault;
+use crate::mmu::Mmu;
+use crate::mmu::Port;
+use crate::mmu::Setup;
+use crate::strict::hex;
+use crate::strict::Fetched;
+use crate::strict::Finding;
+
+/// Commands that a report shows before the one at fault.
+const HISTORY: usize = 12;
+/// Bytes at MMU v2's safe address.
+const SAFE_BYTES: u32 = 64;
+
+/// The commands that a front end executed last: address and first two words.
+pub(crate) struct History {
+    commands: VecDeque<(u32, u64)>,
+    describe: fn(u32, u32) -> String,
+}
+
+impl History {
+    /// None so far. `describe` puts the two words of a command into those of the field.
+    pub(crate) fn new(describe: fn(u32, u32) -> String) -> Self {
+        Self {
+            commands: VecDeque::new(),
+            describe,
+        }
+    }
+
+    /// Adds a command.
+    pub(crate) fn note(&mut self, address: u32, unit: u64) {
+        if self.commands.len() == HISTORY {
+            self.commands.pop_front();
+        }
+        self.commands.push_back((address, unit));
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.commands.clear();
+    }
+
+    /// What a report says about the command at a position.
+    pub(crate) fn finding(&self, detail: String, (address, unit): (u32, u64)) -> Finding {
+        let recent = self.commands.iter().map(|(address, unit)| {
+            let (word0, word1) = (*unit as u32, (*unit >> 32) as u32);
+            Fetched {
+                address: hex(*address),
+                words: vec![hex(word0), hex(word1)],
+                command: (self.describe)(word0, word1),
+            }
+        });
+        Finding {
+            detail,
+            address,
+            words: vec![unit as u32, (unit >> 32) as u32],
+            recent: recent.collect(),
+        }
+    }
+}
+
+/// Memory through the MMU, as one command or job sees it.
+pub(crate) struct MemoryBus<'a> {
+    gpu: &'a Gpu,
+    mmu: &'a mut dyn Mmu,
+    setup: &'a Setup,
+    memory: &'a Snapshot,
+    history: &'a History,
+    /// Stream position to report, and the words there.
+    position: (u32, u64),
+    /// The two low bits of every address, on cores that have a tag there.
+    tag: Option<u32>,
+    /// Each kind of mistake is reported once a job.
+    reported: Vec<(ViolationKind, bool)>,
+    /// Bytes read so far.
+    pub(crate) read: u64,
+    /// Bytes written so far.
+    pub(crate) written: u64,
+}
+
+impl<'a> MemoryBus<'a> {
+    /// Memory as the command at a position sees it.
+    pub(crate) fn new(
+        gpu: &'a Gpu,
+        mmu: &'a mut dyn Mmu,
+        setup: &'a Setup,
+        memory: &'a Snapshot,
+        history: &'a History,
+        position: (u32, u64),
+    ) -> Self {
+        mmu.set_caching(gpu.faults.tlb_off.load(Relaxed) == 0);
+        Self {
+            gpu,
+            mmu,
+            setup,
+            memory,
+            history,
+            position,
+            tag: None,
+            reported: Vec::new(),
+            read: 0,
+            written: 0,
+        }
+    }
+
+    /// Gives all addresses from now on this tag.
+    pub(crate) fn set_tag(&mut self, tag: u32) {
+        self.tag = Some(tag);
+    }
+}
+
+impl MemoryBus<'_> {
+    fn finding(&self, detail: String) -> Finding {
+        self.history.finding(detail, self.position)
+    }
+
+    fn first(&mut self, kind: ViolationKind, write: bool) -> bool {
+        let fresh = !self.reported.contains(&(kind, write));
+        if fresh {
+            self.reported.push((kind, write));
+        }
+        fresh
+    }
+
+    fn bus_error(&mut self, port: Port, write: bool, detail: String) {
+        if self.first(ViolationKind::BusError, write) {
+            let finding = self.finding(detail);
+            self.gpu.bus_error(port, write, finding);
+        }
+    }
+
+    /// Physical address and bytes that it is good for; `None` after a fault, which is reported.
+    pub(crate) fn translate(
+        &mut self,
+        port: Port,
+        address: u32,
+        write: bool,
+    ) -> Option<(u32, u32)> {
+        let Some(tag) = self.tag else {
+            return self.translate_whole(port, address, write);
+        };
+        // The tag takes the place of the two low bits, which need no translation.
+        let low = address % 4;
+        let (physical, span) = self.translate_whole(port, address - low | tag, write)?;
+        Some((physical + low, span - low))
+    }
+
+    fn translate_whole(&mut self, port: Port, address: u32, write: bool) -> Option<(u32, u32)> {
+        match self
+            .mmu
+            .translate(port, address, write, self.setup, self.memory)
+        {
+            Ok(translated) => {
+                if translated.filled {
+                    self.gpu.counters.add(counter::TLB_FILLS, 1);
+                }
+                self.check_stale(port, address, write, translated.stale);
+                Some((translated.physical, translated.span))
+            }
+            Err(Fault::Exception(exception)) => self.refused(port, address, write, exception),
+            Err(Fault::NoTable) => {
+                if self.first(ViolationKind::NoPageTable, write) {
+                    let text = format!("{port:?} translates {address:#010x} without a page table");
+                    let finding = self.finding(text);
+                    self.gpu
+                        .recorder
+                        .violation(ViolationKind::NoPageTable, finding);
+                }
+                None
+            }
+            Err(Fault::Address(problem)) => {
+                if self.first(ViolationKind::VgAddress, write) {
+                    let finding = self.finding(format!("{port:?}: {address:#010x} {problem}"));
+                    self.gpu
+                        .recorder
+                        .violation(ViolationKind::VgAddress, finding);
+                }
+                None
+            }
+            Err(Fault::TableOutside(slot)) => {
+                self.bus_error(
+                    port,
+                    false,
+                    format!(
+                        "page table entry of {address:#010x} at {slot:#010x} is outside memory"
+                    ),
+                );
+                None
+            }
+        }
+    }
+
+    fn check_stale(&mut self, port: Port, address: u32, write: bool, stale: Option<(u32, u32)>) {
+        let Some((used, now)) = stale else { return };
+        if self.first(ViolationKind::StaleTlb, write) {
+            let text = format!(
+                "{port:?} used a stale TLB entry for {address:#010x}: {used:#010x}, the table has {now:#010x}"
+            );
+            let finding = self.finding(text);
+            self.gpu
+                .recorder
+                .violation(ViolationKind::StaleTlb, finding);
+        }
+    }
+
+    /// MMU v2 does not let an access through: reads see the 64 bytes at the safe address, writes are lost.
+    fn refused(
+        &mut self,
+        port: Port,
+        address: u32,
+        write: bool,
+        exception: Exception,
+    ) -> Option<(u32, u32)> {
+        self.check_stale(port, address, write, exception.stale);
+        if self.first(ViolationKind::MmuException, write) {
+            let text = format!(
+                "{port:?} {} {address:#010x}: {:?}{}",
+                if write { "writes to" } else { "reads" },
+                exception.cause,
+                if exception.told { "" } else { ", untold" },
+            );
+            let finding = self.finding(text);
+            self.gpu
+                .recorder
+                .violation(ViolationKind::MmuException, finding);
+            if exception.told {
+                self.gpu.mmu_exception(exception.cause, address);
+            }
+        }
+        let safe = self.setup.v2.safe.filter(|_| !write)?;
+        let offset = address % SAFE_BYTES;
+        Some((safe + offset, SAFE_BYTES - offset))
+    }
+
+    /// Calls `access` for each stretch that one translation covers; `None` = no translation.
+    fn stretches(
+        &mut self,
+        port: Port,
+        address: u32,
+        bytes: usize,
+        write: bool,
+        mut access: impl FnMut(&mut Self, Option<u32>, std::ops::Range<usize>),
+    ) {
+        let mut done = 0;
+        while done < bytes {
+            let at = address.wrapping_add(done as u32);
+            let (physical, span) = match self.translate(port, at, write) {
+                Some((physical, span)) => (Some(physical), span as usize),
+                None => (None, 4096 - at as usize % 4096),
+            };
+            let end = bytes.min(done + span);
+            access(self, physical, done..end);
+            done = end;
+        }
+    }
+}
+
+impl Bus for MemoryBus<'_> {
+    fn read(&mut self, port: Port, address: u32, data: &mut [u8]) {
+        self.read += data.len() as u64;
+        let length = data.len();
+        self.stretches(port, address, length, false, |bus, physical, range| {
+            let Some(physical) = physical else {
+                data[range].fill(0);
+                return;
+            };
+            if bus.memory.read(physical, &mut data[range.clone()]).is_err() {
+                let at = address.wrapping_add(range.start as u32);
+                data[range].fill(0);
+                bus.bus_error(
+                    port,
+                    false,
+                    format!("read at {at:#010x} (physical {physical:#010x}) is outside memory"),
+                );
+            }
+        });
+    }
+
+    fn write(&mut self, port: Port, address: u32, data: &[u8]) {
+        // A reset that came in the middle must not be followed by writes.
+        if self.aborted() {
+            return;
+        }
+        self.written += data.len() as u64;
+        self.stretches(port, address, data.len(), true, |bus, physical, range| {
+            let Some(physical) = physical else { return };
+            let at = address.wrapping_add(range.start as u32);
+            if bus.memory.write(physical, &data[range]).is_err() {
+                bus.bus_error(
+                    port,
+                    true,
+                    format!("write at {at:#010x} (physical {physical:#010x}) is outside memory"),
+                );
+            }
+        });
+    }
+
+    fn read_physical(&mut self, address: u32, data: &mut [u8]) {
+        self.read += data.len() as u64;
+        if self.memory.read(address, data).is_err() {
+            data.fill(0);
+            self.bus_error(
+                Port::Pixel,
+                false,
+                format!("read of physical {address:#010x} is outside memory"),
+            );
+        }
+    }
+
+    fn aborted(&self) -> bool {
+        self.gpu.abort.load(Relaxed)
+    }
+}
