@@ -29,11 +29,13 @@ pub enum Board {
     Gc320,
     /// i.MX6 QuadPlus: GC3000, 3D only, MMU version 2.
     Imx6qp,
-    /// i.MX6 Quad: GC2000 and GC320.
+    /// i.MX6 Quad: GC2000, GC320 and GC355.
     Imx6qAll,
     /// i.MX6 DualLite: GC880 and GC320.
     Imx6dlAll,
-    /// i.MX6 QuadPlus: GC3000 and its GC320, both with MMU version 2.
+    /// i.MX6 SoloLite: GC320 and GC355.
+    Imx6slAll,
+    /// i.MX6 QuadPlus: GC3000 and its GC320, both with MMU version 2, and its GC355.
     Imx6qpAll,
 }
 
@@ -48,6 +50,7 @@ impl Board {
             Board::Imx6qp => "imx6qp",
             Board::Imx6qAll => "imx6q-all",
             Board::Imx6dlAll => "imx6dl-all",
+            Board::Imx6slAll => "imx6sl-all",
             Board::Imx6qpAll => "imx6qp-all",
         }
     }
@@ -60,9 +63,10 @@ impl Board {
             Board::Imx6dl => &[Core::Imx6dl],
             Board::Gc320 => &[Core::Gc320],
             Board::Imx6qp => &[Core::Imx6qp],
-            Board::Imx6qAll => &[Core::Imx6q, Core::Gc320],
+            Board::Imx6qAll => &[Core::Imx6q, Core::Gc320, Core::Gc355],
             Board::Imx6dlAll => &[Core::Imx6dl, Core::Gc320],
-            Board::Imx6qpAll => &[Core::Imx6qp, Core::Gc320Qp],
+            Board::Imx6slAll => &[Core::Gc320, Core::Gc355],
+            Board::Imx6qpAll => &[Core::Imx6qp, Core::Gc320Qp, Core::Gc355Qp],
         }
     }
 
@@ -80,15 +84,18 @@ impl Board {
         const GC320: &str = include_str!("../dts/gc320.dts");
         const IMX6QP: &str = include_str!("../dts/imx6qp.dts");
         const CORE_2D: &str = include_str!("../dts/core-2d.dts");
+        const CORE_VG: &str = include_str!("../dts/core-vg.dts");
+        const CORE_VG_SECOND: &str = include_str!("../dts/core-vg-second.dts");
         match self {
             Board::Dove => &[DOVE],
             Board::Imx6q => &[IMX6Q],
             Board::Imx6dl => &[IMX6DL],
             Board::Gc320 => &[GC320],
             Board::Imx6qp => &[IMX6QP],
-            Board::Imx6qAll => &[CORE_2D, IMX6Q],
+            Board::Imx6qAll => &[CORE_VG, CORE_2D, IMX6Q],
             Board::Imx6dlAll => &[CORE_2D, IMX6DL],
-            Board::Imx6qpAll => &[CORE_2D, IMX6QP],
+            Board::Imx6slAll => &[CORE_VG_SECOND, GC320],
+            Board::Imx6qpAll => &[CORE_VG, CORE_2D, IMX6QP],
         }
     }
 }
@@ -126,10 +133,12 @@ pub fn kernel_memory(memory: u32) -> u32 {
     memory - POOL_MIB
 }
 
-/// What the parameters of a core end in. The 2D core alone on its board has the first names, as the suites have it.
-fn suffix(core: Core, number: usize) -> &'static str {
+/// What the parameters of a board's core end in. A core that is alone has the first names, whatever it is.
+fn suffix(board: Board, core: Core) -> &'static str {
     match core {
-        Core::Gc320 | Core::Gc320Qp if number > 0 => "2D",
+        _ if board.cores().len() == 1 => "",
+        Core::Gc320 | Core::Gc320Qp => "2D",
+        Core::Gc355 | Core::Gc355Qp => "VG",
         _ => "",
     }
 }
@@ -142,8 +151,8 @@ const FIRST_SPI: u32 = 32;
 pub fn module_parameters(board: Board, binding: Binding, memory: u32, extra: &str) -> Vec<String> {
     let mut parameters = Vec::new();
     if binding == Binding::Params {
-        for (number, (core, place)) in board.placed().enumerate() {
-            let suffix = suffix(core, number);
+        for (core, place) in board.placed() {
+            let suffix = suffix(board, core);
             parameters.extend([
                 format!("registerMemBase{suffix}={:#x}", place.registers),
                 format!(
@@ -192,7 +201,7 @@ mod tests {
     #[test]
     fn params_binding_names_every_core() {
         assert_eq!(
-            module_parameters(Board::Imx6qAll, Binding::Params, 512, "contiguousBase=0")[..6],
+            module_parameters(Board::Imx6qAll, Binding::Params, 512, "")[..9],
             [
                 "registerMemBase=0x10000000",
                 "registerMemSize=0x40000",
@@ -200,8 +209,16 @@ mod tests {
                 "registerMemBase2D=0x10040000",
                 "registerMemSize2D=0x40000",
                 "irqLine2D=38",
+                "registerMemBaseVG=0x10080000",
+                "registerMemSizeVG=0x40000",
+                "irqLineVG=35",
             ]
         );
+        let lines: Vec<_> = module_parameters(Board::Imx6slAll, Binding::Params, 512, "")
+            .into_iter()
+            .filter(|parameter| parameter.starts_with("irqLine"))
+            .collect();
+        assert_eq!(lines, ["irqLine2D=36", "irqLineVG=38"]);
     }
 
     #[test]
