@@ -3,26 +3,40 @@
 //! The platform driver: probe and unbind.
 
 use crate::{
+    abi::HardwareType,
     client::{
         Clients,
         Core,
         Device,
         Interrupt,
+        Published,
+        Running,
         CLIENTS, //
     },
-    hw::Hardware,
+    hw::{
+        self,
+        Hardware,
+        Identity,
+        MmuVersion, //
+    },
     memory::VideoMemory,
     mmu::Vm,
     params::{
+        CoreLocation,
         Parameters,
         PoolSource,
         Refusal, //
     },
     ring::Reclaimer,
     sys::{
-        dma::Setup,
+        self,
+        dma::{
+            self,
+            Setup, //
+        },
         irq::{
             self,
+            count_nodes,
             Registration, //
         },
         mmio::Registers,
@@ -34,6 +48,7 @@ use kernel::{
     clk::OptionalClk,
     device::Core as CoreContext,
     dma::DmaMask,
+    io::PhysAddr,
     of,
     platform,
     prelude::*,
@@ -52,6 +67,9 @@ crate::sys::platform::of_device_table!(
     <Driver as platform::Driver>::IdInfo,
     [(of::DeviceId::new(c"vivante,gc"), ())]
 );
+
+/// How often the work queue is flushed at the end, at most.
+const END_ROUNDS: u32 = 64;
 
 /// The driver.
 pub(crate) struct Driver;
@@ -81,32 +99,32 @@ impl Drop for Clocks {
 
 /// What a bound core has; dropped in this order.
 pub(crate) struct Bound<'bound> {
-    /// The device can be found.
+    /// Clients find it.
     _published: Published,
     /// The interrupt, whose end waits for its thread.
     _interrupt: Registration<'bound, Interrupt>,
-    /// Stops the core when all who use it are gone.
+    /// Stops the core, and gives its place back.
     _running: Running,
     _clocks: Clocks,
 }
 
-/// The device is what `open(2)` finds; at its end the core's work comes to rest.
-struct Published(Arc<Core>);
+/// What `open(2)` finds, as long as the module is loaded: made by the first core, and kept while
+/// there is none.
+pub(crate) struct ForGood;
 
-impl Drop for Published {
+impl Drop for ForGood {
     fn drop(&mut self) {
-        drop(CLIENTS.retract());
-        // While its interrupt still comes.
-        self.0.drain();
-    }
-}
-
-/// A core that has been started.
-struct Running(Arc<Core>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.stop();
+        let Some(clients) = CLIENTS.retract() else {
+            return;
+        };
+        // No core is bound, and no file is open. What is let go of comes back once for each core,
+        // and the end of a process has three steps.
+        for _ in 0..END_ROUNDS {
+            sys::work::flush();
+            if !clients.device().reclaimer().is_busy() {
+                break;
+            }
+        }
     }
 }
 
@@ -119,52 +137,49 @@ impl platform::Driver for Driver {
         pdev: &'bound platform::Device<CoreContext<'_>>,
         _: Option<&'bound Self::IdInfo>,
     ) -> impl PinInit<Self::Data<'bound>, Error> + 'bound {
-        let mut parameters = Parameters::load()?;
+        let parameters = Parameters::load()?;
         let dev = pdev.as_ref();
-        if CLIENTS.get().is_some() {
-            dev_err!(
-                dev,
-                "one core is bound already, and this driver drives one\n"
-            );
-            return Err(EBUSY);
+        if dma::is_translated(dev) {
+            dev_err!(dev, "{}", TRANSLATED);
+            return Err(ENODEV);
         }
-        let mut dma = Setup::new(pdev).inspect_err(|&error| match error {
-            ENODEV => dev_err!(
-                dev,
-                "an IOMMU is between it and memory, and it needs physical addresses: boot with iommu.passthrough=1\n"
-            ),
-            _ => dev_err!(dev, "memory of its last driver is still in use\n"),
-        })?;
         let clocks = Clocks::enable(dev).inspect_err(|error| {
             dev_err!(dev, "its clocks cannot be enabled ({error:?})\n");
         })?;
-        set_dma_mask(dev, &mut dma, &parameters)?;
-        use_region(dev, &mut dma, &mut parameters)?;
-        let dma = dma.finish()?;
-        let registers = map_registers(pdev)?;
-        let hardware = Hardware::new(&dma, registers)?;
-        let vm = Vm::new(&dma, &[hardware.mmu_version()])
-            .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
-        let reclaimer = Reclaimer::new()?;
-        let core = Core::new(0, hardware, vm.clone(), reclaimer.clone(), &parameters)?;
-        let memory = VideoMemory::new(
-            &dma,
-            &parameters,
-            core.base_address(),
-            core.identity(),
-            vm.clone(),
-        )?;
+        let (start, registers) = map_registers(pdev)?;
+        let identity = hw::identify(dev, &registers)?;
+        let kind = identity.hardware_type();
+        let (is_wanted, name) = match kind {
+            HardwareType::ThreeD | HardwareType::Both => (parameters.kinds.three_d, "3d"),
+            HardwareType::TwoD => (parameters.kinds.two_d, "2d"),
+            HardwareType::Vector => (parameters.kinds.vector, "vg"),
+        };
+        if !is_wanted {
+            dev_info!(dev, "left to others: {name} is not among the cores of the parameter\n");
+            return Err(ENODEV);
+        }
+        if kind == HardwareType::Vector {
+            dev_info!(dev, "left alone: this driver does not drive vector graphics yet\n");
+            return Err(ENODEV);
+        }
+        let (clients, made) = find_clients(dev, parameters, &identity)?;
+        let device = clients.device();
+        let place = device.take_place(start).inspect_err(|_| {
+            dev_err!(dev, "this device has as many cores as there can be\n");
+        })?;
+        let hardware = Hardware::new(dev, device.memory().owner(), registers, identity)?;
+        let core = Core::new(&place, hardware)?;
         // Dropped after the interrupt, should the rest fail.
-        let running = Running(core.clone());
+        let running = Running::new(core.clone(), place);
         let interrupt = Registration::new(pdev, NAME, core.interrupt()).inspect_err(|error| {
             dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
         })?;
         core.start()?;
         core.test_interrupt()?;
-        let device = Device::new(parameters, core.clone(), vm, memory, reclaimer)?;
-        CLIENTS.publish(Clients::new(device)?)?;
+        let published = running.place().publish(core)?;
+        made.keep();
         Ok(Bound {
-            _published: Published(core.clone()),
+            _published: published,
             _interrupt: interrupt,
             _running: running,
             _clocks: clocks,
@@ -172,10 +187,74 @@ impl platform::Driver for Driver {
     }
 }
 
+const TRANSLATED: &str = "an IOMMU is between it and memory, and it needs physical addresses: \
+    boot with iommu.passthrough=1\n";
+
+/// Clients of a device that may have been made just now, and then goes again unless a core is bound
+/// to it.
+struct Made(Option<Arc<Clients>>);
+
+impl Made {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let clients = self.0.take();
+        if clients.is_some_and(|clients| clients.device().close_if_deserted()) {
+            drop(ForGood);
+        }
+    }
+}
+
+/// The device that cores are bound to, and its clients. If there is none yet it is made, with
+/// memory as the core `dev`, which is `identity`, reaches it.
+fn find_clients(
+    dev: &kernel::device::Device,
+    mut parameters: Parameters,
+    identity: &Identity,
+) -> Result<(Arc<Clients>, Made)> {
+    if let Some(clients) = CLIENTS.get() {
+        return Ok((clients, Made(None)));
+    }
+    let mut dma = Setup::new(c"galcore-memory", dev).inspect_err(|&error| match error {
+        ENODEV => dev_err!(dev, "{}", TRANSLATED),
+        EPROBE_DEFER => {}
+        _ => dev_err!(dev, "no device for its memory ({error:?})\n"),
+    })?;
+    set_dma_mask(dev, &mut dma, &parameters)?;
+    use_region(dev, &mut dma, &mut parameters)?;
+    let dma = dma.finish()?;
+    let version = MmuVersion::of(identity);
+    // Version 2 translates every address: there is nothing to count from.
+    let base_address = match version {
+        MmuVersion::V1 => parameters.base_address,
+        MmuVersion::V2 => 0,
+    };
+    // A core that comes later may have a simpler MMU.
+    let versions = match count_nodes() + parameters.locations.iter().flatten().count() {
+        0 | 1 => [version, version],
+        _ => [version, MmuVersion::V1],
+    };
+    let vm = Vm::new(&dma, &versions)
+        .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
+    let memory = VideoMemory::new(dev, &dma, &parameters, base_address, identity, vm.clone())?;
+    let device = Device::new(parameters, base_address, vm, memory, Reclaimer::new()?)?;
+    let clients = Clients::new(device)?;
+    // Should another core have been quicker, its device is the one.
+    let made = match CLIENTS.publish(clients.clone()) {
+        Ok(()) => Made(Some(clients)),
+        Err(_) => Made(None),
+    };
+    Ok((CLIENTS.get().ok_or(EPROBE_DEFER)?, made))
+}
+
 /// Lets coherent memory lie only where the GPU reaches it without its MMU, and pages below 4 GiB.
 fn set_dma_mask(
     dev: &kernel::device::Device,
-    dma: &mut Setup<'_, '_>,
+    dma: &mut Setup<'_>,
     parameters: &Parameters,
 ) -> Result {
     let all = DmaMask::new::<32>();
@@ -191,7 +270,7 @@ fn set_dma_mask(
 /// Settles where the pool comes from, and has all contiguous memory come from a reusable region.
 fn use_region(
     dev: &kernel::device::Device,
-    dma: &mut Setup<'_, '_>,
+    dma: &mut Setup<'_>,
     parameters: &mut Parameters,
 ) -> Result {
     let region = Region::of(dev).inspect_err(|_| {
@@ -220,17 +299,17 @@ fn use_region(
     }
 }
 
-/// Claims and maps the first register block of the device.
-fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<Registers> {
+/// Claims and maps the first register block of the device; returns where it is, too.
+fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<(PhysAddr, Registers)> {
     let resource = pdev.resource_by_index(0).ok_or(ENODEV).inspect_err(|_| {
         dev_err!(pdev, "it has no registers: the node lacks reg\n");
     })?;
     let (start, size) = (resource.start(), usize::try_from(resource.size())?);
-    Registers::map(start, size).inspect_err(|&error| {
+    let registers = Registers::map(start, size).inspect_err(|&error| {
         if error == EBUSY {
             dev_err!(
                 pdev,
-                "another driver has the registers at {start:#x}: unload etnaviv\n"
+                "another driver has the registers at {start:#x}: unbind it there\n"
             );
         } else {
             dev_err!(
@@ -238,49 +317,58 @@ fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<Registers> 
                 "the registers at {start:#x} cannot be mapped ({error:?})\n"
             );
         }
-    })
+    })?;
+    Ok((start, registers))
 }
 
-/// The platform device that the parameters describe.
-pub(crate) struct ParameterCore {
-    _device: OwnDevice,
+/// The platform devices that the parameters describe.
+pub(crate) struct ParameterCores {
+    _devices: KVec<OwnDevice>,
 }
 
-impl ParameterCore {
-    /// Makes the device, if the parameters name a core that no device-tree node describes.
+impl ParameterCores {
+    /// Makes a device for each core that the parameters name and no device-tree node describes.
     ///
-    /// `ENODEV`: the driver has refused it, and has printed why.
-    pub(crate) fn new(parameters: &Parameters) -> Result<Option<Self>> {
-        let Some(location) = parameters.core else {
-            return Ok(None);
-        };
-        if irq::node_exists(location.registers) {
-            pr_info!("the device tree describes the core at registerMemBase: its node is used\n");
-            return Ok(None);
-        }
-        if crate::sys::physical::is_system_ram(location.registers, location.size) {
-            pr_err!(
-                "registerMemBase {:#x} is memory, not registers\n",
-                location.registers
-            );
-            return Err(EINVAL);
-        }
-        let line = irq::map_line(location.line).inspect_err(|error| {
-            pr_err!(
-                "irqLine {} is no line of the interrupt controller ({error:?})\n",
-                location.line
-            );
-        })?;
-        let device =
-            OwnDevice::new(NAME, location.registers, location.size, line).inspect_err(|error| {
-                pr_err!(
-                    "no device at registerMemBase {:#x} ({error:?})\n",
+    /// `ENODEV`: the driver has refused all of them, and has printed why.
+    pub(crate) fn new(parameters: &Parameters) -> Result<Self> {
+        let mut devices = KVec::new();
+        let (mut described, mut bound) = (0, 0);
+        for location in parameters.locations.iter().flatten() {
+            if irq::node_exists(location.registers) {
+                pr_info!(
+                    "the device tree describes the core at {:#x}: its node is used\n",
                     location.registers
                 );
-            })?;
-        if !device.is_bound() {
+                continue;
+            }
+            // The first has a name without a number.
+            let number = (described > 0).then_some(described);
+            let device = new_device(location, number)?;
+            described += 1;
+            bound += usize::from(device.is_bound());
+            devices.push(device, GFP_KERNEL)?;
+        }
+        if described > 0 && bound == 0 {
             return Err(ENODEV);
         }
-        Ok(Some(Self { _device: device }))
+        Ok(Self { _devices: devices })
     }
+}
+
+/// A device for a core that the parameters describe.
+fn new_device(location: &CoreLocation, number: Option<u8>) -> Result<OwnDevice> {
+    let (start, size) = (location.registers, location.size);
+    if crate::sys::physical::is_system_ram(start, size) {
+        pr_err!("registerMemBase {start:#x} is memory, not registers\n");
+        return Err(EINVAL);
+    }
+    let line = irq::map_line(location.line).inspect_err(|error| {
+        pr_err!(
+            "irqLine {} is no line of the interrupt controller ({error:?})\n",
+            location.line
+        );
+    })?;
+    OwnDevice::new(NAME, number, start, size, line).inspect_err(|error| {
+        pr_err!("no device at registerMemBase {start:#x} ({error:?})\n");
+    })
 }

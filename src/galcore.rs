@@ -58,7 +58,8 @@ mod wait;
 
 use driver::{
     Driver,
-    ParameterCore, //
+    ForGood,
+    ParameterCores, //
 };
 use kernel::{
     driver::Registration,
@@ -81,9 +82,10 @@ struct Galcore {
     #[pin]
     _debug: diag::debugfs::Files,
     _proc: Entry<diag::proc::Status>,
-    _core: Option<ParameterCore>,
+    _cores: ParameterCores,
     #[pin]
     _driver: Registration<Adapter<Driver>>,
+    _clients: ForGood,
     _queue: OwnQueue,
 }
 
@@ -95,8 +97,9 @@ impl InPlaceModule for Galcore {
             let major = parameters.major;
             Ok(try_pin_init!(Self {
                 _queue: OwnQueue::new()?,
+                _clients: ForGood,
                 _driver <- Registration::new(driver::NAME, module),
-                _core: ParameterCore::new(&parameters)?,
+                _cores: ParameterCores::new(&parameters)?,
                 _proc: Entry::new()?,
                 _debug <- diag::debugfs::Files::new(),
                 _files: uapi::register(major)?,

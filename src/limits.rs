@@ -7,6 +7,9 @@
 //! client's memory cgroup (`GFP_KERNEL_ACCOUNT`) where it can; contiguous memory it cannot. The
 //! table for users is in the admin guide (Bounds).
 
+/// Cores of a device.
+pub(crate) const MAX_CORES: usize = 4;
+
 /// Objects of one kind in one process: nodes, contiguous buffers, signals, pieces of user memory.
 /// Else `OutOfResources`.
 pub(crate) const MAX_HANDLES: usize = 1 << 14;
@@ -25,6 +28,9 @@ pub(crate) const MAX_RECORDS: usize = 4096;
 
 /// Pieces of commands of one COMMIT. Else `InvalidData`.
 pub(crate) const MAX_LOCATIONS: usize = 256;
+
+/// Parts of one COMMIT, each for a core. Else `InvalidArgument`. Source: the vendor's driver.
+pub(crate) const MAX_SUB_COMMITS: usize = 21;
 
 /// Fences of one signal that are not signaled. Else `OutOfResources`.
 pub(crate) const MAX_FENCES: usize = 16;

@@ -61,6 +61,20 @@ pub(crate) struct CoreLocation {
     pub(crate) line: u32,
 }
 
+/// Cores that parameters can describe.
+pub(crate) const MAX_LOCATIONS: usize = 8;
+
+/// Kinds of cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kinds {
+    /// 3D, with or without 2D.
+    pub(crate) three_d: bool,
+    /// 2D alone.
+    pub(crate) two_d: bool,
+    /// Vector graphics.
+    pub(crate) vector: bool,
+}
+
 /// What a parameter with the values -1, 0 and 1 says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -75,8 +89,10 @@ pub(crate) enum Choice {
 /// The checked parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
-    /// The core to make a device for, when `irqLine` is given.
-    pub(crate) core: Option<CoreLocation>,
+    /// The cores to make devices for: those whose interrupt lines are given.
+    pub(crate) locations: [Option<CoreLocation>; MAX_LOCATIONS],
+    /// The kinds of cores to take.
+    pub(crate) kinds: Kinds,
     /// The pool.
     pub(crate) pool: PoolSource,
     /// Bytes of a bank; 0: one bank.
@@ -135,33 +151,125 @@ fn fits(start: usize, size: usize) -> bool {
     start.checked_add(size).is_some()
 }
 
-fn core_location(raw: &RawParameters) -> Result<Option<CoreLocation>, Refusal> {
-    let line = match raw.irqLine {
+/// What the parameters say of one core.
+struct RawLocation<'a> {
+    /// The names of the parameters: of the line, the registers and their size.
+    names: [&'static str; 3],
+    lines: &'a [i32],
+    registers: &'a [usize],
+    sizes: &'a [usize],
+}
+
+impl RawLocation<'_> {
+    /// Adds what is described to `found`.
+    fn add_to(&self, found: &mut [Option<CoreLocation>; MAX_LOCATIONS]) -> Result<(), Refusal> {
+        let described = self.lines.iter().zip(self.registers).zip(self.sizes);
+        for ((&line, &registers), &size) in described {
+            let Some(location) = core_location(self.names, line, registers, size)? else {
+                continue;
+            };
+            let mut earlier = found.iter().flatten();
+            if earlier.any(|other| other.registers == location.registers) {
+                return Err(Refusal(self.names[1], "names a core that is named already"));
+            }
+            let free = found.iter_mut().find(|place| place.is_none());
+            *free.ok_or(Refusal(self.names[0], "describes more than 8 cores"))? = Some(location);
+        }
+        Ok(())
+    }
+}
+
+/// All cores that the parameters describe, in the vendor's order: 3D, 2D, VG.
+fn locations(raw: &RawParameters) -> Result<[Option<CoreLocation>; MAX_LOCATIONS], Refusal> {
+    let mut found = [None; MAX_LOCATIONS];
+    let all = [
+        RawLocation {
+            names: ["irqLine", "registerMemBase", "registerMemSize"],
+            lines: &[raw.irqLine],
+            registers: &[raw.registerMemBase],
+            sizes: &[raw.registerMemSize],
+        },
+        RawLocation {
+            names: ["irqs", "registerBases", "registerSizes"],
+            lines: &raw.irqs,
+            registers: &raw.registerBases,
+            sizes: &raw.registerSizes,
+        },
+        RawLocation {
+            names: ["irqLine2D", "registerMemBase2D", "registerMemSize2D"],
+            lines: &[raw.irqLine2D],
+            registers: &[raw.registerMemBase2D],
+            sizes: &[raw.registerMemSize2D],
+        },
+        RawLocation {
+            names: ["irq2Ds", "register2DBases", "register2DSizes"],
+            lines: &raw.irq2Ds,
+            registers: &raw.register2DBases,
+            sizes: &raw.register2DSizes,
+        },
+        RawLocation {
+            names: ["irqLineVG", "registerMemBaseVG", "registerMemSizeVG"],
+            lines: &[raw.irqLineVG],
+            registers: &[raw.registerMemBaseVG],
+            sizes: &[raw.registerMemSizeVG],
+        },
+    ];
+    for described in all {
+        described.add_to(&mut found)?;
+    }
+    Ok(found)
+}
+
+/// What three parameters, `names`, say of a core; `None`: there is none.
+fn core_location(
+    names: [&'static str; 3],
+    line: i32,
+    registers: usize,
+    size: usize,
+) -> Result<Option<CoreLocation>, Refusal> {
+    let line = match line {
         -1 => return Ok(None),
-        line => u32::try_from(line).map_err(|_| Refusal("irqLine", "must be -1 or a line"))?,
+        line => u32::try_from(line).map_err(|_| Refusal(names[0], "must be -1 or a line"))?,
     };
     if line == 0 || line > MAX_LINE {
-        return Err(Refusal("irqLine", "must be -1 or a line from 1 to 1019"));
+        return Err(Refusal(names[0], "must be -1 or a line from 1 to 1019"));
     }
-    if raw.registerMemBase == 0 {
-        return Err(Refusal("registerMemBase", "0 is no register block"));
+    if registers == 0 {
+        return Err(Refusal(names[1], "0 is no register block"));
     }
-    let registers = physical("registerMemBase", raw.registerMemBase)?;
-    let size = raw.registerMemSize;
     if size < mmio::MIN_SIZE || size % 4 != 0 {
         return Err(Refusal(
-            "registerMemSize",
+            names[2],
             "must be a multiple of 4 and at least 2048",
         ));
     }
-    if !fits(raw.registerMemBase, size) {
-        return Err(Refusal("registerMemSize", "reaches past the address space"));
+    if !fits(registers, size) {
+        return Err(Refusal(names[2], "reaches past the address space"));
     }
     Ok(Some(CoreLocation {
-        registers,
+        registers: physical(names[1], registers)?,
         size,
         line,
     }))
+}
+
+/// The kinds that `cores` names; empty: all.
+fn kinds(names: &str) -> Result<Kinds, Refusal> {
+    let all = names.is_empty();
+    let mut kinds = Kinds {
+        three_d: all,
+        two_d: all,
+        vector: all,
+    };
+    for name in names.split(',').filter(|_| !all) {
+        match name {
+            "3d" => kinds.three_d = true,
+            "2d" => kinds.two_d = true,
+            "vg" => kinds.vector = true,
+            _ => return Err(Refusal("cores", "must be a list of 3d, 2d and vg")),
+        }
+    }
+    Ok(kinds)
 }
 
 fn interface(raw: &RawParameters) -> Result<Option<detect::Choice>, Refusal> {
@@ -173,9 +281,13 @@ fn interface(raw: &RawParameters) -> Result<Option<detect::Choice>, Refusal> {
     }
 }
 
-/// The parameter `interface`, up to its zero.
+/// The parameter `interface`.
 fn interface_name(raw: &RawParameters) -> &str {
-    let bytes = &raw.interface;
+    text(&raw.interface)
+}
+
+/// A text, up to its zero.
+fn text(bytes: &[u8; 16]) -> &str {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(0);
     core::str::from_utf8(&bytes[..end]).unwrap_or("?")
 }
@@ -311,7 +423,8 @@ impl Parameters {
         }
         physical("baseAddress", raw.baseAddress)?;
         Ok(Self {
-            core: core_location(raw)?,
+            locations: locations(raw)?,
+            kinds: kinds(text(&raw.cores))?,
             pool: pool_source(raw)?,
             bank_size: raw.bankSize,
             base_address: u32::try_from(raw.baseAddress)
@@ -365,6 +478,21 @@ pub(crate) fn show() {
     pr_info!("irqLine           = {}\n", raw.irqLine);
     pr_info!("registerMemBase   = {:#010x}\n", raw.registerMemBase);
     pr_info!("registerMemSize   = {:#010x}\n", raw.registerMemSize);
+    pr_info!("irqLine2D         = {}\n", raw.irqLine2D);
+    pr_info!("registerMemBase2D = {:#010x}\n", raw.registerMemBase2D);
+    pr_info!("registerMemSize2D = {:#010x}\n", raw.registerMemSize2D);
+    pr_info!("irqLineVG         = {}\n", raw.irqLineVG);
+    pr_info!("registerMemBaseVG = {:#010x}\n", raw.registerMemBaseVG);
+    pr_info!("registerMemSizeVG = {:#010x}\n", raw.registerMemSizeVG);
+    for (i, line) in raw.irqs.iter().enumerate().filter(|(_, &line)| line != -1) {
+        let (start, size) = (raw.registerBases[i], raw.registerSizes[i]);
+        pr_info!("irqs              = {line}, registers {start:#010x}, {size:#010x}\n");
+    }
+    for (i, line) in raw.irq2Ds.iter().enumerate().filter(|(_, &line)| line != -1) {
+        let (start, size) = (raw.register2DBases[i], raw.register2DSizes[i]);
+        pr_info!("irq2Ds            = {line}, registers {start:#010x}, {size:#010x}\n");
+    }
+    pr_info!("cores             = {}\n", text(&raw.cores));
     pr_info!("contiguousBase    = {:#010x}\n", raw.contiguousBase);
     pr_info!("contiguousSize    = {:#010x}\n", raw.contiguousSize);
     pr_info!("bankSize          = {:#010x}\n", raw.bankSize);
@@ -397,6 +525,18 @@ mod tests {
             irqLine: 36,
             registerMemBase: 0x1000_0000,
             registerMemSize: 0x4_0000,
+            irqLine2D: -1,
+            registerMemBase2D: 0,
+            registerMemSize2D: 0x800,
+            irqLineVG: -1,
+            registerMemBaseVG: 0,
+            registerMemSizeVG: 0x800,
+            irqs: [-1; 16],
+            registerBases: [0; 16],
+            registerSizes: [0x800; 16],
+            irq2Ds: [-1; 4],
+            register2DBases: [0; 4],
+            register2DSizes: [0x800; 4],
             contiguousBase: 0x5800_0000,
             contiguousSize: 0x800_0000,
             bankSize: 0,
@@ -413,6 +553,7 @@ mod tests {
             sharedNodes: 0,
             showArgs: 0,
             interface: [0; 16],
+            cores: [0; 16],
         }
     }
 
@@ -480,6 +621,43 @@ mod tests {
         assert!(refused(|raw| raw.streamCheck = 3).is_none());
         assert_eq!(refused(|raw| raw.interface[0] = b'x'), Some("interface"));
         assert!(refused(|raw| raw.interface[..2].copy_from_slice(b"v2")).is_none());
+    }
+
+    #[test]
+    fn cores_are_found_in_every_form() {
+        let mut raw = raw();
+        (raw.irqLine2D, raw.registerMemBase2D) = (42, 0x13_4000);
+        (raw.irqs[3], raw.registerBases[3]) = (43, 0x220_4000);
+        let found = locations(&raw).unwrap();
+        let lines = found.map(|location| location.map_or(0, |location| location.line));
+        assert_eq!(lines, [36, 43, 42, 0, 0, 0, 0, 0]);
+        // Twice the same.
+        (raw.irqLineVG, raw.registerMemBaseVG) = (44, 0x13_4000);
+        assert_eq!(locations(&raw).err().map(|e| e.0), Some("registerMemBaseVG"));
+        raw.irqLineVG = -2;
+        assert_eq!(locations(&raw).err().map(|e| e.0), Some("irqLineVG"));
+        raw.irqLineVG = -1;
+        // More than there is room for.
+        for i in 0..8 {
+            (raw.irqs[i], raw.registerBases[i]) = (50, 0x100_0000 + 0x1000 * i);
+        }
+        assert_eq!(locations(&raw).err().map(|e| e.0), Some("irqs"));
+    }
+
+    #[test]
+    fn kinds_are_named() {
+        let of = |three_d, two_d, vector| {
+            Ok(Kinds {
+                three_d,
+                two_d,
+                vector,
+            })
+        };
+        assert_eq!(kinds(""), of(true, true, true));
+        assert_eq!(kinds("2d,vg"), of(false, true, true));
+        assert_eq!(kinds("3d"), of(true, false, false));
+        assert!(kinds("2d,").is_err());
+        assert!(kinds("3D").is_err());
     }
 
     #[test]

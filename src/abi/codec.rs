@@ -33,6 +33,9 @@ use super::{
     Record,
     Reply,
     Request,
+    Routing,
+    MAX_CORES,
+    MAX_SUB_COMMIT_BYTES,
     SharedBuffer,
     Surface,
     UserSignal, //
@@ -171,11 +174,11 @@ impl Format {
     /// The core that the command is for.
     #[inline]
     pub(crate) fn core(self, words: &[u32]) -> CoreSelector {
-        CoreSelector {
-            format: self,
-            hardware_type: self.hardware_type(words),
-            index: self.0.header.core_index.word(words),
-        }
+        CoreSelector::new(
+            &self.0.quirks.hardware,
+            self.hardware_type(words),
+            self.0.header.core_index.word(words),
+        )
     }
 
     #[inline]
@@ -197,6 +200,31 @@ impl Format {
 }
 
 impl Format {
+    /// CHIP_INFO's answer. A 3D core's id is its number among those; the others' is the default.
+    #[cold]
+    fn encode_cores(self, u: &mut [u32], cores: [Option<HardwareType>; MAX_CORES]) {
+        const DEFAULT_ID: u32 = u32::MAX;
+        let numbers = &self.0.quirks.hardware;
+        let fields = &self.0.chip_info;
+        zero(u, fields.bytes);
+        let (mut count, mut slot) = (0, 0);
+        for kind in cores.into_iter().flatten() {
+            let (number, id) = match kind {
+                HardwareType::ThreeD => (numbers.three_d, slot),
+                HardwareType::Both => (numbers.both, slot),
+                HardwareType::TwoD if numbers.routing == Routing::BySlot => (numbers.two_d, 0),
+                HardwareType::TwoD => (numbers.two_d, DEFAULT_ID),
+                HardwareType::Vector => (numbers.vector, DEFAULT_ID),
+            };
+            slot += u32::from(number != numbers.two_d && number != numbers.vector);
+            fields.kind.nth(count).put(u, number.into());
+            fields.id.nth(count).put(u, id);
+            fields.index.nth(count).put(u, count.into());
+            count += 1;
+        }
+        fields.count.put(u, count.into());
+    }
+
     /// Reads a request.
     pub(crate) fn decode(self, words: &[u32]) -> Request {
         let layout = self.0;
@@ -590,30 +618,43 @@ impl Format {
 
     fn commit(self, u: &[u32]) -> Request {
         let fields = &self.0.commit;
-        // More than one core, or an engine that copies: not on these.
-        let is_more =
-            fields.count.word(u) > 1 || fields.engine.word(u) != 0 || fields.next.long(u) != 0;
-        if is_more {
+        // Buffers for several cores in arrays, or an engine that copies: not on these.
+        if fields.count.word(u) > 1 || fields.engine.word(u) != 0 {
             return Request::Refused(Error::NotSupported);
         }
-        // There is one core.
-        if fields.core.word(u) != 0 {
-            return Request::Refused(Error::InvalidArgument);
+        match self.decode_commit(u) {
+            Some(commit) => Request::Commit(commit),
+            None => Request::Refused(Error::InvalidArgument),
         }
+    }
+
+    /// Bytes of a `gcsHAL_SUBCOMMIT`, which [`Format::decode_commit`] wants; 0: there is none.
+    pub(crate) fn sub_commit_bytes(self) -> usize {
+        match self.0.commit.next.exists() {
+            true => MAX_SUB_COMMIT_BYTES,
+            false => 0,
+        }
+    }
+
+    /// Reads COMMIT's arguments, or a `gcsHAL_SUBCOMMIT`, of [`Format::sub_commit_bytes`] bytes.
+    /// `None`: its numbers are of no buffer.
+    #[inline]
+    pub(crate) fn decode_commit(self, u: &[u32]) -> Option<Commit> {
+        let fields = &self.0.commit;
         let commands = if fields.command_buffer.exists() {
             Commands::Described(fields.command_buffer.user(u))
         } else {
-            match self.decode_location(fields.location.and_behind(u)) {
-                Some((buffer, next)) => Commands::Here(buffer, next),
-                None => return Request::Refused(Error::InvalidArgument),
-            }
+            let (buffer, next) = self.decode_location(fields.location.and_behind(u))?;
+            Commands::Here(buffer, next)
         };
-        Request::Commit(Commit {
+        Some(Commit {
             context: fields.context.long(u),
             context_buffer: fields.context_buffer.user(u),
             commands,
             delta: fields.delta.user(u),
             queue: fields.queue.user(u),
+            core: fields.core.exists().then(|| fields.core.word(u)),
+            next: fields.next.user(u),
             format: self,
         })
     }
@@ -896,18 +937,7 @@ impl Format {
                 layout.version_numbers.patch.put(u, patch);
                 layout.version_numbers.build.put(u, build);
             }
-            Reply::ChipInfo(kind) => {
-                let numbers = &layout.quirks.hardware;
-                zero(u, layout.chip_info.bytes);
-                layout.chip_info.count.put(u, 1);
-                let number = match kind {
-                    HardwareType::ThreeD => numbers.three_d,
-                    HardwareType::TwoD => numbers.two_d,
-                    HardwareType::Both => numbers.both,
-                    HardwareType::Vector => numbers.vector,
-                };
-                layout.chip_info.kind.put(u, number.into());
-            }
+            Reply::ChipInfo(cores) => self.encode_cores(u, cores),
             Reply::Buffer {
                 bytes: size,
                 address,
@@ -1134,6 +1164,8 @@ mod tests {
                 commands: Commands::Described(sys::user::narrow(0x1_0000_0002)),
                 delta: 3,
                 queue: 4,
+                core: None,
+                next: 0,
                 format,
             })
         );

@@ -15,6 +15,7 @@ mod ledger;
 
 use crate::{
     error::Error,
+    limits::MAX_CORES,
     sys::file::NewFile, //
 };
 use kernel::prelude::*;
@@ -26,12 +27,15 @@ pub(crate) use codec::{
 };
 pub(crate) use extensions::Foreign;
 pub(crate) use layout::{
+    HardwareTypes,
+    Routing,
     MAX_COMMAND_BUFFER_BYTES,
     MAX_CONTEXT_BYTES,
     MAX_DELTA_BYTES,
     MAX_INTERFACE_BYTES,
     MAX_LOCATION_BYTES,
-    MAX_RECORD_BYTES, //
+    MAX_RECORD_BYTES,
+    MAX_SUB_COMMIT_BYTES, //
 };
 
 /// A contiguous buffer as FREE names it.
@@ -179,6 +183,10 @@ pub(crate) struct Commit {
     pub(crate) delta: u64,
     /// User address of the first `gcsQUEUE`; 0: none.
     pub(crate) queue: u64,
+    /// The core, where the generation names it here.
+    pub(crate) core: Option<u32>,
+    /// User address of another core's part, a `gcsHAL_SUBCOMMIT`; 0: none.
+    pub(crate) next: u64,
     /// How to read all of these.
     pub(crate) format: Format,
 }
@@ -214,10 +222,10 @@ pub(crate) enum HardwareType {
 }
 
 /// Which core a command is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreSelector {
-    /// The generation, which numbers the kinds.
-    format: Format,
+    /// How the generation numbers the kinds.
+    numbers: &'static HardwareTypes,
     /// Its kind (`gceHARDWARE_TYPE`).
     hardware_type: u32,
     /// Which of that kind.
@@ -225,9 +233,28 @@ pub(crate) struct CoreSelector {
 }
 
 impl CoreSelector {
-    /// Its kind; `None`: any. Worked out when it matters: most devices have one core.
+    /// Core number `index` of those with type `hardware_type`, by the numbers of a generation.
+    pub(crate) fn new(numbers: &'static HardwareTypes, hardware_type: u32, index: u32) -> Self {
+        Self {
+            numbers,
+            hardware_type,
+            index,
+        }
+    }
+
+    /// The same for a COMMIT that names the core itself.
+    pub(crate) fn with_index(self, index: u32) -> Self {
+        Self { index, ..self }
+    }
+
+    /// How its generation finds the core.
+    pub(crate) fn routing(self) -> Routing {
+        self.numbers.routing
+    }
+
+    /// Its kind; `None`: the generation has no such number.
     pub(crate) fn hardware_type(self) -> Option<HardwareType> {
-        let numbers = &self.format.0.quirks.hardware;
+        let numbers = self.numbers;
         let kinds = [
             (numbers.three_d, HardwareType::ThreeD),
             (numbers.two_d, HardwareType::TwoD),
@@ -452,8 +479,8 @@ pub(crate) enum Reply<'a> {
     BaseAddress(u32),
     /// VERSION: that of the generation.
     Version,
-    /// CHIP_INFO: one core of this type.
-    ChipInfo(HardwareType),
+    /// CHIP_INFO: the cores that there are, in this order.
+    ChipInfo([Option<HardwareType>; MAX_CORES]),
     /// QUERY_CHIP_OPTION.
     ChipOptions {
         /// Fast clear may be used.

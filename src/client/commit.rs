@@ -29,6 +29,7 @@ use crate::{
         CommandBuffer,
         Commands,
         Commit,
+        CoreSelector,
         Format,
         Reply, //
     },
@@ -46,7 +47,10 @@ use crate::{
         Error,
         Result, //
     },
-    limits::MAX_LOCATIONS,
+    limits::{
+        MAX_LOCATIONS,
+        MAX_SUB_COMMITS, //
+    },
     log::{
         warn_client,
         RateLimit, //
@@ -98,6 +102,36 @@ const ALIGNMENT: u32 = 8;
 const SPARE_WORDS: usize = 8192;
 
 impl Process {
+    /// Runs a COMMIT of parts that each name their core, one after the other: on error those before
+    /// have been submitted. `InvalidArgument`: no such core, or too many parts. Else as
+    /// [`Process::commit`].
+    pub(super) fn commit_parts(
+        self: &Arc<Self>,
+        selector: CoreSelector,
+        first: Commit,
+    ) -> Result<Reply<'_>> {
+        let mut part = first;
+        for _ in 0..MAX_SUB_COMMITS {
+            let core = self
+                .device
+                .core_of_part(selector, part.core.unwrap_or_default())?;
+            let reply = self.commit(&core, part)?;
+            if part.next == 0 {
+                return Ok(reply);
+            }
+            let at = usize::try_from(part.next).map_err(|_| Error::OutOfResources)?;
+            let mut room = UserWords::<{ abi::MAX_SUB_COMMIT_BYTES / 4 }>::new();
+            let words = room
+                .read(at, part.format.sub_commit_bytes())
+                .map_err(|_| Error::OutOfResources)?;
+            part = part
+                .format
+                .decode_commit(words)
+                .ok_or(Error::InvalidArgument)?;
+        }
+        Err(Error::InvalidArgument)
+    }
+
     /// Runs a COMMIT.
     ///
     /// On error nothing of it has any effect. `InvalidArgument`: no buffer, bad geometry, unknown
@@ -105,11 +139,19 @@ impl Process {
     /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
     /// checker refuses them. Else what the context's states, the queue or the ring say.
     pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: Commit) -> Result<Reply<'_>> {
-        // An unknown context is none, as to the C drivers.
+        // An unknown context is none, as to the C drivers. A core without 3D looks at none.
         let context = match u32::try_from(commit.context) {
             Ok(0) | Err(_) => None,
+            _ if !core.engines().pipe_3d => None,
             Ok(handle) => self.tables().contexts.get(handle).cloned().flatten(),
         };
+        // Another core's states would be wrong here.
+        if context
+            .as_ref()
+            .is_some_and(|context| context.core() != core.index())
+        {
+            return Err(Error::InvalidArgument);
+        }
         let mut more = 0;
         let mut buffer = match commit.commands {
             Commands::Described(user) => read_command_buffer(user, commit.format)?,

@@ -10,7 +10,7 @@
 
 use crate::{
     error::Result,
-    ring::MAX_CORES,
+    limits::MAX_CORES,
     sys::{
         self,
         dma,
@@ -65,12 +65,12 @@ pub(crate) struct CompletionPage {
 }
 
 impl CompletionPage {
-    /// A page for `cores` cores that says: none.
-    pub(crate) fn new(dev: &dma::Device, cores: usize) -> Result<Arc<Self>> {
+    /// A page that says: none.
+    pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
         let pages = Pages::allocate(dev, 1)?;
         pages.poke(HEAD_VERSION, VERSION);
-        // CAST: at most `MAX_CORES`.
-        pages.poke(HEAD_CORES, cores as u32);
+        // CAST: a few.
+        pages.poke(HEAD_CORES, MAX_CORES as u32);
         Ok(Arc::pin_init(
             pin_init!(Self {
                 pages,

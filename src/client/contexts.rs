@@ -25,7 +25,7 @@ impl Process {
     pub(super) fn attach(&self, core: &Core, newer: bool) -> Result<Reply<'_>> {
         let map = core.state_map(newer);
         let context = match core.engines().pipe_3d {
-            true => Some(Context::new(self.device.memory(), map)?),
+            true => Some(Context::new(self.device.memory(), core.index(), map)?),
             false => None,
         };
         let mut tables = self.tables();

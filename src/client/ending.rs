@@ -117,8 +117,8 @@ impl Process {
             Ok(item) => reclaimer.retire_behind(numbers, item),
             // No memory to wait in the rings: here, then, in this process's own work item.
             Err(_) => {
-                for (core, number) in self.device.cores().iter().zip(numbers) {
-                    let ring = core.ring();
+                for core in self.device.cores() {
+                    let (ring, number) = (core.ring(), numbers[core.index()]);
                     while ring.is_running() && !ring.has_ended(number) {
                         ring.poll_for(number, 1000);
                     }

@@ -50,13 +50,18 @@ use crate::{
         Reply,
         Request, //
     },
-    error::Result,
+    error::{
+        Error,
+        Result, //
+    },
     gpu,
-    limits::MAX_TIMERS,
+    limits::{
+        MAX_CORES,
+        MAX_TIMERS, //
+    },
     ring::{
         Hider,
-        GPU_TIMEOUT,
-        MAX_CORES, //
+        GPU_TIMEOUT, //
     },
     sys::{
         self,
@@ -109,6 +114,12 @@ pub(crate) type Interrupt = gpu::core::Interrupt<Events>;
 
 /// A device of such cores.
 pub(crate) type Device = gpu::Device<Events>;
+
+/// A core that clients find.
+pub(crate) type Published = gpu::Published<Events>;
+
+/// A core that has been started.
+pub(crate) type Running = gpu::Running<Events>;
 
 /// The number of the next process. 64 bits do not come round.
 static PROCESSES: Atomic<u64> = Atomic::new(1);
@@ -233,20 +244,26 @@ impl Process {
         core: CoreSelector,
         request: Request,
     ) -> Result<Reply<'_>> {
-        let core = self.device.core(core);
+        let selector = core;
+        let core = || self.device.core(selector);
         let done = |()| Reply::Nothing;
         match request {
             Request::QueryVideoMemory => Ok(self.query_video_memory()),
-            Request::QueryChipIdentity => Ok(Reply::ChipIdentity(self.device.identity_words())),
+            Request::QueryChipIdentity => {
+                Ok(Reply::ChipIdentity(self.device.identity_words(selector)?))
+            }
             Request::QueryKernelSettings => Ok(self.query_settings()),
-            Request::GetBaseAddress => Ok(Reply::BaseAddress(core.base_address())),
+            Request::GetBaseAddress => Ok(Reply::BaseAddress(self.device.base_address())),
             Request::Version => Ok(Reply::Version),
-            Request::ChipInfo => Ok(Reply::ChipInfo(core.identity().hardware_type())),
-            Request::ChipOptions => Ok(self.query_options()),
+            Request::ChipInfo => Ok(Reply::ChipInfo(self.device.kinds_in_order())),
+            Request::ChipOptions => Ok(self.query_options(&*core()?)),
             Request::QueryScale => Ok(Reply::Scale),
             Request::QueryFrequency => Ok(Reply::Frequency),
             Request::QueryPower => Ok(Reply::Power {
-                is_idle: core.idle_state().is_idle,
+                is_idle: core()?
+                    .idle_state()
+                    .ok_or(Error::GpuNotResponding)?
+                    .is_idle,
             }),
             Request::QueryTimer { timer } => self.time_delta(timer),
             Request::QueryResets => Ok(Reply::Resets { count: 0 }),
@@ -275,6 +292,7 @@ impl Process {
                 parts,
             } => {
                 let how = Locking {
+                    core: self.device.place(selector)?,
                     cacheable,
                     again,
                     parts,
@@ -282,7 +300,7 @@ impl Process {
                 self.lock(file, view(), node, how)
             }
             Request::Unlock { node, parts } => self.unlock(node, parts),
-            Request::FinishUnlock { node } => self.queue_unlock(core, node),
+            Request::FinishUnlock { node } => self.queue_unlock(&*core()?, node),
             Request::FreeNode { node, if_unlocked } => self.free_node(node, if_unlocked).map(done),
             Request::NameNode { node } => self.name_node(node),
             Request::ImportNode { name } => self.import_named(name),
@@ -298,16 +316,23 @@ impl Process {
             Request::WaitFence { fd, milliseconds } => {
                 Ok(sys::fence::wait(fd, milliseconds).map(done)?)
             }
-            Request::Attach { newer } => self.attach(core, newer),
+            Request::Attach { newer } => self.attach(&*core()?, newer),
             Request::Detach { context } => {
                 self.detach(context);
                 Ok(Reply::Nothing)
             }
-            Request::Commit(commit) => commit::told("COMMIT", self.commit(core, commit)),
-            Request::EventCommit { queue, format } => {
-                commit::told("EVENT_COMMIT", self.event_commit(core, queue, format))
+            Request::Commit(commit) => {
+                let committed = match commit.core {
+                    Some(_) => self.commit_parts(selector, commit),
+                    None => core().and_then(|core| self.commit(&core, commit)),
+                };
+                commit::told("COMMIT", committed)
             }
-            Request::Stall => self.stall(core).map(done),
+            Request::EventCommit { queue, format } => {
+                let core = core()?;
+                commit::told("EVENT_COMMIT", self.event_commit(&core, queue, format))
+            }
+            Request::Stall => self.stall(&*core()?).map(done),
             Request::SetTimeout { milliseconds } => {
                 let timeout = milliseconds.min(GPU_TIMEOUT);
                 self.stall_timeout.store(timeout, Relaxed);

@@ -82,6 +82,8 @@ pub(super) struct NodeEntry {
     pub(super) origin: Origin,
     pub(super) life: Life,
     pub(super) locks: u32,
+    /// By place, the cores for which it has been locked since it was not locked at all.
+    locked_for: u32,
     /// Where the process sees it, if it is page-backed.
     pub(super) view: PagesView,
     /// That view is to be cached, as the last LOCK has said.
@@ -97,7 +99,9 @@ pub(super) struct NodeEntry {
 pub(super) struct Locking {
     /// The user's view is to be cached.
     pub(super) cacheable: bool,
-    /// Who has a page-backed node locked may lock it again.
+    /// The place of the core for which.
+    pub(super) core: usize,
+    /// Who has a page-backed node locked for a core may lock it again for that.
     pub(super) again: bool,
     /// What is to be done.
     pub(super) parts: Parts,
@@ -119,6 +123,7 @@ impl NodeEntry {
             origin,
             life: Life::Alive,
             locks: 0,
+            locked_for: 0,
             view: PagesView::None,
             is_cached: false,
             imports: 0,
@@ -140,15 +145,24 @@ impl NodeEntry {
     }
 
     /// Locks it once more, if it `is_locked` by that. `OutOfResources`: too often.
-    fn add_locks(&mut self, is_locked: bool) -> Result {
+    fn add_locks(&mut self, is_locked: bool, core: usize) -> Result {
         let more = u32::from(is_locked);
         self.locks = self.locks.checked_add(more).ok_or(Error::OutOfResources)?;
+        self.locked_for |= more << core;
         Ok(())
+    }
+
+    /// Whether it may be locked once more in this way.
+    fn may_lock(&self, how: &Locking) -> bool {
+        how.again || self.locked_for & 1 << how.core == 0
     }
 
     /// Takes one lock off, if there is one.
     pub(super) fn take_lock_off(&mut self) {
         self.locks = self.locks.saturating_sub(1);
+        if self.locks == 0 {
+            self.locked_for = 0;
+        }
     }
 
     /// The same of a node that is locked and has a view of its own.
@@ -167,7 +181,7 @@ impl NodeEntry {
 impl Process {
     /// ALLOCATE_VIDEO_MEMORY: the surface's size is the kernel's to know.
     pub(super) fn allocate_surface(self: &Arc<Self>, surface: abi::Surface) -> Result<Reply<'_>> {
-        let has_super_tiles = self.device.identity().super_tile_mode != 0;
+        let has_super_tiles = self.device.first_core()?.identity().super_tile_mode != 0;
         let size = surface::size(&surface, has_super_tiles)?;
         let (node, pool, _) =
             self.allocate_node(size.bytes, surface::ALIGNMENT, surface.kind, surface.pool)?;
@@ -266,7 +280,7 @@ impl Process {
             let backing = match entry.node.view() {
                 View::Pool(_) if shows && how.cacheable => return Err(Error::InvalidRequest),
                 View::Pool(offset) => {
-                    entry.add_locks(locks)?;
+                    entry.add_locks(locks, how.core)?;
                     if !shows {
                         return Ok(reply(address, None));
                     }
@@ -280,7 +294,7 @@ impl Process {
                     return Ok(reply(address, Some(user)));
                 }
                 View::Own(user) => {
-                    entry.add_locks(locks)?;
+                    entry.add_locks(locks, how.core)?;
                     // Only in the process that wrapped it.
                     let user = if entry.origin == Origin::Shared {
                         0
@@ -292,26 +306,26 @@ impl Process {
                 View::Pages(backing) => backing,
             };
             if !shows {
-                entry.add_locks(locks)?;
+                entry.add_locks(locks, how.core)?;
                 return Ok(reply(address, None));
             }
             // As the C drivers: most clients lock as often as they want, and get the same view,
             // cached or not as the first has asked; a few may do it once.
             match entry.view {
                 PagesView::None => {
-                    entry.add_locks(locks)?;
+                    entry.add_locks(locks, how.core)?;
                     entry.view = PagesView::BeingMade;
                     entry.is_cached = how.cacheable;
                     tables.asked = Some((backing.clone(), how.cacheable));
                     break (address, backing);
                 }
-                PagesView::At { user, locks: views } if how.again => {
+                PagesView::At { user, locks: views } if entry.may_lock(&how) => {
                     let views = views.checked_add(1).ok_or(Error::OutOfResources)?;
-                    entry.add_locks(locks)?;
+                    entry.add_locks(locks, how.core)?;
                     entry.view = PagesView::At { user, locks: views };
                     return Ok(reply(address, Some(user)));
                 }
-                PagesView::BeingMade if how.again => {
+                PagesView::BeingMade if entry.may_lock(&how) => {
                     if self.view_made.wait_interruptible(&mut tables) {
                         return Err(Error::Interrupted);
                     }

@@ -2,7 +2,10 @@
 
 //! What a client may ask of the device and of itself.
 
-use super::Process;
+use super::{
+    Core,
+    Process, //
+};
 use crate::{
     abi::Reply,
     error::{
@@ -29,8 +32,8 @@ impl Process {
     }
 
     /// QUERY_CHIP_OPTION.
-    pub(super) fn query_options(&self) -> Reply<'_> {
-        let identity = self.device.identity();
+    pub(super) fn query_options(&self, core: &Core) -> Reply<'_> {
+        let identity = core.identity();
         Reply::ChipOptions {
             fast_clear: identity.has_fast_clear(),
             compression: identity.has_compression(),

@@ -81,8 +81,7 @@ impl Work for QueueOnly {
 impl Process {
     /// The completion page, made if it is not there yet.
     pub(super) fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
-        let cores = self.device.cores();
-        let page = CompletionPage::new(cores[0].device(), cores.len()).map_err(|_| ENOMEM)?;
+        let page = CompletionPage::new(self.device.memory().owner()).map_err(|_| ENOMEM)?;
         let mut tables = self.tables();
         Ok(tables.completion.get_or_insert(page).clone())
     }
@@ -158,8 +157,10 @@ impl Process {
     /// it could use of the process's own memory is the process's again then. `Interrupted`: a Unix
     /// signal came.
     pub(super) fn wait_for_own_work(&self) -> Result {
-        for (core, last) in self.device.cores().iter().zip(self.last_jobs()) {
-            if let Err(Error::Interrupted) = core.ring().wait_for_progress(last) {
+        let last = self.last_jobs();
+        for core in self.device.cores() {
+            let ring = core.ring();
+            if let Err(Error::Interrupted) = ring.wait_for_progress(last[core.index()]) {
                 return Err(Error::Interrupted);
             }
         }

@@ -17,7 +17,7 @@ use crate::{
     abi::Ledger,
     context::Context,
     memory::Backing,
-    ring::MAX_CORES,
+    limits::MAX_CORES,
     stream::{
         addresses::AddressSet,
         loaded::Loaded, //

@@ -52,7 +52,7 @@ impl Process {
     /// [`Parameters`]: crate::params::Parameters
     pub(super) fn map_physical(&self, physical: u32, bytes: u64) -> Result<Reply<'_>> {
         let parameters = self.device.parameters();
-        let base = self.device.cores()[0].base_address();
+        let base = self.device.base_address();
         let allowed = parameters.allowed_ranges.iter().flatten().copied();
         let address = common_address(physical, bytes, base, allowed)?;
         let info = self.tables().user_memory.insert(Mapped::Common)?;

@@ -430,6 +430,8 @@ pub(crate) fn new_number() -> u64 {
 pub(crate) struct Context {
     /// Never used again: what the ring tells contexts apart by.
     number: u64,
+    /// The core whose states it has.
+    core: usize,
     /// `None` while somebody has them.
     #[pin]
     buffers: Mutex<Option<KBox<Buffers>>>,
@@ -438,12 +440,17 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// A context whose states are as after a reset. `OutOfMemory`.
-    pub(crate) fn new(memory: &VideoMemory, map: &Arc<StateMap>) -> Result<Arc<Self>> {
+    /// A context of core `core` whose states are as after a reset. `OutOfMemory`.
+    pub(crate) fn new(
+        memory: &VideoMemory,
+        core: usize,
+        map: &Arc<StateMap>,
+    ) -> Result<Arc<Self>> {
         let buffers = KBox::new(Buffers::new(memory, map)?, GFP_KERNEL_ACCOUNT)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 number: new_number(),
+                core,
                 buffers <- new_mutex!(Some(buffers), "galcore context"),
                 back <- new_condvar!("galcore context"),
             }),
@@ -454,6 +461,11 @@ impl Context {
     /// What the ring knows it by.
     pub(crate) fn owner(&self) -> Owner {
         Owner::Attached(self.number)
+    }
+
+    /// The place of its core.
+    pub(crate) fn core(&self) -> usize {
+        self.core
     }
 
     /// Whether the copy that was loaded last may have an address that is not the process's any

@@ -126,7 +126,10 @@ fn show_scratch(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
-    let scratch = clients.device().cores()[0].scratch();
+    let Ok(core) = clients.device().first_core() else {
+        return Ok(());
+    };
+    let scratch = core.scratch();
     match scratch.physical {
         Some(physical) => writeln!(f, "{:#010x} {:#010x}", scratch.address, physical.scratch),
         None => writeln!(f, "{:#010x}", scratch.address),

@@ -30,7 +30,10 @@ impl ProcFile for Status {
             return;
         };
         let device = clients.device();
-        let state = device.cores()[0].idle_state();
+        let first = device.first_core().ok();
+        let Some(state) = first.and_then(|core| core.idle_state()) else {
+            return;
+        };
         let usage = device.memory().usage();
         let (entries, used) = device.vm().usage();
         let reserved = device.memory().pool_bytes();

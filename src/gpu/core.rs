@@ -2,9 +2,11 @@
 
 //! One GPU core: its hardware, its ring, and what is known of the streams that it runs.
 //!
-//! Takes no lock of its own; the interrupt half only reads and clears the acknowledge register and
+//! Lock: `galcore core`, a leaf: who reads registers only to know holds it, so that the core is not
+//! switched off meanwhile. The interrupt half only reads and clears the acknowledge register and
 //! wakes the thread.
 
+use super::device::Place;
 use crate::{
     context::{
         scrub::Scrub,
@@ -20,7 +22,6 @@ use crate::{
         Access,
         Vm, //
     },
-    params::Parameters,
     ring::{
         Payload,
         Reclaimer,
@@ -39,23 +40,21 @@ use crate::{
             Pipe, //
         }, //
     },
-    sys::{
-        self,
-        dma,
-        irq::Handler, //
-    }, //
+    sys::irq::Handler, //
 };
 use kernel::{
+    device::Device,
     irq::ThreadedIrqReturn,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    }, //
 };
 
 /// How long the first event may take, in milliseconds.
 const FIRST_EVENT_TIMEOUT: u32 = 1000;
-
-/// How often the work queue is flushed when the core is stopped, at most.
-const STOP_ROUNDS: u32 = 64;
 
 /// How long work under way may take to end when the core is stopped, in milliseconds.
 const STOP_TIMEOUT: u32 = 100;
@@ -71,12 +70,12 @@ pub(crate) struct IdleState {
 }
 
 /// A core.
+#[pin_data]
 pub(crate) struct Core<P: Payload> {
     /// Its place among the device's.
     index: usize,
     hardware: Arc<Hardware>,
     states: Arc<States>,
-    base_address: u32,
     scratch: Scratch,
     scrub: Arc<Scrub>,
     state_map: Arc<StateMap>,
@@ -85,27 +84,29 @@ pub(crate) struct Core<P: Payload> {
     vm: Arc<Vm>,
     ring: Arc<Ring<P>>,
     reclaimer: Arc<Reclaimer>,
+    /// Its registers may be read by those who only want to know. Held while they are.
+    #[pin]
+    is_on: Mutex<bool>,
 }
 
 impl<P: Payload> Core<P> {
-    /// The core `hardware`, which has been reset, as number `index` of a device with the address
-    /// space `vm`. It does not run yet.
+    /// The core `hardware`, which has been reset, at `place`. It does not run yet.
     ///
     /// Every failure has been printed.
-    pub(crate) fn new(
-        index: usize,
-        hardware: Arc<Hardware>,
-        vm: Arc<Vm>,
-        reclaimer: Arc<Reclaimer>,
-        parameters: &Parameters,
-    ) -> Result<Arc<Self>> {
+    pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Arc<Self>> {
+        let device = place.device();
+        let (vm, reclaimer) = (device.vm().clone(), device.reclaimer().clone());
         let dev = hardware.device();
         let identity = hardware.identity();
-        // Version 2 translates every address: there is nothing to count from.
-        let base_address = match hardware.mmu_version() {
-            MmuVersion::V1 => parameters.base_address,
-            MmuVersion::V2 => 0,
-        };
+        let base_address = device.base_address();
+        let version = hardware.mmu_version();
+        if !vm.has_tables_of(version) {
+            dev_err!(
+                dev,
+                "its MMU is of another version than that of the core that was bound first: bind this one first\n"
+            );
+            return Err(EINVAL);
+        }
         let states = States::new(identity)
             .inspect_err(|_| dev_err!(dev, "no memory for the list of states\n"))?;
         let ring = Ring::new(
@@ -114,6 +115,7 @@ impl<P: Payload> Core<P> {
             states.engines(),
             vm.clone(),
             reclaimer.clone(),
+            place.newest(),
         )
         .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
         vm.map_for_good(ring.address(), ring.bytes(), Access::ReadOnly)
@@ -123,7 +125,7 @@ impl<P: Payload> Core<P> {
             // Past the MMU, and past the registers that say where GPU address 0 lies.
             physical: vm
                 .physical_scratch()
-                .filter(|_| !identity.has_new_memory_controller())
+                .filter(|_| version == MmuVersion::V1 && !identity.has_new_memory_controller())
                 .map(|scratch| PhysicalStates {
                     base: base_address,
                     scratch,
@@ -144,12 +146,11 @@ impl<P: Payload> Core<P> {
             );
             ENOMEM
         })?;
-        let core = Arc::new(
-            Self {
-                index,
+        let core = Arc::pin_init(
+            pin_init!(Self {
+                index: place.index(),
                 hardware,
                 states,
-                base_address,
                 scratch,
                 scrub,
                 state_map,
@@ -157,11 +158,17 @@ impl<P: Payload> Core<P> {
                 vm,
                 ring,
                 reclaimer,
-            },
+                is_on <- new_mutex!(true, "galcore core"),
+            }),
             GFP_KERNEL,
         )?;
+        // Version 2 translates every address, by tables that the front end loads.
+        let table = match version {
+            MmuVersion::V1 => core.vm.flat_table(),
+            MmuVersion::V2 => None,
+        };
         core.hardware
-            .initialize(base_address, core.vm.flat_table(), parameters);
+            .initialize(base_address, table, device.parameters());
         Ok(core)
     }
 
@@ -170,8 +177,8 @@ impl<P: Payload> Core<P> {
         self.index
     }
 
-    /// The device, for its memory.
-    pub(crate) fn device(&self) -> &dma::Device {
+    /// The device, for its log lines.
+    fn device(&self) -> &Device {
         self.hardware.device()
     }
 
@@ -196,11 +203,6 @@ impl<P: Payload> Core<P> {
     /// The states of the core.
     pub(crate) fn states(&self) -> &States {
         &self.states
-    }
-
-    /// Physical address of GPU address 0.
-    pub(crate) fn base_address(&self) -> u32 {
-        self.base_address
     }
 
     /// Memory that is nobody's, as states name it.
@@ -294,40 +296,38 @@ impl<P: Payload> Core<P> {
     }
 
     /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt
-    /// must be freed.
+    /// must be freed. Nobody touches a register afterwards.
     pub(crate) fn stop(&self) {
         self.ring.close();
+        self.ring.dismiss_hang_check();
+        let mut is_on = self.is_on.lock();
         self.hardware.disable_interrupts();
         if self.hardware.reset().is_err() {
             self.hardware.isolate();
         }
+        *is_on = false;
+        drop(is_on);
         self.ring.abandon();
-        sys::work::flush();
-        // Nothing waits for this core any more. An item comes back once or twice, and the end of a
-        // process has three steps; who still has files open may let go of more.
-        for _ in 0..STOP_ROUNDS {
-            if !self.reclaimer.is_busy() {
-                break;
-            }
-            sys::work::flush();
-        }
-        self.ring.dismiss_hang_check();
         self.reclaimer.set_ring(self.index, None);
         self.vm.detach(self.index);
     }
 
-    /// The state of the modules and the front end.
-    pub(crate) fn idle_state(&self) -> IdleState {
+    /// The state of the modules and the front end; `None`: it has been stopped.
+    pub(crate) fn idle_state(&self) -> Option<IdleState> {
+        let is_on = self.is_on.lock();
+        if !*is_on {
+            return None;
+        }
         let idle = self.hardware.idle();
         let clock_control = self.hardware.clock_control();
         let at = self.hardware.position();
         // Bits 1 to 7 are the modules that every core has; bit 0 is the front end, which loops.
         let modules = idle & 0xFE == 0xFE;
-        IdleState {
+        Some(IdleState {
             idle,
             clock_control,
             is_idle: modules && at.wrapping_sub(self.ring.idle_loop()) <= 16,
-        }
+        })
     }
 }
 

@@ -4,8 +4,13 @@
 
 pub(crate) mod core;
 mod device;
+mod route;
 
 pub(crate) use {
     self::core::Core,
-    device::Device, //
+    device::{
+        Device,
+        Published,
+        Running, //
+    }, //
 };

@@ -21,6 +21,7 @@ use kernel::{
     io::Io,
     prelude::*,
     sync::{
+        aref::ARef,
         atomic::Atomic,
         Arc, //
     },
@@ -37,7 +38,7 @@ pub(crate) use identity::Identity;
 const RESET_ATTEMPTS: u32 = 20;
 
 /// How long setting MMU version 2 up may take, in milliseconds.
-const SETUP_TIMEOUT: u32 = 100;
+const SETUP_TIMEOUT: u32 = 1000;
 
 /// Value of the AXI configuration: cached reads and writes, which i.MX6 needs.
 const AXI_CACHE: u32 = 2;
@@ -58,9 +59,20 @@ pub(crate) enum MmuVersion {
     V2,
 }
 
+impl MmuVersion {
+    /// The MMU of the core `identity`.
+    pub(crate) fn of(identity: &Identity) -> Self {
+        match identity.has_mmu_v2() {
+            true => MmuVersion::V2,
+            false => MmuVersion::V1,
+        }
+    }
+}
+
 /// The hardware of one core.
 pub(crate) struct Hardware {
-    dev: dma::Device,
+    dev: ARef<device::Device>,
+    memory: dma::Device,
     registers: Registers,
     identity: Identity,
     /// Event bits that have been taken from the core and not been worked on.
@@ -71,14 +83,19 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// Identifies and resets the core behind `registers`. `ENODEV`: there is none, or it stays
-    /// busy.
+    /// The core `dev`, which is `identity`, behind `registers`, with memory of `memory`: resets it.
+    /// `ENODEV`: it stays busy.
     ///
     /// Every failure has been printed.
-    pub(crate) fn new(dev: &dma::Device, registers: Registers) -> Result<Arc<Self>> {
-        let identity = identify(dev, &registers)?;
+    pub(crate) fn new(
+        dev: &device::Device,
+        memory: &dma::Device,
+        registers: Registers,
+        identity: Identity,
+    ) -> Result<Arc<Self>> {
         let hardware = Self {
-            dev: dev.clone(),
+            dev: dev.into(),
+            memory: memory.clone(),
             registers,
             identity,
             pending: Atomic::new(0),
@@ -89,9 +106,14 @@ impl Hardware {
         Ok(Arc::new(hardware, GFP_KERNEL)?)
     }
 
-    /// The device, for its memory and its log lines.
-    pub(crate) fn device(&self) -> &dma::Device {
+    /// The device, for its log lines.
+    pub(crate) fn device(&self) -> &device::Device {
         &self.dev
+    }
+
+    /// What its memory is got for.
+    pub(crate) fn memory(&self) -> &dma::Device {
+        &self.memory
     }
 
     /// Who the core is.
@@ -101,10 +123,7 @@ impl Hardware {
 
     /// Its MMU.
     pub(crate) fn mmu_version(&self) -> MmuVersion {
-        match self.identity.has_mmu_v2() {
-            true => MmuVersion::V2,
-            false => MmuVersion::V1,
-        }
+        MmuVersion::of(&self.identity)
     }
 
     /// Sets the registers that a reset has cleared.
@@ -275,8 +294,9 @@ impl Hardware {
     }
 }
 
-/// Switches the clocks on and reads who is there. What is wrong has been printed.
-fn identify(dev: &device::Device, regs: &Registers) -> Result<Identity> {
+/// Switches the clocks of the core `dev` on and reads who is there. `ENODEV`: nobody. What is wrong
+/// has been printed.
+pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identity> {
     load_clock(regs, HI_CLOCK_CONTROL::zeroed());
     let identity = Identity::read(regs);
     if !identity.is_plausible() {

@@ -56,6 +56,7 @@ use crate::{
 use ::core::cell::Cell;
 use heap::SurfaceType;
 use kernel::{
+    device,
     page::{
         page_align,
         PAGE_SIZE, //
@@ -143,15 +144,16 @@ pub(crate) struct VideoMemory {
 
 impl VideoMemory {
     /// Sets the pool up, for cores with `vm` whose GPU address 0 lies at `base_address`; `identity`
-    /// is the first's. Every failure has been printed.
+    /// is that of the first, in whose name every failure has been printed (`log`).
     pub(crate) fn new(
+        log: &device::Device,
         dev: &dma::Device,
         parameters: &Parameters,
         base_address: u32,
         identity: &Identity,
         vm: Arc<Vm>,
     ) -> kernel::error::Result<Arc<Self>> {
-        let pool = SystemPool::new(dev, parameters, base_address)?;
+        let pool = SystemPool::new(log, dev, parameters, base_address)?;
         let pool_range = pool
             .as_ref()
             .map(|pool| (pool.address, pool.memory.bytes()));
@@ -160,7 +162,7 @@ impl VideoMemory {
         // `Init` has a `chain` too, so this one is called by its trait.
         for (address, bytes) in Iterator::chain(allowed, pool_range) {
             vm.map_for_good(address, bytes, Access::ReadWrite)
-                .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
+                .inspect_err(|_| dev_err!(log, "no memory for the MMU's tables\n"))?;
         }
         let pinned = PinnedPages::new(dev)?;
         let this = Self {
@@ -177,6 +179,11 @@ impl VideoMemory {
             tile_status_anywhere: identity.has_new_memory_controller(),
         };
         Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+
+    /// What it is got for.
+    pub(crate) fn owner(&self) -> &dma::Device {
+        &self.dev
     }
 
     /// What makes dma-bufs of nodes.

@@ -33,6 +33,7 @@ use crate::{
     }, //
 };
 use kernel::{
+    device::Device,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -117,10 +118,14 @@ pub(super) fn with_pages(alignment: usize) -> Option<usize> {
 const POOL_STEP: usize = 4 << 20;
 
 /// Allocates the pool, or as much of it as there is; prints what is missing.
-fn allocate_pool(dev: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
+fn allocate_pool(
+    dev: &Device,
+    owner: &dma::Device,
+    wanted: usize,
+) -> Option<DmaBuffer> {
     let mut bytes = wanted;
     loop {
-        if let Ok(memory) = DmaBuffer::new(dev, bytes) {
+        if let Ok(memory) = DmaBuffer::new(owner, bytes) {
             if bytes < wanted {
                 dev_warn!(
                     dev,
@@ -153,7 +158,8 @@ pub(super) struct SystemPool {
 
 impl SystemPool {
     pub(super) fn new(
-        dev: &dma::Device,
+        dev: &Device,
+        owner: &dma::Device,
         parameters: &Parameters,
         base_address: u32,
     ) -> kernel::error::Result<Option<Pin<KBox<Self>>>> {
@@ -178,7 +184,7 @@ impl SystemPool {
                     }
                 })?)
             }
-            PoolSource::Allocated(bytes) => match allocate_pool(dev, bytes) {
+            PoolSource::Allocated(bytes) => match allocate_pool(dev, owner, bytes) {
                 Some(memory) => PoolMemory::Allocated(memory),
                 None => return Ok(None),
             },

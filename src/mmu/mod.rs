@@ -304,6 +304,14 @@ impl Vm {
         }
     }
 
+    /// Whether a core whose MMU is of `version` can work in it.
+    pub(crate) fn has_tables_of(&self, version: MmuVersion) -> bool {
+        match version {
+            MmuVersion::V1 => self.tables.flat.is_some(),
+            MmuVersion::V2 => self.tables.two_level.is_some(),
+        }
+    }
+
     /// Physical address of MMU version 1's table, for the page-table registers.
     pub(crate) fn flat_table(&self) -> Option<u32> {
         self.tables.flat.as_ref().map(Flat::address)

@@ -39,13 +39,13 @@ fn wrap(index: usize) -> usize {
 }
 
 impl<T> InFlight<T> {
-    /// Nothing under way.
-    pub(crate) fn new() -> Self {
+    /// Nothing under way; `newest` is the number of the last job before.
+    pub(crate) fn new(newest: u64) -> Self {
         Self {
             slots: [const { None }; IDS],
             first: 0,
             count: 0,
-            numbers: 0,
+            numbers: newest,
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn ids_go_round_and_numbers_go_up() {
-        let mut flights = InFlight::new();
+        let mut flights = InFlight::new(0);
         for round in 0..100u64 {
             let begun = flights.begin(0, 7, round);
             assert_eq!(begun, Ok(((round % 30) as u32, round + 1)));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn there_are_thirty() {
-        let mut flights = InFlight::new();
+        let mut flights = InFlight::new(0);
         for i in 0..IDS {
             assert!(flights.begin(0, i, i).is_ok());
         }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_bit_stands_for_all_before_it() {
-        let mut flights = InFlight::new();
+        let mut flights = InFlight::new(0);
         for i in 0..28 {
             assert!(flights.begin(10 * i, 10 * i + 8, ()).is_ok());
             assert!(flights.pop().is_some());
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn garbage_goes_with_the_newest() {
-        let mut flights = InFlight::new();
+        let mut flights = InFlight::new(0);
         assert!(flights.load_at(u64::MAX).is_none());
         for load in 1..=3 {
             assert!(flights.begin(0, 0, load).is_ok());

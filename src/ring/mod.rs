@@ -115,8 +115,7 @@ pub(crate) use {
         Reclaimer,
         Retired,
         Shown,
-        Waited,
-        MAX_CORES, //
+        Waited, //
     },
     submit::{
         Attempt,
@@ -187,15 +186,17 @@ pub(crate) struct Ring<P: Payload> {
 }
 
 impl<P: Payload> Ring<P> {
-    /// Allocates the ring of the core `hardware`. `ENOMEM`: no memory that the GPU reaches.
+    /// Allocates the ring of the core `hardware`, whose jobs are numbered behind `newest`. `ENOMEM`:
+    /// no memory that the GPU reaches.
     pub(crate) fn new(
         hardware: Arc<Hardware>,
         base_address: u32,
         engines: Engines,
         vm: Arc<Vm>,
         reclaimer: Arc<Reclaimer>,
+        newest: u64,
     ) -> Result<Arc<Self>, kernel::error::Error> {
-        let memory = DmaBuffer::new(hardware.device(), RING_BYTES)?;
+        let memory = DmaBuffer::new(hardware.memory(), RING_BYTES)?;
         let in_use = InUse::new()?;
         let spares = KVVec::with_capacity(IDS, GFP_KERNEL)?;
         let address = gpu_address(memory.dma_address(), RING_BYTES, base_address).ok_or(ENOMEM)?;
@@ -209,7 +210,7 @@ impl<P: Payload> Ring<P> {
                 vm,
                 reclaimer,
                 flushed: Atomic::new(NO_TRANSLATIONS),
-                state <- new_spinlock!(State::new(spares), "galcore ring"),
+                state <- new_spinlock!(State::new(spares, newest), "galcore ring"),
                 moved <- new_condvar!("galcore ring"),
                 completion <- new_mutex!((), "galcore completion"),
                 in_use,

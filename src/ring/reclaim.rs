@@ -15,6 +15,7 @@ use super::hider::Hider;
 use crate::{
     context::Context,
     error::Result,
+    limits::MAX_CORES,
     sys,
     wait::{
         self,
@@ -48,9 +49,6 @@ use kernel::{
         WorkItem, //
     }, //
 };
-
-/// Cores of a device, at most.
-pub(crate) const MAX_CORES: usize = 4;
 
 /// By core, a job's number.
 pub(crate) type Numbers = [u64; MAX_CORES];

@@ -110,8 +110,8 @@ pub(super) struct State<P> {
 }
 
 impl<P> State<P> {
-    /// A ring that is stopped.
-    pub(super) fn new(spares: KVVec<P>) -> Self {
+    /// A ring that is stopped, whose jobs are numbered behind `newest`.
+    pub(super) fn new(spares: KVVec<P>, newest: u64) -> Self {
         Self {
             space: Space::new(USABLE_BYTES, WAIT_LINK_BYTES),
             wait: 0,
@@ -120,12 +120,12 @@ impl<P> State<P> {
             moves: 0,
             is_stopped: true,
             is_dead: false,
-            in_flight: InFlight::new(),
+            in_flight: InFlight::new(newest),
             spares,
             waiters: 0,
-            completed: 0,
+            completed: newest,
             is_checked: false,
-            last_seen: 0,
+            last_seen: newest,
             idle_looks: 0,
         }
     }
@@ -204,7 +204,7 @@ mod tests {
     const BYTES: usize = 64;
 
     fn state() -> State<u32> {
-        let mut state = State::new(KVVec::new());
+        let mut state = State::new(KVVec::new(), 0);
         state.start();
         state
     }

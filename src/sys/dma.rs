@@ -7,6 +7,7 @@
 
 use super::{
     physical::Part,
+    platform::OwnDevice,
     raw_device,
     region::Assigned,
     shim,
@@ -14,128 +15,71 @@ use super::{
 };
 use kernel::{
     bindings,
-    device::{
-        self,
-        Core, //
-    },
+    device,
     dma::{
-        Device as _,
         DmaAddress,
         DmaMask, //
     },
     error::to_result,
     io::PhysAddr,
     page::PAGE_SIZE,
-    platform,
     prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Release, //
-        },
-        Arc, //
-    },
+    sync::Arc, //
 };
 
-/// The most devices that memory is got for at a time.
-const MAX_DEVICES: usize = 16;
-
-/// The addresses of those devices; 0: free.
-static DEVICES: [Atomic<usize>; MAX_DEVICES] = [const { Atomic::new(0) }; MAX_DEVICES];
-
-/// Puts `address` into a free place of `table`, and says which. `EBUSY`: it is there already, or
-/// there is none.
-fn claim(table: &[Atomic<usize>], address: usize) -> Result<usize> {
-    let place = table
-        .iter()
-        .position(|place| place.cmpxchg(0, address, Full).is_ok())
-        .ok_or(EBUSY)?;
-    // Of two who come at once both may be refused, but not both let through: who looks last sees
-    // the other.
-    let mut others = table.iter().enumerate();
-    if others.any(|(at, other)| at != place && other.load(Acquire) == address) {
-        table[place].store(0, Release);
-        return Err(EBUSY);
-    }
-    Ok(place)
-}
-
-/// A device that nobody else gets memory for.
+/// The device that is to own the memory of a GPU, while what decides where that comes from is set.
 ///
-/// # Invariants
-///
-/// `DEVICES` has the device's address once, at `place`.
-struct Claimed {
-    place: usize,
-    dev: ARef<device::Device>,
-}
-
-impl Claimed {
-    /// Takes the device. `EBUSY`: somebody has it, or there are too many.
-    fn new(dev: &device::Device) -> Result<Self> {
-        // INVARIANT: It stays this device's address as long as `dev` is held.
-        Ok(Self {
-            place: claim(&DEVICES, core::ptr::from_ref(dev).addr())?,
-            dev: dev.into(),
-        })
-    }
-}
-
-impl Drop for Claimed {
-    fn drop(&mut self) {
-        if let Some(place) = DEVICES.get(self.place) {
-            place.store(0, Release);
-        }
-    }
-}
-
-/// A device for which memory is about to be got: what decides where that comes from is set here,
-/// while there is none.
-pub(crate) struct Setup<'a, 'b> {
-    pdev: &'a platform::Device<Core<'b>>,
+/// It is made for this and never bound to a driver, so that memory stays good whichever cores of
+/// the GPU are bound, and taken away, meanwhile.
+pub(crate) struct Setup<'a> {
+    core: &'a device::Device,
     region: Option<Assigned>,
-    claimed: Claimed,
+    owner: OwnDevice,
 }
 
-impl<'a, 'b> Setup<'a, 'b> {
-    /// Of a device that is being probed. `EBUSY`: memory that was got for it earlier is still in
-    /// use. `ENODEV`: its addresses are not physical ones: an IOMMU translates them, or a
-    /// hypervisor.
-    pub(crate) fn new(pdev: &'a platform::Device<Core<'b>>) -> Result<Self> {
-        let dev: &device::Device = pdev.as_ref();
-        let claimed = Claimed::new(dev)?;
-        // SAFETY: The device is valid.
-        if unsafe { shim::gal_is_translated(raw_device(dev)) } {
+impl<'a> Setup<'a> {
+    /// One named `name` that reaches memory as `core` does. `ENODEV`: addresses of theirs are not
+    /// physical ones: an IOMMU translates them, or a hypervisor.
+    pub(crate) fn new(name: &'static CStr, core: &'a device::Device) -> Result<Self> {
+        if is_translated(core) {
             return Err(ENODEV);
         }
-        // SAFETY: The device is valid, and nobody maps anything for it yet. Its MMU has no limit.
-        unsafe { shim::gal_allow_long_segments(raw_device(dev)) };
+        let owner = OwnDevice::without_resources(name)?;
+        let dev = raw_device(owner.as_ref());
+        // SAFETY: Both devices are valid, and nobody maps anything for ours yet. Its MMU has no
+        // limit of segments.
+        to_result(unsafe {
+            shim::gal_allow_long_segments(dev);
+            shim::gal_configure_dma(dev, raw_device(core))
+        })?;
+        if is_translated(owner.as_ref()) {
+            return Err(ENODEV);
+        }
         Ok(Self {
-            pdev,
+            core,
             region: None,
-            claimed,
+            owner,
         })
     }
 
     /// Sets which addresses it reaches: of mapped pages, and of coherent memory.
     pub(crate) fn set_masks(&mut self, pages: DmaMask, coherent: DmaMask) -> Result {
-        // SAFETY: Nobody else gets memory for the device: that takes a `Device`, and there is none.
+        let dev = raw_device(self.owner.as_ref());
+        // SAFETY: The device is valid. Nobody else gets memory for it: that takes a `Device`, and
+        // there is none.
         unsafe {
-            self.pdev.dma_set_mask(pages)?;
-            self.pdev.dma_set_coherent_mask(coherent)
+            to_result(bindings::dma_set_mask(dev, pages.value()))?;
+            to_result(bindings::dma_set_coherent_mask(dev, coherent.value()))
         }
     }
 
-    /// Has its contiguous memory come from its node's first region, a reusable one. `EBUSY`: it
-    /// does so already.
+    /// Has its contiguous memory come from the first region of the core's node, a reusable one.
+    /// `EBUSY`: it does so already.
     pub(crate) fn assign_region(&mut self) -> Result {
         if self.region.is_some() {
             return Err(EBUSY);
         }
-        self.region = Some(Assigned::new(self.pdev.as_ref())?);
+        self.region = Some(Assigned::new(self.owner.as_ref(), self.core)?);
         Ok(())
     }
 
@@ -143,17 +87,24 @@ impl<'a, 'b> Setup<'a, 'b> {
     pub(crate) fn finish(self) -> Result<Device> {
         let inner = Inner {
             _region: self.region,
-            claimed: self.claimed,
+            owner: self.owner,
         };
         // INVARIANT: Looked at, and set, by this.
         Ok(Device(Arc::new(inner, GFP_KERNEL)?))
     }
 }
 
+/// Whether addresses of `dev` are others than physical ones: an IOMMU translates them, or a
+/// hypervisor.
+pub(crate) fn is_translated(dev: &device::Device) -> bool {
+    // SAFETY: The device is valid.
+    unsafe { shim::gal_is_translated(raw_device(dev)) }
+}
+
 struct Inner {
-    /// Given back before another can set the device up.
+    /// Given back before the device goes.
     _region: Option<Assigned>,
-    claimed: Claimed,
+    owner: OwnDevice,
 }
 
 /// A device for which memory can be got. What is got has a reference of this, so that what decides
@@ -170,7 +121,7 @@ impl core::ops::Deref for Device {
     type Target = device::Device;
 
     fn deref(&self) -> &device::Device {
-        &self.0.claimed.dev
+        self.0.owner.as_ref()
     }
 }
 
@@ -325,25 +276,5 @@ impl Drop for DmaBuffer {
                 Self::ATTRS,
             )
         }
-    }
-}
-
-#[kunit_tests(galcore_dma)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_device_has_one_setup_at_a_time() {
-        let table = [const { Atomic::new(0) }; 2];
-        assert_eq!(claim(&table, 8), Ok(0));
-        assert_eq!(claim(&table, 8), Err(EBUSY));
-        assert_eq!(claim(&table, 16), Ok(1));
-        // No room, also for those that are there.
-        assert_eq!(claim(&table, 24), Err(EBUSY));
-        assert_eq!(claim(&table, 16), Err(EBUSY));
-        table[0].store(0, Release);
-        // Not in the free place either, and that stays free.
-        assert_eq!(claim(&table, 16), Err(EBUSY));
-        assert_eq!(claim(&table, 24), Ok(0));
     }
 }

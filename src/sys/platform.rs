@@ -49,10 +49,9 @@ macro_rules! of_device_table {
 
 pub(crate) use of_device_table;
 
-/// Registers a platform driver that sysfs cannot unbind.
-///
-/// Open files keep the core's memory, and so must keep the core bound; the `kernel` crate's adapter
-/// cannot say so. Otherwise this is that adapter.
+/// Registers a platform driver whose devices are probed one after the other, before the
+/// registration or the device's returns: the `kernel` crate's adapter cannot say so. Otherwise this
+/// is that adapter.
 pub(crate) struct Adapter<T>(PhantomData<T>);
 
 // SAFETY: As for `kernel::platform::Adapter`: the driver type is the C structure with an embedded
@@ -79,7 +78,6 @@ unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
             let driver = driver.get();
             (*driver).driver.name = name.as_char_ptr();
             (*driver).driver.of_match_table = table;
-            (*driver).driver.suppress_bind_attrs = true;
             (*driver).driver.probe_type = bindings::probe_type_PROBE_FORCE_SYNCHRONOUS;
             (*driver).probe = Some(Self::probe);
             (*driver).remove = Some(Self::remove);
@@ -136,22 +134,29 @@ fn number<T: From<u32>>(irq: u32) -> T {
     irq.into()
 }
 
-/// A platform device with registers and an interrupt.
+/// A platform device of our own.
 ///
 /// # Invariants
 ///
 /// `0` was registered by us and is unregistered once.
 pub(crate) struct OwnDevice(*mut bindings::platform_device);
 
-// SAFETY: Only used to unregister and to look at the binding, which any thread may do.
+// SAFETY: Only used to unregister, to look at the binding and as a device, which any thread may do.
 unsafe impl Send for OwnDevice {}
 // SAFETY: As above.
 unsafe impl Sync for OwnDevice {}
 
 impl OwnDevice {
-    /// Registers a device `name` with `size` bytes of registers at `start` and Linux interrupt
-    /// `irq`. The driver of that name probes it before this returns.
-    pub(crate) fn new(name: &'static CStr, start: PhysAddr, size: usize, irq: u32) -> Result<Self> {
+    /// Registers a device `name`, the `number`th of this name if there are several, with `size`
+    /// bytes of registers at `start` and Linux interrupt `irq`. The driver of that name probes it
+    /// before this returns.
+    pub(crate) fn new(
+        name: &'static CStr,
+        number: Option<u8>,
+        start: PhysAddr,
+        size: usize,
+        irq: u32,
+    ) -> Result<Self> {
         let last = PhysAddr::try_from(size)
             .ok()
             .and_then(|size| size.checked_sub(1))
@@ -165,17 +170,28 @@ impl OwnDevice {
                 ..pin_init::zeroed()
             },
             bindings::resource {
-                start: number(irq),
-                end: number(irq),
+                start: self::number(irq),
+                end: self::number(irq),
                 flags: bindings::IORESOURCE_IRQ as c_ulong,
                 ..pin_init::zeroed()
             },
         ];
+        let id = number.map_or(bindings::PLATFORM_DEVID_NONE, i32::from);
+        Self::register(name, id, &resources)
+    }
+
+    /// Registers a device `name` that only owns memory. No driver may be of that name.
+    pub(super) fn without_resources(name: &'static CStr) -> Result<Self> {
+        Self::register(name, bindings::PLATFORM_DEVID_NONE, &[])
+    }
+
+    fn register(name: &'static CStr, id: i32, resources: &[bindings::resource]) -> Result<Self> {
         let info = bindings::platform_device_info {
             name: name.as_char_ptr(),
-            id: bindings::PLATFORM_DEVID_NONE,
+            id,
             res: resources.as_ptr(),
-            num_res: 2,
+            // CAST: two at most.
+            num_res: resources.len() as c_uint,
             dma_mask: 0xFFFF_FFFF,
             ..pin_init::zeroed()
         };
@@ -191,6 +207,13 @@ impl OwnDevice {
         // change the binding, of which this is a snapshot.
         let driver = unsafe { core::ptr::addr_of!((*self.0).dev.driver).read_volatile() };
         !driver.is_null()
+    }
+}
+
+impl AsRef<device::Device> for OwnDevice {
+    fn as_ref(&self) -> &device::Device {
+        // SAFETY: By the type invariant it is registered as long as this lives.
+        unsafe { device::Device::from_raw(&raw mut (*self.0).dev) }
     }
 }
 

@@ -54,12 +54,12 @@ impl Region {
 pub(super) struct Assigned(ARef<device::Device>);
 
 impl Assigned {
-    /// Has the contiguous memory of `dev` come from its node's first region. Only
+    /// Has the contiguous memory of `dev` come from the first region of the node of `core`. Only
     /// [`super::dma::Setup`] makes one, as long as there is no such memory, and all that there is
     /// then keeps it.
-    pub(super) fn new(dev: &device::Device) -> Result<Self> {
-        // SAFETY: The device is valid; by the caller it has no memory, and nobody gets it any.
-        to_result(unsafe { shim::gal_assign_region(raw_device(dev)) })?;
+    pub(super) fn new(dev: &device::Device, core: &device::Device) -> Result<Self> {
+        // SAFETY: The devices are valid; by the caller ours has no memory, and nobody gets it any.
+        to_result(unsafe { shim::gal_assign_region(raw_device(dev), raw_device(core)) })?;
         // INVARIANT: Assigned just now.
         Ok(Self(dev.into()))
     }

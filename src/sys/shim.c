@@ -20,6 +20,7 @@
 #include <linux/mm.h>
 #include <linux/of.h>
 #include <linux/of_address.h>
+#include <linux/of_device.h>
 #include <linux/of_irq.h>
 #include <linux/of_reserved_mem.h>
 #include <linux/proc_fs.h>
@@ -35,6 +36,14 @@ struct gal_parameters gal_parameters = {
 	.irqLine = -1,
 	.registerMemBase = 0x80000000UL,
 	.registerMemSize = SZ_2K,
+	.irqLine2D = -1,
+	.registerMemSize2D = SZ_2K,
+	.irqLineVG = -1,
+	.registerMemSizeVG = SZ_2K,
+	.irqs = { [0 ... GAL_3D_CORES - 1] = -1 },
+	.registerSizes = { [0 ... GAL_3D_CORES - 1] = SZ_2K },
+	.irq2Ds = { [0 ... GAL_2D_CORES - 1] = -1 },
+	.register2DSizes = { [0 ... GAL_2D_CORES - 1] = SZ_2K },
 	.contiguousSize = SZ_4M,
 	.fastClear = -1,
 	.compression = -1,
@@ -47,9 +56,27 @@ struct gal_parameters gal_parameters = {
 	module_param_named(name, gal_parameters.name, type, 0444);        \
 	MODULE_PARM_DESC(name, text)
 
-GAL_PARAMETER(irqLine, int, "Interrupt line of the core, as board documents number it (GIC: SPI + 32); -1: no core by parameters");
-GAL_PARAMETER(registerMemBase, ulong, "Physical address of the core's registers");
-GAL_PARAMETER(registerMemSize, ulong, "Bytes of the core's registers");
+#define GAL_ARRAY(name, type, text)                                              \
+	module_param_array_named(name, gal_parameters.name, type, NULL, 0444);   \
+	MODULE_PARM_DESC(name, text)
+
+GAL_PARAMETER(irqLine, int, "Interrupt line of the 3D core, as board documents number it (GIC: SPI + 32); -1: no such core by parameters");
+GAL_PARAMETER(registerMemBase, ulong, "Physical address of the 3D core's registers");
+GAL_PARAMETER(registerMemSize, ulong, "Bytes of the 3D core's registers");
+GAL_PARAMETER(irqLine2D, int, "Interrupt line of the 2D core; -1: none by parameters");
+GAL_PARAMETER(registerMemBase2D, ulong, "Physical address of the 2D core's registers");
+GAL_PARAMETER(registerMemSize2D, ulong, "Bytes of the 2D core's registers");
+GAL_PARAMETER(irqLineVG, int, "Interrupt line of the core for vector graphics; -1: none by parameters");
+GAL_PARAMETER(registerMemBaseVG, ulong, "Physical address of that core's registers");
+GAL_PARAMETER(registerMemSizeVG, ulong, "Bytes of that core's registers");
+GAL_ARRAY(irqs, int, "Interrupt lines of 3D and neural cores, in one list; -1: none");
+GAL_ARRAY(registerBases, ulong, "Physical addresses of their registers");
+GAL_ARRAY(registerSizes, ulong, "Bytes of their registers");
+GAL_ARRAY(irq2Ds, int, "Interrupt lines of 2D cores, in one list; -1: none");
+GAL_ARRAY(register2DBases, ulong, "Physical addresses of their registers");
+GAL_ARRAY(register2DSizes, ulong, "Bytes of their registers");
+module_param_string(cores, gal_parameters.cores, sizeof(gal_parameters.cores), 0444);
+MODULE_PARM_DESC(cores, "Kinds of cores to take, such as 2d,vg; empty: all that there are");
 GAL_PARAMETER(contiguousBase, ulong, "Physical address of the video memory pool; 0: allocate it");
 GAL_PARAMETER(contiguousSize, ulong, "Bytes of the video memory pool; 0: no pool");
 GAL_PARAMETER(bankSize, ulong, "Bytes of one bank of the pool; 0: one bank");
@@ -533,6 +560,16 @@ int gal_zero_physical(phys_addr_t start, size_t size)
 	return 0;
 }
 
+unsigned int gal_count_nodes(void)
+{
+	struct device_node *node;
+	unsigned int count = 0;
+
+	for_each_compatible_node(node, NULL, "vivante,gc")
+		count += of_device_is_available(node);
+	return count;
+}
+
 bool gal_node_exists(phys_addr_t registers)
 {
 	struct device_node *node;
@@ -565,9 +602,14 @@ int gal_memory_region(struct device *dev, phys_addr_t *start, phys_addr_t *size,
 	return 1;
 }
 
-int gal_assign_region(struct device *dev)
+int gal_configure_dma(struct device *dev, struct device *core)
 {
-	return of_reserved_mem_device_init(dev);
+	return core->of_node ? of_dma_configure(dev, core->of_node, true) : 0;
+}
+
+int gal_assign_region(struct device *dev, struct device *core)
+{
+	return of_reserved_mem_device_init_by_idx(dev, core->of_node, 0);
 }
 
 void gal_release_region(struct device *dev)

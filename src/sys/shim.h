@@ -19,10 +19,25 @@ struct proc_dir_entry;
 struct sg_table;
 
 /* The module parameters, by the names that the vendor's driver gave them. */
+#define GAL_3D_CORES 16
+#define GAL_2D_CORES 4
+
 struct gal_parameters {
 	int irqLine;
 	unsigned long registerMemBase;
 	unsigned long registerMemSize;
+	int irqLine2D;
+	unsigned long registerMemBase2D;
+	unsigned long registerMemSize2D;
+	int irqLineVG;
+	unsigned long registerMemBaseVG;
+	unsigned long registerMemSizeVG;
+	int irqs[GAL_3D_CORES];
+	unsigned long registerBases[GAL_3D_CORES];
+	unsigned long registerSizes[GAL_3D_CORES];
+	int irq2Ds[GAL_2D_CORES];
+	unsigned long register2DBases[GAL_2D_CORES];
+	unsigned long register2DSizes[GAL_2D_CORES];
 	unsigned long contiguousBase;
 	unsigned long contiguousSize;
 	unsigned long bankSize;
@@ -39,6 +54,7 @@ struct gal_parameters {
 	int sharedNodes;
 	int showArgs;
 	char interface[16];
+	char cores[16];
 };
 
 extern struct gal_parameters gal_parameters;
@@ -67,6 +83,7 @@ void gal_set_mapping(struct file *file, struct inode *inode);
 void gal_release_inode(struct inode *inode);
 void gal_zap(struct inode *inode, size_t offset, size_t bytes);
 bool gal_is_translated(struct device *dev);
+int gal_configure_dma(struct device *dev, struct device *core);
 void gal_clear_memory(void *memory, size_t bytes);
 phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma);
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
@@ -170,10 +187,11 @@ int gal_zero_physical(phys_addr_t start, size_t size);
 
 /* The memory region of a device's node: 1, 0 if there is none, or an error. */
 int gal_memory_region(struct device *dev, phys_addr_t *start, phys_addr_t *size, bool *reusable);
-int gal_assign_region(struct device *dev);
+int gal_assign_region(struct device *dev, struct device *core);
 void gal_release_region(struct device *dev);
 
 /* Interrupt lines, as board documents number them. */
+unsigned int gal_count_nodes(void);
 bool gal_node_exists(phys_addr_t registers);
 int gal_map_irq_line(unsigned int line);
 

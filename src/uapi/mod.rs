@@ -202,7 +202,7 @@ impl OpenedFile {
                 Choice::unpack(asked),
                 self.clients.device().parameters().interface,
             ],
-            self.clients.device().identity().model,
+            self.clients.device().model(),
         );
         let Some(choice) = choice else {
             // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
@@ -384,6 +384,9 @@ impl OpenedFile {
 impl FileOperations for OpenedFile {
     fn open() -> Result<Arc<Self>, kernel::error::Error> {
         let clients = CLIENTS.get().ok_or(ENODEV)?;
+        if clients.device().first_core().is_err() {
+            return Err(ENODEV);
+        }
         let process = clients.join()?;
         let (the_clients, the_process) = (clients.clone(), process.clone());
         let file = pin_init!(Self {

@@ -68,6 +68,14 @@ impl Field {
         self.at as usize + self.bytes as usize
     }
 
+    /// The `index`th element of the array of words whose first is this.
+    pub(crate) fn nth(self, index: u16) -> Self {
+        Self {
+            at: self.at + 4 * index,
+            ..self
+        }
+    }
+
     /// Its low 32 bits, 0 if it does not exist.
     #[inline]
     pub(crate) fn word(self, words: &[u32]) -> u32 {
@@ -688,6 +696,10 @@ structures! {
         count = "count",
         /// The first one's type.
         kind = "types",
+        /// The first one's id.
+        id = "ids",
+        /// The first one's index.
+        index = "coreIndexs",
     }
     /// QUERY_RESET_TIME_STAMP, all out.
     resets: QueryResetTimeStamp = "QueryResetTimeStamp" {
@@ -853,6 +865,9 @@ pub(crate) const MAX_DELTA_BYTES: usize = 72;
 /// Bytes of the largest `gcsHAL_COMMAND_LOCATION`.
 pub(crate) const MAX_LOCATION_BYTES: usize = 80;
 
+/// Bytes of a `gcsHAL_SUBCOMMIT`.
+pub(crate) const MAX_SUB_COMMIT_BYTES: usize = 128;
+
 /// Bytes of the largest `gcoCONTEXT`.
 pub(crate) const MAX_CONTEXT_BYTES: usize = 216;
 
@@ -986,9 +1001,22 @@ impl IdentityLayout {
     };
 }
 
-/// Numbers of `gceHARDWARE_TYPE`.
+/// How a generation finds the core that a command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Routing {
+    /// By its type alone; a type that no core has means the first core.
+    ByType,
+    /// By its type, and the index among cores of this; the same.
+    ByTypeAndIndex,
+    /// The same, but a type that no core has is refused unless it is 2D or vector graphics.
+    BySlot,
+}
+
+/// Numbers of `gceHARDWARE_TYPE`, and what they mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HardwareTypes {
+    /// How a core is found.
+    pub(crate) routing: Routing,
     /// A 3D core.
     pub(crate) three_d: u8,
     /// A 2D core.
@@ -1326,6 +1354,7 @@ impl Layout {
             && self.command_buffer.read_bytes() <= MAX_COMMAND_BUFFER_BYTES
             && self.delta.bytes as usize <= MAX_DELTA_BYTES
             && self.location.bytes as usize <= MAX_LOCATION_BYTES
+            && self.commit.next.end() <= MAX_SUB_COMMIT_BYTES
             && self.wrap.bytes <= room
             && self.export_node.bytes <= room
             && self.node_fd.bytes <= room

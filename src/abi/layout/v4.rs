@@ -131,6 +131,7 @@ pub(crate) const V4: Layout = Layout {
         bytes: 16,
         count: word(0),
         kind: word(4),
+        ..ChipInfo::ABSENT
     },
     command_buffer: CommandBufferLayout {
         bytes: 60,

@@ -52,6 +52,7 @@ pub(crate) const V6_2_2: Layout = Layout {
     },
     quirks: Quirks {
         hardware: HardwareTypes {
+            routing: Routing::ByTypeAndIndex,
             both: 4,
             vector: 3,
             ..P8.quirks.hardware
@@ -101,6 +102,7 @@ pub(crate) const V6_2_2: Layout = Layout {
     },
     chip_info: ChipInfo {
         bytes: 84,
+        id: word(44),
         ..P8.chip_info
     },
     resets: QueryResetTimeStamp {

@@ -54,6 +54,7 @@ pub(crate) const V6_4_11: Layout = Layout {
     },
     quirks: Quirks {
         hardware: HardwareTypes {
+            routing: Routing::BySlot,
             three_d: 2,
             two_d: 3,
             both: 1,
@@ -165,6 +166,8 @@ pub(crate) const V6_4_11: Layout = Layout {
     },
     chip_info: ChipInfo {
         bytes: 340,
+        id: word(88),
+        index: word(172),
         ..V6_2_4_P3.chip_info
     },
     options: QueryChipOptions {

@@ -341,6 +341,23 @@ impl Device {
         Self::speaking(file, abi)
     }
 
+    /// The device once more, by a file of its own, whose requests are for the `number`th core of CHIP_INFO.
+    pub fn open_core(number: usize) -> Result<Self> {
+        let mut device = Self::open()?;
+        let info = device.chip_info()?;
+        let known = info.types.iter().take(info.count.max(0) as usize);
+        device.hardware_type = *known
+            .skip(number)
+            .next()
+            .ok_or(Error::Usage("the device has no such core"))?;
+        Ok(device)
+    }
+
+    /// Requests are for cores of this type from now on.
+    pub fn set_hardware_type(&mut self, hardware_type: u32) {
+        self.hardware_type = hardware_type;
+    }
+
     fn speaking(file: File, abi: &'static Abi) -> Result<Self> {
         let mut device = Self {
             file,

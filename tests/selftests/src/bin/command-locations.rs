@@ -241,7 +241,6 @@ fn refusals() -> Result<()> {
             u32::MAX.into(),
             Status::INVALID_ARGUMENT,
         ),
-        ("subCommit.next", own, Status::NOT_SUPPORTED),
     ] {
         let status = fixture.commit(&first, next, &[(field, value)])?;
         same(field, status, wanted)?;

@@ -121,7 +121,7 @@ fn main() -> ExitCode {
             let read = mapped.read();
             same("number", read.number, 0)?;
             same("sequence", read.sequence % 2, 0)?;
-            same("version, cores", mapped.head(), (1, 1))?;
+            same("version, slots", mapped.head(), (1, 4))?;
             let slot = Completion::SLOT..Completion::SLOT + 24;
             for at in (8..4096).step_by(4).filter(|at| !slot.contains(at)) {
                 same("the rest of the page", mapped.region.read(at), 0)?;

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Which core a request means.
+//!
+//! Pure logic. Source: spec/multicore-vg.md section A.5.
+
+use crate::{
+    abi::{
+        CoreSelector,
+        HardwareType,
+        Routing, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+};
+use kernel::prelude::*;
+
+/// Indices that generations with several cores of a type fill with the first core where there is
+/// no other.
+const FILLED: usize = 4;
+
+/// Whether a core of kind `kind` is meant by those who want a `wanted` one.
+fn is_meant(kind: HardwareType, wanted: HardwareType) -> bool {
+    use HardwareType::{
+        Both,
+        ThreeD, //
+    };
+    match wanted {
+        ThreeD | Both => matches!(kind, ThreeD | Both),
+        other => kind == other,
+    }
+}
+
+/// The place of the core that is asked first where all cores will do: 3D, then 2D, then vector
+/// graphics. `GpuNotResponding`: there is none.
+pub(super) fn first(kinds: &[Option<HardwareType>]) -> Result<usize> {
+    in_order(kinds).next().ok_or(Error::GpuNotResponding)
+}
+
+/// The place of the core number `index` of those that `wanted` means.
+fn nth(kinds: &[Option<HardwareType>], wanted: HardwareType, index: usize) -> Option<usize> {
+    let mut places = kinds.iter().enumerate();
+    let mut meant = places
+        .by_ref()
+        .filter(|(_, kind)| kind.is_some_and(|kind| is_meant(kind, wanted)));
+    meant.nth(index).map(|(place, _)| place)
+}
+
+/// The place of the core that `selector` means; `kinds` says by place what core is there, or has
+/// been. `InvalidArgument`: its generation refuses a selector of no core. `GpuNotResponding`: there
+/// is no core at all.
+pub(super) fn route(kinds: &[Option<HardwareType>], selector: CoreSelector) -> Result<usize> {
+    let (wanted, index) = (selector.hardware_type(), selector.index());
+    let place = |index| wanted.and_then(|wanted| nth(kinds, wanted, index));
+    match selector.routing() {
+        Routing::ByType => match place(0) {
+            Some(place) => Ok(place),
+            None => first(kinds),
+        },
+        Routing::ByTypeAndIndex => match place(index) {
+            Some(place) => Ok(place),
+            None if index < FILLED => first(kinds),
+            None => Err(Error::InvalidArgument),
+        },
+        Routing::BySlot => match (place(index), wanted) {
+            (Some(place), _) => Ok(place),
+            (None, Some(HardwareType::TwoD | HardwareType::Vector)) if index < FILLED => {
+                first(kinds)
+            }
+            _ => Err(Error::InvalidArgument),
+        },
+    }
+}
+
+/// The place of the core of a part of a COMMIT, whose index `selector` has. Errors as [`route`].
+pub(super) fn route_part(
+    kinds: &[Option<HardwareType>],
+    selector: CoreSelector,
+) -> Result<usize> {
+    match selector.hardware_type() {
+        Some(HardwareType::TwoD | HardwareType::Vector) => route(kinds, selector),
+        _ => in_order(kinds)
+            .nth(selector.index())
+            .ok_or(Error::InvalidArgument),
+    }
+}
+
+/// The places that have, or had, a core, in the order of CHIP_INFO.
+fn in_order(kinds: &[Option<HardwareType>]) -> impl Iterator<Item = usize> + '_ {
+    [
+        HardwareType::ThreeD,
+        HardwareType::TwoD,
+        HardwareType::Vector,
+    ]
+    .into_iter()
+    .flat_map(move |wanted| {
+        let places = kinds.iter().enumerate();
+        places.filter_map(move |(place, kind)| {
+            kind.is_some_and(|kind| is_meant(kind, wanted))
+                .then_some(place)
+        })
+    })
+}
+
+#[kunit_tests(galcore_route)]
+mod tests {
+    use super::*;
+    use crate::abi::layout::{
+        HardwareTypes,
+        LAYOUTS, //
+    };
+
+    const QUAD: [Option<HardwareType>; 4] = [
+        Some(HardwareType::ThreeD),
+        Some(HardwareType::TwoD),
+        Some(HardwareType::Vector),
+        None,
+    ];
+    const SOLO_LITE: [Option<HardwareType>; 2] =
+        [Some(HardwareType::TwoD), Some(HardwareType::Vector)];
+
+    fn numbers(of: Routing) -> &'static HardwareTypes {
+        let mut all = LAYOUTS.iter().map(|layout| &layout.quirks.hardware);
+        all.find(|numbers| numbers.routing == of).unwrap()
+    }
+
+    /// The places of types 0 to 7, index 0; 9: refused.
+    fn places(kinds: &[Option<HardwareType>], routing: Routing) -> [usize; 8] {
+        core::array::from_fn(|number| place(kinds, routing, number, 0).unwrap_or(9))
+    }
+
+    fn place(
+        kinds: &[Option<HardwareType>],
+        routing: Routing,
+        number: usize,
+        index: u32,
+    ) -> super::Result<usize> {
+        // CAST: a few.
+        let selector = CoreSelector::new(numbers(routing), number as u32, index);
+        route(kinds, selector)
+    }
+
+    #[test]
+    fn by_type() {
+        let routing = Routing::ByType;
+        assert_eq!(places(&QUAD, routing), [0, 0, 1, 0, 2, 0, 0, 0]);
+        assert_eq!(places(&SOLO_LITE, routing), [0, 0, 0, 0, 1, 0, 0, 0]);
+        let vector = [Some(HardwareType::Vector)];
+        assert_eq!(places(&vector, routing), [0; 8]);
+        // The index is not looked at.
+        assert_eq!(place(&QUAD, routing, 2, 7), Ok(1));
+        assert_eq!(places(&[None], routing), [9; 8]);
+        // Whatever came first.
+        let late = [Some(HardwareType::TwoD), Some(HardwareType::Both)];
+        assert_eq!(places(&late, routing), [1, 1, 0, 1, 1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn by_type_and_index() {
+        let routing = Routing::ByTypeAndIndex;
+        assert_eq!(places(&QUAD, routing), [0, 0, 1, 2, 0, 0, 0, 0]);
+        assert_eq!(place(&QUAD, routing, 2, 1), Ok(0));
+        assert_eq!(place(&QUAD, routing, 2, 4), Err(Error::InvalidArgument));
+        let two = [Some(HardwareType::ThreeD), Some(HardwareType::ThreeD)];
+        assert_eq!(place(&two, routing, 1, 1), Ok(1));
+        assert_eq!(place(&two, routing, 1, 2), Ok(0));
+    }
+
+    #[test]
+    fn by_slot() {
+        let routing = Routing::BySlot;
+        assert_eq!(places(&QUAD, routing), [9, 0, 0, 1, 9, 2, 9, 9]);
+        assert_eq!(places(&SOLO_LITE, routing), [9, 9, 9, 0, 9, 1, 9, 9]);
+        assert_eq!(place(&QUAD, routing, 2, 1), Err(Error::InvalidArgument));
+        assert_eq!(place(&QUAD, routing, 3, 1), Ok(0));
+        let part = |number, index| {
+            route_part(&QUAD, CoreSelector::new(numbers(routing), number, index))
+        };
+        assert_eq!(part(2, 1), Ok(1));
+        assert_eq!(part(2, 3), Err(Error::InvalidArgument));
+        assert_eq!(part(3, 0), Ok(1));
+        assert_eq!(place(&QUAD, routing, 3, u32::MAX), Err(Error::InvalidArgument));
+    }
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Several cores: each request runs on the core that it names, cores wait for each other by signals and for nothing
+//! else, memory changes hands between them, and each can be unbound and bound while clients draw.
+
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+use std::process::ExitCode;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::uapi;
+use galcore_client::uapi::Pool;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_client::Surface;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::expect_pixels;
+use galcore_selftests::fixture::has_2d;
+use galcore_selftests::fixture::has_3d;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::Random;
+use galcore_selftests::fixture::HEIGHT;
+use galcore_selftests::fixture::WIDTH;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::same_word;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
+use galcore_selftests::system::ProcGc;
+use gpu_control::fault;
+
+/// Where the driver's cores are bound and unbound.
+const DRIVER: &str = "/sys/bus/platform/drivers/galcore";
+
+/// What a client gets from a core that is not bound.
+const NOT_THERE: i32 = -22;
+
+const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
+
+/// The 3D core and the 2D core, in the order of CHIP_INFO.
+const CORE_3D: usize = 0;
+const CORE_2D: usize = 1;
+
+/// A client of each core, in one process.
+struct Both {
+    paints: [Paint; 2],
+}
+
+impl Both {
+    fn start() -> Result<Self> {
+        let start = |core| -> Result<Paint> {
+            Paint::of(Client::with_device(Device::open_core(core)?)?)
+        };
+        Ok(Self {
+            paints: [start(CORE_3D)?, start(CORE_2D)?],
+        })
+    }
+
+    fn close(self) -> Result<()> {
+        let [three, two] = self.paints;
+        three.close()?;
+        two.close()
+    }
+
+    /// Fills `surface` on `core` with `colour`; the queue comes behind it.
+    fn fill(
+        &mut self,
+        core: usize,
+        surface: &Surface,
+        colour: u32,
+        queue: &mut Queue,
+    ) -> Result<()> {
+        let paint = &mut self.paints[core];
+        let engine = paint.engine();
+        let mut stream = Stream::new();
+        engine.fill(&mut stream, surface, ALL, colour);
+        stream.flush(engine.pipe());
+        paint.commit(&stream, queue)
+    }
+
+    /// Copies all of `from` to `to` on `core`; the queue comes behind it.
+    fn copy(
+        &mut self,
+        core: usize,
+        from: &Surface,
+        to: &Surface,
+        queue: &mut Queue,
+    ) -> Result<()> {
+        let paint = &mut self.paints[core];
+        let engine = paint.engine();
+        let mut stream = Stream::new();
+        engine.copy_all(&mut stream, from, (0, 0), to, &[ALL], ALL);
+        stream.flush(engine.pipe());
+        paint.commit(&stream, queue)
+    }
+
+    /// Fills `surface` on `first`, has it copied to `target` on the other core, which waits for the first one's signal.
+    fn hand_over(
+        &mut self,
+        first: usize,
+        surface: &Surface,
+        target: &Surface,
+        colour: u32,
+        signal: i32,
+    ) -> Result<()> {
+        self.fill(first, surface, colour, Queue::new().signal(signal))?;
+        // Waited for by the other core's file: a signal is the process's.
+        self.paints[1 - first].device().wait_signal(signal, 10_000)?;
+        self.copy(1 - first, surface, target, Queue::new().signal(signal))?;
+        self.paints[first].device().wait_signal(signal, 10_000)?;
+        expect_pixels(target, |_, _| colour)
+    }
+}
+
+/// One process: `commits` times it hands a surface over between the cores, in a random direction.
+fn child(seed: u32, commits: u32) -> Result<()> {
+    let mut both = Both::start()?;
+    let mut random = Random::new(seed);
+    let device = Device::open_core(CORE_3D)?;
+    let signal = device.create_signal(false)?;
+    let target = both.paints[CORE_2D].surface.clone();
+    for number in 0..commits {
+        let first = random.below(2) as usize;
+        let surface = both.paints[CORE_3D].surface.clone();
+        let colour = seed << 24 | number;
+        both.hand_over(first, &surface, &target, colour, signal)
+            .with_context(|| format!("commit {number}, first core {first}"))?;
+    }
+    both.close()
+}
+
+fn spawn(seed: u32, commits: u32) -> Result<Child> {
+    Ok(system::again(&[
+        "--child",
+        &seed.to_string(),
+        "--commits",
+        &commits.to_string(),
+    ])?
+    .stdout(Stdio::piped())
+    .spawn()?)
+}
+
+fn finish(number: u32, child: Child) -> Result<()> {
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.success(),
+        "client {number}: {} {text}",
+        output.status
+    );
+    Ok(())
+}
+
+/// The names of the devices that are bound to the driver, those with lower registers first.
+fn bound() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(DRIVER).context(DRIVER)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_symlink() && name != "module" {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Unbinds a device, or binds it.
+fn write(file: &str, device: &str) -> Result<()> {
+    let path = Path::new(DRIVER).join(file);
+    fs::write(&path, device).with_context(|| format!("{device} to {}", path.display()))
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let options = Options::parse(&["rounds", "binds", "processes", "commits", "child"])?;
+        let commits = options.number("commits", 50)?;
+        if let Some(seed) = options.get("child") {
+            child(seed.parse()?, commits)?;
+            return Ok(true);
+        }
+        let rounds = options.number("rounds", 50)?;
+        let binds = options.number("binds", 6)?;
+        let processes = options.number("processes", 4)?;
+        let device = Device::open()?;
+        let info = device.chip_info()?;
+        if info.count < 2 {
+            return skip("this board has one core");
+        }
+        let mut suite = Suite::new();
+        suite.test("CHIP_INFO names every core, 3D first", || {
+            same("cores", info.count, 2)?;
+            same_word("first", info.types[0], 1)?;
+            same_word("second", info.types[1], 2)?;
+            same("bound", bound()?.len(), 2)
+        });
+        suite.test("each type means its core, and what no core has the first", || {
+            let identity = |hardware_type| -> Result<uapi::QueryChipIdentity> {
+                let mut device = Device::open()?;
+                device.set_hardware_type(hardware_type);
+                Ok(device.identity()?)
+            };
+            let three = identity(1)?;
+            let two = identity(2)?;
+            ensure!(has_3d(&three), "no 3D in {:#x}", three.chip_features);
+            ensure!(has_2d(&two) && !has_3d(&two), "not 2D alone: {:#x}", two.chip_features);
+            for hardware_type in [0, 3, 4, 5, 6, 7] {
+                same_word(
+                    &format!("type {hardware_type}"),
+                    identity(hardware_type)?.chip_model,
+                    three.chip_model,
+                )?;
+            }
+            Ok(())
+        });
+        suite.test("each core draws what is committed to it", || {
+            let mut both = Both::start()?;
+            for core in [CORE_3D, CORE_2D] {
+                let controls = [Control::open_core(0)?, Control::open_core(1)?];
+                let before = controls.each_ref().map(|control| control.counters());
+                both.paints[core].prove(0xff00_1100 + core as u32)?;
+                let after = controls.each_ref().map(|control| control.counters());
+                ensure!(after[core].draws() > before[core].draws(), "core {core} drew nothing");
+                same("draws of the other", after[1 - core].draws(), before[1 - core].draws())?;
+                same("events of the other", after[1 - core].events, before[1 - core].events)?;
+            }
+            both.close()
+        });
+        suite.test("a core that stands still holds up nobody else", || {
+            let mut both = Both::start()?;
+            for held in [CORE_2D, CORE_3D] {
+                let other = 1 - held;
+                let control = Control::open_core(held)?;
+                let hold = control.arm(fault::HOLD, 1);
+                let surface = both.paints[held].surface.clone();
+                let signal = both.paints[held].device().create_signal(false)?;
+                both.fill(held, &surface, 0x1234_5678, Queue::new().signal(signal))?;
+                for colour in 0..5 {
+                    both.paints[other].prove(0xff77_0000 + colour)?;
+                }
+                // STALL is about its own core.
+                both.paints[other].device().stall()?;
+                ensure!(
+                    both.paints[other].device().wait_signal(signal, 100).is_err(),
+                    "a core that stands still has set its signal"
+                );
+                drop(hold);
+                both.paints[other].device().wait_signal(signal, 10_000)?;
+                expect_pixels(&surface, |_, _| 0x1234_5678)?;
+                both.paints[held].device().stall()?;
+            }
+            both.close()
+        });
+        suite.test("both cores make one picture, and wait for each other by signals", || {
+            let mut both = Both::start()?;
+            let signal = both.paints[0].device().create_signal(false)?;
+            let [from, to] = [CORE_3D, CORE_2D].map(|core| both.paints[core].surface.clone());
+            for round in 0..8 {
+                let first = (round % 2) as usize;
+                both.hand_over(first, &from, &to, 0xff00_4400 + round, signal)?;
+            }
+            both.close()
+        });
+        suite.test("the 2D core does not look at its context", || {
+            let mut both = Both::start()?;
+            let paint = &mut both.paints[CORE_2D];
+            let stream = paint.fill_all(0x00ab_cdef);
+            let memory = paint.device().allocate_contiguous(0x8000)?;
+            let record =
+                galcore_client::client::place(&memory, 0, paint.engine().pipe(), &stream);
+            paint.device().commit(&record, 0x7777, &mut Queue::new())?;
+            paint.client.finish()?;
+            paint.expect(|_, _| 0x00ab_cdef)?;
+            paint.device().free_contiguous(&memory)?;
+            both.close()
+        });
+        suite.test("memory changes hands between the cores, and is never used too long", || {
+            let mut both = Both::start()?;
+            // Contiguous memory of programs before may still come back.
+            let left = || -> Result<_> {
+                let [pool, _, scattered] = ProcGc::used_now()?;
+                Ok((pool, scattered, ProcGc::mmu_used_now()?))
+            };
+            let signal = both.paints[0].device().create_signal(false)?;
+            let target = both.paints[CORE_2D].surface.clone();
+            let mut random = Random::new(17);
+            let before = left()?;
+            for round in 0..rounds {
+                let first = random.below(2) as usize;
+                let owner = &both.paints[random.below(2) as usize].client;
+                let pool = match random.below(3) {
+                    0 => Pool::DEFAULT,
+                    _ => Pool::VIRTUAL,
+                };
+                let surface = owner.create_surface_in(WIDTH, HEIGHT, pool)?;
+                let colour = 0x8000_0000 | round;
+                both.hand_over(first, &surface, &target, colour, signal)
+                    .with_context(|| format!("round {round}"))?;
+                // By either, while the other may still draw with something else.
+                let freer = random.below(2) as usize;
+                let other = both.paints[1 - freer].surface.clone();
+                both.fill(1 - freer, &other, round, &mut Queue::new())?;
+                both.paints[freer].client.release_surface(surface)?;
+            }
+            for paint in &both.paints {
+                paint.client.finish()?;
+            }
+            same("memory and entries in use", left()?, before)?;
+            both.close()
+        });
+        suite.test("processes with both cores, at random", || {
+            let before = ProcGc::nothing_left()?;
+            let children: Vec<_> = (1..=processes)
+                .map(|seed| spawn(seed, commits))
+                .collect::<Result<_>>()?;
+            // One more that is killed in the middle.
+            let mut victim = spawn(99, u32::MAX)?;
+            std::thread::sleep(Duration::from_millis(300));
+            victim.kill()?;
+            victim.wait()?;
+            for (number, child) in children.into_iter().enumerate() {
+                finish(number as u32, child)?;
+            }
+            same("memory and entries in use", ProcGc::nothing_left()?, before)
+        });
+        suite.test("a core goes and comes back while a client draws", || {
+            let names = bound()?;
+            let mut both = Both::start()?;
+            for (core, name) in names.iter().enumerate() {
+                let other = 1 - core;
+                for round in 0..binds {
+                    let surface = both.paints[core].surface.clone();
+                    // Something is under way.
+                    both.fill(core, &surface, round, &mut Queue::new())?;
+                    write("unbind", name)?;
+                    let refused = both.fill(core, &surface, round, &mut Queue::new());
+                    let status = refused.err().and_then(|error| {
+                        error.downcast_ref::<galcore_client::Error>()?.status()
+                    });
+                    same("status of a core that is gone", status.map(|it| it.0), Some(NOT_THERE))?;
+                    both.paints[other].prove(0xff55_0000 + round)?;
+                    let cores = both.paints[other].device().chip_info()?.count;
+                    same("cores that are left", cores, 1)?;
+                    write("bind", name)?;
+                    both.paints[core].prove(0xff66_0000 + round)?;
+                    both.paints[other].prove(0xff99_0000 + round)?;
+                }
+            }
+            same("bound", bound()?, names)?;
+            both.close()
+        });
+        suite.test("cores go and come back while processes draw", || {
+            let names = bound()?;
+            for name in &names {
+                for round in 0..binds {
+                    // It fails when its core goes, and nothing else happens.
+                    let mut client = spawn(40 + round, u32::MAX)?;
+                    std::thread::sleep(Duration::from_millis(60));
+                    write("unbind", name)?;
+                    client.kill()?;
+                    client.wait()?;
+                    write("bind", name)?;
+                }
+            }
+            let mut both = Both::start()?;
+            both.paints[CORE_3D].prove(1)?;
+            both.paints[CORE_2D].prove(2)?;
+            both.close()
+        });
+        suite.test("without cores nobody can open the device, and with one again", || {
+            let names = bound()?;
+            for name in &names {
+                write("unbind", name)?;
+            }
+            let opened = Device::open();
+            ensure!(opened.is_err(), "the device opens without a core");
+            for name in &names {
+                write("bind", name)?;
+            }
+            let mut both = Both::start()?;
+            both.paints[CORE_3D].prove(3)?;
+            both.paints[CORE_2D].prove(4)?;
+            both.close()
+        });
+        suite.run()
+    })
+}
