@@ -155,11 +155,17 @@ impl platform::Driver for Driver {
             HardwareType::Vector => (parameters.kinds.vector, "vg"),
         };
         if !is_wanted {
-            dev_info!(dev, "left to others: {name} is not among the cores of the parameter\n");
+            dev_info!(
+                dev,
+                "left to others: {name} is not among the cores of the parameter\n"
+            );
             return Err(ENODEV);
         }
         if kind == HardwareType::Vector {
-            dev_info!(dev, "left alone: this driver does not drive vector graphics yet\n");
+            dev_info!(
+                dev,
+                "left alone: this driver does not drive vector graphics yet\n"
+            );
             return Err(ENODEV);
         }
         let (clients, made) = find_clients(dev, parameters, &identity)?;

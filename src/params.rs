@@ -488,7 +488,12 @@ pub(crate) fn show() {
         let (start, size) = (raw.registerBases[i], raw.registerSizes[i]);
         pr_info!("irqs              = {line}, registers {start:#010x}, {size:#010x}\n");
     }
-    for (i, line) in raw.irq2Ds.iter().enumerate().filter(|(_, &line)| line != -1) {
+    for (i, line) in raw
+        .irq2Ds
+        .iter()
+        .enumerate()
+        .filter(|(_, &line)| line != -1)
+    {
         let (start, size) = (raw.register2DBases[i], raw.register2DSizes[i]);
         pr_info!("irq2Ds            = {line}, registers {start:#010x}, {size:#010x}\n");
     }
@@ -633,7 +638,10 @@ mod tests {
         assert_eq!(lines, [36, 43, 42, 0, 0, 0, 0, 0]);
         // Twice the same.
         (raw.irqLineVG, raw.registerMemBaseVG) = (44, 0x13_4000);
-        assert_eq!(locations(&raw).err().map(|e| e.0), Some("registerMemBaseVG"));
+        assert_eq!(
+            locations(&raw).err().map(|e| e.0),
+            Some("registerMemBaseVG")
+        );
         raw.irqLineVG = -2;
         assert_eq!(locations(&raw).err().map(|e| e.0), Some("irqLineVG"));
         raw.irqLineVG = -1;

@@ -34,11 +34,11 @@ use super::{
     Reply,
     Request,
     Routing,
-    MAX_CORES,
-    MAX_SUB_COMMIT_BYTES,
     SharedBuffer,
     Surface,
-    UserSignal, //
+    UserSignal,
+    MAX_CORES,
+    MAX_SUB_COMMIT_BYTES, //
 };
 use crate::{
     error::Error,

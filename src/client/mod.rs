@@ -260,10 +260,7 @@ impl Process {
             Request::QueryScale => Ok(Reply::Scale),
             Request::QueryFrequency => Ok(Reply::Frequency),
             Request::QueryPower => Ok(Reply::Power {
-                is_idle: core()?
-                    .idle_state()
-                    .ok_or(Error::GpuNotResponding)?
-                    .is_idle,
+                is_idle: core()?.idle_state().ok_or(Error::GpuNotResponding)?.is_idle,
             }),
             Request::QueryTimer { timer } => self.time_delta(timer),
             Request::QueryResets => Ok(Reply::Resets { count: 0 }),

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     abi::Ledger,
     context::Context,
-    memory::Backing,
     limits::MAX_CORES,
+    memory::Backing,
     stream::{
         addresses::AddressSet,
         loaded::Loaded, //

@@ -441,11 +441,7 @@ pub(crate) struct Context {
 
 impl Context {
     /// A context of core `core` whose states are as after a reset. `OutOfMemory`.
-    pub(crate) fn new(
-        memory: &VideoMemory,
-        core: usize,
-        map: &Arc<StateMap>,
-    ) -> Result<Arc<Self>> {
+    pub(crate) fn new(memory: &VideoMemory, core: usize, map: &Arc<StateMap>) -> Result<Arc<Self>> {
         let buffers = KBox::new(Buffers::new(memory, map)?, GFP_KERNEL_ACCOUNT)?;
         Ok(Arc::pin_init(
             pin_init!(Self {

@@ -75,10 +75,7 @@ pub(super) fn route(kinds: &[Option<HardwareType>], selector: CoreSelector) -> R
 }
 
 /// The place of the core of a part of a COMMIT, whose index `selector` has. Errors as [`route`].
-pub(super) fn route_part(
-    kinds: &[Option<HardwareType>],
-    selector: CoreSelector,
-) -> Result<usize> {
+pub(super) fn route_part(kinds: &[Option<HardwareType>], selector: CoreSelector) -> Result<usize> {
     match selector.hardware_type() {
         Some(HardwareType::TwoD | HardwareType::Vector) => route(kinds, selector),
         _ => in_order(kinds)
@@ -175,12 +172,14 @@ mod tests {
         assert_eq!(places(&SOLO_LITE, routing), [9, 9, 9, 0, 9, 1, 9, 9]);
         assert_eq!(place(&QUAD, routing, 2, 1), Err(Error::InvalidArgument));
         assert_eq!(place(&QUAD, routing, 3, 1), Ok(0));
-        let part = |number, index| {
-            route_part(&QUAD, CoreSelector::new(numbers(routing), number, index))
-        };
+        let part =
+            |number, index| route_part(&QUAD, CoreSelector::new(numbers(routing), number, index));
         assert_eq!(part(2, 1), Ok(1));
         assert_eq!(part(2, 3), Err(Error::InvalidArgument));
         assert_eq!(part(3, 0), Ok(1));
-        assert_eq!(place(&QUAD, routing, 3, u32::MAX), Err(Error::InvalidArgument));
+        assert_eq!(
+            place(&QUAD, routing, 3, u32::MAX),
+            Err(Error::InvalidArgument)
+        );
     }
 }

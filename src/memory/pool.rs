@@ -118,11 +118,7 @@ pub(super) fn with_pages(alignment: usize) -> Option<usize> {
 const POOL_STEP: usize = 4 << 20;
 
 /// Allocates the pool, or as much of it as there is; prints what is missing.
-fn allocate_pool(
-    dev: &Device,
-    owner: &dma::Device,
-    wanted: usize,
-) -> Option<DmaBuffer> {
+fn allocate_pool(dev: &Device, owner: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
     let mut bytes = wanted;
     loop {
         if let Ok(memory) = DmaBuffer::new(owner, bytes) {

@@ -651,7 +651,7 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
     for _ in 0..3 {
         for (context, is_first) in [(second.context, false), (first.context, true)] {
             commit(context, None, &nothing)?;
-            bench.take_dump()?;
+            bench.dump.take(&bench.client, &bench.control)?;
             for &state in &states {
                 let wanted = match (state, is_first) {
                     (0x1480, true) => bench.own.address,
@@ -659,7 +659,7 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
                     (_, true) => state,
                     (_, false) => 0,
                 };
-                harness::same_word(&format!("{state:#x}"), bench.state(state / 4), wanted)?;
+                harness::same_word(&format!("{state:#x}"), bench.dump.state(state), wanted)?;
             }
         }
     }
