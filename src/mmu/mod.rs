@@ -488,7 +488,10 @@ impl Vm {
     fn reap(&self) {
         let flushed = {
             let tlbs = self.tlbs.lock();
-            flushed_by_all(tlbs.iter().map(|(_, tlb)| tlb.flushed()))
+            // Before the cores are looked at: of what ends later, one that is started meanwhile may
+            // hold translations.
+            let newest = self.changes();
+            flushed_by_all(newest, tlbs.iter().map(|(_, tlb)| tlb.flushed()))
         };
         loop {
             let mut state = self.state.lock();

@@ -92,9 +92,11 @@ impl<K> StaleList<K> {
     }
 }
 
-/// The change that all TLBs have been flushed past, given the one of each.
-pub(super) fn flushed_by_all(each: impl Iterator<Item = u64>) -> u64 {
-    each.min().unwrap_or(NO_TRANSLATIONS)
+/// The change that all TLBs have been flushed past, given the one of each. `newest`: the newest
+/// change, asked for before each of them was: a core that is off now may be on when this is used,
+/// and then holds translations that end later.
+pub(super) fn flushed_by_all(newest: u64, each: impl Iterator<Item = u64>) -> u64 {
+    each.fold(newest, u64::min)
 }
 
 #[kunit_tests(galcore_stale)]
@@ -129,7 +131,7 @@ mod tests {
     fn one_is_free_only_after_both_cores_have_flushed() {
         let mut list = list(&[7]);
         let mut cores = [6, 4];
-        let flushed = |cores: &[u64; 2]| flushed_by_all(cores.iter().copied());
+        let flushed = |cores: &[u64; 2]| flushed_by_all(100, cores.iter().copied());
         assert_eq!(popped(&mut list, flushed(&cores)), None);
         // One of them is past it, and does more.
         for change in [7, 100] {
@@ -144,13 +146,24 @@ mod tests {
     fn a_core_that_is_off_has_no_translations() {
         let mut list = list(&[7]);
         assert_eq!(
-            popped(&mut list, flushed_by_all([NO_TRANSLATIONS, 6].into_iter())),
+            popped(&mut list, flushed_by_all(7, [NO_TRANSLATIONS, 6].into_iter())),
             None
         );
         assert_eq!(
-            popped(&mut list, flushed_by_all([7, NO_TRANSLATIONS].into_iter())),
+            popped(&mut list, flushed_by_all(7, [7, NO_TRANSLATIONS].into_iter())),
             Some(7)
         );
-        assert_eq!(flushed_by_all([].into_iter()), NO_TRANSLATIONS);
+    }
+
+    #[test]
+    fn a_core_that_was_off_may_hold_what_ended_later() {
+        let mut list = list(&[7, 8]);
+        // The newest change is 7. Then a core is started, and change 8 ends what it has used.
+        let off: [&[u64]; 2] = [&[], &[NO_TRANSLATIONS]];
+        for each in off {
+            assert_eq!(flushed_by_all(7, each.iter().copied()), 7);
+        }
+        assert_eq!(popped(&mut list, 7), Some(7));
+        assert_eq!(popped(&mut list, 7), None);
     }
 }
