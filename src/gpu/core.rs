@@ -20,6 +20,7 @@ use crate::{
     },
     mmu::{
         Access,
+        LinearMapping,
         Vm, //
     },
     ring::{
@@ -83,6 +84,8 @@ pub(crate) struct Core<P: Payload> {
     newer_state_map: Arc<StateMap>,
     vm: Arc<Vm>,
     ring: Arc<Ring<P>>,
+    /// Other cores reach the ring's memory no longer than it is that.
+    _ring_mapping: Option<LinearMapping>,
     reclaimer: Arc<Reclaimer>,
     /// Its registers may be read by those who only want to know. Held while they are.
     #[pin]
@@ -118,8 +121,12 @@ impl<P: Payload> Core<P> {
             place.newest(),
         )
         .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
-        vm.map_for_good(ring.address(), ring.bytes(), Access::ReadOnly)
-            .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
+        let ring_mapping = vm
+            .map_linear(ring.memory(), ring.address(), Access::ReadOnly)
+            .map_err(|_| {
+                dev_err!(dev, "no memory for the MMU's tables\n");
+                ENOMEM
+            })?;
         let scratch = Scratch {
             address: vm.scratch_address(),
             // Past the MMU, and past the registers that say where GPU address 0 lies.
@@ -157,6 +164,7 @@ impl<P: Payload> Core<P> {
                 newer_state_map,
                 vm,
                 ring,
+                _ring_mapping: ring_mapping,
                 reclaimer,
                 is_on <- new_mutex!(true, "galcore core"),
             }),

@@ -244,7 +244,7 @@ impl VideoMemory {
         let memory = Arc::new(memory, GFP_KERNEL_ACCOUNT)?;
         let mapping = self
             .vm
-            .map_linear(&memory, address)
+            .map_linear(&memory, address, Access::ReadWrite)
             .map_err(|_| Error::OutOfMemory)?;
         self.contiguous.add(bytes);
         let buffer = Buffer {

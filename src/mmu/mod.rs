@@ -9,8 +9,8 @@
 //! Addresses with bit 31 clear are physical. With MMU version 1 ([`flat`]) the hardware makes them
 //! so, counted from `baseAddress`, and nobody can keep a client from any. With MMU version 2
 //! ([`two_level`]) every address is translated: what the GPU is to reach there is mapped to its own
-//! address, and nothing else: the pool, for good; contiguous buffers, while they live; the rings,
-//! which the GPU cannot write.
+//! address, and nothing else: the pool, for good; contiguous buffers, and the rings, which the GPU
+//! cannot write, while they live.
 //!
 //! # Scratch
 //!
@@ -355,13 +355,14 @@ impl Vm {
         Ok(())
     }
 
-    /// Lets the GPU reach `memory`, whose address is `address`, below bit 31, as physical memory;
-    /// with MMU version 1 it does already. `OutOfResources`: no memory for the tables, or to note
-    /// it.
+    /// Lets the GPU reach `memory`, whose address is `address`, below bit 31, as physical memory,
+    /// until what is returned is dropped; with MMU version 1 it does already, and may write there.
+    /// `OutOfResources`: no memory for the tables, or to note it.
     pub(crate) fn map_linear(
         self: &Arc<Self>,
         memory: &Arc<DmaBuffer>,
         address: u32,
+        access: Access,
     ) -> Result<Option<LinearMapping>> {
         let Some(tables) = &self.tables.two_level else {
             return Ok(None);
@@ -378,7 +379,7 @@ impl Vm {
         drop(state);
         for page in first..first + count {
             // CAST: less than 2^20 pages.
-            tables.set(page, (page as u32) << PAGE_BITS, Access::ReadWrite);
+            tables.set(page, (page as u32) << PAGE_BITS, access);
         }
         self.note_change();
         Ok(Some(LinearMapping {
@@ -487,10 +488,10 @@ impl Vm {
     /// Frees what no TLB can hold any more, and has those flushed that may hold the rest.
     fn reap(&self) {
         let flushed = {
-            let tlbs = self.tlbs.lock();
             // Before the cores are looked at: of what ends later, one that is started meanwhile may
             // hold translations.
             let newest = self.changes();
+            let tlbs = self.tlbs.lock();
             flushed_by_all(newest, tlbs.iter().map(|(_, tlb)| tlb.flushed()))
         };
         loop {

@@ -162,7 +162,7 @@ pub(crate) const GPU_TIMEOUT: u32 = wait::TIMEOUT;
 /// The ring of one core.
 #[pin_data]
 pub(crate) struct Ring<P: Payload> {
-    memory: DmaBuffer,
+    memory: Arc<DmaBuffer>,
     /// GPU address of the memory.
     address: u32,
     event_padding: bool,
@@ -196,7 +196,7 @@ impl<P: Payload> Ring<P> {
         reclaimer: Arc<Reclaimer>,
         newest: u64,
     ) -> Result<Arc<Self>, kernel::error::Error> {
-        let memory = DmaBuffer::new(hardware.memory(), RING_BYTES)?;
+        let memory = Arc::new(DmaBuffer::new(hardware.memory(), RING_BYTES)?, GFP_KERNEL)?;
         let in_use = InUse::new()?;
         let spares = KVVec::with_capacity(IDS, GFP_KERNEL)?;
         let address = gpu_address(memory.dma_address(), RING_BYTES, base_address).ok_or(ENOMEM)?;
@@ -223,6 +223,11 @@ impl<P: Payload> Ring<P> {
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.memory.size()
+    }
+
+    /// The ring's memory.
+    pub(crate) fn memory(&self) -> &Arc<DmaBuffer> {
+        &self.memory
     }
 
     /// GPU address of the ring's memory.
