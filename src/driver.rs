@@ -180,8 +180,9 @@ impl platform::Driver for Driver {
         let interrupt = Registration::new(pdev, NAME, core.interrupt()).inspect_err(|error| {
             dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
         })?;
-        core.start()?;
-        core.test_interrupt()?;
+        core.start()
+            .and_then(|()| core.test_interrupt())
+            .inspect_err(|_| core.drain())?;
         let published = running.place().publish(core)?;
         made.keep();
         Ok(Bound {

@@ -296,11 +296,13 @@ impl<P: Payload> Core<P> {
         }
     }
 
-    /// Lets what is under way end, for a moment, and then nobody submit any more.
+    /// Lets what is under way end, for a moment, and then nobody submit any more, and no interrupt
+    /// come: others on the line would be asked about it for ever.
     pub(crate) fn drain(&self) {
         let newest = self.ring.newest();
         let _ = self.ring.poll_for(newest, STOP_TIMEOUT);
         self.ring.close();
+        self.hardware.disable_interrupts();
     }
 
     /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt
