@@ -180,9 +180,10 @@ impl OwnDevice {
         Self::register(name, id, &resources)
     }
 
-    /// Registers a device `name` that only owns memory. No driver may be of that name.
+    /// Registers a device `name` that only owns memory. There may be several: one that goes does so
+    /// with the last who has its memory. No driver may be of that name.
     pub(super) fn without_resources(name: &'static CStr) -> Result<Self> {
-        Self::register(name, bindings::PLATFORM_DEVID_NONE, &[])
+        Self::register(name, bindings::PLATFORM_DEVID_AUTO, &[])
     }
 
     fn register(name: &'static CStr, id: i32, resources: &[bindings::resource]) -> Result<Self> {
