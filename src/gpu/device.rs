@@ -158,10 +158,13 @@ impl<P: Payload> Device<P> {
         })
     }
 
-    /// Lets no more cores in, if there is none; says whether there is none.
+    /// Lets no more cores in, if there is none and clients have found none, so that no file is
+    /// open; says whether that is so.
     pub(crate) fn close_if_deserted(&self) -> bool {
         let mut tenants = self.tenants.lock();
-        tenants.is_closed = tenants.by_place.iter().all(|tenant| !tenant.is_there);
+        let was_found = self.kinds().iter().any(Option::is_some);
+        let is_empty = tenants.by_place.iter().all(|tenant| !tenant.is_there);
+        tenants.is_closed = is_empty && !was_found;
         tenants.is_closed
     }
 
