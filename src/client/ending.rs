@@ -26,6 +26,10 @@ use kernel::{
         atomic::Relaxed,
         Arc, //
     },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
     workqueue::WorkItem, //
 };
 
@@ -117,11 +121,9 @@ impl Process {
             Ok(item) => reclaimer.retire_behind(numbers, item),
             // No memory to wait in the rings: here, then, in this process's own work item.
             Err(_) => {
-                for core in self.device.cores() {
-                    let (ring, number) = (core.ring(), numbers[core.index()]);
-                    while ring.is_running() && !ring.has_ended(number) {
-                        ring.poll_for(number, 1000);
-                    }
+                // Whoever is no client's any more may still be running: until it is reset.
+                while !reclaimer.are_over(&numbers) {
+                    fsleep(Delta::from_millis(10));
                 }
                 Self::go_on_ending(self.clone());
             }

@@ -200,11 +200,6 @@ impl<P: Payload> Ring<P> {
         waited
     }
 
-    /// Whether job `number` has ended and done what it had to.
-    pub(crate) fn has_ended(&self, number: u64) -> bool {
-        self.state.lock().completed >= number
-    }
-
     /// Waits for job `number` without minding Unix signals; says whether it has ended.
     pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
         for _ in 0..milliseconds {

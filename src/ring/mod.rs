@@ -263,11 +263,6 @@ impl<P: Payload> Ring<P> {
         Ok((self.address, (WAIT_LINK_BYTES / 8) as u32))
     }
 
-    /// Whether the ring takes jobs.
-    pub(crate) fn is_running(&self) -> bool {
-        !self.state.lock().is_stopped
-    }
-
     /// Lets nobody submit any more.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
@@ -356,5 +351,9 @@ impl<P: Payload> Waited for Ring<P> {
     fn tied(&self) -> u64 {
         let state = self.state.lock();
         state.in_flight.loads().map(|job| job.retired_count).sum()
+    }
+
+    fn is_over(&self, number: u64) -> bool {
+        self.state.lock().completed >= number
     }
 }

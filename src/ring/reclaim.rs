@@ -81,6 +81,9 @@ pub(crate) trait Waited: Send + Sync {
 
     /// How many items are tied to its jobs.
     fn tied(&self) -> u64;
+
+    /// Whether job `number` has ended, or been dropped.
+    fn is_over(&self, number: u64) -> bool;
 }
 
 /// A part of the pool that windows may show.
@@ -236,6 +239,15 @@ impl Reclaimer {
     pub(crate) fn newest(&self) -> Numbers {
         let rings = self.rings.lock();
         core::array::from_fn(|core| rings[core].as_ref().map_or(NOTHING, |ring| ring.newest()))
+    }
+
+    /// Whether no core uses anything for these jobs any more.
+    pub(crate) fn are_over(&self, numbers: &Numbers) -> bool {
+        let rings = self.rings.lock();
+        rings
+            .iter()
+            .zip(numbers)
+            .all(|(ring, &number)| ring.as_ref().is_none_or(|ring| ring.is_over(number)))
     }
 
     /// Lets go of `item`: behind everything that is in the rings now, when no window shows it any
