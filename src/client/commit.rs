@@ -61,6 +61,7 @@ use crate::{
         Reservation,
         Source,
         Stream,
+        GPU_TIMEOUT,
         MAX_STREAM_WORDS,
         MAX_WORDS_BEHIND_STATES, //
     },
@@ -86,7 +87,11 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
 };
 
 /// Refused streams, of whatever process.
@@ -111,11 +116,14 @@ impl Process {
         first: Commit,
     ) -> Result<Reply<'_>> {
         let mut part = first;
-        for _ in 0..MAX_SUB_COMMITS {
+        for number in 0..MAX_SUB_COMMITS {
             let core = self
                 .device
                 .core_of_part(selector, part.core.unwrap_or_default())?;
-            let reply = self.commit(&core, part)?;
+            let reply = match number {
+                0 => self.commit(&core, part)?,
+                _ => self.commit_behind(&core, part)?,
+            };
             if part.next == 0 {
                 return Ok(reply);
             }
@@ -130,6 +138,19 @@ impl Process {
                 .ok_or(Error::InvalidArgument)?;
         }
         Err(Error::InvalidArgument)
+    }
+
+    /// Runs a part behind others, which stand already: a Unix signal, unless it kills, does not end
+    /// it, for the kernel would restart the call and those others run twice. `GpuNotResponding`: no
+    /// place for long.
+    fn commit_behind(self: &Arc<Self>, core: &Core, part: Commit) -> Result<Reply<'_>> {
+        for _ in 0..GPU_TIMEOUT {
+            match self.commit(core, part) {
+                Err(Error::Interrupted) if !sys::is_killed() => fsleep(Delta::from_millis(1)),
+                other => return other,
+            }
+        }
+        Err(Error::GpuNotResponding)
     }
 
     /// Runs a COMMIT.
