@@ -27,7 +27,8 @@
 //! 7. Leaves: `galcore hiding` ([`ring::Hider`]), and of [`client`] `galcore shared nodes`,
 //!    `galcore names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore
 //!    signal` (under it only the kernel's of a fence) and `galcore completion page`; `galcore file`
-//!    ([`uapi`]) and `galcore context` ([`context::Context`]).
+//!    ([`uapi`]), `galcore context` ([`context::Context`]), `galcore places` ([`gpu::Device`]) and
+//!    `galcore core` ([`gpu::Core`]).
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1, 2 and 4 to 7; under 3 nothing
 //! of ours waits either. The interrupt half takes no lock.
