@@ -83,6 +83,15 @@ impl Newer<'_> {
         self.constants > 256
     }
 
+    /// The state behind those uniforms; 0: there are none.
+    fn common_uniforms_end(&self) -> usize {
+        match self.has_common_uniforms() {
+            // CAST: 32 bits into at least 32.
+            true => (state::word(0x30000) + 4 * self.constants.min(512)) as usize,
+            false => 0,
+        }
+    }
+
     /// Whether clients may load all `count` states from `byte` on.
     fn may_load(&self, byte: u32, count: u32) -> bool {
         let first = state::word(byte);
@@ -111,6 +120,8 @@ pub(crate) struct StateMap {
     template: KVVec<u32>,
     /// For each state the word of its value; 0: not kept.
     places: KVVec<u16>,
+    /// The highest state plus 1 that clients count on.
+    state_count: usize,
     addresses: KVVec<AddressSlot>,
     elements: usize,
     element_count: usize,
@@ -622,14 +633,19 @@ impl StateMap {
             mem_config: place(0x1654),
             link,
             addresses,
+            state_count: to
+                .places
+                .len()
+                .max(newer.map_or(0, Newer::common_uniforms_end)),
             template: to.words,
             places: to.places,
         })
     }
 
-    /// The highest kept state plus 1: the interface's `stateCount`.
+    /// The highest state plus 1 that the vendor keeps, whether it is kept here or not: the
+    /// interface's `stateCount`. Clients size their arrays by it.
     pub(crate) fn state_count(&self) -> usize {
-        self.places.len()
+        self.state_count
     }
 
     /// The words of a fresh context.
@@ -848,7 +864,7 @@ mod tests {
                 1 << 16,
                 cores::imx6qp(),
                 0xC500,
-                &[0x14600, 0x17C4, 0x30000, 0x313FC][..],
+                &[0x14600, 0x14900, 0x17C4][..],
             ),
         ] {
             let sets = states.sets().unwrap();
