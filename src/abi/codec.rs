@@ -477,8 +477,8 @@ impl Format {
         }
     }
 
-    /// A pool with the numbers of 4.0.0 as this generation numbers it: what lies in pages of its own
-    /// is VIRTUAL where there is no pool of such memory.
+    /// A pool with the numbers of 4.0.0 as this generation numbers it: what lies in pages of its
+    /// own is VIRTUAL where there is no pool of such memory.
     fn pool_number(self, pool: u32) -> u32 {
         if pool < self.0.quirks.pools {
             pool

@@ -5,10 +5,11 @@
 //! Where the client counts references they are read when a context is loaded again, not when they
 //! are given: a client goes on adding to one for as long as no other COMMIT of its context has
 //! switched. Where it does not (the newest generations) the one that a COMMIT gives is read if that
-//! COMMIT switches, and the client is told; else it goes on adding, and nothing is kept of it. What cannot be read, or makes
-//! no sense, counts as empty: a delta describes states that have been loaded once already, and
-//! clients exist that leave theirs on the stack. The driver follows no pointer from one to the
-//! next, and writes nothing but reference counts. Source: spec/command-hw.md section 4.6.
+//! COMMIT switches, and the client is told; else it goes on adding, and nothing is kept of it. What
+//! cannot be read, or makes no sense, counts as empty: a delta describes states that have been
+//! loaded once already, and clients exist that leave theirs on the stack. The driver follows no
+//! pointer from one to the next, and writes nothing but reference counts. Source:
+//! spec/command-hw.md section 4.6.
 
 use crate::{
     abi::{

@@ -73,8 +73,8 @@ pub(super) struct Queue<'a> {
 }
 
 impl Process {
-    /// Whether a SIGNAL record names this process, by its number or by none: that of its leader, or,
-    /// where a child has inherited the file, of the caller. Of a longer field the low half counts.
+    /// Whether a SIGNAL record names this process, by its number or by none: that of its leader, or
+    /// of the caller, where a child has inherited the file. Of a longer field the low half counts.
     fn is_named(&self, number: u64) -> bool {
         let numbers = [
             self.leader.tgid_nr_ns(None),
@@ -100,8 +100,8 @@ impl<'a> Queue<'a> {
     /// Reads and resolves the list at user address `first` (0: empty).
     ///
     /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
-    /// `InvalidArgument`: a timer that there is not, a signal to others. `InvalidAddress`: a word to
-    /// write that is not in the caller's memory.
+    /// `InvalidArgument`: a timer that there is not, a signal to others. `InvalidAddress`: a word
+    /// to write that is not in the caller's memory.
     pub(super) fn resolve(
         process: &'a Arc<Process>,
         core: &Core,

@@ -83,8 +83,8 @@ impl Process {
     }
 }
 
-/// The GPU address of `bytes` bytes of memory at `physical`, if all of them lie in one of `allowed`;
-/// GPU addresses are counted from `base`.
+/// The GPU address of `bytes` bytes of memory at `physical`, if all of them lie in one of
+/// `allowed`; GPU addresses are counted from `base`.
 fn common_address(
     physical: u32,
     bytes: u64,

@@ -467,7 +467,7 @@ structures! {
         /// In: user address.
         logical = "logical",
     }
-    /// ALLOCATE_VIRTUAL_COMMAND_BUFFER: memory for commands, whose GPU address is nobody's business.
+    /// ALLOCATE_VIRTUAL_COMMAND_BUFFER: memory for commands, whose GPU address is not told.
     allocate_commands: AllocateVirtualCommandBuffer = "AllocateVirtualCommandBuffer" {
         /// In and out: bytes.
         size = "bytes",
