@@ -20,15 +20,15 @@
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.
 //! 4. `galcore process` ([`client::Process`]): the handle tables of one process.
-//! 5. `galcore heap` ([`memory`]), `galcore mmu` and `galcore tlbs` ([`mmu::Vm`]), `galcore rings`
-//!    ([`ring::Reclaimer`]) and `galcore pinned pages` ([`sys::pages`]): never one under another.
+//! 5. `galcore core` ([`gpu::Core`]), `galcore heap` ([`memory`]), `galcore mmu` and `galcore tlbs`
+//!    ([`mmu::Vm`]), `galcore rings` ([`ring::Reclaimer`]) and `galcore pinned pages`
+//!    ([`sys::pages`]): never one under another.
 //! 6. `galcore ring` ([`ring::Ring`]; also under `galcore tlbs` and `galcore rings`) and `galcore
 //!    reclaim` ([`ring::Reclaimer`]): never one under the other.
 //! 7. Leaves: `galcore hiding` ([`ring::Hider`]), and of [`client`] `galcore shared nodes`,
 //!    `galcore names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore
 //!    signal` (under it only the kernel's of a fence) and `galcore completion page`; `galcore file`
-//!    ([`uapi`]), `galcore context` ([`context::Context`]), `galcore places` ([`gpu::Device`]) and
-//!    `galcore core` ([`gpu::Core`]).
+//!    ([`uapi`]), `galcore context` ([`context::Context`]) and `galcore places` ([`gpu::Device`]).
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1, 2 and 4 to 7; under 3 nothing
 //! of ours waits either. The interrupt half takes no lock.

@@ -212,7 +212,7 @@ impl Format {
             let (number, id) = match kind {
                 HardwareType::ThreeD => (numbers.three_d, slot),
                 HardwareType::Both => (numbers.both, slot),
-                HardwareType::TwoD if numbers.routing == Routing::BySlot => (numbers.two_d, 0),
+                HardwareType::TwoD if numbers.routing == Routing::Slot => (numbers.two_d, 0),
                 HardwareType::TwoD => (numbers.two_d, DEFAULT_ID),
                 HardwareType::Vector => (numbers.vector, DEFAULT_ID),
             };

@@ -2,7 +2,7 @@
 
 //! One GPU core: its hardware, its ring, and what is known of the streams that it runs.
 //!
-//! Lock: `galcore core`, a leaf: who reads registers only to know holds it, so that the core is not
+//! Lock: `galcore core`, above `galcore ring`: who reads registers only to know holds it, so that the core is not
 //! switched off meanwhile. The interrupt half only reads and clears the acknowledge register and
 //! wakes the thread.
 

@@ -55,16 +55,16 @@ pub(super) fn route(kinds: &[Option<HardwareType>], selector: CoreSelector) -> R
     let (wanted, index) = (selector.hardware_type(), selector.index());
     let place = |index| wanted.and_then(|wanted| nth(kinds, wanted, index));
     match selector.routing() {
-        Routing::ByType => match place(0) {
+        Routing::Type => match place(0) {
             Some(place) => Ok(place),
             None => first(kinds),
         },
-        Routing::ByTypeAndIndex => match place(index) {
+        Routing::TypeAndIndex => match place(index) {
             Some(place) => Ok(place),
             None if index < FILLED => first(kinds),
             None => Err(Error::InvalidArgument),
         },
-        Routing::BySlot => match (place(index), wanted) {
+        Routing::Slot => match (place(index), wanted) {
             (Some(place), _) => Ok(place),
             (None, Some(HardwareType::TwoD | HardwareType::Vector)) if index < FILLED => {
                 first(kinds)
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn by_type() {
-        let routing = Routing::ByType;
+        let routing = Routing::Type;
         assert_eq!(places(&QUAD, routing), [0, 0, 1, 0, 2, 0, 0, 0]);
         assert_eq!(places(&SOLO_LITE, routing), [0, 0, 0, 0, 1, 0, 0, 0]);
         let vector = [Some(HardwareType::Vector)];
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn by_type_and_index() {
-        let routing = Routing::ByTypeAndIndex;
+        let routing = Routing::TypeAndIndex;
         assert_eq!(places(&QUAD, routing), [0, 0, 1, 2, 0, 0, 0, 0]);
         assert_eq!(place(&QUAD, routing, 2, 1), Ok(0));
         assert_eq!(place(&QUAD, routing, 2, 4), Err(Error::InvalidArgument));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn by_slot() {
-        let routing = Routing::BySlot;
+        let routing = Routing::Slot;
         assert_eq!(places(&QUAD, routing), [9, 0, 0, 1, 9, 2, 9, 9]);
         assert_eq!(places(&SOLO_LITE, routing), [9, 9, 9, 0, 9, 1, 9, 9]);
         assert_eq!(place(&QUAD, routing, 2, 1), Err(Error::InvalidArgument));

@@ -146,11 +146,17 @@ mod tests {
     fn a_core_that_is_off_has_no_translations() {
         let mut list = list(&[7]);
         assert_eq!(
-            popped(&mut list, flushed_by_all(7, [NO_TRANSLATIONS, 6].into_iter())),
+            popped(
+                &mut list,
+                flushed_by_all(7, [NO_TRANSLATIONS, 6].into_iter())
+            ),
             None
         );
         assert_eq!(
-            popped(&mut list, flushed_by_all(7, [7, NO_TRANSLATIONS].into_iter())),
+            popped(
+                &mut list,
+                flushed_by_all(7, [7, NO_TRANSLATIONS].into_iter())
+            ),
             Some(7)
         );
     }

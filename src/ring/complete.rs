@@ -182,7 +182,7 @@ impl<P: Payload> Ring<P> {
     /// Waits until job `number` has ended and done what it had to, as long as the GPU makes
     /// progress.
     ///
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for 20 s.
     pub(crate) fn wait_for_progress(&self, number: u64) -> Result {
         let mut state = self.state.lock();
         // Till the end: who moves wakes only if there are some.

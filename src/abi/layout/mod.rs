@@ -1005,11 +1005,11 @@ impl IdentityLayout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
     /// By its type alone; a type that no core has means the first core.
-    ByType,
+    Type,
     /// By its type, and the index among cores of this; the same.
-    ByTypeAndIndex,
+    TypeAndIndex,
     /// The same, but a type that no core has is refused unless it is 2D or vector graphics.
-    BySlot,
+    Slot,
 }
 
 /// Numbers of `gceHARDWARE_TYPE`, and what they mean.

@@ -46,7 +46,7 @@ pub(crate) const V2: Layout = Layout {
     },
     quirks: Quirks {
         hardware: HardwareTypes {
-            routing: Routing::ByType,
+            routing: Routing::Type,
             three_d: 1,
             two_d: 2,
             both: 3,

@@ -52,7 +52,7 @@ pub(crate) const V6_2_2: Layout = Layout {
     },
     quirks: Quirks {
         hardware: HardwareTypes {
-            routing: Routing::ByTypeAndIndex,
+            routing: Routing::TypeAndIndex,
             both: 4,
             vector: 3,
             ..P8.quirks.hardware

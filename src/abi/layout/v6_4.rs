@@ -54,7 +54,7 @@ pub(crate) const V6_4_11: Layout = Layout {
     },
     quirks: Quirks {
         hardware: HardwareTypes {
-            routing: Routing::BySlot,
+            routing: Routing::Slot,
             three_d: 2,
             two_d: 3,
             both: 1,

@@ -109,9 +109,9 @@ impl Comparison {
                 .filter_map(|key| abi.fields.get_key_value(key.as_str()))
                 .map(|(key, place)| (*key, *place))
                 .next();
-            // Of an array the driver writes the first element.
+            // Of an array the driver has the first element.
             let wanted = match names[..] {
-                ["types"] => known.map(|(_, (at, _))| (at, 4)),
+                ["types" | "ids" | "coreIndexs"] => known.map(|(_, (at, _))| (at, 4)),
                 _ => known.map(|(_, place)| place),
             };
             let found = field.exists().then(|| field.place());
