@@ -57,9 +57,8 @@ struct Both {
 
 impl Both {
     fn start() -> Result<Self> {
-        let start = |core| -> Result<Paint> {
-            Paint::of(Client::with_device(Device::open_core(core)?)?)
-        };
+        let start =
+            |core| -> Result<Paint> { Paint::of(Client::with_device(Device::open_core(core)?)?) };
         Ok(Self {
             paints: [start(CORE_3D)?, start(CORE_2D)?],
         })
@@ -88,13 +87,7 @@ impl Both {
     }
 
     /// Copies all of `from` to `to` on `core`; the queue comes behind it.
-    fn copy(
-        &mut self,
-        core: usize,
-        from: &Surface,
-        to: &Surface,
-        queue: &mut Queue,
-    ) -> Result<()> {
+    fn copy(&mut self, core: usize, from: &Surface, to: &Surface, queue: &mut Queue) -> Result<()> {
         let paint = &mut self.paints[core];
         let engine = paint.engine();
         let mut stream = Stream::new();
@@ -114,7 +107,9 @@ impl Both {
     ) -> Result<()> {
         self.fill(first, surface, colour, Queue::new().signal(signal))?;
         // Waited for by the other core's file: a signal is the process's.
-        self.paints[1 - first].device().wait_signal(signal, 10_000)?;
+        self.paints[1 - first]
+            .device()
+            .wait_signal(signal, 10_000)?;
         self.copy(1 - first, surface, target, Queue::new().signal(signal))?;
         self.paints[first].device().wait_signal(signal, 10_000)?;
         expect_pixels(target, |_, _| colour)
@@ -203,25 +198,32 @@ fn main() -> ExitCode {
             same_word("second", info.types[1], 2)?;
             same("bound", bound()?.len(), 2)
         });
-        suite.test("each type means its core, and what no core has the first", || {
-            let identity = |hardware_type| -> Result<uapi::QueryChipIdentity> {
-                let mut device = Device::open()?;
-                device.set_hardware_type(hardware_type);
-                Ok(device.identity()?)
-            };
-            let three = identity(1)?;
-            let two = identity(2)?;
-            ensure!(has_3d(&three), "no 3D in {:#x}", three.chip_features);
-            ensure!(has_2d(&two) && !has_3d(&two), "not 2D alone: {:#x}", two.chip_features);
-            for hardware_type in [0, 3, 4, 5, 6, 7] {
-                same_word(
-                    &format!("type {hardware_type}"),
-                    identity(hardware_type)?.chip_model,
-                    three.chip_model,
-                )?;
-            }
-            Ok(())
-        });
+        suite.test(
+            "each type means its core, and what no core has the first",
+            || {
+                let identity = |hardware_type| -> Result<uapi::QueryChipIdentity> {
+                    let mut device = Device::open()?;
+                    device.set_hardware_type(hardware_type);
+                    Ok(device.identity()?)
+                };
+                let three = identity(1)?;
+                let two = identity(2)?;
+                ensure!(has_3d(&three), "no 3D in {:#x}", three.chip_features);
+                ensure!(
+                    has_2d(&two) && !has_3d(&two),
+                    "not 2D alone: {:#x}",
+                    two.chip_features
+                );
+                for hardware_type in [0, 3, 4, 5, 6, 7] {
+                    same_word(
+                        &format!("type {hardware_type}"),
+                        identity(hardware_type)?.chip_model,
+                        three.chip_model,
+                    )?;
+                }
+                Ok(())
+            },
+        );
         suite.test("each core draws what is committed to it", || {
             let mut both = Both::start()?;
             for core in [CORE_3D, CORE_2D] {
@@ -229,9 +231,20 @@ fn main() -> ExitCode {
                 let before = controls.each_ref().map(|control| control.counters());
                 both.paints[core].prove(0xff00_1100 + core as u32)?;
                 let after = controls.each_ref().map(|control| control.counters());
-                ensure!(after[core].draws() > before[core].draws(), "core {core} drew nothing");
-                same("draws of the other", after[1 - core].draws(), before[1 - core].draws())?;
-                same("events of the other", after[1 - core].events, before[1 - core].events)?;
+                ensure!(
+                    after[core].draws() > before[core].draws(),
+                    "core {core} drew nothing"
+                );
+                same(
+                    "draws of the other",
+                    after[1 - core].draws(),
+                    before[1 - core].draws(),
+                )?;
+                same(
+                    "events of the other",
+                    after[1 - core].events,
+                    before[1 - core].events,
+                )?;
             }
             both.close()
         });
@@ -250,7 +263,10 @@ fn main() -> ExitCode {
                 // STALL is about its own core.
                 both.paints[other].device().stall()?;
                 ensure!(
-                    both.paints[other].device().wait_signal(signal, 100).is_err(),
+                    both.paints[other]
+                        .device()
+                        .wait_signal(signal, 100)
+                        .is_err(),
                     "a core that stands still has set its signal"
                 );
                 drop(hold);
@@ -260,63 +276,68 @@ fn main() -> ExitCode {
             }
             both.close()
         });
-        suite.test("both cores make one picture, and wait for each other by signals", || {
-            let mut both = Both::start()?;
-            let signal = both.paints[0].device().create_signal(false)?;
-            let [from, to] = [CORE_3D, CORE_2D].map(|core| both.paints[core].surface.clone());
-            for round in 0..8 {
-                let first = (round % 2) as usize;
-                both.hand_over(first, &from, &to, 0xff00_4400 + round, signal)?;
-            }
-            both.close()
-        });
+        suite.test(
+            "both cores make one picture, and wait for each other by signals",
+            || {
+                let mut both = Both::start()?;
+                let signal = both.paints[0].device().create_signal(false)?;
+                let [from, to] = [CORE_3D, CORE_2D].map(|core| both.paints[core].surface.clone());
+                for round in 0..8 {
+                    let first = (round % 2) as usize;
+                    both.hand_over(first, &from, &to, 0xff00_4400 + round, signal)?;
+                }
+                both.close()
+            },
+        );
         suite.test("the 2D core does not look at its context", || {
             let mut both = Both::start()?;
             let paint = &mut both.paints[CORE_2D];
             let stream = paint.fill_all(0x00ab_cdef);
             let memory = paint.device().allocate_contiguous(0x8000)?;
-            let record =
-                galcore_client::client::place(&memory, 0, paint.engine().pipe(), &stream);
+            let record = galcore_client::client::place(&memory, 0, paint.engine().pipe(), &stream);
             paint.device().commit(&record, 0x7777, &mut Queue::new())?;
             paint.client.finish()?;
             paint.expect(|_, _| 0x00ab_cdef)?;
             paint.device().free_contiguous(&memory)?;
             both.close()
         });
-        suite.test("memory changes hands between the cores, and is never used too long", || {
-            let mut both = Both::start()?;
-            // Contiguous memory of programs before may still come back.
-            let left = || -> Result<_> {
-                let [pool, _, scattered] = ProcGc::used_now()?;
-                Ok((pool, scattered, ProcGc::mmu_used_now()?))
-            };
-            let signal = both.paints[0].device().create_signal(false)?;
-            let target = both.paints[CORE_2D].surface.clone();
-            let mut random = Random::new(17);
-            let before = left()?;
-            for round in 0..rounds {
-                let first = random.below(2) as usize;
-                let owner = &both.paints[random.below(2) as usize].client;
-                let pool = match random.below(3) {
-                    0 => Pool::DEFAULT,
-                    _ => Pool::VIRTUAL,
+        suite.test(
+            "memory changes hands between the cores, and is never used too long",
+            || {
+                let mut both = Both::start()?;
+                // Contiguous memory of programs before may still come back.
+                let left = || -> Result<_> {
+                    let [pool, _, scattered] = ProcGc::used_now()?;
+                    Ok((pool, scattered, ProcGc::mmu_used_now()?))
                 };
-                let surface = owner.create_surface_in(WIDTH, HEIGHT, pool)?;
-                let colour = 0x8000_0000 | round;
-                both.hand_over(first, &surface, &target, colour, signal)
-                    .with_context(|| format!("round {round}"))?;
-                // By either, while the other may still draw with something else.
-                let freer = random.below(2) as usize;
-                let other = both.paints[1 - freer].surface.clone();
-                both.fill(1 - freer, &other, round, &mut Queue::new())?;
-                both.paints[freer].client.release_surface(surface)?;
-            }
-            for paint in &both.paints {
-                paint.client.finish()?;
-            }
-            same("memory and entries in use", left()?, before)?;
-            both.close()
-        });
+                let signal = both.paints[0].device().create_signal(false)?;
+                let target = both.paints[CORE_2D].surface.clone();
+                let mut random = Random::new(17);
+                let before = left()?;
+                for round in 0..rounds {
+                    let first = random.below(2) as usize;
+                    let owner = &both.paints[random.below(2) as usize].client;
+                    let pool = match random.below(3) {
+                        0 => Pool::DEFAULT,
+                        _ => Pool::VIRTUAL,
+                    };
+                    let surface = owner.create_surface_in(WIDTH, HEIGHT, pool)?;
+                    let colour = 0x8000_0000 | round;
+                    both.hand_over(first, &surface, &target, colour, signal)
+                        .with_context(|| format!("round {round}"))?;
+                    // By either, while the other may still draw with something else.
+                    let freer = random.below(2) as usize;
+                    let other = both.paints[1 - freer].surface.clone();
+                    both.fill(1 - freer, &other, round, &mut Queue::new())?;
+                    both.paints[freer].client.release_surface(surface)?;
+                }
+                for paint in &both.paints {
+                    paint.client.finish()?;
+                }
+                same("memory and entries in use", left()?, before)?;
+                both.close()
+            },
+        );
         suite.test("processes with both cores, at random", || {
             let before = ProcGc::nothing_left()?;
             let children: Vec<_> = (1..=processes)
@@ -343,10 +364,14 @@ fn main() -> ExitCode {
                     both.fill(core, &surface, round, &mut Queue::new())?;
                     write("unbind", name)?;
                     let refused = both.fill(core, &surface, round, &mut Queue::new());
-                    let status = refused.err().and_then(|error| {
-                        error.downcast_ref::<galcore_client::Error>()?.status()
-                    });
-                    same("status of a core that is gone", status.map(|it| it.0), Some(NOT_THERE))?;
+                    let status = refused
+                        .err()
+                        .and_then(|error| error.downcast_ref::<galcore_client::Error>()?.status());
+                    same(
+                        "status of a core that is gone",
+                        status.map(|it| it.0),
+                        Some(NOT_THERE),
+                    )?;
                     both.paints[other].prove(0xff55_0000 + round)?;
                     let cores = both.paints[other].device().chip_info()?.count;
                     same("cores that are left", cores, 1)?;
@@ -376,21 +401,24 @@ fn main() -> ExitCode {
             both.paints[CORE_2D].prove(2)?;
             both.close()
         });
-        suite.test("without cores nobody can open the device, and with one again", || {
-            let names = bound()?;
-            for name in &names {
-                write("unbind", name)?;
-            }
-            let opened = Device::open();
-            ensure!(opened.is_err(), "the device opens without a core");
-            for name in &names {
-                write("bind", name)?;
-            }
-            let mut both = Both::start()?;
-            both.paints[CORE_3D].prove(3)?;
-            both.paints[CORE_2D].prove(4)?;
-            both.close()
-        });
+        suite.test(
+            "without cores nobody can open the device, and with one again",
+            || {
+                let names = bound()?;
+                for name in &names {
+                    write("unbind", name)?;
+                }
+                let opened = Device::open();
+                ensure!(opened.is_err(), "the device opens without a core");
+                for name in &names {
+                    write("bind", name)?;
+                }
+                let mut both = Both::start()?;
+                both.paints[CORE_3D].prove(3)?;
+                both.paints[CORE_2D].prove(4)?;
+                both.close()
+            },
+        );
         suite.run()
     })
 }
