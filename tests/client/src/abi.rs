@@ -240,7 +240,8 @@ impl Abi {
         Ok(())
     }
 
-    fn put_header(&self, bytes: &mut [u8], field: &str, value: u64) {
+    /// Sets a field of the header, if the generation has it.
+    pub fn put_header(&self, bytes: &mut [u8], field: &str, value: u64) {
         if let Some((at, size)) = self.header.get(field) {
             copy(&value.to_le_bytes(), &mut bytes[*at..at + size]);
         }

@@ -345,10 +345,9 @@ impl Device {
     pub fn open_core(number: usize) -> Result<Self> {
         let mut device = Self::open()?;
         let info = device.chip_info()?;
-        let known = info.types.iter().take(info.count.max(0) as usize);
+        let mut known = info.types.iter().take(info.count.max(0) as usize);
         device.hardware_type = *known
-            .skip(number)
-            .next()
+            .nth(number)
             .ok_or(Error::Usage("the device has no such core"))?;
         Ok(device)
     }
@@ -440,6 +439,7 @@ impl Device {
         let (number, member) = known.ok_or(Error::Usage("the generation has no such command"))?;
         let mut bytes = vec![0; abi.sizes[0]];
         bytes[..4].copy_from_slice(&number.to_le_bytes());
+        abi.put_header(&mut bytes, "hardwareType", self.hardware_type.into());
         for (field, value) in given {
             abi.set(&mut bytes, member, field, *value);
         }

@@ -342,6 +342,7 @@ fn questions(board: Board) -> Result<()> {
     let (number, _) = abi.commands["QUERY_CHIP_OPTION"];
     bytes[..abi.union_at].fill(0);
     bytes[..4].copy_from_slice(&number.to_le_bytes());
+    abi.put_header(&mut bytes, "hardwareType", device.hardware_type().into());
     device.exchange_bytes(&mut bytes)?;
     let found = wanted.map(|field| read(&bytes, field));
     same("options", found, [0, 0, 1, 1, 0, 2, 1, shaders, 0xff, 0])?;
