@@ -13,10 +13,16 @@ use crate::{
         Error,
         Result, //
     },
-    limits::MAX_CONTEXTS,
+    limits::{
+        MAX_CONTEXTS,
+        MAX_CORES, //
+    },
     ring::Waited, //
 };
-use kernel::sync::atomic::Relaxed;
+use kernel::sync::{
+    atomic::Relaxed,
+    Arc, //
+};
 
 impl Process {
     /// ATTACH: a context with states as after a reset; `newer`: of a client from 5.0.11 on.
@@ -46,9 +52,22 @@ impl Process {
 
     /// DETACH. Of an unknown context nothing is to be done, as in the C drivers.
     pub(super) fn detach(&self, context: u32) {
+        let mut tables = self.tables();
+        let removed = tables.contexts.remove(context);
+        // Its states stay in the core. Its memory does not stay for what they may name later.
+        let mut lasts: [Option<Arc<Context>>; MAX_CORES] = Default::default();
+        if let Some(Some(removed)) = &removed {
+            for (core, last) in tables.per_core.iter_mut().zip(&mut lasts) {
+                let is_last = |last: &mut Arc<Context>| Arc::ptr_eq(last, removed);
+                *last = core.last_context.take_if(is_last);
+                if last.is_some() {
+                    core.loaded.doubt();
+                }
+            }
+        }
+        drop(tables);
         // What the GPU still reads is kept by the jobs that load it. Dropped without the lock.
-        let removed = self.tables().contexts.remove(context);
-        drop(removed);
+        drop((removed, lasts));
     }
 
     /// STALL: waits until all that is in the core's ring has ended. `GpuNotResponding`: not in the

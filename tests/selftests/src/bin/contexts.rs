@@ -43,6 +43,7 @@ use galcore_selftests::fixture::Random;
 use galcore_selftests::harness;
 use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::states::Scratch;
@@ -745,6 +746,21 @@ fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         }
         Ok(())
     });
+    suite.test(
+        "the last context's memory is back once it is detached",
+        move || {
+            let device = bench.device();
+            let before = at_rest(ProcGc::used_now)?;
+            let context = device.attach()?.context;
+            same("COMMIT", bench.commit_nop(context, 0)?, Status::OK)?;
+            device.stall()?;
+            let during = at_rest(ProcGc::used_now)?;
+            ensure!(during != before, "{during:?}: a context is no memory");
+            device.detach(context)?;
+            // Nothing is committed since.
+            settles("KiB", before, ProcGc::used_now)
+        },
+    );
     suite.test("detached while the GPU reads it", move || {
         for _ in 0..100 {
             let context = bench.device().attach()?.context;
