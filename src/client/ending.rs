@@ -2,8 +2,10 @@
 
 //! The end of a process: all that it owned is given back, by a work item of its own.
 //!
-//! The last close only queues the work item, so a process that is killed is gone at once whatever
-//! it had. In steps, each of which waits in the ring and not in the work item:
+//! The last close waits for nothing, so a process that is killed is gone at once whatever it had.
+//! If all that the process has submitted has ended by then, its own memory is its own again when
+//! the close returns: who shares the memory with it may write there once the process is gone. All
+//! else is done by the work item, in steps, each of which waits in the ring and not there:
 //!
 //! 1. what the process itself has submitted ends; then its own memory is its own again;
 //! 2. what anybody has submitted by then ends; then everything is dropped.
@@ -79,9 +81,14 @@ impl Process {
     }
 
     /// The last file has been closed: gives everything back once the GPU cannot use it any more.
-    /// Takes no time.
+    /// Takes what the process's own memory takes to be given back, unless the thread is killed.
     pub(crate) fn end(self: Arc<Self>) {
-        self.device.reclaimer().note_ending(true);
+        let reclaimer = self.device.reclaimer();
+        reclaimer.note_ending(true);
+        if reclaimer.are_over(&self.last_jobs()) {
+            self.unshare_all();
+            self.give_all_back();
+        }
         Self::go_on_ending(self);
     }
 
