@@ -316,7 +316,7 @@ fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<(PhysAddr, 
         if error == EBUSY {
             dev_err!(
                 pdev,
-                "another driver has the registers at {start:#x}: unbind it there\n"
+                "the registers at {start:#x} are taken: unbind the device that has them\n"
             );
         } else {
             dev_err!(

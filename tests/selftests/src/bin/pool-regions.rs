@@ -124,7 +124,11 @@ fn main() -> ExitCode {
                 let found = load(&["contiguousBase", "contiguousSize"])?;
                 expect_errors(
                     &found,
-                    &[&REFUSALS[..], &[("gpu-lent", "one core is bound")]].concat(),
+                    &[
+                        &REFUSALS[..],
+                        &[("gpu-lent", "the registers at 0x10000000 are taken")],
+                    ]
+                    .concat(),
                 )?;
                 expect_pool(FIXED.1, FIXED)?;
                 Module::unload()
@@ -134,7 +138,11 @@ fn main() -> ExitCode {
             let found = load(&["contiguousBase", "contiguousSize=0x200000"])?;
             expect_errors(
                 &found,
-                &[&REFUSALS[..], &[("gpu-lent", "one core is bound")]].concat(),
+                &[
+                    &REFUSALS[..],
+                    &[("gpu-lent", "the registers at 0x10000000 are taken")],
+                ]
+                .concat(),
             )?;
             expect_pool(2 * MIB, (FIXED.0, 2 * MIB))?;
             Module::unload()
@@ -189,7 +197,10 @@ fn main() -> ExitCode {
                 .context("no contiguousSize")? as u32;
             let found = load(&[])?;
             let others = ["gpu-crooked", "gpu-far", "gpu-fixed", "gpu-lent"];
-            expect_errors(&found, &others.map(|node| (node, "one core is bound")))?;
+            expect_errors(
+                &found,
+                &others.map(|node| (node, "the registers at 0x10000000 are taken")),
+            )?;
             let client = Client::start()?;
             let device = client.device();
             same("bytes", device.video_memory()?.contiguous_size, size.into())?;
