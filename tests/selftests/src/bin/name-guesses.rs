@@ -18,6 +18,7 @@ use galcore_client::Device;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::hostile::here;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
 
@@ -85,7 +86,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 }
                 Ok(tries.to_string())
             }
-            // Microseconds of the slowest but one of ten imports: the machine itself is late at times.
+            // Microseconds that most of ten imports take at most: the machine itself is late at times.
             "import" => {
                 let mut times = Vec::new();
                 for _ in 0..10 {
@@ -96,7 +97,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                     std::thread::sleep(Duration::from_millis(50));
                 }
                 times.sort();
-                Ok(times[times.len() - 2].as_micros().to_string())
+                Ok(times[times.len() / 2].as_micros().to_string())
             }
             word => bail!("what is {word}?"),
         }
@@ -135,7 +136,7 @@ fn many_guessers() -> Result<()> {
         })
         .collect();
     std::thread::sleep(SPAN / 4);
-    let slowest: u64 = honest.ask(&format!("import {name}"))?.parse()?;
+    let usual: u64 = honest.ask(&format!("import {name}"))?.parse()?;
     let start = Instant::now();
     let (status, _) = client.device().import_node(name)?;
     let own = start.elapsed();
@@ -147,12 +148,16 @@ fn many_guessers() -> Result<()> {
     let took = begun.elapsed();
     let most = FREE_TRIES + took.as_millis() as u64 / COST.as_millis() as u64 + 1;
     println!(
-        "# {tries} tries in {took:?} ({most} at most); another user's imports {slowest} us, root's {own:?}"
+        "# {tries} tries in {took:?} ({most} at most); another user's imports {usual} us, root's {own:?}"
     );
     ensure!(tries <= most, "{tries} tries in {took:?}");
     ensure!(tries >= FREE_TRIES, "{tries} tries: fewer than are free");
-    ensure!(slowest < 20_000, "another user's import took {slowest} us");
-    ensure!(own < Duration::from_millis(20), "an import took {own:?}");
+    // Who waited for the guessers would wait for a try's cost.
+    ensure!(
+        usual < COST.as_micros() as u64 / 4,
+        "most of another user's imports took {usual} us"
+    );
+    ensure!(own < COST / 2, "an import took {own:?}");
     Ok(())
 }
 
@@ -163,7 +168,7 @@ fn killed_guessers() -> Result<()> {
     let tries: u64 = first.ask("guess 2000")?.parse()?;
     ensure!(tries >= FREE_TRIES, "{tries} tries");
     drop(first);
-    let begun = Instant::now();
+    let spent = Instant::now();
     let mut ends = Vec::new();
     for _ in 0..20 {
         let mut other = start(VICTIM)?;
@@ -183,17 +188,18 @@ fn killed_guessers() -> Result<()> {
     ends.sort();
     let (usual, slowest) = (ends[ends.len() / 2], ends[ends.len() - 1]);
     ensure!(
-        usual < Duration::from_millis(100),
+        usual < here(Duration::from_millis(100))?,
         "most took {usual:?} to kill"
     );
-    // The killed ones' tries count: the user has none saved up.
+    // The killed ones' tries count: the user has saved up no more than has come since.
     let mut last = start(VICTIM)?;
     let tries: u64 = last.ask("guess 1000")?.parse()?;
+    let took = spent.elapsed();
+    let most = took.as_millis() as u64 / COST.as_millis() as u64 + 1;
     println!(
-        "# killed in {usual:?} (slowest {slowest:?}), all in {:?}, {tries} tries in a second then",
-        begun.elapsed()
+        "# killed in {usual:?} (slowest {slowest:?}), all in {took:?}, {tries} tries then ({most} at most)"
     );
-    ensure!(tries <= 8, "{tries} tries in a second after kills");
+    ensure!(tries <= most, "{tries} tries in {took:?} of kills");
     Ok(())
 }
 
