@@ -21,22 +21,22 @@ const POOL_MIB: u32 = 128;
 pub enum Board {
     /// Marvell Dove: GC600, 2D and 3D in one core.
     Dove,
-    /// i.MX6 Quad: GC2000, 3D only.
-    Imx6q,
-    /// i.MX6 DualLite: GC880, 3D only.
-    Imx6dl,
-    /// i.MX6's 2D core alone: GC320.
-    Gc320,
-    /// i.MX6 QuadPlus: GC3000, 3D only, MMU version 2.
-    Imx6qp,
     /// i.MX6 Quad: GC2000, GC320 and GC355.
-    Imx6qAll,
+    Imx6q,
     /// i.MX6 DualLite: GC880 and GC320.
-    Imx6dlAll,
+    Imx6dl,
     /// i.MX6 SoloLite: GC320 and GC355.
-    Imx6slAll,
+    Imx6sl,
     /// i.MX6 QuadPlus: GC3000 and its GC320, both with MMU version 2, and its GC355.
-    Imx6qpAll,
+    Imx6qp,
+    /// The 3D core of the i.MX6 Quad alone.
+    Gc2000,
+    /// The 3D core of the i.MX6 DualLite alone.
+    Gc880,
+    /// The 2D core of the i.MX6 alone.
+    Gc320,
+    /// The 3D core of the i.MX6 QuadPlus alone, with MMU version 2.
+    Gc3000,
 }
 
 impl Board {
@@ -46,12 +46,12 @@ impl Board {
             Board::Dove => "dove",
             Board::Imx6q => "imx6q",
             Board::Imx6dl => "imx6dl",
-            Board::Gc320 => "gc320",
+            Board::Imx6sl => "imx6sl",
             Board::Imx6qp => "imx6qp",
-            Board::Imx6qAll => "imx6q-all",
-            Board::Imx6dlAll => "imx6dl-all",
-            Board::Imx6slAll => "imx6sl-all",
-            Board::Imx6qpAll => "imx6qp-all",
+            Board::Gc2000 => "gc2000",
+            Board::Gc880 => "gc880",
+            Board::Gc320 => "gc320",
+            Board::Gc3000 => "gc3000",
         }
     }
 
@@ -59,14 +59,14 @@ impl Board {
     pub fn cores(self) -> &'static [Core] {
         match self {
             Board::Dove => &[Core::Dove],
-            Board::Imx6q => &[Core::Imx6q],
-            Board::Imx6dl => &[Core::Imx6dl],
+            Board::Imx6q => &[Core::Gc2000, Core::Gc320, Core::Gc355],
+            Board::Imx6dl => &[Core::Gc880, Core::Gc320],
+            Board::Imx6sl => &[Core::Gc320, Core::Gc355],
+            Board::Imx6qp => &[Core::Gc3000, Core::Gc320Qp, Core::Gc355Qp],
+            Board::Gc2000 => &[Core::Gc2000],
+            Board::Gc880 => &[Core::Gc880],
             Board::Gc320 => &[Core::Gc320],
-            Board::Imx6qp => &[Core::Imx6qp],
-            Board::Imx6qAll => &[Core::Imx6q, Core::Gc320, Core::Gc355],
-            Board::Imx6dlAll => &[Core::Imx6dl, Core::Gc320],
-            Board::Imx6slAll => &[Core::Gc320, Core::Gc355],
-            Board::Imx6qpAll => &[Core::Imx6qp, Core::Gc320Qp, Core::Gc355Qp],
+            Board::Gc3000 => &[Core::Gc3000],
         }
     }
 
@@ -79,23 +79,23 @@ impl Board {
     /// those that it has put already: what is last here is probed first.
     pub fn overlays(self) -> &'static [&'static str] {
         const DOVE: &str = include_str!("../dts/dove.dts");
-        const IMX6Q: &str = include_str!("../dts/imx6q.dts");
-        const IMX6DL: &str = include_str!("../dts/imx6dl.dts");
+        const GC2000: &str = include_str!("../dts/gc2000.dts");
+        const GC880: &str = include_str!("../dts/gc880.dts");
         const GC320: &str = include_str!("../dts/gc320.dts");
-        const IMX6QP: &str = include_str!("../dts/imx6qp.dts");
+        const GC3000: &str = include_str!("../dts/gc3000.dts");
         const CORE_2D: &str = include_str!("../dts/core-2d.dts");
         const CORE_VG: &str = include_str!("../dts/core-vg.dts");
         const CORE_VG_SECOND: &str = include_str!("../dts/core-vg-second.dts");
         match self {
             Board::Dove => &[DOVE],
-            Board::Imx6q => &[IMX6Q],
-            Board::Imx6dl => &[IMX6DL],
+            Board::Imx6q => &[CORE_VG, CORE_2D, GC2000],
+            Board::Imx6dl => &[CORE_2D, GC880],
+            Board::Imx6sl => &[CORE_VG_SECOND, GC320],
+            Board::Imx6qp => &[CORE_VG, CORE_2D, GC3000],
+            Board::Gc2000 => &[GC2000],
+            Board::Gc880 => &[GC880],
             Board::Gc320 => &[GC320],
-            Board::Imx6qp => &[IMX6QP],
-            Board::Imx6qAll => &[CORE_VG, CORE_2D, IMX6Q],
-            Board::Imx6dlAll => &[CORE_2D, IMX6DL],
-            Board::Imx6slAll => &[CORE_VG_SECOND, GC320],
-            Board::Imx6qpAll => &[CORE_VG, CORE_2D, IMX6QP],
+            Board::Gc3000 => &[GC3000],
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn params_binding_names_every_core() {
         assert_eq!(
-            module_parameters(Board::Imx6qAll, Binding::Params, 512, "")[..9],
+            module_parameters(Board::Imx6q, Binding::Params, 512, "")[..9],
             [
                 "registerMemBase=0x10000000",
                 "registerMemSize=0x40000",
@@ -214,7 +214,7 @@ mod tests {
                 "irqLineVG=35",
             ]
         );
-        let lines: Vec<_> = module_parameters(Board::Imx6slAll, Binding::Params, 512, "")
+        let lines: Vec<_> = module_parameters(Board::Imx6sl, Binding::Params, 512, "")
             .into_iter()
             .filter(|parameter| parameter.starts_with("irqLine"))
             .collect();

@@ -330,7 +330,7 @@ pub struct ShellArgs {
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// GPU personality and flavour of device tree.
-    #[arg(long, value_enum, default_value_t = Board::Dove)]
+    #[arg(long, value_enum, default_value_t = Board::Imx6q)]
     pub board: Board,
     /// The driver finds the GPU in the device tree (default).
     #[arg(long, conflicts_with = "params")]

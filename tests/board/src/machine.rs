@@ -253,7 +253,7 @@ mod tests {
                 violations: vec![violation],
             })
         };
-        let cores = [Core::Imx6q, Core::Gc320];
+        let cores = [Core::Gc2000, Core::Gc320];
         let all = Report::of_board(&cores, vec![report("one"), report("two")]).unwrap();
         let details: Vec<_> = all.violations.iter().map(|v| v.detail.as_str()).collect();
         assert_eq!(details, ["one", "gc320: two"]);

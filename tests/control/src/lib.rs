@@ -271,20 +271,20 @@ pub mod fault {
     pub const IDENTITY_OTHER: u32 = 3;
 }
 
-/// A core, by the name of a board that has it alone.
+/// A core. `Dove` has the name of the board whose only one it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Board {
     /// Marvell Dove (CuBox): GC600, 2D and 3D in one core.
     Dove = 0,
     /// i.MX6 Quad: GC2000, 3D only.
-    Imx6q = 1,
+    Gc2000 = 1,
     /// i.MX6 DualLite: GC880, 3D only.
-    Imx6dl = 2,
+    Gc880 = 2,
     /// i.MX6: GC320, 2D only.
     Gc320 = 3,
     /// i.MX6 QuadPlus: GC3000, 3D only, with MMU v2.
-    Imx6qp = 4,
+    Gc3000 = 4,
     /// i.MX6 QuadPlus: its GC320, 2D only, with MMU v2.
     Gc320Qp = 5,
     /// i.MX6: GC355, vector graphics only.
@@ -297,10 +297,10 @@ impl Board {
     /// All boards.
     pub const ALL: [Board; 8] = [
         Board::Dove,
-        Board::Imx6q,
-        Board::Imx6dl,
+        Board::Gc2000,
+        Board::Gc880,
         Board::Gc320,
-        Board::Imx6qp,
+        Board::Gc3000,
         Board::Gc320Qp,
         Board::Gc355,
         Board::Gc355Qp,
@@ -310,10 +310,10 @@ impl Board {
     pub const fn name(self) -> &'static str {
         match self {
             Board::Dove => "dove",
-            Board::Imx6q => "imx6q",
-            Board::Imx6dl => "imx6dl",
+            Board::Gc2000 => "gc2000",
+            Board::Gc880 => "gc880",
             Board::Gc320 => "gc320",
-            Board::Imx6qp => "imx6qp",
+            Board::Gc3000 => "gc3000",
             Board::Gc320Qp => "gc320-qp",
             Board::Gc355 => "gc355",
             Board::Gc355Qp => "gc355-qp",

@@ -78,7 +78,7 @@ impl Personality {
                 minor: [0x7, 0, 0, 0, 0, 0],
                 specs: [0; 4],
             },
-            Board::Imx6q => Self {
+            Board::Gc2000 => Self {
                 board,
                 core: "GC2000",
                 chip_identity: 0,
@@ -91,7 +91,7 @@ impl Personality {
                 // Field instructionCount 0 reads as 256 and drivers raise it to 512 for this core.
                 specs: [specs_1(8, 6, 10, 16, 4, 2, 9), 168 << 16, 0, 0],
             },
-            Board::Imx6dl => Self {
+            Board::Gc880 => Self {
                 board,
                 core: "GC880",
                 chip_identity: 0,
@@ -121,7 +121,7 @@ impl Personality {
             Board::Gc355Qp => Self::gc355(board, 0x1216, 0x0101_0104),
             // Identity and feature words as Mesa's drm-shim of etnaviv has them. This core calls itself a GC2000
             // with an odd revision; the field of the streams is too short for its 16, which are in the fourth word.
-            Board::Imx6qp => Self {
+            Board::Gc3000 => Self {
                 board,
                 core: "GC3000",
                 chip_identity: 0,
@@ -337,10 +337,10 @@ mod tests {
     fn specifications_decode_to_the_table() {
         let expected = [
             (Board::Dove, [1, 64, 256, 1, 8, 512], 1),
-            (Board::Imx6q, [8, 64, 1024, 4, 16, 512], 2),
-            (Board::Imx6dl, [8, 64, 256, 1, 8, 512], 1),
+            (Board::Gc2000, [8, 64, 1024, 4, 16, 512], 2),
+            (Board::Gc880, [8, 64, 256, 1, 8, 512], 1),
             (Board::Gc320, [1, 64, 1024, 4, 16, 1024], 1),
-            (Board::Imx6qp, [0, 64, 1024, 4, 16, 1024], 2),
+            (Board::Gc3000, [0, 64, 1024, 4, 16, 1024], 2),
             (Board::Gc320Qp, [1, 64, 1024, 4, 16, 1024], 1),
             (Board::Gc355, [0, 1, 1, 0, 0, 1], 1),
         ];
@@ -394,19 +394,19 @@ mod tests {
         ] {
             assert_eq!(dove.access(offset), Access::Absent, "{offset:#x}");
         }
-        let imx6q = Personality::of(Board::Imx6q);
+        let imx6q = Personality::of(Board::Gc2000);
         assert_eq!(imx6q.access(HI_CHIP_PRODUCT_ID), Access::ReadOnly);
         assert_eq!(imx6q.access(HI_CHIP_SPECS_2), Access::ReadOnly);
         assert_eq!(imx6q.access(0x188), Access::Absent);
         assert_eq!(imx6q.access(0x900), Access::Absent);
-        let imx6qp = Personality::of(Board::Imx6qp);
-        assert_eq!(imx6qp.access(MMUV2_CONTROL), Access::ReadWrite);
-        assert_eq!(imx6qp.access(MMUV2_CONFIGURATION), Access::ReadOnly);
+        let gc3000 = Personality::of(Board::Gc3000);
+        assert_eq!(gc3000.access(MMUV2_CONTROL), Access::ReadWrite);
+        assert_eq!(gc3000.access(MMUV2_CONFIGURATION), Access::ReadOnly);
     }
 
     #[test]
     fn every_identity_word_is_a_register() {
-        let imx6q = Personality::of(Board::Imx6q);
+        let imx6q = Personality::of(Board::Gc2000);
         for offset in (0..REGISTER_FILE_BYTES).step_by(4) {
             if imx6q.identity_word(offset).is_some() {
                 assert_eq!(imx6q.access(offset), Access::ReadOnly, "{offset:#x}");

@@ -185,7 +185,7 @@ fn event_then_idle() -> [u32; 6] {
 
 #[test]
 fn an_event_becomes_an_interrupt_and_a_clean_report() {
-    let mut machine = Machine::start("imx6q");
+    let mut machine = Machine::start("gc2000");
     assert_eq!(machine.read(0, HI_CHIP_MODEL), 0x2000);
     assert_eq!(machine.read(BAR_INDEX, 0), gpu_control::MAGIC_VALUE);
     machine.start_ring(&event_then_idle());
@@ -203,14 +203,14 @@ fn an_event_becomes_an_interrupt_and_a_clean_report() {
     assert_eq!(machine.read(BAR_INDEX, counter::ACKNOWLEDGES as u32), 2);
     let (status, report) = machine.finish();
     assert_eq!(status, 0, "{report:#}");
-    assert_eq!(report["board"], "imx6q");
+    assert_eq!(report["board"], "gc2000");
     assert_eq!(report["counters"]["events"], 2);
     assert_eq!(report["violation_count"], 0);
 }
 
 #[test]
 fn cores_of_a_machine_share_nothing_but_memory() {
-    let mut machine = Machine::with_cores(&["imx6q", "gc320"]);
+    let mut machine = Machine::with_cores(&["gc2000", "gc320"]);
     assert_eq!(machine.cores[0].read(0, HI_CHIP_MODEL), 0x2000);
     assert_eq!(machine.cores[1].read(0, HI_CHIP_MODEL), 0x320);
     // The first one is held: the second one's event comes, its own does not until it is let go.
@@ -236,7 +236,7 @@ fn cores_of_a_machine_share_nothing_but_memory() {
     let folder = machine.report.parent().unwrap().to_path_buf();
     let _kept = std::mem::replace(&mut machine._folder, tempfile::tempdir().unwrap());
     let (status, report) = machine.finish();
-    assert_eq!((status, &report["board"]), (3, &"imx6q".into()));
+    assert_eq!((status, &report["board"]), (3, &"gc2000".into()));
     assert_eq!(report["violation_count"], 0);
     assert_eq!(report["counters"]["events"], 1);
     let report = std::fs::read(folder.join("report-1.json")).unwrap();

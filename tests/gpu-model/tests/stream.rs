@@ -264,7 +264,7 @@ fn the_idle_loop_is_not_counted_however_long_it_runs() {
 
 #[test]
 fn end_stops_at_once_and_can_be_started_again() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     for _ in 0..2 {
         rig.run(&[NOP, 0]);
         assert_eq!(rig.gpu.front_end_state(), FrontEndState::Stopped);
@@ -281,7 +281,7 @@ fn end_stops_at_once_and_can_be_started_again() {
 
 #[test]
 fn states_are_stored_converted_and_masked() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.run(&[
         load(0xa00, 3) | (1 << 26),
         0x0001_0000,
@@ -305,7 +305,7 @@ fn states_are_stored_converted_and_masked() {
 
 #[test]
 fn a_count_of_1024_fits_one_command() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     let mut words = vec![0x0800_0000 | (0x4000 / 4)];
     words.extend(1..=1024);
     rig.run(&words);
@@ -317,7 +317,7 @@ fn a_count_of_1024_fits_one_command() {
 
 #[test]
 fn call_and_return() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.put(0x3000, &[load(0xa14, 1), 42, 11 << 27, 0]);
     rig.run(&[(10 << 27) | 2, 0x3000, 4, BUFFER + 16, load(0xa18, 1), 43]);
     assert_eq!(
@@ -331,7 +331,7 @@ fn call_and_return() {
 
 #[test]
 fn fetching_past_the_window_hangs() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.put(BUFFER, &[NOP, 0, NOP, 0, END, 0]);
     rig.start(BUFFER, 16);
     rig.gpu.run_until_idle();
@@ -341,7 +341,7 @@ fn fetching_past_the_window_hangs() {
     assert_eq!(violation.recent.len(), 2);
     assert_eq!(violation.recent[1].command, "NOP");
     // A command must fit too, not only its header.
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.put(BUFFER, &[load(0xa00, 3), 1, 2, 3, END, 0]);
     rig.start(BUFFER, 8);
     rig.gpu.run_until_idle();
@@ -352,7 +352,7 @@ fn fetching_past_the_window_hangs() {
 fn a_lenient_model_goes_on_where_silicon_may() {
     let rig = Rig::with(Options {
         lenient: true,
-        ..Options::new(Board::Imx6q)
+        ..Options::new(Board::Gc2000)
     });
     rig.put(BUFFER, &[NOP, 0, END, 0]);
     rig.start(BUFFER, 8);
@@ -363,7 +363,7 @@ fn a_lenient_model_goes_on_where_silicon_may() {
 
 #[test]
 fn illegal_opcodes_hang_with_a_frozen_position() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.run(&[NOP, 0, 0xf800_0000, 7]);
     rig.hung_by(ViolationKind::IllegalOpcode);
     let look = || {
@@ -388,10 +388,10 @@ fn illegal_opcodes_hang_with_a_frozen_position() {
 
 #[test]
 fn links_must_be_aligned() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.run(&[link(16), BUFFER + 4]);
     rig.hung_by(ViolationKind::MisalignedLink);
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.start(BUFFER + 4, 16);
     rig.gpu.run_until_idle();
     rig.hung_by(ViolationKind::MisalignedLink);
@@ -417,20 +417,20 @@ fn draws_need_their_pipe() {
 
 #[test]
 fn draws_need_their_engine() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.run(&clear_square(SURFACE, true));
     rig.hung_by(ViolationKind::MissingEngine);
     let rig = Rig::new(Board::Gc320);
     rig.run(&[load(state::RS_KICKER, 1), 1]);
     rig.hung_by(ViolationKind::MissingEngine);
-    let rig = Rig::new(Board::Imx6dl);
+    let rig = Rig::new(Board::Gc880);
     rig.run(&[load(state::GL_PIPE_SELECT, 1), 1]);
     rig.survived(ViolationKind::MissingEngine);
 }
 
 #[test]
 fn draws_in_3d_are_consumed() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.run(&[
         5 << 27,
         4,
@@ -455,11 +455,11 @@ fn draws_in_3d_are_consumed() {
 
 #[test]
 fn a_stall_needs_its_semaphore() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.run(&[STALL, FE_TO_PE]);
     rig.hung_by(ViolationKind::UnarmedStall);
     // Armed once is good for one stall.
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.run(&[
         load(state::GL_SEMAPHORE_TOKEN, 1),
         FE_TO_PE,
@@ -470,7 +470,7 @@ fn a_stall_needs_its_semaphore() {
     ]);
     rig.hung_by(ViolationKind::UnarmedStall);
     // Another module's stall as well.
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.run(&[
         load(state::GL_SEMAPHORE_TOKEN, 1),
         0x705,
@@ -572,7 +572,7 @@ fn gc600_needs_delay_words_between_events() {
     rig.clean();
     // The delay words are no loads of the page-table registers.
     assert_eq!(rig.gpu.mmio_read(MC_MMU_FE_PAGE_TABLE), RAM + TABLE);
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.run(&[event(1), event(2)].concat());
     rig.clean();
     assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 0b110);
@@ -585,7 +585,7 @@ fn events_need_one_source() {
         3 | state::EVENT_FROM_FE | state::EVENT_FROM_PE,
         31 | state::EVENT_FROM_FE,
     ] {
-        let rig = Rig::new(Board::Imx6q);
+        let rig = Rig::new(Board::Gc2000);
         rig.run(&[load(state::GL_EVENT, 1), value]);
         rig.survived(ViolationKind::BadEvent);
     }
@@ -604,7 +604,7 @@ fn host_registers_cannot_be_loaded() {
             (0x658, false),
         ])
     {
-        let rig = Rig::new(Board::Imx6q);
+        let rig = Rig::new(Board::Gc2000);
         let before: Vec<_> = [HI_INTR_ENBL, MC_MMU_FE_PAGE_TABLE, MC_MEMORY_BASE_ADDR_FE]
             .map(|offset| rig.gpu.mmio_read(offset))
             .into();
@@ -647,13 +647,13 @@ fn what_the_2d_engine_lacks_leaves_memory_alone() {
 
 #[test]
 fn resolve_fills_on_each_3d_core() {
-    for board in [Board::Dove, Board::Imx6q, Board::Imx6dl] {
+    for board in [Board::Dove, Board::Gc2000, Board::Gc880] {
         let rig = Rig::new(board);
         let mut words = Vec::new();
         let mut set = |address, value| words.extend([load(address, 1), value]);
         set(state::RS_CONFIG, (6 << 8) | 6);
         set(state::RS_DEST_STRIDE, 64);
-        if board == Board::Imx6q {
+        if board == Board::Gc2000 {
             set(state::RS_PIPE_DEST_ADDR, SURFACE);
             set(state::RS_PIPE_OFFSET + 4, 4 << 16);
             set(state::RS_WINDOW_SIZE, (4 << 16) | 16);
@@ -676,7 +676,7 @@ fn resolve_fills_on_each_3d_core() {
 
 #[test]
 fn resolve_windows_that_hang_silicon_hang() {
-    let rig = Rig::new(Board::Imx6dl);
+    let rig = Rig::new(Board::Gc880);
     rig.run(&[
         load(state::RS_CONFIG, 1),
         0x606,
@@ -717,7 +717,7 @@ fn pages_are_followed_and_stale_ones_found() {
 
 #[test]
 fn the_front_end_itself_goes_through_the_table() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.put(TABLE, &[RAM + BUFFER]);
     rig.put(BUFFER, &[load(0xa14, 1), 9, END, 0]);
     rig.start(0x8000_0000, 16);
@@ -745,7 +745,7 @@ const VIRTUAL: u32 = 0x8000_0000;
 
 /// A GC3000 whose MMU maps RAM at 0 in pages of 64 KiB, and at 2 GiB what the test puts into SMALL.
 fn mmu_v2_rig() -> Rig {
-    let rig = Rig::new(Board::Imx6qp);
+    let rig = Rig::new(Board::Gc3000);
     rig.put(TABLE, &[2; 1024]);
     rig.put(SMALL, &[2; 1024]);
     rig.put(TABLE, &[RAM + LARGE | 1 << 2 | 1]);
@@ -980,7 +980,7 @@ fn nothing_of_the_old_work_survives_a_reset() {
 
 #[test]
 fn the_thread_notices_a_patched_wait() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.gpu.spawn_threads().unwrap();
     rig.put(RING, &[WAIT, 0, link(16), RING]);
     rig.start(RING, 16);
@@ -1008,7 +1008,7 @@ fn the_thread_notices_a_patched_wait() {
 
 #[test]
 fn a_link_to_itself_does_not_block_the_host() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.gpu.spawn_threads().unwrap();
     rig.put(BUFFER, &[link(8), BUFFER]);
     rig.start(BUFFER, 8);
@@ -1023,7 +1023,7 @@ fn a_link_to_itself_does_not_block_the_host() {
 
 #[test]
 fn masked_interrupts_stay_pending() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.gpu.mmio_write(HI_INTR_ENBL, 0);
     rig.run(&[load(state::GL_EVENT, 1), 2 | state::EVENT_FROM_FE]);
     assert_eq!(rig.gpu.pending_interrupts(), 4);
@@ -1042,7 +1042,7 @@ fn registers_that_silicon_lacks_are_found() {
 
 #[test]
 fn profile_ports_show_signatures() {
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     rig.gpu.mmio_write(MC_PROFILE_CONFIG1, 15 << 16);
     assert_eq!(rig.gpu.mmio_read(MC_PROFILE_RA_READ), 0x1234_4321);
     rig.gpu
@@ -1070,21 +1070,21 @@ fn memory_counters_hold_and_run() {
 fn armed_faults_do_what_they_say() {
     let bar = ControlBar::default();
 
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     bar.write(&rig.gpu, fault::HANG_AT_COMMAND, 3);
     rig.run(&[load(0xa14, 1), 1, load(0xa18, 1), 2, load(0xa1c, 1), 3]);
     assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
     assert_eq!([rig.gpu.state(0xa18 / 4), rig.gpu.state(0xa1c / 4)], [2, 0]);
     rig.clean();
 
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     bar.write(&rig.gpu, fault::HANG_AT_DRAW, 2);
     rig.run(&[5 << 27, 4, 0, 1, 5 << 27, 4, 0, 1]);
     assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
     assert_eq!(rig.counter(counter::DRAWS_3D), 1);
     rig.clean();
 
-    let rig = Rig::new(Board::Imx6q);
+    let rig = Rig::new(Board::Gc2000);
     bar.write(&rig.gpu, fault::LOSE_EVENTS, 1);
     let event = |id| [load(state::GL_EVENT, 1), id | state::EVENT_FROM_FE];
     rig.run(&[event(1), event(2)].concat());
@@ -1134,7 +1134,7 @@ fn a_hang_can_be_of_any_kind() {
         (fault::HANG_MMU_EXCEPTION, FrontEndState::Hung),
         (fault::HANG_BUS_ERROR, FrontEndState::Hung),
     ] {
-        for board in [Board::Gc320, Board::Imx6q, Board::Imx6qp] {
+        for board in [Board::Gc320, Board::Gc2000, Board::Gc3000] {
             let rig = hung(board, kind);
             assert_eq!(rig.gpu.front_end_state(), state);
             let illegal = rig.gpu.mmio_read(FE_DMA_LOW) >> 27 == 31;
@@ -1148,7 +1148,7 @@ fn a_hang_can_be_of_any_kind() {
             assert_eq!(bits, wanted, "{board:?} {kind}");
             let bus = rig.gpu.mmio_read(HI_AXI_STATUS);
             assert_eq!(bus != 0, kind == fault::HANG_BUS_ERROR);
-            if kind == fault::HANG_MMU_EXCEPTION && board == Board::Imx6qp {
+            if kind == fault::HANG_MMU_EXCEPTION && board == Board::Gc3000 {
                 assert_ne!(rig.gpu.mmio_read(MMUV2_STATUS), 0);
                 assert_eq!(rig.gpu.mmio_read(MMUV2_EXCEPTION_ADDR), BUFFER + 8);
             }
@@ -1243,7 +1243,7 @@ fn a_draw_can_be_slow() {
 
 #[test]
 fn a_core_can_come_back_as_another() {
-    let (rig, bar) = (Rig::new(Board::Imx6q), ControlBar::default());
+    let (rig, bar) = (Rig::new(Board::Gc2000), ControlBar::default());
     bar.write(&rig.gpu, fault::IDENTITY_AFTER_RESET, fault::IDENTITY_OTHER);
     assert_eq!(rig.gpu.mmio_read(HI_CHIP_MODEL), 0x2000);
     rig.soft_reset();
@@ -1292,7 +1292,7 @@ fn a_reset_can_be_made_to_fail() {
 
 #[test]
 fn idle_can_be_made_late() {
-    let (rig, bar) = (Rig::new(Board::Imx6q), ControlBar::default());
+    let (rig, bar) = (Rig::new(Board::Gc2000), ControlBar::default());
     bar.write(&rig.gpu, fault::IDLE_DELAY, 300_000);
     rig.run(&[NOP, 0]);
     assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE) & 7, 0);
@@ -1302,7 +1302,7 @@ fn idle_can_be_made_late() {
 
 #[test]
 fn a_declared_hang_does_not_fail_the_run() {
-    let (rig, bar) = (Rig::new(Board::Imx6q), ControlBar::default());
+    let (rig, bar) = (Rig::new(Board::Gc2000), ControlBar::default());
     bar.write(
         &rig.gpu,
         gpu_control::EXPECT_VIOLATION,
@@ -1329,7 +1329,7 @@ impl Sink for Nobody {
 
 #[test]
 fn interrupts_can_be_dropped_doubled_and_invented() {
-    let (rig, bar) = (Rig::new(Board::Imx6q), ControlBar::default());
+    let (rig, bar) = (Rig::new(Board::Gc2000), ControlBar::default());
     rig.gpu.interrupts.connect(Some(Box::new(Nobody)));
     rig.gpu.spawn_threads().unwrap();
     let event = |id| {

@@ -172,7 +172,7 @@ fn identity_and_idle_are_the_cores() {
     assert_eq!(other.mmio_read(HI_CHIP_REV), 0x1216);
     assert_eq!(other.mmio_read(HI_CHIP_MINOR_FEATURE_1), 0x0101_0104);
     // And the other way round.
-    let other = Gpu::new(Options::new(Board::Imx6q)).unwrap();
+    let other = Gpu::new(Options::new(Board::Gc2000)).unwrap();
     other.mmio_read(VG_FETCH_COUNT);
     assert_eq!(other.recorder.violation_count(), 1);
 }

@@ -30,7 +30,7 @@ pub fn hardware_type(board: Board) -> u32 {
         Board::Dove => hardware::TYPE_3D2D,
         Board::Gc320 | Board::Gc320Qp => hardware::TYPE_2D,
         Board::Gc355 | Board::Gc355Qp => TYPE_VG,
-        Board::Imx6q | Board::Imx6dl | Board::Imx6qp => hardware::TYPE_3D,
+        Board::Gc2000 | Board::Gc880 | Board::Gc3000 => hardware::TYPE_3D,
     }
 }
 
@@ -60,7 +60,7 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             chip_minor_features: 0x7,
             ..common
         },
-        Board::Imx6q => QueryChipIdentity {
+        Board::Gc2000 => QueryChipIdentity {
             chip_model: 0x2000,
             chip_revision: 0x5108,
             chip_features: 0xe029_6cad,
@@ -76,7 +76,7 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             super_tile_mode: 1,
             ..common
         },
-        Board::Imx6dl => QueryChipIdentity {
+        Board::Gc880 => QueryChipIdentity {
             chip_model: 0x880,
             chip_revision: 0x5106,
             chip_features: 0xe028_64ad,
@@ -134,7 +134,7 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             ..Default::default()
         },
         // Four streams: galcore 4.6.9 does not read the word that says 16.
-        Board::Imx6qp => QueryChipIdentity {
+        Board::Gc3000 => QueryChipIdentity {
             chip_model: 0x3000,
             chip_revision: 0x5450,
             chip_features: 0xe028_7cad,

@@ -90,7 +90,7 @@ pub fn has(board: Board, byte: u32) -> bool {
         0x12800..0x13000 => false,
         _ if pipe_of(byte) == Pipe::Pipe2d => has_2d,
         // Instructions in memory, 8 render targets, 16 streams, 32 samplers.
-        0x86c | 0x1028 | 0x17c0..0x1800 | 0x10800..0x15000 => board == Board::Imx6qp,
+        0x86c | 0x1028 | 0x17c0..0x1800 | 0x10800..0x15000 => board == Board::Gc3000,
         _ => has_3d,
     }
 }

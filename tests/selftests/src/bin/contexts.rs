@@ -219,8 +219,8 @@ enum Kind {
 fn kept(board: Board) -> BTreeMap<u32, (Kind, u32)> {
     use Kind::*;
     let (elements, instructions, pipes) = match board {
-        Board::Imx6q => (16, 512, 2),
-        Board::Imx6dl => (16, 512, 1),
+        Board::Gc2000 => (16, 512, 2),
+        Board::Gc880 => (16, 512, 1),
         _ => (12, 256, 1),
     };
     let mut runs: Vec<(u32, u32, u32, Kind)> = vec![
@@ -560,10 +560,7 @@ impl Collector {
         }
         let record = place(buffer, 0, pipe, stream);
         let mut commit = abi.commit(&record, self.handle, &Queue::new())?;
-        let field = match abi.field("Commit", "delta") {
-            Some(_) => "delta",
-            None => "subCommit.delta",
-        };
+        let field = abi.delta_field();
         abi.set(&mut commit.bytes, "Commit", field, self.head.address());
         let (at, _) = abi.header["hardwareType"];
         commit.bytes[at..at + 4].copy_from_slice(&device.hardware_type().to_le_bytes());
@@ -624,7 +621,7 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
         return harness::skip("no newer client ever had this core");
     }
     let mut states = vec![0x0674, 0x0a88, 0x0e20, 0x0e24, 0x1030, 0x3854, 0x2c40];
-    if bench.board == Board::Imx6dl {
+    if bench.board == Board::Gc880 {
         states.extend([0x1480, 0x5ffc, 0x7ffc]);
     }
     let device = Device::open_as(Abi::named(name).context("a generation")?, true)?;
@@ -671,7 +668,7 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
 fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     suite.test("stateCount is the vendor's", move || {
         let wanted = match bench.board {
-            Board::Imx6q | Board::Imx6dl => 0x3800,
+            Board::Gc2000 | Board::Gc880 => 0x3800,
             _ => 0x1d00,
         };
         let attached = bench.device().attach()?;

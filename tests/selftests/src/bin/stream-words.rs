@@ -355,7 +355,7 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                     // bufferSize of the vendor's, and without the switch (2 units of stall, flush and select).
                     (Board::Dove, true) => 0x39f8,
                     (Board::Dove, false) => 0x39f8 - 32,
-                    (Board::Imx6q, _) => 0x3a78 - 32,
+                    (Board::Gc2000, _) => 0x3a78 - 32,
                     _ => 0x3a18 - 32,
                 };
                 let last = behind[back + 2];

@@ -491,15 +491,15 @@ fn identities(board: Board) -> Result<()> {
             let model = (0x320, 0x5007);
             (model, model, 0, (8, 8), (1, 1), 0x2012_0617, [0, 0])
         }
-        Board::Imx6dl => {
+        Board::Gc880 => {
             let model = (0x880, 0x5106);
             (model, model, 0, (12, 11), (8, 8), 0x2012_0617, [0, 0])
         }
-        Board::Imx6q => {
+        Board::Gc2000 => {
             let model = (0x2000, 0x5108);
             (model, model, 0, (12, 11), (8, 8), 0x2012_0119, [0, 0])
         }
-        Board::Imx6qp => (
+        Board::Gc3000 => (
             (0x3000, 0x5450),
             (0x2000, 0xffff_5450),
             2,
