@@ -42,7 +42,8 @@ export OUT KERNEL
 help:
 	@echo 'galcore in Rust: a Linux driver for Vivante GPUs'
 	@echo
-	@echo '  make run              boot the virtual board, draw a picture, print its path'
+	@echo '  make run              boot the virtual board, draw a picture, print its path;'
+	@echo '                        BOARD=dove, imx6q ... for another board'
 	@echo '  make test             all tests; SUITE="NAME..." for some of them'
 	@echo '  make soak             the long tests, and those of check-debian'
 	@echo '  make bench            what each operation costs: instructions, register accesses, time'
@@ -69,7 +70,7 @@ help:
 	@echo 'minutes; it is kept in ~/.cache/galcore, or below XDG_CACHE_HOME.'
 
 run:
-	@scripts/board demo --out '$(OUT)'
+	@scripts/board demo --out '$(OUT)' $(if $(BOARD),--board '$(BOARD)')
 
 test:
 	@scripts/board test --out '$(OUT)' $(SUITE)

@@ -3,6 +3,8 @@
 
 use crate::client::Client;
 use crate::client::Surface;
+use crate::client::WAIT_LIMIT;
+use crate::device::Error;
 use crate::device::Result;
 use crate::queue::Queue;
 use crate::scene::Op;
@@ -157,6 +159,47 @@ impl Engine {
         self.fill_all(stream, target, &[Rect::new(to.0, to.1, 1, 1)], clip, colour);
     }
 
+    /// Whether it can draw an operation on surfaces of these sizes. The resolve engine draws no lines, does not clip,
+    /// and its windows are made of cells.
+    pub fn draws(self, op: &Op, sizes: &[(u32, u32)]) -> bool {
+        if self == Engine::TwoD {
+            return true;
+        }
+        let (cell_width, cell_height) = self.cell();
+        let fits = |rect: &Rect, clip: &Rect, target: usize| {
+            let (width, height) = sizes[target];
+            let (right, bottom) = (rect.right(), rect.bottom());
+            rect.x % cell_width == 0
+                && rect.width % cell_width == 0
+                && rect.y % cell_height == 0
+                && rect.height % cell_height == 0
+                && right <= width.min(clip.right())
+                && bottom <= height.min(clip.bottom())
+                && rect.x >= clip.x
+                && rect.y >= clip.y
+        };
+        match op {
+            Op::Fill {
+                target,
+                rects,
+                clip,
+                ..
+            } => rects.iter().all(|rect| fits(rect, clip, *target)),
+            Op::Copy {
+                source,
+                origin,
+                target,
+                rects,
+                clip,
+            } => rects.iter().all(|rect| {
+                let from = Rect::new(origin.0, origin.1, rect.width, rect.height);
+                let (width, height) = sizes[*source];
+                fits(rect, clip, *target) && fits(&from, &Rect::new(0, 0, width, height), *source)
+            }),
+            Op::Line { .. } => false,
+        }
+    }
+
     /// Adds one operation of a scene.
     pub fn op(self, stream: &mut Stream, surfaces: &[Surface], op: &Op) {
         match op {
@@ -262,33 +305,93 @@ pub fn scene(client: &mut Client, scene: &Scene) -> Result<Vec<Surface>> {
 
 /// Draws a scene with an engine of the caller's choice.
 pub fn scene_with(client: &mut Client, engine: Engine, scene: &Scene) -> Result<Vec<Surface>> {
-    let surfaces = scene
-        .surfaces
-        .iter()
-        .map(|(width, height)| client.create_surface(*width, *height))
-        .collect::<Result<Vec<_>>>()?;
+    let surfaces = surfaces(client, scene)?;
     for group in &scene.groups {
         let mut stream = Stream::new();
         for op in group {
-            for part in op.parts(200) {
-                engine.op(&mut stream, &surfaces, &part);
-                if stream.bytes() > STREAM_LIMIT {
-                    commit(client, engine, &mut stream)?;
-                }
-            }
+            draw(client, engine, &mut stream, &surfaces, op)?;
         }
-        if stream.bytes() > 0 {
-            commit(client, engine, &mut stream)?;
-        }
+        commit(client, engine, &mut stream, &mut Queue::new())?;
     }
     client.finish()?;
     Ok(surfaces)
 }
 
-fn commit(client: &mut Client, engine: Engine, stream: &mut Stream) -> Result<()> {
+/// Draws a scene with several cores, one client of each, all of one process: each operation by the first of them that
+/// can draw it. A core that goes on with what another has drawn is given its commands when a signal says that the other
+/// one is done. Returns how often that was, too. Waits for the end.
+pub fn scene_together(clients: &mut [Client], scene: &Scene) -> Result<(Vec<Surface>, u32)> {
+    let first = clients
+        .first()
+        .ok_or(Error::Usage("nobody draws the scene"))?;
+    let surfaces = surfaces(first, scene)?;
+    let signal = first.device().create_signal(false)?;
+    let mut hand_overs = 0;
+    let mut stream = Stream::new();
+    let mut current: Option<usize> = None;
+    for op in scene.groups.iter().flatten() {
+        let next = clients
+            .iter()
+            .position(|client| client.engine().draws(op, &scene.surfaces))
+            .ok_or(Error::Usage("no core draws an operation of the scene"))?;
+        if let Some(last) = current.filter(|&last| last != next) {
+            let engine = clients[last].engine();
+            let mut queue = Queue::new();
+            queue.signal(signal);
+            commit(&mut clients[last], engine, &mut stream, &mut queue)?;
+            clients[next].device().wait_signal(signal, WAIT_LIMIT)?;
+            hand_overs += 1;
+        }
+        current = Some(next);
+        let engine = clients[next].engine();
+        draw(&mut clients[next], engine, &mut stream, &surfaces, op)?;
+    }
+    if let Some(last) = current {
+        let engine = clients[last].engine();
+        commit(&mut clients[last], engine, &mut stream, &mut Queue::new())?;
+        clients[last].finish()?;
+    }
+    clients[0].device().destroy_signal(signal)?;
+    Ok((surfaces, hand_overs))
+}
+
+fn surfaces(client: &Client, scene: &Scene) -> Result<Vec<Surface>> {
+    let sizes = scene.surfaces.iter();
+    sizes
+        .map(|(width, height)| client.create_surface(*width, *height))
+        .collect()
+}
+
+/// Adds an operation to a stream that is committed when it is long.
+fn draw(
+    client: &mut Client,
+    engine: Engine,
+    stream: &mut Stream,
+    surfaces: &[Surface],
+    op: &Op,
+) -> Result<()> {
+    for part in op.parts(200) {
+        engine.op(stream, surfaces, &part);
+        if stream.bytes() > STREAM_LIMIT {
+            commit(client, engine, stream, &mut Queue::new())?;
+        }
+    }
+    Ok(())
+}
+
+/// Commits a stream, unless it is empty, with `queue` behind it.
+fn commit(
+    client: &mut Client,
+    engine: Engine,
+    stream: &mut Stream,
+    queue: &mut Queue,
+) -> Result<()> {
+    if stream.bytes() == 0 {
+        return client.device().commit_queue(queue);
+    }
     let pipe = engine.pipe();
     stream.flush(pipe);
-    client.commit(pipe, stream, &mut Queue::new())?;
+    client.commit(pipe, stream, queue)?;
     *stream = Stream::new();
     Ok(())
 }

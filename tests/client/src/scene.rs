@@ -133,7 +133,22 @@ struct Painter {
     cell: (u32, u32),
 }
 
+/// Sizes of the picture for engines with fine and with coarse cells.
+const FINE: (u32, u32) = (480, 320);
+const COARSE: (u32, u32) = (640, 480);
+
 impl Painter {
+    /// An empty picture and a piece of meadow.
+    fn new(size: (u32, u32), engine: Engine) -> Self {
+        Self {
+            scene: Scene {
+                surfaces: vec![size, (64, 32)],
+                groups: Vec::new(),
+            },
+            cell: engine.cell(),
+        }
+    }
+
     fn whole(&self, target: usize) -> Rect {
         let (width, height) = self.scene.surfaces[target];
         Rect::new(0, 0, width, height)
@@ -329,17 +344,10 @@ fn text(text: &str, left: u32, top: u32, dot: (u32, u32)) -> Vec<Rect> {
 /// coarser cells with the resolve engine.
 pub fn landscape(engine: Engine) -> Scene {
     let fine = engine == Engine::TwoD;
-    let mut painter = Painter {
-        scene: Scene {
-            surfaces: match fine {
-                true => vec![(480, 320), (64, 32)],
-                false => vec![(640, 480), (64, 32)],
-            },
-            groups: Vec::new(),
-        },
-        cell: engine.cell(),
-    };
-    sky(&mut painter, fine);
+    let size = if fine { FINE } else { COARSE };
+    let mut painter = Painter::new(size, engine);
+    sky(&mut painter);
+    sun(&mut painter, fine);
     mountains(&mut painter);
     meadow(&mut painter, fine);
     trees(&mut painter);
@@ -347,7 +355,23 @@ pub fn landscape(engine: Engine) -> Scene {
     painter.scene
 }
 
-fn sky(painter: &mut Painter, fine: bool) {
+/// The same for a 3D core and a 2D core: the land and the sky in cells of the resolve engine's, the rest in pixels.
+/// 480x320.
+pub fn landscape_together(resolve: Engine) -> Scene {
+    let mut painter = Painter::new(FINE, resolve);
+    sky(&mut painter);
+    painter.cell = Engine::TwoD.cell();
+    sun(&mut painter, true);
+    painter.cell = resolve.cell();
+    mountains(&mut painter);
+    meadow(&mut painter, false);
+    painter.cell = Engine::TwoD.cell();
+    trees(&mut painter);
+    title(&mut painter, true);
+    painter.scene
+}
+
+fn sky(painter: &mut Painter) {
     const BANDS: u32 = 20;
     painter.group();
     let (width, height) = painter.scene.size();
@@ -369,7 +393,11 @@ fn sky(painter: &mut Painter, fine: bool) {
             colour,
         );
     }
+}
+
+fn sun(painter: &mut Painter, fine: bool) {
     painter.group();
+    let (width, height) = painter.scene.size();
     let (sun_x, sun_y) = (0.66, 0.42);
     if fine {
         let clip = Rect::new(8, 8, width - 16, height * 6 / 10);
@@ -584,6 +612,28 @@ mod tests {
         match op {
             Op::Fill { rects, .. } | Op::Copy { rects, .. } => rects,
             Op::Line { .. } => &[],
+        }
+    }
+
+    #[test]
+    fn cores_take_turns() {
+        for pipes in [1, 2] {
+            let resolve = Engine::Resolve { pipes };
+            let scene = landscape_together(resolve);
+            let draws: Vec<_> = scene
+                .groups
+                .iter()
+                .flatten()
+                .map(|op| resolve.draws(op, &scene.surfaces))
+                .collect();
+            let changes = draws.windows(2).filter(|pair| pair[0] != pair[1]).count();
+            assert!(changes >= 3, "{changes}");
+        }
+        // Whatever is made for the resolve engine is drawn by it.
+        for engine in ENGINES {
+            let scene = landscape(engine);
+            let mut ops = scene.groups.iter().flatten();
+            assert!(ops.all(|op| engine.draws(op, &scene.surfaces)));
         }
     }
 

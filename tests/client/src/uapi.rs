@@ -797,6 +797,8 @@ pub mod feature {
     pub const PIPE_3D: u32 = 1 << 2;
     /// The 2D pipe is there.
     pub const PIPE_2D: u32 = 1 << 9;
+    /// The vector graphics pipe is there.
+    pub const PIPE_VG: u32 = 1 << 26;
 }
 
 /// [`Cache::operation`].

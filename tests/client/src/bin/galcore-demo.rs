@@ -16,6 +16,7 @@ use galcore_client::draw::Engine;
 use galcore_client::render;
 use galcore_client::render::Canvas;
 use galcore_client::scene;
+use galcore_client::uapi::feature;
 use galcore_client::uapi::QueryChipIdentity;
 use galcore_client::Abi;
 use galcore_client::Client;
@@ -56,45 +57,54 @@ fn main() -> Result<ExitCode> {
         let names: Vec<_> = Abi::all().iter().map(|abi| abi.name).collect();
         anyhow::bail!("--abi: {:?} is none of {}", options.abi, names.join(", "));
     };
-    let device = Device::open_as(abi, true)?;
-    let mut client = Client::with_device(device).context("start-up")?;
-    let identity = *client.identity();
+    let (identities, mut clients) = start(abi)?;
     if !options.json {
-        describe(&client);
+        describe(&clients[0], &identities);
     }
-    let scene = scene::landscape(client.engine());
-    let surfaces = draw::scene(&mut client, &scene).context("drawing")?;
-    let commits = client.commits();
+    let engines: Vec<_> = clients.iter().map(Client::engine).collect();
+    let scene = match engines[..] {
+        [resolve, _] => scene::landscape_together(resolve),
+        _ => scene::landscape(engines[0]),
+    };
+    let (surfaces, hand_overs) = draw::scene_together(&mut clients, &scene).context("drawing")?;
+    let commits: u64 = clients.iter().map(Client::commits).sum();
     let (width, height) = scene.size();
     let drawn = Canvas {
         width,
         height,
         pixels: surfaces[0].pixels(),
     };
+    let first = &clients[0];
     for surface in surfaces {
-        client.release_surface(surface).context("release")?;
+        first.release_surface(surface).context("release")?;
     }
-    client.finish().context("waiting for the release")?;
+    first.finish().context("waiting for the release")?;
     write_png(&options.out, &drawn)?;
 
     let expected = &render::scene(&scene)[0];
     let differences = differences(&drawn, expected);
     let path = options.out.display();
     if options.json {
+        let identity = first.identity();
         println!(
             "{{\"chip\":\"{}\",\"model\":{},\"revision\":{},\"engine\":\"{}\",\"width\":{width},\"height\":{height},\
-             \"operations\":{},\"commits\":{commits},\"differences\":{},\"picture\":\"{path}\"}}",
-            chip_name(&identity),
+             \"operations\":{},\"commits\":{commits},\"handOvers\":{hand_overs},\"differences\":{},\
+             \"picture\":\"{path}\"}}",
+            chip_name(identity),
             identity.chip_model,
             identity.chip_revision,
-            engine_name(client.engine()),
+            engine_names(&engines),
             scene.len(),
             differences.len(),
         );
     } else {
         println!(
-            "drawn    {width}x{height}, {} operations in {commits} commits",
-            scene.len()
+            "drawn    {width}x{height}, {} operations in {commits} commits{}",
+            scene.len(),
+            match hand_overs {
+                0 => String::new(),
+                _ => format!(", handed over between the cores {hand_overs} times"),
+            }
         );
         println!(
             "checked  {} pixels against software, {} differ",
@@ -112,20 +122,48 @@ fn main() -> Result<ExitCode> {
     })
 }
 
+/// What each of the driver's cores is, and a client of those that draw: of the first, and if that has no 2D engine of
+/// one that has. Where the generation cannot name others, of the first one alone.
+fn start(abi: &'static Abi) -> Result<(Vec<QueryChipIdentity>, Vec<Client>)> {
+    let first = Device::open_as(abi, true)?;
+    let count = match abi.is_own() {
+        true => first.chip_info()?.count.max(1) as usize,
+        false => 1,
+    };
+    let first = Client::with_device(first).context("start-up")?;
+    let mut identities = vec![*first.identity()];
+    let mut clients = vec![first];
+    for number in 1..count {
+        let device = Device::open_core(number)?;
+        let identity = device.identity()?;
+        identities.push(identity);
+        let is_wanted = clients[0].engine() != Engine::TwoD && clients.len() == 1;
+        if is_wanted && identity.chip_features & feature::PIPE_2D != 0 {
+            let client = Client::with_device(device);
+            clients.push(client.with_context(|| format!("start-up on core {number}"))?);
+        }
+    }
+    Ok((identities, clients))
+}
+
 /// GC600 for model 0x600.
 fn chip_name(identity: &QueryChipIdentity) -> String {
     format!("GC{:x}", identity.chip_model)
 }
 
-fn engine_name(engine: Engine) -> &'static str {
-    match engine {
-        Engine::TwoD => "2d",
-        Engine::Resolve { .. } => "resolve",
-    }
+fn engine_names(engines: &[Engine]) -> String {
+    let names: Vec<_> = engines
+        .iter()
+        .map(|engine| match engine {
+            Engine::TwoD => "2d",
+            Engine::Resolve { .. } => "resolve",
+        })
+        .collect();
+    names.join("+")
 }
 
-fn describe(client: &Client) {
-    let (version, id) = (client.version(), client.identity());
+fn describe(client: &Client, identities: &[QueryChipIdentity]) {
+    let version = client.version();
     println!(
         "driver   galcore {}.{}.{}.{}, spoken to as {}",
         version.major,
@@ -134,33 +172,46 @@ fn describe(client: &Client) {
         version.build,
         client.device().abi().name
     );
-    println!(
-        "chip     {} revision {:#x}, {} pixel pipe(s), {} shader core(s)",
-        chip_name(id),
-        id.chip_revision,
-        id.pixel_pipes,
-        id.shader_core_count
-    );
-    println!(
-        "features {:08x}, minor {:08x} {:08x} {:08x} {:08x}",
-        id.chip_features,
-        id.chip_minor_features,
-        id.chip_minor_features1,
-        id.chip_minor_features2,
-        id.chip_minor_features3
-    );
+    for id in identities {
+        println!(
+            "core     {} revision {:#x}, {}",
+            chip_name(id),
+            id.chip_revision,
+            abilities(id)
+        );
+        println!(
+            "features {:08x}, minor {:08x} {:08x} {:08x} {:08x}",
+            id.chip_features,
+            id.chip_minor_features,
+            id.chip_minor_features1,
+            id.chip_minor_features2,
+            id.chip_minor_features3
+        );
+    }
     println!(
         "memory   {} KiB pool, base address {:#x}",
         client.pool().len() / 1024,
         client.base_address()
     );
-    println!(
-        "engine   {}",
-        match client.engine() {
-            Engine::TwoD => "2D".to_string(),
-            Engine::Resolve { pipes } => format!("resolve, {pipes} pipe(s)"),
-        }
-    );
+}
+
+/// What a core can do, in words.
+fn abilities(id: &QueryChipIdentity) -> String {
+    let has = |bit| id.chip_features & bit != 0;
+    let mut all = Vec::new();
+    if has(feature::PIPE_3D) {
+        all.push(format!(
+            "3D with {} pixel pipe(s) and {} shader core(s)",
+            id.pixel_pipes, id.shader_core_count
+        ));
+    }
+    if has(feature::PIPE_2D) {
+        all.push("2D".to_string());
+    }
+    if has(feature::PIPE_VG) {
+        all.push("vector graphics".to_string());
+    }
+    all.join(", ")
 }
 
 fn differences(drawn: &Canvas, expected: &Canvas) -> Vec<(u32, u32, u32, u32)> {
