@@ -38,6 +38,7 @@ use super::{
     Surface,
     UserSignal,
     MAX_CORES,
+    MAX_PARTS,
     MAX_SUB_COMMIT_BYTES, //
 };
 use crate::{
@@ -52,6 +53,9 @@ const NO_PHYSICAL: u32 = u32::MAX;
 const TIMESTAMP_STOP: u32 = 0;
 const TIMESTAMP_START: u32 = 1;
 const TIMESTAMP_QUERY: u32 = 2;
+
+/// `gceENGINE` of the engine that copies (BLT).
+const ENGINE_COPY: u32 = 1;
 
 /// Where the registers on the APB begin: the default of the vendor's parameter.
 const REGISTER_APB: u64 = 0x30_0000;
@@ -208,7 +212,8 @@ impl Format {
         let fields = &self.0.chip_info;
         zero(u, fields.bytes);
         let (mut count, mut slot) = (0, 0);
-        for kind in cores.into_iter().flatten() {
+        let cores = (0u32..).zip(cores);
+        for (index, kind) in cores.filter_map(|(index, kind)| Some((index, kind?))) {
             let (number, id) = match kind {
                 HardwareType::ThreeD => (numbers.three_d, slot),
                 HardwareType::Both => (numbers.both, slot),
@@ -219,7 +224,7 @@ impl Format {
             slot += u32::from(number != numbers.two_d && number != numbers.vector);
             fields.kind.nth(count).put(u, number.into());
             fields.id.nth(count).put(u, id);
-            fields.index.nth(count).put(u, count.into());
+            fields.index.nth(count).put(u, index);
             count += 1;
         }
         fields.count.put(u, count.into());
@@ -296,11 +301,17 @@ impl Format {
             Command::BottomHalfUnlockVideoMemory => Request::FinishUnlock {
                 node: layout.finish_unlock.node.handle(u),
             },
+            Command::EventCommit if self.copies(layout.event.engine, words) => {
+                Request::Refused(Error::NotSupported)
+            }
             Command::EventCommit => Request::EventCommit {
                 queue: layout.event.queue.user(u),
                 format: self,
             },
             Command::UserSignal => Request::UserSignal(self.user_signal(u)),
+            Command::Commit if self.copies(layout.commit.engine, words) => {
+                Request::Refused(Error::NotSupported)
+            }
             Command::Commit => self.commit(u),
             Command::Stall => Request::Stall,
             Command::Cache if layout.quirks.cache_is_ignored => Request::Ignored,
@@ -616,15 +627,46 @@ impl Format {
         }
     }
 
+    /// Whether commands are for the engine that copies, which none of these cores has. `own`: where
+    /// the structure itself says so, if it does.
+    fn copies(self, own: Field, words: &[u32]) -> bool {
+        let engine = match own.exists() {
+            true => own.word(self.union(words)),
+            false => self.0.header.engine.word(words),
+        };
+        engine == ENGINE_COPY
+    }
+
     fn commit(self, u: &[u32]) -> Request {
         let fields = &self.0.commit;
-        // Buffers for several cores in arrays, or an engine that copies: not on these.
-        if fields.count.word(u) > 1 || fields.engine.word(u) != 0 {
-            return Request::Refused(Error::NotSupported);
+        match (self.decode_commit(u), fields.count.word(u)) {
+            (Some(commit), 0 | 1) => Request::Commit(commit),
+            (Some(first), count) if count <= MAX_PARTS => Request::CommitAll { first, count },
+            _ => Request::Refused(Error::InvalidArgument),
         }
-        match self.decode_commit(u) {
-            Some(commit) => Request::Commit(commit),
-            None => Request::Refused(Error::InvalidArgument),
+    }
+
+    /// The part of the core number `index`, below the `count` of [`Request::CommitAll`], whose
+    /// interface is `words`. Who has no commands of its own gets the first one's.
+    pub(crate) fn decode_part(self, words: &[u32], index: u32) -> Commit {
+        let u = self.union(words);
+        let fields = &self.0.commit;
+        // CAST: below MAX_PARTS.
+        let nth = |first: Field| first.nth(index as u16);
+        let commands = match nth(fields.command_buffer).user(u) {
+            0 => fields.command_buffer.user(u),
+            own => own,
+        };
+        Commit {
+            context: nth(fields.context).long(u),
+            context_buffer: 0,
+            commands: Commands::Described(commands),
+            delta: nth(fields.delta).user(u),
+            // The first part has it.
+            queue: 0,
+            core: None,
+            next: 0,
+            format: self,
         }
     }
 

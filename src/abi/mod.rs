@@ -34,6 +34,7 @@ pub(crate) use layout::{
     MAX_DELTA_BYTES,
     MAX_INTERFACE_BYTES,
     MAX_LOCATION_BYTES,
+    MAX_PARTS,
     MAX_RECORD_BYTES,
     MAX_SUB_COMMIT_BYTES, //
 };
@@ -388,6 +389,14 @@ pub(crate) enum Request {
     },
     /// COMMIT.
     Commit(Commit),
+    /// COMMIT for several cores of a kind: the first one's part, and how many there are
+    /// ([`Format::decode_part`]).
+    CommitAll {
+        /// The first one's.
+        first: Commit,
+        /// 2 to [`MAX_PARTS`].
+        count: u32,
+    },
     /// EVENT_COMMIT.
     EventCommit {
         /// First `gcsQUEUE`.

@@ -140,6 +140,27 @@ impl Process {
         Err(Error::InvalidArgument)
     }
 
+    /// Runs a COMMIT whose arrays have a part for each of the first `count` cores of a kind: `first`,
+    /// and what `part` says. A core that is not there ends it before any has run; else an error ends
+    /// it behind those that have. Errors as [`Process::commit`].
+    pub(super) fn commit_all(
+        self: &Arc<Self>,
+        selector: CoreSelector,
+        first: Commit,
+        count: u32,
+        part: impl Fn(u32) -> Commit,
+    ) -> Result<Reply<'_>> {
+        let core = |index| self.device.core(selector.with_index(index));
+        for index in 1..count {
+            core(index)?;
+        }
+        let reply = self.commit(&*self.device.core(selector)?, first)?;
+        for index in 1..count {
+            self.commit_behind(&*core(index)?, part(index))?;
+        }
+        Ok(reply)
+    }
+
     /// Runs a part behind others, which stand already: a Unix signal, unless it kills, does not end
     /// it, for the kernel would restart the call and those others run twice. `GpuNotResponding`: no
     /// place for long.

@@ -46,6 +46,7 @@ mod window;
 use crate::{
     abi::{
         detect::Choice,
+        Commit,
         CoreSelector,
         Reply,
         Request, //
@@ -236,11 +237,13 @@ impl Process {
 
     /// Runs one request of the interface.
     ///
-    /// `view` gives the pool's mapping by the file that asks, if it has one.
+    /// `view` gives the pool's mapping by the file that asks, if it has one; `part` what a COMMIT for
+    /// several cores has for one of them.
     pub(crate) fn run(
         self: &Arc<Self>,
         file: &OpenFile,
         view: impl FnOnce() -> Option<Arc<PoolView>>,
+        part: impl Fn(u32) -> Commit,
         core: CoreSelector,
         request: Request,
     ) -> Result<Reply<'_>> {
@@ -323,6 +326,10 @@ impl Process {
                     Some(_) => self.commit_parts(selector, commit),
                     None => core().and_then(|core| self.commit(&core, commit)),
                 };
+                commit::told("COMMIT", committed)
+            }
+            Request::CommitAll { first, count } => {
+                let committed = self.commit_all(selector, first, count, part);
                 commit::told("COMMIT", committed)
             }
             Request::EventCommit { queue, format } => {

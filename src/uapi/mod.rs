@@ -302,8 +302,10 @@ impl OpenedFile {
         }
         let core = format.core(words);
         let view = || self.pool_view.lock().clone();
+        let part = |index| format.decode_part(words, index);
+        let request = format.decode(words);
         let mut made = None;
-        match self.process.run(file, view, core, format.decode(words)) {
+        match self.process.run(file, view, part, core, request) {
             Ok(reply) => {
                 format.encode(words, &reply);
                 format.succeed(words, &reply);

@@ -68,10 +68,10 @@ impl Field {
         self.at as usize + self.bytes as usize
     }
 
-    /// The `index`th element of the array of words whose first is this.
+    /// The `index`th element of the array whose first is this.
     pub(crate) fn nth(self, index: u16) -> Self {
         Self {
-            at: self.at + 4 * index,
+            at: self.at + self.bytes * index,
             ..self
         }
     }
@@ -509,23 +509,27 @@ structures! {
     event: Event = "Event" {
         /// In: first record.
         queue = "queue",
+        /// In: 0, the drawing engine; 1, the copying one.
+        engine = "engine",
     }
     /// COMMIT.
     commit: Commit = "Commit" {
-        /// In: what ATTACH gave.
-        context = "context" | "subCommit.context",
-        /// In: `gcoCMDBUF`.
-        command_buffer = "commandBuffer",
+        /// In: what ATTACH gave; the first core's, where there is one for each. What has the name of
+        /// one beside the array of all is the client's own pointer to that.
+        context = "contexts" | "context" | "subCommit.context",
+        /// In: `gcoCMDBUF`, likewise.
+        command_buffer = "commandBuffers" | "commandBuffer",
         /// In: `gcoCONTEXT`.
         context_buffer = "contextBuffer",
-        /// In: `gcsSTATE_DELTA`.
-        delta = "delta" | "subCommit.delta",
+        /// In: `gcsSTATE_DELTA`, likewise.
+        delta = "deltas" | "delta" | "subCommit.delta",
         /// In: first record.
         queue = "queue" | "subCommit.queue",
-        /// In: buffers for so many cores.
+        /// In: for so many cores, [`MAX_PARTS`] at most.
         count = "count",
-        /// In: 0, the drawing engine; 1, the copying one.
-        engine = "engine" | "engine1",
+        /// In: 0, the drawing engine; 1, the copying one. Where the header has it, too, no kernel
+        /// reads what has this name with a digit.
+        engine = "engine",
         /// In: which core.
         core = "subCommit.coreId",
         /// In: the next core's part.
@@ -834,6 +838,8 @@ pub(crate) struct Header {
     pub(crate) hardware_type: Field,
     /// Which of that kind.
     pub(crate) core_index: Field,
+    /// 0, the drawing engine; 1, the copying one; where a structure has no such field of its own.
+    pub(crate) engine: Field,
     /// Result.
     pub(crate) status: Field,
     /// A place that no kernel uses; where it has 64 bits it tells numbers of jobs.
@@ -867,6 +873,9 @@ pub(crate) const MAX_LOCATION_BYTES: usize = 80;
 
 /// Bytes of a `gcsHAL_SUBCOMMIT`.
 pub(crate) const MAX_SUB_COMMIT_BYTES: usize = 128;
+
+/// Elements of COMMIT's arrays.
+pub(crate) const MAX_PARTS: u32 = 10;
 
 /// Bytes of the largest `gcoCONTEXT`.
 pub(crate) const MAX_CONTEXT_BYTES: usize = 216;
@@ -1319,6 +1328,7 @@ impl Layout {
         let header = self.header.status.is_sound(self.union_at)
             && self.header.hardware_type.is_sound(self.union_at)
             && self.header.core_index.is_sound(self.union_at)
+            && self.header.engine.is_sound(self.union_at)
             && self.header.handle.is_sound(self.union_at);
         let record = self.queue.next.is_sound(self.queue.command)
             && self.queue.command + 4 <= self.queue.union_at

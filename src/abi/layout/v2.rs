@@ -17,6 +17,7 @@ pub(crate) const V2: Layout = Layout {
     header: Header {
         hardware_type: ABSENT,
         core_index: ABSENT,
+        engine: ABSENT,
         status: word(4),
         handle: word(8),
     },
@@ -180,6 +181,7 @@ pub(crate) const V2: Layout = Layout {
     event: Event {
         bytes: 4,
         queue: word(0),
+        ..Event::ABSENT
     },
     commit: Commit {
         bytes: 12,

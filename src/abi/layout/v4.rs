@@ -16,6 +16,7 @@ pub(crate) const V4: Layout = Layout {
     header: Header {
         hardware_type: word(4),
         core_index: ABSENT,
+        engine: ABSENT,
         status: word(8),
         handle: word(12),
     },

@@ -149,6 +149,7 @@ pub(crate) const V4_0_0: Layout = Layout {
     event: Event {
         bytes: 8,
         queue: long(0),
+        ..Event::ABSENT
     },
     commit: Commit {
         bytes: 32,

@@ -15,6 +15,7 @@ pub(crate) const V6_2_2: Layout = Layout {
     union_at: 40,
     header: Header {
         core_index: word(8),
+        engine: word(28),
         status: word(12),
         ..P8.header
     },
@@ -90,9 +91,13 @@ pub(crate) const V6_2_2: Layout = Layout {
     event: Event {
         bytes: 16,
         queue: long(0),
+        engine: word(8),
     },
     commit: Commit {
         bytes: 304,
+        context: long(104),
+        command_buffer: long(184),
+        delta: long(24),
         queue: long(264),
         count: word(284),
         engine: word(272),
@@ -166,7 +171,12 @@ pub(crate) const V6_2_3: Layout = Layout {
     },
     event: Event {
         bytes: 8,
-        queue: long(0),
+        engine: ABSENT,
+        ..V6_2_2.event
+    },
+    commit: Commit {
+        engine: ABSENT,
+        ..V6_2_2.commit
     },
     ..V6_2_2
 };

@@ -16,6 +16,7 @@ pub(crate) const V6_4_11: Layout = Layout {
     header: Header {
         hardware_type: word(4),
         core_index: word(12),
+        engine: word(20),
         status: word(16),
         handle: ABSENT,
     },
@@ -133,6 +134,7 @@ pub(crate) const V6_4_11: Layout = Layout {
     event: Event {
         bytes: 16,
         queue: long(0),
+        ..Event::ABSENT
     },
     commit: Commit {
         bytes: 152,

@@ -352,7 +352,29 @@ impl Abi {
         let set = |bytes: &mut Vec<u8>, field: &str, value: u64| {
             self.set(bytes, "Commit", field, value);
         };
-        if self.field("Commit", "commandBuffer").is_some() {
+        if self.field("Commit", "commandBuffers").is_some() {
+            // What has the name of one is where the client has the array, which no kernel reads for drawing.
+            let start = bytes.as_ptr() as usize as u64;
+            for (array, own, value) in [
+                ("contexts", "context", context.into()),
+                (
+                    "commandBuffers",
+                    "commandBuffer",
+                    description.as_ptr() as usize as u64,
+                ),
+                ("deltas", "delta", 0),
+            ] {
+                let at = self.place("Commit", array).0;
+                set(&mut bytes, array, value);
+                set(&mut bytes, own, start + at as u64);
+            }
+            set(&mut bytes, "queue", queue.head());
+            set(&mut bytes, "count", 1);
+            if self.field("Commit", "engine1").is_some() {
+                // Left as it was on the stack.
+                set(&mut bytes, "engine1", 0xbebe_bebe);
+            }
+        } else if self.field("Commit", "commandBuffer").is_some() {
             set(
                 &mut bytes,
                 "commandBuffer",
@@ -387,6 +409,15 @@ impl Abi {
             _context: own_context,
             _queue: queue,
         })
+    }
+
+    /// The field of COMMIT with the state delta, the first core's.
+    pub fn delta_field(&self) -> &'static str {
+        let names = ["deltas", "delta", "subCommit.delta"];
+        let known = names
+            .into_iter()
+            .find(|name| self.field("Commit", name).is_some());
+        known.unwrap_or("delta")
     }
 
     /// A `gcoCONTEXT` that is new each time and holds no state; empty where contexts are the driver's.

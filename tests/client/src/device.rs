@@ -827,10 +827,7 @@ impl Device {
         if !self.abi.is_own() {
             let mut commit = self.abi.commit(record, context, queue)?;
             if delta != 0 {
-                let field = match self.abi.field("Commit", "delta") {
-                    Some(_) => "delta",
-                    None => "subCommit.delta",
-                };
+                let field = self.abi.delta_field();
                 self.abi.set(&mut commit.bytes, "Commit", field, delta);
             }
             if let Some((at, _)) = self.abi.header.get("hardwareType") {

@@ -68,6 +68,7 @@ impl Comparison {
         for (name, field) in [
             ("hardwareType", layout.header.hardware_type),
             ("coreIndex", layout.header.core_index),
+            ("engine", layout.header.engine),
             ("status", layout.header.status),
             ("handle", layout.header.handle),
         ] {
@@ -112,7 +113,10 @@ impl Comparison {
             // Of an array the driver has the first element.
             let wanted = match names[..] {
                 ["types" | "ids" | "coreIndexs"] => known.map(|(_, (at, _))| (at, 4)),
-                _ => known.map(|(_, place)| place),
+                _ => known.map(|(key, (at, bytes))| match key {
+                    "Commit.contexts" | "Commit.commandBuffers" | "Commit.deltas" => (at, 8),
+                    _ => (at, bytes),
+                }),
             };
             let found = field.exists().then(|| field.place());
             let what = known.map_or(format!("{member}.{}", names[0]), |(key, _)| key.to_string());

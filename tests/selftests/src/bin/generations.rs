@@ -15,6 +15,8 @@ use anyhow::anyhow;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::client::command_memory;
+use galcore_client::client::place;
 use galcore_client::device::set_interface;
 use galcore_client::device::NODES;
 use galcore_client::draw;
@@ -33,7 +35,12 @@ use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_selftests::fixture;
 use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::HEIGHT;
+use galcore_selftests::fixture::WIDTH;
 use galcore_selftests::harness;
 use galcore_selftests::harness::not_tty;
 use galcore_selftests::harness::same;
@@ -131,6 +138,102 @@ fn side_by_side(first: &'static Abi, second: &'static Abi) -> Result<()> {
         paint.close()?;
     }
     Ok(())
+}
+
+/// COMMIT with a part for each of two cores (6.2). There is one core of the kind, which has the second place, too: it
+/// runs both parts, in order. Then what is refused.
+fn in_parts(abi: &'static Abi) -> Result<()> {
+    let paint = Paint::of(client(abi)?)?;
+    let engine = paint.engine();
+    let device = Device::open_as(abi, true)?;
+    let first = paint.fill_cell(0, 0xff11_2233);
+    // Moves cells on by one: a second run can be seen.
+    let mut second = Stream::new();
+    let clip = Rect::new(0, 0, WIDTH, HEIGHT);
+    for cell in [3, 2, 1] {
+        let from = fixture::cell(cell - 1);
+        let surface = &paint.surface;
+        engine.copy_all(
+            &mut second,
+            surface,
+            (from.x, from.y),
+            surface,
+            &[fixture::cell(cell)],
+            clip,
+        );
+        second.flush(engine.pipe()).stall();
+    }
+    let mut commit =
+        |streams: [Option<&Stream>; 2], change: &dyn Fn(&mut [u8])| -> Result<Status> {
+            let placed = |stream: &Stream| -> Result<_> {
+                let pool = paint.client.pool();
+                let (buffer, node) = command_memory(&device, pool, 0x4000)?;
+                let record = place(&buffer, 0, engine.pipe(), stream);
+                Ok((buffer, node, record))
+            };
+            let placed = [
+                streams[0].map(placed).transpose()?,
+                streams[1].map(placed).transpose()?,
+            ];
+            let context = paint.client.context();
+            let first = placed[0].as_ref().context("no first part")?;
+            let mut commit = abi.commit(&first.2, context, &Queue::new())?;
+            let other = match &placed[1] {
+                Some((_, _, record)) => Some(abi.commit(record, context, &Queue::new())?),
+                None => None,
+            };
+            let bytes = &mut commit.bytes;
+            let (contexts, buffers) = (
+                abi.fields["Commit.contexts"].0 + abi.union_at,
+                abi.fields["Commit.commandBuffers"].0 + abi.union_at,
+            );
+            bytes.copy_within(contexts..contexts + 8, contexts + 8);
+            if let Some(other) = &other {
+                let own = &other.bytes[buffers..buffers + 8];
+                bytes[buffers + 8..buffers + 16].copy_from_slice(own);
+            }
+            abi.set(bytes, "Commit", "count", 2);
+            let (at, _) = abi.header["hardwareType"];
+            bytes[at..at + 4].copy_from_slice(&device.hardware_type().to_le_bytes());
+            change(bytes);
+            device.exchange_bytes(bytes)?;
+            let status = Status(abi.header_of(bytes, "status") as i32);
+            paint.client.finish()?;
+            for (buffer, node, _) in placed.into_iter().flatten() {
+                match node {
+                    Some(node) => {
+                        device.unlock(node)?;
+                        device.free(node)?;
+                    }
+                    None => device.free_contiguous(&buffer)?,
+                }
+            }
+            Ok(status)
+        };
+    let none: &dyn Fn(&mut [u8]) = &|_| {};
+    same(
+        "two parts",
+        commit([Some(&first), Some(&second)], none)?,
+        Status::OK,
+    )?;
+    let two = commit([Some(&second), None], none)?;
+    same("one part for two", two, Status::OK)?;
+    let many: &dyn Fn(&mut [u8]) = &|bytes| abi.set(bytes, "Commit", "count", 11);
+    let refused = commit([Some(&second), None], many)?;
+    same("eleven", refused, Status::INVALID_ARGUMENT)?;
+    let engine_at = match abi.field("Commit", "engine") {
+        Some((at, _)) => at + abi.union_at,
+        None => abi.header["engine"].0,
+    };
+    let copying: &dyn Fn(&mut [u8]) = &|bytes| bytes[engine_at] = 1;
+    let refused = commit([Some(&first), None], copying)?;
+    same("the engine that copies", refused, Status::NOT_SUPPORTED)?;
+    // The colour has gone on three times.
+    paint.expect(|x, y| match fixture::cell_of(x, y) {
+        0..=3 => 0xff11_2233,
+        _ => 0,
+    })?;
+    paint.close()
 }
 
 fn colour(client: usize, cell: u32) -> u32 {
@@ -711,6 +814,13 @@ fn main() -> ExitCode {
         });
         suite.test("sizes and blocks that do not fit are refused", misfits);
         suite.test("a client can say what it speaks, until it speaks", asking);
+        for abi in Abi::all() {
+            if abi.field("Commit", "commandBuffers").is_some() {
+                suite.test(format!("{}: COMMIT for several cores", abi.name), || {
+                    in_parts(abi)
+                });
+            }
+        }
         suite.test("every command number has an answer", || each(every_number));
         suite.test("refusals are those of the generation", || each(negatives));
         suite.test("so are the others of the table", || each(more_negatives));
