@@ -170,8 +170,10 @@ impl platform::Driver for Driver {
         }
         let (clients, made) = find_clients(dev, parameters, &identity)?;
         let device = clients.device();
-        let place = device.take_place(start).inspect_err(|_| {
-            dev_err!(dev, "this device has as many cores as there can be\n");
+        let place = device.take_place(start).inspect_err(|&error| {
+            if error == EBUSY {
+                dev_err!(dev, "this device has as many cores as there can be\n");
+            }
         })?;
         let hardware = Hardware::new(dev, device.memory().owner(), registers, identity)?;
         let core = Core::new(&place, hardware)?;

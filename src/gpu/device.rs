@@ -230,18 +230,16 @@ impl<P: Payload> Device<P> {
         core::array::from_fn(|place| kind(self.kinds[place].load(Relaxed)))
     }
 
-    /// The kinds of the cores that are there, in the order of CHIP_INFO.
+    /// The kinds of the cores by their numbers in CHIP_INFO; `None`: that one is not there now.
     pub(crate) fn kinds_in_order(&self) -> [Option<HardwareType>; MAX_CORES] {
+        let all = self.kinds();
         let mut kinds = [None; MAX_CORES];
-        for (place, core) in kinds.iter_mut().zip(self.cores()) {
-            *place = Some(core.identity().hardware_type());
+        for (kind, place) in kinds.iter_mut().zip(route::in_order(&all)) {
+            *kind = match self.at(place) {
+                Ok(_) => all[place],
+                Err(_) => None,
+            };
         }
-        kinds.sort_unstable_by_key(|kind| match kind {
-            Some(HardwareType::ThreeD | HardwareType::Both) => 0,
-            Some(HardwareType::TwoD) => 1,
-            Some(HardwareType::Vector) => 2,
-            None => 3,
-        });
         kinds
     }
 

@@ -85,7 +85,7 @@ pub(super) fn route_part(kinds: &[Option<HardwareType>], selector: CoreSelector)
 }
 
 /// The places that have, or had, a core, in the order of CHIP_INFO.
-fn in_order(kinds: &[Option<HardwareType>]) -> impl Iterator<Item = usize> + '_ {
+pub(super) fn in_order(kinds: &[Option<HardwareType>]) -> impl Iterator<Item = usize> + '_ {
     [
         HardwareType::ThreeD,
         HardwareType::TwoD,
