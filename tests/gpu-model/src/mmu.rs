@@ -6,6 +6,7 @@
 //! entry without flushing is found out. MMU v2 is in [`crate::mmu_v2`].
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use crate::memory::Snapshot;
 use crate::registers::*;
@@ -155,14 +156,98 @@ pub trait Mmu: Send {
         memory: &Snapshot,
     ) -> Result<Translated, Fault>;
 
+    /// Its TLBs.
+    fn tlbs(&mut self) -> &mut dyn Cache;
+
     /// Drops the TLBs whose flush bit is set. Returns how many were dropped.
+    fn flush(&mut self, bits: u32) -> u32 {
+        self.tlbs().flush(bits)
+    }
+
+    /// Drops everything.
+    fn reset(&mut self) {
+        self.tlbs().reset();
+    }
+
+    /// Whether the TLBs keep entries at all.
+    fn set_caching(&mut self, on: bool) {
+        self.tlbs().set_caching(on);
+    }
+}
+
+/// TLBs, whatever is in them.
+pub trait Cache {
+    /// Drops those whose flush bit is set. Returns how many were dropped.
     fn flush(&mut self, bits: u32) -> u32;
 
     /// Drops everything.
     fn reset(&mut self);
 
-    /// Whether the TLBs keep entries at all.
+    /// Whether entries are kept at all.
     fn set_caching(&mut self, on: bool);
+}
+
+/// A TLB for each port, by page, of what was found for it. They have no limit and forget nothing until a flush.
+pub struct Tlbs<K, V> {
+    ports: [HashMap<K, V>; 5],
+    caching: bool,
+}
+
+impl<K, V> Default for Tlbs<K, V> {
+    fn default() -> Self {
+        Self {
+            ports: Default::default(),
+            caching: true,
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Copy> Tlbs<K, V> {
+    /// What a port uses for an access to one of `pages`, now that the tables say `now` for `page`: that, or what it
+    /// has kept for the first of them; and whether it had to look into the tables.
+    pub fn look(
+        &mut self,
+        port: Port,
+        pages: impl IntoIterator<Item = K>,
+        (page, now): (K, V),
+    ) -> (V, bool) {
+        if !self.caching {
+            return (now, true);
+        }
+        let tlb = &mut self.ports[port as usize];
+        let kept = pages.into_iter().find_map(|page| tlb.get(&page)).copied();
+        match kept {
+            Some(kept) => (kept, false),
+            None => {
+                tlb.insert(page, now);
+                (now, true)
+            }
+        }
+    }
+}
+
+impl<K, V> Cache for Tlbs<K, V> {
+    fn flush(&mut self, bits: u32) -> u32 {
+        let mut flushed = 0;
+        for port in Port::ALL {
+            if bits & port.flush_bit() != 0 {
+                self.ports[port as usize].clear();
+                flushed += 1;
+            }
+        }
+        flushed
+    }
+
+    fn reset(&mut self) {
+        self.ports.iter_mut().for_each(HashMap::clear);
+    }
+
+    fn set_caching(&mut self, on: bool) {
+        self.caching = on;
+        if !on {
+            self.reset();
+        }
+    }
 }
 
 const PAGE: u32 = 4096;
@@ -170,18 +255,9 @@ const PAGE: u32 = 4096;
 pub const VIRTUAL: u32 = 1 << 31;
 
 /// MMU v1: flat table of 4 KiB pages.
+#[derive(Default)]
 pub struct MmuV1 {
-    tlb: [HashMap<u32, u32>; 5],
-    caching: bool,
-}
-
-impl Default for MmuV1 {
-    fn default() -> Self {
-        Self {
-            tlb: Default::default(),
-            caching: true,
-        }
-    }
+    tlbs: Tlbs<u32, u32>,
 }
 
 impl Mmu for MmuV1 {
@@ -209,13 +285,7 @@ impl Mmu for MmuV1 {
         let now = memory
             .read_u32(slot)
             .map_err(|_| Fault::TableOutside(slot))?;
-        let tlb = &mut self.tlb[port as usize];
-        let cached = tlb.get(&index).copied().filter(|_| self.caching);
-        let filled = cached.is_none();
-        if filled && self.caching {
-            tlb.insert(index, now);
-        }
-        let entry = cached.unwrap_or(now);
+        let (entry, filled) = self.tlbs.look(port, [index], (index, now));
         let offset = address % PAGE;
         Ok(Translated {
             physical: (entry & !(PAGE - 1)) | offset,
@@ -226,26 +296,8 @@ impl Mmu for MmuV1 {
         })
     }
 
-    fn flush(&mut self, bits: u32) -> u32 {
-        let mut flushed = 0;
-        for port in Port::ALL {
-            if bits & port.flush_bit() != 0 {
-                self.tlb[port as usize].clear();
-                flushed += 1;
-            }
-        }
-        flushed
-    }
-
-    fn reset(&mut self) {
-        self.tlb.iter_mut().for_each(HashMap::clear);
-    }
-
-    fn set_caching(&mut self, on: bool) {
-        self.caching = on;
-        if !on {
-            self.reset();
-        }
+    fn tlbs(&mut self) -> &mut dyn Cache {
+        &mut self.tlbs
     }
 }
 

@@ -5,15 +5,15 @@
 //! where their second-level table lies. Until it is enabled, addresses are physical, counted from the memory base.
 //! As with MMU v1 the TLBs have no limit and keep all that they have seen, missing pages included, until a flush.
 
-use std::collections::HashMap;
-
 use crate::memory::Snapshot;
+use crate::mmu::Cache;
 use crate::mmu::Cause;
 use crate::mmu::Exception;
 use crate::mmu::Fault;
 use crate::mmu::Mmu;
 use crate::mmu::Port;
 use crate::mmu::Setup;
+use crate::mmu::Tlbs;
 use crate::mmu::Translated;
 
 /// First-level entries choose by these bits up.
@@ -49,18 +49,9 @@ impl Walk {
 }
 
 /// MMU v2.
+#[derive(Default)]
 pub struct MmuV2 {
-    tlb: [HashMap<Page, Walk>; 5],
-    caching: bool,
-}
-
-impl Default for MmuV2 {
-    fn default() -> Self {
-        Self {
-            tlb: Default::default(),
-            caching: true,
-        }
-    }
+    tlbs: Tlbs<Page, Walk>,
 }
 
 fn entry(memory: &Snapshot, slot: u32) -> Result<u32, Fault> {
@@ -107,18 +98,9 @@ impl Mmu for MmuV2 {
         }
         let table = setup.v2.table.ok_or(Fault::NoTable)?;
         let now = walk(table, address, memory)?;
-        let tlb = &mut self.tlb[port as usize];
-        let cached = PAGE_SHIFTS
-            .into_iter()
-            .chain([FIRST_SHIFT])
-            .find_map(|shift| tlb.get(&(shift, address >> shift)))
-            .copied()
-            .filter(|_| self.caching);
-        let filled = cached.is_none();
-        if filled && self.caching {
-            tlb.insert(now.page(address), now);
-        }
-        let used = cached.unwrap_or(now);
+        let sizes = PAGE_SHIFTS.into_iter().chain([FIRST_SHIFT]);
+        let pages = sizes.map(|shift| (shift, address >> shift));
+        let (used, filled) = self.tlbs.look(port, pages, (now.page(address), now));
         let stale = (used != now).then_some((used.entry, now.entry));
         let refuse = |cause, told| Err(Fault::Exception(Exception { cause, told, stale }));
         if used.entry & PRESENT == 0 || used.ends_early {
@@ -141,26 +123,8 @@ impl Mmu for MmuV2 {
         })
     }
 
-    fn flush(&mut self, bits: u32) -> u32 {
-        let mut flushed = 0;
-        for port in Port::ALL {
-            if bits & port.flush_bit() != 0 {
-                self.tlb[port as usize].clear();
-                flushed += 1;
-            }
-        }
-        flushed
-    }
-
-    fn reset(&mut self) {
-        self.tlb.iter_mut().for_each(HashMap::clear);
-    }
-
-    fn set_caching(&mut self, on: bool) {
-        self.caching = on;
-        if !on {
-            self.reset();
-        }
+    fn tlbs(&mut self) -> &mut dyn Cache {
+        &mut self.tlbs
     }
 }
 

@@ -3,6 +3,7 @@
 //! pages of 4 KiB, whose entries are physical addresses without any flag; 1 and 3 are nothing.
 
 use crate::memory::Snapshot;
+use crate::mmu::Cache;
 use crate::mmu::Fault;
 use crate::mmu::Mmu;
 use crate::mmu::MmuV1;
@@ -57,16 +58,8 @@ impl Mmu for MmuVg {
         }
     }
 
-    fn flush(&mut self, bits: u32) -> u32 {
-        self.0.flush(bits)
-    }
-
-    fn reset(&mut self) {
-        self.0.reset();
-    }
-
-    fn set_caching(&mut self, on: bool) {
-        self.0.set_caching(on);
+    fn tlbs(&mut self) -> &mut dyn Cache {
+        self.0.tlbs()
     }
 }
 
