@@ -54,6 +54,9 @@ const TIMESTAMP_STOP: u32 = 0;
 const TIMESTAMP_START: u32 = 1;
 const TIMESTAMP_QUERY: u32 = 2;
 
+/// Bytes of GET_PROFILE_SETTING's answer.
+const PROFILE_SETTING_BYTES: u16 = 8;
+
 /// `gceENGINE` of the engine that copies (BLT).
 const ENGINE_COPY: u32 = 1;
 
@@ -271,6 +274,7 @@ impl Format {
             Command::UnlockVideoMemory => Request::Unlock {
                 node: layout.unlock.node.handle(u),
                 parts: parts(layout.unlock.parts, UNLOCK_PARTS, u),
+                later: layout.quirks.unlocks_later,
             },
             Command::NameVideoMemory => Request::NameNode {
                 node: layout.name_node.node.handle(u),
@@ -300,6 +304,7 @@ impl Format {
             },
             Command::BottomHalfUnlockVideoMemory => Request::FinishUnlock {
                 node: layout.finish_unlock.node.handle(u),
+                later: layout.quirks.unlocks_later,
             },
             Command::EventCommit if self.copies(layout.event.engine, words) => {
                 Request::Refused(Error::NotSupported)
@@ -319,7 +324,10 @@ impl Format {
                 operation: layout.cache.operation.word(u),
                 user: layout.cache.logical.user(u),
                 bytes: layout.cache.size.long(u),
-                node: layout.cache.node.handle(u),
+                node: match layout.quirks.caches_by_address {
+                    true => None,
+                    false => Some(layout.cache.node.handle(u)),
+                },
                 may_be_nothing: layout.quirks.caches_nothing,
             }),
             Command::MapMemory => match layout.map_memory.physical.handle(u) {
@@ -338,11 +346,7 @@ impl Format {
                 }
             }
             Command::FreeVirtualCommandBuffer if layout.quirks.allocates_commands => {
-                Request::FreeContiguous(NamedBuffer {
-                    bytes: layout.free_commands.size.long(u),
-                    handle: layout.free_commands.physical.handle(u),
-                    user: layout.free_commands.logical.user(u),
-                })
+                Request::FreeContiguous(self.commands(u))
             }
             Command::MapUserMemory => self.map_user(u),
             Command::UnmapUserMemory => Request::UnmapUser(self.user_memory(u)),
@@ -368,7 +372,10 @@ impl Format {
                 _ => Request::Refused(Error::InvalidArgument),
             },
             Command::Database => Request::Database {
-                process: layout.database.process.word(u),
+                process: match layout.database.is_valid.word(u) {
+                    0 => None,
+                    _ => Some(layout.database.process.word(u)),
+                },
             },
             Command::SetTimeout => Request::SetTimeout {
                 milliseconds: layout.timeout.timeout.word(u),
@@ -379,6 +386,10 @@ impl Format {
             Command::Detach => Request::Detach {
                 context: layout.detach.context.handle(u),
             },
+            Command::GetProfileSetting if layout.quirks.has_profiler => Request::ProfileSetting,
+            Command::SetProfileSetting if layout.quirks.has_profiler => {
+                Request::Refused(Error::NotSupported)
+            }
             // Without the profiler these succeed and do nothing.
             Command::GetProfileSetting
             | Command::SetProfileSetting
@@ -448,6 +459,15 @@ impl Format {
 
     fn non_paged(self, u: &[u32]) -> NamedBuffer {
         let fields = &self.0.free_non_paged;
+        NamedBuffer {
+            bytes: fields.size.long(u),
+            handle: fields.physical.handle(u),
+            user: fields.logical.user(u),
+        }
+    }
+
+    fn commands(self, u: &[u32]) -> NamedBuffer {
+        let fields = &self.0.free_commands;
         NamedBuffer {
             bytes: fields.size.long(u),
             handle: fields.physical.handle(u),
@@ -719,15 +739,20 @@ impl Format {
             },
             Command::UnlockVideoMemory => Record::Unlock {
                 node: layout.unlock.node.handle(u),
+                later: layout.quirks.unlocks_later,
             },
             Command::BottomHalfUnlockVideoMemory => Record::Unlock {
                 node: layout.finish_unlock.node.handle(u),
+                later: layout.quirks.unlocks_later,
             },
             Command::FreeVideoMemory => Record::FreeNode {
                 node: layout.free_node.node.handle(u),
             },
             Command::FreeContiguousMemory => Record::FreeBuffer(self.contiguous(u)),
             Command::FreeNonPagedMemory => Record::FreeBuffer(self.non_paged(u)),
+            Command::FreeVirtualCommandBuffer if layout.quirks.allocates_commands => {
+                Record::FreeBuffer(self.commands(u))
+            }
             Command::UnmapUserMemory => Record::UnmapUser(self.user_memory(u)),
             Command::WriteData => Record::WriteData {
                 address: layout.write_data.address.word(u),
@@ -952,6 +977,8 @@ impl Format {
                 fields.shaders.put(u, shaders);
                 fields.networks.put(u, ALL_NETWORKS);
             }
+            // Whether it is on, and in 6.2.2 whether it waits for each commands.
+            Reply::ProfileSetting => zero(u, PROFILE_SETTING_BYTES),
             Reply::Scale => {
                 layout.scale.value.put(u, FULL_SCALE);
                 layout.scale.min.put(u, 1);
@@ -1110,10 +1137,10 @@ impl Format {
 
     fn encode_database(self, u: &mut [u32], ledgers: &[Ledger; 3]) {
         let fields = &self.0.database;
-        let process = fields.process.word(u);
+        let (process, is_valid) = (fields.process.word(u), fields.is_valid.word(u));
         zero(u, fields.bytes);
         fields.process.put(u, process);
-        fields.is_valid.put(u, 1);
+        fields.is_valid.put(u, is_valid);
         let places = [
             (
                 [fields.video, fields.video_max, fields.video_total],
@@ -1297,6 +1324,7 @@ mod tests {
         let unlock = Request::Unlock {
             node: 0,
             parts: both,
+            later: true,
         };
         assert_eq!(format.decode(&words), unlock);
     }

@@ -70,8 +70,8 @@ pub(crate) struct CacheRange {
     pub(crate) user: u64,
     /// Bytes.
     pub(crate) bytes: u64,
-    /// The node; 0: foreign memory.
-    pub(crate) node: u32,
+    /// The node, 0 for foreign memory; `None`: what the address is.
+    pub(crate) node: Option<u32>,
     /// Address 0 or no bytes is nothing to do; else it is refused.
     pub(crate) may_be_nothing: bool,
 }
@@ -331,6 +331,8 @@ pub(crate) enum Request {
         node: u32,
         /// What is to be done.
         parts: Parts,
+        /// The lock goes with the record that follows, whatever the node is.
+        later: bool,
     },
     /// NAME_VIDEO_MEMORY.
     NameNode {
@@ -367,6 +369,8 @@ pub(crate) enum Request {
     FinishUnlock {
         /// The node.
         node: u32,
+        /// It takes the lock off whatever the node is.
+        later: bool,
     },
     /// FREE_VIDEO_MEMORY and RELEASE_VIDEO_MEMORY.
     FreeNode {
@@ -436,6 +440,8 @@ pub(crate) enum Request {
     },
     /// UNMAP_USER_MEMORY.
     UnmapUser(NamedUserMemory),
+    /// GET_PROFILE_SETTING.
+    ProfileSetting,
     /// QUERY_POWER_MANAGEMENT_STATE.
     QueryPower,
     /// QUERY_RESET_TIME_STAMP.
@@ -447,8 +453,8 @@ pub(crate) enum Request {
     },
     /// DATABASE: what a process has.
     Database {
-        /// The process.
-        process: u32,
+        /// The process; `None`: the client does not say.
+        process: Option<u32>,
     },
     /// QUERY_CHIP_FREQUENCY and QUERY_CPU_FREQUENCY: nothing is measured.
     QueryFrequency,
@@ -528,6 +534,8 @@ pub(crate) enum Reply<'a> {
     Frequency,
     /// GET_FSCALE_VALUE: the full clock.
     Scale,
+    /// GET_PROFILE_SETTING: the profiler is off.
+    ProfileSetting,
     /// QUERY_POWER_MANAGEMENT_STATE: on, and whether it is idle.
     Power {
         /// Nothing is under way.
@@ -652,6 +660,8 @@ pub(crate) enum Record {
     Unlock {
         /// The node.
         node: u32,
+        /// It takes the lock off whatever the node is.
+        later: bool,
     },
     /// FREE_VIDEO_MEMORY.
     FreeNode {

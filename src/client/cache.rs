@@ -38,7 +38,7 @@ impl Process {
         let Some(direction) = direction else {
             return Ok(());
         };
-        if range.node != 0 && (range.user == 0 || range.bytes == 0) {
+        if range.node.is_some_and(|node| node != 0) && (range.user == 0 || range.bytes == 0) {
             return match range.may_be_nothing {
                 true => Ok(()),
                 false => Err(Error::InvalidArgument),
@@ -57,11 +57,14 @@ impl Process {
             memory.sync(user, bytes, direction);
             return Ok(());
         }
-        if range.node == 0 {
+        let node = range
+            .node
+            .unwrap_or_else(|| tables.user_views.node_at(user));
+        if node == 0 {
             // Foreign memory, which the client keeps in order itself.
             return Ok(());
         }
-        let entry = tables.nodes.get(range.node).ok_or(Error::InvalidObject)?;
+        let entry = tables.nodes.get(node).ok_or(Error::InvalidObject)?;
         if let Some(memory) = entry.node.wrapped() {
             if memory.is_users() && !memory.contains(user, bytes) {
                 return Err(Error::InvalidAddress);

@@ -82,8 +82,8 @@ impl Returned {
 }
 
 enum Kind {
-    /// One lock less on a page-backed node.
-    Unlock(u32),
+    /// One lock less on a node: on a page-backed one, or on any.
+    Unlock(u32, bool),
     /// A node has been freed.
     Free(u32),
     /// The GPU is done with memory of the process's.
@@ -122,9 +122,9 @@ impl Change {
         )
     }
 
-    /// The event half of UNLOCK.
-    pub(super) fn unlock(process: &Arc<Process>, node: u32) -> Result<ListArc<Self>> {
-        Self::new(process, Kind::Unlock(node))
+    /// The event half of UNLOCK: of a page-backed node, or of `all`.
+    pub(super) fn unlock(process: &Arc<Process>, node: u32, all: bool) -> Result<ListArc<Self>> {
+        Self::new(process, Kind::Unlock(node, all))
     }
 
     /// The end of a claimed node.
@@ -169,7 +169,7 @@ impl Change {
                 changes.returns.push_back(this);
                 process.has_returns.xchg(true, Full)
             }
-            Kind::Unlock(_) | Kind::Free(_) => {
+            Kind::Unlock(..) | Kind::Free(_) => {
                 changes.tables.push_back(this);
                 process.has_changes.xchg(true, Full)
             }
@@ -211,7 +211,7 @@ impl Process {
                 return;
             };
             match change.kind {
-                Kind::Unlock(node) => tables.finish_unlock(node),
+                Kind::Unlock(node, all) => tables.finish_unlock(node, all),
                 Kind::Free(node) => {
                     if let Some(entry) = tables.nodes.get_mut(node) {
                         entry.life = Life::Freed;
@@ -252,7 +252,7 @@ impl Process {
                     word.write(*value);
                     false
                 }
-                Kind::Unlock(_) | Kind::Free(_) => false,
+                Kind::Unlock(..) | Kind::Free(_) => false,
             };
             match is_more {
                 true => self.changes.lock().returns.push_front(change),

@@ -117,6 +117,14 @@ impl Clients {
         }
     }
 
+    /// Whether the process with this number, as the caller sees it, has files.
+    #[cold]
+    pub(super) fn has(&self, number: i32) -> bool {
+        let members = self.processes.lock();
+        let mut leaders = members.iter().map(|member| &member.leader);
+        leaders.any(|leader| leader.tgid_nr_ns(None) == number)
+    }
+
     /// A file is closed; with its last one a process ends.
     pub(crate) fn leave(&self, process: Arc<Process>) {
         let over = {

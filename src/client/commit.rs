@@ -116,14 +116,20 @@ impl Process {
         first: Commit,
     ) -> Result<Reply<'_>> {
         let mut part = first;
+        let mut was_switched = false;
         for number in 0..MAX_SUB_COMMITS {
             let core = self
                 .device
                 .core_of_part(selector, part.core.unwrap_or_default())?;
-            let reply = match number {
+            let mut reply = match number {
                 0 => self.commit(&core, part)?,
                 _ => self.commit_behind(&core, part)?,
             };
+            if let Reply::Committed { switched, .. } = &mut reply {
+                // That of any part is told.
+                was_switched |= *switched;
+                *switched = was_switched;
+            }
             if part.next == 0 {
                 return Ok(reply);
             }
@@ -154,9 +160,10 @@ impl Process {
         for index in 1..count {
             core(index)?;
         }
-        let reply = self.commit(&*self.device.core(selector)?, first)?;
+        let mut reply = self.commit(&*self.device.core(selector)?, first)?;
         for index in 1..count {
-            self.commit_behind(&*core(index)?, part(index))?;
+            // The last one's answer stands.
+            reply = self.commit_behind(&*core(index)?, part(index))?;
         }
         Ok(reply)
     }

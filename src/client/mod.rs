@@ -261,6 +261,7 @@ impl Process {
             Request::ChipInfo => Ok(Reply::ChipInfo(self.device.kinds_in_order())),
             Request::ChipOptions => Ok(self.query_options(&*core()?)),
             Request::QueryScale => Ok(Reply::Scale),
+            Request::ProfileSetting => Ok(Reply::ProfileSetting),
             Request::QueryFrequency => Ok(Reply::Frequency),
             Request::QueryPower => Ok(Reply::Power {
                 is_idle: core()?.idle_state().ok_or(Error::GpuNotResponding)?.is_idle,
@@ -299,8 +300,8 @@ impl Process {
                 };
                 self.lock(file, view(), node, how)
             }
-            Request::Unlock { node, parts } => self.unlock(node, parts),
-            Request::FinishUnlock { node } => self.queue_unlock(&*core()?, node),
+            Request::Unlock { node, parts, later } => self.unlock(node, parts, later),
+            Request::FinishUnlock { node, later } => self.queue_unlock(&*core()?, node, later),
             Request::FreeNode { node, if_unlocked } => self.free_node(node, if_unlocked).map(done),
             Request::NameNode { node } => self.name_node(node),
             Request::ImportNode { name } => self.import_named(name),

@@ -157,6 +157,11 @@ impl NodeEntry {
         how.again || self.locked_for & 1 << how.core == 0
     }
 
+    /// Whether it has been freed, and has one lock left.
+    pub(super) fn goes_with_a_lock(&self) -> bool {
+        self.life == Life::Freed && self.locks == 1
+    }
+
     /// Takes one lock off, if there is one.
     pub(super) fn take_lock_off(&mut self) {
         self.locks = self.locks.saturating_sub(1);
@@ -288,7 +293,7 @@ impl Process {
                     drop(tables);
                     let user = user.or_else(|| self.map_whole_pool(file, offset));
                     if user.is_none() && locks {
-                        let _ = self.unlock(handle, how.parts);
+                        let _ = self.unlock(handle, how.parts, false);
                     }
                     let user = user.ok_or(Error::OutOfMemory)?;
                     return Ok(reply(address, Some(user)));
@@ -383,10 +388,13 @@ impl Process {
 
     /// The ioctl half of UNLOCK: all of it for a node in the pool; for a page-backed one the end of
     /// the user's view, with the lock itself left to the event that must follow.
-    pub(super) fn unlock(&self, handle: u32, parts: Parts) -> Result<Reply<'_>> {
+    ///
+    /// `later`: the event takes every node's lock off. Until then commands that use the node may
+    /// still come.
+    pub(super) fn unlock(&self, handle: u32, parts: Parts, later: bool) -> Result<Reply<'_>> {
         // Another process's node, which this one has not locked, is there, and not locked.
         self.import(handle)?;
-        let (reply, pages, user) = {
+        let (reply, pages, user, is_asynchronous) = {
             let mut tables = self.tables();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if parts.lock && entry.locks == 0 {
@@ -398,16 +406,17 @@ impl Process {
                 View::Pages(backing) => Some(backing),
                 View::Pool(_) | View::Own(_) => None,
             };
+            let is_asynchronous = parts.lock && (later || pages.is_some());
             let reply = match parts.lock {
                 true => Reply::Unlocked {
-                    asynchronous: pages.is_some(),
+                    asynchronous: is_asynchronous,
                     pool: entry.node.pool().number(),
                     // CAST: at most 64 bits.
                     bytes: entry.node.bytes() as u64,
                 },
                 false => Reply::Unmapped,
             };
-            if parts.lock && pages.is_none() {
+            if parts.lock && !is_asynchronous {
                 entry.take_lock_off();
             }
             let user = match &mut entry.view {
@@ -418,9 +427,8 @@ impl Process {
                 }
                 _ => tables.hide_node(handle),
             };
-            (reply, pages, user)
+            (reply, pages, user, is_asynchronous)
         };
-        let is_asynchronous = parts.lock && pages.is_some();
         if let (Some(backing), Some(user)) = (pages, user) {
             backing.unmap(user);
         }
@@ -449,11 +457,22 @@ impl Process {
     }
 
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the event half of UNLOCK, behind what is in the ring.
-    pub(super) fn queue_unlock(self: &Arc<Self>, core: &Core, handle: u32) -> Result<Reply<'_>> {
+    pub(super) fn queue_unlock(
+        self: &Arc<Self>,
+        core: &Core,
+        handle: u32,
+        later: bool,
+    ) -> Result<Reply<'_>> {
         if self.tables().nodes.get(handle).is_none() {
             return Err(Error::InvalidObject);
         }
-        self.queue_record(core, Record::Unlock { node: handle })
+        self.queue_record(
+            core,
+            Record::Unlock {
+                node: handle,
+                later,
+            },
+        )
     }
 
     /// Claims a node for who will free it. `InvalidObject`: handle 0. `InvalidData`: unknown,
@@ -491,7 +510,8 @@ impl Process {
     /// FREE: ends a node, or one of several imports of it. Errors as [`Process::claim_node`].
     pub(super) fn free_node(self: &Arc<Self>, handle: u32, if_unlocked: bool) -> Result {
         let owner = self.owner_of(handle);
-        let wrapped = owner.wrapped_node(handle);
+        // One that is locked goes with its last lock.
+        let wrapped = owner.wrapped_node(handle, |entry| entry.locks == 0);
         if wrapped.is_some() {
             owner.wait_for_own_work()?;
         }
@@ -510,12 +530,16 @@ impl Process {
         Ok(())
     }
 
-    /// The node of a handle, if it is the process's own memory.
-    pub(super) fn wrapped_node(&self, handle: u32) -> Option<Arc<Node>> {
+    /// The node of a handle, if it is the process's own memory, and about to go.
+    pub(super) fn wrapped_node(
+        &self,
+        handle: u32,
+        is_about_to_go: impl FnOnce(&NodeEntry) -> bool,
+    ) -> Option<Arc<Node>> {
         let tables = self.tables();
         let entry = tables.nodes.get(handle)?;
         let is_wrapped = entry.node.wrapped().is_some();
-        is_wrapped.then(|| entry.node.clone())
+        (is_wrapped && is_about_to_go(entry)).then(|| entry.node.clone())
     }
 
     /// Ends a node that is over. Takes time: no lock may be held.
@@ -589,10 +613,10 @@ impl Tables {
         Some(user)
     }
 
-    /// The event half of UNLOCK, for page-backed nodes.
-    pub(super) fn finish_unlock(&mut self, handle: u32) {
+    /// The event half of UNLOCK: for page-backed nodes, or for `all`.
+    pub(super) fn finish_unlock(&mut self, handle: u32, all: bool) {
         if let Some(entry) = self.nodes.get_mut(handle) {
-            if matches!(entry.node.view(), View::Pages(_)) {
+            if all || matches!(entry.node.view(), View::Pages(_)) {
                 entry.take_lock_off();
             }
         }

@@ -42,9 +42,11 @@ impl Process {
         }
     }
 
-    /// DATABASE: the caller's own ledgers. `InvalidData`: another process's are its own business.
-    pub(super) fn query_database(&self, process: u32) -> Result<Reply<'_>> {
-        if i32::try_from(process).ok() != Some(self.leader.tgid_nr_ns(None)) {
+    /// DATABASE: the caller's own ledgers; `None` is the process that has ended last, to the C
+    /// drivers. `InvalidData`: another process's are its own business.
+    pub(super) fn query_database(&self, process: Option<u32>) -> Result<Reply<'_>> {
+        let own = self.leader.tgid_nr_ns(None);
+        if process.is_some_and(|process| i32::try_from(process).ok() != Some(own)) {
             return Err(Error::InvalidData);
         }
         let ledgers = {

@@ -73,8 +73,10 @@ pub(super) struct Queue<'a> {
 }
 
 impl Process {
-    /// Whether a SIGNAL record names this process, by its number or by none: that of its leader, or
-    /// of the caller, where a child has inherited the file. Of a longer field the low half counts.
+    /// Whether a SIGNAL record is about this process's signals: it names its leader, the caller,
+    /// where a child has inherited the file, or no other client. The C drivers look at the number
+    /// of the signal alone, and a library may still have its number from before a fork. Of a longer
+    /// field the low half counts.
     fn is_named(&self, number: u64) -> bool {
         let numbers = [
             self.leader.tgid_nr_ns(None),
@@ -82,7 +84,7 @@ impl Process {
         ];
         // CAST: the low half, as a number of a process.
         let number = number as i32;
-        number == 0 || numbers.contains(&number)
+        number == 0 || numbers.contains(&number) || !self.clients.has(number)
     }
 }
 
@@ -164,12 +166,22 @@ impl<'a> Queue<'a> {
                 Err(_) => return Ok(()),
             },
             Record::Signal { .. } => return Ok(()),
-            Record::Unlock { node } => Action::Change(Change::unlock(process, node)?),
+            Record::Unlock { node, later } => {
+                let change = Change::unlock(process, node, later)?;
+                // With its last lock the node goes that has been freed before.
+                let wrapped = process.wrapped_node(node, |entry| entry.goes_with_a_lock());
+                if let Some(wrapped) = wrapped.filter(|_| later) {
+                    let back = Change::give_back_node(process, wrapped)?;
+                    self.events.reserve(2)?;
+                    self.events.push(Action::Change(back))?;
+                }
+                Action::Change(change)
+            }
             Record::FreeNode { node } => {
                 let owner = process.owner_of(node);
                 // Made first: after a claim nothing may fail.
                 let change = Change::free(&owner, node)?;
-                let wrapped = owner.wrapped_node(node);
+                let wrapped = owner.wrapped_node(node, |_| true);
                 let back = match &wrapped {
                     Some(node) => Some(Change::give_back_node(&owner, node.clone())?),
                     None => None,

@@ -80,6 +80,14 @@ impl UserViews {
         }
     }
 
+    /// The node that is seen at `user`; 0: none is.
+    pub(super) fn node_at(&self, user: usize) -> u32 {
+        match self.find(user).map(|view| view.of) {
+            Some(Viewed::Node(handle)) => handle,
+            _ => 0,
+        }
+    }
+
     /// The view that holds `user`.
     pub(super) fn find(&self, user: usize) -> Option<UserView> {
         self.at_or_before(user).filter(|view| user < view.end())

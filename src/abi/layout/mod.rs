@@ -659,7 +659,7 @@ structures! {
     }
     /// DATABASE.
     database: Database = "Database" {
-        /// Out: the process is known.
+        /// In: the process is said.
         is_valid = "validProcessID",
         /// In: the process.
         process = "processID",
@@ -1084,6 +1084,11 @@ pub(crate) struct Quirks {
     pub(crate) cache_is_ignored: bool,
     /// CACHE of a node, but of no bytes, does nothing; else it is refused.
     pub(crate) caches_nothing: bool,
+    /// CACHE is told the node by the address: what it names is not looked at.
+    pub(crate) caches_by_address: bool,
+    /// GET_PROFILE_SETTING answers that the profiler is off, and SET_PROFILE_SETTING that there is
+    /// none; else both do nothing, as builds without it.
+    pub(crate) has_profiler: bool,
     /// Signals can be mapped.
     pub(crate) maps_signals: bool,
     /// An unknown signal.
@@ -1100,6 +1105,9 @@ pub(crate) struct Quirks {
     pub(crate) resets: bool,
     /// ALLOCATE_VIDEO_MEMORY is built.
     pub(crate) allocates_surfaces: bool,
+    /// UNLOCK leaves the lock of every node, and not of a page-backed one alone, to the record that
+    /// must follow: FREE comes between, and the commands that use the node before the record.
+    pub(crate) unlocks_later: bool,
     /// ALLOCATE and FREE_VIRTUAL_COMMAND_BUFFER are built.
     pub(crate) allocates_commands: bool,
     /// QUERY_VIDEO_MEMORY names the pool, and MAP_MEMORY maps what it names; else clients give mmap
@@ -1339,6 +1347,7 @@ impl Layout {
             && self.unlock.bytes as usize <= RECORD_PAYLOAD_BYTES
             && self.free_contiguous.bytes as usize <= RECORD_PAYLOAD_BYTES
             && self.free_non_paged.bytes as usize <= RECORD_PAYLOAD_BYTES
+            && self.free_commands.bytes as usize <= RECORD_PAYLOAD_BYTES
             && self.unmap_user.bytes as usize <= RECORD_PAYLOAD_BYTES
             && self.timestamp.bytes as usize <= RECORD_PAYLOAD_BYTES;
         header

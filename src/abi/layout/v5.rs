@@ -48,10 +48,12 @@ pub(crate) const P6: Layout = Layout {
         unknown_node_not_found: true,
         newer_contexts: true,
         locks_again: true,
+        allocates_commands: true,
+        unlocks_later: true,
         flags: AllocationFlags {
             contiguous: 0x1,
-            scattered: 0x8,
             secure: 0x4,
+            scattered: 0x8,
             cacheable: 0x2,
             ..V4_6_9.quirks.flags
         },
@@ -172,6 +174,8 @@ pub(crate) const P8: Layout = Layout {
             user_memory: 0x40,
             ..P6.quirks.flags
         },
+        caches_by_address: true,
+        has_profiler: true,
         ..P6.quirks
     },
     database: Database {

@@ -60,7 +60,6 @@ pub(crate) const V6_2_2: Layout = Layout {
         },
         elements_and_one: true,
         surface_types: 16,
-        allocates_commands: true,
         names_pool: true,
         ..P8.quirks
     },
@@ -217,6 +216,7 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
             fast: 0x100,
             ..V6_2_3.quirks.flags
         },
+        caches_by_address: false,
         ..V6_2_3.quirks
     },
     unlock: UnlockVideoMemory {

@@ -26,8 +26,7 @@ pub const WAIT_LIMIT: u32 = 20_000;
 #[derive(Debug)]
 struct Slot {
     buffer: Buffer,
-    /// The node that the buffer is, where generations have no other memory for commands.
-    node: Option<Node>,
+    memory: CommandMemory,
     /// Auto-reset; set once the GPU is done with all that was committed from the buffer.
     signal: i32,
     used: u32,
@@ -123,10 +122,10 @@ impl Client {
         let slots = signals
             .into_iter()
             .map(|signal| {
-                let (buffer, node) = command_memory(&device, &pool, COMMAND_BUFFER_BYTES)?;
+                let (buffer, memory) = command_memory(&device, &pool, COMMAND_BUFFER_BYTES)?;
                 Ok(Slot {
                     buffer,
-                    node,
+                    memory,
                     signal,
                     used: 0,
                     pending: false,
@@ -287,13 +286,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         // Nobody is left to hear of an error.
         for slot in &self.slots {
-            let _ = match slot.node {
-                Some(node) => self
-                    .device
-                    .unlock(node)
-                    .and_then(|_| self.device.free(node)),
-                None => self.device.free_contiguous(&slot.buffer),
-            };
+            let _ = slot.memory.free(&self.device, &slot.buffer);
             let _ = self.device.destroy_signal(slot.signal);
         }
         let _ = self.device.destroy_signal(self.done);
@@ -319,15 +312,46 @@ fn identity(device: &Device) -> Result<uapi::QueryChipIdentity> {
     Ok(identity)
 }
 
-/// Memory for `bytes` bytes of commands, and the node that it is in generations without contiguous buffers.
+/// What memory for commands is.
+#[derive(Clone, Copy, Debug)]
+pub enum CommandMemory {
+    /// A contiguous buffer.
+    Contiguous,
+    /// A virtual command buffer.
+    Virtual,
+    /// A node.
+    Node(Node),
+}
+
+impl CommandMemory {
+    /// Frees it.
+    pub fn free(self, device: &Device, buffer: &Buffer) -> Result<()> {
+        match self {
+            CommandMemory::Contiguous => device.free_contiguous(buffer),
+            CommandMemory::Virtual => device.free_commands(buffer),
+            CommandMemory::Node(node) => {
+                device.unlock_all(node)?;
+                device.free(node)
+            }
+        }
+    }
+}
+
+/// Memory for `bytes` bytes of commands, of the only kind that the vendor's driver of the generation runs: up to 4.6.9
+/// a contiguous buffer, in 5.0.11 and 6.2 a virtual command buffer, from 6.4 on a node.
 pub fn command_memory(
     device: &Device,
     pool: &Memory,
     bytes: u32,
-) -> Result<(Buffer, Option<Node>)> {
-    if device.abi().has("ALLOCATE_CONTIGUOUS_MEMORY") {
+) -> Result<(Buffer, CommandMemory)> {
+    let abi = device.abi();
+    if abi.has("RELEASE_VIDEO_MEMORY") && abi.has("ALLOCATE_VIRTUAL_COMMAND_BUFFER") {
+        let buffer = device.allocate_commands(bytes.into())?;
+        return Ok((buffer, CommandMemory::Virtual));
+    }
+    if abi.has("ALLOCATE_CONTIGUOUS_MEMORY") {
         let buffer = device.allocate_contiguous(bytes.into())?;
-        return Ok((buffer, None));
+        return Ok((buffer, CommandMemory::Contiguous));
     }
     let node = device.allocate(bytes, 64, uapi::surface::VERTEX, Pool::DEFAULT)?;
     let location = device.lock(node)?;
@@ -338,7 +362,7 @@ pub fn command_memory(
         logical: location.logical,
         memory: device.memory(node, location, pool)?,
     };
-    Ok((buffer, Some(node)))
+    Ok((buffer, CommandMemory::Node(node)))
 }
 
 /// Writes `stream` into `buffer` behind the reserved head at `start`; the record that commits it.

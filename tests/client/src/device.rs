@@ -434,6 +434,17 @@ impl Device {
     /// Sends a command of later generations: with the fields `given`, by their names there. Returns the status,
     /// and the answer's field `wanted`.
     pub fn ask(&self, command: &str, given: &[(&str, u64)], wanted: &str) -> Result<(Status, u64)> {
+        let (status, [found]) = self.ask_for(command, given, [wanted])?;
+        Ok((status, found))
+    }
+
+    /// The same for several fields of the answer.
+    pub fn ask_for<const N: usize>(
+        &self,
+        command: &str,
+        given: &[(&str, u64)],
+        wanted: [&str; N],
+    ) -> Result<(Status, [u64; N])> {
         let abi = self.abi;
         let known = abi.commands.get(command).copied();
         let (number, member) = known.ok_or(Error::Usage("the generation has no such command"))?;
@@ -445,7 +456,7 @@ impl Device {
         }
         self.exchange_bytes(&mut bytes).map_err(Error::Map)?;
         let status = Status(abi.header_of(&bytes, "status") as i32);
-        Ok((status, abi.get(&bytes, member, wanted)))
+        Ok((status, wanted.map(|field| abi.get(&bytes, member, field))))
     }
 
     /// NAME_VIDEO_MEMORY: status and name.
@@ -628,6 +639,33 @@ impl Device {
         buffer(answer.bytes, answer.physical, 0, answer.logical)
     }
 
+    /// ALLOCATE_VIRTUAL_COMMAND_BUFFER, whose GPU address is the driver's business.
+    pub fn allocate_commands(&self, bytes: u64) -> Result<Buffer> {
+        const COMMAND: &str = "ALLOCATE_VIRTUAL_COMMAND_BUFFER";
+        let (status, [bytes, physical, logical]) = self.ask_for(
+            COMMAND,
+            &[("bytes", bytes)],
+            ["bytes", "physical", "logical"],
+        )?;
+        match status {
+            Status::OK => buffer(bytes, physical as u32, 0, logical),
+            _ => Err(Error::Usage("no memory for commands")),
+        }
+    }
+
+    /// FREE_VIRTUAL_COMMAND_BUFFER.
+    pub fn free_commands(&self, buffer: &Buffer) -> Result<()> {
+        let given = [
+            ("bytes", buffer.bytes),
+            ("physical", buffer.physical.into()),
+            ("logical", buffer.logical),
+        ];
+        match self.ask_for("FREE_VIRTUAL_COMMAND_BUFFER", &given, [])?.0 {
+            Status::OK => Ok(()),
+            _ => Err(Error::Usage("memory for commands cannot be freed")),
+        }
+    }
+
     /// FREE_CONTIGUOUS_MEMORY.
     pub fn free_contiguous(&self, buffer: &Buffer) -> Result<()> {
         self.request(
@@ -726,6 +764,14 @@ impl Device {
             },
         )?;
         Ok(answer.asynchroneous != 0)
+    }
+
+    /// UNLOCK_VIDEO_MEMORY, and its second half, where one must follow, behind all that was committed.
+    pub fn unlock_all(&self, node: Node) -> Result<()> {
+        match self.unlock(node)? {
+            true => self.commit_queue(Queue::new().unlock(node)),
+            false => Ok(()),
+        }
     }
 
     /// FREE_VIDEO_MEMORY.
@@ -986,6 +1032,8 @@ impl Device {
     pub fn database(&self, process: u32) -> Result<Database> {
         use uapi::Wire;
         let mut interface = Interface::new(Command::DATABASE);
+        // It is said which.
+        1u32.put(&mut interface.bytes_mut()[uapi::UNION_OFFSET..]);
         process.put(&mut interface.bytes_mut()[uapi::UNION_OFFSET + 4..]);
         match self.exchange(&mut interface)? {
             Status::OK => {}

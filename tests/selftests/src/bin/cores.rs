@@ -31,6 +31,7 @@ use galcore_selftests::fixture::WIDTH;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::same_word;
+use galcore_selftests::harness::settles;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
@@ -334,7 +335,8 @@ fn main() -> ExitCode {
                 for paint in &both.paints {
                     paint.client.finish()?;
                 }
-                same("memory and entries in use", left()?, before)?;
+                // What is let go of goes behind both cores' jobs.
+                settles("memory and entries in use", before, left)?;
                 both.close()
             },
         );

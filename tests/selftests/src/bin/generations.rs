@@ -44,9 +44,11 @@ use galcore_selftests::fixture::WIDTH;
 use galcore_selftests::harness;
 use galcore_selftests::harness::not_tty;
 use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::system;
+use galcore_selftests::system::ProcGc;
 use std::os::fd::AsFd;
 
 /// Threads that do the same at once.
@@ -140,6 +142,35 @@ fn side_by_side(first: &'static Abi, second: &'static Abi) -> Result<()> {
     Ok(())
 }
 
+/// From 5.0.11 on a library gives nodes back before it commits the commands that use them: UNLOCK, whose second half
+/// follows in the queue of that COMMIT, and RELEASE. Until then the node is as good as locked, whatever it is.
+fn given_back_before_the_commit(abi: &'static Abi) -> Result<()> {
+    let mut paint = Paint::of(client(abi)?)?;
+    let device = Device::open_as(abi, true)?;
+    let done = device.create_signal(false)?;
+    let before = ProcGc::used_now()?;
+    for (number, pool) in [Pool::SYSTEM, Pool::VIRTUAL].into_iter().enumerate() {
+        let source = paint.client.create_surface_in(WIDTH, HEIGHT, pool)?;
+        let colour = 0xff00_5500 | number as u32;
+        source.set_all(colour);
+        let engine = paint.engine();
+        let all = Rect::new(0, 0, WIDTH, HEIGHT);
+        let mut stream = Stream::new();
+        engine.copy_all(&mut stream, &source, (0, 0), &paint.surface, &[all], all);
+        stream.flush(engine.pipe());
+        same("asynchroneous", device.unlock(source.node)?, true)?;
+        let (status, _) =
+            device.ask_for("RELEASE_VIDEO_MEMORY", &[("node", source.node.handle)], [])?;
+        same("RELEASE", status, Status::OK)?;
+        paint.commit(&stream, Queue::new().unlock(source.node).signal(done))?;
+        device.wait_signal(done, 5000)?;
+        paint.expect(|_, _| colour)?;
+        settles("KiB", before, ProcGc::used_now)?;
+    }
+    device.destroy_signal(done)?;
+    paint.close()
+}
+
 /// COMMIT with a part for each of two cores (6.2). There is one core of the kind, which has the second place, too: it
 /// runs both parts, in order. Then what is refused.
 fn in_parts(abi: &'static Abi) -> Result<()> {
@@ -163,53 +194,46 @@ fn in_parts(abi: &'static Abi) -> Result<()> {
         );
         second.flush(engine.pipe()).stall();
     }
-    let mut commit =
-        |streams: [Option<&Stream>; 2], change: &dyn Fn(&mut [u8])| -> Result<Status> {
-            let placed = |stream: &Stream| -> Result<_> {
-                let pool = paint.client.pool();
-                let (buffer, node) = command_memory(&device, pool, 0x4000)?;
-                let record = place(&buffer, 0, engine.pipe(), stream);
-                Ok((buffer, node, record))
-            };
-            let placed = [
-                streams[0].map(placed).transpose()?,
-                streams[1].map(placed).transpose()?,
-            ];
-            let context = paint.client.context();
-            let first = placed[0].as_ref().context("no first part")?;
-            let mut commit = abi.commit(&first.2, context, &Queue::new())?;
-            let other = match &placed[1] {
-                Some((_, _, record)) => Some(abi.commit(record, context, &Queue::new())?),
-                None => None,
-            };
-            let bytes = &mut commit.bytes;
-            let (contexts, buffers) = (
-                abi.fields["Commit.contexts"].0 + abi.union_at,
-                abi.fields["Commit.commandBuffers"].0 + abi.union_at,
-            );
-            bytes.copy_within(contexts..contexts + 8, contexts + 8);
-            if let Some(other) = &other {
-                let own = &other.bytes[buffers..buffers + 8];
-                bytes[buffers + 8..buffers + 16].copy_from_slice(own);
-            }
-            abi.set(bytes, "Commit", "count", 2);
-            let (at, _) = abi.header["hardwareType"];
-            bytes[at..at + 4].copy_from_slice(&device.hardware_type().to_le_bytes());
-            change(bytes);
-            device.exchange_bytes(bytes)?;
-            let status = Status(abi.header_of(bytes, "status") as i32);
-            paint.client.finish()?;
-            for (buffer, node, _) in placed.into_iter().flatten() {
-                match node {
-                    Some(node) => {
-                        device.unlock(node)?;
-                        device.free(node)?;
-                    }
-                    None => device.free_contiguous(&buffer)?,
-                }
-            }
-            Ok(status)
+    let commit = |streams: [Option<&Stream>; 2], change: &dyn Fn(&mut [u8])| -> Result<Status> {
+        let placed = |stream: &Stream| -> Result<_> {
+            let pool = paint.client.pool();
+            let (buffer, memory) = command_memory(&device, pool, 0x4000)?;
+            let record = place(&buffer, 0, engine.pipe(), stream);
+            Ok((buffer, memory, record))
         };
+        let placed = [
+            streams[0].map(placed).transpose()?,
+            streams[1].map(placed).transpose()?,
+        ];
+        let context = paint.client.context();
+        let first = placed[0].as_ref().context("no first part")?;
+        let mut commit = abi.commit(&first.2, context, &Queue::new())?;
+        let other = match &placed[1] {
+            Some((_, _, record)) => Some(abi.commit(record, context, &Queue::new())?),
+            None => None,
+        };
+        let bytes = &mut commit.bytes;
+        let (contexts, buffers) = (
+            abi.fields["Commit.contexts"].0 + abi.union_at,
+            abi.fields["Commit.commandBuffers"].0 + abi.union_at,
+        );
+        bytes.copy_within(contexts..contexts + 8, contexts + 8);
+        if let Some(other) = &other {
+            let own = &other.bytes[buffers..buffers + 8];
+            bytes[buffers + 8..buffers + 16].copy_from_slice(own);
+        }
+        abi.set(bytes, "Commit", "count", 2);
+        let (at, _) = abi.header["hardwareType"];
+        bytes[at..at + 4].copy_from_slice(&device.hardware_type().to_le_bytes());
+        change(bytes);
+        device.exchange_bytes(bytes)?;
+        let status = Status(abi.header_of(bytes, "status") as i32);
+        paint.client.finish()?;
+        for (buffer, memory, _) in placed.into_iter().flatten() {
+            memory.free(&device, &buffer)?;
+        }
+        Ok(status)
+    };
     let none: &dyn Fn(&mut [u8]) = &|_| {};
     same(
         "two parts",
@@ -679,8 +703,11 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
         device.free(node)?;
         client.finish()?;
         same("without it", books(bytes)?, before)?;
-        let (found, _) = device.ask("DATABASE", &[("processID", 1)], bytes)?;
+        let others = [("processID", 1), ("validProcessID", 1)];
+        let (found, _) = device.ask("DATABASE", &others, bytes)?;
         same("another's books", found, Status::INVALID_DATA)?;
+        let (found, _) = device.ask("DATABASE", &[("processID", 1)], bytes)?;
+        same("nobody's books are one's own", found, Status::OK)?;
     }
     killed_in_wait(abi)
 }
@@ -814,6 +841,18 @@ fn main() -> ExitCode {
         });
         suite.test("sizes and blocks that do not fit are refused", misfits);
         suite.test("a client can say what it speaks, until it speaks", asking);
+        for abi in Abi::all()
+            .iter()
+            .filter(|abi| abi.has("RELEASE_VIDEO_MEMORY"))
+        {
+            suite.test(
+                format!(
+                    "{}: nodes are given back before the COMMIT that uses them",
+                    abi.name
+                ),
+                || given_back_before_the_commit(abi),
+            );
+        }
         for abi in Abi::all() {
             if abi.field("Commit", "commandBuffers").is_some() {
                 suite.test(format!("{}: COMMIT for several cores", abi.name), || {

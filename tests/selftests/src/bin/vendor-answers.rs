@@ -25,11 +25,15 @@ use galcore_client::Stream;
 use galcore_selftests::control::Control;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
 use galcore_selftests::reference;
 use galcore_selftests::states::Scratch;
 use galcore_selftests::system;
 use galcore_selftests::system::KernelLog;
+use galcore_selftests::system::ProcGc;
 use gpu_control::Board;
 
 /// What a field holds that nobody has written.
@@ -189,14 +193,19 @@ fn parts_of_a_pool_node() -> Result<()> {
     let (found, _) = ask(device, "LOCK_VIDEO_MEMORY", &cached, [])?;
     same("a view in the pool neither", found, Status::INVALID_REQUEST)?;
     for op in [UNMAP, UNLOCK, UNMAP, UNLOCK | UNMAP, UNLOCK] {
-        let (found, _, pool, bytes) = unlock(device, node, op)?;
+        let (found, later, pool, bytes) = unlock(device, node, op)?;
         same("UNLOCK", found, Status::OK)?;
         let wanted = match op & UNLOCK {
             0 => (0, 0),
             _ => (Pool::SYSTEM.0.into(), BYTES.into()),
         };
         same("pool and bytes", (pool, bytes), wanted)?;
+        if op & UNLOCK != 0 {
+            same("asynchroneous", later, 1)?;
+            device.commit_queue(Queue::new().unlock(node))?;
+        }
     }
+    client.finish()?;
     let found = unlock(device, node, UNLOCK)?.0;
     same("one UNLOCK too many", found, Status::MEMORY_UNLOCKED)?;
     let unmapped = unlock(device, node, UNMAP)?.0;
@@ -449,7 +458,7 @@ fn start_up(name: &str) -> Result<()> {
         ask(&device, "UNMAP_MEMORY", &unmap, [])?.0,
         Status::OK,
     )?;
-    device.unlock(node)?;
+    device.unlock_all(node)?;
     device.free(node)?;
     let wrong = [(physical, pool + 1), ("bytes", bytes)];
     let (status, _) = ask(&device, "MAP_MEMORY", &wrong, ["logical"])?;
@@ -569,7 +578,13 @@ fn identities(board: Board) -> Result<()> {
     )
 }
 
-/// A SIGNAL record for another process leaves the caller's own signal of that number alone.
+/// Another client.
+fn be_other(abi: &'static Abi) -> Result<()> {
+    let _open = Device::open_as(abi, true)?;
+    other::serve(|_| Ok(String::new()))
+}
+
+/// A SIGNAL record for another client leaves the caller's own signal of that number alone.
 fn signals_of_others(name: &str) -> Result<()> {
     let client = client(name)?;
     let device = client.device();
@@ -583,10 +598,12 @@ fn signals_of_others(name: &str) -> Result<()> {
         Interface::with(Command::SIGNAL, &payload)
     };
     let me = std::process::id();
+    let other = Other::start(abi(name)?)?;
+    // The signals of another client are its own. A number of nobody is a library's from before a fork.
     for (process, wanted) in [
-        (1, Status::TIMEOUT),
-        (me + 1, Status::TIMEOUT),
-        (u32::MAX, Status::TIMEOUT),
+        (other.id() as u32, Status::TIMEOUT),
+        (1, Status::OK),
+        (u32::MAX, Status::OK),
         (me, Status::OK),
     ] {
         device.set_signal(own, false)?;
@@ -703,7 +720,63 @@ fn guess() -> Result<()> {
     Ok(())
 }
 
+/// What clients may leave as it was, and the profiler, in generations whose builds have one.
+fn unread(name: &str) -> Result<()> {
+    let client = client(name)?;
+    let device = client.device();
+    let abi = device.abi();
+    let raw = |command: &str| -> Result<(Status, u32)> {
+        let (number, _) = abi.commands[command];
+        let mut bytes = vec![0xa5; abi.sizes[0]];
+        bytes[..abi.union_at].fill(0);
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        let (at, size) = abi.header["hardwareType"];
+        bytes[at..at + size].copy_from_slice(&device.hardware_type().to_le_bytes()[..size]);
+        device.exchange_bytes(&mut bytes)?;
+        let word = bytes[abi.union_at..abi.union_at + 4].try_into()?;
+        let status = Status(abi.header_of(&bytes, "status") as i32);
+        Ok((status, u32::from_le_bytes(word)))
+    };
+    let off = raw("GET_PROFILE_SETTING")?;
+    same("the profiler is off", off, (Status::OK, 0))?;
+    let (refused, _) = raw("SET_PROFILE_SETTING")?;
+    same("and cannot be put on", refused, Status::NOT_SUPPORTED)?;
+    // Before 6.2.4.p2 CACHE is told the memory by its address alone.
+    let wanted = match name {
+        "5.0.11.p8" | "6.2.2" | "6.2.3" => Status::OK,
+        _ => Status::NOT_FOUND,
+    };
+    let page = sys::Region::anonymous(4096)?;
+    let given = [
+        ("operation", 1),
+        ("node", 0xa5a5_a5a5),
+        ("logical", page.address() as u64),
+        ("bytes", 4096),
+    ];
+    let (found, []) = ask(device, "CACHE", &given, [])?;
+    same("CACHE of a node that is none", found, wanted)?;
+    // Memory for commands goes with a record, too.
+    let before = ProcGc::used_now()?;
+    let done = device.create_signal(false)?;
+    for _ in 0..8 {
+        let buffer = device.allocate_commands(0x8000)?;
+        let payload = uapi::FreeVirtualCommandBuffer {
+            bytes: buffer.bytes,
+            physical: buffer.physical,
+            logical: buffer.logical,
+        };
+        let record = Interface::with(Command::FREE_VIRTUAL_COMMAND_BUFFER, &payload);
+        device.commit_queue(Queue::new().push(&record).signal(done))?;
+        device.wait_signal(done, 5000)?;
+    }
+    device.destroy_signal(done)?;
+    settles("KiB", before, ProcGc::used_now)
+}
+
 fn main() -> ExitCode {
+    if let Some(code) = other::role(be_other) {
+        return code;
+    }
     if std::env::args().nth(1).as_deref() == Some(GUESS) {
         return harness::exit(guess());
     }
@@ -737,6 +810,12 @@ fn main() -> ExitCode {
         suite.test("6.4.11: questions, and nothing to do", move || {
             questions(board)
         });
+        for name in ["5.0.11.p8", "6.2.2", "6.2.3", "6.2.4.p2"] {
+            suite.test(
+                format!("{name}: what is not read, and the profiler"),
+                move || unread(name),
+            );
+        }
         for name in ["dove", "4.0.0", "6.4.11"] {
             suite.test(format!("{name}: signals of others"), move || {
                 signals_of_others(name)

@@ -110,6 +110,9 @@ pub fn written_afterwards(control: &Control, end: End) -> Result<()> {
         if address != 0 {
             gpu_fill(&mut client, &surface_at(address, memory.clone())?, DRAWN)?;
         }
+        if let Some(node) = node {
+            crate::video::unlock(client.device(), node)?;
+        }
         let armed = control.arm(fault::DELAY_INTERRUPTS, LATE);
         let stream = innocent.fill_cell(round, round);
         innocent.commit(&stream, Queue::new().signal(done))?;
@@ -118,7 +121,6 @@ pub fn written_afterwards(control: &Control, end: End) -> Result<()> {
             device.unmap_user(mapping)?;
         }
         if let Some(node) = node {
-            device.unlock(node)?;
             device.free(node)?;
         }
         // It ends, and is waited for.
