@@ -42,6 +42,9 @@ use gpu_control::fault;
 /// Where the driver's cores are bound and unbound.
 const DRIVER: &str = "/sys/bus/platform/drivers/galcore";
 
+/// `gcvHARDWARE_VG` of 4.6.9.
+const VECTOR: u32 = 4;
+
 /// What a client gets from a core that is not bound.
 const NOT_THERE: i32 = -22;
 
@@ -194,10 +197,13 @@ fn main() -> ExitCode {
         }
         let mut suite = Suite::new();
         suite.test("CHIP_INFO names every core, 3D first", || {
-            same("cores", info.count, 2)?;
+            ensure!(matches!(info.count, 2 | 3), "{} cores", info.count);
             same_word("first", info.types[0], 1)?;
             same_word("second", info.types[1], 2)?;
-            same("bound", bound()?.len(), 2)
+            if info.count == 3 {
+                same_word("third", info.types[2], VECTOR)?;
+            }
+            same("bound", bound()?.len(), info.count as usize)
         });
         suite.test(
             "each type means its core, and what no core has the first",
@@ -215,7 +221,8 @@ fn main() -> ExitCode {
                     "not 2D alone: {:#x}",
                     two.chip_features
                 );
-                for hardware_type in [0, 3, 4, 5, 6, 7] {
+                let others = [0, 3, 5, 6, 7].into_iter();
+                for hardware_type in others.chain((info.count == 2).then_some(VECTOR)) {
                     same_word(
                         &format!("type {hardware_type}"),
                         identity(hardware_type)?.chip_model,
@@ -358,7 +365,7 @@ fn main() -> ExitCode {
         suite.test("a core goes and comes back while a client draws", || {
             let names = bound()?;
             let mut both = Both::start()?;
-            for (core, name) in names.iter().enumerate() {
+            for (core, name) in names.iter().take(2).enumerate() {
                 let other = 1 - core;
                 for round in 0..binds {
                     let surface = both.paints[core].surface.clone();
@@ -376,7 +383,7 @@ fn main() -> ExitCode {
                     )?;
                     both.paints[other].prove(0xff55_0000 + round)?;
                     let cores = both.paints[other].device().chip_info()?.count;
-                    same("cores that are left", cores, 1)?;
+                    same("cores that are left", cores, info.count - 1)?;
                     write("bind", name)?;
                     both.paints[core].prove(0xff66_0000 + round)?;
                     both.paints[other].prove(0xff99_0000 + round)?;
@@ -387,7 +394,7 @@ fn main() -> ExitCode {
         });
         suite.test("cores go and come back while processes draw", || {
             let names = bound()?;
-            for name in &names {
+            for name in &names[..2] {
                 for round in 0..binds {
                     // It fails when its core goes, and nothing else happens.
                     let mut client = spawn(40 + round, u32::MAX)?;

@@ -1,0 +1,1106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The vector graphics core: its COMMIT with contexts, command buffers and tasks, what of it is refused, and what happens
+//! when a client dies, the core hangs, or goes.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::ensure;
+use anyhow::Context as _;
+use anyhow::Result;
+use galcore_client::device::Memory;
+use galcore_client::device::Node;
+use galcore_client::uapi;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::Interface;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_client::Device;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::Random;
+use galcore_selftests::harness;
+use galcore_selftests::harness::eventually;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::same_word;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
+use galcore_selftests::system::ProcGc;
+use gpu_control::counter;
+use gpu_control::fault;
+
+/// Where the driver's cores are bound and unbound.
+const DRIVER: &str = "/sys/bus/platform/drivers/galcore";
+
+/// `gcvHARDWARE_VG` of 4.6.9.
+const VG: u32 = 4;
+
+/// Pixels of a target in each direction, and bytes of a row.
+const SIDE: u32 = 64;
+const STRIDE: u32 = 4 * SIDE;
+
+/// Bytes of the node with command buffers, and from a buffer's head to its commands.
+const COMMAND_BYTES: u32 = 256 * 1024;
+const HEAD: u32 = 64;
+
+/// Interrupt of END.
+const END: u32 = 13;
+
+/// Blocks with interrupts.
+const COMMAND: usize = 0;
+const TESSELLATOR: usize = 1;
+const DRAWING: usize = 5;
+const PIXEL: usize = 8;
+
+/// Statuses.
+const OK: i32 = 0;
+const INVALID_ARGUMENT: i32 = -1;
+const INVALID_ADDRESS: i32 = -8;
+const NOT_SUPPORTED: i32 = -13;
+const TIMEOUT: i32 = -15;
+const OUT_OF_RESOURCES: i32 = -16;
+const INVALID_DATA: i32 = -17;
+const NOT_THERE: i32 = -22;
+
+fn state(address: u32, value: u32) -> [u32; 2] {
+    [0x3001_0000 | address, value]
+}
+
+/// A locked node.
+struct Piece {
+    node: Node,
+    address: u32,
+    memory: Memory,
+}
+
+/// A task table, and the tasks that it names.
+#[derive(Default)]
+struct Tasks {
+    elements: Vec<(usize, Vec<u32>)>,
+    /// What the table says of them, if not the truth.
+    count: Option<u32>,
+    size: Option<u32>,
+    /// The last task's next is itself.
+    is_circle: bool,
+}
+
+/// Records.
+fn signal(id: i32) -> Vec<u32> {
+    vec![4, std::process::id(), id as u32]
+}
+
+fn unlock(node: Node) -> Vec<u32> {
+    vec![6, 0, node.handle as u32, (node.handle >> 32) as u32]
+}
+
+fn free(node: Node) -> Vec<u32> {
+    vec![7, 0, node.handle as u32, (node.handle >> 32) as u32]
+}
+
+fn cluster(records: &[Vec<u32>]) -> Vec<u32> {
+    let mut words = vec![1, records.len() as u32];
+    words.extend(records.iter().flatten());
+    words
+}
+
+impl Tasks {
+    fn with(mut self, block: usize, records: Vec<u32>) -> Self {
+        self.elements.push((block, records));
+        self
+    }
+
+    /// The words of the table, and of each task, which must live as long as the table is used.
+    fn build(&self) -> (Vec<u32>, Vec<Vec<u32>>) {
+        let mut table = vec![0; 20];
+        let mut elements: Vec<Vec<u32>> = Vec::new();
+        let (mut count, mut size) = (0, 0);
+        // From the last on, so that each has the one behind it in the table.
+        for (block, records) in self.elements.iter().rev() {
+            let mut words = vec![table[2 * block], 4 * records.len() as u32];
+            words.extend(records);
+            table[2 * block] = words.as_ptr() as u32;
+            size += 4 * records.len() as u32 + 12;
+            count += count_records(records);
+            elements.push(words);
+        }
+        if self.is_circle {
+            let first = &mut elements[0];
+            first[0] = first.as_ptr() as u32;
+        }
+        table[18] = self.count.unwrap_or(count);
+        table[19] = self.size.unwrap_or(size);
+        (table, elements)
+    }
+}
+
+/// How many records words hold; clusters do not count.
+fn count_records(words: &[u32]) -> u32 {
+    let (mut at, mut count) = (0, 0);
+    while at < words.len() {
+        let (length, counts) = match words[at] {
+            1 => (2, 0),
+            2 | 3 => (2, 1),
+            4 => (3, 1),
+            5 | 9 => (5, 1),
+            _ => (4, 1),
+        };
+        at += length;
+        count += counts;
+    }
+    count
+}
+
+/// A context: what the client keeps of it.
+struct Context {
+    words: Vec<u32>,
+}
+
+impl Context {
+    fn new(signal: i32) -> Self {
+        let mut words = vec![0; 16];
+        words[13] = std::process::id();
+        words[14] = signal as u32;
+        Self { words }
+    }
+
+    fn id(&self) -> u64 {
+        u64::from(self.words[0]) | u64::from(self.words[1]) << 32
+    }
+}
+
+/// A client of the core.
+struct Client {
+    device: Device,
+    pool: Memory,
+    commands: Piece,
+    target: Piece,
+    /// A signal for the context's buffer, and two more.
+    signals: [i32; 3],
+    context: Context,
+}
+
+impl Client {
+    fn start() -> Result<Self> {
+        let mut device = Device::open()?;
+        device.set_hardware_type(VG);
+        let pool = device.map_pool()?;
+        let commands = piece(&device, &pool, COMMAND_BYTES)?;
+        let target = piece(&device, &pool, STRIDE * SIDE)?;
+        let signals = [
+            device.create_signal(false)?,
+            device.create_signal(false)?,
+            device.create_signal(false)?,
+        ];
+        Ok(Self {
+            device,
+            pool,
+            commands,
+            target,
+            signals,
+            context: Context::new(signals[0]),
+        })
+    }
+
+    fn close(self) -> Result<()> {
+        for node in [self.commands.node, self.target.node] {
+            self.device.unlock(node)?;
+            self.device.free(node)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a buffer of `units` of 8 bytes with `words` in them at `at` of the commands; returns where it is.
+    fn put(&self, at: u32, words: &[u32], units: u32) -> u64 {
+        let memory = &self.commands.memory;
+        let at = at as usize;
+        let address = self.commands.address + at as u32 + HEAD;
+        let handle = self.commands.node.handle;
+        for (index, word) in [
+            1,
+            0,
+            handle as u32,
+            (handle >> 32) as u32,
+            address,
+            HEAD,
+            4 * words.len() as u32,
+            4 * words.len() as u32,
+            units,
+            0,
+            0,
+            0,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            memory.write(at + 4 * index, word);
+        }
+        for (index, &word) in words.iter().enumerate() {
+            memory.write(at + HEAD as usize + 4 * index, word);
+        }
+        memory.address() + at as u64
+    }
+
+    /// A buffer that ends itself.
+    fn put_static(&self, at: u32, words: &[u32]) -> u64 {
+        let mut words = words.to_vec();
+        words.extend([END, 0]);
+        let units = words.len() as u32 / 2;
+        self.put(at, &words, units)
+    }
+
+    /// A buffer that the kernel ends, with room for so many events.
+    fn put_dynamic(&self, at: u32, words: &[u32], events: u32) -> u64 {
+        self.put(at, words, words.len() as u32 / 2 + events + 1)
+    }
+
+    /// A rectangle of `colour` at `x`, `y`, with all states.
+    fn drawing(&self, (x, y): (u32, u32), (width, height): (u32, u32), colour: u32) -> Vec<u32> {
+        let mut words = Vec::new();
+        for (address, value) in [
+            (0xa10, 0x203),
+            (0xa11, self.target.address),
+            (0xa12, STRIDE),
+            (0xa13, SIDE << 16 | SIDE),
+            (0xa34, 0),
+            (0xa02, colour),
+            (0xa00, 0x1000_0001),
+        ] {
+            words.extend(state(address, value));
+        }
+        words.extend(rectangle((x, y), (width, height)));
+        words
+    }
+
+    /// Sends a COMMIT of these buffers; returns the status.
+    fn send(&mut self, entries: &[(u64, u32)], tasks: &Tasks) -> Result<i32> {
+        let context = self.context.words.as_mut_ptr() as u64;
+        self.send_in(context, entries, entries.len() as u32, tasks)
+    }
+
+    fn send_in(
+        &self,
+        context: u64,
+        entries: &[(u64, u32)],
+        count: u32,
+        tasks: &Tasks,
+    ) -> Result<i32> {
+        let queue: Vec<u32> = entries
+            .iter()
+            .flat_map(|&(buffer, dynamic)| [buffer as u32, dynamic])
+            .collect();
+        let (table, _elements) = tasks.build();
+        let address = match tasks.elements.is_empty() && tasks.count.is_none() {
+            true => 0,
+            false => table.as_ptr() as u64,
+        };
+        self.send_raw(context, queue.as_ptr() as u64, count, address)
+    }
+
+    fn send_raw(&self, context: u64, queue: u64, count: u32, tasks: u64) -> Result<i32> {
+        let mut interface = Interface::new(Command::COMMIT);
+        let union = &mut interface.bytes_mut()[32..64];
+        union[..8].copy_from_slice(&context.to_le_bytes());
+        union[8..16].copy_from_slice(&queue.to_le_bytes());
+        union[16..20].copy_from_slice(&count.to_le_bytes());
+        union[24..32].copy_from_slice(&tasks.to_le_bytes());
+        Ok(self.device.exchange(&mut interface)?.0)
+    }
+
+    /// Draws `colour` over all of the target, and waits for it.
+    fn prove(&mut self, colour: u32) -> Result<()> {
+        let context = self.put_static(0, &state(0xa34, 0));
+        let words = self.drawing((0, 0), (SIDE, SIDE), colour);
+        let buffer = self.put_dynamic(0x400, &words, 1);
+        let [_, done, _] = self.signals;
+        let tasks = Tasks::default().with(PIXEL, signal(done));
+        let status = self.send(&[(context, 0), (buffer, 1)], &tasks)?;
+        same("status of a drawing", status, OK)?;
+        self.device.wait_signal(done, 10_000)?;
+        self.expect(|_, _| colour)
+    }
+
+    fn expect(&self, wanted: impl Fn(u32, u32) -> u32) -> Result<()> {
+        for y in 0..SIDE {
+            for x in 0..SIDE {
+                let at = y * STRIDE + 4 * x;
+                let found = self.target.memory.read(at as usize);
+                same_word(&format!("pixel {x}, {y}"), found, wanted(x, y))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, signal: i32, milliseconds: u32) -> Result<i32> {
+        match self.device.wait_signal(signal, milliseconds) {
+            Ok(()) => Ok(OK),
+            Err(error) => Ok(error.status().context("no status")?.0),
+        }
+    }
+}
+
+fn rectangle((x, y): (u32, u32), (width, height): (u32, u32)) -> [u32; 4] {
+    [0x4000_0001, 0, y << 16 | x, height << 16 | width]
+}
+
+fn piece(device: &Device, pool: &Memory, bytes: u32) -> Result<Piece> {
+    let node = device.allocate(bytes, 64, surface::TEXTURE, Pool::DEFAULT)?;
+    let location = device.lock(node)?;
+    Ok(Piece {
+        node,
+        address: location.address,
+        memory: device.memory(node, location, pool)?,
+    })
+}
+
+/// The place of the core in CHIP_INFO.
+fn place() -> Result<Option<usize>> {
+    let info = Device::open()?.chip_info()?;
+    let known = info.types.iter().take(info.count.max(0) as usize);
+    Ok(known.into_iter().position(|&kind| kind == VG))
+}
+
+fn control() -> Result<Control> {
+    Control::open_core(place()?.context("no core for vector graphics")?)
+}
+
+/// The name of the core's device: that with the highest registers.
+fn name() -> Result<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(DRIVER).context(DRIVER)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_symlink() && name != "module" {
+            names.push(name);
+        }
+    }
+    names.sort();
+    names.pop().context("no core is bound")
+}
+
+fn write(file: &str, device: &str) -> Result<()> {
+    let path = Path::new(DRIVER).join(file);
+    fs::write(&path, device).with_context(|| format!("{device} to {}", path.display()))
+}
+
+/// Status of a command without arguments.
+fn plain(device: &Device, command: Command) -> Result<i32> {
+    Ok(device.exchange(&mut Interface::new(command))?.0)
+}
+
+fn identity() -> Result<()> {
+    let mut device = Device::open()?;
+    device.set_hardware_type(VG);
+    let mut interface = Interface::new(Command::QUERY_CHIP_IDENTITY);
+    interface.bytes_mut()[32..].fill(0xaa);
+    same("status", device.exchange(&mut interface)?.0, OK)?;
+    let word = |at: usize| {
+        let bytes = &interface.bytes()[at..at + 4];
+        u32::from_le_bytes(bytes.try_into().unwrap())
+    };
+    same_word("model", word(32), 0x355)?;
+    let (revision, minor) = match word(36) {
+        0x1216 => (0x1216, 0x0101_0104),
+        _ => (0x1215, 0x0001_0104),
+    };
+    for (what, at, wanted) in [
+        ("revision", 36, revision),
+        ("features", 40, 0x1e2c_7cc8),
+        ("minor features", 44, 0x0024_207f),
+        ("minor features 2", 52, minor),
+    ] {
+        same_word(what, word(at), wanted)?;
+    }
+    let mut interface = Interface::new(Command::QUERY_COMMAND_BUFFER);
+    same("status", device.exchange(&mut interface)?.0, OK)?;
+    let info = [13, 0, 0x3c, 64, 8, 4, 8, 8, 8, 8, 8, 8, 8, 80u32];
+    for (index, wanted) in info.into_iter().enumerate() {
+        let bytes = &interface.bytes()[32 + 4 * index..][..4];
+        let found = u32::from_le_bytes(bytes.try_into()?);
+        same_word(&format!("word {index}"), found, wanted)?;
+    }
+    let other = Device::open()?;
+    let status = plain(&other, Command::QUERY_COMMAND_BUFFER)?;
+    same("on another core", status, INVALID_ARGUMENT)
+}
+
+fn other_commands() -> Result<()> {
+    let mut device = Device::open()?;
+    device.set_hardware_type(VG);
+    for command in [Command::ATTACH, Command::EVENT_COMMIT, Command::STALL] {
+        same("status", plain(&device, command)?, INVALID_ARGUMENT)?;
+    }
+    let user = [0u32; 64];
+    let mapped = device.map_user(user.as_ptr() as u64, 256);
+    let status = mapped.err().and_then(|error| error.status());
+    same("MAP_USER_MEMORY", status, Some(Status(NOT_SUPPORTED)))
+}
+
+fn addresses() -> Result<()> {
+    let client = Client::start()?;
+    let other = Device::open()?;
+    let theirs = other.lock(client.target.node)?;
+    let base = other.base_address()?;
+    same_word("address", client.target.address, theirs.address + base)?;
+    same_word("alignment", client.target.address % 64, 0)?;
+    other.unlock(client.target.node)?;
+    let node = client
+        .device
+        .allocate(16384, 64, surface::TEXTURE, Pool::VIRTUAL)?;
+    harness::refused("LOCK", client.device.lock(node), Status(NOT_SUPPORTED))?;
+    client.device.free(node)?;
+    client.close()
+}
+
+fn sequence() -> Result<()> {
+    let control = control()?;
+    let mut client = Client::start()?;
+    let [of_context, second, third] = client.signals;
+    client.target.memory.fill(0);
+    // The context draws too, so that it can be seen whether it ran.
+    let words = client.drawing((0, 0), (8, 8), 0xff00_0011);
+    let context = client.put_static(0, &words);
+    let words = client.drawing((8, 8), (8, 8), 0xff00_0022);
+    let buffer = client.put_dynamic(0x400, &words, 1);
+    let both = cluster(&[signal(second), signal(third)]);
+    let tasks = Tasks::default().with(PIXEL, both);
+    let rectangles = || control.counter(counter::VG_RECTANGLES);
+    let before = rectangles();
+    same("status", client.send(&[(context, 0), (buffer, 1)], &tasks)?, OK)?;
+    for id in [second, third] {
+        client.device.wait_signal(id, 10_000)?;
+    }
+    same("rectangles", rectangles(), before + 2)?;
+    client.expect(|x, y| match (x / 8, y / 8) {
+        (0, 0) => 0xff00_0011,
+        (1, 1) => 0xff00_0022,
+        _ => 0,
+    })?;
+    let id = client.context.id();
+    ensure!(id != 0, "the context has no name");
+    // Nobody has said that its buffer is done.
+    same("signal of the context", client.wait(of_context, 0)?, TIMEOUT)?;
+    same("status", client.send(&[(context, 0), (buffer, 1)], &tasks)?, OK)?;
+    same("signal of the context", client.wait(of_context, 0)?, OK)?;
+    for id in [second, third] {
+        client.device.wait_signal(id, 10_000)?;
+    }
+    same("rectangles", rectangles(), before + 3)?;
+    same("name", client.context.id(), id)?;
+    // More than there are events of the pixel engine.
+    let one = Tasks::default().with(PIXEL, signal(second));
+    for colour in 0..25 {
+        let words = client.drawing((16, 16), (8, 8), colour);
+        let buffer = client.put_dynamic(0x400 + 0x200 * colour, &words, 1);
+        same("status", client.send(&[(context, 0), (buffer, 1)], &one)?, OK)?;
+    }
+    client.prove(7)?;
+    same("violations", control.violations(), 0)?;
+    client.close()
+}
+
+fn contexts() -> Result<()> {
+    let control = control()?;
+    let mut client = Client::start()?;
+    let [_, done, _] = client.signals;
+    let tasks = Tasks::default().with(PIXEL, signal(done));
+    let words = client.drawing((0, 0), (1, 1), 1);
+    let context = client.put_static(0, &words);
+    let buffer = client.put_dynamic(0x400, &state(0xa34, 0), 1);
+    let mut names = Vec::new();
+    let mut other = Context::new(client.signals[2]);
+    for round in 0..6 {
+        std::mem::swap(&mut client.context, &mut other);
+        let before = control.counter(counter::VG_RECTANGLES);
+        for run in [1, 0] {
+            let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+            same("status", status, OK)?;
+            client.device.wait_signal(done, 10_000)?;
+            let now = control.counter(counter::VG_RECTANGLES);
+            same("rectangles of contexts", now - before, 1).with_context(|| format!("{run}"))?;
+        }
+        names.push(client.context.id());
+        same("name", names[round], names[round % 2])?;
+    }
+    ensure!(names[0] != names[1], "two contexts have one name");
+    // A name of nobody's is none.
+    client.context.words[..2].copy_from_slice(&[0x7777_7777, 0x77]);
+    same("status", client.send(&[(context, 0), (buffer, 1)], &tasks)?, OK)?;
+    client.device.wait_signal(done, 10_000)?;
+    ensure!(!names.contains(&client.context.id()), "a name twice");
+    same_word("high half of the name", client.context.words[1], 0)?;
+    client.close()
+}
+
+fn tasks() -> Result<()> {
+    let mut client = Client::start()?;
+    client.prove(1)?;
+    let [_, done, other] = client.signals;
+    let before = ProcGc::used_now()?;
+    let entries = [
+        (client.put_static(0, &state(0xa34, 0)), 0),
+        (client.put_dynamic(0x400, &client.drawing((0, 0), (8, 8), 5), 3), 1),
+    ];
+    for round in 0..12 {
+        let victim = piece(&client.device, &client.pool, 0x1_0000)?;
+        let tasks = match round % 3 {
+            0 => Tasks::default()
+                .with(PIXEL, [unlock(victim.node), free(victim.node)].concat())
+                .with(PIXEL, signal(done)),
+            1 => Tasks::default().with(
+                PIXEL,
+                cluster(&[unlock(victim.node), free(victim.node), signal(done)]),
+            ),
+            _ => Tasks::default()
+                .with(TESSELLATOR, unlock(victim.node))
+                .with(DRAWING, signal(other))
+                .with(PIXEL, free(victim.node))
+                .with(COMMAND, signal(done)),
+        };
+        same("status", client.send(&entries, &tasks)?, OK)?;
+        client.device.wait_signal(done, 10_000)?;
+        if round % 3 == 2 {
+            client.device.wait_signal(other, 10_000)?;
+        }
+        ensure!(client.device.free(victim.node).is_err(), "round {round}: freed twice");
+        same("memory in use", ProcGc::used_now()?, before)?;
+    }
+    // Of nobody's signal, and of a node that is gone: left out.
+    let gone = cluster(&[signal(0x7777), signal(done)]);
+    same("status", client.send(&entries, &Tasks::default().with(PIXEL, gone))?, OK)?;
+    client.device.wait_signal(done, 10_000)?;
+    // A table that says that it has no bytes has no tasks.
+    let mut none = Tasks::default().with(PIXEL, signal(done));
+    none.size = Some(0);
+    same("status", client.send(&entries, &none)?, OK)?;
+    same("signal", client.wait(done, 200)?, TIMEOUT)?;
+    client.close()
+}
+
+/// What is refused: nothing of it starts, nothing is taken away, and the next COMMIT works.
+fn hostile() -> Result<()> {
+    let control = control()?;
+    let mut client = Client::start()?;
+    client.prove(1)?;
+    let [_, done, _] = client.signals;
+    let victim = piece(&client.device, &client.pool, 0x1000)?;
+    let context = client.put_static(0, &state(0xa34, 0));
+    let words = client.drawing((0, 0), (8, 8), 5);
+    let buffer = client.put_dynamic(0x400, &words, 1);
+    let good = [(context, 0), (buffer, 1)];
+    let none = Tasks::default();
+    let of_victim = || cluster(&[unlock(victim.node), free(victim.node), signal(done)]);
+    let before = control.counter(counter::VG_RECTANGLES);
+    let own = client.context.words.as_ptr() as u64;
+    for (what, context, count) in [
+        ("one entry", own, 1),
+        ("no entry", own, 0),
+        ("all entries", own, u32::MAX),
+        ("no context", 0, 2),
+    ] {
+        let status = client.send_in(context, &good, count, &none)?;
+        same(what, status, INVALID_ARGUMENT)?;
+    }
+    same("no queue", client.send_raw(own, 0, 2, 0)?, INVALID_ARGUMENT)?;
+    for (what, context, queue, tasks) in [
+        ("a context elsewhere", 8, own, 0),
+        ("a queue elsewhere", own, 16, 0),
+        ("a table elsewhere", own, own, 16),
+    ] {
+        let status = client.send_raw(context, queue, 2, tasks)?;
+        same(what, status, OUT_OF_RESOURCES)?;
+    }
+    // The heads of buffers: which word, and what.
+    let (memory, at) = (&client.commands.memory, 0x400);
+    let foreign = victim.address;
+    for (what, word, value) in [
+        ("no units", 8, 0),
+        ("one unit and a task", 8, 1),
+        ("units beyond the node", 8, COMMAND_BYTES / 8),
+        ("all units", 8, u32::MAX),
+        ("a head in the head", 5, 8),
+        ("a head that is odd", 5, 68),
+        ("a head before the node", 5, 0x1000),
+        ("a head far off", 5, u32::MAX & !63),
+        ("another node's address", 4, foreign),
+        ("an address of nobody's", 4, 0x1000),
+        ("a virtual address", 4, client.commands.address + 0x442),
+        ("an odd address", 4, client.commands.address + 0x441),
+        ("the last address", 4, u32::MAX & !7),
+        ("another node", 2, victim.node.handle as u32),
+        ("a node of nobody's", 2, 0x7777),
+        ("a node of 64 bits", 3, 1),
+    ] {
+        let place = at + 4 * word;
+        let was = memory.read(place);
+        memory.write(place, value);
+        let tasks = Tasks::default().with(PIXEL, of_victim());
+        let status = client.send_in(own, &good, 2, &tasks)?;
+        memory.write(place, was);
+        same(what, status, INVALID_ARGUMENT)?;
+    }
+    // Tasks.
+    let record = |words: &[u32]| Tasks::default().with(PIXEL, [of_victim(), words.to_vec()].concat());
+    let mut hostile = vec![
+        ("record 12", record(&[12, 0, 0, 0])),
+        ("LINK", record(&[0, 0, 0])),
+        ("a record that is cut off", record(&[4, 0])),
+        ("a cluster of too many", record(&[1, 2, 4, 0, 0])),
+        ("a cluster in a cluster", record(&[1, 1, 1, 1, 4, 0, 0])),
+    ];
+    for block in [2, 3, 4, 6, 7] {
+        hostile.push(("a block without interrupt", Tasks::default().with(block, of_victim())));
+    }
+    for (what, count, size, is_circle) in [
+        ("fewer records", Some(1), None, false),
+        ("more records", Some(100), None, false),
+        ("too few bytes", None, Some(12), false),
+        ("a list that is a circle", None, None, true),
+    ] {
+        let mut tasks = Tasks::default().with(PIXEL, of_victim());
+        (tasks.count, tasks.size, tasks.is_circle) = (count, size, is_circle);
+        hostile.push((what, tasks));
+    }
+    for (what, tasks) in hostile {
+        let status = client.send_in(own, &good, 2, &tasks)?;
+        same(what, status, INVALID_ARGUMENT)?;
+        same("signal", client.wait(done, 0)?, TIMEOUT).context(what)?;
+    }
+    // Commands.
+    for (what, words, wanted) in [
+        ("END", vec![0, 0], INVALID_DATA),
+        ("FETCH", vec![0x5000_0002, client.commands.address], INVALID_DATA),
+        ("RETURN", vec![0x7000_0000, 0], INVALID_DATA),
+        ("RESTART", vec![0x9000_0002, client.commands.address], INVALID_DATA),
+        ("opcode 15", vec![0xf000_0000, 0], INVALID_DATA),
+        ("an event", state(0xe01, 0x703).to_vec(), INVALID_DATA),
+        ("the MMU's flush", state(0xe04, 0x1f).to_vec(), INVALID_DATA),
+        ("an unknown state", state(0x100, 0).to_vec(), INVALID_DATA),
+        ("an address of nobody's", state(0xa11, 0x1000).to_vec(), INVALID_DATA),
+        ("a virtual address", state(0xa11, client.target.address | 2).to_vec(), INVALID_DATA),
+        ("tag 1", state(0xa28, client.target.address | 1).to_vec(), INVALID_DATA),
+        ("tag 3", state(0xa30, client.target.address | 3).to_vec(), INVALID_DATA),
+        ("a stall on nothing", vec![0x2000_0007, 0], INVALID_DATA),
+        ("a semaphore for nothing", vec![0x1000_0007, 0], INVALID_DATA),
+        ("data beyond the end", vec![0x4000_1000, 0], INVALID_DATA),
+        ("CALL of nobody's", vec![0x6000_0002, 0x1000], INVALID_ADDRESS),
+        ("CALL without RETURN", vec![0x6000_0002, victim.address], INVALID_DATA),
+        ("CALL beyond the node", vec![0x6000_1000, victim.address], INVALID_ADDRESS),
+    ] {
+        victim.memory.fill(0x8000_0000);
+        let mut words = words;
+        let mut all = client.drawing((0, 0), (8, 8), 5);
+        all.append(&mut words);
+        let buffer = client.put_dynamic(0x400, &all, 1);
+        let tasks = Tasks::default().with(PIXEL, of_victim());
+        let status = client.send_in(own, &[(context, 0), (buffer, 1)], 2, &tasks)?;
+        same(what, status, wanted)?;
+    }
+    same("rectangles", control.counter(counter::VG_RECTANGLES), before)?;
+    // What the tasks named is there still.
+    client.device.unlock(victim.node)?;
+    client.device.free(victim.node)?;
+    client.prove(9)?;
+    same("violations", control.violations(), 0)?;
+    // Of the others' form, on the core that has it; and this one's on another.
+    let mut interface = Interface::with(Command::COMMIT, &uapi::Commit::default());
+    same("a COMMIT of zeros", client.device.exchange(&mut interface)?.0, INVALID_ARGUMENT)?;
+    client.close()
+}
+
+/// Another process's memory is nobody's here.
+fn foreign() -> Result<()> {
+    let mut client = Client::start()?;
+    let child = system::again(&["--hold", "1"])?.stdout(Stdio::piped()).spawn()?;
+    let mut child = Held(child);
+    let mut line = String::new();
+    let out = child.0.stdout.as_mut().context("no output")?;
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line)?;
+    let (address, handle) = line.trim().split_once(' ').context("no address")?;
+    let (address, handle): (u32, u32) = (address.parse()?, handle.parse()?);
+    let context = client.put_static(0, &state(0xa34, 0));
+    let words = state(0xa11, address);
+    let buffer = client.put_dynamic(0x400, &words, 0);
+    let none = Tasks::default();
+    let status = client.send(&[(context, 0), (buffer, 1)], &none)?;
+    same("a state with its address", status, INVALID_DATA)?;
+    let buffer = client.put_dynamic(0x400, &[0x6000_0002, address], 0);
+    let status = client.send(&[(context, 0), (buffer, 1)], &none)?;
+    same("a CALL of its memory", status, INVALID_ADDRESS)?;
+    let buffer = client.put_dynamic(0x400, &state(0xa34, 0), 0);
+    client.commands.memory.write(0x400 + 8, handle);
+    client.commands.memory.write(0x400 + 16, address + HEAD);
+    let status = client.send(&[(context, 0), (buffer, 1)], &none)?;
+    same("a buffer in its memory", status, INVALID_ARGUMENT)?;
+    client.prove(3)?;
+    client.close()
+}
+
+/// A child that ends when this does.
+struct Held(std::process::Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Holds a locked node, and says where, until it is killed.
+fn hold() -> Result<()> {
+    let client = Client::start()?;
+    println!("{} {}", client.target.address, client.target.node.handle);
+    loop {
+        std::thread::sleep(Duration::from_secs(60));
+    }
+}
+
+/// States keep what they hold: freed memory is not drawn to, nor another process's.
+fn stale() -> Result<()> {
+    let mut client = Client::start()?;
+    client.prove(1)?;
+    let [_, done, _] = client.signals;
+    let victim = piece(&client.device, &client.pool, STRIDE * SIDE)?;
+    let context = client.put_static(0, &state(0xa34, 0));
+    let mut words = client.drawing((0, 0), (SIDE, SIDE), 0xdead);
+    words[3] = victim.address;
+    let buffer = client.put_dynamic(0x400, &words, 1);
+    let tasks = Tasks::default().with(PIXEL, signal(done));
+    same("status", client.send(&[(context, 0), (buffer, 1)], &tasks)?, OK)?;
+    client.device.wait_signal(done, 10_000)?;
+    same_word("drawn", victim.memory.read(0), 0xdead)?;
+    client.device.unlock(victim.node)?;
+    client.device.free(victim.node)?;
+    // The same place, most likely.
+    let heir = piece(&client.device, &client.pool, STRIDE * SIDE)?;
+    let is_there = heir.address == victim.address;
+    heir.memory.fill(0x1234);
+    let words = [&state(0xa02, 0xbeef)[..], &rectangle((0, 0), (SIDE, SIDE))].concat();
+    let buffer = client.put_dynamic(0x400, &words, 1);
+    let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+    same("a drawing without a target", status, INVALID_DATA)?;
+    let nowhere = [&state(0xa11, 0)[..], &words].concat();
+    let buffer = client.put_dynamic(0x400, &nowhere, 1);
+    let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+    same("a drawing at 0", status, INVALID_DATA)?;
+    if is_there {
+        ensure!(
+            heir.memory.find_other_than(0x1234).is_none(),
+            "drawn into memory that had been freed"
+        );
+    }
+    client.device.unlock(heir.node)?;
+    client.device.free(heir.node)?;
+    // Another process, whose states are this one's but for the addresses.
+    client.prove(2)?;
+    let output = system::again(&["--draw-only", "1"])?.output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    client.expect(|_, _| 2)?;
+    client.prove(3)?;
+    client.close()
+}
+
+/// Draws where others have left their addresses.
+fn draw_only() -> Result<()> {
+    let mut client = Client::start()?;
+    let context = client.put_static(0, &state(0xa34, 0));
+    let words = [&state(0xa02, 0xbeef)[..], &rectangle((0, 0), (SIDE, SIDE))].concat();
+    let buffer = client.put_dynamic(0x400, &words, 1);
+    let status = client.send(&[(context, 0), (buffer, 1)], &Tasks::default())?;
+    same("a drawing without a target", status, INVALID_DATA)?;
+    client.prove(4)?;
+    client.close()
+}
+
+fn many_entries() -> Result<()> {
+    let control = control()?;
+    let mut client = Client::start()?;
+    client.target.memory.fill(0);
+    let [_, done, _] = client.signals;
+    let mut entries = vec![(client.put_static(0, &state(0xa34, 0)), 0)];
+    for number in 0..600 {
+        // Each over the one before, but for a pixel.
+        let side = SIDE - number / 10;
+        let words = client.drawing((0, 0), (side, side), number + 1);
+        entries.push((client.put_static(0x100 + 0x100 * number, &words), 0));
+    }
+    let words = client.drawing((SIDE - 1, SIDE - 1), (1, 1), 0x7777);
+    entries.push((client.put_dynamic(0x100 + 0x100 * 600, &words, 1), 1));
+    let before = control.counter(counter::VG_RECTANGLES);
+    let tasks = Tasks::default().with(PIXEL, signal(done));
+    same("status", client.send(&entries, &tasks)?, OK)?;
+    client.device.wait_signal(done, 20_000)?;
+    let drawn = control.counter(counter::VG_RECTANGLES) - before;
+    same("rectangles", drawn, 601)?;
+    client.expect(|x, y| match x.max(y) {
+        63 if x == y => 0x7777,
+        // The last that reached so far.
+        far => 10 * (SIDE - far).min(60),
+    })?;
+    client.close()
+}
+
+fn calls() -> Result<()> {
+    let control = control()?;
+    let mut client = Client::start()?;
+    client.prove(1)?;
+    let [_, done, _] = client.signals;
+    let called = piece(&client.device, &client.pool, 0x1000)?;
+    let put = |words: &[u32]| {
+        for (index, &word) in words.iter().enumerate() {
+            called.memory.write(0x40 + 4 * index, word);
+        }
+    };
+    let mut words = rectangle((4, 4), (2, 2)).to_vec();
+    words.extend([0x7000_0000, 0]);
+    put(&words);
+    let context = client.put_static(0, &state(0xa34, 0));
+    let mut words = client.drawing((0, 0), (2, 2), 2);
+    let call = [0x6000_0003, called.address + 0x40];
+    words.extend(call);
+    words.extend(rectangle((8, 8), (2, 2)));
+    words.extend(call);
+    let buffer = client.put_dynamic(0x400, &words, 1);
+    let tasks = Tasks::default().with(PIXEL, signal(done));
+    let before = control.counter(counter::VG_RECTANGLES);
+    same("status", client.send(&[(context, 0), (buffer, 1)], &tasks)?, OK)?;
+    client.device.wait_signal(done, 10_000)?;
+    same("rectangles", control.counter(counter::VG_RECTANGLES) - before, 4)?;
+    client.expect(|x, y| match (x / 2, y / 2) {
+        (0, 0) | (2, 2) | (4, 4) => 2,
+        _ => 1,
+    })?;
+    // What is called is looked at as well.
+    for (what, words) in [
+        ("an address of nobody's", [0x3001_0a11, 0x1000, 0x7000_0000, 0]),
+        ("an END", [0, 0, 0x7000_0000, 0]),
+        ("CALL in what is called", [0x6000_0003, called.address + 0x40, 0x7000_0000, 0]),
+    ] {
+        put(&words);
+        let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+        same(what, status, INVALID_DATA)?;
+    }
+    client.device.unlock(called.node)?;
+    let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+    same("what is not locked", status, INVALID_ADDRESS)?;
+    client.device.free(called.node)?;
+    client.prove(4)?;
+    client.close()
+}
+
+fn faults() -> Result<()> {
+    let control = control()?;
+    let mut client = Client::start()?;
+    for (what, fault, value) in [
+        ("events first", fault::EVENT_ORDER, fault::EVENTS_FIRST),
+        ("events last", fault::EVENT_ORDER, fault::EVENTS_LAST),
+        ("one interrupt lost", fault::DROP_INTERRUPTS, 1),
+        ("slow draws", fault::SLOW_DRAWS, 20_000),
+    ] {
+        let armed = control.arm(fault, value);
+        for colour in 0..5 {
+            client.prove(0x100 * value + colour).context(what)?;
+        }
+        drop(armed);
+    }
+    client.close()
+}
+
+/// A hang is noticed, ends its job, and is over.
+fn hang() -> Result<()> {
+    let control = control()?;
+    let mut client = Client::start()?;
+    client.prove(1)?;
+    let [_, done, other] = client.signals;
+    let entries = [
+        (client.put_static(0, &state(0xa34, 0)), 0),
+        (client.put_dynamic(0x400, &client.drawing((0, 0), (8, 8), 5), 1), 1),
+    ];
+    let armed = control.arm(fault::HANG_AT_DRAW, 1);
+    for id in [done, other] {
+        let tasks = Tasks::default().with(PIXEL, signal(id));
+        same("status", client.send(&entries, &tasks)?, OK)?;
+    }
+    same("signal of a job that hangs", client.wait(done, 500)?, TIMEOUT)?;
+    client.device.wait_signal(done, 60_000)?;
+    client.device.wait_signal(other, 10_000)?;
+    drop(armed);
+    client.prove(2)?;
+    client.close()
+}
+
+/// Commits without end.
+fn for_ever() -> Result<()> {
+    let mut client = Client::start()?;
+    let [_, done, _] = client.signals;
+    for number in 0.. {
+        let victim = piece(&client.device, &client.pool, 0x1_0000)?;
+        let context = client.put_static(0, &state(0xa34, 0));
+        let at = 0x400 + 0x200 * (number % 16);
+        let words = client.drawing((0, 0), (SIDE, SIDE), number);
+        let buffer = client.put_dynamic(at, &words, 1);
+        let records = cluster(&[unlock(victim.node), free(victim.node), signal(done)]);
+        let tasks = Tasks::default().with(PIXEL, records);
+        same("status", client.send(&[(context, 0), (buffer, 1)], &tasks)?, OK)?;
+        if number % 16 == 15 {
+            client.prove(number)?;
+        }
+    }
+    Ok(())
+}
+
+fn killed(rounds: u32) -> Result<()> {
+    let control = control()?;
+    let before = ProcGc::nothing_left()?;
+    for round in 0..rounds {
+        let start = control.counter(counter::VG_RECTANGLES);
+        let mut child = Held(system::again(&["--child", "1"])?.stdout(Stdio::piped()).spawn()?);
+        eventually("the client draws", Duration::from_secs(20), || {
+            Ok(control.counter(counter::VG_RECTANGLES) > start + 3)
+        })?;
+        // In the middle of a job, every other time.
+        let hold = (round % 2 == 0).then(|| control.arm(fault::HOLD, 1));
+        std::thread::sleep(Duration::from_millis(20));
+        ensure!(child.0.try_wait()?.is_none(), "the client ended by itself");
+        child.0.kill()?;
+        child.0.wait()?;
+        if hold.is_some() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        drop(hold);
+        same("memory and entries in use", ProcGc::nothing_left()?, before)?;
+    }
+    let mut client = Client::start()?;
+    client.prove(5)?;
+    same("violations", control.violations(), 0)?;
+    client.close()
+}
+
+fn unbound(rounds: u32) -> Result<()> {
+    let name = name()?;
+    let mut client = Client::start()?;
+    for round in 0..rounds {
+        client.prove(0x100 + round)?;
+        let context = client.put_static(0, &state(0xa34, 0));
+        let buffer = client.put_dynamic(0x400, &client.drawing((0, 0), (8, 8), round), 0);
+        let none = Tasks::default();
+        // Something is under way.
+        for _ in 0..4 {
+            same("status", client.send(&[(context, 0), (buffer, 1)], &none)?, OK)?;
+        }
+        write("unbind", &name)?;
+        let status = client.send(&[(context, 0), (buffer, 1)], &none)?;
+        same("status of a core that is gone", status, NOT_THERE)?;
+        write("bind", &name)?;
+        client.prove(0x200 + round)?;
+    }
+    client.close()
+}
+
+/// Random commits: some good, some with a word or more that is not.
+fn random(seed: u32, count: u32) -> Result<()> {
+    let control = control()?;
+    let mut random = Random::new(seed);
+    let mut client = Client::start()?;
+    let [_, done, _] = client.signals;
+    let (mut run, mut refused) = (0, 0);
+    for number in 0..count {
+        let context = client.put_static(0, &state(0xa34, 0));
+        let mut words = Vec::new();
+        for _ in 0..random.below(4) {
+            let place = (random.below(SIDE), random.below(SIDE));
+            words.extend(client.drawing(place, (4, 4), random.colour()));
+        }
+        let mut entries = vec![(context, 0)];
+        for index in 0..1 + random.below(3) {
+            let at = 0x400 + 0x1000 * index;
+            entries.push((client.put_dynamic(at, &words, 3), 1));
+        }
+        let mut tasks = Tasks::default();
+        for _ in 0..random.below(4) {
+            let block = random.below(9) as usize;
+            let record = match random.below(6) {
+                0 => vec![random.below(16), random.below(4), 0, 0],
+                1 => cluster(&[signal(done), signal(done)]),
+                2 => vec![7, 0, random.below(64), 0],
+                _ => signal(done),
+            };
+            tasks = tasks.with(block, record);
+        }
+        tasks.is_circle = !tasks.elements.is_empty() && random.below(20) == 0;
+        if random.below(4) == 0 {
+            tasks.count = Some(random.below(8));
+        }
+        for _ in 0..random.below(3) {
+            // Heads and commands alike.
+            let place = 0x400 + 4 * random.below(64);
+            let value = match random.below(4) {
+                0 => random.below(u32::MAX),
+                1 => random.below(16) << 28 | random.below(32),
+                2 => 0x3001_0000 | random.below(0x1000),
+                _ => client.commands.address + random.below(COMMAND_BYTES),
+            };
+            client.commands.memory.write(place as usize, value);
+        }
+        let status = client.send(&entries, &tasks)?;
+        match status {
+            OK => run += 1,
+            INVALID_ARGUMENT | INVALID_DATA | INVALID_ADDRESS | OUT_OF_RESOURCES => refused += 1,
+            other => anyhow::bail!("commit {number}: status {other}"),
+        }
+        if number % 64 == 0 {
+            // A FREE of a task may have named the client's own nodes.
+            if client.prove(number | 0xff00_0000).is_err() {
+                client = Client::start()?;
+                client.prove(number)?;
+            }
+        }
+    }
+    println!("# {run} run, {refused} refused");
+    ensure!(run > 0 && refused > 0, "all of one kind");
+    same("violations", control.violations(), 0)
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let options = Options::parse(&["count", "binds", "kills", "child", "hold", "draw-only"])?;
+        for (name, part) in [
+            ("child", for_ever as fn() -> Result<()>),
+            ("hold", hold),
+            ("draw-only", draw_only),
+        ] {
+            if options.get(name).is_some() {
+                part()?;
+                return Ok(true);
+            }
+        }
+        let count = options.number("count", 1000)?;
+        let binds = options.number("binds", 5)?;
+        let kills = options.number("kills", 4)?;
+        if place()?.is_none() {
+            return skip("this board has no core for vector graphics");
+        }
+        let mut suite = Suite::new();
+        suite.test("who the core is, and what its buffers are like", identity);
+        suite.test("commands that it does not know", other_commands);
+        suite.test("addresses are physical", addresses);
+        suite.test("commits draw, and say when", sequence);
+        suite.test("a context runs when it changes", contexts);
+        suite.test("tasks", tasks);
+        suite.test("what is hostile is refused as a whole", hostile);
+        suite.test("another process's memory is nobody's", foreign);
+        suite.test("addresses do not stay in the core", stale);
+        suite.test("600 buffers in one commit", many_entries);
+        suite.test("what is called is copied and checked", calls);
+        suite.test("events and interrupts in any order, late or lost", faults);
+        suite.test("a hang ends its job", hang);
+        suite.test("clients are killed in the middle", move || killed(kills));
+        suite.test("the core goes and comes back", move || unbound(binds));
+        suite.test("random commits and tasks", move || random(1, count));
+        suite.run()
+    })
+}
