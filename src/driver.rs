@@ -5,8 +5,8 @@
 use crate::{
     abi::HardwareType,
     client::{
+        AnyCore,
         Clients,
-        Core,
         Device,
         Interrupt,
         Published,
@@ -161,13 +161,6 @@ impl platform::Driver for Driver {
             );
             return Err(ENODEV);
         }
-        if kind == HardwareType::Vector {
-            dev_info!(
-                dev,
-                "left alone: this driver does not drive vector graphics yet\n"
-            );
-            return Err(ENODEV);
-        }
         let (clients, made) = find_clients(dev, parameters, &identity)?;
         let device = clients.device();
         let place = device.take_place(start).inspect_err(|&error| {
@@ -176,15 +169,13 @@ impl platform::Driver for Driver {
             }
         })?;
         let hardware = Hardware::new(dev, device.memory().owner(), registers, identity)?;
-        let core = Core::new(&place, hardware)?;
+        let core = AnyCore::new(&place, hardware)?;
         // Dropped after the interrupt, should the rest fail.
         let running = Running::new(core.clone(), place);
         let interrupt = Registration::new(pdev, NAME, core.interrupt()).inspect_err(|error| {
             dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
         })?;
-        core.start()
-            .and_then(|()| core.test_interrupt())
-            .inspect_err(|_| core.drain())?;
+        core.start().inspect_err(|_| core.drain())?;
         let published = running.place().publish(core)?;
         made.keep();
         Ok(Bound {

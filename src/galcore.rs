@@ -16,15 +16,15 @@
 //! 1. `galcore processes` ([`client::Clients`]): files joining and leaving. `galcore attachment`
 //!    ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
 //!    `galcore imports`, the list of them, and `galcore pinned pages`; no other of ours.
-//! 2. `galcore completion` ([`ring::Ring`]): ending jobs and running their actions.
+//! 2. `galcore completion` ([`ring::Ring`], [`vector::Queue`]): ending jobs and running their actions.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.
 //! 4. `galcore process` ([`client::Process`]): the handle tables of one process.
 //! 5. `galcore core` ([`gpu::Core`]), `galcore heap` ([`memory`]), `galcore mmu` and `galcore tlbs`
 //!    ([`mmu::Vm`]), `galcore rings` ([`ring::Reclaimer`]) and `galcore pinned pages`
 //!    ([`sys::pages`]): never one under another.
-//! 6. `galcore ring` ([`ring::Ring`]; also under `galcore tlbs` and `galcore rings`) and `galcore
-//!    reclaim` ([`ring::Reclaimer`]): never one under the other.
+//! 6. `galcore ring` ([`ring::Ring`]) and `galcore vector` ([`vector::Queue`]), also under `galcore
+//!    tlbs` and `galcore rings`, and `galcore reclaim` ([`ring::Reclaimer`]): never one under another.
 //! 7. Leaves: `galcore hiding` ([`ring::Hider`]), and of [`client`] `galcore shared nodes`,
 //!    `galcore names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore
 //!    signal` (under it only the kernel's of a fence) and `galcore completion page`; `galcore file`
@@ -55,6 +55,7 @@ mod stream;
 #[allow(unsafe_code)]
 mod sys;
 mod uapi;
+mod vector;
 mod wait;
 
 use driver::{

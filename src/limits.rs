@@ -29,6 +29,14 @@ pub(crate) const MAX_RECORDS: usize = 4096;
 /// Pieces of commands of one COMMIT. Else `InvalidData`.
 pub(crate) const MAX_LOCATIONS: usize = 256;
 
+/// Buffers of one COMMIT for the vector graphics core. Else `InvalidArgument`.
+pub(crate) const MAX_VECTOR_BUFFERS: usize = 4096;
+
+/// Tasks of one COMMIT for the vector graphics core, and bytes of their records. Else
+/// `InvalidArgument`.
+pub(crate) const MAX_TASKS: usize = 4096;
+pub(crate) const MAX_TASK_BYTES: u32 = 64 << 10;
+
 /// Parts of one COMMIT, each for a core. Else `InvalidArgument`. Source: the vendor's driver.
 pub(crate) const MAX_SUB_COMMITS: usize = 21;
 

@@ -17,6 +17,7 @@ use super::{
         LOCK_PARTS,
         UNLOCK_PARTS, //
     },
+    vector::COMMAND_BUFFER_INFO,
     CacheRange,
     ClientContext,
     CommandBuffer,
@@ -128,7 +129,7 @@ impl core::fmt::Debug for Format {
 }
 
 /// A field that holds an address of the client's.
-trait UserField {
+pub(super) trait UserField {
     /// The address. Of a 32-bit program only the low half counts: such programs sign-extend
     /// addresses, or leave what was there in the other half.
     fn user(self, words: &[u32]) -> u64;
@@ -186,6 +187,12 @@ impl Format {
             self.hardware_type(words),
             self.0.header.core_index.word(words),
         )
+    }
+
+    /// Whether the command is for a vector graphics core.
+    #[inline]
+    fn is_for_vector(self, words: &[u32]) -> bool {
+        self.hardware_type(words) == u32::from(self.0.quirks.hardware.vector)
     }
 
     #[inline]
@@ -317,7 +324,13 @@ impl Format {
             Command::Commit if self.copies(layout.commit.engine, words) => {
                 Request::Refused(Error::NotSupported)
             }
-            Command::Commit => self.commit(u),
+            Command::Commit => match self.vector() {
+                Some(format) if self.is_for_vector(words) => {
+                    Request::VectorCommit(format.decode_commit(u))
+                }
+                _ => self.commit(u),
+            },
+            Command::QueryCommandBuffer => Request::QueryCommandBuffer,
             Command::Stall => Request::Stall,
             Command::Cache if layout.quirks.cache_is_ignored => Request::Ignored,
             Command::Cache => Request::Cache(CacheRange {
@@ -408,7 +421,6 @@ impl Format {
             | Command::SetIdle
             | Command::MapPhysical
             | Command::GetFrameInfo
-            | Command::QueryCommandBuffer
             | Command::CommitDone
             | Command::SyncPoint
             | Command::DestroyMmu
@@ -939,6 +951,11 @@ impl Format {
         let u = self.union_mut(words);
         match *reply {
             Reply::Nothing | Reply::Submitted { .. } => {}
+            Reply::CommandBuffer => {
+                if let Some(info) = u.get_mut(..COMMAND_BUFFER_INFO.len()) {
+                    info.copy_from_slice(&COMMAND_BUFFER_INFO);
+                }
+            }
             Reply::Committed {
                 counted,
                 stamp,

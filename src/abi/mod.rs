@@ -12,6 +12,7 @@ pub(crate) mod detect;
 pub(crate) mod extensions;
 pub(crate) mod layout;
 mod ledger;
+pub(crate) mod vector;
 
 use crate::{
     error::Error,
@@ -401,6 +402,10 @@ pub(crate) enum Request {
         /// 2 to [`MAX_PARTS`].
         count: u32,
     },
+    /// COMMIT for the vector graphics core.
+    VectorCommit(vector::Commit),
+    /// QUERY_COMMAND_BUFFER.
+    QueryCommandBuffer,
     /// EVENT_COMMIT.
     EventCommit {
         /// First `gcsQUEUE`.
@@ -553,6 +558,8 @@ pub(crate) enum Reply<'a> {
         /// Its number, from 1 up.
         number: u64,
     },
+    /// QUERY_COMMAND_BUFFER.
+    CommandBuffer,
     /// COMMIT.
     Committed {
         /// Its number, from 1 up, in a process with a completion page.
@@ -688,6 +695,22 @@ pub(crate) enum Record {
     },
     /// COMMIT_DONE: nothing but a place in the order.
     CommitDone,
+    /// INCREMENT and DECREMENT.
+    Count {
+        /// Physical address of the word.
+        address: u32,
+        /// It grows.
+        up: bool,
+    },
+    /// LOCKDOWN.
+    CountTo {
+        /// Physical address of the word that `counter` is compared with.
+        wanted: u32,
+        /// Physical address of the word that grows.
+        counter: u32,
+        /// Set when they are equal.
+        signal: u32,
+    },
     /// Any other command: passed over, as by the C drivers' release builds.
     Other,
 }

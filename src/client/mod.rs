@@ -40,6 +40,7 @@ mod tables;
 mod timer;
 mod user_views;
 mod userptr;
+mod vector;
 mod visible;
 mod window;
 
@@ -109,6 +110,12 @@ pub(crate) use window::PoolView;
 
 /// A core whose jobs end with events of clients.
 pub(crate) type Core = gpu::Core<Events>;
+
+/// A core for vector graphics, of the same kind.
+pub(crate) type VectorCore = gpu::VectorCore<Events>;
+
+/// Either.
+pub(crate) type AnyCore = gpu::AnyCore<Events>;
 
 /// The interrupt of such a core.
 pub(crate) type Interrupt = gpu::core::Interrupt<Events>;
@@ -235,6 +242,12 @@ impl Process {
         tables
     }
 
+    /// Whether a request means a core for vector graphics.
+    fn is_vector(&self, selector: CoreSelector) -> bool {
+        let place = self.device.place(selector);
+        place.is_ok_and(|place| self.device.is_vector(place))
+    }
+
     /// Runs one request of the interface.
     ///
     /// `view` gives the pool's mapping by the file that asks, if it has one; `part` what a COMMIT for
@@ -282,6 +295,10 @@ impl Process {
                 kind,
                 pool,
             } => {
+                let pool = match self.is_vector(selector) {
+                    true => vector::pool(pool),
+                    false => pool,
+                };
                 let (node, pool, bytes) = self.allocate_node(bytes, alignment, kind, pool)?;
                 Ok(Reply::Node { node, pool, bytes })
             }
@@ -292,8 +309,10 @@ impl Process {
                 again,
                 parts,
             } => {
+                let core = self.device.place(selector)?;
                 let how = Locking {
-                    core: self.device.place(selector)?,
+                    core,
+                    physical: self.device.is_vector(core),
                     cacheable,
                     again,
                     parts,
@@ -308,6 +327,8 @@ impl Process {
             Request::Wrap(what) => self.wrap(what),
             Request::ExportNode { node } => self.export_node(node),
             Request::SharedBuffer(command) => self.shared_buffer(command),
+            // It would have an address that the core does not know.
+            Request::MapUser { .. } if self.is_vector(selector) => Err(Error::NotSupported),
             Request::MapUser { user, bytes } => self.map_user(user, bytes),
             Request::MapPhysical { physical, bytes } => self.map_physical(physical, bytes),
             Request::UnmapUser(named) => self.unmap_user(named).map(done),
@@ -333,10 +354,20 @@ impl Process {
                 let committed = self.commit_all(selector, first, count, part);
                 commit::told("COMMIT", committed)
             }
-            Request::EventCommit { queue, format } => {
-                let core = core()?;
-                commit::told("EVENT_COMMIT", self.event_commit(&core, queue, format))
+            Request::VectorCommit(commit) => {
+                let core = self.device.vector(selector)?;
+                self.vector_commit(&core, view(), commit)
             }
+            Request::QueryCommandBuffer => {
+                self.device.vector(selector).map(|_| Reply::CommandBuffer)
+            }
+            Request::EventCommit { queue, format } => match core() {
+                Ok(core) => commit::told("EVENT_COMMIT", self.event_commit(&core, queue, format)),
+                Err(_) if format.vector_knows_events() && self.is_vector(selector) => {
+                    Err(Error::NotSupported)
+                }
+                Err(error) => Err(error),
+            },
             Request::Stall => self.stall(&*core()?).map(done),
             Request::SetTimeout { milliseconds } => {
                 let timeout = milliseconds.min(GPU_TIMEOUT);

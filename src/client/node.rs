@@ -101,6 +101,8 @@ pub(super) struct Locking {
     pub(super) cacheable: bool,
     /// The place of the core for which.
     pub(super) core: usize,
+    /// That core knows physical addresses only: memory in one piece.
+    pub(super) physical: bool,
     /// Who has a page-backed node locked for a core may lock it again for that.
     pub(super) again: bool,
     /// What is to be done.
@@ -186,7 +188,8 @@ impl NodeEntry {
 impl Process {
     /// ALLOCATE_VIDEO_MEMORY: the surface's size is the kernel's to know.
     pub(super) fn allocate_surface(self: &Arc<Self>, surface: abi::Surface) -> Result<Reply<'_>> {
-        let has_super_tiles = self.device.first_core()?.identity().super_tile_mode != 0;
+        let core = self.device.first_core();
+        let has_super_tiles = core.is_ok_and(|core| core.identity().super_tile_mode != 0);
         let size = surface::size(&surface, has_super_tiles)?;
         let (node, pool, _) =
             self.allocate_node(size.bytes, surface::ALIGNMENT, surface.kind, surface.pool)?;
@@ -275,13 +278,17 @@ impl Process {
             // CAST: at most 64 bits.
             user: user.map(|user| user as u64),
         };
+        let base = self.device.base_address();
         let (address, backing) = loop {
             let mut tables = self.tables();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if !entry.is_alive() {
                 return Err(Error::InvalidObject);
             }
-            let address = entry.node.address();
+            let address = match how.physical {
+                true => entry.node.physical(base).ok_or(Error::NotSupported)?,
+                false => entry.node.address(),
+            };
             let backing = match entry.node.view() {
                 View::Pool(_) if shows && how.cacheable => return Err(Error::InvalidRequest),
                 View::Pool(offset) => {

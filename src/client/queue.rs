@@ -89,11 +89,11 @@ impl Process {
 }
 
 impl<'a> Queue<'a> {
-    /// No records.
-    fn empty(process: &'a Arc<Process>, core: &Core) -> Self {
+    /// No records yet; `spare`: its memory is used.
+    pub(super) fn empty(process: &'a Arc<Process>, spare: Events) -> Self {
         Self {
             process,
-            events: Events::new(core.ring().empty_payload(), process.number),
+            events: Events::new(spare, process.number),
             claims: None,
             writes: None,
         }
@@ -110,7 +110,7 @@ impl<'a> Queue<'a> {
         first: u64,
         format: Format,
     ) -> Result<Self> {
-        let mut queue = Self::empty(process, core);
+        let mut queue = Self::empty(process, core.ring().empty_payload());
         let mut next = first;
         let mut records = 0;
         while next != 0 {
@@ -133,7 +133,8 @@ impl<'a> Queue<'a> {
         Ok(queue)
     }
 
-    fn add(&mut self, record: Record) -> Result {
+    /// Resolves one more record. Errors as [`Queue::resolve`].
+    pub(super) fn add(&mut self, record: Record) -> Result {
         // Both lists grow first: after a claim nothing may fail.
         self.events.reserve(1)?;
         if matches!(
@@ -177,6 +178,8 @@ impl<'a> Queue<'a> {
                 }
                 Action::Change(change)
             }
+            // Words of the processor's and the GPU's that both count: not here.
+            Record::Count { .. } | Record::CountTo { .. } => return Err(Error::NotSupported),
             Record::FreeNode { node } => {
                 let owner = process.owner_of(node);
                 // Made first: after a claim nothing may fail.
@@ -377,7 +380,7 @@ impl Process {
 
     /// Runs one record behind everything that the ring holds now.
     pub(super) fn queue_record(self: &Arc<Self>, core: &Core, record: Record) -> Result<Reply<'_>> {
-        let mut queue = Queue::empty(self, core);
+        let mut queue = Queue::empty(self, core.ring().empty_payload());
         queue.add(record)?;
         let reply = self.submit(core, &mut QueueOnly, &mut queue)?;
         queue.submitted();

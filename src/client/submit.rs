@@ -148,6 +148,11 @@ impl Process {
         })
     }
 
+    /// Notes the process's last job on the core at `place`. The tables' lock is held.
+    pub(super) fn note_job(&self, place: usize, number: u64) {
+        self.last_jobs[place].store(number, Relaxed);
+    }
+
     /// By core, the process's last job.
     pub(super) fn last_jobs(&self) -> Numbers {
         core::array::from_fn(|core| self.last_jobs[core].load(Relaxed))
@@ -161,6 +166,12 @@ impl Process {
         for core in self.device.cores() {
             let ring = core.ring();
             if let Err(Error::Interrupted) = ring.wait_for_progress(last[core.index()]) {
+                return Err(Error::Interrupted);
+            }
+        }
+        for core in self.device.vectors() {
+            let queue = core.queue();
+            if let Err(Error::Interrupted) = queue.wait_for_progress(last[core.index()]) {
                 return Err(Error::Interrupted);
             }
         }

@@ -30,8 +30,7 @@ impl ProcFile for Status {
             return;
         };
         let device = clients.device();
-        let first = device.first_core().ok();
-        let Some(state) = first.and_then(|core| core.idle_state()) else {
+        let Some(state) = device.idle_state() else {
             return;
         };
         let usage = device.memory().usage();

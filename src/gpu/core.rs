@@ -6,7 +6,10 @@
 //! switched off meanwhile. The interrupt half only reads and clears the acknowledge register and
 //! wakes the thread.
 
-use super::device::Place;
+use super::device::{
+    AnyCore,
+    Place, //
+};
 use crate::{
     context::{
         scrub::Scrub,
@@ -233,11 +236,6 @@ impl<P: Payload> Core<P> {
         self.ring.bytes()
     }
 
-    /// What its interrupt does.
-    pub(crate) fn interrupt(self: &Arc<Self>) -> Interrupt<P> {
-        Interrupt(self.clone())
-    }
-
     /// Starts the front end in the ring's idle loop. The interrupt must be requested. What the GPU
     /// does not do has been printed.
     pub(crate) fn start(&self) -> Result {
@@ -342,11 +340,15 @@ impl<P: Payload> Core<P> {
 }
 
 /// The interrupt of a core.
-pub(crate) struct Interrupt<P: Payload>(Arc<Core<P>>);
+pub(crate) struct Interrupt<P: Payload>(pub(super) AnyCore<P>);
 
 impl<P: Payload> Handler for Interrupt<P> {
     fn handle(&self) -> ThreadedIrqReturn {
-        if self.0.hardware.interrupt() {
+        let hardware: &Hardware = match &self.0 {
+            AnyCore::Ring(core) => &core.hardware,
+            AnyCore::Vector(core) => core.hardware(),
+        };
+        if hardware.interrupt() {
             ThreadedIrqReturn::WakeThread
         } else {
             ThreadedIrqReturn::None
@@ -354,6 +356,9 @@ impl<P: Payload> Handler for Interrupt<P> {
     }
 
     fn handle_threaded(&self) {
-        self.0.ring.complete();
+        match &self.0 {
+            AnyCore::Ring(core) => core.ring.complete(),
+            AnyCore::Vector(core) => core.queue().complete(),
+        }
     }
 }

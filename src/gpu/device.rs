@@ -8,8 +8,13 @@
 //! Lock: `galcore places`, under which nothing is waited for but readers of a place.
 
 use super::{
+    core::{
+        IdleState,
+        Interrupt, //
+    },
     route,
-    Core, //
+    Core,
+    VectorCore, //
 };
 use crate::{
     abi::{
@@ -20,6 +25,10 @@ use crate::{
     error::{
         Error,
         Result, //
+    },
+    hw::{
+        Hardware,
+        Identity, //
     },
     limits::MAX_CORES,
     memory::VideoMemory,
@@ -75,6 +84,8 @@ pub(crate) struct Device<P: Payload> {
     parameters: Parameters,
     /// By place, the core that is there.
     cores: [Slot<Core<P>>; MAX_CORES],
+    /// The same of those for vector graphics.
+    vectors: [Slot<VectorCore<P>>; MAX_CORES],
     /// By place, the kind of core that is or was there.
     kinds: [Atomic<u32>; MAX_CORES],
     /// By place, who that is, as clients are told.
@@ -121,6 +132,7 @@ impl<P: Payload> Device<P> {
             pin_init!(Self {
                 parameters,
                 cores: [const { Slot::new() }; MAX_CORES],
+                vectors: [const { Slot::new() }; MAX_CORES],
                 kinds: [const { Atomic::new(NOBODY) }; MAX_CORES],
                 identities: [const { SetOnce::new() }; MAX_CORES],
                 tenants <- new_mutex!(Tenants::default(), "galcore places"),
@@ -173,13 +185,39 @@ impl<P: Payload> Device<P> {
         &self.parameters
     }
 
-    /// The cores that are there, by place.
+    /// The cores with a ring that are there, by place.
     pub(crate) fn cores(&self) -> impl Iterator<Item = Arc<Core<P>>> + '_ {
         self.cores.iter().filter_map(Slot::get)
     }
 
-    /// The core that a request means. `InvalidArgument`: its generation has no such core.
+    /// The cores for vector graphics that are there, by place.
+    pub(crate) fn vectors(&self) -> impl Iterator<Item = Arc<VectorCore<P>>> + '_ {
+        self.vectors.iter().filter_map(Slot::get)
+    }
+
+    /// Whether any core is there.
+    pub(crate) fn has_cores(&self) -> bool {
+        self.cores().next().is_some() || self.vectors().next().is_some()
+    }
+
+    /// Whether a core for vector graphics is, or was, at `place`.
+    pub(crate) fn is_vector(&self, place: usize) -> bool {
+        let kind = self.kinds.get(place).map(|kind| kind.load(Relaxed));
+        kind == Some(number(HardwareType::Vector))
+    }
+
+    /// The core for vector graphics that a request means. `InvalidArgument`: it means another.
     /// `GpuNotResponding`: it is not there now.
+    pub(crate) fn vector(&self, selector: CoreSelector) -> Result<Arc<VectorCore<P>>> {
+        let place = self.place(selector)?;
+        match self.is_vector(place) {
+            true => self.vectors[place].get().ok_or(Error::GpuNotResponding),
+            false => Err(Error::InvalidArgument),
+        }
+    }
+
+    /// The core with a ring that a request means. `InvalidArgument`: its generation has no such
+    /// core, or it has none. `GpuNotResponding`: it is not there now.
     pub(crate) fn core(&self, selector: CoreSelector) -> Result<Arc<Core<P>>> {
         self.at(self.place(selector)?)
     }
@@ -204,7 +242,8 @@ impl<P: Payload> Device<P> {
             .ok_or(Error::GpuNotResponding)
     }
 
-    /// The core that is asked where all will do. `GpuNotResponding`: none is there now.
+    /// The core with a ring that is asked where all of these will do. Else an error: none is there
+    /// now.
     pub(crate) fn first_core(&self) -> Result<Arc<Core<P>>> {
         match route::first(&self.kinds()).and_then(|place| self.at(place)) {
             Ok(core) => Ok(core),
@@ -214,14 +253,27 @@ impl<P: Payload> Device<P> {
 
     /// Its model; 0: there is none now.
     pub(crate) fn model(&self) -> u32 {
-        self.first_core().map_or(0, |core| core.identity().model)
+        let vector = || self.vectors().next().map(|core| core.identity().model);
+        match self.first_core() {
+            Ok(core) => core.identity().model,
+            Err(_) => vector().unwrap_or(0),
+        }
+    }
+
+    /// The state of the core that is asked first; `None`: none is there now.
+    pub(crate) fn idle_state(&self) -> Option<IdleState> {
+        match self.first_core() {
+            Ok(core) => core.idle_state(),
+            Err(_) => self.vectors().next()?.idle_state(),
+        }
     }
 
     fn at(&self, place: usize) -> Result<Arc<Core<P>>> {
-        self.cores
-            .get(place)
-            .and_then(Slot::get)
-            .ok_or(Error::GpuNotResponding)
+        let core = self.cores.get(place).and_then(Slot::get);
+        core.ok_or_else(|| match self.is_vector(place) {
+            true => Error::InvalidArgument,
+            false => Error::GpuNotResponding,
+        })
     }
 
     /// By place, the kind of core that is or was there.
@@ -235,10 +287,8 @@ impl<P: Payload> Device<P> {
         let all = self.kinds();
         let mut kinds = [None; MAX_CORES];
         for (kind, place) in kinds.iter_mut().zip(route::in_order(&all)) {
-            *kind = match self.at(place) {
-                Ok(_) => all[place],
-                Err(_) => None,
-            };
+            let is_there = self.at(place).is_ok() || self.vectors[place].get().is_some();
+            *kind = all[place].filter(|_| is_there);
         }
         kinds
     }
@@ -266,7 +316,8 @@ impl<P: Payload> Device<P> {
     /// Bytes of memory that the cores themselves take.
     pub(crate) fn bytes(&self) -> usize {
         let cores: usize = self.cores().map(|core| core.bytes()).sum();
-        cores + self.vm.bytes()
+        let vectors: usize = self.vectors().map(|core| core.bytes()).sum();
+        cores + vectors + self.vm.bytes()
     }
 
     /// Waits until what clients have let go of so far and is in no window is free, as far as the
@@ -276,6 +327,9 @@ impl<P: Payload> Device<P> {
             let newest = self.reclaimer.newest();
             for core in self.cores() {
                 core.ring().wait_for_progress(newest[core.index()])?;
+            }
+            for core in self.vectors() {
+                core.queue().wait_for_progress(newest[core.index()])?;
             }
             self.reclaimer.wait()
         };
@@ -289,6 +343,74 @@ impl<P: Payload> Device<P> {
 }
 
 type Errno = kernel::error::Error;
+
+/// A core of whatever kind.
+pub(crate) enum AnyCore<P: Payload> {
+    /// One with a ring.
+    Ring(Arc<Core<P>>),
+    /// One for vector graphics.
+    Vector(Arc<VectorCore<P>>),
+}
+
+impl<P: Payload> Clone for AnyCore<P> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Ring(core) => Self::Ring(core.clone()),
+            Self::Vector(core) => Self::Vector(core.clone()),
+        }
+    }
+}
+
+impl<P: Payload> AnyCore<P> {
+    /// The core `hardware`, which has been reset, at `place`. It does not run yet.
+    ///
+    /// Every failure has been printed.
+    pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Self, Errno> {
+        match hardware.identity().hardware_type() {
+            HardwareType::Vector => VectorCore::new(place, hardware).map(Self::Vector),
+            _ => Core::new(place, hardware).map(Self::Ring),
+        }
+    }
+
+    /// What its interrupt does.
+    pub(crate) fn interrupt(&self) -> Interrupt<P> {
+        Interrupt(self.clone())
+    }
+
+    /// Starts it, and looks whether its interrupt comes. The interrupt must be requested. What it
+    /// does not do has been printed.
+    pub(crate) fn start(&self) -> Result<(), Errno> {
+        match self {
+            Self::Ring(core) => {
+                core.start()?;
+                core.test_interrupt()
+            }
+            Self::Vector(core) => core.start(),
+        }
+    }
+
+    /// Lets what is under way end, for a moment, and then nobody submit any more.
+    pub(crate) fn drain(&self) {
+        match self {
+            Self::Ring(core) => core.drain(),
+            Self::Vector(core) => core.drain(),
+        }
+    }
+
+    fn identity(&self) -> &Identity {
+        match self {
+            Self::Ring(core) => core.identity(),
+            Self::Vector(core) => core.identity(),
+        }
+    }
+
+    fn newest(&self) -> u64 {
+        match self {
+            Self::Ring(core) => core.ring().newest(),
+            Self::Vector(core) => core.queue().newest(),
+        }
+    }
+}
 
 /// The place of one core in a device; given back when it is dropped.
 pub(crate) struct Place<P: Payload> {
@@ -314,7 +436,7 @@ impl<P: Payload> Place<P> {
     }
 
     /// Lets clients find `core` here, until what is returned is dropped. `EBUSY`: there is one.
-    pub(crate) fn publish(&self, core: Arc<Core<P>>) -> Result<Published<P>, Errno> {
+    pub(crate) fn publish(&self, core: AnyCore<P>) -> Result<Published<P>, Errno> {
         let device = &self.device;
         let kind = core.identity().hardware_type();
         let parameters = device.parameters();
@@ -323,7 +445,10 @@ impl<P: Payload> Place<P> {
             .reported(parameters.fast_clear, parameters.compression);
         // A core that comes back is told as it was.
         device.identities[self.index].populate(IdentityWords::from(&reported));
-        device.cores[self.index].publish(core.clone())?;
+        match &core {
+            AnyCore::Ring(core) => device.cores[self.index].publish(core.clone())?,
+            AnyCore::Vector(core) => device.vectors[self.index].publish(core.clone())?,
+        }
         device.kinds[self.index].store(number(kind), Release);
         Ok(Published {
             device: self.device.clone(),
@@ -349,26 +474,34 @@ impl<P: Payload> Drop for Place<P> {
 /// A core that clients find; at its end its work comes to rest.
 pub(crate) struct Published<P: Payload> {
     device: Arc<Device<P>>,
-    core: Arc<Core<P>>,
+    core: AnyCore<P>,
 }
 
 impl<P: Payload> Drop for Published<P> {
     fn drop(&mut self) {
-        drop(self.device.cores[self.core.index()].retract());
-        // While its interrupt still comes.
-        self.core.drain();
+        // It drains while its interrupt still comes.
+        match &self.core {
+            AnyCore::Ring(core) => {
+                drop(self.device.cores[core.index()].retract());
+                core.drain();
+            }
+            AnyCore::Vector(core) => {
+                drop(self.device.vectors[core.index()].retract());
+                core.drain();
+            }
+        }
     }
 }
 
 /// A core that has been started: stopped, and its place given back, when it is dropped.
 pub(crate) struct Running<P: Payload> {
-    core: Arc<Core<P>>,
+    core: AnyCore<P>,
     place: Place<P>,
 }
 
 impl<P: Payload> Running<P> {
     /// From now on `core`, at `place`, is stopped when this is dropped.
-    pub(crate) fn new(core: Arc<Core<P>>, place: Place<P>) -> Self {
+    pub(crate) fn new(core: AnyCore<P>, place: Place<P>) -> Self {
         Self { core, place }
     }
 
@@ -380,7 +513,10 @@ impl<P: Payload> Running<P> {
 
 impl<P: Payload> Drop for Running<P> {
     fn drop(&mut self) {
-        self.core.stop();
-        self.place.note_newest(self.core.ring().newest());
+        match &self.core {
+            AnyCore::Ring(core) => core.stop(),
+            AnyCore::Vector(core) => core.stop(),
+        }
+        self.place.note_newest(self.core.newest());
     }
 }

@@ -5,12 +5,15 @@
 pub(crate) mod core;
 mod device;
 mod route;
+mod vector;
 
 pub(crate) use {
     self::core::Core,
     device::{
+        AnyCore,
         Device,
         Published,
         Running, //
-    }, //
+    },
+    vector::VectorCore, //
 };

@@ -60,6 +60,8 @@ pub(crate) trait Words {
     fn features(&self) -> u32;
     /// Minor features 0.
     fn minor_features_0(&self) -> u32;
+    /// Minor features 1.
+    fn minor_features_1(&self) -> u32;
     /// Minor features 1 to 3.
     fn more_minor_features(&self) -> [u32; 3];
     /// Minor features 4 to 6.
@@ -149,6 +151,10 @@ impl Identity {
             features: words.features(),
             ..Default::default()
         };
+        if id.hardware_type() == HardwareType::Vector {
+            id.read_vector_features(words);
+            return id;
+        }
         id.read_features(words);
         id.read_specs(words);
         id
@@ -156,6 +162,13 @@ impl Identity {
 
     fn is(&self, model: u32, revision: u32) -> bool {
         self.model == model && self.revision == revision
+    }
+
+    /// Those of a core for vector graphics: what others tell as minor features 1 is told as minor
+    /// features 2, and there is nothing else. Source: spec/multicore-vg.md section B.1.
+    fn read_vector_features(&mut self, words: &impl Words) {
+        self.minor_features[0] = words.minor_features_0();
+        self.minor_features[2] = words.minor_features_1();
     }
 
     fn read_features(&mut self, words: &impl Words) {
@@ -335,7 +348,7 @@ impl Identity {
     pub(crate) fn is_known(&self) -> bool {
         matches!(
             (self.model, self.revision),
-            (0x600, _) | (0x2000, 0x5108) | (0x880, 0x5106) | (0x320, 0x5007)
+            (0x600, _) | (0x2000, 0x5108) | (0x880, 0x5106) | (0x320, 0x5007) | (0x355, _)
         ) || self.has_halti2()
     }
 
@@ -496,6 +509,9 @@ impl Words for Registers {
     fn minor_features_0(&self) -> u32 {
         self.read(HI_CHIP_MINOR_FEATURE_0).into_raw()
     }
+    fn minor_features_1(&self) -> u32 {
+        self.read(HI_CHIP_MINOR_FEATURE_1).into_raw()
+    }
     fn more_minor_features(&self) -> [u32; 3] {
         [
             self.read(HI_CHIP_MINOR_FEATURE_1).into_raw(),
@@ -552,6 +568,9 @@ mod tests {
         }
         fn minor_features_0(&self) -> u32 {
             self.minor[0]
+        }
+        fn minor_features_1(&self) -> u32 {
+            self.minor[1]
         }
         fn more_minor_features(&self) -> [u32; 3] {
             [self.minor[1], self.minor[2], self.minor[3]]
@@ -653,6 +672,28 @@ mod tests {
         assert!(!id.has_2d() && id.has_3d() && !id.needs_event_padding());
         assert_eq!(id.hardware_type(), HardwareType::ThreeD);
         assert_eq!(id.varyings_count, 12);
+    }
+
+    #[test]
+    fn vector_graphics_tells_five_words() {
+        let id = Identity::read(&Core {
+            model: 0x355,
+            revision: 0x1215,
+            features: 0x1E2C_7CC8,
+            minor: [0x0024_207F, 0x0001_0104, !0, !0],
+            specs: [!0; 4],
+        });
+        assert_eq!(id.hardware_type(), HardwareType::Vector);
+        let mut told = Identity {
+            model: 0x355,
+            revision: 0x1215,
+            raw: (0x355, 0x1215),
+            features: 0x1E2C_7CC8,
+            ..Default::default()
+        };
+        told.minor_features = [0x0024_207F, 0, 0x0001_0104, 0];
+        assert_eq!(id.reported(Choice::Auto, Choice::Auto), told);
+        assert!(!id.has_mmu_v2());
     }
 
     #[test]

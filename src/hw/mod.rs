@@ -7,8 +7,10 @@
 mod identity;
 mod interrupt;
 mod regs;
+pub(crate) mod vector;
 
 use crate::{
+    abi::HardwareType,
     log::RateLimit,
     params::Parameters,
     sys::{
@@ -257,7 +259,11 @@ impl Hardware {
     /// which has been printed.
     pub(crate) fn reset(&self) -> Result {
         for _ in 0..RESET_ATTEMPTS {
-            if reset_once(&self.registers, &self.identity) {
+            let is_out = match self.identity.hardware_type() {
+                HardwareType::Vector => self.reset_vector_once(),
+                _ => reset_once(&self.registers, &self.identity),
+            };
+            if is_out {
                 return Ok(());
             }
         }

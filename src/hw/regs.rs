@@ -195,6 +195,13 @@ register! {
     /// Bus settings.
     pub(crate) MC_BUS_CONFIG(u32) @ 0x480 {}
 
+    /// Vector graphics: where the front end starts.
+    pub(crate) VG_COMMAND_ADDRESS(u32) @ 0x500 {}
+    /// Vector graphics: units of 8 bytes; starts the front end.
+    pub(crate) VG_COMMAND_COUNT(u32) @ 0x504 {}
+    /// Vector graphics: where the front end is.
+    pub(crate) VG_COMMAND_POSITION(u32) @ 0x508 {}
+
     /// Where the front end starts.
     pub(crate) FE_COMMAND_ADDRESS(u32) @ 0x654 {}
     /// Starts and stops the front end.

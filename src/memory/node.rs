@@ -196,6 +196,15 @@ impl Node {
         }
     }
 
+    /// Physical address of its first byte, if it lies in one piece: where GPU address 0 is at
+    /// `base`.
+    pub(crate) fn physical(&self, base: u32) -> Option<u32> {
+        match self.pool() {
+            Pool::System | Pool::Contiguous => self.address().checked_add(base),
+            Pool::Virtual => None,
+        }
+    }
+
     /// How its owner sees it.
     pub(crate) fn view(&self) -> View {
         match &self.place {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The event ids under way, oldest first.
+//! Ids of events under way, oldest first.
 //!
 //! Pure logic. Every job carries one event from the pixel engine, ids go round, and the GPU
 //! raises them in the order of the ring. So one interrupt bit that is true says that its job
@@ -21,28 +21,31 @@ pub(crate) struct Slot<T> {
     pub(crate) load: T,
 }
 
-/// Jobs that the GPU has not finished.
-pub(crate) struct InFlight<T> {
-    slots: [Option<Slot<T>>; IDS],
+/// Jobs of a ring that the GPU has not finished.
+pub(crate) type InFlight<T> = Flights<T, IDS>;
+
+/// Jobs that the GPU has not finished, with `N` ids.
+pub(crate) struct Flights<T, const N: usize> {
+    slots: [Option<Slot<T>>; N],
     first: usize,
     count: usize,
     numbers: u64,
 }
 
-/// `index` in the ring of ids, for an index of less than twice its size.
-fn wrap(index: usize) -> usize {
-    if index >= IDS {
-        index - IDS
+/// `index` in the ring of `N` ids, for an index of less than twice its size.
+fn wrap<const N: usize>(index: usize) -> usize {
+    if index >= N {
+        index - N
     } else {
         index
     }
 }
 
-impl<T> InFlight<T> {
+impl<T, const N: usize> Flights<T, N> {
     /// Nothing under way; `newest` is the number of the last job before.
     pub(crate) fn new(newest: u64) -> Self {
         Self {
-            slots: [const { None }; IDS],
+            slots: [const { None }; N],
             first: 0,
             count: 0,
             numbers: newest,
@@ -61,7 +64,7 @@ impl<T> InFlight<T> {
 
     /// Whether an id is free.
     pub(crate) fn has_room(&self) -> bool {
-        self.count < IDS
+        self.count < N
     }
 
     /// Adds a job that starts at `start` of the ring and has its idle loop at `mark`; returns
@@ -70,7 +73,7 @@ impl<T> InFlight<T> {
         if !self.has_room() {
             return Err(load);
         }
-        let id = wrap(self.first + self.count);
+        let id = wrap::<N>(self.first + self.count);
         self.numbers += 1;
         self.slots[id] = Some(Slot {
             start,
@@ -87,14 +90,14 @@ impl<T> InFlight<T> {
     pub(crate) fn done(&self, fired: u32) -> usize {
         (0..self.count)
             .rev()
-            .find(|&i| fired & (1 << wrap(self.first + i)) != 0)
+            .find(|&i| fired & (1 << wrap::<N>(self.first + i)) != 0)
             .map_or(0, |i| i + 1)
     }
 
     /// How many jobs, from the oldest, have each raised its own bit in `fired`.
     pub(crate) fn certain(&self, fired: u32) -> usize {
         (0..self.count)
-            .take_while(|&i| fired & (1 << wrap(self.first + i)) != 0)
+            .take_while(|&i| fired & (1 << wrap::<N>(self.first + i)) != 0)
             .count()
     }
 
@@ -104,7 +107,7 @@ impl<T> InFlight<T> {
         matches: impl Fn(usize, usize) -> bool,
     ) -> Option<(usize, usize)> {
         (0..self.count).find_map(|i| {
-            let slot = self.slots[wrap(self.first + i)].as_ref()?;
+            let slot = self.slots[wrap::<N>(self.first + i)].as_ref()?;
             matches(slot.start, slot.mark).then_some((i, slot.mark))
         })
     }
@@ -114,16 +117,24 @@ impl<T> InFlight<T> {
         if age >= self.count {
             return None;
         }
-        let id = wrap(self.first + age);
+        let id = wrap::<N>(self.first + age);
         // CAST: less than 30.
         self.slots[id].as_ref().map(|slot| (id as u32, slot))
+    }
+
+    /// What the oldest job carries, and its event id and start.
+    pub(crate) fn oldest(&mut self) -> Option<(u32, usize, &mut T)> {
+        // CAST: less than 30.
+        let id = self.first as u32;
+        let slot = self.slots[self.first].as_mut()?;
+        Some((id, slot.start, &mut slot.load))
     }
 
     /// Takes the oldest job out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Slot<T>> {
         let done = self.slots[self.first].take()?;
-        self.first = wrap(self.first + 1);
+        self.first = wrap::<N>(self.first + 1);
         self.count -= 1;
         Some(done)
     }
@@ -138,7 +149,7 @@ impl<T> InFlight<T> {
         let newer = self.numbers.saturating_sub(number);
         let newer = usize::try_from(newer).ok()?;
         let age = self.count.checked_sub(1)?.checked_sub(newer)?;
-        self.slots[wrap(self.first + age)]
+        self.slots[wrap::<N>(self.first + age)]
             .as_mut()
             .map(|slot| &mut slot.load)
     }

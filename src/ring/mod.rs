@@ -93,7 +93,6 @@ use kernel::{
     },
     workqueue::DelayedWork, //
 };
-use space::Space;
 use state::State;
 
 pub(crate) use {
@@ -104,6 +103,10 @@ pub(crate) use {
         Stream, //
     },
     hider::Hider,
+    inflight::{
+        Flights,
+        Slot, //
+    },
     job::{
         JobInfo,
         Outcome,
@@ -117,6 +120,7 @@ pub(crate) use {
         Shown,
         Waited, //
     },
+    space::Space,
     submit::{
         Attempt,
         Reservation, //

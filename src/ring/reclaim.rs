@@ -320,7 +320,7 @@ impl Reclaimer {
     }
 
     /// Takes over what a job that has ended kept.
-    pub(super) fn take(self: &Arc<Self>, items: &mut List<Retired>, count: u64) {
+    pub(crate) fn take(self: &Arc<Self>, items: &mut List<Retired>, count: u64) {
         let mut state = self.state.lock();
         state.begun += count;
         state.items.push_all_back(items);

@@ -9,4 +9,5 @@ pub(crate) mod checker;
 pub(crate) mod loaded;
 pub(crate) mod lookup;
 pub(crate) mod states;
+pub(crate) mod vector;
 pub(crate) mod words;

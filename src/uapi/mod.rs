@@ -386,7 +386,7 @@ impl OpenedFile {
 impl FileOperations for OpenedFile {
     fn open() -> Result<Arc<Self>, kernel::error::Error> {
         let clients = CLIENTS.get().ok_or(ENODEV)?;
-        if clients.device().first_core().is_err() {
+        if !clients.device().has_cores() {
             return Err(ENODEV);
         }
         let process = clients.join()?;

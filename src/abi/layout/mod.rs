@@ -18,6 +18,7 @@ mod v4_6_9;
 mod v5;
 mod v6_2;
 mod v6_4;
+pub(crate) mod vector;
 
 /// Bytes of the largest interface of any generation.
 pub(crate) const MAX_INTERFACE_BYTES: usize = 400;
@@ -258,6 +259,8 @@ structures! {
         identity: IdentityLayout,
         /// What differs besides places.
         quirks: Quirks,
+        /// COMMIT for the vector graphics core; `None`: its boards have none.
+        vector: Option<vector::Vector>,
     }
 
     /// GET_BASE_ADDRESS.
@@ -1357,6 +1360,10 @@ impl Layout {
             && self.identity.words.len() * 4 <= self.identity.bytes as usize
             && self.identity.bytes <= room
             && self.commit.bytes <= room
+            && match &self.vector {
+                Some(vector) => vector.is_sound() && vector::COMMIT_BYTES <= room,
+                None => true,
+            }
             && self.database.bytes <= room
             && self.chip_info.bytes <= room
             && self.lock.bytes <= room

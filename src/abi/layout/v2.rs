@@ -45,6 +45,7 @@ pub(crate) const V2: Layout = Layout {
         bytes: 48,
         ..IdentityLayout::ABSENT
     },
+    vector: None,
     quirks: Quirks {
         hardware: HardwareTypes {
             routing: Routing::Type,

@@ -47,6 +47,7 @@ pub(crate) const V4: Layout = Layout {
         bytes: 68,
         ..IdentityLayout::ABSENT
     },
+    vector: Some(vector::V4),
     quirks: Quirks {
         image_surfaces: true,
         cache_is_ignored: false,

@@ -48,6 +48,7 @@ pub(crate) const V4_0_0: Layout = Layout {
         bytes: 76,
         ..IdentityLayout::ABSENT
     },
+    vector: Some(vector::V4_6_9),
     quirks: Quirks {
         pools: 12,
         unknown_signal: UnknownSignal::NotFound,

@@ -42,6 +42,7 @@ pub(crate) const P6: Layout = Layout {
         bytes: 128,
         ..IdentityLayout::ABSENT
     },
+    vector: Some(vector::V5),
     quirks: Quirks {
         surface_types: 12,
         pools: 10,

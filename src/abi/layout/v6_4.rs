@@ -53,6 +53,7 @@ pub(crate) const V6_4_11: Layout = Layout {
         address_bits: word(148),
         bytes: 152,
     },
+    vector: Some(vector::V6_4),
     quirks: Quirks {
         hardware: HardwareTypes {
             routing: Routing::Slot,

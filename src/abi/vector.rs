@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! COMMIT for the vector graphics core, and what it points to.
+//!
+//! Source: spec/multicore-vg.md sections B.2 and B.3.
+
+use super::{
+    codec::UserField,
+    layout::{
+        vector::{
+            Vector,
+            BLOCKS,
+            CONTEXT_ID,
+            CONTEXT_SIGNAL,
+            ENTRY_BUFFER,
+            ENTRY_DYNAMIC,
+            TABLE_COUNT,
+            TABLE_HEAD,
+            TABLE_SIZE,
+            TASK_NEXT,
+            TASK_SIZE, //
+        },
+        Field, //
+    },
+    Format,
+    NamedBuffer,
+    NamedUserMemory,
+    Record, //
+};
+use kernel::prelude::*;
+
+pub(crate) use super::layout::vector::{
+    CONTEXT_BYTES,
+    ENTRY_BYTES,
+    MAX_BUFFER_BYTES,
+    TABLE_BYTES,
+    TASK_BYTES, //
+};
+
+/// COMMIT for the vector graphics core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Commit {
+    /// User address of the context.
+    pub(crate) context: u64,
+    /// User address of the entries.
+    pub(crate) queue: u64,
+    /// How many there are.
+    pub(crate) count: u32,
+    /// User address of the task table; 0: none.
+    pub(crate) tasks: u64,
+    /// How to read all of these.
+    pub(crate) format: VectorFormat,
+}
+
+/// A context: what the kernel uses of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Context {
+    /// Its name; 0: it has none yet.
+    pub(crate) id: u64,
+    /// Set at once if its buffer need not run.
+    pub(crate) signal: u32,
+}
+
+/// An entry of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// User address of its [`Buffer`].
+    pub(crate) buffer: u64,
+    /// The kernel ends it; else its END is there.
+    pub(crate) is_dynamic: bool,
+}
+
+/// The head of a command buffer: what the kernel uses of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Buffer {
+    /// The node that it lies in.
+    pub(crate) node: u32,
+    /// Physical address of the commands.
+    pub(crate) address: u32,
+    /// Bytes from the head to them.
+    pub(crate) offset: u32,
+    /// How many units of 8 bytes they are, with the one that ends them.
+    pub(crate) units: u32,
+}
+
+/// A task table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// By block, user address of the first task; 0: none.
+    pub(crate) heads: [u64; BLOCKS as usize],
+    /// How many records there are.
+    pub(crate) count: u32,
+    /// Bytes for them.
+    pub(crate) size: u32,
+}
+
+/// Numbers of records.
+mod id {
+    pub(super) const CLUSTER: u32 = 1;
+    pub(super) const INCREMENT: u32 = 2;
+    pub(super) const DECREMENT: u32 = 3;
+    pub(super) const SIGNAL: u32 = 4;
+    pub(super) const LOCKDOWN: u32 = 5;
+    pub(super) const UNLOCK: u32 = 6;
+    pub(super) const FREE: u32 = 7;
+    pub(super) const FREE_CONTIGUOUS: u32 = 8;
+    pub(super) const UNMAP: u32 = 9;
+}
+
+/// A generation that knows the vector graphics core.
+#[derive(Clone, Copy)]
+pub(crate) struct VectorFormat(&'static Vector);
+
+impl PartialEq for VectorFormat {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for VectorFormat {}
+
+impl core::fmt::Debug for VectorFormat {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("VectorFormat")
+    }
+}
+
+impl Format {
+    /// How it commands the vector graphics core.
+    pub(crate) fn vector(self) -> Option<VectorFormat> {
+        self.0.vector.as_ref().map(VectorFormat)
+    }
+
+    /// Whether EVENT_COMMIT is a command that the vector graphics core does not support; else it is
+    /// none of its commands.
+    pub(crate) fn vector_knows_events(self) -> bool {
+        let vector = self.0.vector.as_ref();
+        vector.is_some_and(|vector| vector.knows_events)
+    }
+}
+
+impl VectorFormat {
+    /// Reads COMMIT's arguments.
+    pub(crate) fn decode_commit(self, u: &[u32]) -> Commit {
+        Commit {
+            context: self.0.context.user(u),
+            queue: self.0.queue.user(u),
+            count: self.0.count.word(u),
+            tasks: self.0.tasks.user(u),
+            format: self,
+        }
+    }
+
+    /// Reads a context, of [`CONTEXT_BYTES`] bytes.
+    pub(crate) fn decode_context(self, words: &[u32]) -> Context {
+        Context {
+            id: CONTEXT_ID.long(words),
+            signal: CONTEXT_SIGNAL.word(words),
+        }
+    }
+
+    /// Reads an entry, of [`ENTRY_BYTES`] bytes.
+    pub(crate) fn decode_entry(self, words: &[u32]) -> Entry {
+        Entry {
+            buffer: ENTRY_BUFFER.user(words),
+            is_dynamic: ENTRY_DYNAMIC.word(words) != 0,
+        }
+    }
+
+    /// Bytes of a command buffer's head.
+    pub(crate) fn buffer_bytes(self) -> usize {
+        self.0.buffer_bytes.into()
+    }
+
+    /// Reads the head of a command buffer, of [`VectorFormat::buffer_bytes`] bytes.
+    pub(crate) fn decode_buffer(self, words: &[u32]) -> Buffer {
+        Buffer {
+            node: self.0.node.handle(words),
+            address: self.0.address.word(words),
+            offset: self.0.offset.word(words),
+            units: self.0.units.word(words),
+        }
+    }
+
+    /// Reads a task table, of [`TABLE_BYTES`] bytes.
+    pub(crate) fn decode_table(self, words: &[u32]) -> Table {
+        let mut heads = [0; BLOCKS as usize];
+        for (block, head) in (0..BLOCKS).zip(&mut heads) {
+            *head = TABLE_HEAD.nth(2 * block).user(words);
+        }
+        Table {
+            heads,
+            count: TABLE_COUNT.word(words),
+            size: TABLE_SIZE.word(words),
+        }
+    }
+
+    /// Reads the head of a task, of [`TASK_BYTES`] bytes: the address of the next (0: the last),
+    /// and the bytes of records behind it.
+    pub(crate) fn decode_task(self, words: &[u32]) -> (u64, u32) {
+        (TASK_NEXT.user(words), TASK_SIZE.word(words))
+    }
+
+    /// Reads the records of a task; calls `each` with every one that does something. `None`: what
+    /// the words hold is no list of records.
+    pub(crate) fn decode_records<E>(
+        self,
+        words: &[u32],
+        mut each: impl FnMut(Record) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        // What is left of a cluster: its records are to be there, and not to be clusters.
+        let mut cluster = 0;
+        let mut left = words;
+        while let Some(&first) = left.first() {
+            if first == id::CLUSTER {
+                if cluster != 0 {
+                    return None;
+                }
+                cluster = *left.get(1)?;
+                left = left.get(2..)?;
+                continue;
+            }
+            let bytes = self.record_bytes(first)?;
+            let (record, behind) = left.split_at_checked(bytes / 4)?;
+            if let Err(error) = each(self.decode_record(first, record)) {
+                return Some(Err(error));
+            }
+            cluster = cluster.saturating_sub(1);
+            left = behind;
+        }
+        (cluster == 0).then_some(Ok(()))
+    }
+
+    /// Bytes of a record by its number. `None`: there is no such record.
+    fn record_bytes(self, id: u32) -> Option<usize> {
+        match id {
+            id::INCREMENT | id::DECREMENT => Some(8),
+            id::SIGNAL => Some(12),
+            id::LOCKDOWN => Some(20),
+            id::UNLOCK => Some(self.0.unlock.1.into()),
+            id::FREE => Some(self.0.free.1.into()),
+            id::FREE_CONTIGUOUS => Some(16),
+            id::UNMAP if self.0.unmaps => Some(20),
+            _ => None,
+        }
+    }
+
+    fn decode_record(self, id: u32, words: &[u32]) -> Record {
+        let word = |index: usize| words.get(index).copied().unwrap_or(0);
+        match id {
+            id::INCREMENT | id::DECREMENT => Record::Count {
+                address: word(1),
+                up: id == id::INCREMENT,
+            },
+            id::SIGNAL => Record::Signal {
+                id: word(2),
+                process: word(1).into(),
+            },
+            id::LOCKDOWN => Record::CountTo {
+                wanted: word(1),
+                counter: word(2),
+                signal: word(4),
+            },
+            id::UNLOCK => Record::Unlock {
+                node: self.0.unlock.0.handle(words),
+                later: true,
+            },
+            id::FREE => Record::FreeNode {
+                node: self.0.free.0.handle(words),
+            },
+            id::FREE_CONTIGUOUS => Record::FreeBuffer(NamedBuffer {
+                bytes: word(1).into(),
+                handle: word(2),
+                user: word(3).into(),
+            }),
+            id::UNMAP => Record::UnmapUser(NamedUserMemory {
+                user: word(1).into(),
+                bytes: word(2).into(),
+                info: word(3),
+            }),
+            _ => Record::Other,
+        }
+    }
+}
+
+/// Offset of the name in a context, which has 8 bytes.
+pub(crate) fn context_id() -> u64 {
+    let id: Field = CONTEXT_ID;
+    id.at()
+}
+
+/// QUERY_COMMAND_BUFFER's answer (`gcsCOMMAND_BUFFER_INFO`): the front end's interrupt and the
+/// tessellator's of an overflow; which bits of an address count, and how addresses and commands are
+/// aligned; bytes of STATE (its head), RESTART, FETCH, CALL, RETURN, an event and END; bytes behind
+/// the commands of a static and of a dynamic buffer.
+pub(crate) const COMMAND_BUFFER_INFO: [u32; 14] = [13, 0, 0x3C, 64, 8, 4, 8, 8, 8, 8, 8, 8, 8, 80];
+
+#[kunit_tests(galcore_abi_vector)]
+mod tests {
+    use super::{
+        super::layout::LAYOUTS,
+        *, //
+    };
+
+    fn format(name: &str) -> VectorFormat {
+        let layout = LAYOUTS.iter().find(|layout| layout.name == name).unwrap();
+        Format(layout).vector().unwrap()
+    }
+
+    fn records(name: &str, words: &[u32]) -> Option<Result<KVec<Record>, ()>> {
+        let mut all = KVec::new();
+        let decoded = format(name)
+            .decode_records(words, |record| all.push(record, GFP_KERNEL).map_err(|_| ()));
+        decoded.map(|result| result.map(|()| all))
+    }
+
+    #[test]
+    fn buffers_lie_where_each_generation_has_them() {
+        let words: [u32; 12] = core::array::from_fn(|index| index as u32);
+        let buffer = |name| format(name).decode_buffer(&words);
+        let of = |node, address, offset, units| Buffer {
+            node,
+            address,
+            offset,
+            units,
+        };
+        assert_eq!(buffer("v4"), of(1, 2, 3, 6));
+        assert_eq!(buffer("5.0.11.p8"), of(1, 2, 3, 6));
+        assert_eq!(buffer("6.4.11"), of(1, 2, 3, 6));
+        // A node of 64 bits that is none of ours.
+        assert_eq!(buffer("4.0.0"), of(u32::MAX, 4, 5, 8));
+        assert_eq!(format("4.6.9").buffer_bytes(), 48);
+        assert_eq!(format("6.2.2").buffer_bytes(), 36);
+    }
+
+    #[test]
+    fn commits_and_tables() {
+        let words: [u32; 20] = core::array::from_fn(|index| match index % 2 {
+            0 => index as u32,
+            _ => 0,
+        });
+        let commit = format("4.0.0").decode_commit(&words);
+        let told = (commit.context, commit.queue, commit.count, commit.tasks);
+        assert_eq!(told, (0, 2, 4, 6));
+        let words: [u32; 20] = core::array::from_fn(|index| index as u32);
+        let commit = format("v4").decode_commit(&words);
+        let told = (commit.context, commit.queue, commit.count, commit.tasks);
+        assert_eq!(told, (0, 1, 2, 3));
+        let table = format("v4").decode_table(&words);
+        assert_eq!(table.heads, [0, 2, 4, 6, 8, 10, 12, 14, 16]);
+        assert_eq!((table.count, table.size), (18, 19));
+        assert_eq!(format("v4").decode_context(&words).signal, 14);
+    }
+
+    #[test]
+    fn records_are_packed_and_clusters_are_whole() {
+        let signal = |id| Record::Signal { id, process: 7 };
+        let words = [1, 2, 4, 7, 20, 4, 7, 21];
+        let all = records("4.0.0", &words).unwrap().unwrap();
+        assert_eq!(all[..], [signal(20), signal(21)]);
+        // A node of 64 bits on 4 bytes.
+        let words = [4, 7, 20, 6, 0, 9, 0, 7, 0, 9, 0];
+        let all = records("4.0.0", &words).unwrap().unwrap();
+        let unlock = Record::Unlock {
+            node: 9,
+            later: true,
+        };
+        let free = Record::FreeNode { node: 9 };
+        assert_eq!(all[..], [signal(20), unlock, free]);
+        let all = records("5.0.11.p8", &[6, 0, 9, 0, 7, 9]).unwrap().unwrap();
+        assert_eq!(all[..], [unlock, free]);
+        let all = records("v4", &[6, 9, 7, 9]).unwrap().unwrap();
+        assert_eq!(all[..], [unlock, free]);
+        assert!(records("4.0.0", &[]).unwrap().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        for words in [
+            // Unknown; the kernel's own.
+            &[12, 0, 0, 0][..],
+            &[0, 0, 0],
+            &[10, 0, 0],
+            // Cut off.
+            &[4, 7],
+            &[1],
+            &[5, 0, 0, 0],
+            // Clusters of too few, and in a cluster.
+            &[1, 1],
+            &[1, 3, 4, 7, 20],
+            &[1, 2, 1, 1, 4, 7, 20],
+            &[1, u32::MAX, 4, 7, 20],
+        ] {
+            assert!(records("4.0.0", words).is_none());
+        }
+        assert!(records("5.0.11.p8", &[9, 0, 0, 1, 0]).is_some());
+        assert!(records("6.4.11", &[9, 0, 0, 1, 0]).is_none());
+    }
+}

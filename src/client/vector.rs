@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! COMMIT for the vector graphics core.
+//!
+//! A context, command buffers and a table of tasks, all of them in the client's memory. Everything
+//! is copied once, bounded, and checked in the copy before any of it has an effect; what runs is
+//! the copy. The kernel writes nothing back but a context's new name. Source:
+//! spec/multicore-vg.md section B.3 and part C.
+
+use super::{
+    action::Events,
+    node::NodeEntry,
+    queue::Queue,
+    tables::Tables,
+    window::PoolView,
+    Process,
+    VectorCore, //
+};
+use crate::{
+    abi::{
+        vector::{
+            self,
+            Buffer,
+            Commit,
+            Context,
+            Table,
+            VectorFormat, //
+        },
+        Record,
+        Reply, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    limits::{
+        MAX_RECORDS,
+        MAX_TASKS,
+        MAX_TASK_BYTES,
+        MAX_VECTOR_BUFFERS, //
+    },
+    log::{
+        warn_client,
+        RateLimit, //
+    },
+    stream::{
+        addresses::{
+            Kind,
+            Owner, //
+        },
+        vector::{
+            self as stream,
+            Exit,
+            Refusal,
+            CALL_WORDS, //
+        }, //
+    },
+    sys::{
+        self,
+        user::{
+            append_words,
+            UserWords, //
+        }, //
+    },
+    vector::{
+        Checked,
+        Submission,
+        MAX_WORDS, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    }, //
+};
+
+/// Refused streams, of whatever process.
+static REFUSALS: RateLimit = RateLimit::new();
+
+/// What buffers begin and their commands are aligned to.
+const BUFFER_ALIGNMENT: u32 = 64;
+
+/// Bits of an address that say what kind it is; physical ones have none.
+const TAG: u32 = 3;
+
+/// Blocks of a task table: of the front end, the tessellator, the drawing engine and the pixel
+/// engine. The others have no interrupts.
+const COMMAND: usize = 0;
+const TESSELLATOR: usize = 1;
+const DRAWING: usize = 5;
+const PIXEL: usize = 8;
+
+/// Words of a unit.
+const UNIT_WORDS: usize = 2;
+
+/// The pool that a node for this core is got from: it knows none behind an MMU.
+pub(super) fn pool(pool: u32) -> u32 {
+    /// `gcvPOOL_DEFAULT`, `_LOCAL` and `_UNIFIED`.
+    const ANY: [u32; 3] = [1, 2, 5];
+    /// `gcvPOOL_DEFAULT_FORCE_CONTIGUOUS`.
+    const CONTIGUOUS: u32 = 10;
+    match ANY.contains(&pool) {
+        true => CONTIGUOUS,
+        false => pool,
+    }
+}
+
+/// Commands, and what they do to the core.
+#[derive(Default)]
+struct Commands {
+    words: KVVec<u32>,
+    exit: Exit,
+}
+
+impl Commands {
+    fn checked(&self) -> Checked<'_> {
+        Checked {
+            words: &self.words,
+            exit: &self.exit,
+        }
+    }
+}
+
+/// The tasks of a COMMIT, by when they run: at the tessellator's event, at the drawing engine's,
+/// and at the end.
+struct Tasks<'a>([Queue<'a>; 3]);
+
+impl<'a> Tasks<'a> {
+    fn resolve(process: &'a Arc<Process>, records: &[(usize, Record)]) -> Result<Self> {
+        let mut all = [(); 3].map(|()| Queue::empty(process, Events::default()));
+        for &(block, record) in records {
+            let queue = match block {
+                TESSELLATOR => &mut all[0],
+                DRAWING => &mut all[1],
+                _ => &mut all[2],
+            };
+            queue.add(record)?;
+        }
+        Ok(Self(all))
+    }
+
+    fn check(&mut self, tables: &Tables) -> Result {
+        self.0.iter_mut().try_for_each(|queue| queue.check(tables))
+    }
+}
+
+impl Process {
+    /// Runs a COMMIT on `core`; `view`: how the file sees the pool.
+    ///
+    /// On error nothing of it has any effect. `InvalidArgument`: no context, less than two buffers;
+    /// a buffer that does not lie in a locked node of the caller; tasks that make no sense, or are
+    /// too many. `OutOfResources`: what it points to cannot be read, or is too long. `InvalidData`:
+    /// commands that are refused. Else what the tasks or the queue say.
+    pub(super) fn vector_commit(
+        self: &Arc<Self>,
+        core: &VectorCore,
+        view: Option<Arc<PoolView>>,
+        commit: Commit,
+    ) -> Result<Reply<'_>> {
+        // CAST: 32 bits into at least 32.
+        let count = commit.count as usize;
+        if commit.context == 0 || commit.queue == 0 || !(2..=MAX_VECTOR_BUFFERS).contains(&count) {
+            return Err(Error::InvalidArgument);
+        }
+        let context = read_context(&commit)?;
+        let table = read_table(&commit)?;
+        // The kernel's events take the places of as many units at the end.
+        let events = [TESSELLATOR, DRAWING, PIXEL].map(|block| table.heads[block] != 0);
+        let events = events.into_iter().filter(|&has| has).count();
+        let entries = read_words(commit.queue, vector::ENTRY_BYTES / 4 * count)?;
+        let mut own = Commands::default();
+        let mut others = Commands::default();
+        for (index, entry) in entries.chunks_exact(vector::ENTRY_BYTES / 4).enumerate() {
+            if sys::is_killed() {
+                return Err(Error::Interrupted);
+            }
+            let cut = if index + 1 == count { 1 + events } else { 1 };
+            let user = commit.format.decode_entry(entry).buffer;
+            let room = MAX_WORDS - own.words.len() - others.words.len();
+            let commands = if index == 0 { &mut own } else { &mut others };
+            self.copy_buffer(commit.format, user, cut, room, &view, &mut commands.words)?;
+        }
+        let records = read_tasks(&commit, &table)?;
+        let mut removals = {
+            let tables = self.tables();
+            self.check_vector(core, &tables, &mut [&mut own, &mut others])?;
+            tables.addresses.removals()
+        };
+        let mut tasks = Tasks::resolve(self, &records)?;
+        let queue = core.queue();
+        let mut timeout = queue.place_timeout();
+        let place = loop {
+            {
+                let mut tables = self.tables();
+                let now = tables.addresses.removals();
+                if now != removals {
+                    // Another thread may have freed what the commands name.
+                    self.check_vector(core, &tables, &mut [&mut own, &mut others])?;
+                    removals = now;
+                }
+                tasks.check(&tables)?;
+                let is_allowed = |value| self.vector_address(core, &tables, value).is_some();
+                let looks = self.device.parameters().check_addresses;
+                let [first, second, late] = &mut tasks.0;
+                let early = [first, second].map(|queue| match queue.is_empty() {
+                    true => None,
+                    false => Some(queue.events()),
+                });
+                let place = queue.reserve(&mut Submission {
+                    process: self.number,
+                    context: context.id,
+                    context_commands: own.checked(),
+                    commands: others.checked(),
+                    removals,
+                    is_allowed: looks.then_some(&is_allowed as &dyn Fn(u32) -> bool),
+                    early,
+                    late: late.events(),
+                })?;
+                if let Some(place) = place {
+                    self.note_job(core.index(), place.number);
+                    for queue in &tasks.0 {
+                        queue.withdraw(&mut tables);
+                    }
+                    break place;
+                }
+            }
+            queue.wait_for_place(&mut timeout)?;
+        };
+        let (name, is_switched) = (place.context, place.is_switched);
+        queue.fill(place, [own.checked(), others.checked()]);
+        for queue in tasks.0 {
+            queue.submitted();
+        }
+        if !is_switched {
+            if let Ok(signal) = self.signal(context.signal) {
+                signal.signal(true);
+            }
+        }
+        if name != context.id {
+            // The commands run, whether the client can know its name or not.
+            let _ = write_name(&commit, name);
+        }
+        Ok(Reply::Nothing)
+    }
+
+    /// Copies the commands of the buffer at user address `user` behind `words`, without the `cut`
+    /// units at their end; `room` words at most.
+    fn copy_buffer(
+        &self,
+        format: VectorFormat,
+        user: u64,
+        cut: usize,
+        room: usize,
+        view: &Option<Arc<PoolView>>,
+        words: &mut KVVec<u32>,
+    ) -> Result {
+        let head = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
+        let mut space = UserWords::<{ vector::MAX_BUFFER_BYTES / 4 }>::new();
+        let told = space
+            .read(head, format.buffer_bytes())
+            .map_err(|_| Error::OutOfResources)?;
+        let buffer = format.decode_buffer(told);
+        if !self
+            .tables()
+            .has_buffer(&buffer, format, self.device.base_address())
+        {
+            return Err(Error::InvalidArgument);
+        }
+        // CAST: both are below the bytes of a node now.
+        let (offset, units) = (buffer.offset as usize, buffer.units as usize);
+        let count = units.checked_sub(cut).ok_or(Error::InvalidArgument)? * UNIT_WORDS;
+        if count > room {
+            return Err(Error::OutOfResources);
+        }
+        let at = head.checked_add(offset).ok_or(Error::OutOfResources)?;
+        let first = words.len();
+        append_words(words, at, count).map_err(|_| Error::OutOfResources)?;
+        match stream::next_call(&words[first..], 0).map_err(refuse)? {
+            None => Ok(()),
+            Some(_) => self.copy_calls(words, first, room, view),
+        }
+    }
+
+    /// Puts what is called in the place of CALLs, from word `first` on; `room` words at most.
+    #[cold]
+    fn copy_calls(
+        &self,
+        words: &mut KVVec<u32>,
+        first: usize,
+        room: usize,
+        view: &Option<Arc<PoolView>>,
+    ) -> Result {
+        let mut commands = KVVec::new();
+        commands.extend_from_slice(&words[first..], GFP_KERNEL_ACCOUNT)?;
+        words.truncate(first);
+        let limit = first + room;
+        let fits = |words: &KVVec<u32>, more| match more <= limit - words.len() {
+            true => Ok(()),
+            false => Err(Error::OutOfResources),
+        };
+        let mut at = 0;
+        while let Some(call) = stream::next_call(&commands, at).map_err(refuse)? {
+            if sys::is_killed() {
+                return Err(Error::Interrupted);
+            }
+            fits(words, call.at - at)?;
+            words.extend_from_slice(&commands[at..call.at], GFP_KERNEL_ACCOUNT)?;
+            fits(words, call.words)?;
+            let base = self.device.base_address();
+            let user = self.tables().called(call, base, view.clone());
+            let user = user.ok_or(Error::InvalidAddress)?;
+            let start = words.len();
+            append_words(words, user, call.words).map_err(|_| Error::OutOfResources)?;
+            let called = stream::called(&words[start..]).map_err(refuse)?;
+            words.truncate(start + called);
+            at = call.at + CALL_WORDS;
+        }
+        fits(words, commands.len() - at)?;
+        Ok(words.extend_from_slice(&commands[at..], GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// Checks copied commands.
+    fn check_vector(
+        &self,
+        core: &VectorCore,
+        tables: &Tables,
+        all: &mut [&mut Commands; 2],
+    ) -> Result {
+        for commands in all {
+            let resolve = |value| self.vector_address(core, tables, value);
+            let scratch = core.queue().scratch();
+            let exit = stream::check(&mut commands.words, scratch, resolve);
+            commands.exit = exit.map_err(refuse)?;
+        }
+        Ok(())
+    }
+
+    /// What is loaded for a client's address `value`; `None`: it may not use that.
+    fn vector_address(&self, core: &VectorCore, tables: &Tables, value: u32) -> Option<u32> {
+        let parameters = self.device.parameters();
+        if !parameters.check_addresses {
+            return Some(value);
+        }
+        let scratch = core.queue().scratch();
+        if value == 0 || value == scratch {
+            return Some(scratch);
+        }
+        let base = self.device.base_address();
+        let is_common = || {
+            let address = value.checked_sub(base);
+            let mut ranges = parameters.allowed_ranges.iter().flatten();
+            address.is_some_and(|address| ranges.any(|range| range.contains(address)))
+        };
+        let is_allowed = tables.physical_bytes(value, base).is_some() || is_common();
+        (value & TAG == 0 && is_allowed).then_some(value)
+    }
+}
+
+/// Tells the log of refused commands.
+fn refuse(refusal: Refusal) -> Error {
+    warn_client!(REFUSALS, "vector graphics commands refused: {}", refusal);
+    Error::InvalidData
+}
+
+/// A piece of a process's memory that lies in one piece.
+struct Piece<'a> {
+    /// The node; else it is a contiguous buffer.
+    node: Option<(u32, &'a NodeEntry)>,
+    /// Bytes in front of an address, and from it on.
+    before: usize,
+    left: usize,
+}
+
+impl Tables {
+    /// The memory of the process at physical address `address`, where GPU address 0 is at `base`.
+    fn physical_bytes(&self, address: u32, base: u32) -> Option<Piece<'_>> {
+        let address = address.checked_sub(base)?;
+        let Owner { kind, handle } = self.addresses.owner(address)?;
+        let (node, start, bytes) = match kind {
+            Kind::Node => {
+                let entry = self.nodes.get(handle)?;
+                entry.node.physical(base)?;
+                let (start, bytes) = (entry.node.address(), entry.node.bytes());
+                (Some((handle, entry)), start, bytes)
+            }
+            Kind::Buffer => {
+                let buffer = &self.buffers.get(handle)?.buffer;
+                (None, buffer.address(), buffer.bytes())
+            }
+            Kind::UserMemory => return None,
+        };
+        // CAST: 32 bits into at least 32.
+        let before = address.checked_sub(start)? as usize;
+        Some(Piece {
+            node,
+            before,
+            left: bytes.checked_sub(before)?,
+        })
+    }
+
+    /// Whether a command buffer lies where its head says, with that in front, in a node that the
+    /// process has locked or in a buffer of its own.
+    fn has_buffer(&self, buffer: &Buffer, format: VectorFormat, base: u32) -> bool {
+        let Some(piece) = self.physical_bytes(buffer.address, base) else {
+            return false;
+        };
+        let is_held = match piece.node {
+            Some((handle, entry)) => handle == buffer.node && entry.is_alive() && entry.locks > 0,
+            None => true,
+        };
+        // CAST: 32 bits into at least 32, and at most 64 bits.
+        let offset = buffer.offset as usize;
+        is_held
+            && buffer.address & TAG == 0
+            && buffer.offset % BUFFER_ALIGNMENT == 0
+            && offset >= format.buffer_bytes()
+            && offset <= piece.before
+            && u64::from(buffer.units) * 8 <= piece.left as u64
+    }
+
+    /// User address of what `call` calls, if it lies in memory of the process that this sees.
+    fn called(&self, call: stream::Call, base: u32, view: Option<Arc<PoolView>>) -> Option<usize> {
+        if call.address & TAG != 0 {
+            return None;
+        }
+        let piece = self.physical_bytes(call.address, base)?;
+        if call.words > piece.left / 4 {
+            return None;
+        }
+        let (_, entry) = piece.node.filter(|(_, entry)| entry.locks > 0)?;
+        match entry.node.pool_range() {
+            Some((offset, _)) => self.in_pool(view, offset.checked_add(piece.before)?),
+            None => entry.user()?.checked_add(piece.before),
+        }
+    }
+}
+
+/// Copies `count` words at user address `user`.
+fn read_words(user: u64, count: usize) -> Result<KVVec<u32>> {
+    let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
+    let mut words = KVVec::new();
+    append_words(&mut words, at, count)?;
+    Ok(words)
+}
+
+/// Reads the context.
+fn read_context(commit: &Commit) -> Result<Context> {
+    let words = read_words(commit.context, vector::CONTEXT_BYTES / 4)?;
+    Ok(commit.format.decode_context(&words))
+}
+
+/// Reads the task table; one without tasks if there is none, or it says that they have no bytes.
+/// `InvalidArgument`: tasks for a block that has no interrupt.
+fn read_table(commit: &Commit) -> Result<Table> {
+    const NONE: Table = Table {
+        heads: [0; 9],
+        count: 0,
+        size: 0,
+    };
+    if commit.tasks == 0 {
+        return Ok(NONE);
+    }
+    let words = read_words(commit.tasks, vector::TABLE_BYTES / 4)?;
+    let table = commit.format.decode_table(&words);
+    if table.size == 0 {
+        return Ok(NONE);
+    }
+    let mut blocks = table.heads.iter().enumerate();
+    let is_known = |block| matches!(block, COMMAND | TESSELLATOR | DRAWING | PIXEL);
+    match blocks.all(|(block, &head)| head == 0 || is_known(block)) {
+        true => Ok(table),
+        false => Err(Error::InvalidArgument),
+    }
+}
+
+/// Reads all tasks of a table: their records, with their blocks. `InvalidArgument`: they are too
+/// many, or not as many as the table says; or a record is none.
+fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize, Record)>> {
+    let mut records = KVVec::new();
+    let (mut elements, mut bytes) = (0, 0u32);
+    // As the C driver: the last block's first.
+    for (block, &head) in table.heads.iter().enumerate().rev() {
+        let mut next = head;
+        while next != 0 {
+            elements += 1;
+            if elements > MAX_TASKS {
+                return Err(Error::InvalidArgument);
+            }
+            if sys::is_killed() {
+                return Err(Error::Interrupted);
+            }
+            let words = read_words(next, vector::TASK_BYTES / 4)?;
+            let (following, size) = commit.format.decode_task(&words);
+            bytes = bytes.checked_add(size).ok_or(Error::InvalidArgument)?;
+            if size % 4 != 0 || bytes > MAX_TASK_BYTES {
+                return Err(Error::InvalidArgument);
+            }
+            // CAST: both at most 64 bits.
+            let behind = next + vector::TASK_BYTES as u64;
+            let words = read_words(behind, (size / 4) as usize)?;
+            let each = |record| -> Result {
+                if records.len() == MAX_RECORDS {
+                    return Err(Error::InvalidArgument);
+                }
+                Ok(records.push((block, record), GFP_KERNEL_ACCOUNT)?)
+            };
+            let decoded = commit.format.decode_records(&words, each);
+            decoded.ok_or(Error::InvalidArgument)??;
+            next = following;
+        }
+    }
+    let is_as_told = usize::try_from(table.count) == Ok(records.len()) && bytes <= table.size;
+    match is_as_told {
+        true => Ok(records),
+        false => Err(Error::InvalidArgument),
+    }
+}
+
+/// Tells the client the name of its context.
+fn write_name(commit: &Commit, name: u64) -> Result<(), kernel::error::Error> {
+    let at = usize::try_from(commit.context + vector::context_id())?;
+    let mut writer = UserSlice::new(UserPtr::from_addr(at), 8).writer();
+    writer.write_slice(&name.to_ne_bytes())
+}

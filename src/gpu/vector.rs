@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! One core for vector graphics: its hardware and its queue.
+//!
+//! Lock: `galcore core`, as that of other cores.
+
+use super::{
+    core::IdleState,
+    device::Place, //
+};
+use crate::{
+    hw::{
+        Hardware,
+        Identity, //
+    },
+    ring::{
+        Payload,
+        Reclaimer,
+        Waited, //
+    },
+    sys::dma::DmaBuffer,
+    vector::Queue, //
+};
+use kernel::{
+    device::Device,
+    prelude::*,
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+
+/// How long the first interrupt may take, in milliseconds.
+const FIRST_INTERRUPT_TIMEOUT: u32 = 1000;
+
+/// How long work under way may take to end when the core is stopped, in milliseconds.
+const STOP_TIMEOUT: u32 = 100;
+
+/// Bytes of the page table, and what is in a page that is not there.
+const TABLE_BYTES: usize = 32 << 10;
+const NO_PAGE: u32 = u32::MAX;
+
+/// A core for vector graphics.
+#[pin_data]
+pub(crate) struct VectorCore<P: Payload> {
+    /// Its place among the device's.
+    index: usize,
+    hardware: Arc<Hardware>,
+    queue: Arc<Queue<P>>,
+    reclaimer: Arc<Reclaimer>,
+    /// Its own page table: of nothing, as clients have physical memory only.
+    table: DmaBuffer,
+    /// Its registers may be read by those who only want to know. Held while they are.
+    #[pin]
+    is_on: Mutex<bool>,
+}
+
+impl<P: Payload> VectorCore<P> {
+    /// The core `hardware`, which has been reset, at `place`. It does not run yet.
+    ///
+    /// Every failure has been printed.
+    pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Arc<Self>> {
+        let dev = hardware.device();
+        let reclaimer = place.device().reclaimer().clone();
+        let table = DmaBuffer::new(hardware.memory(), TABLE_BYTES)
+            .inspect_err(|_| dev_err!(dev, "no memory for the MMU's table\n"))?;
+        table.fill(NO_PAGE);
+        let address = u32::try_from(table.dma_address())?;
+        let queue = Queue::new(hardware.clone(), reclaimer.clone(), place.newest())
+            .inspect_err(|_| dev_err!(dev, "no memory for the queue of commands\n"))?;
+        hardware.set_vector_table(address);
+        Arc::pin_init(
+            pin_init!(Self {
+                index: place.index(),
+                hardware,
+                queue,
+                reclaimer,
+                table,
+                is_on <- new_mutex!(true, "galcore core"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Its place among the device's cores.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The device, for its log lines.
+    fn device(&self) -> &Device {
+        self.hardware.device()
+    }
+
+    /// Who the core is.
+    pub(crate) fn identity(&self) -> &Identity {
+        self.hardware.identity()
+    }
+
+    /// Its hardware, for the interrupt.
+    pub(super) fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    /// The queue.
+    pub(crate) fn queue(&self) -> &Arc<Queue<P>> {
+        &self.queue
+    }
+
+    /// Bytes of memory that the core itself takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.queue.bytes() + self.table.size()
+    }
+
+    /// Sends the front end to an END and looks whether its interrupt comes, then takes jobs. The
+    /// interrupt must be requested. Every failure has been printed.
+    pub(crate) fn start(&self) -> Result {
+        self.queue.start_test()?;
+        for _ in 0..FIRST_INTERRUPT_TIMEOUT {
+            if self.hardware.line_works() {
+                self.reclaimer
+                    .set_ring(self.index, Some(self.queue.clone()));
+                self.queue.open();
+                return Ok(());
+            }
+            fsleep(Delta::from_millis(1));
+        }
+        match self.hardware.acknowledge() {
+            true => dev_err!(
+                self.device(),
+                "the GPU runs, but its interrupt does not come on this line: check irqLineVG or the node's interrupts\n"
+            ),
+            false => dev_err!(
+                self.device(),
+                "the GPU does not run commands (idle {:#x})\n",
+                self.hardware.idle()
+            ),
+        }
+        Err(ENODEV)
+    }
+
+    /// Lets what is under way end, for a moment, and then nobody submit any more.
+    pub(crate) fn drain(&self) {
+        let newest = self.queue.newest();
+        let _ = self.queue.poll_for(newest, STOP_TIMEOUT);
+        self.queue.close();
+    }
+
+    /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt
+    /// must be freed. Nobody touches a register afterwards.
+    pub(crate) fn stop(&self) {
+        self.queue.close();
+        self.queue.dismiss_hang_check();
+        let mut is_on = self.is_on.lock();
+        self.hardware.disable_interrupts();
+        if self.hardware.reset().is_err() {
+            self.hardware.isolate();
+        }
+        *is_on = false;
+        drop(is_on);
+        self.queue.abandon();
+        self.reclaimer.set_ring(self.index, None);
+    }
+
+    /// The state of the modules; `None`: it has been stopped.
+    pub(crate) fn idle_state(&self) -> Option<IdleState> {
+        let is_on = self.is_on.lock();
+        is_on.then(|| IdleState {
+            idle: self.hardware.idle(),
+            clock_control: self.hardware.clock_control(),
+            is_idle: self.hardware.is_vector_idle(),
+        })
+    }
+}

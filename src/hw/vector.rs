@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What is other on a core for vector graphics: its front end, its reset, and when it is idle.
+//!
+//! Source: spec/multicore-vg.md sections B.1, B.3.3 and B.6.
+
+use super::{
+    regs::*,
+    Hardware, //
+};
+use kernel::{
+    io::Io,
+    prelude::*,
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+
+/// Interrupt of the front end's END.
+pub(crate) const END_INTERRUPT: u32 = 13;
+
+/// All interrupts but the tessellator's overflow, which nobody waits for.
+const INTERRUPTS: u32 = !1;
+
+/// Modules that are idle when all is done: front end, drawing engine, image, path, tessellator.
+const IDLE: u32 = 0xF01;
+
+impl Hardware {
+    /// Lets the front end run once from physical address `address`, a multiple of 64, where `units`
+    /// of 8 bytes lie. All it does must be in memory.
+    pub(crate) fn start_vector(&self, address: u32, units: u32) {
+        let regs = &self.registers;
+        regs.write_reg(HI_INTR_ENBL::from_raw(INTERRUPTS));
+        regs.write_reg(VG_COMMAND_ADDRESS::from_raw(address));
+        regs.write_reg(VG_COMMAND_COUNT::from_raw(units));
+    }
+
+    /// Tells every unit where the page table lies.
+    pub(crate) fn set_vector_table(&self, table: u32) {
+        self.set_page_table(table);
+    }
+
+    /// Whether all modules that draw are idle.
+    pub(crate) fn is_vector_idle(&self) -> bool {
+        self.idle() & IDLE == IDLE
+    }
+
+    /// Prints that the core does not move any more.
+    pub(crate) fn report_vector_hang(&self) {
+        dev_err!(
+            self.dev,
+            "the GPU hangs (front end at {:#010x}, idle {:#010x}): it is reset\n",
+            self.registers.read(VG_COMMAND_POSITION).into_raw(),
+            self.idle()
+        );
+    }
+
+    /// One soft reset of such a core; says whether it came out of it idle.
+    pub(super) fn reset_vector_once(&self) -> bool {
+        let regs = &self.registers;
+        let millisecond = Delta::from_millis(1);
+        let control = regs.read(HI_CLOCK_CONTROL);
+        regs.write_reg(PM_MODULE_CONTROLS::zeroed());
+        fsleep(millisecond);
+        let isolated = control.with_isolate_gpu(true);
+        regs.write_reg(isolated);
+        regs.write_reg(isolated.with_soft_reset(true));
+        fsleep(millisecond);
+        regs.write_reg(isolated.with_soft_reset(false));
+        regs.write_reg(control.with_isolate_gpu(false).with_soft_reset(false));
+        let clock = regs.read(HI_CLOCK_CONTROL);
+        regs.read(HI_IDLE_STATE).fe() && clock.idle_3d() && clock.idle_2d()
+    }
+}

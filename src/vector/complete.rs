@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The end of jobs, and waiting for it.
+
+use super::{
+    state::State,
+    Queue,
+    EARLY,
+    FIRST_PIXEL, //
+};
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    hw::vector::END_INTERRUPT,
+    ring::{
+        Outcome,
+        Payload,
+        GPU_TIMEOUT, //
+    }, //
+};
+use kernel::{
+    sync::{
+        lock::{
+            spinlock::SpinLockBackend,
+            Guard, //
+        },
+        CondVarTimeoutResult, //
+    },
+    time::{
+        delay::fsleep,
+        msecs_to_jiffies,
+        Delta,
+        Jiffies, //
+    }, //
+};
+
+/// How long a submitter goes on waiting for its place.
+pub(crate) struct PlaceTimeout {
+    moves: u64,
+    completed: u64,
+    left: Jiffies,
+}
+
+/// What raised interrupts say of the job that runs.
+enum Progress<P> {
+    /// Nothing more.
+    None,
+    /// A module has come so far.
+    Early(P),
+    /// It has ended.
+    Ended,
+}
+
+impl<P: Payload> Queue<P> {
+    /// Does what raised interrupts say is to be done.
+    pub(crate) fn complete(&self) {
+        let completing = self.completion.lock();
+        // Taken under the lock: bits that wait outside could outlive their jobs.
+        let fired = self.hardware.take_events();
+        {
+            let mut state = self.state.lock();
+            state.raised |= fired;
+        }
+        // Ends: each interrupt is taken once, and the next job has none of its own yet.
+        loop {
+            match self.progress() {
+                Progress::None => break,
+                Progress::Early(mut payload) => payload.end(Outcome::Done),
+                Progress::Ended => self.end_oldest(Outcome::Done),
+            }
+        }
+        drop(completing);
+    }
+
+    fn progress(&self) -> Progress<P> {
+        let mut state = self.state.lock();
+        if !state.is_running {
+            return Progress::None;
+        }
+        let raised = state.raised;
+        let Some((id, _, job)) = state.jobs.oldest() else {
+            return Progress::None;
+        };
+        for (which, (_, interrupt)) in EARLY.into_iter().enumerate() {
+            if raised & 1 << interrupt != 0 {
+                let payload = core::mem::take(&mut job.early[which]);
+                state.raised &= !(1 << interrupt);
+                return Progress::Early(payload);
+            }
+        }
+        let wanted = 1 << END_INTERRUPT | 1 << (FIRST_PIXEL + id);
+        match raised & wanted == wanted {
+            true => Progress::Ended,
+            false => Progress::None,
+        }
+    }
+
+    /// Ends the oldest job, and starts the next. The caller holds `completion`.
+    pub(super) fn end_oldest(&self, outcome: Outcome) {
+        let done = {
+            let mut state = self.state.lock();
+            let done = state.pop();
+            self.start_next(&mut state);
+            done
+        };
+        let Some(mut done) = done else {
+            return;
+        };
+        let job = &mut done.load;
+        for payload in &mut job.early {
+            payload.end(outcome);
+        }
+        job.late.end(outcome);
+        if job.retired_count != 0 {
+            self.reclaimer.take(&mut job.retired, job.retired_count);
+        }
+        let mut state = self.state.lock();
+        state.completed = state.completed.max(done.number);
+        state.moves += 1;
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    /// Drops what is under way. The front end must be stopped for good.
+    pub(crate) fn abandon(&self) {
+        self.close();
+        let completing = self.completion.lock();
+        self.state.lock().is_dead = true;
+        // Ends: the queue is closed.
+        while self.state.lock().jobs.len() > 0 {
+            self.end_oldest(Outcome::Dropped);
+        }
+        drop(completing);
+        self.moved.notify_all();
+    }
+
+    /// What a submitter that has not tried yet needs for [`Queue::wait_for_place`].
+    pub(crate) fn place_timeout(&self) -> PlaceTimeout {
+        let state = self.state.lock();
+        PlaceTimeout {
+            moves: state.moves,
+            completed: state.completed,
+            left: msecs_to_jiffies(GPU_TIMEOUT),
+        }
+    }
+
+    /// Waits until trying again is worth it.
+    ///
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
+    pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout) -> Result {
+        let mut state = self.state.lock();
+        while state.moves == timeout.moves {
+            timeout.left = self.wait(&mut state, timeout.left)?;
+        }
+        timeout.moves = state.moves;
+        if state.completed != timeout.completed {
+            timeout.completed = state.completed;
+            timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
+        }
+        Ok(())
+    }
+
+    /// Waits until job `number` has ended and done what it had to, as long as the core makes
+    /// progress.
+    ///
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
+    pub(crate) fn wait_for_progress(&self, number: u64) -> Result {
+        let mut state = self.state.lock();
+        let mut left = msecs_to_jiffies(GPU_TIMEOUT);
+        while state.completed < number {
+            if state.is_stopped {
+                return Err(Error::GpuNotResponding);
+            }
+            let before = state.completed;
+            left = self.wait(&mut state, left)?;
+            if state.completed != before {
+                left = msecs_to_jiffies(GPU_TIMEOUT);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for job `number` without minding Unix signals; says whether it has ended.
+    pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
+        for _ in 0..milliseconds {
+            let state = self.state.lock();
+            if state.completed >= number || state.is_dead {
+                return true;
+            }
+            drop(state);
+            fsleep(Delta::from_millis(1));
+        }
+        false
+    }
+
+    /// Waits for something to move, `left` jiffies at most; returns what is left of them.
+    fn wait(
+        &self,
+        state: &mut Guard<'_, State<P>, SpinLockBackend>,
+        left: Jiffies,
+    ) -> Result<Jiffies> {
+        if left == 0 {
+            return Err(Error::GpuNotResponding);
+        }
+        match self.moved.wait_interruptible_timeout(state, left) {
+            CondVarTimeoutResult::Woken { jiffies } => Ok(jiffies),
+            CondVarTimeoutResult::Timeout => Ok(0),
+            CondVarTimeoutResult::Signal { .. } => Err(Error::Interrupted),
+        }
+    }
+}

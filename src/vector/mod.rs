@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The queue of a core for vector graphics, and the jobs in it.
+//!
+//! Such a core has no ring: it is started with an address and a length, and runs until an END. A
+//! job is one start. Its words are copied into coherent memory of ours: what makes the core forget
+//! addresses, the client's context if another's is loaded, its commands, a drain, an event for each
+//! module that has something to do, and an END. The pixel engine's event and the END's interrupt
+//! end the job; then the next is started. So a client's words never run from its own memory, and no
+//! job is under way whose memory has gone: what clients let go of is tied to the newest job
+//! ([`Waited`]).
+//!
+//! # Addresses that stay in the core
+//!
+//! States keep their values from job to job. If another process's job comes, all that take
+//! addresses are loaded with harmless ones in front, and its context is loaded anew; if the same
+//! process has let go of memory, those that name it ([`state::CoreState`]).
+//!
+//! # Locks
+//!
+//! As those of [`Ring`](crate::ring::Ring): `galcore completion` lets one thread at a time end jobs;
+//! `galcore vector` is a spinlock, held for moments, also under what comes before `galcore ring`.
+//! Who has a place to fill is not preempted.
+//!
+//! Source: spec/multicore-vg.md part B.
+
+mod complete;
+mod hang;
+mod state;
+
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    hw::{
+        vector::END_INTERRUPT,
+        Hardware, //
+    },
+    ring::{
+        Payload,
+        Reclaimer,
+        Retired,
+        Space,
+        Waited, //
+    },
+    stream::vector::{
+        self as words,
+        Exit,
+        Module,
+        ADDRESS_STATES,
+        TESSELLATION,
+        TESSELLATOR, //
+    },
+    sys::{
+        self,
+        dma::DmaBuffer,
+        unload::InUse, //
+    }, //
+};
+use kernel::{
+    list::{
+        List,
+        ListArc, //
+    },
+    new_delayed_work,
+    prelude::*,
+    sync::{
+        new_condvar,
+        new_mutex,
+        new_spinlock,
+        Arc,
+        CondVar,
+        Mutex,
+        SpinLock, //
+    },
+    workqueue::DelayedWork, //
+};
+use state::{
+    Author,
+    Job,
+    State, //
+};
+
+/// Bytes of the memory for jobs.
+const BYTES: usize = 1 << 20;
+
+/// Bytes that jobs begin on multiples of.
+const UNIT: usize = 64;
+
+/// Bytes of the largest job, which finds a place whenever there is no other.
+const MAX_BYTES: usize = Space::largest(BYTES) - UNIT;
+
+/// Bytes of memory that is nobody's, where addresses of nothing lead.
+const SCRATCH_BYTES: usize = 4096;
+
+/// Words around a client's at most: an address state each, the tessellator's control, drain, events,
+/// END.
+const FRAME_WORDS: usize = 2 * ADDRESS_STATES.len() + 2 + 6 + 2 * 3 + 2;
+
+/// The most words of a client's in one job.
+pub(crate) const MAX_WORDS: usize = (MAX_BYTES - UNIT) / 4 - FRAME_WORDS;
+
+/// Interrupts: of the tessellator and the drawing engine, and the first of the pixel engine's.
+const EARLY: [(Module, u32); 2] = [(Module::Tessellator, 1), (Module::Drawing, 2)];
+const FIRST_PIXEL: u32 = 3;
+
+/// A client's commands, checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Checked<'a> {
+    /// The words.
+    pub(crate) words: &'a [u32],
+    /// What they do to the core.
+    pub(crate) exit: &'a Exit,
+}
+
+/// What a process submits.
+pub(crate) struct Submission<'a, P> {
+    /// The process, by its number.
+    pub(crate) process: u64,
+    /// The name of its context; 0: none yet.
+    pub(crate) context: u64,
+    /// The context's commands.
+    pub(crate) context_commands: Checked<'a>,
+    /// The others.
+    pub(crate) commands: Checked<'a>,
+    /// How many ranges have left the process's reach.
+    pub(crate) removals: u64,
+    /// Whether it may name an address; `None`: nobody looks.
+    pub(crate) is_allowed: Option<&'a dyn Fn(u32) -> bool>,
+    /// What is to be done at the tessellator's and at the drawing engine's event; `None`: nothing.
+    pub(crate) early: [Option<&'a mut P>; 2],
+    /// What is to be done at the end.
+    pub(crate) late: &'a mut P,
+}
+
+/// A place in the queue for one job, to be filled by [`Queue::fill`], soon: others wait. Until then
+/// the thread must not sleep, and is not preempted.
+#[must_use]
+pub(crate) struct Reservation {
+    at: usize,
+    id: u32,
+    /// The job's number.
+    pub(crate) number: u64,
+    /// The context's name.
+    pub(crate) context: u64,
+    /// The context's commands run.
+    pub(crate) is_switched: bool,
+    wipes: u32,
+    has_early: [bool; 2],
+    _no_preemption: sys::NoPreemption,
+}
+
+/// The queue of one core.
+#[pin_data]
+pub(crate) struct Queue<P: Payload> {
+    memory: DmaBuffer,
+    /// Physical address of the memory, and of that which is nobody's.
+    address: u32,
+    nobodys: DmaBuffer,
+    scratch: u32,
+    hardware: Arc<Hardware>,
+    reclaimer: Arc<Reclaimer>,
+    #[pin]
+    state: SpinLock<State<P>>,
+    #[pin]
+    moved: CondVar,
+    /// One thread at a time ends jobs.
+    #[pin]
+    completion: Mutex<()>,
+    #[pin]
+    hang_check: DelayedWork<Queue<P>>,
+    in_use: InUse,
+}
+
+impl<P: Payload> Queue<P> {
+    /// The queue of the core `hardware`, whose jobs are numbered behind `newest`. `ENOMEM`: no
+    /// memory that it reaches.
+    pub(crate) fn new(
+        hardware: Arc<Hardware>,
+        reclaimer: Arc<Reclaimer>,
+        newest: u64,
+    ) -> Result<Arc<Self>, kernel::error::Error> {
+        let memory = DmaBuffer::new(hardware.memory(), BYTES)?;
+        let nobodys = DmaBuffer::new(hardware.memory(), SCRATCH_BYTES)?;
+        // The DMA mask has all of it below 4 GiB.
+        let address = u32::try_from(memory.dma_address())?;
+        let scratch = u32::try_from(nobodys.dma_address())?;
+        let in_use = InUse::new()?;
+        Arc::pin_init(
+            pin_init!(Self {
+                memory,
+                address,
+                nobodys,
+                scratch,
+                hardware,
+                reclaimer,
+                state <- new_spinlock!(State::new(newest), "galcore vector"),
+                moved <- new_condvar!("galcore vector"),
+                completion <- new_mutex!((), "galcore completion"),
+                hang_check <- new_delayed_work!("galcore hang check"),
+                in_use,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.size() + self.nobodys.size()
+    }
+
+    /// Physical address of memory that is nobody's.
+    pub(crate) fn scratch(&self) -> u32 {
+        self.scratch
+    }
+
+    /// Starts the front end on nothing but an END: its interrupt shows that the line works. The
+    /// queue must not be open yet.
+    pub(crate) fn start_test(&self) -> Result<(), kernel::error::Error> {
+        // The first unit is never a job's.
+        self.memory.write_words(0, &words::end(END_INTERRUPT))?;
+        sys::barrier::write();
+        self.hardware.start_vector(self.address, 1);
+        Ok(())
+    }
+
+    /// Opens the queue. The front end must be stopped.
+    pub(crate) fn open(&self) {
+        self.state.lock().is_stopped = false;
+    }
+
+    /// Lets nobody submit any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_stopped = true;
+        state.moves += 1;
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    /// Reserves a place with an interrupt for `work`, if there is one. Does not wait.
+    ///
+    /// What the caller's locks protect when it calls this is so when the job gets its place in the
+    /// order of the queue: whoever ties memory to the newest job later ties it to this one.
+    ///
+    /// On error, and when there is no place, nothing has changed. `OutOfResources`: more words than
+    /// [`MAX_WORDS`]. `InvalidData`: it draws, and has no target. `GpuNotResponding`: the queue is
+    /// closed.
+    pub(crate) fn reserve(&self, work: &mut Submission<'_, P>) -> Result<Option<Reservation>> {
+        let all = work.context_commands.words.len() + work.commands.words.len();
+        if all > MAX_WORDS {
+            return Err(Error::OutOfResources);
+        }
+        let author = Author {
+            process: work.process,
+            context: work.context,
+            removals: work.removals,
+            is_allowed: work.is_allowed,
+            exits: [work.context_commands.exit, work.commands.exit],
+        };
+        let mut state = self.state.lock();
+        if state.is_stopped {
+            return Err(Error::GpuNotResponding);
+        }
+        let loads = state.core.loads(&author, self.scratch);
+        let loads = loads.ok_or(Error::InvalidData)?;
+        let has_early = work.early.each_ref().map(Option::is_some);
+        let context = match loads.is_switched {
+            true => work.context_commands.words.len(),
+            false => 0,
+        };
+        let events = has_early.iter().filter(|&&has| has).count() + 1;
+        // CAST: 32 bits into at least 32.
+        let wipes =
+            (loads.wipes.count_ones() + u32::from(loads.wipes & TESSELLATION != 0)) as usize;
+        let length =
+            2 * wipes + context + work.commands.words.len() + words::drain().len() + 2 * events + 2;
+        let bytes = (4 * length).next_multiple_of(UNIT);
+        let Some(at) = state.find(bytes) else {
+            return Ok(None);
+        };
+        let early = work.early.each_mut();
+        let job = Job {
+            early: early.map(|payload| match payload {
+                Some(payload) => core::mem::take(*payload),
+                None => P::default(),
+            }),
+            late: core::mem::take(work.late),
+            // CAST: less than `BYTES`.
+            units: length.div_ceil(2) as u32,
+            is_filled: false,
+            retired: List::new(),
+            retired_count: 0,
+        };
+        let (id, number) = state.take(at, bytes, job).map_err(|job| {
+            *work.late = job.late;
+            Error::GpuNotResponding
+        })?;
+        state.core.note(&author, &loads, self.scratch);
+        Ok(Some(Reservation {
+            at,
+            id,
+            number,
+            context: loads.context,
+            is_switched: loads.is_switched,
+            wipes: loads.wipes,
+            has_early,
+            _no_preemption: sys::NoPreemption::new(),
+        }))
+    }
+
+    /// Writes the words of a job, with the same commands as when its place was reserved, and lets it
+    /// run.
+    pub(crate) fn fill(self: &Arc<Self>, place: Reservation, commands: [Checked<'_>; 2]) {
+        // Every offset was checked against the memory's size when the place was reserved.
+        let _ = self.write(&place, commands);
+        sys::barrier::write();
+        let mut state = self.state.lock();
+        if let Some(job) = state.jobs.load_at(place.number) {
+            job.is_filled = true;
+        }
+        self.start_next(&mut state);
+        let check = !core::mem::replace(&mut state.is_checked, true);
+        drop(state);
+        drop(place);
+        if check {
+            self.check_again();
+        }
+    }
+
+    fn write(
+        &self,
+        place: &Reservation,
+        [context, commands]: [Checked<'_>; 2],
+    ) -> Result<(), kernel::error::Error> {
+        let mut at = place.at;
+        let mut emit = |words: &[u32]| -> Result<(), kernel::error::Error> {
+            self.memory.write_words(at, words)?;
+            at += core::mem::size_of_val(words);
+            Ok(())
+        };
+        for (which, state) in ADDRESS_STATES.into_iter().enumerate() {
+            if place.wipes & 1 << which != 0 {
+                emit(&words::state(state, self.scratch))?;
+            }
+        }
+        if place.wipes & TESSELLATION != 0 {
+            emit(&words::state(TESSELLATOR, 0))?;
+        }
+        if place.is_switched {
+            emit(context.words)?;
+        }
+        emit(commands.words)?;
+        emit(&words::drain())?;
+        for ((module, id), has) in EARLY.into_iter().zip(place.has_early) {
+            if has {
+                emit(&words::event(module, id))?;
+            }
+        }
+        emit(&words::event(Module::Pixel, FIRST_PIXEL + place.id))?;
+        emit(&words::end(END_INTERRUPT))
+    }
+
+    /// Starts the oldest job, if its words are there and it has not been started.
+    fn start_next(&self, state: &mut State<P>) {
+        if state.is_running || state.is_dead {
+            return;
+        }
+        if let Some((_, at, job)) = state.jobs.oldest() {
+            if job.is_filled {
+                // CAST: less than `BYTES`. The memory ends below 4 GiB.
+                self.hardware
+                    .start_vector(self.address + at as u32, job.units);
+                state.is_running = true;
+                state.raised = 0;
+            }
+        }
+    }
+}
+
+impl<P: Payload> Waited for Queue<P> {
+    fn newest(&self) -> u64 {
+        self.state.lock().jobs.newest()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.state.lock().jobs.len() == 0
+    }
+
+    fn tie(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
+        let mut state = self.state.lock();
+        match state.jobs.load_at(number) {
+            Some(job) => {
+                job.retired.push_back(item);
+                job.retired_count += 1;
+                None
+            }
+            None => Some(item),
+        }
+    }
+
+    fn tied(&self) -> u64 {
+        let state = self.state.lock();
+        state.jobs.loads().map(|job| job.retired_count).sum()
+    }
+
+    fn is_over(&self, number: u64) -> bool {
+        self.state.lock().completed >= number
+    }
+}
