@@ -32,9 +32,10 @@ pub(crate) const MAX_LOCATIONS: usize = 256;
 /// Buffers of one COMMIT for the vector graphics core. Else `InvalidArgument`.
 pub(crate) const MAX_VECTOR_BUFFERS: usize = 4096;
 
-/// Tasks of one COMMIT for the vector graphics core, and bytes of their records. Else
-/// `InvalidArgument`.
+/// Tasks of one COMMIT for the vector graphics core. Else `InvalidArgument`.
 pub(crate) const MAX_TASKS: usize = 4096;
+
+/// Bytes of their records. Else `InvalidArgument`.
 pub(crate) const MAX_TASK_BYTES: u32 = 64 << 10;
 
 /// Parts of one COMMIT, each for a core. Else `InvalidArgument`. Source: the vendor's driver.

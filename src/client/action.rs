@@ -38,12 +38,41 @@ pub(crate) enum Action {
     Change(ListArc<Change>),
     /// Writes a word into its client's memory.
     Write(Word, u32),
+    /// Counts in a word of its client's memory.
+    Count(Count),
     /// Notes the time for one of a process's timers; `true` is its start.
     Timestamp(Arc<Process>, u32, bool),
     /// Sends the realtime signal of the parameters, with this value.
     LinuxSignal(Arc<Process>, u32),
     /// Shows the end of a core's job on a process's completion page.
     Show(Arc<CompletionPage>, usize, u64),
+}
+
+/// Counting in a word of a client's memory.
+pub(crate) struct Count {
+    pub(super) counter: Word,
+    pub(super) up: bool,
+    /// If the counter is then what this word is, the signal is set.
+    pub(super) until: Option<(Word, Option<Arc<Signal>>)>,
+}
+
+impl Count {
+    /// Does it.
+    pub(super) fn run(&self) {
+        let now = self.counter.count(self.up);
+        if let Some((wanted, Some(signal))) = &self.until {
+            if now.is_some() && now == wanted.read() {
+                signal.signal(true);
+            }
+        }
+    }
+
+    /// Its words.
+    pub(super) fn words_mut(&mut self) -> impl Iterator<Item = &mut Word> {
+        let wanted = self.until.as_mut().map(|(wanted, _)| wanted);
+        // `Init` has a `chain` too, so this one is called by its trait.
+        Iterator::chain(core::iter::once(&mut self.counter), wanted)
+    }
 }
 
 impl Action {
@@ -53,6 +82,7 @@ impl Action {
             Action::Signal(signal) => signal.job_ended(outcome),
             Action::Change(change) => Change::note(change),
             Action::Write(word, value) => word.write(value),
+            Action::Count(count) => count.run(),
             Action::Timestamp(process, timer, start) => process.note_time(timer, start),
             Action::LinuxSignal(process, value) => process.send_signal(value),
             Action::Show(page, core, number) => page.show(core, number),

@@ -17,6 +17,7 @@
 //! held while one step of a return is made.
 
 use super::{
+    action::Count,
     node::Life,
     tables::Tables,
     Process, //
@@ -90,6 +91,8 @@ enum Kind {
     GiveBack(Returned),
     /// A word is to be written that takes time.
     Write(Word, u32),
+    /// The same, to be counted in.
+    Count(Count),
 }
 
 /// A record's effect.
@@ -150,6 +153,11 @@ impl Change {
         Self::new(process, Kind::Write(word, value))
     }
 
+    /// A word is counted in, which takes time.
+    pub(super) fn count(process: &Arc<Process>, count: Count) -> Result<ListArc<Self>> {
+        Self::new(process, Kind::Count(count))
+    }
+
     /// Notes it. Called by the interrupt's thread.
     pub(crate) fn note(this: ListArc<Self>) {
         if let Kind::GiveBack(returned) = &this.kind {
@@ -165,7 +173,7 @@ impl Change {
         let process = this.process.clone();
         let mut changes = process.changes.lock();
         let was_noted = match this.kind {
-            Kind::GiveBack(_) | Kind::Write(..) => {
+            Kind::GiveBack(_) | Kind::Write(..) | Kind::Count(_) => {
                 changes.returns.push_back(this);
                 process.has_returns.xchg(true, Full)
             }
@@ -220,7 +228,7 @@ impl Process {
                     // Its end is not waited for.
                     drop(tables.take_if_over(node));
                 }
-                Kind::GiveBack(_) | Kind::Write(..) => {}
+                Kind::GiveBack(_) | Kind::Write(..) | Kind::Count(_) => {}
             }
         }
     }
@@ -250,6 +258,10 @@ impl Process {
                 Kind::GiveBack(returned) => returned.step(),
                 Kind::Write(word, value) => {
                     word.write(*value);
+                    false
+                }
+                Kind::Count(count) => {
+                    count.run();
                     false
                 }
                 Kind::Unlock(..) | Kind::Free(_) => false,

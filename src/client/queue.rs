@@ -11,6 +11,7 @@
 use super::{
     action::{
         Action,
+        Count,
         Events, //
     },
     buffer::{
@@ -41,6 +42,7 @@ use crate::{
         MAX_RECORDS,
         MAX_TIMERS, //
     },
+    memory::Word,
     sys::{
         self,
         user::UserWords, //
@@ -178,8 +180,27 @@ impl<'a> Queue<'a> {
                 }
                 Action::Change(change)
             }
-            // Words of the processor's and the GPU's that both count: not here.
-            Record::Count { .. } | Record::CountTo { .. } => return Err(Error::NotSupported),
+            Record::Count { address, up } => {
+                let counter = self.counter(address)?;
+                self.count(Count {
+                    counter,
+                    up,
+                    until: None,
+                })?
+            }
+            Record::CountTo {
+                wanted,
+                counter,
+                signal,
+            } => {
+                let until = (self.counter(wanted)?, process.signal(signal).ok());
+                let counter = self.counter(counter)?;
+                self.count(Count {
+                    counter,
+                    up: true,
+                    until: Some(until),
+                })?
+            }
             Record::FreeNode { node } => {
                 let owner = process.owner_of(node);
                 // Made first: after a claim nothing may fail.
@@ -263,6 +284,23 @@ impl<'a> Queue<'a> {
         self.events.push(action)
     }
 
+    /// The word at a physical address. `InvalidArgument`: it is not in the caller's memory.
+    fn counter(&mut self, address: u32) -> Result<Word> {
+        let process = self.process;
+        let tables = process.tables();
+        let base = process.device.base_address();
+        let word = tables.counter_at(address, base);
+        self.writes.get_or_insert(tables.addresses.removals());
+        word.ok_or(Error::InvalidArgument)
+    }
+
+    fn count(&self, count: Count) -> Result<Action> {
+        Ok(match count.counter.is_slow() {
+            true => Action::Change(Change::count(self.process, count)?),
+            false => Action::Count(count),
+        })
+    }
+
     /// Notes a claim; there is room for it.
     fn claim(&mut self, claim: Claim) -> Result {
         let claims = self.claims.get_or_insert_with(KVec::new);
@@ -282,11 +320,17 @@ impl<'a> Queue<'a> {
         if self.writes.is_none_or(|looked_up| looked_up == removals) {
             return Ok(());
         }
+        let again = |word: &mut Word| -> Result {
+            *word = tables
+                .word_at(word.address())
+                .ok_or(Error::InvalidAddress)?;
+            Ok(())
+        };
         for action in self.events.iter_mut() {
-            if let Action::Write(word, _) = action {
-                *word = tables
-                    .word_at(word.address())
-                    .ok_or(Error::InvalidAddress)?;
+            match action {
+                Action::Write(word, _) => again(word)?,
+                Action::Count(count) => count.words_mut().try_for_each(again)?,
+                _ => {}
             }
         }
         self.writes = Some(removals);

@@ -43,6 +43,7 @@ use crate::{
         warn_client,
         RateLimit, //
     },
+    memory::Word,
     stream::{
         addresses::{
             Kind,
@@ -50,8 +51,9 @@ use crate::{
         },
         vector::{
             self as stream,
-            Exit,
+            Access,
             Refusal,
+            Values,
             CALL_WORDS, //
         }, //
     },
@@ -63,9 +65,12 @@ use crate::{
         }, //
     },
     vector::{
-        Checked,
+        Attempt,
+        Author,
+        Entry,
         Submission,
-        MAX_WORDS, //
+        MAX_WORDS,
+        SCRATCH_BYTES, //
     }, //
 };
 use kernel::{
@@ -108,20 +113,14 @@ pub(super) fn pool(pool: u32) -> u32 {
     }
 }
 
-/// Commands, and what they do to the core.
-#[derive(Default)]
-struct Commands {
-    words: KVVec<u32>,
-    exit: Exit,
-}
+/// Commands: the context's, and the others.
+type Commands = [KVVec<u32>; 2];
 
-impl Commands {
-    fn checked(&self) -> Checked<'_> {
-        Checked {
-            words: &self.words,
-            exit: &self.exit,
-        }
-    }
+/// What commands have been checked against, and what they leave in the core.
+struct Checked {
+    removals: u64,
+    entry: Entry,
+    exit: Values,
 }
 
 /// The tasks of a COMMIT, by when they run: at the tessellator's event, at the drawing engine's,
@@ -171,77 +170,80 @@ impl Process {
         let events = [TESSELLATOR, DRAWING, PIXEL].map(|block| table.heads[block] != 0);
         let events = events.into_iter().filter(|&has| has).count();
         let entries = read_words(commit.queue, vector::ENTRY_BYTES / 4 * count)?;
-        let mut own = Commands::default();
-        let mut others = Commands::default();
+        let mut commands = Commands::default();
         for (index, entry) in entries.chunks_exact(vector::ENTRY_BYTES / 4).enumerate() {
             if sys::is_killed() {
                 return Err(Error::Interrupted);
             }
             let cut = if index + 1 == count { 1 + events } else { 1 };
             let user = commit.format.decode_entry(entry).buffer;
-            let room = MAX_WORDS - own.words.len() - others.words.len();
-            let commands = if index == 0 { &mut own } else { &mut others };
-            self.copy_buffer(commit.format, user, cut, room, &view, &mut commands.words)?;
+            let room = MAX_WORDS - commands[0].len() - commands[1].len();
+            let words = &mut commands[index.min(1)];
+            self.copy_buffer(commit.format, user, cut, room, &view, words)?;
         }
         let records = read_tasks(&commit, &table)?;
-        let mut removals = {
-            let tables = self.tables();
-            self.check_vector(core, &tables, &mut [&mut own, &mut others])?;
-            tables.addresses.removals()
-        };
+        let mut checked = None;
+        // Before anything is claimed.
+        self.check_vector(
+            core,
+            &self.tables(),
+            context.id,
+            &mut commands,
+            &mut checked,
+        )?;
         let mut tasks = Tasks::resolve(self, &records)?;
         let queue = core.queue();
         let mut timeout = queue.place_timeout();
-        let place = loop {
-            {
-                let mut tables = self.tables();
-                let now = tables.addresses.removals();
-                if now != removals {
-                    // Another thread may have freed what the commands name.
-                    self.check_vector(core, &tables, &mut [&mut own, &mut others])?;
-                    removals = now;
-                }
-                tasks.check(&tables)?;
-                let is_allowed = |value| self.vector_address(core, &tables, value).is_some();
-                let looks = self.device.parameters().check_addresses;
-                let [first, second, late] = &mut tasks.0;
-                let early = [first, second].map(|queue| match queue.is_empty() {
-                    true => None,
-                    false => Some(queue.events()),
-                });
-                let place = queue.reserve(&mut Submission {
-                    process: self.number,
-                    context: context.id,
-                    context_commands: own.checked(),
-                    commands: others.checked(),
-                    removals,
-                    is_allowed: looks.then_some(&is_allowed as &dyn Fn(u32) -> bool),
-                    early,
-                    late: late.events(),
-                })?;
-                if let Some(place) = place {
+        let (place, entry) = loop {
+            if sys::is_killed() {
+                return Err(Error::Interrupted);
+            }
+            let mut tables = self.tables();
+            let checked =
+                self.check_vector(core, &tables, context.id, &mut commands, &mut checked)?;
+            tasks.check(&tables)?;
+            let is_allowed = |value| self.vector_reach(core, &tables, value).is_some();
+            let [first, second, late] = &mut tasks.0;
+            let early = [first, second].map(|queue| match queue.is_empty() {
+                true => None,
+                false => Some(queue.events()),
+            });
+            let attempt = queue.reserve(&mut Submission {
+                author: self.author(context.id, checked.removals, &is_allowed),
+                entry: &checked.entry,
+                exit: &checked.exit,
+                words: commands.each_ref().map(|words| words.len()),
+                early,
+                late: late.events(),
+            })?;
+            match attempt {
+                Attempt::Place(place) => {
                     self.note_job(core.index(), place.number);
                     for queue in &tasks.0 {
                         queue.withdraw(&mut tables);
                     }
-                    break place;
+                    break (place, checked.entry);
+                }
+                // Another process's job came between; that cannot change it once more.
+                Attempt::Changed => {}
+                Attempt::Full => {
+                    drop(tables);
+                    queue.wait_for_place(&mut timeout)?;
                 }
             }
-            queue.wait_for_place(&mut timeout)?;
         };
-        let (name, is_switched) = (place.context, place.is_switched);
-        queue.fill(place, [own.checked(), others.checked()]);
+        queue.fill(place, commands.each_ref().map(|words| &words[..]));
         for queue in tasks.0 {
             queue.submitted();
         }
-        if !is_switched {
+        if !entry.is_switched {
             if let Ok(signal) = self.signal(context.signal) {
                 signal.signal(true);
             }
         }
-        if name != context.id {
+        if entry.context != context.id {
             // The commands run, whether the client can know its name or not.
-            let _ = write_name(&commit, name);
+            let _ = write_name(&commit, entry.context);
         }
         Ok(Reply::Nothing)
     }
@@ -322,40 +324,88 @@ impl Process {
         Ok(words.extend_from_slice(&commands[at..], GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Checks copied commands.
-    fn check_vector(
+    /// Checks copied commands, if what they were checked against is not so any more.
+    fn check_vector<'a>(
         &self,
         core: &VectorCore,
         tables: &Tables,
-        all: &mut [&mut Commands; 2],
-    ) -> Result {
-        for commands in all {
-            let resolve = |value| self.vector_address(core, tables, value);
-            let scratch = core.queue().scratch();
-            let exit = stream::check(&mut commands.words, scratch, resolve);
-            commands.exit = exit.map_err(refuse)?;
+        context: u64,
+        commands: &mut Commands,
+        checked: &'a mut Option<Checked>,
+    ) -> Result<&'a Checked> {
+        let reach = |value| self.vector_reach(core, tables, value);
+        let is_allowed = |value| reach(value).is_some();
+        let removals = tables.addresses.removals();
+        let entry = core
+            .queue()
+            .entry(&self.author(context, removals, &is_allowed));
+        let was = checked.take();
+        let was = was.filter(|checked| checked.removals == removals && checked.entry == entry);
+        if let Some(was) = was {
+            return Ok(checked.insert(was));
         }
-        Ok(())
+        let looks = self.device.parameters().check_addresses;
+        let access = Access {
+            scratch: core.queue().scratch(),
+            reach: looks.then_some(&reach as &dyn Fn(u32) -> Option<u64>),
+            forgives: true,
+        };
+        let [own, others] = commands;
+        let of_context = stream::check(own, entry.values, &access).map_err(refuse)?;
+        let found = match entry.is_switched {
+            true => of_context,
+            false => entry.values,
+        };
+        let access = Access {
+            forgives: false,
+            ..access
+        };
+        let exit = stream::check(others, found, &access).map_err(refuse)?;
+        Ok(checked.insert(Checked {
+            removals,
+            entry,
+            exit,
+        }))
     }
 
-    /// What is loaded for a client's address `value`; `None`: it may not use that.
-    fn vector_address(&self, core: &VectorCore, tables: &Tables, value: u32) -> Option<u32> {
-        let parameters = self.device.parameters();
-        if !parameters.check_addresses {
-            return Some(value);
+    /// Who submits a job.
+    fn author<'a>(
+        &self,
+        context: u64,
+        removals: u64,
+        is_allowed: &'a dyn Fn(u32) -> bool,
+    ) -> Author<'a> {
+        let looks = self.device.parameters().check_addresses;
+        Author {
+            process: self.number,
+            context,
+            removals,
+            is_allowed: looks.then_some(is_allowed),
         }
-        let scratch = core.queue().scratch();
-        if value == 0 || value == scratch {
-            return Some(scratch);
+    }
+
+    /// How many bytes of one piece of memory that the process may use lie at physical address
+    /// `value` and behind it; `None`: it may not use that.
+    fn vector_reach(&self, core: &VectorCore, tables: &Tables, value: u32) -> Option<u64> {
+        if value & TAG != 0 {
+            return None;
+        }
+        if value == core.queue().scratch() {
+            // CAST: at most 64 bits.
+            return Some(SCRATCH_BYTES as u64);
         }
         let base = self.device.base_address();
-        let is_common = || {
-            let address = value.checked_sub(base);
-            let mut ranges = parameters.allowed_ranges.iter().flatten();
-            address.is_some_and(|address| ranges.any(|range| range.contains(address)))
-        };
-        let is_allowed = tables.physical_bytes(value, base).is_some() || is_common();
-        (value & TAG == 0 && is_allowed).then_some(value)
+        if let Some(piece) = tables.physical_bytes(value, base) {
+            // CAST: at most 64 bits.
+            return Some(piece.left as u64);
+        }
+        let address = value.checked_sub(base)?;
+        let ranges = &self.device.parameters().allowed_ranges;
+        let range = ranges
+            .iter()
+            .flatten()
+            .find(|range| range.contains(address))?;
+        Some(u64::from(range.last() - address) + 1)
     }
 }
 
@@ -419,6 +469,12 @@ impl Tables {
             && offset >= format.buffer_bytes()
             && offset <= piece.before
             && u64::from(buffer.units) * 8 <= piece.left as u64
+    }
+
+    /// The word at physical address `address`, if it lies in memory of the process in one piece.
+    pub(super) fn counter_at(&self, address: u32, base: u32) -> Option<Word> {
+        self.physical_bytes(address, base)?;
+        self.word_at(address.checked_sub(base)?)
     }
 
     /// User address of what `call` calls, if it lies in memory of the process that this sees.

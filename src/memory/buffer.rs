@@ -39,6 +39,10 @@ impl Buffer {
         let _ = self.memory.write(offset, word);
     }
 
+    pub(super) fn read(&self, offset: usize) -> Option<u32> {
+        self.memory.read(offset).ok()
+    }
+
     /// The file offset by which its owner maps it: its DMA address, unique among live buffers.
     pub(crate) fn file_offset(&self) -> u64 {
         self.memory.dma_address()

@@ -250,6 +250,18 @@ impl Node {
         }
     }
 
+    /// The word at byte `offset`. `None`: it does not lie in one piece.
+    pub(super) fn read(&self, offset: usize) -> Option<u32> {
+        match &self.place {
+            Some(Place::Pool(span)) => {
+                let pool = &self.memory.pool.as_ref()?.memory;
+                pool.read(span.offset() + offset).ok()
+            }
+            Some(Place::Pages(buffer)) => buffer.read(offset),
+            Some(Place::Virtual(_) | Place::Wrapped(_)) | None => None,
+        }
+    }
+
     pub(super) fn write(&self, offset: usize, word: u32) {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -358,6 +370,26 @@ impl Word {
     /// GPU address of the word.
     pub(crate) fn address(&self) -> u32 {
         self.address
+    }
+
+    /// The word. `None`: it does not lie in one piece with others, or cannot be reached.
+    pub(crate) fn read(&self) -> Option<u32> {
+        match &self.object {
+            Object::Node(node) => node.read(self.offset),
+            Object::Buffer(buffer) => buffer.read(self.offset),
+            Object::UserMemory(_) => None,
+        }
+    }
+
+    /// Adds to the word, and says what it is now. Who else writes it at the same time may be lost.
+    pub(crate) fn count(&self, up: bool) -> Option<u32> {
+        let before = self.read()?;
+        let now = match up {
+            true => before.wrapping_add(1),
+            false => before.wrapping_sub(1),
+        };
+        self.write(now);
+        Some(now)
     }
 
     /// Writes the word.

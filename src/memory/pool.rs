@@ -78,6 +78,13 @@ impl PoolMemory {
         };
     }
 
+    pub(super) fn read(&self, offset: usize) -> kernel::error::Result<u32> {
+        match self {
+            PoolMemory::Reserved(memory) => memory.read(offset),
+            PoolMemory::Allocated(memory) => memory.read(offset),
+        }
+    }
+
     fn zero(&self, offset: usize, bytes: usize) -> kernel::error::Result {
         match self {
             PoolMemory::Reserved(memory) => memory.zero(offset, bytes),

@@ -7,50 +7,85 @@
 //! data, wait for modules, and CALL: what is called is copied behind its CALL's place
 //! ([`next_call`]), so that no CALL is left, and nothing runs from memory that the client can
 //! change. Fetching, jumping back, ending and events are the kernel's. Of states only those are let
-//! through that are known; those that take addresses must name memory of the process, and 0 becomes
-//! memory that is nobody's, as with other cores ([`super::checker`]). That memory is small, and
-//! no MMU keeps the core in it: nothing may be drawn there ([`Exit::draws_before`]). Source:
-//! spec/multicore-vg.md sections B.7 and B.8.
+//! through that are known, and others only with the value that they have after a reset. Those that
+//! take addresses must name memory of the process, and 0 becomes memory that is nobody's, as with
+//! other cores ([`super::checker`]).
+//!
+//! No MMU keeps the core in a piece of memory. So what it is told of a surface or of a buffer of the
+//! tessellator's, its address, stride and size, is followed from job to job ([`Values`]), and where
+//! something is drawn all that it may touch must lie in one piece of the process's memory
+//! ([`Access::reach`]). Rectangles are cut off at the target's edges. Sources: spec/multicore-vg.md
+//! sections B.7 and B.8; what of a path or an image is used, VGLite (MIT) for this core.
 
 use kernel::{
     fmt,
     prelude::*, //
 };
 
-/// States that take addresses, by word address: target; images 1 and 0; tessellation buffer and its
-/// two levels, as the drawing engine and as the tessellator have them; planes of images, and of the
-/// target.
-pub(crate) const ADDRESS_STATES: [u32; 15] = [
+/// States whose values count, by word address. First those that take addresses
+/// ([`ADDRESS_STATES`]): target; images 1 and 0; tessellation buffer and its two levels, as the
+/// drawing engine and as the tessellator have them; planes of images, and of the target. Then those
+/// that say how far what lies there goes.
+pub(crate) const TRACKED: [u32; 32] = [
     0xA11, 0xA28, 0xA29, 0xA30, 0xA31, 0xA32, 0xA35, 0xA36, 0xA37, 0xA50, 0xA51, 0xA52, 0xA53,
-    0xA5C, 0xA5D,
+    0xA5C, 0xA5D, // Addresses.
+    0xA00, 0xA10, 0xA12, 0xA13, // Control, and the target's format, stride and size.
+    0xA24, 0xA2A, 0xA2C, 0xA2E, // Format, stride, origin and size of image 1,
+    0xA25, 0xA2B, 0xA2D, 0xA2F, // and of image 0.
+    0xA33, 0xA34, 0xA38, 0xA3A, 0xA3D, // The tessellator's.
 ];
 
-/// Where the target is among [`ADDRESS_STATES`], and the buffers of the tessellator.
-pub(crate) const TARGET: usize = 0;
-pub(crate) const TESSELLATION: u32 = 0x1F8;
+/// How many of [`TRACKED`] take addresses.
+pub(crate) const ADDRESS_STATES: usize = 15;
 
-/// The tessellator's control; 0: off.
-pub(crate) const TESSELLATOR: u32 = 0xA34;
+/// Where states are in [`TRACKED`].
+mod tracked {
+    pub(super) const TARGET: usize = 0;
+    pub(super) const CONTROL: usize = 15;
+    pub(super) const TARGET_FORMAT: usize = 16;
+    pub(super) const TARGET_STRIDE: usize = 17;
+    pub(super) const TARGET_SIZE: usize = 18;
+    pub(super) const TARGET_PLANES: [usize; 2] = [13, 14];
+    pub(super) const READ: [usize; 3] = [3, 4, 5];
+    pub(super) const WRITE: [usize; 3] = [6, 7, 8];
+    pub(super) const READ_STRIDE: usize = 27;
+    pub(super) const TESSELLATOR: usize = 28;
+    pub(super) const WRITE_STRIDE: usize = 29;
+    pub(super) const WINDOW: usize = 30;
+    pub(super) const LEVEL_2: usize = 31;
+}
 
-/// By [`ADDRESS_STATES`], a value.
-pub(crate) type Values = [u32; ADDRESS_STATES.len()];
+/// Where the target is in [`TRACKED`].
+#[cfg(CONFIG_KUNIT)]
+pub(crate) const TARGET: usize = tracked::TARGET;
+
+/// By [`TRACKED`], what the core holds.
+pub(crate) type Values = [u32; TRACKED.len()];
+
+/// What the core holds of nobody's: no surface has a size, and addresses are those of memory that is
+/// nobody's.
+pub(crate) fn nothing(scratch: u32) -> Values {
+    core::array::from_fn(|which| match which < ADDRESS_STATES {
+        true => scratch,
+        false => 0,
+    })
+}
 
 /// Other states of the drawing engine: the first and the last of each range. The reset values of
 /// 0xA3E, 0xA3F and 0xA46 to 0xA4F (rnndb) are no addresses.
-const PLAIN_STATES: [(u32, u32); 12] = [
-    (0xA00, 0xA09),
-    (0xA10, 0xA10),
-    (0xA12, 0xA13),
+const PLAIN_STATES: [(u32, u32); 7] = [
+    (0xA01, 0xA09),
     (0xA18, 0xA22),
-    (0xA25, 0xA25),
-    (0xA27, 0xA27),
-    (0xA2A, 0xA2F),
-    (0xA33, 0xA34),
-    (0xA38, 0xA3F),
-    (0xA40, 0xA45),
-    (0xA46, 0xA4F),
+    (0xA26, 0xA27),
+    (0xA39, 0xA39),
+    (0xA3B, 0xA3C),
+    (0xA3E, 0xA4F),
     (0xA90, 0xA97),
 ];
+
+/// Those of a core whose other states are 0 after a reset (rnndb): a client may load that, as one
+/// does that loads all of them.
+const RESET_STATES: core::ops::RangeInclusive<u32> = 0xA00..=0xA78;
 
 /// Flush of the drawing engine's caches.
 const FLUSH: u32 = 0xA1B;
@@ -161,6 +196,14 @@ pub(crate) enum Fault {
     NoReturn,
     /// Something is drawn without a target.
     NoTarget,
+    /// Something is drawn as what is not known to be drawn.
+    Primitive,
+    /// A surface (the word address of its address) with a stride that does not fit it.
+    Stride(u32),
+    /// What lies at an address (its state's) goes further than the process's memory there.
+    Extent(u32),
+    /// A rectangle outside the target.
+    Rectangle,
 }
 
 /// A refused stream: what, and at which word.
@@ -203,7 +246,13 @@ fn length(words: &[u32], at: usize) -> Result<usize, Fault> {
             }
             (1 + count).next_multiple_of(2)
         }
-        opcode::DATA => 2 + 2 * words_of(first & COUNT_MASK)?,
+        opcode::DATA => {
+            let units = words_of(first & COUNT_MASK)?;
+            if units == 0 {
+                return Err(Fault::Length);
+            }
+            2 + 2 * units
+        }
         opcode::SEMAPHORE | opcode::STALL | opcode::CALL | opcode::RETURN | opcode::NOP => 2,
         _ => return Err(Fault::Opcode),
     };
@@ -296,41 +345,294 @@ impl Armed {
     }
 }
 
-/// Which of [`ADDRESS_STATES`] state `address` is.
-fn address_state(address: u32) -> Option<usize> {
-    ADDRESS_STATES.iter().position(|&state| state == address)
+/// For each state from `0xA00` on, where it is in [`TRACKED`], or behind its end.
+const PLACES: [u8; 0x60] = {
+    // CAST: small.
+    let mut places = [TRACKED.len() as u8; 0x60];
+    let mut which = 0;
+    while which < TRACKED.len() {
+        // CAST: small.
+        places[(TRACKED[which] - 0xA00) as usize] = which as u8;
+        which += 1;
+    }
+    places
+};
+
+/// Where state `address` is in [`TRACKED`].
+#[inline]
+fn place(address: u32) -> Option<usize> {
+    let offset = usize::try_from(address.checked_sub(0xA00)?).ok()?;
+    let place = usize::from(*PLACES.get(offset)?);
+    (place < TRACKED.len()).then_some(place)
 }
 
-/// What words do to the core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Exit {
-    /// By [`ADDRESS_STATES`], what they leave there, if they load it.
-    pub(crate) loaded: [Option<u32>; ADDRESS_STATES.len()],
-    /// They draw before they load a target.
-    pub(crate) draws_before: bool,
+/// What memory a client's words may name.
+#[derive(Clone, Copy)]
+pub(crate) struct Access<'a> {
+    /// Address of memory that is nobody's.
+    pub(crate) scratch: u32,
+    /// How many bytes of one piece of the process's memory, or of memory that is nobody's, lie at an
+    /// address and behind it; `None`: it may not use that. Without this nobody looks.
+    pub(crate) reach: Option<&'a dyn Fn(u32) -> Option<u64>>,
+    /// What the process may not use is no fault, but becomes memory that is nobody's: a context has
+    /// the states of a whole process, with memory that is gone.
+    pub(crate) forgives: bool,
 }
 
-/// Checks a client's words, without CALLs. `scratch` is the address of memory that is nobody's;
-/// `resolve` gives what is loaded for a client's address; `None`: it may not use that.
+impl Access<'_> {
+    /// What is loaded for the address `value`; `None`: it may not be used.
+    fn resolve(&self, value: u32) -> Option<u32> {
+        let Some(reach) = self.reach else {
+            return Some(value);
+        };
+        match value {
+            0 => Some(self.scratch),
+            _ if reach(value).is_some() => Some(value),
+            _ => self.forgives.then_some(self.scratch),
+        }
+    }
+
+    /// Whether the process may use `bytes` where the state at `place` says.
+    fn has(&self, values: &Values, place: usize, bytes: u64) -> Result<(), Fault> {
+        let reach = self.reach.and_then(|reach| reach(values[place]));
+        match reach.is_some_and(|left| bytes <= left) {
+            true => Ok(()),
+            false => Err(Fault::Extent(TRACKED[place])),
+        }
+    }
+}
+
+/// A surface, by where its states are in [`TRACKED`].
+struct Surface {
+    address: usize,
+    stride: usize,
+    /// Its first column and row, if it has them.
+    origin: Option<usize>,
+    size: usize,
+    planes: [usize; 2],
+}
+
+const TARGET_SURFACE: Surface = Surface {
+    address: tracked::TARGET,
+    stride: tracked::TARGET_STRIDE,
+    origin: None,
+    size: tracked::TARGET_SIZE,
+    planes: tracked::TARGET_PLANES,
+};
+
+/// Image 1, and where its format is.
+const IMAGE_1: (Surface, usize) = (
+    Surface {
+        address: 1,
+        stride: 20,
+        origin: Some(21),
+        size: 22,
+        planes: [9, 11],
+    },
+    19,
+);
+
+/// Image 0, and where its format is.
+const IMAGE_0: (Surface, usize) = (
+    Surface {
+        address: 2,
+        stride: 24,
+        origin: Some(25),
+        size: 26,
+        planes: [10, 12],
+    },
+    23,
+);
+
+/// Bits of a stride: bytes from a row to the next, and that rows lie in tiles of 4.
+const STRIDE_MASK: u32 = 0x0FFF_FFFF;
+const TILED: u32 = 1 << 28;
+
+impl Surface {
+    /// Columns and rows.
+    fn size(&self, values: &Values) -> (u32, u32) {
+        let half = |word: u32| (word & 0xFFFF, word >> 16);
+        let (width, height) = half(values[self.size]);
+        let (left, top) = self.origin.map_or((0, 0), |origin| half(values[origin]));
+        (left + width, top + height)
+    }
+
+    /// Whether the process may use all of it, where a pixel has so many bytes, and so many of its
+    /// planes are used.
+    fn check(
+        &self,
+        values: &Values,
+        access: &Access<'_>,
+        pixel: u32,
+        planes: core::ops::Range<usize>,
+    ) -> Result<(), Fault> {
+        let stride = values[self.stride];
+        let (bytes, is_tiled) = (u64::from(stride & STRIDE_MASK), stride & TILED != 0);
+        let (columns, rows) = self.size(values);
+        let row = u64::from(columns) * u64::from(pixel);
+        // An image of one row may have no stride.
+        let is_one = self.origin.is_some() && rows <= 1;
+        let fits = stride & !(STRIDE_MASK | TILED) == 0 && (is_one || row <= bytes);
+        if !fits || (bytes | u64::from(values[self.address])) % u64::from(pixel) != 0 {
+            return Err(Fault::Stride(TRACKED[self.address]));
+        }
+        let rows = u64::from(rows);
+        // Less than 2^45.
+        let all = match is_tiled {
+            true => rows.next_multiple_of(4) * bytes.max(row),
+            false => rows.saturating_sub(1) * bytes + row,
+        };
+        // An engine that is told of nothing may still look there.
+        let all = all.max(u64::from(pixel));
+        access.has(values, self.address, all)?;
+        let planes = self.planes.get(planes).unwrap_or(&[]);
+        planes
+            .iter()
+            .try_for_each(|&plane| access.has(values, plane, all))
+    }
+}
+
+/// Bytes of a target's pixel, and which planes there are besides, by the low bits of its format.
+fn target_format(format: u32) -> (u32, core::ops::Range<usize>) {
+    match format & 0xF {
+        0 | 6 => (1, 0..0),
+        1 | 4 | 5 | 8 => (2, 0..0),
+        2 | 3 => (4, 0..0),
+        0xB => (1, 0..1),
+        _ => (4, 0..2),
+    }
+}
+
+/// The same of an image.
+fn image_format(format: u32) -> (u32, core::ops::Range<usize>) {
+    match format & 0xF {
+        0..=2 => (1, 0..0),
+        3..=5 | 8 => (2, 0..0),
+        6 | 7 => (4, 0..0),
+        0xB => (1, 0..1),
+        0xE => (1, 0..2),
+        _ => (4, 0..2),
+    }
+}
+
+/// Bits of the control: what is drawn; how an image is used; what is painted with.
+const PRIMITIVE: u32 = 7;
+const IMAGE_MODE: u32 = 0x7000;
+const PAINT: u32 = 0x0300_0000;
+
+/// Values of these: a rectangle, two kinds of path; the last mode with one image.
+const RECTANGLES: u32 = 1;
+const PATHS: core::ops::RangeInclusive<u32> = 2..=3;
+const ONE_IMAGE: u32 = 0x3000;
+
+/// Whether the process may use all that a drawing uses.
+fn check_drawing(values: &Values, access: &Access<'_>) -> Result<(), Fault> {
+    let control = values[tracked::CONTROL];
+    let is_path = values[tracked::TESSELLATOR] != 0;
+    let is_known = match is_path {
+        true => PATHS.contains(&(control & PRIMITIVE)),
+        false => control & PRIMITIVE == RECTANGLES,
+    };
+    if !is_known {
+        return Err(Fault::Primitive);
+    }
+    let (width, height) = TARGET_SURFACE.size(values);
+    if values[tracked::TARGET] == access.scratch || width == 0 || height == 0 {
+        return Err(Fault::NoTarget);
+    }
+    let (pixel, planes) = target_format(values[tracked::TARGET_FORMAT]);
+    TARGET_SURFACE.check(values, access, pixel, planes)?;
+    let mode = control & IMAGE_MODE;
+    for ((surface, format), is_used) in [
+        (IMAGE_0, mode != 0),
+        (IMAGE_1, mode > ONE_IMAGE || control & PAINT != 0),
+    ] {
+        if is_used {
+            let (pixel, planes) = image_format(values[format]);
+            surface.check(values, access, pixel, planes)?;
+        }
+    }
+    if is_path {
+        let [read, write] = [tracked::READ_STRIDE, tracked::WRITE_STRIDE];
+        for (places, stride) in [(tracked::READ, read), (tracked::WRITE, write)] {
+            for (place, bytes) in places.into_iter().zip(tessellation(values, stride)) {
+                access.has(values, place, bytes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the tessellation buffer and of its two levels.
+fn tessellation(values: &Values, stride: usize) -> [u64; 3] {
+    let window = values[tracked::WINDOW];
+    let (width, height) = (u64::from(window & 0xFFFF), u64::from(window >> 16));
+    let stride = u64::from(values[stride]).max(8 * width);
+    // Less than 2^49.
+    let size = stride * height.next_multiple_of(16);
+    let bits = |bytes: u64, each: u64| {
+        let bits = (bytes / each).next_multiple_of(64);
+        (bits / 8).next_multiple_of(64)
+    };
+    let level_1 = bits(size, 64);
+    let told = 64 * u64::from(values[tracked::LEVEL_2]);
+    [
+        size.max(8),
+        level_1.max(8),
+        bits(level_1, 32).max(told).max(8),
+    ]
+}
+
+/// Cuts rectangles off at the target's edges.
+fn clip(rectangles: &mut [u32], (width, height): (u32, u32)) -> Result<(), Fault> {
+    for unit in rectangles.chunks_exact_mut(2) {
+        let (x, y) = (unit[0] & 0xFFFF, unit[0] >> 16);
+        let (columns, rows) = (unit[1] & 0xFFFF, unit[1] >> 16);
+        if x >= width || y >= height {
+            return Err(Fault::Rectangle);
+        }
+        unit[1] = rows.min(height - y) << 16 | columns.min(width - x);
+    }
+    Ok(())
+}
+
+/// Checks a client's words, without CALLs, which find `values` in the core; what they leave there
+/// comes back.
 pub(crate) fn check(
     words: &mut [u32],
-    scratch: u32,
-    mut resolve: impl FnMut(u32) -> Option<u32>,
-) -> Result<Exit, Refusal> {
-    let mut exit = Exit::default();
+    mut values: Values,
+    access: &Access<'_>,
+) -> Result<Values, Refusal> {
     let mut armed = Armed::default();
+    // What is drawn with has been looked at since it was loaded.
+    let mut is_sure = false;
     let mut at = 0;
     while at < words.len() {
         let checked = length(words, at).and_then(|length| {
-            let command = &mut words[at..at + length];
-            if command[0] >> 28 == opcode::DATA {
-                match exit.loaded[TARGET] {
-                    Some(target) if target == scratch => return Err(Fault::NoTarget),
-                    Some(_) => {}
-                    None => exit.draws_before = true,
+            let words = &mut words[at..at + length];
+            match words[0] >> 28 {
+                opcode::STATE => {
+                    is_sure &= !load(words, &mut armed, &mut values, access)?;
                 }
+                opcode::DATA => {
+                    if words[0] & OPERAND_MASK & !COUNT_MASK != 0 {
+                        return Err(Fault::Opcode);
+                    }
+                    if access.reach.is_some() {
+                        if !is_sure {
+                            check_drawing(&values, access)?;
+                            is_sure = true;
+                        }
+                        if values[tracked::TESSELLATOR] == 0 {
+                            clip(&mut words[2..], TARGET_SURFACE.size(&values))?;
+                        }
+                    }
+                }
+                opcode::SEMAPHORE => armed.module(words[0], true)?,
+                opcode::STALL => armed.module(words[0], false)?,
+                opcode::NOP => {}
+                _ => return Err(Fault::Opcode),
             }
-            self::command(command, &mut armed, &mut exit.loaded, &mut resolve)?;
             Ok(length)
         });
         at += checked.map_err(|fault| Refusal::new(words, at, fault))?;
@@ -339,56 +641,51 @@ pub(crate) fn check(
         Armed {
             modules: 0,
             token: None,
-        } => Ok(exit),
+        } => Ok(values),
         _ => Err(Refusal::new(words, at, Fault::Semaphore)),
     }
 }
 
-/// Checks one command.
-fn command(
+/// Checks a STATE; says whether it loads what is followed.
+fn load(
     words: &mut [u32],
     armed: &mut Armed,
-    loaded: &mut [Option<u32>],
-    resolve: &mut impl FnMut(u32) -> Option<u32>,
-) -> Result<(), Fault> {
+    values: &mut Values,
+    access: &Access<'_>,
+) -> Result<bool, Fault> {
     let first = words[0];
-    match first >> 28 {
-        opcode::STATE => {
-            // Bits 13 and 12 are a pipe, of which only the first is known.
-            if first & 0xF000 != 0 {
-                return Err(Fault::Opcode);
-            }
-            // CAST: 12 bits.
-            let count = ((first >> 16) & 0xFFF) as usize;
-            let (values, padding) = words[1..].split_at_mut(count);
-            for (address, value) in (first & 0xFFF..).zip(values) {
-                match address_state(address) {
-                    Some(which) => {
-                        *value = resolve(*value).ok_or(Fault::Address(address))?;
-                        loaded[which] = Some(*value);
-                    }
-                    None => plain_state(address, *value, armed)?,
-                }
-            }
-            padding.fill(PAD);
-            Ok(())
-        }
-        opcode::DATA if first & OPERAND_MASK & !COUNT_MASK == 0 => Ok(()),
-        opcode::SEMAPHORE => armed.module(first, true),
-        opcode::STALL => armed.module(first, false),
-        opcode::NOP => Ok(()),
-        _ => Err(Fault::Opcode),
+    // Bits 13 and 12 are a pipe, of which only the first is known.
+    if first & 0xF000 != 0 {
+        return Err(Fault::Opcode);
     }
+    // CAST: 12 bits.
+    let count = ((first >> 16) & 0xFFF) as usize;
+    let (loaded, padding) = words[1..].split_at_mut(count);
+    let mut is_followed = false;
+    for (address, value) in (first & 0xFFF..).zip(loaded) {
+        let Some(place) = place(address) else {
+            plain_state(address, *value, armed)?;
+            continue;
+        };
+        if place < ADDRESS_STATES {
+            *value = access.resolve(*value).ok_or(Fault::Address(address))?;
+        }
+        values[place] = *value;
+        is_followed = true;
+    }
+    padding.fill(PAD);
+    Ok(is_followed)
 }
 
-/// Checks a state that takes no address.
+/// Checks a state that is not followed.
 fn plain_state(address: u32, value: u32, armed: &mut Armed) -> Result<(), Fault> {
     match address {
         SEMAPHORE_TOKEN => armed.token(value, true),
         STALL_TOKEN => armed.token(value, false),
         _ => {
             let mut ranges = PLAIN_STATES.iter();
-            match ranges.any(|&(first, last)| (first..=last).contains(&address)) {
+            let is_plain = ranges.any(|&(first, last)| (first..=last).contains(&address));
+            match is_plain || value == 0 && RESET_STATES.contains(&address) {
                 true => Ok(()),
                 false => Err(Fault::State(address)),
             }
@@ -401,19 +698,33 @@ mod tests {
     use super::*;
 
     const OWN: u32 = 0x1000_0000;
+    const OWN_BYTES: u32 = 64 << 10;
     const SCRATCH: u32 = 0x2000_0000;
 
-    fn run(words: &mut [u32]) -> Result<[Option<u32>; ADDRESS_STATES.len()], Fault> {
-        exit(words).map(|exit| exit.loaded)
+    fn reach(address: u32) -> Option<u64> {
+        match address {
+            SCRATCH => Some(4096),
+            OWN..=u32::MAX if address - OWN < OWN_BYTES => {
+                Some(u64::from(OWN + OWN_BYTES - address))
+            }
+            _ => None,
+        }
     }
 
-    fn exit(words: &mut [u32]) -> Result<Exit, Fault> {
-        let resolve = |value| match value {
-            0 | SCRATCH => Some(SCRATCH),
-            OWN => Some(OWN),
-            _ => None,
-        };
-        check(words, SCRATCH, resolve).map_err(|refusal| refusal.fault)
+    fn access(forgives: bool) -> Access<'static> {
+        Access {
+            scratch: SCRATCH,
+            reach: Some(&reach),
+            forgives,
+        }
+    }
+
+    fn run_from(values: Values, words: &mut [u32]) -> Result<Values, Fault> {
+        check(words, values, &access(false)).map_err(|refusal| refusal.fault)
+    }
+
+    fn run(words: &mut [u32]) -> Result<Values, Fault> {
+        run_from(nothing(SCRATCH), words)
     }
 
     /// The smallest drawing, without its END.
@@ -448,14 +759,75 @@ mod tests {
         ]
     }
 
+    /// What the core holds behind that, with these states besides.
+    fn drawn(states: &[(u32, u32)]) -> Values {
+        let mut values = run(&mut drawing()).unwrap();
+        for &(address, value) in states {
+            values[place(address).unwrap()] = value;
+        }
+        values
+    }
+
+    /// Draws a rectangle with these states besides.
+    fn rectangle(states: &[(u32, u32)]) -> Result<(), Fault> {
+        run_from(drawn(states), &mut [0x4000_0001, 0, 0, 0x0001_0001]).map(|_| ())
+    }
+
     #[test]
     fn a_drawing_is_let_through() {
         let mut words = drawing();
-        let loaded = run(&mut words).unwrap();
+        let values = run(&mut words).unwrap();
         assert_eq!(words, drawing());
-        assert_eq!(loaded[0], Some(OWN));
-        assert!(loaded[1..].iter().all(Option::is_none));
+        assert_eq!(values[TARGET], OWN);
+        assert_eq!(
+            values[1..ADDRESS_STATES],
+            nothing(SCRATCH)[1..ADDRESS_STATES]
+        );
         assert!(run(&mut []).is_ok());
+        // Nobody looks.
+        let none = Access {
+            reach: None,
+            ..access(false)
+        };
+        let mut words = [0x3001_0A11, 7, 0x4000_0001, 0, 0, 0];
+        assert_eq!(check(&mut words, [0; 32], &none).unwrap()[TARGET], 7);
+    }
+
+    #[test]
+    fn states_are_where_they_are_looked_for() {
+        for (which, address) in TRACKED.into_iter().enumerate() {
+            assert_eq!(place(address), Some(which));
+        }
+        for address in [0, 0x9FF, 0xA01, 0xA14, 0xA5E, 0xA5F, 0xA60, 0xE01, u32::MAX] {
+            assert_eq!(place(address), None);
+        }
+        let of = |place: usize| TRACKED[place];
+        assert_eq!(of(tracked::TARGET), 0xA11);
+        assert_eq!(of(tracked::CONTROL), 0xA00);
+        assert_eq!(of(tracked::TARGET_FORMAT), 0xA10);
+        assert_eq!(of(tracked::TARGET_STRIDE), 0xA12);
+        assert_eq!(of(tracked::TARGET_SIZE), 0xA13);
+        assert_eq!(tracked::TARGET_PLANES.map(of), [0xA5C, 0xA5D]);
+        assert_eq!(tracked::READ.map(of), [0xA30, 0xA31, 0xA32]);
+        assert_eq!(tracked::WRITE.map(of), [0xA35, 0xA36, 0xA37]);
+        let others = [
+            tracked::READ_STRIDE,
+            tracked::TESSELLATOR,
+            tracked::WRITE_STRIDE,
+            tracked::WINDOW,
+            tracked::LEVEL_2,
+        ];
+        assert_eq!(others.map(of), [0xA33, 0xA34, 0xA38, 0xA3A, 0xA3D]);
+        for ((surface, format), wanted) in [
+            (IMAGE_1, [0xA28, 0xA2A, 0xA2C, 0xA2E, 0xA24, 0xA50, 0xA52]),
+            (IMAGE_0, [0xA29, 0xA2B, 0xA2D, 0xA2F, 0xA25, 0xA51, 0xA53]),
+        ] {
+            let origin = surface.origin.unwrap();
+            let [first, second] = surface.planes;
+            let (address, stride, size) = (surface.address, surface.stride, surface.size);
+            let all = [address, stride, origin, size, format, first, second];
+            assert_eq!(all.map(of), wanted);
+        }
     }
 
     #[test]
@@ -478,46 +850,203 @@ mod tests {
         }
         // Another pipe; bits that mean nothing.
         assert_eq!(run(&mut [0x3001_1A00, 0]), Err(Fault::Opcode));
-        assert_eq!(run(&mut [0x4020_0000, 0]), Err(Fault::Opcode));
+        assert_eq!(run(&mut [0x4020_0001, 0, 0, 0]), Err(Fault::Opcode));
     }
 
     #[test]
     fn addresses_are_the_processes() {
-        for (which, address) in ADDRESS_STATES.into_iter().enumerate() {
+        for (which, &address) in TRACKED[..ADDRESS_STATES].iter().enumerate() {
             let mut words = state(address, 0);
-            assert_eq!(run(&mut words).unwrap()[which], Some(SCRATCH));
+            assert_eq!(run(&mut words).unwrap()[which], SCRATCH);
             assert_eq!(words[1], SCRATCH);
-            let mut words = state(address, OWN + 1);
+            let gone = OWN + OWN_BYTES;
+            let mut words = state(address, gone);
             assert_eq!(run(&mut words), Err(Fault::Address(address)));
+            // A context may still have it.
+            let values = check(&mut words, nothing(SCRATCH), &access(true)).unwrap();
+            assert_eq!((values[which], words[1]), (SCRATCH, SCRATCH));
         }
         // In the middle of a range; the last value counts, and the padding is a NOP.
         let mut words = [0x3004_0A10, 1, OWN, 2, 3, 0x1234_5678, 0x3001_0A11, 0];
-        assert_eq!(run(&mut words).unwrap()[0], Some(SCRATCH));
+        assert_eq!(run(&mut words).unwrap()[TARGET], SCRATCH);
         assert_eq!(words[5], PAD);
-        let mut words = [0x3003_0A10, 1, OWN + 4, 2];
+        let mut words = [0x3003_0A10, 1, OWN - 4, 2];
         assert_eq!(run(&mut words), Err(Fault::Address(0xA11)));
     }
 
     #[test]
     fn nothing_is_drawn_without_a_target() {
-        assert!(!exit(&mut drawing()).unwrap().draws_before);
-        assert!(exit(&mut [0x4000_0000, 0]).unwrap().draws_before);
-        let mut words = [0x3001_0A11, OWN, 0x4000_0000, 0];
-        assert!(!exit(&mut words).unwrap().draws_before);
-        let mut words = [0x4000_0000, 0, 0x3001_0A11, OWN];
-        assert!(exit(&mut words).unwrap().draws_before);
-        let mut words = [0x3001_0A11, 0, 0x4000_0000, 0];
-        assert_eq!(run(&mut words), Err(Fault::NoTarget));
-        // It is found again in what has been resolved.
-        assert_eq!(words[1], SCRATCH);
+        let unit = [0x4000_0001, 0, 0, 0x0001_0001];
+        assert_eq!(
+            run_from(drawn(&[(0xA11, SCRATCH)]), &mut unit.clone()),
+            Err(Fault::NoTarget)
+        );
+        assert_eq!(rectangle(&[(0xA13, 0x40)]), Err(Fault::NoTarget));
+        assert_eq!(rectangle(&[(0xA13, 0x40_0000)]), Err(Fault::NoTarget));
+        assert!(rectangle(&[]).is_ok());
+        // One that is loaded afterwards is too late.
+        let mut words = drawing();
+        words.rotate_left(14);
+        assert_eq!(run(&mut words), Err(Fault::Primitive));
+        // Nor as what is not known.
+        for control in [0, 2, 3, 4, 5, 0x1000_0000] {
+            assert_eq!(rectangle(&[(0xA00, control)]), Err(Fault::Primitive));
+        }
+        assert_eq!(rectangle(&[(0xA34, 0x0100_0200)]), Err(Fault::Primitive));
+    }
+
+    #[test]
+    fn targets_lie_in_the_processes_memory() {
+        // 64 KiB to the last byte, and one row more.
+        let size = |width: u32, height: u32| (0xA13, height << 16 | width);
+        assert!(rectangle(&[size(64, 256)]).is_ok());
+        assert_eq!(rectangle(&[size(64, 257)]), Err(Fault::Extent(0xA11)));
+        let at = |address| (0xA11, address);
+        assert!(rectangle(&[at(OWN + 256), size(64, 255)]).is_ok());
+        assert_eq!(
+            rectangle(&[at(OWN + 256), size(64, 256)]),
+            Err(Fault::Extent(0xA11))
+        );
+        // A part of a surface: its last row ends before the stride does.
+        assert!(rectangle(&[at(OWN + 128), size(32, 256)]).is_ok());
+        assert_eq!(
+            rectangle(&[at(OWN + 132), size(32, 256)]),
+            Err(Fault::Extent(0xA11))
+        );
+        // In tiles the rows come by four.
+        let stride = |stride: u32| (0xA12, stride);
+        let tiled = stride(TILED | 256);
+        assert!(rectangle(&[tiled, size(64, 253)]).is_ok());
+        assert_eq!(
+            rectangle(&[tiled, at(OWN + 64), size(64, 253)]),
+            Err(Fault::Extent(0xA11))
+        );
+        for bad in [252, 0, 258, 1 << 29 | 256, 1 << 31] {
+            let refused = rectangle(&[stride(bad), size(64, 4)]);
+            assert_eq!(refused, Err(Fault::Stride(0xA11)));
+        }
+        assert_eq!(
+            rectangle(&[stride(STRIDE_MASK & !3), size(64, 0xFFFF)]),
+            Err(Fault::Extent(0xA11))
+        );
+        assert_eq!(rectangle(&[at(OWN + 2)]), Err(Fault::Stride(0xA11)));
+        // Of 565, and of planes.
+        assert!(rectangle(&[(0xA10, 1), at(OWN + 2), size(64, 255)]).is_ok());
+        let planes = (0xA10, 0xE);
+        assert_eq!(rectangle(&[planes]), Err(Fault::Extent(0xA5C)));
+        assert!(rectangle(&[planes, (0xA5C, OWN), (0xA5D, OWN), size(64, 64)]).is_ok());
+    }
+
+    #[test]
+    fn images_lie_there_too_if_they_are_used() {
+        for (mode, address, stride, origin, size, format) in [
+            (0x1000, 0xA29, 0xA2B, 0xA2D, 0xA2F, 0xA25),
+            (0x0100_0000, 0xA28, 0xA2A, 0xA2C, 0xA2E, 0xA24),
+        ] {
+            let used = (0xA00, 1 | mode);
+            let image = [(address, OWN), (stride, 1024), (format, 7)];
+            let with = |more: &[(u32, u32)]| {
+                let mut all = KVec::new();
+                all.extend_from_slice(&image, GFP_KERNEL).unwrap();
+                all.extend_from_slice(more, GFP_KERNEL).unwrap();
+                rectangle(&all)
+            };
+            assert!(with(&[used, (size, 64 << 16 | 256)]).is_ok());
+            let over = [used, (size, 65 << 16 | 256)];
+            assert_eq!(with(&over), Err(Fault::Extent(address)));
+            assert!(with(&[over[1]]).is_ok());
+            let moved = [used, (size, 64 << 16 | 16), (origin, 1 << 16)];
+            assert_eq!(with(&moved), Err(Fault::Extent(address)));
+            assert!(with(&[used, (size, 63 << 16 | 16), (origin, 1 << 16)]).is_ok());
+            // Nobody's memory is small.
+            let nobodys = (address, SCRATCH);
+            assert!(with(&[used, nobodys, (size, 4 << 16 | 256)]).is_ok());
+            let over = [used, nobodys, (size, 5 << 16 | 256)];
+            assert_eq!(with(&over), Err(Fault::Extent(address)));
+        }
+        // Two at once.
+        let both = [
+            (0xA00, 0x5001),
+            (0xA29, OWN),
+            (0xA28, OWN + 4),
+            (0xA2A, 0xFFFC),
+        ];
+        assert!(rectangle(&both).is_ok());
+        let mut over = KVec::new();
+        over.extend_from_slice(&both, GFP_KERNEL).unwrap();
+        over.push((0xA2E, 3 << 16 | 1), GFP_KERNEL).unwrap();
+        assert_eq!(rectangle(&over), Err(Fault::Extent(0xA28)));
+    }
+
+    #[test]
+    fn paths_have_their_buffers() {
+        // 128 x 16: 16 KiB, 64 bytes and 64 bytes.
+        let path = [
+            (0xA00, 2),
+            (0xA34, 0x0100_0200),
+            (0xA30, OWN),
+            (0xA31, OWN + 0x4000),
+            (0xA32, OWN + 0x4040),
+            (0xA33, 1024),
+            (0xA35, OWN),
+            (0xA36, OWN + 0x4000),
+            (0xA37, OWN + 0x4040),
+            (0xA38, 1024),
+            (0xA3A, 16 << 16 | 128),
+            (0xA3D, 1),
+        ];
+        let draw = |more: &[(u32, u32)]| {
+            let mut all = KVec::new();
+            all.extend_from_slice(&path, GFP_KERNEL).unwrap();
+            all.extend_from_slice(more, GFP_KERNEL).unwrap();
+            rectangle(&all)
+        };
+        assert!(draw(&[]).is_ok());
+        let end = OWN + OWN_BYTES;
+        for address in [0xA30, 0xA35] {
+            assert!(draw(&[(address, end - 0x4000)]).is_ok());
+            let refused = draw(&[(address, end - 0x4000 + 64)]);
+            assert_eq!(refused, Err(Fault::Extent(address)));
+            assert!(draw(&[(address + 1, end - 64)]).is_ok());
+            let refused = draw(&[(address + 1, end - 32)]);
+            assert_eq!(refused, Err(Fault::Extent(address + 1)));
+            assert_eq!(
+                draw(&[(address + 2, end - 32)]),
+                Err(Fault::Extent(address + 2))
+            );
+            let wide = draw(&[(address + 3, 0x1_0000)]);
+            assert_eq!(wide, Err(Fault::Extent(address)));
+        }
+        assert_eq!(draw(&[(0xA3A, u32::MAX)]), Err(Fault::Extent(0xA30)));
+        assert_eq!(draw(&[(0xA3D, u32::MAX)]), Err(Fault::Extent(0xA32)));
+        assert_eq!(draw(&[(0xA00, 1)]), Err(Fault::Primitive));
+    }
+
+    #[test]
+    fn rectangles_end_with_the_target() {
+        let mut words = [0x4000_0002, 0, 0x003F_0010, 0x0002_0010, 0, 0xFFFF_FFFF];
+        assert!(run_from(drawn(&[]), &mut words).is_ok());
+        assert_eq!(words[2..], [0x003F_0010, 0x0001_0010, 0, 0x0040_0040]);
+        for outside in [0x40, 0x40_0000, u32::MAX] {
+            let mut words = [0x4000_0001, 0, outside, 0x0001_0001];
+            let refused = run_from(drawn(&[]), &mut words);
+            assert_eq!(refused, Err(Fault::Rectangle));
+        }
     }
 
     #[test]
     fn unknown_states_are_refused() {
         for address in [
-            0, 0x9FF, 0xA0A, 0xA14, 0xA23, 0xA24, 0xA26, 0xA54, 0xA98, 0xE04, 0xFFF,
+            0, 0x9FF, 0xA0A, 0xA14, 0xA23, 0xA54, 0xA78, 0xA79, 0xA98, 0xE04, 0xFFF,
         ] {
-            assert_eq!(run(&mut state(address, 0)), Err(Fault::State(address)));
+            assert_eq!(run(&mut state(address, 1)), Err(Fault::State(address)));
+        }
+        // But for their reset value.
+        for address in [0xA0A, 0xA14, 0xA23, 0xA54, 0xA78] {
+            assert!(run(&mut state(address, 0)).is_ok());
+        }
+        for address in [0, 0x9FF, 0xA79, 0xA98, 0xE01, 0xE04, 0xFFF] {
+            assert!(run(&mut state(address, 0)).is_err());
         }
         // Past the end of the states.
         let mut words = KVec::from_elem(0x3FFF_0A00, 4096, GFP_KERNEL).unwrap();
@@ -532,13 +1061,13 @@ mod tests {
             &mut [0x3000_0A00, 0][..],
             &mut [0x3002_0A00, 0][..],
             &mut [0x3002_0A00, 0, 0][..],
+            &mut [0x4000_0000, 0][..],
             &mut [0x4000_0001, 0][..],
             &mut [0x401F_FFFF, 0][..],
             &mut [0x8000_0000][..],
         ] {
             assert_eq!(run(words), Err(Fault::Length));
         }
-        assert!(run(&mut [0x4000_0000, 0]).is_ok());
     }
 
     #[test]

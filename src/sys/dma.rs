@@ -204,6 +204,15 @@ impl DmaBuffer {
         Ok(())
     }
 
+    /// The word at byte `offset`, a multiple of 4 inside the buffer; `EINVAL` otherwise.
+    pub(crate) fn read(&self, offset: usize) -> Result<u32> {
+        if offset % 4 != 0 || offset >= self.size {
+            return Err(EINVAL);
+        }
+        // SAFETY: Inside the allocation (its size is a multiple of 4) and aligned.
+        Ok(unsafe { self.cpu.add(offset).cast::<u32>().read_volatile() })
+    }
+
     /// Writes `words` from byte `offset`, a multiple of 4; `EINVAL` when they do not fit.
     pub(crate) fn write_words(&self, offset: usize, words: &[u32]) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;

@@ -156,6 +156,19 @@ impl Reserved {
         to_result(unsafe { shim::gal_write_physical(at, word) })
     }
 
+    /// The word at byte `offset`, a multiple of 4 inside the memory; `EINVAL` otherwise, `ENOMEM`
+    /// when no mapping can be made. May sleep.
+    pub(crate) fn read(&self, offset: usize) -> Result<u32> {
+        if offset % 4 != 0 || offset >= self.size() {
+            return Err(EINVAL);
+        }
+        let at = self.start() + PhysAddr::try_from(offset)?;
+        let mut word = 0;
+        // SAFETY: By the type invariant the memory is ours alone, and the word is inside.
+        to_result(unsafe { shim::gal_read_physical(at, &mut word) })?;
+        Ok(word)
+    }
+
     /// Fills `size` bytes from `offset` with zeros. `EINVAL` outside the memory, `ENOMEM` when no
     /// mapping can be made. May sleep.
     pub(crate) fn zero(&self, offset: usize, size: usize) -> Result {

@@ -542,6 +542,18 @@ int gal_write_physical(phys_addr_t at, u32 word)
 	return 0;
 }
 
+int gal_read_physical(phys_addr_t at, u32 *word)
+{
+	phys_addr_t start = at & PAGE_MASK;
+	void __iomem *window = ioremap_wc(start, PAGE_SIZE);
+
+	if (!window)
+		return -ENOMEM;
+	*word = readl(window + (at - start));
+	iounmap(window);
+	return 0;
+}
+
 int gal_zero_physical(phys_addr_t start, size_t size)
 {
 	/* In windows: a pool of hundreds of MiB does not fit the address space of 32-bit ARM. */

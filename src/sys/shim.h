@@ -183,6 +183,7 @@ bool gal_is_system_ram(phys_addr_t start, size_t size);
 bool gal_request_memory(phys_addr_t start, size_t size, const char *name);
 void gal_release_memory(phys_addr_t start, size_t size);
 int gal_write_physical(phys_addr_t at, u32 word);
+int gal_read_physical(phys_addr_t at, u32 *word);
 int gal_zero_physical(phys_addr_t start, size_t size);
 
 /* The memory region of a device's node: 1, 0 if there is none, or an error. */

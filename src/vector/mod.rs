@@ -13,8 +13,10 @@
 //! # Addresses that stay in the core
 //!
 //! States keep their values from job to job. If another process's job comes, all that take
-//! addresses are loaded with harmless ones in front, and its context is loaded anew; if the same
-//! process has let go of memory, those that name it ([`state::CoreState`]).
+//! addresses are loaded with harmless ones in front, with what says how far they go, and its
+//! context is loaded anew; if the same process has let go of memory, those that name it
+//! ([`state::CoreState`]). Commands are checked against what they find ([`Entry`]); if that is
+//! otherwise when the place is reserved, they are checked again.
 //!
 //! # Locks
 //!
@@ -46,11 +48,9 @@ use crate::{
     },
     stream::vector::{
         self as words,
-        Exit,
         Module,
-        ADDRESS_STATES,
-        TESSELLATION,
-        TESSELLATOR, //
+        Values,
+        TRACKED, //
     },
     sys::{
         self,
@@ -77,9 +77,13 @@ use kernel::{
     workqueue::DelayedWork, //
 };
 use state::{
-    Author,
     Job,
     State, //
+};
+
+pub(crate) use state::{
+    Author,
+    Entry, //
 };
 
 /// Bytes of the memory for jobs.
@@ -92,11 +96,10 @@ const UNIT: usize = 64;
 const MAX_BYTES: usize = Space::largest(BYTES) - UNIT;
 
 /// Bytes of memory that is nobody's, where addresses of nothing lead.
-const SCRATCH_BYTES: usize = 4096;
+pub(crate) const SCRATCH_BYTES: usize = 4096;
 
-/// Words around a client's at most: an address state each, the tessellator's control, drain, events,
-/// END.
-const FRAME_WORDS: usize = 2 * ADDRESS_STATES.len() + 2 + 6 + 2 * 3 + 2;
+/// Words around a client's at most: states, drain, events, END.
+const FRAME_WORDS: usize = 2 * TRACKED.len() + 6 + 2 * 3 + 2;
 
 /// The most words of a client's in one job.
 pub(crate) const MAX_WORDS: usize = (MAX_BYTES - UNIT) / 4 - FRAME_WORDS;
@@ -105,33 +108,30 @@ pub(crate) const MAX_WORDS: usize = (MAX_BYTES - UNIT) / 4 - FRAME_WORDS;
 const EARLY: [(Module, u32); 2] = [(Module::Tessellator, 1), (Module::Drawing, 2)];
 const FIRST_PIXEL: u32 = 3;
 
-/// A client's commands, checked.
-#[derive(Clone, Copy)]
-pub(crate) struct Checked<'a> {
-    /// The words.
-    pub(crate) words: &'a [u32],
-    /// What they do to the core.
-    pub(crate) exit: &'a Exit,
-}
-
 /// What a process submits.
 pub(crate) struct Submission<'a, P> {
-    /// The process, by its number.
-    pub(crate) process: u64,
-    /// The name of its context; 0: none yet.
-    pub(crate) context: u64,
-    /// The context's commands.
-    pub(crate) context_commands: Checked<'a>,
-    /// The others.
-    pub(crate) commands: Checked<'a>,
-    /// How many ranges have left the process's reach.
-    pub(crate) removals: u64,
-    /// Whether it may name an address; `None`: nobody looks.
-    pub(crate) is_allowed: Option<&'a dyn Fn(u32) -> bool>,
+    /// Whose it is.
+    pub(crate) author: Author<'a>,
+    /// What its commands have been checked against.
+    pub(crate) entry: &'a Entry,
+    /// What they leave in the core.
+    pub(crate) exit: &'a Values,
+    /// How many words the context has, and how many there are besides.
+    pub(crate) words: [usize; 2],
     /// What is to be done at the tessellator's and at the drawing engine's event; `None`: nothing.
     pub(crate) early: [Option<&'a mut P>; 2],
     /// What is to be done at the end.
     pub(crate) late: &'a mut P,
+}
+
+/// What came of asking for a place.
+pub(crate) enum Attempt {
+    /// Here it is.
+    Place(Reservation),
+    /// There is none now.
+    Full,
+    /// The job would find something else than its commands were checked against.
+    Changed,
 }
 
 /// A place in the queue for one job, to be filled by [`Queue::fill`], soon: others wait. Until then
@@ -142,11 +142,7 @@ pub(crate) struct Reservation {
     id: u32,
     /// The job's number.
     pub(crate) number: u64,
-    /// The context's name.
-    pub(crate) context: u64,
-    /// The context's commands run.
-    pub(crate) is_switched: bool,
-    wipes: u32,
+    entry: Entry,
     has_early: [bool; 2],
     _no_preemption: sys::NoPreemption,
 }
@@ -239,46 +235,43 @@ impl<P: Payload> Queue<P> {
         self.moved.notify_all();
     }
 
+    /// What a job of `author`'s would find in the core now.
+    pub(crate) fn entry(&self, author: &Author<'_>) -> Entry {
+        self.state.lock().core.entry(author, self.scratch)
+    }
+
     /// Reserves a place with an interrupt for `work`, if there is one. Does not wait.
     ///
     /// What the caller's locks protect when it calls this is so when the job gets its place in the
     /// order of the queue: whoever ties memory to the newest job later ties it to this one.
     ///
     /// On error, and when there is no place, nothing has changed. `OutOfResources`: more words than
-    /// [`MAX_WORDS`]. `InvalidData`: it draws, and has no target. `GpuNotResponding`: the queue is
-    /// closed.
-    pub(crate) fn reserve(&self, work: &mut Submission<'_, P>) -> Result<Option<Reservation>> {
-        let all = work.context_commands.words.len() + work.commands.words.len();
-        if all > MAX_WORDS {
+    /// [`MAX_WORDS`]. `GpuNotResponding`: the queue is closed.
+    pub(crate) fn reserve(&self, work: &mut Submission<'_, P>) -> Result<Attempt> {
+        let [context, others] = work.words;
+        if context
+            .checked_add(others)
+            .is_none_or(|all| all > MAX_WORDS)
+        {
             return Err(Error::OutOfResources);
         }
-        let author = Author {
-            process: work.process,
-            context: work.context,
-            removals: work.removals,
-            is_allowed: work.is_allowed,
-            exits: [work.context_commands.exit, work.commands.exit],
-        };
         let mut state = self.state.lock();
         if state.is_stopped {
             return Err(Error::GpuNotResponding);
         }
-        let loads = state.core.loads(&author, self.scratch);
-        let loads = loads.ok_or(Error::InvalidData)?;
+        let entry = state.core.entry(&work.author, self.scratch);
+        if entry != *work.entry {
+            return Ok(Attempt::Changed);
+        }
         let has_early = work.early.each_ref().map(Option::is_some);
-        let context = match loads.is_switched {
-            true => work.context_commands.words.len(),
-            false => 0,
-        };
+        let context = if entry.is_switched { context } else { 0 };
         let events = has_early.iter().filter(|&&has| has).count() + 1;
         // CAST: 32 bits into at least 32.
-        let wipes =
-            (loads.wipes.count_ones() + u32::from(loads.wipes & TESSELLATION != 0)) as usize;
-        let length =
-            2 * wipes + context + work.commands.words.len() + words::drain().len() + 2 * events + 2;
+        let wipes = entry.wipes.count_ones() as usize;
+        let length = 2 * wipes + context + others + words::drain().len() + 2 * events + 2;
         let bytes = (4 * length).next_multiple_of(UNIT);
         let Some(at) = state.find(bytes) else {
-            return Ok(None);
+            return Ok(Attempt::Full);
         };
         let early = work.early.each_mut();
         let job = Job {
@@ -297,14 +290,12 @@ impl<P: Payload> Queue<P> {
             *work.late = job.late;
             Error::GpuNotResponding
         })?;
-        state.core.note(&author, &loads, self.scratch);
-        Ok(Some(Reservation {
+        state.core.note(&work.author, &entry, work.exit);
+        Ok(Attempt::Place(Reservation {
             at,
             id,
             number,
-            context: loads.context,
-            is_switched: loads.is_switched,
-            wipes: loads.wipes,
+            entry,
             has_early,
             _no_preemption: sys::NoPreemption::new(),
         }))
@@ -312,7 +303,7 @@ impl<P: Payload> Queue<P> {
 
     /// Writes the words of a job, with the same commands as when its place was reserved, and lets it
     /// run.
-    pub(crate) fn fill(self: &Arc<Self>, place: Reservation, commands: [Checked<'_>; 2]) {
+    pub(crate) fn fill(self: &Arc<Self>, place: Reservation, commands: [&[u32]; 2]) {
         // Every offset was checked against the memory's size when the place was reserved.
         let _ = self.write(&place, commands);
         sys::barrier::write();
@@ -332,7 +323,7 @@ impl<P: Payload> Queue<P> {
     fn write(
         &self,
         place: &Reservation,
-        [context, commands]: [Checked<'_>; 2],
+        [context, commands]: [&[u32]; 2],
     ) -> Result<(), kernel::error::Error> {
         let mut at = place.at;
         let mut emit = |words: &[u32]| -> Result<(), kernel::error::Error> {
@@ -340,18 +331,16 @@ impl<P: Payload> Queue<P> {
             at += core::mem::size_of_val(words);
             Ok(())
         };
-        for (which, state) in ADDRESS_STATES.into_iter().enumerate() {
-            if place.wipes & 1 << which != 0 {
-                emit(&words::state(state, self.scratch))?;
+        let entry = &place.entry;
+        for (which, (state, value)) in TRACKED.into_iter().zip(entry.values).enumerate() {
+            if entry.wipes & 1 << which != 0 {
+                emit(&words::state(state, value))?;
             }
         }
-        if place.wipes & TESSELLATION != 0 {
-            emit(&words::state(TESSELLATOR, 0))?;
+        if entry.is_switched {
+            emit(context)?;
         }
-        if place.is_switched {
-            emit(context.words)?;
-        }
-        emit(commands.words)?;
+        emit(commands)?;
         emit(&words::drain())?;
         for ((module, id), has) in EARLY.into_iter().zip(place.has_early) {
             if has {

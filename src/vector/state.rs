@@ -16,10 +16,9 @@ use crate::{
         Space, //
     },
     stream::vector::{
-        Exit,
+        nothing,
         Values,
-        ADDRESS_STATES,
-        TARGET, //
+        ADDRESS_STATES, //
     }, //
 };
 use kernel::{
@@ -51,36 +50,39 @@ pub(super) struct CoreState {
     context: Option<(u64, u64)>,
     /// Names given to contexts so far.
     contexts: u64,
-    /// The process whose addresses it holds; 0: not known.
+    /// The process whose states it holds; 0: not known.
     author: u64,
-    /// These, by [`ADDRESS_STATES`].
+    /// These, by [`TRACKED`](crate::stream::vector::TRACKED).
     values: Values,
     /// How many ranges had left the author's reach when they were looked at.
     removals: u64,
 }
 
-/// What a job that comes loads.
-pub(super) struct Loads {
+/// What a job finds in the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
     /// The context's name.
-    pub(super) context: u64,
+    pub(crate) context: u64,
     /// Its commands are to run: it is not the one whose states are loaded.
-    pub(super) is_switched: bool,
-    /// By [`ADDRESS_STATES`], a bit: an address there is to be replaced by harmless memory's.
+    pub(crate) is_switched: bool,
+    /// By [`TRACKED`](crate::stream::vector::TRACKED), a bit: the value is loaded in front of the
+    /// job.
     pub(super) wipes: u32,
+    /// What the core holds then. Of no meaning if nobody looks at addresses.
+    pub(crate) values: Values,
 }
 
-/// Whose job it is, and how it leaves what the core holds.
-pub(super) struct Author<'a> {
-    /// The process.
-    pub(super) process: u64,
+/// Whose job it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Author<'a> {
+    /// The process, by its number.
+    pub(crate) process: u64,
     /// The name of its context; 0: none yet.
-    pub(super) context: u64,
+    pub(crate) context: u64,
     /// How many ranges have left its reach.
-    pub(super) removals: u64,
+    pub(crate) removals: u64,
     /// Whether it may name an address; `None`: nobody looks.
-    pub(super) is_allowed: Option<&'a dyn Fn(u32) -> bool>,
-    /// What the context's commands do, and what the others do.
-    pub(super) exits: [&'a Exit; 2],
+    pub(crate) is_allowed: Option<&'a dyn Fn(u32) -> bool>,
 }
 
 impl CoreState {
@@ -90,7 +92,7 @@ impl CoreState {
             context: None,
             contexts: 0,
             author: 0,
-            values: [0; ADDRESS_STATES.len()],
+            values: nothing(0),
             removals: 0,
         }
     }
@@ -101,57 +103,48 @@ impl CoreState {
         self.author = 0;
     }
 
-    /// What a job of `author`'s must load; `scratch` is what harmless memory's address is. `None`:
-    /// it would draw there.
-    pub(super) fn loads(&self, author: &Author<'_>, scratch: u32) -> Option<Loads> {
+    /// What a job of `author`'s finds; `scratch` is what harmless memory's address is. Another's
+    /// states are all replaced: what a process finds does not depend on who came before it.
+    pub(super) fn entry(&self, author: &Author<'_>, scratch: u32) -> Entry {
         // A name that has never been given is none.
         let context = match author.context {
             id @ 1.. if id <= self.contexts => id,
             _ => self.contexts + 1,
         };
-        let is_stale = |value| match author.is_allowed {
-            None => false,
-            Some(_) if self.author != author.process => true,
-            Some(_) if self.removals == author.removals => false,
-            Some(is_allowed) => !is_allowed(value),
-        };
-        let values = self.values.iter().enumerate();
-        let wipes = values.fold(0, |wipes, (which, &value)| {
-            wipes | u32::from(is_stale(value)) << which
-        });
         let is_switched = self.context != Some((author.process, context));
-        let [of_context, others] = author.exits;
-        let draws_before = match is_switched {
-            true if of_context.draws_before => true,
-            true if of_context.loaded[TARGET].is_some_and(|target| target != scratch) => false,
-            _ => others.draws_before,
+        let (wipes, values) = match author.is_allowed {
+            None => (0, nothing(scratch)),
+            Some(_) if self.author != author.process => (u32::MAX, nothing(scratch)),
+            Some(_) if self.removals == author.removals => (0, self.values),
+            Some(is_allowed) => {
+                let (mut wipes, mut values) = (0, self.values);
+                for (which, value) in values.iter_mut().take(ADDRESS_STATES).enumerate() {
+                    if !is_allowed(*value) {
+                        wipes |= 1 << which;
+                        *value = scratch;
+                    }
+                }
+                (wipes, values)
+            }
         };
-        let has_target = wipes & 1 << TARGET == 0 && self.values[TARGET] != scratch;
-        let may_draw = has_target || !draws_before || author.is_allowed.is_none();
-        may_draw.then_some(Loads {
+        Entry {
             context,
             is_switched,
             wipes,
-        })
+            values,
+        }
     }
 
-    /// Such a job is in the queue; `scratch` is what harmless memory's address is.
-    pub(super) fn note(&mut self, author: &Author<'_>, loads: &Loads, scratch: u32) {
-        self.contexts = self.contexts.max(loads.context);
-        self.context = Some((author.process, loads.context));
+    /// Such a job is in the queue, which leaves `exit`.
+    pub(super) fn note(&mut self, author: &Author<'_>, entry: &Entry, exit: &Values) {
+        self.contexts = self.contexts.max(entry.context);
+        self.context = Some((author.process, entry.context));
         self.removals = author.removals;
         self.author = match author.is_allowed {
             Some(_) => author.process,
             None => 0,
         };
-        let [context, others] = author.exits.map(|exit| &exit.loaded);
-        for (which, value) in self.values.iter_mut().enumerate() {
-            if loads.wipes & 1 << which != 0 {
-                *value = scratch;
-            }
-            let of_context = context[which].filter(|_| loads.is_switched);
-            *value = others[which].or(of_context).unwrap_or(*value);
-        }
+        self.values = *exit;
     }
 }
 
@@ -234,32 +227,30 @@ impl<P> State<P> {
 #[kunit_tests(galcore_vector_state)]
 mod tests {
     use super::*;
+    use crate::stream::vector::TARGET;
 
-    const NOTHING: Exit = Exit {
-        loaded: [None; ADDRESS_STATES.len()],
-        draws_before: false,
-    };
-    const ALL: u32 = (1 << ADDRESS_STATES.len()) - 1;
     const SCRATCH: u32 = 0x40;
 
+    /// Puts a job into the queue that loads `target`, if that is not 0.
     fn submit(
         core: &mut CoreState,
         (process, context, removals): (u64, u64, u64),
         is_allowed: &dyn Fn(u32) -> bool,
         target: u32,
-    ) -> Loads {
-        let mut exit = NOTHING;
-        exit.loaded[TARGET] = Some(target);
+    ) -> Entry {
         let author = Author {
             process,
             context,
             removals,
             is_allowed: Some(is_allowed),
-            exits: [&NOTHING, &exit],
         };
-        let loads = core.loads(&author, SCRATCH).unwrap();
-        core.note(&author, &loads, SCRATCH);
-        loads
+        let entry = core.entry(&author, SCRATCH);
+        let mut exit = entry.values;
+        if target != 0 {
+            exit[TARGET] = target;
+        }
+        core.note(&author, &entry, &exit);
+        entry
     }
 
     #[test]
@@ -267,8 +258,8 @@ mod tests {
         let mut core = CoreState::new();
         let any = |_| true;
         let mut run = |process, context| {
-            let loads = submit(&mut core, (process, context, 0), &any, 0x1000);
-            (loads.context, loads.is_switched)
+            let entry = submit(&mut core, (process, context, 0), &any, 0x1000);
+            (entry.context, entry.is_switched)
         };
         assert_eq!(run(1, 0), (1, true));
         assert_eq!(run(1, 1), (1, false));
@@ -281,90 +272,63 @@ mod tests {
         assert_eq!(run(1, 77), (3, true));
         assert_eq!(run(1, u64::MAX), (4, true));
         core.forget();
-        let loads = submit(&mut core, (1, 4, 0), &any, 0);
+        let entry = submit(&mut core, (1, 4, 0), &any, 0);
         assert_eq!(
-            (loads.context, loads.is_switched, loads.wipes),
-            (4, true, ALL)
+            (entry.context, entry.is_switched, entry.wipes),
+            (4, true, u32::MAX)
         );
+        assert_eq!(entry.values, nothing(SCRATCH));
     }
 
     #[test]
     fn addresses_of_others_and_of_freed_memory_are_wiped() {
         let mut core = CoreState::new();
         let mine = |value| value == 0x1000 || value == SCRATCH;
-        assert_eq!(submit(&mut core, (1, 0, 0), &mine, 0x1000).wipes, ALL);
-        assert_eq!(submit(&mut core, (1, 1, 0), &mine, 0x1000).wipes, 0);
+        let wipes = |core: &mut CoreState, who, is_allowed: &dyn Fn(u32) -> bool, target| {
+            let entry = submit(core, who, is_allowed, target);
+            (entry.wipes, entry.values[TARGET])
+        };
+        let all = (u32::MAX, SCRATCH);
+        assert_eq!(wipes(&mut core, (1, 0, 0), &mine, 0x1000), all);
+        assert_eq!(wipes(&mut core, (1, 1, 0), &mine, 0), (0, 0x1000));
         // Nothing has left that the core holds.
-        assert_eq!(submit(&mut core, (1, 1, 5), &mine, 0x1000).wipes, 0);
+        assert_eq!(wipes(&mut core, (1, 1, 5), &mine, 0), (0, 0x1000));
         let none = |value| value == SCRATCH;
-        assert_eq!(submit(&mut core, (1, 1, 6), &none, 0x2000).wipes, 1);
-        assert_eq!(core.values[0], 0x2000);
+        let target = 1 << TARGET;
+        assert_eq!(
+            wipes(&mut core, (1, 1, 6), &none, 0x2000),
+            (target, SCRATCH)
+        );
         // Looked at once for each that leaves.
-        assert_eq!(submit(&mut core, (1, 1, 6), &none, 0x2000).wipes, 0);
-        assert_eq!(submit(&mut core, (2, 0, 6), &mine, 0x1000).wipes, ALL);
-        assert_eq!(core.values, {
-            let mut values = [SCRATCH; ADDRESS_STATES.len()];
-            values[0] = 0x1000;
-            values
-        });
+        assert_eq!(wipes(&mut core, (1, 1, 6), &none, 0), (0, 0x2000));
+        assert_eq!(wipes(&mut core, (2, 0, 6), &mine, 0x1000), all);
+        assert_eq!(wipes(&mut core, (1, 1, 6), &mine, 0), all);
     }
 
     #[test]
-    fn what_a_context_loads_counts_if_it_runs() {
-        let mut core = CoreState::new();
-        let any = |_: u32| true;
-        let mut context = NOTHING;
-        (context.loaded[1], context.loaded[2]) = (Some(0x3000), Some(0x4000));
-        let mut others = NOTHING;
-        others.loaded[1] = Some(0x5000);
-        let mut run = |removals| {
-            let author = Author {
-                process: 1,
-                context: 1,
-                removals,
-                is_allowed: Some(&any),
-                exits: [&context, &others],
-            };
-            let loads = core.loads(&author, SCRATCH).unwrap();
-            core.note(&author, &loads, SCRATCH);
-            (loads.is_switched, core.values[1], core.values[2])
-        };
-        assert_eq!(run(0), (true, 0x5000, 0x4000));
-        assert_eq!(run(0), (false, 0x5000, 0x4000));
-    }
-
-    #[test]
-    fn nothing_is_drawn_where_no_target_is() {
+    fn what_is_found_of_others_is_always_the_same() {
         let any = |_: u32| true;
         let mut core = CoreState::new();
-        let may = |core: &CoreState, process, context: &Exit, others: &Exit| {
-            let author = Author {
-                process,
-                context: 1,
-                removals: 0,
-                is_allowed: Some(&any),
-                exits: [context, others],
-            };
-            core.loads(&author, SCRATCH).is_some()
+        let author = Author {
+            process: 1,
+            context: 1,
+            removals: 3,
+            is_allowed: Some(&any),
         };
-        let draws = Exit {
-            draws_before: true,
-            ..NOTHING
-        };
-        let mut loads = NOTHING;
-        loads.loaded[TARGET] = Some(0x1000);
-        assert!(may(&core, 1, &NOTHING, &NOTHING));
-        assert!(!may(&core, 1, &NOTHING, &draws));
-        assert!(!may(&core, 1, &draws, &loads));
-        // The context has one.
-        assert!(may(&core, 1, &loads, &draws));
         submit(&mut core, (1, 0, 0), &any, 0x1000);
-        assert!(may(&core, 1, &NOTHING, &draws));
-        assert!(!may(&core, 2, &NOTHING, &draws));
-        submit(&mut core, (1, 1, 0), &any, SCRATCH);
-        assert!(!may(&core, 1, &NOTHING, &draws));
-        // A context that does not run helps nobody.
-        assert!(!may(&core, 1, &loads, &draws));
+        submit(&mut core, (2, 0, 0), &any, 0x2000);
+        let entry = core.entry(&author, SCRATCH);
+        submit(&mut core, (3, 2, 0), &any, 0x3000);
+        assert_eq!(core.entry(&author, SCRATCH), entry);
+        // Nobody looks: nothing is replaced, and what is there is nobody's for who does look.
+        let trusted = Author {
+            is_allowed: None,
+            ..author
+        };
+        let entry = core.entry(&trusted, SCRATCH);
+        assert_eq!((entry.wipes, entry.is_switched), (0, true));
+        core.note(&trusted, &entry, &[0x5000; 32]);
+        assert_eq!(core.entry(&author, SCRATCH).wipes, u32::MAX);
     }
 
     #[test]

@@ -9,11 +9,16 @@ use super::{
     Field, //
 };
 
-/// Bytes of a `gcsVGCONTEXT`, of an element of the array of `gcsVGCMDQUEUE`, of a
-/// `gcsTASK_MASTER_TABLE`, and of the head of a `gcsTASK`.
+/// Bytes of a `gcsVGCONTEXT`.
 pub(crate) const CONTEXT_BYTES: usize = 64;
+
+/// Bytes of an element of the array of `gcsVGCMDQUEUE`.
 pub(crate) const ENTRY_BYTES: usize = 8;
+
+/// Bytes of a `gcsTASK_MASTER_TABLE`.
 pub(crate) const TABLE_BYTES: usize = 80;
+
+/// Bytes of the head of a `gcsTASK`.
 pub(crate) const TASK_BYTES: usize = 8;
 
 /// Bytes of COMMIT's arguments.
@@ -25,23 +30,32 @@ pub(crate) const MAX_BUFFER_BYTES: usize = 48;
 /// Blocks that a table has a list of tasks for.
 pub(crate) const BLOCKS: u16 = 9;
 
-/// `gcsVGCONTEXT`: its name, in and out, 0 if it has none yet; the signal that says that its buffer
-/// is done.
+/// `gcsVGCONTEXT`: its name, in and out, 0 if it has none yet.
 pub(crate) const CONTEXT_ID: Field = long(0);
+
+/// `gcsVGCONTEXT`: the signal that says that its buffer is done.
 pub(crate) const CONTEXT_SIGNAL: Field = word(56);
 
-/// `gcsVGCMDQUEUE`: user address of a `gcsCMDBUFFER`; whether the kernel ends it.
+/// `gcsVGCMDQUEUE`: user address of a `gcsCMDBUFFER`.
 pub(crate) const ENTRY_BUFFER: Field = word(0);
+
+/// `gcsVGCMDQUEUE`: whether the kernel ends it.
 pub(crate) const ENTRY_DYNAMIC: Field = word(4);
 
 /// `gcsTASK_MASTER_TABLE`: user address of the first block's first task, each block with another
-/// word behind it; records in all; bytes for them.
+/// word behind it.
 pub(crate) const TABLE_HEAD: Field = word(0);
+
+/// `gcsTASK_MASTER_TABLE`: records in all.
 pub(crate) const TABLE_COUNT: Field = word(72);
+
+/// `gcsTASK_MASTER_TABLE`: bytes for them.
 pub(crate) const TABLE_SIZE: Field = word(76);
 
-/// `gcsTASK`: user address of the next; bytes of records behind.
+/// `gcsTASK`: user address of the next.
 pub(crate) const TASK_NEXT: Field = word(0);
+
+/// `gcsTASK`: bytes of records behind.
 pub(crate) const TASK_SIZE: Field = word(4);
 
 /// What differs between generations.

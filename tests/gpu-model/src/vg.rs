@@ -524,9 +524,25 @@ impl VgFrontEnd {
             self.push(gpu, Module::Pixel, probe(Port::Pixel, [target, none, none]));
             return Ok(());
         }
-        let target = Target::new(state)
-            .inspect_err(|(kind, text)| self.report(gpu, *kind, text.clone()))
-            .ok();
+        let target = match Target::new(state) {
+            Ok(target) => Some(target),
+            // Nothing is drawn here, but what would be touched must be there.
+            Err((ViolationKind::Unsupported, text)) => {
+                gpu.recorder.warning(text);
+                let places = draw::surfaces(state);
+                let probe = Job::Probe {
+                    port: Port::Pixel,
+                    places,
+                    position,
+                };
+                self.push(gpu, Module::Pixel, probe);
+                None
+            }
+            Err((kind, text)) => {
+                self.report(gpu, kind, text);
+                None
+            }
+        };
         for _ in 0..units {
             let rectangle = Rectangle::from_unit(self.fetch(gpu)?);
             if let Some(target) = target {

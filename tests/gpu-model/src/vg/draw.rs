@@ -16,6 +16,10 @@ const RECTANGLE: u32 = 1;
 const CONTROL_KNOWN: u32 = 0x1000_0f03;
 const BLEND: u32 = 0xf00;
 const PREMULTIPLY: u32 = 1 << 28;
+/// How an image is used (at 0 not; up to [`ONE_IMAGE`] only image 0), and what is painted with (other than 0: image 1).
+const IMAGE_MODE: u32 = 0x7000;
+const ONE_IMAGE: u32 = 0x3000;
+const PAINT: u32 = 0x300_0000;
 /// Bits of [`TARGET_FORMAT`].
 const DIVIDE: u32 = 1 << 9;
 const MIRROR: u32 = 1 << 16;
@@ -170,6 +174,35 @@ pub fn tessellation(state: impl Fn(u32) -> u32) -> [[Place; 3]; 2] {
     ]
 }
 
+/// Where the target lies, and the images that are used.
+pub fn surfaces(state: impl Fn(u32) -> u32) -> [Place; 3] {
+    let place = |address: u32, stride: u32, size: u32| {
+        let (stride, size) = (state(stride), state(size));
+        let (width, height) = (u64::from(size & 0xffff), u64::from(size >> 16));
+        let row = u64::from(stride & STRIDE);
+        let bytes = match stride & TILED != 0 {
+            true => align(height, 4) * row,
+            false => height.saturating_sub(1) * row + width,
+        };
+        let bytes = align(bytes.max(4), 4);
+        (state(address), u32::try_from(bytes).unwrap_or(u32::MAX))
+    };
+    let none = (0, 0);
+    let mode = state(CONTROL) & IMAGE_MODE;
+    let is_painted = mode > ONE_IMAGE || state(CONTROL) & PAINT != 0;
+    [
+        place(TARGET_ADDRESS, TARGET_STRIDE, TARGET_SIZE),
+        match mode {
+            0 => none,
+            _ => place(IMAGE_0, 0xa2b, 0xa2f),
+        },
+        match is_painted {
+            true => place(IMAGE_1, 0xa2a, 0xa2e),
+            false => none,
+        },
+    ]
+}
+
 /// Whether a state holds an address.
 pub fn holds_address(word: u32) -> bool {
     matches!(
@@ -262,6 +295,29 @@ mod tests {
         });
         let wanted = [(0x1000, 0x4000), (0x5000, 64), (0x5100, 64)];
         assert_eq!(places, [wanted; 2]);
+    }
+
+    #[test]
+    fn surfaces_reach_to_their_last_row() {
+        let places = |control: u32, stride: u32| {
+            surfaces(move |word| match word {
+                CONTROL => control,
+                TARGET_ADDRESS => 0x1000,
+                IMAGE_0 => 0x2000,
+                IMAGE_1 => 0x3000,
+                TARGET_STRIDE => stride,
+                0xa2a | 0xa2b => 256,
+                TARGET_SIZE | 0xa2e | 0xa2f => 6 << 16 | 16,
+                _ => 0,
+            })
+        };
+        let (of_target, none) = ((0x1000, 5 * 64 + 16), (0, 0));
+        assert_eq!(places(1, 64), [of_target, none, none]);
+        assert_eq!(places(1, TILED | 64)[0], (0x1000, 8 * 64));
+        let images = [(0x2000, 5 * 256 + 16), (0x3000, 5 * 256 + 16)];
+        assert_eq!(places(0x1001, 64)[1..], [images[0], none]);
+        assert_eq!(places(0x100_0001, 64)[1..], [none, images[1]]);
+        assert_eq!(places(0x5001, 64)[1..], images);
     }
 
     #[test]

@@ -90,6 +90,8 @@ struct Tasks {
     size: Option<u32>,
     /// The last task's next is itself.
     is_circle: bool,
+    /// Of the table or a task (which), a word (which) that is something else.
+    spoilt: Option<[u32; 3]>,
 }
 
 /// Records.
@@ -103,6 +105,19 @@ fn unlock(node: Node) -> Vec<u32> {
 
 fn free(node: Node) -> Vec<u32> {
     vec![7, 0, node.handle as u32, (node.handle >> 32) as u32]
+}
+
+fn increment(address: u32) -> Vec<u32> {
+    vec![2, address]
+}
+
+fn decrement(address: u32) -> Vec<u32> {
+    vec![3, address]
+}
+
+/// Counts `counter` up; sets the signal when it is as `wanted` says.
+fn lockdown(wanted: u32, counter: u32, id: i32) -> Vec<u32> {
+    vec![5, wanted, counter, std::process::id(), id as u32]
 }
 
 fn cluster(records: &[Vec<u32>]) -> Vec<u32> {
@@ -137,6 +152,15 @@ impl Tasks {
         }
         table[18] = self.count.unwrap_or(count);
         table[19] = self.size.unwrap_or(size);
+        if let Some([which, word, value]) = self.spoilt {
+            let all = elements.len() as u32 + 1;
+            let words = match (which % all).checked_sub(1) {
+                Some(element) => &mut elements[element as usize],
+                None => &mut table,
+            };
+            let word = word as usize % words.len();
+            words[word] = value;
+        }
         (table, elements)
     }
 }
@@ -1129,19 +1153,426 @@ fn unbound(rounds: u32) -> Result<()> {
     client.close()
 }
 
-/// Random commits: some good, some with a word or more that is not.
+/// INCREMENT, DECREMENT and LOCKDOWN count in words of the process's, and nowhere else.
+fn counting() -> Result<()> {
+    let mut client = Client::start()?;
+    client.prove(1)?;
+    let [_, done, reached] = client.signals;
+    let counters = piece(&client.device, &client.pool, 0x1000)?;
+    let (first, second, third) = (
+        counters.address,
+        counters.address + 0x100,
+        counters.address + 0xffc,
+    );
+    let memory = &counters.memory;
+    memory.fill(0x1000);
+    memory.write(0x100, u32::MAX);
+    memory.write(0xffc, 0);
+    let entries = [
+        (client.put_static(0, &state(0xa34, 0)), 0),
+        (client.put_dynamic(0x400, &state(0xa34, 0), 3), 1),
+    ];
+    let records = [
+        increment(first),
+        increment(first),
+        decrement(third),
+        increment(second),
+        signal(done),
+    ];
+    let tasks = Tasks::default().with(PIXEL, cluster(&records));
+    same("status", client.send(&entries, &tasks)?, OK)?;
+    client.device.wait_signal(done, 10_000)?;
+    same_word("up twice", memory.read(0), 0x1002)?;
+    same_word("round", memory.read(0x100), 0)?;
+    same_word("down", memory.read(0xffc), u32::MAX)?;
+    same_word("its neighbour", memory.read(4), 0x1000)?;
+    // Three times, to what another word says.
+    memory.write(0x100, 0x1005);
+    for round in 0..3 {
+        same("signal", client.wait(reached, 0)?, TIMEOUT)?;
+        let records = [lockdown(second, first, reached), signal(done)];
+        let block = [PIXEL, TESSELLATOR, DRAWING][round];
+        let tasks = Tasks::default().with(block, cluster(&records));
+        same("status", client.send(&entries, &tasks)?, OK)?;
+        client.device.wait_signal(done, 10_000)?;
+    }
+    same_word("counted", memory.read(0), 0x1005)?;
+    same("signal", client.wait(reached, 1000)?, OK)?;
+    // Where nobody may count.
+    for (what, address) in [
+        ("a word that is none", first + 2),
+        ("a word that is in no memory", 0x1000),
+        ("nothing", 0),
+        (
+            "behind the node",
+            client.target.address + STRIDE * SIDE + 0x100_0000,
+        ),
+        ("the last word", u32::MAX & !3),
+    ] {
+        for record in [
+            increment(address),
+            decrement(address),
+            lockdown(address, first, reached),
+            lockdown(second, address, reached),
+        ] {
+            let records = [increment(first), record, signal(done)];
+            let tasks = Tasks::default().with(PIXEL, cluster(&records));
+            same(what, client.send(&entries, &tasks)?, INVALID_ARGUMENT)?;
+        }
+    }
+    same_word("counted", memory.read(0), 0x1005)?;
+    same("signal", client.wait(done, 0)?, TIMEOUT)?;
+    // What goes in the same commit is counted in until then.
+    let records = [increment(first), unlock(counters.node), free(counters.node)];
+    let tasks = Tasks::default().with(PIXEL, [&records[..], &[signal(done)]].concat().concat());
+    same("status", client.send(&entries, &tasks)?, OK)?;
+    client.device.wait_signal(done, 10_000)?;
+    let tasks = Tasks::default().with(PIXEL, increment(first));
+    same(
+        "memory that has gone",
+        client.send(&entries, &tasks)?,
+        INVALID_ARGUMENT,
+    )?;
+    client.prove(2)?;
+    client.close()
+}
+
+/// All that is drawn to and read from must lie in the process's memory, to the last byte.
+fn extents() -> Result<()> {
+    let control = control()?;
+    let mut client = Client::start()?;
+    client.prove(1)?;
+    let [_, done, _] = client.signals;
+    let context = client.put_static(0, &state(0xa34, 0));
+    let tasks = Tasks::default().with(PIXEL, signal(done));
+    let (target, other) = (client.target.address, client.commands.address);
+    let bytes = STRIDE * SIDE;
+    let rectangles = || control.counter(counter::VG_RECTANGLES);
+    let before = rectangles();
+    // Images, and what a path needs: 16 KiB and two times 64 bytes.
+    let image = |address, states: [u32; 4]| {
+        let [at, stride, size, control] = states;
+        vec![
+            (address, at),
+            (address + 2, stride),
+            (address + 6, size),
+            (0xa24, 7),
+            (0xa25, 7),
+            (0xa00, control),
+        ]
+    };
+    let path = |at: u32, first: u32, second: u32| {
+        let mut states = vec![(0xa00, 2), (0xa34, 0x0100_0200), (0xa3a, 16 << 16 | 128)];
+        for (base, stride) in [(0xa30, 0xa33), (0xa35, 0xa38)] {
+            let all = [
+                (base, at),
+                (base + 1, first),
+                (base + 2, second),
+                (stride, 1024),
+            ];
+            states.extend(all);
+        }
+        states.push((0xa3d, 1));
+        states
+    };
+    let [of_0, of_1] = [0x1000_1001, 0x1100_0001];
+    let end = other + COMMAND_BYTES;
+    for (what, states, wanted) in [
+        ("the whole target", vec![], OK),
+        (
+            "a row more",
+            vec![(0xa13, (SIDE + 1) << 16 | SIDE)],
+            INVALID_DATA,
+        ),
+        ("all rows", vec![(0xa13, 0xffff << 16 | SIDE)], INVALID_DATA),
+        (
+            "a target that begins later",
+            vec![(0xa11, target + 4)],
+            INVALID_DATA,
+        ),
+        (
+            "its last pixel",
+            vec![(0xa11, target + bytes - 4), (0xa13, 1 << 16 | 1)],
+            OK,
+        ),
+        (
+            "one more",
+            vec![(0xa11, target + bytes - 4), (0xa13, 1 << 16 | 2)],
+            INVALID_DATA,
+        ),
+        (
+            "rows far from each other",
+            vec![(0xa12, 0x0fff_fffc), (0xa13, 2 << 16 | 1)],
+            INVALID_DATA,
+        ),
+        ("rows in rows", vec![(0xa12, 128)], INVALID_DATA),
+        (
+            "rows that go back",
+            vec![(0xa12, 0u32.wrapping_sub(STRIDE))],
+            INVALID_DATA,
+        ),
+        (
+            "tiles beyond the end",
+            vec![(0xa12, 1 << 28 | STRIDE), (0xa13, (SIDE + 1) << 16 | SIDE)],
+            INVALID_DATA,
+        ),
+        ("tiles", vec![(0xa12, 1 << 28 | STRIDE)], OK),
+        ("no size", vec![(0xa13, 0)], INVALID_DATA),
+        ("planes of nobody's", vec![(0xa10, 0x20e)], INVALID_DATA),
+        (
+            "image 0",
+            image(0xa29, [other, 1024, 256 << 16 | 256, of_0]),
+            OK,
+        ),
+        (
+            "image 0, too long",
+            image(0xa29, [other, 1024, 257 << 16 | 256, of_0]),
+            INVALID_DATA,
+        ),
+        (
+            "image 0, too long, and not used",
+            image(0xa29, [other, 1024, 257 << 16 | 256, 0x1000_0001]),
+            OK,
+        ),
+        (
+            "image 1",
+            image(0xa28, [other, 1024, 256 << 16 | 256, of_1]),
+            OK,
+        ),
+        (
+            "image 1, too long",
+            image(0xa28, [other, 1024, 257 << 16 | 256, of_1]),
+            INVALID_DATA,
+        ),
+        (
+            "an image of nobody's",
+            image(0xa28, [0, 1024, 256 << 16 | 256, of_1]),
+            INVALID_DATA,
+        ),
+        (
+            "a path",
+            path(other + 0x8000, other + 0xc000, other + 0xc040),
+            OK,
+        ),
+        (
+            "a path's buffer beyond the end",
+            path(end - 0x3fc0, other, other),
+            INVALID_DATA,
+        ),
+        (
+            "a path's bits beyond the end",
+            path(other, end - 32, other),
+            INVALID_DATA,
+        ),
+        (
+            "a path's second bits beyond the end",
+            path(other, other, end - 32),
+            INVALID_DATA,
+        ),
+        ("a path without buffers", path(0, 0, 0), INVALID_DATA),
+        (
+            "a path without a tessellator",
+            vec![(0xa00, 2)],
+            INVALID_DATA,
+        ),
+        (
+            "something else than rectangles",
+            vec![(0xa00, 4)],
+            INVALID_DATA,
+        ),
+        (
+            "a rectangle outside",
+            vec![(0xa13, 8 << 16 | 8)],
+            INVALID_DATA,
+        ),
+    ] {
+        let mut words = client.drawing((0, 0), (1, 1), 0xff00_0001);
+        let data = words.split_off(words.len() - 4);
+        for (address, value) in states {
+            words.extend(state(address, value));
+        }
+        match what {
+            "a rectangle outside" => words.extend(rectangle((8, 0), (1, 1))),
+            _ => words.extend(data),
+        }
+        let buffer = client.put_dynamic(0x400, &words, 1);
+        let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+        same(what, status, wanted)?;
+        if status == OK {
+            client.device.wait_signal(done, 10_000).context(what)?;
+        }
+        // What the core holds still is of no use to the next.
+        let words = rectangle((0, 0), (1, 1));
+        let buffer = client.put_dynamic(0x400, &words, 1);
+        client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+        client.wait(done, 1000)?;
+        client.prove(0xff00_0002)?;
+    }
+    ensure!(rectangles() > before, "nothing was drawn");
+    // Memory of the same place that is smaller.
+    let large = piece(&client.device, &client.pool, 4 * bytes)?;
+    let states = [
+        state(0xa11, large.address),
+        state(0xa13, 4 * SIDE << 16 | SIDE),
+    ]
+    .concat();
+    let draws = |client: &Client| {
+        let mut words = client.drawing((0, 0), (1, 1), 0xff00_0001);
+        let data = words.split_off(words.len() - 4);
+        words.extend(&states);
+        words.extend(data);
+        words
+    };
+    let buffer = client.put_dynamic(0x400, &draws(&client), 1);
+    same(
+        "status",
+        client.send(&[(context, 0), (buffer, 1)], &tasks)?,
+        OK,
+    )?;
+    client.device.wait_signal(done, 10_000)?;
+    client.device.unlock(large.node)?;
+    client.device.free(large.node)?;
+    let small = piece(&client.device, &client.pool, bytes)?;
+    let buffer = client.put_dynamic(0x400, &rectangle((0, 0), (1, 1)), 1);
+    let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+    same("what has become smaller", status, INVALID_DATA)?;
+    client.device.unlock(small.node)?;
+    client.device.free(small.node)?;
+    // A rectangle ends with the target.
+    client.prove(3)?;
+    let buffer = client.put_dynamic(0x400, &client.drawing((60, 62), (9, 9), 0xff00_0009), 1);
+    same(
+        "status",
+        client.send(&[(context, 0), (buffer, 1)], &tasks)?,
+        OK,
+    )?;
+    client.device.wait_signal(done, 10_000)?;
+    client.expect(|x, y| match x >= 60 && y >= 62 {
+        true => 0xff00_0009,
+        false => 3,
+    })?;
+    same("violations", control.violations(), 0)?;
+    client.close()
+}
+
+/// A context of all states, as a library keeps them: with those that nobody knows as a reset leaves them, and with
+/// addresses of memory that has gone since.
+fn full_contexts() -> Result<()> {
+    let control = control()?;
+    let mut client = Client::start()?;
+    let [_, done, _] = client.signals;
+    let gone = piece(&client.device, &client.pool, STRIDE * SIDE)?;
+    let mut values = vec![0; 0x79];
+    for (address, value) in [
+        (0xa10, 0x203),
+        (0xa11, gone.address),
+        (0xa12, STRIDE),
+        (0xa13, SIDE << 16 | SIDE),
+        (0xa28, gone.address),
+        (0xa29, gone.address),
+        (0xa30, gone.address),
+        (0xa35, gone.address),
+        (0xa3e, 0x55),
+        (0xa3f, 0x7070_7074),
+        (0xa5c, gone.address),
+        (0xa00, 0x1000_0001),
+        (0xa02, 0xff00_0000),
+    ] {
+        values[address - 0xa00] = value;
+    }
+    client.device.unlock(gone.node)?;
+    client.device.free(gone.node)?;
+    let mut words = vec![0x3000_0a00 | 0x79 << 16];
+    words.extend(values);
+    let context = client.put_static(0, &words);
+    // The target is all that has changed since.
+    let mut words = state(0xa11, client.target.address).to_vec();
+    words.extend(rectangle((0, 0), (SIDE, SIDE)));
+    let buffer = client.put_dynamic(0x400, &words, 1);
+    let tasks = Tasks::default().with(PIXEL, signal(done));
+    let mut other = Context::new(client.signals[0]);
+    for round in 0..4u32 {
+        client.target.memory.fill(round);
+        std::mem::swap(&mut client.context, &mut other);
+        let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+        same("status", status, OK)?;
+        client.device.wait_signal(done, 10_000)?;
+        client.expect(|_, _| 0xff00_0000)?;
+        // Another process, and all is to be loaded again.
+        let output = system::again(&["--draw-only", "1"])?.output()?;
+        ensure!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stdout)
+        );
+    }
+    // A state that nobody knows, with a value.
+    client
+        .commands
+        .memory
+        .write(HEAD as usize + 4 + 4 * 0x14, 1);
+    let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+    same("an unknown state", status, INVALID_DATA)?;
+    // Memory that has gone is not drawn to: neither by the context nor behind it.
+    client
+        .commands
+        .memory
+        .write(HEAD as usize + 4 + 4 * 0x14, 0);
+    let buffer = client.put_dynamic(0x400, &rectangle((0, 0), (1, 1)), 1);
+    client.context = Context::new(client.signals[0]);
+    let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
+    same("a target that has gone", status, INVALID_DATA)?;
+    same("violations", control.violations(), 0)?;
+    client.prove(7)?;
+    client.close()
+}
+
+/// Memory of a process that nobody else may touch, until it is told to end.
+fn guard() -> Result<()> {
+    let mut device = Device::open()?;
+    device.set_hardware_type(VG);
+    let pool = device.map_pool()?;
+    let pieces: Vec<Piece> = (0..8)
+        .map(|_| piece(&device, &pool, STRIDE * SIDE))
+        .collect::<Result<_>>()?;
+    for piece in &pieces {
+        piece.memory.fill(0x5a5a_5a5a);
+    }
+    println!("ready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    for piece in &pieces {
+        let found = piece.memory.find_other_than(0x5a5a_5a5a);
+        ensure!(found.is_none(), "somebody has written {found:x?}");
+    }
+    Ok(())
+}
+
+/// Random commits: those that are good run, and draw what they say; of the others, which have words that are not in
+/// buffers, commands or tasks, each is refused or touches memory of its own.
 fn random(seed: u32, count: u32) -> Result<()> {
     let control = control()?;
     let mut random = Random::new(seed);
     let mut client = Client::start()?;
-    let [_, done, _] = client.signals;
-    let (mut run, mut refused) = (0, 0);
+    let mut guard = system::again(&["--guard", "1"])?
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    let out = guard.stdout.as_mut().context("no output")?;
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line)?;
+    same("the guard", line.trim(), "ready")?;
+    let (mut good, mut run, mut refused) = (0, 0, 0);
     for number in 0..count {
+        let [_, done, last] = client.signals;
         let context = client.put_static(0, &state(0xa34, 0));
         let mut words = Vec::new();
+        let mut drawn = None;
         for _ in 0..random.below(4) {
             let place = (random.below(SIDE), random.below(SIDE));
-            words.extend(client.drawing(place, (4, 4), random.colour()));
+            let colour = random.colour() | 0xff00_0000;
+            words.extend(client.drawing(place, (4, 4), colour));
+            drawn = Some((place, colour));
         }
         let mut entries = vec![(context, 0)];
         for index in 0..1 + random.below(3) {
@@ -1149,29 +1580,68 @@ fn random(seed: u32, count: u32) -> Result<()> {
             entries.push((client.put_dynamic(at, &words, 3), 1));
         }
         let mut tasks = Tasks::default();
+        let is_good = random.below(3) == 0;
+        if is_good {
+            for _ in 0..random.below(4) {
+                let block = [COMMAND, TESSELLATOR, DRAWING, PIXEL][random.below(4) as usize];
+                let record = match random.below(3) {
+                    0 => cluster(&[signal(done), signal(done)]),
+                    1 => increment(client.commands.address + COMMAND_BYTES - 4),
+                    _ => signal(done),
+                };
+                tasks = tasks.with(block, record);
+            }
+            tasks = tasks.with(PIXEL, signal(last));
+            let status = client.send(&entries, &tasks)?;
+            same("status", status, OK).with_context(|| format!("commit {number}"))?;
+            client.device.wait_signal(last, 10_000)?;
+            if let Some(((x, y), colour)) = drawn {
+                let found = client.target.memory.read((y * STRIDE + 4 * x) as usize);
+                same_word("pixel", found, colour).with_context(|| format!("commit {number}"))?;
+            }
+            good += 1;
+            continue;
+        }
         for _ in 0..random.below(4) {
             let block = random.below(9) as usize;
-            let record = match random.below(6) {
+            let record = match random.below(8) {
                 0 => vec![random.below(16), random.below(4), 0, 0],
                 1 => cluster(&[signal(done), signal(done)]),
                 2 => vec![7, 0, random.below(64), 0],
+                3 => vec![2 + random.below(2), random.below(u32::MAX)],
+                4 => lockdown(random.below(u32::MAX), client.commands.address, done),
                 _ => signal(done),
             };
             tasks = tasks.with(block, record);
         }
-        tasks.is_circle = !tasks.elements.is_empty() && random.below(20) == 0;
+        let has_tasks = !tasks.elements.is_empty();
+        tasks.is_circle = has_tasks && random.below(20) == 0;
         if random.below(4) == 0 {
             tasks.count = Some(random.below(8));
         }
-        for _ in 0..random.below(3) {
-            // Heads and commands alike.
-            let place = match random.below(2) {
-                0 => 0x400 + 4 * random.below(12),
-                _ => 0x440 + 8 * random.below(24),
+        if random.below(8) == 0 {
+            tasks.size = Some(random.below(u32::MAX));
+        }
+        if has_tasks && random.below(4) == 0 {
+            let value = match random.below(3) {
+                0 => random.below(u32::MAX),
+                1 => random.below(64),
+                // Somewhere in the client's memory.
+                _ => entries[0].0 as u32 + random.below(COMMAND_BYTES),
             };
-            let value = match random.below(4) {
-                0 | 1 => random.below(u32::MAX),
-                2 => random.below(16) << 28 | random.below(32),
+            tasks.spoilt = Some([random.below(8), random.below(32), value]);
+        }
+        for _ in 0..random.below(4) {
+            // Heads and commands alike.
+            let place = 0x400 + 4 * random.below(64);
+            let value = match random.below(8) {
+                0 => random.below(u32::MAX),
+                1 => random.below(16) << 28 | random.below(32),
+                2 => 0x3001_0000 | random.below(0x1000),
+                3 => 0x3001_0a00 | random.below(0x60),
+                4 => client.target.address + 4 * random.below(STRIDE * SIDE / 4),
+                5 => random.below(0x200) << 16 | random.below(0x200),
+                6 => 4 * random.below(0x400),
                 _ => client.commands.address + random.below(COMMAND_BYTES),
             };
             client.commands.memory.write(place as usize, value);
@@ -1182,25 +1652,40 @@ fn random(seed: u32, count: u32) -> Result<()> {
             INVALID_ARGUMENT | INVALID_DATA | INVALID_ADDRESS | OUT_OF_RESOURCES => refused += 1,
             other => anyhow::bail!("commit {number}: status {other}"),
         }
-        if number % 64 == 0 {
+        if number % 64 == 0 || random.below(16) == 0 {
             // A FREE of a task may have named the client's own nodes.
             if client.prove(number | 0xff00_0000).is_err() {
+                let _ = client.close();
                 client = Client::start()?;
                 client.prove(number)?;
             }
         }
     }
-    println!("# {run} run, {refused} refused");
-    ensure!(run > 0 && refused > 0, "all of one kind");
+    println!("# {good} good ones, {run} more run, {refused} refused");
+    ensure!(good > 0 && run > 0 && refused > 0, "none of some kind");
+    client.prove(1)?;
+    drop(guard.stdin.take());
+    let output = guard.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{text}");
     same("violations", control.violations(), 0)
 }
 
 fn main() -> ExitCode {
     harness::program(|| {
-        let options = Options::parse(&["count", "binds", "kills", "child", "hold", "draw-only"])?;
+        let options = Options::parse(&[
+            "count",
+            "binds",
+            "kills",
+            "child",
+            "hold",
+            "guard",
+            "draw-only",
+        ])?;
         for (name, part) in [
             ("child", for_ever as fn() -> Result<()>),
             ("hold", hold),
+            ("guard", guard),
             ("draw-only", draw_only),
         ] {
             if options.get(name).is_some() {
@@ -1224,6 +1709,9 @@ fn main() -> ExitCode {
         suite.test("what is hostile is refused as a whole", hostile);
         suite.test("another process's memory is nobody's", foreign);
         suite.test("addresses do not stay in the core", stale);
+        suite.test("memory ends where it ends", extents);
+        suite.test("contexts with all states", full_contexts);
+        suite.test("tasks that count", counting);
         suite.test("600 buffers in one commit", many_entries);
         suite.test("what is called is copied and checked", calls);
         suite.test("events and interrupts in any order, late or lost", faults);
