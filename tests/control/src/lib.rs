@@ -224,7 +224,7 @@ pub mod fault {
     /// w: on a VG core, how its modules' events come against the interrupt of END: [`EVENTS_FREE`] and following.
     pub const EVENT_ORDER: usize = 0x244;
 
-    /// w: how [`HANG_AT_COMMAND`] and [`HANG_AT_DRAW`] hang, one of [`HANG_SILENT`] and following.
+    /// w: how [`HANG_AT_COMMAND`], [`HANG_AT_DRAW`] and [`HANG_AT_COLOUR`] hang, one of [`HANG_SILENT`] and following.
     pub const HANG_KIND: usize = 0x248;
     /// w: the n-th draw from now never ends: what is behind it in the engine, events and semaphores too, never comes. The
     /// front end goes on until it has to wait. 0 disarms; what hangs goes on then.
@@ -235,6 +235,10 @@ pub mod fault {
     pub const LINE: usize = 0x254;
     /// w: what [`IDENTITY`] becomes at the next soft reset, which clears this.
     pub const IDENTITY_AFTER_RESET: usize = 0x258;
+
+    /// w: the front end hangs at each draw whose colour (of a 2D clear, of a resolve fill) is this, in the way of
+    /// [`HANG_KIND`]; 0 disarms. So a process can hang by its own commands, whoever else draws.
+    pub const HANG_AT_COLOUR: usize = 0x25c;
 
     /// [`HANG_KIND`]: it stands still at the command.
     pub const HANG_SILENT: u32 = 0;

@@ -88,6 +88,8 @@ pub struct Faults {
     pub slow_draws: AtomicU32,
     /// What the model register shows from the next reset on.
     pub identity_after_reset: AtomicU32,
+    /// Draws of this colour hang.
+    pub hang_at_colour: AtomicU32,
 }
 
 impl Faults {
@@ -106,7 +108,7 @@ impl Faults {
         cell.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
     }
 
-    fn all(&self) -> [&AtomicU32; 18] {
+    fn all(&self) -> [&AtomicU32; 19] {
         [
             &self.hang_at_command,
             &self.hang_at_draw,
@@ -126,6 +128,7 @@ impl Faults {
             &self.endless_draw,
             &self.slow_draws,
             &self.identity_after_reset,
+            &self.hang_at_colour,
         ]
     }
 
@@ -149,6 +152,7 @@ impl Faults {
             fault::ENDLESS_DRAW => &self.endless_draw,
             fault::SLOW_DRAWS => &self.slow_draws,
             fault::IDENTITY_AFTER_RESET => &self.identity_after_reset,
+            fault::HANG_AT_COLOUR => &self.hang_at_colour,
             _ => return None,
         })
     }

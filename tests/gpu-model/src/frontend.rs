@@ -722,7 +722,13 @@ impl FrontEnd {
 
     /// Checks that apply to every draw before it may start.
     fn start_draw(&mut self, gpu: &Gpu, needs_2d: bool, what: &str) -> Result<(), Hang> {
-        if Faults::reached(&gpu.faults.hang_at_draw) {
+        let colour = match needs_2d {
+            true => gpu.state(DE_CLEAR_PIXEL_VALUE32 / 4),
+            false => gpu.state(RS_FILL_VALUE / 4),
+        };
+        let bad = gpu.faults.hang_at_colour.load(Relaxed);
+        let is_bad = bad != 0 && colour == bad;
+        if Faults::reached(&gpu.faults.hang_at_draw) || is_bad {
             self.hangs_in_stall = gpu.hang_as_armed(self.current.0);
             return Err(Hang);
         }

@@ -208,7 +208,8 @@ impl Gpu {
         };
         match (self.registers.get(config) >> shift) & 0xf {
             15 => signature,
-            11 if port == MC_PROFILE_PE_READ => (self.counters.get(counter::PIXELS) as u32)
+            // Pixels drawn by colour, and in 2D.
+            2 | 11 if port == MC_PROFILE_PE_READ => (self.counters.get(counter::PIXELS) as u32)
                 .wrapping_add(self.progress.load(Relaxed)),
             _ => 0,
         }

@@ -1220,6 +1220,22 @@ fn a_draw_can_be_endless() {
 }
 
 #[test]
+fn draws_of_one_colour_can_hang() {
+    let (rig, bar) = (Rig::new(Board::Gc320), ControlBar::default());
+    let mut words = select_2d();
+    words.extend(clear_square(SURFACE, true));
+    words.extend(flush_and_event(3));
+    // The colour of that square, and another.
+    bar.write(&rig.gpu, fault::HANG_AT_COLOUR, 0xff12_3455);
+    rig.run(&words);
+    assert_eq!(rig.gpu.pending_interrupts(), 1 << 3);
+    bar.write(&rig.gpu, fault::HANG_AT_COLOUR, 0xff12_3456);
+    rig.run(&words);
+    assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
+    rig.clean();
+}
+
+#[test]
 fn a_draw_can_be_slow() {
     let (rig, bar) = (Rig::new(Board::Gc320), ControlBar::default());
     bar.write(&rig.gpu, fault::SLOW_DRAWS, 100_000);
