@@ -31,6 +31,9 @@ const MAX_SIGNAL: i32 = 64;
 /// Highest major number of a character device (12 bits).
 const MAX_MAJOR: u32 = 4095;
 
+/// The least and the most milliseconds that `gpuTimeout` can be: a few looks, and a day.
+const GPU_TIMEOUTS: core::ops::RangeInclusive<u32> = 200..=24 * 3600 * 1000;
+
 /// Bytes of physical memory that the GPU reaches without its MMU: addresses with bit 31 clear.
 pub(crate) const LINEAR_WINDOW: u64 = 1 << 31;
 
@@ -121,6 +124,8 @@ pub(crate) struct Parameters {
     pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
     /// The generation of the interface where its size leaves several.
     pub(crate) interface: Option<detect::Choice>,
+    /// How long a core may stand still before it is reset, in milliseconds; 0: for ever.
+    pub(crate) gpu_timeout: u32,
 }
 
 /// Ranges that `allowedRanges` can hold.
@@ -457,6 +462,11 @@ impl Parameters {
             mend_addresses: raw.streamCheck == 3,
             allowed_ranges: allowed_ranges(raw)?,
             interface: interface(raw)?,
+            gpu_timeout: match raw.gpuTimeout {
+                0 => 0,
+                timeout if GPU_TIMEOUTS.contains(&timeout) => timeout,
+                _ => return Err(Refusal("gpuTimeout", "must be 0, or 200 ms to a day")),
+            },
         })
     }
 
@@ -517,6 +527,7 @@ pub(crate) fn show() {
     {
         pr_info!("allowedRanges     = {number:#010x}\n");
     }
+    pr_info!("gpuTimeout        = {}\n", raw.gpuTimeout);
     pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
     pr_info!("interface         = {}\n", interface_name(&raw));
 }
@@ -553,6 +564,7 @@ mod tests {
             useLinuxSignal: 0,
             sharedPool: 0,
             streamCheck: 2,
+            gpuTimeout: 5000,
             allowedRanges: [0; 8],
             allowedRangesCount: 0,
             sharedNodes: 0,
@@ -624,6 +636,9 @@ mod tests {
         assert_eq!(refused(|raw| raw.streamCheck = 0), Some("streamCheck"));
         assert_eq!(refused(|raw| raw.streamCheck = 4), Some("streamCheck"));
         assert!(refused(|raw| raw.streamCheck = 3).is_none());
+        assert_eq!(refused(|raw| raw.gpuTimeout = 199), Some("gpuTimeout"));
+        assert_eq!(refused(|raw| raw.gpuTimeout = u32::MAX), Some("gpuTimeout"));
+        assert!(refused(|raw| raw.gpuTimeout = 0).is_none());
         assert_eq!(refused(|raw| raw.interface[0] = b'x'), Some("interface"));
         assert!(refused(|raw| raw.interface[..2].copy_from_slice(b"v2")).is_none());
     }

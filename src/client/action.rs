@@ -10,14 +10,16 @@ use super::{
     changes::Change,
     completion::CompletionPage,
     signal::Signal,
-    Process, //
+    Process,
+    CLIENTS, //
 };
 use crate::{
     error::Result,
     memory::Word,
     ring::{
         Outcome,
-        Payload, //
+        Payload,
+        Toll, //
     }, //
 };
 use kernel::{
@@ -44,7 +46,7 @@ pub(crate) enum Action {
     Timestamp(Arc<Process>, u32, bool),
     /// Sends the realtime signal of the parameters, with this value.
     LinuxSignal(Arc<Process>, u32),
-    /// Shows the end of a core's job on a process's completion page.
+    /// Shows the end of a core's job, and whether it was dropped, on a process's completion page.
     Show(Arc<CompletionPage>, usize, u64),
 }
 
@@ -85,7 +87,7 @@ impl Action {
             Action::Count(count) => count.run(),
             Action::Timestamp(process, timer, start) => process.note_time(timer, start),
             Action::LinuxSignal(process, value) => process.send_signal(value),
-            Action::Show(page, core, number) => page.show(core, number),
+            Action::Show(page, core, number) => page.show(core, number, outcome),
         }
     }
 }
@@ -142,5 +144,17 @@ impl Payload for Events {
 
     fn process(&self) -> u64 {
         self.process
+    }
+
+    fn core_was_reset(core: usize, tolls: &[Toll]) {
+        let Some(clients) = CLIENTS.get().filter(|_| !tolls.is_empty()) else {
+            return;
+        };
+        clients.for_each_process(|id, process| {
+            let toll = tolls.iter().find(|toll| toll.process == process.number());
+            if let Some(toll) = toll {
+                process.resets().note(id, core, toll);
+            }
+        });
     }
 }

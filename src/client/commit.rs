@@ -186,8 +186,10 @@ impl Process {
     /// On error nothing of it has any effect. `InvalidArgument`: no buffer, bad geometry, unknown
     /// pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it is
     /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
-    /// checker refuses them. Else what the context's states, the queue or the ring say.
+    /// checker refuses them. `GpuNotResponding`: its commands have hung cores too often. Else what
+    /// the context's states, the queue or the ring say.
     pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: Commit) -> Result<Reply<'_>> {
+        self.resets.pay()?;
         // An unknown context is none, as to the C drivers. A core without 3D looks at none.
         let context = match u32::try_from(commit.context) {
             Ok(0) | Err(_) => None,

@@ -4,13 +4,15 @@
 //!
 //! One page for a process that asks for it, by mapping it ([`FILE_OFFSET`]), read-only. It has a
 //! head, with the version of its layout, and a slot for each core. There the driver writes the
-//! number of the process's last job in that core that has ended, and when that was. 64-bit words
-//! are not written at once on 32-bit machines, so a sequence number stands before them: odd while
+//! number of the process's last job in that core that has ended, when that was, and the number of
+//! the last one that was dropped, because the core was reset or stopped. 64-bit words are not
+//! written at once on 32-bit machines, so a sequence number stands before them: odd while
 //! they change. Layout: `struct galcore_completion` of the C header.
 
 use crate::{
     error::Result,
     limits::MAX_CORES,
+    ring::Outcome,
     sys::{
         self,
         dma,
@@ -50,6 +52,7 @@ const SLOT_BYTES: usize = 64;
 const SEQUENCE: usize = 0;
 const COMPLETED: usize = 8;
 const TIMESTAMP: usize = 16;
+const DROPPED: usize = 24;
 
 const _: () = assert!(HEAD_BYTES + MAX_CORES * SLOT_BYTES <= PAGE_SIZE);
 
@@ -86,8 +89,8 @@ impl CompletionPage {
         self.submitted[core].fetch_add(1, Relaxed) + 1
     }
 
-    /// Shows that job `number` of core `core` has ended, now.
-    pub(crate) fn show(&self, core: usize, number: u64) {
+    /// Shows that job `number` of core `core` has ended so, now.
+    pub(crate) fn show(&self, core: usize, number: u64, outcome: Outcome) {
         let slot = HEAD_BYTES + core * SLOT_BYTES;
         let mut sequences = self.sequences.lock();
         let sequence = &mut sequences[core];
@@ -95,10 +98,15 @@ impl CompletionPage {
         let now = sys::monotonic_ns();
         self.pages.poke(slot + SEQUENCE, *sequence);
         sys::barrier::smp_write();
-        for (at, value) in [(COMPLETED, number), (TIMESTAMP, now)] {
+        let poke = |at, value: u64| {
             // CAST: the two halves.
             self.pages.poke(slot + at, value as u32);
             self.pages.poke(slot + at + 4, (value >> 32) as u32);
+        };
+        poke(COMPLETED, number);
+        poke(TIMESTAMP, now);
+        if outcome == Outcome::Dropped {
+            poke(DROPPED, number);
         }
         sys::barrier::smp_write();
         *sequence = sequence.wrapping_add(1);

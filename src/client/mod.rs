@@ -31,6 +31,7 @@ mod names;
 mod node;
 mod query;
 mod queue;
+mod resets;
 mod shared;
 mod shared_buffers;
 mod signal;
@@ -99,6 +100,7 @@ use kernel::{
     workqueue, //
 };
 use node::Locking;
+use resets::Resets;
 use tables::Tables;
 use timer::Timer;
 
@@ -150,6 +152,8 @@ pub(crate) struct Process {
     views: Arc<Views>,
     /// What takes its memory out of that.
     hider: Arc<Hider>,
+    /// What resets of cores have cost it, and what it pays for those that it has caused.
+    resets: Resets,
     /// By core, number of its last job; 0: none.
     last_jobs: [Atomic<u64>; MAX_CORES],
     /// There may be something in `changes`: for the tables, of memory that comes back.
@@ -192,6 +196,7 @@ impl Process {
                 opener: sys::Opener::current(),
                 views,
                 hider,
+                resets: Resets::new(),
                 last_jobs: [const { Atomic::new(0) }; MAX_CORES],
                 has_changes: Atomic::new(false),
                 has_returns: Atomic::new(false),
@@ -226,6 +231,11 @@ impl Process {
     /// Its number: no other process has had it, or will.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// What resets of cores have cost it.
+    pub(crate) fn resets(&self) -> &Resets {
+        &self.resets
     }
 
     /// What the process's files map.
@@ -280,7 +290,9 @@ impl Process {
                 is_idle: core()?.idle_state().ok_or(Error::GpuNotResponding)?.is_idle,
             }),
             Request::QueryTimer { timer } => self.time_delta(timer),
-            Request::QueryResets => Ok(Reply::Resets { count: 0 }),
+            Request::QueryResets => Ok(Reply::Resets {
+                count: core().map_or(0, |core| core.ring().resets().into()),
+            }),
             Request::Database { process } => self.query_database(process),
             Request::AllocateContiguous { bytes, non_paged } => {
                 self.allocate_buffer(file, bytes, non_paged)

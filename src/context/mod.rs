@@ -417,6 +417,13 @@ impl Load {
     }
 }
 
+impl Load {
+    /// Whether a GPU address is that of one of its words.
+    pub(crate) fn contains(&self, address: u32) -> bool {
+        address.wrapping_sub(self.address) < self.bytes
+    }
+}
+
 /// The last context's number.
 static LAST: Atomic<u64> = Atomic::new(0);
 

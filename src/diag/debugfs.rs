@@ -13,6 +13,10 @@
 //! ended), the pipes that its commands use, the GPU addresses of its first word and of the WAIT
 //! behind its last, and how many objects it keeps.
 //!
+//! `resets`: a line for each core with how often it was reset because it hung, and one for each
+//! process that was in a reset, with its id: how many it has caused, how many it has not, and how many
+//! jobs it has lost.
+//!
 //! `scratch`: what states are loaded with that hold no address of the client's, and what those that
 //! hold physical addresses are, where the core has such.
 
@@ -37,6 +41,8 @@ pub(crate) struct Files {
     #[pin]
     _jobs: File<()>,
     #[pin]
+    _resets: File<()>,
+    #[pin]
     _scratch: File<()>,
     _directory: Dir,
 }
@@ -50,6 +56,7 @@ impl Files {
                 _interface <- directory.read_callback_file(c"interface", (), &show_interfaces),
                 _pending <- directory.read_callback_file(c"pending", (), &show_pending),
                 _jobs <- directory.read_callback_file(c"jobs", (), &show_jobs),
+                _resets <- directory.read_callback_file(c"resets", (), &show_resets),
                 _scratch <- directory.read_callback_file(c"scratch", (), &show_scratch),
                 _directory: directory.clone(),
             }))
@@ -118,6 +125,30 @@ fn show_interfaces(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             );
             result = result.and(line);
         }
+    });
+    result
+}
+
+fn show_resets(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(clients) = CLIENTS.get() else {
+        return Ok(());
+    };
+    let mut result = Ok(());
+    for core in clients.device().cores() {
+        let line = writeln!(f, "core {} {}", core.index(), core.ring().resets());
+        result = result.and(line);
+    }
+    clients.for_each_process(|leader, process| {
+        let counts = process.resets().counts();
+        if counts.guilty == 0 && counts.innocent == 0 {
+            return;
+        }
+        let line = writeln!(
+            f,
+            "process {leader} {} {} {}",
+            counts.guilty, counts.innocent, counts.dropped
+        );
+        result = result.and(line);
     });
     result
 }

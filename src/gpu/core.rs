@@ -30,6 +30,7 @@ use crate::{
         Payload,
         Reclaimer,
         Ring,
+        Setup,
         Waited, //
     },
     stream::{
@@ -39,10 +40,6 @@ use crate::{
             Scratch, //
         },
         states::States,
-        words::{
-            self,
-            Pipe, //
-        }, //
     },
     sys::irq::Handler, //
 };
@@ -115,21 +112,6 @@ impl<P: Payload> Core<P> {
         }
         let states = States::new(identity)
             .inspect_err(|_| dev_err!(dev, "no memory for the list of states\n"))?;
-        let ring = Ring::new(
-            hardware.clone(),
-            base_address,
-            states.engines(),
-            vm.clone(),
-            reclaimer.clone(),
-            place.newest(),
-        )
-        .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
-        let ring_mapping = vm
-            .map_linear(ring.memory(), ring.address(), Access::ReadOnly)
-            .map_err(|_| {
-                dev_err!(dev, "no memory for the MMU's tables\n");
-                ENOMEM
-            })?;
         let scratch = Scratch {
             address: vm.scratch_address(),
             // Past the MMU, and past the registers that say where GPU address 0 lies.
@@ -156,7 +138,26 @@ impl<P: Payload> Core<P> {
             );
             ENOMEM
         })?;
-        let core = Arc::pin_init(
+        let parameters = device.parameters();
+        let setup = Setup {
+            core: place.index(),
+            newest: place.newest(),
+            base_address,
+            fast_clear: parameters.fast_clear,
+            compression: parameters.compression,
+            timeout: parameters.gpu_timeout,
+            engines: states.engines(),
+            scrub: scrub.clone(),
+        };
+        let ring = Ring::new(hardware.clone(), setup, vm.clone(), reclaimer.clone())
+            .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
+        let ring_mapping = vm
+            .map_linear(ring.memory(), ring.address(), Access::ReadOnly)
+            .map_err(|_| {
+                dev_err!(dev, "no memory for the MMU's tables\n");
+                ENOMEM
+            })?;
+        Arc::pin_init(
             pin_init!(Self {
                 index: place.index(),
                 hardware,
@@ -172,15 +173,7 @@ impl<P: Payload> Core<P> {
                 is_on <- new_mutex!(true, "galcore core"),
             }),
             GFP_KERNEL,
-        )?;
-        // Version 2 translates every address, by tables that the front end loads.
-        let table = match version {
-            MmuVersion::V1 => core.vm.flat_table(),
-            MmuVersion::V2 => None,
-        };
-        core.hardware
-            .initialize(base_address, table, device.parameters());
-        Ok(core)
+        )
     }
 
     /// Its place among the device's cores.
@@ -241,26 +234,10 @@ impl<P: Payload> Core<P> {
     pub(crate) fn start(&self) -> Result {
         self.vm.attach(self.index, self.ring.clone())?;
         self.reclaimer.set_ring(self.index, Some(self.ring.clone()));
-        let version = self.hardware.mmu_version();
-        if let (MmuVersion::V2, Some((table, safe))) = (version, self.vm.two_level_table()) {
-            self.enable_mmu(table, safe)?;
-        }
+        self.ring.set_up()?;
         let (address, units) = self.ring.start()?;
         self.hardware.enable_interrupts();
         self.hardware.run_front_end(address, units)
-    }
-
-    /// Switches MMU version 2 on: the front end itself loads where the tables lie, while addresses
-    /// are still physical; when it has stopped, the switch is a register's.
-    fn enable_mmu(&self, table: u32, safe: u32) -> Result {
-        let mut setup = KVec::with_capacity(2, GFP_KERNEL)?;
-        for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
-            if self.engines().has(pipe) {
-                setup.push(words::configure_mmu(pipe, table, safe), GFP_KERNEL)?;
-            }
-        }
-        let (address, units) = self.ring.stage(&setup)?;
-        self.hardware.enable_mmu(address, units)
     }
 
     /// Sends one event through the core and looks whether its interrupt comes: a wrong line shows

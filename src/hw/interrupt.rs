@@ -17,7 +17,8 @@ use kernel::{
     prelude::*,
     sync::atomic::{
         Full,
-        Relaxed, //
+        Relaxed,
+        Release, //
     }, //
 };
 
@@ -48,10 +49,13 @@ impl Hardware {
 
     /// The interrupt half: as [`Hardware::acknowledge`], and remembers that the line works.
     pub(crate) fn interrupt(&self) -> bool {
+        // Before the register is read: see `forget_interrupts`.
+        self.is_taking.xchg(1, Full);
         let ours = self.acknowledge();
         if ours {
             self.line_works.store(true, Relaxed);
         }
+        self.is_taking.store(0, Release);
         ours
     }
 
@@ -63,6 +67,9 @@ impl Hardware {
     /// Hands the events over that have been taken, and prints errors.
     pub(crate) fn take_events(&self) -> u32 {
         let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
+        if raised.axi_bus_error() || raised.mmu_exception() {
+            self.has_failed.store(true, Relaxed);
+        }
         if raised.axi_bus_error() && self.errors.allow() {
             dev_err!(
                 self.dev,
@@ -123,6 +130,11 @@ impl Hardware {
     /// Whether the modules that every core has, but for the front end, are idle.
     pub(crate) fn is_idle(&self) -> bool {
         self.registers.read(HI_IDLE_STATE).into_raw() & 0xFE == 0xFE
+    }
+
+    /// Whether one more line about errors may be printed now.
+    pub(crate) fn may_tell(&self) -> bool {
+        self.errors.allow()
     }
 
     /// Prints that the core does not move any more.

@@ -6,13 +6,14 @@
 
 mod identity;
 mod interrupt;
+mod recovery;
 mod regs;
 pub(crate) mod vector;
 
 use crate::{
     abi::HardwareType,
     log::RateLimit,
-    params::Parameters,
+    params::Choice,
     sys::{
         dma,
         mmio::Registers, //
@@ -34,7 +35,10 @@ use kernel::{
 };
 use regs::*;
 
-pub(crate) use identity::Identity;
+pub(crate) use {
+    identity::Identity,
+    recovery::Progress, //
+};
 
 /// How often a core is reset before it is given up.
 const RESET_ATTEMPTS: u32 = 20;
@@ -79,6 +83,10 @@ pub(crate) struct Hardware {
     identity: Identity,
     /// Event bits that have been taken from the core and not been worked on.
     pending: Atomic<u32>,
+    /// The interrupt half takes bits from the core.
+    is_taking: Atomic<u32>,
+    /// The core has told of an error since that was asked last.
+    has_failed: Atomic<bool>,
     /// The line has brought an interrupt of this core.
     line_works: Atomic<bool>,
     errors: RateLimit,
@@ -101,6 +109,8 @@ impl Hardware {
             registers,
             identity,
             pending: Atomic::new(0),
+            is_taking: Atomic::new(0),
+            has_failed: Atomic::new(false),
             line_works: Atomic::new(false),
             errors: RateLimit::new(),
         };
@@ -135,7 +145,8 @@ impl Hardware {
         &self,
         base_address: u32,
         table: Option<u32>,
-        parameters: &Parameters,
+        fast_clear: Choice,
+        compression: Choice,
     ) {
         let regs = &self.registers;
         let id = &self.identity;
@@ -155,8 +166,8 @@ impl Hardware {
             let bus = regs.read(MC_BUS_CONFIG).into_raw();
             regs.write_reg(MC_BUS_CONFIG::from_raw((bus & !0xFF) | 0x01));
         }
-        let fast_clear = id.fast_clear(parameters.fast_clear);
-        let compression = id.compression(parameters.fast_clear, parameters.compression);
+        let compression = id.compression(fast_clear, compression);
+        let fast_clear = id.fast_clear(fast_clear);
         let memory = regs.read(MC_DEBUG_MEMORY);
         let memory = match id.outstanding_limit(regs) {
             Some(limit) => MC_DEBUG_MEMORY::from_raw((memory.into_raw() & !0xFF) | limit),

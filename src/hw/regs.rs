@@ -192,6 +192,20 @@ register! {
     pub(crate) MC_MEMORY_BASE_ADDR_PEZ(u32) @ 0x424 {}
     /// For the pixel engine.
     pub(crate) MC_MEMORY_BASE_ADDR_PE(u32) @ 0x428 {}
+    /// Counter of the rasterizer that was selected.
+    pub(crate) MC_PROFILE_RA_READ(u32) @ 0x448 {}
+    /// Counter of the pixel engine that was selected.
+    pub(crate) MC_PROFILE_PE_READ(u32) @ 0x454 {}
+    /// Selects counters of front end, drawing engine, pixel engine and shader.
+    pub(crate) MC_PROFILE_CONFIG0(u32) @ 0x470 {
+        /// Of the pixel engine.
+        19:16 pe;
+    }
+    /// Selects counters of primitive assembler, setup, rasterizer and texture engine.
+    pub(crate) MC_PROFILE_CONFIG1(u32) @ 0x474 {
+        /// Of the rasterizer.
+        19:16 ra;
+    }
     /// Bus settings.
     pub(crate) MC_BUS_CONFIG(u32) @ 0x480 {}
 
@@ -212,7 +226,12 @@ register! {
         16:16 enable => bool;
     }
     /// What the front end's fetcher does.
-    pub(crate) FE_DMA_DEBUG_STATE(u32) @ 0x660 {}
+    pub(crate) FE_DMA_DEBUG_STATE(u32) @ 0x660 {
+        /// What it is doing with the command.
+        4:0 command;
+    }
     /// GPU address that the front end is at.
     pub(crate) FE_DMA_ADDRESS(u32) @ 0x664 {}
+    /// The first of the two words that the front end has fetched last.
+    pub(crate) FE_DMA_LOW(u32) @ 0x668 {}
 }

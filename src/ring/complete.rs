@@ -7,10 +7,12 @@ use super::{
         Job,
         Outcome, //
     },
-    state::State,
+    state::{
+        State,
+        Whereabouts, //
+    },
     Payload,
-    Ring,
-    WAIT_LINK_BYTES, //
+    Ring, //
 };
 use crate::{
     error::{
@@ -45,9 +47,15 @@ use kernel::{
 };
 
 impl<P: Payload> Ring<P> {
-    /// Drops what is under way. The front end must be stopped for good, and the ring closed.
+    /// Drops what is under way. The front end must be stopped for good, or cut off from memory.
     pub(crate) fn abandon(self: &Arc<Self>) {
         self.close();
+        {
+            let mut state = self.state.lock();
+            if let Some((_, oldest)) = state.in_flight.get(0) {
+                state.lost_from = state.lost_from.min(oldest.number);
+            }
+        }
         loop {
             let Some(done) = self.state.lock().pop() else {
                 break;
@@ -66,6 +74,12 @@ impl<P: Payload> Ring<P> {
     /// Ends the jobs that raised events say are done.
     pub(crate) fn complete(self: &Arc<Self>) {
         let completing = self.completion.lock();
+        self.end_raised();
+        drop(completing);
+    }
+
+    /// The same. The caller holds `completion`.
+    pub(super) fn end_raised(self: &Arc<Self>) {
         // Taken under the lock: bits that wait outside could outlive their jobs.
         let fired = self.hardware.take_events();
         let (done, certain) = {
@@ -80,7 +94,11 @@ impl<P: Payload> Ring<P> {
             done
         };
         self.end_oldest(done);
-        drop(completing);
+        if self.hardware.has_failed() {
+            let mut state = self.state.lock();
+            let completed = state.completed;
+            state.watch.note_failure(completed);
+        }
     }
 
     /// How many jobs, from the oldest, the front end has passed.
@@ -88,17 +106,20 @@ impl<P: Payload> Ring<P> {
     /// In a job, those before it are done: their LINK was behind the drain. In its idle loop it
     /// is done too if the modules say that they are idle; the address alone may be a prefetch's.
     pub(super) fn passed(&self) -> usize {
-        let place = self.hardware.position().wrapping_sub(self.address);
+        let position = self.hardware.position();
         let idle = self.hardware.is_idle();
+        match self.whereabouts(&self.state.lock(), position) {
+            Whereabouts::In(age) => age,
+            Whereabouts::Behind(age) => age + usize::from(idle),
+            Whereabouts::Before | Whereabouts::Lost => 0,
+        }
+    }
+
+    /// Where the front end is when it is at GPU address `position`.
+    pub(super) fn whereabouts(&self, state: &State<P>, position: u32) -> Whereabouts {
         // CAST: 32 bits into at least 32.
-        let place = place as usize;
-        let state = self.state.lock();
-        state
-            .in_flight
-            .position(|start, wait| (start..=wait + WAIT_LINK_BYTES).contains(&place))
-            .map_or(0, |(index, wait)| {
-                index + usize::from(place >= wait && idle)
-            })
+        let place = position.wrapping_sub(self.address) as usize;
+        state.whereabouts(place, position)
     }
 
     /// Ends the oldest `count` jobs. The caller holds `completion`.
@@ -117,16 +138,16 @@ impl<P: Payload> Ring<P> {
                 // Before the address space is asked whether something waits for it.
                 self.flushed.xchg(job.flushed, Full);
             }
-            let outcome = match job.is_empty {
-                false => Outcome::Done,
-                true => Outcome::NeverRun,
-            };
+            let outcome = job.outcome;
             let payload = self.end_job(job, outcome);
             // A long list is freed here: that may sleep.
             let spare = payload.is_reusable().then_some(payload);
             state = self.state.lock();
             state.completed = state.completed.max(number);
             state.moves += 1;
+            if outcome == Outcome::Done {
+                state.blameless = 0;
+            }
             if let Some(payload) = spare {
                 // With no room left it is freed: it holds nothing, and is small.
                 let _ = state.spares.push_within_capacity(payload);
@@ -176,7 +197,10 @@ impl<P: Payload> Ring<P> {
             }
             left = self.wait(&mut state, left)?;
         }
-        Ok(())
+        match state.is_lost(number) {
+            true => Err(Error::GpuNotResponding),
+            false => Ok(()),
+        }
     }
 
     /// Waits until job `number` has ended and done what it had to, as long as the GPU makes
@@ -188,11 +212,10 @@ impl<P: Payload> Ring<P> {
         // Till the end: who moves wakes only if there are some.
         state.waiters += 1;
         let waited = wait::while_moving(&self.moved, &mut state, true, |state| {
-            if state.completed >= number {
-                return Ok(Left::Nothing);
-            }
-            match state.is_stopped {
-                true => Err(Error::GpuNotResponding),
+            match state.completed >= number {
+                true if state.is_lost(number) => Err(Error::GpuNotResponding),
+                true => Ok(Left::Nothing),
+                false if state.is_stopped => Err(Error::GpuNotResponding),
                 false => Ok(Left::Something(state.completed)),
             }
         });

@@ -4,30 +4,40 @@
 //!
 //! While jobs are under way it looks every [`PERIOD`]. If none has ended since it looked last, it
 //! takes raised events itself, and reads where the front end is: behind the kernel's drain a
-//! position is proof. So an interrupt that is lost costs two periods at most.
+//! position is proof. So an interrupt that is lost costs two periods at most. If there is still none,
+//! it looks whether the core has got on ([`Watch`](super::watch::Watch)). One that has not for the
+//! time of the parameter `gpuTimeout` is recovered; without one the log is told, once.
+//!
+//! Where jobs end, nothing is read from the core here.
 
 use super::{
+    state::Whereabouts,
+    watch::Finding,
     Payload,
     Ring,
     GPU_TIMEOUT, //
 };
-use crate::sys::{
-    self,
-    unload::InUse,
-    work::Delayed, //
+use crate::{
+    hw::Progress,
+    sys::{
+        self,
+        unload::InUse,
+        work::Delayed, //
+    }, //
 };
 use kernel::{
     impl_has_delayed_work,
     sync::Arc,
-    time::msecs_to_jiffies,
+    time::{
+        msecs_to_jiffies,
+        Jiffies, //
+    },
     workqueue::WorkItem, //
 };
 
-/// How often the hang check looks while jobs are under way, in milliseconds.
-const PERIOD: u32 = 100;
-
-/// Looks without any progress after which the GPU is said to hang.
-const HANG_LOOKS: u32 = GPU_TIMEOUT / PERIOD;
+/// How often the hang check looks while jobs are under way, in milliseconds. A hang is noticed two
+/// of these later than it could be at most: behind the last job that ends, and where it is seen first.
+const PERIOD: u32 = 30;
 
 impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Ring<P> { self.hang_check }
@@ -43,8 +53,8 @@ impl<P: Payload> WorkItem for Ring<P> {
     type Pointer = Arc<Ring<P>>;
 
     fn run(this: Arc<Ring<P>>) {
-        if this.look() {
-            this.check_again();
+        if let Some(delay) = this.look() {
+            sys::work::enqueue_delayed::<Self, 0>(this, delay);
         }
     }
 }
@@ -60,34 +70,75 @@ impl<P: Payload> Ring<P> {
         sys::work::flush_delayed(&self.hang_check);
     }
 
-    /// One look; says whether another is due.
-    fn look(self: &Arc<Self>) -> bool {
+    /// One look; says when the next is due, if any is.
+    fn look(self: &Arc<Self>) -> Option<Jiffies> {
+        let period = msecs_to_jiffies(PERIOD);
         {
             let mut state = self.state.lock();
             if state.is_stopped || state.in_flight.len() == 0 {
                 state.is_checked = false;
-                return false;
+                return None;
             }
-            let moved = state.completed != state.last_seen;
-            state.last_seen = state.completed;
-            state.idle_looks = if moved { 0 } else { state.idle_looks + 1 };
-            if moved {
-                return true;
+            let completed = state.completed;
+            if state.watch.has_ended(completed) {
+                return Some(period);
             }
         }
         self.hardware.acknowledge();
-        self.complete();
         let completing = self.completion.lock();
+        self.end_raised();
         self.end_oldest(self.passed());
         drop(completing);
+        let (recovers, limit) = match self.setup.timeout {
+            0 => (false, GPU_TIMEOUT),
+            limit => (true, limit),
+        };
+        let progress = self.progress();
         let mut state = self.state.lock();
-        if state.completed == state.last_seen && state.idle_looks == HANG_LOOKS {
-            drop(state);
-            self.hardware.report_hang();
-        } else if state.idle_looks > HANG_LOOKS {
-            // Said once; no overflow however long it hangs.
-            state.idle_looks = HANG_LOOKS + 1;
+        let completed = state.completed;
+        if state.watch.has_ended(completed) || state.in_flight.len() == 0 {
+            return Some(period);
         }
-        true
+        let now = sys::jiffies();
+        // CAST: jiffies have the machine's width.
+        let limit = msecs_to_jiffies(limit) as usize;
+        match state.watch.look(now, progress, limit) {
+            Finding::Moves => Some(period),
+            // CAST: as above.
+            Finding::Stands(left) => Some(period.min(left as Jiffies)),
+            Finding::Hangs if recovers => {
+                drop(state);
+                self.recover();
+                Some(period)
+            }
+            Finding::Hangs => {
+                let is_new = state.watch.tell();
+                drop(state);
+                if is_new {
+                    self.hardware.report_hang();
+                }
+                Some(period)
+            }
+        }
+    }
+
+    /// How far the core is. In an idle loop it goes round, which is no progress.
+    pub(super) fn progress(&self) -> Progress {
+        let engines = self.setup.engines;
+        let progress = self.hardware.progress(engines.pipe_3d, engines.pipe_2d);
+        let state = self.state.lock();
+        let rest = match self.whereabouts(&state, progress.position) {
+            Whereabouts::Before => Some(state.rest),
+            Whereabouts::Behind(age) => state.in_flight.get(age).map(|(_, slot)| slot.mark),
+            Whereabouts::In(_) | Whereabouts::Lost => None,
+        };
+        match rest {
+            Some(rest) => Progress {
+                position: self.gpu(rest),
+                command: None,
+                ..progress
+            },
+            None => progress,
+        }
     }
 }

@@ -6,6 +6,8 @@
 //! raises them in the order of the ring. So one interrupt bit that is true says that its job
 //! and all before it are done; one whose predecessors are missing is looked into by the ring.
 
+use kernel::prelude::*;
+
 /// Event ids that are used: 30 and 31 stand for exceptions.
 pub(crate) const IDS: usize = 30;
 
@@ -42,7 +44,18 @@ fn wrap<const N: usize>(index: usize) -> usize {
 }
 
 impl<T, const N: usize> Flights<T, N> {
-    /// Nothing under way; `newest` is the number of the last job before.
+    /// Nothing under way; `newest` is the number of the last job before. In its place: it is large.
+    pub(crate) fn init(newest: u64) -> impl Init<Self> {
+        init!(Self {
+            slots <- pin_init::init_array_from_fn(|_| None),
+            first: 0,
+            count: 0,
+            numbers: newest,
+        })
+    }
+
+    /// The same.
+    #[cfg_attr(not(CONFIG_KUNIT), allow(dead_code))]
     pub(crate) fn new(newest: u64) -> Self {
         Self {
             slots: [const { None }; N],
@@ -99,17 +112,6 @@ impl<T, const N: usize> Flights<T, N> {
         (0..self.count)
             .take_while(|&i| fired & (1 << wrap::<N>(self.first + i)) != 0)
             .count()
-    }
-
-    /// The first job, by age, for whose start and mark `matches` says yes: its age and mark.
-    pub(crate) fn position(
-        &self,
-        matches: impl Fn(usize, usize) -> bool,
-    ) -> Option<(usize, usize)> {
-        (0..self.count).find_map(|i| {
-            let slot = self.slots[wrap::<N>(self.first + i)].as_ref()?;
-            matches(slot.start, slot.mark).then_some((i, slot.mark))
-        })
     }
 
     /// The event id and the job of this age; 0 is the oldest.
@@ -201,8 +203,8 @@ mod tests {
         assert_eq!(flights.certain(1 << 28 | 1 << 29 | 1 << 1), 2);
         assert_eq!(flights.certain(1 << 29), 0);
         assert_eq!(
-            flights.position(|start, mark| (start..=mark).contains(&25)),
-            Some((2, 28))
+            flights.get(2).map(|(id, slot)| (id, slot.mark)),
+            Some((0, 28))
         );
         // Bits of ids that are not under way say nothing.
         assert_eq!(flights.done(1 << 5), 0);

@@ -4,8 +4,14 @@
 
 use super::reclaim::Retired;
 use crate::{
-    context::Context,
-    stream::checker::Engines, //
+    context::{
+        Context,
+        Load, //
+    },
+    stream::{
+        checker::Engines,
+        words::Pipe, //
+    }, //
 };
 use kernel::{
     list::List,
@@ -17,7 +23,7 @@ use kernel::{
 pub(crate) enum Outcome {
     /// The GPU has done it.
     Done,
-    /// The GPU was stopped before it had done all of it.
+    /// The GPU was stopped, or reset, before it had done all of it, and will not do it any more.
     Dropped,
     /// The place that was reserved for it has not been filled.
     NeverRun,
@@ -35,6 +41,34 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
 
     /// The process that has submitted it, by its number; 0: the driver.
     fn process(&self) -> u64;
+
+    /// The core at place `core` hung and has been reset, or given up: what that means to each
+    /// process that had jobs there. Called by the hang check; no lock is held.
+    fn core_was_reset(core: usize, tolls: &[Toll]);
+}
+
+/// What the reset of a core has cost a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Toll {
+    /// The process, by its number.
+    pub(crate) process: u64,
+    /// Its job hung.
+    pub(crate) is_guilty: bool,
+    /// How many of its jobs were dropped.
+    pub(crate) dropped: u32,
+}
+
+/// What a job's words rest on: where another is taken out in front of it, this must be made so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Basis {
+    /// The pipe that is selected where they start; `None`: whichever.
+    pub(super) pipe: Option<Pipe>,
+    /// There are commands of a process's among them.
+    pub(super) has_commands: bool,
+    /// These run in the context that the commands in front of them ran in, and do not load it.
+    pub(super) continues: bool,
+    /// Where the front end goes to load their context.
+    pub(super) load: Option<Load>,
 }
 
 /// What the ring keeps of a job besides its place and its number.
@@ -47,8 +81,10 @@ pub(super) struct Job<P> {
     pub(super) uses: Engines,
     /// The change of the address space that the core's TLB has been flushed past when it has ended.
     pub(super) flushed: u64,
-    /// Nothing was written into its place.
-    pub(super) is_empty: bool,
+    /// How it has ended when its event comes.
+    pub(super) outcome: Outcome,
+    /// What its words rest on.
+    pub(super) basis: Basis,
     /// What it keeps, and how many they are.
     pub(super) retired: List<Retired>,
     pub(super) retired_count: u64,
@@ -61,13 +97,15 @@ impl<P> Job<P> {
         context: Option<Arc<Context>>,
         uses: Engines,
         flushed: u64,
+        basis: Basis,
     ) -> Self {
         Self {
             payload,
             context,
             uses,
             flushed,
-            is_empty: false,
+            outcome: Outcome::Done,
+            basis,
             retired: List::new(),
             retired_count: 0,
         }

@@ -26,9 +26,16 @@
 //! A job flushes the TLB if the address space has changed since the last job that did; when it has
 //! ended the address space is told ([`Vm::flushed`]).
 //!
+//! # A core that hangs
+//!
+//! The hang check ([`hang`]) looks whether the GPU gets on ([`watch`]); if it does not, the core is
+//! reset ([`recovery`]): the guilty job and what its process has behind it are dropped ([`verdict`]),
+//! the others run from their start.
+//!
 //! # Locks
 //!
-//! `galcore completion` lets one thread at a time end jobs: the interrupt's or the hang check's.
+//! `galcore completion` lets one thread at a time end jobs: the interrupt's or the hang check's, and
+//! lets nobody do so while the core is recovered.
 //! What they do at their end is done under it, so it comes before whatever that takes.
 //!
 //! `galcore ring` ([`Ring::state`]) is a spinlock, as are all locks that the interrupt's thread
@@ -44,25 +51,36 @@ mod hider;
 mod inflight;
 mod job;
 mod reclaim;
+mod recovery;
 mod space;
 mod state;
 mod submit;
+mod verdict;
+mod watch;
 
 use crate::{
     context::scrub::{
         self,
+        Scrub,
         PIPES, //
     },
-    hw::Hardware,
+    hw::{
+        Hardware,
+        MmuVersion, //
+    },
     memory::gpu_address,
     mmu::{
         Tlb,
         Vm,
         NO_TRANSLATIONS, //
     },
+    params::Choice,
     stream::{
         checker::Engines,
-        words, //
+        words::{
+            self,
+            Pipe, //
+        }, //
     },
     sys::{
         self,
@@ -110,7 +128,8 @@ pub(crate) use {
     job::{
         JobInfo,
         Outcome,
-        Payload, //
+        Payload,
+        Toll, //
     },
     reclaim::{
         Kept,
@@ -133,8 +152,14 @@ const RING_BYTES: usize = 1 << 20;
 /// Bytes at the end that the front end may prefetch but that hold no command.
 const PREFETCH_MARGIN: usize = 64;
 
-/// Bytes of the ring that hold commands.
-const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN;
+/// Bytes of the ring that hold jobs.
+const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN - START_BYTES;
+
+/// Bytes behind them for what the front end runs first when it starts: what sets the core up; what
+/// makes it as the oldest job wants it, and leads there.
+const START_BYTES: usize = (4
+    * ((PIPES + 1) * words::SELECT_PIPE_WORDS + scrub::MAX_WORDS + words::LINK_WORDS))
+    .next_multiple_of(64);
 
 /// Bytes of the idle loop.
 const WAIT_LINK_BYTES: usize = 16;
@@ -163,9 +188,29 @@ pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
 /// How long a submitter waits without any progress of the GPU, in milliseconds.
 pub(crate) const GPU_TIMEOUT: u32 = wait::TIMEOUT;
 
+/// What a ring is to know of its core.
+pub(crate) struct Setup {
+    /// Its place among the device's.
+    pub(crate) core: usize,
+    /// Number of the last job that was there.
+    pub(crate) newest: u64,
+    /// Physical address of GPU address 0.
+    pub(crate) base_address: u32,
+    /// Fast clear and compression.
+    pub(crate) fast_clear: Choice,
+    pub(crate) compression: Choice,
+    /// How long it may stand still before it is reset, in milliseconds; 0: for ever.
+    pub(crate) timeout: u32,
+    /// Its engines.
+    pub(crate) engines: Engines,
+    /// What makes it forget addresses.
+    pub(crate) scrub: Arc<Scrub>,
+}
+
 /// The ring of one core.
 #[pin_data]
 pub(crate) struct Ring<P: Payload> {
+    setup: Setup,
     memory: Arc<DmaBuffer>,
     /// GPU address of the memory.
     address: u32,
@@ -181,6 +226,8 @@ pub(crate) struct Ring<P: Payload> {
     state: SpinLock<State<P>>,
     #[pin]
     moved: CondVar,
+    /// How often the core was reset because it hung.
+    resets: Atomic<u32>,
     /// One thread at a time ends jobs.
     #[pin]
     completion: Mutex<()>,
@@ -190,22 +237,23 @@ pub(crate) struct Ring<P: Payload> {
 }
 
 impl<P: Payload> Ring<P> {
-    /// Allocates the ring of the core `hardware`, whose jobs are numbered behind `newest`. `ENOMEM`:
-    /// no memory that the GPU reaches.
+    /// Allocates the ring of the core `hardware`, which `setup` is about. `ENOMEM`: no memory that
+    /// the GPU reaches.
     pub(crate) fn new(
         hardware: Arc<Hardware>,
-        base_address: u32,
-        engines: Engines,
+        setup: Setup,
         vm: Arc<Vm>,
         reclaimer: Arc<Reclaimer>,
-        newest: u64,
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let memory = Arc::new(DmaBuffer::new(hardware.memory(), RING_BYTES)?, GFP_KERNEL)?;
         let in_use = InUse::new()?;
         let spares = KVVec::with_capacity(IDS, GFP_KERNEL)?;
-        let address = gpu_address(memory.dma_address(), RING_BYTES, base_address).ok_or(ENOMEM)?;
+        let address =
+            gpu_address(memory.dma_address(), RING_BYTES, setup.base_address).ok_or(ENOMEM)?;
+        let (engines, newest) = (setup.engines, setup.newest);
         Arc::pin_init(
             pin_init!(Self {
+                setup,
                 memory,
                 address,
                 event_padding: hardware.identity().needs_event_padding(),
@@ -214,8 +262,9 @@ impl<P: Payload> Ring<P> {
                 vm,
                 reclaimer,
                 flushed: Atomic::new(NO_TRANSLATIONS),
-                state <- new_spinlock!(State::new(spares, newest), "galcore ring"),
+                state <- new_spinlock!(State::init(spares, newest), "galcore ring"),
                 moved <- new_condvar!("galcore ring"),
+                resets: Atomic::new(0),
                 completion <- new_mutex!((), "galcore completion"),
                 in_use,
                 hang_check <- new_delayed_work!("galcore hang check"),
@@ -239,18 +288,45 @@ impl<P: Payload> Ring<P> {
         self.address
     }
 
-    /// Puts words that set the core up, and an END, at the ring's start; returns their GPU address
-    /// and their length in units of 8 bytes. The front end must be stopped.
-    pub(crate) fn stage(&self, words: &[[u32; 10]]) -> Result<(u32, u32), kernel::error::Error> {
-        let mut at = 0;
-        for words in words {
-            self.memory.write_words(at, words)?;
-            at += core::mem::size_of_val(words);
+    /// Sets up a core that has been reset: its registers, and MMU version 2, where the front end
+    /// itself loads where the tables lie, while addresses are still physical; when it has stopped,
+    /// the switch is a register's. `ENODEV`: it does not stop, which has been printed.
+    pub(crate) fn set_up(&self) -> Result<(), kernel::error::Error> {
+        let version = self.hardware.mmu_version();
+        // Version 2 translates every address, by tables that the front end loads.
+        let table = match version {
+            MmuVersion::V1 => self.vm.flat_table(),
+            MmuVersion::V2 => None,
+        };
+        let Setup {
+            base_address,
+            fast_clear,
+            compression,
+            ..
+        } = self.setup;
+        self.hardware
+            .initialize(base_address, table, fast_clear, compression);
+        let (MmuVersion::V2, Some((table, safe))) = (version, self.vm.two_level_table()) else {
+            return Ok(());
+        };
+        let mut start = self.start_words();
+        for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
+            if self.setup.engines.has(pipe) {
+                start.put(&words::configure_mmu(pipe, table, safe))?;
+            }
         }
-        self.memory.write_words(at, &[words::END, 0])?;
-        sys::barrier::write();
-        // CAST: less than `RING_BYTES`.
-        Ok((self.address, (at / 8 + 1) as u32))
+        start.put(&[words::END, 0])?;
+        let (address, units) = start.finish();
+        self.hardware.enable_mmu(address, units)
+    }
+
+    /// Words that the front end is to run first.
+    fn start_words(&self) -> StartWords<'_> {
+        StartWords {
+            memory: &self.memory,
+            address: self.gpu(USABLE_BYTES),
+            bytes: 0,
+        }
     }
 
     /// Makes an idle loop at the ring's start and opens the ring; returns the loop's GPU address
@@ -274,6 +350,11 @@ impl<P: Payload> Ring<P> {
         state.moves += 1;
         drop(state);
         self.moved.notify_all();
+    }
+
+    /// How often the core was reset because it hung.
+    pub(crate) fn resets(&self) -> u32 {
+        self.resets.load(Relaxed)
     }
 
     /// GPU address of the idle loop at the ring's end, where the front end rests when all is done.
@@ -306,6 +387,34 @@ impl<P: Payload> Ring<P> {
             drop(state);
             look(info);
         }
+    }
+}
+
+/// Words in front of the jobs, which run when the front end starts. It must be stopped.
+struct StartWords<'a> {
+    memory: &'a DmaBuffer,
+    /// GPU address of the first.
+    address: u32,
+    bytes: usize,
+}
+
+impl StartWords<'_> {
+    /// Adds whole commands.
+    fn put(&mut self, words: &[u32]) -> Result<(), kernel::error::Error> {
+        let bytes = core::mem::size_of_val(words);
+        if bytes > START_BYTES - self.bytes {
+            return Err(EINVAL);
+        }
+        self.memory.write_words(USABLE_BYTES + self.bytes, words)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Where the front end is to start, and how many units of 8 bytes there are.
+    fn finish(self) -> (u32, u32) {
+        sys::barrier::write();
+        // CAST: at most `START_BYTES`.
+        (self.address, self.bytes.div_ceil(8) as u32)
     }
 }
 

@@ -7,10 +7,18 @@
 use super::{
     inflight::{
         InFlight,
-        Slot, //
+        Slot,
+        IDS, //
     },
-    job::Job,
+    job::{
+        Job,
+        Outcome, //
+    },
     space::Space,
+    verdict::Suspect,
+    watch::Watch,
+    Payload,
+    RING_BYTES,
     USABLE_BYTES,
     WAIT_LINK_BYTES, //
 };
@@ -31,6 +39,19 @@ use kernel::prelude::*;
 
 /// The TLB is to be flushed whatever it has been flushed past.
 const NEVER_FLUSHED: u64 = u64::MAX;
+
+/// Where the front end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whereabouts {
+    /// In the idle loop in front of all jobs, or in what it runs first: it has not begun.
+    Before,
+    /// In the job of this age, or in the context that this loads.
+    In(usize),
+    /// In the idle loop behind it.
+    Behind(usize),
+    /// Somewhere else.
+    Lost,
+}
 
 /// What the GPU is like behind all jobs.
 pub(super) struct GpuState {
@@ -55,7 +76,7 @@ impl GpuState {
     }
 
     /// Nothing is known: as after a reset.
-    fn unknown() -> Self {
+    pub(super) fn unknown() -> Self {
         Self {
             pipe: None,
             context: None,
@@ -86,8 +107,13 @@ pub(super) struct State<P> {
     /// Offset of the WAIT at the ring's end.
     pub(super) wait: usize,
     pub(super) gpu: GpuState,
+    /// Offset of the WAIT where the front end rests if nothing is under way; it leads to the oldest
+    /// job.
+    pub(super) rest: usize,
     /// Somebody fills a place.
-    is_filling: bool,
+    pub(super) is_filling: bool,
+    /// Nobody gets a place: the core is being recovered.
+    pub(super) is_paused: bool,
     /// How often something has changed that submitters wait for.
     pub(super) moves: u64,
     /// No more jobs.
@@ -101,48 +127,83 @@ pub(super) struct State<P> {
     pub(super) waiters: usize,
     /// The newest job that has ended.
     pub(super) completed: u64,
+    /// The first of the jobs that were dropped when the core was stopped for good.
+    pub(super) lost_from: u64,
     /// The hang check is queued.
     pub(super) is_checked: bool,
-    /// What `completed` was when the hang check looked last.
-    pub(super) last_seen: u64,
-    /// Looks without progress since.
-    pub(super) idle_looks: u32,
+    /// What the hang check has seen.
+    pub(super) watch: Watch,
+    /// How often the core has been reset for nobody's guilt since a job was done.
+    pub(super) blameless: u32,
 }
 
 impl<P> State<P> {
-    /// A ring that is stopped, whose jobs are numbered behind `newest`.
-    pub(super) fn new(spares: KVVec<P>, newest: u64) -> Self {
-        Self {
+    /// A ring that is stopped, whose jobs are numbered behind `newest`. In its place: it is large.
+    pub(super) fn init(spares: KVVec<P>, newest: u64) -> impl Init<Self> {
+        init!(Self {
             space: Space::new(USABLE_BYTES, WAIT_LINK_BYTES),
             wait: 0,
             gpu: GpuState::unknown(),
+            rest: 0,
             is_filling: false,
+            is_paused: false,
             moves: 0,
             is_stopped: true,
             is_dead: false,
-            in_flight: InFlight::new(newest),
+            in_flight <- InFlight::init(newest),
             spares,
             waiters: 0,
             completed: newest,
+            lost_from: u64::MAX,
             is_checked: false,
-            last_seen: newest,
-            idle_looks: 0,
-        }
+            watch: Watch::new(newest),
+            blameless: 0,
+        })
     }
 
     /// The front end idles at the ring's start, after a reset.
     pub(super) fn start(&mut self) {
         self.space = Space::new(USABLE_BYTES, WAIT_LINK_BYTES);
         self.wait = 0;
+        self.rest = 0;
         self.gpu = GpuState::unknown();
         self.is_stopped = false;
         self.is_dead = false;
     }
 
+    /// Whether job `number` was dropped when the core was stopped for good.
+    pub(super) fn is_lost(&self, number: u64) -> bool {
+        number >= self.lost_from
+    }
+
+    /// Where the front end is when it is at byte `place` of the ring, GPU address `address`.
+    pub(super) fn whereabouts(&self, place: usize, address: u32) -> Whereabouts {
+        for age in 0..self.in_flight.len() {
+            let Some((_, slot)) = self.in_flight.get(age) else {
+                break;
+            };
+            let load = slot.load.basis.load;
+            if (slot.start..slot.mark).contains(&place)
+                || load.is_some_and(|load| load.contains(address))
+            {
+                return Whereabouts::In(age);
+            }
+            if is_in_loop(slot.mark, place) {
+                return Whereabouts::Behind(age);
+            }
+        }
+        // Where it starts, or rests.
+        let is_start = (USABLE_BYTES..RING_BYTES).contains(&place);
+        match is_start || is_in_loop(self.rest, place) {
+            true => Whereabouts::Before,
+            false => Whereabouts::Lost,
+        }
+    }
+
     /// Where a job of `bytes`, with its WAIT and LINK, can go now, if there is such a place, an
     /// event id, and nobody fills another place.
     pub(super) fn find(&self, bytes: usize) -> Option<usize> {
-        if self.is_filling || !self.in_flight.has_room() {
+        if self.is_filling || self.is_paused || !self.in_flight.has_room() {
             return None;
         }
         self.space.place(bytes)
@@ -179,7 +240,8 @@ impl<P> State<P> {
     /// GPU it has not done.
     pub(super) fn given_back(&mut self) {
         if let Some(job) = self.in_flight.load_at(u64::MAX) {
-            job.is_empty = true;
+            job.outcome = Outcome::NeverRun;
+            job.basis = Default::default();
             // Not by this job.
             job.flushed = 0;
         }
@@ -193,8 +255,30 @@ impl<P> State<P> {
         let done = self.in_flight.pop()?;
         // The front end rests in this job's idle loop or is past it.
         self.space.free_before(done.mark);
+        self.rest = done.mark;
         Some(done)
     }
+}
+
+impl<P: Payload> State<P> {
+    /// What recovery is to know of each job, oldest first, and how many there are.
+    pub(super) fn suspects(&self) -> ([Suspect; IDS], usize) {
+        let count = self.in_flight.len();
+        let suspect = |age| match self.in_flight.get(age) {
+            Some((_, slot)) => Suspect {
+                process: slot.load.payload.process(),
+                has_commands: slot.load.basis.has_commands,
+                continues: slot.load.basis.continues,
+            },
+            None => Suspect::default(),
+        };
+        (core::array::from_fn(suspect), count)
+    }
+}
+
+/// Whether byte `place` is in the idle loop at `wait`, or where the front end stands behind it.
+fn is_in_loop(wait: usize, place: usize) -> bool {
+    (wait..=wait + WAIT_LINK_BYTES).contains(&place)
 }
 
 #[kunit_tests(galcore_ring_state)]
@@ -203,14 +287,14 @@ mod tests {
 
     const BYTES: usize = 64;
 
-    fn state() -> State<u32> {
-        let mut state = State::new(KVVec::new(), 0);
+    fn state() -> KBox<State<u32>> {
+        let mut state = KBox::init(State::init(KVVec::new(), 0), GFP_KERNEL).unwrap();
         state.start();
         state
     }
 
     fn job(payload: u32) -> Job<u32> {
-        Job::new(payload, None, Engines::default(), 5)
+        Job::new(payload, None, Engines::default(), 5, Default::default())
     }
 
     /// Reserves a place and does not fill it yet.
@@ -236,6 +320,39 @@ mod tests {
     }
 
     #[test]
+    fn the_front_end_is_found() {
+        let mut state = state();
+        let places = [1, 2].map(|payload| {
+            let place = reserve(&mut state, payload).unwrap();
+            state.filled();
+            place
+        });
+        let at = |state: &State<u32>, place| state.whereabouts(place, 0);
+        assert_eq!(at(&state, 0), Whereabouts::Before);
+        assert_eq!(at(&state, 8), Whereabouts::Before);
+        assert_eq!(at(&state, places[0].at), Whereabouts::In(0));
+        assert_eq!(at(&state, places[0].wait), Whereabouts::Behind(0));
+        assert_eq!(at(&state, places[1].at + 8), Whereabouts::In(1));
+        assert_eq!(at(&state, places[1].wait + 16), Whereabouts::Behind(1));
+        assert_eq!(at(&state, USABLE_BYTES), Whereabouts::Before);
+        assert_eq!(at(&state, RING_BYTES), Whereabouts::Lost);
+        assert_eq!(at(&state, places[1].wait + 64), Whereabouts::Lost);
+        assert!(state.pop().is_some());
+        // What was behind the first job is in front of the second.
+        assert_eq!(at(&state, places[0].wait + 8), Whereabouts::Before);
+        assert_eq!(at(&state, places[1].at), Whereabouts::In(0));
+    }
+
+    #[test]
+    fn nobody_gets_a_place_meanwhile() {
+        let mut state = state();
+        state.is_paused = true;
+        assert!(state.find(BYTES).is_none());
+        state.is_paused = false;
+        assert!(state.find(BYTES).is_some());
+    }
+
+    #[test]
     fn the_ring_goes_on_behind_a_place_that_was_given_back() {
         let mut state = state();
         reserve(&mut state, 1).unwrap();
@@ -252,10 +369,11 @@ mod tests {
         state.filled();
         assert_eq!(next.previous_wait, given_back.wait);
         let ended = [1, 2, 3].map(|_| state.pop().map(|done| done.load));
-        let ended = ended.map(|job| job.map(|job| (job.payload, job.is_empty, job.flushed)));
+        let ended = ended.map(|job| job.map(|job| (job.payload, job.outcome, job.flushed)));
+        let (done, never) = (Outcome::Done, Outcome::NeverRun);
         assert_eq!(
             ended,
-            [Some((1, false, 5)), Some((2, true, 0)), Some((3, false, 5))]
+            [Some((1, done, 5)), Some((2, never, 0)), Some((3, done, 5))]
         );
         // All of the ring is free but the idle loop at its end.
         let largest = Space::largest(USABLE_BYTES);

@@ -4,7 +4,10 @@
 
 use super::{
     frame::Frame,
-    job::Job,
+    job::{
+        Basis,
+        Job, //
+    },
     state::{
         Place,
         State, //
@@ -183,9 +186,12 @@ impl<P: Payload> Ring<P> {
         let context = stream.and_then(|stream| stream.context);
         let author = stream.and_then(|stream| stream.author.map(|(author, _)| author));
         let uses = stream.map_or(Engines::default(), |stream| stream.commands.uses);
-        let source = match context {
-            Some(context) if state.gpu.needs(context.owner, author, uses) => context.source,
-            _ => Source::Nothing,
+        let (source, continues) = match context {
+            Some(context) if state.gpu.needs(context.owner, author, uses) => {
+                (context.source, false)
+            }
+            Some(_) => (Source::Nothing, true),
+            None => (Source::Nothing, false),
         };
         if let Source::Unready = source {
             return Ok(Attempt::NotLoaded);
@@ -211,7 +217,16 @@ impl<P: Payload> Ring<P> {
             Source::Copy(context, _) => Some(context.clone()),
             _ => None,
         };
-        let job = Job::new(core::mem::take(payload), context_copy, uses, changes);
+        let basis = Basis {
+            pipe: state.gpu.pipe,
+            has_commands: commands.is_some(),
+            continues,
+            load: match source {
+                Source::Copy(_, load) => Some(load),
+                _ => None,
+            },
+        };
+        let job = Job::new(core::mem::take(payload), context_copy, uses, changes, basis);
         let place = state.reserve(at, bytes, job).map_err(|job| {
             *payload = job.payload;
             Error::GpuNotResponding
@@ -290,7 +305,7 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Bytes of an event.
-    fn event_bytes(&self) -> usize {
+    pub(super) fn event_bytes(&self) -> usize {
         words::event_len(self.event_padding) * 4
     }
 

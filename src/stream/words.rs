@@ -152,6 +152,13 @@ impl Opcode {
     }
 }
 
+/// Whether the front end of some core has a command that begins with `word`.
+pub(crate) const fn exists(word: u32) -> bool {
+    // END, WAIT, LINK, CALL, RETURN and others beside those of `Opcode`.
+    const OPCODES: u32 = 0x1FFE | 1 << 13 | 1 << 15 | 1 << 16 | 1 << 19;
+    OPCODES & (1 << (word >> 27)) != 0
+}
+
 /// `LOAD_STATE` header for `count` values (1 to 1023) from word address `address`.
 pub(crate) const fn load_state(address: u32, count: u32) -> u32 {
     0x0800_0000 | ((count & 0x3FF) << 16) | (address & 0xFFFF)
@@ -240,6 +247,11 @@ pub(crate) const fn select_pipe(caches: u32, pipe: Pipe) -> [u32; SELECT_PIPE_WO
     ]
 }
 
+/// Words that switch to `pipe` where the pixel engine has drained.
+pub(crate) const fn select_idle_pipe(pipe: Pipe) -> [u32; 2] {
+    [load_state(state::GL_PIPE_SELECT, 1), pipe.number()]
+}
+
 /// Words that flush the MMU's translations, in every unit: first what was drawn with the old ones
 /// leaves the caches and drains, and nothing follows before the flush has ended.
 pub(crate) const fn flush_mmu(caches: u32, version: MmuVersion) -> [u32; FLUSH_MMU_WORDS] {
@@ -320,6 +332,16 @@ mod tests {
         assert_eq!(event(3)[1], 0x43);
         assert_eq!(event(3)[2], 0x0805_0100);
         assert_eq!(wait_link(0x1000), [0x3800_00C8, 0, 0x4000_0002, 0x1000]);
+    }
+
+    #[test]
+    fn commands_that_exist() {
+        for word in [END, NOP, WAIT, STALL, link(0, 64), load_state(0, 1)] {
+            assert!(exists(word));
+        }
+        for word in [0, u32::MAX, 0xF000_0000, 0x7000_0000] {
+            assert!(!exists(word));
+        }
     }
 
     #[test]

@@ -50,6 +50,7 @@ struct gal_parameters gal_parameters = {
 	.major = 199,
 	.signal = 48,
 	.streamCheck = 2,
+	.gpuTimeout = 5000,
 };
 
 #define GAL_PARAMETER(name, type, text)                                   \
@@ -91,6 +92,7 @@ GAL_PARAMETER(streamCheck, int, "What a client's commands are checked for: 1 com
 module_param_array_named(allowedRanges, gal_parameters.allowedRanges, ulong,
 			 &gal_parameters.allowedRangesCount, 0444);
 MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memory that every client's commands may name, such as a framebuffer");
+GAL_PARAMETER(gpuTimeout, uint, "Milliseconds without any progress after which a core is reset, and who has hung it loses what it has submitted; 0: never");
 GAL_PARAMETER(sharedNodes, int, "1: every client can lock and free every node whose handle it knows, as with the vendor's driver");
 module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.interface), 0444);
 MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ...; empty: the most likely");

@@ -49,6 +49,7 @@ struct gal_parameters {
 	int useLinuxSignal;
 	int sharedPool;
 	int streamCheck;
+	unsigned int gpuTimeout;
 	unsigned long allowedRanges[8];
 	unsigned int allowedRangesCount;
 	int sharedNodes;

@@ -80,6 +80,9 @@ static GUESSES: RateLimit = RateLimit::new();
 /// `GALCORE_IOC_SET_INTERFACE`: `_IOW('G', 1, char[16])`.
 const SET_INTERFACE: u32 = 0x4010_4701;
 
+/// `GALCORE_IOC_RESETS`: `_IOR('G', 2, struct galcore_resets)`.
+const RESETS: u32 = 0x8010_4702;
+
 /// Bytes of its argument: a name, and zeros.
 const NAME_BYTES: usize = 16;
 
@@ -357,6 +360,17 @@ impl OpenedFile {
         }
     }
 
+    /// GALCORE_IOC_RESETS: what resets of cores have cost the process. `EFAULT`: it cannot be told.
+    #[cold]
+    #[inline(never)]
+    fn tell_resets(&self, at: usize) -> Result<(), kernel::error::Error> {
+        let counts = self.process.resets().counts();
+        let words = [counts.guilty, counts.innocent, counts.dropped, 0];
+        UserSlice::new(UserPtr::from_addr(at), core::mem::size_of_val(&words))
+            .writer()
+            .write(&words)
+    }
+
     /// GALCORE_IOC_SET_INTERFACE: the client says which generation it speaks.
     ///
     /// `EINVAL`: there is none of this name. `EBUSY`: the file has spoken already, another one.
@@ -411,6 +425,9 @@ impl FileOperations for OpenedFile {
     ) -> Result<isize, kernel::error::Error> {
         if code == SET_INTERFACE {
             return self.set_interface(argument).map(|()| 0);
+        }
+        if code == RESETS {
+            return self.tell_resets(argument).map(|()| 0);
         }
         let result = match code {
             INTERFACE => self.interface(file, caller, argument),

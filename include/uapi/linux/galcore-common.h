@@ -26,6 +26,26 @@
  */
 #define GALCORE_IOC_SET_INTERFACE	_IOW('G', 1, char[16])
 
+/**
+ * struct galcore_resets - resets of cores that the process was in
+ * @guilty: how many its own commands have caused, by hanging a core
+ * @innocent: how many others have, or nobody, while it had jobs there
+ * @dropped: its jobs that were dropped; with an innocent one there may be none
+ * @reserved: 0
+ */
+struct galcore_resets {
+	__u32 guilty;
+	__u32 innocent;
+	__u32 dropped;
+	__u32 reserved;
+};
+
+/*
+ * This driver's own: what has become of the process's jobs. GL_KHR_robustness
+ * wants to know it: compare with what it was before.
+ */
+#define GALCORE_IOC_RESETS		_IOR('G', 2, struct galcore_resets)
+
 /*
  * Bytes of the interface in the generations, which the driver tells them by;
  * in brackets: builds with the profiler. Those up to 4.6.6 have an argument of
@@ -144,9 +164,11 @@ struct gcsSTATE_DELTA_RECORD {
  * @sequence: odd while the rest changes. Read it, the rest, and it again: what
  *	was read is good if both are the same even number.
  * @reserved: 0
- * @completed: number of the process's last job in this core that is done; 0:
+ * @completed: number of the process's last job in this core that has ended; 0:
  *	none. It is shown before the job's records run.
  * @timestamp_ns: when that was, in nanoseconds of CLOCK_MONOTONIC
+ * @dropped: number of the last of them that was not done, because the core hung
+ *	or was taken away; 0: none
  * @unused: 0
  */
 struct galcore_completion_core {
@@ -154,7 +176,8 @@ struct galcore_completion_core {
 	__u32 reserved;
 	__u64 completed;
 	__u64 timestamp_ns;
-	__u64 unused[5];
+	__u64 dropped;
+	__u64 unused[4];
 };
 
 /* The version of the completion page that is described here. */

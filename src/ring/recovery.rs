@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The recovery of a core that hangs.
+//!
+//! It is the hang check's, which is one work item of the core's: nothing of it runs twice at a time.
+//! The rest of the driver goes on; other cores do not notice.
+//!
+//! 1. *Nobody ends jobs*: `galcore completion` is held until the front end runs again. *Nobody gets
+//!    a place* in the ring, and who has one fills it, which takes no sleep: then the ring's memory is
+//!    this thread's. Submitters wait as for a full ring.
+//! 2. What has ended by now has. *The front end is held* where it is: the links into the oldest job
+//!    and out of it become idle loops. If it gets on now, it was no hang: the links come back, and
+//!    that was it. So an innocent job that is behind has not begun when the core is reset.
+//! 3. *Reset* ([`Hardware::recover`](crate::hw::Hardware::recover)): nothing of before reaches memory
+//!    any more, the TLB is empty, no event of before is left, not even with an interrupt under way.
+//!    It is the same core as before, and is set up as it was at first ([`Ring::set_up`]).
+//! 4. *Judge* ([`super::verdict`]). All jobs keep their places, ids and numbers. A dropped one's words
+//!    become a jump to its event: so it ends in its turn, as [`Outcome::Dropped`], and its records run
+//!    and its memory is let go of as ever. Those that run are as they were written. They rest on the
+//!    pipe that is selected, which the jump in front of them sees to, and on addresses that the GPU
+//!    holds, which are all made nobody's first.
+//! 5. *The front end starts* behind the ring's jobs ([`super::START_BYTES`]), goes to the oldest, and
+//!    from there along the links that there are.
+//!
+//! If the core does not come out of its reset it is *given up*: cut off from memory, so that nothing
+//! is freed under it, and closed. All jobs end as dropped, who waits or comes is told that the GPU
+//! does not respond, and memory comes back. Unbinding and binding it, or the module, tries again.
+//!
+//! What it may be unbound by meanwhile waits for the hang check, and closes the ring and masks the
+//! interrupt before; so whoever masks last here looks whether the ring is closed.
+//!
+//! All of it is bounded: the filling of a place, resets, the end of the interrupt half, the set-up.
+
+use super::{
+    job::Outcome,
+    state::{
+        GpuState,
+        State,
+        Whereabouts, //
+    },
+    verdict::{
+        judge,
+        Fate, //
+    },
+    Payload,
+    Ring,
+    Toll,
+    IDS,
+    WAIT_LINK_BYTES, //
+};
+use crate::{
+    context::scrub::{
+        Lists,
+        Part,
+        PIPES, //
+    },
+    stream::words::{
+        self,
+        Pipe, //
+    },
+    sys, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+
+/// How long a place may take to be filled, in milliseconds. It takes microseconds, unless the
+/// processor is another guest's.
+const FILL_TIME: u32 = 1000;
+
+/// How often a core is reset for nobody's guilt, without a job that is done, before it is given up.
+const BLAMELESS_RESETS: u32 = 3;
+
+/// What a reset has cost each process that had jobs.
+struct Tolls {
+    list: [Toll; IDS],
+    count: usize,
+}
+
+impl Tolls {
+    /// Nobody anything.
+    fn new() -> Self {
+        Self {
+            list: [Toll::default(); IDS],
+            count: 0,
+        }
+    }
+
+    /// A job of `process` met `fate`.
+    fn note(&mut self, process: u64, fate: Fate) {
+        if process == 0 {
+            return;
+        }
+        let known = self.list[..self.count]
+            .iter()
+            .position(|toll| toll.process == process);
+        let at = known.unwrap_or(self.count);
+        // There are no more processes than jobs.
+        let Some(toll) = self.list.get_mut(at) else {
+            return;
+        };
+        self.count = self.count.max(at + 1);
+        toll.process = process;
+        toll.is_guilty |= fate == Fate::Guilty;
+        toll.dropped += u32::from(fate.is_dropped());
+    }
+
+    fn all(&self) -> &[Toll] {
+        &self.list[..self.count]
+    }
+}
+
+/// Why a recovery ends early.
+enum End {
+    /// The core gets on, or there is nothing to get on with.
+    NoHang,
+    /// It does not come back.
+    GivenUp,
+}
+
+impl<P: Payload> Ring<P> {
+    /// Recovers the core, which was seen not to get on. The hang check's.
+    pub(super) fn recover(self: &Arc<Self>) {
+        let mut tolls = Tolls::new();
+        let completing = self.completion.lock();
+        if self.pause() {
+            match self.recover_paused(&mut tolls) {
+                Ok(()) | Err(End::NoHang) => {}
+                Err(End::GivenUp) => self.give_up(&mut tolls),
+            }
+        }
+        self.resume();
+        drop(completing);
+        // The reset has flushed the TLB.
+        self.vm.flushed();
+        P::core_was_reset(self.setup.core, tolls.all());
+    }
+
+    /// Lets nobody have a place, and waits until the last one is filled; says whether the ring is
+    /// ours.
+    fn pause(&self) -> bool {
+        for _ in 0..FILL_TIME {
+            let mut state = self.state.lock();
+            if state.is_stopped {
+                return false;
+            }
+            state.is_paused = true;
+            if !state.is_filling {
+                return true;
+            }
+            drop(state);
+            fsleep(Delta::from_millis(1));
+        }
+        false
+    }
+
+    /// The end of [`Ring::pause`].
+    fn resume(&self) {
+        let mut state = self.state.lock();
+        state.is_paused = false;
+        state.moves += 1;
+        let completed = state.completed;
+        state.watch = super::watch::Watch::new(completed);
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    fn recover_paused(self: &Arc<Self>, tolls: &mut Tolls) -> Result<(), End> {
+        if !self.still_hangs() {
+            return Err(End::NoHang);
+        }
+        self.hold_front_end().map_err(|_| End::GivenUp)?;
+        sys::barrier::write();
+        // What it did before it saw the idle loops it has done by now, or does not do any more.
+        fsleep(Delta::from_millis(1));
+        if !self.still_hangs() {
+            self.release_front_end().map_err(|_| End::GivenUp)?;
+            return Err(End::NoHang);
+        }
+        let fates = self.judge(tolls);
+        let tells = self.hardware.may_tell();
+        if tells {
+            self.hardware.report_hang();
+        }
+        self.resets.fetch_add(1, Relaxed);
+        let attempts = self.hardware.recover().map_err(|_| End::GivenUp)?;
+        // It holds no translations, and makes none before it starts.
+        let changes = self.vm.changes();
+        self.flushed.xchg(changes, Full);
+        let (address, units) = self
+            .set_up()
+            .and_then(|()| self.sentence(&fates))
+            .map_err(|_| End::GivenUp)?;
+        {
+            let state = self.state.lock();
+            if state.blameless > BLAMELESS_RESETS {
+                drop(state);
+                dev_err!(
+                    self.hardware.device(),
+                    "the GPU hangs without anybody's guilt, again and again\n"
+                );
+                return Err(End::GivenUp);
+            }
+        }
+        self.hardware.enable_interrupts();
+        self.hardware
+            .run_front_end(address, units)
+            .map_err(|_| End::GivenUp)?;
+        if self.state.lock().is_stopped {
+            // Whoever has closed it has masked the interrupt by now, or does so later.
+            self.hardware.disable_interrupts();
+        }
+        if tells {
+            let dropped: u32 = tolls.all().iter().map(|toll| toll.dropped).sum();
+            dev_warn!(
+                self.hardware.device(),
+                "the GPU was reset (at try {attempts}): jobs dropped {dropped}, the others go on\n"
+            );
+        }
+        Ok(())
+    }
+
+    /// Ends what has ended; says whether nothing has, and the core is where it was.
+    fn still_hangs(self: &Arc<Self>) -> bool {
+        self.hardware.acknowledge();
+        self.end_raised();
+        self.end_oldest(self.passed());
+        let progress = self.progress();
+        let mut state = self.state.lock();
+        let completed = state.completed;
+        !state.watch.has_ended(completed)
+            && state.in_flight.len() > 0
+            && state.watch.is_there(progress)
+    }
+
+    /// Lets the front end neither begin the oldest job nor leave it. The ring is ours.
+    fn hold_front_end(&self) -> Result {
+        let state = self.state.lock();
+        let Some((_, oldest)) = state.in_flight.get(0) else {
+            return Ok(());
+        };
+        // The second words stay, for the release. A LINK that is an idle loop's already is none to us.
+        self.memory.write(state.rest, words::WAIT)?;
+        self.memory.write(oldest.mark, words::WAIT)
+    }
+
+    /// The end of [`Ring::hold_front_end`], whatever has ended meanwhile.
+    fn release_front_end(&self) -> Result {
+        let state = self.state.lock();
+        self.link_up(&state)?;
+        sys::barrier::write();
+        Ok(())
+    }
+
+    /// Makes the idle loop in front of each job lead to it. The ring is ours.
+    fn link_up(&self, state: &State<P>) -> Result {
+        let mut wait = state.rest;
+        for age in 0..state.in_flight.len() {
+            let Some((_, slot)) = state.in_flight.get(age) else {
+                break;
+            };
+            let target = self.gpu(slot.start);
+            let bytes = slot.mark + WAIT_LINK_BYTES - slot.start;
+            self.memory.write(wait + 4, target)?;
+            sys::barrier::write();
+            // CAST: less than `RING_BYTES`.
+            let link = words::link(target, bytes as u32);
+            self.memory.write(wait, link)?;
+            wait = slot.mark;
+        }
+        Ok(())
+    }
+
+    /// Says what becomes of the jobs, oldest first. The ring is ours, and the front end is held.
+    fn judge(&self, tolls: &mut Tolls) -> [Fate; IDS] {
+        let position = self.hardware.position();
+        let state = self.state.lock();
+        let has_begun = self.whereabouts(&state, position) != Whereabouts::Before;
+        let (suspects, count) = state.suspects();
+        drop(state);
+        let fates = judge(&suspects[..count], has_begun);
+        for (suspect, &fate) in suspects[..count].iter().zip(&fates) {
+            tolls.note(suspect.process, fate);
+        }
+        fates
+    }
+
+    /// Makes the words of the jobs as their fates are; returns where the front end is to start, and
+    /// how many units of 8 bytes lie there. The ring is ours, and the front end is stopped.
+    fn sentence(&self, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
+        let mut state = self.state.lock();
+        for (age, fate) in fates.iter().enumerate() {
+            if fate.is_dropped() {
+                self.drop_job(&mut state, age)?;
+            }
+        }
+        match fates[0] {
+            Fate::Guilty => state.blameless = 0,
+            _ => state.blameless += 1,
+        }
+        // Behind the last job.
+        state.gpu = GpuState::unknown();
+        self.link_up(&state)?;
+        let oldest = state.in_flight.get(0);
+        let oldest = oldest.map(|(_, slot)| (slot.load.basis.pipe, slot.start, slot.mark));
+        drop(state);
+        let (pipe, start, mark) = oldest.ok_or(EINVAL)?;
+        self.start_at_job(pipe, start, mark)
+    }
+
+    /// Makes the job of this age one that is dropped: of its words, but for the event, nothing is left
+    /// but the pipe that what is behind it wants.
+    fn drop_job(&self, state: &mut State<P>, age: usize) -> Result {
+        let next = state.in_flight.get(age + 1);
+        let pipe = next.and_then(|(_, slot)| slot.load.basis.pipe);
+        let Some((number, start, mark)) = state
+            .in_flight
+            .get(age)
+            .map(|(_, slot)| (slot.number, slot.start, slot.mark))
+        else {
+            return Ok(());
+        };
+        let Some(job) = state.in_flight.load_at(number) else {
+            return Ok(());
+        };
+        job.outcome = Outcome::Dropped;
+        if !job.basis.has_commands {
+            // A flush and the event are all that there is.
+            return Ok(());
+        }
+        // Not by this job.
+        job.flushed = 0;
+        let event = mark - self.event_bytes();
+        let mut at = start;
+        if let Some(pipe) = pipe {
+            // The jobs in front have drained.
+            let select = words::select_idle_pipe(pipe);
+            self.memory.write_words(at, &select)?;
+            at += core::mem::size_of_val(&select);
+        }
+        // The drain alone is longer than both.
+        if at + 4 * words::LINK_WORDS > event {
+            return Err(EINVAL);
+        }
+        let target = self.gpu(event);
+        // CAST: few bytes.
+        let bytes = (mark + WAIT_LINK_BYTES - event) as u32;
+        self.memory
+            .write_words(at, &[words::link(target, bytes), target])
+    }
+
+    /// Makes the words that the front end begins with, where the oldest job, from `start` to `mark`,
+    /// wants `pipe`.
+    fn start_at_job(&self, pipe: Option<Pipe>, start: usize, mark: usize) -> Result<(u32, u32)> {
+        let lists = Lists {
+            scrub: &self.setup.scrub,
+            stale: [&[]; PIPES],
+        };
+        let mut words = self.start_words();
+        // The reset has made them 0, which is an address too.
+        for part in [Part::All3d, Part::All2d] {
+            if self.setup.engines.has(part.pipe()) && !lists.words(part).is_empty() {
+                words.put(&words::select_pipe(self.caches, part.pipe()))?;
+                words.put(lists.words(part))?;
+            }
+        }
+        if let Some(pipe) = pipe {
+            words.put(&words::select_pipe(self.caches, pipe))?;
+        }
+        let target = self.gpu(start);
+        // CAST: less than `RING_BYTES`.
+        let bytes = (mark + WAIT_LINK_BYTES - start) as u32;
+        words.put(&[words::link(target, bytes), target])?;
+        Ok(words.finish())
+    }
+
+    /// Gives the core up: it is cut off, and all that is under way is dropped.
+    fn give_up(self: &Arc<Self>, tolls: &mut Tolls) {
+        self.hardware.disable_interrupts();
+        self.hardware.isolate();
+        dev_err!(
+            self.hardware.device(),
+            "the GPU cannot be recovered: it is given up until it is bound again\n"
+        );
+        // Whoever was not guilty loses as much.
+        tolls.list.iter_mut().for_each(|toll| toll.dropped = 0);
+        {
+            let state = self.state.lock();
+            let (suspects, count) = state.suspects();
+            for suspect in &suspects[..count] {
+                tolls.note(suspect.process, Fate::Lost);
+            }
+        }
+        self.abandon();
+    }
+}

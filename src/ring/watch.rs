@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Whether a core gets on, as the hang check sees it.
+//!
+//! Pure logic. Something has moved if a job has ended, the front end is somewhere else, or the
+//! counters of what was drawn are others: a draw may take long, one that does nothing for
+//! long is none. What stands still is a hang when the time is over, or at the second look if the
+//! core itself has told of an error or stands before a command that there is none of.
+//! (An error alone proves nothing: a job may get over it.)
+
+use crate::{
+    hw::Progress,
+    stream::words, //
+};
+
+/// What the hang check has seen.
+pub(super) struct Watch {
+    /// The newest job that had ended.
+    completed: u64,
+    /// How far the core was; `None`: not looked at since.
+    seen: Option<Progress>,
+    /// When it was seen there first, in jiffies.
+    since: usize,
+    /// It has told of an error behind this job.
+    failed: Option<u64>,
+    /// A look has seen that.
+    is_failure_seen: bool,
+    /// The log has been told that it hangs.
+    is_told: bool,
+}
+
+/// What a look has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// It gets on.
+    Moves,
+    /// It has not got on since the last look; so many jiffies are left.
+    Stands(usize),
+    /// It hangs.
+    Hangs,
+}
+
+impl Watch {
+    /// Job `completed` has ended.
+    pub(super) fn new(completed: u64) -> Self {
+        Self {
+            completed,
+            seen: None,
+            since: 0,
+            failed: None,
+            is_failure_seen: false,
+            is_told: false,
+        }
+    }
+
+    /// The core has told of an error when job `completed` was the newest that had ended.
+    pub(super) fn note_failure(&mut self, completed: u64) {
+        self.failed = Some(completed);
+        self.is_failure_seen = false;
+    }
+
+    /// Whether a job has ended since this was asked last: `completed` is the newest that has.
+    pub(super) fn has_ended(&mut self, completed: u64) -> bool {
+        let has = self.completed != completed;
+        if has {
+            *self = Self {
+                failed: self.failed.filter(|&behind| behind == completed),
+                ..Self::new(completed)
+            };
+        }
+        has
+    }
+
+    /// The core is this far now. `limit`: how long it may stand still.
+    pub(super) fn look(&mut self, now: usize, progress: Progress, limit: usize) -> Finding {
+        if self.seen != Some(progress) {
+            self.seen = Some(progress);
+            self.since = now;
+            // Perhaps it is where it failed just now. What was seen before it has got over.
+            if core::mem::replace(&mut self.is_failure_seen, true) {
+                self.failed = None;
+            }
+            self.is_told = false;
+            return Finding::Moves;
+        }
+        let is_illegal = progress.command.is_some_and(|word| !words::exists(word));
+        match limit.checked_sub(now.wrapping_sub(self.since)) {
+            _ if self.failed.is_some() || is_illegal => Finding::Hangs,
+            None | Some(0) => Finding::Hangs,
+            Some(left) => Finding::Stands(left),
+        }
+    }
+
+    /// Whether the core is where it was at the last look.
+    pub(super) fn is_there(&self, progress: Progress) -> bool {
+        self.seen == Some(progress)
+    }
+
+    /// Whether the log is to be told that it hangs: once, until it moves.
+    pub(super) fn tell(&mut self) -> bool {
+        !core::mem::replace(&mut self.is_told, true)
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_watch)]
+mod tests {
+    use super::{
+        Finding::{
+            Hangs,
+            Moves,
+            Stands, //
+        },
+        *,
+    };
+
+    fn at(position: u32, drawn: u32) -> Progress {
+        Progress {
+            position,
+            drawn,
+            command: None,
+        }
+    }
+
+    #[test]
+    fn what_stands_still_hangs_when_its_time_is_over() {
+        let mut watch = Watch::new(7);
+        // Ticks come round.
+        let start = usize::MAX - 2;
+        assert_eq!(watch.look(start, at(8, 0), 10), Moves);
+        assert_eq!(watch.look(start.wrapping_add(4), at(8, 0), 10), Stands(6));
+        assert!(watch.is_there(at(8, 0)));
+        assert_eq!(watch.look(start.wrapping_add(10), at(8, 0), 10), Hangs);
+        assert!(watch.tell());
+        assert!(!watch.tell());
+        assert_eq!(watch.look(start.wrapping_add(99), at(8, 0), 10), Hangs);
+    }
+
+    #[test]
+    fn whatever_moves_is_progress() {
+        let mut watch = Watch::new(7);
+        assert_eq!(watch.look(0, at(8, 0), 10), Moves);
+        assert_eq!(watch.look(9, at(16, 0), 10), Moves);
+        assert_eq!(watch.look(18, at(16, 1), 10), Moves);
+        assert_eq!(watch.look(27, at(16, 1), 10), Stands(1));
+        assert!(!watch.has_ended(7));
+        assert!(watch.has_ended(8));
+        assert_eq!(watch.look(36, at(16, 1), 10), Moves);
+    }
+
+    #[test]
+    fn an_error_that_is_not_got_over_is_a_hang_at_once() {
+        let mut watch = Watch::new(0);
+        watch.note_failure(0);
+        assert_eq!(watch.look(0, at(8, 0), 1000), Moves);
+        // It has got over it.
+        assert_eq!(watch.look(5, at(16, 0), 1000), Moves);
+        assert_eq!(watch.look(10, at(16, 0), 1000), Stands(995));
+        watch.note_failure(0);
+        assert_eq!(watch.look(15, at(16, 0), 1000), Hangs);
+        // Or the job in which it came has ended, or it came behind that.
+        assert!(watch.has_ended(1));
+        assert_eq!(watch.look(16, at(17, 0), 1000), Moves);
+        assert_eq!(watch.look(17, at(17, 0), 1000), Stands(999));
+        watch.note_failure(2);
+        assert!(watch.has_ended(2));
+        assert_eq!(watch.look(18, at(18, 0), 1000), Moves);
+        assert_eq!(watch.look(19, at(18, 0), 1000), Hangs);
+        let stuck = Progress {
+            command: Some(0xF800_0000),
+            ..at(24, 0)
+        };
+        assert_eq!(watch.look(20, stuck, 1000), Moves);
+        assert_eq!(watch.look(25, stuck, 1000), Hangs);
+        let waits = Progress {
+            command: Some(words::NOP),
+            ..at(32, 0)
+        };
+        assert_eq!(watch.look(30, waits, 1000), Moves);
+        assert_eq!(watch.look(35, waits, 1000), Stands(995));
+    }
+}
