@@ -241,6 +241,8 @@ pub struct Completed {
     pub number: u64,
     /// When that was, in nanoseconds of CLOCK_MONOTONIC.
     pub timestamp: u64,
+    /// Number of the last submission that was dropped; 0: none.
+    pub dropped: u64,
 }
 
 /// The completion page.
@@ -268,13 +270,14 @@ impl Completion {
         loop {
             let sequence = word(0);
             fence(SeqCst);
-            let (number, timestamp) = (long(8), long(16));
+            let (number, timestamp, dropped) = (long(8), long(16), long(24));
             fence(SeqCst);
             if sequence % 2 == 0 && word(0) == sequence {
                 return Completed {
                     sequence,
                     number,
                     timestamp,
+                    dropped,
                 };
             }
             std::thread::yield_now();
@@ -1087,6 +1090,20 @@ impl Device {
         match self.send_queue(queue)? {
             Status::OK => Ok(()),
             status => Err(Error::Status(Command::EVENT_COMMIT, status)),
+        }
+    }
+
+    /// What resets of cores have cost the process: how many it has caused, how many it has not, jobs that it has lost.
+    pub fn resets(&self) -> io::Result<(u32, u32, u32)> {
+        let mut bytes = [0xff; 16];
+        sys::exchange_plain(self.as_fd(), uapi::IOCTL_RESETS, &mut bytes)?;
+        let word = |at: usize| {
+            let word = bytes[at..at + 4].try_into();
+            u32::from_le_bytes(word.unwrap_or_default())
+        };
+        match word(12) {
+            0 => Ok((word(0), word(4), word(8))),
+            _ => Err(io::Error::other("the reserved word is not 0")),
         }
     }
 

@@ -109,19 +109,7 @@ impl Engine {
         match self {
             Engine::TwoD => {
                 destination(stream, target, clip, dest_command::BIT_BLT);
-                stream
-                    .states(
-                        state::DE_SRC_ADDRESS,
-                        &[
-                            source.location.address,
-                            source.stride,
-                            0,
-                            state::SRC_CONFIG_A8R8G8B8,
-                            point(origin.0, origin.1),
-                            point(source.width, source.height),
-                        ],
-                    )
-                    .draw_rects(rects);
+                blit_from(stream, source, origin, rects);
             }
             Engine::Resolve { pipes } => {
                 for rect in rects {
@@ -133,6 +121,19 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Flips those bits of one rectangle of `target` that are set in `source`, from its start: done twice, nothing is
+    /// changed; 2D engine only.
+    ///
+    /// # Panics
+    ///
+    /// With the resolve engine.
+    pub fn flip(self, stream: &mut Stream, source: &Surface, target: &Surface, rect: Rect) {
+        assert_eq!(self, Engine::TwoD, "only the 2D engine has operations");
+        destination(stream, target, rect, dest_command::BIT_BLT);
+        stream.state(state::DE_ROP, state::ROP_XOR);
+        blit_from(stream, source, (0, 0), &[rect]);
     }
 
     /// A line that includes both of its ends; 2D engine only.
@@ -232,6 +233,23 @@ impl Engine {
             } => self.line(stream, &surfaces[*target], *from, *to, *clip, *colour),
         }
     }
+}
+
+/// The source of the 2D engine, and what it is blitted to.
+fn blit_from(stream: &mut Stream, source: &Surface, origin: (u32, u32), rects: &[Rect]) {
+    stream
+        .states(
+            state::DE_SRC_ADDRESS,
+            &[
+                source.location.address,
+                source.stride,
+                0,
+                state::SRC_CONFIG_A8R8G8B8,
+                point(origin.0, origin.1),
+                point(source.width, source.height),
+            ],
+        )
+        .draw_rects(rects);
 }
 
 /// Destination, clipping and raster operation of the 2D engine.

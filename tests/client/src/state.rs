@@ -42,6 +42,8 @@ pub const FORMAT_A8R8G8B8: u32 = 6;
 pub const SRC_CONFIG_A8R8G8B8: u32 = FORMAT_A8R8G8B8 << 24 | FORMAT_A8R8G8B8;
 /// DE_ROP: copy the source, for foreground and background, ROP4.
 pub const ROP_COPY: u32 = 0x0030_cccc;
+/// DE_ROP: source exclusive-or target.
+pub const ROP_XOR: u32 = 0x0030_6666;
 
 /// Resolve: config.
 pub const RS_CONFIG: u32 = 0x1604;

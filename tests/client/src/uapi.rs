@@ -42,6 +42,8 @@ pub const LOCK_PARTS: u64 = 1 | 2;
 pub const UNLOCK_PARTS: u64 = 4 | 8;
 /// Says which generation of the interface a file speaks: `_IOW('G', 1, char[16])`.
 pub const IOCTL_SET_INTERFACE: u32 = 0x4010_4701;
+/// Says what resets of cores have cost the process: `_IOR('G', 2, struct galcore_resets)`.
+pub const IOCTL_RESETS: u32 = 0x8010_4702;
 /// What [`Version`] reads as.
 pub const VERSION: (i32, i32, i32, u32) = (4, 6, 9, 1210);
 /// Offset for mmap of the completion page.

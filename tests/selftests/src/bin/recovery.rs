@@ -1,0 +1,744 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Hangs: whoever has caused one loses what it has queued, and nobody else loses anything but time; a core that does not
+//! come back is given up, and the machine goes on.
+//!
+//! With `--processes N --commits M` instead: N processes on all cores, of which a quarter hangs them at random, and is killed
+//! at random, until the others have committed M times each. Needs the module to be loaded.
+//!
+//! Without: needs the module not to be loaded, or loaded and not in use. Arguments: `[MODULE PARAMETERS...]`, with `gpuTimeout`.
+
+use std::process::Child;
+use std::process::ExitCode;
+use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::device::Completion;
+use galcore_client::draw::Engine;
+use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Error;
+use galcore_client::Queue;
+use galcore_client::Stream;
+use galcore_client::Surface;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::cell;
+use galcore_selftests::fixture::cell_of;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::Random;
+use galcore_selftests::fixture::CELLS;
+use galcore_selftests::fixture::HEIGHT;
+use galcore_selftests::fixture::WIDTH;
+use galcore_selftests::harness;
+use galcore_selftests::harness::eventually;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::hostile::here;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
+use galcore_selftests::system;
+use galcore_selftests::system::KernelLog;
+use galcore_selftests::system::Module;
+use galcore_selftests::system::ProcGc;
+use gpu_control::fault;
+use gpu_control::FrontEndState;
+
+/// Longer than anything takes.
+const LONG: u32 = 20_000;
+
+/// How much longer than `gpuTimeout` it may take until the next innocent job is done.
+const MORE: Duration = Duration::from_millis(100);
+
+/// How long it may take where the core itself tells of an error.
+const AT_ONCE: Duration = Duration::from_millis(300);
+
+/// Hangs after which a process is refused.
+const MAX_HANGS: u32 = 8;
+
+/// A process that draws what it is told, and hangs if a fault is armed.
+#[derive(Default)]
+struct Culprit {
+    paint: Option<Paint>,
+    signal: i32,
+    page: Option<Completion>,
+}
+
+/// A status that is not OK as an answer.
+fn status<T>(result: galcore_client::device::Result<T>) -> Result<String> {
+    match result {
+        Ok(_) => Ok("done".to_string()),
+        Err(Error::Status(_, status)) => Ok(format!("status {status}")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Culprit {
+    fn answer(&mut self, words: &[&str]) -> Result<String> {
+        if words[0] == "start" {
+            let paint = Paint::new()?;
+            self.signal = paint.device().create_signal(false)?;
+            self.page = Some(paint.device().map_completion()?);
+            self.paint = Some(paint);
+            return Ok("started".to_string());
+        }
+        let paint = self.paint.as_mut().context("not started")?;
+        match *words {
+            // Commits a fill of a cell.
+            ["fill", number, colour] => {
+                let stream = paint.fill_cell(number.parse()?, colour.parse()?);
+                let pipe = paint.engine().pipe();
+                let mut queue = Queue::new();
+                queue.signal(self.signal);
+                status(paint.client.commit(pipe, &stream, &mut queue))
+            }
+            // Commits records alone.
+            ["records"] => status(
+                paint
+                    .device()
+                    .commit_queue(Queue::new().signal(self.signal)),
+            ),
+            ["wait"] => status(paint.device().wait_signal(self.signal, LONG)),
+            ["stall"] => status(paint.device().stall()),
+            ["pixel", number] => {
+                let at = cell(number.parse()?);
+                Ok(paint.surface.pixel(at.x, at.y).to_string())
+            }
+            // Resets that it has caused, and not caused, and jobs that it has lost.
+            ["resets"] => {
+                let (guilty, innocent, dropped) = paint.device().resets()?;
+                Ok(format!("{guilty} {innocent} {dropped}"))
+            }
+            // Numbers of its last jobs that have ended, and that were dropped.
+            ["page"] => {
+                let last = self.page.as_ref().context("no page")?.read();
+                Ok(format!("{} {}", last.number, last.dropped))
+            }
+            _ => bail!("{words:?}"),
+        }
+    }
+}
+
+fn culprit() -> Result<Other> {
+    let mut other = Other::start(Abi::own())?;
+    other.ask("start")?;
+    Ok(other)
+}
+
+/// Who has done nothing, with jobs that show how often they ran.
+struct Innocent {
+    paint: Paint,
+    pattern: Surface,
+    signal: i32,
+    jobs: u32,
+}
+
+/// What a job of an innocent leaves in its cell.
+fn wanted(job: u32) -> u32 {
+    0xff00_0000 | (job + 1) * 0x01_0203
+}
+
+impl Innocent {
+    fn new() -> Result<Self> {
+        let paint = Paint::new()?;
+        let pattern = paint.client.create_surface(WIDTH, HEIGHT)?;
+        let signal = paint.device().create_signal(false)?;
+        Ok(Self {
+            paint,
+            pattern,
+            signal,
+            jobs: 0,
+        })
+    }
+
+    /// Commits a job that marks the next cell: where the engine can, by flipping bits, so that what runs twice shows.
+    fn commit(&mut self) -> Result<()> {
+        let (number, colour) = (self.jobs, wanted(self.jobs));
+        ensure!(number < CELLS, "no cell is left");
+        self.jobs += 1;
+        let stream = match self.paint.engine() {
+            Engine::TwoD => {
+                let rect = cell(number);
+                let mut stream = Stream::new();
+                let engine = self.paint.engine();
+                let first = cell(0);
+                engine.fill(&mut stream, &self.pattern, first, colour);
+                stream.flush(engine.pipe()).stall();
+                engine.flip(&mut stream, &self.pattern, &self.paint.surface, rect);
+                stream.flush(engine.pipe());
+                stream
+            }
+            Engine::Resolve { .. } => self.paint.fill_cell(number, colour),
+        };
+        let mut queue = Queue::new();
+        queue.signal(self.signal);
+        self.paint.commit(&stream, &mut queue)
+    }
+
+    /// Waits for one job more.
+    fn wait(&self) -> Result<()> {
+        Ok(self.paint.device().wait_signal(self.signal, LONG)?)
+    }
+
+    /// Waits for all, and looks at all cells.
+    fn check(&mut self) -> Result<()> {
+        self.paint.client.finish()?;
+        let jobs = self.jobs;
+        self.paint.expect(|x, y| match cell_of(x, y) {
+            number if number < jobs => wanted(number),
+            _ => 0,
+        })
+    }
+
+    fn close(self) -> Result<()> {
+        self.paint.client.release_surface(self.pattern)?;
+        self.paint.close()
+    }
+}
+
+/// A way to hang at the next draw.
+struct Kind {
+    name: &'static str,
+    /// What [`fault::HANG_KIND`] is; `None`: the draw never ends.
+    kind: Option<u32>,
+    /// The core tells of it.
+    is_told: bool,
+}
+
+const KINDS: [Kind; 6] = [
+    Kind {
+        name: "a front end that stands still",
+        kind: Some(fault::HANG_SILENT),
+        is_told: false,
+    },
+    Kind {
+        name: "an illegal command",
+        kind: Some(fault::HANG_ILLEGAL_OPCODE),
+        is_told: true,
+    },
+    Kind {
+        name: "a stall without a semaphore",
+        kind: Some(fault::HANG_STALL),
+        is_told: false,
+    },
+    Kind {
+        name: "an MMU exception that does not go on",
+        kind: Some(fault::HANG_MMU_EXCEPTION),
+        is_told: true,
+    },
+    Kind {
+        name: "a bus error that does not go on",
+        kind: Some(fault::HANG_BUS_ERROR),
+        is_told: true,
+    },
+    Kind {
+        name: "a draw that never ends",
+        kind: None,
+        is_told: false,
+    },
+];
+
+impl Kind {
+    /// Has the next draw hang.
+    fn arm(&self, control: &Control) {
+        match self.kind {
+            Some(kind) => {
+                control.write(fault::HANG_KIND, kind);
+                control.write(fault::HANG_AT_DRAW, 1);
+            }
+            None => control.write(fault::ENDLESS_DRAW, 1),
+        }
+    }
+}
+
+/// Waits until the front end is stuck.
+fn stuck(control: &Control) -> Result<()> {
+    eventually("the GPU hangs", Duration::from_secs(10), || {
+        let state = control.front_end();
+        Ok(matches!(
+            state,
+            Some(FrontEndState::Hung | FrontEndState::Stalled)
+        ))
+    })
+}
+
+fn resets(control: &Control) -> u64 {
+    control.counters().resets
+}
+
+/// A culprit between innocents hangs the core.
+fn one_hang(control: &Control, kind: &Kind, timeout: Duration) -> Result<()> {
+    let mut innocent = Innocent::new()?;
+    let mut culprit = culprit()?;
+    // So that its context is loaded, and its page is there.
+    same("fill", culprit.ask("fill 9 77")?.as_str(), "done")?;
+    same("wait", culprit.ask("wait")?.as_str(), "done")?;
+    innocent.commit()?;
+    innocent.wait()?;
+    let before = resets(control);
+    let (guilty_before, innocent_before, dropped_before) = innocent.paint.device().resets()?;
+    kind.arm(control);
+    let begun = Instant::now();
+    same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
+    stuck(control)?;
+    for _ in 0..3 {
+        innocent.commit()?;
+    }
+    same("fill", culprit.ask("fill 1 2")?.as_str(), "done")?;
+    same("records", culprit.ask("records")?.as_str(), "done")?;
+    for _ in 0..3 {
+        innocent.commit()?;
+    }
+    innocent.wait()?;
+    let took = begun.elapsed();
+    println!("# {}: {} ms", kind.name, took.as_millis());
+    same("wait", culprit.ask("wait")?.as_str(), "done")?;
+    // All of its jobs have ended, its first one as it should.
+    eventually("the last is dropped", Duration::from_secs(10), || {
+        Ok(culprit.ask("page")? == "4 4")
+    })?;
+    same("what was dropped", culprit.ask("pixel 0")?.as_str(), "0")?;
+    same("what was queued", culprit.ask("pixel 1")?.as_str(), "0")?;
+    same("what was done", culprit.ask("pixel 9")?.as_str(), "77")?;
+    innocent.check()?;
+    same("resets", resets(control) - before, 1)?;
+    same("of the guilty", culprit.ask("resets")?.as_str(), "1 0 3")?;
+    same(
+        "of the innocent",
+        innocent.paint.device().resets()?,
+        (guilty_before, innocent_before + 1, dropped_before),
+    )?;
+    let limit = match kind.is_told {
+        true => here(AT_ONCE)?.min(timeout * 9 / 10),
+        false => timeout + here(MORE)?,
+    };
+    ensure!(took < limit, "it took {took:?}");
+    // What stands still among a command's words looks as if it was before none.
+    if !kind.is_told && kind.kind != Some(fault::HANG_SILENT) {
+        ensure!(took >= timeout, "it took no longer than {took:?}");
+    }
+    // The culprit may go on.
+    same("fill", culprit.ask("fill 2 3")?.as_str(), "done")?;
+    same("wait", culprit.ask("wait")?.as_str(), "done")?;
+    eventually("it is drawn", Duration::from_secs(10), || {
+        Ok(culprit.ask("pixel 2")? == "3")
+    })?;
+    same("its page", culprit.ask("page")?.as_str(), "5 4")?;
+    innocent.commit()?;
+    innocent.check()?;
+    innocent.close()
+}
+
+/// A core that does not come back: everybody is told, memory comes back, and the module can go and come again.
+fn given_up(
+    control: &Control,
+    module: &Module,
+    fault: (usize, u32),
+    timeout: Duration,
+) -> Result<()> {
+    let free = system::settled_free()?;
+    let mut innocent = Innocent::new()?;
+    let mut culprit = culprit()?;
+    innocent.commit()?;
+    innocent.wait()?;
+    let log = &mut KernelLog::from_now()?;
+    control.write(fault.0, fault.1);
+    control.write(fault::HANG_AT_DRAW, 1);
+    same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
+    stuck(control)?;
+    innocent.commit()?;
+    // Who waits is not left alone; the page says what has become of it.
+    let begun = Instant::now();
+    innocent.wait()?;
+    same("wait", culprit.ask("wait")?.as_str(), "done")?;
+    let limit = timeout + here(Duration::from_secs(2))?;
+    ensure!(begun.elapsed() < limit, "it took {:?}", begun.elapsed());
+    same("page", culprit.ask("page")?.as_str(), "1 1")?;
+    let lines = log.lines()?;
+    ensure!(
+        lines.iter().any(|line| line.text.contains("is given up")),
+        "the log says {lines:?}"
+    );
+    // Who comes is told.
+    let refused = format!("status {}", Status::GPU_NOT_RESPONDING);
+    for what in ["fill 1 2", "records", "stall"] {
+        same(what, culprit.ask(what)?, refused.clone())?;
+    }
+    harness::refused(
+        "STALL",
+        innocent.paint.device().stall(),
+        Status::GPU_NOT_RESPONDING,
+    )?;
+    drop(culprit);
+    drop(innocent);
+    eventually("all comes back", Duration::from_secs(10), || {
+        Ok(!system::is_pending()?)
+    })?;
+    Module::unload()?;
+    control.write(fault::CLEAR_ALL, 1);
+    module.load_or_fail()?;
+    let mut paint = Paint::new()?;
+    paint.prove(0xff12_3456)?;
+    paint.close()?;
+    system::memory_is_back(free, 2048)
+}
+
+/// Draws of this colour hang a core.
+const BAD: u32 = 0xffba_dbad;
+
+/// Commits of a process that are under way at once, at most.
+const AHEAD: u32 = 5;
+
+/// A process that commits `commits` times to `core` and looks at what came of it: where the engine can, a job flips its
+/// cell, so that one that runs twice, or not at all, shows; else the order does.
+fn worker(core: usize, seed: u32, commits: u32) -> Result<()> {
+    let client = Client::with_device(Device::open_core(core)?)?;
+    let mut paint = Paint::of(client)?;
+    let pattern = paint.client.create_surface(WIDTH, HEIGHT)?;
+    pattern.set_all(FLIPPED);
+    let signals = (0..AHEAD)
+        .map(|_| paint.device().create_signal(false))
+        .collect::<galcore_client::device::Result<Vec<_>>>()?;
+    let mut random = Random::new(seed);
+    let mut cells = vec![0u32; CELLS as usize];
+    for number in 0..commits {
+        let signal = signals[(number % AHEAD) as usize];
+        if number >= AHEAD {
+            paint
+                .device()
+                .wait_signal(signal, LONG)
+                .with_context(|| format!("job {}", number - AHEAD))?;
+        }
+        let place = random.below(CELLS);
+        let engine = paint.engine();
+        let mut stream = Stream::new();
+        match engine {
+            Engine::TwoD => {
+                engine.flip(&mut stream, &pattern, &paint.surface, cell(place));
+                cells[place as usize] ^= FLIPPED;
+            }
+            Engine::Resolve { .. } => {
+                let colour = seed << 16 | (number & 0xffff);
+                engine.fill(&mut stream, &paint.surface, cell(place), colour);
+                cells[place as usize] = colour;
+            }
+        }
+        stream.flush(engine.pipe());
+        let mut queue = Queue::new();
+        queue.signal(signal);
+        paint.commit(&stream, &mut queue)?;
+    }
+    paint.client.finish()?;
+    paint.expect(|x, y| cells[cell_of(x, y) as usize])?;
+    let (guilty, innocent, dropped) = paint.device().resets()?;
+    println!("# {innocent} resets");
+    same("guilty", guilty, 0)?;
+    same("dropped", dropped, 0)?;
+    paint.client.release_surface(pattern)?;
+    paint.close()
+}
+
+/// What a worker flips.
+const FLIPPED: u32 = 0x00c3_5a1e;
+
+/// A process that hangs `core` now and then, until it is refused.
+fn offender(core: usize, seed: u32) -> Result<()> {
+    let client = Client::with_device(Device::open_core(core)?)?;
+    let mut paint = Paint::of(client)?;
+    let signal = paint.device().create_signal(false)?;
+    let mut random = Random::new(seed);
+    loop {
+        let colour = match random.below(4) {
+            0 => BAD,
+            _ => 0x1234_5678,
+        };
+        // All of these are dropped if the first one hangs; their signal is set all the same.
+        for _ in 0..=random.below(3) {
+            let stream = paint.fill_cell(random.below(CELLS), colour);
+            let mut queue = Queue::new();
+            queue.signal(signal);
+            let pipe = paint.engine().pipe();
+            match paint.client.commit(pipe, &stream, &mut queue) {
+                Err(Error::Status(_, Status::GPU_NOT_RESPONDING)) => return Ok(()),
+                other => other?,
+            }
+        }
+        paint.device().wait_signal(signal, LONG)?;
+    }
+}
+
+fn spawn(role: &str, core: u32, seed: u32, commits: u32) -> Result<Child> {
+    let (core, seed, commits) = (core.to_string(), seed.to_string(), commits.to_string());
+    let arguments = [
+        "--role",
+        role,
+        "--core",
+        &core,
+        "--seed",
+        &seed,
+        "--commits",
+        &commits,
+    ];
+    Ok(system::again(&arguments)?.stdout(Stdio::piped()).spawn()?)
+}
+
+/// What a process said if it did not end well.
+fn ended(what: &str, child: Child) -> Result<()> {
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{what}: {} {text}", output.status);
+    Ok(())
+}
+
+/// Workers and offenders beside each other.
+fn soak(cores: u32, processes: u32, commits: u32) -> Result<()> {
+    let controls = (0..cores as usize)
+        .map(Control::open_core)
+        .collect::<Result<Vec<_>>>()?;
+    let before: u64 = controls.iter().map(resets).sum();
+    let mut armed = Vec::new();
+    for control in &controls {
+        armed.push(control.arm(fault::HANG_AT_COLOUR, BAD));
+    }
+    let offending = (processes / 4).max(cores);
+    let mut random = Random::new(processes * 31 + commits);
+    let mut seed = 0;
+    let mut start = |role: &str, core: u32| {
+        seed += 1;
+        spawn(role, core, seed, commits)
+    };
+    let mut workers = Vec::new();
+    for number in 0..processes - offending {
+        workers.push(start("worker", number % cores)?);
+    }
+    let mut offenders = Vec::new();
+    for number in 0..offending {
+        offenders.push((number % cores, start("offender", number % cores)?));
+    }
+    let mut kills = 0;
+    while !workers.is_empty() {
+        std::thread::sleep(Duration::from_millis(u64::from(20 + random.below(200))));
+        for control in &controls {
+            control.write(fault::HANG_KIND, random.below(5));
+        }
+        let at = random.below(offending) as usize;
+        let (core, offender) = &mut offenders[at];
+        let core = *core;
+        let is_killed = offender.try_wait()?.is_none();
+        if is_killed && random.below(4) == 0 {
+            offender.kill()?;
+            offender.wait()?;
+            kills += 1;
+            offenders[at] = (core, start("offender", core)?);
+        } else if !is_killed {
+            let (_, refused) =
+                std::mem::replace(&mut offenders[at], (core, start("offender", core)?));
+            ended("an offender", refused)?;
+        }
+        let mut left = Vec::new();
+        for mut worker in workers {
+            match worker.try_wait()? {
+                Some(_) => ended("a worker", worker)?,
+                None => left.push(worker),
+            }
+        }
+        workers = left;
+    }
+    for (_, mut offender) in offenders {
+        offender.kill()?;
+        offender.wait()?;
+    }
+    drop(armed);
+    let after: u64 = controls.iter().map(resets).sum();
+    println!("# {} resets, {kills} kills", after - before);
+    ensure!(after > before, "nothing hung");
+    for control in &controls {
+        same("violations", control.violations(), 0)?;
+    }
+    Ok(())
+}
+
+fn soak_suite(options: &Options, processes: u32) -> Result<bool> {
+    let commits = options.number("commits", 100)?;
+    harness::allow(Duration::from_secs(u64::from(commits) * 3 + 600));
+    let cores = u32::try_from(Device::open()?.chip_info()?.count)?;
+    Innocent::new()?.close()?;
+    let before = ProcGc::nothing_left()?;
+    let mut suite = Suite::new();
+    suite.test(
+        format!("{processes} processes, some of which hang the cores, {commits} commits"),
+        move || soak(cores, processes, commits),
+    );
+    suite.test("memory and MMU entries are as before", move || {
+        same("KiB, entries", ProcGc::nothing_left()?, before)
+    });
+    suite.test("every core draws", move || {
+        for core in 0..cores {
+            let mut paint = Paint::of(Client::with_device(Device::open_core(core as usize)?)?)?;
+            paint.prove(0xff00_1234 + core)?;
+            paint.close()?;
+        }
+        Ok(())
+    });
+    suite.run()
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = other::role(|_| {
+        let mut culprit = Culprit::default();
+        other::serve(|words| culprit.answer(words))
+    }) {
+        return code;
+    }
+    harness::program(|| {
+        let options = Options::parse(&["processes", "commits", "role", "core", "seed"])?;
+        if let Some(role) = options.get("role") {
+            let (core, seed) = (options.number("core", 0)?, options.number("seed", 1)?);
+            let done = match role {
+                "worker" => worker(core as usize, seed, options.number("commits", 1)?),
+                _ => offender(core as usize, seed),
+            };
+            return done.map(|()| true);
+        }
+        if options.get("processes").is_some() {
+            let processes = options.number("processes", 8)?;
+            return soak_suite(&options, processes);
+        }
+        let module = &Module::from_words(&options.rest)?;
+        let timeout = module.number("gpuTimeout").context("no gpuTimeout")?;
+        let timeout = Duration::from_millis(timeout);
+        if !Module::is_loaded() {
+            module.load_or_fail()?;
+        }
+        let control = &Control::open()?;
+        // What this process comes to need.
+        Innocent::new()?.close()?;
+        culprit()?.ask("stall")?;
+        let mut suite = Suite::new();
+        for kind in &KINDS {
+            suite.test(kind.name, move || one_hang(control, kind, timeout));
+        }
+        suite.test("a slow draw is no hang", move || {
+            let mut innocent = Innocent::new()?;
+            let before = resets(control);
+            let time = timeout * 2;
+            control.write(fault::SLOW_DRAWS, time.as_micros() as u32);
+            let begun = Instant::now();
+            innocent.commit()?;
+            innocent.wait()?;
+            control.write(fault::SLOW_DRAWS, 0);
+            ensure!(begun.elapsed() >= time, "it was not slow");
+            same("resets", resets(control), before)?;
+            innocent.check()?;
+            innocent.close()
+        });
+        suite.test(
+            "records do not hang, whatever is in front of them",
+            move || {
+                let mut innocent = Innocent::new()?;
+                let mut culprit = culprit()?;
+                let before = resets(control);
+                control.write(fault::HANG_AT_COMMAND, 1);
+                same("records", culprit.ask("records")?.as_str(), "done")?;
+                stuck(control)?;
+                // Its context is loaded by itself: it is its first job.
+                innocent.commit()?;
+                innocent.check()?;
+                same("wait", culprit.ask("wait")?.as_str(), "done")?;
+                same("page", culprit.ask("page")?.as_str(), "1 0")?;
+                same("resets", resets(control) - before, 1)?;
+                innocent.close()
+            },
+        );
+        suite.test("who has not begun is not guilty", move || {
+            let mut innocent = Innocent::new()?;
+            let before = resets(control);
+            control.write(fault::HOLD, 1);
+            innocent.commit()?;
+            eventually(
+                "the core is reset",
+                timeout + Duration::from_secs(10),
+                || Ok(resets(control) > before),
+            )?;
+            control.write(fault::HOLD, 0);
+            innocent.check()?;
+            innocent.close()
+        });
+        suite.test("a reset may need several tries", move || {
+            let mut innocent = Innocent::new()?;
+            let mut culprit = culprit()?;
+            innocent.commit()?;
+            let before = resets(control);
+            control.write(fault::RESET_STUCK, 3);
+            innocent.wait()?;
+            control.write(fault::HANG_AT_DRAW, 1);
+            culprit.ask("fill 0 1")?;
+            stuck(control)?;
+            innocent.commit()?;
+            same("wait", culprit.ask("wait")?.as_str(), "done")?;
+            innocent.check()?;
+            same("resets", resets(control) - before, 4)?;
+            innocent.close()
+        });
+        suite.test(
+            "who hangs it again and again waits, then is refused, and the log names it",
+            move || {
+                let mut innocent = Innocent::new()?;
+                let mut culprit = culprit()?;
+                let log = &mut KernelLog::from_now()?;
+                control.write(fault::HANG_KIND, fault::HANG_ILLEGAL_OPCODE);
+                let mut last = Duration::ZERO;
+                for _ in 0..MAX_HANGS {
+                    innocent.commit()?;
+                    innocent.check()?;
+                    control.write(fault::HANG_AT_DRAW, 1);
+                    let begun = Instant::now();
+                    same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
+                    last = begun.elapsed();
+                    same("wait", culprit.ask("wait")?.as_str(), "done")?;
+                }
+                ensure!(
+                    last > Duration::from_millis(1000),
+                    "the last waited {last:?}"
+                );
+                let refused = format!("status {}", Status::GPU_NOT_RESPONDING);
+                eventually("it is refused", Duration::from_secs(5), || {
+                    Ok(culprit.ask("fill 0 1")? == refused)
+                })?;
+                let name = format!("process {} (recovery) has hung the GPU", culprit.id());
+                let lines = log.lines()?;
+                let named = lines.iter().filter(|line| line.text.contains(&name));
+                same("lines that name it", named.count(), MAX_HANGS as usize)?;
+                ensure!(
+                    lines.iter().any(|line| line.text.contains("are refused")),
+                    "the log does not say that it is refused"
+                );
+                innocent.commit()?;
+                innocent.check()?;
+                innocent.close()
+            },
+        );
+        for (name, fault) in [
+            (
+                "a core that does not reset is given up",
+                (fault::RESET_STUCK, u32::MAX),
+            ),
+            (
+                "a core that comes back as another is given up",
+                (fault::IDENTITY_AFTER_RESET, fault::IDENTITY_OTHER),
+            ),
+        ] {
+            suite.test(name, move || given_up(control, module, fault, timeout));
+        }
+        suite.test("silicon was not asked for more than it can do", move || {
+            same("violations", control.violations(), 0)
+        });
+        suite.run()
+    })
+}
