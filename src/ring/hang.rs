@@ -39,6 +39,9 @@ use kernel::{
 /// of these later than it could be at most: behind the last job that ends, and where it is seen first.
 const PERIOD: u32 = 30;
 
+/// How long a core may stand still that has told of an error, in milliseconds: most errors are got over.
+const FAILED_TIME: u32 = 100;
+
 impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Ring<P> { self.hang_check }
 }
@@ -101,8 +104,8 @@ impl<P: Payload> Ring<P> {
         }
         let now = sys::jiffies();
         // CAST: jiffies have the machine's width.
-        let limit = msecs_to_jiffies(limit) as usize;
-        match state.watch.look(now, progress, limit) {
+        let limits = [limit, FAILED_TIME].map(|limit| msecs_to_jiffies(limit) as usize);
+        match state.watch.look(now, progress, limits.into()) {
             Finding::Moves => Some(period),
             // CAST: as above.
             Finding::Stands(left) => Some(period.min(left as Jiffies)),

@@ -4,8 +4,8 @@
 //!
 //! Pure logic. Something has moved if a job has ended, the front end is somewhere else, or the
 //! counters of what was drawn are others: a draw may take long, one that does nothing for
-//! long is none. What stands still is a hang when the time is over, or at the second look if the
-//! core itself has told of an error or stands before a command that there is none of.
+//! long is none. What stands still is a hang when the time is over, which is short if the core itself
+//! has told of an error or stands before a command that there is none of.
 //! (An error alone proves nothing: a job may get over it.)
 
 use crate::{
@@ -71,8 +71,13 @@ impl Watch {
         has
     }
 
-    /// The core is this far now. `limit`: how long it may stand still.
-    pub(super) fn look(&mut self, now: usize, progress: Progress, limit: usize) -> Finding {
+    /// The core is this far now. `limit`: how long it may stand still, and how long if it has failed.
+    pub(super) fn look(
+        &mut self,
+        now: usize,
+        progress: Progress,
+        (limit, failed): (usize, usize),
+    ) -> Finding {
         if self.seen != Some(progress) {
             self.seen = Some(progress);
             self.since = now;
@@ -84,8 +89,11 @@ impl Watch {
             return Finding::Moves;
         }
         let is_illegal = progress.command.is_some_and(|word| !words::exists(word));
+        let limit = match self.failed.is_some() || is_illegal {
+            true => limit.min(failed),
+            false => limit,
+        };
         match limit.checked_sub(now.wrapping_sub(self.since)) {
-            _ if self.failed.is_some() || is_illegal => Finding::Hangs,
             None | Some(0) => Finding::Hangs,
             Some(left) => Finding::Stands(left),
         }
@@ -126,56 +134,60 @@ mod tests {
         let mut watch = Watch::new(7);
         // Ticks come round.
         let start = usize::MAX - 2;
-        assert_eq!(watch.look(start, at(8, 0), 10), Moves);
-        assert_eq!(watch.look(start.wrapping_add(4), at(8, 0), 10), Stands(6));
+        assert_eq!(watch.look(start, at(8, 0), (10, 5)), Moves);
+        assert_eq!(
+            watch.look(start.wrapping_add(4), at(8, 0), (10, 5)),
+            Stands(6)
+        );
         assert!(watch.is_there(at(8, 0)));
-        assert_eq!(watch.look(start.wrapping_add(10), at(8, 0), 10), Hangs);
+        assert_eq!(watch.look(start.wrapping_add(10), at(8, 0), (10, 5)), Hangs);
         assert!(watch.tell());
         assert!(!watch.tell());
-        assert_eq!(watch.look(start.wrapping_add(99), at(8, 0), 10), Hangs);
+        assert_eq!(watch.look(start.wrapping_add(99), at(8, 0), (10, 5)), Hangs);
     }
 
     #[test]
     fn whatever_moves_is_progress() {
         let mut watch = Watch::new(7);
-        assert_eq!(watch.look(0, at(8, 0), 10), Moves);
-        assert_eq!(watch.look(9, at(16, 0), 10), Moves);
-        assert_eq!(watch.look(18, at(16, 1), 10), Moves);
-        assert_eq!(watch.look(27, at(16, 1), 10), Stands(1));
+        assert_eq!(watch.look(0, at(8, 0), (10, 5)), Moves);
+        assert_eq!(watch.look(9, at(16, 0), (10, 5)), Moves);
+        assert_eq!(watch.look(18, at(16, 1), (10, 5)), Moves);
+        assert_eq!(watch.look(27, at(16, 1), (10, 5)), Stands(1));
         assert!(!watch.has_ended(7));
         assert!(watch.has_ended(8));
-        assert_eq!(watch.look(36, at(16, 1), 10), Moves);
+        assert_eq!(watch.look(36, at(16, 1), (10, 5)), Moves);
     }
 
     #[test]
     fn an_error_that_is_not_got_over_is_a_hang_at_once() {
         let mut watch = Watch::new(0);
         watch.note_failure(0);
-        assert_eq!(watch.look(0, at(8, 0), 1000), Moves);
+        assert_eq!(watch.look(0, at(8, 0), (1000, 5)), Moves);
         // It has got over it.
-        assert_eq!(watch.look(5, at(16, 0), 1000), Moves);
-        assert_eq!(watch.look(10, at(16, 0), 1000), Stands(995));
+        assert_eq!(watch.look(5, at(16, 0), (1000, 5)), Moves);
+        assert_eq!(watch.look(10, at(16, 0), (1000, 5)), Stands(995));
         watch.note_failure(0);
-        assert_eq!(watch.look(15, at(16, 0), 1000), Hangs);
+        assert_eq!(watch.look(15, at(16, 0), (1000, 5)), Hangs);
         // Or the job in which it came has ended, or it came behind that.
         assert!(watch.has_ended(1));
-        assert_eq!(watch.look(16, at(17, 0), 1000), Moves);
-        assert_eq!(watch.look(17, at(17, 0), 1000), Stands(999));
+        assert_eq!(watch.look(16, at(17, 0), (1000, 5)), Moves);
+        assert_eq!(watch.look(17, at(17, 0), (1000, 5)), Stands(999));
         watch.note_failure(2);
         assert!(watch.has_ended(2));
-        assert_eq!(watch.look(18, at(18, 0), 1000), Moves);
-        assert_eq!(watch.look(19, at(18, 0), 1000), Hangs);
+        assert_eq!(watch.look(18, at(18, 0), (1000, 5)), Moves);
+        assert_eq!(watch.look(19, at(18, 0), (1000, 5)), Stands(4));
+        assert_eq!(watch.look(23, at(18, 0), (1000, 5)), Hangs);
         let stuck = Progress {
             command: Some(0xF800_0000),
             ..at(24, 0)
         };
-        assert_eq!(watch.look(20, stuck, 1000), Moves);
-        assert_eq!(watch.look(25, stuck, 1000), Hangs);
+        assert_eq!(watch.look(24, stuck, (1000, 5)), Moves);
+        assert_eq!(watch.look(29, stuck, (1000, 5)), Hangs);
         let waits = Progress {
             command: Some(words::NOP),
             ..at(32, 0)
         };
-        assert_eq!(watch.look(30, waits, 1000), Moves);
-        assert_eq!(watch.look(35, waits, 1000), Stands(995));
+        assert_eq!(watch.look(30, waits, (1000, 5)), Moves);
+        assert_eq!(watch.look(35, waits, (1000, 5)), Stands(995));
     }
 }
