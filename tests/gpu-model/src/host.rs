@@ -332,7 +332,10 @@ impl Gpu {
                 "while it runs",
             ),
             (
-                !is_vg && !self.registers.was_written(MC_MEMORY_BASE_ADDR_FE),
+                // With MMU version 2 there is nothing to count from.
+                !is_vg
+                    && !self.personality.has_mmu_v2()
+                    && !self.registers.was_written(MC_MEMORY_BASE_ADDR_FE),
                 "without its memory base (0x41c) programmed since reset",
             ),
             (is_vg && window == 0, "with a count of 0"),

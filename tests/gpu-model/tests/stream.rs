@@ -930,6 +930,23 @@ fn starts_that_cannot_work_are_found() {
 }
 
 #[test]
+fn a_start_needs_the_memory_base_where_addresses_count_from_it() {
+    let boards = [
+        (Board::Gc2000, &["front-end-start"][..]),
+        (Board::Gc3000, &[]),
+    ];
+    for (board, wanted) in boards {
+        let rig = Rig::new(board);
+        for clock in [0x8_0100, 0x8_1100, 0x8_0100, 0x100] {
+            rig.gpu.mmio_write(HI_CLOCK_CONTROL, clock);
+        }
+        rig.put(RING, &[WAIT, 0, link(16), RAM + RING]);
+        rig.start(RAM + RING, 16);
+        assert_eq!(rig.kinds(), wanted);
+    }
+}
+
+#[test]
 fn reset_without_isolation_is_found() {
     let rig = Rig::new(Board::Dove);
     rig.gpu.mmio_write(HI_CLOCK_CONTROL, 0x1100);
