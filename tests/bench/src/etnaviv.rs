@@ -4,20 +4,20 @@
 //!
 //! Its rows have the names of those of galcore that they stand beside.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
 use std::path::Path;
-use std::path::PathBuf;
 use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
-use galcore_client::sys;
 use galcore_selftests::control::Control;
+use galcore_selftests::etnaviv;
+use galcore_selftests::etnaviv::long;
+use galcore_selftests::etnaviv::Etnaviv;
+use galcore_selftests::etnaviv::Request;
+use galcore_selftests::etnaviv::DRIVER;
+use galcore_selftests::etnaviv::IN;
+use galcore_selftests::etnaviv::IN_OUT;
 use galcore_selftests::harness;
 use galcore_selftests::system::Module;
 use gpu_control::ViolationKind;
@@ -29,9 +29,8 @@ use crate::operations::plan;
 use crate::operations::sixteen;
 use crate::operations::IN_FLIGHT;
 
-const NODE: &str = "/dev/dri/renderD128";
-/// How long the driver may take to make its node.
-const PROBE_LIMIT: Duration = Duration::from_secs(10);
+/// How long it may take to unload galcore.
+const UNLOAD_LIMIT: Duration = Duration::from_secs(10);
 /// Deadline of waits: seconds of the monotonic clock, far away.
 const NEVER: u64 = 1 << 30;
 
@@ -39,47 +38,9 @@ const NEVER: u64 = 1 << 30;
 /// each other without a delay. The model is strict, but this is not about the peer's faults.
 const BREACHES: [ViolationKind; 2] = [ViolationKind::UnknownRegister, ViolationKind::EventMerge];
 
-/// The first number of a driver's own ioctls.
-const DRIVER: u32 = 0x40;
-const IN: u32 = 1;
-const IN_OUT: u32 = 3;
-
-/// A request with its structure, as 32-bit words.
-struct Request<const WORDS: usize> {
-    number: u32,
-    words: [u32; WORDS],
-}
-
-impl<const WORDS: usize> Request<WORDS> {
-    const fn new(direction: u32, number: u32, words: [u32; WORDS]) -> Self {
-        let bytes = WORDS as u32 * 4;
-        Self {
-            number: direction << 30 | bytes << 16 | (b'd' as u32) << 8 | number,
-            words,
-        }
-    }
-
-    fn send(&mut self, device: &File) -> io::Result<()> {
-        let mut bytes = [[0; 4]; WORDS];
-        for (to, word) in bytes.iter_mut().zip(self.words) {
-            *to = word.to_ne_bytes();
-        }
-        sys::exchange_plain(device.as_fd(), self.number, bytes.as_flattened_mut())?;
-        for (word, from) in self.words.iter_mut().zip(bytes) {
-            *word = u32::from_ne_bytes(from);
-        }
-        Ok(())
-    }
-}
-
-/// A 64-bit field.
-const fn long(value: u64) -> [u32; 2] {
-    [value as u32, (value >> 32) as u32]
-}
-
 /// A file, a command stream of one NOP, and the requests that submit it and wait for its fence.
 struct Submits {
-    device: File,
+    device: Etnaviv,
     _stream: Box<[u32; 2]>,
     submit: Request<18>,
     wait: Request<8>,
@@ -93,7 +54,7 @@ impl Submits {
         [words[10], words[11]] = long(stream.as_ptr() as usize as u64);
         let [low, high] = long(NEVER);
         Ok(Self {
-            device: open()?,
+            device: Etnaviv::open()?,
             _stream: stream,
             submit: Request::new(IN_OUT, DRIVER + 6, words),
             wait: Request::new(IN, DRIVER + 7, [0, 0, 0, 0, low, high, 0, 0]),
@@ -102,13 +63,13 @@ impl Submits {
 
     /// The number of the submission's fence.
     fn submit(&mut self) -> Result<u32> {
-        self.submit.send(&self.device).context("GEM_SUBMIT")?;
+        self.submit.send(self.device.file()).context("GEM_SUBMIT")?;
         Ok(self.submit.words[0])
     }
 
     fn wait(&mut self, fence: u32) -> Result<()> {
         self.wait.words[1] = fence;
-        self.wait.send(&self.device).context("WAIT_FENCE")
+        self.wait.send(self.device.file()).context("WAIT_FENCE")
     }
 
     fn once(&mut self) -> Result<()> {
@@ -117,36 +78,17 @@ impl Submits {
     }
 }
 
-fn open() -> Result<File> {
-    let mut options = fs::OpenOptions::new();
-    options.read(true).write(true).open(NODE).context(NODE)
-}
-
 /// Takes galcore out and loads the peer, whose modules are in `folder`, in the order of their names.
 fn begin(folder: &Path) -> Result<()> {
-    harness::eventually("galcore is unloaded", PROBE_LIMIT, || {
+    harness::eventually("galcore is unloaded", UNLOAD_LIMIT, || {
         Ok(Module::unload().is_ok())
     })?;
     for kind in BREACHES {
         let any = kind as u32 | gpu_control::EXPECT_ANY_NUMBER;
         Control::open()?.write(gpu_control::EXPECT_VIOLATION, any);
     }
-    let mut modules: Vec<PathBuf> = fs::read_dir(folder)
-        .with_context(|| folder.display().to_string())?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<_>>()?;
-    modules.sort();
-    for module in modules {
-        let path = module.to_string_lossy().into_owned();
-        let (_, loaded) = Module::from_words(&[path])?.load();
-        loaded.with_context(|| format!("insmod {}", module.display()))?;
-    }
-    let begin = Instant::now();
-    while !Path::new(NODE).exists() {
-        ensure!(begin.elapsed() < PROBE_LIMIT, "etnaviv makes no {NODE}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
+    etnaviv::load(folder)?;
+    etnaviv::wait_for_node()
 }
 
 /// All rows of it. galcore is not loaded afterwards.
@@ -160,16 +102,16 @@ pub fn all(meter: &mut Meter, folder: &Path) -> Result<()> {
 }
 
 fn queries(meter: &mut Meter) -> Result<()> {
-    let device = open()?;
+    let device = Etnaviv::open()?;
     let mut unknown = Request::new(IN_OUT, DRIVER + 0x1f, [0; 4]);
     meter.measure(plan("unknown-ioctl", 2000), "unknown ioctl", || {
-        ensure!(unknown.send(&device).is_err(), "it was answered");
+        ensure!(unknown.send(device.file()).is_err(), "it was answered");
         Ok(())
     })?;
     // The core's model.
     let mut identity = Request::new(IN_OUT, DRIVER, [0, 1, 0, 0]);
     meter.measure(plan("identity", 2000), "a parameter", || {
-        Ok(identity.send(&device)?)
+        Ok(identity.send(device.file())?)
     })
 }
 
@@ -231,7 +173,7 @@ fn contexts(meter: &mut Meter) -> Result<()> {
 fn memory(meter: &mut Meter) -> Result<()> {
     const WRITE_COMBINED: u32 = 0x2_0000;
     const PREP_WRITE: u32 = 2;
-    let device = open()?;
+    let device = Etnaviv::open()?;
     for (name, bytes) in [
         ("pool-4k-1", 4 << 10),
         ("pool-1m-1", 1 << 20),
@@ -244,14 +186,14 @@ fn memory(meter: &mut Meter) -> Result<()> {
         let mut finish = Request::new(IN, DRIVER + 5, [0, 0]);
         let mut close = Request::new(IN, 9, [0, 0]);
         meter.measure(plan(name, 200), "new + cpu_prep + cpu_fini + close", || {
-            new.send(&device).context("GEM_NEW")?;
+            new.send(device.file()).context("GEM_NEW")?;
             let handle = new.words[3];
             prepare.words[0] = handle;
-            prepare.send(&device).context("GEM_CPU_PREP")?;
+            prepare.send(device.file()).context("GEM_CPU_PREP")?;
             finish.words[0] = handle;
-            finish.send(&device).context("GEM_CPU_FINI")?;
+            finish.send(device.file()).context("GEM_CPU_FINI")?;
             close.words[0] = handle;
-            close.send(&device).context("GEM_CLOSE")
+            close.send(device.file()).context("GEM_CLOSE")
         })?;
     }
     Ok(())

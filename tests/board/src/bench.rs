@@ -21,7 +21,7 @@ use crate::commands::conclude;
 use crate::commands::guest_command;
 use crate::commands::say;
 use crate::commands::PassOn;
-use crate::initramfs::GuestFile;
+use crate::etnaviv;
 use crate::machine;
 use crate::machine::Boot;
 use crate::machine::Task;
@@ -35,16 +35,6 @@ const LIMIT: Duration = Duration::from_secs(900);
 const RESULTS: &str = "results.json";
 /// What operations may cost, and what other drivers take for them.
 const TARGETS: &str = include_str!("../../bench/targets.toml");
-/// The kernel's own driver and what it needs, in the folder where the kernel was built.
-const PEER: [&str; 5] = [
-    "drivers/i2c/i2c-core.ko",
-    "drivers/gpu/drm/drm_panel_orientation_quirks.ko",
-    "drivers/gpu/drm/drm.ko",
-    "drivers/gpu/drm/scheduler/gpu-sched.ko",
-    "drivers/gpu/drm/etnaviv/etnaviv.ko",
-];
-/// Where they are in the guest.
-const PEER_FOLDER: &str = "/galcore/etnaviv";
 /// How much runs may differ in what an operation costs: one part in so many.
 const TOLERANCE: u64 = 100;
 
@@ -216,9 +206,15 @@ fn measure(
     if let Some(only) = &arguments.only {
         command.extend(["--only".to_string(), only.clone()]);
     }
-    let peer = peer_modules(tools)?;
+    let peer = match &tools.build {
+        Some(build) => match etnaviv::modules(build) {
+            Some(modules) => modules,
+            None => bail!("the kernel in {} has no etnaviv", build.display()),
+        },
+        None => Vec::new(),
+    };
     if !peer.is_empty() {
-        command.extend(["--peer".to_string(), PEER_FOLDER.to_string()]);
+        command.extend(["--peer".to_string(), etnaviv::FOLDER.to_string()]);
     }
     let (command, file) = guest_command(&command, tools.processor()?)?;
     let boot = Boot {
@@ -249,25 +245,6 @@ fn measure(
         return Ok(Err(status));
     }
     read(&results).map(Ok)
-}
-
-/// The modules of the peer, for the guest, in the order in which they are loaded; none where the kernel has none.
-fn peer_modules(tools: &Tools) -> Result<Vec<GuestFile>> {
-    let Some(build) = &tools.build else {
-        return Ok(Vec::new());
-    };
-    let modules = PEER.iter().enumerate().map(|(order, module)| {
-        let host = build.join(module);
-        if !host.is_file() {
-            bail!("no {}: this kernel has no etnaviv", host.display());
-        }
-        let name = module.rsplit('/').next().unwrap_or(module);
-        Ok(GuestFile {
-            guest: format!("{PEER_FOLDER}/{order}-{name}"),
-            host,
-        })
-    });
-    modules.collect()
 }
 
 fn read(path: &Path) -> Result<Results> {

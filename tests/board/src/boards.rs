@@ -104,7 +104,8 @@ impl Board {
 pub fn extra_overlay(name: &str) -> Result<&'static str> {
     match name {
         "pool-regions" => Ok(include_str!("../dts/pool-regions.dts")),
-        _ => bail!("there is no device tree '{name}'; known: pool-regions"),
+        "core-apart" => Ok(include_str!("../dts/core-apart.dts")),
+        _ => bail!("there is no device tree '{name}'; known: pool-regions, core-apart"),
     }
 }
 

@@ -11,6 +11,7 @@ mod boards;
 mod cli;
 mod commands;
 mod device_tree;
+mod etnaviv;
 mod initramfs;
 mod judgement;
 mod kernel_log;

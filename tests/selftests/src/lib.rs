@@ -3,6 +3,7 @@
 //!
 //! * [`harness`]: KTAP output, checks.
 //! * [`control`]: the software GPU's counters and faults.
+//! * [`etnaviv`]: the other driver for GPUs of this kind.
 //! * [`contexts`]: what the tests of contexts share.
 //! * [`states`]: the states that take GPU addresses.
 //! * [`system`]: memory, kernel log, `/proc/driver/gc`, loading and unloading the module.
@@ -15,6 +16,7 @@
 
 pub mod contexts;
 pub mod control;
+pub mod etnaviv;
 pub mod fixture;
 pub mod foreign;
 pub mod harness;

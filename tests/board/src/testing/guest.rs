@@ -18,6 +18,7 @@ use super::suites::Group;
 use super::suites::Needs;
 use super::suites::Step;
 use crate::cli::Tools;
+use crate::etnaviv;
 use crate::initramfs::GuestFile;
 use crate::judgement;
 use crate::kernel_log;
@@ -167,6 +168,10 @@ impl Session<'_> {
             .collect();
         files.sort();
         files.dedup();
+        // Of the usual kernel alone it is known where it was built.
+        if let (true, "", Some(build)) = (needs.etnaviv, needs.kernel.as_str(), &self.tools.build) {
+            files.extend(etnaviv::modules(build).into_iter().flatten());
+        }
         let tasks = steps
             .iter()
             .map(|step| Task {
@@ -466,6 +471,7 @@ mod tests {
             insmod: String::new(),
             append: String::new(),
             tree: String::new(),
+            etnaviv: false,
             kernel: String::new(),
             smp: 1,
             memory: 512,

@@ -77,6 +77,9 @@ pub struct GuestSuite {
     /// What is added to the board's device tree: a file of `dts/`.
     #[serde(default)]
     pub tree: String,
+    /// Whether etnaviv's modules are in the guest, where the kernel has them.
+    #[serde(default)]
+    pub etnaviv: bool,
     /// The kernels it runs on, one after another: [`USUAL`], or files of `scripts/kernel-configs/`.
     #[serde(default = "usual_kernel")]
     pub kernels: Vec<String>,
@@ -169,6 +172,8 @@ pub struct Needs {
     pub append: String,
     /// What is added to the board's device tree; empty: nothing.
     pub tree: String,
+    /// Whether etnaviv's modules are there.
+    pub etnaviv: bool,
     /// The kernel; empty: the usual one.
     pub kernel: String,
     /// Number of processors.
@@ -192,6 +197,9 @@ impl Needs {
         }
         if !self.load {
             words.push("loads itself".to_string());
+        }
+        if self.etnaviv {
+            words.push("with etnaviv".to_string());
         }
         let more = [&self.tree, &self.kernel, &self.insmod, &self.append];
         words.extend(more.map(|s| s.to_string()));
@@ -366,6 +374,7 @@ impl Table {
                     insmod: String::new(),
                     append: String::new(),
                     tree: String::new(),
+                    etnaviv: false,
                     kernel: String::new(),
                     smp: 1,
                     memory: half_a_gib(),
@@ -385,6 +394,7 @@ impl Table {
                         insmod: suite.insmod.clone(),
                         append: suite.append.clone(),
                         tree: suite.tree.clone(),
+                        etnaviv: suite.etnaviv,
                         kernel: kernel.to_string(),
                         smp: suite.smp,
                         memory: suite.memory,
