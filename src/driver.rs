@@ -30,6 +30,7 @@ use crate::{
     ring::Reclaimer,
     sys::{
         self,
+        component::StandIn,
         dma::{
             self,
             Setup, //
@@ -99,6 +100,8 @@ impl Drop for Clocks {
 
 /// What a bound core has; dropped in this order.
 pub(crate) struct Bound<'bound> {
+    /// For other drivers: before they may have the core.
+    _stand_in: Option<StandIn>,
     /// Clients find it.
     _published: Published,
     /// The interrupt, whose end waits for its thread.
@@ -161,6 +164,7 @@ impl platform::Driver for Driver {
             );
             return Err(ENODEV);
         }
+        let shares_board = parameters.shares_board;
         let (clients, made) = find_clients(dev, parameters, &identity)?;
         let device = clients.device();
         let place = device.take_place(start).inspect_err(|&error| {
@@ -179,12 +183,24 @@ impl platform::Driver for Driver {
         let published = running.place().publish(core)?;
         made.keep();
         Ok(Bound {
+            _stand_in: shares_board.then(|| stand_in(dev)).flatten(),
             _published: published,
             _interrupt: interrupt,
             _running: running,
             _clocks: clocks,
         })
     }
+}
+
+/// Stands in for a core where etnaviv may have others: it comes up when each node's core is there.
+fn stand_in(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<StandIn> {
+    let stand_in = StandIn::new(dev).inspect_err(|error| {
+        dev_warn!(
+            dev,
+            "a driver that waits for all cores does not come up ({error:?})\n"
+        );
+    });
+    stand_in.ok().flatten()
 }
 
 const TRANSLATED: &str = "an IOMMU is between it and memory, and it needs physical addresses: \

@@ -71,6 +71,7 @@ use kernel::{
 use params::Parameters;
 use sys::{
     chrdev::CharDevice,
+    component::StandIns,
     platform::Adapter,
     procfs::Entry,
     work::OwnQueue, //
@@ -87,6 +88,7 @@ struct Galcore {
     _cores: ParameterCores,
     #[pin]
     _driver: Registration<Adapter<Driver>>,
+    _stand_ins: StandIns,
     _clients: ForGood,
     _queue: OwnQueue,
 }
@@ -100,6 +102,7 @@ impl InPlaceModule for Galcore {
             Ok(try_pin_init!(Self {
                 _queue: OwnQueue::new()?,
                 _clients: ForGood,
+                _stand_ins: StandIns,
                 _driver <- Registration::new(driver::NAME, module),
                 _cores: ParameterCores::new(&parameters)?,
                 _proc: Entry::new()?,

@@ -96,6 +96,8 @@ pub(crate) struct Parameters {
     pub(crate) locations: [Option<CoreLocation>; MAX_LOCATIONS],
     /// The kinds of cores to take.
     pub(crate) kinds: Kinds,
+    /// They were named: other drivers may have other cores.
+    pub(crate) shares_board: bool,
     /// The pool.
     pub(crate) pool: PoolSource,
     /// Bytes of a bank; 0: one bank.
@@ -430,6 +432,7 @@ impl Parameters {
         Ok(Self {
             locations: locations(raw)?,
             kinds: kinds(text(&raw.cores))?,
+            shares_board: !text(&raw.cores).is_empty(),
             pool: pool_source(raw)?,
             bank_size: raw.bankSize,
             base_address: u32::try_from(raw.baseAddress)

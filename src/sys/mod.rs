@@ -8,8 +8,9 @@
 //! `dma::Device`, `unload::InUse`), and where an object lends what C is to use, C has a reference
 //! of the object, so that nobody has the object for himself and what it lends stays. It knows
 //! nothing of GPUs, imports no other room, and takes no lock of its own but for the registries of
-//! shared pages and dma-bufs. The C half is `shim.c`, macros and inlines only, and for dma-bufs and
-//! fences `shim_dma_buf.c` and `shim_fence.c`, with the operations that the kernel calls.
+//! shared pages and dma-bufs. The C half is `shim.c`, macros and inlines only, and for dma-bufs,
+//! fences and components `shim_dma_buf.c`, `shim_fence.c` and `shim_component.c`, with the operations
+//! that the kernel calls.
 //!
 //! Two things are beyond that. Which physical addresses are registers, or a pool outside the
 //! kernel's memory, the machine's owner says (`physical::Reserved`, `mmio::Registers`): they must
@@ -18,6 +19,7 @@
 
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
+pub(crate) mod component;
 pub(crate) mod dma;
 pub(crate) mod dma_buf;
 pub(crate) mod fence;

@@ -15,6 +15,7 @@ struct cred;
 struct dma_buf;
 struct dma_buf_attachment;
 struct gal_fence;
+struct gal_stand_in;
 struct proc_dir_entry;
 struct sg_table;
 
@@ -196,5 +197,10 @@ void gal_release_region(struct device *dev);
 unsigned int gal_count_nodes(void);
 bool gal_node_exists(phys_addr_t registers);
 int gal_map_irq_line(unsigned int line);
+
+/* Components for device-tree nodes of ours, for drivers that wait for the components of all nodes. */
+struct gal_stand_in *gal_new_stand_in(struct device *core);
+void gal_drop_stand_in(struct gal_stand_in *stand_in);
+void gal_end_stand_ins(void);
 
 #endif

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The C half of src/sys/component.rs: the operations that the kernel calls on our components.
+ *
+ * A component is of a device of its own, so that it outlives the binding of the core's: who has it,
+ * an aggregate, ends for all of its components when one goes, and its clients would not survive
+ * that. So one that an aggregate has stays when its core goes, and is deleted behind the aggregate.
+ */
+#include <linux/component.h>
+#include <linux/device.h>
+#include <linux/err.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/of.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include "shim.h"
+
+struct gal_stand_in {
+	struct device dev;
+	struct list_head link;
+	/* A core is bound that it stands for. */
+	bool wanted;
+	/* An aggregate has it, and the module is not unloaded. */
+	bool taken;
+};
+
+/* Under the kernel's lock of components, and above no other. */
+static DEFINE_MUTEX(gal_stand_ins_lock);
+static LIST_HEAD(gal_stand_ins);
+
+static void gal_sweep_stand_ins(struct work_struct *work);
+static DECLARE_WORK(gal_stand_ins_work, gal_sweep_stand_ins);
+
+static int gal_stand_in_bind(struct device *dev, struct device *master, void *data)
+{
+	struct gal_stand_in *stand_in = container_of(dev, struct gal_stand_in, dev);
+
+	guard(mutex)(&gal_stand_ins_lock);
+	/* It is on its way out. */
+	if (!stand_in->wanted)
+		return -EPROBE_DEFER;
+	if (!try_module_get(THIS_MODULE))
+		return -ENODEV;
+	stand_in->taken = true;
+	return 0;
+}
+
+static void gal_stand_in_unbind(struct device *dev, struct device *master, void *data)
+{
+	struct gal_stand_in *stand_in = container_of(dev, struct gal_stand_in, dev);
+
+	guard(mutex)(&gal_stand_ins_lock);
+	stand_in->taken = false;
+	/* Not deleted here: the caller has the kernel's lock of components. */
+	if (!stand_in->wanted)
+		schedule_work(&gal_stand_ins_work);
+	module_put(THIS_MODULE);
+}
+
+static const struct component_ops gal_stand_in_operations = {
+	.bind = gal_stand_in_bind,
+	.unbind = gal_stand_in_unbind,
+};
+
+static void gal_free_stand_in(struct device *dev)
+{
+	of_node_put(dev->of_node);
+	kfree(container_of(dev, struct gal_stand_in, dev));
+}
+
+static struct gal_stand_in *gal_next_unwanted(bool all)
+{
+	struct gal_stand_in *stand_in;
+
+	guard(mutex)(&gal_stand_ins_lock);
+	list_for_each_entry(stand_in, &gal_stand_ins, link) {
+		if (all || (!stand_in->wanted && !stand_in->taken)) {
+			list_del(&stand_in->link);
+			return stand_in;
+		}
+	}
+	return NULL;
+}
+
+static void gal_delete_stand_ins(bool all)
+{
+	struct gal_stand_in *stand_in;
+
+	while ((stand_in = gal_next_unwanted(all))) {
+		component_del(&stand_in->dev, &gal_stand_in_operations);
+		put_device(&stand_in->dev);
+	}
+}
+
+static void gal_sweep_stand_ins(struct work_struct *work)
+{
+	gal_delete_stand_ins(false);
+}
+
+static struct gal_stand_in *gal_find_stand_in(struct device *core)
+{
+	struct gal_stand_in *stand_in;
+
+	guard(mutex)(&gal_stand_ins_lock);
+	list_for_each_entry(stand_in, &gal_stand_ins, link) {
+		if (stand_in->dev.of_node == core->of_node) {
+			stand_in->wanted = true;
+			return stand_in;
+		}
+	}
+	return NULL;
+}
+
+struct gal_stand_in *gal_new_stand_in(struct device *core)
+{
+	struct gal_stand_in *stand_in;
+	int error;
+
+	if (!core->of_node)
+		return NULL;
+	flush_work(&gal_stand_ins_work);
+	stand_in = gal_find_stand_in(core);
+	if (stand_in)
+		return stand_in;
+	stand_in = kzalloc(sizeof(*stand_in), GFP_KERNEL);
+	if (!stand_in)
+		return ERR_PTR(-ENOMEM);
+	device_initialize(&stand_in->dev);
+	stand_in->dev.release = gal_free_stand_in;
+	stand_in->dev.of_node = of_node_get(core->of_node);
+	stand_in->wanted = true;
+	error = dev_set_name(&stand_in->dev, "galcore-%s", dev_name(core));
+	if (!error)
+		error = component_add(&stand_in->dev, &gal_stand_in_operations);
+	if (error) {
+		put_device(&stand_in->dev);
+		return ERR_PTR(error);
+	}
+	guard(mutex)(&gal_stand_ins_lock);
+	list_add_tail(&stand_in->link, &gal_stand_ins);
+	return stand_in;
+}
+
+void gal_drop_stand_in(struct gal_stand_in *stand_in)
+{
+	scoped_guard(mutex, &gal_stand_ins_lock)
+		stand_in->wanted = false;
+	/* Before its core is anybody else's. */
+	schedule_work(&gal_stand_ins_work);
+	flush_work(&gal_stand_ins_work);
+}
+
+void gal_end_stand_ins(void)
+{
+	gal_delete_stand_ins(true);
+	flush_work(&gal_stand_ins_work);
+}
