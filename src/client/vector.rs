@@ -113,6 +113,17 @@ pub(super) fn pool(pool: u32) -> u32 {
     }
 }
 
+/// The most words that CALLs of one COMMIT may call, with their RETURNs: what is copied for nothing
+/// is bounded, too.
+const MAX_CALLED_WORDS: usize = 2 * MAX_WORDS;
+
+/// A buffer of commands: where its head is, and how many units at the end are not copied.
+struct Source {
+    format: VectorFormat,
+    user: u64,
+    cut: usize,
+}
+
 /// Commands: the context's, and the others.
 type Commands = [KVVec<u32>; 2];
 
@@ -171,6 +182,7 @@ impl Process {
         let events = events.into_iter().filter(|&has| has).count();
         let entries = read_words(commit.queue, vector::ENTRY_BYTES / 4 * count)?;
         let mut commands = Commands::default();
+        let mut called = MAX_CALLED_WORDS;
         for (index, entry) in entries.chunks_exact(vector::ENTRY_BYTES / 4).enumerate() {
             if sys::is_killed() {
                 return Err(Error::Interrupted);
@@ -179,7 +191,12 @@ impl Process {
             let user = commit.format.decode_entry(entry).buffer;
             let room = MAX_WORDS - commands[0].len() - commands[1].len();
             let words = &mut commands[index.min(1)];
-            self.copy_buffer(commit.format, user, cut, room, &view, words)?;
+            let source = Source {
+                format: commit.format,
+                user,
+                cut,
+            };
+            self.copy_buffer(source, room, &mut called, &view, words)?;
         }
         let records = read_tasks(&commit, &table)?;
         let mut checked = None;
@@ -248,14 +265,13 @@ impl Process {
         Ok(Reply::Nothing)
     }
 
-    /// Copies the commands of the buffer at user address `user` behind `words`, without the `cut`
-    /// units at their end; `room` words at most.
+    /// Copies the commands of a buffer behind `words`, `room` words at most, of which as many may be
+    /// called as `called` says.
     fn copy_buffer(
         &self,
-        format: VectorFormat,
-        user: u64,
-        cut: usize,
+        Source { format, user, cut }: Source,
         room: usize,
+        called: &mut usize,
         view: &Option<Arc<PoolView>>,
         words: &mut KVVec<u32>,
     ) -> Result {
@@ -282,7 +298,7 @@ impl Process {
         append_words(words, at, count).map_err(|_| Error::OutOfResources)?;
         match stream::next_call(&words[first..], 0).map_err(refuse)? {
             None => Ok(()),
-            Some(_) => self.copy_calls(words, first, room, view),
+            Some(_) => self.copy_calls(words, first, room, called, view),
         }
     }
 
@@ -293,6 +309,7 @@ impl Process {
         words: &mut KVVec<u32>,
         first: usize,
         room: usize,
+        called: &mut usize,
         view: &Option<Arc<PoolView>>,
     ) -> Result {
         let mut commands = KVVec::new();
@@ -311,13 +328,15 @@ impl Process {
             fits(words, call.at - at)?;
             words.extend_from_slice(&commands[at..call.at], GFP_KERNEL_ACCOUNT)?;
             fits(words, call.words)?;
+            let left = called.checked_sub(call.words);
+            *called = left.ok_or(Error::OutOfResources)?;
             let base = self.device.base_address();
             let user = self.tables().called(call, base, view.clone());
             let user = user.ok_or(Error::InvalidAddress)?;
             let start = words.len();
             append_words(words, user, call.words).map_err(|_| Error::OutOfResources)?;
-            let called = stream::called(&words[start..]).map_err(refuse)?;
-            words.truncate(start + called);
+            let length = stream::called(&words[start..]).map_err(refuse)?;
+            words.truncate(start + length);
             at = call.at + CALL_WORDS;
         }
         fits(words, commands.len() - at)?;

@@ -1017,6 +1017,13 @@ fn calls() -> Result<()> {
         let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
         same(what, status, INVALID_DATA)?;
     }
+    // Much that is called for little is too much.
+    put(&[0x7000_0000, 0]);
+    let words = [0x6000_01f8, called.address + 0x40].repeat(8192);
+    let large = client.put_dynamic(0x400, &words, 1);
+    let status = client.send(&[(context, 0), (large, 1)], &tasks)?;
+    same("much that is called", status, OUT_OF_RESOURCES)?;
+    let buffer = client.put_dynamic(0x400, &call, 1);
     client.device.unlock(called.node)?;
     let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
     same("what is not locked", status, INVALID_ADDRESS)?;
