@@ -443,7 +443,7 @@ fn kinds(place: usize) -> &'static str {
 }
 
 /// Both with cores of their own; the tests of the one at `place` being ours.
-fn shared<'a>(suite: &mut Suite<'a>, place: usize, model_3d: u32, rounds: u32, binds: u32) {
+fn shared(suite: &mut Suite<'_>, place: usize, model_3d: u32, rounds: u32, binds: u32) {
     let theirs = match place {
         CORE_3D => GC320,
         _ => model_3d,

@@ -750,7 +750,7 @@ fn unread(name: &str) -> Result<()> {
     let given = [
         ("operation", 1),
         ("node", 0xa5a5_a5a5),
-        ("logical", page.address() as u64),
+        ("logical", page.address()),
         ("bytes", 4096),
     ];
     let (found, []) = ask(device, "CACHE", &given, [])?;
