@@ -18,7 +18,10 @@
 
 use super::{
     action::Count,
-    node::Life,
+    node::{
+        Life,
+        NodeEntry, //
+    },
     tables::Tables,
     Process, //
 };
@@ -83,10 +86,20 @@ impl Returned {
 }
 
 enum Kind {
-    /// One lock less on a node: on a page-backed one, or on any.
-    Unlock(u32, bool),
+    /// One lock less on a node.
+    Unlock {
+        node: u32,
+        /// Whatever it is; else on a page-backed one.
+        all: bool,
+        /// It is the process's own memory, which is the process's again with its last lock.
+        is_wrapped: bool,
+    },
     /// A node has been freed.
-    Free(u32),
+    Free {
+        node: u32,
+        /// As above.
+        is_wrapped: bool,
+    },
     /// The GPU is done with memory of the process's.
     GiveBack(Returned),
     /// A word is to be written that takes time.
@@ -127,12 +140,19 @@ impl Change {
 
     /// The event half of UNLOCK: of a page-backed node, or of `all`.
     pub(super) fn unlock(process: &Arc<Process>, node: u32, all: bool) -> Result<ListArc<Self>> {
-        Self::new(process, Kind::Unlock(node, all))
+        let is_wrapped = process.wrapped_node(node).is_some();
+        let kind = Kind::Unlock {
+            node,
+            all,
+            is_wrapped,
+        };
+        Self::new(process, kind)
     }
 
     /// The end of a claimed node.
     pub(super) fn free(process: &Arc<Process>, node: u32) -> Result<ListArc<Self>> {
-        Self::new(process, Kind::Free(node))
+        let is_wrapped = process.wrapped_node(node).is_some();
+        Self::new(process, Kind::Free { node, is_wrapped })
     }
 
     /// The process gets memory back that the GPU could use.
@@ -177,8 +197,12 @@ impl Change {
                 changes.returns.push_back(this);
                 process.has_returns.xchg(true, Full)
             }
-            Kind::Unlock(..) | Kind::Free(_) => {
+            Kind::Unlock { is_wrapped, .. } | Kind::Free { is_wrapped, .. } => {
                 changes.tables.push_back(this);
+                if is_wrapped {
+                    // What goes to the returns when this is applied.
+                    process.has_returns.xchg(true, Full);
+                }
                 process.has_changes.xchg(true, Full)
             }
         };
@@ -219,17 +243,30 @@ impl Process {
                 return;
             };
             match change.kind {
-                Kind::Unlock(node, all) => tables.finish_unlock(node, all),
-                Kind::Free(node) => {
+                Kind::Unlock { node, all, .. } => {
+                    self.let_go(tables.finish_unlock(node, all));
+                }
+                Kind::Free { node, .. } => {
                     if let Some(entry) = tables.nodes.get_mut(node) {
                         entry.life = Life::Freed;
                     }
                     self.unshare(node);
-                    // Its end is not waited for.
-                    drop(tables.take_if_over(node));
+                    self.let_go(tables.take_if_over(node));
                 }
                 Kind::GiveBack(_) | Kind::Write(..) | Kind::Count(_) => {}
             }
+        }
+    }
+
+    /// Lets go of a node that is over, whose end is not waited for. The process's own memory is the
+    /// process's again with the returns.
+    fn let_go(&self, entry: Option<NodeEntry>) {
+        let Some(mut entry) = entry else {
+            return;
+        };
+        if let Some(back) = entry.back.take() {
+            self.changes.lock().returns.push_back(back);
+            self.has_returns.xchg(true, Full);
         }
     }
 
@@ -245,6 +282,10 @@ impl Process {
     #[cold]
     #[inline(never)]
     fn take_returns(&self) {
+        // Nodes that are over bring theirs.
+        if self.has_changes.load(Acquire) {
+            drop(self.tables());
+        }
         loop {
             let returning = self.returning.lock();
             let mut changes = self.changes.lock();
@@ -264,7 +305,7 @@ impl Process {
                     count.run();
                     false
                 }
-                Kind::Unlock(..) | Kind::Free(_) => false,
+                Kind::Unlock { .. } | Kind::Free { .. } => false,
             };
             match is_more {
                 true => self.changes.lock().returns.push_front(change),

@@ -3,7 +3,10 @@
 //! Nodes of video memory: ALLOCATE, LOCK, UNLOCK, FREE.
 
 use super::{
-    changes::Returned,
+    changes::{
+        Change,
+        Returned, //
+    },
     names,
     tables::Tables,
     user_views::{
@@ -40,7 +43,10 @@ use crate::{
     },
     sys::chrdev::OpenFile, //
 };
-use kernel::sync::Arc;
+use kernel::{
+    list::ListArc,
+    sync::Arc, //
+};
 
 /// How far the end of a node in a process's table has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,6 +98,8 @@ pub(super) struct NodeEntry {
     pub(super) imports: u32,
     /// Its name, once it has one.
     pub(super) name: Option<names::Name<Node>>,
+    /// The return of the process's own memory, if it is that: made with it, as it must not fail.
+    pub(super) back: Option<ListArc<Change>>,
 }
 
 /// How LOCK is asked for.
@@ -130,6 +138,7 @@ impl NodeEntry {
             is_cached: false,
             imports: 0,
             name: None,
+            back: None,
         }
     }
 
@@ -157,11 +166,6 @@ impl NodeEntry {
     /// Whether it may be locked once more in this way.
     fn may_lock(&self, how: &Locking) -> bool {
         how.again || self.locked_for & 1 << how.core == 0
-    }
-
-    /// Whether it has been freed, and has one lock left.
-    pub(super) fn goes_with_a_lock(&self) -> bool {
-        self.life == Life::Freed && self.locks == 1
     }
 
     /// Takes one lock off, if there is one.
@@ -517,9 +521,7 @@ impl Process {
     /// FREE: ends a node, or one of several imports of it. Errors as [`Process::claim_node`].
     pub(super) fn free_node(self: &Arc<Self>, handle: u32, if_unlocked: bool) -> Result {
         let owner = self.owner_of(handle);
-        // One that is locked goes with its last lock.
-        let wrapped = owner.wrapped_node(handle, |entry| entry.locks == 0);
-        if wrapped.is_some() {
+        if owner.wrapped_node(handle).is_some() {
             owner.wait_for_own_work()?;
         }
         if let Claimed::Import = owner.claim_node(handle, if_unlocked)? {
@@ -530,23 +532,22 @@ impl Process {
             entry.life = Life::Freed;
         }
         owner.unshare(handle);
-        if let Some(node) = wrapped {
-            Returned::Node(node).finish();
+        // One that is locked goes with its last lock, and its memory with that.
+        let over = owner.tables().take_if_over(handle);
+        if let Some(entry) = over {
+            if entry.back.is_some() {
+                Returned::Node(entry.node.clone()).finish();
+            }
+            entry.node.end_here();
         }
-        owner.end_if_over(handle);
         Ok(())
     }
 
-    /// The node of a handle, if it is the process's own memory, and about to go.
-    pub(super) fn wrapped_node(
-        &self,
-        handle: u32,
-        is_about_to_go: impl FnOnce(&NodeEntry) -> bool,
-    ) -> Option<Arc<Node>> {
+    /// The node of a handle, if it is the process's own memory.
+    pub(super) fn wrapped_node(&self, handle: u32) -> Option<Arc<Node>> {
         let tables = self.tables();
         let entry = tables.nodes.get(handle)?;
-        let is_wrapped = entry.node.wrapped().is_some();
-        (is_wrapped && is_about_to_go(entry)).then(|| entry.node.clone())
+        entry.back.as_ref().map(|_| entry.node.clone())
     }
 
     /// Ends a node that is over. Takes time: no lock may be held.
@@ -621,14 +622,14 @@ impl Tables {
     }
 
     /// The event half of UNLOCK: for page-backed nodes, or for `all`.
-    pub(super) fn finish_unlock(&mut self, handle: u32, all: bool) {
+    /// Returns what is over.
+    pub(super) fn finish_unlock(&mut self, handle: u32, all: bool) -> Option<NodeEntry> {
         if let Some(entry) = self.nodes.get_mut(handle) {
             if all || matches!(entry.node.view(), View::Pages(_)) {
                 entry.take_lock_off();
             }
         }
-        // Its end is not waited for.
-        drop(self.take_if_over(handle));
+        self.take_if_over(handle)
     }
 
     /// Takes a node out that has been freed, or is another process's, and is not locked.

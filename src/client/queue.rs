@@ -169,17 +169,7 @@ impl<'a> Queue<'a> {
                 Err(_) => return Ok(()),
             },
             Record::Signal { .. } => return Ok(()),
-            Record::Unlock { node, later } => {
-                let change = Change::unlock(process, node, later)?;
-                // With its last lock the node goes that has been freed before.
-                let wrapped = process.wrapped_node(node, |entry| entry.goes_with_a_lock());
-                if let Some(wrapped) = wrapped.filter(|_| later) {
-                    let back = Change::give_back_node(process, wrapped)?;
-                    self.events.reserve(2)?;
-                    self.events.push(Action::Change(back))?;
-                }
-                Action::Change(change)
-            }
+            Record::Unlock { node, later } => Action::Change(Change::unlock(process, node, later)?),
             Record::Count { address, up } => {
                 let counter = self.counter(address)?;
                 self.count(Count {
@@ -205,12 +195,6 @@ impl<'a> Queue<'a> {
                 let owner = process.owner_of(node);
                 // Made first: after a claim nothing may fail.
                 let change = Change::free(&owner, node)?;
-                let wrapped = owner.wrapped_node(node, |_| true);
-                let back = match &wrapped {
-                    Some(node) => Some(Change::give_back_node(&owner, node.clone())?),
-                    None => None,
-                };
-                self.events.reserve(2)?;
                 let Ok(claimed) = owner.claim_node(node, false) else {
                     return Ok(());
                 };
@@ -218,9 +202,6 @@ impl<'a> Queue<'a> {
                 self.claim(Claim::Node(owner, node, claimed))?;
                 if !is_node {
                     return Ok(());
-                }
-                if let Some(back) = back {
-                    self.events.push(Action::Change(back))?;
                 }
                 Action::Change(change)
             }

@@ -11,6 +11,7 @@
 //! Lock: `galcore shared nodes`, a leaf.
 
 use super::{
+    changes::Change,
     handles::Handles,
     node::{
         NodeEntry,
@@ -97,7 +98,10 @@ impl Process {
     }
 
     /// Has `entry` in the table, under a number of its own or of the registry's; returns it.
-    pub(super) fn insert_node(self: &Arc<Self>, entry: NodeEntry) -> Result<u32> {
+    pub(super) fn insert_node(self: &Arc<Self>, mut entry: NodeEntry) -> Result<u32> {
+        if entry.node.wrapped().is_some() {
+            entry.back = Some(Change::give_back_node(self, entry.node.clone())?);
+        }
         let Some(registry) = self.registry() else {
             return self.tables().insert_node(None, entry);
         };
