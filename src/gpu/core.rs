@@ -287,7 +287,8 @@ impl<P: Payload> Core<P> {
         self.ring.dismiss_hang_check();
         let mut is_on = self.is_on.lock();
         self.hardware.disable_interrupts();
-        if self.hardware.reset().is_err() {
+        // One that was given up stays cut off: what it may still write to is others' by now.
+        if self.ring.is_dead() || self.hardware.reset().is_err() {
             self.hardware.isolate();
         }
         *is_on = false;

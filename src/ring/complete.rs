@@ -82,9 +82,10 @@ impl<P: Payload> Ring<P> {
     pub(super) fn end_raised(self: &Arc<Self>) {
         // Taken under the lock: bits that wait outside could outlive their jobs.
         let fired = self.hardware.take_events();
-        let (done, certain) = {
+        let (done, certain, before) = {
             let state = self.state.lock();
-            (state.in_flight.done(fired), state.in_flight.certain(fired))
+            let flights = &state.in_flight;
+            (flights.done(fired), flights.certain(fired), state.completed)
         };
         // Events come in order. If one before the newest has not, one has been lost, or this one is
         // not true: the front end's place tells.
@@ -95,9 +96,8 @@ impl<P: Payload> Ring<P> {
         };
         self.end_oldest(done);
         if self.hardware.has_failed() {
-            let mut state = self.state.lock();
-            let completed = state.completed;
-            state.watch.note_failure(completed);
+            // Not of a job that begins now: one that has ended with this may have caused it.
+            self.state.lock().watch.note_failure(before);
         }
     }
 

@@ -352,6 +352,11 @@ impl<P: Payload> Ring<P> {
         self.moved.notify_all();
     }
 
+    /// Whether nothing runs in it any more, and nothing will.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state.lock().is_dead
+    }
+
     /// How often the core was reset because it hung.
     pub(crate) fn resets(&self) -> u32 {
         self.resets.load(Relaxed)

@@ -267,7 +267,8 @@ impl<P: Payload> State<P> {
         let suspect = |age| match self.in_flight.get(age) {
             Some((_, slot)) => Suspect {
                 process: slot.load.payload.process(),
-                has_commands: slot.load.basis.has_commands,
+                // A dropped one has none any more.
+                has_commands: slot.load.basis.has_commands && slot.load.outcome == Outcome::Done,
                 continues: slot.load.basis.continues,
             },
             None => Suspect::default(),
