@@ -239,7 +239,8 @@ impl Process {
                     for queue in &tasks.0 {
                         queue.withdraw(&mut tables);
                     }
-                    break (place, checked.entry);
+                    let entry = place.entry;
+                    break (place, entry);
                 }
                 // Another process's job came between; that cannot change it once more.
                 Attempt::Changed => {}

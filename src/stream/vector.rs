@@ -469,17 +469,23 @@ impl Surface {
         let stride = values[self.stride];
         let (bytes, is_tiled) = (u64::from(stride & STRIDE_MASK), stride & TILED != 0);
         let (columns, rows) = self.size(values);
-        let row = u64::from(columns) * u64::from(pixel);
+        // In tiles there are whole ones, of 4 columns and 4 rows.
+        let columns = match is_tiled {
+            true => u64::from(columns).next_multiple_of(4),
+            false => u64::from(columns),
+        };
+        let row = columns * u64::from(pixel);
         // An image of one row may have no stride.
         let is_one = self.origin.is_some() && rows <= 1;
-        let fits = stride & !(STRIDE_MASK | TILED) == 0 && (is_one || row <= bytes);
+        let is_whole = !is_tiled || (stride & STRIDE_MASK) % (4 * pixel) == 0;
+        let fits = stride & !(STRIDE_MASK | TILED) == 0 && is_whole && (is_one || row <= bytes);
         if !fits || (bytes | u64::from(values[self.address])) % u64::from(pixel) != 0 {
             return Err(Fault::Stride(TRACKED[self.address]));
         }
         let rows = u64::from(rows);
         // Less than 2^45.
         let all = match is_tiled {
-            true => rows.next_multiple_of(4) * bytes.max(row),
+            true => rows.next_multiple_of(4).max(4) * bytes.max(row),
             false => rows.saturating_sub(1) * bytes + row,
         };
         // An engine that is told of nothing may still look there.
@@ -567,7 +573,10 @@ fn check_drawing(values: &Values, access: &Access<'_>) -> Result<(), Fault> {
 fn tessellation(values: &Values, stride: usize) -> [u64; 3] {
     let window = values[tracked::WINDOW];
     let (width, height) = (u64::from(window & 0xFFFF), u64::from(window >> 16));
-    let stride = u64::from(values[stride]).max(8 * width);
+    let width = width.next_multiple_of(128);
+    let stride = u64::from(values[stride])
+        .max(8 * width)
+        .next_multiple_of(64);
     // Less than 2^49.
     let size = stride * height.next_multiple_of(16);
     let bits = |bytes: u64, each: u64| {

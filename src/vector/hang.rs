@@ -104,12 +104,17 @@ impl<P: Payload> Queue<P> {
 
     /// Resets the core, and drops the job that it hangs in. The caller holds `completion`.
     fn recover(&self) {
-        if self.hardware.reset().is_err() {
-            self.hardware.isolate();
-            self.state.lock().is_dead = true;
-            self.close();
+        if self.hardware.reset().is_ok() {
+            self.state.lock().core.forget();
+            self.end_oldest(Outcome::Dropped);
+            return;
         }
-        self.state.lock().core.forget();
-        self.end_oldest(Outcome::Dropped);
+        self.hardware.isolate();
+        self.state.lock().is_dead = true;
+        self.close();
+        // Nothing runs any more. Ends: nobody gets a place.
+        while self.state.lock().jobs.len() > 0 {
+            self.end_oldest(Outcome::Dropped);
+        }
     }
 }

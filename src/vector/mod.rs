@@ -142,7 +142,8 @@ pub(crate) struct Reservation {
     id: u32,
     /// The job's number.
     pub(crate) number: u64,
-    entry: Entry,
+    /// What it finds in the core.
+    pub(crate) entry: Entry,
     has_early: [bool; 2],
     _no_preemption: sys::NoPreemption,
 }
@@ -260,7 +261,16 @@ impl<P: Payload> Queue<P> {
             return Err(Error::GpuNotResponding);
         }
         let entry = state.core.entry(&work.author, self.scratch);
-        if entry != *work.entry {
+        // The name of a context that is new now, and was then, is nothing that a check rests on.
+        let name = match state.core.knows(entry.context) {
+            true => entry.context,
+            false => work.entry.context,
+        };
+        let found = Entry {
+            context: name,
+            ..entry
+        };
+        if found != *work.entry {
             return Ok(Attempt::Changed);
         }
         let has_early = work.early.each_ref().map(Option::is_some);
@@ -353,7 +363,9 @@ impl<P: Payload> Queue<P> {
 
     /// Starts the oldest job, if its words are there and it has not been started.
     fn start_next(&self, state: &mut State<P>) {
-        if state.is_running || state.is_dead {
+        // Who still fills a place when the queue is closed does not start it: the core may be reset
+        // already.
+        if state.is_running || state.is_stopped || state.is_dead {
             return;
         }
         if let Some((_, at, job)) = state.jobs.oldest() {
