@@ -180,6 +180,10 @@ fn main() -> ExitCode {
                 for (end, what) in [
                     (End::Unmap, "UNMAP_USER_MEMORY has returned"),
                     (End::Free, "a node that wraps it is freed"),
+                    (
+                        End::Records,
+                        "the records have come that a freed node waits for",
+                    ),
                     (End::Exit, "the process that had it mapped has ended"),
                 ] {
                     let what = format!("memory is its owner's once {what}, whatever others do");

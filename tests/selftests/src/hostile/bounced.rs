@@ -46,6 +46,8 @@ pub enum End {
     Unmap,
     /// FREE of a node that wraps it.
     Free,
+    /// FREE of one that is locked twice, and the records that take the locks off.
+    Records,
     /// The process that had it mapped ends.
     Exit,
 }
@@ -98,7 +100,7 @@ pub fn written_afterwards(control: &Control, end: End) -> Result<()> {
                 mapping = Some(made);
                 made.address
             }
-            End::Free => {
+            End::Free | End::Records => {
                 let (status, handle) = device.wrap_memory(memory.address(), BYTES as u64)?;
                 ensure!(status == uapi::Status::OK, "WRAP: status {status}");
                 let made = crate::video::node(handle);
@@ -110,7 +112,7 @@ pub fn written_afterwards(control: &Control, end: End) -> Result<()> {
         if address != 0 {
             gpu_fill(&mut client, &surface_at(address, memory.clone())?, DRAWN)?;
         }
-        if let Some(node) = node {
+        if let (Some(node), End::Free) = (node, end) {
             crate::video::unlock(client.device(), node)?;
         }
         let armed = control.arm(fault::DELAY_INTERRUPTS, LATE);
@@ -121,7 +123,17 @@ pub fn written_afterwards(control: &Control, end: End) -> Result<()> {
             device.unmap_user(mapping)?;
         }
         if let Some(node) = node {
+            if end == End::Records {
+                device.lock(node)?;
+                ensure!(device.unlock(node)? && device.unlock(node)?, "no record");
+            }
             device.free(node)?;
+            if end == End::Records {
+                let gone = device.create_signal(false)?;
+                device.commit_queue(Queue::new().unlock(node).unlock(node).signal(gone))?;
+                device.wait_signal(gone, 10_000)?;
+                device.destroy_signal(gone)?;
+            }
         }
         // It ends, and is waited for.
         drop(sharer);
