@@ -1050,7 +1050,7 @@ fn faults() -> Result<()> {
     client.close()
 }
 
-/// A hang is noticed, ends its job, and is over.
+/// A hang is noticed, ends its job, and is over. What is behind it may rest on what that has loaded.
 fn hang() -> Result<()> {
     let control = control()?;
     let mut client = Client::start()?;
@@ -1063,10 +1063,14 @@ fn hang() -> Result<()> {
             1,
         ),
     ];
+    // Where it draws to, and how large that is, the core knows by then: the reset makes it 0.
+    let mut behind = [state(0xa02, abgr(6)), state(0xa00, 0x1000_0001)].concat();
+    behind.extend(rectangle((8, 0), (8, 8)));
+    let behind = [entries[0], (client.put_dynamic(0x800, &behind, 1), 1)];
     let armed = control.arm(fault::HANG_AT_DRAW, 1);
-    for id in [done, other] {
+    for (id, entries) in [(done, &entries), (other, &behind)] {
         let tasks = Tasks::default().with(PIXEL, signal(id));
-        same("status", client.send(&entries, &tasks)?, OK)?;
+        same("status", client.send(entries, &tasks)?, OK)?;
     }
     same(
         "signal of a job that hangs",
@@ -1076,6 +1080,10 @@ fn hang() -> Result<()> {
     client.device.wait_signal(done, 60_000)?;
     client.device.wait_signal(other, 10_000)?;
     drop(armed);
+    client.expect(|x, y| match (x, y) {
+        (8..16, 0..8) => 6,
+        _ => 1,
+    })?;
     client.prove(2)?;
     client.close()
 }
