@@ -61,7 +61,7 @@ impl Process {
                 let is_last = |last: &mut Arc<Context>| Arc::ptr_eq(last, removed);
                 *last = core.last_context.take_if(is_last);
                 if last.is_some() {
-                    core.loaded.doubt();
+                    core.is_last_gone.set(true);
                 }
             }
         }

@@ -94,11 +94,6 @@ impl Loaded {
         self.is_unsure.get() || self.is_open.get()
     }
 
-    /// The values are not all that the GPU has: a context that is gone has loaded others.
-    pub(crate) fn doubt(&self) {
-        self.is_unsure.set(true);
-    }
-
     /// Whether something may have become stale since [`Loaded::verify`].
     pub(crate) fn may_be_stale(&self, removals: u64) -> bool {
         self.verified.get() != removals
@@ -211,21 +206,6 @@ mod tests {
         assert!(!loaded.is_unsure());
         assert_eq!(loaded.wipes(), 1);
         assert!(stale(&loaded, Pipe::Pipe3d, 7).is_empty());
-    }
-
-    #[test]
-    fn a_context_that_is_gone_leaves_doubt() {
-        let loaded = loaded();
-        loaded.begin();
-        loaded.placed();
-        loaded.doubt();
-        assert!(loaded.is_unsure());
-        // Until all is forgotten, whatever comes between.
-        loaded.begin();
-        loaded.placed();
-        assert!(loaded.is_unsure());
-        loaded.forget_all();
-        assert!(!loaded.is_unsure());
     }
 
     #[test]

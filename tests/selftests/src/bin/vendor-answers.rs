@@ -744,7 +744,7 @@ fn unread(name: &str) -> Result<()> {
     // Before 6.2.4.p2 CACHE is told the memory by its address alone.
     let wanted = match name {
         "5.0.11.p8" | "6.2.2" | "6.2.3" => Status::OK,
-        _ => Status::NOT_FOUND,
+        _ => Status::INVALID_OBJECT,
     };
     let page = sys::Region::anonymous(4096)?;
     let given = [
