@@ -54,6 +54,9 @@ use kernel::{
     }, //
 };
 
+/// How many events are sent to see the interrupt come.
+const INTERRUPT_TESTS: u32 = 5;
+
 /// How long the first event may take, in milliseconds.
 const FIRST_EVENT_TIMEOUT: u32 = 1000;
 
@@ -243,8 +246,15 @@ impl<P: Payload> Core<P> {
     /// Sends one event through the core and looks whether its interrupt comes: a wrong line shows
     /// here and not as a client's delay. Every failure has been printed.
     pub(crate) fn test_interrupt(&self) -> Result {
-        let number = self.ring.submit(&mut P::default());
-        let result = number.and_then(|number| self.ring.wait_for(number, FIRST_EVENT_TIMEOUT));
+        let mut result = Ok(());
+        // The hang check may be quicker, where the processor is another guest's for a while.
+        for _ in 0..INTERRUPT_TESTS {
+            let number = self.ring.submit(&mut P::default());
+            result = number.and_then(|number| self.ring.wait_for(number, FIRST_EVENT_TIMEOUT));
+            if result.is_err() || self.hardware.line_works() {
+                break;
+            }
+        }
         match result {
             // Without the interrupt the hang check has ended the job.
             Ok(()) if self.hardware.line_works() => Ok(()),
