@@ -42,6 +42,7 @@ use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::HEIGHT;
 use galcore_selftests::fixture::WIDTH;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::not_tty;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
@@ -148,7 +149,7 @@ fn given_back_before_the_commit(abi: &'static Abi) -> Result<()> {
     let mut paint = Paint::of(client(abi)?)?;
     let device = Device::open_as(abi, true)?;
     let done = device.create_signal(false)?;
-    let before = ProcGc::used_now()?;
+    let before = at_rest(ProcGc::used_now)?;
     for (number, pool) in [Pool::SYSTEM, Pool::VIRTUAL].into_iter().enumerate() {
         let source = paint.client.create_surface_in(WIDTH, HEIGHT, pool)?;
         let colour = 0xff00_5500 | number as u32;

@@ -24,6 +24,7 @@ use galcore_client::Queue;
 use galcore_client::Stream;
 use galcore_selftests::control::Control;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
@@ -756,7 +757,7 @@ fn unread(name: &str) -> Result<()> {
     let (found, []) = ask(device, "CACHE", &given, [])?;
     same("CACHE of a node that is none", found, wanted)?;
     // Memory for commands goes with a record, too.
-    let before = ProcGc::used_now()?;
+    let before = at_rest(ProcGc::used_now)?;
     let done = device.create_signal(false)?;
     for _ in 0..8 {
         let buffer = device.allocate_commands(0x8000)?;
