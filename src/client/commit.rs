@@ -505,7 +505,6 @@ impl Process {
         let PerCore {
             loaded,
             last_context,
-            is_last_gone,
         } = &tables.per_core[core.index()];
         if !loaded.may_be_stale(tables.addresses.removals()) {
             return Ok(all);
@@ -517,13 +516,11 @@ impl Process {
             // What the context of earlier commands has loaded may be there still.
             None => {
                 let last = last_context.as_ref();
-                is_last_gone.get()
-                    || last.is_some_and(|last| last.may_have_strays(Lookup::new(addresses)))
+                last.is_some_and(|last| last.may_have_strays(Lookup::new(addresses)))
             }
         };
         if is_unsure || loaded.is_unsure() {
             loaded.forget_all();
-            is_last_gone.set(false);
             return Ok(all);
         }
         let mut lookup = Lookup::new(addresses);
@@ -598,11 +595,8 @@ impl Work for Submission<'_> {
         let PerCore {
             loaded,
             last_context,
-            is_last_gone,
         } = &mut tables.per_core[self.core.index()];
         if let Some(hold) = &self.hold {
-            // All states are this one's now.
-            is_last_gone.set(false);
             let last = last_context.replace(hold.context().clone());
             // Never the last reference of one that is in use: that would be freed under the lock.
             self.left = last;

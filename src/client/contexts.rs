@@ -60,8 +60,8 @@ impl Process {
             for (core, last) in tables.per_core.iter_mut().zip(&mut lasts) {
                 let is_last = |last: &mut Arc<Context>| Arc::ptr_eq(last, removed);
                 *last = core.last_context.take_if(is_last);
-                if last.is_some() {
-                    core.is_last_gone.set(true);
+                if let Some(last) = last {
+                    last.leave_to(&core.loaded);
                 }
             }
         }

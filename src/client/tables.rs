@@ -23,7 +23,6 @@ use crate::{
         loaded::Loaded, //
     }, //
 };
-use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -64,8 +63,6 @@ pub(super) struct PerCore {
     pub(super) loaded: Loaded,
     /// The attached context of the last of them that had one.
     pub(super) last_context: Option<Arc<Context>>,
-    /// That has been detached, and what it has loaded is not known any more.
-    pub(super) is_last_gone: Cell<bool>,
 }
 
 impl PerCore {
@@ -74,7 +71,6 @@ impl PerCore {
         core::array::from_fn(|_| Self {
             loaded: Loaded::new(),
             last_context: None,
-            is_last_gone: Cell::new(false),
         })
     }
 }

@@ -34,6 +34,7 @@ use crate::{
         VideoMemory, //
     },
     stream::{
+        loaded::Loaded,
         lookup::Lookup,
         states::takes_address,
         words::{
@@ -365,6 +366,17 @@ impl Buffers {
             .any(|(slot, &live)| live != 0 && lookup.resolve(slot.state, live).is_none())
     }
 
+    /// Notes what addresses the copy that was loaded last has.
+    fn leave_to(&self, loaded: &Loaded) {
+        let copy = &self.copies[(self.next + 1) % COPIES];
+        let slots = copy.image.map.addresses().iter();
+        for (slot, &live) in slots.zip(&copy.live) {
+            if live != 0 {
+                loaded.adopt(slot.state, live);
+            }
+        }
+    }
+
     /// Where the GPU is to go to load the next copy.
     pub(crate) fn load(&mut self) -> Load {
         let copy = self.copy();
@@ -479,6 +491,15 @@ impl Context {
         buffers
             .as_ref()
             .is_none_or(|buffers| buffers.has_strays(lookup))
+    }
+
+    /// Notes what addresses the copy that was loaded last has.
+    pub(crate) fn leave_to(&self, loaded: &Loaded) {
+        match self.buffers.lock().as_ref() {
+            Some(buffers) => buffers.leave_to(loaded),
+            // Somebody else has them, and may be loading one.
+            None => loaded.doubt(),
+        }
     }
 
     /// Waits until nobody else has its buffers and takes them. `Interrupted`: a Unix signal came.

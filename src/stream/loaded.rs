@@ -89,6 +89,29 @@ impl Loaded {
         }
     }
 
+    /// State `state` may have been loaded with `value`, by a context that goes.
+    pub(crate) fn adopt(&self, state: u32, value: u32) {
+        // CAST: 32 bits into at least 32.
+        let at = state as usize;
+        let bit = 1 << (state & 31);
+        let is_known = self
+            .known
+            .get(at / 32)
+            .is_some_and(|bits| bits.get() & bit != 0);
+        let found = self.values.get(at).map(Cell::get);
+        match is_known {
+            false => self.note(state, value),
+            true if found == Some(value) => {}
+            // The commands' or the context's: whichever came last.
+            true => self.doubt(),
+        }
+    }
+
+    /// The values are not all that the GPU has.
+    pub(crate) fn doubt(&self) {
+        self.is_unsure.set(true);
+    }
+
     /// Whether what is noted may not be what the GPU has.
     pub(crate) fn is_unsure(&self) -> bool {
         self.is_unsure.get() || self.is_open.get()
@@ -206,6 +229,20 @@ mod tests {
         assert!(!loaded.is_unsure());
         assert_eq!(loaded.wipes(), 1);
         assert!(stale(&loaded, Pipe::Pipe3d, 7).is_empty());
+    }
+
+    #[test]
+    fn a_context_that_goes_leaves_what_it_has_loaded() {
+        let loaded = loaded();
+        loaded.note(0x1608 / 4, 7);
+        loaded.adopt(0x1608 / 4, 7);
+        loaded.adopt(0x1610 / 4, 9);
+        assert!(!loaded.is_unsure());
+        assert_eq!(stale(&loaded, Pipe::Pipe3d, 9)[..], [0x1610 / 4]);
+        loaded.adopt(0x1608 / 4, 8);
+        assert!(loaded.is_unsure());
+        loaded.forget_all();
+        assert!(!loaded.is_unsure());
     }
 
     #[test]

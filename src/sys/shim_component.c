@@ -125,7 +125,7 @@ struct gal_stand_in *gal_new_stand_in(struct device *core)
 	stand_in = gal_find_stand_in(core);
 	if (stand_in)
 		return stand_in;
-	stand_in = kzalloc(sizeof(*stand_in), GFP_KERNEL);
+	stand_in = kzalloc_obj(*stand_in);
 	if (!stand_in)
 		return ERR_PTR(-ENOMEM);
 	device_initialize(&stand_in->dev);
