@@ -71,7 +71,8 @@ impl<P: Payload> VectorCore<P> {
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's table\n"))?;
         table.fill(NO_PAGE);
         let address = u32::try_from(table.dma_address())?;
-        let queue = Queue::new(hardware.clone(), reclaimer.clone(), place.newest())
+        let timeout = place.device().parameters().gpu_timeout;
+        let queue = Queue::new(hardware.clone(), reclaimer.clone(), place.newest(), timeout)
             .inspect_err(|_| dev_err!(dev, "no memory for the queue of commands\n"))?;
         hardware.set_vector_table(address);
         Arc::pin_init(

@@ -9,6 +9,7 @@ use super::{
     Hardware,
     MmuVersion, //
 };
+use crate::abi::HardwareType;
 use kernel::{
     io::{
         register::Array,
@@ -119,7 +120,10 @@ impl Hardware {
 
     /// GPU address that the front end is at.
     pub(crate) fn position(&self) -> u32 {
-        self.registers.read(FE_DMA_ADDRESS).into_raw()
+        match self.identity.hardware_type() {
+            HardwareType::Vector => self.registers.read(VG_COMMAND_POSITION).into_raw(),
+            _ => self.registers.read(FE_DMA_ADDRESS).into_raw(),
+        }
     }
 
     /// `FE_DMA_DEBUG_STATE`: what the front end does.

@@ -51,7 +51,7 @@ impl Hardware {
         dev_err!(
             self.dev,
             "the GPU hangs (front end at {:#010x}, idle {:#010x}): it is reset\n",
-            self.registers.read(VG_COMMAND_POSITION).into_raw(),
+            self.position(),
             self.idle()
         );
     }

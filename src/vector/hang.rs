@@ -4,15 +4,14 @@
 //!
 //! While jobs are under way it looks every [`PERIOD`]. If none has ended since it looked last, it
 //! takes raised interrupts itself; modules that are idle a period later say that the job has ended
-//! without its interrupts. A core that has not got on for [`GPU_TIMEOUT`] is reset by its own soft
-//! reset, which no other core shares, and its job is dropped.
+//! without its interrupts. A core whose front end has not moved for `gpuTimeout` either is reset by
+//! its own soft reset, which no other core shares, and its job is dropped.
 
 use super::Queue;
 use crate::{
     ring::{
         Outcome,
-        Payload,
-        GPU_TIMEOUT, //
+        Payload, //
     },
     sys::{
         self,
@@ -33,8 +32,14 @@ const PERIOD: u32 = 100;
 /// Looks without any progress after which an idle core has ended its job.
 const IDLE_LOOKS: u32 = 2;
 
-/// Looks without any progress after which the core hangs.
-const HANG_LOOKS: u32 = GPU_TIMEOUT / PERIOD;
+/// Looks without any progress after which the core hangs, for the parameter `gpuTimeout`; 0: never.
+/// The first look only learns where the core is.
+pub(super) fn hang_looks(timeout: u32) -> u32 {
+    match timeout {
+        0 => 0,
+        _ => timeout.div_ceil(PERIOD).max(IDLE_LOOKS) + 1,
+    }
+}
 
 impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Queue<P> { self.hang_check }
@@ -69,19 +74,30 @@ impl<P: Payload> Queue<P> {
 
     /// One look; says whether another is due.
     fn look(&self) -> bool {
-        let looks = {
+        let position = self.hardware.position();
+        let (idle, still) = {
             let mut state = self.state.lock();
             if state.is_stopped || state.jobs.len() == 0 {
                 state.is_checked = false;
                 return false;
             }
-            let moved = state.completed != state.last_seen;
+            let has_ended = state.completed != state.last_seen;
+            let has_moved = state.position != position;
             state.last_seen = state.completed;
-            state.idle_looks = if moved { 0 } else { state.idle_looks + 1 };
-            if moved {
+            state.position = position;
+            // Saturates: it may stand for ever if it is not to be reset.
+            state.idle_looks = state.idle_looks.saturating_add(1);
+            state.still_looks = state.still_looks.saturating_add(1);
+            if has_ended {
+                state.idle_looks = 0;
+            }
+            if has_ended || has_moved {
+                state.still_looks = 0;
+            }
+            if has_ended {
                 return true;
             }
-            state.idle_looks
+            (state.idle_looks, state.still_looks)
         };
         self.hardware.acknowledge();
         self.complete();
@@ -92,9 +108,9 @@ impl<P: Payload> Queue<P> {
                 return true;
             }
         }
-        if looks >= IDLE_LOOKS && self.hardware.is_vector_idle() {
+        if idle >= IDLE_LOOKS && self.hardware.is_vector_idle() {
             self.end_oldest(Outcome::Done);
-        } else if looks >= HANG_LOOKS {
+        } else if self.hang_looks != 0 && still >= self.hang_looks {
             self.hardware.report_vector_hang();
             self.recover();
         }
@@ -116,5 +132,20 @@ impl<P: Payload> Queue<P> {
         while self.state.lock().jobs.len() > 0 {
             self.end_oldest(Outcome::Dropped);
         }
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_vector_hang)]
+mod tests {
+    use super::hang_looks;
+
+    #[test]
+    fn the_time_is_counted_in_looks() {
+        assert_eq!(hang_looks(0), 0);
+        // An idle core has ended its job; that is found out first.
+        assert_eq!(hang_looks(1), 3);
+        assert_eq!(hang_looks(300), 4);
+        assert_eq!(hang_looks(301), 5);
+        assert_eq!(hang_looks(5000), 51);
     }
 }

@@ -167,16 +167,20 @@ pub(crate) struct Queue<P: Payload> {
     completion: Mutex<()>,
     #[pin]
     hang_check: DelayedWork<Queue<P>>,
+    /// Looks after which the core hangs; 0: never.
+    hang_looks: u32,
     in_use: InUse,
 }
 
 impl<P: Payload> Queue<P> {
-    /// The queue of the core `hardware`, whose jobs are numbered behind `newest`. `ENOMEM`: no
-    /// memory that it reaches.
+    /// The queue of the core `hardware`, whose jobs are numbered behind `newest`, and which is reset
+    /// when it has not moved for `timeout` milliseconds (0: never). `ENOMEM`: no memory that it
+    /// reaches.
     pub(crate) fn new(
         hardware: Arc<Hardware>,
         reclaimer: Arc<Reclaimer>,
         newest: u64,
+        timeout: u32,
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(hardware.memory(), BYTES)?;
         let nobodys = DmaBuffer::new(hardware.memory(), SCRATCH_BYTES)?;
@@ -196,6 +200,7 @@ impl<P: Payload> Queue<P> {
                 moved <- new_condvar!("galcore vector"),
                 completion <- new_mutex!((), "galcore completion"),
                 hang_check <- new_delayed_work!("galcore hang check"),
+                hang_looks: hang::hang_looks(timeout),
                 in_use,
             }),
             GFP_KERNEL,

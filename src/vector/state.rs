@@ -176,6 +176,10 @@ pub(super) struct State<P> {
     pub(super) last_seen: u64,
     /// Looks without progress since.
     pub(super) idle_looks: u32,
+    /// Where the front end was then.
+    pub(super) position: u32,
+    /// Looks since it has moved, or a job has ended.
+    pub(super) still_looks: u32,
 }
 
 impl<P> State<P> {
@@ -194,6 +198,8 @@ impl<P> State<P> {
             is_checked: false,
             last_seen: newest,
             idle_looks: 0,
+            position: 0,
+            still_looks: 0,
         }
     }
 

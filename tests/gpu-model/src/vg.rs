@@ -490,7 +490,9 @@ impl VgFrontEnd {
 
     /// Data: a path while the tessellator is on, else rectangles.
     fn data(&mut self, gpu: &Gpu, units: u32) -> Result<(), Halt> {
-        if Faults::reached(&gpu.faults.hang_at_draw) {
+        let bad = gpu.faults.hang_at_colour.load(Relaxed);
+        let is_bad = bad != 0 && bad == draw::argb(gpu.state(states::COLOR));
+        if Faults::reached(&gpu.faults.hang_at_draw) || is_bad {
             return Err(self.armed_hang(gpu));
         }
         if units == 0 {

@@ -136,6 +136,11 @@ impl Target {
     }
 }
 
+/// A colour (`0xAABBGGRR`) as the other cores' states have it.
+pub fn argb(color: u32) -> u32 {
+    color & 0xff00_ff00 | (color & 0xff) << 16 | (color >> 16) & 0xff
+}
+
 /// Bytes of a pixel, and a colour (`0xAABBGGRR`) as one, for a format: 565 and 8888, by their orders.
 fn pixel(format: u32, color: u32) -> Option<(u32, u32)> {
     let [red, green, blue, alpha] = color.to_le_bytes();
