@@ -11,6 +11,7 @@
 //! * [`foreign`]: another process that owns things.
 //! * [`hostile`]: processes that harm others if they can, and those that must not be harmed.
 //! * [`other`]: another process that does what it is told.
+//! * [`vg`]: a client of the vector graphics core.
 //! * [`video`]: memory that the GPU writes and reads.
 //! * [`mod@reference`]: what each board's core is.
 
@@ -25,4 +26,5 @@ pub mod other;
 pub mod reference;
 pub mod states;
 pub mod system;
+pub mod vg;
 pub mod video;

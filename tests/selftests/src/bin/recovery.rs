@@ -47,6 +47,7 @@ use galcore_selftests::system;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::Module;
 use galcore_selftests::system::ProcGc;
+use galcore_selftests::vg;
 use gpu_control::fault;
 use gpu_control::FrontEndState;
 
@@ -410,6 +411,9 @@ const AHEAD: u32 = 5;
 /// A process that commits `commits` times to `core` and looks at what came of it: where the engine can, a job flips its
 /// cell, so that one that runs twice, or not at all, shows; else the order does.
 fn worker(core: usize, seed: u32, commits: u32) -> Result<()> {
+    if vg::place()? == Some(core) {
+        return vg_worker(seed, commits);
+    }
     let client = Client::with_device(Device::open_core(core)?)?;
     let mut paint = Paint::of(client)?;
     let pattern = paint.client.create_surface(WIDTH, HEIGHT)?;
@@ -448,19 +452,108 @@ fn worker(core: usize, seed: u32, commits: u32) -> Result<()> {
     }
     paint.client.finish()?;
     paint.expect(|x, y| cells[cell_of(x, y) as usize])?;
-    let (guilty, innocent, dropped) = paint.device().resets()?;
-    println!("# {innocent} resets");
-    same("guilty", guilty, 0)?;
-    same("dropped", dropped, 0)?;
+    unharmed(paint.device())?;
     paint.client.release_surface(pattern)?;
     paint.close()
 }
+
+/// A process that has caused no reset, and lost nothing.
+fn unharmed(device: &Device) -> Result<()> {
+    let (guilty, innocent, dropped) = device.resets()?;
+    println!("# {innocent} resets");
+    same("guilty", guilty, 0)?;
+    same("dropped", dropped, 0)
+}
+
+/// The buffers and tasks of a job of the vector graphics core: it fills a cell of the target.
+fn vg_job(client: &vg::Client, slot: u32, place: u32, colour: u32) -> [(u64, u32); 2] {
+    let cells = vg::SIDE / VG_CELL;
+    let at = (place % cells * VG_CELL, place / cells * VG_CELL);
+    let words = client.drawing(at, (VG_CELL, VG_CELL), colour);
+    [
+        (client.put_static(0, &vg::state(0xa34, 0)), 0),
+        (client.put_dynamic(0x400 + 0x200 * slot, &words, 1), 1),
+    ]
+}
+
+/// The same on the vector graphics core: each job counts a word up, so that one that ends twice, or never, shows.
+fn vg_worker(seed: u32, commits: u32) -> Result<()> {
+    let mut client = vg::Client::start()?;
+    let counter = vg::piece(&client.device, &client.pool, 0x1000)?;
+    counter.memory.write(0, 0);
+    client.target.memory.fill(0);
+    let signals = (0..AHEAD)
+        .map(|_| client.device.create_signal(false))
+        .collect::<galcore_client::device::Result<Vec<_>>>()?;
+    let mut random = Random::new(seed);
+    let mut cells = [0; VG_CELLS as usize];
+    for number in 0..commits {
+        let slot = number % AHEAD;
+        let signal = signals[slot as usize];
+        if number >= AHEAD {
+            client
+                .device
+                .wait_signal(signal, LONG)
+                .with_context(|| format!("job {}", number - AHEAD))?;
+        }
+        let place = random.below(VG_CELLS);
+        let colour = 0xff00_0000 | (seed & 0xff) << 16 | (number & 0xffff);
+        let entries = vg_job(&client, slot, place, colour);
+        cells[place as usize] = colour;
+        let records = [vg::increment(counter.address), vg::signal(signal)];
+        let tasks = vg::Tasks::default().with(vg::PIXEL, vg::cluster(&records));
+        same("status", client.send(&entries, &tasks)?, vg::OK)?;
+    }
+    // Those that nobody has waited for yet.
+    for number in commits.saturating_sub(AHEAD)..commits {
+        let signal = signals[(number % AHEAD) as usize];
+        client.device.wait_signal(signal, LONG)?;
+    }
+    client.expect(|x, y| {
+        let place = y / VG_CELL * (vg::SIDE / VG_CELL) + x / VG_CELL;
+        cells[place as usize]
+    })?;
+    same("jobs that have ended", counter.memory.read(0), commits)?;
+    unharmed(&client.device)?;
+    client.device.unlock(counter.node)?;
+    client.device.free(counter.node)?;
+    client.close()
+}
+
+/// The same as [`offender`] on the vector graphics core.
+fn vg_offender(seed: u32) -> Result<()> {
+    let mut client = vg::Client::start()?;
+    let [_, done, _] = client.signals;
+    let mut random = Random::new(seed);
+    loop {
+        let colour = match random.below(4) {
+            0 => BAD,
+            _ => 0xff34_5678,
+        };
+        for slot in 0..=random.below(3) {
+            let entries = vg_job(&client, slot, random.below(VG_CELLS), colour);
+            let tasks = vg::Tasks::default().with(vg::PIXEL, vg::signal(done));
+            match Status(client.send(&entries, &tasks)?) {
+                Status::GPU_NOT_RESPONDING => return Ok(()),
+                status => same("status", status, Status::OK)?,
+            }
+        }
+        client.device.wait_signal(done, LONG)?;
+    }
+}
+
+/// Pixels of a cell of the vector graphics core's target, in each direction, and cells.
+const VG_CELL: u32 = 8;
+const VG_CELLS: u32 = (vg::SIDE / VG_CELL) * (vg::SIDE / VG_CELL);
 
 /// What a worker flips.
 const FLIPPED: u32 = 0x00c3_5a1e;
 
 /// A process that hangs `core` now and then, until it is refused.
 fn offender(core: usize, seed: u32) -> Result<()> {
+    if vg::place()? == Some(core) {
+        return vg_offender(seed);
+    }
     let client = Client::with_device(Device::open_core(core)?)?;
     let mut paint = Paint::of(client)?;
     let signal = paint.device().create_signal(false)?;
@@ -592,6 +685,12 @@ fn soak_suite(options: &Options, processes: u32) -> Result<bool> {
     });
     suite.test("every core draws", move || {
         for core in 0..cores {
+            if vg::place()? == Some(core as usize) {
+                let mut client = vg::Client::start()?;
+                client.prove(0xff00_1234 + core)?;
+                client.close()?;
+                continue;
+            }
             let mut paint = Paint::of(Client::with_device(Device::open_core(core as usize)?)?)?;
             paint.prove(0xff00_1234 + core)?;
             paint.close()?;

@@ -2,8 +2,6 @@
 //! The vector graphics core: its COMMIT with contexts, command buffers and tasks, what of it is refused, and what happens
 //! when a client dies, the core hangs, or goes.
 
-use std::fs;
-use std::path::Path;
 use std::process::ExitCode;
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,8 +9,6 @@ use std::time::Duration;
 use anyhow::ensure;
 use anyhow::Context as _;
 use anyhow::Result;
-use galcore_client::device::Memory;
-use galcore_client::device::Node;
 use galcore_client::uapi;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Command;
@@ -20,7 +16,6 @@ use galcore_client::uapi::Interface;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Device;
-use galcore_selftests::control::Control;
 use galcore_selftests::fixture::Random;
 use galcore_selftests::harness;
 use galcore_selftests::harness::eventually;
@@ -31,397 +26,9 @@ use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
+use galcore_selftests::vg::*;
 use gpu_control::counter;
 use gpu_control::fault;
-
-/// Where the driver's cores are bound and unbound.
-const DRIVER: &str = "/sys/bus/platform/drivers/galcore";
-
-/// `gcvHARDWARE_VG` of 4.6.9.
-const VG: u32 = 4;
-
-/// Pixels of a target in each direction, and bytes of a row.
-const SIDE: u32 = 64;
-const STRIDE: u32 = 4 * SIDE;
-
-/// Bytes of the node with command buffers, and from a buffer's head to its commands.
-const COMMAND_BYTES: u32 = 256 * 1024;
-const HEAD: u32 = 64;
-
-/// Interrupt of END.
-const END: u32 = 13;
-
-/// Blocks with interrupts.
-const COMMAND: usize = 0;
-const TESSELLATOR: usize = 1;
-const DRAWING: usize = 5;
-const PIXEL: usize = 8;
-
-/// Statuses.
-const OK: i32 = 0;
-const INVALID_ARGUMENT: i32 = -1;
-const INVALID_ADDRESS: i32 = -8;
-const NOT_SUPPORTED: i32 = -13;
-const TIMEOUT: i32 = -15;
-const OUT_OF_RESOURCES: i32 = -16;
-const INVALID_DATA: i32 = -17;
-const NOT_THERE: i32 = -22;
-
-/// A unit that does nothing.
-const NOP: [u32; 2] = [0x8000_0000, 0];
-
-fn state(address: u32, value: u32) -> [u32; 2] {
-    [0x3001_0000 | address, value]
-}
-
-/// A locked node.
-struct Piece {
-    node: Node,
-    address: u32,
-    memory: Memory,
-}
-
-/// A task table, and the tasks that it names.
-#[derive(Default)]
-struct Tasks {
-    elements: Vec<(usize, Vec<u32>)>,
-    /// What the table says of them, if not the truth.
-    count: Option<u32>,
-    size: Option<u32>,
-    /// The last task's next is itself.
-    is_circle: bool,
-    /// Of the table or a task (which), a word (which) that is something else.
-    spoilt: Option<[u32; 3]>,
-}
-
-/// Records.
-fn signal(id: i32) -> Vec<u32> {
-    vec![4, std::process::id(), id as u32]
-}
-
-fn unlock(node: Node) -> Vec<u32> {
-    vec![6, 0, node.handle as u32, (node.handle >> 32) as u32]
-}
-
-fn free(node: Node) -> Vec<u32> {
-    vec![7, 0, node.handle as u32, (node.handle >> 32) as u32]
-}
-
-fn increment(address: u32) -> Vec<u32> {
-    vec![2, address]
-}
-
-fn decrement(address: u32) -> Vec<u32> {
-    vec![3, address]
-}
-
-/// Counts `counter` up; sets the signal when it is as `wanted` says.
-fn lockdown(wanted: u32, counter: u32, id: i32) -> Vec<u32> {
-    vec![5, wanted, counter, std::process::id(), id as u32]
-}
-
-fn cluster(records: &[Vec<u32>]) -> Vec<u32> {
-    let mut words = vec![1, records.len() as u32];
-    words.extend(records.iter().flatten());
-    words
-}
-
-impl Tasks {
-    fn with(mut self, block: usize, records: Vec<u32>) -> Self {
-        self.elements.push((block, records));
-        self
-    }
-
-    /// The words of the table, and of each task, which must live as long as the table is used.
-    fn build(&self) -> (Vec<u32>, Vec<Vec<u32>>) {
-        let mut table = vec![0; 20];
-        let mut elements: Vec<Vec<u32>> = Vec::new();
-        let (mut count, mut size) = (0, 0);
-        // From the last on, so that each has the one behind it in the table.
-        for (block, records) in self.elements.iter().rev() {
-            let mut words = vec![table[2 * block], 4 * records.len() as u32];
-            words.extend(records);
-            table[2 * block] = words.as_ptr() as u32;
-            size += 4 * records.len() as u32 + 12;
-            count += count_records(records);
-            elements.push(words);
-        }
-        if self.is_circle {
-            let first = &mut elements[0];
-            first[0] = first.as_ptr() as u32;
-        }
-        table[18] = self.count.unwrap_or(count);
-        table[19] = self.size.unwrap_or(size);
-        if let Some([which, word, value]) = self.spoilt {
-            let all = elements.len() as u32 + 1;
-            let words = match (which % all).checked_sub(1) {
-                Some(element) => &mut elements[element as usize],
-                None => &mut table,
-            };
-            let word = word as usize % words.len();
-            words[word] = value;
-        }
-        (table, elements)
-    }
-}
-
-/// How many records words hold; clusters do not count.
-fn count_records(words: &[u32]) -> u32 {
-    let (mut at, mut count) = (0, 0);
-    while at < words.len() {
-        let (length, counts) = match words[at] {
-            1 => (2, 0),
-            2 | 3 => (2, 1),
-            4 => (3, 1),
-            5 | 9 => (5, 1),
-            _ => (4, 1),
-        };
-        at += length;
-        count += counts;
-    }
-    count
-}
-
-/// A context: what the client keeps of it.
-struct Context {
-    words: Vec<u32>,
-}
-
-impl Context {
-    fn new(signal: i32) -> Self {
-        let mut words = vec![0; 16];
-        words[13] = std::process::id();
-        words[14] = signal as u32;
-        Self { words }
-    }
-
-    fn id(&self) -> u64 {
-        u64::from(self.words[0]) | u64::from(self.words[1]) << 32
-    }
-}
-
-/// A client of the core.
-struct Client {
-    device: Device,
-    pool: Memory,
-    commands: Piece,
-    target: Piece,
-    /// A signal for the context's buffer, and two more.
-    signals: [i32; 3],
-    context: Context,
-}
-
-impl Client {
-    fn start() -> Result<Self> {
-        let mut device = Device::open()?;
-        device.set_hardware_type(VG);
-        let pool = device.map_pool()?;
-        let commands = piece(&device, &pool, COMMAND_BYTES)?;
-        let target = piece(&device, &pool, STRIDE * SIDE)?;
-        let signals = [
-            device.create_signal(false)?,
-            device.create_signal(false)?,
-            device.create_signal(false)?,
-        ];
-        Ok(Self {
-            device,
-            pool,
-            commands,
-            target,
-            signals,
-            context: Context::new(signals[0]),
-        })
-    }
-
-    fn close(self) -> Result<()> {
-        for node in [self.commands.node, self.target.node] {
-            self.device.unlock(node)?;
-            self.device.free(node)?;
-        }
-        Ok(())
-    }
-
-    /// Puts a buffer of `units` of 8 bytes with `words` in them at `at` of the commands; returns where it is.
-    fn put(&self, at: u32, words: &[u32], units: u32) -> u64 {
-        let memory = &self.commands.memory;
-        let at = at as usize;
-        let address = self.commands.address + at as u32 + HEAD;
-        let handle = self.commands.node.handle;
-        for (index, word) in [
-            1,
-            0,
-            handle as u32,
-            (handle >> 32) as u32,
-            address,
-            HEAD,
-            4 * words.len() as u32,
-            4 * words.len() as u32,
-            units,
-            0,
-            0,
-            0,
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            memory.write(at + 4 * index, word);
-        }
-        for (index, &word) in words.iter().enumerate() {
-            memory.write(at + HEAD as usize + 4 * index, word);
-        }
-        memory.address() + at as u64
-    }
-
-    /// A buffer that ends itself.
-    fn put_static(&self, at: u32, words: &[u32]) -> u64 {
-        let mut words = words.to_vec();
-        words.extend([END, 0]);
-        let units = words.len() as u32 / 2;
-        self.put(at, &words, units)
-    }
-
-    /// A buffer that the kernel ends, with room for so many events.
-    fn put_dynamic(&self, at: u32, words: &[u32], events: u32) -> u64 {
-        let mut all = words.to_vec();
-        for _ in 0..events + 1 {
-            all.extend(NOP);
-        }
-        self.put(at, &all, all.len() as u32 / 2)
-    }
-
-    /// A rectangle of `colour` (0xAARRGGBB, as it lies in the target) at `x`, `y`, with all states.
-    fn drawing(&self, (x, y): (u32, u32), (width, height): (u32, u32), colour: u32) -> Vec<u32> {
-        let mut words = Vec::new();
-        for (address, value) in [
-            (0xa10, 0x203),
-            (0xa11, self.target.address),
-            (0xa12, STRIDE),
-            (0xa13, SIDE << 16 | SIDE),
-            (0xa34, 0),
-            (0xa02, abgr(colour)),
-            (0xa00, 0x1000_0001),
-        ] {
-            words.extend(state(address, value));
-        }
-        words.extend(rectangle((x, y), (width, height)));
-        words
-    }
-
-    /// Sends a COMMIT of these buffers; returns the status.
-    fn send(&mut self, entries: &[(u64, u32)], tasks: &Tasks) -> Result<i32> {
-        let context = self.context.words.as_mut_ptr() as u64;
-        self.send_in(context, entries, entries.len() as u32, tasks)
-    }
-
-    fn send_in(
-        &self,
-        context: u64,
-        entries: &[(u64, u32)],
-        count: u32,
-        tasks: &Tasks,
-    ) -> Result<i32> {
-        let queue: Vec<u32> = entries
-            .iter()
-            .flat_map(|&(buffer, dynamic)| [buffer as u32, dynamic])
-            .collect();
-        let (table, _elements) = tasks.build();
-        let address = match tasks.elements.is_empty() && tasks.count.is_none() {
-            true => 0,
-            false => table.as_ptr() as u64,
-        };
-        self.send_raw(context, queue.as_ptr() as u64, count, address)
-    }
-
-    fn send_raw(&self, context: u64, queue: u64, count: u32, tasks: u64) -> Result<i32> {
-        let mut interface = Interface::new(Command::COMMIT);
-        let union = &mut interface.bytes_mut()[32..64];
-        union[..8].copy_from_slice(&context.to_le_bytes());
-        union[8..16].copy_from_slice(&queue.to_le_bytes());
-        union[16..20].copy_from_slice(&count.to_le_bytes());
-        union[24..32].copy_from_slice(&tasks.to_le_bytes());
-        Ok(self.device.exchange(&mut interface)?.0)
-    }
-
-    /// Draws `colour` over all of the target, and waits for it.
-    fn prove(&mut self, colour: u32) -> Result<()> {
-        let context = self.put_static(0, &state(0xa34, 0));
-        let words = self.drawing((0, 0), (SIDE, SIDE), colour);
-        let buffer = self.put_dynamic(0x400, &words, 1);
-        let [_, done, _] = self.signals;
-        let tasks = Tasks::default().with(PIXEL, signal(done));
-        let status = self.send(&[(context, 0), (buffer, 1)], &tasks)?;
-        same("status of a drawing", status, OK)?;
-        self.device.wait_signal(done, 10_000)?;
-        self.expect(|_, _| colour)
-    }
-
-    fn expect(&self, wanted: impl Fn(u32, u32) -> u32) -> Result<()> {
-        for y in 0..SIDE {
-            for x in 0..SIDE {
-                let at = y * STRIDE + 4 * x;
-                let found = self.target.memory.read(at as usize);
-                same_word(&format!("pixel {x}, {y}"), found, wanted(x, y))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn wait(&self, signal: i32, milliseconds: u32) -> Result<i32> {
-        match self.device.wait_signal(signal, milliseconds) {
-            Ok(()) => Ok(OK),
-            Err(error) => Ok(error.status().context("no status")?.0),
-        }
-    }
-}
-
-/// The state of a colour 0xAARRGGBB.
-fn abgr(colour: u32) -> u32 {
-    colour & 0xff00_ff00 | (colour & 0xff) << 16 | (colour >> 16) & 0xff
-}
-
-fn rectangle((x, y): (u32, u32), (width, height): (u32, u32)) -> [u32; 4] {
-    [0x4000_0001, 0, y << 16 | x, height << 16 | width]
-}
-
-fn piece(device: &Device, pool: &Memory, bytes: u32) -> Result<Piece> {
-    let node = device.allocate(bytes, 64, surface::TEXTURE, Pool::DEFAULT)?;
-    let location = device.lock(node)?;
-    Ok(Piece {
-        node,
-        address: location.address,
-        memory: device.memory(node, location, pool)?,
-    })
-}
-
-/// The place of the core in CHIP_INFO.
-fn place() -> Result<Option<usize>> {
-    let info = Device::open()?.chip_info()?;
-    let known = info.types.iter().take(info.count.max(0) as usize);
-    Ok(known.into_iter().position(|&kind| kind == VG))
-}
-
-fn control() -> Result<Control> {
-    Control::open_core(place()?.context("no core for vector graphics")?)
-}
-
-/// The name of the core's device: that with the highest registers.
-fn name() -> Result<String> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(DRIVER).context(DRIVER)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.file_type()?.is_symlink() && name != "module" {
-            names.push(name);
-        }
-    }
-    names.sort();
-    names.pop().context("no core is bound")
-}
-
-fn write(file: &str, device: &str) -> Result<()> {
-    let path = Path::new(DRIVER).join(file);
-    fs::write(&path, device).with_context(|| format!("{device} to {}", path.display()))
-}
 
 /// Status of a command without arguments.
 fn plain(device: &Device, command: Command) -> Result<i32> {
@@ -1159,10 +766,10 @@ fn unbound(rounds: u32) -> Result<()> {
                 OK,
             )?;
         }
-        write("unbind", &name)?;
+        to_driver("unbind", &name)?;
         let status = client.send(&[(context, 0), (buffer, 1)], &none)?;
         same("status of a core that is gone", status, NOT_THERE)?;
-        write("bind", &name)?;
+        to_driver("bind", &name)?;
         client.prove(0x200 + round)?;
     }
     client.close()
@@ -1678,7 +1285,8 @@ fn random(seed: u32, count: u32) -> Result<()> {
     }
     println!("# {good} good ones, {run} more run, {refused} refused");
     ensure!(good > 0 && run > 0 && refused > 0, "none of some kind");
-    client.prove(1)?;
+    // With signals of its own: what ran may have set the old ones, or be about to.
+    Client::start()?.prove(1)?;
     drop(guard.stdin.take());
     let output = guard.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
