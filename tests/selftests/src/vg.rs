@@ -380,6 +380,11 @@ impl Client {
         self.expect(|_, _| colour)
     }
 
+    /// The last word of the commands' node, which tasks may count.
+    pub fn counter(&self) -> Counter<'_> {
+        Counter(&self.commands)
+    }
+
     /// Compares every pixel of the target.
     pub fn expect(&self, wanted: impl Fn(u32, u32) -> u32) -> Result<()> {
         for y in 0..SIDE {
@@ -398,6 +403,28 @@ impl Client {
             Ok(()) => Ok(OK),
             Err(error) => Ok(error.status().context("no status")?.0),
         }
+    }
+}
+
+/// A word that tasks count, see [`Client::counter`].
+pub struct Counter<'a>(&'a Piece);
+
+impl Counter<'_> {
+    const AT: u32 = COMMAND_BYTES - 4;
+
+    /// Where the core sees it.
+    pub fn address(&self) -> u32 {
+        self.0.address + Self::AT
+    }
+
+    /// What it is.
+    pub fn read(&self) -> u32 {
+        self.0.memory.read(Self::AT as usize)
+    }
+
+    /// Sets it.
+    pub fn write(&self, value: u32) {
+        self.0.memory.write(Self::AT as usize, value);
     }
 }
 
@@ -434,8 +461,8 @@ pub fn control() -> Result<Control> {
     Control::open_core(place()?.context("no core for vector graphics")?)
 }
 
-/// The name of the core's device: that with the highest registers.
-pub fn name() -> Result<String> {
+/// The names of the devices that are bound to the driver, those with lower registers first.
+pub fn bound() -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(DRIVER).context(DRIVER)? {
         let entry = entry?;
@@ -445,7 +472,12 @@ pub fn name() -> Result<String> {
         }
     }
     names.sort();
-    names.pop().context("no core is bound")
+    Ok(names)
+}
+
+/// The name of the core's device: that with the highest registers.
+pub fn name() -> Result<String> {
+    bound()?.pop().context("no core is bound")
 }
 
 /// Writes a device's name to a file of the driver's: `bind` or `unbind`.

@@ -2,8 +2,6 @@
 //! Several cores: each request runs on the core that it names, cores wait for each other by signals and for nothing
 //! else, memory changes hands between them, and each can be unbound and bound while clients draw.
 
-use std::fs;
-use std::path::Path;
 use std::process::Child;
 use std::process::ExitCode;
 use std::process::Stdio;
@@ -26,8 +24,8 @@ use galcore_selftests::fixture::has_2d;
 use galcore_selftests::fixture::has_3d;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::Random;
-use galcore_selftests::fixture::HEIGHT;
-use galcore_selftests::fixture::WIDTH;
+use galcore_selftests::fixture::CELL_HEIGHT;
+use galcore_selftests::fixture::CELL_WIDTH;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::same_word;
@@ -36,19 +34,21 @@ use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
+use galcore_selftests::system::Module;
 use galcore_selftests::system::ProcGc;
+use galcore_selftests::vg;
 use gpu_control::fault;
-
-/// Where the driver's cores are bound and unbound.
-const DRIVER: &str = "/sys/bus/platform/drivers/galcore";
-
-/// `gcvHARDWARE_VG` of 4.6.9.
-const VECTOR: u32 = 4;
 
 /// What a client gets from a core that is not bound.
 const NOT_THERE: i32 = -22;
 
-const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
+/// Width and height of a surface that changes hands.
+const SIDE: u32 = 64;
+
+/// All of a surface.
+fn all(surface: &Surface) -> Rect {
+    Rect::new(0, 0, surface.width, surface.height)
+}
 
 /// The 3D core and the 2D core, in the order of CHIP_INFO.
 const CORE_3D: usize = 0;
@@ -85,7 +85,7 @@ impl Both {
         let paint = &mut self.paints[core];
         let engine = paint.engine();
         let mut stream = Stream::new();
-        engine.fill(&mut stream, surface, ALL, colour);
+        engine.fill(&mut stream, surface, all(surface), colour);
         stream.flush(engine.pipe());
         paint.commit(&stream, queue)
     }
@@ -95,7 +95,7 @@ impl Both {
         let paint = &mut self.paints[core];
         let engine = paint.engine();
         let mut stream = Stream::new();
-        engine.copy_all(&mut stream, from, (0, 0), to, &[ALL], ALL);
+        engine.copy_all(&mut stream, from, (0, 0), to, &[all(to)], all(to));
         stream.flush(engine.pipe());
         paint.commit(&stream, queue)
     }
@@ -120,21 +120,131 @@ impl Both {
     }
 }
 
-/// One process: `commits` times it hands a surface over between the cores, in a random direction.
+/// One process: `commits` times it hands a surface over between the cores, in a random direction, and has the core for
+/// vector graphics draw at the same time, where there is one. No signal is set twice.
 fn child(seed: u32, commits: u32) -> Result<()> {
     let mut both = Both::start()?;
+    let mut drawer = match vg::place()? {
+        Some(_) => Some(Drawer::start()?),
+        None => None,
+    };
     let mut random = Random::new(seed);
     let device = Device::open_core(CORE_3D)?;
     let signal = device.create_signal(false)?;
-    let target = both.paints[CORE_2D].surface.clone();
+    // Small, so that it is the handing over that takes the time.
+    let [surface, target] = [CORE_3D, CORE_2D].map(|core| {
+        let client = &both.paints[core].client;
+        client.create_surface(4 * CELL_WIDTH, 2 * CELL_HEIGHT)
+    });
+    let (surface, target) = (surface?, target?);
     for number in 0..commits {
         let first = random.below(2) as usize;
-        let surface = both.paints[CORE_3D].surface.clone();
         let colour = seed << 24 | number;
+        let vector = drawer.as_mut().filter(|_| random.below(2) == 0);
+        let vector = match vector {
+            Some(drawer) => {
+                drawer.send(colour)?;
+                Some(drawer)
+            }
+            None => None,
+        };
         both.hand_over(first, &surface, &target, colour, signal)
             .with_context(|| format!("commit {number}, first core {first}"))?;
+        if let Some(drawer) = vector {
+            // Waited for by another core's file.
+            device
+                .wait_signal(drawer.signal, 10_000)
+                .with_context(|| format!("commit {number} of the core for vector graphics"))?;
+            drawer.check(colour)?;
+            once(&device, drawer.signal)?;
+        }
+        once(&device, signal)?;
     }
+    if let Some(drawer) = drawer {
+        drawer.client.close()?;
+    }
+    both.paints[CORE_3D].client.release_surface(surface)?;
+    both.paints[CORE_2D].client.release_surface(target)?;
     both.close()
+}
+
+/// A signal that has been waited for is not set once more.
+fn once(device: &Device, signal: i32) -> Result<()> {
+    let again = device.wait_signal(signal, 0);
+    ensure!(again.is_err(), "signal {signal} was set twice");
+    Ok(())
+}
+
+/// A client of the core for vector graphics, whose jobs count a word up.
+struct Drawer {
+    client: vg::Client,
+    signal: i32,
+    jobs: u32,
+}
+
+impl Drawer {
+    fn start() -> Result<Self> {
+        let client = vg::Client::start()?;
+        client.counter().write(0);
+        Ok(Self {
+            signal: client.signals[1],
+            client,
+            jobs: 0,
+        })
+    }
+
+    /// Fills the target, and sets the signal.
+    fn send(&mut self, colour: u32) -> Result<()> {
+        let client = &mut self.client;
+        let whole = client.drawing((0, 0), (vg::SIDE, vg::SIDE), colour);
+        let entries = [
+            (client.put_static(0, &vg::state(0xa34, 0)), 0),
+            (client.put_dynamic(0x400, &whole, 1), 1),
+        ];
+        let records = [
+            vg::increment(client.counter().address()),
+            vg::signal(self.signal),
+        ];
+        let tasks = vg::Tasks::default().with(vg::PIXEL, vg::cluster(&records));
+        self.jobs += 1;
+        same("status", client.send(&entries, &tasks)?, vg::OK)
+    }
+
+    /// What the jobs have left.
+    fn check(&self, colour: u32) -> Result<()> {
+        self.client.expect(|_, _| colour)?;
+        same_word("jobs", self.client.counter().read(), self.jobs)
+    }
+}
+
+/// `rounds` times a surface of its own goes from one core to the other, and is let go of while the other may still draw.
+fn hands(both: &mut Both, seed: u32, rounds: u32) -> Result<()> {
+    let signal = both.paints[0].device().create_signal(false)?;
+    // Four pages each.
+    let target = both.paints[CORE_2D].client.create_surface(SIDE, SIDE)?;
+    let mut random = Random::new(seed);
+    for round in 0..rounds {
+        let first = random.below(2) as usize;
+        let owner = &both.paints[random.below(2) as usize].client;
+        let pool = match random.below(3) {
+            0 => Pool::DEFAULT,
+            _ => Pool::VIRTUAL,
+        };
+        let surface = owner.create_surface_in(SIDE, SIDE, pool)?;
+        let colour = 0x8000_0000 | round;
+        both.hand_over(first, &surface, &target, colour, signal)
+            .with_context(|| format!("round {round}"))?;
+        // By either, while the other may still draw with something else.
+        let freer = random.below(2) as usize;
+        let other = both.paints[1 - freer].surface.clone();
+        both.fill(1 - freer, &other, round, &mut Queue::new())?;
+        both.paints[freer].client.release_surface(surface)?;
+    }
+    for paint in &both.paints {
+        paint.client.finish()?;
+    }
+    both.paints[CORE_2D].client.release_surface(target)?;
+    Ok(())
 }
 
 fn spawn(seed: u32, commits: u32) -> Result<Child> {
@@ -159,39 +269,29 @@ fn finish(number: u32, child: Child) -> Result<()> {
     Ok(())
 }
 
-/// The names of the devices that are bound to the driver, those with lower registers first.
-fn bound() -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(DRIVER).context(DRIVER)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.file_type()?.is_symlink() && name != "module" {
-            names.push(name);
-        }
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// Unbinds a device, or binds it.
-fn write(file: &str, device: &str) -> Result<()> {
-    let path = Path::new(DRIVER).join(file);
-    fs::write(&path, device).with_context(|| format!("{device} to {}", path.display()))
-}
-
 fn main() -> ExitCode {
     harness::program(|| {
-        let options = Options::parse(&["rounds", "binds", "processes", "commits", "child"])?;
+        let options =
+            Options::parse(&["rounds", "binds", "processes", "commits", "child", "hands"])?;
         let commits = options.number("commits", 50)?;
         if let Some(seed) = options.get("child") {
             child(seed.parse()?, commits)?;
             return Ok(true);
         }
         let rounds = options.number("rounds", 50)?;
+        if let Some(seed) = options.get("hands") {
+            let mut both = Both::start()?;
+            hands(&mut both, seed.parse()?, rounds)?;
+            both.close()?;
+            return Ok(true);
+        }
         let binds = options.number("binds", 6)?;
         let processes = options.number("processes", 4)?;
-        let device = Device::open()?;
-        let info = device.chip_info()?;
+        let module = &Module::from_words(&options.rest)?;
+        if !Module::is_loaded() {
+            module.load_or_fail()?;
+        }
+        let info = Device::open()?.chip_info()?;
         if info.count < 2 {
             return skip("this board has one core");
         }
@@ -201,9 +301,9 @@ fn main() -> ExitCode {
             same_word("first", info.types[0], 1)?;
             same_word("second", info.types[1], 2)?;
             if info.count == 3 {
-                same_word("third", info.types[2], VECTOR)?;
+                same_word("third", info.types[2], vg::VG)?;
             }
-            same("bound", bound()?.len(), info.count as usize)
+            same("bound", vg::bound()?.len(), info.count as usize)
         });
         suite.test(
             "each type means its core, and what no core has the first",
@@ -222,7 +322,7 @@ fn main() -> ExitCode {
                     two.chip_features
                 );
                 let others = [0, 3, 5, 6, 7].into_iter();
-                for hardware_type in others.chain((info.count == 2).then_some(VECTOR)) {
+                for hardware_type in others.chain((info.count == 2).then_some(vg::VG)) {
                     same_word(
                         &format!("type {hardware_type}"),
                         identity(hardware_type)?.chip_model,
@@ -310,7 +410,7 @@ fn main() -> ExitCode {
             both.close()
         });
         suite.test(
-            "memory changes hands between the cores, and is never used too long",
+            "memory of two processes changes hands between the cores, and is never used too long",
             || {
                 let mut both = Both::start()?;
                 // Contiguous memory of programs before may still come back.
@@ -318,30 +418,13 @@ fn main() -> ExitCode {
                     let [pool, _, scattered] = ProcGc::used_now()?;
                     Ok((pool, scattered, ProcGc::mmu_used_now()?))
                 };
-                let signal = both.paints[0].device().create_signal(false)?;
-                let target = both.paints[CORE_2D].surface.clone();
-                let mut random = Random::new(17);
                 let before = left()?;
-                for round in 0..rounds {
-                    let first = random.below(2) as usize;
-                    let owner = &both.paints[random.below(2) as usize].client;
-                    let pool = match random.below(3) {
-                        0 => Pool::DEFAULT,
-                        _ => Pool::VIRTUAL,
-                    };
-                    let surface = owner.create_surface_in(WIDTH, HEIGHT, pool)?;
-                    let colour = 0x8000_0000 | round;
-                    both.hand_over(first, &surface, &target, colour, signal)
-                        .with_context(|| format!("round {round}"))?;
-                    // By either, while the other may still draw with something else.
-                    let freer = random.below(2) as usize;
-                    let other = both.paints[1 - freer].surface.clone();
-                    both.fill(1 - freer, &other, round, &mut Queue::new())?;
-                    both.paints[freer].client.release_surface(surface)?;
-                }
-                for paint in &both.paints {
-                    paint.client.finish()?;
-                }
+                let (seed, count) = ("18", rounds.to_string());
+                let other = system::again(&["--hands", seed, "--rounds", &count])?
+                    .stdout(Stdio::piped())
+                    .spawn()?;
+                hands(&mut both, 17, rounds)?;
+                finish(2, other)?;
                 // What is let go of goes behind both cores' jobs.
                 settles("memory and entries in use", before, left)?;
                 both.close()
@@ -352,18 +435,28 @@ fn main() -> ExitCode {
             let children: Vec<_> = (1..=processes)
                 .map(|seed| spawn(seed, commits))
                 .collect::<Result<_>>()?;
-            // One more that is killed in the middle.
-            let mut victim = spawn(99, u32::MAX)?;
-            std::thread::sleep(Duration::from_millis(300));
-            victim.kill()?;
-            victim.wait()?;
+            // More that are killed in the middle.
+            let (mut children, mut kills) = (children, 0);
+            while children
+                .last_mut()
+                .map_or(Ok(None), Child::try_wait)?
+                .is_none()
+            {
+                let mut victim = spawn(99 + kills, u32::MAX)?;
+                std::thread::sleep(Duration::from_millis(300));
+                ensure!(victim.try_wait()?.is_none(), "the victim ended by itself");
+                victim.kill()?;
+                victim.wait()?;
+                kills += 1;
+            }
+            println!("# {kills} kills");
             for (number, child) in children.into_iter().enumerate() {
                 finish(number as u32, child)?;
             }
             same("memory and entries in use", ProcGc::nothing_left()?, before)
         });
         suite.test("a core goes and comes back while a client draws", || {
-            let names = bound()?;
+            let names = vg::bound()?;
             let mut both = Both::start()?;
             for (core, name) in names.iter().take(2).enumerate() {
                 let other = 1 - core;
@@ -371,7 +464,7 @@ fn main() -> ExitCode {
                     let surface = both.paints[core].surface.clone();
                     // Something is under way.
                     both.fill(core, &surface, round, &mut Queue::new())?;
-                    write("unbind", name)?;
+                    vg::to_driver("unbind", name)?;
                     let refused = both.fill(core, &surface, round, &mut Queue::new());
                     let status = refused
                         .err()
@@ -384,25 +477,25 @@ fn main() -> ExitCode {
                     both.paints[other].prove(0xff55_0000 + round)?;
                     let cores = both.paints[other].device().chip_info()?.count;
                     same("cores that are left", cores, info.count - 1)?;
-                    write("bind", name)?;
+                    vg::to_driver("bind", name)?;
                     both.paints[core].prove(0xff66_0000 + round)?;
                     both.paints[other].prove(0xff99_0000 + round)?;
                 }
             }
-            same("bound", bound()?, names)?;
+            same("bound", vg::bound()?, names)?;
             both.close()
         });
         suite.test("cores go and come back while processes draw", || {
-            let names = bound()?;
-            for name in &names[..2] {
+            let names = vg::bound()?;
+            for name in &names {
                 for round in 0..binds {
                     // It fails when its core goes, and nothing else happens.
                     let mut client = spawn(40 + round, u32::MAX)?;
                     std::thread::sleep(Duration::from_millis(60));
-                    write("unbind", name)?;
+                    vg::to_driver("unbind", name)?;
                     client.kill()?;
                     client.wait()?;
-                    write("bind", name)?;
+                    vg::to_driver("bind", name)?;
                 }
             }
             let mut both = Both::start()?;
@@ -413,14 +506,14 @@ fn main() -> ExitCode {
         suite.test(
             "without cores nobody can open the device, and with one again",
             || {
-                let names = bound()?;
+                let names = vg::bound()?;
                 for name in &names {
-                    write("unbind", name)?;
+                    vg::to_driver("unbind", name)?;
                 }
                 let opened = Device::open();
                 ensure!(opened.is_err(), "the device opens without a core");
                 for name in &names {
-                    write("bind", name)?;
+                    vg::to_driver("bind", name)?;
                 }
                 let mut both = Both::start()?;
                 both.paints[CORE_3D].prove(3)?;
@@ -428,6 +521,13 @@ fn main() -> ExitCode {
                 both.close()
             },
         );
+        suite.test("the module goes, and comes back", || {
+            let loaded = vg::bound()?;
+            Module::unload()?;
+            module.load_or_fail()?;
+            same("bound", vg::bound()?, loaded)?;
+            Both::start()?.close()
+        });
         suite.run()
     })
 }

@@ -479,8 +479,7 @@ fn vg_job(client: &vg::Client, slot: u32, place: u32, colour: u32) -> [(u64, u32
 /// The same on the vector graphics core: each job counts a word up, so that one that ends twice, or never, shows.
 fn vg_worker(seed: u32, commits: u32) -> Result<()> {
     let mut client = vg::Client::start()?;
-    let counter = vg::piece(&client.device, &client.pool, 0x1000)?;
-    counter.memory.write(0, 0);
+    client.counter().write(0);
     client.target.memory.fill(0);
     let signals = (0..AHEAD)
         .map(|_| client.device.create_signal(false))
@@ -500,7 +499,10 @@ fn vg_worker(seed: u32, commits: u32) -> Result<()> {
         let colour = 0xff00_0000 | (seed & 0xff) << 16 | (number & 0xffff);
         let entries = vg_job(&client, slot, place, colour);
         cells[place as usize] = colour;
-        let records = [vg::increment(counter.address), vg::signal(signal)];
+        let records = [
+            vg::increment(client.counter().address()),
+            vg::signal(signal),
+        ];
         let tasks = vg::Tasks::default().with(vg::PIXEL, vg::cluster(&records));
         same("status", client.send(&entries, &tasks)?, vg::OK)?;
     }
@@ -513,10 +515,8 @@ fn vg_worker(seed: u32, commits: u32) -> Result<()> {
         let place = y / VG_CELL * (vg::SIDE / VG_CELL) + x / VG_CELL;
         cells[place as usize]
     })?;
-    same("jobs that have ended", counter.memory.read(0), commits)?;
+    same("jobs that have ended", client.counter().read(), commits)?;
     unharmed(&client.device)?;
-    client.device.unlock(counter.node)?;
-    client.device.free(counter.node)?;
     client.close()
 }
 
