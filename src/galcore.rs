@@ -25,8 +25,8 @@
 //!    ([`sys::pages`]): never one under another.
 //! 6. `galcore ring` ([`ring::Ring`]) and `galcore vector` ([`vector::Queue`]), also under `galcore
 //!    tlbs` and `galcore rings`, and `galcore reclaim` ([`ring::Reclaimer`]): never one under another.
-//! 7. Leaves: `galcore hiding` ([`ring::Hider`]), and of [`client`] `galcore shared nodes`,
-//!    `galcore names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore
+//! 7. Leaves: `galcore hiding` ([`ring::Hider`]), and of [`client`] `galcore guilt`,
+//!    `galcore shared nodes`, `galcore names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore
 //!    signal` (under it only the kernel's of a fence) and `galcore completion page`; `galcore file`
 //!    ([`uapi`]), `galcore context` ([`context::Context`]) and `galcore places` ([`gpu::Device`]).
 //!

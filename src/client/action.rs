@@ -150,11 +150,6 @@ impl Payload for Events {
         let Some(clients) = CLIENTS.get().filter(|_| !tolls.is_empty()) else {
             return;
         };
-        clients.for_each_process(|id, process| {
-            let toll = tolls.iter().find(|toll| toll.process == process.number());
-            if let Some(toll) = toll {
-                process.resets().note(id, core, toll);
-            }
-        });
+        clients.charge(core, tolls);
     }
 }

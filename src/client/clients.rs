@@ -5,6 +5,7 @@
 //! Lock: `galcore processes`, outermost; nothing is waited for under it.
 
 use super::{
+    guilt::Guilt,
     names::Names,
     shared::SharedNodes,
     shared_buffers::SharedBuffers,
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::{
     memory::Node,
+    ring::Toll,
     sys::slot::Slot, //
 };
 use kernel::{
@@ -29,10 +31,11 @@ use kernel::{
 /// The device that is bound now, and its clients: what `open(2)` and procfs find.
 pub(crate) static CLIENTS: Slot<Clients> = Slot::new();
 
-/// A process with open files.
+/// A process with open files, or one whose work has not ended yet.
 struct Member {
     /// Its thread group's leader, which no other process can be while it is held here.
     leader: ARef<Task>,
+    /// 0: it ends, and is nobody's any more.
     files: usize,
     process: Arc<Process>,
 }
@@ -47,6 +50,8 @@ pub(crate) struct Clients {
     shared_buffers: Arc<SharedBuffers>,
     #[pin]
     processes: Mutex<KVec<Member>>,
+    #[pin]
+    guilt: Guilt,
 }
 
 impl Clients {
@@ -61,6 +66,7 @@ impl Clients {
                 shared_buffers,
                 shared_nodes <- SharedNodes::new(),
                 processes <- new_mutex!(KVec::new(), "galcore processes"),
+                guilt <- Guilt::new(),
             }),
             GFP_KERNEL,
         )
@@ -74,6 +80,11 @@ impl Clients {
     /// The nodes that every process can use, if nodes are shared.
     pub(super) fn shared_nodes(&self) -> &SharedNodes {
         &self.shared_nodes
+    }
+
+    /// Who has hung cores lately.
+    pub(crate) fn guilt(&self) -> &Guilt {
+        &self.guilt
     }
 
     /// The names of nodes.
@@ -93,7 +104,7 @@ impl Clients {
         let mut members = self.processes.lock();
         if let Some(member) = members
             .iter_mut()
-            .find(|member| core::ptr::eq(&*member.leader, leader))
+            .find(|member| member.files > 0 && core::ptr::eq(&*member.leader, leader))
         {
             member.files += 1;
             return Ok(member.process.clone());
@@ -112,8 +123,26 @@ impl Clients {
 
     /// Calls `look` with the id and the objects of each process that has files.
     pub(crate) fn for_each_process(&self, mut look: impl FnMut(i32, &Process)) {
-        for member in self.processes.lock().iter() {
+        let members = self.processes.lock();
+        for member in members.iter().filter(|member| member.files > 0) {
             look(member.leader.tgid_nr_ns(None), &member.process);
+        }
+    }
+
+    /// Core `core` was reset, which has cost these processes that: each learns of it, also one that
+    /// has closed its files, and who has caused it is charged.
+    pub(super) fn charge(&self, core: usize, tolls: &[Toll]) {
+        let members = self.processes.lock();
+        for toll in tolls {
+            let its = |member: &&Member| member.process.number() == toll.process;
+            let Some(member) = members.iter().find(its) else {
+                continue;
+            };
+            let (id, resets) = (member.leader.tgid_nr_ns(None), member.process.resets());
+            if let Some(who) = resets.note(id, core, toll, &self.guilt) {
+                let others = members.iter().filter(|other| !its(other));
+                others.for_each(|other| other.process.resets().note_others(&who));
+            }
         }
     }
 
@@ -121,29 +150,36 @@ impl Clients {
     #[cold]
     pub(super) fn has(&self, number: i32) -> bool {
         let members = self.processes.lock();
-        let mut leaders = members.iter().map(|member| &member.leader);
-        leaders.any(|leader| leader.tgid_nr_ns(None) == number)
+        let mut open = members.iter().filter(|member| member.files > 0);
+        open.any(|member| member.leader.tgid_nr_ns(None) == number)
     }
 
     /// A file is closed; with its last one a process ends.
     pub(crate) fn leave(&self, process: Arc<Process>) {
-        let over = {
+        let is_over = {
+            let mut members = self.processes.lock();
+            let member = members
+                .iter_mut()
+                .find(|member| Arc::ptr_eq(&member.process, &process));
+            member.is_some_and(|member| {
+                member.files -= 1;
+                member.files == 0
+            })
+        };
+        if is_over {
+            process.end();
+        }
+    }
+
+    /// All that `process`, which ends, has submitted has ended: nothing more can be charged to it.
+    pub(super) fn forget(&self, process: &Process) {
+        let gone = {
             let mut members = self.processes.lock();
             let index = members
                 .iter()
-                .position(|member| Arc::ptr_eq(&member.process, &process));
-            match index.and_then(|index| Some((index, members.get_mut(index)?))) {
-                Some((_, member)) if member.files > 1 => {
-                    member.files -= 1;
-                    None
-                }
-                Some((index, _)) => members.remove(index).ok(),
-                None => None,
-            }
+                .position(|member| core::ptr::eq(&*member.process, process));
+            index.and_then(|index| members.remove(index).ok())
         };
-        if over.is_some() {
-            drop(over);
-            process.end();
-        }
+        drop(gone);
     }
 }

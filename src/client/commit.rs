@@ -189,7 +189,7 @@ impl Process {
     /// checker refuses them. `GpuNotResponding`: its commands have hung cores too often. Else what
     /// the context's states, the queue or the ring say.
     pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: Commit) -> Result<Reply<'_>> {
-        self.resets.pay()?;
+        self.pay()?;
         // An unknown context is none, as to the C drivers. A core without 3D looks at none.
         let context = match u32::try_from(commit.context) {
             Ok(0) | Err(_) => None,

@@ -7,7 +7,8 @@
 //! the close returns: who shares the memory with it may write there once the process is gone. All
 //! else is done by the work item, in steps, each of which waits in the ring and not there:
 //!
-//! 1. what the process itself has submitted ends; then its own memory is its own again;
+//! 1. what the process itself has submitted ends; then its own memory is its own again, and nothing
+//!    more can be charged to it;
 //! 2. what anybody has submitted by then ends; then everything is dropped.
 
 use super::{
@@ -110,6 +111,7 @@ impl Process {
                 self.wait_in_rings(self.last_jobs());
             }
             ALL_WORK => {
+                self.clients.forget(self);
                 self.give_all_back();
                 self.wait_in_rings(reclaimer.newest());
             }

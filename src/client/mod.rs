@@ -25,6 +25,7 @@ mod contexts;
 mod deltas;
 mod ending;
 mod guesses;
+mod guilt;
 mod handles;
 mod import;
 mod names;
@@ -191,12 +192,12 @@ impl Process {
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),
+                resets: Resets::new(&leader, clients.guilt()),
                 clients,
                 leader,
                 opener: sys::Opener::current(),
                 views,
                 hider,
-                resets: Resets::new(),
                 last_jobs: [const { Atomic::new(0) }; MAX_CORES],
                 has_changes: Atomic::new(false),
                 has_returns: Atomic::new(false),
@@ -252,6 +253,15 @@ impl Process {
         tables
     }
 
+    /// How often a core was reset because it hung; 0: there is none.
+    fn resets_of(&self, selector: CoreSelector) -> u32 {
+        let vector = || self.device.vector(selector);
+        match self.device.core(selector) {
+            Ok(core) => core.ring().resets(),
+            Err(_) => vector().map_or(0, |core| core.queue().resets()),
+        }
+    }
+
     /// Whether a request means a core for vector graphics.
     fn is_vector(&self, selector: CoreSelector) -> bool {
         let place = self.device.place(selector);
@@ -291,7 +301,7 @@ impl Process {
             }),
             Request::QueryTimer { timer } => self.time_delta(timer),
             Request::QueryResets => Ok(Reply::Resets {
-                count: core().map_or(0, |core| core.ring().resets().into()),
+                count: self.resets_of(selector).into(),
             }),
             Request::Database { process } => self.query_database(process),
             Request::AllocateContiguous { bytes, non_paged } => {

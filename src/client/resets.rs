@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the resets of cores have cost a process, and what it pays for those that it has caused.
+//! What the resets of cores have cost a process, and what it pays in front of its commands for those
+//! that it, or others of its user, have caused ([`super::guilt`]).
 //!
-//! A process whose commands hang a core costs all others the time until that is noticed. The first
-//! time is free. From the second on it waits in front of its next commands, twice as long each time;
-//! who goes on all the same is refused, until it has closed its files. Whoever behaves for a while
-//! begins anew.
-//!
-//! No lock: written by the hang checks, one a core, and read in front of commands, where one word
-//! says that there is nothing to be done.
+//! Where nobody has hung anything that is a look at two words. A charge is written before anybody can
+//! get a place in the ring again, and looked for in front of each try to get one: so threads that
+//! waited for a place meanwhile, or dawdled on the way there, wait as all others do.
 
+use super::guilt::{
+    Due,
+    Guilt,
+    Person,
+    ProcessId,
+    MAX_HANGS, //
+};
 use crate::{
     error::{
         Error,
         Result, //
+    },
+    log::{
+        warn_client,
+        RateLimit, //
     },
     ring::Toll,
     sys::{
@@ -24,24 +32,23 @@ use crate::{
 use kernel::{
     prelude::*,
     sync::atomic::{
+        Acquire,
         Atomic,
         Full,
         Relaxed, //
     },
+    task::Task,
     time::msecs_to_jiffies, //
 };
 
-/// The wait behind the second hang, in milliseconds.
-const FIRST_WAIT: u32 = 100;
-
-/// Hangs after which commands are refused.
-const MAX_HANGS: u32 = 8;
-
-/// How long a process must not have hung a core to begin anew, in milliseconds.
-const GOOD_TIME: u32 = 60_000;
-
 /// How long one sleep is, in milliseconds.
 const STEP: u32 = 20;
+
+/// How long commands wait at most, in milliseconds, whatever others do meanwhile.
+const MAX_WAIT: u32 = 60_000;
+
+/// Who waits for what others have done.
+static WAITS: RateLimit = RateLimit::new();
 
 /// The resets that a process was in.
 pub(crate) struct Resets {
@@ -51,10 +58,11 @@ pub(crate) struct Resets {
     innocent: Atomic<u32>,
     /// Its jobs that were dropped.
     dropped: Atomic<u32>,
-    /// Those that it has caused and has to pay for.
-    owed: Atomic<u32>,
-    /// When it has caused the last one, in jiffies.
-    last: Atomic<usize>,
+    /// How often something was charged that may be due here, and up to which it is paid.
+    charges: Atomic<u32>,
+    paid: Atomic<u32>,
+    /// Whose they are.
+    who: Person,
     /// The name of its program.
     name: CommandName,
 }
@@ -71,14 +79,27 @@ pub(crate) struct Counts {
 }
 
 impl Resets {
-    /// None, for the calling process.
-    pub(super) fn new() -> Self {
+    /// None, for the calling process, whose leader is `leader`. What `guilt` knows of it is due.
+    pub(super) fn new(leader: &Task, guilt: &Guilt) -> Self {
+        let resets = Self::of(Person {
+            process: ProcessId(sys::process_id(leader), sys::start_time(leader)),
+            user: (!sys::is_admin()).then(sys::user_id),
+            since: sys::jiffies(),
+        });
+        if guilt.due(&resets.who) != Due::Nothing {
+            resets.charges.store(1, Relaxed);
+        }
+        resets
+    }
+
+    fn of(who: Person) -> Self {
         Self {
             guilty: Atomic::new(0),
             innocent: Atomic::new(0),
             dropped: Atomic::new(0),
-            owed: Atomic::new(0),
-            last: Atomic::new(0),
+            charges: Atomic::new(0),
+            paid: Atomic::new(0),
+            who,
             name: CommandName::of_caller(),
         }
     }
@@ -92,19 +113,17 @@ impl Resets {
         }
     }
 
-    /// Core `core` was reset, which has cost the process, whose id is `id`, this.
-    pub(super) fn note(&self, id: i32, core: usize, toll: &Toll) {
+    /// Core `core` was reset, which has cost the process, whose id is `id`, this. Returns who was
+    /// charged.
+    pub(super) fn note(&self, id: i32, core: usize, toll: &Toll, guilt: &Guilt) -> Option<Person> {
         self.dropped.fetch_add(toll.dropped, Relaxed);
         if !toll.is_guilty {
             self.innocent.fetch_add(1, Relaxed);
-            return;
+            return None;
         }
         self.guilty.fetch_add(1, Relaxed);
-        let now = sys::jiffies();
-        let since = now.wrapping_sub(self.last.xchg(now, Relaxed));
-        let owed = owed_after(self.owed.load(Relaxed), since);
-        // Behind the time.
-        self.owed.xchg(owed, Full);
+        let owed = guilt.charge(&self.who);
+        self.look_again();
         let what = match owed {
             MAX_HANGS.. => "its commands are refused from now on",
             2.. => "its next commands have to wait",
@@ -115,51 +134,68 @@ impl Resets {
             "process {id} ({}) has hung the GPU (core {core}, time {owed}): {what}\n",
             self.name
         );
+        Some(self.who)
+    }
+
+    /// Another process was charged with a hang.
+    pub(super) fn note_others(&self, other: &Person) {
+        if self.who.user.is_some() && self.who.user == other.user {
+            self.look_again();
+        }
+    }
+
+    fn look_again(&self) {
+        // Behind what was charged.
+        self.charges.fetch_add(1, Full);
+    }
+
+    /// Whether nothing may be due in front of commands. Asked for under the lock under which the
+    /// place in the ring is got.
+    #[inline]
+    pub(super) fn is_paid(&self) -> bool {
+        self.charges.load(Acquire) == self.paid.load(Relaxed)
     }
 
     /// In front of commands: waits as long as is due. `GpuNotResponding`: it is over. `Interrupted`: a
     /// Unix signal came.
     #[inline]
-    pub(super) fn pay(&self) -> Result {
-        match self.owed.load(Relaxed) {
-            0 => Ok(()),
-            owed => self.pay_for(owed),
+    pub(super) fn pay(&self, guilt: &Guilt) -> Result {
+        match self.is_paid() {
+            true => Ok(()),
+            false => self.pay_now(guilt),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn pay_for(&self, owed: u32) -> Result {
-        if owed >= MAX_HANGS {
-            return Err(Error::GpuNotResponding);
-        }
+    fn pay_now(&self, guilt: &Guilt) -> Result {
+        let mut is_told = false;
+        let begun = sys::jiffies();
         // CAST: jiffies have the machine's width.
-        let wait = msecs_to_jiffies(wait_for(owed)) as usize;
-        // Counted from the hang, so a call that is restarted does not begin anew. Ends: another hang
-        // takes another job, and there are so many.
-        while sys::jiffies().wrapping_sub(self.last.load(Relaxed)) < wait {
+        let limit = msecs_to_jiffies(MAX_WAIT) as usize;
+        // Counted from the hang, so a call that is restarted does not begin anew.
+        loop {
+            let charges = self.charges.load(Acquire);
+            match guilt.due(&self.who) {
+                Due::Refusal => return Err(Error::GpuNotResponding),
+                Due::Wait(is_for_others) if sys::jiffies().wrapping_sub(begun) < limit => {
+                    if is_for_others && !core::mem::replace(&mut is_told, true) {
+                        warn_client!(
+                            WAITS,
+                            "{} waits before its commands: its user's programs have hung the GPU",
+                            self.name
+                        );
+                    }
+                }
+                Due::Nothing | Due::Wait(_) => {
+                    // Another thread's may be newer, which this one's is not to undo: then it is
+                    // looked at once more.
+                    self.paid.store(charges, Relaxed);
+                    return Ok(());
+                }
+            }
             sys::sleep(STEP).map_err(|_| Error::Interrupted)?;
         }
-        Ok(())
-    }
-}
-
-/// What is owed behind one more hang, `since` jiffies behind the last.
-fn owed_after(owed: u32, since: usize) -> u32 {
-    // CAST: jiffies have the machine's width.
-    let is_forgotten = since > msecs_to_jiffies(GOOD_TIME) as usize;
-    match owed {
-        MAX_HANGS.. => owed,
-        _ if is_forgotten => 1,
-        _ => owed + 1,
-    }
-}
-
-/// How long commands wait behind so many hangs, in milliseconds.
-fn wait_for(owed: u32) -> u32 {
-    match owed {
-        0 | 1 => 0,
-        _ => FIRST_WAIT << (owed.min(MAX_HANGS) - 2),
     }
 }
 
@@ -167,37 +203,46 @@ fn wait_for(owed: u32) -> u32 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn who_hangs_it_again_and_again_pays_more_each_time() {
-        let waits: [u32; 8] = core::array::from_fn(|owed| wait_for(owed as u32));
-        assert_eq!(waits, [0, 0, 100, 200, 400, 800, 1600, 3200]);
-        let mut owed = 0;
-        for wanted in 1..=MAX_HANGS {
-            owed = owed_after(owed, 10);
-            assert_eq!(owed, wanted);
-        }
-        assert_eq!(owed_after(owed, 10), MAX_HANGS);
-        // For good.
-        assert_eq!(owed_after(owed, usize::MAX), MAX_HANGS);
+    fn resets(process: i32, user: u32) -> Resets {
+        Resets::of(Person {
+            process: ProcessId(process, 0),
+            user: Some(user),
+            since: sys::jiffies(),
+        })
     }
 
-    #[test]
-    fn who_behaves_begins_anew() {
-        assert_eq!(owed_after(5, usize::MAX), 1);
-        assert_eq!(owed_after(0, usize::MAX), 1);
+    fn toll(is_guilty: bool) -> Toll {
+        Toll {
+            process: 1,
+            is_guilty,
+            dropped: 2,
+        }
     }
 
     #[test]
     fn the_innocent_pay_nothing() {
-        let resets = Resets::new();
-        let toll = Toll {
-            process: 1,
-            is_guilty: false,
-            dropped: 2,
-        };
-        resets.note(1, 0, &toll);
+        let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
+        let resets = resets(1, 1000);
+        assert_eq!(resets.note(1, 0, &toll(false), &guilt), None);
         let counts = resets.counts();
         assert_eq!((counts.guilty, counts.innocent, counts.dropped), (0, 1, 2));
-        assert_eq!(resets.pay(), Ok(()));
+        assert!(resets.is_paid());
+        assert_eq!(resets.pay(&guilt), Ok(()));
+    }
+
+    #[test]
+    fn the_guilty_and_its_user_look_what_is_due() {
+        let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
+        let (culprit, users, others) = (resets(1, 1000), resets(2, 1000), resets(3, 1001));
+        for _ in 0..MAX_HANGS {
+            let who = culprit.note(1, 0, &toll(true), &guilt).unwrap();
+            users.note_others(&who);
+            others.note_others(&who);
+        }
+        assert_eq!(culprit.counts().guilty, MAX_HANGS);
+        let paid = [&culprit, &users, &others].map(Resets::is_paid);
+        assert_eq!(paid, [false, false, true]);
+        assert_eq!(culprit.pay(&guilt), Err(Error::GpuNotResponding));
+        assert!(!culprit.is_paid());
     }
 }

@@ -115,9 +115,17 @@ impl Process {
         };
         let mut timeout = ring.place_timeout();
         let mut room = None;
+        // Records do not hang.
+        let is_free = work.stream().is_none();
+        // Each round waits, or somebody has been quicker, or a hang was charged meanwhile.
         loop {
             let attempt = {
                 let mut tables = self.tables();
+                if !is_free && !self.is_paid() {
+                    drop(tables);
+                    self.pay()?;
+                    continue;
+                }
                 work.check(&tables)?;
                 queue.check(&tables)?;
                 let stream = work.stream();
@@ -146,6 +154,18 @@ impl Process {
             },
             None => Reply::Nothing,
         })
+    }
+
+    /// In front of commands: waits as long as is due for hangs.
+    #[inline]
+    pub(super) fn pay(&self) -> Result {
+        self.resets.pay(self.clients.guilt())
+    }
+
+    /// Whether nothing may be due. Asked for under the tables' lock.
+    #[inline]
+    pub(super) fn is_paid(&self) -> bool {
+        self.resets.is_paid()
     }
 
     /// Notes the process's last job on the core at `place`. The tables' lock is held.

@@ -175,6 +175,7 @@ impl Process {
         if commit.context == 0 || commit.queue == 0 || !(2..=MAX_VECTOR_BUFFERS).contains(&count) {
             return Err(Error::InvalidArgument);
         }
+        self.pay()?;
         let context = read_context(&commit)?;
         let table = read_table(&commit)?;
         // The kernel's events take the places of as many units at the end.
@@ -216,6 +217,11 @@ impl Process {
                 return Err(Error::Interrupted);
             }
             let mut tables = self.tables();
+            if !self.is_paid() {
+                drop(tables);
+                self.pay()?;
+                continue;
+            }
             let checked =
                 self.check_vector(core, &tables, context.id, &mut commands, &mut checked)?;
             tasks.check(&tables)?;

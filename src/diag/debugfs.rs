@@ -15,7 +15,8 @@
 //!
 //! `resets`: a line for each core with how often it was reset because it hung, and one for each
 //! process that was in a reset, with its id: how many it has caused, how many it has not, and how many
-//! jobs it has lost.
+//! jobs it has lost; and one for each user whose processes have caused some, with how many of them are
+//! not forgiven.
 //!
 //! `scratch`: what states are loaded with that hold no address of the client's, and what those that
 //! hold physical addresses are, where the core has such.
@@ -138,6 +139,10 @@ fn show_resets(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = writeln!(f, "core {} {}", core.index(), core.ring().resets());
         result = result.and(line);
     }
+    for core in clients.device().vectors() {
+        let line = writeln!(f, "core {} {}", core.index(), core.queue().resets());
+        result = result.and(line);
+    }
     clients.for_each_process(|leader, process| {
         let counts = process.resets().counts();
         if counts.guilty == 0 && counts.innocent == 0 {
@@ -148,6 +153,10 @@ fn show_resets(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             "process {leader} {} {} {}",
             counts.guilty, counts.innocent, counts.dropped
         );
+        result = result.and(line);
+    });
+    clients.guilt().for_each_user(|user, owed| {
+        let line = writeln!(f, "user {user} {owed}");
         result = result.and(line);
     });
     result

@@ -19,7 +19,10 @@ use crate::{
         Waited, //
     },
     sys::dma::DmaBuffer,
-    vector::Queue, //
+    vector::{
+        self,
+        Queue, //
+    }, //
 };
 use kernel::{
     device::Device,
@@ -71,10 +74,14 @@ impl<P: Payload> VectorCore<P> {
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's table\n"))?;
         table.fill(NO_PAGE);
         let address = u32::try_from(table.dma_address())?;
-        let timeout = place.device().parameters().gpu_timeout;
-        let queue = Queue::new(hardware.clone(), reclaimer.clone(), place.newest(), timeout)
+        let setup = vector::Setup {
+            core: place.index(),
+            newest: place.newest(),
+            timeout: place.device().parameters().gpu_timeout,
+            table: address,
+        };
+        let queue = Queue::new(hardware.clone(), reclaimer.clone(), setup)
             .inspect_err(|_| dev_err!(dev, "no memory for the queue of commands\n"))?;
-        hardware.set_vector_table(address);
         Arc::pin_init(
             pin_init!(Self {
                 index: place.index(),
@@ -159,7 +166,8 @@ impl<P: Payload> VectorCore<P> {
         self.queue.dismiss_hang_check();
         let mut is_on = self.is_on.lock();
         self.hardware.disable_interrupts();
-        if self.hardware.reset().is_err() {
+        // One that was given up stays cut off: what it may still write to is others' by now.
+        if self.queue.is_dead() || self.hardware.reset().is_err() {
             self.hardware.isolate();
         }
         *is_on = false;

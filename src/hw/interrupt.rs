@@ -121,7 +121,7 @@ impl Hardware {
     /// GPU address that the front end is at.
     pub(crate) fn position(&self) -> u32 {
         match self.identity.hardware_type() {
-            HardwareType::Vector => self.registers.read(VG_COMMAND_POSITION).into_raw(),
+            HardwareType::Vector => self.vector_position(),
             _ => self.registers.read(FE_DMA_ADDRESS).into_raw(),
         }
     }

@@ -270,11 +270,7 @@ impl Hardware {
     /// which has been printed.
     pub(crate) fn reset(&self) -> Result {
         for _ in 0..RESET_ATTEMPTS {
-            let is_out = match self.identity.hardware_type() {
-                HardwareType::Vector => self.reset_vector_once(),
-                _ => reset_once(&self.registers, &self.identity),
-            };
-            if is_out {
+            if self.reset_once() {
                 return Ok(());
             }
         }
@@ -286,6 +282,14 @@ impl Hardware {
         );
         // Not ETIMEDOUT, of which the driver core would make a line of its own.
         Err(ENODEV)
+    }
+
+    /// One soft reset; says whether the core came out of it idle.
+    fn reset_once(&self) -> bool {
+        match self.identity.hardware_type() {
+            HardwareType::Vector => self.reset_vector_once(),
+            _ => reset_once(&self.registers, &self.identity),
+        }
     }
 
     /// Holds a core that does not reset in its reset, cut off from the bus, so that its memory may

@@ -6,7 +6,6 @@
 
 use super::{
     regs::*,
-    reset_once,
     Hardware,
     Identity,
     RESET_ATTEMPTS, //
@@ -93,7 +92,7 @@ impl Hardware {
         let mut stranger = None;
         for attempt in 1..=RESET_ATTEMPTS {
             stranger = None;
-            if !reset_once(&self.registers, &self.identity) {
+            if !self.reset_once() {
                 continue;
             }
             let found = Identity::read(&self.registers);

@@ -6,7 +6,8 @@
 
 use super::{
     regs::*,
-    Hardware, //
+    Hardware,
+    Progress, //
 };
 use kernel::{
     io::Io,
@@ -41,17 +42,31 @@ impl Hardware {
         self.set_page_table(table);
     }
 
+    /// Physical address that the front end is at.
+    pub(super) fn vector_position(&self) -> u32 {
+        self.registers.read(VG_COMMAND_POSITION).into_raw()
+    }
+
     /// Whether all modules that draw are idle.
     pub(crate) fn is_vector_idle(&self) -> bool {
         self.idle() & IDLE == IDLE
+    }
+
+    /// How far the core is: where its front end is, and which modules are idle. There are no counters.
+    pub(crate) fn vector_progress(&self) -> Progress {
+        Progress {
+            position: self.vector_position(),
+            drawn: self.idle(),
+            command: None,
+        }
     }
 
     /// Prints that the core does not move any more.
     pub(crate) fn report_vector_hang(&self) {
         dev_err!(
             self.dev,
-            "the GPU hangs (front end at {:#010x}, idle {:#010x}): it is reset\n",
-            self.position(),
+            "the GPU hangs (front end at {:#010x}, idle {:#010x})\n",
+            self.vector_position(),
             self.idle()
         );
     }

@@ -12,7 +12,10 @@
 
 use super::{
     state::Whereabouts,
-    watch::Finding,
+    watch::{
+        Finding,
+        FAILED_TIME, //
+    },
     Payload,
     Ring,
     GPU_TIMEOUT, //
@@ -38,9 +41,6 @@ use kernel::{
 /// How often the hang check looks while jobs are under way, in milliseconds. A hang is noticed two
 /// of these later than it could be at most: behind the last job that ends, and where it is seen first.
 const PERIOD: u32 = 30;
-
-/// How long a core may stand still that has told of an error, in milliseconds: most errors are got over.
-const FAILED_TIME: u32 = 100;
 
 impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Ring<P> { self.hang_check }

@@ -55,6 +55,7 @@ mod recovery;
 mod space;
 mod state;
 mod submit;
+mod tolls;
 mod verdict;
 mod watch;
 
@@ -143,6 +144,12 @@ pub(crate) use {
     submit::{
         Attempt,
         Reservation, //
+    },
+    tolls::Tolls,
+    watch::{
+        Finding,
+        Watch,
+        FAILED_TIME, //
     }, //
 };
 

@@ -44,7 +44,7 @@ use super::{
     },
     Payload,
     Ring,
-    Toll,
+    Tolls,
     IDS,
     WAIT_LINK_BYTES, //
 };
@@ -82,45 +82,6 @@ const FILL_TIME: u32 = 1000;
 /// How often a core is reset for nobody's guilt, without a job that is done, before it is given up.
 const BLAMELESS_RESETS: u32 = 3;
 
-/// What a reset has cost each process that had jobs.
-struct Tolls {
-    list: [Toll; IDS],
-    count: usize,
-}
-
-impl Tolls {
-    /// Nobody anything.
-    fn new() -> Self {
-        Self {
-            list: [Toll::default(); IDS],
-            count: 0,
-        }
-    }
-
-    /// A job of `process` met `fate`.
-    fn note(&mut self, process: u64, fate: Fate) {
-        if process == 0 {
-            return;
-        }
-        let known = self.list[..self.count]
-            .iter()
-            .position(|toll| toll.process == process);
-        let at = known.unwrap_or(self.count);
-        // There are no more processes than jobs.
-        let Some(toll) = self.list.get_mut(at) else {
-            return;
-        };
-        self.count = self.count.max(at + 1);
-        toll.process = process;
-        toll.is_guilty |= fate == Fate::Guilty;
-        toll.dropped += u32::from(fate.is_dropped());
-    }
-
-    fn all(&self) -> &[Toll] {
-        &self.list[..self.count]
-    }
-}
-
 /// Why a recovery ends early.
 enum End {
     /// The core gets on, or there is nothing to get on with.
@@ -140,11 +101,12 @@ impl<P: Payload> Ring<P> {
                 Err(End::GivenUp) => self.give_up(&mut tolls),
             }
         }
-        self.resume();
         drop(completing);
+        // Before anybody gets a place again: what is due is due for those who wait for one, too.
+        P::core_was_reset(self.setup.core, tolls.all());
+        self.resume();
         // The reset has flushed the TLB.
         self.vm.flushed();
-        P::core_was_reset(self.setup.core, tolls.all());
     }
 
     /// Lets nobody have a place, and waits until the last one is filled; says whether the ring is
@@ -222,7 +184,7 @@ impl<P: Payload> Ring<P> {
             self.hardware.disable_interrupts();
         }
         if tells {
-            let dropped: u32 = tolls.all().iter().map(|toll| toll.dropped).sum();
+            let dropped = tolls.dropped();
             dev_warn!(
                 self.hardware.device(),
                 "the GPU was reset (at try {attempts}): jobs dropped {dropped}, the others go on\n"
@@ -291,7 +253,7 @@ impl<P: Payload> Ring<P> {
         drop(state);
         let fates = judge(&suspects[..count], has_begun);
         for (suspect, &fate) in suspects[..count].iter().zip(&fates) {
-            tolls.note(suspect.process, fate);
+            tolls.note(suspect.process, fate == Fate::Guilty, fate.is_dropped());
         }
         fates
     }
@@ -394,12 +356,12 @@ impl<P: Payload> Ring<P> {
             "the GPU cannot be recovered: it is given up until it is bound again\n"
         );
         // Whoever was not guilty loses as much.
-        tolls.list.iter_mut().for_each(|toll| toll.dropped = 0);
+        tolls.forget_dropped();
         {
             let state = self.state.lock();
             let (suspects, count) = state.suspects();
             for suspect in &suspects[..count] {
-                tolls.note(suspect.process, Fate::Lost);
+                tolls.note(suspect.process, false, true);
             }
         }
         self.abandon();

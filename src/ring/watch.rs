@@ -13,8 +13,11 @@ use crate::{
     stream::words, //
 };
 
+/// How long a core may stand still that has told of an error, in milliseconds: most errors are got over.
+pub(crate) const FAILED_TIME: u32 = 100;
+
 /// What the hang check has seen.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     /// The newest job that had ended.
     completed: u64,
     /// How far the core was; `None`: not looked at since.
@@ -31,7 +34,7 @@ pub(super) struct Watch {
 
 /// What a look has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(crate) enum Finding {
     /// It gets on.
     Moves,
     /// It has not got on since the last look; so many jiffies are left.
@@ -42,7 +45,7 @@ pub(super) enum Finding {
 
 impl Watch {
     /// Job `completed` has ended.
-    pub(super) fn new(completed: u64) -> Self {
+    pub(crate) fn new(completed: u64) -> Self {
         Self {
             completed,
             seen: None,
@@ -54,13 +57,13 @@ impl Watch {
     }
 
     /// The core has told of an error when job `completed` was the newest that had ended.
-    pub(super) fn note_failure(&mut self, completed: u64) {
+    pub(crate) fn note_failure(&mut self, completed: u64) {
         self.failed = Some(completed);
         self.is_failure_seen = false;
     }
 
     /// Whether a job has ended since this was asked last: `completed` is the newest that has.
-    pub(super) fn has_ended(&mut self, completed: u64) -> bool {
+    pub(crate) fn has_ended(&mut self, completed: u64) -> bool {
         let has = self.completed != completed;
         if has {
             *self = Self {
@@ -72,7 +75,7 @@ impl Watch {
     }
 
     /// The core is this far now. `limit`: how long it may stand still, and how long if it has failed.
-    pub(super) fn look(
+    pub(crate) fn look(
         &mut self,
         now: usize,
         progress: Progress,
@@ -100,12 +103,12 @@ impl Watch {
     }
 
     /// Whether the core is where it was at the last look.
-    pub(super) fn is_there(&self, progress: Progress) -> bool {
+    pub(crate) fn is_there(&self, progress: Progress) -> bool {
         self.seen == Some(progress)
     }
 
     /// Whether the log is to be told that it hangs: once, until it moves.
-    pub(super) fn tell(&mut self) -> bool {
+    pub(crate) fn tell(&mut self) -> bool {
         !core::mem::replace(&mut self.is_told, true)
     }
 }

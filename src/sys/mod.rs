@@ -205,6 +205,12 @@ pub(crate) fn process_id(task: &Task) -> i32 {
     unsafe { (*task.as_ptr()).tgid }
 }
 
+/// When a task's process was started: no other that has had the same number was then.
+pub(crate) fn start_time(task: &Task) -> u64 {
+    // SAFETY: The task is referenced; the time stays as long as it does.
+    unsafe { (*task.as_ptr()).start_boottime }
+}
+
 /// The monotonic clock, in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
     // SAFETY: Only reads the clock.

@@ -51,6 +51,8 @@ enum Progress<P> {
     Early(P),
     /// It has ended.
     Ended,
+    /// It is not to run any more.
+    Dropped,
 }
 
 impl<P: Payload> Queue<P> {
@@ -59,25 +61,39 @@ impl<P: Payload> Queue<P> {
         let completing = self.completion.lock();
         // Taken under the lock: bits that wait outside could outlive their jobs.
         let fired = self.hardware.take_events();
-        {
+        let before = {
             let mut state = self.state.lock();
             state.raised |= fired;
+            state.completed
+        };
+        self.end_raised();
+        if self.hardware.has_failed() {
+            self.state.lock().watch.note_failure(before);
         }
-        // Ends: each interrupt is taken once, and the next job has none of its own yet.
+        drop(completing);
+    }
+
+    /// Does what is to be done by now. The caller holds `completion`.
+    pub(super) fn end_raised(&self) {
+        // Ends: each interrupt is taken once, and the next job has none of its own yet; and there
+        // are so many jobs that are dropped.
         loop {
             match self.progress() {
                 Progress::None => break,
                 Progress::Early(mut payload) => payload.end(Outcome::Done),
                 Progress::Ended => self.end_oldest(Outcome::Done),
+                Progress::Dropped => self.end_oldest(Outcome::Dropped),
             }
         }
-        drop(completing);
     }
 
     fn progress(&self) -> Progress<P> {
         let mut state = self.state.lock();
         if !state.is_running {
-            return Progress::None;
+            return match state.jobs.oldest() {
+                Some((_, _, job)) if job.is_dropped => Progress::Dropped,
+                _ => Progress::None,
+            };
         }
         let raised = state.raised;
         let Some((id, _, job)) = state.jobs.oldest() else {

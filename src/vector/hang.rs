@@ -3,15 +3,32 @@
 //! The hang check: ends jobs whose interrupts have not come, and the core's hangs.
 //!
 //! While jobs are under way it looks every [`PERIOD`]. If none has ended since it looked last, it
-//! takes raised interrupts itself; modules that are idle a period later say that the job has ended
-//! without its interrupts. A core whose front end has not moved for `gpuTimeout` either is reset by
-//! its own soft reset, which no other core shares, and its job is dropped.
+//! takes raised interrupts itself; modules that are idle two periods later say that the job has ended
+//! without its interrupts. A core that has not got on for the time of the parameter `gpuTimeout`
+//! ([`Watch`](crate::ring::Watch)), or a short one if it has told of an error, is recovered, by the
+//! rules of [`ring`](crate::ring).
+//!
+//! # Recovery
+//!
+//! 1. Nobody gets a place in the queue, and who has one fills it; nobody ends jobs.
+//! 2. The core is reset ([`Hardware::recover`](crate::hw::Hardware::recover)): by its own soft reset,
+//!    which no other core shares. It is told again where its page table lies; its states are unknown.
+//! 3. The job that runs is guilty: it has been started, and there is nothing that tells how far its
+//!    front end came. It is dropped, and what its process has queued behind it, which counts on states
+//!    of its. All others have not been started; each loads its own context, for a guilty process's
+//!    came before.
+//! 4. Processes are told ([`Payload::core_was_reset`]). Then the jobs end in their order, and the next
+//!    one is started.
 
 use super::Queue;
 use crate::{
     ring::{
+        Finding,
         Outcome,
-        Payload, //
+        Payload,
+        Tolls,
+        FAILED_TIME,
+        GPU_TIMEOUT, //
     },
     sys::{
         self,
@@ -21,25 +38,28 @@ use crate::{
 };
 use kernel::{
     impl_has_delayed_work,
-    sync::Arc,
-    time::msecs_to_jiffies,
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+    time::{
+        delay::fsleep,
+        msecs_to_jiffies,
+        Delta,
+        Jiffies, //
+    },
     workqueue::WorkItem, //
 };
 
 /// How often the hang check looks while jobs are under way, in milliseconds.
-const PERIOD: u32 = 100;
+const PERIOD: u32 = 30;
 
 /// Looks without any progress after which an idle core has ended its job.
 const IDLE_LOOKS: u32 = 2;
 
-/// Looks without any progress after which the core hangs, for the parameter `gpuTimeout`; 0: never.
-/// The first look only learns where the core is.
-pub(super) fn hang_looks(timeout: u32) -> u32 {
-    match timeout {
-        0 => 0,
-        _ => timeout.div_ceil(PERIOD).max(IDLE_LOOKS) + 1,
-    }
-}
+/// How long a place may take to be filled, in milliseconds.
+const FILL_TIME: u32 = 1000;
 
 impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Queue<P> { self.hang_check }
@@ -55,8 +75,8 @@ impl<P: Payload> WorkItem for Queue<P> {
     type Pointer = Arc<Queue<P>>;
 
     fn run(this: Arc<Queue<P>>) {
-        if this.look() {
-            this.check_again();
+        if let Some(delay) = this.look() {
+            sys::work::enqueue_delayed::<Self, 0>(this, delay);
         }
     }
 }
@@ -72,80 +92,165 @@ impl<P: Payload> Queue<P> {
         sys::work::flush_delayed(&self.hang_check);
     }
 
-    /// One look; says whether another is due.
-    fn look(&self) -> bool {
-        let position = self.hardware.position();
-        let (idle, still) = {
+    /// One look; says when the next is due, if any is.
+    fn look(&self) -> Option<Jiffies> {
+        let period = msecs_to_jiffies(PERIOD);
+        {
             let mut state = self.state.lock();
             if state.is_stopped || state.jobs.len() == 0 {
                 state.is_checked = false;
-                return false;
+                return None;
             }
-            let has_ended = state.completed != state.last_seen;
-            let has_moved = state.position != position;
-            state.last_seen = state.completed;
-            state.position = position;
-            // Saturates: it may stand for ever if it is not to be reset.
-            state.idle_looks = state.idle_looks.saturating_add(1);
-            state.still_looks = state.still_looks.saturating_add(1);
-            if has_ended {
+            let completed = state.completed;
+            if state.watch.has_ended(completed) {
                 state.idle_looks = 0;
+                return Some(period);
             }
-            if has_ended || has_moved {
-                state.still_looks = 0;
-            }
-            if has_ended {
-                return true;
-            }
-            (state.idle_looks, state.still_looks)
-        };
+            state.idle_looks = state.idle_looks.saturating_add(1);
+        }
         self.hardware.acknowledge();
         self.complete();
+        let (recovers, limit) = match self.setup.timeout {
+            0 => (false, GPU_TIMEOUT),
+            limit => (true, limit),
+        };
+        // CAST: jiffies have the machine's width.
+        let limits = [limit, FAILED_TIME].map(|limit| msecs_to_jiffies(limit) as usize);
         let completing = self.completion.lock();
+        let (progress, is_idle) = (
+            self.hardware.vector_progress(),
+            self.hardware.is_vector_idle(),
+        );
+        let mut state = self.state.lock();
+        let completed = state.completed;
+        if state.watch.has_ended(completed) || !state.is_running {
+            state.idle_looks = 0;
+            return Some(period);
+        }
+        if is_idle && state.idle_looks > IDLE_LOOKS {
+            drop(state);
+            self.end_oldest(Outcome::Done);
+            self.end_raised();
+            return Some(period);
+        }
+        match state.watch.look(sys::jiffies(), progress, limits.into()) {
+            Finding::Moves => Some(period),
+            // CAST: as above.
+            Finding::Stands(left) => Some(period.min(left as Jiffies)),
+            Finding::Hangs if recovers => {
+                drop(state);
+                drop(completing);
+                self.recover();
+                Some(period)
+            }
+            Finding::Hangs => {
+                let is_new = state.watch.tell();
+                drop(state);
+                if is_new {
+                    self.hardware.report_vector_hang();
+                }
+                Some(period)
+            }
+        }
+    }
+
+    /// Resets the core, and drops the job that it hangs in and what its process has behind it.
+    fn recover(&self) {
+        let mut tolls = Tolls::new();
+        if self.pause() {
+            let completing = self.completion.lock();
+            let is_back = self.reset_core(&mut tolls);
+            drop(completing);
+            // Before anybody gets a place again, and before who has closed its files is gone.
+            P::core_was_reset(self.setup.core, tolls.all());
+            let completing = self.completion.lock();
+            if !is_back {
+                self.drop_all();
+            }
+            // Those that are dropped, and then the next one is started.
+            self.end_raised();
+            self.start_next(&mut self.state.lock());
+            drop(completing);
+        }
+        let mut state = self.state.lock();
+        state.is_paused = false;
+        state.moves += 1;
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    /// Lets nobody have a place, and waits until the last one is filled; says whether it is.
+    fn pause(&self) -> bool {
+        for _ in 0..FILL_TIME {
+            let mut state = self.state.lock();
+            if state.is_stopped {
+                return false;
+            }
+            state.is_paused = true;
+            if state.are_filled() {
+                return true;
+            }
+            drop(state);
+            fsleep(Delta::from_millis(1));
+        }
+        false
+    }
+
+    /// Resets the core if it still hangs, and judges; says whether it is there again. The caller
+    /// holds `completion`.
+    fn reset_core(&self, tolls: &mut Tolls) -> bool {
+        self.hardware.acknowledge();
+        let progress = self.hardware.vector_progress();
         {
-            let state = self.state.lock();
-            if state.completed != state.last_seen || !state.is_running {
+            let mut state = self.state.lock();
+            let completed = state.completed;
+            let is_there = state.watch.is_there(progress);
+            if state.watch.has_ended(completed) || !state.is_running || !is_there {
                 return true;
             }
         }
-        if idle >= IDLE_LOOKS && self.hardware.is_vector_idle() {
-            self.end_oldest(Outcome::Done);
-        } else if self.hang_looks != 0 && still >= self.hang_looks {
+        let tells = self.hardware.may_tell();
+        if tells {
             self.hardware.report_vector_hang();
-            self.recover();
         }
-        drop(completing);
-        true
+        self.resets.fetch_add(1, Relaxed);
+        let reset = self.hardware.recover();
+        if reset.is_ok() {
+            self.hardware.set_vector_table(self.setup.table);
+        } else {
+            self.hardware.isolate();
+            dev_err!(
+                self.hardware.device(),
+                "the GPU cannot be recovered: it is given up until it is bound again\n"
+            );
+        }
+        let mut state = self.state.lock();
+        state.core.forget();
+        state.is_running = false;
+        state.raised = 0;
+        state.idle_looks = 0;
+        let guilty = state.jobs.oldest().map_or(0, |(_, _, job)| job.process);
+        for age in 0..state.jobs.len() {
+            let number = state.jobs.get(age).map_or(0, |(_, slot)| slot.number);
+            if let Some(job) = state.jobs.load_at(number) {
+                job.is_dropped = reset.is_err() || job.process == guilty;
+                tolls.note(job.process, age == 0, job.is_dropped);
+            }
+        }
+        drop(state);
+        if let (true, Ok(attempts)) = (tells, reset) {
+            dev_warn!(
+                self.hardware.device(),
+                "the GPU was reset (at try {attempts}): jobs dropped {}, the others go on\n",
+                tolls.dropped()
+            );
+        }
+        reset.is_ok()
     }
 
-    /// Resets the core, and drops the job that it hangs in. The caller holds `completion`.
-    fn recover(&self) {
-        if self.hardware.reset().is_ok() {
-            self.state.lock().core.forget();
-            self.end_oldest(Outcome::Dropped);
-            return;
-        }
-        self.hardware.isolate();
+    /// Nothing runs any more: what there is has been marked as dropped.
+    fn drop_all(&self) {
         self.state.lock().is_dead = true;
         self.close();
-        // Nothing runs any more. Ends: nobody gets a place.
-        while self.state.lock().jobs.len() > 0 {
-            self.end_oldest(Outcome::Dropped);
-        }
-    }
-}
-
-#[kernel::macros::kunit_tests(galcore_vector_hang)]
-mod tests {
-    use super::hang_looks;
-
-    #[test]
-    fn the_time_is_counted_in_looks() {
-        assert_eq!(hang_looks(0), 0);
-        // An idle core has ended its job; that is found out first.
-        assert_eq!(hang_looks(1), 3);
-        assert_eq!(hang_looks(300), 4);
-        assert_eq!(hang_looks(301), 5);
-        assert_eq!(hang_looks(5000), 51);
     }
 }

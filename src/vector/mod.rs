@@ -66,6 +66,10 @@ use kernel::{
     new_delayed_work,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         new_condvar,
         new_mutex,
         new_spinlock,
@@ -148,6 +152,18 @@ pub(crate) struct Reservation {
     _no_preemption: sys::NoPreemption,
 }
 
+/// What a queue is made for.
+pub(crate) struct Setup {
+    /// The core's place.
+    pub(crate) core: usize,
+    /// Number of the last job of a core that was there before.
+    pub(crate) newest: u64,
+    /// How long the core may stand still, in milliseconds; 0: it is never reset.
+    pub(crate) timeout: u32,
+    /// Physical address of the core's page table.
+    pub(crate) table: u32,
+}
+
 /// The queue of one core.
 #[pin_data]
 pub(crate) struct Queue<P: Payload> {
@@ -167,20 +183,19 @@ pub(crate) struct Queue<P: Payload> {
     completion: Mutex<()>,
     #[pin]
     hang_check: DelayedWork<Queue<P>>,
-    /// Looks after which the core hangs; 0: never.
-    hang_looks: u32,
+    setup: Setup,
+    /// How often the core was reset because it hung.
+    resets: Atomic<u32>,
     in_use: InUse,
 }
 
 impl<P: Payload> Queue<P> {
-    /// The queue of the core `hardware`, whose jobs are numbered behind `newest`, and which is reset
-    /// when it has not moved for `timeout` milliseconds (0: never). `ENOMEM`: no memory that it
-    /// reaches.
+    /// The queue of the core `hardware`, which knows its page table from now on. `ENOMEM`: no memory
+    /// that it reaches.
     pub(crate) fn new(
         hardware: Arc<Hardware>,
         reclaimer: Arc<Reclaimer>,
-        newest: u64,
-        timeout: u32,
+        setup: Setup,
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(hardware.memory(), BYTES)?;
         let nobodys = DmaBuffer::new(hardware.memory(), SCRATCH_BYTES)?;
@@ -188,6 +203,8 @@ impl<P: Payload> Queue<P> {
         let address = u32::try_from(memory.dma_address())?;
         let scratch = u32::try_from(nobodys.dma_address())?;
         let in_use = InUse::new()?;
+        let newest = setup.newest;
+        hardware.set_vector_table(setup.table);
         Arc::pin_init(
             pin_init!(Self {
                 memory,
@@ -200,7 +217,8 @@ impl<P: Payload> Queue<P> {
                 moved <- new_condvar!("galcore vector"),
                 completion <- new_mutex!((), "galcore completion"),
                 hang_check <- new_delayed_work!("galcore hang check"),
-                hang_looks: hang::hang_looks(timeout),
+                setup,
+                resets: Atomic::new(0),
                 in_use,
             }),
             GFP_KERNEL,
@@ -210,6 +228,16 @@ impl<P: Payload> Queue<P> {
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.memory.size() + self.nobodys.size()
+    }
+
+    /// How often the core was reset because it hung.
+    pub(crate) fn resets(&self) -> u32 {
+        self.resets.load(Relaxed)
+    }
+
+    /// Whether nothing runs in it any more, and nothing will.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state.lock().is_dead
     }
 
     /// Physical address of memory that is nobody's.
@@ -265,6 +293,9 @@ impl<P: Payload> Queue<P> {
         if state.is_stopped {
             return Err(Error::GpuNotResponding);
         }
+        if state.is_paused {
+            return Ok(Attempt::Full);
+        }
         let entry = state.core.entry(&work.author, self.scratch);
         // The name of a context that is new now, and was then, is nothing that a check rests on.
         let name = match state.core.knows(entry.context) {
@@ -290,6 +321,7 @@ impl<P: Payload> Queue<P> {
         };
         let early = work.early.each_mut();
         let job = Job {
+            process: work.author.process,
             early: early.map(|payload| match payload {
                 Some(payload) => core::mem::take(*payload),
                 None => P::default(),
@@ -298,6 +330,7 @@ impl<P: Payload> Queue<P> {
             // CAST: less than `BYTES`.
             units: length.div_ceil(2) as u32,
             is_filled: false,
+            is_dropped: false,
             retired: List::new(),
             retired_count: 0,
         };
@@ -374,7 +407,7 @@ impl<P: Payload> Queue<P> {
             return;
         }
         if let Some((_, at, job)) = state.jobs.oldest() {
-            if job.is_filled {
+            if job.is_filled && !job.is_dropped {
                 // CAST: less than `BYTES`. The memory ends below 4 GiB.
                 self.hardware
                     .start_vector(self.address + at as u32, job.units);

@@ -13,7 +13,8 @@ use crate::{
         Flights,
         Retired,
         Slot,
-        Space, //
+        Space,
+        Watch, //
     },
     stream::vector::{
         nothing,
@@ -31,6 +32,8 @@ pub(super) const JOBS: usize = 10;
 
 /// What is kept of a job besides its place and its number.
 pub(super) struct Job<P> {
+    /// The process that has submitted it, by its number.
+    pub(super) process: u64,
     /// What is to be done at the tessellator's and the drawing engine's events.
     pub(super) early: [P; 2],
     /// What is to be done at its end.
@@ -39,6 +42,8 @@ pub(super) struct Job<P> {
     pub(super) units: u32,
     /// Its words are there.
     pub(super) is_filled: bool,
+    /// It is not to run any more: it ends when it is the oldest.
+    pub(super) is_dropped: bool,
     /// What it keeps, and how many they are.
     pub(super) retired: List<Retired>,
     pub(super) retired_count: u64,
@@ -172,14 +177,12 @@ pub(super) struct State<P> {
     pub(super) completed: u64,
     /// The hang check is queued.
     pub(super) is_checked: bool,
-    /// What `completed` was when the hang check looked last.
-    pub(super) last_seen: u64,
-    /// Looks without progress since.
+    /// What the hang check has seen.
+    pub(super) watch: Watch,
+    /// Looks since the last job has ended.
     pub(super) idle_looks: u32,
-    /// Where the front end was then.
-    pub(super) position: u32,
-    /// Looks since it has moved, or a job has ended.
-    pub(super) still_looks: u32,
+    /// The core is being reset: nobody gets a place.
+    pub(super) is_paused: bool,
 }
 
 impl<P> State<P> {
@@ -196,10 +199,9 @@ impl<P> State<P> {
             is_dead: false,
             completed: newest,
             is_checked: false,
-            last_seen: newest,
+            watch: Watch::new(newest),
             idle_looks: 0,
-            position: 0,
-            still_looks: 0,
+            is_paused: false,
         }
     }
 
@@ -223,6 +225,11 @@ impl<P> State<P> {
         let begun = self.jobs.begin(at, at + bytes - UNIT, job)?;
         self.space.take(at, bytes);
         Ok(begun)
+    }
+
+    /// Whether all jobs have their words.
+    pub(super) fn are_filled(&self) -> bool {
+        self.jobs.loads().all(|job| job.is_filled)
     }
 
     /// Takes the oldest job out; its place is free.
@@ -341,10 +348,12 @@ mod tests {
     #[test]
     fn ten_jobs_and_their_places() {
         let job = || Job {
+            process: 1,
             early: [0, 0],
             late: 7,
             units: 1,
             is_filled: true,
+            is_dropped: false,
             retired: List::new(),
             retired_count: 0,
         };

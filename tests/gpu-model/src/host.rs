@@ -339,6 +339,10 @@ impl Gpu {
                 "without its memory base (0x41c) programmed since reset",
             ),
             (is_vg && window == 0, "with a count of 0"),
+            (
+                is_vg && !self.registers.was_written(MC_MMU_FE_PAGE_TABLE),
+                "without its page table (0x400) programmed since reset",
+            ),
         ]
         .into_iter()
         .find_map(|(wrong, text)| wrong.then_some(text))

@@ -7,6 +7,9 @@
 //!
 //! Without: needs the module not to be loaded, or loaded and not in use. Arguments: `[MODULE PARAMETERS...]`, with `gpuTimeout`.
 
+use std::fs;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Child;
 use std::process::ExitCode;
 use std::process::Stdio;
@@ -18,7 +21,9 @@ use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Completion;
+use galcore_client::device::NODES;
 use galcore_client::draw::Engine;
+use galcore_client::sys::become_user;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Client;
@@ -82,6 +87,17 @@ fn status<T>(result: galcore_client::device::Result<T>) -> Result<String> {
 
 impl Culprit {
     fn answer(&mut self, words: &[&str]) -> Result<String> {
+        if let ["user", user] = *words {
+            become_user(user.parse()?).context("setuid")?;
+            return Ok("another".to_string());
+        }
+        // Closes all its files.
+        if let ["leave"] = *words {
+            self.page = None;
+            let paint = self.paint.take().context("not started")?;
+            paint.client.release_surface(paint.surface)?;
+            return Ok("left".to_string());
+        }
         if words[0] == "start" {
             let paint = Paint::new()?;
             self.signal = paint.device().create_signal(false)?;
@@ -99,6 +115,9 @@ impl Culprit {
                 queue.signal(self.signal);
                 status(paint.client.commit(pipe, &stream, &mut queue))
             }
+            // Commits fills from several threads, more than there are places; the longest time in which none was
+            // taken.
+            ["flood"] => Ok(flood()?.as_millis().to_string()),
             // Commits records alone.
             ["records"] => status(
                 paint
@@ -130,6 +149,184 @@ fn culprit() -> Result<Other> {
     let mut other = Other::start(Abi::own())?;
     other.ask("start")?;
     Ok(other)
+}
+
+/// A culprit of another user's, for whom the device must be open.
+fn culprit_of(user: u32) -> Result<Other> {
+    let mut other = Other::start(Abi::own())?;
+    other.ask(&format!("user {user}"))?;
+    other.ask("start")?;
+    Ok(other)
+}
+
+/// Lets everybody open the device while `body` runs.
+fn with_open_device(body: impl FnOnce() -> Result<()>) -> Result<()> {
+    let before = fs::metadata(NODES[0])?.permissions();
+    fs::set_permissions(NODES[0], Permissions::from_mode(0o666))?;
+    let done = body();
+    fs::set_permissions(NODES[0], before)?;
+    done
+}
+
+/// Commits of several threads, each with files of its own; returns the longest time in which none of them was taken.
+fn flood() -> Result<Duration> {
+    const THREADS: u32 = 3;
+    const COMMITS: u32 = 15;
+    let begun = Instant::now();
+    let one = || -> Result<Vec<Duration>> {
+        let mut paint = Paint::new()?;
+        let stream = paint.fill_cell(0, 1);
+        let mut times = Vec::new();
+        for _ in 0..COMMITS {
+            paint.commit(&stream, &mut Queue::new())?;
+            times.push(begun.elapsed());
+        }
+        paint.close()?;
+        Ok(times)
+    };
+    let mut times = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(one)).collect();
+        let mut times = Vec::new();
+        for thread in threads {
+            times.extend(thread.join().expect("no panic")?);
+        }
+        anyhow::Ok(times)
+    })?;
+    times.sort_unstable();
+    let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+    gaps.max().context("no commits")
+}
+
+/// Has `culprit` hang the core, and tell of it at once; returns how long its commands had to wait.
+fn quick_hang(control: &Control, culprit: &mut Other) -> Result<Duration> {
+    control.write(fault::HANG_KIND, fault::HANG_ILLEGAL_OPCODE);
+    control.write(fault::HANG_AT_DRAW, 1);
+    let begun = Instant::now();
+    same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
+    let waited = begun.elapsed();
+    same("wait", culprit.ask("wait")?.as_str(), "done")?;
+    Ok(waited)
+}
+
+/// A process is known by what it has done, whatever files it has.
+fn reopened(control: &Control) -> Result<()> {
+    let mut innocent = Innocent::new()?;
+    let mut culprit = culprit()?;
+    let log = &mut KernelLog::from_now()?;
+    let mut last = Duration::ZERO;
+    for _ in 0..MAX_HANGS {
+        last = quick_hang(control, &mut culprit)?;
+        culprit.ask("leave")?;
+        culprit.ask("start")?;
+    }
+    ensure!(
+        last > Duration::from_millis(1000),
+        "the last waited {last:?}"
+    );
+    let refused = format!("status {}", Status::GPU_NOT_RESPONDING);
+    for _ in 0..2 {
+        same("fill", culprit.ask("fill 0 1")?, refused.clone())?;
+        culprit.ask("leave")?;
+        culprit.ask("start")?;
+    }
+    let name = format!("process {} (recovery) has hung the GPU", culprit.id());
+    let lines = log.lines()?;
+    let named = lines.iter().filter(|line| line.text.contains(&name));
+    same("lines that name it", named.count(), MAX_HANGS as usize)?;
+    innocent.commit()?;
+    innocent.check()?;
+    innocent.close()
+}
+
+/// Who has closed all files when the hang is noticed has caused it all the same.
+fn gone(control: &Control) -> Result<()> {
+    let mut innocent = Innocent::new()?;
+    let mut culprit = culprit()?;
+    let log = &mut KernelLog::from_now()?;
+    for time in 1..=2 {
+        let before = resets(control);
+        control.write(fault::HANG_KIND, fault::HANG_SILENT);
+        control.write(fault::HANG_AT_DRAW, 1);
+        same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
+        stuck(control)?;
+        culprit.ask("leave")?;
+        eventually("a reset", Duration::from_secs(10), || {
+            Ok(resets(control) > before)
+        })?;
+        innocent.commit()?;
+        innocent.check()?;
+        let name = format!("process {} (recovery) has hung the GPU", culprit.id());
+        let what = format!("time {time}");
+        let is_told = |text: &str| text.contains(&name) && text.contains(&what);
+        eventually("the log names it", Duration::from_secs(10), || {
+            Ok(log.lines()?.iter().any(|line| is_told(&line.text)))
+        })?;
+        culprit.ask("start")?;
+    }
+    innocent.close()
+}
+
+/// What a user's processes have done costs those that he starts later time, and nobody else anything.
+fn users(control: &Control) -> Result<()> {
+    const WAITS: Duration = Duration::from_millis(1600);
+    let mut innocent = Innocent::new()?;
+    let mut old = culprit_of(1000)?;
+    let mut other = culprit_of(1001)?;
+    let mut late = None;
+    let mut last = Duration::ZERO;
+    // Each is another process, which has hung nothing yet.
+    for number in 0..6 {
+        let mut culprit = culprit_of(1000)?;
+        last = quick_hang(control, &mut culprit)?;
+        if number == 0 {
+            late = Some(culprit_of(1000)?);
+        }
+    }
+    let begun = Instant::now();
+    ensure!(
+        last > Duration::from_millis(500),
+        "the sixth waited {last:?}"
+    );
+    same("of old", old.ask("fill 2 3")?.as_str(), "done")?;
+    same("of others", other.ask("fill 2 3")?.as_str(), "done")?;
+    innocent.commit()?;
+    let took = begun.elapsed();
+    ensure!(took < here(WAITS / 2)?, "others waited {took:?}");
+    let mut late = late.context("no late one")?;
+    same("of new", late.ask("fill 2 3")?.as_str(), "done")?;
+    let took = begun.elapsed();
+    ensure!(took > WAITS * 3 / 4, "a new one waited {took:?}");
+    // It has paid, and works as any.
+    let begun = Instant::now();
+    for number in 3..6 {
+        let fill = format!("fill {number} 4");
+        same("fill", late.ask(&fill)?.as_str(), "done")?;
+        same("wait", late.ask("wait")?.as_str(), "done")?;
+    }
+    let took = begun.elapsed();
+    ensure!(took < here(WAITS / 2)?, "it waited again, {took:?}");
+    same("resets", late.ask("resets")?.as_str(), "0 0 0")?;
+    innocent.check()?;
+    innocent.close()
+}
+
+/// Threads that wait for a place in the ring while the core hangs wait for what that costs, too.
+fn parked(control: &Control, timeout: Duration) -> Result<()> {
+    let mut innocent = Innocent::new()?;
+    let mut culprit = culprit()?;
+    for _ in 0..5 {
+        quick_hang(control, &mut culprit)?;
+    }
+    control.write(fault::HANG_KIND, fault::HANG_SILENT);
+    control.write(fault::HANG_AT_DRAW, 1);
+    let gap: u64 = culprit.ask("flood")?.parse()?;
+    let gap = Duration::from_millis(gap);
+    // Behind the sixth it is 1600 ms; until the hang was noticed it was less.
+    let limit = Duration::from_millis(1500);
+    ensure!(timeout < limit && gap > limit, "they waited {gap:?}");
+    innocent.commit()?;
+    innocent.check()?;
+    innocent.close()
 }
 
 /// Who has done nothing, with jobs that show how often they ran.
@@ -835,6 +1032,20 @@ fn main() -> ExitCode {
                 innocent.close()
             },
         );
+        suite.test(
+            "who closes the device and opens it again is known",
+            move || reopened(control),
+        );
+        suite.test("who closes it before the hang is noticed, too", move || {
+            gone(control)
+        });
+        suite.test(
+            "a user's later processes wait for what the others have done, and nobody else",
+            move || with_open_device(|| users(control)),
+        );
+        suite.test("threads that wait for a place pay as all do", move || {
+            parked(control, timeout)
+        });
         for (name, fault) in [
             (
                 "a core that does not reset is given up",

@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 use std::process::Stdio;
 use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context as _;
@@ -24,6 +25,7 @@ use galcore_selftests::harness::same_word;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::hostile::here;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
 use galcore_selftests::vg::*;
@@ -657,41 +659,83 @@ fn faults() -> Result<()> {
     client.close()
 }
 
-/// A hang is noticed, ends its job, and is over. What is behind it may rest on what that has loaded.
+/// A process that draws once when it is told, and says what resets have cost it.
+fn neighbour() -> Result<()> {
+    let mut client = Client::start()?;
+    client.prove(7)?;
+    println!("ready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    client.prove(8)?;
+    let (guilty, innocent, dropped) = client.device.resets()?;
+    println!("{guilty} {innocent} {dropped}");
+    client.close()
+}
+
+/// A hang is noticed, ends its job and what the process has behind it, and is over; what others have behind it runs.
 fn hang() -> Result<()> {
     let control = control()?;
     let mut client = Client::start()?;
     client.prove(1)?;
     let [_, done, other] = client.signals;
-    let entries = [
-        (client.put_static(0, &state(0xa34, 0)), 0),
-        (
-            client.put_dynamic(0x400, &client.drawing((0, 0), (8, 8), 5), 1),
-            1,
-        ),
-    ];
-    // Where it draws to, and how large that is, the core knows by then: the reset makes it 0.
-    let mut behind = [state(0xa02, abgr(6)), state(0xa00, 0x1000_0001)].concat();
-    behind.extend(rectangle((8, 0), (8, 8)));
-    let behind = [entries[0], (client.put_dynamic(0x800, &behind, 1), 1)];
+    let child = system::again(&["--neighbour", "1"])?
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut child = Held(child);
+    let out = child.0.stdout.take().context("no output")?;
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(out));
+    let mut answer = || lines.next().context("it has ended")?.context("an answer");
+    same("the neighbour", answer()?.as_str(), "ready")?;
+    let before = client.device.resets()?;
+    let context = (client.put_static(0, &state(0xa34, 0)), 0);
+    let first = client.drawing((0, 0), (8, 8), 5);
+    let first = [context, (client.put_dynamic(0x400, &first, 1), 1)];
+    let behind = client.drawing((8, 0), (8, 8), 6);
+    let behind = [context, (client.put_dynamic(0x800, &behind, 1), 1)];
     let armed = control.arm(fault::HANG_AT_DRAW, 1);
-    for (id, entries) in [(done, &entries), (other, &behind)] {
+    let begun = Instant::now();
+    for (id, entries) in [(done, &first), (other, &behind)] {
         let tasks = Tasks::default().with(PIXEL, signal(id));
         same("status", client.send(entries, &tasks)?, OK)?;
     }
+    drop(child.0.stdin.take());
     same(
         "signal of a job that hangs",
         client.wait(done, 500)?,
         TIMEOUT,
     )?;
-    client.device.wait_signal(done, 60_000)?;
+    same("the neighbour", answer()?.as_str(), "0 1 0")?;
+    let took = begun.elapsed();
+    // `gpuTimeout` is 5 s.
+    let limit = here(Duration::from_millis(6500))?;
+    ensure!(took > Duration::from_secs(4), "a hang after {took:?}");
+    ensure!(took < limit, "the neighbour waited {took:?}");
+    client.device.wait_signal(done, 10_000)?;
     client.device.wait_signal(other, 10_000)?;
     drop(armed);
-    client.expect(|x, y| match (x, y) {
-        (8..16, 0..8) => 6,
-        _ => 1,
-    })?;
+    client.expect(|_, _| 1)?;
+    let cost = |before: (u32, u32, u32)| (before.0 + 1, before.1, before.2 + 2);
+    same("resets", client.device.resets()?, cost(before))?;
     client.prove(2)?;
+    // An error that the core itself tells of is noticed at once; and who does that again and again waits.
+    let armed = control.arm(fault::HANG_KIND, fault::HANG_BUS_ERROR);
+    let tasks = Tasks::default().with(PIXEL, signal(done));
+    for _ in 0..3 {
+        control.write(fault::HANG_AT_DRAW, 1);
+        let begun = Instant::now();
+        same("status", client.send(&first, &tasks)?, OK)?;
+        client.device.wait_signal(done, 10_000)?;
+        let took = begun.elapsed();
+        ensure!(took < here(Duration::from_secs(3))?, "it took {took:?}");
+    }
+    let begun = Instant::now();
+    same("status", client.send(&first, &tasks)?, OK)?;
+    let waited = begun.elapsed();
+    client.device.wait_signal(done, 10_000)?;
+    drop(armed);
+    ensure!(waited > Duration::from_millis(300), "it waited {waited:?}");
+    client.prove(3)?;
     client.close()
 }
 
@@ -1313,12 +1357,14 @@ fn main() -> ExitCode {
             "hold",
             "guard",
             "draw-only",
+            "neighbour",
         ])?;
         for (name, part) in [
             ("child", for_ever as fn() -> Result<()>),
             ("hold", hold),
             ("guard", guard),
             ("draw-only", draw_only),
+            ("neighbour", neighbour),
         ] {
             if options.get(name).is_some() {
                 part()?;
@@ -1347,7 +1393,7 @@ fn main() -> ExitCode {
         suite.test("600 buffers in one commit", many_entries);
         suite.test("what is called is copied and checked", calls);
         suite.test("events and interrupts in any order, late or lost", faults);
-        suite.test("a hang ends its job", hang);
+        suite.test("a hang costs who has caused it, and nobody else", hang);
         suite.test("clients are killed in the middle", move || killed(kills));
         suite.test("the core goes and comes back", move || unbound(binds));
         suite.test("random commits and tasks", move || random(1, count));
