@@ -128,6 +128,8 @@ pub(crate) struct Parameters {
     pub(crate) interface: Option<detect::Choice>,
     /// How long a core may stand still before it is reset, in milliseconds; 0: for ever.
     pub(crate) gpu_timeout: u32,
+    /// How much is kept of a core that hangs, from 0, nothing, to 3.
+    pub(crate) dump_level: u32,
 }
 
 /// Ranges that `allowedRanges` can hold.
@@ -470,6 +472,8 @@ impl Parameters {
                 timeout if GPU_TIMEOUTS.contains(&timeout) => timeout,
                 _ => return Err(Refusal("gpuTimeout", "must be 0, or 200 ms to a day")),
             },
+            // The vendor's drivers know more of them.
+            dump_level: raw.stuckDump.min(3),
         })
     }
 
@@ -531,6 +535,7 @@ pub(crate) fn show() {
         pr_info!("allowedRanges     = {number:#010x}\n");
     }
     pr_info!("gpuTimeout        = {}\n", raw.gpuTimeout);
+    pr_info!("stuckDump         = {}\n", raw.stuckDump);
     pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
     pr_info!("interface         = {}\n", interface_name(&raw));
 }
@@ -568,6 +573,7 @@ mod tests {
             sharedPool: 0,
             streamCheck: 2,
             gpuTimeout: 5000,
+            stuckDump: 2,
             allowedRanges: [0; 8],
             allowedRangesCount: 0,
             sharedNodes: 0,

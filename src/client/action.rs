@@ -17,6 +17,7 @@ use crate::{
     error::Result,
     memory::Word,
     ring::{
+        Named,
         Outcome,
         Payload,
         Toll, //
@@ -144,6 +145,11 @@ impl Payload for Events {
 
     fn process(&self) -> u64 {
         self.process
+    }
+
+    fn named_by(process: u64, words: &[&[u32]]) -> Option<Named> {
+        let (id, process) = CLIENTS.get()?.process(process)?;
+        Some(process.named_by(id, words))
     }
 
     fn core_was_reset(core: usize, tolls: &[Toll]) {

@@ -146,6 +146,15 @@ impl Clients {
         }
     }
 
+    /// The process with this number of ours, and its id, if it has files.
+    pub(super) fn process(&self, number: u64) -> Option<(i32, Arc<Process>)> {
+        let members = self.processes.lock();
+        let mut members = members.iter();
+        let member =
+            members.find(|member| member.files > 0 && member.process.number() == number)?;
+        Some((member.leader.tgid_nr_ns(None), member.process.clone()))
+    }
+
     /// Whether the process with this number, as the caller sees it, has files.
     #[cold]
     pub(super) fn has(&self, number: i32) -> bool {

@@ -23,6 +23,7 @@ mod commit;
 mod completion;
 mod contexts;
 mod deltas;
+mod dump;
 mod ending;
 mod guesses;
 mod guilt;

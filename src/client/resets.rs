@@ -104,6 +104,11 @@ impl Resets {
         }
     }
 
+    /// The name of the process's program.
+    pub(super) fn name(&self) -> &CommandName {
+        &self.name
+    }
+
     /// How many there were.
     pub(crate) fn counts(&self) -> Counts {
         Counts {

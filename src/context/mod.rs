@@ -430,6 +430,17 @@ impl Load {
 }
 
 impl Load {
+    /// GPU address of the first word.
+    pub(crate) fn address(&self) -> u32 {
+        self.address
+    }
+
+    /// Bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        // CAST: 32 bits into at least 32.
+        self.bytes as usize
+    }
+
     /// Whether a GPU address is that of one of its words.
     pub(crate) fn contains(&self, address: u32) -> bool {
         address.wrapping_sub(self.address) < self.bytes
@@ -500,6 +511,18 @@ impl Context {
             // Somebody else has them, and may be loading one.
             None => loaded.doubt(),
         }
+    }
+
+    /// Copies the states that `load` is about to `to`. `EBUSY`: somebody else has them now.
+    pub(crate) fn copy(&self, load: Load, to: &mut [u32]) -> kernel::error::Result {
+        let buffers = self.buffers.lock();
+        let mut copies = buffers.as_ref().ok_or(EBUSY)?.copies.iter();
+        let copy = copies.find(|copy| copy.buffer.address() == load.address);
+        let memory = copy.ok_or(EINVAL)?.buffer.memory();
+        for (at, word) in to.iter_mut().enumerate() {
+            *word = memory.read(at * 4)?;
+        }
+        Ok(())
     }
 
     /// Waits until nobody else has its buffers and takes them. `Interrupted`: a Unix signal came.

@@ -149,6 +149,7 @@ impl<P: Payload> Core<P> {
             fast_clear: parameters.fast_clear,
             compression: parameters.compression,
             timeout: parameters.gpu_timeout,
+            dump_level: parameters.dump_level,
             engines: states.engines(),
             scrub: scrub.clone(),
         };

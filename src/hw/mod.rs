@@ -4,6 +4,7 @@
 //!
 //! The only room that touches registers. Takes no locks. Source: spec/command-hw.md section 1.
 
+mod dump;
 mod identity;
 mod interrupt;
 mod recovery;
@@ -36,6 +37,10 @@ use kernel::{
 use regs::*;
 
 pub(crate) use {
+    dump::{
+        RegisterDump,
+        POSITION, //
+    },
     identity::Identity,
     recovery::Progress, //
 };

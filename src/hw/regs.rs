@@ -225,6 +225,8 @@ register! {
         /// Runs.
         16:16 enable => bool;
     }
+    /// How far the front end's fetcher is with what it fetches.
+    pub(crate) FE_DMA_STATUS(u32) @ 0x65C {}
     /// What the front end's fetcher does.
     pub(crate) FE_DMA_DEBUG_STATE(u32) @ 0x660 {
         /// What it is doing with the command.
@@ -234,4 +236,6 @@ register! {
     pub(crate) FE_DMA_ADDRESS(u32) @ 0x664 {}
     /// The first of the two words that the front end has fetched last.
     pub(crate) FE_DMA_LOW(u32) @ 0x668 {}
+    /// The second of them.
+    pub(crate) FE_DMA_HIGH(u32) @ 0x66C {}
 }

@@ -82,6 +82,7 @@ pub(crate) use {
     node::{
         Backing,
         Node,
+        Object,
         View,
         Word, //
     },

@@ -29,12 +29,16 @@ use crate::{
         vma::NewArea, //
     }, //
 };
-use kernel::sync::{
-    atomic::{
-        Atomic,
-        Relaxed, //
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::EINVAL,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
     },
-    Arc, //
 };
 
 /// Where a surface is to lie, or lies (`gcePOOL`).
@@ -262,6 +266,29 @@ impl Node {
         }
     }
 
+    /// Copies what lies at `offset` to `to`.
+    fn copy(&self, offset: usize, to: &mut [u8]) -> kernel::error::Result {
+        match &self.place {
+            Some(Place::Pool(span)) => {
+                let pool = self.memory.pool.as_ref().ok_or(EINVAL)?;
+                pool.memory.copy(span.offset() + offset, to)
+            }
+            Some(Place::Pages(buffer)) => buffer.memory.copy(offset, to),
+            Some(Place::Virtual(mapping)) => mapping.backing().pages().copy(offset, to),
+            Some(Place::Wrapped(memory)) => memory.copy(offset, to),
+            None => Err(EINVAL),
+        }
+    }
+
+    /// What the MMU leads to, if it lies behind that.
+    fn mapping(&self) -> Option<&Mapping> {
+        match &self.place {
+            Some(Place::Virtual(mapping)) => Some(mapping),
+            Some(Place::Wrapped(memory)) => Some(&memory.mapping),
+            Some(Place::Pool(_) | Place::Pages(_)) | None => None,
+        }
+    }
+
     pub(super) fn write(&self, offset: usize, word: u32) {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -306,10 +333,63 @@ pub(crate) struct Word {
     pub(super) address: u32,
 }
 
-pub(super) enum Object {
+/// Memory of somebody's, whatever it is.
+pub(crate) enum Object {
+    /// A node.
     Node(Arc<Node>),
+    /// A contiguous buffer.
     Buffer(Arc<Buffer>),
+    /// Memory that is not ours.
     UserMemory(Arc<UserMemory>),
+}
+
+impl Object {
+    /// GPU address of its first byte.
+    pub(crate) fn address(&self) -> u32 {
+        match self {
+            Object::Node(node) => node.address(),
+            Object::Buffer(buffer) => buffer.address(),
+            Object::UserMemory(memory) => memory.address(),
+        }
+    }
+
+    /// Copies what lies at `offset`, a multiple of 4, to `to`. May sleep. `EINVAL`: it is not all
+    /// there, or is a dma-buf of others. `ENOMEM`.
+    pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> kernel::error::Result {
+        match self {
+            Object::Node(node) => node.copy(offset, to),
+            Object::Buffer(buffer) => buffer.memory.copy(offset, to),
+            Object::UserMemory(memory) => memory.copy(offset, to),
+        }
+    }
+
+    /// The address on the bus of its page of this number.
+    pub(crate) fn page(&self, index: usize) -> u64 {
+        let mapping = match self {
+            Object::Node(node) => node.mapping(),
+            Object::Buffer(_) => None,
+            Object::UserMemory(memory) => Some(&memory.mapping),
+        };
+        if let Some(mapping) = mapping {
+            let pages = mapping.backing().dma_addresses();
+            return pages.get(index).map_or(0, |&page| sys::widen(page));
+        }
+        let start = match self {
+            Object::Node(node) => match &node.place {
+                Some(Place::Pool(span)) => {
+                    let pool = node.memory.pool.as_ref();
+                    // CAST: at most 64 bits.
+                    pool.map_or(0, |pool| pool.memory.start() + span.offset() as u64)
+                }
+                Some(Place::Pages(buffer)) => buffer.memory.dma_address(),
+                _ => 0,
+            },
+            Object::Buffer(buffer) => buffer.memory.dma_address(),
+            Object::UserMemory(_) => 0,
+        };
+        // CAST: at most 64 bits.
+        (start & !(PAGE_SIZE as u64 - 1)) + (index * PAGE_SIZE) as u64
+    }
 }
 
 /// Where `address` is in `bytes` at GPU address `start`, if a whole aligned word lies there.

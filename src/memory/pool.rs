@@ -85,6 +85,13 @@ impl PoolMemory {
         }
     }
 
+    pub(super) fn copy(&self, offset: usize, to: &mut [u8]) -> kernel::error::Result {
+        match self {
+            PoolMemory::Reserved(memory) => memory.copy(offset, to),
+            PoolMemory::Allocated(memory) => memory.copy(offset, to),
+        }
+    }
+
     fn zero(&self, offset: usize, bytes: usize) -> kernel::error::Result {
         match self {
             PoolMemory::Reserved(memory) => memory.zero(offset, bytes),

@@ -42,6 +42,12 @@ impl UserMemory {
             .is_some_and(|end| end <= self.bytes)
     }
 
+    /// Copies what lies at `offset` to `to`.
+    pub(super) fn copy(&self, offset: usize, to: &mut [u8]) -> kernel::error::Result {
+        let pages = self.mapping.backing().pages();
+        pages.copy(self.offset + offset, to)
+    }
+
     pub(super) fn write(&self, offset: usize, word: u32) {
         let pages = self.mapping.backing().pages();
         pages.write(self.offset + offset, word);

@@ -60,9 +60,20 @@ impl Flat {
         self.scratch_entry
     }
 
+    /// Bytes of the table.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.table.size()
+    }
+
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> usize {
         self.table.size() + self.scratch.size()
+    }
+
+    /// Copies the table's entries to `to`, as many as there is room for.
+    pub(super) fn copy(&self, to: &mut [u8]) -> Result {
+        let bytes = to.len().min(self.table.size());
+        self.table.copy(0, &mut to[..bytes])
     }
 
     /// Lets `page`, one above bit 31, lead to physical address `address`.

@@ -405,6 +405,29 @@ impl Vm {
         self.state.lock().free.longest_free() * PAGE_SIZE
     }
 
+    /// Bytes of the tables for MMUs of `version`, as [`Vm::copy_tables`] has them.
+    pub(crate) fn table_bytes(&self, version: MmuVersion) -> usize {
+        let (flat, two_level) = (&self.tables.flat, &self.tables.two_level);
+        match version {
+            MmuVersion::V1 => flat.as_ref().map_or(0, Flat::table_bytes),
+            MmuVersion::V2 => two_level.as_ref().map_or(0, TwoLevel::table_bytes),
+        }
+    }
+
+    /// Copies the tables for MMUs of `version` to `to`. They stay where they are for good, but their
+    /// entries change meanwhile.
+    pub(crate) fn copy_tables(
+        &self,
+        version: MmuVersion,
+        to: &mut [u8],
+    ) -> Result<(), kernel::error::Error> {
+        let (flat, two_level) = (&self.tables.flat, &self.tables.two_level);
+        match version {
+            MmuVersion::V1 => flat.as_ref().map_or(Ok(()), |tables| tables.copy(to)),
+            MmuVersion::V2 => two_level.as_ref().map_or(Ok(()), |tables| tables.copy(to)),
+        }
+    }
+
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.tables.bytes()

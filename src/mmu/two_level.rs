@@ -193,6 +193,48 @@ impl TwoLevel {
         self.first.size()
     }
 
+    /// Copies the first level to `to`, and behind it for each entry there that leads to a table, in
+    /// their order, a page with that, as many as there is room for.
+    pub(super) fn copy(&self, to: &mut [u8]) -> Result {
+        let room = to.len().min(PAGE_SIZE);
+        let (first, rest) = to.split_at_mut(room);
+        self.first.copy(0, first)?;
+        let entries = first.chunks_exact(4).enumerate();
+        // As it was copied: there may be more by now.
+        let present = entries.filter(|(_, entry)| u32::from(entry[0]) & PRESENT != 0);
+        for ((entry, _), page) in present.zip(rest.chunks_exact_mut(PAGE_SIZE)) {
+            self.copy_second(entry, page)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the second level of a first-level entry.
+    fn copy_second(&self, entry: usize, page: &mut [u8]) -> Result {
+        let second = self.second.get(entry).ok_or(EINVAL)?;
+        if second.is_large.load(Relaxed) {
+            for (large, bytes) in page.chunks_exact_mut(4).take(LARGE_PER_FIRST).enumerate() {
+                // They lead to themselves.
+                let number = entry * SMALL_PER_FIRST + large * SMALL_PER_LARGE;
+                let word = page_entry(address_of(number), Access::ReadWrite);
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+            return Ok(());
+        }
+        match (second.small.as_ref(), self.scratch.as_ref()) {
+            (Some(table), _) | (None, Some((table, _))) => table.copy(0, page),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Bytes of all tables, as [`TwoLevel::copy`] has them.
+    pub(super) fn table_bytes(&self) -> usize {
+        let present = (0..FIRST_ENTRIES).filter(|entry| {
+            let word = self.first.read(entry * 4);
+            word.is_ok_and(|word| word & PRESENT != 0)
+        });
+        PAGE_SIZE * (1 + present.count())
+    }
+
     /// A table of `bytes` that leads nowhere, and its physical address.
     fn table(&self, bytes: usize) -> Result<(DmaBuffer, u32)> {
         let table = DmaBuffer::new(&self.dev, bytes)?;

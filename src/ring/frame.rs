@@ -149,6 +149,13 @@ impl Frame {
             + bytes_if(self.load.is_some(), words::LINK_WORDS)
     }
 
+    /// Bytes in front of the commands, but for the words of the states in front of them.
+    pub(super) fn until_commands(&self) -> usize {
+        let states = self.states.as_ref().map_or(0, Section::bytes);
+        let switch = self.commands.as_ref().and_then(|section| section.switch);
+        self.until_loaded() + states + bytes_if(switch.is_some(), words::SELECT_PIPE_WORDS)
+    }
+
     /// Bytes of it, without the client's words.
     pub(super) fn bytes(&self) -> usize {
         let around = [&self.states, &self.commands].into_iter().flatten();

@@ -2,7 +2,10 @@
 
 //! A job: what is submitted to the GPU at once, and what is to happen when it ends.
 
-use super::reclaim::Retired;
+use super::{
+    dump::Named,
+    reclaim::Retired, //
+};
 use crate::{
     context::{
         Context,
@@ -42,6 +45,10 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// The process that has submitted it, by its number; 0: the driver.
     fn process(&self) -> u64;
 
+    /// Who the process with number `process` is, and the memory of its that `words`, its commands,
+    /// name, if it has not ended. Called by the hang check; no lock is held.
+    fn named_by(process: u64, words: &[&[u32]]) -> Option<Named>;
+
     /// The core at place `core` hung and has been reset, or given up: what that means to each
     /// process that had jobs there. Called by the hang check; no lock is held.
     fn core_was_reset(core: usize, tolls: &[Toll]);
@@ -65,6 +72,8 @@ pub(super) struct Basis {
     pub(super) pipe: Option<Pipe>,
     /// There are commands of a process's among them.
     pub(super) has_commands: bool,
+    /// These: how many bytes behind the job's start, and how many.
+    pub(super) commands: (u32, u32),
     /// These run in the context that the commands in front of them ran in, and do not load it.
     pub(super) continues: bool,
     /// Where the front end goes to load their context.

@@ -45,6 +45,8 @@
 //! allocator.
 
 mod complete;
+mod dump;
+mod etdump;
 mod frame;
 mod hang;
 mod hider;
@@ -115,6 +117,11 @@ use kernel::{
 use state::State;
 
 pub(crate) use {
+    dump::{
+        Named,
+        Piece,
+        MAX_PIECES, //
+    },
     frame::{
         Checked,
         InContext,
@@ -208,6 +215,8 @@ pub(crate) struct Setup {
     pub(crate) compression: Choice,
     /// How long it may stand still before it is reset, in milliseconds; 0: for ever.
     pub(crate) timeout: u32,
+    /// How much is kept of what it did when it hung; 0: nothing.
+    pub(crate) dump_level: u32,
     /// Its engines.
     pub(crate) engines: Engines,
     /// What makes it forget addresses.
@@ -235,6 +244,8 @@ pub(crate) struct Ring<P: Payload> {
     moved: CondVar,
     /// How often the core was reset because it hung.
     resets: Atomic<u32>,
+    /// When what it did was kept last, in jiffies; 0: never.
+    dumped: Atomic<usize>,
     /// One thread at a time ends jobs.
     #[pin]
     completion: Mutex<()>,
@@ -272,6 +283,7 @@ impl<P: Payload> Ring<P> {
                 state <- new_spinlock!(State::init(spares, newest), "galcore ring"),
                 moved <- new_condvar!("galcore ring"),
                 resets: Atomic::new(0),
+                dumped: Atomic::new(0),
                 completion <- new_mutex!((), "galcore completion"),
                 in_use,
                 hang_check <- new_delayed_work!("galcore hang check"),

@@ -11,6 +11,7 @@
 //! 2. What has ended by now has. *The front end is held* where it is: the links into the oldest job
 //!    and out of it become idle loops. If it gets on now, it was no hang: the links come back, and
 //!    that was it. So an innocent job that is behind has not begun when the core is reset.
+//!    What it was doing is noted for the dump ([`super::dump`]), which is written at the end.
 //! 3. *Reset* ([`Hardware::recover`](crate::hw::Hardware::recover)): nothing of before reaches memory
 //!    any more, the TLB is empty, no event of before is left, not even with an interrupt under way.
 //!    It is the same core as before, and is set up as it was at first ([`Ring::set_up`]).
@@ -32,6 +33,7 @@
 //! All of it is bounded: the filling of a place, resets, the end of the interrupt half, the set-up.
 
 use super::{
+    dump::Evidence,
     job::Outcome,
     state::{
         GpuState,
@@ -93,10 +95,10 @@ enum End {
 impl<P: Payload> Ring<P> {
     /// Recovers the core, which was seen not to get on. The hang check's.
     pub(super) fn recover(self: &Arc<Self>) {
-        let mut tolls = Tolls::new();
+        let (mut tolls, mut evidence) = (Tolls::new(), None);
         let completing = self.completion.lock();
         if self.pause() {
-            match self.recover_paused(&mut tolls) {
+            match self.recover_paused(&mut tolls, &mut evidence) {
                 Ok(()) | Err(End::NoHang) => {}
                 Err(End::GivenUp) => self.give_up(&mut tolls),
             }
@@ -107,6 +109,9 @@ impl<P: Payload> Ring<P> {
         self.resume();
         // The reset has flushed the TLB.
         self.vm.flushed();
+        if let Some(evidence) = evidence {
+            self.write_dump(&evidence);
+        }
     }
 
     /// Lets nobody have a place, and waits until the last one is filled; says whether the ring is
@@ -138,7 +143,11 @@ impl<P: Payload> Ring<P> {
         self.moved.notify_all();
     }
 
-    fn recover_paused(self: &Arc<Self>, tolls: &mut Tolls) -> Result<(), End> {
+    fn recover_paused(
+        self: &Arc<Self>,
+        tolls: &mut Tolls,
+        evidence: &mut Option<Evidence>,
+    ) -> Result<(), End> {
         if !self.still_hangs() {
             return Err(End::NoHang);
         }
@@ -151,6 +160,7 @@ impl<P: Payload> Ring<P> {
             return Err(End::NoHang);
         }
         let fates = self.judge(tolls);
+        *evidence = self.take_evidence(fates[0] == Fate::Guilty);
         let tells = self.hardware.may_tell();
         if tells {
             self.hardware.report_hang();

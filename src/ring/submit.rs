@@ -220,6 +220,14 @@ impl<P: Payload> Ring<P> {
         let basis = Basis {
             pipe: state.gpu.pipe,
             has_commands: commands.is_some(),
+            commands: match commands {
+                // CAST: less than `RING_BYTES`.
+                Some(_) => (
+                    (frame.until_commands() + state_bytes) as u32,
+                    command_bytes as u32,
+                ),
+                None => (0, 0),
+            },
             continues,
             load: match source {
                 Source::Copy(_, load) => Some(load),

@@ -213,6 +213,20 @@ impl DmaBuffer {
         Ok(unsafe { self.cpu.add(offset).cast::<u32>().read_volatile() })
     }
 
+    /// Copies what lies at byte `offset`, a multiple of 4, to `to`; `EINVAL` when that is not all
+    /// inside.
+    pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
+        let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
+        if to.len() > room {
+            return Err(EINVAL);
+        }
+        for (at, bytes) in (offset..).step_by(4).zip(to.chunks_mut(4)) {
+            let word = self.read(at)?.to_ne_bytes();
+            bytes.copy_from_slice(&word[..bytes.len()]);
+        }
+        Ok(())
+    }
+
     /// Writes `words` from byte `offset`, a multiple of 4; `EINVAL` when they do not fit.
     pub(crate) fn write_words(&self, offset: usize, words: &[u32]) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;

@@ -20,6 +20,7 @@
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
 pub(crate) mod component;
+pub(crate) mod coredump;
 pub(crate) mod dma;
 pub(crate) mod dma_buf;
 pub(crate) mod fence;
@@ -176,6 +177,7 @@ pub(crate) fn sleep(milliseconds: u32) -> Result {
 }
 
 /// The name of a thread's program, as the kernel's log shows it.
+#[derive(Clone)]
 pub(crate) struct CommandName([u8; 16]);
 
 impl CommandName {

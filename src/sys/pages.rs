@@ -417,6 +417,28 @@ impl Pages {
         }
     }
 
+    /// Copies what the CPU sees at `offset` to `to`. Changes hands with nobody: what the device has
+    /// written past a cache, and its owner has not asked for, may not be seen. `EINVAL`: not all of
+    /// it is there, or it is not ours to read. `ENOMEM`: it cannot be mapped. May sleep.
+    pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
+        let end = offset.checked_add(to.len()).ok_or(EINVAL)?;
+        if to.is_empty() || end > self.pages.len() * PAGE_SIZE || self.imported().is_some() {
+            return Err(EINVAL);
+        }
+        let cached = !matches!(self.origin, Origin::Allocated(_));
+        // SAFETY: By the type invariant the pages are ours or pinned, and are only read: pointers to
+        // them all lie behind each other. There is room in `to`, checked above.
+        to_result(unsafe {
+            shim::gal_copy_pages(
+                self.pages.as_ptr().cast_mut(),
+                offset,
+                to.as_mut_ptr().cast(),
+                to.len(),
+                cached,
+            )
+        })
+    }
+
     /// Writes one word at byte `offset`, a multiple of 4, for the CPU alone. Outside the pages
     /// nothing happens.
     pub(crate) fn poke(&self, offset: usize, word: u32) {

@@ -169,6 +169,19 @@ impl Reserved {
         Ok(word)
     }
 
+    /// Copies what lies at `offset` to `to`. `EINVAL` outside the memory, `ENOMEM` when no mapping
+    /// can be made. May sleep.
+    pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
+        match offset.checked_add(to.len()) {
+            Some(end) if end <= self.size() => {}
+            _ => return Err(EINVAL),
+        }
+        let start = self.start() + PhysAddr::try_from(offset)?;
+        // SAFETY: By the type invariant the memory is ours alone, and the range is inside; there is
+        // room for it.
+        to_result(unsafe { shim::gal_copy_physical(start, to.as_mut_ptr().cast(), to.len()) })
+    }
+
     /// Fills `size` bytes from `offset` with zeros. `EINVAL` outside the memory, `ENOMEM` when no
     /// mapping can be made. May sleep.
     pub(crate) fn zero(&self, offset: usize, size: usize) -> Result {

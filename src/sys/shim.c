@@ -5,6 +5,7 @@
 #include <linux/anon_inodes.h>
 #include <linux/cred.h>
 #include <linux/compat.h>
+#include <linux/devcoredump.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
@@ -28,6 +29,7 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
+#include <linux/vmalloc.h>
 #include <linux/vmstat.h>
 
 #include "shim.h"
@@ -51,6 +53,7 @@ struct gal_parameters gal_parameters = {
 	.signal = 48,
 	.streamCheck = 2,
 	.gpuTimeout = 5000,
+	.stuckDump = 2,
 };
 
 #define GAL_PARAMETER(name, type, text)                                   \
@@ -93,6 +96,7 @@ module_param_array_named(allowedRanges, gal_parameters.allowedRanges, ulong,
 			 &gal_parameters.allowedRangesCount, 0444);
 MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memory that every client's commands may name, such as a framebuffer");
 GAL_PARAMETER(gpuTimeout, uint, "Milliseconds without any progress after which a core is reset, and who has hung it loses what it has submitted; 0: never");
+GAL_PARAMETER(stuckDump, uint, "What is kept of a core that hangs: 0 nothing, 1 registers and commands, 2 the memory that they name too, 3 more of it");
 GAL_PARAMETER(sharedNodes, int, "1: every client can lock and free every node whose handle it knows, as with the vendor's driver");
 module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.interface), 0444);
 MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ...; empty: the most likely");
@@ -568,6 +572,68 @@ int gal_zero_physical(phys_addr_t start, size_t size)
 		memset_io(window, 0, part);
 		iounmap(window);
 		start += part;
+		size -= part;
+		cond_resched();
+	}
+	return 0;
+}
+
+int gal_copy_physical(phys_addr_t start, void *to, size_t size)
+{
+	while (size) {
+		size_t part = min_t(size_t, size, SZ_1M - offset_in_page(start));
+		void __iomem *window = ioremap_wc(start, part);
+
+		if (!window)
+			return -ENOMEM;
+		memcpy_fromio(to, window, part);
+		iounmap(window);
+		start += part;
+		to += part;
+		size -= part;
+		cond_resched();
+	}
+	return 0;
+}
+
+bool gal_has_dumps(void)
+{
+	return IS_ENABLED(CONFIG_DEV_COREDUMP);
+}
+
+/* Nothing is reclaimed for it: who has no memory to spare has no dump. */
+void *gal_allocate_dump(size_t size)
+{
+	return __vmalloc(size, GFP_NOWAIT | __GFP_NOWARN | __GFP_ZERO);
+}
+
+void gal_free_dump(void *data)
+{
+	vfree(data);
+}
+
+/* The data is the kernel's from now on, whatever becomes of the module. */
+void gal_publish_dump(struct device *dev, void *data, size_t size)
+{
+	dev_coredumpv(dev, data, size, GFP_NOWAIT | __GFP_NOWARN);
+}
+
+int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bool cached)
+{
+	/* What no cache has is not read through one: its lines could be stale. */
+	pgprot_t how = cached ? PAGE_KERNEL : pgprot_writecombine(PAGE_KERNEL);
+
+	while (size) {
+		size_t part = min_t(size_t, size, SZ_256K - offset_in_page(offset));
+		size_t count = DIV_ROUND_UP(offset_in_page(offset) + part, PAGE_SIZE);
+		void *window = vmap(pages + (offset >> PAGE_SHIFT), count, VM_MAP, how);
+
+		if (!window)
+			return -ENOMEM;
+		memcpy(to, window + offset_in_page(offset), part);
+		vunmap(window);
+		offset += part;
+		to += part;
 		size -= part;
 		cond_resched();
 	}

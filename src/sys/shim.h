@@ -51,6 +51,7 @@ struct gal_parameters {
 	int sharedPool;
 	int streamCheck;
 	unsigned int gpuTimeout;
+	unsigned int stuckDump;
 	unsigned long allowedRanges[8];
 	unsigned int allowedRangesCount;
 	int sharedNodes;
@@ -187,6 +188,14 @@ void gal_release_memory(phys_addr_t start, size_t size);
 int gal_write_physical(phys_addr_t at, u32 word);
 int gal_read_physical(phys_addr_t at, u32 *word);
 int gal_zero_physical(phys_addr_t start, size_t size);
+int gal_copy_physical(phys_addr_t start, void *to, size_t size);
+
+/* Dumps of a device that hangs. */
+bool gal_has_dumps(void);
+void *gal_allocate_dump(size_t size);
+void gal_free_dump(void *data);
+void gal_publish_dump(struct device *dev, void *data, size_t size);
+int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bool cached);
 
 /* The memory region of a device's node: 1, 0 if there is none, or an error. */
 int gal_memory_region(struct device *dev, phys_addr_t *start, phys_addr_t *size, bool *reusable);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What the dump of a hang has of the process whose commands it was.
+
+use super::{
+    tables::Tables,
+    Process, //
+};
+use crate::{
+    addr::Range,
+    memory::Object,
+    ring::{
+        Named,
+        Piece,
+        MAX_PIECES, //
+    },
+    stream::addresses::{
+        Kind,
+        Owner, //
+    }, //
+};
+use kernel::prelude::*;
+
+/// Words that are looked at while the tables are locked.
+const STEP: usize = 1024;
+
+impl Process {
+    /// Who it is, and the memory of its that `words` name: in the order in which they do, each piece
+    /// once, [`MAX_PIECES`] of them at most. `id`: its number. A word that only looks like an address
+    /// counts too. No lock may be held.
+    pub(super) fn named_by(&self, id: i32, words: &[&[u32]]) -> Named {
+        let mut named = Named {
+            id,
+            name: self.resets().name().clone(),
+            generation: self.interface().map(|(choice, _)| choice.format().name()),
+            pieces: KVec::new(),
+        };
+        for step in words.iter().flat_map(|words| words.chunks(STEP)) {
+            let tables = self.tables();
+            for &word in step {
+                // Without memory to note it the rest is known all the same.
+                if named.pieces.len() >= MAX_PIECES || tables.add_named(word, &mut named).is_err() {
+                    return named;
+                }
+            }
+        }
+        named
+    }
+}
+
+impl Tables {
+    /// Adds the memory at `address`, if it is the process's and not there yet.
+    fn add_named(&self, address: u32, named: &mut Named) -> Result {
+        let is_there = |piece: &Piece| piece.range.contains(address);
+        let Some(range) = self.addresses.find(address) else {
+            return Ok(());
+        };
+        if named.pieces.iter().any(is_there) {
+            return Ok(());
+        }
+        match self.object_at(address, range) {
+            Some(memory) => Ok(named.pieces.push(Piece { range, memory }, GFP_NOWAIT)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The object in whose `range` GPU address `address` is.
+    fn object_at(&self, address: u32, range: Range) -> Option<Object> {
+        let Owner { kind, handle } = self.addresses.owner(address)?;
+        let memory = match kind {
+            Kind::Node => Object::Node((*self.nodes.get(handle)?.node).clone()),
+            Kind::Buffer => Object::Buffer((*self.buffers.get(handle)?.buffer).clone()),
+            Kind::UserMemory => Object::UserMemory(self.user_memory.get(handle)?.memory()?.clone()),
+        };
+        (memory.address() == range.start()).then_some(memory)
+    }
+}

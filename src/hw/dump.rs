@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The registers that tell what a core was doing when it hung.
+//!
+//! Only those that the core has, and whose reading changes nothing: not the acknowledge register.
+//! Source: spec/command-hw.md section 1.1; the choice is that of etnaviv's dumps, which tools read,
+//! and what says which core it is.
+
+use super::{
+    regs::*,
+    Hardware,
+    MmuVersion, //
+};
+use kernel::io::{
+    register::Array,
+    Io, //
+};
+
+/// The most registers in a dump.
+pub(crate) const MAX_REGISTERS: usize = 56;
+
+/// Registers, by their byte offsets, and what they held.
+pub(crate) struct RegisterDump {
+    list: [(u32, u32); MAX_REGISTERS],
+    count: usize,
+}
+
+impl RegisterDump {
+    fn new() -> Self {
+        Self {
+            list: [(0, 0); MAX_REGISTERS],
+            count: 0,
+        }
+    }
+
+    fn put(&mut self, offset: u32, value: u32) {
+        if let Some(slot) = self.list.get_mut(self.count) {
+            *slot = (offset, value);
+            self.count += 1;
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> &[(u32, u32)] {
+        &self.list[..self.count]
+    }
+
+    /// What the register at `offset` held.
+    pub(crate) fn get(&self, offset: u32) -> Option<u32> {
+        let mut all = self.all().iter();
+        all.find(|found| found.0 == offset).map(|found| found.1)
+    }
+}
+
+/// `FE_DMA_ADDRESS`.
+pub(crate) const POSITION: u32 = 0x664;
+
+impl Hardware {
+    /// Reads them.
+    pub(crate) fn dump_registers(&self) -> RegisterDump {
+        let regs = &self.registers;
+        let mut dump = RegisterDump::new();
+        macro_rules! put {
+            ($($offset:literal $name:ident),* $(,)?) => {
+                {
+                    $(dump.put($offset, regs.read($name).into_raw());)*
+                }
+            };
+        }
+        // First what moves if anything does.
+        put!(
+            0x660 FE_DMA_DEBUG_STATE,
+            0x664 FE_DMA_ADDRESS,
+            0x668 FE_DMA_LOW,
+            0x66C FE_DMA_HIGH,
+            0x65C FE_DMA_STATUS,
+            0x000 HI_CLOCK_CONTROL,
+            0x004 HI_IDLE_STATE,
+            0x008 HI_AXI_CONFIG,
+            0x00C HI_AXI_STATUS,
+            0x014 HI_INTR_ENBL,
+            0x018 HI_CHIP_IDENTITY,
+            0x01C HI_CHIP_FEATURE,
+            0x020 HI_CHIP_MODEL,
+            0x024 HI_CHIP_REV,
+            0x028 HI_CHIP_DATE,
+            0x02C HI_CHIP_TIME,
+            0x034 HI_CHIP_MINOR_FEATURE_0,
+            0x100 PM_POWER_CONTROLS,
+            0x104 PM_MODULE_CONTROLS,
+            0x10C PM_PULSE_EATER,
+            0x414 MC_DEBUG_MEMORY,
+            0x418 MC_MEMORY_BASE_ADDR_RA,
+            0x41C MC_MEMORY_BASE_ADDR_FE,
+            0x420 MC_MEMORY_BASE_ADDR_TX,
+            0x424 MC_MEMORY_BASE_ADDR_PEZ,
+            0x428 MC_MEMORY_BASE_ADDR_PE,
+            0x480 MC_BUS_CONFIG,
+        );
+        // Early cores do not have them: an access is a bus error.
+        if self.identity.minor_features[0] & (1 << 21) != 0 {
+            put!(
+                0x048 HI_CHIP_SPECS,
+                0x074 HI_CHIP_MINOR_FEATURE_1,
+                0x084 HI_CHIP_MINOR_FEATURE_2,
+                0x088 HI_CHIP_MINOR_FEATURE_3,
+                0x094 HI_CHIP_MINOR_FEATURE_4,
+                0x0A0 HI_CHIP_MINOR_FEATURE_5,
+                0x0DC HI_CHIP_MINOR_FEATURE_6,
+            );
+        }
+        match self.mmu_version() {
+            MmuVersion::V1 => put!(
+                0x400 MC_MMU_FE_PAGE_TABLE,
+                0x404 MC_MMU_TX_PAGE_TABLE,
+                0x408 MC_MMU_PE_PAGE_TABLE,
+                0x40C MC_MMU_PEZ_PAGE_TABLE,
+                0x410 MC_MMU_RA_PAGE_TABLE,
+            ),
+            MmuVersion::V2 => {
+                put!(0x188 MMUV2_STATUS, 0x18C MMUV2_CONTROL);
+                for unit in 0..4 {
+                    let address = regs.read(MMUV2_EXCEPTION_ADDR::at(unit));
+                    // CAST: less than 4.
+                    dump.put(0x190 + 4 * unit as u32, address.into_raw());
+                }
+            }
+        }
+        dump
+    }
+}

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The dump of a hang: what the core was doing, for whoever wants to know why it hung.
+//!
+//! In two steps. The *evidence* is what the reset takes away: the registers, and the words in the ring
+//! of the guilty job and of the driver's own, and the states of the context that the guilty job loads.
+//! It is taken while the core is stopped, and is little. The *file* is written when the front end runs
+//! again and no lock is held: the evidence, the MMU's tables, and of the memory that the guilty
+//! commands name as much as the parameter `stuckDump` allows. Other processes' words, in the ring too,
+//! are left out.
+//!
+//! Memory that is not free at once is not waited for: then there is no dump, and a line says so.
+//! There is one in [`INTERVAL`] at most for each core. The format is [`super::etdump`]'s.
+
+use super::{
+    etdump::{
+        self,
+        Kind,
+        Writer, //
+    },
+    Payload,
+    Ring,
+    IDS,
+    RING_BYTES,
+    START_BYTES,
+    USABLE_BYTES,
+    WAIT_LINK_BYTES, //
+};
+use crate::{
+    addr::Range,
+    context::{
+        Context,
+        Load, //
+    },
+    hw::{
+        MmuVersion,
+        RegisterDump,
+        POSITION, //
+    },
+    memory::Object,
+    sys::{
+        self,
+        coredump,
+        CommandName, //
+    }, //
+};
+use core::fmt::Write as _;
+use kernel::{
+    alloc::flags::{
+        GFP_NOWAIT,
+        __GFP_NOWARN, //
+    },
+    fmt,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+    time::msecs_to_jiffies, //
+};
+
+/// The least time between two dumps of a core, in milliseconds.
+const INTERVAL: u32 = 10_000;
+
+/// Pieces of memory in a dump, at most.
+pub(crate) const MAX_PIECES: usize = 64;
+
+/// Bytes of memory in a dump at most, by the parameter's level: of one piece, and of all.
+const LIMITS: [(usize, usize); 4] = [
+    (0, 0),
+    (0, 0),
+    (1 << 20, 4 << 20),
+    (16 << 20, 32 << 20), //
+];
+
+/// Bytes of the text.
+const TEXT_BYTES: usize = 1024;
+
+/// Objects besides the pieces of memory: registers, MMU, ring, commands, context, pages, text.
+const OBJECTS: usize = 7;
+
+/// A piece of memory that the guilty commands name.
+pub(crate) struct Piece {
+    /// Its GPU addresses.
+    pub(crate) range: Range,
+    /// The memory.
+    pub(crate) memory: Object,
+}
+
+/// What is known of the guilty process.
+pub(crate) struct Named {
+    /// Its id.
+    pub(crate) id: i32,
+    /// The name of its program.
+    pub(crate) name: CommandName,
+    /// The generation of the interface that it speaks.
+    pub(crate) generation: Option<&'static str>,
+    /// Memory of its.
+    pub(crate) pieces: KVec<Piece>,
+}
+
+/// A part of the evidence's words.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    /// GPU address of the first word.
+    address: u32,
+    /// Its place among the words, and how many there are.
+    first: usize,
+    count: usize,
+}
+
+/// What is to be copied of the ring: offsets and bytes.
+struct Parts {
+    list: [(usize, usize); IDS + 2],
+    count: usize,
+}
+
+impl Parts {
+    fn put(&mut self, offset: usize, bytes: usize) {
+        if let Some(slot) = self.list.get_mut(self.count) {
+            *slot = (offset, bytes);
+            self.count += 1;
+        }
+    }
+
+    fn all(&self) -> &[(usize, usize)] {
+        &self.list[..self.count]
+    }
+}
+
+/// What a reset takes away.
+pub(super) struct Evidence {
+    registers: RegisterDump,
+    /// Words of the ring, one part behind the other, and of the context.
+    words: VVec<u32>,
+    ring: [Span; IDS + 2],
+    ring_count: usize,
+    /// The guilty commands, if they are a process's.
+    commands: Option<Span>,
+    context: Option<Span>,
+    /// The guilty process, by its number; 0: nobody.
+    process: u64,
+    /// Number and event id of the oldest job.
+    job: (u64, u32),
+}
+
+impl Evidence {
+    fn words_of(&self, span: Span) -> &[u32] {
+        let end = span.first.saturating_add(span.count);
+        self.words.get(span.first..end).unwrap_or(&[])
+    }
+}
+
+/// The guilty job, as the ring's state has it.
+struct Guilty {
+    process: u64,
+    /// Offset of its commands in the ring, and their bytes.
+    commands: (usize, usize),
+    context: Option<(Arc<Context>, Load)>,
+}
+
+/// What a step of it comes to.
+type Outcome<T = ()> = Result<T, kernel::error::Error>;
+
+impl<P: Payload> Ring<P> {
+    /// Takes the evidence, if it is wanted. `has_culprit`: the oldest job is the guilty one. The ring
+    /// is ours, and the front end is held. Waits for nothing.
+    pub(super) fn take_evidence(&self, has_culprit: bool) -> Option<Evidence> {
+        if self.setup.dump_level == 0 || !coredump::is_possible() || !self.is_due() {
+            return None;
+        }
+        self.evidence(has_culprit)
+            .inspect_err(|_| self.tell_no_memory())
+            .ok()
+    }
+
+    /// Whether there has been none for a while; if so, from now on there has.
+    fn is_due(&self) -> bool {
+        // CAST: jiffies have the machine's width.
+        let interval = msecs_to_jiffies(INTERVAL) as usize;
+        let now = sys::jiffies().max(1);
+        let last = self.dumped.load(Relaxed);
+        let is_due = last == 0 || now.wrapping_sub(last) >= interval;
+        if is_due {
+            self.dumped.store(now, Relaxed);
+        }
+        is_due
+    }
+
+    fn tell_no_memory(&self) {
+        dev_warn!(
+            self.hardware.device(),
+            "no memory for a dump of what the GPU was doing\n"
+        );
+    }
+
+    fn evidence(&self, has_culprit: bool) -> Outcome<Evidence> {
+        let registers = self.hardware.dump_registers();
+        let mut parts = Parts {
+            list: [(0, 0); IDS + 2],
+            count: 0,
+        };
+        let (mut guilty, mut oldest) = (None, (0, 0));
+        {
+            let state = self.state.lock();
+            parts.put(USABLE_BYTES, START_BYTES);
+            parts.put(state.rest, WAIT_LINK_BYTES);
+            for age in 0..state.in_flight.len() {
+                let Some((event, slot)) = state.in_flight.get(age) else {
+                    break;
+                };
+                let basis = &slot.load.basis;
+                let is_guilty = has_culprit && age == 0;
+                // Those of others are not looked at.
+                match is_guilty || !basis.has_commands {
+                    true => parts.put(slot.start, slot.mark + WAIT_LINK_BYTES - slot.start),
+                    false => parts.put(slot.mark, WAIT_LINK_BYTES),
+                }
+                if age == 0 {
+                    oldest = (slot.number, event);
+                }
+                if is_guilty {
+                    let (at, bytes) = basis.commands;
+                    guilty = Some(Guilty {
+                        process: slot.load.payload.process(),
+                        // CAST: 32 bits into at least 32.
+                        commands: (slot.start + at as usize, bytes as usize),
+                        context: slot.load.context.clone().zip(basis.load),
+                    });
+                }
+            }
+        }
+        let load = guilty.as_ref().and_then(|guilty| guilty.context.as_ref());
+        let bytes: usize = parts.all().iter().map(|part| part.1).sum();
+        let count = bytes / 4 + load.map_or(0, |(_, load)| load.bytes() / 4);
+        let flags = GFP_NOWAIT | __GFP_NOWARN;
+        let mut words = VVec::with_capacity(count, flags)?;
+        let mut ring = [Span::default(); IDS + 2];
+        let mut commands = None;
+        for (&(offset, bytes), span) in parts.all().iter().zip(&mut ring) {
+            *span = Span {
+                address: self.gpu(offset),
+                first: words.len(),
+                count: bytes / 4,
+            };
+            for at in (offset..offset + bytes).step_by(4) {
+                words.push(self.memory.read(at)?, flags)?;
+            }
+            let Some(guilty) = &guilty else {
+                continue;
+            };
+            let (start, bytes_of) = guilty.commands;
+            if (offset..offset + bytes).contains(&start) && bytes_of > 0 && commands.is_none() {
+                commands = Some(Span {
+                    address: self.gpu(start),
+                    first: span.first + (start - offset) / 4,
+                    count: bytes_of / 4,
+                });
+            }
+        }
+        let context = load.and_then(|(context, load)| {
+            let first = words.len();
+            words.resize(count, 0, flags).ok()?;
+            let span = Span {
+                address: load.address(),
+                first,
+                count: count - first,
+            };
+            // Whoever has it now waits for the GPU, and changes it.
+            context.copy(*load, words.get_mut(first..)?).ok()?;
+            Some(span)
+        });
+        Ok(Evidence {
+            registers,
+            words,
+            ring,
+            ring_count: parts.count,
+            commands,
+            context,
+            process: guilty.map_or(0, |guilty| guilty.process),
+            job: oldest,
+        })
+    }
+
+    /// Writes the file and gives it to the kernel. The core runs again, or has been given up, and no
+    /// lock is held. Memory is not waited for.
+    pub(super) fn write_dump(&self, evidence: &Evidence) {
+        let spans = [evidence.commands, evidence.context];
+        let none: &[u32] = &[];
+        let words = spans.map(|span| span.map_or(none, |span| evidence.words_of(span)));
+        let named = match evidence.process {
+            0 => None,
+            process => P::named_by(process, &words),
+        };
+        match self.assemble(evidence, spans, named.as_ref()) {
+            Ok((file, bytes)) => {
+                // CAST: at most 4 GiB.
+                let kib = (bytes / 1024) as u32;
+                dev_info!(
+                    self.hardware.device(),
+                    "what the GPU was doing: a dump of {kib} KiB in /sys/class/devcoredump, unless there is one already\n"
+                );
+                file.publish(self.hardware.device(), bytes);
+            }
+            Err(_) => self.tell_no_memory(),
+        }
+    }
+
+    /// The file, and how much of it there is.
+    fn assemble(
+        &self,
+        evidence: &Evidence,
+        spans: [Option<Span>; 2],
+        named: Option<&Named>,
+    ) -> Outcome<(coredump::File, usize)> {
+        let version = self.hardware.mmu_version();
+        let none: &[Piece] = &[];
+        let pieces = named.map_or(none, |named| &named.pieces);
+        let taken = granted(
+            self.setup.dump_level,
+            pieces.iter().map(|p| p.range.bytes()),
+        );
+        let taken = &taken[..pieces.len().min(MAX_PIECES)];
+        let registers = evidence.registers.all();
+        let table_bytes = self.vm.table_bytes(version);
+        let page_count: usize = pieces.iter().zip(taken).map(pages_of).sum();
+        let fixed = [
+            registers.len() * 8,
+            table_bytes,
+            RING_BYTES,
+            spans[0].map_or(0, |span| span.count * 4),
+            spans[1].map_or(0, |span| span.count * 4),
+            page_count * 8,
+            TEXT_BYTES,
+        ];
+        // `Init` has a `chain` too, so this one is called by its trait.
+        let sizes = Iterator::chain(fixed.into_iter(), taken.iter().copied());
+        let mut file = coredump::File::new(etdump::file_bytes(sizes).ok_or(ENOMEM)?)?;
+        let mut writer = Writer::new(file.bytes(), OBJECTS + taken.len());
+        let object = writer.add(Kind::Registers, 0, 0, registers.len() * 8);
+        for (to, &(offset, value)) in object.ok_or(ENOSPC)?.chunks_exact_mut(8).zip(registers) {
+            to[..4].copy_from_slice(&offset.to_le_bytes());
+            to[4..].copy_from_slice(&value.to_le_bytes());
+        }
+        let object = writer.add(Kind::Mmu, 0, 0, table_bytes).ok_or(ENOSPC)?;
+        self.vm.copy_tables(version, object)?;
+        let object = writer.add(Kind::Ring, self.address.into(), 0, RING_BYTES);
+        let object = object.ok_or(ENOSPC)?;
+        for &span in &evidence.ring[..evidence.ring_count] {
+            // CAST: 32 bits into at least 32.
+            let at = span.address.wrapping_sub(self.address) as usize;
+            put_words(object.get_mut(at..).ok_or(ENOSPC)?, evidence.words_of(span));
+        }
+        for span in spans.into_iter().flatten() {
+            let object = writer.add(Kind::Commands, span.address.into(), 0, span.count * 4);
+            put_words(object.ok_or(ENOSPC)?, evidence.words_of(span));
+        }
+        // Tools compare it with the MMU's tables, and take those for version 1's.
+        if version == MmuVersion::V1 {
+            put_pages(&mut writer, pieces, taken, page_count)?;
+        }
+        let (mut first_page, mut unread) = (0, 0);
+        for (piece, &bytes) in pieces.iter().zip(taken).filter(|(_, &bytes)| bytes > 0) {
+            let address = u64::from(piece.range.start());
+            let object = writer.add(Kind::Buffer, address, first_page, bytes);
+            // It must not be moved or freed meanwhile: `pieces` has a reference.
+            if piece.memory.copy(0, object.ok_or(ENOSPC)?).is_err() {
+                unread += 1;
+            }
+            // CAST: less than the file's bytes.
+            first_page += pages_of((piece, &bytes)) as u32;
+        }
+        writer.add(Kind::End, 0, 0, 0).ok_or(ENOSPC)?;
+        if version == MmuVersion::V2 {
+            put_pages(&mut writer, pieces, taken, page_count)?;
+        }
+        let mut text = Text {
+            bytes: [0; TEXT_BYTES],
+            used: 0,
+        };
+        // What does not fit is left out.
+        let _ = self.describe(&mut text, evidence, named, taken, unread);
+        let object = writer.add(Kind::Text, 0, 0, text.used);
+        object
+            .ok_or(ENOSPC)?
+            .copy_from_slice(&text.bytes[..text.used]);
+        let bytes = writer.finish();
+        Ok((file, bytes))
+    }
+
+    /// Says in words what the tools do not know of.
+    fn describe(
+        &self,
+        text: &mut Text,
+        evidence: &Evidence,
+        named: Option<&Named>,
+        taken: &[usize],
+        unread: u32,
+    ) -> fmt::Result {
+        let identity = self.hardware.identity();
+        // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
+        text.write_fmt(fmt!("driver: galcore\n"))?;
+        text.write_fmt(fmt!("core: {}\n", self.setup.core))?;
+        text.write_fmt(fmt!("model: {:#x}\n", identity.model))?;
+        text.write_fmt(fmt!("revision: {:#x}\n", identity.revision))?;
+        text.write_fmt(fmt!("resets: {}\n", self.resets.load(Relaxed)))?;
+        text.write_fmt(fmt!("job: {:#x}\n", evidence.job.0))?;
+        text.write_fmt(fmt!("event: {}\n", evidence.job.1))?;
+        if let Some(position) = evidence.registers.get(POSITION) {
+            text.write_fmt(fmt!("position: {position:#010x}\n"))?;
+        }
+        match (evidence.process, named) {
+            (0, _) => text.write_fmt(fmt!("guilty: nobody\n"))?,
+            (_, None) => text.write_fmt(fmt!("guilty: a process that has ended\n"))?,
+            (_, Some(named)) => {
+                text.write_fmt(fmt!("guilty: a process\n"))?;
+                text.write_fmt(fmt!("pid: {}\n", named.id))?;
+                text.write_fmt(fmt!("comm: {}\n", named.name))?;
+                if let Some(generation) = named.generation {
+                    text.write_fmt(fmt!("interface: {generation}\n"))?;
+                }
+            }
+        }
+        if let Some(span) = evidence.commands {
+            text.write_fmt(fmt!(
+                "commands: {:#010x} {:#x}\n",
+                span.address,
+                span.count * 4
+            ))?;
+        }
+        if let Some(span) = evidence.context {
+            text.write_fmt(fmt!(
+                "context: {:#010x} {:#x}\n",
+                span.address,
+                span.count * 4
+            ))?;
+        }
+        text.write_fmt(fmt!("level: {}\n", self.setup.dump_level))?;
+        let pieces = named.map_or(0, |named| named.pieces.len());
+        let left_out = taken.iter().filter(|&&bytes| bytes == 0).count();
+        text.write_fmt(fmt!(
+            "memory: {pieces} pieces named, {left_out} left out, {unread} not read\n"
+        ))
+    }
+}
+
+/// How much of pieces of these `bytes` is taken at this level, in their order.
+fn granted(level: u32, pieces: impl Iterator<Item = usize>) -> [usize; MAX_PIECES] {
+    // CAST: at most 3.
+    let (of_one, mut left) = LIMITS[(level as usize).min(LIMITS.len() - 1)];
+    let mut taken = [0; MAX_PIECES];
+    for (to, bytes) in taken.iter_mut().zip(pieces) {
+        *to = bytes.min(of_one).min(left);
+        left -= *to;
+    }
+    taken
+}
+
+/// Pages in which the bytes of a piece that are taken lie.
+fn pages_of((piece, &bytes): (&Piece, &usize)) -> usize {
+    // CAST: 32 bits into at least 32.
+    let before = piece.range.start() as usize % PAGE_SIZE;
+    match bytes {
+        0 => 0,
+        _ => (before + bytes).div_ceil(PAGE_SIZE),
+    }
+}
+
+/// Adds the list of the pages.
+fn put_pages(writer: &mut Writer<'_>, pieces: &[Piece], taken: &[usize], count: usize) -> Outcome {
+    let object = writer.add(Kind::Pages, 0, 0, count * 8).ok_or(ENOSPC)?;
+    let mut to = object.chunks_exact_mut(8);
+    for (piece, bytes) in pieces.iter().zip(taken) {
+        for (index, to) in (0..pages_of((piece, bytes))).zip(&mut to) {
+            to.copy_from_slice(&piece.memory.page(index).to_le_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Writes words in the order of the file's bytes.
+fn put_words(to: &mut [u8], words: &[u32]) {
+    for (to, word) in to.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// Text with a bound.
+struct Text {
+    bytes: [u8; TEXT_BYTES],
+    used: usize,
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.used + text.len();
+        let to = self.bytes.get_mut(self.used..end).ok_or(fmt::Error)?;
+        to.copy_from_slice(text.as_bytes());
+        self.used = end;
+        Ok(())
+    }
+}
+
+#[kunit_tests(galcore_dump)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn first_of(level: u32, pieces: &[usize]) -> [usize; 6] {
+        let taken = granted(level, pieces.iter().copied());
+        core::array::from_fn(|at| taken[at])
+    }
+
+    #[test]
+    fn memory_is_taken_up_to_a_limit() {
+        let pieces = [4096, 2 * MIB, MIB, MIB, MIB, MIB];
+        assert_eq!(first_of(0, &pieces), [0; 6]);
+        assert_eq!(first_of(1, &pieces), [0; 6]);
+        assert_eq!(first_of(2, &pieces), [4096, MIB, MIB, MIB, MIB - 4096, 0]);
+        assert_eq!(first_of(3, &pieces), pieces);
+        assert_eq!(
+            first_of(3, &[usize::MAX; 6]),
+            [16 * MIB, 16 * MIB, 0, 0, 0, 0]
+        );
+        assert_eq!(granted(2, [1; 100].into_iter()), [1; MAX_PIECES]);
+    }
+
+    #[test]
+    fn text_has_a_bound() {
+        let mut text = Text {
+            bytes: [0; TEXT_BYTES],
+            used: 0,
+        };
+        assert!(text.write_fmt(fmt!("a: {}\n", 5)).is_ok());
+        assert_eq!(&text.bytes[..text.used], b"a: 5\n");
+        while text.write_str("0123456").is_ok() {}
+        assert!(text.used > TEXT_BYTES - 7 && text.used <= TEXT_BYTES);
+    }
+}
