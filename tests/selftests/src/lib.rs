@@ -3,6 +3,7 @@
 //!
 //! * [`harness`]: KTAP output, checks.
 //! * [`control`]: the software GPU's counters and faults.
+//! * [`etdump`]: dumps of hangs, as existing tools read them.
 //! * [`etnaviv`]: the other driver for GPUs of this kind.
 //! * [`contexts`]: what the tests of contexts share.
 //! * [`states`]: the states that take GPU addresses.
@@ -17,6 +18,7 @@
 
 pub mod contexts;
 pub mod control;
+pub mod etdump;
 pub mod etnaviv;
 pub mod fixture;
 pub mod foreign;

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The dump of a hang: what existing tools read in it, who may, and what is never in it.
+//!
+//! Needs the module not to be loaded. Arguments: `[MODULE PARAMETERS...]`, with `gpuTimeout`.
+//! With `--read FILE --user USER` instead: says whether that user can read it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::sys::become_user;
+use galcore_client::uapi::Pool;
+use galcore_client::Abi;
+use galcore_client::Client;
+use galcore_client::Queue;
+use galcore_selftests::control::Control;
+use galcore_selftests::etdump;
+use galcore_selftests::etdump::Dump;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::harness;
+use galcore_selftests::harness::eventually;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::same_word;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::hostile::here;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
+use galcore_selftests::system;
+use galcore_selftests::system::KernelLog;
+use galcore_selftests::system::Module;
+use gpu_control::fault;
+use gpu_control::Board;
+
+/// Longer than anything takes.
+const LONG: u32 = 20_000;
+
+/// What the innocent process's memory is full of, and what its commands hold.
+const SECRET: u32 = 0x5ec2_e701;
+const SECRET_COLOUR: u32 = 0x5ec2_e702;
+
+/// What the guilty process's memory is full of, and what its commands hold.
+const KNOWN: u32 = 0xc0ff_ee42;
+const COLOUR: u32 = 0x0bad_c0de;
+
+/// Registers.
+const CHIP_IDENTITY: u32 = 0x018;
+const CHIP_MODEL: u32 = 0x020;
+const CHIP_REVISION: u32 = 0x024;
+const ACKNOWLEDGE: u32 = 0x010;
+
+/// A process that draws what it is told.
+#[derive(Default)]
+struct Culprit {
+    paint: Option<Paint>,
+    signal: i32,
+}
+
+impl Culprit {
+    fn answer(&mut self, words: &[&str]) -> Result<String> {
+        if let ["start", pool, width, height] = *words {
+            let client = Client::start()?;
+            let pool = match pool {
+                "virtual" => Pool::VIRTUAL,
+                _ => Pool::DEFAULT,
+            };
+            let surface = client.create_surface_in(width.parse()?, height.parse()?, pool)?;
+            surface.set_all(KNOWN);
+            let paint = Paint { client, surface };
+            self.signal = paint.device().create_signal(false)?;
+            let answer = format!(
+                "{} {}",
+                paint.surface.location.address,
+                paint.surface.memory.len()
+            );
+            self.paint = Some(paint);
+            return Ok(answer);
+        }
+        let paint = self.paint.as_mut().context("not started")?;
+        match *words {
+            // Commits a fill of a cell; answers its words.
+            ["fill", number] => {
+                let stream = paint.fill_cell(number.parse()?, COLOUR);
+                let mut queue = Queue::new();
+                paint.commit(&stream, queue.signal(self.signal))?;
+                let words: Vec<String> = stream.words().iter().map(u32::to_string).collect();
+                Ok(words.join(" "))
+            }
+            ["wait"] => {
+                paint.device().wait_signal(self.signal, LONG)?;
+                Ok("done".to_string())
+            }
+            _ => bail!("{words:?}"),
+        }
+    }
+}
+
+/// Such a process, with a surface in this pool.
+struct Guilty {
+    other: Other,
+    address: u32,
+    bytes: usize,
+}
+
+impl Guilty {
+    fn start(pool: &str, width: u32, height: u32) -> Result<Self> {
+        let mut other = Other::start(Abi::own())?;
+        let answer = other.ask(&format!("start {pool} {width} {height}"))?;
+        let (address, bytes) = answer.split_once(' ').context("two numbers")?;
+        // Its context is loaded, and it draws.
+        let guilty = Self {
+            other,
+            address: address.parse()?,
+            bytes: bytes.parse()?,
+        };
+        Ok(guilty)
+    }
+
+    /// Hangs the core with a fill; returns its words when the core has been reset.
+    fn hang(&mut self, control: &Control) -> Result<Vec<u32>> {
+        let before = control.counters().resets;
+        control.write(fault::HANG_AT_DRAW, 1);
+        let words = self.other.ask("fill 1")?;
+        eventually("the core is reset", Duration::from_secs(10), || {
+            Ok(control.counters().resets > before)
+        })?;
+        same("wait", self.other.ask("wait")?.as_str(), "done")?;
+        words.split(' ').map(|word| Ok(word.parse()?)).collect()
+    }
+}
+
+/// The one dump that there is soon.
+fn the_dump() -> Result<(PathBuf, Dump)> {
+    let mut found = Vec::new();
+    eventually("there is a dump", Duration::from_secs(10), || {
+        found = etdump::offered()?;
+        Ok(!found.is_empty())
+    })?;
+    same("dumps", found.len(), 1)?;
+    let data = found.remove(0);
+    let file = fs::read(&data)?;
+    Ok((data, Dump::parse(file)?))
+}
+
+/// The same, which is forgotten.
+fn take_dump() -> Result<Dump> {
+    let (data, dump) = the_dump()?;
+    etdump::forget(&data)?;
+    gone()?;
+    Ok(dump)
+}
+
+fn gone() -> Result<()> {
+    eventually("the dump is gone", Duration::from_secs(10), || {
+        Ok(etdump::offered()?.is_empty())
+    })
+}
+
+/// No dump comes.
+fn none() -> Result<()> {
+    thread::sleep(here(Duration::from_millis(500))?);
+    same("dumps", etdump::offered()?.len(), 0)
+}
+
+/// The module, loaded as long as this lives, with these parameters: what it has done before does not count.
+struct Loaded;
+
+impl Loaded {
+    fn new(module: &Module, changes: &[&str]) -> Result<Self> {
+        for data in etdump::offered()? {
+            etdump::forget(&data)?;
+        }
+        gone()?;
+        module.with(changes).load_or_fail()?;
+        Ok(Self)
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // What has ended may be on its way.
+        let unloaded = eventually("rmmod", Duration::from_secs(10), || {
+            Ok(Module::unload().is_ok())
+        });
+        if let Err(error) = unloaded {
+            println!("# {error:#}");
+        }
+    }
+}
+
+/// Model and revision as the registers have them.
+fn registers_of(board: Board) -> (u32, u32) {
+    match board {
+        Board::Dove => (0x600, 0x19),
+        Board::Gc2000 => (0x2000, 0x5108),
+        Board::Gc880 => (0x880, 0x5106),
+        Board::Gc320 => (0x320, 0x5007),
+        Board::Gc3000 => (0x2000, 0xffff_5450),
+        Board::Gc320Qp => (0x320, 0x5303),
+        _ => (0, 0),
+    }
+}
+
+/// A hang between innocents' jobs, with the guilty's surface in `pool`: what tools find.
+fn readable(module: &Module, pool: &str) -> Result<()> {
+    let _loaded = Loaded::new(module, &[])?;
+    let control = &Control::open()?;
+    let mut innocent = Paint::new()?;
+    innocent.surface.set_all(SECRET);
+    innocent.run(&innocent.fill_cell(1, SECRET_COLOUR))?;
+    let mut guilty = Guilty::start(pool, 256, 128)?;
+    let id = guilty.other.id();
+    // Those of others are in the ring, too, when it hangs.
+    let before = control.counters().resets;
+    control.write(fault::HANG_AT_DRAW, 1);
+    let words = guilty.other.ask("fill 1")?;
+    let words: Vec<u32> = words.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    eventually("it hangs", Duration::from_secs(10), || {
+        Ok(control.front_end() == Some(gpu_control::FrontEndState::Hung))
+    })?;
+    let position = control.read(gpu_control::FE_ADDRESS);
+    for number in 2..5 {
+        let stream = innocent.fill_cell(number, SECRET_COLOUR);
+        innocent.commit(&stream, &mut Queue::new())?;
+    }
+    innocent.client.finish()?;
+    same("resets", control.counters().resets - before, 1)?;
+    let dump = take_dump()?;
+    println!("# {} bytes, {:?}", dump.file.len(), dump.text);
+    // Who.
+    same("guilty", dump.line("guilty")?, "a process")?;
+    same("pid", dump.line("pid")?, id.to_string().as_str())?;
+    same("comm", dump.line("comm")?, "dump")?;
+    same("interface", dump.line("interface")?, Abi::own().name)?;
+    // Which core.
+    let board = control.board().context("which board")?;
+    let (model, revision) = registers_of(board);
+    same_word("identity", dump.register(CHIP_IDENTITY)?, 0)?;
+    same_word("model", dump.register(CHIP_MODEL)?, model)?;
+    same_word("revision", dump.register(CHIP_REVISION)?, revision)?;
+    ensure!(
+        !dump.registers.contains_key(&ACKNOWLEDGE),
+        "it has acknowledged"
+    );
+    // Where.
+    same_word("position", dump.position()?, position)?;
+    let marked = dump.marked()?;
+    same("what is marked", marked.kind, etdump::COMMANDS)?;
+    let marked_words = marked.words();
+    same(
+        "the guilty commands",
+        &marked_words[..words.len()],
+        &words[..],
+    )?;
+    let at = (u64::from(position) - marked.address) as usize / 4;
+    ensure!(at > 0 && words[at] != 0, "{at}: {words:x?}");
+    let mut rings = dump.of(etdump::RING);
+    let ring = rings.next().context("no ring")?;
+    same("rings", rings.count(), 0)?;
+    for (index, &word) in words.iter().enumerate() {
+        let address = marked.address as u32 + 4 * index as u32;
+        same("the ring's word", ring.word_at(address), Some(word))?;
+    }
+    // Its memory.
+    let address = u64::from(guilty.address);
+    let buffer = dump
+        .of(etdump::BUFFER)
+        .find(|object| object.address == address)
+        .context("not its surface")?;
+    same("bytes", buffer.bytes.len(), guilty.bytes)?;
+    let known = buffer.words().iter().filter(|&&word| word == KNOWN).count();
+    same("known words", known, guilty.bytes / 4)?;
+    let is_version_1 = !matches!(board, Board::Gc3000 | Board::Gc320Qp);
+    let compared = dump.check_mmu()?;
+    println!("# {compared} pages compared");
+    if pool == "virtual" && is_version_1 {
+        ensure!(compared >= guilty.bytes / 4096, "{compared} pages compared");
+    }
+    // Nobody else's.
+    ensure!(dump.count(COLOUR) > 0, "not its colour");
+    same("the innocent's memory", dump.count(SECRET), 0)?;
+    same("the innocent's commands", dump.count(SECRET_COLOUR), 0)?;
+    innocent.close()
+}
+
+/// How much memory is in the dump of a process with a surface of 2 MiB.
+fn memory_at(module: &Module, level: &str) -> Result<Option<Vec<usize>>> {
+    let _loaded = Loaded::new(module, &[level])?;
+    let control = &Control::open()?;
+    let mut guilty = Guilty::start("virtual", 1024, 512)?;
+    guilty.hang(control)?;
+    if level == "stuckDump=0" {
+        none()?;
+        return Ok(None);
+    }
+    let dump = take_dump()?;
+    let marked = dump.marked()?;
+    same("what is marked", marked.kind, etdump::COMMANDS)?;
+    let memory = dump.of(etdump::BUFFER);
+    Ok(Some(memory.map(|object| object.bytes.len()).collect()))
+}
+
+/// Files of fault injection, with which all allocations that do not wait fail.
+const INJECTION: [(&str, &str); 8] = [
+    ("ignore-gfp-wait", "Y"),
+    ("ignore-gfp-highmem", "N"),
+    ("min-order", "0"),
+    ("task-filter", "N"),
+    ("verbose", "0"),
+    ("interval", "1"),
+    ("times", "-1"),
+    ("probability", "100"),
+];
+
+/// A hang while there is no free memory.
+fn low_memory(module: &Module) -> Result<()> {
+    const FOLDER: &str = "/sys/kernel/debug/fail_page_alloc";
+    let _loaded = Loaded::new(module, &[])?;
+    let control = &Control::open()?;
+    let mut innocent = Paint::new()?;
+    innocent.prove(1)?;
+    let mut guilty = Guilty::start("default", 256, 128)?;
+    let mut log = KernelLog::from_now()?;
+    for (file, value) in INJECTION {
+        if fs::write(format!("{FOLDER}/{file}"), value).is_err() {
+            return skip("this kernel cannot make allocations fail");
+        }
+    }
+    let hung = guilty.hang(control);
+    fs::write(format!("{FOLDER}/probability"), "0")?;
+    hung?;
+    let mut lines = Vec::new();
+    eventually("a line says so", Duration::from_secs(10), || {
+        lines.extend(log.lines()?);
+        let told = |line: &&system::LogLine| line.text.contains("no memory for a dump");
+        Ok(lines.iter().filter(told).count() == 1)
+    })?;
+    none()?;
+    innocent.prove(2)?;
+    innocent.close()
+}
+
+/// Whether somebody without rights can read it.
+fn others_cannot_read(data: &PathBuf) -> Result<()> {
+    let mode = fs::metadata(data)?.permissions().mode();
+    same("mode", mode & 0o777, 0o600)?;
+    let path = data.to_str().context("a name")?;
+    let read = |user: u32| -> Result<String> {
+        let user = format!("{user}");
+        let output = system::again(&["--read", path, "--user", &user])?.output()?;
+        Ok(String::from_utf8(output.stdout)?.trim().to_string())
+    };
+    same("by another", read(1000)?.as_str(), "permission denied")?;
+    same("by root", read(0)?.as_str(), "read")
+}
+
+/// One dump, until it is forgotten, and one for a while.
+fn one_at_a_time(module: &Module) -> Result<()> {
+    let _loaded = Loaded::new(module, &[])?;
+    let control = &Control::open()?;
+    let hang = || Guilty::start("default", 256, 128)?.hang(control);
+    hang()?;
+    let (data, dump) = the_dump()?;
+    others_cannot_read(&data)?;
+    hang()?;
+    thread::sleep(here(Duration::from_millis(500))?);
+    let (again, other) = the_dump()?;
+    same("the dump", &again, &data)?;
+    ensure!(dump.file == other.file, "it is another");
+    etdump::forget(&data)?;
+    gone()?;
+    // So soon there is none, though none is there.
+    hang()?;
+    none()?;
+    thread::sleep(Duration::from_secs(11));
+    hang()?;
+    take_dump()?;
+    Ok(())
+}
+
+/// Who is killed while it hangs has a dump all the same, but for its memory.
+fn killed(module: &Module) -> Result<()> {
+    let _loaded = Loaded::new(module, &[])?;
+    let control = &Control::open()?;
+    let mut innocent = Paint::new()?;
+    innocent.prove(1)?;
+    let mut guilty = Guilty::start("default", 256, 128)?;
+    control.write(fault::HANG_AT_DRAW, 1);
+    let words = guilty.other.ask("fill 1")?;
+    let words: Vec<u32> = words.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    guilty.other.kill()?;
+    let dump = take_dump()?;
+    same("guilty", dump.line("guilty")?, "a process that has ended")?;
+    let marked = dump.marked()?.words();
+    same("commands", marked.get(..words.len()), Some(&words[..]))?;
+    same("memory", dump.of(etdump::BUFFER).count(), 0)?;
+    same("its memory", dump.count(KNOWN), 0)?;
+    innocent.prove(2)?;
+    innocent.close()
+}
+
+/// A dump outlives the process, and the module.
+fn outlives(module: &Module) -> Result<()> {
+    {
+        let _loaded = Loaded::new(module, &[])?;
+        let control = &Control::open()?;
+        Guilty::start("virtual", 256, 128)?.hang(control)?;
+        the_dump()?;
+    }
+    ensure!(!Module::is_loaded(), "it is still loaded");
+    let dump = take_dump()?;
+    same("comm", dump.line("comm")?, "dump")
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = other::role(|_| {
+        let mut culprit = Culprit::default();
+        other::serve(|words| culprit.answer(words))
+    }) {
+        return code;
+    }
+    harness::program(|| {
+        let options = Options::parse(&["read", "user"])?;
+        if let Some(file) = options.get("read") {
+            let user = options.number("user", 0)?;
+            if user != 0 {
+                become_user(user).context("setuid")?;
+            }
+            match fs::read(file) {
+                Ok(_) => println!("read"),
+                Err(error) => println!("{}", error.kind()),
+            }
+            return Ok(true);
+        }
+        let module = &Module::from_words(&options.rest)?;
+        let mut suite = Suite::new();
+        if !etdump::is_possible() {
+            suite.test("a kernel without dumps does without", move || {
+                let _loaded = Loaded::new(module, &[])?;
+                let control = &Control::open()?;
+                Guilty::start("default", 256, 128)?.hang(control)?;
+                none()
+            });
+            return suite.run();
+        }
+        for pool in ["default", "virtual"] {
+            let name = format!("what tools find, with memory in the {pool} pool");
+            suite.test(name, move || readable(module, pool));
+        }
+        suite.test("levels", move || {
+            same("0", memory_at(module, "stuckDump=0")?, None)?;
+            same("1", memory_at(module, "stuckDump=1")?, Some(Vec::new()))?;
+            let largest = |sizes: Option<Vec<usize>>| sizes.into_iter().flatten().max();
+            same(
+                "2",
+                largest(memory_at(module, "stuckDump=2")?),
+                Some(1 << 20),
+            )?;
+            same(
+                "3",
+                largest(memory_at(module, "stuckDump=3")?),
+                Some(2 << 20),
+            )?;
+            same(
+                "4",
+                largest(memory_at(module, "stuckDump=4")?),
+                Some(2 << 20),
+            )
+        });
+        suite.test("one at a time, for root alone", move || {
+            one_at_a_time(module)
+        });
+        suite.test(
+            "without memory there is none, and nothing else is missed",
+            move || low_memory(module),
+        );
+        suite.test("of who is killed meanwhile", move || killed(module));
+        suite.test("it outlives the module", move || outlives(module));
+        suite.run()
+    })
+}
