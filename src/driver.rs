@@ -42,7 +42,8 @@ use crate::{
         },
         mmio::Registers,
         platform::OwnDevice,
-        region::Region, //
+        region::Region,
+        reset::ResetLine, //
     }, //
 };
 use kernel::{
@@ -149,6 +150,14 @@ impl platform::Driver for Driver {
         let clocks = Clocks::enable(dev).inspect_err(|error| {
             dev_err!(dev, "its clocks cannot be enabled ({error:?})\n");
         })?;
+        let line = ResetLine::get(dev).inspect_err(|&error| {
+            if error != EPROBE_DEFER {
+                dev_err!(
+                    dev,
+                    "its reset line cannot be had ({error:?}): it must not be another device's, too\n"
+                );
+            }
+        })?;
         let (start, registers) = map_registers(pdev)?;
         let identity = hw::identify(dev, &registers)?;
         let kind = identity.hardware_type();
@@ -172,7 +181,7 @@ impl platform::Driver for Driver {
                 dev_err!(dev, "this device has as many cores as there can be\n");
             }
         })?;
-        let hardware = Hardware::new(dev, device.memory().owner(), registers, identity)?;
+        let hardware = Hardware::new(dev, device.memory().owner(), registers, line, identity)?;
         let core = AnyCore::new(&place, hardware)?;
         // Dropped after the interrupt, should the rest fail.
         let running = Running::new(core.clone(), place);

@@ -17,7 +17,8 @@ use crate::{
     params::Choice,
     sys::{
         dma,
-        mmio::Registers, //
+        mmio::Registers,
+        reset::ResetLine, //
     }, //
 };
 use kernel::{
@@ -45,8 +46,11 @@ pub(crate) use {
     recovery::Progress, //
 };
 
-/// How often a core is reset before it is given up.
+/// How often a core is reset by its own soft reset before it is given up.
 const RESET_ATTEMPTS: u32 = 20;
+
+/// How often after that by its reset line, if it has one.
+const LINE_ATTEMPTS: u32 = 3;
 
 /// How long setting MMU version 2 up may take, in milliseconds.
 const SETUP_TIMEOUT: u32 = 1000;
@@ -85,6 +89,8 @@ pub(crate) struct Hardware {
     dev: ARef<device::Device>,
     memory: dma::Device,
     registers: Registers,
+    /// Its reset line, if its node names one.
+    line: Option<ResetLine>,
     identity: Identity,
     /// Event bits that have been taken from the core and not been worked on.
     pending: Atomic<u32>,
@@ -98,20 +104,22 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// The core `dev`, which is `identity`, behind `registers`, with memory of `memory`: resets it.
-    /// `ENODEV`: it stays busy.
+    /// The core `dev`, which is `identity`, behind `registers`, with memory of `memory` and the reset
+    /// line `line`: resets it. `ENODEV`: it stays busy.
     ///
     /// Every failure has been printed.
     pub(crate) fn new(
         dev: &device::Device,
         memory: &dma::Device,
         registers: Registers,
+        line: Option<ResetLine>,
         identity: Identity,
     ) -> Result<Arc<Self>> {
         let hardware = Self {
             dev: dev.into(),
             memory: memory.clone(),
             registers,
+            line,
             identity,
             pending: Atomic::new(0),
             is_taking: Atomic::new(0),
@@ -271,13 +279,10 @@ impl Hardware {
         Err(ENODEV)
     }
 
-    /// Resets the core until it is idle, [`RESET_ATTEMPTS`] times at most. `ENODEV`: it stays busy,
-    /// which has been printed.
+    /// Resets the core until it is idle. `ENODEV`: it stays busy, which has been printed.
     pub(crate) fn reset(&self) -> Result {
-        for _ in 0..RESET_ATTEMPTS {
-            if self.reset_once() {
-                return Ok(());
-            }
+        if self.reset_until(|_| true).is_some() {
+            return Ok(());
         }
         dev_err!(
             self.dev,
@@ -287,6 +292,33 @@ impl Hardware {
         );
         // Not ETIMEDOUT, of which the driver core would make a line of its own.
         Err(ENODEV)
+    }
+
+    /// Resets the core until it is idle, and `is_right` says that it is: [`RESET_ATTEMPTS`] times at
+    /// most by itself, then [`LINE_ATTEMPTS`] times by its line. Returns how many times, if it is.
+    fn reset_until(&self, mut is_right: impl FnMut(&Self) -> bool) -> Option<u32> {
+        for attempt in 1..=RESET_ATTEMPTS {
+            if self.reset_once() && is_right(self) {
+                return Some(attempt);
+            }
+        }
+        let line = self.line.as_ref()?;
+        dev_warn!(
+            self.dev,
+            "the GPU does not come out of its soft reset: it is reset by its line\n"
+        );
+        for attempt in 1..=LINE_ATTEMPTS {
+            if let Err(error) = line.pulse() {
+                dev_err!(self.dev, "its reset line does not work ({error:?})\n");
+                return None;
+            }
+            // Its clock register is as at power-on, too.
+            load_clock(&self.registers, HI_CLOCK_CONTROL::zeroed());
+            if self.reset_once() && is_right(self) {
+                return Some(RESET_ATTEMPTS + attempt);
+            }
+        }
+        None
     }
 
     /// One soft reset; says whether the core came out of it idle.

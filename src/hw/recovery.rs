@@ -7,8 +7,7 @@
 use super::{
     regs::*,
     Hardware,
-    Identity,
-    RESET_ATTEMPTS, //
+    Identity, //
 };
 use kernel::{
     io::Io,
@@ -84,23 +83,21 @@ impl Hardware {
         self.has_failed.load(Relaxed) && self.has_failed.xchg(false, Relaxed)
     }
 
-    /// Resets a core that hangs, until it is idle and the same as before, [`RESET_ATTEMPTS`] times at
-    /// most, and forgets its interrupts; returns how many times. It raises no interrupt any more.
-    /// `ENODEV`: it does not come back, which has been printed.
+    /// Resets a core that hangs, until it is idle and the same as before
+    /// ([`Hardware::reset_until`]), and forgets its interrupts; returns how many times. It raises no
+    /// interrupt any more. `ENODEV`: it does not come back, which has been printed.
     pub(crate) fn recover(&self) -> Result<u32> {
         self.disable_interrupts();
         let mut stranger = None;
-        for attempt in 1..=RESET_ATTEMPTS {
-            stranger = None;
-            if !self.reset_once() {
-                continue;
-            }
-            let found = Identity::read(&self.registers);
-            if found == self.identity {
-                self.forget_interrupts()?;
-                return Ok(attempt);
-            }
-            stranger = Some(found);
+        let attempts = self.reset_until(|hardware| {
+            let found = Identity::read(&hardware.registers);
+            let is_same = found == hardware.identity;
+            stranger = (!is_same).then_some(found);
+            is_same
+        });
+        if let Some(attempts) = attempts {
+            self.forget_interrupts()?;
+            return Ok(attempts);
         }
         match stranger {
             Some(found) => dev_err!(

@@ -34,6 +34,7 @@ pub(crate) mod physical;
 pub(crate) mod platform;
 pub(crate) mod procfs;
 pub(crate) mod region;
+pub(crate) mod reset;
 pub(crate) mod slot;
 pub(crate) mod unload;
 pub(crate) mod user;

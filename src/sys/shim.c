@@ -26,6 +26,7 @@
 #include <linux/of_reserved_mem.h>
 #include <linux/proc_fs.h>
 #include <linux/random.h>
+#include <linux/reset.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
@@ -754,3 +755,25 @@ int gal_map_irq_line(unsigned int line)
 }
 
 MODULE_VERSION("0.1.0");
+
+/* Of nobody else's: a line that two cores share resets both. NULL: the node names none. */
+struct reset_control *gal_get_reset(struct device *dev)
+{
+	return reset_control_get_optional_exclusive(dev, NULL);
+}
+
+void gal_put_reset(struct reset_control *line)
+{
+	reset_control_put(line);
+}
+
+int gal_drive_reset(struct reset_control *line, bool held)
+{
+	return held ? reset_control_assert(line) : reset_control_deassert(line);
+}
+
+/* For controllers that only pulse. */
+int gal_pulse_reset(struct reset_control *line)
+{
+	return reset_control_reset(line);
+}

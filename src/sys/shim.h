@@ -202,6 +202,12 @@ int gal_memory_region(struct device *dev, phys_addr_t *start, phys_addr_t *size,
 int gal_assign_region(struct device *dev, struct device *core);
 void gal_release_region(struct device *dev);
 
+/* The reset line of a device's node. */
+struct reset_control *gal_get_reset(struct device *dev);
+void gal_put_reset(struct reset_control *line);
+int gal_drive_reset(struct reset_control *line, bool held);
+int gal_pulse_reset(struct reset_control *line);
+
 /* Interrupt lines, as board documents number them. */
 unsigned int gal_count_nodes(void);
 bool gal_node_exists(phys_addr_t registers);

@@ -105,7 +105,8 @@ pub fn extra_overlay(name: &str) -> Result<&'static str> {
     match name {
         "pool-regions" => Ok(include_str!("../dts/pool-regions.dts")),
         "core-apart" => Ok(include_str!("../dts/core-apart.dts")),
-        _ => bail!("there is no device tree '{name}'; known: pool-regions, core-apart"),
+        "reset-line" => Ok(include_str!("../dts/reset-line.dts")),
+        _ => bail!("there is no device tree '{name}'; known: pool-regions, core-apart, reset-line"),
     }
 }
 

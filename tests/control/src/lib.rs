@@ -123,8 +123,10 @@ pub mod counter {
     pub const VG_RECTANGLES: usize = 0x0c8;
     /// Path data of a VG core consumed: DATA commands with the tessellator on.
     pub const VG_PATHS: usize = 0x0d0;
+    /// Pulses of the reset line, see [`RESET_LINE`](super::RESET_LINE).
+    pub const LINE_RESETS: usize = 0x0d8;
     /// All counters in order: name and offset.
-    pub const ALL: [(&str, usize); 19] = [
+    pub const ALL: [(&str, usize); 20] = [
         ("mmio_reads", MMIO_READS),
         ("mmio_writes", MMIO_WRITES),
         ("commands", COMMANDS),
@@ -144,6 +146,7 @@ pub mod counter {
         ("bytes_written", BYTES_WRITTEN),
         ("vg_rectangles", VG_RECTANGLES),
         ("vg_paths", VG_PATHS),
+        ("line_resets", LINE_RESETS),
     ];
     /// Offset of the first counter.
     pub const FIRST: usize = MMIO_READS;
@@ -168,6 +171,9 @@ pub const FETCH_DUMP: usize = 0x118;
 pub const FETCH_DUMP_UNITS: usize = 8192;
 /// Bytes that [`FETCH_DUMP`] writes.
 pub const FETCH_DUMP_BYTES: usize = FETCH_DUMP_UNITS * 16;
+/// rw: bit 0 holds the core in the reset of its line, as a reset controller does (`snps,dw-high-reset` is one whose
+/// register this may be). When it falls the core is as at power-on.
+pub const RESET_LINE: usize = 0x11c;
 /// w: declares that a violation is about to be provoked: kind in bits 15:0, how often in bits 31:16 (0 = once,
 /// 0xFFFF = any number, until [`CLEAR_EXPECTATIONS`]). Expected violations have their effect on the GPU (a hang
 /// stays a hang) but do not fail the run. Reads as the number of expectations still open.
@@ -239,6 +245,10 @@ pub mod fault {
     /// w: the front end hangs at each draw whose colour (of a 2D clear, of a resolve fill) is this, in the way of
     /// [`HANG_KIND`]; 0 disarms. So a process can hang by its own commands, whoever else draws.
     pub const HANG_AT_COLOUR: usize = 0x25c;
+
+    /// w: 1 = soft resets never become idle, as with [`RESET_STUCK`], until the core is reset by its line
+    /// ([`RESET_LINE`](super::RESET_LINE)), which clears this.
+    pub const RESET_NEEDS_LINE: usize = 0x260;
 
     /// [`HANG_KIND`]: it stands still at the command.
     pub const HANG_SILENT: u32 = 0;

@@ -90,6 +90,8 @@ pub struct Faults {
     pub identity_after_reset: AtomicU32,
     /// Draws of this colour hang.
     pub hang_at_colour: AtomicU32,
+    /// Soft resets do not become idle.
+    pub reset_needs_line: AtomicU32,
 }
 
 impl Faults {
@@ -108,7 +110,7 @@ impl Faults {
         cell.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
     }
 
-    fn all(&self) -> [&AtomicU32; 19] {
+    fn all(&self) -> [&AtomicU32; 20] {
         [
             &self.hang_at_command,
             &self.hang_at_draw,
@@ -129,6 +131,7 @@ impl Faults {
             &self.slow_draws,
             &self.identity_after_reset,
             &self.hang_at_colour,
+            &self.reset_needs_line,
         ]
     }
 
@@ -153,6 +156,7 @@ impl Faults {
             fault::SLOW_DRAWS => &self.slow_draws,
             fault::IDENTITY_AFTER_RESET => &self.identity_after_reset,
             fault::HANG_AT_COLOUR => &self.hang_at_colour,
+            fault::RESET_NEEDS_LINE => &self.reset_needs_line,
             _ => return None,
         })
     }
@@ -184,6 +188,7 @@ impl ControlBar {
             layout::STATE_INDEX => self.state_index.load(Relaxed),
             layout::STATE_VALUE => gpu.state(self.state_index.load(Relaxed)),
             layout::EXPECT_VIOLATION => gpu.recorder.open_expectations(),
+            layout::RESET_LINE => gpu.reset_line().into(),
             fault::SPURIOUS_INTERRUPTS => gpu.interrupts.spurious(),
             fault::LINE => match gpu.interrupts.stuck() {
                 None => fault::LINE_WORKS,
@@ -221,6 +226,7 @@ impl ControlBar {
             layout::STATE_INDEX => self.state_index.store(value % state::WORDS as u32, Relaxed),
             layout::STATE_DUMP => gpu.dump_states(value),
             layout::FETCH_DUMP => gpu.dump_fetched(value),
+            layout::RESET_LINE => gpu.drive_reset_line(value & 1 != 0),
             layout::EXPECT_VIOLATION => gpu.recorder.expect(value),
             layout::CLEAR_EXPECTATIONS => gpu.recorder.clear_expectations(),
             fault::CLEAR_ALL => {
@@ -247,7 +253,7 @@ impl ControlBar {
                     cell.store(value, Relaxed);
                 }
                 match offset {
-                    fault::RESET_STUCK if value == 0 => gpu.unstick(),
+                    fault::RESET_STUCK | fault::RESET_NEEDS_LINE if value == 0 => gpu.unstick(),
                     fault::ENDLESS_DRAW if value == 0 => gpu.end_endless_draw(),
                     fault::HOLD | fault::EVENT_ORDER => gpu.wake(),
                     _ => {}
@@ -264,6 +270,9 @@ mod tests {
 
     use super::*;
     use crate::gpu::Options;
+    use crate::registers::HI_CLOCK_CONTROL;
+    use crate::registers::HI_IDLE_STATE;
+    use crate::registers::MC_MEMORY_BASE_ADDR_FE;
 
     fn gpu() -> Gpu {
         Gpu::new(Options::new(Board::Gc320)).unwrap()
@@ -311,6 +320,36 @@ mod tests {
         bar.write(&gpu, fault::CLEAR_ALL, 1);
         assert_eq!(bar.read(&gpu, fault::HANG_AT_COMMAND), 0);
         assert_eq!(bar.read(&gpu, fault::DEAD), 0);
+    }
+
+    #[test]
+    fn what_soft_resets_do_not_end_the_line_ends() {
+        let (gpu, bar) = (gpu(), ControlBar::default());
+        let soft_reset = || {
+            for control in [0x8_0100, 0x8_1100, 0x8_0100, 0x100] {
+                gpu.mmio_write(HI_CLOCK_CONTROL, control);
+            }
+            gpu.mmio_read(HI_IDLE_STATE) != 0
+        };
+        let pulse = || {
+            bar.write(&gpu, layout::RESET_LINE, 1);
+            assert_eq!(bar.read(&gpu, layout::RESET_LINE), 1);
+            bar.write(&gpu, layout::RESET_LINE, 0);
+            assert_eq!(bar.read(&gpu, layout::RESET_LINE), 0);
+        };
+        assert!(soft_reset());
+        bar.write(&gpu, fault::RESET_NEEDS_LINE, 1);
+        assert!(!soft_reset() && !soft_reset());
+        gpu.mmio_write(MC_MEMORY_BASE_ADDR_FE, 0x1000);
+        pulse();
+        assert_eq!(gpu.mmio_read(MC_MEMORY_BASE_ADDR_FE), 0);
+        assert_eq!(bar.read(&gpu, fault::RESET_NEEDS_LINE), 0);
+        assert!(soft_reset());
+        assert_eq!(bar.read(&gpu, counter::LINE_RESETS), 1);
+        // One that never resets does not by its line either.
+        bar.write(&gpu, fault::RESET_STUCK, u32::MAX);
+        pulse();
+        assert!(!soft_reset());
     }
 
     #[test]

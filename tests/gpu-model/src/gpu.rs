@@ -185,6 +185,8 @@ pub struct Gpu {
     pub(crate) request: Mutex<Option<Request>>,
     pub(crate) new_seed: AtomicU32,
     pub(crate) stuck: AtomicBool,
+    /// The line holds it in its reset.
+    is_held: AtomicBool,
     /// A draw that never ends is in the queue; false lets it end.
     pub(crate) endless: AtomicBool,
     /// Moves while a slow draw is under way.
@@ -240,6 +242,7 @@ impl Gpu {
             request: Mutex::new(None),
             new_seed: AtomicU32::new(0),
             stuck: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
             endless: AtomicBool::new(false),
             progress: AtomicU32::new(0),
             work: AtomicU32::new(0),
@@ -349,6 +352,26 @@ impl Gpu {
         self.registers.set(HI_CLOCK_CONTROL, 0);
         self.reset();
         self.stuck.store(false, SeqCst);
+    }
+
+    /// Whether the line holds it in its reset.
+    pub(crate) fn reset_line(&self) -> bool {
+        self.is_held.load(SeqCst)
+    }
+
+    /// The reset line rises or falls.
+    pub(crate) fn drive_reset_line(&self, is_held: bool) {
+        let was_held = self.is_held.swap(is_held, SeqCst);
+        if is_held {
+            self.reset();
+        } else if was_held {
+            self.trace(|| "reset by the line".to_string());
+            self.power_on_reset();
+            self.counters.add(counter::LINE_RESETS, 1);
+            self.faults.reset_needs_line.store(0, Relaxed);
+            let stuck = Faults::take(&self.faults.reset_stuck);
+            self.stuck.store(stuck, SeqCst);
+        }
     }
 
     /// Lets a draw that never ends end.

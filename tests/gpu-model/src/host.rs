@@ -309,7 +309,8 @@ impl Gpu {
                 fault::IDENTITY_OK => {}
                 identity => self.faults.identity.store(identity, Relaxed),
             }
-            let stuck = Faults::take(&self.faults.reset_stuck);
+            let stuck = Faults::take(&self.faults.reset_stuck)
+                || self.faults.reset_needs_line.load(Relaxed) != 0;
             self.stuck.store(stuck, SeqCst);
         }
     }

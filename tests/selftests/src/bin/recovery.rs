@@ -5,6 +5,8 @@
 //! With `--processes N --commits M` instead: N processes on all cores, of which a quarter hangs them at random, and is killed
 //! at random, until the others have committed M times each. Needs the module to be loaded.
 //!
+//! With `--reset-line 1`: on a board whose core has a reset line. As without.
+//!
 //! Without: needs the module not to be loaded, or loaded and not in use. Arguments: `[MODULE PARAMETERS...]`, with `gpuTimeout`.
 
 use std::fs;
@@ -53,6 +55,7 @@ use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::Module;
 use galcore_selftests::system::ProcGc;
 use galcore_selftests::vg;
+use gpu_control::counter;
 use gpu_control::fault;
 use gpu_control::FrontEndState;
 
@@ -599,6 +602,101 @@ fn given_up(
     system::memory_is_back(free, 2048)
 }
 
+/// A reset that the soft reset does not do, `fault`: an innocent's jobs run, the guilty's are dropped. Returns how many
+/// soft resets it took.
+fn hard_reset(control: &Control, fault: (usize, u32)) -> Result<u64> {
+    let mut innocent = Innocent::new()?;
+    let mut culprit = culprit()?;
+    innocent.commit()?;
+    innocent.wait()?;
+    let before = resets(control);
+    control.write(fault.0, fault.1);
+    control.write(fault::HANG_AT_DRAW, 1);
+    same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
+    stuck(control)?;
+    innocent.commit()?;
+    same("wait", culprit.ask("wait")?.as_str(), "done")?;
+    innocent.check()?;
+    eventually("what it has cost", Duration::from_secs(10), || {
+        Ok(culprit.ask("resets")? == "1 0 1")
+    })?;
+    same("what was dropped", culprit.ask("pixel 0")?.as_str(), "0")?;
+    innocent.close()?;
+    Ok(resets(control) - before)
+}
+
+/// Soft resets before the line is used, and pulses of that before a core is given up.
+const SOFT_RESETS: u64 = 20;
+const PULSES: u64 = 3;
+
+/// Cores that the reset line helps, and those that it does not.
+fn reset_line(module: &Module, timeout: Duration) -> Result<bool> {
+    let control = &Control::open()?;
+    let pulses = || control.counter(counter::LINE_RESETS);
+    let load = || -> Result<()> {
+        if !Module::is_loaded() {
+            module.load_or_fail()?;
+        }
+        Ok(())
+    };
+    let mut suite = Suite::new();
+    suite.test("the driver waits for the line's controller", move || {
+        ensure!(!Module::is_loaded(), "it is loaded");
+        module.load_or_fail()?;
+        let is_bound = || {
+            Ok(fs::exists(
+                "/sys/bus/platform/drivers/galcore/10000000.gpu",
+            )?)
+        };
+        ensure!(!is_bound()?, "it is bound");
+        let line = Module::from_words(&["/galcore/reset-line.ko".to_string()])?;
+        line.load().1.context("insmod reset-line.ko")?;
+        eventually("it is bound", Duration::from_secs(10), is_bound)?;
+        Module::unload()?;
+        load()?;
+        Innocent::new()?.close()
+    });
+    suite.test("the line resets what a soft reset does not", move || {
+        load()?;
+        let before = pulses();
+        let soft = hard_reset(control, (fault::RESET_NEEDS_LINE, 1))?;
+        same("soft resets", soft, SOFT_RESETS + 1)?;
+        same("pulses", pulses() - before, 1)
+    });
+    suite.test("where a soft reset helps, it is left alone", move || {
+        load()?;
+        let before = pulses();
+        let soft = hard_reset(control, (fault::RESET_STUCK, 3))?;
+        same("soft resets", soft, 4)?;
+        same("pulses", pulses() - before, 0)
+    });
+    suite.test("a core comes up that needs it", move || {
+        load()?;
+        Module::unload()?;
+        let before = pulses();
+        control.write(fault::RESET_NEEDS_LINE, 1);
+        load()?;
+        same("pulses", pulses() - before, 1)?;
+        let mut paint = Paint::new()?;
+        paint.prove(0xff65_4321)?;
+        paint.close()
+    });
+    suite.test(
+        "what the line does not reset either is given up",
+        move || {
+            load()?;
+            let before = pulses();
+            given_up(control, module, (fault::RESET_STUCK, u32::MAX), timeout)?;
+            // Cut off by then, it is not asked again when it goes.
+            same("pulses", pulses() - before, PULSES)
+        },
+    );
+    suite.test("silicon was not asked for more than it can do", move || {
+        same("violations", control.violations(), 0)
+    });
+    suite.run()
+}
+
 /// Draws of this colour hang a core.
 const BAD: u32 = 0xffba_dbad;
 
@@ -905,7 +1003,8 @@ fn main() -> ExitCode {
         return code;
     }
     harness::program(|| {
-        let options = Options::parse(&["processes", "commits", "role", "core", "seed"])?;
+        let options =
+            Options::parse(&["processes", "commits", "role", "core", "seed", "reset-line"])?;
         if let Some(role) = options.get("role") {
             let (core, seed) = (options.number("core", 0)?, options.number("seed", 1)?);
             let done = match role {
@@ -921,6 +1020,9 @@ fn main() -> ExitCode {
         let module = &Module::from_words(&options.rest)?;
         let timeout = module.number("gpuTimeout").context("no gpuTimeout")?;
         let timeout = Duration::from_millis(timeout);
+        if options.get("reset-line").is_some() {
+            return reset_line(module, timeout);
+        }
         if !Module::is_loaded() {
             module.load_or_fail()?;
         }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The reset line of a device: `resets` in its node.
+
+use super::{
+    raw_device,
+    shim, //
+};
+use core::ptr::NonNull;
+use kernel::{
+    bindings,
+    device,
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    prelude::*,
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+
+/// How long a device is held in reset, in milliseconds.
+const HOLD_TIME: i64 = 1;
+
+/// A reset line, which no other device uses.
+///
+/// # Invariants
+///
+/// `0` is a reset control that is put once.
+pub(crate) struct ResetLine(NonNull<bindings::reset_control>);
+
+// SAFETY: Reset controls may be used by any thread.
+unsafe impl Send for ResetLine {}
+// SAFETY: As above; their controller orders what several threads do.
+unsafe impl Sync for ResetLine {}
+
+impl ResetLine {
+    /// The line that the node of `dev` names, if it names one, and has `dev` out of reset.
+    /// `EPROBE_DEFER`: its controller is not there yet.
+    pub(crate) fn get(dev: &device::Device<device::Bound>) -> Result<Option<Self>> {
+        // SAFETY: The device is live.
+        let line = from_err_ptr(unsafe { shim::gal_get_reset(raw_device(dev)) })?;
+        // INVARIANT: Got just now.
+        let Some(line) = NonNull::new(line).map(Self) else {
+            return Ok(None);
+        };
+        match line.drive(false) {
+            // A controller that only pulses leaves it out of reset.
+            Ok(()) | Err(ENOTSUPP) => Ok(Some(line)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Resets the device. It has lost all of its state then.
+    pub(crate) fn pulse(&self) -> Result {
+        match self.drive(true) {
+            Ok(()) => {
+                fsleep(Delta::from_millis(HOLD_TIME));
+                self.drive(false)
+            }
+            // SAFETY: By the type invariant.
+            Err(ENOTSUPP) => to_result(unsafe { shim::gal_pulse_reset(self.0.as_ptr()) }),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn drive(&self, is_held: bool) -> Result {
+        // SAFETY: By the type invariant.
+        to_result(unsafe { shim::gal_drive_reset(self.0.as_ptr(), is_held) })
+    }
+}
+
+impl Drop for ResetLine {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_put_reset(self.0.as_ptr()) }
+    }
+}
