@@ -194,7 +194,11 @@ impl Process {
         let context = match u32::try_from(commit.context) {
             Ok(0) | Err(_) => None,
             _ if !core.engines().pipe_3d => None,
-            Ok(handle) => self.tables().contexts.get(handle).cloned().flatten(),
+            Ok(handle) => match self.tables().contexts.get(handle).cloned() {
+                // One of a core without states.
+                Some(None) => return Err(Error::InvalidArgument),
+                found => found.flatten(),
+            },
         };
         // Another core's states would be wrong here.
         if context
