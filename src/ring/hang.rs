@@ -42,6 +42,9 @@ use kernel::{
 /// of these later than it could be at most: behind the last job that ends, and where it is seen first.
 const PERIOD: u32 = 30;
 
+/// How often the hang check is waited for at the end: once more for each job that was being filled.
+const DISMISSALS: u32 = 8;
+
 impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Ring<P> { self.hang_check }
 }
@@ -68,9 +71,16 @@ impl<P: Payload> Ring<P> {
         sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(PERIOD));
     }
 
-    /// Waits until the hang check has seen that the ring is closed.
+    /// Waits until the hang check has seen that the ring is closed, and has let go of it: whoever binds
+    /// the core next wants its registers. The ring must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
-        sys::work::flush_delayed(&self.hang_check);
+        // One that runs now queues the next when it ends, and that one none any more.
+        for _ in 0..DISMISSALS {
+            sys::work::flush_delayed(&self.hang_check);
+            if !self.state.lock().is_checked {
+                return;
+            }
+        }
     }
 
     /// One look; says when the next is due, if any is.

@@ -61,6 +61,9 @@ const IDLE_LOOKS: u32 = 2;
 /// How long a place may take to be filled, in milliseconds.
 const FILL_TIME: u32 = 1000;
 
+/// How often the hang check is waited for at the end: once more for each job that was being filled.
+const DISMISSALS: u32 = 8;
+
 impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Queue<P> { self.hang_check }
 }
@@ -87,9 +90,16 @@ impl<P: Payload> Queue<P> {
         sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(PERIOD));
     }
 
-    /// Waits until the hang check has seen that the queue is closed.
+    /// Waits until the hang check has seen that the queue is closed, and has let go of it: whoever binds
+    /// the core next wants its registers. The queue must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
-        sys::work::flush_delayed(&self.hang_check);
+        // One that runs now queues the next when it ends, and that one none any more.
+        for _ in 0..DISMISSALS {
+            sys::work::flush_delayed(&self.hang_check);
+            if !self.state.lock().is_checked {
+                return;
+            }
+        }
     }
 
     /// One look; says when the next is due, if any is.

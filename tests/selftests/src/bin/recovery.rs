@@ -277,18 +277,23 @@ fn users(control: &Control) -> Result<()> {
     let mut other = culprit_of(1001)?;
     let mut late = None;
     let mut last = Duration::ZERO;
+    let mut before = Instant::now();
     // Each is another process, which has hung nothing yet.
     for number in 0..6 {
         let mut culprit = culprit_of(1000)?;
-        last = quick_hang(control, &mut culprit)?;
+        let waited = quick_hang(control, &mut culprit)?;
+        println!("# the {number}th waited {waited:?}");
+        // From hang to hang, as the start of a process takes long here.
+        last = before.elapsed();
+        before = Instant::now();
         if number == 0 {
             late = Some(culprit_of(1000)?);
         }
     }
     let begun = Instant::now();
     ensure!(
-        last > Duration::from_millis(500),
-        "the sixth waited {last:?}"
+        last > Duration::from_millis(800),
+        "the sixth came behind {last:?}"
     );
     same("of old", old.ask("fill 2 3")?.as_str(), "done")?;
     same("of others", other.ask("fill 2 3")?.as_str(), "done")?;
@@ -623,6 +628,88 @@ fn hard_reset(control: &Control, fault: (usize, u32)) -> Result<u64> {
     same("what was dropped", culprit.ask("pixel 0")?.as_str(), "0")?;
     innocent.close()?;
     Ok(resets(control) - before)
+}
+
+/// Where the driver's cores are bound and unbound.
+const DRIVER: &str = "/sys/bus/platform/drivers/galcore";
+
+/// How long behind a hang that the core tells of it is gone, in milliseconds: before it is noticed, in the middle of the
+/// resets that it takes, and behind them.
+const MOMENTS: [u64; 6] = [0, 90, 110, 130, 160, 250];
+
+/// Resets that a recovery takes then, so that it lasts.
+const TRIES: u32 = 15;
+
+/// Has `culprit` hang the core, whose reset takes long, and waits for `milliseconds`.
+fn slow_hang(control: &Control, culprit: &mut Other, milliseconds: u64) -> Result<()> {
+    control.write(fault::RESET_STUCK, TRIES);
+    control.write(fault::HANG_KIND, fault::HANG_ILLEGAL_OPCODE);
+    control.write(fault::HANG_AT_DRAW, 1);
+    same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
+    stuck(control)?;
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    Ok(())
+}
+
+/// The core is unbound in the middle of its recovery, while it is used, and comes back.
+fn unbound(control: &Control) -> Result<()> {
+    let core = fs::read_dir(DRIVER)?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .find(|name| name.ends_with(".gpu"))
+        .context("no core is bound")?;
+    for moment in MOMENTS {
+        let mut innocent = Innocent::new()?;
+        let mut culprit = culprit()?;
+        innocent.commit()?;
+        innocent.wait()?;
+        slow_hang(control, &mut culprit, moment)?;
+        innocent.commit()?;
+        let begun = Instant::now();
+        fs::write(format!("{DRIVER}/unbind"), &core).context("unbind")?;
+        let took = begun.elapsed();
+        let records = culprit.ask("records")?;
+        control.write(fault::CLEAR_ALL, 1);
+        fs::write(format!("{DRIVER}/bind"), &core).context("bind")?;
+        ensure!(took < here(Duration::from_secs(5))?, "it took {took:?}");
+        let refused = format!("status {}", Status::GPU_NOT_RESPONDING);
+        same("of no core", records, refused)?;
+        // Nobody is left waiting, done or not.
+        innocent.wait()?;
+        same("wait", culprit.ask("wait")?.as_str(), "done")?;
+        innocent.paint.prove(0xff00_4567)?;
+        innocent.close()?;
+    }
+    Ok(())
+}
+
+/// The module is removed in the middle of a recovery: whoever used it has been killed.
+fn removed(control: &Control, module: &Module) -> Result<()> {
+    let free = system::settled_free()?;
+    for moment in MOMENTS {
+        let mut culprit = culprit()?;
+        slow_hang(control, &mut culprit, moment)?;
+        culprit.kill()?;
+        // It is gone as soon as its files are closed.
+        eventually("rmmod", Duration::from_secs(5), || {
+            Ok(Module::unload().is_ok())
+        })?;
+        control.write(fault::CLEAR_ALL, 1);
+        module.load_or_fail()?;
+        let mut paint = Paint::new()?;
+        paint.prove(0xff12_3456)?;
+        paint.close()?;
+    }
+    system::memory_is_back(free, 2048)
+}
+
+/// An interrupt line that is stuck keeps nobody from being recovered.
+fn stuck_line(control: &Control, line: u32) -> Result<()> {
+    same("soft resets", hard_reset(control, (fault::LINE, line))?, 1)?;
+    let mut paint = Paint::new()?;
+    paint.prove(0xff77_6655)?;
+    control.write(fault::LINE, fault::LINE_WORKS);
+    paint.prove(0xff55_6677)?;
+    paint.close()
 }
 
 /// Soft resets before the line is used, and pulses of that before a core is given up.
@@ -1147,6 +1234,18 @@ fn main() -> ExitCode {
         );
         suite.test("threads that wait for a place pay as all do", move || {
             parked(control, timeout)
+        });
+        for (name, line) in [
+            ("an interrupt line that never rises", fault::LINE_LOW),
+            ("an interrupt line that never falls", fault::LINE_HIGH),
+        ] {
+            suite.test(name, move || stuck_line(control, line));
+        }
+        suite.test("a core goes in the middle of a recovery", move || {
+            unbound(control)
+        });
+        suite.test("the module goes in the middle of a recovery", move || {
+            removed(control, module)
         });
         for (name, fault) in [
             (
