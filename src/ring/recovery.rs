@@ -92,20 +92,46 @@ enum End {
     GivenUp,
 }
 
+/// A core that was reset: how it goes on.
+struct Start {
+    /// Where the front end begins, and how many units of 8 bytes lie there.
+    address: u32,
+    units: u32,
+    /// At which try it came back.
+    attempts: u32,
+    /// The log is told.
+    tells: bool,
+}
+
 impl<P: Payload> Ring<P> {
     /// Recovers the core, which was seen not to get on. The hang check's.
     pub(super) fn recover(self: &Arc<Self>) {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
         let completing = self.completion.lock();
-        if self.pause() {
-            match self.recover_paused(&mut tolls, &mut evidence) {
-                Ok(()) | Err(End::NoHang) => {}
-                Err(End::GivenUp) => self.give_up(&mut tolls),
-            }
+        let found = match self.pause() {
+            true => self.recover_paused(&mut tolls, &mut evidence),
+            false => Err(End::NoHang),
+        };
+        if let Err(End::GivenUp) = found {
+            self.cut_off(&mut tolls);
         }
         drop(completing);
-        // Before anybody gets a place again: what is due is due for those who wait for one, too.
+        // The core stands still: before a job that was judged ends, and who has closed its files is
+        // forgotten with it; before anybody gets a place again, as what is due is due for those who
+        // wait for one, too.
         P::core_was_reset(self.setup.core, tolls.all());
+        let completing = self.completion.lock();
+        match found {
+            Ok(start) => {
+                if self.go_on(&start, &tolls).is_err() {
+                    self.cut_off(&mut tolls);
+                    self.abandon();
+                }
+            }
+            Err(End::GivenUp) => self.abandon(),
+            Err(End::NoHang) => {}
+        }
+        drop(completing);
         self.resume();
         // The reset has flushed the TLB.
         self.vm.flushed();
@@ -147,7 +173,7 @@ impl<P: Payload> Ring<P> {
         self: &Arc<Self>,
         tolls: &mut Tolls,
         evidence: &mut Option<Evidence>,
-    ) -> Result<(), End> {
+    ) -> Result<Start, End> {
         if !self.still_hangs() {
             return Err(End::NoHang);
         }
@@ -185,16 +211,24 @@ impl<P: Payload> Ring<P> {
                 return Err(End::GivenUp);
             }
         }
+        Ok(Start {
+            address,
+            units,
+            attempts,
+            tells,
+        })
+    }
+
+    /// Lets the core, which was reset, run the jobs as they are now.
+    fn go_on(&self, start: &Start, tolls: &Tolls) -> Result {
         self.hardware.enable_interrupts();
-        self.hardware
-            .run_front_end(address, units)
-            .map_err(|_| End::GivenUp)?;
+        self.hardware.run_front_end(start.address, start.units)?;
         if self.state.lock().is_stopped {
             // Whoever has closed it has masked the interrupt by now, or does so later.
             self.hardware.disable_interrupts();
         }
-        if tells {
-            let dropped = tolls.dropped();
+        if start.tells {
+            let (dropped, attempts) = (tolls.dropped(), start.attempts);
             dev_warn!(
                 self.hardware.device(),
                 "the GPU was reset (at try {attempts}): jobs dropped {dropped}, the others go on\n"
@@ -357,8 +391,8 @@ impl<P: Payload> Ring<P> {
         Ok(words.finish())
     }
 
-    /// Gives the core up: it is cut off, and all that is under way is dropped.
-    fn give_up(self: &Arc<Self>, tolls: &mut Tolls) {
+    /// Gives the core up: it is cut off, and all that is under way is to be dropped.
+    fn cut_off(&self, tolls: &mut Tolls) {
         self.hardware.disable_interrupts();
         self.hardware.isolate();
         dev_err!(
@@ -374,6 +408,5 @@ impl<P: Payload> Ring<P> {
                 tolls.note(suspect.process, false, true);
             }
         }
-        self.abandon();
     }
 }
