@@ -412,7 +412,7 @@ fn a_free_entry_and_a_table_that_is_missing_are_told() {
     gpu.mmio_write(VG_FETCH_COUNT, 1);
     gpu.run_until_idle();
     let violations = gpu.recorder.report().violations;
-    let kinds: Vec<_> = violations.iter().map(|found| &*found.kind).collect();
+    let kinds: Vec<_> = violations.iter().map(|found| found.kind).collect();
     assert_eq!(kinds, ["front-end-start", "no-page-table"]);
 }
 
