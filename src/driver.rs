@@ -9,15 +9,19 @@ use crate::{
         Clients,
         Device,
         Interrupt,
+        PowerSwitch,
         Published,
         Running,
         CLIENTS, //
     },
     hw::{
         self,
+        Clocks,
         Hardware,
         Identity,
-        MmuVersion, //
+        MmuVersion,
+        Power,
+        Powered, //
     },
     memory::VideoMemory,
     mmu::Vm,
@@ -42,12 +46,15 @@ use crate::{
         },
         mmio::Registers,
         platform::OwnDevice,
+        power::{
+            Managed,
+            Supply, //
+        },
         region::Region,
         reset::ResetLine, //
     }, //
 };
 use kernel::{
-    clk::OptionalClk,
     device::Core as CoreContext,
     dma::DmaMask,
     io::PhysAddr,
@@ -59,10 +66,6 @@ use kernel::{
 
 /// Name of the driver, and of the device that parameters make.
 pub(crate) const NAME: &CStr = c"galcore";
-
-/// Clocks of a node, by etnaviv's names. Each may be absent: old trees name some, boards without
-/// a node none.
-const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
 
 crate::sys::platform::of_device_table!(
     NODES,
@@ -76,30 +79,7 @@ const END_ROUNDS: u32 = 64;
 /// The driver.
 pub(crate) struct Driver;
 
-/// The enabled clocks of a core.
-struct Clocks([Option<OptionalClk>; CLOCKS.len()]);
-
-impl Clocks {
-    fn enable(dev: &kernel::device::Device) -> Result<Self> {
-        let mut clocks = Self([const { None }; CLOCKS.len()]);
-        for (slot, name) in clocks.0.iter_mut().zip(CLOCKS) {
-            let clock = OptionalClk::get(dev, Some(name))?;
-            clock.prepare_enable()?;
-            *slot = Some(clock);
-        }
-        Ok(clocks)
-    }
-}
-
-impl Drop for Clocks {
-    fn drop(&mut self) {
-        for clock in self.0.iter().flatten() {
-            clock.disable_unprepare();
-        }
-    }
-}
-
-/// What a bound core has; dropped in this order.
+/// What a bound core has; dropped in this order, while it is on.
 pub(crate) struct Bound<'bound> {
     /// For other drivers: before they may have the core.
     _stand_in: Option<StandIn>,
@@ -109,7 +89,16 @@ pub(crate) struct Bound<'bound> {
     _interrupt: Registration<'bound, Interrupt>,
     /// Stops the core, and gives its place back.
     _running: Running,
-    _clocks: Clocks,
+    /// The kernel switches it off and on.
+    power: Managed<PowerSwitch>,
+    /// Its clocks go off.
+    _powered: Powered,
+}
+
+impl Drop for Bound<'_> {
+    fn drop(&mut self) {
+        self.power.keep_on();
+    }
 }
 
 /// What `open(2)` finds, as long as the module is loaded: made by the first core, and kept while
@@ -147,9 +136,14 @@ impl platform::Driver for Driver {
             dev_err!(dev, "{}", TRANSLATED);
             return Err(ENODEV);
         }
-        let clocks = Clocks::enable(dev).inspect_err(|error| {
-            dev_err!(dev, "its clocks cannot be enabled ({error:?})\n");
-        })?;
+        let clocks = Clocks::get(dev)
+            .and_then(|clocks| clocks.enable().map(|()| clocks))
+            .inspect_err(|&error| {
+                if error != EPROBE_DEFER {
+                    dev_err!(dev, "its clocks cannot be enabled ({error:?})\n");
+                }
+            })?;
+        let supply = Supply::new(dev)?;
         let line = ResetLine::get(dev).inspect_err(|&error| {
             if error != EPROBE_DEFER {
                 dev_err!(
@@ -181,7 +175,13 @@ impl platform::Driver for Driver {
                 dev_err!(dev, "this device has as many cores as there can be\n");
             }
         })?;
-        let hardware = Hardware::new(dev, device.memory().owner(), registers, line, identity)?;
+        let power = Power {
+            clocks,
+            line,
+            supply: supply.clone(),
+        };
+        let hardware = Hardware::new(dev, device.memory().owner(), registers, power, identity)?;
+        let powered = Powered(hardware.clone());
         let core = AnyCore::new(&place, hardware)?;
         // Dropped after the interrupt, should the rest fail.
         let running = Running::new(core.clone(), place);
@@ -189,14 +189,21 @@ impl platform::Driver for Driver {
             dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
         })?;
         core.start().inspect_err(|_| core.drain())?;
+        let parameters = device.parameters();
+        let (delay, stays_on) = (parameters.autosuspend, !parameters.power_management);
+        let switch = core.power_switch();
+        let power = Managed::new(dev, &supply, switch, delay, stays_on)?;
         let published = running.place().publish(core)?;
+        // It may go off as long as nobody comes.
+        supply.release();
         made.keep();
         Ok(Bound {
             _stand_in: shares_board.then(|| stand_in(dev)).flatten(),
             _published: published,
             _interrupt: interrupt,
             _running: running,
-            _clocks: clocks,
+            power,
+            _powered: powered,
         })
     }
 }

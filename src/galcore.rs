@@ -13,8 +13,7 @@
 //! From the outside in; a lock is taken only while holding ones above it.
 //!
 //! 0. `galcore returns` ([`client::Process`]): one step of giving a process its own memory back.
-//! 1. `galcore processes` ([`client::Clients`]): files joining and leaving. `galcore attachment`
-//!    ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
+//! 1. `galcore attachment` ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
 //!    `galcore imports`, the list of them, and `galcore pinned pages`; no other of ours.
 //! 2. `galcore completion` ([`ring::Ring`], [`vector::Queue`]): ending jobs and running their actions.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
@@ -25,9 +24,10 @@
 //!    ([`sys::pages`]): never one under another.
 //! 6. `galcore ring` ([`ring::Ring`]) and `galcore vector` ([`vector::Queue`]), also under `galcore
 //!    tlbs` and `galcore rings`, and `galcore reclaim` ([`ring::Reclaimer`]): never one under another.
-//! 7. Leaves: `galcore hiding` ([`ring::Hider`]), and of [`client`] `galcore guilt`,
-//!    `galcore shared nodes`, `galcore names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore
-//!    signal` (under it only the kernel's of a fence) and `galcore completion page`; `galcore file`
+//! 7. Leaves: `galcore hiding` and `galcore evidence` ([`ring`]), and of [`client`] `galcore processes`
+//!    (under it only `galcore guilt`), `galcore shared nodes`, `galcore names`, `galcore changes`,
+//!    `galcore timers`, `galcore shared buffer`, `galcore signal` (under it only the kernel's of a
+//!    fence) and `galcore completion page`; `galcore file`
 //!    ([`uapi`]), `galcore context` ([`context::Context`]) and `galcore places` ([`gpu::Device`]).
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1, 2 and 4 to 7; under 3 nothing

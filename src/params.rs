@@ -34,6 +34,9 @@ const MAX_MAJOR: u32 = 4095;
 /// The least and the most milliseconds that `gpuTimeout` can be: a few looks, and a day.
 const GPU_TIMEOUTS: core::ops::RangeInclusive<u32> = 200..=24 * 3600 * 1000;
 
+/// The most milliseconds that `autosuspend` can be: a day.
+const MAX_AUTOSUSPEND: u32 = 24 * 3600 * 1000;
+
 /// Bytes of physical memory that the GPU reaches without its MMU: addresses with bit 31 clear.
 pub(crate) const LINEAR_WINDOW: u64 = 1 << 31;
 
@@ -128,6 +131,10 @@ pub(crate) struct Parameters {
     pub(crate) interface: Option<detect::Choice>,
     /// How long a core may stand still before it is reset, in milliseconds; 0: for ever.
     pub(crate) gpu_timeout: u32,
+    /// Cores are switched off while they have nothing to do.
+    pub(crate) power_management: bool,
+    /// For so long, in milliseconds, if nobody says otherwise.
+    pub(crate) autosuspend: u32,
     /// How much is kept of a core that hangs, from 0, nothing, to 3.
     pub(crate) dump_level: u32,
 }
@@ -467,10 +474,22 @@ impl Parameters {
             mend_addresses: raw.streamCheck == 3,
             allowed_ranges: allowed_ranges(raw)?,
             interface: interface(raw)?,
-            gpu_timeout: match raw.gpuTimeout {
-                0 => 0,
-                timeout if GPU_TIMEOUTS.contains(&timeout) => timeout,
-                _ => return Err(Refusal("gpuTimeout", "must be 0, or 200 ms to a day")),
+            power_management: match raw.powerManagement {
+                0 => false,
+                1 => true,
+                _ => return Err(Refusal("powerManagement", "must be 0 or 1")),
+            },
+            autosuspend: match raw.autosuspend {
+                delay if delay <= MAX_AUTOSUSPEND => delay,
+                _ => return Err(Refusal("autosuspend", "must be a day at most")),
+            },
+            gpu_timeout: match (raw.gpuTimeout, raw.recovery) {
+                (0, 0 | 1) => 0,
+                (timeout, recovery @ (0 | 1)) if GPU_TIMEOUTS.contains(&timeout) => {
+                    timeout * recovery
+                }
+                (_, 0 | 1) => return Err(Refusal("gpuTimeout", "must be 0, or 200 ms to a day")),
+                _ => return Err(Refusal("recovery", "must be 0 or 1")),
             },
             // The vendor's drivers know more of them.
             dump_level: raw.stuckDump.min(3),
@@ -535,6 +554,9 @@ pub(crate) fn show() {
         pr_info!("allowedRanges     = {number:#010x}\n");
     }
     pr_info!("gpuTimeout        = {}\n", raw.gpuTimeout);
+    pr_info!("recovery          = {}\n", raw.recovery);
+    pr_info!("powerManagement   = {}\n", raw.powerManagement);
+    pr_info!("autosuspend       = {}\n", raw.autosuspend);
     pr_info!("stuckDump         = {}\n", raw.stuckDump);
     pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
     pr_info!("interface         = {}\n", interface_name(&raw));
@@ -573,6 +595,9 @@ mod tests {
             sharedPool: 0,
             streamCheck: 2,
             gpuTimeout: 5000,
+            recovery: 1,
+            powerManagement: 1,
+            autosuspend: 200,
             stuckDump: 2,
             allowedRanges: [0; 8],
             allowedRangesCount: 0,
@@ -648,6 +673,22 @@ mod tests {
         assert_eq!(refused(|raw| raw.gpuTimeout = 199), Some("gpuTimeout"));
         assert_eq!(refused(|raw| raw.gpuTimeout = u32::MAX), Some("gpuTimeout"));
         assert!(refused(|raw| raw.gpuTimeout = 0).is_none());
+        assert_eq!(refused(|raw| raw.recovery = 2), Some("recovery"));
+        let timeout = |recovery| {
+            let mut raw = raw();
+            raw.recovery = recovery;
+            Parameters::check(&raw).map_or(1, |parameters| parameters.gpu_timeout)
+        };
+        assert_eq!([timeout(0), timeout(1)], [0, 5000]);
+        assert_eq!(
+            refused(|raw| raw.powerManagement = 2),
+            Some("powerManagement")
+        );
+        assert_eq!(
+            refused(|raw| raw.autosuspend = u32::MAX),
+            Some("autosuspend")
+        );
+        assert!(refused(|raw| raw.autosuspend = 0).is_none());
         assert_eq!(refused(|raw| raw.interface[0] = b'x'), Some("interface"));
         assert!(refused(|raw| raw.interface[..2].copy_from_slice(b"v2")).is_none());
     }

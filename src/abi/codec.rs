@@ -179,6 +179,18 @@ impl Format {
         self.0.header.hardware_type.word(words)
     }
 
+    /// Whether the request is answered before anybody looks at the kind of core: by CHIP_INFO clients ask
+    /// which there are.
+    pub(crate) fn is_for_any_type(self, request: &Request) -> bool {
+        match request {
+            Request::ChipInfo => true,
+            Request::Version | Request::SetTimeout { .. } => {
+                self.0.quirks.hardware.routing != Routing::Type
+            }
+            _ => false,
+        }
+    }
+
     /// The core that the command is for.
     #[inline]
     pub(crate) fn core(self, words: &[u32]) -> CoreSelector {
@@ -331,7 +343,9 @@ impl Format {
                 _ => self.commit(u),
             },
             Command::QueryCommandBuffer => Request::QueryCommandBuffer,
-            Command::Stall => Request::Stall,
+            Command::Stall => Request::Stall {
+                is_limited: layout.quirks.stall_is_limited,
+            },
             Command::Cache if layout.quirks.cache_is_ignored => Request::Ignored,
             Command::Cache => Request::Cache(CacheRange {
                 operation: layout.cache.operation.word(u),
@@ -414,6 +428,13 @@ impl Format {
             | Command::ReadProfilerNewRegisterSetting
             | Command::ReadProfilerRegisterSetting
             | Command::ProfileRegisters2d => Request::Ignored,
+            // The hang check sees for itself, and whose job it is.
+            Command::Unknown
+                if layout.quirks.gpu_stuck != 0
+                    && COMMAND.word(words) == layout.quirks.gpu_stuck =>
+            {
+                Request::Ignored
+            }
             // Only for queues, or compiled out of every Linux build.
             Command::Unknown
             | Command::Signal
@@ -1266,7 +1287,11 @@ mod tests {
                 put_word(&mut words, 0, number);
                 let request = format.decode(&words);
                 if number >= layout.commands.len() as u32 {
-                    assert_eq!(request, Request::Refused(Error::InvalidArgument));
+                    let wanted = match number == layout.quirks.gpu_stuck {
+                        true => Request::Ignored,
+                        false => Request::Refused(Error::InvalidArgument),
+                    };
+                    assert_eq!(request, wanted);
                 }
             }
             put_word(&mut words, 0, u32::MAX);

@@ -255,18 +255,22 @@ impl CoreSelector {
     }
 
     /// Its kind; `None`: the generation has no such number.
+    #[inline]
     pub(crate) fn hardware_type(self) -> Option<HardwareType> {
         let numbers = self.numbers;
-        let kinds = [
-            (numbers.three_d, HardwareType::ThreeD),
-            (numbers.two_d, HardwareType::TwoD),
-            (numbers.both, HardwareType::Both),
-            (numbers.vector, HardwareType::Vector),
-        ];
-        let mut kinds = kinds.into_iter();
-        kinds
-            .find(|&(number, _)| u32::from(number) == self.hardware_type)
-            .map(|(_, kind)| kind)
+        match self.hardware_type {
+            number if number == numbers.three_d.into() => Some(HardwareType::ThreeD),
+            number if number == numbers.two_d.into() => Some(HardwareType::TwoD),
+            number if number == numbers.both.into() => Some(HardwareType::Both),
+            number if number == numbers.vector.into() => Some(HardwareType::Vector),
+            _ => None,
+        }
+    }
+
+    /// Whether its kind's number is one of those up to `last`.
+    #[inline]
+    pub(crate) fn is_up_to(self, last: u32) -> bool {
+        self.hardware_type <= last
     }
 
     /// Which of that kind.
@@ -277,7 +281,10 @@ impl CoreSelector {
 }
 
 /// What a command asks for.
+///
+/// Its tag is its own: inside of a 64-bit field it takes 32-bit machines several instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Request {
     /// QUERY_VIDEO_MEMORY.
     QueryVideoMemory,
@@ -414,7 +421,10 @@ pub(crate) enum Request {
         format: Format,
     },
     /// STALL.
-    Stall,
+    Stall {
+        /// Not longer than SET_TIMEOUT says.
+        is_limited: bool,
+    },
     /// CACHE.
     Cache(CacheRange),
     /// MAP_MEMORY.
@@ -479,7 +489,10 @@ pub(crate) enum Request {
 /// What a command gives back.
 ///
 /// Small: what is large is somewhere else.
+///
+/// Its tag is its own: inside of a 64-bit field it takes 32-bit machines several instructions.
 #[derive(Debug)]
+#[repr(u32)]
 pub(crate) enum Reply<'a> {
     /// Only the status.
     Nothing,
@@ -654,7 +667,10 @@ pub(crate) enum Reply<'a> {
 }
 
 /// One record of an event queue.
+///
+/// Its tag is its own: inside of a 64-bit field it takes 32-bit machines several instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Record {
     /// SIGNAL.
     Signal {

@@ -147,9 +147,9 @@ impl Payload for Events {
         self.process
     }
 
-    fn named_by(process: u64, words: &[&[u32]]) -> Option<Named> {
+    fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named> {
         let (id, process) = CLIENTS.get()?.process(process)?;
-        Some(process.named_by(id, words))
+        Some(process.named_by(id, words, base))
     }
 
     fn core_was_reset(core: usize, tolls: &[Toll]) {

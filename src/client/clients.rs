@@ -2,7 +2,8 @@
 
 //! The clients of a device: the table of processes that have it open, and what they share.
 //!
-//! Lock: `galcore processes`, outermost; nothing is waited for under it.
+//! Lock: `galcore processes`, a spinlock: the recovery of a core takes it, and whoever has it must not be
+//! preempted. Under it comes `galcore guilt` alone, and nothing is allocated.
 
 use super::{
     guilt::Guilt,
@@ -21,9 +22,9 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
-        new_mutex,
+        new_spinlock,
         Arc,
-        Mutex, //
+        SpinLock, //
     },
     task::Task, //
 };
@@ -49,7 +50,7 @@ pub(crate) struct Clients {
     names: Arc<Names<Node>>,
     shared_buffers: Arc<SharedBuffers>,
     #[pin]
-    processes: Mutex<KVec<Member>>,
+    processes: SpinLock<KVec<Member>>,
     #[pin]
     guilt: Guilt,
 }
@@ -65,7 +66,7 @@ impl Clients {
                 names,
                 shared_buffers,
                 shared_nodes <- SharedNodes::new(),
-                processes <- new_mutex!(KVec::new(), "galcore processes"),
+                processes <- new_spinlock!(KVec::new(), "galcore processes"),
                 guilt <- Guilt::new(),
             }),
             GFP_KERNEL,
@@ -101,31 +102,72 @@ impl Clients {
     pub(crate) fn join(self: &Arc<Self>) -> Result<Arc<Process>> {
         let current = kernel::current!();
         let leader = current.group_leader();
-        let mut members = self.processes.lock();
-        if let Some(member) = members
-            .iter_mut()
-            .find(|member| member.files > 0 && core::ptr::eq(&*member.leader, leader))
-        {
-            member.files += 1;
-            return Ok(member.process.clone());
+        if let Some(process) = self.joined(leader) {
+            return Ok(process);
         }
+        // What is made here for nothing goes at the end, without the lock.
         let process = Process::new(self.clone(), leader.into())?;
-        members.push(
-            Member {
-                leader: leader.into(),
-                files: 1,
-                process: process.clone(),
-            },
-            GFP_KERNEL,
-        )?;
-        Ok(process)
+        let mut room = KVec::new();
+        loop {
+            let wanted = {
+                let mut members = self.processes.lock();
+                // Another thread may have been quicker.
+                if let Some(process) = Self::join_member(&mut members, leader) {
+                    return Ok(process);
+                }
+                let wanted = members.len() + 1;
+                if members.capacity() < wanted && room.capacity() >= wanted {
+                    members.drain_all().for_each(|member| {
+                        // There is room.
+                        let _ = room.push_within_capacity(member);
+                    });
+                    core::mem::swap(&mut *members, &mut room);
+                }
+                let member = Member {
+                    leader: leader.into(),
+                    files: 1,
+                    process: process.clone(),
+                };
+                match members.push_within_capacity(member) {
+                    Ok(()) => return Ok(process),
+                    Err(_) => wanted,
+                }
+            };
+            room = KVec::with_capacity(wanted * 2, GFP_KERNEL)?;
+        }
     }
 
-    /// Calls `look` with the id and the objects of each process that has files.
+    /// A file more of the process with this leader, if it has any.
+    fn joined(&self, leader: &Task) -> Option<Arc<Process>> {
+        Self::join_member(&mut self.processes.lock(), leader)
+    }
+
+    fn join_member(members: &mut KVec<Member>, leader: &Task) -> Option<Arc<Process>> {
+        let member = members
+            .iter_mut()
+            .find(|member| member.files > 0 && core::ptr::eq(&*member.leader, leader))?;
+        member.files += 1;
+        Some(member.process.clone())
+    }
+
+    /// Calls `look` with the id and the objects of each process that has files. One that comes or goes
+    /// meanwhile may be left out.
     pub(crate) fn for_each_process(&self, mut look: impl FnMut(i32, &Process)) {
-        let members = self.processes.lock();
-        for member in members.iter().filter(|member| member.files > 0) {
-            look(member.leader.tgid_nr_ns(None), &member.process);
+        let mut index = 0;
+        loop {
+            let (leader, process) = {
+                let members = self.processes.lock();
+                let Some(member) = members.get(index) else {
+                    return;
+                };
+                let has_files = member.files > 0;
+                let process = has_files.then(|| member.process.clone());
+                (member.leader.tgid_nr_ns(None), process)
+            };
+            if let Some(process) = process {
+                look(leader, &process);
+            }
+            index += 1;
         }
     }
 

@@ -85,6 +85,7 @@ use crate::{
         }, //
     }, //
 };
+use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc,
@@ -231,11 +232,12 @@ impl Process {
             let mut tables = self.tables();
             // Without room for it a FREE costs the client more; nothing else does.
             let _ = tables.per_core[core.index()].loaded.prepare();
-            let stale = match self.device.parameters().check_addresses {
-                true => self.find_stale(core, &tables, own.is_some(), hold.as_mut())?,
-                false => Default::default(),
-            };
             let loaded = &tables.per_core[core.index()].loaded;
+            let may_be_stale = loaded.may_be_stale(tables.addresses.removals());
+            let stale = match may_be_stale && self.device.parameters().check_addresses {
+                true => self.find_stale(core, &tables, own.is_some(), hold.as_mut())?,
+                false => None,
+            };
             loaded.begin();
             let exit = self.check(core, &tables, &mut words, entry)?;
             let (removals, wipes) = (tables.addresses.removals(), loaded.wipes());
@@ -256,20 +258,16 @@ impl Process {
             format: commit.format,
             merged: Merged::default(),
             switched: None,
-            number: 0,
             stale,
             wipes,
             is_context_new: false,
-            left: None,
+            left: Cell::new(None),
         };
-        let reply = self.submit(core, &mut work, &mut queue)?;
+        let submitted = self.submit(core, &mut work, &mut queue)?;
         work.finish();
         let reply = Reply::Committed {
-            counted: match reply {
-                Reply::Submitted { number } => Some(number),
-                _ => None,
-            },
-            stamp: work.number,
+            counted: submitted.counted,
+            stamp: submitted.job,
             switched: work.switched.is_some(),
         };
         queue.submitted();
@@ -448,16 +446,15 @@ struct Submission<'a> {
     merged: Merged,
     /// The job that loads it.
     switched: Option<u64>,
-    /// The job; 0: there is none yet.
-    number: u64,
-    /// By pipe, states with freed memory, and the words that make the GPU forget it.
-    stale: [Stale; PIPES],
+    /// By pipe, states with freed memory, and the words that make the GPU forget it; `None`: there
+    /// are none.
+    stale: Option<[Stale; PIPES]>,
     /// How often the GPU was to forget all of the process's addresses, at the last check.
     wipes: u64,
     /// The states of the own context have been noted behind the commands, which come behind them.
     is_context_new: bool,
     /// The context of the process's commands before, to be let go of without a lock.
-    left: Option<Arc<AttachedContext>>,
+    left: Cell<Option<Arc<AttachedContext>>>,
 }
 
 /// States of one pipe that hold memory which the process has freed.
@@ -504,15 +501,12 @@ impl Process {
         tables: &Tables,
         own: bool,
         hold: Option<&mut Hold>,
-    ) -> Result<[Stale; PIPES]> {
-        let mut all: [Stale; PIPES] = Default::default();
+    ) -> Result<Option<[Stale; PIPES]>> {
         let PerCore {
             loaded,
             last_context,
         } = &tables.per_core[core.index()];
-        if !loaded.may_be_stale(tables.addresses.removals()) {
-            return Ok(all);
-        }
+        let mut all: [Stale; PIPES] = Default::default();
         let addresses = self.addresses(core, tables);
         let is_unsure = match hold.and_then(Hold::buffers) {
             _ if own => false,
@@ -525,7 +519,7 @@ impl Process {
         };
         if is_unsure || loaded.is_unsure() {
             loaded.forget_all();
-            return Ok(all);
+            return Ok(None);
         }
         let mut lookup = Lookup::new(addresses);
         for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&mut all) {
@@ -535,11 +529,13 @@ impl Process {
                 stale.words = core.scrub().stale(pipe, &stale.states, &core.scratch())?;
             }
         }
-        Ok(all)
+        Ok(Some(all))
     }
 }
 
 impl Work for Submission<'_> {
+    const HAS_COMMANDS: bool = true;
+
     fn check(&mut self, tables: &Tables) -> Result {
         let removals = tables.addresses.removals();
         // Another thread may have unlocked or freed what the commands name.
@@ -549,7 +545,7 @@ impl Work for Submission<'_> {
             let loaded = &tables.per_core[self.core.index()].loaded;
             loaded.forget_all();
             self.wipes = loaded.wipes();
-            self.stale = Default::default();
+            self.stale = None;
         }
         if is_removed || core::mem::take(&mut self.is_context_new) {
             self.exit = self
@@ -589,25 +585,31 @@ impl Work for Submission<'_> {
                 uses: self.exit.uses,
             },
             author: self.author(),
-            stale: [&self.stale[0].words, &self.stale[1].words],
+            stale: match &self.stale {
+                Some([first, second]) => [&first.words, &second.words],
+                None => [&[]; PIPES],
+            },
             context: self.own.as_ref().map(OwnContext::in_ring).or_else(attached),
         })
     }
 
-    fn placed(&mut self, tables: &mut Tables) {
+    fn placed(&self, tables: &mut Tables) {
         let removals = tables.addresses.removals();
         let PerCore {
             loaded,
             last_context,
         } = &mut tables.per_core[self.core.index()];
-        if let Some(hold) = &self.hold {
-            let last = last_context.replace(hold.context().clone());
-            // Never the last reference of one that is in use: that would be freed under the lock.
-            self.left = last;
+        if let Some(context) = self.hold.as_ref().map(Hold::context) {
+            let is_last = |last: &Arc<_>| Arc::ptr_eq(last, context);
+            if !last_context.as_ref().is_some_and(is_last) {
+                // Its last reference is not to go under the lock.
+                self.left.set(last_context.replace(context.clone()));
+            }
         }
         loaded.placed();
         let mut is_clean = true;
-        for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&self.stale) {
+        let stale = self.stale.iter().flatten();
+        for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(stale) {
             match self.exit.uses.has(pipe) {
                 true => loaded.forget(&stale.states),
                 false => is_clean &= stale.states.is_empty(),
@@ -634,7 +636,6 @@ impl Work for Submission<'_> {
     }
 
     fn begun(&mut self, place: &Reservation<'_, Events>) {
-        self.number = place.number();
         if let (true, Some(own)) = (place.loads_states(), &mut self.own) {
             own.loaded();
         }

@@ -24,6 +24,10 @@ use kernel::sync::{
     Arc, //
 };
 
+/// How often the vendor's STALL looks whether its time is over, in milliseconds
+/// (`gcdGPU_ADVANCETIMER`): a shorter one is no shorter.
+const STALL_STEP: u32 = 250;
+
 impl Process {
     /// ATTACH: a context with states as after a reset; `newer`: of a client from 5.0.11 on.
     ///
@@ -71,11 +75,17 @@ impl Process {
     }
 
     /// STALL: waits until all that is in the core's ring has ended. `GpuNotResponding`: not in the
-    /// process's time. `Interrupted`.
-    pub(super) fn stall(&self, core: &Core) -> Result {
-        let timeout = self.stall_timeout.load(Relaxed);
+    /// process's time, if the generation's `is_limited`; else the core does not get on. `Interrupted`.
+    pub(super) fn stall(&self, core: &Core, is_limited: bool) -> Result {
         let ring = core.ring();
-        ring.wait_for(ring.newest(), timeout)?;
+        let newest = ring.newest();
+        if is_limited {
+            // At most a minute.
+            let timeout = self.stall_timeout.load(Relaxed).max(1);
+            ring.wait_for(newest, timeout.next_multiple_of(STALL_STEP))?;
+        } else {
+            ring.wait_for_progress(newest)?;
+        }
         self.finish_returns();
         Ok(())
     }

@@ -27,8 +27,9 @@ const STEP: usize = 1024;
 impl Process {
     /// Who it is, and the memory of its that `words` name: in the order in which they do, each piece
     /// once, [`MAX_PIECES`] of them at most. `id`: its number. A word that only looks like an address
-    /// counts too. No lock may be held.
-    pub(super) fn named_by(&self, id: i32, words: &[&[u32]]) -> Named {
+    /// counts too. `base`: they are physical addresses, and that of GPU address 0 is this. No lock may
+    /// be held.
+    pub(super) fn named_by(&self, id: i32, words: &[&[u32]], base: Option<u32>) -> Named {
         let mut named = Named {
             id,
             name: self.resets().name().clone(),
@@ -39,7 +40,8 @@ impl Process {
             let tables = self.tables();
             for &word in step {
                 // Without memory to note it the rest is known all the same.
-                if named.pieces.len() >= MAX_PIECES || tables.add_named(word, &mut named).is_err() {
+                let is_full = named.pieces.len() >= MAX_PIECES;
+                if is_full || tables.add_named(word, base, &mut named).is_err() {
                     return named;
                 }
             }
@@ -49,8 +51,11 @@ impl Process {
 }
 
 impl Tables {
-    /// Adds the memory at `address`, if it is the process's and not there yet.
-    fn add_named(&self, address: u32, named: &mut Named) -> Result {
+    /// Adds the memory that `word` names, if it is the process's and not there yet.
+    fn add_named(&self, word: u32, base: Option<u32>, named: &mut Named) -> Result {
+        let Some(address) = word.checked_sub(base.unwrap_or(0)) else {
+            return Ok(());
+        };
         let is_there = |piece: &Piece| piece.range.contains(address);
         let Some(range) = self.addresses.find(address) else {
             return Ok(());
@@ -58,7 +63,13 @@ impl Tables {
         if named.pieces.iter().any(is_there) {
             return Ok(());
         }
-        match self.object_at(address, range) {
+        let is_reached = |memory: &Object| match (base, memory) {
+            (None, _) | (_, Object::Buffer(_)) => true,
+            (Some(base), Object::Node(node)) => node.physical(base).is_some(),
+            // Only by translations.
+            (Some(_), Object::UserMemory(_)) => false,
+        };
+        match self.object_at(address, range).filter(is_reached) {
             Some(memory) => Ok(named.pieces.push(Piece { range, memory }, GFP_NOWAIT)?),
             None => Ok(()),
         }

@@ -71,7 +71,7 @@ pub(super) struct Person {
     /// The user that it is on account of; `None`: of nobody's.
     pub(super) user: Option<u32>,
     /// When it has opened the device, in jiffies.
-    pub(super) since: usize,
+    pub(super) since: u64,
 }
 
 /// Hangs that are not forgiven.
@@ -80,22 +80,21 @@ struct Account {
     /// How many, when the last one came.
     owed: u32,
     /// When the first one of them came, in jiffies.
-    first: usize,
+    first: u64,
     /// When the last one came.
-    last: usize,
+    last: u64,
 }
 
 impl Account {
     /// How many hangs are not forgiven at `now`.
-    fn owed(&self, now: usize) -> u32 {
-        let quiet = now.wrapping_sub(self.last) / ticks(GOOD_TIME);
-        // CAST: a count of minutes that is cut off is more than is owed before and behind.
-        self.owed
-            .saturating_sub(quiet.min(MAX_OWED as usize) as u32)
+    fn owed(&self, now: u64) -> u32 {
+        // A time that is more than 32 bits is long enough.
+        let quiet = u32::try_from(now.saturating_sub(self.last)).unwrap_or(u32::MAX);
+        self.owed.saturating_sub(quiet / ticks(GOOD_TIME))
     }
 
     /// One hang more.
-    fn charge(&mut self, now: usize) {
+    fn charge(&mut self, now: u64) {
         let owed = self.owed(now);
         if owed == 0 {
             self.first = now;
@@ -105,9 +104,9 @@ impl Account {
     }
 
     /// How many jiffies are left at `now` of the wait behind `owed` hangs.
-    fn left(&self, owed: u32, now: usize) -> usize {
-        let wait = ticks(wait_for(owed));
-        wait.saturating_sub(now.wrapping_sub(self.last))
+    fn left(&self, owed: u32, now: u64) -> u64 {
+        let wait = u64::from(ticks(wait_for(owed)));
+        wait.saturating_sub(now.saturating_sub(self.last))
     }
 }
 
@@ -120,21 +119,21 @@ impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
     }
 
     /// That of `who`, if there is something in it.
-    fn get(&self, who: K, now: usize) -> Option<Account> {
+    fn get(&self, who: K, now: u64) -> Option<Account> {
         let mut all = self.0.iter().flatten();
         let (_, account) = all.find(|(other, _)| *other == who)?;
         (account.owed(now) > 0).then_some(*account)
     }
 
     /// One hang more for `who`; returns the account.
-    fn charge(&mut self, who: K, now: usize) -> Account {
+    fn charge(&mut self, who: K, now: u64) -> Account {
         let known = self
             .0
             .iter()
             .position(|slot| slot.is_some_and(|(other, _)| other == who));
         let quiet = |slot: &Option<(K, Account)>| match slot {
-            Some((_, account)) => now.wrapping_sub(account.last),
-            None => usize::MAX,
+            Some((_, account)) => now.saturating_sub(account.last),
+            None => u64::MAX,
         };
         let oldest = || {
             let slots = self.0.iter().enumerate();
@@ -182,14 +181,14 @@ impl Accounts {
         }
     }
 
-    fn charge(&mut self, who: &Person, now: usize) -> u32 {
+    fn charge(&mut self, who: &Person, now: u64) -> u32 {
         if let Some(user) = who.user {
             self.users.charge(user, now);
         }
         self.processes.charge(who.process, now).owed
     }
 
-    fn due(&self, who: &Person, now: usize) -> Due {
+    fn due(&self, who: &Person, now: u64) -> Due {
         let own = self.processes.get(who.process, now);
         let owed = own.map_or(0, |own| own.owed(now));
         if owed >= MAX_HANGS {
@@ -200,7 +199,7 @@ impl Accounts {
         let users_wait = users.map_or(0, |users| {
             let all = users.owed(now);
             // Who has opened it in the moment of the hang has not seen it.
-            let is_old = who.since.wrapping_sub(users.first) > usize::MAX / 2;
+            let is_old = who.since < users.first;
             match (owed == 0 && is_old, all) {
                 (true, ..=MAX_HANGS) => 0,
                 (true, _) => users.left(OLD_WAIT, now),
@@ -231,18 +230,18 @@ impl Guilt {
 
     /// `who` has hung a core; returns how many times that makes of the process's.
     pub(super) fn charge(&self, who: &Person) -> u32 {
-        self.accounts.lock().charge(who, sys::jiffies())
+        self.accounts.lock().charge(who, sys::jiffies64())
     }
 
     /// What is due in front of the commands of `who`.
     pub(super) fn due(&self, who: &Person) -> Due {
-        self.accounts.lock().due(who, sys::jiffies())
+        self.accounts.lock().due(who, sys::jiffies64())
     }
 
     /// Calls `look` with each user who has an account, and how many hangs are in it.
     pub(crate) fn for_each_user(&self, mut look: impl FnMut(u32, u32)) {
         for index in 0..USERS {
-            let now = sys::jiffies();
+            let now = sys::jiffies64();
             let slot = self.accounts.lock().users.0.get(index).copied().flatten();
             if let Some((user, account)) = slot.filter(|(_, account)| account.owed(now) > 0) {
                 look(user, account.owed(now));
@@ -252,12 +251,12 @@ impl Guilt {
 }
 
 /// Milliseconds in jiffies; one at least.
-fn ticks(milliseconds: u32) -> usize {
+fn ticks(milliseconds: u32) -> u32 {
     let ticks: Jiffies = msecs_to_jiffies(milliseconds);
-    // CAST: jiffies have the machine's width.
+    // CAST: a minute's; jiffies have the machine's width.
     match milliseconds {
         0 => 0,
-        _ => (ticks as usize).max(1),
+        _ => (ticks as u32).max(1),
     }
 }
 
@@ -274,7 +273,7 @@ mod tests {
     use super::*;
 
     /// Process `process` of user 1000, which has opened the device at `since`.
-    fn of_user(process: i32, since: usize) -> Person {
+    fn of_user(process: i32, since: u64) -> Person {
         Person {
             process: ProcessId(process, 7),
             user: Some(1000),
@@ -283,17 +282,18 @@ mod tests {
     }
 
     /// How long `who` waits at `now`, and whether it does so for others.
-    fn wait(accounts: &Accounts, who: &Person, now: usize) -> Option<(usize, bool)> {
+    fn wait(accounts: &Accounts, who: &Person, now: u64) -> Option<(u64, bool)> {
         let mut all = 0;
         let mut is_for_others = false;
-        while let Due::Wait(others) = accounts.due(who, now.wrapping_add(all)) {
+        while let Due::Wait(others) = accounts.due(who, now + all) {
             is_for_others = others;
             all += 1;
         }
         (all > 0).then_some((all, is_for_others))
     }
 
-    const START: usize = usize::MAX - 5;
+    /// Where 32 bits come round.
+    const START: u64 = u32::MAX as u64 - 5;
 
     #[test]
     fn who_hangs_it_again_and_again_pays_more_each_time_and_is_refused() {
@@ -308,16 +308,16 @@ mod tests {
         for wanted in 1..MAX_HANGS {
             assert_eq!(accounts.charge(&who, START), wanted);
             let ticks = ticks(wait_for(wanted));
-            let due = (ticks > 0).then_some((ticks, false));
+            let due = (ticks > 0).then_some((u64::from(ticks), false));
             assert_eq!(wait(&accounts, &who, START), due);
         }
-        let after = START.wrapping_add(ticks(wait_for(7)));
+        let after = START + u64::from(ticks(wait_for(7)));
         assert_eq!(accounts.due(&who, after), Due::Nothing);
         assert_eq!(accounts.charge(&who, after), MAX_HANGS);
         assert_eq!(accounts.due(&who, after), Due::Refusal);
         // The same process, with files that were opened later.
-        let again = of_user(1, after.wrapping_add(3));
-        assert_eq!(accounts.due(&again, after.wrapping_add(3)), Due::Refusal);
+        let again = of_user(1, after + 3);
+        assert_eq!(accounts.due(&again, after + 3), Due::Refusal);
         // Another one that has got its id.
         let other = Person {
             process: ProcessId(1, 8),
@@ -334,9 +334,9 @@ mod tests {
         for _ in 0..20 {
             accounts.charge(&who, START);
         }
-        let minute = ticks(GOOD_TIME);
-        let account = |accounts: &Accounts, minutes: usize| {
-            let now = START.wrapping_add(minutes * minute);
+        let minute = u64::from(ticks(GOOD_TIME));
+        let account = |accounts: &Accounts, minutes: u64| {
+            let now = START + minutes * minute;
             accounts
                 .processes
                 .get(who.process, now)
@@ -347,9 +347,9 @@ mod tests {
         assert_eq!(account(&accounts, 10), Some(1));
         assert_eq!(account(&accounts, 11), None);
         assert_eq!(account(&accounts, 1000), None);
-        let now = START.wrapping_add(9 * minute);
+        let now = START + 9 * minute;
         assert_eq!(accounts.charge(&who, now), 3);
-        let now = now.wrapping_add(5 * minute);
+        let now = now + 5 * minute;
         assert_eq!(accounts.due(&who, now), Due::Nothing);
         assert_eq!(accounts.charge(&who, now), 1);
     }
@@ -358,12 +358,12 @@ mod tests {
     fn a_users_new_processes_share_the_wait_and_no_others_do() {
         let mut accounts = Accounts::new();
         let old = of_user(1, START);
-        let now = START.wrapping_add(10);
+        let now = START + 10;
         for process in 2..6 {
             accounts.charge(&of_user(process, now), now);
         }
         // Who has hung it, and who comes; not who was there, nor others, nor the administrator's.
-        let users = |owed| Some((ticks(wait_for(owed)), true));
+        let users = |owed| Some((u64::from(ticks(wait_for(owed))), true));
         assert_eq!(wait(&accounts, &of_user(2, now), now), users(4));
         assert_eq!(wait(&accounts, &of_user(9, now), now), users(4));
         assert_eq!(accounts.due(&old, now), Due::Nothing);
@@ -374,7 +374,7 @@ mod tests {
             };
             assert_eq!(accounts.due(&other, now), Due::Nothing);
         }
-        let after = now.wrapping_add(ticks(wait_for(4)));
+        let after = now + u64::from(ticks(wait_for(4)));
         assert_eq!(accounts.due(&of_user(9, now), after), Due::Nothing);
         for process in 6..40 {
             accounts.charge(&of_user(process, now), now);
@@ -397,9 +397,9 @@ mod tests {
     fn a_full_table_forgets_who_was_quiet_the_longest() {
         let mut table: Table<u32, 3> = Table::new();
         for user in 0..3 {
-            table.charge(user, START.wrapping_add(user as usize));
+            table.charge(user, START + u64::from(user));
         }
-        let now = START.wrapping_add(7);
+        let now = START + 7;
         assert_eq!(table.charge(0, now).owed, 2);
         assert_eq!(table.charge(3, now).owed, 1);
         let known: [bool; 4] = core::array::from_fn(|user| table.get(user as u32, now).is_some());

@@ -76,6 +76,7 @@ use crate::{
 };
 use action::Events;
 use changes::Changes;
+use completion::CompletionPage;
 use kernel::{
     new_work,
     prelude::*,
@@ -96,6 +97,7 @@ use kernel::{
         Arc,
         CondVar,
         Mutex,
+        SetOnce,
         SpinLock, //
     },
     task::Task,
@@ -124,6 +126,9 @@ pub(crate) type AnyCore = gpu::AnyCore<Events>;
 /// The interrupt of such a core.
 pub(crate) type Interrupt = gpu::core::Interrupt<Events>;
 
+/// What switches a core off and on.
+pub(crate) type PowerSwitch = gpu::core::PowerSwitch<Events>;
+
 /// A device of such cores.
 pub(crate) type Device = gpu::Device<Events>;
 
@@ -142,6 +147,10 @@ pub(crate) struct Process {
     device: Arc<Device>,
     clients: Arc<Clients>,
     leader: ARef<Task>,
+    /// The leader's number, as the process's own threads know it.
+    own_id: i32,
+    /// The completion page, once the process has asked for it. Under the tables' lock.
+    completion: SetOnce<Arc<CompletionPage>>,
     opener: sys::Opener,
     /// No other process has had it, or will.
     number: u64,
@@ -195,6 +204,8 @@ impl Process {
                 device: clients.device().clone(),
                 resets: Resets::new(&leader, clients.guilt()),
                 clients,
+                own_id: leader.tgid_nr_ns(None),
+                completion: SetOnce::new(),
                 leader,
                 opener: sys::Opener::current(),
                 views,
@@ -216,6 +227,16 @@ impl Process {
             }),
             GFP_KERNEL_ACCOUNT,
         )
+    }
+
+    /// The number of the process's leader, as the calling thread knows it.
+    #[inline]
+    fn id(&self) -> i32 {
+        let caller = kernel::current!();
+        match core::ptr::eq(caller.group_leader().as_ptr(), self.leader.as_ptr()) {
+            true => self.own_id,
+            false => self.leader.tgid_nr_ns(None),
+        }
     }
 
     /// Notes which generation of the interface a file of the process speaks, in how many bytes.
@@ -391,7 +412,7 @@ impl Process {
                 }
                 Err(error) => Err(error),
             },
-            Request::Stall => self.stall(&*core()?).map(done),
+            Request::Stall { is_limited } => self.stall(&*core()?, is_limited).map(done),
             Request::SetTimeout { milliseconds } => {
                 let timeout = milliseconds.min(GPU_TIMEOUT);
                 self.stall_timeout.store(timeout, Relaxed);

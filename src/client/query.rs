@@ -45,7 +45,7 @@ impl Process {
     /// DATABASE: the caller's own ledgers; `None` is the process that has ended last, to the C
     /// drivers. `InvalidData`: another process's are its own business.
     pub(super) fn query_database(&self, process: Option<u32>) -> Result<Reply<'_>> {
-        let own = self.leader.tgid_nr_ns(None);
+        let own = self.id();
         if process.is_some_and(|process| i32::try_from(process).ok() != Some(own)) {
             return Err(Error::InvalidData);
         }

@@ -80,13 +80,12 @@ impl Process {
     /// of the signal alone, and a library may still have its number from before a fork. Of a longer
     /// field the low half counts.
     fn is_named(&self, number: u64) -> bool {
-        let numbers = [
-            self.leader.tgid_nr_ns(None),
-            kernel::current!().tgid_nr_ns(None),
-        ];
         // CAST: the low half, as a number of a process.
         let number = number as i32;
-        number == 0 || numbers.contains(&number) || !self.clients.has(number)
+        number == self.id()
+            || number == 0
+            || number == kernel::current!().tgid_nr_ns(None)
+            || !self.clients.has(number)
     }
 }
 
@@ -155,7 +154,7 @@ impl<'a> Queue<'a> {
                 process: target,
             } if process.device.parameters().linux_signal => {
                 // Only the sender itself: nobody may signal others through the kernel.
-                if i32::try_from(target).ok() != Some(process.leader.tgid_nr_ns(None)) {
+                if i32::try_from(target).ok() != Some(process.id()) {
                     return Err(Error::InvalidArgument);
                 }
                 Action::LinuxSignal(process.clone(), id)
@@ -398,7 +397,7 @@ impl Process {
         if queue.is_empty() {
             return Ok(Reply::Nothing);
         }
-        let reply = self.submit(core, &mut QueueOnly, &mut queue)?;
+        let reply = self.submit(core, &mut QueueOnly, &mut queue)?.into();
         queue.submitted();
         Ok(reply)
     }
@@ -407,7 +406,7 @@ impl Process {
     pub(super) fn queue_record(self: &Arc<Self>, core: &Core, record: Record) -> Result<Reply<'_>> {
         let mut queue = Queue::empty(self, core.ring().empty_payload());
         queue.add(record)?;
-        let reply = self.submit(core, &mut QueueOnly, &mut queue)?;
+        let reply = self.submit(core, &mut QueueOnly, &mut queue)?.into();
         queue.submitted();
         Ok(reply)
     }

@@ -84,7 +84,7 @@ impl Resets {
         let resets = Self::of(Person {
             process: ProcessId(sys::process_id(leader), sys::start_time(leader)),
             user: (!sys::is_admin()).then(sys::user_id),
-            since: sys::jiffies(),
+            since: sys::jiffies64(),
         });
         if guilt.due(&resets.who) != Due::Nothing {
             resets.charges.store(1, Relaxed);
@@ -212,7 +212,7 @@ mod tests {
         Resets::of(Person {
             process: ProcessId(process, 0),
             user: Some(user),
-            since: sys::jiffies(),
+            since: sys::jiffies64(),
         })
     }
 

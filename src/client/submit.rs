@@ -39,6 +39,9 @@ use kernel::{
 
 /// What a process submits.
 pub(super) trait Work {
+    /// Whether there are commands.
+    const HAS_COMMANDS: bool;
+
     /// Looks at what may have changed since it was looked at last. Called under the tables' lock
     /// before each try to get a place in the ring: what it finds there is so when the job takes
     /// its place, and memory that leaves the tables later is kept until the job has ended.
@@ -48,19 +51,38 @@ pub(super) trait Work {
     fn stream(&self) -> Option<Stream<'_>>;
 
     /// A place has been taken. The tables' lock is held.
-    fn placed(&mut self, tables: &mut Tables);
+    fn placed(&self, tables: &mut Tables);
 
     /// Makes the commands' context ready to be loaded. May wait; no lock is held.
     fn load(&mut self) -> Result;
 
-    /// A place has been taken. Others wait until it is filled.
+    /// A place has been taken for a job that loads a context. Others wait until it is filled.
     fn begun(&mut self, place: &Reservation<'_, Events>);
+}
+
+/// What became of it.
+pub(super) struct Submitted {
+    /// The job's number in its ring.
+    pub(super) job: u64,
+    /// Its number on the completion page, if the process has one.
+    pub(super) counted: Option<u64>,
+}
+
+impl From<Submitted> for Reply<'_> {
+    fn from(submitted: Submitted) -> Self {
+        match submitted.counted {
+            Some(number) => Self::Submitted { number },
+            None => Self::Nothing,
+        }
+    }
 }
 
 /// Nothing but a queue.
 pub(super) struct QueueOnly;
 
 impl Work for QueueOnly {
+    const HAS_COMMANDS: bool = false;
+
     fn check(&mut self, _: &Tables) -> Result {
         Ok(())
     }
@@ -69,7 +91,7 @@ impl Work for QueueOnly {
         None
     }
 
-    fn placed(&mut self, _: &mut Tables) {}
+    fn placed(&self, _: &mut Tables) {}
 
     fn load(&mut self) -> Result {
         Ok(())
@@ -82,23 +104,28 @@ impl Process {
     /// The completion page, made if it is not there yet.
     pub(super) fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
         let page = CompletionPage::new(self.device.memory().owner()).map_err(|_| ENOMEM)?;
-        let mut tables = self.tables();
-        Ok(tables.completion.get_or_insert(page).clone())
+        // One thread at a time.
+        let tables = self.tables();
+        self.completion.populate(page);
+        let page = self.completion().cloned();
+        drop(tables);
+        page.ok_or(ENOMEM)
     }
 
     /// The completion page, if the process has asked for it.
-    pub(super) fn completion(&self) -> Option<Arc<CompletionPage>> {
-        self.tables().completion.clone()
+    #[inline]
+    pub(super) fn completion(&self) -> Option<&Arc<CompletionPage>> {
+        self.completion.as_ref()
     }
 
     /// Submits `work` to `core`, and the queue behind it; with a completion page, numbers the job
     /// and shows its end before its other actions run.
-    pub(super) fn submit(
+    pub(super) fn submit<W: Work>(
         &self,
         core: &Core,
-        work: &mut impl Work,
+        work: &mut W,
         queue: &mut Queue<'_>,
-    ) -> Result<Reply<'_>> {
+    ) -> Result<Submitted> {
         let ring = core.ring();
         let page = self.completion();
         if page.is_some() {
@@ -106,53 +133,53 @@ impl Process {
             queue.events().reserve(1)?;
         }
         let number = Atomic::new(0u64);
-        let count = |events: &mut Events| {
-            if let Some(page) = &page {
+        let count_job = |events: &mut Events| {
+            if let Some(page) = page {
                 let mine = page.count(core.index());
                 number.store(mine, Relaxed);
                 events.push_first(Action::Show(page.clone(), core.index(), mine));
             }
         };
+        let count: Option<&dyn Fn(&mut Events)> = match page {
+            Some(_) => Some(&count_job),
+            None => None,
+        };
         let mut timeout = ring.place_timeout();
         let mut room = None;
-        // Records do not hang.
-        let is_free = work.stream().is_none();
         // Each round waits, or somebody has been quicker, or a hang was charged meanwhile.
-        loop {
-            let attempt = {
-                let mut tables = self.tables();
-                if !is_free && !self.is_paid() {
-                    drop(tables);
-                    self.pay()?;
-                    continue;
-                }
-                work.check(&tables)?;
-                queue.check(&tables)?;
-                let stream = work.stream();
-                let attempt =
-                    ring.reserve(stream.as_ref(), queue.events(), Some(&count), &mut room)?;
-                if let Attempt::Reserved(place) = &attempt {
-                    self.last_jobs[core.index()].store(place.number(), Relaxed);
-                    work.placed(&mut tables);
-                    queue.withdraw(&mut tables);
-                }
-                attempt
-            };
+        let job = loop {
+            let mut tables = self.tables();
+            // Records do not hang.
+            if W::HAS_COMMANDS && !self.is_paid() {
+                drop(tables);
+                self.pay()?;
+                continue;
+            }
+            work.check(&tables)?;
+            queue.check(&tables)?;
+            let stream = work.stream();
+            let attempt = ring.reserve(stream.as_ref(), queue.events(), count, &mut room)?;
+            if let Attempt::Reserved(place) = &attempt {
+                self.last_jobs[core.index()].store(place.number(), Relaxed);
+                work.placed(&mut tables);
+                queue.withdraw(&mut tables);
+            }
+            drop(tables);
             match attempt {
+                Attempt::Reserved(place) if !place.loads() => {
+                    break ring.fill(place, stream.as_ref())?;
+                }
                 Attempt::Reserved(place) => {
                     work.begun(place);
-                    ring.fill(place, work.stream().as_ref())?;
-                    break;
+                    break ring.fill(place, work.stream().as_ref())?;
                 }
                 Attempt::Full => ring.wait_for_place(&mut timeout)?,
                 Attempt::NotLoaded => work.load()?,
             }
-        }
-        Ok(match page {
-            Some(_) => Reply::Submitted {
-                number: number.load(Relaxed),
-            },
-            None => Reply::Nothing,
+        };
+        Ok(Submitted {
+            job,
+            counted: page.map(|_| number.load(Relaxed)),
         })
     }
 

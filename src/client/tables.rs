@@ -4,7 +4,6 @@
 
 use super::{
     buffer::BufferEntry,
-    completion::CompletionPage,
     handles::Handles,
     import::Mapped,
     node::NodeEntry,
@@ -51,7 +50,6 @@ pub(super) struct Tables {
     pub(super) video: Ledger,
     pub(super) non_paged: Ledger,
     pub(super) contiguous: Ledger,
-    pub(super) completion: Option<Arc<CompletionPage>>,
     pub(super) pieces: KVec<PieceEntry>,
     /// Where the process has mapped the pool; the last mmap's is the last.
     pub(super) pool_views: KVec<Arc<PoolView>>,
@@ -93,7 +91,6 @@ impl Tables {
             video: Ledger::default(),
             non_paged: Ledger::default(),
             contiguous: Ledger::default(),
-            completion: None,
             pieces: KVec::new(),
             pool_views: KVec::new(),
         }

@@ -513,9 +513,10 @@ impl Context {
         }
     }
 
-    /// Copies the states that `load` is about to `to`. `EBUSY`: somebody else has them now.
+    /// Copies the states that `load` is about to `to`. Waits for nobody. `EBUSY`: somebody else has
+    /// them, or looks at them, now.
     pub(crate) fn copy(&self, load: Load, to: &mut [u32]) -> kernel::error::Result {
-        let buffers = self.buffers.lock();
+        let buffers = self.buffers.try_lock().ok_or(EBUSY)?;
         let mut copies = buffers.as_ref().ok_or(EBUSY)?.copies.iter();
         let copy = copies.find(|copy| copy.buffer.address() == load.address);
         let memory = copy.ok_or(EINVAL)?.buffer.memory();

@@ -84,14 +84,16 @@ impl Authors {
             Pipe::Pipe2d => [Pipe::Pipe3d, Pipe::Pipe2d],
         };
         order.map(|pipe| {
+            if !uses.has(pipe) {
+                return None;
+            }
             let part = match pipe {
                 _ if !self.are_others(pipe, author) => Part::Stale(pipe),
                 Pipe::Pipe2d => Part::All2d,
                 Pipe::Pipe3d if has_copy => Part::BesideContext,
                 Pipe::Pipe3d => Part::All3d,
             };
-            let is_due = uses.has(pipe) && !lists.words(part).is_empty();
-            is_due.then_some(part)
+            (!lists.words(part).is_empty()).then_some(part)
         })
     }
 }

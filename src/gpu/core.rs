@@ -41,7 +41,10 @@ use crate::{
         },
         states::States,
     },
-    sys::irq::Handler, //
+    sys::{
+        irq::Handler,
+        power::Switch, //
+    }, //
 };
 use kernel::{
     device::Device,
@@ -71,6 +74,18 @@ pub(crate) struct IdleState {
     pub(crate) clock_control: u32,
     /// Whether all modules are idle and the front end rests at the ring's end.
     pub(crate) is_idle: bool,
+}
+
+impl IdleState {
+    /// That of a core that is off.
+    pub(super) fn off(hardware: &Hardware) -> Self {
+        let (idle, clock_control) = hardware.last_state();
+        Self {
+            idle,
+            clock_control,
+            is_idle: true,
+        }
+    }
 }
 
 /// A core.
@@ -145,6 +160,7 @@ impl<P: Payload> Core<P> {
         let setup = Setup {
             core: place.index(),
             newest: place.newest(),
+            resets: place.resets(),
             base_address,
             fast_clear: parameters.fast_clear,
             compression: parameters.compression,
@@ -288,7 +304,9 @@ impl<P: Payload> Core<P> {
         let newest = self.ring.newest();
         let _ = self.ring.poll_for(newest, STOP_TIMEOUT);
         self.ring.close();
-        self.hardware.disable_interrupts();
+        if self.hardware.is_on() {
+            self.hardware.disable_interrupts();
+        }
     }
 
     /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt
@@ -297,24 +315,31 @@ impl<P: Payload> Core<P> {
         self.ring.close();
         self.ring.dismiss_hang_check();
         let mut is_on = self.is_on.lock();
-        self.hardware.disable_interrupts();
-        // One that was given up stays cut off: what it may still write to is others' by now.
-        if self.ring.is_dead() || self.hardware.reset().is_err() {
-            self.hardware.isolate();
+        // It is not if it could not be switched on.
+        if self.hardware.is_on() {
+            self.hardware.disable_interrupts();
+            // One that was given up stays cut off: what it may still write to is others' by now.
+            if self.ring.is_dead() || self.hardware.reset().is_err() {
+                self.hardware.isolate();
+            }
         }
         *is_on = false;
         drop(is_on);
-        self.ring.abandon();
+        self.ring.lose();
         self.reclaimer.set_ring(self.index, None);
         self.vm.detach(self.index);
     }
 
-    /// The state of the modules and the front end; `None`: it has been stopped.
+    /// The state of the modules and the front end; `None`: it has been stopped. That of a core that is
+    /// off is what it was when it went off.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
         let is_on = self.is_on.lock();
         if !*is_on {
             return None;
         }
+        let Some(_kept_on) = self.hardware.supply().if_on() else {
+            return Some(IdleState::off(&self.hardware));
+        };
         let idle = self.hardware.idle();
         let clock_control = self.hardware.clock_control();
         let at = self.hardware.position();
@@ -325,6 +350,39 @@ impl<P: Payload> Core<P> {
             clock_control,
             is_idle: modules && at.wrapping_sub(self.ring.idle_loop()) <= 16,
         })
+    }
+}
+
+/// What switches a core off and on.
+pub(crate) struct PowerSwitch<P: Payload>(pub(super) AnyCore<P>);
+
+impl<P: Payload> Switch for PowerSwitch<P> {
+    fn switch_off(&self) -> Result {
+        match &self.0 {
+            AnyCore::Ring(core) => core.ring.switch_off(),
+            AnyCore::Vector(core) => core.queue().switch_off(),
+        }
+    }
+
+    fn switch_on(&self) -> Result {
+        match &self.0 {
+            AnyCore::Ring(core) => core.ring.switch_on(),
+            AnyCore::Vector(core) => core.queue().switch_on(),
+        }
+    }
+
+    fn sleep(&self) -> Result {
+        match &self.0 {
+            AnyCore::Ring(core) => core.ring.fall_asleep(),
+            AnyCore::Vector(core) => core.queue().fall_asleep(),
+        }
+    }
+
+    fn wake(&self) {
+        match &self.0 {
+            AnyCore::Ring(core) => core.ring.wake_up(),
+            AnyCore::Vector(core) => core.queue().wake_up(),
+        }
     }
 }
 

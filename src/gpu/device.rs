@@ -10,9 +10,13 @@
 use super::{
     core::{
         IdleState,
-        Interrupt, //
+        Interrupt,
+        PowerSwitch, //
     },
-    route,
+    route::{
+        self,
+        Firsts, //
+    },
     Core,
     VectorCore, //
 };
@@ -66,8 +70,9 @@ struct Tenant {
     /// Where its registers are; 0: nobody has been there.
     registers: PhysAddr,
     is_there: bool,
-    /// Number of its last job, when it has gone.
+    /// Number of its last job, and how often it was reset, when it has gone.
     newest: u64,
+    resets: u32,
 }
 
 /// Who has the places.
@@ -88,6 +93,8 @@ pub(crate) struct Device<P: Payload> {
     vectors: [Slot<VectorCore<P>>; MAX_CORES],
     /// By place, the kind of core that is or was there.
     kinds: [Atomic<u32>; MAX_CORES],
+    /// [`Firsts`] of them.
+    firsts: Atomic<u32>,
     /// By place, who that is, as clients are told.
     identities: [SetOnce<IdentityWords>; MAX_CORES],
     #[pin]
@@ -134,6 +141,7 @@ impl<P: Payload> Device<P> {
                 cores: [const { Slot::new() }; MAX_CORES],
                 vectors: [const { Slot::new() }; MAX_CORES],
                 kinds: [const { Atomic::new(NOBODY) }; MAX_CORES],
+                firsts: Atomic::new(0),
                 identities: [const { SetOnce::new() }; MAX_CORES],
                 tenants <- new_mutex!(Tenants::default(), "galcore places"),
                 base_address,
@@ -161,12 +169,16 @@ impl<P: Payload> Device<P> {
             .filter(|&index| !tenants[index].is_there)
             .ok_or(EBUSY)?;
         let tenant = &mut tenants[index];
+        // One that comes back has lost what clients had there, as by a reset.
+        let was_there = tenant.registers != 0;
+        let resets = tenant.resets.wrapping_add(was_there.into());
         tenant.registers = registers;
         tenant.is_there = true;
         Ok(Place {
             device: self.clone(),
             index,
             newest: tenant.newest,
+            resets,
         })
     }
 
@@ -223,7 +235,18 @@ impl<P: Payload> Device<P> {
     }
 
     /// The place of the core that a request means. Errors as [`Device::core`].
+    #[inline]
     pub(crate) fn place(&self, selector: CoreSelector) -> Result<usize> {
+        let firsts = Firsts::unpack(self.firsts.load(Relaxed));
+        match firsts.find(selector) {
+            Some(place) => Ok(place),
+            None => self.find_place(selector),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_place(&self, selector: CoreSelector) -> Result<usize> {
         route::route(&self.kinds(), selector)
     }
 
@@ -280,6 +303,14 @@ impl<P: Payload> Device<P> {
     #[inline]
     fn kinds(&self) -> [Option<HardwareType>; MAX_CORES] {
         core::array::from_fn(|place| kind(self.kinds[place].load(Relaxed)))
+    }
+
+    /// A core of this kind is, or was, at `place`.
+    fn note_kind(&self, place: usize, kind: HardwareType) {
+        let _tenants = self.tenants.lock();
+        self.kinds[place].store(number(kind), Release);
+        let firsts = Firsts::of(&self.kinds());
+        self.firsts.store(firsts.pack(), Release);
     }
 
     /// The kinds of the cores by their numbers in CHIP_INFO; `None`: that one is not there now.
@@ -377,6 +408,11 @@ impl<P: Payload> AnyCore<P> {
         Interrupt(self.clone())
     }
 
+    /// What switches it off and on.
+    pub(crate) fn power_switch(&self) -> PowerSwitch<P> {
+        PowerSwitch(self.clone())
+    }
+
     /// Starts it, and looks whether its interrupt comes. The interrupt must be requested. What it
     /// does not do has been printed.
     pub(crate) fn start(&self) -> Result<(), Errno> {
@@ -404,6 +440,13 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
+    fn resets(&self) -> u32 {
+        match self {
+            Self::Ring(core) => core.ring().resets(),
+            Self::Vector(core) => core.queue().resets(),
+        }
+    }
+
     fn newest(&self) -> u64 {
         match self {
             Self::Ring(core) => core.ring().newest(),
@@ -417,6 +460,7 @@ pub(crate) struct Place<P: Payload> {
     device: Arc<Device<P>>,
     index: usize,
     newest: u64,
+    resets: u32,
 }
 
 impl<P: Payload> Place<P> {
@@ -428,6 +472,11 @@ impl<P: Payload> Place<P> {
     /// Number of the last job that a core had here.
     pub(crate) fn newest(&self) -> u64 {
         self.newest
+    }
+
+    /// How often a core here was reset, or came back.
+    pub(crate) fn resets(&self) -> u32 {
+        self.resets
     }
 
     /// The device.
@@ -449,16 +498,17 @@ impl<P: Payload> Place<P> {
             AnyCore::Ring(core) => device.cores[self.index].publish(core.clone())?,
             AnyCore::Vector(core) => device.vectors[self.index].publish(core.clone())?,
         }
-        device.kinds[self.index].store(number(kind), Release);
+        device.note_kind(self.index, kind);
         Ok(Published {
             device: self.device.clone(),
             core,
         })
     }
 
-    /// Numbers the jobs of the next core here behind `newest`.
-    pub(crate) fn note_newest(&mut self, newest: u64) {
+    /// Numbers the jobs of the next core here behind `newest`, and its resets behind `resets`.
+    pub(crate) fn note_last(&mut self, newest: u64, resets: u32) {
         self.newest = newest;
+        self.resets = resets;
     }
 }
 
@@ -468,6 +518,7 @@ impl<P: Payload> Drop for Place<P> {
         let tenant = &mut tenants.by_place[self.index];
         tenant.is_there = false;
         tenant.newest = self.newest;
+        tenant.resets = self.resets;
     }
 }
 
@@ -517,6 +568,6 @@ impl<P: Payload> Drop for Running<P> {
             AnyCore::Ring(core) => core.stop(),
             AnyCore::Vector(core) => core.stop(),
         }
-        self.place.note_newest(self.core.newest());
+        self.place.note_last(self.core.newest(), self.core.resets());
     }
 }

@@ -33,6 +33,62 @@ fn is_meant(kind: HardwareType, wanted: HardwareType) -> bool {
     }
 }
 
+/// The places of the first core of each kind, in a word: what most requests ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Firsts(u32);
+
+impl Firsts {
+    /// Bits of each, which hold one more than the place; 0: there is none, or nobody knows.
+    const BITS: u32 = 8;
+
+    /// Those of `kinds`, which are less than 255.
+    pub(super) fn of(kinds: &[Option<HardwareType>]) -> Self {
+        use HardwareType::{
+            ThreeD,
+            TwoD,
+            Vector, //
+        };
+        let mut word = 0;
+        for wanted in [ThreeD, TwoD, Vector] {
+            // CAST: a few.
+            let first = nth(kinds, wanted, 0).map_or(0, |place| place as u32 + 1);
+            word |= first << Self::shift(wanted);
+        }
+        Self(word)
+    }
+
+    fn shift(wanted: HardwareType) -> u32 {
+        match wanted {
+            HardwareType::ThreeD | HardwareType::Both => 0,
+            HardwareType::TwoD => Self::BITS,
+            HardwareType::Vector => 2 * Self::BITS,
+        }
+    }
+
+    /// The word.
+    pub(super) fn pack(self) -> u32 {
+        self.0
+    }
+
+    /// That of a word.
+    #[inline]
+    pub(super) fn unpack(word: u32) -> Self {
+        Self(word)
+    }
+
+    /// The place that [`route`] gives for `selector`, if it is the first of its kind.
+    #[inline]
+    pub(super) fn find(self, selector: CoreSelector) -> Option<usize> {
+        let wanted = selector.hardware_type()?;
+        if selector.index() != 0 && selector.routing() != Routing::Type {
+            return None;
+        }
+        let first = (self.0 >> Self::shift(wanted)) & ((1 << Self::BITS) - 1);
+        // CAST: a few.
+        first.checked_sub(1).map(|place| place as usize)
+    }
+}
+
 /// The place of the core that is asked first where all cores will do: 3D, then 2D, then vector
 /// graphics. `GpuNotResponding`: there is none.
 pub(super) fn first(kinds: &[Option<HardwareType>]) -> Result<usize> {
@@ -136,7 +192,16 @@ mod tests {
     ) -> super::Result<usize> {
         // CAST: a few.
         let selector = CoreSelector::new(numbers(routing), number as u32, index);
-        route(kinds, selector)
+        let place = route(kinds, selector);
+        if let Some(first) = Firsts::of(kinds).find(selector) {
+            assert_eq!(place, Ok(first));
+        } else if number == usize::from(numbers(routing).three_d) && index == 0 {
+            assert_ne!(
+                place.map(|place| kinds[place]),
+                Ok(Some(HardwareType::ThreeD))
+            );
+        }
+        place
     }
 
     #[test]

@@ -77,8 +77,11 @@ impl<P: Payload> VectorCore<P> {
         let setup = vector::Setup {
             core: place.index(),
             newest: place.newest(),
+            resets: place.resets(),
             timeout: place.device().parameters().gpu_timeout,
             table: address,
+            base_address: place.device().base_address(),
+            dump_level: place.device().parameters().dump_level,
         };
         let queue = Queue::new(hardware.clone(), reclaimer.clone(), setup)
             .inspect_err(|_| dev_err!(dev, "no memory for the queue of commands\n"))?;
@@ -165,24 +168,30 @@ impl<P: Payload> VectorCore<P> {
         self.queue.close();
         self.queue.dismiss_hang_check();
         let mut is_on = self.is_on.lock();
-        self.hardware.disable_interrupts();
-        // One that was given up stays cut off: what it may still write to is others' by now.
-        if self.queue.is_dead() || self.hardware.reset().is_err() {
-            self.hardware.isolate();
+        // It is not if it could not be switched on.
+        if self.hardware.is_on() {
+            self.hardware.disable_interrupts();
+            // One that was given up stays cut off: what it may still write to is others' by now.
+            if self.queue.is_dead() || self.hardware.reset().is_err() {
+                self.hardware.isolate();
+            }
         }
         *is_on = false;
         drop(is_on);
-        self.queue.abandon();
+        self.queue.lose();
         self.reclaimer.set_ring(self.index, None);
     }
 
     /// The state of the modules; `None`: it has been stopped.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
         let is_on = self.is_on.lock();
-        is_on.then(|| IdleState {
-            idle: self.hardware.idle(),
-            clock_control: self.hardware.clock_control(),
-            is_idle: self.hardware.is_vector_idle(),
+        is_on.then(|| match self.hardware.supply().if_on() {
+            Some(_kept_on) => IdleState {
+                idle: self.hardware.idle(),
+                clock_control: self.hardware.clock_control(),
+                is_idle: self.hardware.is_vector_idle(),
+            },
+            None => IdleState::off(&self.hardware),
         })
     }
 }

@@ -45,49 +45,46 @@ impl RegisterDump {
         &self.list[..self.count]
     }
 
-    /// What the register at `offset` held.
-    pub(crate) fn get(&self, offset: u32) -> Option<u32> {
+    /// Where the front end was.
+    pub(crate) fn position(&self) -> Option<u32> {
         let mut all = self.all().iter();
-        all.find(|found| found.0 == offset).map(|found| found.1)
+        all.find(|found| matches!(found.0, POSITION | VECTOR_POSITION))
+            .map(|found| found.1)
     }
 }
 
 /// `FE_DMA_ADDRESS`.
-pub(crate) const POSITION: u32 = 0x664;
+const POSITION: u32 = 0x664;
+
+/// Where the front end of a core for vector graphics is.
+const VECTOR_POSITION: u32 = 0x508;
+
+/// Reads registers of `$hardware` into `$dump`.
+macro_rules! put {
+    ($hardware:expr, $dump:expr, $($offset:literal $name:ident),* $(,)?) => {
+        {
+            $($dump.put($offset, $hardware.registers.read($name).into_raw());)*
+        }
+    };
+}
 
 impl Hardware {
     /// Reads them.
     pub(crate) fn dump_registers(&self) -> RegisterDump {
-        let regs = &self.registers;
         let mut dump = RegisterDump::new();
-        macro_rules! put {
-            ($($offset:literal $name:ident),* $(,)?) => {
-                {
-                    $(dump.put($offset, regs.read($name).into_raw());)*
-                }
-            };
-        }
         // First what moves if anything does.
         put!(
+            self, dump,
             0x660 FE_DMA_DEBUG_STATE,
             0x664 FE_DMA_ADDRESS,
             0x668 FE_DMA_LOW,
             0x66C FE_DMA_HIGH,
             0x65C FE_DMA_STATUS,
-            0x000 HI_CLOCK_CONTROL,
-            0x004 HI_IDLE_STATE,
-            0x008 HI_AXI_CONFIG,
-            0x00C HI_AXI_STATUS,
-            0x014 HI_INTR_ENBL,
-            0x018 HI_CHIP_IDENTITY,
-            0x01C HI_CHIP_FEATURE,
-            0x020 HI_CHIP_MODEL,
-            0x024 HI_CHIP_REV,
-            0x028 HI_CHIP_DATE,
-            0x02C HI_CHIP_TIME,
-            0x034 HI_CHIP_MINOR_FEATURE_0,
+        );
+        self.dump_common(&mut dump);
+        put!(
+            self, dump,
             0x100 PM_POWER_CONTROLS,
-            0x104 PM_MODULE_CONTROLS,
             0x10C PM_PULSE_EATER,
             0x414 MC_DEBUG_MEMORY,
             0x418 MC_MEMORY_BASE_ADDR_RA,
@@ -100,6 +97,7 @@ impl Hardware {
         // Early cores do not have them: an access is a bus error.
         if self.identity.minor_features[0] & (1 << 21) != 0 {
             put!(
+                self, dump,
                 0x048 HI_CHIP_SPECS,
                 0x074 HI_CHIP_MINOR_FEATURE_1,
                 0x084 HI_CHIP_MINOR_FEATURE_2,
@@ -110,22 +108,57 @@ impl Hardware {
             );
         }
         match self.mmu_version() {
-            MmuVersion::V1 => put!(
-                0x400 MC_MMU_FE_PAGE_TABLE,
-                0x404 MC_MMU_TX_PAGE_TABLE,
-                0x408 MC_MMU_PE_PAGE_TABLE,
-                0x40C MC_MMU_PEZ_PAGE_TABLE,
-                0x410 MC_MMU_RA_PAGE_TABLE,
-            ),
+            MmuVersion::V1 => self.dump_page_tables(&mut dump),
             MmuVersion::V2 => {
-                put!(0x188 MMUV2_STATUS, 0x18C MMUV2_CONTROL);
+                put!(self, dump, 0x188 MMUV2_STATUS, 0x18C MMUV2_CONTROL);
                 for unit in 0..4 {
-                    let address = regs.read(MMUV2_EXCEPTION_ADDR::at(unit));
+                    let address = self.registers.read(MMUV2_EXCEPTION_ADDR::at(unit));
                     // CAST: less than 4.
                     dump.put(0x190 + 4 * unit as u32, address.into_raw());
                 }
             }
         }
         dump
+    }
+
+    /// Reads those of a core for vector graphics.
+    pub(crate) fn dump_vector_registers(&self) -> RegisterDump {
+        let mut dump = RegisterDump::new();
+        put!(self, dump, 0x508 VG_COMMAND_POSITION);
+        self.dump_common(&mut dump);
+        self.dump_page_tables(&mut dump);
+        dump
+    }
+
+    /// Those that every core has.
+    fn dump_common(&self, dump: &mut RegisterDump) {
+        put!(
+            self, dump,
+            0x000 HI_CLOCK_CONTROL,
+            0x004 HI_IDLE_STATE,
+            0x008 HI_AXI_CONFIG,
+            0x00C HI_AXI_STATUS,
+            0x014 HI_INTR_ENBL,
+            0x018 HI_CHIP_IDENTITY,
+            0x01C HI_CHIP_FEATURE,
+            0x020 HI_CHIP_MODEL,
+            0x024 HI_CHIP_REV,
+            0x028 HI_CHIP_DATE,
+            0x02C HI_CHIP_TIME,
+            0x034 HI_CHIP_MINOR_FEATURE_0,
+            0x104 PM_MODULE_CONTROLS,
+        );
+    }
+
+    /// Where the tables of an MMU of version 1 are.
+    fn dump_page_tables(&self, dump: &mut RegisterDump) {
+        put!(
+            self, dump,
+            0x400 MC_MMU_FE_PAGE_TABLE,
+            0x404 MC_MMU_TX_PAGE_TABLE,
+            0x408 MC_MMU_PE_PAGE_TABLE,
+            0x40C MC_MMU_PEZ_PAGE_TABLE,
+            0x410 MC_MMU_RA_PAGE_TABLE,
+        );
     }
 }

@@ -408,7 +408,7 @@ impl Identity {
 }
 
 /// Model and revision, with the corrections for early cores, which all drivers make.
-fn raw_model_and_revision(words: &impl Words) -> (u32, u32) {
+pub(super) fn raw_model_and_revision(words: &impl Words) -> (u32, u32) {
     let identity = words.identity();
     if identity.family().get() == 1 {
         return (0x500, identity.revision().get());

@@ -48,11 +48,12 @@ impl Hardware {
         true
     }
 
-    /// The interrupt half: as [`Hardware::acknowledge`], and remembers that the line works.
+    /// The interrupt half: as [`Hardware::acknowledge`], and remembers that the line works. A core that
+    /// is off has raised none.
     pub(crate) fn interrupt(&self) -> bool {
         // Before the register is read: see `forget_interrupts`.
         self.is_taking.xchg(1, Full);
-        let ours = self.acknowledge();
+        let ours = self.is_on() && self.acknowledge();
         if ours {
             self.line_works.store(true, Relaxed);
         }
@@ -134,6 +135,12 @@ impl Hardware {
     /// Whether the modules that every core has, but for the front end, are idle.
     pub(crate) fn is_idle(&self) -> bool {
         self.registers.read(HI_IDLE_STATE).into_raw() & 0xFE == 0xFE
+    }
+
+    /// Whether the front end has stopped, and all behind it is idle.
+    pub(crate) fn has_stopped(&self) -> bool {
+        let idle = self.registers.read(HI_IDLE_STATE);
+        idle.fe() && idle.into_raw() & 0xFE == 0xFE
     }
 
     /// Whether one more line about errors may be printed now.

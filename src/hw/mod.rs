@@ -7,6 +7,7 @@
 mod dump;
 mod identity;
 mod interrupt;
+mod power;
 mod recovery;
 mod regs;
 pub(crate) mod vector;
@@ -17,8 +18,7 @@ use crate::{
     params::Choice,
     sys::{
         dma,
-        mmio::Registers,
-        reset::ResetLine, //
+        mmio::Registers, //
     }, //
 };
 use kernel::{
@@ -38,19 +38,22 @@ use kernel::{
 use regs::*;
 
 pub(crate) use {
-    dump::{
-        RegisterDump,
-        POSITION, //
-    },
+    dump::RegisterDump,
     identity::Identity,
+    power::{
+        Clocks,
+        Power,
+        Powered, //
+    },
     recovery::Progress, //
 };
 
 /// How often a core is reset by its own soft reset before it is given up.
 const RESET_ATTEMPTS: u32 = 20;
 
-/// How often after that by its reset line, if it has one.
+/// How often after that by its reset line, if it has one, and by its power domain.
 const LINE_ATTEMPTS: u32 = 3;
+const DOMAIN_ATTEMPTS: u32 = 2;
 
 /// How long setting MMU version 2 up may take, in milliseconds.
 const SETUP_TIMEOUT: u32 = 1000;
@@ -89,8 +92,8 @@ pub(crate) struct Hardware {
     dev: ARef<device::Device>,
     memory: dma::Device,
     registers: Registers,
-    /// Its reset line, if its node names one.
-    line: Option<ResetLine>,
+    power: Power,
+    state: power::State,
     identity: Identity,
     /// Event bits that have been taken from the core and not been worked on.
     pending: Atomic<u32>,
@@ -104,22 +107,23 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// The core `dev`, which is `identity`, behind `registers`, with memory of `memory` and the reset
-    /// line `line`: resets it. `ENODEV`: it stays busy.
+    /// The core `dev`, which is `identity` and has `power`, behind `registers`, with memory of
+    /// `memory`: resets it. `ENODEV`: it stays busy.
     ///
     /// Every failure has been printed.
     pub(crate) fn new(
         dev: &device::Device,
         memory: &dma::Device,
         registers: Registers,
-        line: Option<ResetLine>,
+        power: Power,
         identity: Identity,
     ) -> Result<Arc<Self>> {
         let hardware = Self {
             dev: dev.into(),
             memory: memory.clone(),
             registers,
-            line,
+            power,
+            state: power::State::new(),
             identity,
             pending: Atomic::new(0),
             is_taking: Atomic::new(0),
@@ -295,27 +299,47 @@ impl Hardware {
     }
 
     /// Resets the core until it is idle, and `is_right` says that it is: [`RESET_ATTEMPTS`] times at
-    /// most by itself, then [`LINE_ATTEMPTS`] times by its line. Returns how many times, if it is.
+    /// most by itself, then [`LINE_ATTEMPTS`] times by its line, then [`DOMAIN_ATTEMPTS`] times by its
+    /// power domain. Returns how many times, if it is.
     fn reset_until(&self, mut is_right: impl FnMut(&Self) -> bool) -> Option<u32> {
         for attempt in 1..=RESET_ATTEMPTS {
             if self.reset_once() && is_right(self) {
                 return Some(attempt);
             }
         }
-        let line = self.line.as_ref()?;
-        dev_warn!(
-            self.dev,
-            "the GPU does not come out of its soft reset: it is reset by its line\n"
-        );
-        for attempt in 1..=LINE_ATTEMPTS {
-            if let Err(error) = line.pulse() {
-                dev_err!(self.dev, "its reset line does not work ({error:?})\n");
-                return None;
+        let mut attempts = RESET_ATTEMPTS;
+        if let Some(line) = &self.power.line {
+            dev_warn!(
+                self.dev,
+                "the GPU does not come out of its soft reset: it is reset by its line\n"
+            );
+            for _ in 0..LINE_ATTEMPTS {
+                attempts += 1;
+                if let Err(error) = line.pulse() {
+                    dev_err!(self.dev, "its reset line does not work ({error:?})\n");
+                    break;
+                }
+                // Its clock register is as at power-on, too.
+                load_clock(&self.registers, HI_CLOCK_CONTROL::zeroed());
+                if self.reset_once() && is_right(self) {
+                    return Some(attempts);
+                }
             }
-            // Its clock register is as at power-on, too.
-            load_clock(&self.registers, HI_CLOCK_CONTROL::zeroed());
-            if self.reset_once() && is_right(self) {
-                return Some(RESET_ATTEMPTS + attempt);
+        }
+        if self.power.supply.has_domain() {
+            dev_warn!(
+                self.dev,
+                "the GPU does not come out of its reset: its power domain is switched off and on\n"
+            );
+            for _ in 0..DOMAIN_ATTEMPTS {
+                attempts += 1;
+                if let Err(error) = self.cycle() {
+                    dev_err!(self.dev, "its power domain does not go off ({error:?})\n");
+                    break;
+                }
+                if self.reset_once() && is_right(self) {
+                    return Some(attempts);
+                }
             }
         }
         None

@@ -121,7 +121,7 @@ impl Hardware {
     ///
     /// The interrupt half may be between reading the register and telling of it. It says so before it
     /// reads: who read before the reset is seen here, and who reads behind it reads nothing.
-    fn forget_interrupts(&self) -> Result {
+    pub(super) fn forget_interrupts(&self) -> Result {
         // A read of before is over for the bus: the reset was read back behind it.
         for _ in 0..INTERRUPT_TIME {
             // In full order with the interrupt half's.

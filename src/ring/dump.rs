@@ -2,15 +2,17 @@
 
 //! The dump of a hang: what the core was doing, for whoever wants to know why it hung.
 //!
-//! In two steps. The *evidence* is what the reset takes away: the registers, and the words in the ring
-//! of the guilty job and of the driver's own, and the states of the context that the guilty job loads.
-//! It is taken while the core is stopped, and is little. The *file* is written when the front end runs
-//! again and no lock is held: the evidence, the MMU's tables, and of the memory that the guilty
-//! commands name as much as the parameter `stuckDump` allows. Other processes' words, in the ring too,
-//! are left out.
+//! In two steps. The *evidence* is what the reset takes away: the registers, and the words in the
+//! ring of the guilty job and of the driver's own, and the states of the context that the guilty job
+//! loads. It is taken while the core is stopped, and is little. The *file* is written by a work item
+//! of its own, as whose commands it was can make that take long: the evidence, the MMU's tables, and
+//! of the memory that the guilty commands name as much as the parameter `stuckDump` allows. Other
+//! processes' words, in the ring too, are left out.
 //!
 //! Memory that is not free at once is not waited for: then there is no dump, and a line says so.
 //! There is one in [`INTERVAL`] at most for each core. The format is [`super::etdump`]'s.
+//!
+//! [`Dumps`] is what all kinds of cores share; how a ring's evidence is taken stands here, too.
 
 use super::{
     etdump::{
@@ -33,11 +35,12 @@ use crate::{
         Load, //
     },
     hw::{
+        Hardware,
         MmuVersion,
-        RegisterDump,
-        POSITION, //
+        RegisterDump, //
     },
     memory::Object,
+    mmu::Vm,
     sys::{
         self,
         coredump,
@@ -51,13 +54,20 @@ use kernel::{
         __GFP_NOWARN, //
     },
     fmt,
+    impl_has_work,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
-        atomic::Relaxed,
-        Arc, //
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        new_mutex,
+        Arc,
+        Mutex, //
     },
-    time::msecs_to_jiffies, //
+    time::msecs_to_jiffies,
+    workqueue::WorkItem, //
 };
 
 /// The least time between two dumps of a core, in milliseconds.
@@ -76,6 +86,9 @@ const LIMITS: [(usize, usize); 4] = [
 
 /// Bytes of the text.
 const TEXT_BYTES: usize = 1024;
+
+/// The number of the ring's work that writes it.
+pub(super) const WORK: u64 = 1;
 
 /// Objects besides the pieces of memory: registers, MMU, ring, commands, context, pages, text.
 const OBJECTS: usize = 7;
@@ -130,9 +143,9 @@ impl Parts {
 }
 
 /// What a reset takes away.
-pub(super) struct Evidence {
+pub(crate) struct Evidence {
     registers: RegisterDump,
-    /// Words of the ring, one part behind the other, and of the context.
+    /// Words of the memory for jobs, one part behind the other, and of the context.
     words: VVec<u32>,
     ring: [Span; IDS + 2],
     ring_count: usize,
@@ -146,6 +159,34 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
+    /// That of a core without a ring: the `words` of job `job`, with its event id, which lie at
+    /// `address` and are those of process number `process`.
+    pub(crate) fn of_job(
+        registers: RegisterDump,
+        words: VVec<u32>,
+        address: u32,
+        process: u64,
+        job: (u64, u32),
+    ) -> Self {
+        let span = Span {
+            address,
+            first: 0,
+            count: words.len(),
+        };
+        let mut ring = [Span::default(); IDS + 2];
+        ring[0] = span;
+        Self {
+            registers,
+            words,
+            ring,
+            ring_count: 1,
+            commands: Some(span),
+            context: None,
+            process,
+            job,
+        }
+    }
+
     fn words_of(&self, span: Span) -> &[u32] {
         let end = span.first.saturating_add(span.count);
         self.words.get(span.first..end).unwrap_or(&[])
@@ -160,6 +201,20 @@ struct Guilty {
     context: Option<(Arc<Context>, Load)>,
 }
 
+impl_has_work! {
+    impl{P: Payload} HasWork<Self, { WORK }> for Ring<P> { self.dump_work }
+}
+
+impl<P: Payload> WorkItem<{ WORK }> for Ring<P> {
+    type Pointer = Arc<Ring<P>>;
+
+    fn run(this: Arc<Ring<P>>) {
+        if let Some(evidence) = this.dumps.take() {
+            this.write_dump(&evidence);
+        }
+    }
+}
+
 /// What a step of it comes to.
 type Outcome<T = ()> = Result<T, kernel::error::Error>;
 
@@ -167,32 +222,8 @@ impl<P: Payload> Ring<P> {
     /// Takes the evidence, if it is wanted. `has_culprit`: the oldest job is the guilty one. The ring
     /// is ours, and the front end is held. Waits for nothing.
     pub(super) fn take_evidence(&self, has_culprit: bool) -> Option<Evidence> {
-        if self.setup.dump_level == 0 || !coredump::is_possible() || !self.is_due() {
-            return None;
-        }
-        self.evidence(has_culprit)
-            .inspect_err(|_| self.tell_no_memory())
-            .ok()
-    }
-
-    /// Whether there has been none for a while; if so, from now on there has.
-    fn is_due(&self) -> bool {
-        // CAST: jiffies have the machine's width.
-        let interval = msecs_to_jiffies(INTERVAL) as usize;
-        let now = sys::jiffies().max(1);
-        let last = self.dumped.load(Relaxed);
-        let is_due = last == 0 || now.wrapping_sub(last) >= interval;
-        if is_due {
-            self.dumped.store(now, Relaxed);
-        }
-        is_due
-    }
-
-    fn tell_no_memory(&self) {
-        dev_warn!(
-            self.hardware.device(),
-            "no memory for a dump of what the GPU was doing\n"
-        );
+        let take = || self.evidence(has_culprit);
+        self.dumps.evidence_of(&self.hardware, take)
     }
 
     fn evidence(&self, has_culprit: bool) -> Outcome<Evidence> {
@@ -283,52 +314,170 @@ impl<P: Payload> Ring<P> {
         })
     }
 
-    /// Writes the file and gives it to the kernel. The core runs again, or has been given up, and no
-    /// lock is held. Memory is not waited for.
-    pub(super) fn write_dump(&self, evidence: &Evidence) {
+    /// Has the file written by somebody else: it takes as long as the guilty process lets it, whose
+    /// tables are looked at, and the core is to be looked after meanwhile. Two at once are one.
+    pub(super) fn write_dump_later(self: &Arc<Self>, evidence: Evidence) {
+        self.dumps.keep(evidence);
+        sys::work::enqueue::<_, WORK>(self.clone());
+    }
+
+    /// Waits until nobody writes it any more; one that has not begun is not written.
+    pub(super) fn dismiss_dump(&self) {
+        drop(self.dumps.take());
+        sys::work::flush_one(&self.dump_work);
+    }
+
+    fn write_dump(&self, evidence: &Evidence) {
+        let scene = Scene {
+            hardware: &self.hardware,
+            core: self.setup.core,
+            resets: self.resets.load(Relaxed),
+            address: self.address,
+            bytes: RING_BYTES,
+            addressing: Addressing::Translated(&self.vm),
+        };
+        self.dumps.write::<P>(&scene, evidence);
+    }
+}
+
+/// A core that has hung.
+pub(crate) struct Scene<'a> {
+    /// Its hardware.
+    pub(crate) hardware: &'a Hardware,
+    /// Its place.
+    pub(crate) core: usize,
+    /// How often it was reset.
+    pub(crate) resets: u32,
+    /// Where the memory for jobs lies for the core, and its bytes.
+    pub(crate) address: u32,
+    pub(crate) bytes: usize,
+    /// What the addresses in its commands are.
+    pub(crate) addressing: Addressing<'a>,
+}
+
+/// What the addresses in the commands of a core are.
+#[derive(Clone, Copy)]
+pub(crate) enum Addressing<'a> {
+    /// Those that its MMU translates.
+    Translated(&'a Vm),
+    /// Physical ones: it does not translate. GPU address 0 is at this one.
+    Physical(u32),
+}
+
+impl Addressing<'_> {
+    fn base(self) -> Option<u32> {
+        match self {
+            Addressing::Translated(_) => None,
+            Addressing::Physical(base) => Some(base),
+        }
+    }
+}
+
+/// The dumps of one core.
+#[pin_data]
+pub(crate) struct Dumps {
+    /// How much is kept; 0: nothing.
+    level: u32,
+    /// When evidence was taken last, in jiffies; 0: never.
+    last: Atomic<usize>,
+    /// What is to be written.
+    #[pin]
+    evidence: Mutex<Option<Evidence>>,
+}
+
+impl Dumps {
+    /// None yet; `level`: the parameter `stuckDump`.
+    pub(crate) fn new(level: u32) -> impl PinInit<Self> {
+        pin_init!(Self {
+            level,
+            last: Atomic::new(0),
+            evidence <- new_mutex!(None, "galcore evidence"),
+        })
+    }
+
+    /// Takes the evidence, if it is wanted.
+    pub(crate) fn evidence_of(
+        &self,
+        hardware: &Hardware,
+        take: impl FnOnce() -> Result<Evidence, kernel::error::Error>,
+    ) -> Option<Evidence> {
+        if self.level == 0 || !coredump::is_possible() || !self.is_due() {
+            return None;
+        }
+        take().inspect_err(|_| tell_no_memory(hardware)).ok()
+    }
+
+    /// Whether there has been none for a while; if so, from now on there has.
+    fn is_due(&self) -> bool {
+        // CAST: jiffies have the machine's width.
+        let interval = msecs_to_jiffies(INTERVAL) as usize;
+        let now = sys::jiffies().max(1);
+        let last = self.last.load(Relaxed);
+        let is_due = last == 0 || now.wrapping_sub(last) >= interval;
+        if is_due {
+            self.last.store(now, Relaxed);
+        }
+        is_due
+    }
+
+    /// Keeps it for whoever writes it. One that nobody has written goes.
+    pub(crate) fn keep(&self, evidence: Evidence) {
+        let earlier = self.evidence.lock().replace(evidence);
+        drop(earlier);
+    }
+
+    /// What is kept.
+    pub(crate) fn take(&self) -> Option<Evidence> {
+        self.evidence.lock().take()
+    }
+
+    /// Writes the file and gives it to the kernel. No lock is held. Memory is not waited for.
+    pub(crate) fn write<P: Payload>(&self, scene: &Scene<'_>, evidence: &Evidence) {
         let spans = [evidence.commands, evidence.context];
         let none: &[u32] = &[];
         let words = spans.map(|span| span.map_or(none, |span| evidence.words_of(span)));
         let named = match evidence.process {
             0 => None,
-            process => P::named_by(process, &words),
+            process => P::named_by(process, &words, scene.addressing.base()),
         };
-        match self.assemble(evidence, spans, named.as_ref()) {
+        match self.assemble(scene, evidence, spans, named.as_ref()) {
             Ok((file, bytes)) => {
                 // CAST: at most 4 GiB.
                 let kib = (bytes / 1024) as u32;
                 dev_info!(
-                    self.hardware.device(),
+                    scene.hardware.device(),
                     "what the GPU was doing: a dump of {kib} KiB in /sys/class/devcoredump, unless there is one already\n"
                 );
-                file.publish(self.hardware.device(), bytes);
+                file.publish(scene.hardware.device(), bytes);
             }
-            Err(_) => self.tell_no_memory(),
+            Err(_) => tell_no_memory(scene.hardware),
         }
     }
 
     /// The file, and how much of it there is.
     fn assemble(
         &self,
+        scene: &Scene<'_>,
         evidence: &Evidence,
         spans: [Option<Span>; 2],
         named: Option<&Named>,
     ) -> Outcome<(coredump::File, usize)> {
-        let version = self.hardware.mmu_version();
+        let tables = match scene.addressing {
+            Addressing::Translated(vm) => Some((vm, scene.hardware.mmu_version())),
+            Addressing::Physical(_) => None,
+        };
+        let version = tables.map(|(_, version)| version);
         let none: &[Piece] = &[];
         let pieces = named.map_or(none, |named| &named.pieces);
-        let taken = granted(
-            self.setup.dump_level,
-            pieces.iter().map(|p| p.range.bytes()),
-        );
+        let taken = granted(self.level, pieces.iter().map(|p| p.range.bytes()));
         let taken = &taken[..pieces.len().min(MAX_PIECES)];
         let registers = evidence.registers.all();
-        let table_bytes = self.vm.table_bytes(version);
+        let table_bytes = tables.map_or(0, |(vm, version)| vm.table_bytes(version));
         let page_count: usize = pieces.iter().zip(taken).map(pages_of).sum();
         let fixed = [
             registers.len() * 8,
             table_bytes,
-            RING_BYTES,
+            scene.bytes,
             spans[0].map_or(0, |span| span.count * 4),
             spans[1].map_or(0, |span| span.count * 4),
             page_count * 8,
@@ -343,13 +492,15 @@ impl<P: Payload> Ring<P> {
             to[..4].copy_from_slice(&offset.to_le_bytes());
             to[4..].copy_from_slice(&value.to_le_bytes());
         }
-        let object = writer.add(Kind::Mmu, 0, 0, table_bytes).ok_or(ENOSPC)?;
-        self.vm.copy_tables(version, object)?;
-        let object = writer.add(Kind::Ring, self.address.into(), 0, RING_BYTES);
+        if let Some((vm, version)) = tables {
+            let object = writer.add(Kind::Mmu, 0, 0, table_bytes).ok_or(ENOSPC)?;
+            vm.copy_tables(version, object)?;
+        }
+        let object = writer.add(Kind::Ring, scene.address.into(), 0, scene.bytes);
         let object = object.ok_or(ENOSPC)?;
         for &span in &evidence.ring[..evidence.ring_count] {
             // CAST: 32 bits into at least 32.
-            let at = span.address.wrapping_sub(self.address) as usize;
+            let at = span.address.wrapping_sub(scene.address) as usize;
             put_words(object.get_mut(at..).ok_or(ENOSPC)?, evidence.words_of(span));
         }
         for span in spans.into_iter().flatten() {
@@ -357,12 +508,13 @@ impl<P: Payload> Ring<P> {
             put_words(object.ok_or(ENOSPC)?, evidence.words_of(span));
         }
         // Tools compare it with the MMU's tables, and take those for version 1's.
-        if version == MmuVersion::V1 {
+        if version == Some(MmuVersion::V1) {
             put_pages(&mut writer, pieces, taken, page_count)?;
         }
         let (mut first_page, mut unread) = (0, 0);
         for (piece, &bytes) in pieces.iter().zip(taken).filter(|(_, &bytes)| bytes > 0) {
-            let address = u64::from(piece.range.start());
+            let base = scene.addressing.base().unwrap_or(0);
+            let address = u64::from(piece.range.start().wrapping_add(base));
             let object = writer.add(Kind::Buffer, address, first_page, bytes);
             // It must not be moved or freed meanwhile: `pieces` has a reference.
             if piece.memory.copy(0, object.ok_or(ENOSPC)?).is_err() {
@@ -372,7 +524,7 @@ impl<P: Payload> Ring<P> {
             first_page += pages_of((piece, &bytes)) as u32;
         }
         writer.add(Kind::End, 0, 0, 0).ok_or(ENOSPC)?;
-        if version == MmuVersion::V2 {
+        if version != Some(MmuVersion::V1) {
             put_pages(&mut writer, pieces, taken, page_count)?;
         }
         let mut text = Text {
@@ -380,7 +532,7 @@ impl<P: Payload> Ring<P> {
             used: 0,
         };
         // What does not fit is left out.
-        let _ = self.describe(&mut text, evidence, named, taken, unread);
+        let _ = self.describe(&mut text, scene, evidence, named, taken, unread);
         let object = writer.add(Kind::Text, 0, 0, text.used);
         object
             .ok_or(ENOSPC)?
@@ -393,21 +545,22 @@ impl<P: Payload> Ring<P> {
     fn describe(
         &self,
         text: &mut Text,
+        scene: &Scene<'_>,
         evidence: &Evidence,
         named: Option<&Named>,
         taken: &[usize],
         unread: u32,
     ) -> fmt::Result {
-        let identity = self.hardware.identity();
+        let identity = scene.hardware.identity();
         // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
         text.write_fmt(fmt!("driver: galcore\n"))?;
-        text.write_fmt(fmt!("core: {}\n", self.setup.core))?;
+        text.write_fmt(fmt!("core: {}\n", scene.core))?;
         text.write_fmt(fmt!("model: {:#x}\n", identity.model))?;
         text.write_fmt(fmt!("revision: {:#x}\n", identity.revision))?;
-        text.write_fmt(fmt!("resets: {}\n", self.resets.load(Relaxed)))?;
+        text.write_fmt(fmt!("resets: {}\n", scene.resets))?;
         text.write_fmt(fmt!("job: {:#x}\n", evidence.job.0))?;
         text.write_fmt(fmt!("event: {}\n", evidence.job.1))?;
-        if let Some(position) = evidence.registers.get(POSITION) {
+        if let Some(position) = evidence.registers.position() {
             text.write_fmt(fmt!("position: {position:#010x}\n"))?;
         }
         match (evidence.process, named) {
@@ -436,13 +589,20 @@ impl<P: Payload> Ring<P> {
                 span.count * 4
             ))?;
         }
-        text.write_fmt(fmt!("level: {}\n", self.setup.dump_level))?;
+        text.write_fmt(fmt!("level: {}\n", self.level))?;
         let pieces = named.map_or(0, |named| named.pieces.len());
         let left_out = taken.iter().filter(|&&bytes| bytes == 0).count();
         text.write_fmt(fmt!(
             "memory: {pieces} pieces named, {left_out} left out, {unread} not read\n"
         ))
     }
+}
+
+fn tell_no_memory(hardware: &Hardware) {
+    dev_warn!(
+        hardware.device(),
+        "no memory for a dump of what the GPU was doing\n"
+    );
 }
 
 /// How much of pieces of these `bytes` is taken at this level, in their order.

@@ -13,12 +13,11 @@
 use super::{
     state::Whereabouts,
     watch::{
-        Finding,
-        FAILED_TIME, //
+        limits,
+        Finding, //
     },
     Payload,
-    Ring,
-    GPU_TIMEOUT, //
+    Ring, //
 };
 use crate::{
     hw::Progress,
@@ -45,6 +44,17 @@ const PERIOD: u32 = 30;
 /// How often the hang check is waited for at the end: once more for each job that was being filled.
 const DISMISSALS: u32 = 8;
 
+/// Flushes a hang check until it is not queued any more. One that runs now queues the next when it
+/// ends, and that one none.
+pub(crate) fn dismiss(flush: impl Fn(), is_queued: impl Fn() -> bool) {
+    for _ in 0..DISMISSALS {
+        flush();
+        if !is_queued() {
+            return;
+        }
+    }
+}
+
 impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Ring<P> { self.hang_check }
 }
@@ -66,21 +76,20 @@ impl<P: Payload> WorkItem for Ring<P> {
 }
 
 impl<P: Payload> Ring<P> {
-    /// Queues the hang check.
-    pub(super) fn check_again(self: &Arc<Self>) {
-        sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(PERIOD));
+    /// Queues the hang check: `now`, as the core is to be switched on, or for later.
+    pub(super) fn check_soon(self: &Arc<Self>, now: bool) {
+        let delay = if now { 0 } else { PERIOD };
+        sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(delay));
     }
 
     /// Waits until the hang check has seen that the ring is closed, and has let go of it: whoever binds
     /// the core next wants its registers. The ring must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
-        // One that runs now queues the next when it ends, and that one none any more.
-        for _ in 0..DISMISSALS {
-            sys::work::flush_delayed(&self.hang_check);
-            if !self.state.lock().is_checked {
-                return;
-            }
-        }
+        dismiss(
+            || sys::work::flush_delayed(&self.hang_check),
+            || self.state.lock().is_checked,
+        );
+        self.dismiss_dump();
     }
 
     /// One look; says when the next is due, if any is.
@@ -90,8 +99,16 @@ impl<P: Payload> Ring<P> {
             let mut state = self.state.lock();
             if state.is_stopped || state.in_flight.len() == 0 {
                 state.is_checked = false;
+                drop(state);
+                self.hardware.supply().release();
                 return None;
             }
+        }
+        if !self.hold_power() {
+            return Some(period);
+        }
+        {
+            let mut state = self.state.lock();
             let completed = state.completed;
             if state.watch.has_ended(completed) {
                 return Some(period);
@@ -102,10 +119,7 @@ impl<P: Payload> Ring<P> {
         self.end_raised();
         self.end_oldest(self.passed());
         drop(completing);
-        let (recovers, limit) = match self.setup.timeout {
-            0 => (false, GPU_TIMEOUT),
-            limit => (true, limit),
-        };
+        let (recovers, limits) = limits(self.setup.timeout);
         let progress = self.progress();
         let mut state = self.state.lock();
         let completed = state.completed;
@@ -113,11 +127,9 @@ impl<P: Payload> Ring<P> {
             return Some(period);
         }
         let now = sys::jiffies();
-        // CAST: jiffies have the machine's width.
-        let limits = [limit, FAILED_TIME].map(|limit| msecs_to_jiffies(limit) as usize);
-        match state.watch.look(now, progress, limits.into()) {
+        match state.watch.look(now, progress, limits) {
             Finding::Moves => Some(period),
-            // CAST: as above.
+            // CAST: jiffies have the machine's width.
             Finding::Stands(left) => Some(period.min(left as Jiffies)),
             Finding::Hangs if recovers => {
                 drop(state);

@@ -46,8 +46,9 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     fn process(&self) -> u64;
 
     /// Who the process with number `process` is, and the memory of its that `words`, its commands,
-    /// name, if it has not ended. Called by the hang check; no lock is held.
-    fn named_by(process: u64, words: &[&[u32]]) -> Option<Named>;
+    /// name, if it has not ended: by GPU addresses, or by physical ones, if GPU address 0 is at `base`.
+    /// Called by who writes a dump; no lock is held.
+    fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named>;
 
     /// The core at place `core` hung and has been reset, or given up: what that means to each
     /// process that had jobs there. Called by the hang check; no lock is held.

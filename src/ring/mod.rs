@@ -32,6 +32,10 @@
 //! reset ([`recovery`]): the guilty job and what its process has behind it are dropped ([`verdict`]),
 //! the others run from their start.
 //!
+//! # A core that is off
+//!
+//! It is switched off while it has nothing to do, and on by the first job ([`power`]).
+//!
 //! # Locks
 //!
 //! `galcore completion` lets one thread at a time end jobs: the interrupt's or the hang check's, and
@@ -52,6 +56,7 @@ mod hang;
 mod hider;
 mod inflight;
 mod job;
+mod power;
 mod reclaim;
 mod recovery;
 mod space;
@@ -97,6 +102,7 @@ use inflight::IDS;
 use kernel::{
     list::ListArc,
     new_delayed_work,
+    new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -112,14 +118,21 @@ use kernel::{
         Mutex,
         SpinLock, //
     },
-    workqueue::DelayedWork, //
+    workqueue::{
+        DelayedWork,
+        Work, //
+    }, //
 };
 use state::State;
 
 pub(crate) use {
     dump::{
+        Addressing,
+        Dumps,
+        Evidence,
         Named,
         Piece,
+        Scene,
         MAX_PIECES, //
     },
     frame::{
@@ -128,6 +141,7 @@ pub(crate) use {
         Source,
         Stream, //
     },
+    hang::dismiss,
     hider::Hider,
     inflight::{
         Flights,
@@ -139,6 +153,7 @@ pub(crate) use {
         Payload,
         Toll, //
     },
+    power::SLEEP_TIME,
     reclaim::{
         Kept,
         Numbers,
@@ -147,6 +162,7 @@ pub(crate) use {
         Shown,
         Waited, //
     },
+    recovery::until_filled,
     space::Space,
     submit::{
         Attempt,
@@ -154,9 +170,9 @@ pub(crate) use {
     },
     tolls::Tolls,
     watch::{
+        limits,
         Finding,
-        Watch,
-        FAILED_TIME, //
+        Watch, //
     }, //
 };
 
@@ -208,6 +224,8 @@ pub(crate) struct Setup {
     pub(crate) core: usize,
     /// Number of the last job that was there.
     pub(crate) newest: u64,
+    /// How often it was reset by then, or had gone.
+    pub(crate) resets: u32,
     /// Physical address of GPU address 0.
     pub(crate) base_address: u32,
     /// Fast clear and compression.
@@ -242,10 +260,13 @@ pub(crate) struct Ring<P: Payload> {
     state: SpinLock<State<P>>,
     #[pin]
     moved: CondVar,
-    /// How often the core was reset because it hung.
+    /// How often the core was reset because it hung, or came back after it was unbound.
     resets: Atomic<u32>,
-    /// When what it did was kept last, in jiffies; 0: never.
-    dumped: Atomic<usize>,
+    /// What it did when it hung.
+    #[pin]
+    dumps: Dumps,
+    #[pin]
+    dump_work: Work<Ring<P>, { dump::WORK }>,
     /// One thread at a time ends jobs.
     #[pin]
     completion: Mutex<()>,
@@ -268,7 +289,8 @@ impl<P: Payload> Ring<P> {
         let spares = KVVec::with_capacity(IDS, GFP_KERNEL)?;
         let address =
             gpu_address(memory.dma_address(), RING_BYTES, setup.base_address).ok_or(ENOMEM)?;
-        let (engines, newest) = (setup.engines, setup.newest);
+        let (engines, newest, resets) = (setup.engines, setup.newest, setup.resets);
+        let dump_level = setup.dump_level;
         Arc::pin_init(
             pin_init!(Self {
                 setup,
@@ -282,8 +304,9 @@ impl<P: Payload> Ring<P> {
                 flushed: Atomic::new(NO_TRANSLATIONS),
                 state <- new_spinlock!(State::init(spares, newest), "galcore ring"),
                 moved <- new_condvar!("galcore ring"),
-                resets: Atomic::new(0),
-                dumped: Atomic::new(0),
+                resets: Atomic::new(resets),
+                dumps <- Dumps::new(dump_level),
+                dump_work <- new_work!("galcore dump"),
                 completion <- new_mutex!((), "galcore completion"),
                 in_use,
                 hang_check <- new_delayed_work!("galcore hang check"),
@@ -376,7 +399,8 @@ impl<P: Payload> Ring<P> {
         self.state.lock().is_dead
     }
 
-    /// How often the core was reset because it hung.
+    /// How often the core was reset because it hung, or came back after it was unbound: who saw another
+    /// number has lost what was there.
     pub(crate) fn resets(&self) -> u32 {
         self.resets.load(Relaxed)
     }
@@ -450,8 +474,8 @@ impl<P: Payload> Tlb for Ring<P> {
     fn flush(self: Arc<Self>) {
         {
             let state = self.state.lock();
-            if state.gpu.flushed == self.vm.changes() {
-                // By a job that is under way, or has ended just now.
+            if self.flushed() == NO_TRANSLATIONS || state.gpu.flushed == self.vm.changes() {
+                // It is off; or by a job that is under way, or has ended just now.
                 return;
             }
         }

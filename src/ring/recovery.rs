@@ -81,6 +81,18 @@ use kernel::{
 /// processor is another guest's.
 const FILL_TIME: u32 = 1000;
 
+/// Looks until `look` says whether the queue of jobs is the recovery's, [`FILL_TIME`] at most; returns
+/// that, or that it is not.
+pub(crate) fn until_filled(mut look: impl FnMut() -> Option<bool>) -> bool {
+    for _ in 0..FILL_TIME {
+        if let Some(is_ours) = look() {
+            return is_ours;
+        }
+        fsleep(Delta::from_millis(1));
+    }
+    false
+}
+
 /// How often a core is reset for nobody's guilt, without a job that is done, before it is given up.
 const BLAMELESS_RESETS: u32 = 3;
 
@@ -136,30 +148,25 @@ impl<P: Payload> Ring<P> {
         // The reset has flushed the TLB.
         self.vm.flushed();
         if let Some(evidence) = evidence {
-            self.write_dump(&evidence);
+            self.write_dump_later(evidence);
         }
     }
 
     /// Lets nobody have a place, and waits until the last one is filled; says whether the ring is
     /// ours.
-    fn pause(&self) -> bool {
-        for _ in 0..FILL_TIME {
+    pub(super) fn pause(&self) -> bool {
+        until_filled(|| {
             let mut state = self.state.lock();
             if state.is_stopped {
-                return false;
+                return Some(false);
             }
             state.is_paused = true;
-            if !state.is_filling {
-                return true;
-            }
-            drop(state);
-            fsleep(Delta::from_millis(1));
-        }
-        false
+            (!state.is_filling).then_some(true)
+        })
     }
 
     /// The end of [`Ring::pause`].
-    fn resume(&self) {
+    pub(super) fn resume(&self) {
         let mut state = self.state.lock();
         state.is_paused = false;
         state.moves += 1;
@@ -270,7 +277,7 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Makes the idle loop in front of each job lead to it. The ring is ours.
-    fn link_up(&self, state: &State<P>) -> Result {
+    pub(super) fn link_up(&self, state: &State<P>) -> Result {
         let mut wait = state.rest;
         for age in 0..state.in_flight.len() {
             let Some((_, slot)) = state.in_flight.get(age) else {
@@ -401,12 +408,15 @@ impl<P: Payload> Ring<P> {
         );
         // Whoever was not guilty loses as much.
         tolls.forget_dropped();
-        {
-            let state = self.state.lock();
-            let (suspects, count) = state.suspects();
-            for suspect in &suspects[..count] {
-                tolls.note(suspect.process, false, true);
-            }
+        self.note_all(tolls);
+    }
+
+    /// Notes that all that is under way is dropped, by nobody's guilt.
+    pub(super) fn note_all(&self, tolls: &mut Tolls) {
+        let state = self.state.lock();
+        let (suspects, count) = state.suspects();
+        for suspect in &suspects[..count] {
+            tolls.note(suspect.process, false, true);
         }
     }
 }

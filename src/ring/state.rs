@@ -112,8 +112,12 @@ pub(super) struct State<P> {
     pub(super) rest: usize,
     /// Somebody fills a place.
     pub(super) is_filling: bool,
-    /// Nobody gets a place: the core is being recovered.
+    /// Nobody gets a place: the core is being recovered, or switched off or on.
     pub(super) is_paused: bool,
+    /// Nobody gets a place: the machine sleeps.
+    pub(super) is_asleep: bool,
+    /// The core is off: the front end does not run. Jobs wait.
+    pub(super) is_off: bool,
     /// How often something has changed that submitters wait for.
     pub(super) moves: u64,
     /// No more jobs.
@@ -147,6 +151,8 @@ impl<P> State<P> {
             rest: 0,
             is_filling: false,
             is_paused: false,
+            is_asleep: false,
+            is_off: false,
             moves: 0,
             is_stopped: true,
             is_dead: false,
@@ -169,6 +175,13 @@ impl<P> State<P> {
         self.gpu = GpuState::unknown();
         self.is_stopped = false;
         self.is_dead = false;
+        self.is_off = false;
+    }
+
+    /// Whether nothing is under way, nothing begins, and nobody looks after the core: it may go off.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let is_open = !(self.is_stopped || self.is_paused || self.is_filling);
+        is_open && !self.is_checked && self.in_flight.len() == 0
     }
 
     /// Whether job `number` was dropped when the core was stopped for good.
@@ -203,7 +216,8 @@ impl<P> State<P> {
     /// Where a job of `bytes`, with its WAIT and LINK, can go now, if there is such a place, an
     /// event id, and nobody fills another place.
     pub(super) fn find(&self, bytes: usize) -> Option<usize> {
-        if self.is_filling || self.is_paused || !self.in_flight.has_room() {
+        let is_closed = self.is_filling || self.is_paused || self.is_asleep;
+        if is_closed || !self.in_flight.has_room() {
             return None;
         }
         self.space.place(bytes)
@@ -350,6 +364,28 @@ mod tests {
         state.is_paused = true;
         assert!(state.find(BYTES).is_none());
         state.is_paused = false;
+        assert!(state.find(BYTES).is_some());
+    }
+
+    #[test]
+    fn jobs_wait_for_a_core_that_is_off_and_not_while_the_machine_sleeps() {
+        let mut state = state();
+        assert!(state.is_at_rest());
+        state.is_off = true;
+        assert!(reserve(&mut state, 1).is_some());
+        assert!(!state.is_at_rest());
+        state.filled();
+        assert!(!state.is_at_rest());
+        // Whoever looks after it lets go later.
+        state.is_checked = true;
+        assert!(state.pop().is_some());
+        assert!(!state.is_at_rest());
+        state.is_checked = false;
+        assert!(state.is_at_rest());
+        state.is_asleep = true;
+        assert!(state.find(BYTES).is_none());
+        assert!(state.is_at_rest());
+        state.is_asleep = false;
         assert!(state.find(BYTES).is_some());
     }
 

@@ -81,6 +81,11 @@ impl<P: Payload> Reservation<'_, P> {
         self.back
     }
 
+    /// Whether a context is loaded, by a copy or from the client's states.
+    pub(crate) fn loads(&self) -> bool {
+        self.back.is_some() || self.loads_states()
+    }
+
     /// Whether the states of the client's own context are loaded.
     pub(crate) fn loads_states(&self) -> bool {
         self.frame.states.is_some()
@@ -302,13 +307,14 @@ impl<P: Payload> Ring<P> {
     /// A place has been filled, or given back: others may have one.
     fn placed(self: &Arc<Self>, mut state: Guard<'_, State<P>, SpinLockBackend>) {
         let check = !core::mem::replace(&mut state.is_checked, true);
+        let is_off = state.is_off;
         let waiters = state.waiters > 0;
         drop(state);
         if waiters {
             self.moved.notify_all();
         }
         if check {
-            self.check_again();
+            self.check_soon(is_off);
         }
     }
 

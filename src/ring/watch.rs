@@ -8,13 +8,28 @@
 //! has told of an error or stands before a command that there is none of.
 //! (An error alone proves nothing: a job may get over it.)
 
+use super::GPU_TIMEOUT;
 use crate::{
     hw::Progress,
     stream::words, //
 };
+use kernel::time::msecs_to_jiffies;
 
-/// How long a core may stand still that has told of an error, in milliseconds: most errors are got over.
-pub(crate) const FAILED_TIME: u32 = 100;
+/// How long a core may stand still that has told of an error, in milliseconds: most errors are got
+/// over.
+const FAILED_TIME: u32 = 100;
+
+/// Whether a core that hangs is reset, and how long it may stand still, and how long if it has told of
+/// an error, in jiffies. `timeout`: the parameter `gpuTimeout`.
+pub(crate) fn limits(timeout: u32) -> (bool, (usize, usize)) {
+    let (recovers, limit) = match timeout {
+        0 => (false, GPU_TIMEOUT),
+        limit => (true, limit),
+    };
+    // CAST: jiffies have the machine's width.
+    let limits = [limit, FAILED_TIME].map(|limit| msecs_to_jiffies(limit) as usize);
+    (recovers, limits.into())
+}
 
 /// What the hang check has seen.
 pub(crate) struct Watch {

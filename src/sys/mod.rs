@@ -9,8 +9,8 @@
 //! of the object, so that nobody has the object for himself and what it lends stays. It knows
 //! nothing of GPUs, imports no other room, and takes no lock of its own but for the registries of
 //! shared pages and dma-bufs. The C half is `shim.c`, macros and inlines only, and for dma-bufs,
-//! fences and components `shim_dma_buf.c`, `shim_fence.c` and `shim_component.c`, with the operations
-//! that the kernel calls.
+//! fences, components and power `shim_dma_buf.c`, `shim_fence.c`, `shim_component.c` and
+//! `shim_power.c`, with the operations that the kernel calls.
 //!
 //! Two things are beyond that. Which physical addresses are registers, or a pool outside the
 //! kernel's memory, the machine's owner says (`physical::Reserved`, `mmio::Registers`): they must
@@ -32,6 +32,7 @@ pub(crate) mod pages;
 pub(crate) mod params;
 pub(crate) mod physical;
 pub(crate) mod platform;
+pub(crate) mod power;
 pub(crate) mod procfs;
 pub(crate) mod region;
 pub(crate) mod reset;
@@ -275,6 +276,12 @@ impl Drop for NoPreemption {
         // SAFETY: Disabled by `new`.
         unsafe { shim::gal_preempt_enable() }
     }
+}
+
+/// The kernel's tick counter, which never comes round.
+pub(crate) fn jiffies64() -> u64 {
+    // SAFETY: Only reads the counter.
+    unsafe { shim::gal_jiffies64() }
 }
 
 /// The kernel's tick counter.

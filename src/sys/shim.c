@@ -30,6 +30,7 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
+#include <linux/user_namespace.h>
 #include <linux/vmalloc.h>
 #include <linux/vmstat.h>
 
@@ -54,6 +55,9 @@ struct gal_parameters gal_parameters = {
 	.signal = 48,
 	.streamCheck = 2,
 	.gpuTimeout = 5000,
+	.recovery = 1,
+	.powerManagement = 1,
+	.autosuspend = 200,
 	.stuckDump = 2,
 };
 
@@ -97,6 +101,9 @@ module_param_array_named(allowedRanges, gal_parameters.allowedRanges, ulong,
 			 &gal_parameters.allowedRangesCount, 0444);
 MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memory that every client's commands may name, such as a framebuffer");
 GAL_PARAMETER(gpuTimeout, uint, "Milliseconds without any progress after which a core is reset, and who has hung it loses what it has submitted; 0: never");
+GAL_PARAMETER(powerManagement, int, "1: a core is switched off while it has nothing to do; 0: never");
+GAL_PARAMETER(autosuspend, uint, "Milliseconds without work after which a core is switched off; afterwards autosuspend_delay_ms of each device");
+GAL_PARAMETER(recovery, uint, "0: a core that hangs is not reset, as with gpuTimeout=0");
 GAL_PARAMETER(stuckDump, uint, "What is kept of a core that hangs: 0 nothing, 1 registers and commands, 2 the memory that they name too, 3 more of it");
 GAL_PARAMETER(sharedNodes, int, "1: every client can lock and free every node whose handle it knows, as with the vendor's driver");
 module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.interface), 0444);
@@ -453,9 +460,21 @@ void gal_allow_long_segments(struct device *dev)
 	dma_set_max_seg_size(dev, UINT_MAX);
 }
 
+u64 gal_jiffies64(void)
+{
+	return get_jiffies_64();
+}
+
 u32 gal_user_id(void)
 {
-	return from_kuid(&init_user_ns, current_uid());
+	struct user_namespace *namespace = current_user_ns();
+
+	/* Within a namespace of his he has many: he is who has made the outermost of them. */
+	if (namespace == &init_user_ns)
+		return from_kuid(&init_user_ns, current_uid());
+	while (namespace->parent != &init_user_ns)
+		namespace = namespace->parent;
+	return from_kuid(&init_user_ns, namespace->owner);
 }
 
 int gal_sleep(unsigned int milliseconds)

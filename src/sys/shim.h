@@ -51,6 +51,9 @@ struct gal_parameters {
 	int sharedPool;
 	int streamCheck;
 	unsigned int gpuTimeout;
+	int powerManagement;
+	unsigned int autosuspend;
+	unsigned int recovery;
 	unsigned int stuckDump;
 	unsigned long allowedRanges[8];
 	unsigned int allowedRangesCount;
@@ -169,6 +172,7 @@ int gal_wait_fence(int fd, unsigned int milliseconds);
 
 /* The caller. */
 u32 gal_user_id(void);
+u64 gal_jiffies64(void);
 int gal_sleep(unsigned int milliseconds);
 void gal_command_name(char *name, size_t bytes);
 
@@ -207,6 +211,26 @@ struct reset_control *gal_get_reset(struct device *dev);
 void gal_put_reset(struct reset_control *line);
 int gal_drive_reset(struct reset_control *line, bool held);
 int gal_pulse_reset(struct reset_control *line);
+
+/* What the kernel calls when a device is to be switched off or on, and who keeps it on. */
+struct gal_power;
+struct gal_power_operations {
+	int (*switch_off)(void *context);
+	int (*switch_on)(void *context);
+	int (*sleep)(void *context);
+	void (*wake)(void *context);
+};
+struct gal_power *gal_start_power(struct device *dev, void *context,
+				  const struct gal_power_operations *operations, int delay,
+				  bool always_on);
+void gal_stop_power(struct gal_power *power);
+int gal_get_power(struct device *dev);
+bool gal_get_power_if_on(struct device *dev);
+void gal_put_power(struct device *dev);
+void gal_put_power_noidle(struct device *dev);
+void gal_request_off(struct device *dev);
+bool gal_has_power_domain(struct device *dev);
+int gal_cycle_power(struct device *dev);
 
 /* Interrupt lines, as board documents number them. */
 unsigned int gal_count_nodes(void);

@@ -31,7 +31,8 @@ use kernel::{
         DelayedWork,
         Queue,
         RawDelayedWorkItem,
-        RawWorkItem, //
+        RawWorkItem,
+        Work, //
     },
 };
 
@@ -164,6 +165,16 @@ pub(crate) fn flush() {
         // SAFETY: `Queue` is a transparent wrapper, and is live as long as there is a use.
         unsafe { bindings::__flush_workqueue(queue.cast()) };
     }
+}
+
+/// Waits until `work` has run, if it is queued or running.
+pub(crate) fn flush_one<T: ?Sized, const ID: u64>(work: &Work<T, ID>) {
+    let raw = core::ptr::from_ref(work)
+        .cast_mut()
+        .cast::<bindings::work_struct>();
+    // SAFETY: `Work` is a transparent wrapper of the C structure, initialised when it was pinned, and
+    // live for as long as the reference.
+    unsafe { bindings::flush_work(raw) };
 }
 
 /// Lets `work` run now, if it is waiting for its time, and waits until it has.

@@ -300,13 +300,13 @@ impl OpenedFile {
         let words = room
             .read_padded(argument.input, input, whole)
             .map_err(|_| Error::Envelope)?;
-        if format.hardware_type(words) > MAX_HARDWARE_TYPE {
-            return Err(Error::Envelope);
-        }
         let core = format.core(words);
         let view = || self.pool_view.lock().clone();
         let part = |index| format.decode_part(words, index);
         let request = format.decode(words);
+        if !core.is_up_to(MAX_HARDWARE_TYPE) && !format.is_for_any_type(&request) {
+            return Err(Error::Envelope);
+        }
         let mut made = None;
         match self.process.run(file, view, part, core, request) {
             Ok(reply) => {

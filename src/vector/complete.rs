@@ -89,9 +89,11 @@ impl<P: Payload> Queue<P> {
 
     fn progress(&self) -> Progress<P> {
         let mut state = self.state.lock();
+        let is_paused = state.is_paused;
         if !state.is_running {
             return match state.jobs.oldest() {
-                Some((_, _, job)) if job.is_dropped => Progress::Dropped,
+                // Not before it is charged.
+                Some((_, _, job)) if job.is_dropped && !is_paused => Progress::Dropped,
                 _ => Progress::None,
             };
         }

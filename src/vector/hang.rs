@@ -11,7 +11,8 @@
 //! # Recovery
 //!
 //! 1. Nobody gets a place in the queue, and who has one fills it; nobody ends jobs.
-//! 2. The core is reset ([`Hardware::recover`](crate::hw::Hardware::recover)): by its own soft reset,
+//! 2. What it was doing is noted for the dump ([`super::dump`]), which is written at the end.
+//!    The core is reset ([`Hardware::recover`](crate::hw::Hardware::recover)): by its own soft reset,
 //!    which no other core shares. It is told again where its page table lies; its states are unknown.
 //! 3. The job that runs is guilty: it has been started, and there is nothing that tells how far its
 //!    front end came. It is dropped, and what its process has queued behind it, which counts on states
@@ -23,12 +24,14 @@
 use super::Queue;
 use crate::{
     ring::{
+        dismiss,
+        limits,
+        until_filled,
+        Evidence,
         Finding,
         Outcome,
         Payload,
-        Tolls,
-        FAILED_TIME,
-        GPU_TIMEOUT, //
+        Tolls, //
     },
     sys::{
         self,
@@ -44,9 +47,7 @@ use kernel::{
         Arc, //
     },
     time::{
-        delay::fsleep,
         msecs_to_jiffies,
-        Delta,
         Jiffies, //
     },
     workqueue::WorkItem, //
@@ -57,12 +58,6 @@ const PERIOD: u32 = 30;
 
 /// Looks without any progress after which an idle core has ended its job.
 const IDLE_LOOKS: u32 = 2;
-
-/// How long a place may take to be filled, in milliseconds.
-const FILL_TIME: u32 = 1000;
-
-/// How often the hang check is waited for at the end: once more for each job that was being filled.
-const DISMISSALS: u32 = 8;
 
 impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Queue<P> { self.hang_check }
@@ -85,32 +80,39 @@ impl<P: Payload> WorkItem for Queue<P> {
 }
 
 impl<P: Payload> Queue<P> {
-    /// Queues the hang check.
-    pub(super) fn check_again(self: &Arc<Self>) {
-        sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(PERIOD));
+    /// Queues the hang check: `now`, as the core is to be switched on, or for later.
+    pub(super) fn check_soon(self: &Arc<Self>, now: bool) {
+        let delay = if now { 0 } else { PERIOD };
+        sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(delay));
     }
 
     /// Waits until the hang check has seen that the queue is closed, and has let go of it: whoever binds
     /// the core next wants its registers. The queue must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
-        // One that runs now queues the next when it ends, and that one none any more.
-        for _ in 0..DISMISSALS {
-            sys::work::flush_delayed(&self.hang_check);
-            if !self.state.lock().is_checked {
-                return;
-            }
-        }
+        dismiss(
+            || sys::work::flush_delayed(&self.hang_check),
+            || self.state.lock().is_checked,
+        );
+        self.dismiss_dump();
     }
 
     /// One look; says when the next is due, if any is.
-    fn look(&self) -> Option<Jiffies> {
+    fn look(self: &Arc<Self>) -> Option<Jiffies> {
         let period = msecs_to_jiffies(PERIOD);
         {
             let mut state = self.state.lock();
             if state.is_stopped || state.jobs.len() == 0 {
                 state.is_checked = false;
+                drop(state);
+                self.hardware.supply().release();
                 return None;
             }
+        }
+        if !self.hold_power() {
+            return Some(period);
+        }
+        {
+            let mut state = self.state.lock();
             let completed = state.completed;
             if state.watch.has_ended(completed) {
                 state.idle_looks = 0;
@@ -120,12 +122,7 @@ impl<P: Payload> Queue<P> {
         }
         self.hardware.acknowledge();
         self.complete();
-        let (recovers, limit) = match self.setup.timeout {
-            0 => (false, GPU_TIMEOUT),
-            limit => (true, limit),
-        };
-        // CAST: jiffies have the machine's width.
-        let limits = [limit, FAILED_TIME].map(|limit| msecs_to_jiffies(limit) as usize);
+        let (recovers, limits) = limits(self.setup.timeout);
         let completing = self.completion.lock();
         let (progress, is_idle) = (
             self.hardware.vector_progress(),
@@ -143,9 +140,9 @@ impl<P: Payload> Queue<P> {
             self.end_raised();
             return Some(period);
         }
-        match state.watch.look(sys::jiffies(), progress, limits.into()) {
+        match state.watch.look(sys::jiffies(), progress, limits) {
             Finding::Moves => Some(period),
-            // CAST: as above.
+            // CAST: jiffies have the machine's width.
             Finding::Stands(left) => Some(period.min(left as Jiffies)),
             Finding::Hangs if recovers => {
                 drop(state);
@@ -165,11 +162,11 @@ impl<P: Payload> Queue<P> {
     }
 
     /// Resets the core, and drops the job that it hangs in and what its process has behind it.
-    fn recover(&self) {
-        let mut tolls = Tolls::new();
+    fn recover(self: &Arc<Self>) {
+        let (mut tolls, mut evidence) = (Tolls::new(), None);
         if self.pause() {
             let completing = self.completion.lock();
-            let is_back = self.reset_core(&mut tolls);
+            let is_back = self.reset_core(&mut tolls, &mut evidence);
             drop(completing);
             // Before anybody gets a place again, and before who has closed its files is gone.
             P::core_was_reset(self.setup.core, tolls.all());
@@ -177,7 +174,9 @@ impl<P: Payload> Queue<P> {
             if !is_back {
                 self.drop_all();
             }
-            // Those that are dropped, and then the next one is started.
+            // Those that are dropped, which nobody else has ended meanwhile, and then the next one is
+            // started.
+            self.state.lock().is_paused = false;
             self.end_raised();
             self.start_next(&mut self.state.lock());
             drop(completing);
@@ -187,28 +186,26 @@ impl<P: Payload> Queue<P> {
         state.moves += 1;
         drop(state);
         self.moved.notify_all();
+        if let Some(evidence) = evidence {
+            self.write_dump_later(evidence);
+        }
     }
 
     /// Lets nobody have a place, and waits until the last one is filled; says whether it is.
     fn pause(&self) -> bool {
-        for _ in 0..FILL_TIME {
+        until_filled(|| {
             let mut state = self.state.lock();
             if state.is_stopped {
-                return false;
+                return Some(false);
             }
             state.is_paused = true;
-            if state.are_filled() {
-                return true;
-            }
-            drop(state);
-            fsleep(Delta::from_millis(1));
-        }
-        false
+            state.are_filled().then_some(true)
+        })
     }
 
     /// Resets the core if it still hangs, and judges; says whether it is there again. The caller
     /// holds `completion`.
-    fn reset_core(&self, tolls: &mut Tolls) -> bool {
+    fn reset_core(&self, tolls: &mut Tolls, evidence: &mut Option<Evidence>) -> bool {
         self.hardware.acknowledge();
         let progress = self.hardware.vector_progress();
         {
@@ -223,6 +220,7 @@ impl<P: Payload> Queue<P> {
         if tells {
             self.hardware.report_vector_hang();
         }
+        *evidence = self.take_evidence();
         self.resets.fetch_add(1, Relaxed);
         let reset = self.hardware.recover();
         if reset.is_ok() {

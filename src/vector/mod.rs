@@ -27,7 +27,9 @@
 //! Source: spec/multicore-vg.md part B.
 
 mod complete;
+mod dump;
 mod hang;
+mod power;
 mod state;
 
 use crate::{
@@ -40,6 +42,7 @@ use crate::{
         Hardware, //
     },
     ring::{
+        Dumps,
         Payload,
         Reclaimer,
         Retired,
@@ -64,6 +67,7 @@ use kernel::{
         ListArc, //
     },
     new_delayed_work,
+    new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -78,7 +82,10 @@ use kernel::{
         Mutex,
         SpinLock, //
     },
-    workqueue::DelayedWork, //
+    workqueue::{
+        DelayedWork,
+        Work, //
+    }, //
 };
 use state::{
     Job,
@@ -158,10 +165,16 @@ pub(crate) struct Setup {
     pub(crate) core: usize,
     /// Number of the last job of a core that was there before.
     pub(crate) newest: u64,
+    /// How often its GPU was reset, or had gone.
+    pub(crate) resets: u32,
     /// How long the core may stand still, in milliseconds; 0: it is never reset.
     pub(crate) timeout: u32,
     /// Physical address of the core's page table.
     pub(crate) table: u32,
+    /// Physical address of GPU address 0.
+    pub(crate) base_address: u32,
+    /// How much is kept of what it did when it hung; 0: nothing.
+    pub(crate) dump_level: u32,
 }
 
 /// The queue of one core.
@@ -183,8 +196,13 @@ pub(crate) struct Queue<P: Payload> {
     completion: Mutex<()>,
     #[pin]
     hang_check: DelayedWork<Queue<P>>,
+    /// What it did when it hung.
+    #[pin]
+    dumps: Dumps,
+    #[pin]
+    dump_work: Work<Queue<P>, { dump::WORK }>,
     setup: Setup,
-    /// How often the core was reset because it hung.
+    /// How often the core was reset because it hung, or came back after it was unbound.
     resets: Atomic<u32>,
     in_use: InUse,
 }
@@ -203,7 +221,8 @@ impl<P: Payload> Queue<P> {
         let address = u32::try_from(memory.dma_address())?;
         let scratch = u32::try_from(nobodys.dma_address())?;
         let in_use = InUse::new()?;
-        let newest = setup.newest;
+        let (newest, resets) = (setup.newest, setup.resets);
+        let dump_level = setup.dump_level;
         hardware.set_vector_table(setup.table);
         Arc::pin_init(
             pin_init!(Self {
@@ -217,8 +236,10 @@ impl<P: Payload> Queue<P> {
                 moved <- new_condvar!("galcore vector"),
                 completion <- new_mutex!((), "galcore completion"),
                 hang_check <- new_delayed_work!("galcore hang check"),
+                dumps <- Dumps::new(dump_level),
+                dump_work <- new_work!("galcore dump"),
                 setup,
-                resets: Atomic::new(0),
+                resets: Atomic::new(resets),
                 in_use,
             }),
             GFP_KERNEL,
@@ -230,7 +251,7 @@ impl<P: Payload> Queue<P> {
         self.memory.size() + self.nobodys.size()
     }
 
-    /// How often the core was reset because it hung.
+    /// How often the core was reset because it hung, or came back after it was unbound.
     pub(crate) fn resets(&self) -> u32 {
         self.resets.load(Relaxed)
     }
@@ -293,7 +314,7 @@ impl<P: Payload> Queue<P> {
         if state.is_stopped {
             return Err(Error::GpuNotResponding);
         }
-        if state.is_paused {
+        if state.is_paused || state.is_asleep {
             return Ok(Attempt::Full);
         }
         let entry = state.core.entry(&work.author, self.scratch);
@@ -361,10 +382,11 @@ impl<P: Payload> Queue<P> {
         }
         self.start_next(&mut state);
         let check = !core::mem::replace(&mut state.is_checked, true);
+        let is_off = state.is_off;
         drop(state);
         drop(place);
         if check {
-            self.check_again();
+            self.check_soon(is_off);
         }
     }
 
@@ -403,7 +425,7 @@ impl<P: Payload> Queue<P> {
     fn start_next(&self, state: &mut State<P>) {
         // Who still fills a place when the queue is closed does not start it: the core may be reset
         // already.
-        if state.is_running || state.is_stopped || state.is_dead {
+        if state.is_running || state.is_stopped || state.is_dead || state.is_off {
             return;
         }
         if let Some((_, at, job)) = state.jobs.oldest() {

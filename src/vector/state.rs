@@ -183,6 +183,10 @@ pub(super) struct State<P> {
     pub(super) idle_looks: u32,
     /// The core is being reset: nobody gets a place.
     pub(super) is_paused: bool,
+    /// The machine sleeps: nobody gets a place.
+    pub(super) is_asleep: bool,
+    /// The core is off: jobs wait.
+    pub(super) is_off: bool,
 }
 
 impl<P> State<P> {
@@ -202,6 +206,8 @@ impl<P> State<P> {
             watch: Watch::new(newest),
             idle_looks: 0,
             is_paused: false,
+            is_asleep: false,
+            is_off: false,
         }
     }
 

@@ -1106,6 +1106,8 @@ pub(crate) struct Quirks {
     pub(crate) user_alignment: u64,
     /// RESET always succeeds; else it is not for cores as old as those.
     pub(crate) resets: bool,
+    /// Number of BROADCAST_GPU_STUCK, which builds have that watch the GPU themselves; 0: none has.
+    pub(crate) gpu_stuck: u32,
     /// ALLOCATE_VIDEO_MEMORY is built.
     pub(crate) allocates_surfaces: bool,
     /// UNLOCK leaves the lock of every node, and not of a page-backed one alone, to the record that
@@ -1116,6 +1118,8 @@ pub(crate) struct Quirks {
     /// QUERY_VIDEO_MEMORY names the pool, and MAP_MEMORY maps what it names; else clients give mmap
     /// the name, which is 0, as the offset.
     pub(crate) names_pool: bool,
+    /// STALL waits no longer than SET_TIMEOUT says; else as long as the core gets on.
+    pub(crate) stall_is_limited: bool,
     /// Contexts keep what the drivers from 5.0.11 on have them keep.
     pub(crate) newer_contexts: bool,
     /// A delta's number of vertex elements is 1 more than there are; 0: as before.

@@ -78,10 +78,12 @@ pub(crate) const V2: Layout = Layout {
         locks_again: true,
         user_alignment: 64,
         resets: false,
+        gpu_stuck: 36,
         allocates_surfaces: true,
         allocates_commands: false,
         unlocks_later: false,
         names_pool: false,
+        stall_is_limited: true,
         newer_contexts: false,
         elements_and_one: false,
     },
@@ -298,6 +300,10 @@ pub(crate) const DOVE_OLD: Layout = Layout {
     command_buffer: CommandBufferLayout {
         bytes: 36,
         ..V2.command_buffer
+    },
+    quirks: Quirks {
+        gpu_stuck: 0,
+        ..V2.quirks
     },
     ..V2
 };

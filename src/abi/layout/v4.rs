@@ -56,6 +56,7 @@ pub(crate) const V4: Layout = Layout {
         locks_again: false,
         user_alignment: 1,
         resets: true,
+        gpu_stuck: 0,
         allocates_surfaces: false,
         ..V2.quirks
     },

@@ -47,6 +47,7 @@ pub(crate) const P6: Layout = Layout {
         surface_types: 12,
         pools: 10,
         unknown_node_not_found: true,
+        stall_is_limited: false,
         newer_contexts: true,
         locks_again: true,
         allocates_commands: true,

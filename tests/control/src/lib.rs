@@ -125,8 +125,12 @@ pub mod counter {
     pub const VG_PATHS: usize = 0x0d0;
     /// Pulses of the reset line, see [`RESET_LINE`](super::RESET_LINE).
     pub const LINE_RESETS: usize = 0x0d8;
+    /// How often the core got power again, see [`POWER`](super::POWER).
+    pub const POWER_UPS: usize = 0x0e0;
+    /// How often its clock came again.
+    pub const CLOCK_UPS: usize = 0x0e8;
     /// All counters in order: name and offset.
-    pub const ALL: [(&str, usize); 20] = [
+    pub const ALL: [(&str, usize); 22] = [
         ("mmio_reads", MMIO_READS),
         ("mmio_writes", MMIO_WRITES),
         ("commands", COMMANDS),
@@ -147,6 +151,8 @@ pub mod counter {
         ("vg_rectangles", VG_RECTANGLES),
         ("vg_paths", VG_PATHS),
         ("line_resets", LINE_RESETS),
+        ("power_ups", POWER_UPS),
+        ("clock_ups", CLOCK_UPS),
     ];
     /// Offset of the first counter.
     pub const FIRST: usize = MMIO_READS;
@@ -174,6 +180,14 @@ pub const FETCH_DUMP_BYTES: usize = FETCH_DUMP_UNITS * 16;
 /// rw: bit 0 holds the core in the reset of its line, as a reset controller does (`snps,dw-high-reset` is one whose
 /// register this may be). When it falls the core is as at power-on.
 pub const RESET_LINE: usize = 0x11c;
+/// rw: what the core gets from the board's power controller: [`POWER_CLOCK`], [`POWER_DOMAIN`]; both at first. An access
+/// to a register of a core that lacks one is a violation (on silicon the machine stops). Without the clock it stands
+/// still, and must not be in the middle of anything; with the domain it loses all of its state.
+pub const POWER: usize = 0x120;
+/// In [`POWER`]: its clock runs.
+pub const POWER_CLOCK: u32 = 1;
+/// In [`POWER`]: its power domain is on.
+pub const POWER_DOMAIN: u32 = 2;
 /// w: declares that a violation is about to be provoked: kind in bits 15:0, how often in bits 31:16 (0 = once,
 /// 0xFFFF = any number, until [`CLEAR_EXPECTATIONS`]). Expected violations have their effect on the GPU (a hang
 /// stays a hang) but do not fail the run. Reads as the number of expectations still open.
@@ -249,6 +263,9 @@ pub mod fault {
     /// w: 1 = soft resets never become idle, as with [`RESET_STUCK`], until the core is reset by its line
     /// ([`RESET_LINE`](super::RESET_LINE)), which clears this.
     pub const RESET_NEEDS_LINE: usize = 0x260;
+
+    /// w: the same until its power domain has been off ([`POWER`](super::POWER)), which clears this.
+    pub const RESET_NEEDS_POWER: usize = 0x264;
 
     /// [`HANG_KIND`]: it stands still at the command.
     pub const HANG_SILENT: u32 = 0;
@@ -444,4 +461,8 @@ violation_kinds! {
     VgAddress = 23, "vg-address";
     /// A command of a VG core's front end that cannot be: a count of 0, an unknown module, RETURN without CALL.
     VgCommand = 24, "vg-command";
+    /// An access to a register of a core whose clock or power is off.
+    PoweredOff = 25, "powered-off";
+    /// Clock or power taken from a core in the middle of its work, and not cut off from the bus.
+    PowerOffBusy = 26, "power-off-busy";
 }

@@ -92,6 +92,8 @@ pub struct Faults {
     pub hang_at_colour: AtomicU32,
     /// Soft resets do not become idle.
     pub reset_needs_line: AtomicU32,
+    /// The same until it has lost its power.
+    pub reset_needs_power: AtomicU32,
 }
 
 impl Faults {
@@ -110,7 +112,7 @@ impl Faults {
         cell.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
     }
 
-    fn all(&self) -> [&AtomicU32; 20] {
+    fn all(&self) -> [&AtomicU32; 21] {
         [
             &self.hang_at_command,
             &self.hang_at_draw,
@@ -132,6 +134,7 @@ impl Faults {
             &self.identity_after_reset,
             &self.hang_at_colour,
             &self.reset_needs_line,
+            &self.reset_needs_power,
         ]
     }
 
@@ -157,6 +160,7 @@ impl Faults {
             fault::IDENTITY_AFTER_RESET => &self.identity_after_reset,
             fault::HANG_AT_COLOUR => &self.hang_at_colour,
             fault::RESET_NEEDS_LINE => &self.reset_needs_line,
+            fault::RESET_NEEDS_POWER => &self.reset_needs_power,
             _ => return None,
         })
     }
@@ -189,6 +193,7 @@ impl ControlBar {
             layout::STATE_VALUE => gpu.state(self.state_index.load(Relaxed)),
             layout::EXPECT_VIOLATION => gpu.recorder.open_expectations(),
             layout::RESET_LINE => gpu.reset_line().into(),
+            layout::POWER => gpu.power(),
             fault::SPURIOUS_INTERRUPTS => gpu.interrupts.spurious(),
             fault::LINE => match gpu.interrupts.stuck() {
                 None => fault::LINE_WORKS,
@@ -227,6 +232,7 @@ impl ControlBar {
             layout::STATE_DUMP => gpu.dump_states(value),
             layout::FETCH_DUMP => gpu.dump_fetched(value),
             layout::RESET_LINE => gpu.drive_reset_line(value & 1 != 0),
+            layout::POWER => gpu.set_power(value),
             layout::EXPECT_VIOLATION => gpu.recorder.expect(value),
             layout::CLEAR_EXPECTATIONS => gpu.recorder.clear_expectations(),
             fault::CLEAR_ALL => {
@@ -253,7 +259,11 @@ impl ControlBar {
                     cell.store(value, Relaxed);
                 }
                 match offset {
-                    fault::RESET_STUCK | fault::RESET_NEEDS_LINE if value == 0 => gpu.unstick(),
+                    fault::RESET_STUCK | fault::RESET_NEEDS_LINE | fault::RESET_NEEDS_POWER
+                        if value == 0 =>
+                    {
+                        gpu.unstick()
+                    }
                     fault::ENDLESS_DRAW if value == 0 => gpu.end_endless_draw(),
                     fault::HOLD | fault::EVENT_ORDER => gpu.wake(),
                     _ => {}
@@ -350,6 +360,51 @@ mod tests {
         bar.write(&gpu, fault::RESET_STUCK, u32::MAX);
         pulse();
         assert!(!soft_reset());
+    }
+
+    #[test]
+    fn a_core_without_clock_or_power_has_no_registers() {
+        let (gpu, bar) = (gpu(), ControlBar::default());
+        let last = || ViolationKind::from_code(bar.read(&gpu, layout::LAST_VIOLATION));
+        assert_eq!(
+            bar.read(&gpu, layout::POWER),
+            layout::POWER_CLOCK | layout::POWER_DOMAIN
+        );
+        gpu.mmio_write(MC_MEMORY_BASE_ADDR_FE, 0x1000);
+        // The clock alone: it keeps its state.
+        bar.write(&gpu, layout::POWER, layout::POWER_DOMAIN);
+        assert_eq!(last(), None);
+        gpu.mmio_read(HI_IDLE_STATE);
+        assert_eq!(last(), Some(ViolationKind::PoweredOff));
+        bar.write(
+            &gpu,
+            layout::POWER,
+            layout::POWER_DOMAIN | layout::POWER_CLOCK,
+        );
+        assert_eq!(gpu.mmio_read(MC_MEMORY_BASE_ADDR_FE), 0x1000);
+        // Power: it does not.
+        bar.write(&gpu, layout::POWER, 0);
+        gpu.mmio_write(MC_MEMORY_BASE_ADDR_FE, 0x2000);
+        bar.write(
+            &gpu,
+            layout::POWER,
+            layout::POWER_DOMAIN | layout::POWER_CLOCK,
+        );
+        assert_eq!(gpu.mmio_read(MC_MEMORY_BASE_ADDR_FE), 0);
+        assert_eq!(bar.read(&gpu, layout::VIOLATIONS), 2);
+        assert_eq!(bar.read(&gpu, counter::POWER_UPS), 1);
+        assert_eq!(bar.read(&gpu, counter::CLOCK_UPS), 2);
+    }
+
+    #[test]
+    fn a_core_that_works_must_not_lose_its_clock() {
+        let (gpu, bar) = (gpu(), ControlBar::default());
+        gpu.publish_running_for_test();
+        bar.write(&gpu, layout::POWER, layout::POWER_DOMAIN);
+        assert_eq!(
+            bar.read(&gpu, layout::LAST_VIOLATION),
+            ViolationKind::PowerOffBusy as u32
+        );
     }
 
     #[test]

@@ -31,6 +31,8 @@ use gpu_control::FrontEndState;
 use gpu_control::ViolationKind;
 use gpu_control::FETCH_DUMP_BYTES;
 use gpu_control::FETCH_DUMP_UNITS;
+use gpu_control::POWER_CLOCK;
+use gpu_control::POWER_DOMAIN;
 
 use crate::control::Counters;
 use crate::control::Faults;
@@ -187,6 +189,8 @@ pub struct Gpu {
     pub(crate) stuck: AtomicBool,
     /// The line holds it in its reset.
     is_held: AtomicBool,
+    /// What it gets from the power controller.
+    power: AtomicU32,
     /// A draw that never ends is in the queue; false lets it end.
     pub(crate) endless: AtomicBool,
     /// Moves while a slow draw is under way.
@@ -243,6 +247,7 @@ impl Gpu {
             new_seed: AtomicU32::new(0),
             stuck: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
+            power: AtomicU32::new(POWER_CLOCK | POWER_DOMAIN),
             endless: AtomicBool::new(false),
             progress: AtomicU32::new(0),
             work: AtomicU32::new(0),
@@ -372,6 +377,61 @@ impl Gpu {
             let stuck = Faults::take(&self.faults.reset_stuck);
             self.stuck.store(stuck, SeqCst);
         }
+    }
+
+    /// What it gets from the power controller.
+    pub(crate) fn power(&self) -> u32 {
+        self.power.load(SeqCst)
+    }
+
+    /// Whether it has registers.
+    pub(crate) fn has_power(&self) -> bool {
+        self.power() == (POWER_CLOCK | POWER_DOMAIN)
+    }
+
+    /// The power controller gives it this.
+    pub(crate) fn set_power(&self, power: u32) {
+        let power = power & (POWER_CLOCK | POWER_DOMAIN);
+        let before = self.power.swap(power, SeqCst);
+        let (gone, come) = (before & !power, power & !before);
+        if gone != 0 {
+            self.trace(|| format!("power {power:#x}"));
+            let control = self.registers.get(HI_CLOCK_CONTROL);
+            let is_cut_off = control & CLOCK_CONTROL_ISOLATE_GPU != 0 || self.reset_line();
+            let is_at_rest =
+                self.front_end_state() == FrontEndState::Stopped && !self.work_pending();
+            if before & POWER_CLOCK != 0 && !is_cut_off && !is_at_rest {
+                let finding = Finding {
+                    detail: format!("front end {:?}", self.front_end_state()),
+                    address: self.front_end_address(),
+                    ..Finding::default()
+                };
+                self.recorder
+                    .violation(ViolationKind::PowerOffBusy, finding);
+            }
+        }
+        if gone & POWER_DOMAIN != 0 {
+            self.reset();
+        }
+        if come & POWER_DOMAIN != 0 {
+            self.power_on_reset();
+            self.counters.add(counter::POWER_UPS, 1);
+            self.faults.reset_needs_power.store(0, Relaxed);
+            let stuck = Faults::take(&self.faults.reset_stuck)
+                || self.faults.reset_needs_line.load(Relaxed) != 0;
+            self.stuck.store(stuck, SeqCst);
+        }
+        if come & POWER_CLOCK != 0 {
+            self.counters.add(counter::CLOCK_UPS, 1);
+        }
+    }
+
+    /// As if the front end ran.
+    #[cfg(test)]
+    pub(crate) fn publish_running_for_test(&self) {
+        self.visible
+            .state
+            .store(FrontEndState::Running as u32, SeqCst);
     }
 
     /// Lets a draw that never ends end.

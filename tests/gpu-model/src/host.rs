@@ -32,6 +32,10 @@ impl Gpu {
         if self.faults.dead.load(Relaxed) != 0 {
             return u32::MAX;
         }
+        if !self.has_power() {
+            self.power_violation(offset, "read of a register of a core that is off".into());
+            return u32::MAX;
+        }
         if self.personality.access(offset) == Access::Absent {
             self.register_violation(
                 offset,
@@ -49,6 +53,11 @@ impl Gpu {
     pub fn mmio_write(&self, offset: u32, value: u32) {
         self.counters.add(counter::MMIO_WRITES, 1);
         if self.faults.dead.load(Relaxed) != 0 {
+            return;
+        }
+        if !self.has_power() {
+            let text = format!("write of {value:#x} to a register of a core that is off");
+            self.power_violation(offset, text);
             return;
         }
         self.trace(|| format!("write {offset:#05x} {}", hex(value)));
@@ -80,6 +89,15 @@ impl Gpu {
         };
         self.recorder
             .violation(ViolationKind::RegisterAccess, finding);
+    }
+
+    fn power_violation(&self, offset: u32, detail: String) {
+        let finding = Finding {
+            detail,
+            address: offset,
+            ..Finding::default()
+        };
+        self.recorder.violation(ViolationKind::PoweredOff, finding);
     }
 
     fn register_violation(&self, offset: u32, detail: String) {
@@ -310,7 +328,8 @@ impl Gpu {
                 identity => self.faults.identity.store(identity, Relaxed),
             }
             let stuck = Faults::take(&self.faults.reset_stuck)
-                || self.faults.reset_needs_line.load(Relaxed) != 0;
+                || self.faults.reset_needs_line.load(Relaxed) != 0
+                || self.faults.reset_needs_power.load(Relaxed) != 0;
             self.stuck.store(stuck, SeqCst);
         }
     }

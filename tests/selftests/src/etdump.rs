@@ -34,6 +34,8 @@ const END: u32 = 6;
 const TEXT: u32 = 0x100;
 /// The register with the front end's address.
 const DMA_ADDRESS: u32 = 0x664;
+/// The same of a core for vector graphics.
+const VECTOR_POSITION: u32 = 0x508;
 /// The first address that MMU version 1 translates.
 const TRANSLATED: u64 = 0x8000_0000;
 
@@ -147,6 +149,7 @@ impl Dump {
     /// The front end's address.
     pub fn position(&self) -> Result<u32> {
         self.register(DMA_ADDRESS)
+            .or_else(|_| self.register(VECTOR_POSITION))
     }
 
     /// A register.

@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::process::Child;
 use std::sync::OnceLock;
 use std::time::Duration;
 use std::time::Instant;
@@ -483,6 +484,66 @@ pub fn expect_mapped(address: u64, wanted: bool) -> Result<()> {
         if found { "" } else { " not" }
     );
     Ok(())
+}
+
+/// Where the driver's cores are bound and unbound.
+const DRIVER: &str = "/sys/bus/platform/drivers/galcore";
+
+/// The names of the devices that are bound to the driver, those with lower registers first.
+pub fn bound() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(DRIVER).context(DRIVER)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_symlink() && name != "module" {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Writes a device's name to a file of the driver's: `bind` or `unbind`.
+pub fn to_driver(file: &str, device: &str) -> Result<()> {
+    let path = Path::new(DRIVER).join(file);
+    fs::write(&path, device).with_context(|| format!("{device} to {}", path.display()))
+}
+
+/// Says of all cores of the driver whether they stay on.
+fn keep(control: &str) -> Result<()> {
+    for core in bound()? {
+        let path = format!("/sys/bus/platform/devices/{core}/power/control");
+        fs::write(&path, control).with_context(|| path.clone())?;
+    }
+    Ok(())
+}
+
+/// Lets the driver's cores go off, as they do by themselves.
+pub fn may_sleep() -> Result<()> {
+    keep("auto")
+}
+
+/// Keeps the driver's cores on, for who looks at them between jobs.
+pub fn stay_awake() -> Result<()> {
+    keep("on")
+}
+
+/// Calls `look` while the driver's cores are on.
+pub fn awake<T>(look: impl FnOnce() -> T) -> Result<T> {
+    keep("on")?;
+    let seen = look();
+    keep("auto")?;
+    Ok(seen)
+}
+
+/// A child that is killed when this goes.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A client of the vector graphics core: its structures as 4.6.9 has them, and a target to draw on.
 
-use std::fs;
-use std::path::Path;
-
 use anyhow::Context as _;
 use anyhow::Result;
 use galcore_client::device::Memory;
@@ -17,9 +14,7 @@ use galcore_client::Device;
 use crate::control::Control;
 use crate::harness::same;
 use crate::harness::same_word;
-
-/// Where the driver's cores are bound and unbound.
-const DRIVER: &str = "/sys/bus/platform/drivers/galcore";
+use crate::system;
 
 /// `gcvHARDWARE_VG` of 4.6.9.
 pub const VG: u32 = 4;
@@ -461,27 +456,7 @@ pub fn control() -> Result<Control> {
     Control::open_core(place()?.context("no core for vector graphics")?)
 }
 
-/// The names of the devices that are bound to the driver, those with lower registers first.
-pub fn bound() -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(DRIVER).context(DRIVER)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.file_type()?.is_symlink() && name != "module" {
-            names.push(name);
-        }
-    }
-    names.sort();
-    Ok(names)
-}
-
 /// The name of the core's device: that with the highest registers.
 pub fn name() -> Result<String> {
-    bound()?.pop().context("no core is bound")
-}
-
-/// Writes a device's name to a file of the driver's: `bind` or `unbind`.
-pub fn to_driver(file: &str, device: &str) -> Result<()> {
-    let path = Path::new(DRIVER).join(file);
-    fs::write(&path, device).with_context(|| format!("{device} to {}", path.display()))
+    system::bound()?.pop().context("no core is bound")
 }

@@ -45,10 +45,26 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
             host: module.clone(),
             guest: GUEST_MODULE.to_string(),
         });
+        files.extend(guest_modules(module));
     }
     let initramfs = dir.join("initramfs");
     initramfs::write(&initramfs, &assets.busybox, &plan(boot, nonce), &files)?;
     Ok(BootFiles { tree, initramfs })
+}
+
+/// What the guest's kernel lacks, which `scripts/module --guest` makes beside the folder of `galcore`, galcore.ko.
+fn guest_modules(galcore: &Path) -> Vec<GuestFile> {
+    let Some(folder) = galcore.parent().and_then(Path::parent) else {
+        return Vec::new();
+    };
+    ["board-power.ko", "reset-line.ko"]
+        .map(|name| GuestFile {
+            host: folder.join("guest").join(name),
+            guest: format!("/galcore/{name}"),
+        })
+        .into_iter()
+        .filter(|file| file.host.is_file())
+        .collect()
 }
 
 /// The shell script that `/init` follows.
@@ -66,6 +82,7 @@ fn plan(boot: &Boot, nonce: &str) -> String {
             place.slot, place.registers
         ));
     }
+    plan.push_str("power_controller\n");
     for (name, value) in [
         // By its first core's name, which the tests compare with that core.
         ("GALCORE_BOARD", boot.board.cores()[0].name()),

@@ -59,15 +59,6 @@ pub struct Session<'a> {
     pub signals: &'a Signals,
 }
 
-/// What the guest's kernel lacks, which `scripts/module --guest` makes beside the folder of `galcore`, galcore.ko.
-fn guest_module(galcore: &Path) -> Option<GuestFile> {
-    let host = galcore.parent()?.parent()?.join("guest/reset-line.ko");
-    host.is_file().then(|| GuestFile {
-        host,
-        guest: "/galcore/reset-line.ko".to_string(),
-    })
-}
-
 /// One boot of a group: what ran in it and what came of it.
 struct Booted<'a> {
     needs: &'a Needs,
@@ -185,7 +176,6 @@ impl Session<'_> {
             "" => self.assets.clone(),
             kernel => self.tools.with_kernel(self.assets, kernel)?,
         };
-        files.extend(assets.module.as_deref().and_then(guest_module));
         let tasks = steps
             .iter()
             .map(|step| Task {

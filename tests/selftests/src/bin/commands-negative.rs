@@ -247,13 +247,17 @@ fn main() -> ExitCode {
             };
             device.stall()?;
             let id = device.create_signal(false)?;
-            let armed = control.arm(fault::DELAY_INTERRUPTS, 60_000);
+            let armed = control.arm(fault::HOLD, 1);
             set(5)?;
             device.commit_queue(Queue::new().signal(id))?;
             let stalled = device.stall();
             drop(armed);
             set(u32::MAX)?;
-            refused("STALL of 5 ms", stalled, Status::GPU_NOT_RESPONDING)?;
+            refused(
+                "STALL of 250 ms at least",
+                stalled,
+                Status::GPU_NOT_RESPONDING,
+            )?;
             device.wait_signal(id, 10_000)?;
             device.stall()?;
             Ok(device.destroy_signal(id)?)

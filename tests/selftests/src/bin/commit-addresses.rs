@@ -61,6 +61,8 @@ struct Bench {
 impl Bench {
     fn new() -> Result<Self> {
         let client = Client::start()?;
+        // A core that goes off forgets its states.
+        system::stay_awake()?;
         let buffer = client.device().allocate_contiguous(0x8000)?;
         let control = Control::open()?;
         Ok(Self {

@@ -32,6 +32,7 @@ use galcore_selftests::other;
 use galcore_selftests::other::Other;
 use galcore_selftests::states;
 use galcore_selftests::states::Scratch;
+use galcore_selftests::system;
 use galcore_selftests::video::expect_all;
 use galcore_selftests::video::surface_at;
 use galcore_selftests::video::unlock;
@@ -86,6 +87,8 @@ impl Canvas {
 impl Bench {
     fn new() -> Result<Self> {
         let client = Client::start()?;
+        // A core that goes off forgets its states.
+        system::stay_awake()?;
         Ok(Self {
             control: Control::open()?,
             scratch: Scratch::read()?,

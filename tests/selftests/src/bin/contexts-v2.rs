@@ -868,7 +868,7 @@ fn addresses(bench: &Bench) -> Result<()> {
     for device in &bench.devices {
         let gone = client.allocate_contiguous(4096)?;
         let (context, _) = bench.settled(device, Shape::Plain)?;
-        let ring = bench.control.read(gpu_control::FE_ADDRESS);
+        let ring = system::awake(|| bench.control.read(gpu_control::FE_ADDRESS))?;
         let own = bench.own.address;
         let given = [
             (0x0644, 0x1000),
@@ -1021,7 +1021,7 @@ fn changing(bench: &Bench) -> Result<()> {
     let (context, mut intent) = bench.settled(device, Shape::Plain)?;
     // That one is in the first words, which change.
     intent.remove(&0x1610);
-    let ring = bench.control.read(gpu_control::FE_ADDRESS);
+    let ring = system::awake(|| bench.control.read(gpu_control::FE_ADDRESS))?;
     let own = bench.own.address;
     let mut stream = Stream::new();
     stream.nop().state(0x1610, own);

@@ -805,7 +805,11 @@ fn hostile_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             let mut intent = bench.intent();
             delta.add(0x680 / 4, 0, 0x1000);
             delta.add(0x1610 / 4, 0, address);
-            delta.add(0x2400 / 4, 0, bench.control.read(gpu_control::FE_ADDRESS));
+            delta.add(
+                0x2400 / 4,
+                0,
+                system::awake(|| bench.control.read(gpu_control::FE_ADDRESS))?,
+            );
             delta.add(0x2440 / 4, 0, bench.own.address + 0x7fff);
             intent.values.insert(0x2440 / 4, bench.own.address + 0x7fff);
             intent.values.insert(0x1610 / 4, address);

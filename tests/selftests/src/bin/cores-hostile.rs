@@ -2,7 +2,6 @@
 //! What a hostile or careless client may do to a board with several cores, and to its core for vector graphics.
 
 use std::fs::OpenOptions;
-use std::process::Child;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,18 +31,8 @@ use galcore_selftests::vg::*;
 use gpu_control::counter;
 use gpu_control::fault;
 
-/// A child that is killed.
-struct Held(Child);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn child(what: &str) -> Result<Held> {
-    Ok(Held(system::again(&[what, "1"])?.spawn()?))
+fn child(what: &str) -> Result<system::Killed> {
+    Ok(system::Killed(system::again(&[what, "1"])?.spawn()?))
 }
 
 /// Long commits without end, whatever becomes of them.
@@ -84,11 +73,11 @@ fn gone(rounds: u32) -> Result<()> {
     std::thread::sleep(Duration::from_millis(500));
     let mut late = 0;
     for _ in 0..rounds {
-        to_driver("unbind", &name)?;
+        system::to_driver("unbind", &name)?;
         let before = read();
         std::thread::sleep(Duration::from_millis(250));
         late += u32::from(read() != before);
-        to_driver("bind", &name)?;
+        system::to_driver("bind", &name)?;
         std::thread::sleep(Duration::from_millis(50));
     }
     drop(hammers);
@@ -133,7 +122,7 @@ fn table() -> Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(&path)?;
     let registers = Region::map(file, 4096, 0)?;
     let tables = || [0x400, 0x404, 0x408, 0x40c, 0x410].map(|at| registers.read(at));
-    let before = tables();
+    let before = system::awake(tables)?;
     ensure!(before[0] != 0, "no table at all");
     let mut client = Client::start()?;
     client.prove(1)?;
@@ -152,7 +141,7 @@ fn table() -> Result<()> {
     drop(armed);
     client.prove(2)?;
     client.close()?;
-    same("page tables", tables(), before)
+    same("page tables", system::awake(tables)?, before)
 }
 
 /// A core that does not come out of its reset is given up, and nobody connects it to the bus again.
@@ -173,10 +162,10 @@ fn given_up() -> Result<()> {
     client.device.wait_signal(done, 60_000)?;
     same("status", client.send(&entries, &tasks)?, NOT_THERE)?;
     let resets = control.counter(counter::RESETS);
-    to_driver("unbind", &name)?;
+    system::to_driver("unbind", &name)?;
     let more = control.counter(counter::RESETS) - resets;
     drop(armed);
-    to_driver("bind", &name)?;
+    system::to_driver("bind", &name)?;
     client.prove(2)?;
     client.close()?;
     same("resets of a core that was given up", more, 0)

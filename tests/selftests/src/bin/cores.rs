@@ -274,19 +274,22 @@ fn main() -> ExitCode {
         let options =
             Options::parse(&["rounds", "binds", "processes", "commits", "child", "hands"])?;
         let commits = options.number("commits", 50)?;
+        let rounds = options.number("rounds", 50)?;
+        let binds = options.number("binds", 6)?;
+        let processes = options.number("processes", 4)?;
+        // For children, too, which wait for each other.
+        let seconds = rounds / 4 + commits / 2 + 10 * binds;
+        harness::allow(Duration::from_secs(900 + u64::from(seconds)));
         if let Some(seed) = options.get("child") {
             child(seed.parse()?, commits)?;
             return Ok(true);
         }
-        let rounds = options.number("rounds", 50)?;
         if let Some(seed) = options.get("hands") {
             let mut both = Both::start()?;
             hands(&mut both, seed.parse()?, rounds)?;
             both.close()?;
             return Ok(true);
         }
-        let binds = options.number("binds", 6)?;
-        let processes = options.number("processes", 4)?;
         let module = &Module::from_words(&options.rest)?;
         if !Module::is_loaded() {
             module.load_or_fail()?;
@@ -303,7 +306,7 @@ fn main() -> ExitCode {
             if info.count == 3 {
                 same_word("third", info.types[2], vg::VG)?;
             }
-            same("bound", vg::bound()?.len(), info.count as usize)
+            same("bound", system::bound()?.len(), info.count as usize)
         });
         suite.test(
             "each type means its core, and what no core has the first",
@@ -456,7 +459,7 @@ fn main() -> ExitCode {
             same("memory and entries in use", ProcGc::nothing_left()?, before)
         });
         suite.test("a core goes and comes back while a client draws", || {
-            let names = vg::bound()?;
+            let names = system::bound()?;
             let mut both = Both::start()?;
             for (core, name) in names.iter().take(2).enumerate() {
                 let other = 1 - core;
@@ -464,7 +467,7 @@ fn main() -> ExitCode {
                     let surface = both.paints[core].surface.clone();
                     // Something is under way.
                     both.fill(core, &surface, round, &mut Queue::new())?;
-                    vg::to_driver("unbind", name)?;
+                    system::to_driver("unbind", name)?;
                     let refused = both.fill(core, &surface, round, &mut Queue::new());
                     let status = refused
                         .err()
@@ -477,25 +480,25 @@ fn main() -> ExitCode {
                     both.paints[other].prove(0xff55_0000 + round)?;
                     let cores = both.paints[other].device().chip_info()?.count;
                     same("cores that are left", cores, info.count - 1)?;
-                    vg::to_driver("bind", name)?;
+                    system::to_driver("bind", name)?;
                     both.paints[core].prove(0xff66_0000 + round)?;
                     both.paints[other].prove(0xff99_0000 + round)?;
                 }
             }
-            same("bound", vg::bound()?, names)?;
+            same("bound", system::bound()?, names)?;
             both.close()
         });
         suite.test("cores go and come back while processes draw", || {
-            let names = vg::bound()?;
+            let names = system::bound()?;
             for name in &names {
                 for round in 0..binds {
                     // It fails when its core goes, and nothing else happens.
                     let mut client = spawn(40 + round, u32::MAX)?;
                     std::thread::sleep(Duration::from_millis(60));
-                    vg::to_driver("unbind", name)?;
+                    system::to_driver("unbind", name)?;
                     client.kill()?;
                     client.wait()?;
-                    vg::to_driver("bind", name)?;
+                    system::to_driver("bind", name)?;
                 }
             }
             let mut both = Both::start()?;
@@ -506,14 +509,14 @@ fn main() -> ExitCode {
         suite.test(
             "without cores nobody can open the device, and with one again",
             || {
-                let names = vg::bound()?;
+                let names = system::bound()?;
                 for name in &names {
-                    vg::to_driver("unbind", name)?;
+                    system::to_driver("unbind", name)?;
                 }
                 let opened = Device::open();
                 ensure!(opened.is_err(), "the device opens without a core");
                 for name in &names {
-                    vg::to_driver("bind", name)?;
+                    system::to_driver("bind", name)?;
                 }
                 let mut both = Both::start()?;
                 both.paints[CORE_3D].prove(3)?;
@@ -522,10 +525,10 @@ fn main() -> ExitCode {
             },
         );
         suite.test("the module goes, and comes back", || {
-            let loaded = vg::bound()?;
+            let loaded = system::bound()?;
             Module::unload()?;
             module.load_or_fail()?;
-            same("bound", vg::bound()?, loaded)?;
+            same("bound", system::bound()?, loaded)?;
             Both::start()?.close()
         });
         suite.run()

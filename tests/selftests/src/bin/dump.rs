@@ -2,6 +2,7 @@
 //! The dump of a hang: what existing tools read in it, who may, and what is never in it.
 //!
 //! Needs the module not to be loaded. Arguments: `[MODULE PARAMETERS...]`, with `gpuTimeout`.
+//! With `--vector 1` in front of them: of the vector graphics core.
 //! With `--read FILE --user USER` instead: says whether that user can read it.
 
 use std::fs;
@@ -38,6 +39,7 @@ use galcore_selftests::other::Other;
 use galcore_selftests::system;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::Module;
+use galcore_selftests::vg;
 use gpu_control::fault;
 use gpu_control::Board;
 
@@ -181,6 +183,7 @@ impl Loaded {
         }
         gone()?;
         module.with(changes).load_or_fail()?;
+        system::stay_awake()?;
         Ok(Self)
     }
 }
@@ -434,15 +437,174 @@ fn outlives(module: &Module) -> Result<()> {
     same("comm", dump.line("comm")?, "dump")
 }
 
+/// The vector graphics core stands in a drawing of another process's, which answers where its target is.
+struct VectorGuilty(vg::Client);
+
+impl VectorGuilty {
+    fn answer(&mut self, words: &[&str]) -> Result<String> {
+        let client = &mut self.0;
+        match *words {
+            ["target"] => Ok(client.target.address.to_string()),
+            // Sends a drawing of `colour`; answers its words.
+            ["draw", colour] => {
+                let context = client.put_static(0, &vg::state(0xa34, 0));
+                let words = client.drawing((0, 0), (8, 8), colour.parse()?);
+                let buffer = client.put_dynamic(0x400, &words, 1);
+                let done = client.signals[1];
+                let tasks = vg::Tasks::default().with(vg::PIXEL, vg::signal(done));
+                same(
+                    "status",
+                    client.send(&[(context, 0), (buffer, 1)], &tasks)?,
+                    vg::OK,
+                )?;
+                let words: Vec<String> = words.iter().map(u32::to_string).collect();
+                Ok(words.join(" "))
+            }
+            ["wait"] => {
+                let done = client.signals[1];
+                client.device.wait_signal(done, LONG)?;
+                Ok("done".to_string())
+            }
+            _ => bail!("{words:?}"),
+        }
+    }
+}
+
+/// A hang of the vector graphics core, behind jobs of an innocent's, and in front of others.
+fn vector(module: &Module, changes: &[&str]) -> Result<()> {
+    let _loaded = Loaded::new(module, changes)?;
+    let control = &vg::control()?;
+    let number = vg::place()?.context("no core")?;
+    let mut innocent = vg::Client::start()?;
+    innocent.commands.memory.fill(SECRET);
+    innocent.prove(SECRET_COLOUR)?;
+    let mut guilty = Other::start(Abi::own())?;
+    let id = guilty.id();
+    let target: u32 = guilty.ask("vector target")?.parse()?;
+    let before = control.counters().resets;
+    control.write(fault::HANG_AT_DRAW, 1);
+    let words = guilty.ask(&format!("vector draw {COLOUR}"))?;
+    let words: Vec<u32> = words.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    eventually("the core is reset", Duration::from_secs(10), || {
+        Ok(control.counters().resets > before)
+    })?;
+    same("wait", guilty.ask("vector wait")?.as_str(), "done")?;
+    innocent.prove(SECRET_COLOUR)?;
+    let dump = take_dump()?;
+    println!("# {} bytes, {:?}", dump.file.len(), dump.text);
+    same("guilty", dump.line("guilty")?, "a process")?;
+    same("pid", dump.line("pid")?, id.to_string().as_str())?;
+    same("comm", dump.line("comm")?, "dump")?;
+    same("core", dump.line("core")?, number.to_string().as_str())?;
+    let identity = vg::Client::start()?.device.identity()?;
+    same_word("model", dump.register(CHIP_MODEL)?, identity.chip_model)?;
+    ensure!(
+        !dump.registers.contains_key(&ACKNOWLEDGE),
+        "it has acknowledged"
+    );
+    // It stands in its own commands, and no others are there.
+    let marked = dump.marked()?;
+    same("what is marked", marked.kind, etdump::COMMANDS)?;
+    let all = marked.words();
+    ensure!(
+        all.windows(words.len()).any(|some| some == words),
+        "not its commands: {all:x?}"
+    );
+    let ring = dump.of(etdump::RING).next().context("no ring")?;
+    let is_word = |word: &&u32| **word != 0;
+    let (all, there) = (
+        all.iter().filter(is_word).count(),
+        ring.words().iter().filter(is_word).count(),
+    );
+    same("words of the memory for jobs", there, all)?;
+    same("the innocent's memory", dump.count(SECRET), 0)?;
+    same(
+        "the innocent's commands",
+        dump.count(vg::abgr(SECRET_COLOUR)),
+        0,
+    )?;
+    let found = dump
+        .of(etdump::BUFFER)
+        .find(|object| object.address == u64::from(target));
+    match changes.contains(&"stuckDump=1") {
+        true => same("memory", dump.of(etdump::BUFFER).count(), 0)?,
+        false => {
+            let buffer = found.context("not its target")?;
+            ensure!(
+                buffer.bytes.len() as u32 >= vg::STRIDE * vg::SIDE,
+                "{} bytes",
+                buffer.bytes.len()
+            );
+        }
+    }
+    innocent.close()
+}
+
+/// The core goes while a dump of it may be being written, again and again.
+fn vector_goes(module: &Module) -> Result<()> {
+    let _loaded = Loaded::new(module, &[])?;
+    let name = vg::name()?;
+    for round in 0..4 {
+        let control = &vg::control()?;
+        let mut guilty = Other::start(Abi::own())?;
+        let before = control.counters().resets;
+        control.write(fault::HANG_AT_DRAW, 1);
+        guilty.ask(&format!("vector draw {COLOUR}"))?;
+        eventually("the core is reset", Duration::from_secs(10), || {
+            Ok(control.counters().resets > before)
+        })?;
+        guilty.kill()?;
+        // Each time it is bound a dump is due.
+        if round % 2 == 1 {
+            the_dump()?;
+        }
+        system::to_driver("unbind", &name)?;
+        system::to_driver("bind", &name)?;
+        let mut client = vg::Client::start()?;
+        client.prove(round)?;
+        client.close()?;
+        for data in etdump::offered()? {
+            etdump::forget(&data)?;
+        }
+        gone()?;
+    }
+    Ok(())
+}
+
+/// With the vendor's parameter that says so nothing is reset.
+fn not_recovered(module: &Module) -> Result<()> {
+    let _loaded = Loaded::new(module, &["recovery=0"])?;
+    let control = &vg::control()?;
+    let before = control.counters().resets;
+    {
+        let mut guilty = Other::start(Abi::own())?;
+        control.write(fault::HANG_AT_DRAW, 1);
+        guilty.ask(&format!("vector draw {COLOUR}"))?;
+        thread::sleep(Duration::from_secs(3));
+        same("resets", control.counters().resets, before)?;
+        guilty.kill()?;
+    }
+    none()
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(|_| {
+        let mut vector = None;
         let mut culprit = Culprit::default();
-        other::serve(|words| culprit.answer(words))
+        other::serve(|words| match words {
+            ["vector", words @ ..] => {
+                if vector.is_none() {
+                    vector = Some(VectorGuilty(vg::Client::start()?));
+                }
+                vector.as_mut().context("none")?.answer(words)
+            }
+            _ => culprit.answer(words),
+        })
     }) {
         return code;
     }
     harness::program(|| {
-        let options = Options::parse(&["read", "user"])?;
+        let options = Options::parse(&["read", "user", "vector"])?;
         if let Some(file) = options.get("read") {
             let user = options.number("user", 0)?;
             if user != 0 {
@@ -463,6 +625,13 @@ fn main() -> ExitCode {
                 Guilty::start("default", 256, 128)?.hang(control)?;
                 none()
             });
+            return suite.run();
+        }
+        if options.get("vector").is_some() {
+            suite.test("what tools find", move || vector(module, &[]));
+            suite.test("without memory", move || vector(module, &["stuckDump=1"]));
+            suite.test("the core goes meanwhile", move || vector_goes(module));
+            suite.test("no recovery, no dump", move || not_recovered(module));
             return suite.run();
         }
         for pool in ["default", "virtual"] {

@@ -179,6 +179,8 @@ fn main() -> ExitCode {
         });
         suite.test("no reset, no violation, and drawing works", move || {
             same("violations", control.violations(), 0)?;
+            // Each time that a core comes back it is reset.
+            system::stay_awake()?;
             let resets = control.counters().resets;
             Paint::new()?.prove(0xff01_0203)?;
             same("resets", control.counters().resets, resets)

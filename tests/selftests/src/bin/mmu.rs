@@ -28,6 +28,7 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::reference;
+use galcore_selftests::system;
 use galcore_selftests::system::memory_file;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::ProcGc;
@@ -253,7 +254,7 @@ fn version_2_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
     );
     suite.test("the ring can be run, not written", move || {
         let mut client = Client::start()?;
-        let ring = control.read(FE_ADDRESS) & !(PAGE as u32 - 1);
+        let ring = system::awake(|| control.read(FE_ADDRESS))? & !(PAGE as u32 - 1);
         refused_draw(control, &mut client, ring, "write to a read-only page")?;
         still_draws(&mut client)
     });

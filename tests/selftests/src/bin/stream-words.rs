@@ -421,7 +421,9 @@ fn main() -> ExitCode {
         if Module::is_loaded() {
             Module::unload()?;
         }
-        Module::from_words(&options.rest)?.load_or_fail()?;
+        // A core that comes back begins with more words.
+        let module = Module::from_words(&options.rest)?;
+        module.with(&["powerManagement=0"]).load_or_fail()?;
         let bench = Bench::new()?;
         let mut suite = Suite::new();
         tests(&mut suite, &bench);

@@ -448,7 +448,7 @@ fn foreign() -> Result<()> {
     let child = system::again(&["--hold", "1"])?
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut child = Held(child);
+    let mut child = system::Killed(child);
     let mut line = String::new();
     let out = child.0.stdout.as_mut().context("no output")?;
     std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line)?;
@@ -470,16 +470,6 @@ fn foreign() -> Result<()> {
     same("a buffer in its memory", status, INVALID_ARGUMENT)?;
     client.prove(3)?;
     client.close()
-}
-
-/// A child that ends when this does.
-struct Held(std::process::Child);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Holds a locked node, and says where, until it is killed.
@@ -682,7 +672,7 @@ fn hang() -> Result<()> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut child = Held(child);
+    let mut child = system::Killed(child);
     let out = child.0.stdout.take().context("no output")?;
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(out));
     let mut answer = || lines.next().context("it has ended")?.context("an answer");
@@ -768,7 +758,7 @@ fn killed(rounds: u32) -> Result<()> {
     let before = ProcGc::nothing_left()?;
     for round in 0..rounds {
         let start = control.counter(counter::VG_RECTANGLES);
-        let mut child = Held(
+        let mut child = system::Killed(
             system::again(&["--child", "1"])?
                 .stdout(Stdio::piped())
                 .spawn()?,
@@ -810,10 +800,10 @@ fn unbound(rounds: u32) -> Result<()> {
                 OK,
             )?;
         }
-        to_driver("unbind", &name)?;
+        system::to_driver("unbind", &name)?;
         let status = client.send(&[(context, 0), (buffer, 1)], &none)?;
         same("status of a core that is gone", status, NOT_THERE)?;
-        to_driver("bind", &name)?;
+        system::to_driver("bind", &name)?;
         client.prove(0x200 + round)?;
     }
     client.close()
@@ -1367,6 +1357,8 @@ fn main() -> ExitCode {
             ("neighbour", neighbour),
         ] {
             if options.get(name).is_some() {
+                // As long as who has started it wants it.
+                harness::allow(Duration::from_secs(6 * 3600));
                 part()?;
                 return Ok(true);
             }
@@ -1374,6 +1366,8 @@ fn main() -> ExitCode {
         let count = options.number("count", 1000)?;
         let binds = options.number("binds", 5)?;
         let kills = options.number("kills", 4)?;
+        let seconds = count / 20 + 10 * (binds + kills);
+        harness::allow(Duration::from_secs(900 + u64::from(seconds)));
         if place()?.is_none() {
             return skip("this board has no core for vector graphics");
         }

@@ -36,7 +36,8 @@ fn main() -> ExitCode {
         suite.test(
             "CHIP_INFO sets the status whatever the hardware type",
             move || {
-                for kind in 0..=7 {
+                // By it a client asks which there are: also one that has not set it.
+                for kind in (0..=8).chain([0x7fff_ffff, u32::MAX]) {
                     let mut interface = Interface::new(Command::CHIP_INFO);
                     interface.set_hardware_type(kind);
                     interface.set_status(Status(-99));

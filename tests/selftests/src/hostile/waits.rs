@@ -239,7 +239,7 @@ impl Once {
 }
 
 /// How often the row is tried at most, and how often the second in it is to be interrupted in time.
-const ROUNDS: (u32, u32) = (20, 3);
+const ROUNDS: (u32, u32) = (80, 3);
 
 /// Submissions that are under way at once, at most.
 const UNDER_WAY: u32 = 30;

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A core that goes off while it has nothing to do.
+//!
+//! Jobs go into the ring whether the core is on or not: who submits never waits for it. The hang
+//! check ([`super::hang`]), which the first of them queues, keeps the core on as long as there are
+//! any, and lets go of it when it finds none. So a job costs nothing for it.
+//!
+//! *Off*: the ring is at rest. Nobody gets a place meanwhile; the front end stops at an END in place of
+//! its idle loop's WAIT; the clocks go, and perhaps the power. From then on nothing is known of the
+//! core, which holds no translations: memory is free without its doing.
+//!
+//! *On*: it is reset and set up as at first, and its front end starts in the idle loop in front of the
+//! oldest job, of those that have come meanwhile. These rest on nothing that was there before.
+//!
+//! The machine's sleep waits until what is under way has ended, and lets nothing begin.
+
+use super::{
+    dismiss,
+    state::GpuState,
+    Payload,
+    Ring,
+    Tolls,
+    WAIT_LINK_BYTES, //
+};
+use crate::{
+    mmu::NO_TRANSLATIONS,
+    stream::words,
+    sys, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::Full,
+        Arc, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+
+/// How often, and how long each time in microseconds, the front end is waited for at its END.
+const STOP_LOOKS: u32 = 100;
+const STOP_LOOK: i64 = 50;
+
+/// How long what is under way may take before the machine sleeps, in milliseconds.
+pub(crate) const SLEEP_TIME: u32 = 5000;
+
+impl<P: Payload> Ring<P> {
+    /// Switches the core off. `EBUSY`: it has something to do; the hang check lets go of it later.
+    pub(crate) fn switch_off(self: &Arc<Self>) -> Result {
+        if self.hardware.is_cycled() {
+            self.hardware.switch_off();
+            return Ok(());
+        }
+        let completing = self.completion.lock();
+        {
+            let mut state = self.state.lock();
+            if state.is_dead {
+                drop(state);
+                self.hardware.switch_off();
+                return Ok(());
+            }
+            if !state.is_at_rest() {
+                return Err(EBUSY);
+            }
+            state.is_paused = true;
+        }
+        self.end_front_end();
+        self.hardware.switch_off();
+        {
+            let mut state = self.state.lock();
+            state.is_off = true;
+            state.gpu = GpuState::unknown();
+        }
+        self.flushed.xchg(NO_TRANSLATIONS, Full);
+        drop(completing);
+        self.resume();
+        self.vm.flushed();
+        Ok(())
+    }
+
+    /// Lets the front end stop. The ring is ours, and at rest.
+    fn end_front_end(&self) {
+        let wait = self.state.lock().wait;
+        if self.memory.write(wait, words::END).is_ok() {
+            sys::barrier::write();
+            for _ in 0..STOP_LOOKS {
+                if self.hardware.has_stopped() {
+                    return;
+                }
+                fsleep(Delta::from_micros(STOP_LOOK));
+            }
+        }
+        // It is not to be in the middle of a fetch when its clock goes.
+        let _ = self.hardware.reset();
+    }
+
+    /// Switches the core on, which lets it run what has come meanwhile. An error, which has been
+    /// printed, is final.
+    pub(crate) fn switch_on(self: &Arc<Self>) -> Result {
+        if self.hardware.is_cycled() {
+            return Ok(());
+        }
+        if self.is_dead() {
+            return self.hardware.switch_on_isolated();
+        }
+        self.hardware.switch_on()?;
+        let completing = self.completion.lock();
+        let is_ours = self.pause();
+        // It holds no translations, and makes none before it starts.
+        let changes = self.vm.changes();
+        self.flushed.xchg(changes, Full);
+        let started = match is_ours {
+            true => self.set_up().and_then(|()| self.start_again()),
+            // It is being stopped.
+            false => {
+                self.state.lock().is_off = false;
+                Ok(())
+            }
+        };
+        if started.is_err() {
+            self.flushed.xchg(NO_TRANSLATIONS, Full);
+            self.hardware.isolate();
+            self.hardware.switch_off();
+        }
+        drop(completing);
+        self.resume();
+        // What has ended meanwhile is not flushed past yet.
+        self.vm.flushed();
+        started
+    }
+
+    /// Lets the front end run from its rest. The ring is ours, and the core is as after its start.
+    fn start_again(&self) -> Result {
+        let rest = {
+            let mut state = self.state.lock();
+            let rest = state.rest;
+            self.memory
+                .write_words(rest, &words::wait_link(self.gpu(rest)))?;
+            self.link_up(&state)?;
+            state.is_off = false;
+            rest
+        };
+        sys::barrier::write();
+        self.hardware.enable_interrupts();
+        // CAST: 16 bytes.
+        let units = (WAIT_LINK_BYTES / 8) as u32;
+        self.hardware.run_front_end(self.gpu(rest), units)?;
+        if self.state.lock().is_stopped {
+            // Whoever has closed it has masked the interrupt by now, or does so later.
+            self.hardware.disable_interrupts();
+        }
+        Ok(())
+    }
+
+    /// Keeps the core on for what is under way; says whether it is. If it cannot be switched on it is
+    /// given up.
+    pub(super) fn hold_power(self: &Arc<Self>) -> bool {
+        if self.hardware.supply().hold().is_ok() {
+            return true;
+        }
+        dev_err!(
+            self.hardware.device(),
+            "the GPU cannot be switched on: it is given up until it is bound again\n"
+        );
+        self.lose();
+        false
+    }
+
+    /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front end
+    /// must be stopped for good, or cut off from memory.
+    pub(crate) fn lose(self: &Arc<Self>) {
+        self.close();
+        let mut tolls = Tolls::new();
+        self.note_all(&mut tolls);
+        P::core_was_reset(self.setup.core, tolls.all());
+        let completing = self.completion.lock();
+        self.abandon();
+        drop(completing);
+        if tolls.dropped() > 0 {
+            dev_warn!(
+                self.hardware.device(),
+                "jobs that had not ended and are dropped: {}\n",
+                tolls.dropped()
+            );
+        }
+    }
+
+    /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`: it
+    /// does not end for [`SLEEP_TIME`].
+    pub(crate) fn fall_asleep(&self) -> Result {
+        let newest = {
+            let mut state = self.state.lock();
+            state.is_asleep = true;
+            state.in_flight.newest()
+        };
+        if !self.poll_for(newest, SLEEP_TIME) {
+            dev_warn!(
+                self.hardware.device(),
+                "what the GPU does takes too long: the machine does not sleep\n"
+            );
+            self.wake_up();
+            return Err(EBUSY);
+        }
+        dismiss(
+            || sys::work::flush_delayed(&self.hang_check),
+            || self.state.lock().is_checked,
+        );
+        Ok(())
+    }
+
+    /// The machine is awake.
+    pub(crate) fn wake_up(&self) {
+        let mut state = self.state.lock();
+        state.is_asleep = false;
+        state.moves += 1;
+        drop(state);
+        self.moved.notify_all();
+    }
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The kernel's power management of a device: who keeps it on, and what switches it off and on.
+//!
+//! The kernel counts who keeps a device on. When nobody has for a while (`autosuspend_delay_ms` in
+//! the device's folder of sysfs) it calls [`Switch::switch_off`], and its power domain, if it has
+//! one, may lose power; when somebody wants it again the domain is on first, and then
+//! [`Switch::switch_on`] is called. One call is under way at a time.
+
+use super::{
+    raw_device,
+    shim,
+    unload::InUse, //
+};
+use core::{
+    ffi::{
+        c_int,
+        c_void, //
+    },
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    device::{
+        Bound,
+        Device, //
+    },
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        }, //
+    }, //
+};
+
+/// What switches a device off and on. All may sleep.
+pub(crate) trait Switch: Send + Sync + 'static {
+    /// Nobody keeps it on. `EBUSY`: it has something to do; it stays on until somebody who has
+    /// kept it on does not any more.
+    fn switch_off(&self) -> Result;
+
+    /// Somebody wants it. It may have lost all of its state. An error is final: nobody can have it
+    /// on any more.
+    fn switch_on(&self) -> Result;
+
+    /// The machine is going to sleep: what is under way is to end, and nothing may begin.
+    /// [`Switch::switch_off`] follows. `EBUSY`: it takes too long; the machine does not sleep.
+    fn sleep(&self) -> Result;
+
+    /// The machine is awake again, and the device is as it was before, or off.
+    fn wake(&self);
+}
+
+/// A [`Switch`] behind the operations that the kernel calls.
+struct Operations<T>(PhantomData<T>);
+
+impl<T: Switch> Operations<T> {
+    const TABLE: &'static shim::gal_power_operations = &shim::gal_power_operations {
+        switch_off: Some(Self::switch_off),
+        switch_on: Some(Self::switch_on),
+        sleep: Some(Self::sleep),
+        wake: Some(Self::wake),
+    };
+
+    /// # Safety
+    ///
+    /// `context` is of a [`Managed`] that lives.
+    unsafe fn of<'a>(context: *mut c_void) -> &'a T {
+        // SAFETY: By the caller: it leads to what its box holds.
+        unsafe { &*context.cast::<T>() }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Operations::of`]. The kernel calls it between `gal_start_power` and `gal_stop_power`; so the
+    /// others.
+    unsafe extern "C" fn switch_off(context: *mut c_void) -> c_int {
+        // SAFETY: By the caller.
+        code(unsafe { Self::of(context) }.switch_off())
+    }
+
+    /// # Safety
+    ///
+    /// As [`Operations::of`].
+    unsafe extern "C" fn switch_on(context: *mut c_void) -> c_int {
+        // SAFETY: By the caller.
+        code(unsafe { Self::of(context) }.switch_on())
+    }
+
+    /// # Safety
+    ///
+    /// As [`Operations::of`].
+    unsafe extern "C" fn sleep(context: *mut c_void) -> c_int {
+        // SAFETY: By the caller.
+        code(unsafe { Self::of(context) }.sleep())
+    }
+
+    /// # Safety
+    ///
+    /// As [`Operations::of`].
+    unsafe extern "C" fn wake(context: *mut c_void) {
+        // SAFETY: By the caller.
+        unsafe { Self::of(context) }.wake();
+    }
+}
+
+fn code(result: Result) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
+}
+
+/// A device whose power the kernel manages from now on, until this is dropped: then it is on if it
+/// was kept on before ([`Managed::keep_on`]).
+///
+/// # Invariants
+///
+/// `raw` is of `gal_start_power`, with a context that leads into `switch`, which does not move, and
+/// stays if this is forgotten, as the code does.
+pub(crate) struct Managed<T: Switch> {
+    raw: NonNull<shim::gal_power>,
+    supply: Supply,
+    is_kept_on: Atomic<bool>,
+    _switch: KBox<T>,
+    _in_use: InUse,
+}
+
+// SAFETY: Only used to end it, which any thread may do; what it holds is `Send`.
+unsafe impl<T: Switch> Send for Managed<T> {}
+// SAFETY: As above.
+unsafe impl<T: Switch> Sync for Managed<T> {}
+
+impl<T: Switch> Managed<T> {
+    /// Lets the kernel switch the device of `supply` off and on by `switch`. It is on now, and goes
+    /// off when nobody wants it for `delay` milliseconds, or never, if it `stays_on`. `ENOMEM`.
+    pub(crate) fn new(
+        _: &Device<Bound>,
+        supply: &Supply,
+        switch: T,
+        delay: u32,
+        stays_on: bool,
+    ) -> Result<Self> {
+        let in_use = InUse::new()?;
+        let switch = KBox::new(switch, GFP_KERNEL)?;
+        let context = core::ptr::from_ref(&*switch).cast_mut().cast();
+        let delay = c_int::try_from(delay)?;
+        // SAFETY: The device is being bound to a driver of this module's; the context stays until
+        // `gal_stop_power`, and the table for good.
+        let raw = from_err_ptr(unsafe {
+            shim::gal_start_power(
+                supply.raw(),
+                context,
+                Operations::<T>::TABLE,
+                delay,
+                stays_on,
+            )
+        })?;
+        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
+        supply.0.is_managed.store(true, Relaxed);
+        // INVARIANT: Started just now.
+        Ok(Self {
+            raw,
+            supply: supply.clone(),
+            is_kept_on: Atomic::new(false),
+            _switch: switch,
+            _in_use: in_use,
+        })
+    }
+
+    /// Switches the device on, and keeps it on until this is dropped: for its end.
+    pub(crate) fn keep_on(&self) {
+        let is_kept = self.supply.get().is_ok();
+        self.is_kept_on.store(is_kept, Relaxed);
+    }
+}
+
+impl<T: Switch> Drop for Managed<T> {
+    fn drop(&mut self) {
+        self.supply.0.is_managed.store(false, Relaxed);
+        if self.supply.0.is_held.xchg(false, Full) {
+            self.supply.put_noidle();
+        }
+        if self.is_kept_on.load(Relaxed) {
+            self.supply.put_noidle();
+        }
+        // SAFETY: By the type invariant. No callback runs when it returns, and none will.
+        unsafe { shim::gal_stop_power(self.raw.as_ptr()) }
+    }
+}
+
+/// What keeps a device on, as long as it is [`Managed`].
+#[derive(Clone)]
+pub(crate) struct Supply(kernel::sync::Arc<Shared>);
+
+struct Shared {
+    dev: ARef<Device>,
+    is_managed: Atomic<bool>,
+    /// [`Supply::hold`] has been called, and [`Supply::release`] has not.
+    is_held: Atomic<bool>,
+}
+
+/// As long as it lives the device is on.
+pub(crate) struct On<'a>(&'a Supply);
+
+impl Supply {
+    /// That of `dev`.
+    pub(crate) fn new(dev: &Device) -> Result<Self> {
+        let shared = Shared {
+            dev: dev.into(),
+            is_managed: Atomic::new(false),
+            is_held: Atomic::new(false),
+        };
+        Ok(Self(kernel::sync::Arc::new(shared, GFP_KERNEL)?))
+    }
+
+    fn raw(&self) -> *mut kernel::bindings::device {
+        raw_device(&self.0.dev)
+    }
+
+    fn is_managed(&self) -> bool {
+        self.0.is_managed.load(Relaxed)
+    }
+
+    fn get(&self) -> Result {
+        // SAFETY: The device lives as long as there is a reference.
+        to_result(unsafe { shim::gal_get_power(self.raw()) })
+    }
+
+    fn put_noidle(&self) {
+        // SAFETY: As above.
+        unsafe { shim::gal_put_power_noidle(self.raw()) }
+    }
+
+    /// Keeps the device on until it is released; switches it on if it is off. To be called by one
+    /// thread at a time, without locks that its [`Switch`] takes. The error is of that.
+    pub(crate) fn hold(&self) -> Result {
+        if self.is_managed() && !self.0.is_held.load(Relaxed) {
+            self.get()?;
+            self.0.is_held.store(true, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The end of [`Supply::hold`], if there was one: the device may go off in a while.
+    pub(crate) fn release(&self) {
+        if !self.is_managed() {
+            return;
+        }
+        let is_held = self.0.is_held.xchg(false, Full);
+        // SAFETY: The device lives as long as there is a reference.
+        unsafe {
+            match is_held {
+                true => shim::gal_put_power(self.raw()),
+                false => shim::gal_request_off(self.raw()),
+            }
+        }
+    }
+
+    /// Keeps the device on if it is.
+    pub(crate) fn if_on(&self) -> Option<On<'_>> {
+        // SAFETY: As above.
+        let is_on = unsafe { shim::gal_get_power_if_on(self.raw()) };
+        // Not made where it would be dropped.
+        is_on.then(|| On(self))
+    }
+
+    /// Whether the device has a power domain.
+    pub(crate) fn has_domain(&self) -> bool {
+        // SAFETY: As above.
+        self.is_managed() && unsafe { shim::gal_has_power_domain(self.raw()) }
+    }
+
+    /// Lets its power domain switch off and on, so that it loses its state. Who holds it, and calls
+    /// this, holds it afterwards. `EBUSY`: it does not go off: somebody else, or its owner, keeps it on.
+    pub(crate) fn cycle(&self) -> Result {
+        // SAFETY: As above.
+        to_result(unsafe { shim::gal_cycle_power(self.raw()) })
+    }
+}
+
+impl Drop for On<'_> {
+    fn drop(&mut self) {
+        // Counts as a use, which is no matter: somebody looks.
+        // SAFETY: As above.
+        unsafe { shim::gal_put_power(self.0.raw()) }
+    }
+}

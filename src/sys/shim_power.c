@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The C half of src/sys/power.rs: what the kernel calls when a device of ours is to be switched off
+ * or on. The `kernel` crate has no such callbacks yet.
+ */
+#include <linux/device.h>
+#include <linux/err.h>
+#include <linux/list.h>
+#include <linux/pm.h>
+#include <linux/pm_runtime.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+
+#include "shim.h"
+
+struct gal_power {
+	struct list_head link;
+	struct device *dev;
+	void *context;
+	const struct gal_power_operations *operations;
+	bool always_on;
+};
+
+static DEFINE_SPINLOCK(gal_powers_lock);
+static LIST_HEAD(gal_powers);
+
+/*
+ * NULL: the driver of the device is on its way in or out. Else it stays while a callback runs: it is
+ * taken off behind pm_runtime_disable(), and with the device's lock held.
+ */
+static struct gal_power *gal_find_power(struct device *dev)
+{
+	struct gal_power *power;
+
+	guard(spinlock)(&gal_powers_lock);
+	list_for_each_entry(power, &gal_powers, link) {
+		if (power->dev == dev)
+			return power;
+	}
+	return NULL;
+}
+
+static int gal_runtime_suspend(struct device *dev)
+{
+	struct gal_power *power = gal_find_power(dev);
+
+	return power ? power->operations->switch_off(power->context) : 0;
+}
+
+static int gal_runtime_resume(struct device *dev)
+{
+	struct gal_power *power = gal_find_power(dev);
+
+	return power ? power->operations->switch_on(power->context) : 0;
+}
+
+static int gal_system_suspend(struct device *dev)
+{
+	struct gal_power *power = gal_find_power(dev);
+	int error;
+
+	if (!power)
+		return 0;
+	error = power->operations->sleep(power->context);
+	if (error)
+		return error;
+	error = pm_runtime_force_suspend(dev);
+	if (error)
+		power->operations->wake(power->context);
+	return error;
+}
+
+static int gal_system_resume(struct device *dev)
+{
+	struct gal_power *power = gal_find_power(dev);
+	int error;
+
+	if (!power)
+		return 0;
+	error = pm_runtime_force_resume(dev);
+	power->operations->wake(power->context);
+	return error;
+}
+
+static const struct dev_pm_ops gal_pm_ops = {
+	RUNTIME_PM_OPS(gal_runtime_suspend, gal_runtime_resume, NULL)
+	SYSTEM_SLEEP_PM_OPS(gal_system_suspend, gal_system_resume)
+};
+
+/* The device is on, and is being bound. */
+struct gal_power *gal_start_power(struct device *dev, void *context,
+				  const struct gal_power_operations *operations, int delay,
+				  bool always_on)
+{
+	struct gal_power *power = kzalloc(sizeof(*power), GFP_KERNEL);
+
+	if (!power)
+		return ERR_PTR(-ENOMEM);
+	power->dev = dev;
+	power->context = context;
+	power->operations = operations;
+	power->always_on = always_on;
+	scoped_guard(spinlock, &gal_powers_lock)
+		list_add(&power->link, &gal_powers);
+	/* Always the same. */
+	dev->driver->pm = pm_ptr(&gal_pm_ops);
+	if (always_on)
+		pm_runtime_get_noresume(dev);
+	pm_runtime_set_active(dev);
+	pm_runtime_set_autosuspend_delay(dev, delay);
+	pm_runtime_use_autosuspend(dev);
+	pm_runtime_mark_last_busy(dev);
+	pm_runtime_enable(dev);
+	return power;
+}
+
+void gal_stop_power(struct gal_power *power)
+{
+	struct device *dev = power->dev;
+
+	pm_runtime_disable(dev);
+	pm_runtime_dont_use_autosuspend(dev);
+	if (power->always_on)
+		pm_runtime_put_noidle(dev);
+	pm_runtime_set_suspended(dev);
+	scoped_guard(spinlock, &gal_powers_lock)
+		list_del(&power->link);
+	kfree(power);
+}
+
+/* May sleep, and switch it on. */
+int gal_get_power(struct device *dev)
+{
+	return pm_runtime_resume_and_get(dev);
+}
+
+/* Switches nothing on. */
+bool gal_get_power_if_on(struct device *dev)
+{
+	return !IS_ENABLED(CONFIG_PM) || pm_runtime_get_if_active(dev) > 0;
+}
+
+/* It may be switched off when the delay is over. */
+void gal_put_power(struct device *dev)
+{
+	pm_runtime_put_autosuspend(dev);
+}
+
+void gal_put_power_noidle(struct device *dev)
+{
+	pm_runtime_put_noidle(dev);
+}
+
+void gal_request_off(struct device *dev)
+{
+	pm_runtime_mark_last_busy(dev);
+	pm_request_autosuspend(dev);
+}
+
+bool gal_has_power_domain(struct device *dev)
+{
+	return dev->pm_domain;
+}
+
+/* Off and on again, by the only one who uses it. -EBUSY: it does not go off. */
+int gal_cycle_power(struct device *dev)
+{
+	int error = pm_runtime_put_sync_suspend(dev);
+	bool off = pm_runtime_status_suspended(dev);
+
+	if (!off)
+		error = error < 0 ? error : -EBUSY;
+	else
+		error = 0;
+	/* Balanced in any case: who calls this goes on to use it. */
+	if (pm_runtime_get_sync(dev) < 0)
+		return -EIO;
+	return error;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A core that goes off while it has nothing to do: as one with a ring
+//! ([`Ring::switch_off`](crate::ring::Ring::switch_off)), but that it stops by itself behind each job.
+
+use super::Queue;
+use crate::{
+    ring::{
+        dismiss,
+        Payload,
+        Tolls,
+        SLEEP_TIME, //
+    },
+    sys, //
+};
+use kernel::prelude::*;
+
+impl<P: Payload> Queue<P> {
+    /// Switches the core off. `EBUSY`: it has something to do; the hang check lets go of it later.
+    pub(crate) fn switch_off(&self) -> Result {
+        if self.hardware.is_cycled() {
+            self.hardware.switch_off();
+            return Ok(());
+        }
+        let completing = self.completion.lock();
+        {
+            let mut state = self.state.lock();
+            let is_open = !(state.is_stopped || state.is_paused);
+            let is_at_rest = is_open && !state.is_checked && state.jobs.len() == 0;
+            if !is_at_rest && !state.is_dead {
+                return Err(EBUSY);
+            }
+            // From now on jobs wait.
+            state.is_off = true;
+            state.core.forget();
+        }
+        self.hardware.switch_off();
+        drop(completing);
+        Ok(())
+    }
+
+    /// Switches the core on, and starts what has come meanwhile. An error, which has been printed, is
+    /// final.
+    pub(crate) fn switch_on(&self) -> Result {
+        if self.hardware.is_cycled() {
+            return Ok(());
+        }
+        if self.is_dead() {
+            return self.hardware.switch_on_isolated();
+        }
+        self.hardware.switch_on()?;
+        let completing = self.completion.lock();
+        self.hardware.set_vector_table(self.setup.table);
+        let mut state = self.state.lock();
+        state.is_off = false;
+        state.raised = 0;
+        self.start_next(&mut state);
+        drop(state);
+        drop(completing);
+        Ok(())
+    }
+
+    /// Keeps the core on for what is under way; says whether it is. If it cannot be switched on it is
+    /// given up.
+    pub(super) fn hold_power(&self) -> bool {
+        if self.hardware.supply().hold().is_ok() {
+            return true;
+        }
+        dev_err!(
+            self.hardware.device(),
+            "the GPU cannot be switched on: it is given up until it is bound again\n"
+        );
+        self.lose();
+        false
+    }
+
+    /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front end
+    /// must be stopped for good, or cut off from memory.
+    pub(crate) fn lose(&self) {
+        self.close();
+        let mut tolls = Tolls::new();
+        {
+            let state = self.state.lock();
+            for job in state.jobs.loads() {
+                tolls.note(job.process, false, true);
+            }
+        }
+        P::core_was_reset(self.setup.core, tolls.all());
+        self.abandon();
+        if tolls.dropped() > 0 {
+            dev_warn!(
+                self.hardware.device(),
+                "jobs that had not ended and are dropped: {}\n",
+                tolls.dropped()
+            );
+        }
+    }
+
+    /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`: it
+    /// does not end for [`SLEEP_TIME`].
+    pub(crate) fn fall_asleep(&self) -> Result {
+        let newest = {
+            let mut state = self.state.lock();
+            state.is_asleep = true;
+            state.jobs.newest()
+        };
+        if !self.poll_for(newest, SLEEP_TIME) {
+            dev_warn!(
+                self.hardware.device(),
+                "what the GPU does takes too long: the machine does not sleep\n"
+            );
+            self.wake_up();
+            return Err(EBUSY);
+        }
+        dismiss(
+            || sys::work::flush_delayed(&self.hang_check),
+            || self.state.lock().is_checked,
+        );
+        Ok(())
+    }
+
+    /// The machine is awake.
+    pub(crate) fn wake_up(&self) {
+        let mut state = self.state.lock();
+        state.is_asleep = false;
+        state.moves += 1;
+        drop(state);
+        self.moved.notify_all();
+    }
+}

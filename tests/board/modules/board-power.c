@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The virtual board's power controller: the clock and the power domain of one core. Both are bits of a
+ * word of the core's control BAR (POWER in tests/control), which tells the software GPU. It stays until
+ * the machine goes, as it has no exit.
+ */
+#include <linux/clk-provider.h>
+#include <linux/io.h>
+#include <linux/module.h>
+#include <linux/of.h>
+#include <linux/pci.h>
+#include <linux/platform_device.h>
+#include <linux/pm_domain.h>
+#include <linux/pm_runtime.h>
+#include <linux/spinlock.h>
+
+#define CONTROL_BAR 2
+#define POWER 0x120
+#define POWER_CLOCK BIT(0)
+#define POWER_DOMAIN BIT(1)
+
+struct board_power {
+	struct clk_hw clock;
+	struct dev_pm_domain domain;
+	struct device_node *node;
+	void __iomem *word;
+	spinlock_t lock;
+};
+
+static void board_power_change(struct board_power *power, u32 clear, u32 set)
+{
+	guard(spinlock_irqsave)(&power->lock);
+	writel((readl(power->word) & ~clear) | set, power->word);
+	/* It has arrived when this returns. */
+	readl(power->word);
+}
+
+static int board_power_enable(struct clk_hw *clock)
+{
+	board_power_change(container_of(clock, struct board_power, clock), 0, POWER_CLOCK);
+	return 0;
+}
+
+static void board_power_disable(struct clk_hw *clock)
+{
+	board_power_change(container_of(clock, struct board_power, clock), POWER_CLOCK, 0);
+}
+
+static const struct clk_ops board_power_clock = {
+	.enable = board_power_enable,
+	.disable = board_power_disable,
+};
+
+static int board_power_suspend(struct device *dev)
+{
+	struct board_power *power = container_of(dev->pm_domain, struct board_power, domain);
+	int error = pm_generic_runtime_suspend(dev);
+
+	if (!error)
+		board_power_change(power, POWER_DOMAIN, 0);
+	return error;
+}
+
+static int board_power_resume(struct device *dev)
+{
+	struct board_power *power = container_of(dev->pm_domain, struct board_power, domain);
+
+	board_power_change(power, 0, POWER_DOMAIN);
+	return pm_generic_runtime_resume(dev);
+}
+
+/* Not a generic one: not every kernel has these. To the core's driver they are the same. */
+static const struct dev_pm_domain board_power_domain = {
+	.ops = {
+		RUNTIME_PM_OPS(board_power_suspend, board_power_resume, NULL)
+		SYSTEM_SLEEP_PM_OPS(pm_generic_suspend, pm_generic_resume)
+	},
+};
+
+/* Puts a device whose node names this power domain into it. */
+static int board_power_add(struct device *dev, void *data)
+{
+	struct board_power *power = data;
+	struct device_node *domain;
+
+	domain = of_parse_phandle(dev->of_node, "power-domains", 0);
+	of_node_put(domain);
+	if (domain && domain == power->node && !device_is_bound(dev))
+		dev_pm_domain_set(dev, &power->domain);
+	return 0;
+}
+
+static int board_power_probe(struct platform_device *pdev)
+{
+	struct device *dev = &pdev->dev;
+	const struct clk_parent_data parent = { .index = 0 };
+	const struct clk_init_data clock = {
+		.name = dev_name(dev),
+		.ops = &board_power_clock,
+		.parent_data = &parent,
+		.num_parents = 1,
+		.flags = CLK_SET_RATE_PARENT,
+	};
+	struct board_power *power;
+	struct pci_dev *gpu;
+	u32 slot;
+	int error;
+
+	power = devm_kzalloc(dev, sizeof(*power), GFP_KERNEL);
+	if (!power)
+		return -ENOMEM;
+	spin_lock_init(&power->lock);
+	error = of_property_read_u32(dev->of_node, "slot", &slot);
+	if (error)
+		return error;
+	gpu = pci_get_domain_bus_and_slot(0, 0, PCI_DEVFN(slot, 0));
+	if (!gpu)
+		return -EPROBE_DEFER;
+	power->word = devm_ioremap(dev, pci_resource_start(gpu, CONTROL_BAR) + POWER, 4);
+	pci_dev_put(gpu);
+	if (!power->word)
+		return -ENOMEM;
+	power->clock.init = &clock;
+	error = devm_clk_hw_register(dev, &power->clock);
+	if (error)
+		return error;
+	error = devm_of_clk_add_hw_provider(dev, of_clk_hw_simple_get, &power->clock);
+	if (error)
+		return error;
+	power->domain = board_power_domain;
+	power->node = dev->of_node;
+	return bus_for_each_dev(&platform_bus_type, NULL, power, board_power_add);
+}
+
+static const struct of_device_id board_power_nodes[] = {
+	{ .compatible = "galcore,board-power" },
+	{}
+};
+
+static struct platform_driver board_power_driver = {
+	.probe = board_power_probe,
+	.driver = {
+		.name = "board-power",
+		.of_match_table = board_power_nodes,
+		.suppress_bind_attrs = true,
+	},
+};
+
+static int __init board_power_init(void)
+{
+	return platform_driver_register(&board_power_driver);
+}
+module_init(board_power_init);
+
+MODULE_DESCRIPTION("Power controller of galcore's virtual board");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A core that has nothing to do goes off, and comes back for the first job as if it had not.
+//!
+//! What it gets from the board's power controller is read from the model, which takes an access to a register of a core
+//! that is off for a breach, and forgets all of its state with its power domain.
+//!
+//! Needs the module not to be in use, bound by the device tree. Arguments: `[--rounds N] [--sleeps N] [MODULE
+//! PARAMETERS...]`, with `autosuspend` among them. With `--sleeps`: the machine sleeps, which the virtual console of the
+//! board does not survive; what came of it is in the kernel log.
+
+use std::fs;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::sys::Region;
+use galcore_client::uapi::Status;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::Random;
+use galcore_selftests::harness;
+use galcore_selftests::harness::eventually;
+use galcore_selftests::harness::refused;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
+use galcore_selftests::system::KernelLog;
+use galcore_selftests::system::Module;
+use galcore_selftests::system::ProcGc;
+use gpu_control::counter;
+use gpu_control::fault;
+use gpu_control::POWER;
+use gpu_control::POWER_CLOCK;
+use gpu_control::POWER_DOMAIN;
+
+/// What a core that is on gets.
+const ON: u32 = POWER_CLOCK | POWER_DOMAIN;
+/// Pages that are mapped.
+const PAGES: usize = 16;
+const PAGE: usize = 4096;
+/// How long a core may take to go off.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The kernel's power management of a device.
+const DEVICES: &str = "/sys/bus/platform/devices";
+
+/// A file of the device of core 0.
+fn attribute(name: &str) -> Result<String> {
+    let core = system::bound()?
+        .into_iter()
+        .next()
+        .context("no core is bound")?;
+    Ok(format!("{DEVICES}/{core}/power/{name}"))
+}
+
+fn read(name: &str) -> Result<String> {
+    let path = attribute(name)?;
+    Ok(fs::read_to_string(&path).context(path)?.trim().to_string())
+}
+
+fn write(path: &str, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("{text} to {path}"))
+}
+
+fn wait_until_off(control: &Control) -> Result<()> {
+    eventually("the core is off", PATIENCE, || Ok(control.read(POWER) == 0))
+}
+
+/// The core is off, and nothing that this does switches it on.
+fn stays_off(control: &Control, what: impl FnOnce() -> Result<()>) -> Result<()> {
+    wait_until_off(control)?;
+    let before = control.counter(counter::CLOCK_UPS);
+    what()?;
+    same("switched on", control.counter(counter::CLOCK_UPS), before)
+}
+
+/// Draws, at moments when the core is on, off, and in between.
+fn draw_again_and_again(control: &Control, rounds: u32, delay: u64) -> Result<()> {
+    let mut paint = Paint::new()?;
+    let mut random = Random::new(5);
+    let before = control.counter(counter::CLOCK_UPS);
+    for round in 0..rounds {
+        paint
+            .prove(random.colour() | 0xff00_0000)
+            .with_context(|| format!("round {round}"))?;
+        // CAST: few milliseconds.
+        let rest = random.below(2 * delay as u32 + 60);
+        thread::sleep(Duration::from_millis(rest.into()));
+    }
+    let ups = control.counter(counter::CLOCK_UPS) - before;
+    println!("# {rounds} rounds, {ups} of them switched it on");
+    ensure!(ups > u64::from(rounds) / 10, "it was not off between");
+    paint.close()
+}
+
+/// The machine goes to sleep as far as its devices do, and wakes up at once.
+fn sleep() -> Result<()> {
+    write("/sys/power/pm_test", "devices")?;
+    let _ = write("/sys/module/suspend/parameters/pm_test_delay", "0");
+    let slept = write("/sys/power/state", "freeze");
+    write("/sys/power/pm_test", "none")?;
+    slept
+}
+
+/// Threads that draw, each on its own surface, while the machine sleeps `rounds` times.
+fn sleep_under_load(rounds: u32) -> Result<()> {
+    let is_over = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..3u32)
+            .map(|number| {
+                scope.spawn(move || -> Result<u32> {
+                    let mut paint = Paint::new()?;
+                    let mut random = Random::new(number + 1);
+                    let mut count = 0;
+                    while !is_over.load(Relaxed) {
+                        paint.prove(random.colour() | 0xff00_0000)?;
+                        count += 1;
+                    }
+                    paint.close()?;
+                    Ok(count)
+                })
+            })
+            .collect();
+        let mut slept = Ok(());
+        for _ in 0..rounds {
+            thread::sleep(Duration::from_millis(150));
+            slept = sleep();
+            if slept.is_err() {
+                break;
+            }
+        }
+        is_over.store(true, Relaxed);
+        for worker in workers {
+            let count = worker.join().expect("no panic")?;
+            ensure!(count > 0, "a thread has drawn nothing");
+        }
+        slept
+    })
+}
+
+/// Says so in the kernel log: a virtual console's ports are deaf behind a sleep.
+fn tell(what: &str) -> Result<()> {
+    write("/dev/kmsg", &format!("power: {what}"))
+}
+
+/// What is done when the machine sleeps.
+fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
+    suite.test("the machine sleeps, whatever is drawn", move || {
+        wait_until_off(control)?;
+        // Off, it stays off.
+        stays_off(control, sleep)?;
+        sleep_under_load(sleeps)?;
+        let mut paint = Paint::new()?;
+        paint.prove(0xff01_0203)?;
+        tell("slept under load, and drew")?;
+        paint.close()
+    });
+    suite.test("what takes too long keeps the machine awake", move || {
+        let mut paint = Paint::new()?;
+        paint.prove(0xff09_0807)?;
+        let armed = control.arm(fault::SLOW_DRAWS, 7_000_000);
+        let stream = paint.fill_all(0xff0a_0b0c);
+        paint.commit(&stream, &mut galcore_client::Queue::new())?;
+        let begun = Instant::now();
+        let slept = sleep();
+        drop(armed);
+        ensure!(slept.is_err(), "it slept");
+        ensure!(begun.elapsed() > Duration::from_secs(4), "too soon");
+        // It goes on.
+        paint.prove(0xff0d_0e0f)?;
+        tell("stayed awake, and drew")?;
+        paint.close()
+    });
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let options = Options::parse(&["rounds", "sleeps"])?;
+        let rounds = options.number("rounds", 60)?;
+        let sleeps = options.number("sleeps", 0)?;
+        harness::allow(Duration::from_secs(u64::from(rounds + 4 * sleeps)));
+        let module = &Module::from_words(&options.rest)?;
+        let delay = module.number("autosuspend").context("no autosuspend")?;
+        if !Module::is_loaded() {
+            module.load_or_fail()?;
+        }
+        let control = &Control::open()?;
+        Paint::new()?.close()?;
+        let mut suite = Suite::new();
+        if sleeps > 0 {
+            sleep_tests(&mut suite, control, sleeps);
+            return suite.run();
+        }
+        suite.test("a core that has nothing to do goes off", move || {
+            wait_until_off(control)?;
+            same("status", read("runtime_status")?.as_str(), "suspended")?;
+            same("delay", read("autosuspend_delay_ms")?, delay.to_string())?;
+            let mut paint = Paint::new()?;
+            paint.prove(0xff12_3456)?;
+            same("power behind a job", control.read(POWER), ON)?;
+            wait_until_off(control)?;
+            paint.close()
+        });
+        suite.test("looking at it does not switch it on", move || {
+            stays_off(control, || {
+                let text = fs::read_to_string(ProcGc::PATH)?;
+                ensure!(text.contains("hardware is idle"), "{text}");
+                Ok(())
+            })
+        });
+        suite.test("what comes then is right", move || {
+            draw_again_and_again(control, rounds, delay)
+        });
+        suite.test("memory is free again while it is off", move || {
+            let mut paint = Paint::new()?;
+            let memory = Region::anonymous(PAGES * PAGE)?;
+            let before = ProcGc::mmu_used_now()?;
+            let (address, bytes) = (memory.address(), memory.len() as u64);
+            let mapping = paint.device().map_user(address, bytes)?;
+            paint.prove(0xff65_4321)?;
+            stays_off(control, || {
+                same("mapped", ProcGc::mmu_used_now()?, before + PAGES as u64)?;
+                paint.device().unmap_user(&mapping)?;
+                eventually("the addresses are free", PATIENCE, || {
+                    Ok(ProcGc::mmu_used_now()? == before)
+                })
+            })?;
+            paint.close()
+        });
+        suite.test("its owner can keep it on", move || {
+            write(&attribute("control")?, "on")?;
+            let mut paint = Paint::new()?;
+            paint.prove(0xff11_2233)?;
+            thread::sleep(Duration::from_millis(2 * delay + 300));
+            let found = control.read(POWER);
+            write(&attribute("control")?, "auto")?;
+            same("power", found, ON)?;
+            wait_until_off(control)?;
+            paint.close()
+        });
+        suite.test(
+            "it is bound again, and the module goes, while it is off",
+            move || {
+                let core = system::bound()?
+                    .into_iter()
+                    .next()
+                    .context("no core is bound")?;
+                let mut paint = Paint::new()?;
+                paint.prove(0xff44_5566)?;
+                wait_until_off(control)?;
+                system::to_driver("unbind", &core)?;
+                system::to_driver("bind", &core)?;
+                paint.prove(0xff66_5544)?;
+                paint.close()?;
+                wait_until_off(control)?;
+                Module::unload()?;
+                same(
+                    "power of a core without a driver",
+                    control.read(POWER) & POWER_CLOCK,
+                    0,
+                )?;
+                module.load_or_fail()?;
+                let mut paint = Paint::new()?;
+                paint.prove(0xff77_8899)?;
+                paint.close()
+            },
+        );
+        suite.test("without power management it stays on", move || {
+            Module::unload()?;
+            module.with(&["powerManagement=0"]).load_or_fail()?;
+            let before = control.counter(counter::CLOCK_UPS);
+            let mut paint = Paint::new()?;
+            paint.prove(0xff10_2030)?;
+            thread::sleep(Duration::from_millis(2 * delay + 300));
+            same("power", control.read(POWER), ON)?;
+            same("switched on", control.counter(counter::CLOCK_UPS), before)?;
+            paint.close()?;
+            Module::unload()?;
+            module.load_or_fail()
+        });
+        suite.test("who loses jobs as a core goes is told", move || {
+            let core = system::bound()?
+                .into_iter()
+                .next()
+                .context("no core is bound")?;
+            let mut paint = Paint::new()?;
+            paint.prove(0xff31_4151)?;
+            let before = paint.device().resets()?;
+            let log = &mut KernelLog::from_now()?;
+            let armed = control.arm(fault::HOLD, 1);
+            let stream = paint.fill_all(0xff92_6535);
+            paint.commit(&stream, &mut galcore_client::Queue::new())?;
+            system::to_driver("unbind", &core)?;
+            drop(armed);
+            paint.expect(|_, _| 0xff31_4151)?;
+            let (guilty, innocent, dropped) = paint.device().resets()?;
+            same("guilty of", guilty, before.0)?;
+            same("innocent in", innocent, before.1 + 1)?;
+            ensure!(dropped > before.2, "nothing was dropped");
+            let lines = log.lines()?;
+            ensure!(
+                lines.iter().any(|line| line
+                    .text
+                    .contains("jobs that had not ended and are dropped")),
+                "the log says {lines:?}"
+            );
+            system::to_driver("bind", &core)?;
+            paint.prove(0xff58_9793)?;
+            paint.close()
+        });
+        suite.test("one that comes back as another is given up", move || {
+            let core = system::bound()?
+                .into_iter()
+                .next()
+                .context("no core is bound")?;
+            let mut paint = Paint::new()?;
+            paint.prove(0xff21_4365)?;
+            let signal = paint.device().create_signal(false)?;
+            wait_until_off(control)?;
+            let log = &mut KernelLog::from_now()?;
+            let armed = control.arm(fault::IDENTITY, fault::IDENTITY_OTHER);
+            let stream = paint.fill_all(0xff56_3412);
+            paint.commit(&stream, galcore_client::Queue::new().signal(signal))?;
+            // Who waits is not left alone.
+            paint.device().wait_signal(signal, 10_000)?;
+            drop(armed);
+            paint.expect(|_, _| 0xff21_4365)?;
+            let lines = log.lines()?;
+            ensure!(
+                lines
+                    .iter()
+                    .any(|line| line.text.contains("cannot be switched on")),
+                "the log says {lines:?}"
+            );
+            refused("STALL", paint.device().stall(), Status::GPU_NOT_RESPONDING)?;
+            system::to_driver("unbind", &core)?;
+            system::to_driver("bind", &core)?;
+            paint.prove(0xff78_5634)?;
+            paint.device().destroy_signal(signal)?;
+            paint.close()
+        });
+        suite.test("silicon was not asked for more than it can do", move || {
+            same("violations", control.violations(), 0)
+        });
+        suite.run()
+    })
+}
