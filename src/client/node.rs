@@ -227,17 +227,18 @@ impl Process {
     }
 
     /// Tries `allocate` once what the process itself has freed is back, and, if that is not enough,
-    /// what others have: that may take them long.
+    /// what others have, and those that are ending: that may take them long. On cores that hang
+    /// neither comes back.
     fn reclaim_and<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
         let device = &self.device;
         let reclaimer = device.reclaimer();
-        match reclaimer.wait_for_own(&self.hider) {
+        let goes_on = match reclaimer.wait_for_own(&self.hider) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // What is to come back comes back later.
             _ => device.wait_for_reclaim()?,
-        }
+        };
         match allocate() {
-            Err(Error::OutOfMemory) => {}
+            Err(Error::OutOfMemory) if goes_on => {}
             other => return other,
         }
         match reclaimer.wait_for_others() {

@@ -351,24 +351,33 @@ impl<P: Payload> Device<P> {
         cores + vectors + self.vm.bytes()
     }
 
-    /// Waits until what clients have let go of so far and is in no window is free, as far as the
-    /// cores go on. `Interrupted`: a Unix signal came. Not for the work queue.
-    pub(crate) fn wait_for_reclaim(&self) -> Result {
-        let wait = || {
-            let newest = self.reclaimer.newest();
-            for core in self.cores() {
-                core.ring().wait_for_progress(newest[core.index()])?;
-            }
-            for core in self.vectors() {
-                core.queue().wait_for_progress(newest[core.index()])?;
-            }
-            self.reclaimer.wait()
-        };
-        match wait() {
+    /// Waits until what clients have let go of so far and is in no window is free; says whether all
+    /// of it is. If not, a core hangs, or has been stopped. `Interrupted`: a Unix signal came. Not
+    /// for the work queue.
+    pub(crate) fn wait_for_reclaim(&self) -> Result<bool> {
+        let newest = self.reclaimer.newest();
+        // What of it a hang has taken is no less over.
+        let is_over = |waited, is_over| match waited {
             Err(Error::Interrupted) => Err(Error::Interrupted),
-            // A core hangs, or has been stopped: nothing more will come back.
-            Err(_) => Ok(()),
-            Ok(()) => self.vm.wait_for_reclaim(),
+            Err(_) => Ok(is_over),
+            Ok(()) => Ok(true),
+        };
+        for core in self.cores() {
+            let (ring, number) = (core.ring(), newest[core.index()]);
+            if !is_over(ring.wait_for_progress(number), ring.is_over(number))? {
+                return Ok(false);
+            }
+        }
+        for core in self.vectors() {
+            let (queue, number) = (core.queue(), newest[core.index()]);
+            if !is_over(queue.wait_for_progress(number), queue.is_over(number))? {
+                return Ok(false);
+            }
+        }
+        match self.reclaimer.wait() {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            Err(_) => Ok(false),
+            Ok(()) => self.vm.wait_for_reclaim().map(|()| true),
         }
     }
 }

@@ -173,8 +173,9 @@ struct State {
     /// How many have been given to the processes' hiders, and how many have been hidden.
     hides_begun: u64,
     hides_ended: u64,
-    /// Processes that have begun to end, and have not ended.
-    endings: usize,
+    /// How many processes have begun to end, and how many have ended.
+    endings_begun: u64,
+    endings_ended: u64,
 }
 
 /// What takes over what clients let go of, for all cores of a device.
@@ -217,7 +218,8 @@ impl Reclaimer {
                     ended: 0,
                     hides_begun: 0,
                     hides_ended: 0,
-                    endings: 0,
+                    endings_begun: 0,
+                    endings_ended: 0,
                 }, "galcore reclaim"),
                 moved <- new_condvar!("galcore reclaim"),
                 work <- new_work!("galcore reclaim"),
@@ -396,10 +398,14 @@ impl Reclaimer {
     /// Counts a process that begins to end, or has ended.
     pub(crate) fn note_ending(&self, begins: bool) {
         let mut state = self.state.lock();
-        state.endings = match begins {
-            true => state.endings + 1,
-            false => state.endings - 1,
-        };
+        match begins {
+            true => state.endings_begun += 1,
+            false => state.endings_ended += 1,
+        }
+        drop(state);
+        if !begins {
+            self.moved.notify_all();
+        }
     }
 
     /// How many objects have been let go of and are not dropped yet, and how many processes have
@@ -417,14 +423,16 @@ impl Reclaimer {
         // CAST: each of them takes memory.
         (
             (tied + hides + state.begun - state.ended) as usize,
-            state.endings,
+            (state.endings_begun - state.endings_ended) as usize,
         )
     }
 
     /// Whether something is being let go of that need not wait for a core.
     pub(crate) fn is_busy(&self) -> bool {
         let state = self.state.lock();
-        state.endings != 0 || state.ended != state.begun || state.hides_ended != state.hides_begun
+        state.endings_ended != state.endings_begun
+            || state.ended != state.begun
+            || state.hides_ended != state.hides_begun
     }
 
     /// Waits until the work item has dealt with what it has now. `Interrupted`: a Unix signal came.
@@ -440,13 +448,17 @@ impl Reclaimer {
         self.wait_to_end(true, |_| hider.counts())
     }
 
-    /// The same by any process, for [`wait::TIMEOUT`] in all, as others may let go of more
-    /// meanwhile; says whether there was any.
+    /// The same by any process, and until those that were ending have ended: each for
+    /// [`wait::TIMEOUT`] in all, as others may let go of more meanwhile. Says whether there was
+    /// any.
     pub(crate) fn wait_for_others(&self) -> Result<bool> {
+        let hides = |state: &State| (state.hides_begun, state.hides_ended);
+        let endings = |state: &State| (state.endings_begun, state.endings_ended);
         let state = self.state.lock();
-        let is_any = state.hides_ended != state.hides_begun;
+        let is_any = [hides(&state), endings(&state)].iter().any(|(begun, ended)| begun != ended);
         drop(state);
-        self.wait_to_end(false, |state| (state.hides_begun, state.hides_ended))?;
+        self.wait_to_end(false, hides)?;
+        self.wait_to_end(false, endings)?;
         Ok(is_any)
     }
 

@@ -185,6 +185,19 @@ fn pool_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
         },
     );
     suite.test(
+        "what a process had that has just ended can be had at once, again and again",
+        move || {
+            let bytes = (opened.pool.len() - opened.pool.len() / 16) as u32;
+            for _ in 0..20 {
+                let status = system::again(&["--take-pool", &bytes.to_string()])?.status()?;
+                same("child", status.code(), Some(0))?;
+                let taken = opened.allocate(bytes, Pool::SYSTEM)?;
+                device.free(taken)?;
+            }
+            Ok(())
+        },
+    );
+    suite.test(
         "a freed place is used again, hundreds of times",
         move || {
             let mut first = None;
@@ -940,6 +953,13 @@ fn leave() -> ExitCode {
     }
 }
 
+/// Takes `bytes` of the pool and ends.
+fn take_pool(bytes: u32) -> Result<()> {
+    let opened = Opened::new()?;
+    opened.allocate(bytes, Pool::SYSTEM)?;
+    Ok(())
+}
+
 /// Writes `bytes` of the pool, in two nodes, and ends.
 fn write_pool(bytes: u32) -> Result<()> {
     let opened = Opened::new()?;
@@ -958,15 +978,11 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--leave") {
         return leave();
     }
-    if std::env::args().nth(1).as_deref() == Some("--write-pool") {
-        let bytes = std::env::args().nth(2);
-        return match write_pool(bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("# {error:#}");
-                ExitCode::FAILURE
-            }
-        };
+    let bytes = || std::env::args().nth(2)?.parse().ok();
+    match std::env::args().nth(1).as_deref() {
+        Some("--write-pool") => return harness::exit(write_pool(bytes().unwrap_or(0))),
+        Some("--take-pool") => return harness::exit(take_pool(bytes().unwrap_or(0))),
+        _ => {}
     }
     if std::env::args().nth(1).as_deref() == Some("--unmapped") {
         return harness::exit(unmapped());
