@@ -455,7 +455,9 @@ impl Reclaimer {
         let hides = |state: &State| (state.hides_begun, state.hides_ended);
         let endings = |state: &State| (state.endings_begun, state.endings_ended);
         let state = self.state.lock();
-        let is_any = [hides(&state), endings(&state)].iter().any(|(begun, ended)| begun != ended);
+        let is_any = [hides(&state), endings(&state)]
+            .iter()
+            .any(|(begun, ended)| begun != ended);
         drop(state);
         self.wait_to_end(false, hides)?;
         self.wait_to_end(false, endings)?;
