@@ -24,6 +24,8 @@ struct board_power {
 	struct dev_pm_domain domain;
 	struct device_node *node;
 	void __iomem *word;
+	/* Of the clock, in Hz; 0: its parent's. */
+	unsigned long rate;
 	spinlock_t lock;
 };
 
@@ -46,9 +48,30 @@ static void board_power_disable(struct clk_hw *clock)
 	board_power_change(container_of(clock, struct board_power, clock), POWER_CLOCK, 0);
 }
 
+static unsigned long board_power_rate(struct clk_hw *clock, unsigned long parent)
+{
+	return container_of(clock, struct board_power, clock)->rate ?: parent;
+}
+
+/* Any rate up to its parent's. */
+static int board_power_round(struct clk_hw *clock, struct clk_rate_request *request)
+{
+	request->rate = min(request->rate, request->best_parent_rate);
+	return 0;
+}
+
+static int board_power_set_rate(struct clk_hw *clock, unsigned long rate, unsigned long parent)
+{
+	container_of(clock, struct board_power, clock)->rate = rate;
+	return 0;
+}
+
 static const struct clk_ops board_power_clock = {
 	.enable = board_power_enable,
 	.disable = board_power_disable,
+	.recalc_rate = board_power_rate,
+	.determine_rate = board_power_round,
+	.set_rate = board_power_set_rate,
 };
 
 static int board_power_suspend(struct device *dev)
@@ -99,7 +122,6 @@ static int board_power_probe(struct platform_device *pdev)
 		.ops = &board_power_clock,
 		.parent_data = &parent,
 		.num_parents = 1,
-		.flags = CLK_SET_RATE_PARENT,
 	};
 	struct board_power *power;
 	struct pci_dev *gpu;

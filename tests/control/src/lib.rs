@@ -188,6 +188,9 @@ pub const POWER: usize = 0x120;
 pub const POWER_CLOCK: u32 = 1;
 /// In [`POWER`]: its power domain is on.
 pub const POWER_DOMAIN: u32 = 2;
+/// ro: 64ths of its clock that the core runs at: what its clock register's divider was loaded with. 64 at power-on, and
+/// for a core without a divider (VG).
+pub const SCALE: usize = 0x124;
 /// w: declares that a violation is about to be provoked: kind in bits 15:0, how often in bits 31:16 (0 = once,
 /// 0xFFFF = any number, until [`CLEAR_EXPECTATIONS`]). Expected violations have their effect on the GPU (a hang
 /// stays a hang) but do not fail the run. Reads as the number of expectations still open.
@@ -465,4 +468,6 @@ violation_kinds! {
     PoweredOff = 25, "powered-off";
     /// Clock or power taken from a core in the middle of its work, and not cut off from the bus.
     PowerOffBusy = 26, "power-off-busy";
+    /// The clock's divider was loaded with something that is not 1 to 64.
+    ClockDivider = 27, "clock-divider";
 }

@@ -194,6 +194,7 @@ impl ControlBar {
             layout::EXPECT_VIOLATION => gpu.recorder.open_expectations(),
             layout::RESET_LINE => gpu.reset_line().into(),
             layout::POWER => gpu.power(),
+            layout::SCALE => gpu.scale.load(Relaxed),
             fault::SPURIOUS_INTERRUPTS => gpu.interrupts.spurious(),
             fault::LINE => match gpu.interrupts.stuck() {
                 None => fault::LINE_WORKS,
@@ -394,6 +395,31 @@ mod tests {
         assert_eq!(bar.read(&gpu, layout::VIOLATIONS), 2);
         assert_eq!(bar.read(&gpu, counter::POWER_UPS), 1);
         assert_eq!(bar.read(&gpu, counter::CLOCK_UPS), 2);
+    }
+
+    #[test]
+    fn the_divider_is_loaded_by_its_strobe() {
+        let (gpu, bar) = gpu();
+        assert_eq!(bar.read(&gpu, layout::SCALE), 64);
+        gpu.mmio_write(HI_CLOCK_CONTROL, 16 << 2);
+        assert_eq!(bar.read(&gpu, layout::SCALE), 64);
+        gpu.mmio_write(HI_CLOCK_CONTROL, 16 << 2 | 1 << 9);
+        assert_eq!(bar.read(&gpu, layout::SCALE), 16);
+        bar.write(
+            &gpu,
+            layout::EXPECT_VIOLATION,
+            ViolationKind::ClockDivider as u32,
+        );
+        gpu.mmio_write(HI_CLOCK_CONTROL, 65 << 2 | 1 << 9);
+        assert_eq!(bar.read(&gpu, layout::EXPECTED_SEEN), 1);
+        assert_eq!(bar.read(&gpu, layout::SCALE), 16);
+        bar.write(&gpu, layout::POWER, layout::POWER_CLOCK);
+        bar.write(
+            &gpu,
+            layout::POWER,
+            layout::POWER_CLOCK | layout::POWER_DOMAIN,
+        );
+        assert_eq!(bar.read(&gpu, layout::SCALE), 64);
     }
 
     #[test]

@@ -191,6 +191,8 @@ pub struct Gpu {
     is_held: AtomicBool,
     /// What it gets from the power controller.
     power: AtomicU32,
+    /// 64ths of its clock that it runs at.
+    pub(crate) scale: AtomicU32,
     /// A draw that never ends is in the queue; false lets it end.
     pub(crate) endless: AtomicBool,
     /// Moves while a slow draw is under way.
@@ -248,6 +250,7 @@ impl Gpu {
             stuck: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
             power: AtomicU32::new(POWER_CLOCK | POWER_DOMAIN),
+            scale: AtomicU32::new(FULL_SCALE),
             endless: AtomicBool::new(false),
             progress: AtomicU32::new(0),
             work: AtomicU32::new(0),
@@ -355,6 +358,7 @@ impl Gpu {
     /// Back to what it was at power-on, clocks on. Counters, faults and violations stay.
     pub fn power_on_reset(&self) {
         self.registers.set(HI_CLOCK_CONTROL, 0);
+        self.scale.store(FULL_SCALE, SeqCst);
         self.reset();
         self.stuck.store(false, SeqCst);
     }

@@ -306,6 +306,9 @@ impl Gpu {
         let before = self.registers.get(HI_CLOCK_CONTROL);
         self.registers
             .set(HI_CLOCK_CONTROL, value & CLOCK_CONTROL_STORED);
+        if value & CLOCK_CONTROL_LOAD != 0 && !self.personality.has_vg() {
+            self.load_divider(value);
+        }
         let was = before & CLOCK_CONTROL_SOFT_RESET != 0;
         let is = value & CLOCK_CONTROL_SOFT_RESET != 0;
         if is && !was {
@@ -332,6 +335,22 @@ impl Gpu {
                 || self.faults.reset_needs_power.load(Relaxed) != 0;
             self.stuck.store(stuck, SeqCst);
         }
+    }
+
+    fn load_divider(&self, value: u32) {
+        let (shift, mask) = CLOCK_CONTROL_SCALE;
+        let scale = value >> shift & mask;
+        if (1..=FULL_SCALE).contains(&scale) {
+            self.scale.store(scale, SeqCst);
+            return;
+        }
+        let finding = Finding {
+            detail: format!("loaded with {scale}"),
+            address: HI_CLOCK_CONTROL,
+            ..Finding::default()
+        };
+        self.recorder
+            .violation(ViolationKind::ClockDivider, finding);
     }
 
     fn start_problem(&self, window: u32) -> Option<&'static str> {

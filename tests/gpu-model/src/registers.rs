@@ -211,6 +211,12 @@ pub const CLOCK_CONTROL_CLK_DIS: u32 = 3;
 pub const CLOCK_CONTROL_VG_CLK_DIS: u32 = 2;
 /// Bits 16 to 18 of [`HI_CLOCK_CONTROL`]: 3D, 2D and VG idle.
 pub const CLOCK_CONTROL_IDLE: u32 = 0x7_0000;
+/// Bits 8:2 of [`HI_CLOCK_CONTROL`]: the divider, in 64ths of the clock.
+pub const CLOCK_CONTROL_SCALE: (u32, u32) = (2, 0x7f);
+/// Bit 9 of [`HI_CLOCK_CONTROL`] loads the divider.
+pub const CLOCK_CONTROL_LOAD: u32 = 1 << 9;
+/// The full clock, in its own 64ths.
+pub const FULL_SCALE: u32 = 64;
 /// Bits of [`HI_CLOCK_CONTROL`] that are stored: `[11:0]`, soft reset, `[19]`, `[23:20]`.
 pub const CLOCK_CONTROL_STORED: u32 = 0x00f8_1fff;
 
