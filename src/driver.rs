@@ -143,6 +143,14 @@ impl platform::Driver for Driver {
                     dev_err!(dev, "its clocks cannot be enabled ({error:?})\n");
                 }
             })?;
+        if let Some(rate) = parameters.core_clock {
+            if let Err(error) = clocks.set_rate(rate) {
+                dev_warn!(dev, "its clock cannot be set to {rate} Hz ({error:?})\n");
+            }
+        }
+        if let (rate @ 1.., _) = clocks.rates() {
+            dev_info!(dev, "its clock: {rate} Hz\n");
+        }
         let supply = Supply::new(dev)?;
         let line = ResetLine::get(dev).inspect_err(|&error| {
             if error != EPROBE_DEFER {

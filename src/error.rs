@@ -43,6 +43,8 @@ pub(crate) enum Error {
     InvalidRequest,
     /// The GPU made no progress for too long.
     GpuNotResponding,
+    /// The core is not idle.
+    ChipNotReady,
     /// A time difference that its field cannot hold.
     TimerOverflow,
     /// A Unix signal ended a wait; the call is restarted by the kernel.
@@ -69,6 +71,8 @@ impl Error {
             Error::InvalidRequest => -21,
             Error::GpuNotResponding => -22,
             Error::TimerOverflow => -23,
+            // No error: the client is to come again.
+            Error::ChipNotReady => 11,
             Error::Interrupted => -26,
         }
     }

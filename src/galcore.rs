@@ -15,7 +15,8 @@
 //! 0. `galcore returns` ([`client::Process`]): one step of giving a process its own memory back.
 //! 1. `galcore attachment` ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
 //!    `galcore imports`, the list of them, and `galcore pinned pages`; no other of ours.
-//! 2. `galcore completion` ([`ring::Ring`], [`vector::Queue`]): ending jobs and running their actions.
+//! 2. `galcore speeds` ([`client::Clients`]): setting the cores' clocks; under it `galcore completion`
+//!    ([`ring::Ring`], [`vector::Queue`]): ending jobs and running their actions.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.
 //! 4. `galcore process` ([`client::Process`]): the handle tables of one process.

@@ -10,6 +10,9 @@
 /// Cores of a device.
 pub(crate) const MAX_CORES: usize = 4;
 
+/// A core's clock is told in so many parts.
+pub(crate) const FULL_SCALE: u32 = 64;
+
 /// Objects of one kind in one process: nodes, contiguous buffers, signals, pieces of user memory.
 /// Else `OutOfResources`.
 pub(crate) const MAX_HANDLES: usize = 1 << 14;

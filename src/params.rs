@@ -9,6 +9,7 @@
 use crate::{
     abi::detect,
     addr::Range,
+    limits::FULL_SCALE,
     sys::{
         self,
         mmio,
@@ -135,6 +136,10 @@ pub(crate) struct Parameters {
     pub(crate) power_management: bool,
     /// For so long, in milliseconds, if nobody says otherwise.
     pub(crate) autosuspend: u32,
+    /// The rate of the cores' clocks, in Hz, if it is to be another.
+    pub(crate) core_clock: Option<usize>,
+    /// The least 64ths of its clock that a core is slowed down to when it is too warm.
+    pub(crate) least_scale: u32,
     /// How much is kept of a core that hangs, from 0, nothing, to 3.
     pub(crate) dump_level: u32,
 }
@@ -483,6 +488,11 @@ impl Parameters {
                 delay if delay <= MAX_AUTOSUSPEND => delay,
                 _ => return Err(Refusal("autosuspend", "must be a day at most")),
             },
+            core_clock: core_clock(raw)?,
+            least_scale: match raw.initgpu3DMinClock {
+                scale @ 1..=FULL_SCALE => scale,
+                _ => return Err(Refusal("initgpu3DMinClock", "must be from 1 to 64")),
+            },
             gpu_timeout: match (raw.gpuTimeout, raw.recovery) {
                 (0, 0 | 1) => 0,
                 (timeout, recovery @ (0 | 1)) if GPU_TIMEOUTS.contains(&timeout) => {
@@ -502,6 +512,20 @@ impl Parameters {
             pr_err!("parameter {name} {why}\n");
             EINVAL
         })
+    }
+}
+
+/// The rate of the cores' clocks, by either of the vendor's parameters.
+fn core_clock(raw: &RawParameters) -> Result<Option<usize>, Refusal> {
+    // CAST: 32 bits into at least 32; c_ulong is as wide as usize.
+    match (raw.coreClock as usize, raw.gpu_frequency as usize) {
+        (0, 0) => Ok(None),
+        (hertz, 0) => Ok(Some(hertz)),
+        (0, megahertz) => match megahertz.checked_mul(1_000_000) {
+            Some(hertz) => Ok(Some(hertz)),
+            None => Err(Refusal("gpu_frequency", "is in MHz")),
+        },
+        _ => Err(Refusal("gpu_frequency", "says what coreClock says")),
     }
 }
 
@@ -557,6 +581,9 @@ pub(crate) fn show() {
     pr_info!("recovery          = {}\n", raw.recovery);
     pr_info!("powerManagement   = {}\n", raw.powerManagement);
     pr_info!("autosuspend       = {}\n", raw.autosuspend);
+    pr_info!("coreClock         = {}\n", raw.coreClock);
+    pr_info!("gpu_frequency     = {}\n", raw.gpu_frequency);
+    pr_info!("initgpu3DMinClock = {}\n", raw.initgpu3DMinClock);
     pr_info!("stuckDump         = {}\n", raw.stuckDump);
     pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
     pr_info!("interface         = {}\n", interface_name(&raw));
@@ -598,6 +625,9 @@ mod tests {
             recovery: 1,
             powerManagement: 1,
             autosuspend: 200,
+            coreClock: 0,
+            gpu_frequency: 0,
+            initgpu3DMinClock: 1,
             stuckDump: 2,
             allowedRanges: [0; 8],
             allowedRangesCount: 0,
@@ -620,6 +650,34 @@ mod tests {
         assert!(refused(|raw| raw.irqLine = -1).is_none());
         assert!(refused(|raw| raw.contiguousSize = 0).is_none());
         assert!(refused(|raw| raw.contiguousBase = 0).is_none());
+    }
+
+    #[test]
+    fn the_clock_has_one_rate() {
+        let clock = |hertz, megahertz| {
+            let mut raw = raw();
+            (raw.coreClock, raw.gpu_frequency) = (hertz, megahertz);
+            Parameters::check(&raw).map_or(None, |parameters| parameters.core_clock)
+        };
+        assert_eq!(clock(0, 0), None);
+        assert_eq!(clock(528_000_000, 0), Some(528_000_000));
+        assert_eq!(clock(0, 312), Some(312_000_000));
+        assert_eq!(
+            refused(|raw| raw.gpu_frequency = usize::MAX as _),
+            Some("gpu_frequency")
+        );
+        assert_eq!(
+            refused(|raw| (raw.coreClock, raw.gpu_frequency) = (1, 1)),
+            Some("gpu_frequency")
+        );
+        assert_eq!(
+            refused(|raw| raw.initgpu3DMinClock = 0),
+            Some("initgpu3DMinClock")
+        );
+        assert_eq!(
+            refused(|raw| raw.initgpu3DMinClock = 65),
+            Some("initgpu3DMinClock")
+        );
     }
 
     #[test]

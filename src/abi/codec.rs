@@ -44,6 +44,7 @@ use super::{
 };
 use crate::{
     error::Error,
+    limits::FULL_SCALE,
     sys, //
 };
 
@@ -67,9 +68,6 @@ const REGISTER_APB: u64 = 0x30_0000;
 /// Bits of a GPU address, on all cores that have come so far.
 const ADDRESS_BITS: u32 = 32;
 
-/// The full clock, in its own 64ths.
-const FULL_SCALE: u32 = 64;
-
 /// What QUERY_VIDEO_MEMORY calls the pool where it has a name: no buffer's handle has these low 15
 /// bits.
 const POOL_NAME: u32 = 0x7FFF_F000;
@@ -80,9 +78,6 @@ const ALL_COMPRESSIONS: u32 = 0xF;
 /// QUERY_CHIP_OPTION's answers that say nothing of the cores that there are: the vendor's defaults.
 const ATTRIBUTE_CACHE: u32 = 2;
 const ALL_NETWORKS: u32 = 0xFF;
-
-/// `gceCHIPPOWERSTATE`: on.
-const POWER_ON: u32 = 0;
 
 /// Bytes around the commands that the client leaves to the kernel, where it does not say.
 const RESERVED_HEAD: u32 = 32;
@@ -377,13 +372,21 @@ impl Format {
             }
             Command::MapUserMemory => self.map_user(u),
             Command::UnmapUserMemory => Request::UnmapUser(self.user_memory(u)),
-            Command::QueryChipFrequency | Command::QueryCpuFrequency => Request::QueryFrequency,
+            Command::QueryChipFrequency => Request::QueryFrequency,
+            Command::QueryCpuFrequency => Request::QueryCpuFrequency,
             // It would keep all others out for as long as the client likes; jobs need it not.
             Command::DeviceMutex => Request::Ignored,
-            // The core is at full power and clock whatever clients ask for: it is everybody's.
-            Command::SetPowerManagementState | Command::ConfigPowerManagement => Request::Ignored,
+            Command::SetPowerManagementState => {
+                match layout.quirks.power.find(layout.set_power.state.word(u)) {
+                    Some((state, way)) => Request::SetPower { state, way },
+                    None => Request::Refused(Error::InvalidArgument),
+                }
+            }
+            Command::ConfigPowerManagement => Request::ConfigPower {
+                enable: layout.config_power.enable.word(u) != 0,
+            },
             Command::SetFscaleValue => match layout.set_scale.value.word(u) {
-                1..=FULL_SCALE => Request::Ignored,
+                scale @ 1..=FULL_SCALE => Request::SetScale { scale },
                 _ => Request::Refused(Error::InvalidArgument),
             },
             Command::GetFscaleValue => Request::QueryScale,
@@ -1000,12 +1003,14 @@ impl Format {
             Reply::ChipOptions {
                 fast_clear,
                 compression,
+                power,
                 shaders,
                 pool,
             } => {
                 let fields = &layout.options;
                 zero(u, fields.bytes);
                 fields.fast_clear.put(u, fast_clear.into());
+                fields.power.put(u, power.into());
                 fields.mmu.put(u, 1);
                 let compressions = if compression { ALL_COMPRESSIONS } else { 0 };
                 fields.compression.put(u, compressions);
@@ -1017,16 +1022,16 @@ impl Format {
             }
             // Whether it is on, and in 6.2.2 whether it waits for each commands.
             Reply::ProfileSetting => zero(u, PROFILE_SETTING_BYTES),
-            Reply::Scale => {
-                layout.scale.value.put(u, FULL_SCALE);
+            Reply::Scale { scale } => {
+                layout.scale.value.put(u, scale);
                 layout.scale.min.put(u, 1);
                 layout.scale.max.put(u, FULL_SCALE);
             }
-            Reply::Frequency if command == Command::QueryChipFrequency => {
-                layout.chip_frequency.core.put(u, 0);
-                layout.chip_frequency.shader.put(u, 0);
+            Reply::Frequency { core, shader } => {
+                layout.chip_frequency.core.put(u, core);
+                layout.chip_frequency.shader.put(u, shader);
             }
-            Reply::Frequency => layout.cpu_frequency.frequency.put(u, 0),
+            Reply::CpuFrequency => layout.cpu_frequency.frequency.put(u, 0),
             Reply::KernelSettings { signal } => {
                 // CAST: the bits of a signed field.
                 layout.kernel_settings.signal.put(u, signal as u32);
@@ -1074,8 +1079,9 @@ impl Format {
                 layout.map_user.info.put(u, info);
                 layout.map_user.address.put(u, address);
             }
-            Reply::Power { is_idle } => {
-                layout.power.state.put(u, POWER_ON);
+            Reply::ConfigPower { old } => layout.config_power.old.put(u, old.into()),
+            Reply::Power { state, is_idle } => {
+                layout.power.state.put(u, layout.quirks.power.number(state));
                 layout.power.is_idle.put(u, is_idle.into());
             }
             Reply::Resets { count } => {

@@ -28,6 +28,10 @@ pub(crate) use codec::{
 };
 pub(crate) use extensions::Foreign;
 pub(crate) use layout::{
+    power::{
+        PowerState,
+        PowerWay, //
+    },
     HardwareTypes,
     Routing,
     MAX_COMMAND_BUFFER_BYTES,
@@ -459,6 +463,18 @@ pub(crate) enum Request {
     ProfileSetting,
     /// QUERY_POWER_MANAGEMENT_STATE.
     QueryPower,
+    /// SET_POWER_MANAGEMENT_STATE.
+    SetPower {
+        /// The state.
+        state: PowerState,
+        /// How it is to be reached.
+        way: PowerWay,
+    },
+    /// CONFIG_POWER_MANAGEMENT.
+    ConfigPower {
+        /// The core may go off while this process has it open.
+        enable: bool,
+    },
     /// QUERY_RESET_TIME_STAMP.
     QueryResets,
     /// TIMESTAMP: the time between a timer's start and stop.
@@ -471,10 +487,17 @@ pub(crate) enum Request {
         /// The process; `None`: the client does not say.
         process: Option<u32>,
     },
-    /// QUERY_CHIP_FREQUENCY and QUERY_CPU_FREQUENCY: nothing is measured.
+    /// QUERY_CHIP_FREQUENCY.
     QueryFrequency,
+    /// QUERY_CPU_FREQUENCY.
+    QueryCpuFrequency,
     /// GET_FSCALE_VALUE.
     QueryScale,
+    /// SET_FSCALE_VALUE.
+    SetScale {
+        /// 64ths of the clock, from 1 to 64.
+        scale: u32,
+    },
     /// SET_TIMEOUT.
     SetTimeout {
         /// For STALL, in milliseconds.
@@ -520,6 +543,8 @@ pub(crate) enum Reply<'a> {
         fast_clear: bool,
         /// Compression may be used.
         compression: bool,
+        /// Cores may go off.
+        power: bool,
         /// Shader cores.
         shaders: u32,
         /// There is a pool.
@@ -548,16 +573,33 @@ pub(crate) enum Reply<'a> {
         /// GPU address.
         address: u32,
     },
-    /// QUERY_CHIP_FREQUENCY and QUERY_CPU_FREQUENCY: not known.
-    Frequency,
-    /// GET_FSCALE_VALUE: the full clock.
-    Scale,
+    /// QUERY_CHIP_FREQUENCY: in Hz; 0: not known.
+    Frequency {
+        /// The core's clock.
+        core: u32,
+        /// The shaders'.
+        shader: u32,
+    },
+    /// QUERY_CPU_FREQUENCY: not known.
+    CpuFrequency,
+    /// GET_FSCALE_VALUE: in 64ths of the clock.
+    Scale {
+        /// Now.
+        scale: u32,
+    },
     /// GET_PROFILE_SETTING: the profiler is off.
     ProfileSetting,
-    /// QUERY_POWER_MANAGEMENT_STATE: on, and whether it is idle.
+    /// QUERY_POWER_MANAGEMENT_STATE.
     Power {
+        /// The state.
+        state: PowerState,
         /// Nothing is under way.
         is_idle: bool,
+    },
+    /// CONFIG_POWER_MANAGEMENT.
+    ConfigPower {
+        /// Whether the core might go off before.
+        old: bool,
     },
     /// TIMESTAMP.
     TimeDelta {

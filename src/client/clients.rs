@@ -22,8 +22,11 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
+        atomic::Atomic,
+        new_mutex,
         new_spinlock,
         Arc,
+        Mutex,
         SpinLock, //
     },
     task::Task, //
@@ -53,6 +56,11 @@ pub(crate) struct Clients {
     processes: SpinLock<KVec<Member>>,
     #[pin]
     guilt: Guilt,
+    /// A process wants less than a core's full clock.
+    pub(super) has_wishes: Atomic<bool>,
+    /// One thread at a time sets the cores' clocks.
+    #[pin]
+    pub(super) speeds: Mutex<()>,
 }
 
 impl Clients {
@@ -68,6 +76,8 @@ impl Clients {
                 shared_nodes <- SharedNodes::new(),
                 processes <- new_spinlock!(KVec::new(), "galcore processes"),
                 guilt <- Guilt::new(),
+                has_wishes: Atomic::new(false),
+                speeds <- new_mutex!((), "galcore speeds"),
             }),
             GFP_KERNEL,
         )
@@ -129,12 +139,14 @@ impl Clients {
                     process: process.clone(),
                 };
                 match members.push_within_capacity(member) {
-                    Ok(()) => return Ok(process),
+                    Ok(()) => break,
                     Err(_) => wanted,
                 }
             };
             room = KVec::with_capacity(wanted * 2, GFP_KERNEL)?;
         }
+        self.note_change(&process);
+        Ok(process)
     }
 
     /// A file more of the process with this leader, if it has any.
@@ -169,6 +181,13 @@ impl Clients {
             }
             index += 1;
         }
+    }
+
+    /// Calls `look` with each process that has files. Nothing is to be allocated, or waited for.
+    pub(super) fn for_each_member(&self, mut look: impl FnMut(&Process)) {
+        let members = self.processes.lock();
+        let open = members.iter().filter(|member| member.files > 0);
+        open.for_each(|member| look(&member.process));
     }
 
     /// Core `core` was reset, which has cost these processes that: each learns of it, also one that
@@ -218,6 +237,7 @@ impl Clients {
             })
         };
         if is_over {
+            self.note_change(&process);
             process.end();
         }
     }

@@ -156,6 +156,7 @@ impl Process {
         let memory = core::mem::take(&mut tables.user_memory);
         let contexts = core::mem::take(&mut tables.contexts);
         let pieces = core::mem::take(&mut tables.pieces);
+        let kept_on = core::mem::take(&mut tables.kept_on);
         let left = core::mem::replace(&mut tables.per_core, PerCore::all());
         drop(tables);
         nodes.for_each(|entry| {
@@ -170,6 +171,6 @@ impl Process {
             mapped.release();
             sys::yield_if_due();
         });
-        drop((contexts, pieces, left));
+        drop((contexts, pieces, left, kept_on));
     }
 }

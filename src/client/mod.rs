@@ -31,6 +31,7 @@ mod handles;
 mod import;
 mod names;
 mod node;
+mod power;
 mod query;
 mod queue;
 mod resets;
@@ -61,6 +62,7 @@ use crate::{
     },
     gpu,
     limits::{
+        FULL_SCALE,
         MAX_CORES,
         MAX_TIMERS, //
     },
@@ -165,6 +167,8 @@ pub(crate) struct Process {
     hider: Arc<Hider>,
     /// What resets of cores have cost it, and what it pays for those that it has caused.
     resets: Resets,
+    /// By core, the 64ths of its clock that the process wants.
+    scales: [Atomic<u32>; MAX_CORES],
     /// By core, number of its last job; 0: none.
     last_jobs: [Atomic<u64>; MAX_CORES],
     /// There may be something in `changes`: for the tables, of memory that comes back.
@@ -210,6 +214,7 @@ impl Process {
                 opener: sys::Opener::current(),
                 views,
                 hider,
+                scales: [const { Atomic::new(FULL_SCALE) }; MAX_CORES],
                 last_jobs: [const { Atomic::new(0) }; MAX_CORES],
                 has_changes: Atomic::new(false),
                 has_returns: Atomic::new(false),
@@ -315,12 +320,25 @@ impl Process {
             Request::Version => Ok(Reply::Version),
             Request::ChipInfo => Ok(Reply::ChipInfo(self.device.kinds_in_order())),
             Request::ChipOptions => Ok(self.query_options(&*core()?)),
-            Request::QueryScale => Ok(Reply::Scale),
-            Request::ProfileSetting => Ok(Reply::ProfileSetting),
-            Request::QueryFrequency => Ok(Reply::Frequency),
-            Request::QueryPower => Ok(Reply::Power {
-                is_idle: core()?.idle_state().ok_or(Error::GpuNotResponding)?.is_idle,
+            Request::QueryScale => Ok(Reply::Scale {
+                scale: self.device.any(selector)?.scale(),
             }),
+            Request::SetScale { scale } => self.set_scale(selector, scale).map(done),
+            Request::ProfileSetting => Ok(Reply::ProfileSetting),
+            Request::QueryFrequency => {
+                let (core, shader) = self.device.any(selector)?.frequencies();
+                Ok(Reply::Frequency { core, shader })
+            }
+            Request::QueryCpuFrequency => Ok(Reply::CpuFrequency),
+            Request::SetPower { state, way } => {
+                let core = self.device.any(selector)?;
+                core.set_power(state, way).map(done)
+            }
+            Request::ConfigPower { enable } => self.config_power(selector, enable),
+            Request::QueryPower => {
+                let (state, is_idle) = self.device.any(selector)?.power()?;
+                Ok(Reply::Power { state, is_idle })
+            }
             Request::QueryTimer { timer } => self.time_delta(timer),
             Request::QueryResets => Ok(Reply::Resets {
                 count: self.resets_of(selector).into(),

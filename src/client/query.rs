@@ -37,6 +37,7 @@ impl Process {
         Reply::ChipOptions {
             fast_clear: identity.has_fast_clear(),
             compression: identity.has_compression(),
+            power: self.device.parameters().power_management,
             shaders: identity.shader_core_count,
             pool: self.device.memory().pool_bytes() != 0,
         }

@@ -20,7 +20,8 @@ use crate::{
     stream::{
         addresses::AddressSet,
         loaded::Loaded, //
-    }, //
+    },
+    sys::power::KeptOn, //
 };
 use kernel::{
     prelude::*,
@@ -51,6 +52,8 @@ pub(super) struct Tables {
     pub(super) non_paged: Ledger,
     pub(super) contiguous: Ledger,
     pub(super) pieces: KVec<PieceEntry>,
+    /// By core, what keeps it on for the process.
+    pub(super) kept_on: [Option<KeptOn>; MAX_CORES],
     /// Where the process has mapped the pool; the last mmap's is the last.
     pub(super) pool_views: KVec<Arc<PoolView>>,
 }
@@ -92,6 +95,7 @@ impl Tables {
             non_paged: Ledger::default(),
             contiguous: Ledger::default(),
             pieces: KVec::new(),
+            kept_on: [const { None }; MAX_CORES],
             pool_views: KVec::new(),
         }
     }

@@ -105,6 +105,8 @@ pub(crate) struct Core<P: Payload> {
     /// Other cores reach the ring's memory no longer than it is that.
     _ring_mapping: Option<LinearMapping>,
     reclaimer: Arc<Reclaimer>,
+    /// The least 64ths of its clock that it is slowed down to when it is too warm.
+    least_scale: u32,
     /// Its registers may be read by those who only want to know. Held while they are.
     #[pin]
     is_on: Mutex<bool>,
@@ -190,6 +192,7 @@ impl<P: Payload> Core<P> {
                 ring,
                 _ring_mapping: ring_mapping,
                 reclaimer,
+                least_scale: parameters.least_scale,
                 is_on <- new_mutex!(true, "galcore core"),
             }),
             GFP_KERNEL,
@@ -209,6 +212,11 @@ impl<P: Payload> Core<P> {
     /// Who the core is.
     pub(crate) fn identity(&self) -> &Identity {
         self.hardware.identity()
+    }
+
+    /// Its hardware.
+    pub(crate) fn hardware(&self) -> &Hardware {
+        &self.hardware
     }
 
     /// The states that contexts keep; `newer`: those of clients from 5.0.11 on.
@@ -383,6 +391,16 @@ impl<P: Payload> Switch for PowerSwitch<P> {
             AnyCore::Ring(core) => core.ring.wake_up(),
             AnyCore::Vector(core) => core.queue().wake_up(),
         }
+    }
+
+    fn limit(&self, speed: u32) {
+        if let AnyCore::Ring(core) = &self.0 {
+            core.ring().set_limit(speed.max(core.least_scale));
+        }
+    }
+
+    fn has_divider(&self) -> bool {
+        matches!(self.0, AnyCore::Ring(_))
     }
 }
 

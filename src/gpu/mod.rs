@@ -4,6 +4,7 @@
 
 pub(crate) mod core;
 mod device;
+mod power;
 mod route;
 mod vector;
 

@@ -196,6 +196,8 @@ impl Hardware {
                 .with_compression_bypass(!compression)
                 .with_hz_l2_disable(id.has_faulty_hz_cache()),
         );
+        self.note_full_speed();
+        self.load_speed();
     }
 
     /// Tells every unit where GPU address 0 lies.

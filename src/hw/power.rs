@@ -10,15 +10,21 @@ use super::{
     identity::raw_model_and_revision,
     load_clock,
     regs::*,
-    Hardware, //
+    Hardware,
+    FULL_SPEED, //
 };
 use crate::sys::{
     power::Supply,
     reset::ResetLine, //
 };
 use kernel::{
-    clk::OptionalClk,
+    clk::{
+        Hertz,
+        OptionalClk, //
+    },
     device::Device,
+    ffi::c_ulong,
+    io::Io,
     prelude::*,
     sync::{
         atomic::{
@@ -33,6 +39,16 @@ use kernel::{
 /// Clocks of a node, by etnaviv's names. Each may be absent: old trees name some, boards without
 /// a node none.
 const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
+
+/// Places among them.
+const CORE: usize = 1;
+const SHADER: usize = 2;
+
+/// `PM_MODULE_CONTROLS`: no module's clock is gated.
+const NO_GATING: u32 = 0xBFF;
+
+/// Where `HI_CLOCK_CONTROL` has the 64ths.
+const SCALE_SHIFT: u32 = 2;
 
 /// The clocks of a core; off again when they are dropped.
 pub(crate) struct Clocks {
@@ -64,6 +80,21 @@ impl Clocks {
         }
         self.are_on.store(true, Relaxed);
         Ok(())
+    }
+
+    /// Sets the rate of the core's clock, in Hz, if it has one.
+    pub(crate) fn set_rate(&self, hertz: usize) -> Result {
+        self.clocks[CORE].set_rate(Hertz(hertz as c_ulong))
+    }
+
+    /// In Hz, the rates of the core's clock and of the shaders', which is the core's if they have none
+    /// of their own; 0: not known.
+    pub(crate) fn rates(&self) -> (usize, usize) {
+        let rate = |which: usize| self.clocks[which].rate().as_hz();
+        match (rate(CORE), rate(SHADER)) {
+            (core, 0) => (core, core),
+            rates => rates,
+        }
     }
 
     /// Switches them off. By the same.
@@ -100,6 +131,16 @@ pub(super) struct State {
     /// `HI_IDLE_STATE` and `HI_CLOCK_CONTROL` when it went off.
     last_idle: Atomic<u32>,
     last_clock: Atomic<u32>,
+    /// 64ths of its clock that it is to run at.
+    scale: Atomic<u32>,
+    /// And at most, as it is too warm.
+    limit: Atomic<u32>,
+    /// It has nothing to do, and runs at 1 of them until it has.
+    is_slow: Atomic<bool>,
+    /// How many it runs at.
+    loaded: Atomic<u32>,
+    /// Its last state was to be SUSPEND and not OFF.
+    was_suspended: Atomic<bool>,
 }
 
 impl State {
@@ -109,6 +150,11 @@ impl State {
             is_cycled: Atomic::new(false),
             last_idle: Atomic::new(0),
             last_clock: Atomic::new(0),
+            scale: Atomic::new(FULL_SPEED),
+            limit: Atomic::new(FULL_SPEED),
+            is_slow: Atomic::new(false),
+            loaded: Atomic::new(FULL_SPEED),
+            was_suspended: Atomic::new(false),
         }
     }
 }
@@ -132,6 +178,86 @@ impl Hardware {
             state.last_idle.load(Relaxed),
             state.last_clock.load(Relaxed),
         )
+    }
+
+    /// 64ths of its clock that it is to run at when it has something to do.
+    pub(crate) fn scale(&self) -> u32 {
+        self.state.scale.load(Relaxed)
+    }
+
+    /// From now on it is to run at these. [`Hardware::load_speed`] lets it.
+    pub(crate) fn set_scale(&self, scale: u32) {
+        self.state.scale.store(scale, Relaxed);
+    }
+
+    /// From now on it is to run at these at most, whoever wants more.
+    pub(crate) fn set_limit(&self, limit: u32) {
+        self.state.limit.store(limit, Relaxed);
+    }
+
+    /// Whether it runs at the lowest clock as it has nothing to do.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.state.is_slow.load(Relaxed)
+    }
+
+    /// It is to do so from now on, or not any more. [`Hardware::load_speed`] lets it.
+    pub(crate) fn set_slow(&self, is_slow: bool) {
+        self.state.is_slow.store(is_slow, Relaxed);
+    }
+
+    /// Whether a client wanted it to be SUSPEND, and not OFF, when it goes off next.
+    pub(crate) fn note_suspended(&self, is_suspended: bool) {
+        self.state.was_suspended.store(is_suspended, Relaxed);
+    }
+
+    /// Whether one did.
+    pub(crate) fn was_suspended(&self) -> bool {
+        self.state.was_suspended.load(Relaxed)
+    }
+
+    fn speed(&self) -> u32 {
+        match self.is_slow() {
+            true => 1,
+            false => self.scale().min(self.state.limit.load(Relaxed)),
+        }
+    }
+
+    /// Whether it does not run at the speed that it is to.
+    #[inline]
+    pub(crate) fn is_out_of_step(&self) -> bool {
+        self.state.loaded.load(Relaxed) != self.speed()
+    }
+
+    /// Its clock is the full one again, as behind a reset.
+    pub(super) fn note_full_speed(&self) {
+        self.state.loaded.store(FULL_SPEED, Relaxed);
+    }
+
+    /// Lets the core, which is on, run at the speed that it is to. By the one who may reset it.
+    /// Module clocks are not gated meanwhile (spec/command-hw.md section 7.4).
+    pub(crate) fn load_speed(&self) {
+        let speed = self.speed();
+        if self.state.loaded.xchg(speed, Relaxed) == speed {
+            return;
+        }
+        let regs = &self.registers;
+        let gating = regs.read(PM_MODULE_CONTROLS);
+        regs.write_reg(PM_MODULE_CONTROLS::from_raw(NO_GATING));
+        let control = HI_CLOCK_CONTROL::from_raw(speed << SCALE_SHIFT);
+        regs.write_reg(control.with_fscale_cmd_load(true));
+        regs.write_reg(control);
+        regs.write_reg(gating);
+    }
+
+    /// In Hz, the rates of the core's and the shaders' clocks at the speed that it is to have; 0: not
+    /// known.
+    pub(crate) fn frequencies(&self) -> (u32, u32) {
+        let scaled = |rate: usize| {
+            // CAST: less than the rate, which a 32-bit machine's word holds, or less than 4 GHz.
+            (rate / FULL_SPEED as usize * self.speed() as usize).min(u32::MAX as usize) as u32
+        };
+        let (core, shader) = self.power.clocks.rates();
+        (scaled(core), scaled(shader))
     }
 
     /// Whether the core only loses its state, in a recovery: what runs on it does not matter.
@@ -158,6 +284,8 @@ impl Hardware {
     /// Switches the core on and resets it. Its power domain is on. `ENODEV`: it does not come back, or
     /// is another, which has been printed.
     pub(crate) fn switch_on(&self) -> Result {
+        self.set_slow(false);
+        self.note_suspended(false);
         self.clock()?;
         let result = self.check_identity().and_then(|()| self.reset());
         if result.is_err() {

@@ -95,6 +95,7 @@ impl<P: Payload> Ring<P> {
     /// One look; says when the next is due, if any is.
     fn look(self: &Arc<Self>) -> Option<Jiffies> {
         let period = msecs_to_jiffies(PERIOD);
+        self.catch_up();
         {
             let mut state = self.state.lock();
             if state.is_stopped || state.in_flight.len() == 0 {

@@ -169,6 +169,62 @@ impl<P: Payload> Ring<P> {
         false
     }
 
+    /// Something has come since the core has been slowed down: it runs at the speed that it is to have.
+    pub(super) fn catch_up(&self) {
+        if self.hardware.is_slow() || self.hardware.is_out_of_step() {
+            self.hardware.set_slow(false);
+            self.follow();
+        }
+    }
+
+    /// From now on the core runs at `scale` 64ths of its clock, when it is on and has something to do.
+    pub(crate) fn set_scale(&self, scale: u32) {
+        self.hardware.set_scale(scale);
+        self.follow();
+    }
+
+    /// The same, at most: it is too warm.
+    pub(crate) fn set_limit(&self, limit: u32) {
+        self.hardware.set_limit(limit);
+        self.follow();
+    }
+
+    /// Lets the core run at the speed that it is to have, if it is on.
+    fn follow(&self) {
+        let Some(_kept_on) = self.hardware.supply().if_on() else {
+            return;
+        };
+        let _completing = self.completion.lock();
+        if self.hardware.is_on() {
+            self.hardware.load_speed();
+        }
+    }
+
+    /// Lets the core run at its lowest clock until it has something to do, if it is on and has nothing
+    /// now.
+    pub(crate) fn slow_down(&self) {
+        let Some(_kept_on) = self.hardware.supply().if_on() else {
+            return;
+        };
+        let _completing = self.completion.lock();
+        // Whoever begins something from now on has the hang check look at once.
+        if self.hardware.is_on() && self.state.lock().is_at_rest() {
+            self.hardware.set_slow(true);
+            self.hardware.load_speed();
+        }
+    }
+
+    /// Has what kept the core on for jobs that have ended let go of it now.
+    pub(crate) fn let_go(&self) {
+        dismiss(
+            || sys::work::flush_delayed(&self.hang_check),
+            || {
+                let state = self.state.lock();
+                state.is_checked && state.in_flight.len() == 0
+            },
+        );
+    }
+
     /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front end
     /// must be stopped for good, or cut off from memory.
     pub(crate) fn lose(self: &Arc<Self>) {

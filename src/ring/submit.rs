@@ -314,7 +314,7 @@ impl<P: Payload> Ring<P> {
             self.moved.notify_all();
         }
         if check {
-            self.check_soon(is_off);
+            self.check_soon(is_off || self.hardware.is_slow());
         }
     }
 

@@ -15,6 +15,7 @@ use super::{
 use core::{
     ffi::{
         c_int,
+        c_uint,
         c_void, //
     },
     marker::PhantomData,
@@ -56,17 +57,30 @@ pub(crate) trait Switch: Send + Sync + 'static {
 
     /// The machine is awake again, and the device is as it was before, or off.
     fn wake(&self);
+
+    /// From now on the device, which is too warm, is to run at `speed` 64ths of its clock at most.
+    /// Called only if it [has a divider](Switch::has_divider).
+    fn limit(&self, speed: u32);
+
+    /// Whether its clock can be divided.
+    fn has_divider(&self) -> bool;
 }
 
 /// A [`Switch`] behind the operations that the kernel calls.
 struct Operations<T>(PhantomData<T>);
 
 impl<T: Switch> Operations<T> {
-    const TABLE: &'static shim::gal_power_operations = &shim::gal_power_operations {
+    const TABLE: shim::gal_power_operations = shim::gal_power_operations {
         switch_off: Some(Self::switch_off),
         switch_on: Some(Self::switch_on),
         sleep: Some(Self::sleep),
         wake: Some(Self::wake),
+        limit: Some(Self::limit),
+    };
+    const DIVIDED: &'static shim::gal_power_operations = &Self::TABLE;
+    const UNDIVIDED: &'static shim::gal_power_operations = &shim::gal_power_operations {
+        limit: None,
+        ..Self::TABLE
     };
 
     /// # Safety
@@ -108,6 +122,14 @@ impl<T: Switch> Operations<T> {
     unsafe extern "C" fn wake(context: *mut c_void) {
         // SAFETY: By the caller.
         unsafe { Self::of(context) }.wake();
+    }
+
+    /// # Safety
+    ///
+    /// As [`Operations::of`].
+    unsafe extern "C" fn limit(context: *mut c_void, speed: c_uint) {
+        // SAFETY: By the caller.
+        unsafe { Self::of(context) }.limit(speed);
     }
 }
 
@@ -152,16 +174,14 @@ impl<T: Switch> Managed<T> {
         let switch = KBox::new(switch, GFP_KERNEL)?;
         let context = core::ptr::from_ref(&*switch).cast_mut().cast();
         let delay = c_int::try_from(delay)?;
+        let operations = match switch.has_divider() {
+            true => Operations::<T>::DIVIDED,
+            false => Operations::<T>::UNDIVIDED,
+        };
         // SAFETY: The device is being bound to a driver of this module's; the context stays until
         // `gal_stop_power`, and the table for good.
         let raw = from_err_ptr(unsafe {
-            shim::gal_start_power(
-                supply.raw(),
-                context,
-                Operations::<T>::TABLE,
-                delay,
-                stays_on,
-            )
+            shim::gal_start_power(supply.raw(), context, operations, delay, stays_on)
         })?;
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
         supply.0.is_managed.store(true, Relaxed);
@@ -272,6 +292,29 @@ impl Supply {
         is_on.then(|| On(self))
     }
 
+    /// Switches the device on, should it be off: it stays so for the usual time at least. The error is
+    /// of its [`Switch`]. No lock that this takes may be held; so below.
+    pub(crate) fn wake(&self) -> Result {
+        self.keep().map(drop)
+    }
+
+    /// Switches the device on, and keeps it on as long as what this returns lives.
+    pub(crate) fn keep(&self) -> Result<KeptOn> {
+        if !self.is_managed() {
+            return Err(ENODEV);
+        }
+        self.get()?;
+        Ok(KeptOn(self.clone()))
+    }
+
+    /// Switches the device off now, and not when the usual time is over, if nobody keeps it on.
+    pub(crate) fn switch_off_now(&self) {
+        if self.is_managed() {
+            // SAFETY: As above.
+            unsafe { shim::gal_switch_off_now(self.raw()) }
+        }
+    }
+
     /// Whether the device has a power domain.
     pub(crate) fn has_domain(&self) -> bool {
         // SAFETY: As above.
@@ -283,6 +326,16 @@ impl Supply {
     pub(crate) fn cycle(&self) -> Result {
         // SAFETY: As above.
         to_result(unsafe { shim::gal_cycle_power(self.raw()) })
+    }
+}
+
+/// As long as it lives the device is not switched off. It may be another driver's by then.
+pub(crate) struct KeptOn(Supply);
+
+impl Drop for KeptOn {
+    fn drop(&mut self) {
+        // SAFETY: The device lives as long as there is a reference.
+        unsafe { shim::gal_put_power(self.0.raw()) }
     }
 }
 

@@ -58,6 +58,7 @@ struct gal_parameters gal_parameters = {
 	.recovery = 1,
 	.powerManagement = 1,
 	.autosuspend = 200,
+	.initgpu3DMinClock = 1,
 	.stuckDump = 2,
 };
 
@@ -103,6 +104,9 @@ MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memo
 GAL_PARAMETER(gpuTimeout, uint, "Milliseconds without any progress after which a core is reset, and who has hung it loses what it has submitted; 0: never");
 GAL_PARAMETER(powerManagement, int, "1: a core is switched off while it has nothing to do; 0: never");
 GAL_PARAMETER(autosuspend, uint, "Milliseconds without work after which a core is switched off; afterwards autosuspend_delay_ms of each device");
+GAL_PARAMETER(coreClock, uint, "Rate of the cores' clock in Hz; 0: as it is");
+GAL_PARAMETER(gpu_frequency, ulong, "The same in MHz, as Dove's driver has it; 0: as it is");
+GAL_PARAMETER(initgpu3DMinClock, uint, "Least 64ths of its clock that a core is slowed down to when it is too warm, from 1 to 64");
 GAL_PARAMETER(recovery, uint, "0: a core that hangs is not reset, as with gpuTimeout=0");
 GAL_PARAMETER(stuckDump, uint, "What is kept of a core that hangs: 0 nothing, 1 registers and commands, 2 the memory that they name too, 3 more of it");
 GAL_PARAMETER(sharedNodes, int, "1: every client can lock and free every node whose handle it knows, as with the vendor's driver");

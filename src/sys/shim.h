@@ -53,6 +53,9 @@ struct gal_parameters {
 	unsigned int gpuTimeout;
 	int powerManagement;
 	unsigned int autosuspend;
+	unsigned int coreClock;
+	unsigned long gpu_frequency;
+	unsigned int initgpu3DMinClock;
 	unsigned int recovery;
 	unsigned int stuckDump;
 	unsigned long allowedRanges[8];
@@ -219,7 +222,11 @@ struct gal_power_operations {
 	int (*switch_on)(void *context);
 	int (*sleep)(void *context);
 	void (*wake)(void *context);
+	/* At most so many 64ths of its clock, from now on. NULL: it has no divider. */
+	void (*limit)(void *context, unsigned int speed);
 };
+/* A core's cooling states: each halves the clock of the one before. */
+#define GAL_COOLING_STATES 6
 struct gal_power *gal_start_power(struct device *dev, void *context,
 				  const struct gal_power_operations *operations, int delay,
 				  bool always_on);
@@ -227,6 +234,7 @@ void gal_stop_power(struct gal_power *power);
 int gal_get_power(struct device *dev);
 bool gal_get_power_if_on(struct device *dev);
 void gal_put_power(struct device *dev);
+void gal_switch_off_now(struct device *dev);
 void gal_put_power_noidle(struct device *dev);
 void gal_request_off(struct device *dev);
 bool gal_has_power_domain(struct device *dev);

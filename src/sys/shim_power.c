@@ -10,6 +10,8 @@
 #include <linux/pm_runtime.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/thermal.h>
+#include <linux/version.h>
 
 #include "shim.h"
 
@@ -18,6 +20,8 @@ struct gal_power {
 	struct device *dev;
 	void *context;
 	const struct gal_power_operations *operations;
+	struct thermal_cooling_device *cooling;
+	unsigned long cooling_state;
 	bool always_on;
 };
 
@@ -87,6 +91,59 @@ static const struct dev_pm_ops gal_pm_ops = {
 	SYSTEM_SLEEP_PM_OPS(gal_system_suspend, gal_system_resume)
 };
 
+static int gal_cooling_max(struct thermal_cooling_device *cooling, unsigned long *state)
+{
+	*state = GAL_COOLING_STATES;
+	return 0;
+}
+
+static int gal_cooling_get(struct thermal_cooling_device *cooling, unsigned long *state)
+{
+	struct gal_power *power = cooling->devdata;
+
+	*state = READ_ONCE(power->cooling_state);
+	return 0;
+}
+
+/* One call at a time: the cooling device has a lock. */
+static int gal_cooling_set(struct thermal_cooling_device *cooling, unsigned long state)
+{
+	struct gal_power *power = cooling->devdata;
+
+	if (state > GAL_COOLING_STATES)
+		return -EINVAL;
+	WRITE_ONCE(power->cooling_state, state);
+	power->operations->limit(power->context, 64 >> state);
+	return 0;
+}
+
+static const struct thermal_cooling_device_ops gal_cooling = {
+	.get_max_state = gal_cooling_max,
+	.get_cur_state = gal_cooling_get,
+	.set_cur_state = gal_cooling_set,
+};
+
+/* Without one a core is merely not cooled. */
+static void gal_start_cooling(struct gal_power *power)
+{
+	struct device *dev = power->dev;
+	struct thermal_cooling_device *cooling;
+
+	if (!IS_REACHABLE(CONFIG_THERMAL) || !power->operations->limit)
+		return;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+	cooling = thermal_of_cooling_device_register(dev->of_node, 0, dev_name(dev), power,
+						     &gal_cooling);
+#else
+	cooling = thermal_of_cooling_device_register(dev->of_node, dev_name(dev), power,
+						     &gal_cooling);
+#endif
+	if (IS_ERR(cooling))
+		dev_warn(dev, "it is no cooling device (%pe)\n", cooling);
+	else
+		power->cooling = cooling;
+}
+
 /* The device is on, and is being bound. */
 struct gal_power *gal_start_power(struct device *dev, void *context,
 				  const struct gal_power_operations *operations, int delay,
@@ -111,6 +168,7 @@ struct gal_power *gal_start_power(struct device *dev, void *context,
 	pm_runtime_use_autosuspend(dev);
 	pm_runtime_mark_last_busy(dev);
 	pm_runtime_enable(dev);
+	gal_start_cooling(power);
 	return power;
 }
 
@@ -118,6 +176,8 @@ void gal_stop_power(struct gal_power *power)
 {
 	struct device *dev = power->dev;
 
+	if (power->cooling)
+		thermal_cooling_device_unregister(power->cooling);
 	pm_runtime_disable(dev);
 	pm_runtime_dont_use_autosuspend(dev);
 	if (power->always_on)
@@ -144,6 +204,12 @@ bool gal_get_power_if_on(struct device *dev)
 void gal_put_power(struct device *dev)
 {
 	pm_runtime_put_autosuspend(dev);
+}
+
+/* Unless somebody keeps it on, or it has something to do. */
+void gal_switch_off_now(struct device *dev)
+{
+	pm_runtime_suspend(dev);
 }
 
 void gal_put_power_noidle(struct device *dev)

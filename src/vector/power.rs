@@ -74,6 +74,17 @@ impl<P: Payload> Queue<P> {
         false
     }
 
+    /// Has what kept the core on for jobs that have ended let go of it now.
+    pub(crate) fn let_go(&self) {
+        dismiss(
+            || sys::work::flush_delayed(&self.hang_check),
+            || {
+                let state = self.state.lock();
+                state.is_checked && state.jobs.len() == 0
+            },
+        );
+    }
+
     /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front end
     /// must be stopped for good, or cut off from memory.
     pub(crate) fn lose(&self) {

@@ -12,6 +12,7 @@
 //! by a host test, which reads these files too: they know nothing of the rest of the crate. This
 //! file is the list of all structures and their fields, as one macro takes it.
 
+pub(crate) mod power;
 mod v2;
 mod v4;
 mod v4_6_9;
@@ -596,6 +597,18 @@ structures! {
         /// In: the word.
         data = "data",
     }
+    /// SET_POWER_MANAGEMENT_STATE.
+    set_power: SetPowerManagement = "SetPowerManagement" {
+        /// In: `gceCHIPPOWERSTATE`.
+        state = "state",
+    }
+    /// CONFIG_POWER_MANAGEMENT.
+    config_power: ConfigPowerManagement = "ConfigPowerManagement" {
+        /// In: whether the core may go off.
+        enable = "enable",
+        /// Out: whether it might before.
+        old = "oldValue",
+    }
     /// QUERY_POWER_MANAGEMENT_STATE, all out.
     power: QueryPowerManagement = "QueryPowerManagement" {
         /// `gceCHIPPOWERSTATE`.
@@ -719,6 +732,8 @@ structures! {
     options: QueryChipOptions = "QueryChipOptions" {
         /// Fast clear may be used.
         fast_clear = "allowFastClear",
+        /// Cores may go off.
+        power = "powerManagement",
         /// There is an MMU.
         mmu = "enableMMU",
         /// Kinds of compression that may be used.
@@ -1108,6 +1123,8 @@ pub(crate) struct Quirks {
     pub(crate) resets: bool,
     /// Number of BROADCAST_GPU_STUCK, which builds have that watch the GPU themselves; 0: none has.
     pub(crate) gpu_stuck: u32,
+    /// Numbers of power states.
+    pub(crate) power: power::PowerNumbers,
     /// ALLOCATE_VIDEO_MEMORY is built.
     pub(crate) allocates_surfaces: bool,
     /// UNLOCK leaves the lock of every node, and not of a page-backed one alone, to the record that

@@ -79,6 +79,7 @@ pub(crate) const V2: Layout = Layout {
         user_alignment: 64,
         resets: false,
         gpu_stuck: 36,
+        power: power::V2,
         allocates_surfaces: true,
         allocates_commands: false,
         unlocks_later: false,
@@ -228,6 +229,11 @@ pub(crate) const V2: Layout = Layout {
         address: word(0),
         data: word(4),
     },
+    set_power: SetPowerManagement {
+        bytes: 4,
+        state: word(0),
+    },
+    config_power: ConfigPowerManagement::ABSENT,
     power: QueryPowerManagement {
         bytes: 8,
         state: word(0),
@@ -303,6 +309,7 @@ pub(crate) const DOVE_OLD: Layout = Layout {
     },
     quirks: Quirks {
         gpu_stuck: 0,
+        power: power::DOVE_OLD,
         ..V2.quirks
     },
     ..V2
@@ -335,6 +342,10 @@ pub(crate) const DOVE: Layout = Layout {
         entry_pipe: word(168),
         in_use: word(180),
         ..DOVE_OLD.context
+    },
+    quirks: Quirks {
+        power: power::DOVE,
+        ..DOVE_OLD.quirks
     },
     ..DOVE_OLD
 };

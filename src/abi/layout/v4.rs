@@ -57,6 +57,7 @@ pub(crate) const V4: Layout = Layout {
         user_alignment: 1,
         resets: true,
         gpu_stuck: 0,
+        power: power::V4,
         allocates_surfaces: false,
         ..V2.quirks
     },

@@ -51,6 +51,7 @@ pub(crate) const V4_0_0: Layout = Layout {
     vector: Some(vector::V4_6_9),
     quirks: Quirks {
         pools: 12,
+        power: power::V4_0_0,
         unknown_signal: UnknownSignal::NotFound,
         ..V4.quirks
     },

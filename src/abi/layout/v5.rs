@@ -45,6 +45,7 @@ pub(crate) const P6: Layout = Layout {
     vector: Some(vector::V5),
     quirks: Quirks {
         surface_types: 12,
+        power: power::P6,
         pools: 10,
         unknown_node_not_found: true,
         stall_is_limited: false,
@@ -86,6 +87,11 @@ pub(crate) const P6: Layout = Layout {
         gid: word(24),
         physical_address: long(32),
         ..LockVideoMemory::ABSENT
+    },
+    config_power: ConfigPowerManagement {
+        bytes: 4,
+        enable: word(0),
+        ..ConfigPowerManagement::ABSENT
     },
     name_node: NameVideoMemory {
         bytes: 8,
@@ -178,6 +184,7 @@ pub(crate) const P8: Layout = Layout {
         },
         caches_by_address: true,
         has_profiler: true,
+        power: power::V4_0_0,
         ..P6.quirks
     },
     database: Database {

@@ -217,6 +217,7 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
             ..V6_2_3.quirks.flags
         },
         caches_by_address: false,
+        power: power::V6_2_4,
         ..V6_2_3.quirks
     },
     unlock: UnlockVideoMemory {
@@ -244,6 +245,7 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
     options: QueryChipOptions {
         bytes: 28,
         fast_clear: word(4),
+        power: word(8),
         mmu: word(12),
         compression: word(16),
         ..QueryChipOptions::ABSENT

@@ -62,6 +62,7 @@ pub(crate) const V6_4_11: Layout = Layout {
             both: 1,
             vector: 5,
         },
+        power: power::V6_4,
         // One more than the facts name: commands.
         surface_types: 17,
         pools: 9,
@@ -181,6 +182,11 @@ pub(crate) const V6_4_11: Layout = Layout {
         shaders: word(228),
         networks: word(232),
         ..V6_2_4_P3.options
+    },
+    config_power: ConfigPowerManagement {
+        bytes: 8,
+        old: word(4),
+        ..V6_2_4_P3.config_power
     },
     set_scale: SetFscaleValue {
         bytes: 8,

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Numbers of `gceCHIPPOWERSTATE`, by generation. Source: abi/COMMANDS.md; what each means:
+//! spec/command-hw.md section 7.1.
+
+use PowerState::*;
+use PowerWay::*;
+
+/// A state of a core's power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum PowerState {
+    /// Clocks and power are there.
+    On,
+    /// The same, at the lowest clock.
+    Idle,
+    /// No clock.
+    Suspend,
+    /// No clock and no power.
+    Off,
+}
+
+/// How a state is to be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum PowerWay {
+    /// When what is under way has ended, for which the caller waits.
+    Waiting,
+    /// The same, but nobody waits.
+    Later,
+    /// Only if the core is idle now.
+    IfIdle,
+}
+
+/// States by their numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PowerNumbers(&'static [(u32, PowerState, PowerWay)]);
+
+impl PowerNumbers {
+    /// The state that a number names, and how it is to be reached.
+    pub(crate) fn find(&self, number: u32) -> Option<(PowerState, PowerWay)> {
+        let mut all = self.0.iter();
+        let found = all.find(|entry| entry.0 == number);
+        found.map(|&(_, state, way)| (state, way))
+    }
+
+    /// The number of a state.
+    pub(crate) fn number(&self, state: PowerState) -> u32 {
+        let mut all = self.0.iter();
+        let found = all.find(|entry| entry.1 == state && entry.2 == Waiting);
+        found.map_or(0, |entry| entry.0)
+    }
+
+    /// Whether each of the four states has a number.
+    #[cfg(test)]
+    pub(crate) fn is_whole(&self) -> bool {
+        let has = |state| {
+            let mut all = self.0.iter();
+            all.any(|entry| entry.1 == state && entry.2 == Waiting)
+        };
+        [On, Idle, Suspend, Off].into_iter().all(has)
+    }
+}
+
+/// Those that all generations before 6.4 share.
+const ON: (u32, PowerState, PowerWay) = (0, On, Waiting);
+const OFF: (u32, PowerState, PowerWay) = (1, Off, Waiting);
+const IDLE: (u32, PowerState, PowerWay) = (2, Idle, Waiting);
+const SUSPEND: (u32, PowerState, PowerWay) = (3, Suspend, Waiting);
+
+pub(crate) const DOVE_OLD: PowerNumbers = PowerNumbers(&[ON, OFF, IDLE, SUSPEND]);
+
+pub(crate) const DOVE: PowerNumbers = PowerNumbers(&[
+    ON,
+    OFF,
+    IDLE,
+    SUSPEND,
+    (4, Suspend, Later),
+    (5, Off, Later),
+    (6, Idle, IfIdle),
+    (7, Suspend, IfIdle),
+    (8, Off, IfIdle),
+    (9, Off, Later),
+]);
+
+pub(crate) const V2: PowerNumbers = PowerNumbers(&[
+    ON,
+    OFF,
+    IDLE,
+    SUSPEND,
+    (4, On, IfIdle),
+    (5, Suspend, Later),
+    (6, Off, Later),
+    (7, Idle, IfIdle),
+    (8, Suspend, IfIdle),
+    (9, Off, IfIdle),
+    (10, Off, Later),
+]);
+
+pub(crate) const V4: PowerNumbers = PowerNumbers(&[
+    ON,
+    OFF,
+    IDLE,
+    SUSPEND,
+    (4, Suspend, Later),
+    (5, Off, Later),
+    (6, Idle, IfIdle),
+    (7, Suspend, IfIdle),
+    (8, Off, IfIdle),
+    (9, Off, Later),
+    (10, On, IfIdle),
+]);
+
+pub(crate) const V4_0_0: PowerNumbers = PowerNumbers(&[
+    ON,
+    OFF,
+    IDLE,
+    SUSPEND,
+    (4, Suspend, Later),
+    (5, Off, Later),
+    (6, Idle, IfIdle),
+    (7, Suspend, IfIdle),
+    (8, Off, IfIdle),
+    (9, Off, Later),
+    (10, Off, IfIdle),
+    (11, On, IfIdle),
+]);
+
+pub(crate) const P6: PowerNumbers = PowerNumbers(&[
+    ON,
+    OFF,
+    IDLE,
+    SUSPEND,
+    (4, Suspend, Later),
+    (5, Off, Later),
+    (6, Idle, IfIdle),
+    (7, Suspend, IfIdle),
+    (8, Off, IfIdle),
+    (9, Off, Later),
+    (10, Off, IfIdle),
+    (11, On, IfIdle),
+    (12, On, Later),
+    (13, Off, Later),
+]);
+
+pub(crate) const V6_2_4: PowerNumbers = PowerNumbers(&[
+    ON,
+    OFF,
+    IDLE,
+    SUSPEND,
+    (4, Idle, IfIdle),
+    (5, Suspend, IfIdle),
+    (6, Off, IfIdle),
+    (7, Off, IfIdle),
+    (8, On, IfIdle),
+]);
+
+pub(crate) const V6_4: PowerNumbers = PowerNumbers(&[
+    ON,
+    (1, Idle, Waiting),
+    (2, Suspend, Waiting),
+    (3, Off, Waiting),
+    (4, On, IfIdle),
+    (17, Idle, IfIdle),
+    (18, Suspend, IfIdle),
+    (19, Off, IfIdle),
+    (33, Idle, IfIdle),
+    (34, Suspend, IfIdle),
+    (35, Off, IfIdle),
+]);

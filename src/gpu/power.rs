@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What clients ask for of a core's power: the vendor's states, its clock, and that it stays on.
+//!
+//! A core goes off and on by itself, whoever has asked for what: a client can let it go off now and not
+//! later, never keep others from it. So OFF, SUSPEND and IDLE last until the next job.
+//! Source: spec/command-hw.md sections 7.1 to 7.4.
+
+use super::{
+    core::Core,
+    device::AnyCore,
+    vector::VectorCore,
+    Device, //
+};
+use crate::{
+    abi::{
+        CoreSelector,
+        PowerState,
+        PowerWay, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    hw::Hardware,
+    ring::{
+        Payload,
+        Waited, //
+    },
+    sys::power::KeptOn, //
+};
+use kernel::sync::Arc;
+
+impl<P: Payload> Device<P> {
+    /// The core that a request means, whatever its kind. Errors as [`Device::core`].
+    pub(crate) fn any(&self, selector: CoreSelector) -> Result<AnyCore<P>> {
+        match self.is_vector(self.place(selector)?) {
+            true => self.vector(selector).map(AnyCore::Vector),
+            false => self.core(selector).map(AnyCore::Ring),
+        }
+    }
+}
+
+impl<P: Payload> AnyCore<P> {
+    fn hardware(&self) -> &Hardware {
+        match self {
+            AnyCore::Ring(core) => core.hardware(),
+            AnyCore::Vector(core) => core.hardware(),
+        }
+    }
+
+    /// Brings the core into `state`, until it has something to do. `ChipNotReady`: it is not idle, and
+    /// nobody is to wait. `GpuNotResponding`: it does not end what it has under way, or cannot be
+    /// switched on. `Interrupted`: a Unix signal came.
+    pub(crate) fn set_power(&self, state: PowerState, way: PowerWay) -> Result {
+        let supply = self.hardware().supply();
+        if state == PowerState::On {
+            return supply.wake().map_err(|_| Error::GpuNotResponding);
+        }
+        match way {
+            PowerWay::Waiting => self.wait_for_rest()?,
+            PowerWay::IfIdle if !self.is_idle() => return Err(Error::ChipNotReady),
+            PowerWay::IfIdle | PowerWay::Later => {}
+        }
+        match self {
+            AnyCore::Ring(core) => core.ring().let_go(),
+            AnyCore::Vector(core) => core.queue().let_go(),
+        }
+        match (state, self) {
+            (PowerState::Idle, AnyCore::Ring(core)) => core.ring().slow_down(),
+            // It has no divider.
+            (PowerState::Idle, AnyCore::Vector(_)) => {}
+            _ => {
+                self.hardware().note_suspended(state == PowerState::Suspend);
+                supply.switch_off_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of the core's power, and whether it is idle.
+    pub(crate) fn power(&self) -> Result<(PowerState, bool)> {
+        let idle = match self {
+            AnyCore::Ring(core) => core.idle_state(),
+            AnyCore::Vector(core) => core.idle_state(),
+        };
+        let is_idle = idle.ok_or(Error::GpuNotResponding)?.is_idle;
+        let hardware = self.hardware();
+        let state = match hardware.is_on() {
+            true if hardware.is_slow() => PowerState::Idle,
+            true => PowerState::On,
+            false if hardware.was_suspended() => PowerState::Suspend,
+            false => PowerState::Off,
+        };
+        Ok((state, is_idle))
+    }
+
+    /// Keeps the core on as long as what this returns lives. `GpuNotResponding`: it cannot be switched
+    /// on.
+    pub(crate) fn keep_on(&self) -> Result<KeptOn> {
+        let kept = self.hardware().supply().keep();
+        kept.map_err(|_| Error::GpuNotResponding)
+    }
+
+    /// In Hz, the core's clock and the shaders'; 0: not known.
+    pub(crate) fn frequencies(&self) -> (u32, u32) {
+        self.hardware().frequencies()
+    }
+
+    /// In 64ths of the core's clock, how fast it is to run.
+    pub(crate) fn scale(&self) -> u32 {
+        self.hardware().scale()
+    }
+
+    fn is_idle(&self) -> bool {
+        match self {
+            AnyCore::Ring(core) => core.ring().is_idle(),
+            AnyCore::Vector(core) => core.queue().is_idle(),
+        }
+    }
+
+    fn wait_for_rest(&self) -> Result {
+        match self {
+            AnyCore::Ring(core) => wait_for_ring(core),
+            AnyCore::Vector(core) => wait_for_queue(core),
+        }
+    }
+}
+
+fn wait_for_ring<P: Payload>(core: &Arc<Core<P>>) -> Result {
+    let ring = core.ring();
+    ring.wait_for_progress(ring.newest())
+}
+
+fn wait_for_queue<P: Payload>(core: &Arc<VectorCore<P>>) -> Result {
+    let queue = core.queue();
+    queue.wait_for_progress(queue.newest())
+}

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What clients ask for of a core's power and clock: the vendor's states, a core that is to stay on, its divider, and
+//! what cools it.
+//!
+//! Needs the module not to be in use, bound by the device tree. Arguments: `[MODULE PARAMETERS...]`, with an
+//! `autosuspend` that is longer than anything here, so that a core goes off only as it is asked to.
+
+use std::fs;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::Random;
+use galcore_selftests::harness;
+use galcore_selftests::harness::eventually;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
+use galcore_selftests::system::Module;
+use gpu_control::counter;
+use gpu_control::fault;
+use gpu_control::POWER;
+use gpu_control::POWER_CLOCK;
+use gpu_control::POWER_DOMAIN;
+use gpu_control::SCALE;
+
+/// What a core that is on gets.
+const ON: u32 = POWER_CLOCK | POWER_DOMAIN;
+/// The full clock.
+const FULL: u32 = 64;
+/// How long what is asked for may take.
+const SOON: Duration = Duration::from_millis(1500);
+/// `gcvSTATUS_CHIP_NOT_READY`.
+const CHIP_NOT_READY: Status = Status(11);
+/// What cools something.
+const COOLING: &str = "/sys/class/thermal";
+
+/// The states of `gceCHIPPOWERSTATE` in the order ON, OFF, IDLE, SUSPEND, and how many numbers there are below the first
+/// that is none. Source: abi/COMMANDS.md.
+fn states(abi: &Abi) -> ([u64; 4], u64) {
+    match abi.name {
+        "dove_old" => ([0, 1, 2, 3], 4),
+        "dove" => ([0, 1, 2, 3], 10),
+        "v2" | "arnova" | "v4" | "eureka" => ([0, 1, 2, 3], 11),
+        "5.0.11.p6" => ([0, 1, 2, 3], 14),
+        name if name.starts_with("6.2.4") => ([0, 1, 2, 3], 9),
+        name if name.starts_with("6.4") => ([0, 3, 1, 2], 5),
+        _ => ([0, 1, 2, 3], 12),
+    }
+}
+
+/// Those of 4.6.9, and its forms that nobody waits for.
+const STATE_ON: u64 = 0;
+const STATE_OFF: u64 = 1;
+const STATE_IDLE: u64 = 2;
+const STATE_SUSPEND: u64 = 3;
+const STATE_OFF_BROADCAST: u64 = 8;
+
+fn set(device: &Device, state: u64) -> Result<Status> {
+    let command = "SET_POWER_MANAGEMENT_STATE";
+    Ok(device.ask(command, &[("state", state)], "state")?.0)
+}
+
+/// Asks for it, and gets it.
+fn switch(device: &Device, state: u64) -> Result<()> {
+    same("SET_POWER_MANAGEMENT_STATE", set(device, state)?, Status::OK)
+}
+
+/// The state, and whether the core is idle.
+fn query(device: &Device) -> Result<(u64, bool)> {
+    let command = "QUERY_POWER_MANAGEMENT_STATE";
+    let (status, [state, idle]) = device.ask_for(command, &[], ["state", "isIdle"])?;
+    same(command, status, Status::OK)?;
+    Ok((state, idle != 0))
+}
+
+fn set_scale(device: &Device, scale: u64) -> Result<Status> {
+    Ok(device.ask("SET_FSCALE_VALUE", &[("value", scale)], "value")?.0)
+}
+
+fn scale(device: &Device) -> Result<[u64; 3]> {
+    let names = ["value", "minValue", "maxValue"];
+    let (status, found) = device.ask_for("GET_FSCALE_VALUE", &[], names)?;
+    same("GET_FSCALE_VALUE", status, Status::OK)?;
+    Ok(found)
+}
+
+fn is_off(control: &Control) -> Result<()> {
+    eventually("the core is off", SOON, || Ok(control.read(POWER) == 0))
+}
+
+fn runs_at(control: &Control, wanted: u32) -> Result<()> {
+    eventually(&format!("the clock is at {wanted}"), SOON, || {
+        Ok(control.read(SCALE) == wanted)
+    })
+}
+
+fn open(name: &str) -> Result<Device> {
+    let abi = Abi::named(name).with_context(|| name.to_string())?;
+    Ok(Device::open_as(abi, true)?)
+}
+
+/// Every generation's numbers mean what they say, and others nothing.
+fn numbers(abi: &'static Abi, control: &Control) -> Result<()> {
+    let device = Device::open_as(abi, true)?;
+    let (numbers, count) = states(abi);
+    let [on, off, idle, suspend] = numbers;
+    for state in 0..count {
+        same(&format!("state {state}"), set(&device, state)?, Status::OK)?;
+    }
+    let stray = [count, 15, 16, 20, 32, 36, 0x8000_0000, 0xffff_ffff];
+    for state in stray {
+        let found = set(&device, state)?;
+        same(&format!("state {state:#x}"), found, Status::INVALID_ARGUMENT)?;
+    }
+    for state in [on, off, on, suspend, on, idle] {
+        switch(&device, state)?;
+        same("state", query(&device)?.0, state)?;
+        match [off, suspend].contains(&state) {
+            true => same("clock", control.read(POWER) & POWER_CLOCK, 0)?,
+            false => same("power", control.read(POWER), ON)?,
+        }
+    }
+    switch(&device, off)?;
+    is_off(control)
+}
+
+/// Draws while another client has the core go off, whatever it does.
+fn draw_beside(control: &Control, state: u64) -> Result<()> {
+    let is_over = &AtomicBool::new(false);
+    let before = control.counter(counter::CLOCK_UPS);
+    let rounds = thread::scope(|scope| {
+        let other = scope.spawn(move || -> Result<u32> {
+            let device = open("4.6.9")?;
+            let mut rounds = 0;
+            while !is_over.load(Relaxed) {
+                switch(&device, state)?;
+                rounds += 1;
+            }
+            Ok(rounds)
+        });
+        let mut paint = Paint::new()?;
+        let mut random = Random::new(11);
+        let mut drawn = Ok(());
+        for _ in 0..60 {
+            drawn = paint.prove(random.colour() | 0xff00_0000);
+            if drawn.is_err() {
+                break;
+            }
+        }
+        is_over.store(true, Relaxed);
+        let rounds = other.join().expect("no panic")?;
+        drawn?;
+        paint.close()?;
+        anyhow::Ok(rounds)
+    })?;
+    let ups = control.counter(counter::CLOCK_UPS) - before;
+    println!("# 60 pictures, state {state} asked for {rounds} times, {ups} times on");
+    ensure!(rounds > 0, "nobody asked");
+    Ok(())
+}
+
+fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
+    suite.test("states by each generation's numbers", move || {
+        for abi in Abi::all() {
+            numbers(abi, control).with_context(|| abi.name.to_string())?;
+        }
+        Ok(())
+    });
+    suite.test("who asks for OFF has the core off, until a job comes", move || {
+        let mut paint = Paint::new()?;
+        for (state, colour) in [(STATE_OFF, 0xff01_0203), (STATE_SUSPEND, 0xff03_0201)] {
+            paint.prove(colour)?;
+            same("power", control.read(POWER), ON)?;
+            switch(paint.device(), state)?;
+            is_off(control)?;
+            let before = control.counter(counter::CLOCK_UPS);
+            same("state", query(paint.device())?, (state, true))?;
+            same("asked, and off", control.counter(counter::CLOCK_UPS), before)?;
+            paint.expect(|_, _| colour)?;
+            paint.prove(!colour | 0xff00_0000)?;
+            same("state", query(paint.device())?.0, STATE_ON)?;
+        }
+        paint.close()
+    });
+    suite.test("who asks for ON has it on, without a job", move || {
+        let device = open("4.6.9")?;
+        switch(&device, STATE_OFF)?;
+        is_off(control)?;
+        switch(&device, STATE_ON)?;
+        same("power", control.read(POWER), ON)?;
+        same("state", query(&device)?, (STATE_ON, true))
+    });
+    suite.test("IDLE is the lowest clock, until a job comes", move || {
+        let mut paint = Paint::new()?;
+        for colour in [0xff11_1111, 0xff22_2222, 0xff33_3333] {
+            paint.prove(colour)?;
+            switch(paint.device(), STATE_IDLE)?;
+            same("64ths", control.read(SCALE), 1)?;
+            same("state", query(paint.device())?, (STATE_IDLE, true))?;
+            paint.prove(!colour | 0xff00_0000)?;
+            runs_at(control, FULL)?;
+            same("state", query(paint.device())?.0, STATE_ON)?;
+        }
+        // Over a time without power, too.
+        switch(paint.device(), STATE_IDLE)?;
+        switch(paint.device(), STATE_OFF)?;
+        is_off(control)?;
+        paint.prove(0xff44_4444)?;
+        same("64ths", control.read(SCALE), FULL)?;
+        paint.close()
+    });
+    suite.test("what is under way is ended first, or kept", move || {
+        let mut paint = Paint::new()?;
+        paint.prove(0xff0a_0a0a)?;
+        let armed = control.arm(fault::SLOW_DRAWS, 400_000);
+        let stream = paint.fill_all(0xff0b_0b0b);
+        paint.commit(&stream, &mut Queue::new())?;
+        let found = set(paint.device(), STATE_OFF_BROADCAST)?;
+        same("OFF_BROADCAST while it draws", found, CHIP_NOT_READY)?;
+        same("power", control.read(POWER), ON)?;
+        let begun = Instant::now();
+        switch(paint.device(), STATE_OFF)?;
+        ensure!(begun.elapsed() > Duration::from_millis(100), "too soon");
+        drop(armed);
+        is_off(control)?;
+        paint.expect(|_, _| 0xff0b_0b0b)?;
+        paint.close()
+    });
+    suite.test("nobody can keep others from drawing", move || {
+        for state in [STATE_OFF, STATE_SUSPEND, STATE_IDLE, STATE_OFF_BROADCAST] {
+            match state {
+                // It may be at work whenever it is asked.
+                STATE_OFF_BROADCAST => {}
+                _ => draw_beside(control, state)?,
+            }
+        }
+        runs_at(control, FULL)
+    });
+}
+
+fn keep_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Control) {
+    suite.test("CONFIG_POWER_MANAGEMENT keeps a core on for who has it open", move || {
+        let command = "CONFIG_POWER_MANAGEMENT";
+        let device = open("6.4.11")?;
+        let config = |enable| -> Result<u64> {
+            let (status, old) = device.ask(command, &[("enable", enable)], "oldValue")?;
+            same(command, status, Status::OK)?;
+            Ok(old)
+        };
+        let off = states(device.abi()).0[1];
+        switch(&device, off)?;
+        is_off(control)?;
+        same("before", config(0)?, 1)?;
+        same("power", control.read(POWER), ON)?;
+        same("before", config(0)?, 0)?;
+        switch(&device, off)?;
+        same("power, though OFF was asked for", control.read(POWER), ON)?;
+        same("before", config(1)?, 0)?;
+        same("before", config(1)?, 1)?;
+        switch(&device, off)?;
+        is_off(control)?;
+        // Whoever ends does not keep it.
+        same("before", config(0)?, 1)?;
+        drop(device);
+        let device = open("4.6.9")?;
+        eventually("the core is off", SOON, || {
+            switch(&device, STATE_OFF)?;
+            Ok(control.read(POWER) == 0)
+        })
+    });
+    suite.test("a core that is kept on can be taken away", move || {
+        let device = open("6.2.3")?;
+        let found = device.ask("CONFIG_POWER_MANAGEMENT", &[("enable", 0)], "enable")?;
+        same("CONFIG_POWER_MANAGEMENT", found.0, Status::OK)?;
+        let core = system::bound()?.into_iter().next().context("no core")?;
+        system::to_driver("unbind", &core)?;
+        let found = set(&device, STATE_ON)?;
+        same("ON without a core", found, Status::GPU_NOT_RESPONDING)?;
+        system::to_driver("bind", &core)?;
+        let mut paint = Paint::new()?;
+        paint.prove(0xff51_5151)?;
+        switch(paint.device(), STATE_OFF)?;
+        same("power, though OFF was asked for", control.read(POWER), ON)?;
+        paint.close()?;
+        drop(device);
+        let mut paint = Paint::new()?;
+        paint.prove(0xff52_5252)?;
+        eventually("the core is off", SOON, || {
+            switch(paint.device(), STATE_OFF)?;
+            Ok(control.read(POWER) == 0)
+        })?;
+        paint.close()
+    });
+    suite.test("without power management it is on whatever is asked", move || {
+        Module::unload()?;
+        module.with(&["powerManagement=0"]).load_or_fail()?;
+        let mut paint = Paint::new()?;
+        paint.prove(0xff61_6161)?;
+        let before = control.counter(counter::CLOCK_UPS);
+        for state in [STATE_OFF, STATE_SUSPEND, STATE_ON] {
+            switch(paint.device(), state)?;
+            same("power", control.read(POWER), ON)?;
+        }
+        paint.prove(0xff62_6262)?;
+        same("switched on", control.counter(counter::CLOCK_UPS), before)?;
+        paint.close()?;
+        Module::unload()?;
+        module.load_or_fail()
+    });
+}
+
+fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Control) {
+    suite.test("SET_FSCALE_VALUE is the clock of who is alone", move || {
+        let mut paint = Paint::new()?;
+        paint.prove(0xff71_7171)?;
+        same("at first", scale(paint.device())?, [64, 1, 64])?;
+        for value in [0, 65, 0xffff_ffff] {
+            let found = set_scale(paint.device(), value)?;
+            same(&format!("{value}"), found, Status::INVALID_ARGUMENT)?;
+        }
+        same("as before", control.read(SCALE), FULL)?;
+        same("16", set_scale(paint.device(), 16)?, Status::OK)?;
+        same("64ths", control.read(SCALE), 16)?;
+        same("told", scale(paint.device())?[0], 16)?;
+        paint.prove(0xff72_7272)?;
+        // It is there again with the power.
+        switch(paint.device(), STATE_OFF)?;
+        is_off(control)?;
+        same("told of a core that is off", scale(paint.device())?[0], 16)?;
+        paint.prove(0xff73_7373)?;
+        runs_at(control, 16)?;
+        switch(paint.device(), STATE_IDLE)?;
+        same("64ths", control.read(SCALE), 1)?;
+        paint.prove(0xff74_7474)?;
+        runs_at(control, 16)?;
+        same("64", set_scale(paint.device(), 64)?, Status::OK)?;
+        same("64ths", control.read(SCALE), FULL)?;
+        same("1", set_scale(paint.device(), 1)?, Status::OK)?;
+        paint.prove(0xff75_7575)?;
+        paint.close()?;
+        runs_at(control, FULL)
+    });
+    suite.test("nobody can slow down who wants the full clock", move || {
+        let device = open("4.6.9")?;
+        switch(&device, STATE_ON)?;
+        same("2", set_scale(&device, 2)?, Status::OK)?;
+        same("64ths", control.read(SCALE), 2)?;
+        let status = system::again(&["--draw"])?.status()?;
+        same("another's picture at its speed", status.code(), Some(0))?;
+        runs_at(control, 2)?;
+        drop(device);
+        runs_at(control, FULL)
+    });
+    suite.test("a reset keeps it", move || {
+        let mut paint = Paint::new()?;
+        same("8", set_scale(paint.device(), 8)?, Status::OK)?;
+        paint.prove(0xff81_8181)?;
+        let armed = control.arm(fault::HOLD, 1);
+        let before = control.counter(counter::RESETS);
+        let stream = paint.fill_all(0xff82_8282);
+        paint.commit(&stream, &mut Queue::new())?;
+        eventually("it is reset", Duration::from_secs(20), || {
+            Ok(control.counter(counter::RESETS) > before)
+        })?;
+        drop(armed);
+        eventually("it draws", Duration::from_secs(10), || {
+            Ok(paint.prove(0xff83_8383).is_ok())
+        })?;
+        runs_at(control, 8)?;
+        paint.close()
+    });
+    suite.test("a core is a cooling device", move || {
+        let core = system::bound()?.into_iter().next().context("no core")?;
+        let cooling = fs::read_dir(COOLING)?
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| fs::read_to_string(path.join("type")).is_ok_and(|name| name.trim() == core))
+            .with_context(|| format!("none of {core}"))?;
+        let cool = |state: u32| -> Result<()> {
+            let path = cooling.join("cur_state");
+            fs::write(&path, state.to_string()).with_context(|| format!("{state} to {path:?}"))
+        };
+        let read = |name| fs::read_to_string(cooling.join(name));
+        same("states", read("max_state")?.trim(), "6")?;
+        let mut paint = Paint::new()?;
+        for (state, wanted) in [(3, 8), (6, 1), (1, 32), (0, 64)] {
+            paint.prove(0xff90_0000 + state)?;
+            cool(state)?;
+            same("told", read("cur_state")?.trim(), state.to_string().as_str())?;
+            same("64ths", control.read(SCALE), wanted)?;
+            paint.prove(0xff91_0000 + state)?;
+            same("64ths", control.read(SCALE), wanted)?;
+        }
+        ensure!(cool(7).is_err(), "a state more than there are");
+        // Who wants more than it can have gets that, and who wants less that.
+        cool(2)?;
+        same("32", set_scale(paint.device(), 32)?, Status::OK)?;
+        same("64ths", control.read(SCALE), 16)?;
+        same("4", set_scale(paint.device(), 4)?, Status::OK)?;
+        same("64ths", control.read(SCALE), 4)?;
+        // Off, and cooler meanwhile.
+        switch(paint.device(), STATE_OFF)?;
+        is_off(control)?;
+        same("64", set_scale(paint.device(), 64)?, Status::OK)?;
+        cool(4)?;
+        is_off(control)?;
+        paint.prove(0xff92_9292)?;
+        runs_at(control, 4)?;
+        paint.close()?;
+        // It goes while it is cooled.
+        Module::unload()?;
+        module.with(&["initgpu3DMinClock=24"]).load_or_fail()?;
+        let mut paint = Paint::new()?;
+        paint.prove(0xff93_9393)?;
+        same("64ths", control.read(SCALE), FULL)?;
+        let cooling = fs::read_dir(COOLING)?.flatten().map(|entry| entry.path());
+        for path in cooling {
+            if fs::read_to_string(path.join("type")).is_ok_and(|name| name.trim() == core) {
+                fs::write(path.join("cur_state"), "6")?;
+            }
+        }
+        same("the least", control.read(SCALE), 24)?;
+        paint.close()?;
+        Module::unload()?;
+        module.load_or_fail()
+    });
+    suite.test("rates of the clocks, and another one", move || {
+        let rates = |device: &Device| -> Result<[u64; 2]> {
+            let (status, found) =
+                device.ask_for("QUERY_CHIP_FREQUENCY", &[], ["mcClk", "shClk"])?;
+            same("QUERY_CHIP_FREQUENCY", status, Status::OK)?;
+            Ok(found)
+        };
+        let device = open("6.2.4.p3")?;
+        let [core, shader] = rates(&device)?;
+        println!("# {core} Hz, shaders {shader} Hz");
+        ensure!(core >= 1_000_000 && shader >= 1_000_000, "{core} {shader}");
+        same("16", set_scale(&device, 16)?, Status::OK)?;
+        same("a quarter", rates(&device)?, [core / 64 * 16, shader / 64 * 16])?;
+        drop(device);
+        Module::unload()?;
+        module.with(&["coreClock=128000000"]).load_or_fail()?;
+        let device = open("6.2.4.p3")?;
+        same("coreClock", rates(&device)?[0], 128_000_000)?;
+        drop(device);
+        Module::unload()?;
+        module.with(&["gpu_frequency=192"]).load_or_fail()?;
+        let device = open("6.2.4.p3")?;
+        same("gpu_frequency", rates(&device)?[0], 192_000_000)?;
+        drop(device);
+        Module::unload()?;
+        module.load_or_fail()
+    });
+}
+
+/// Another client, which wants the full clock by saying nothing.
+fn draw() -> Result<()> {
+    let control = Control::open()?;
+    let mut paint = Paint::new()?;
+    paint.prove(0xffa1_a1a1)?;
+    same("64ths", control.read(SCALE), FULL)?;
+    paint.close()
+}
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("--draw") {
+        return harness::exit(draw());
+    }
+    harness::program(|| {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let module = &Module::from_words(&words)?;
+        module.number("autosuspend").context("no autosuspend")?;
+        if !Module::is_loaded() {
+            module.load_or_fail()?;
+        }
+        let control = &Control::open()?;
+        let mut suite = Suite::new();
+        state_tests(&mut suite, control);
+        keep_tests(&mut suite, module, control);
+        clock_tests(&mut suite, module, control);
+        suite.test("silicon was not asked for more than it can do", move || {
+            same("violations", control.violations(), 0)
+        });
+        suite.run()
+    })
+}
