@@ -189,6 +189,9 @@ impl NodeEntry {
     }
 }
 
+/// How often who finds no memory waits for more to come back: others may let go of some for ever.
+const RECLAIMS: u32 = 4;
+
 impl Process {
     /// ALLOCATE_VIDEO_MEMORY: the surface's size is the kernel's to know.
     pub(super) fn allocate_surface(self: &Arc<Self>, surface: abi::Surface) -> Result<Reply<'_>> {
@@ -232,23 +235,26 @@ impl Process {
     fn reclaim_and<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
         let device = &self.device;
         let reclaimer = device.reclaimer();
-        let goes_on = match reclaimer.wait_for_own(&self.hider) {
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // What is to come back comes back later.
-            _ => device.wait_for_reclaim()?,
-        };
-        match allocate() {
-            Err(Error::OutOfMemory) if goes_on => {}
-            other => return other,
-        }
-        match reclaimer.wait_for_others() {
-            Ok(true) => {
-                device.wait_for_reclaim()?;
-                allocate()
+        for _ in 0..RECLAIMS {
+            let freed = reclaimer.freed();
+            let goes_on = match reclaimer.wait_for_own(&self.hider) {
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                // What is to come back comes back later.
+                _ => device.wait_for_reclaim()?,
+            };
+            match allocate() {
+                Err(Error::OutOfMemory) if goes_on => {}
+                other => return other,
             }
-            Err(Error::Interrupted) => Err(Error::Interrupted),
-            _ => Err(Error::OutOfMemory),
+            match reclaimer.wait_for_others() {
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(_) => break,
+                // What jobs let go of as they ended has come behind what was waited for.
+                Ok(()) if reclaimer.freed() != freed => {}
+                Ok(()) => break,
+            }
         }
+        allocate()
     }
 
     /// LOCK: a lock, a view, or both.

@@ -449,19 +449,16 @@ impl Reclaimer {
     }
 
     /// The same by any process, and until those that were ending have ended: each for
-    /// [`wait::TIMEOUT`] in all, as others may let go of more meanwhile. Says whether there was
-    /// any.
-    pub(crate) fn wait_for_others(&self) -> Result<bool> {
-        let hides = |state: &State| (state.hides_begun, state.hides_ended);
-        let endings = |state: &State| (state.endings_begun, state.endings_ended);
+    /// [`wait::TIMEOUT`] in all, as others may let go of more meanwhile.
+    pub(crate) fn wait_for_others(&self) -> Result {
+        self.wait_to_end(false, |state| (state.hides_begun, state.hides_ended))?;
+        self.wait_to_end(false, |state| (state.endings_begun, state.endings_ended))
+    }
+
+    /// How much has been dealt with so far: when it is another number, more may be free.
+    pub(crate) fn freed(&self) -> u64 {
         let state = self.state.lock();
-        let is_any = [hides(&state), endings(&state)]
-            .iter()
-            .any(|(begun, ended)| begun != ended);
-        drop(state);
-        self.wait_to_end(false, hides)?;
-        self.wait_to_end(false, endings)?;
-        Ok(is_any)
+        state.ended + state.hides_ended + state.endings_ended
     }
 
     /// Waits until as many have ended as have begun by now; see [`wait::while_moving`].
