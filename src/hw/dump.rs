@@ -95,7 +95,7 @@ impl Hardware {
             0x480 MC_BUS_CONFIG,
         );
         // Early cores do not have them: an access is a bus error.
-        if self.identity.minor_features[0] & (1 << 21) != 0 {
+        if self.identity.has_more_registers() {
             put!(
                 self, dump,
                 0x048 HI_CHIP_SPECS,

@@ -160,7 +160,7 @@ impl Identity {
         id
     }
 
-    fn is(&self, model: u32, revision: u32) -> bool {
+    pub(super) fn is(&self, model: u32, revision: u32) -> bool {
         self.model == model && self.revision == revision
     }
 
@@ -325,6 +325,11 @@ impl Identity {
         };
         let (_, time) = words.date_time();
         (time != 0x0206_2400).then_some(limit)
+    }
+
+    /// Whether it has the words of minor features past the first, and the registers that came with them.
+    pub(super) fn has_more_registers(&self) -> bool {
+        self.minor_features[0] & MINOR0_MORE != 0
     }
 
     /// Whether the second-level cache of hierarchical Z must be off.

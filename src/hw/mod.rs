@@ -5,6 +5,7 @@
 //! The only room that touches registers. Takes no locks. Source: spec/command-hw.md section 1.
 
 mod dump;
+mod gating;
 mod identity;
 mod interrupt;
 mod power;
@@ -220,27 +221,6 @@ impl Hardware {
         regs.write_reg(MC_MMU_PEZ_PAGE_TABLE::from_raw(table));
     }
 
-    /// Switches the clock gating of idle modules on, but for those with known faults.
-    fn set_clock_gating(&self) {
-        let regs = &self.registers;
-        let id = &self.identity;
-        let stalls = matches!(id.revision, 0x4301 | 0x4302);
-        regs.write_reg(
-            regs.read(PM_POWER_CONTROLS)
-                .with_enable_module_clock_gating(true)
-                .with_disable_stall_module_clock_gating(stalls),
-        );
-        let pe = id.revision < 0x5000
-            && id.minor_features[1] & (1 << 9) == 0
-            && id.minor_features[0] & (1 << 27) != 0;
-        let pa = id.model >= 0x400 && id.model != 0x420;
-        regs.write_reg(
-            regs.read(PM_MODULE_CONTROLS)
-                .with_disable_module_clock_gating_pe(pe)
-                .with_disable_module_clock_gating_pa(pa),
-        );
-    }
-
     /// Lets the core raise interrupts.
     pub(crate) fn enable_interrupts(&self) {
         self.registers.write_reg(HI_INTR_ENBL::from_raw(u32::MAX));
@@ -349,6 +329,7 @@ impl Hardware {
 
     /// One soft reset; says whether the core came out of it idle.
     fn reset_once(&self) -> bool {
+        self.note_isolated(false);
         match self.identity.hardware_type() {
             HardwareType::Vector => self.reset_vector_once(),
             _ => reset_once(&self.registers, &self.identity),
@@ -358,6 +339,7 @@ impl Hardware {
     /// Holds a core that does not reset in its reset, cut off from the bus, so that its memory may
     /// go.
     pub(crate) fn isolate(&self) {
+        self.note_isolated(true);
         let regs = &self.registers;
         regs.write_reg(
             HI_CLOCK_CONTROL::zeroed()
@@ -425,7 +407,7 @@ fn reset_once(regs: &Registers, identity: &Identity) -> bool {
     let millisecond = Delta::from_millis(1);
     regs.write_reg(PM_MODULE_CONTROLS::zeroed());
     // Early cores (no further feature words) are not known to have a pulse eater.
-    if identity.minor_features[0] & (1 << 21) != 0 {
+    if identity.has_more_registers() {
         let eater = PULSE_EATER | PULSE_EATER_DFS;
         regs.write_reg(PM_PULSE_EATER::from_raw(eater));
         regs.write_reg(PM_PULSE_EATER::from_raw(eater | 1));

@@ -142,12 +142,7 @@ register! {
         1:1 disable_stall_module_clock_gating => bool;
     }
     /// Exceptions from clock gating.
-    pub(crate) PM_MODULE_CONTROLS(u32) @ 0x104 {
-        /// The pixel engine is not gated.
-        2:2 disable_module_clock_gating_pe => bool;
-        /// The primitive assembler is not gated.
-        4:4 disable_module_clock_gating_pa => bool;
-    }
+    pub(crate) PM_MODULE_CONTROLS(u32) @ 0x104 {}
     /// Pulse eater: thins out the clock.
     pub(crate) PM_PULSE_EATER(u32) @ 0x10C {}
 
