@@ -265,6 +265,7 @@ pub fn all(meter: &mut Meter) -> Result<()> {
     signals(meter)?;
     events(meter)?;
     commits(meter)?;
+    first_commit(meter)?;
     in_flight(meter)?;
     contexts(meter)?;
     switches(meter)?;
@@ -392,6 +393,27 @@ fn commits(meter: &mut Meter) -> Result<()> {
         Then(
             || commits.borrow_mut().commit(),
             || commits.borrow_mut().wait(),
+        ),
+    )
+}
+
+/// A commit to a core that has just gone off, and what it takes to have it go off.
+fn first_commit(meter: &mut Meter) -> Result<()> {
+    const OFF: u32 = 1;
+    let commits = std::cell::RefCell::new(Commits::new(&minimal())?);
+    let payload = uapi::SetPowerManagement { state: OFF };
+    let command = Command::SET_POWER_MANAGEMENT_STATE;
+    let mut off = Call::new(&commits.borrow().device, command, &payload);
+    meter.measure(
+        gpu_plan("first-commit", 200),
+        "the first commit after idle + wait",
+        Then(
+            || {
+                let mut commits = commits.borrow_mut();
+                commits.commit()?;
+                commits.wait()
+            },
+            || off.send(&commits.borrow().device),
         ),
     )
 }
