@@ -4,8 +4,9 @@
 //! What it gets from the board's power controller is read from the model, which takes an access to a register of a core
 //! that is off for a breach, and forgets all of its state with its power domain.
 //!
-//! Needs the module not to be in use, bound by the device tree. Arguments: `[--rounds N] [--sleeps N] [MODULE
-//! PARAMETERS...]`, with `autosuspend` among them. With `--sleeps`: the machine sleeps, which the virtual console of the
+//! Needs the module not to be in use, bound by the device tree. Arguments: `[--rounds N] [--sleeps N] [--workloads N]
+//! [MODULE PARAMETERS...]`, with `autosuspend` among them. With `--workloads`: how long the core is on, by
+//! two times without work, or, from 2, by four. With `--sleeps`: the machine sleeps, which the virtual console of the
 //! board does not survive; what came of it is in the kernel log.
 
 use std::fs;
@@ -179,9 +180,68 @@ fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
     });
 }
 
+/// Milliseconds that the core has been on since it was bound.
+fn active() -> Result<u64> {
+    Ok(read("runtime_active_time")?.parse()?)
+}
+
+/// Draws `rate` pictures a second (0: as many as it can) for a while; returns how much of it the core was on, in per cent,
+/// and how often it was switched on.
+fn workload(control: &Control, rate: u32) -> Result<(u64, u64)> {
+    const LENGTH: Duration = Duration::from_secs(3);
+    let mut paint = Paint::new()?;
+    paint.prove(0xff00_0001)?;
+    wait_until_off(control)?;
+    let (begun, before) = (Instant::now(), active()?);
+    let ups = control.counter(counter::CLOCK_UPS);
+    let mut frame = 0u32;
+    while begun.elapsed() < LENGTH {
+        frame += 1;
+        paint.prove(0xff00_0000 + frame)?;
+        if let Some(due) = Duration::from_secs(frame.into()).checked_div(rate) {
+            thread::sleep(due.saturating_sub(begun.elapsed()));
+        }
+    }
+    let (on, took) = (active()? - before, begun.elapsed());
+    let ups = control.counter(counter::CLOCK_UPS) - ups;
+    paint.close()?;
+    Ok((100 * on / took.as_millis() as u64, ups))
+}
+
+/// How long a core is on, by how long it may have nothing to do and by what is drawn.
+fn workloads<'a>(
+    suite: &mut Suite<'a>,
+    module: &'a Module,
+    control: &'a Control,
+    delays: &'a [u32],
+) {
+    suite.test("a core is on while it is used", move || {
+        for &delay in delays {
+            Module::unload()?;
+            module
+                .with(&[&format!("autosuspend={delay}")])
+                .load_or_fail()?;
+            let mut seen = Vec::new();
+            for rate in [1, 10, 60, 0] {
+                let (share, ups) = workload(control, rate)?;
+                println!("# {delay} ms, {rate} a second: on for {share}%, {ups} times");
+                seen.push((share, ups));
+            }
+            let [seldom, _, often, always] = seen[..] else {
+                unreachable!("four rates")
+            };
+            ensure!(delay > 200 || seldom.0 < 60, "{seldom:?} with one a second");
+            ensure!(delay < 200 || often.1 < 10, "{often:?} with 60 a second");
+            ensure!(delay < 200 || always.0 > 80, "{always:?} as fast as it can");
+        }
+        Module::unload()?;
+        module.load_or_fail()
+    });
+}
+
 fn main() -> ExitCode {
     harness::program(|| {
-        let options = Options::parse(&["rounds", "sleeps"])?;
+        let options = Options::parse(&["rounds", "sleeps", "workloads"])?;
         let rounds = options.number("rounds", 60)?;
         let sleeps = options.number("sleeps", 0)?;
         harness::allow(Duration::from_secs(u64::from(rounds + 4 * sleeps)));
@@ -193,6 +253,15 @@ fn main() -> ExitCode {
         let control = &Control::open()?;
         Paint::new()?.close()?;
         let mut suite = Suite::new();
+        let delays: &[u32] = match options.number("workloads", 0)? {
+            0 => &[],
+            1 => &[20, 200],
+            _ => &[0, 20, 200, 1000],
+        };
+        if !delays.is_empty() {
+            workloads(&mut suite, module, control, delays);
+            return suite.run();
+        }
         if sleeps > 0 {
             sleep_tests(&mut suite, control, sleeps);
             return suite.run();
