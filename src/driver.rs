@@ -202,6 +202,7 @@ impl platform::Driver for Driver {
         let switch = core.power_switch();
         let power = Managed::new(dev, &supply, switch, delay, stays_on)?;
         let published = running.place().publish(core)?;
+        clients.set_speeds();
         // It may go off as long as nobody comes.
         supply.release();
         made.keep();

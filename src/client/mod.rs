@@ -330,10 +330,7 @@ impl Process {
                 Ok(Reply::Frequency { core, shader })
             }
             Request::QueryCpuFrequency => Ok(Reply::CpuFrequency),
-            Request::SetPower { state, way } => {
-                let core = self.device.any(selector)?;
-                core.set_power(state, way).map(done)
-            }
+            Request::SetPower { state, way } => self.set_power(selector, state, way).map(done),
             Request::ConfigPower { enable } => self.config_power(selector, enable),
             Request::QueryPower => {
                 let (state, is_idle) = self.device.any(selector)?.power()?;

@@ -13,6 +13,8 @@ use super::{
 use crate::{
     abi::{
         CoreSelector,
+        PowerState,
+        PowerWay,
         Reply, //
     },
     error::{
@@ -29,6 +31,21 @@ use crate::{
 use kernel::sync::atomic::Relaxed;
 
 impl Process {
+    /// SET_POWER_MANAGEMENT_STATE. A core that is not there now is off. Errors as
+    /// [`AnyCore::set_power`](gpu::AnyCore::set_power) and [`Device::core`](gpu::Device::core).
+    pub(super) fn set_power(
+        &self,
+        selector: CoreSelector,
+        state: PowerState,
+        way: PowerWay,
+    ) -> Result {
+        match self.device.any(selector) {
+            Ok(core) => core.set_power(state, way, self.clients.are_only(self)),
+            Err(Error::GpuNotResponding) if state != PowerState::On => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// SET_FSCALE_VALUE. `NotSupported`: the core has no divider. Else as
     /// [`Device::core`](gpu::Device::core).
     pub(super) fn set_scale(&self, selector: CoreSelector, scale: u32) -> Result {
@@ -49,10 +66,10 @@ impl Process {
     /// `GpuNotResponding`: it cannot be switched on. Else as [`Device::core`](gpu::Device::core).
     pub(super) fn config_power(&self, selector: CoreSelector, enable: bool) -> Result<Reply<'_>> {
         let place = self.device.place(selector)?;
-        let core = self.device.any(selector)?;
+        // Letting go needs no core.
         let kept = match enable {
             true => None,
-            false => Some(core.keep_on()?),
+            false => Some(self.device.any(selector)?.keep_on()?),
         };
         let old = core::mem::replace(&mut self.tables().kept_on[place], kept);
         let reply = Reply::ConfigPower { old: old.is_none() };
@@ -64,8 +81,10 @@ impl Process {
 
 impl Clients {
     /// Lets each core run at the highest clock that a process wants.
-    pub(super) fn set_speeds(&self) {
+    pub(crate) fn set_speeds(&self) {
         let _one_at_a_time = self.speeds.lock();
+        // Who joins behind the look sees this, and comes here too.
+        self.has_wishes.store(true, Relaxed);
         let (mut scales, mut has_wishes) = ([0; MAX_CORES], false);
         self.for_each_member(|process| {
             for (place, scale) in scales.iter_mut().enumerate() {
@@ -83,6 +102,13 @@ impl Clients {
                 core.ring().set_scale(scale);
             }
         }
+    }
+
+    /// Whether no other process has files.
+    fn are_only(&self, process: &Process) -> bool {
+        let mut is_only = true;
+        self.for_each_member(|other| is_only &= core::ptr::eq(other, process));
+        is_only
     }
 
     /// A process has come, or goes: what it wants counts, or does not any more.

@@ -322,6 +322,8 @@ impl<P: Payload> Core<P> {
     pub(crate) fn stop(&self) {
         self.ring.close();
         self.ring.dismiss_hang_check();
+        // Nobody is to touch the clock register meanwhile.
+        let completing = self.ring.hold_completion();
         let mut is_on = self.is_on.lock();
         // It is not if it could not be switched on.
         if self.hardware.is_on() {
@@ -333,6 +335,7 @@ impl<P: Payload> Core<P> {
         }
         *is_on = false;
         drop(is_on);
+        drop(completing);
         self.ring.lose();
         self.reclaimer.set_ring(self.index, None);
         self.vm.detach(self.index);
@@ -345,7 +348,9 @@ impl<P: Payload> Core<P> {
         if !*is_on {
             return None;
         }
-        let Some(_kept_on) = self.hardware.supply().if_on() else {
+        let kept_on = self.hardware.supply().if_on();
+        // Not while a recovery switches it off and on.
+        let Some(_kept_on) = kept_on.filter(|_| self.hardware.is_on()) else {
             return Some(IdleState::off(&self.hardware));
         };
         let idle = self.hardware.idle();

@@ -49,31 +49,48 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// Brings the core into `state`, until it has something to do. `ChipNotReady`: it is not idle, and
-    /// nobody is to wait. `GpuNotResponding`: it does not end what it has under way, or cannot be
-    /// switched on. `Interrupted`: a Unix signal came.
-    pub(crate) fn set_power(&self, state: PowerState, way: PowerWay) -> Result {
+    /// Brings the core into `state`, until it has something to do; `is_alone`: nobody else wants it. If
+    /// somebody does it goes off as always. `ChipNotReady`: it is not idle, and nobody is to wait.
+    /// `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix signal came.
+    pub(crate) fn set_power(&self, state: PowerState, way: PowerWay, is_alone: bool) -> Result {
         let supply = self.hardware().supply();
-        if state == PowerState::On {
-            return supply.wake().map_err(|_| Error::GpuNotResponding);
+        let is_dead = match self {
+            AnyCore::Ring(core) => core.ring().is_dead(),
+            AnyCore::Vector(core) => core.queue().is_dead(),
+        };
+        match (state, is_dead) {
+            (PowerState::On, true) => return Err(Error::GpuNotResponding),
+            (PowerState::On, false) => return supply.wake().map_err(|_| Error::GpuNotResponding),
+            // It is as good as off.
+            (_, true) => return Ok(()),
+            (_, false) => {}
         }
         match way {
-            PowerWay::Waiting => self.wait_for_rest()?,
+            // What does not end is the hang check's.
+            PowerWay::Waiting => {
+                if self.wait_for_rest() == Err(Error::Interrupted) {
+                    return Err(Error::Interrupted);
+                }
+            }
             PowerWay::IfIdle if !self.is_idle() => return Err(Error::ChipNotReady),
             PowerWay::IfIdle | PowerWay::Later => {}
+        }
+        if !is_alone {
+            return Ok(());
         }
         match self {
             AnyCore::Ring(core) => core.ring().let_go(),
             AnyCore::Vector(core) => core.queue().let_go(),
         }
-        match (state, self) {
-            (PowerState::Idle, AnyCore::Ring(core)) => core.ring().slow_down(),
-            // It has no divider.
-            (PowerState::Idle, AnyCore::Vector(_)) => {}
-            _ => {
-                self.hardware().note_suspended(state == PowerState::Suspend);
-                supply.switch_off_now();
+        if state == PowerState::Idle {
+            supply.wake().map_err(|_| Error::GpuNotResponding)?;
+            match self {
+                AnyCore::Ring(core) => core.ring().slow_down(),
+                AnyCore::Vector(core) => core.queue().slow_down(),
             }
+        } else {
+            self.hardware().note_suspended(state == PowerState::Suspend);
+            supply.switch_off_now();
         }
         Ok(())
     }
@@ -98,6 +115,13 @@ impl<P: Payload> AnyCore<P> {
     /// Keeps the core on as long as what this returns lives. `GpuNotResponding`: it cannot be switched
     /// on.
     pub(crate) fn keep_on(&self) -> Result<KeptOn> {
+        let is_dead = match self {
+            AnyCore::Ring(core) => core.ring().is_dead(),
+            AnyCore::Vector(core) => core.queue().is_dead(),
+        };
+        if is_dead {
+            return Err(Error::GpuNotResponding);
+        }
         let kept = self.hardware().supply().keep();
         kept.map_err(|_| Error::GpuNotResponding)
     }

@@ -186,12 +186,12 @@ impl<P: Payload> VectorCore<P> {
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
         let is_on = self.is_on.lock();
         is_on.then(|| match self.hardware.supply().if_on() {
-            Some(_kept_on) => IdleState {
+            Some(_kept_on) if self.hardware.is_on() => IdleState {
                 idle: self.hardware.idle(),
                 clock_control: self.hardware.clock_control(),
                 is_idle: self.hardware.is_vector_idle(),
             },
-            None => IdleState::off(&self.hardware),
+            _ => IdleState::off(&self.hardware),
         })
     }
 }

@@ -23,7 +23,6 @@ use kernel::{
         OptionalClk, //
     },
     device::Device,
-    ffi::c_ulong,
     io::Io,
     prelude::*,
     sync::{
@@ -33,12 +32,20 @@ use kernel::{
             Relaxed, //
         },
         Arc, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
     }, //
 };
 
 /// Clocks of a node, by etnaviv's names. Each may be absent: old trees name some, boards without
 /// a node none.
 const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
+
+/// How often more, and how long after each time in milliseconds, the power domain is tried that somebody keeps on.
+const CYCLE_ATTEMPTS: u32 = 10;
+const CYCLE_PAUSE: i64 = 2;
 
 /// Places among them.
 const CORE: usize = 1;
@@ -84,7 +91,7 @@ impl Clocks {
 
     /// Sets the rate of the core's clock, in Hz, if it has one.
     pub(crate) fn set_rate(&self, hertz: usize) -> Result {
-        self.clocks[CORE].set_rate(Hertz(hertz as c_ulong))
+        self.clocks[CORE].set_rate(Hertz(hertz))
     }
 
     /// In Hz, the rates of the core's clock and of the shaders', which is the core's if they have none
@@ -139,6 +146,8 @@ pub(super) struct State {
     is_slow: Atomic<bool>,
     /// How many it runs at.
     loaded: Atomic<u32>,
+    /// It is held in its reset, cut off from the bus.
+    is_isolated: Atomic<bool>,
     /// Its last state was to be SUSPEND and not OFF.
     was_suspended: Atomic<bool>,
 }
@@ -154,6 +163,7 @@ impl State {
             limit: Atomic::new(FULL_SPEED),
             is_slow: Atomic::new(false),
             loaded: Atomic::new(FULL_SPEED),
+            is_isolated: Atomic::new(false),
             was_suspended: Atomic::new(false),
         }
     }
@@ -205,6 +215,16 @@ impl Hardware {
         self.state.is_slow.store(is_slow, Relaxed);
     }
 
+    /// Whether it is cut off: then its clock register stays as it is.
+    fn is_isolated(&self) -> bool {
+        self.state.is_isolated.load(Relaxed)
+    }
+
+    /// It is cut off, or is not any more.
+    pub(super) fn note_isolated(&self, is_isolated: bool) {
+        self.state.is_isolated.store(is_isolated, Relaxed);
+    }
+
     /// Whether a client wanted it to be SUSPEND, and not OFF, when it goes off next.
     pub(crate) fn note_suspended(&self, is_suspended: bool) {
         self.state.was_suspended.store(is_suspended, Relaxed);
@@ -236,6 +256,9 @@ impl Hardware {
     /// Lets the core, which is on, run at the speed that it is to. By the one who may reset it.
     /// Module clocks are not gated meanwhile (spec/command-hw.md section 7.4).
     pub(crate) fn load_speed(&self) {
+        if self.is_isolated() {
+            return;
+        }
         let speed = self.speed();
         if self.state.loaded.xchg(speed, Relaxed) == speed {
             return;
@@ -296,15 +319,25 @@ impl Hardware {
 
     /// Switches a core on that was given up, and keeps it cut off.
     pub(crate) fn switch_on_isolated(&self) -> Result {
-        self.clock()?;
+        self.enable_clocks()?;
         self.isolate();
+        self.state.is_on.xchg(true, Full);
         Ok(())
     }
 
-    fn clock(&self) -> Result {
+    /// Switches the clocks on again, of a core that only loses its state.
+    pub(crate) fn switch_on_cycled(&self) -> Result {
+        self.clock()
+    }
+
+    fn enable_clocks(&self) -> Result {
         self.power.clocks.enable().inspect_err(|error| {
             dev_err!(self.dev, "its clocks cannot be enabled ({error:?})\n");
-        })?;
+        })
+    }
+
+    fn clock(&self) -> Result {
+        self.enable_clocks()?;
         load_clock(&self.registers, HI_CLOCK_CONTROL::zeroed());
         self.state.is_on.xchg(true, Full);
         Ok(())
@@ -327,7 +360,15 @@ impl Hardware {
     /// the supply.
     pub(super) fn cycle(&self) -> Result {
         self.state.is_cycled.store(true, Relaxed);
-        let cycled = self.power.supply.cycle();
+        let mut cycled = self.power.supply.cycle();
+        // Who only looks keeps it on for a moment.
+        for _ in 0..CYCLE_ATTEMPTS {
+            if cycled != Err(EBUSY) {
+                break;
+            }
+            fsleep(Delta::from_millis(CYCLE_PAUSE));
+            cycled = self.power.supply.cycle();
+        }
         self.state.is_cycled.store(false, Relaxed);
         // Whatever came of it: the caller goes on.
         self.clock()?;

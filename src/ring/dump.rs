@@ -50,8 +50,8 @@ use crate::{
 use core::fmt::Write as _;
 use kernel::{
     alloc::flags::{
-        __GFP_NOWARN, //
         GFP_NOWAIT,
+        __GFP_NOWARN, //
     },
     fmt,
     impl_has_work,

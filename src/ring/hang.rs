@@ -42,7 +42,7 @@ use kernel::{
 const PERIOD: u32 = 30;
 
 /// How often the hang check is waited for at the end: once more for each job that was being filled.
-const DISMISSALS: u32 = 8;
+pub(crate) const DISMISSALS: u32 = 8;
 
 /// Flushes a hang check until it is not queued any more. One that runs now queues the next when it
 /// ends, and that one none.

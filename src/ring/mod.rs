@@ -141,7 +141,10 @@ pub(crate) use {
         Source,
         Stream, //
     },
-    hang::dismiss,
+    hang::{
+        dismiss,
+        DISMISSALS, //
+    },
     hider::Hider,
     inflight::{
         Flights,

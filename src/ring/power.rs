@@ -17,6 +17,7 @@
 
 use super::{
     dismiss,
+    hang::DISMISSALS,
     state::GpuState,
     Payload,
     Ring,
@@ -32,6 +33,10 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::Full,
+        lock::{
+            mutex::MutexBackend,
+            Guard, //
+        },
         Arc, //
     },
     time::{
@@ -43,6 +48,12 @@ use kernel::{
 /// How often, and how long each time in microseconds, the front end is waited for at its END.
 const STOP_LOOKS: u32 = 100;
 const STOP_LOOK: i64 = 50;
+
+/// How often, each time for a millisecond, a new speed waits for who ends jobs.
+const SPEED_LOOKS: u32 = 20;
+
+/// Who ends jobs, or resets the core.
+type Completing<'a> = Guard<'a, (), MutexBackend>;
 
 /// How long what is under way may take before the machine sleeps, in milliseconds.
 pub(crate) const SLEEP_TIME: u32 = 5000;
@@ -62,7 +73,8 @@ impl<P: Payload> Ring<P> {
                 self.hardware.switch_off();
                 return Ok(());
             }
-            if !state.is_at_rest() {
+            let is_kept_on = self.hardware.supply().is_kept_on() && !state.is_asleep;
+            if !state.is_at_rest() || is_kept_on {
                 return Err(EBUSY);
             }
             state.is_paused = true;
@@ -101,7 +113,7 @@ impl<P: Payload> Ring<P> {
     /// printed, is final.
     pub(crate) fn switch_on(self: &Arc<Self>) -> Result {
         if self.hardware.is_cycled() {
-            return Ok(());
+            return self.hardware.switch_on_cycled();
         }
         if self.is_dead() {
             return self.hardware.switch_on_isolated();
@@ -173,56 +185,78 @@ impl<P: Payload> Ring<P> {
     pub(super) fn catch_up(&self) {
         if self.hardware.is_slow() || self.hardware.is_out_of_step() {
             self.hardware.set_slow(false);
-            self.follow();
+            let completing = self.completion.lock();
+            self.load_speed(&completing);
         }
     }
 
     /// From now on the core runs at `scale` 64ths of its clock, when it is on and has something to do.
+    /// Waits no longer than a moment: if the core is recovered right now, the next job sees to it.
     pub(crate) fn set_scale(&self, scale: u32) {
         self.hardware.set_scale(scale);
-        self.follow();
+        for _ in 0..SPEED_LOOKS {
+            if let Some(completing) = self.completion.try_lock() {
+                return self.load_speed(&completing);
+            }
+            fsleep(Delta::from_millis(1));
+        }
     }
 
     /// The same, at most: it is too warm.
     pub(crate) fn set_limit(&self, limit: u32) {
         self.hardware.set_limit(limit);
-        self.follow();
+        let completing = self.completion.lock();
+        self.load_speed(&completing);
     }
 
-    /// Lets the core run at the speed that it is to have, if it is on.
-    fn follow(&self) {
-        let Some(_kept_on) = self.hardware.supply().if_on() else {
+    /// Lets the core run at the speed that it is to have, if it is on. Nobody resets it meanwhile, or
+    /// stops it for good: who does so closes the ring first, and then waits for `completing`.
+    fn load_speed(&self, _completing: &Completing<'_>) {
+        if self.state.lock().is_stopped {
             return;
-        };
-        let _completing = self.completion.lock();
-        if self.hardware.is_on() {
+        }
+        // Only now: who waits would keep a power domain on that is to go off.
+        if let Some(_kept_on) = self
+            .hardware
+            .supply()
+            .if_on()
+            .filter(|_| self.hardware.is_on())
+        {
             self.hardware.load_speed();
         }
     }
 
-    /// Lets the core run at its lowest clock until it has something to do, if it is on and has nothing
-    /// now.
+    /// Lets the core run at its lowest clock until it has something to do, if it has nothing now.
     pub(crate) fn slow_down(&self) {
-        let Some(_kept_on) = self.hardware.supply().if_on() else {
-            return;
-        };
-        let _completing = self.completion.lock();
-        // Whoever begins something from now on has the hang check look at once.
-        if self.hardware.is_on() && self.state.lock().is_at_rest() {
+        let completing = self.completion.lock();
+        {
+            let state = self.state.lock();
+            if !state.is_at_rest() || state.is_off {
+                return;
+            }
+            // Whoever begins something from now on has the hang check look at once.
             self.hardware.set_slow(true);
-            self.hardware.load_speed();
         }
+        self.load_speed(&completing);
     }
 
     /// Has what kept the core on for jobs that have ended let go of it now.
     pub(crate) fn let_go(&self) {
-        dismiss(
-            || sys::work::flush_delayed(&self.hang_check),
-            || {
+        for _ in 0..DISMISSALS {
+            let is_over = {
                 let state = self.state.lock();
                 state.is_checked && state.in_flight.len() == 0
-            },
-        );
+            };
+            if !is_over {
+                return;
+            }
+            sys::work::flush_delayed(&self.hang_check);
+        }
+    }
+
+    /// Keeps jobs from being ended, and the core from being reset, as long as what this returns lives.
+    pub(crate) fn hold_completion(&self) -> Completing<'_> {
+        self.completion.lock()
     }
 
     /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front end
@@ -269,6 +303,10 @@ impl<P: Payload> Ring<P> {
 
     /// The machine is awake.
     pub(crate) fn wake_up(&self) {
+        if self.hardware.supply().is_kept_on() {
+            // Else the first job does it.
+            let _ = self.hardware.supply().wake();
+        }
         let mut state = self.state.lock();
         state.is_asleep = false;
         state.moves += 1;

@@ -195,8 +195,11 @@ impl<T: Switch> Managed<T> {
         })
     }
 
-    /// Switches the device on, and keeps it on until this is dropped: for its end.
+    /// Switches the device on, and keeps it on until this is dropped: for its end. Nothing cools it any
+    /// more.
     pub(crate) fn keep_on(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_stop_cooling(self.raw.as_ptr()) };
         let is_kept = self.supply.get().is_ok();
         self.is_kept_on.store(is_kept, Relaxed);
     }
@@ -225,6 +228,8 @@ struct Shared {
     is_managed: Atomic<bool>,
     /// [`Supply::hold`] has been called, and [`Supply::release`] has not.
     is_held: Atomic<bool>,
+    /// How many [`KeptOn`] there are.
+    keeps: Atomic<u32>,
 }
 
 /// As long as it lives the device is on.
@@ -237,6 +242,7 @@ impl Supply {
             dev: dev.into(),
             is_managed: Atomic::new(false),
             is_held: Atomic::new(false),
+            keeps: Atomic::new(0),
         };
         Ok(Self(kernel::sync::Arc::new(shared, GFP_KERNEL)?))
     }
@@ -295,16 +301,28 @@ impl Supply {
     /// Switches the device on, should it be off: it stays so for the usual time at least. The error is
     /// of its [`Switch`]. No lock that this takes may be held; so below.
     pub(crate) fn wake(&self) -> Result {
-        self.keep().map(drop)
-    }
-
-    /// Switches the device on, and keeps it on as long as what this returns lives.
-    pub(crate) fn keep(&self) -> Result<KeptOn> {
         if !self.is_managed() {
             return Err(ENODEV);
         }
         self.get()?;
-        Ok(KeptOn(self.clone()))
+        // SAFETY: The device lives as long as there is a reference.
+        unsafe { shim::gal_put_power(self.raw()) };
+        Ok(())
+    }
+
+    /// Switches the device on, and keeps it on as long as what this returns lives, and this binding:
+    /// its [`Switch`] is to ask whether it [is kept on](Supply::is_kept_on). The machine's sleep does
+    /// not mind, nor [`Supply::cycle`].
+    pub(crate) fn keep(&self) -> Result<KeptOn> {
+        self.0.keeps.fetch_add(1, Relaxed);
+        let kept = KeptOn(self.clone());
+        self.wake()?;
+        Ok(kept)
+    }
+
+    /// Whether it is to stay on, whether anybody uses it or not.
+    pub(crate) fn is_kept_on(&self) -> bool {
+        self.0.keeps.load(Relaxed) != 0
     }
 
     /// Switches the device off now, and not when the usual time is over, if nobody keeps it on.
@@ -329,13 +347,15 @@ impl Supply {
     }
 }
 
-/// As long as it lives the device is not switched off. It may be another driver's by then.
+/// As long as it lives the device is not switched off while it has nothing to do.
 pub(crate) struct KeptOn(Supply);
 
 impl Drop for KeptOn {
     fn drop(&mut self) {
-        // SAFETY: The device lives as long as there is a reference.
-        unsafe { shim::gal_put_power(self.0.raw()) }
+        if self.0 .0.keeps.fetch_sub(1, Relaxed) == 1 && self.0.is_managed() {
+            // SAFETY: The device lives as long as there is a reference.
+            unsafe { shim::gal_request_off(self.0.raw()) }
+        }
     }
 }
 

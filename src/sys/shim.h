@@ -231,6 +231,7 @@ struct gal_power *gal_start_power(struct device *dev, void *context,
 				  const struct gal_power_operations *operations, int delay,
 				  bool always_on);
 void gal_stop_power(struct gal_power *power);
+void gal_stop_cooling(struct gal_power *power);
 int gal_get_power(struct device *dev);
 bool gal_get_power_if_on(struct device *dev);
 void gal_put_power(struct device *dev);

@@ -11,7 +11,6 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/thermal.h>
-#include <linux/version.h>
 
 #include "shim.h"
 
@@ -131,7 +130,7 @@ static void gal_start_cooling(struct gal_power *power)
 
 	if (!IS_REACHABLE(CONFIG_THERMAL) || !power->operations->limit)
 		return;
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+#ifdef GAL_HAS_COOLING_IDS
 	cooling = thermal_of_cooling_device_register(dev->of_node, 0, dev_name(dev), power,
 						     &gal_cooling);
 #else
@@ -172,12 +171,21 @@ struct gal_power *gal_start_power(struct device *dev, void *context,
 	return power;
 }
 
+/* No call is under way when it returns. By the one who ends the driver. */
+void gal_stop_cooling(struct gal_power *power)
+{
+	struct thermal_cooling_device *cooling = power->cooling;
+
+	power->cooling = NULL;
+	if (cooling)
+		thermal_cooling_device_unregister(cooling);
+}
+
 void gal_stop_power(struct gal_power *power)
 {
 	struct device *dev = power->dev;
 
-	if (power->cooling)
-		thermal_cooling_device_unregister(power->cooling);
+	gal_stop_cooling(power);
 	pm_runtime_disable(dev);
 	pm_runtime_dont_use_autosuspend(dev);
 	if (power->always_on)

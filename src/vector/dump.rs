@@ -19,8 +19,8 @@ use crate::{
 };
 use kernel::{
     alloc::flags::{
-        __GFP_NOWARN, //
         GFP_NOWAIT,
+        __GFP_NOWARN, //
     },
     impl_has_work,
     prelude::*,

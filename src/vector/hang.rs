@@ -99,6 +99,8 @@ impl<P: Payload> Queue<P> {
     /// One look; says when the next is due, if any is.
     fn look(self: &Arc<Self>) -> Option<Jiffies> {
         let period = msecs_to_jiffies(PERIOD);
+        // Something has come since.
+        self.hardware.set_slow(false);
         {
             let mut state = self.state.lock();
             if state.is_stopped || state.jobs.len() == 0 {

@@ -9,6 +9,7 @@ use crate::{
         dismiss,
         Payload,
         Tolls,
+        DISMISSALS,
         SLEEP_TIME, //
     },
     sys, //
@@ -26,7 +27,8 @@ impl<P: Payload> Queue<P> {
         {
             let mut state = self.state.lock();
             let is_open = !(state.is_stopped || state.is_paused);
-            let is_at_rest = is_open && !state.is_checked && state.jobs.len() == 0;
+            let is_kept_on = self.hardware.supply().is_kept_on() && !state.is_asleep;
+            let is_at_rest = is_open && !state.is_checked && state.jobs.len() == 0 && !is_kept_on;
             if !is_at_rest && !state.is_dead {
                 return Err(EBUSY);
             }
@@ -43,7 +45,7 @@ impl<P: Payload> Queue<P> {
     /// final.
     pub(crate) fn switch_on(&self) -> Result {
         if self.hardware.is_cycled() {
-            return Ok(());
+            return self.hardware.switch_on_cycled();
         }
         if self.is_dead() {
             return self.hardware.switch_on_isolated();
@@ -74,15 +76,27 @@ impl<P: Payload> Queue<P> {
         false
     }
 
+    /// It is said to be at its lowest clock until it has something to do, if it is on and has nothing now:
+    /// it has only one.
+    pub(crate) fn slow_down(&self) {
+        let state = self.state.lock();
+        if !state.is_off && !state.is_checked && state.jobs.len() == 0 {
+            self.hardware.set_slow(true);
+        }
+    }
+
     /// Has what kept the core on for jobs that have ended let go of it now.
     pub(crate) fn let_go(&self) {
-        dismiss(
-            || sys::work::flush_delayed(&self.hang_check),
-            || {
+        for _ in 0..DISMISSALS {
+            let is_over = {
                 let state = self.state.lock();
                 state.is_checked && state.jobs.len() == 0
-            },
-        );
+            };
+            if !is_over {
+                return;
+            }
+            sys::work::flush_delayed(&self.hang_check);
+        }
     }
 
     /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front end
@@ -132,6 +146,10 @@ impl<P: Payload> Queue<P> {
 
     /// The machine is awake.
     pub(crate) fn wake_up(&self) {
+        if self.hardware.supply().is_kept_on() {
+            // Else the first job does it.
+            let _ = self.hardware.supply().wake();
+        }
         let mut state = self.state.lock();
         state.is_asleep = false;
         state.moves += 1;

@@ -68,8 +68,10 @@ const OFF: (u32, PowerState, PowerWay) = (1, Off, Waiting);
 const IDLE: (u32, PowerState, PowerWay) = (2, Idle, Waiting);
 const SUSPEND: (u32, PowerState, PowerWay) = (3, Suspend, Waiting);
 
+/// Of the oldest driver for Dove.
 pub(crate) const DOVE_OLD: PowerNumbers = PowerNumbers(&[ON, OFF, IDLE, SUSPEND]);
 
+/// 0.8.0.3184's.
 pub(crate) const DOVE: PowerNumbers = PowerNumbers(&[
     ON,
     OFF,
@@ -83,6 +85,7 @@ pub(crate) const DOVE: PowerNumbers = PowerNumbers(&[
     (9, Off, Later),
 ]);
 
+/// v2's.
 pub(crate) const V2: PowerNumbers = PowerNumbers(&[
     ON,
     OFF,
@@ -97,6 +100,7 @@ pub(crate) const V2: PowerNumbers = PowerNumbers(&[
     (10, Off, Later),
 ]);
 
+/// Those of 4.6.6.
 pub(crate) const V4: PowerNumbers = PowerNumbers(&[
     ON,
     OFF,
@@ -111,6 +115,7 @@ pub(crate) const V4: PowerNumbers = PowerNumbers(&[
     (10, On, IfIdle),
 ]);
 
+/// From 4.0.0 to 6.2.3.
 pub(crate) const V4_0_0: PowerNumbers = PowerNumbers(&[
     ON,
     OFF,
@@ -126,6 +131,7 @@ pub(crate) const V4_0_0: PowerNumbers = PowerNumbers(&[
     (11, On, IfIdle),
 ]);
 
+/// 5.0.11.p6's, with hints.
 pub(crate) const P6: PowerNumbers = PowerNumbers(&[
     ON,
     OFF,
@@ -143,6 +149,7 @@ pub(crate) const P6: PowerNumbers = PowerNumbers(&[
     (13, Off, Later),
 ]);
 
+/// 6.2.4's.
 pub(crate) const V6_2_4: PowerNumbers = PowerNumbers(&[
     ON,
     OFF,
@@ -155,6 +162,7 @@ pub(crate) const V6_2_4: PowerNumbers = PowerNumbers(&[
     (8, On, IfIdle),
 ]);
 
+/// 6.4's, which have another order, and flags.
 pub(crate) const V6_4: PowerNumbers = PowerNumbers(&[
     ON,
     (1, Idle, Waiting),

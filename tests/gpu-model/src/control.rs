@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn the_divider_is_loaded_by_its_strobe() {
-        let (gpu, bar) = gpu();
+        let (gpu, bar) = (gpu(), ControlBar::default());
         assert_eq!(bar.read(&gpu, layout::SCALE), 64);
         gpu.mmio_write(HI_CLOCK_CONTROL, 16 << 2);
         assert_eq!(bar.read(&gpu, layout::SCALE), 64);

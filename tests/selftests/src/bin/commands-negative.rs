@@ -20,6 +20,7 @@ use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
 use gpu_control::fault;
 
 /// Known to the interface; not built.
@@ -38,6 +39,8 @@ const NOT_BUILT: &[Command] = &[
 
 fn main() -> ExitCode {
     harness::program(|| {
+        // Each time that a core comes back it is reset.
+        system::stay_awake()?;
         let paint = &RefCell::new(Paint::new()?);
         let control = &Control::open()?;
         let before = control.counters();
@@ -97,7 +100,12 @@ fn main() -> ExitCode {
             });
         }
         suite.test("power, clock and reset are not one client's", move || {
-            all(Command::SET_POWER_MANAGEMENT_STATE, Status::OK)?;
+            let power = Command::SET_POWER_MANAGEMENT_STATE;
+            for filler in [0xff, 0x01, 0x40] {
+                let status = filled(power, filler)?.status();
+                same("no such state", status, Status::INVALID_ARGUMENT)?;
+            }
+            same("on", filled(power, 0)?.status(), Status::OK)?;
             all(Command::RESET, Status::OK)?;
             // All fillers are far more than the full clock, or less than the least.
             all(Command::SET_FSCALE_VALUE, Status::INVALID_ARGUMENT)?;
@@ -166,6 +174,7 @@ fn main() -> ExitCode {
         });
         suite.test("the power state is: on, and idle in the end", move || {
             let idle = || {
+                filled(Command::SET_POWER_MANAGEMENT_STATE, 0)?;
                 let answer: uapi::QueryPowerManagement =
                     filled(Command::QUERY_POWER_MANAGEMENT_STATE, 0xff)?.get();
                 same("state", answer.state, 0)?;

@@ -6,7 +6,10 @@
 //! `autosuspend` that is longer than anything here, so that a core goes off only as it is asked to.
 
 use std::fs;
+use std::io::BufRead;
+use std::io::BufReader;
 use std::process::ExitCode;
+use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -29,6 +32,7 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::Module;
+use galcore_selftests::vg;
 use gpu_control::counter;
 use gpu_control::fault;
 use gpu_control::POWER;
@@ -75,7 +79,11 @@ fn set(device: &Device, state: u64) -> Result<Status> {
 
 /// Asks for it, and gets it.
 fn switch(device: &Device, state: u64) -> Result<()> {
-    same("SET_POWER_MANAGEMENT_STATE", set(device, state)?, Status::OK)
+    same(
+        "SET_POWER_MANAGEMENT_STATE",
+        set(device, state)?,
+        Status::OK,
+    )
 }
 
 /// The state, and whether the core is idle.
@@ -87,7 +95,9 @@ fn query(device: &Device) -> Result<(u64, bool)> {
 }
 
 fn set_scale(device: &Device, scale: u64) -> Result<Status> {
-    Ok(device.ask("SET_FSCALE_VALUE", &[("value", scale)], "value")?.0)
+    Ok(device
+        .ask("SET_FSCALE_VALUE", &[("value", scale)], "value")?
+        .0)
 }
 
 fn scale(device: &Device) -> Result<[u64; 3]> {
@@ -123,7 +133,11 @@ fn numbers(abi: &'static Abi, control: &Control) -> Result<()> {
     let stray = [count, 15, 16, 20, 32, 36, 0x8000_0000, 0xffff_ffff];
     for state in stray {
         let found = set(&device, state)?;
-        same(&format!("state {state:#x}"), found, Status::INVALID_ARGUMENT)?;
+        same(
+            &format!("state {state:#x}"),
+            found,
+            Status::INVALID_ARGUMENT,
+        )?;
     }
     for state in [on, off, on, suspend, on, idle] {
         switch(&device, state)?;
@@ -146,7 +160,9 @@ fn draw_beside(control: &Control, state: u64) -> Result<()> {
             let device = open("4.6.9")?;
             let mut rounds = 0;
             while !is_over.load(Relaxed) {
-                switch(&device, state)?;
+                let found = set(&device, state)?;
+                let is_busy = state == STATE_OFF_BROADCAST && found == CHIP_NOT_READY;
+                ensure!(found == Status::OK || is_busy, "state {state}: {found}");
                 rounds += 1;
             }
             Ok(rounds)
@@ -179,22 +195,29 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
         }
         Ok(())
     });
-    suite.test("who asks for OFF has the core off, until a job comes", move || {
-        let mut paint = Paint::new()?;
-        for (state, colour) in [(STATE_OFF, 0xff01_0203), (STATE_SUSPEND, 0xff03_0201)] {
-            paint.prove(colour)?;
-            same("power", control.read(POWER), ON)?;
-            switch(paint.device(), state)?;
-            is_off(control)?;
-            let before = control.counter(counter::CLOCK_UPS);
-            same("state", query(paint.device())?, (state, true))?;
-            same("asked, and off", control.counter(counter::CLOCK_UPS), before)?;
-            paint.expect(|_, _| colour)?;
-            paint.prove(!colour | 0xff00_0000)?;
-            same("state", query(paint.device())?.0, STATE_ON)?;
-        }
-        paint.close()
-    });
+    suite.test(
+        "who asks for OFF has the core off, until a job comes",
+        move || {
+            let mut paint = Paint::new()?;
+            for (state, colour) in [(STATE_OFF, 0xff01_0203), (STATE_SUSPEND, 0xff03_0201)] {
+                paint.prove(colour)?;
+                same("power", control.read(POWER), ON)?;
+                switch(paint.device(), state)?;
+                is_off(control)?;
+                let before = control.counter(counter::CLOCK_UPS);
+                same("state", query(paint.device())?, (state, true))?;
+                same(
+                    "asked, and off",
+                    control.counter(counter::CLOCK_UPS),
+                    before,
+                )?;
+                paint.expect(|_, _| colour)?;
+                paint.prove(!colour | 0xff00_0000)?;
+                same("state", query(paint.device())?.0, STATE_ON)?;
+            }
+            paint.close()
+        },
+    );
     suite.test("who asks for ON has it on, without a job", move || {
         let device = open("4.6.9")?;
         switch(&device, STATE_OFF)?;
@@ -214,7 +237,16 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
             runs_at(control, FULL)?;
             same("state", query(paint.device())?.0, STATE_ON)?;
         }
-        // Over a time without power, too.
+        // From off, too.
+        switch(paint.device(), STATE_OFF)?;
+        is_off(control)?;
+        switch(paint.device(), STATE_IDLE)?;
+        same("64ths", control.read(SCALE), 1)?;
+        same("state", query(paint.device())?, (STATE_IDLE, true))?;
+        paint.prove(0xff55_5555)?;
+        runs_at(control, FULL)?;
+        // And over a time without power.
+        switch(paint.device(), STATE_IDLE)?;
         switch(paint.device(), STATE_IDLE)?;
         switch(paint.device(), STATE_OFF)?;
         is_off(control)?;
@@ -241,46 +273,165 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
     });
     suite.test("nobody can keep others from drawing", move || {
         for state in [STATE_OFF, STATE_SUSPEND, STATE_IDLE, STATE_OFF_BROADCAST] {
-            match state {
-                // It may be at work whenever it is asked.
-                STATE_OFF_BROADCAST => {}
-                _ => draw_beside(control, state)?,
-            }
+            draw_beside(control, state)?;
         }
         runs_at(control, FULL)
     });
+    suite.test("nor have it off when others want it", move || {
+        let mut paint = Paint::new()?;
+        paint.prove(0xff21_2121)?;
+        let mut other = system::Killed(system::again(&["--stay"])?.stdout(Stdio::piped()).spawn()?);
+        let mut line = String::new();
+        let out = other.0.stdout.as_mut().context("no output")?;
+        BufReader::new(out).read_line(&mut line)?;
+        same("the other", line.trim(), "ready")?;
+        let before = control.counter(counter::CLOCK_UPS);
+        for state in [STATE_OFF, STATE_SUSPEND, STATE_IDLE, STATE_OFF_BROADCAST] {
+            eventually("it is idle", SOON, || {
+                Ok(set(paint.device(), state)? == Status::OK)
+            })?;
+            same("power", control.read(POWER), ON)?;
+            same("64ths", control.read(SCALE), FULL)?;
+        }
+        paint.prove(0xff22_2222)?;
+        same("switched on", control.counter(counter::CLOCK_UPS), before)?;
+        drop(other);
+        eventually("the core is off", SOON, || {
+            switch(paint.device(), STATE_OFF)?;
+            Ok(control.read(POWER) == 0)
+        })?;
+        paint.close()
+    });
 }
 
-fn keep_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Control) {
-    suite.test("CONFIG_POWER_MANAGEMENT keeps a core on for who has it open", move || {
-        let command = "CONFIG_POWER_MANAGEMENT";
-        let device = open("6.4.11")?;
-        let config = |enable| -> Result<u64> {
-            let (status, old) = device.ask(command, &[("enable", enable)], "oldValue")?;
-            same(command, status, Status::OK)?;
-            Ok(old)
-        };
-        let off = states(device.abi()).0[1];
-        switch(&device, off)?;
-        is_off(control)?;
-        same("before", config(0)?, 1)?;
-        same("power", control.read(POWER), ON)?;
-        same("before", config(0)?, 0)?;
-        switch(&device, off)?;
-        same("power, though OFF was asked for", control.read(POWER), ON)?;
-        same("before", config(1)?, 0)?;
-        same("before", config(1)?, 1)?;
-        switch(&device, off)?;
-        is_off(control)?;
-        // Whoever ends does not keep it.
-        same("before", config(0)?, 1)?;
-        drop(device);
-        let device = open("4.6.9")?;
-        eventually("the core is off", SOON, || {
-            switch(&device, STATE_OFF)?;
-            Ok(control.read(POWER) == 0)
-        })
-    });
+/// What cannot be reset stays cut off, whatever is asked of it.
+fn given_up(control: &Control) -> Result<()> {
+    let core = system::bound()?.into_iter().next().context("no core")?;
+    let mut paint = Paint::new()?;
+    paint.prove(0xff31_3131)?;
+    let armed = control.arm(fault::RESET_STUCK, u32::MAX);
+    let hang = control.arm(fault::HOLD, 1);
+    let stream = paint.fill_all(0xff32_3232);
+    paint.commit(&stream, &mut Queue::new())?;
+    eventually("it is given up", Duration::from_secs(60), || {
+        Ok(set(paint.device(), STATE_ON)? == Status::GPU_NOT_RESPONDING)
+    })?;
+    for (state, wanted) in [
+        (STATE_OFF, Status::OK),
+        (STATE_IDLE, Status::OK),
+        (STATE_ON, Status::GPU_NOT_RESPONDING),
+    ] {
+        same(
+            &format!("state {state}"),
+            set(paint.device(), state)?,
+            wanted,
+        )?;
+    }
+    same("32", set_scale(paint.device(), 32)?, Status::OK)?;
+    thread::sleep(Duration::from_millis(100));
+    same("64ths of what is cut off", control.read(SCALE), FULL)?;
+    drop((armed, hang));
+    system::to_driver("unbind", &core)?;
+    for state in [STATE_OFF, STATE_SUSPEND] {
+        switch(paint.device(), state)?;
+    }
+    system::to_driver("bind", &core)?;
+    // What it wants holds for the core that has come.
+    paint.prove(0xff33_3333)?;
+    runs_at(control, 32)?;
+    paint.close()?;
+    runs_at(control, FULL)
+}
+
+/// A core that a client keeps on is reset by its power domain all the same.
+fn cycled(control: &Control) -> Result<()> {
+    let keeper = open("6.2.3")?;
+    let kept = keeper.ask("CONFIG_POWER_MANAGEMENT", &[("enable", 0)], "enable")?;
+    same("CONFIG_POWER_MANAGEMENT", kept.0, Status::OK)?;
+    let mut paint = Paint::new()?;
+    paint.prove(0xff34_3434)?;
+    same("16", set_scale(paint.device(), 16)?, Status::OK)?;
+    let before = control.counter(counter::POWER_UPS);
+    control.write(fault::RESET_NEEDS_POWER, 1);
+    let armed = control.arm(fault::HOLD, 1);
+    let stream = paint.fill_all(0xff35_3535);
+    paint.commit(&stream, &mut Queue::new())?;
+    eventually("its domain is switched", Duration::from_secs(60), || {
+        Ok(control.counter(counter::POWER_UPS) > before)
+    })?;
+    drop(armed);
+    eventually("it draws", Duration::from_secs(10), || {
+        Ok(paint.prove(0xff36_3636).is_ok())
+    })?;
+    runs_at(control, 16)?;
+    same("kept on", control.read(POWER), ON)?;
+    same(
+        "its own",
+        keeper
+            .ask("CONFIG_POWER_MANAGEMENT", &[("enable", 1)], "enable")?
+            .0,
+        Status::OK,
+    )?;
+    paint.close()
+}
+
+/// A core for vector graphics has the states, and no divider.
+fn vector_states() -> Result<()> {
+    let place = vg::place()?.context("no core for vector graphics")?;
+    let control = &Control::open_core(place)?;
+    let mut device = open("4.6.9")?;
+    device.set_hardware_type(vg::VG);
+    for state in [STATE_ON, STATE_IDLE, STATE_OFF, STATE_IDLE, STATE_SUSPEND] {
+        switch(&device, state)?;
+        same("state", query(&device)?, (state, true))?;
+        match state {
+            STATE_OFF | STATE_SUSPEND => same("clock", control.read(POWER) & POWER_CLOCK, 0)?,
+            _ => same("power", control.read(POWER), ON)?,
+        }
+    }
+    same("a divider", set_scale(&device, 32)?, Status::NOT_SUPPORTED)?;
+    same("64ths", scale(&device)?[0], 64)?;
+    same("violations", control.violations(), 0)
+}
+
+fn keep_tests<'a>(
+    suite: &mut Suite<'a>,
+    module: &'a Module,
+    control: &'a Control,
+    has_vector: bool,
+) {
+    suite.test(
+        "CONFIG_POWER_MANAGEMENT keeps a core on for who has it open",
+        move || {
+            let command = "CONFIG_POWER_MANAGEMENT";
+            let device = open("6.4.11")?;
+            let config = |enable| -> Result<u64> {
+                let (status, old) = device.ask(command, &[("enable", enable)], "oldValue")?;
+                same(command, status, Status::OK)?;
+                Ok(old)
+            };
+            let off = states(device.abi()).0[1];
+            switch(&device, off)?;
+            is_off(control)?;
+            same("before", config(0)?, 1)?;
+            same("power", control.read(POWER), ON)?;
+            same("before", config(0)?, 0)?;
+            switch(&device, off)?;
+            same("power, though OFF was asked for", control.read(POWER), ON)?;
+            same("before", config(1)?, 0)?;
+            same("before", config(1)?, 1)?;
+            switch(&device, off)?;
+            is_off(control)?;
+            // Whoever ends does not keep it.
+            same("before", config(0)?, 1)?;
+            drop(device);
+            let device = open("4.6.9")?;
+            eventually("the core is off", SOON, || {
+                switch(&device, STATE_OFF)?;
+                Ok(control.read(POWER) == 0)
+            })
+        },
+    );
     suite.test("a core that is kept on can be taken away", move || {
         let device = open("6.2.3")?;
         let found = device.ask("CONFIG_POWER_MANAGEMENT", &[("enable", 0)], "enable")?;
@@ -292,34 +443,42 @@ fn keep_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contro
         system::to_driver("bind", &core)?;
         let mut paint = Paint::new()?;
         paint.prove(0xff51_5151)?;
-        switch(paint.device(), STATE_OFF)?;
-        same("power, though OFF was asked for", control.read(POWER), ON)?;
-        paint.close()?;
-        drop(device);
-        let mut paint = Paint::new()?;
-        paint.prove(0xff52_5252)?;
+        // Another core, which nobody has asked for.
         eventually("the core is off", SOON, || {
             switch(paint.device(), STATE_OFF)?;
             Ok(control.read(POWER) == 0)
         })?;
+        drop(device);
         paint.close()
     });
-    suite.test("without power management it is on whatever is asked", move || {
-        Module::unload()?;
-        module.with(&["powerManagement=0"]).load_or_fail()?;
-        let mut paint = Paint::new()?;
-        paint.prove(0xff61_6161)?;
-        let before = control.counter(counter::CLOCK_UPS);
-        for state in [STATE_OFF, STATE_SUSPEND, STATE_ON] {
-            switch(paint.device(), state)?;
-            same("power", control.read(POWER), ON)?;
-        }
-        paint.prove(0xff62_6262)?;
-        same("switched on", control.counter(counter::CLOCK_UPS), before)?;
-        paint.close()?;
-        Module::unload()?;
-        module.load_or_fail()
+    suite.test("what cannot be reset stays cut off", move || {
+        given_up(control)
     });
+    suite.test("who keeps it on keeps no recovery from it", move || {
+        cycled(control)
+    });
+    if has_vector {
+        suite.test("a core for vector graphics", vector_states);
+    }
+    suite.test(
+        "without power management it is on whatever is asked",
+        move || {
+            Module::unload()?;
+            module.with(&["powerManagement=0"]).load_or_fail()?;
+            let mut paint = Paint::new()?;
+            paint.prove(0xff61_6161)?;
+            let before = control.counter(counter::CLOCK_UPS);
+            for state in [STATE_OFF, STATE_SUSPEND, STATE_ON] {
+                switch(paint.device(), state)?;
+                same("power", control.read(POWER), ON)?;
+            }
+            paint.prove(0xff62_6262)?;
+            same("switched on", control.counter(counter::CLOCK_UPS), before)?;
+            paint.close()?;
+            Module::unload()?;
+            module.load_or_fail()
+        },
+    );
 }
 
 fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Control) {
@@ -387,7 +546,9 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
         let cooling = fs::read_dir(COOLING)?
             .flatten()
             .map(|entry| entry.path())
-            .find(|path| fs::read_to_string(path.join("type")).is_ok_and(|name| name.trim() == core))
+            .find(|path| {
+                fs::read_to_string(path.join("type")).is_ok_and(|name| name.trim() == core)
+            })
             .with_context(|| format!("none of {core}"))?;
         let cool = |state: u32| -> Result<()> {
             let path = cooling.join("cur_state");
@@ -399,7 +560,11 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
         for (state, wanted) in [(3, 8), (6, 1), (1, 32), (0, 64)] {
             paint.prove(0xff90_0000 + state)?;
             cool(state)?;
-            same("told", read("cur_state")?.trim(), state.to_string().as_str())?;
+            same(
+                "told",
+                read("cur_state")?.trim(),
+                state.to_string().as_str(),
+            )?;
             same("64ths", control.read(SCALE), wanted)?;
             paint.prove(0xff91_0000 + state)?;
             same("64ths", control.read(SCALE), wanted)?;
@@ -449,7 +614,11 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
         println!("# {core} Hz, shaders {shader} Hz");
         ensure!(core >= 1_000_000 && shader >= 1_000_000, "{core} {shader}");
         same("16", set_scale(&device, 16)?, Status::OK)?;
-        same("a quarter", rates(&device)?, [core / 64 * 16, shader / 64 * 16])?;
+        same(
+            "a quarter",
+            rates(&device)?,
+            [core / 64 * 16, shader / 64 * 16],
+        )?;
         drop(device);
         Module::unload()?;
         module.with(&["coreClock=128000000"]).load_or_fail()?;
@@ -466,6 +635,15 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
     });
 }
 
+/// Another client, which has it open.
+fn stay() -> Result<()> {
+    let _paint = Paint::new()?;
+    println!("ready");
+    loop {
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
 /// Another client, which wants the full clock by saying nothing.
 fn draw() -> Result<()> {
     let control = Control::open()?;
@@ -479,6 +657,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--draw") {
         return harness::exit(draw());
     }
+    if std::env::args().nth(1).as_deref() == Some("--stay") {
+        return harness::exit(stay());
+    }
     harness::program(|| {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let module = &Module::from_words(&words)?;
@@ -489,7 +670,7 @@ fn main() -> ExitCode {
         let control = &Control::open()?;
         let mut suite = Suite::new();
         state_tests(&mut suite, control);
-        keep_tests(&mut suite, module, control);
+        keep_tests(&mut suite, module, control, vg::place()?.is_some());
         clock_tests(&mut suite, module, control);
         suite.test("silicon was not asked for more than it can do", move || {
             same("violations", control.violations(), 0)
