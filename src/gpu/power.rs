@@ -60,7 +60,11 @@ impl<P: Payload> AnyCore<P> {
         };
         match (state, is_dead) {
             (PowerState::On, true) => return Err(Error::GpuNotResponding),
-            (PowerState::On, false) => return supply.wake().map_err(|_| Error::GpuNotResponding),
+            (PowerState::On, false) => {
+                supply.wake().map_err(|_| Error::GpuNotResponding)?;
+                self.speed_up();
+                return Ok(());
+            }
             // It is as good as off.
             (_, true) => return Ok(()),
             (_, false) => {}
@@ -93,6 +97,14 @@ impl<P: Payload> AnyCore<P> {
             supply.switch_off_now();
         }
         Ok(())
+    }
+
+    /// It is not at its lowest clock any more.
+    fn speed_up(&self) {
+        match self {
+            AnyCore::Ring(core) => core.ring().catch_up(),
+            AnyCore::Vector(core) => core.hardware().set_slow(false),
+        }
     }
 
     /// The state of the core's power, and whether it is idle.

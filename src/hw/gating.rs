@@ -6,7 +6,8 @@
 use super::{
     identity::Identity,
     regs::*,
-    Hardware, //
+    Hardware,
+    PULSE_EATER, //
 };
 use kernel::{
     io::Io,
@@ -72,14 +73,14 @@ impl Identity {
         bits
     }
 
-    /// `PM_PULSE_EATER`, which a reset leaves at `eater`.
+    /// `PM_PULSE_EATER`, which reads as `eater` behind a reset; not every core lets it be read.
     fn eater(&self, eater: u32) -> u32 {
         let is_any = |cores: &[(u32, u32)]| cores.iter().any(|core| self.is(core.0, core.1));
         if is_any(&[(0x4000, 0x5208), (0x4000, 0x5222)]) {
-            return eater & !EATER_DFS | EATER_WIDE;
+            return PULSE_EATER | EATER_WIDE;
         }
         if is_any(&[(0x1000, 0x5039), (0x1000, 0x5040)]) {
-            return eater & !EATER_SLOW | EATER_DFS;
+            return PULSE_EATER & !EATER_SLOW | EATER_DFS;
         }
         match self.revision > 0x5420 && self.has_3d() {
             true => eater | EATER_NO_DFS,
@@ -93,6 +94,9 @@ impl Hardware {
     pub(super) fn set_clock_gating(&self) {
         let regs = &self.registers;
         let id = &self.identity;
+        if !id.has_power_registers() {
+            return;
+        }
         let stalls = matches!(id.revision, 0x4301 | 0x4302);
         regs.write_reg(
             regs.read(PM_POWER_CONTROLS)
@@ -149,8 +153,10 @@ mod tests {
     fn the_pulse_eater_is_the_revisions() {
         let reset = 0x015B_0880;
         assert_eq!(core(0x2000, 0x5108).eater(reset), reset);
-        assert_eq!(core(0x4000, 0x5208).eater(reset), 0x01D9_0880);
-        assert_eq!(core(0x1000, 0x5039).eater(reset), 0x015A_0880);
+        for before in [reset, 0] {
+            assert_eq!(core(0x4000, 0x5208).eater(before), 0x01D9_0880);
+            assert_eq!(core(0x1000, 0x5039).eater(before), 0x015A_0880);
+        }
         let mut gc3000 = core(0x3000, 0x5450);
         assert_eq!(gc3000.eater(reset), reset);
         gc3000.features = 1 << 2;

@@ -327,6 +327,12 @@ impl Identity {
         (time != 0x0206_2400).then_some(limit)
     }
 
+    /// Whether `PM_POWER_CONTROLS` and `PM_MODULE_CONTROLS` are where others have them: the first GC300
+    /// have them elsewhere.
+    pub(super) fn has_power_registers(&self) -> bool {
+        !(self.model == 0x300 && self.revision < 0x2000)
+    }
+
     /// Whether it has the words of minor features past the first, and the registers that came with them.
     pub(super) fn has_more_registers(&self) -> bool {
         self.minor_features[0] & MINOR0_MORE != 0

@@ -228,6 +228,9 @@ impl Hardware {
 
     /// Keeps the core from raising interrupts.
     pub(crate) fn disable_interrupts(&self) {
+        if !self.is_on() {
+            return;
+        }
         self.registers.write_reg(HI_INTR_ENBL::zeroed());
     }
 
@@ -267,23 +270,28 @@ impl Hardware {
 
     /// Resets the core until it is idle. `ENODEV`: it stays busy, which has been printed.
     pub(crate) fn reset(&self) -> Result {
-        if self.reset_until(|_| true).is_some() {
+        // Its power domain may be what calls this.
+        if self.reset_until(false, |_| true).is_some() {
             return Ok(());
         }
-        dev_err!(
-            self.dev,
-            "the GPU does not come out of reset (idle {:#010x}, clock control {:#010x})\n",
-            self.idle(),
-            self.clock_control()
-        );
+        // A client may have it tried again and again.
+        if self.errors.allow() {
+            dev_err!(
+                self.dev,
+                "the GPU does not come out of reset (idle {:#010x}, clock control {:#010x})\n",
+                self.idle(),
+                self.clock_control()
+            );
+        }
         // Not ETIMEDOUT, of which the driver core would make a line of its own.
         Err(ENODEV)
     }
 
     /// Resets the core until it is idle, and `is_right` says that it is: [`RESET_ATTEMPTS`] times at
     /// most by itself, then [`LINE_ATTEMPTS`] times by its line, then [`DOMAIN_ATTEMPTS`] times by its
-    /// power domain. Returns how many times, if it is.
-    fn reset_until(&self, mut is_right: impl FnMut(&Self) -> bool) -> Option<u32> {
+    /// power domain, if it `may_cycle` that: who switches the core on or off may not. Returns how many
+    /// times, if it is.
+    fn reset_until(&self, may_cycle: bool, mut is_right: impl FnMut(&Self) -> bool) -> Option<u32> {
         for attempt in 1..=RESET_ATTEMPTS {
             if self.reset_once() && is_right(self) {
                 return Some(attempt);
@@ -308,7 +316,7 @@ impl Hardware {
                 }
             }
         }
-        if self.power.supply.has_domain() {
+        if may_cycle && self.power.supply.has_domain() {
             dev_warn!(
                 self.dev,
                 "the GPU does not come out of its reset: its power domain is switched off and on\n"
@@ -340,6 +348,9 @@ impl Hardware {
     /// go.
     pub(crate) fn isolate(&self) {
         self.note_isolated(true);
+        if !self.is_on() {
+            return;
+        }
         let regs = &self.registers;
         regs.write_reg(
             HI_CLOCK_CONTROL::zeroed()
@@ -349,13 +360,19 @@ impl Hardware {
         let _ = regs.read(HI_CLOCK_CONTROL);
     }
 
-    /// `HI_IDLE_STATE`: a bit a module.
+    /// `HI_IDLE_STATE`: a bit a module; what it was when the core went off.
     pub(crate) fn idle(&self) -> u32 {
+        if !self.is_on() {
+            return self.last_state().0;
+        }
         self.registers.read(HI_IDLE_STATE).into_raw()
     }
 
-    /// `HI_CLOCK_CONTROL`.
+    /// `HI_CLOCK_CONTROL`; what it was when the core went off.
     pub(crate) fn clock_control(&self) -> u32 {
+        if !self.is_on() {
+            return self.last_state().1;
+        }
         self.registers.read(HI_CLOCK_CONTROL).into_raw()
     }
 }
@@ -405,7 +422,9 @@ fn load_clock(regs: &Registers, control: HI_CLOCK_CONTROL) -> HI_CLOCK_CONTROL {
 /// One soft reset; says whether the core came out of it idle.
 fn reset_once(regs: &Registers, identity: &Identity) -> bool {
     let millisecond = Delta::from_millis(1);
-    regs.write_reg(PM_MODULE_CONTROLS::zeroed());
+    if identity.has_power_registers() {
+        regs.write_reg(PM_MODULE_CONTROLS::zeroed());
+    }
     // Early cores (no further feature words) are not known to have a pulse eater.
     if identity.has_more_registers() {
         let eater = PULSE_EATER | PULSE_EATER_DFS;

@@ -264,9 +264,14 @@ impl Hardware {
             return;
         }
         let regs = &self.registers;
-        let gating = regs.read(PM_MODULE_CONTROLS);
-        regs.write_reg(PM_MODULE_CONTROLS::from_raw(NO_GATING));
         let control = HI_CLOCK_CONTROL::from_raw(speed << SCALE_SHIFT);
+        if !self.identity.has_power_registers() {
+            regs.write_reg(control.with_fscale_cmd_load(true));
+            regs.write_reg(control);
+            return;
+        }
+        let gating = regs.read(PM_MODULE_CONTROLS);
+        regs.write_reg(PM_MODULE_CONTROLS::from_raw(gating.into_raw() | NO_GATING));
         regs.write_reg(control.with_fscale_cmd_load(true));
         regs.write_reg(control);
         regs.write_reg(gating);
@@ -313,6 +318,7 @@ impl Hardware {
         let result = self.check_identity().and_then(|()| self.reset());
         if result.is_err() {
             self.isolate();
+            self.switch_off();
         }
         result
     }
@@ -320,8 +326,8 @@ impl Hardware {
     /// Switches a core on that was given up, and keeps it cut off.
     pub(crate) fn switch_on_isolated(&self) -> Result {
         self.enable_clocks()?;
-        self.isolate();
         self.state.is_on.xchg(true, Full);
+        self.isolate();
         Ok(())
     }
 
@@ -349,10 +355,12 @@ impl Hardware {
         if (model, revision) == self.identity.raw {
             return Ok(());
         }
-        dev_err!(
-            self.dev,
-            "the GPU comes back as another: model {model:#x} revision {revision:#x}\n"
-        );
+        if self.errors.allow() {
+            dev_err!(
+                self.dev,
+                "the GPU comes back as another: model {model:#x} revision {revision:#x}\n"
+            );
+        }
         Err(ENODEV)
     }
 
@@ -370,7 +378,11 @@ impl Hardware {
             cycled = self.power.supply.cycle();
         }
         self.state.is_cycled.store(false, Relaxed);
-        // Whatever came of it: the caller goes on.
+        // It has no power.
+        if cycled == Err(EIO) {
+            return cycled;
+        }
+        // Whatever else came of it: the caller goes on.
         self.clock()?;
         cycled
     }

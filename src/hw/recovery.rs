@@ -89,7 +89,7 @@ impl Hardware {
     pub(crate) fn recover(&self) -> Result<u32> {
         self.disable_interrupts();
         let mut stranger = None;
-        let attempts = self.reset_until(|hardware| {
+        let attempts = self.reset_until(true, |hardware| {
             let found = Identity::read(&hardware.registers);
             let is_same = found == hardware.identity;
             stranger = (!is_same).then_some(found);

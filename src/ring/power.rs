@@ -106,7 +106,9 @@ impl<P: Payload> Ring<P> {
             }
         }
         // It is not to be in the middle of a fetch when its clock goes.
-        let _ = self.hardware.reset();
+        if self.hardware.reset().is_err() {
+            self.hardware.isolate();
+        }
     }
 
     /// Switches the core on, which lets it run what has come meanwhile. An error, which has been
@@ -182,7 +184,7 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Something has come since the core has been slowed down: it runs at the speed that it is to have.
-    pub(super) fn catch_up(&self) {
+    pub(crate) fn catch_up(&self) {
         if self.hardware.is_slow() || self.hardware.is_out_of_step() {
             self.hardware.set_slow(false);
             let completing = self.completion.lock();

@@ -231,6 +231,19 @@ void gal_request_off(struct device *dev)
 	pm_request_autosuspend(dev);
 }
 
+/* The same, also if somebody has just refused to switch it off. May sleep. */
+void gal_let_go_of_power(struct device *dev)
+{
+	int tries;
+
+	for (tries = 0; tries < 8; tries++) {
+		pm_runtime_mark_last_busy(dev);
+		if (pm_request_autosuspend(dev) != -EINPROGRESS)
+			break;
+		pm_runtime_barrier(dev);
+	}
+}
+
 bool gal_has_power_domain(struct device *dev)
 {
 	return dev->pm_domain;
@@ -243,7 +256,7 @@ int gal_cycle_power(struct device *dev)
 	bool off = pm_runtime_status_suspended(dev);
 
 	if (!off)
-		error = error < 0 ? error : -EBUSY;
+		error = error < 0 && error != -EAGAIN ? error : -EBUSY;
 	else
 		error = 0;
 	/* Balanced in any case: who calls this goes on to use it. */

@@ -245,6 +245,12 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
         same("state", query(paint.device())?, (STATE_IDLE, true))?;
         paint.prove(0xff55_5555)?;
         runs_at(control, FULL)?;
+        // Until ON is asked for, too.
+        switch(paint.device(), STATE_IDLE)?;
+        same("64ths", control.read(SCALE), 1)?;
+        switch(paint.device(), STATE_ON)?;
+        same("64ths", control.read(SCALE), FULL)?;
+        same("state", query(paint.device())?, (STATE_ON, true))?;
         // And over a time without power.
         switch(paint.device(), STATE_IDLE)?;
         switch(paint.device(), STATE_IDLE)?;

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Node;
@@ -355,7 +356,8 @@ fn questions(board: Board) -> Result<()> {
     abi.put_header(&mut bytes, "hardwareType", device.hardware_type().into());
     device.exchange_bytes(&mut bytes)?;
     let found = wanted.map(|field| read(&bytes, field));
-    same("options", found, [0, 0, 1, 1, 0, 2, 1, shaders, 0xff, 0])?;
+    // The vendor's driver was loaded with powerManagement=0.
+    same("options", found, [0, 1, 1, 1, 0, 2, 1, shaders, 0xff, 0])?;
     let has_compression = reference::identity(board).chip_features & 1 << 5 != 0;
     let compression = read(&bytes, "allowCompression");
     same(
@@ -365,7 +367,10 @@ fn questions(board: Board) -> Result<()> {
     )?;
 
     let frequency = ask(device, "QUERY_CHIP_FREQUENCY", &[], ["mcClk", "shClk"])?;
-    same("frequencies, not known", frequency, (Status::OK, [0, 0]))?;
+    // The vendor's driver lets the core count, which the model's clock register does not offer.
+    let (status, [core, shader]) = frequency;
+    same("frequencies", status, Status::OK)?;
+    ensure!(core.min(shader) >= 1_000_000, "{core} and {shader} Hz");
     let frequency = ask(device, "QUERY_CPU_FREQUENCY", &[], ["CPUFrequency"])?;
     same("frequency, not known", frequency, (Status::OK, [0]))?;
     for is_locked in [1, 1, 0, 0] {
