@@ -192,6 +192,9 @@ impl NodeEntry {
 /// How often who finds no memory waits for more to come back: others may let go of some for ever.
 const RECLAIMS: u32 = 4;
 
+/// How often in each of these what the process itself has freed is waited for.
+const STEPS: u32 = 3;
+
 impl Process {
     /// ALLOCATE_VIDEO_MEMORY: the surface's size is the kernel's to know.
     pub(super) fn allocate_surface(self: &Arc<Self>, surface: abi::Surface) -> Result<Reply<'_>> {
@@ -237,14 +240,17 @@ impl Process {
         let reclaimer = device.reclaimer();
         for _ in 0..RECLAIMS {
             let freed = reclaimer.freed();
-            let goes_on = match reclaimer.wait_for_own(&self.hider) {
-                Err(Error::Interrupted) => return Err(Error::Interrupted),
-                // What is to come back comes back later.
-                _ => device.wait_for_reclaim()?,
-            };
-            match allocate() {
-                Err(Error::OutOfMemory) if goes_on => {}
-                other => return other,
+            // What a job of its own has let go of has some way to go: it is hidden, then dropped.
+            for _ in 0..STEPS {
+                let goes_on = match reclaimer.wait_for_own(&self.hider) {
+                    Err(Error::Interrupted) => return Err(Error::Interrupted),
+                    // What is to come back comes back later.
+                    _ => device.wait_for_reclaim()?,
+                };
+                match allocate() {
+                    Err(Error::OutOfMemory) if goes_on => {}
+                    other => return other,
+                }
             }
             match reclaimer.wait_for_others() {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
