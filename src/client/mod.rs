@@ -282,11 +282,8 @@ impl Process {
 
     /// How often a core was reset because it hung; 0: there is none.
     fn resets_of(&self, selector: CoreSelector) -> u32 {
-        let vector = || self.device.vector(selector);
-        match self.device.core(selector) {
-            Ok(core) => core.ring().resets(),
-            Err(_) => vector().map_or(0, |core| core.queue().resets()),
-        }
+        let core = self.device.any(selector);
+        core.map_or(0, |core| core.resets())
     }
 
     /// Whether a request means a core for vector graphics.

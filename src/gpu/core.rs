@@ -414,11 +414,7 @@ pub(crate) struct Interrupt<P: Payload>(pub(super) AnyCore<P>);
 
 impl<P: Payload> Handler for Interrupt<P> {
     fn handle(&self) -> ThreadedIrqReturn {
-        let hardware: &Hardware = match &self.0 {
-            AnyCore::Ring(core) => &core.hardware,
-            AnyCore::Vector(core) => core.hardware(),
-        };
-        if hardware.interrupt() {
+        if self.0.hardware().interrupt() {
             ThreadedIrqReturn::WakeThread
         } else {
             ThreadedIrqReturn::None

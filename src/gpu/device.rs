@@ -442,21 +442,27 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    fn identity(&self) -> &Identity {
+    /// Its hardware.
+    pub(super) fn hardware(&self) -> &Hardware {
         match self {
-            Self::Ring(core) => core.identity(),
-            Self::Vector(core) => core.identity(),
+            Self::Ring(core) => core.hardware(),
+            Self::Vector(core) => core.hardware(),
         }
     }
 
-    fn resets(&self) -> u32 {
+    fn identity(&self) -> &Identity {
+        self.hardware().identity()
+    }
+
+    /// How often it was reset, or came back.
+    pub(crate) fn resets(&self) -> u32 {
         match self {
             Self::Ring(core) => core.ring().resets(),
             Self::Vector(core) => core.queue().resets(),
         }
     }
 
-    fn newest(&self) -> u64 {
+    pub(super) fn newest(&self) -> u64 {
         match self {
             Self::Ring(core) => core.ring().newest(),
             Self::Vector(core) => core.queue().newest(),

@@ -7,9 +7,7 @@
 //! Source: spec/command-hw.md sections 7.1 to 7.4.
 
 use super::{
-    core::Core,
     device::AnyCore,
-    vector::VectorCore,
     Device, //
 };
 use crate::{
@@ -22,14 +20,12 @@ use crate::{
         Error,
         Result, //
     },
-    hw::Hardware,
     ring::{
         Payload,
         Waited, //
     },
     sys::power::KeptOn, //
 };
-use kernel::sync::Arc;
 
 impl<P: Payload> Device<P> {
     /// The core that a request means, whatever its kind. Errors as [`Device::core`].
@@ -42,23 +38,12 @@ impl<P: Payload> Device<P> {
 }
 
 impl<P: Payload> AnyCore<P> {
-    fn hardware(&self) -> &Hardware {
-        match self {
-            AnyCore::Ring(core) => core.hardware(),
-            AnyCore::Vector(core) => core.hardware(),
-        }
-    }
-
     /// Brings the core into `state`, until it has something to do; `is_alone`: nobody else wants it. If
     /// somebody does it goes off as always. `ChipNotReady`: it is not idle, and nobody is to wait.
     /// `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix signal came.
     pub(crate) fn set_power(&self, state: PowerState, way: PowerWay, is_alone: bool) -> Result {
         let supply = self.hardware().supply();
-        let is_dead = match self {
-            AnyCore::Ring(core) => core.ring().is_dead(),
-            AnyCore::Vector(core) => core.queue().is_dead(),
-        };
-        match (state, is_dead) {
+        match (state, self.is_dead()) {
             (PowerState::On, true) => return Err(Error::GpuNotResponding),
             (PowerState::On, false) => {
                 supply.wake().map_err(|_| Error::GpuNotResponding)?;
@@ -127,11 +112,7 @@ impl<P: Payload> AnyCore<P> {
     /// Keeps the core on as long as what this returns lives. `GpuNotResponding`: it cannot be switched
     /// on.
     pub(crate) fn keep_on(&self) -> Result<KeptOn> {
-        let is_dead = match self {
-            AnyCore::Ring(core) => core.ring().is_dead(),
-            AnyCore::Vector(core) => core.queue().is_dead(),
-        };
-        if is_dead {
+        if self.is_dead() {
             return Err(Error::GpuNotResponding);
         }
         let kept = self.hardware().supply().keep();
@@ -155,20 +136,18 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    fn wait_for_rest(&self) -> Result {
+    fn is_dead(&self) -> bool {
         match self {
-            AnyCore::Ring(core) => wait_for_ring(core),
-            AnyCore::Vector(core) => wait_for_queue(core),
+            AnyCore::Ring(core) => core.ring().is_dead(),
+            AnyCore::Vector(core) => core.queue().is_dead(),
         }
     }
-}
 
-fn wait_for_ring<P: Payload>(core: &Arc<Core<P>>) -> Result {
-    let ring = core.ring();
-    ring.wait_for_progress(ring.newest())
-}
-
-fn wait_for_queue<P: Payload>(core: &Arc<VectorCore<P>>) -> Result {
-    let queue = core.queue();
-    queue.wait_for_progress(queue.newest())
+    fn wait_for_rest(&self) -> Result {
+        let newest = self.newest();
+        match self {
+            AnyCore::Ring(core) => core.ring().wait_for_progress(newest),
+            AnyCore::Vector(core) => core.queue().wait_for_progress(newest),
+        }
+    }
 }

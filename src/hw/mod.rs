@@ -15,6 +15,7 @@ pub(crate) mod vector;
 
 use crate::{
     abi::HardwareType,
+    limits::FULL_SCALE,
     log::RateLimit,
     params::Choice,
     sys::{
@@ -61,9 +62,6 @@ const SETUP_TIMEOUT: u32 = 1000;
 
 /// Value of the AXI configuration: cached reads and writes, which i.MX6 needs.
 const AXI_CACHE: u32 = 2;
-
-/// The undivided clock.
-const FULL_SPEED: u32 = 64;
 
 /// Base value of the pulse eater, and its bit 17 (internal DFS).
 const PULSE_EATER: u32 = 0x0159_0880;
@@ -413,10 +411,15 @@ pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identit
 
 /// Writes the clock register at full speed, loading the divider.
 fn load_clock(regs: &Registers, control: HI_CLOCK_CONTROL) -> HI_CLOCK_CONTROL {
-    let control = control.with_const_fscale_val::<FULL_SPEED>();
+    let control = control.with_const_fscale_val::<FULL_SCALE>();
+    load_divider(regs, control);
+    control
+}
+
+/// Writes the clock register, and lets the core take the divider that is in it.
+fn load_divider(regs: &Registers, control: HI_CLOCK_CONTROL) {
     regs.write_reg(control.with_fscale_cmd_load(true));
     regs.write_reg(control);
-    control
 }
 
 /// One soft reset; says whether the core came out of it idle.

@@ -9,13 +9,16 @@
 use super::{
     identity::raw_model_and_revision,
     load_clock,
+    load_divider,
     regs::*,
-    Hardware,
-    FULL_SPEED, //
+    Hardware, //
 };
-use crate::sys::{
-    power::Supply,
-    reset::ResetLine, //
+use crate::{
+    limits::FULL_SCALE,
+    sys::{
+        power::Supply,
+        reset::ResetLine, //
+    }, //
 };
 use kernel::{
     clk::{
@@ -43,13 +46,14 @@ use kernel::{
 /// a node none.
 const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
 
-/// How often more, and how long after each time in milliseconds, the power domain is tried that somebody keeps on.
-const CYCLE_ATTEMPTS: u32 = 10;
-const CYCLE_PAUSE: i64 = 2;
-
 /// Places among them.
 const CORE: usize = 1;
 const SHADER: usize = 2;
+
+/// How often more, and how long after each time in milliseconds, a power domain is tried that somebody
+/// keeps on.
+const CYCLE_ATTEMPTS: u32 = 10;
+const CYCLE_PAUSE: i64 = 2;
 
 /// `PM_MODULE_CONTROLS`: no module's clock is gated.
 const NO_GATING: u32 = 0xBFF;
@@ -159,10 +163,10 @@ impl State {
             is_cycled: Atomic::new(false),
             last_idle: Atomic::new(0),
             last_clock: Atomic::new(0),
-            scale: Atomic::new(FULL_SPEED),
-            limit: Atomic::new(FULL_SPEED),
+            scale: Atomic::new(FULL_SCALE),
+            limit: Atomic::new(FULL_SCALE),
             is_slow: Atomic::new(false),
-            loaded: Atomic::new(FULL_SPEED),
+            loaded: Atomic::new(FULL_SCALE),
             is_isolated: Atomic::new(false),
             was_suspended: Atomic::new(false),
         }
@@ -173,6 +177,37 @@ impl Hardware {
     /// What keeps the core on.
     pub(crate) fn supply(&self) -> &Supply {
         &self.power.supply
+    }
+
+    /// Keeps the core on until its supply is released; says whether it is. If not, which has been
+    /// printed, it is to be given up.
+    pub(crate) fn hold(&self) -> bool {
+        let held = self.power.supply.hold();
+        if held.is_err() {
+            dev_err!(
+                self.dev,
+                "the GPU cannot be switched on: it is given up until it is bound again\n"
+            );
+        }
+        held.is_ok()
+    }
+
+    /// Says how many jobs are dropped, if any, as the core goes.
+    pub(crate) fn tell_dropped(&self, dropped: u32) {
+        if dropped > 0 {
+            dev_warn!(
+                self.dev,
+                "jobs that had not ended and are dropped: {dropped}\n"
+            );
+        }
+    }
+
+    /// Says that what is under way keeps the machine awake.
+    pub(crate) fn tell_sleepless(&self) {
+        dev_warn!(
+            self.dev,
+            "what the GPU does takes too long: the machine does not sleep\n"
+        );
     }
 
     /// Whether the core has registers now. Who asks, and then touches one, is the one that switches
@@ -250,7 +285,7 @@ impl Hardware {
 
     /// Its clock is the full one again, as behind a reset.
     pub(super) fn note_full_speed(&self) {
-        self.state.loaded.store(FULL_SPEED, Relaxed);
+        self.state.loaded.store(FULL_SCALE, Relaxed);
     }
 
     /// Lets the core, which is on, run at the speed that it is to. By the one who may reset it.
@@ -264,17 +299,15 @@ impl Hardware {
             return;
         }
         let regs = &self.registers;
-        let control = HI_CLOCK_CONTROL::from_raw(speed << SCALE_SHIFT);
-        if !self.identity.has_power_registers() {
-            regs.write_reg(control.with_fscale_cmd_load(true));
-            regs.write_reg(control);
-            return;
+        let has_gating = self.identity.has_power_registers();
+        let gating = has_gating.then(|| regs.read(PM_MODULE_CONTROLS));
+        if let Some(gating) = gating {
+            regs.write_reg(PM_MODULE_CONTROLS::from_raw(gating.into_raw() | NO_GATING));
         }
-        let gating = regs.read(PM_MODULE_CONTROLS);
-        regs.write_reg(PM_MODULE_CONTROLS::from_raw(gating.into_raw() | NO_GATING));
-        regs.write_reg(control.with_fscale_cmd_load(true));
-        regs.write_reg(control);
-        regs.write_reg(gating);
+        load_divider(regs, HI_CLOCK_CONTROL::from_raw(speed << SCALE_SHIFT));
+        if let Some(gating) = gating {
+            regs.write_reg(gating);
+        }
     }
 
     /// In Hz, the rates of the core's and the shaders' clocks at the speed that it is to have; 0: not
@@ -282,7 +315,7 @@ impl Hardware {
     pub(crate) fn frequencies(&self) -> (u32, u32) {
         let scaled = |rate: usize| {
             // CAST: less than the rate, which a 32-bit machine's word holds, or less than 4 GHz.
-            (rate / FULL_SPEED as usize * self.speed() as usize).min(u32::MAX as usize) as u32
+            (rate / FULL_SCALE as usize * self.speed() as usize).min(u32::MAX as usize) as u32
         };
         let (core, shader) = self.power.clocks.rates();
         (scaled(core), scaled(shader))
@@ -369,13 +402,12 @@ impl Hardware {
     pub(super) fn cycle(&self) -> Result {
         self.state.is_cycled.store(true, Relaxed);
         let mut cycled = self.power.supply.cycle();
+        let mut attempts = 0;
         // Who only looks keeps it on for a moment.
-        for _ in 0..CYCLE_ATTEMPTS {
-            if cycled != Err(EBUSY) {
-                break;
-            }
+        while cycled == Err(EBUSY) && attempts < CYCLE_ATTEMPTS {
             fsleep(Delta::from_millis(CYCLE_PAUSE));
             cycled = self.power.supply.cycle();
+            attempts += 1;
         }
         self.state.is_cycled.store(false, Relaxed);
         // It has no power.

@@ -67,7 +67,11 @@ use kernel::{
         Mutex, //
     },
     time::msecs_to_jiffies,
-    workqueue::WorkItem, //
+    workqueue::{
+        RawWorkItem,
+        Work,
+        WorkItem, //
+    }, //
 };
 
 /// The least time between two dumps of a core, in milliseconds.
@@ -317,14 +321,12 @@ impl<P: Payload> Ring<P> {
     /// Has the file written by somebody else: it takes as long as the guilty process lets it, whose
     /// tables are looked at, and the core is to be looked after meanwhile. Two at once are one.
     pub(super) fn write_dump_later(self: &Arc<Self>, evidence: Evidence) {
-        self.dumps.keep(evidence);
-        sys::work::enqueue::<_, WORK>(self.clone());
+        self.dumps.write_later::<_, WORK>(evidence, self.clone());
     }
 
     /// Waits until nobody writes it any more; one that has not begun is not written.
     pub(super) fn dismiss_dump(&self) {
-        drop(self.dumps.take());
-        sys::work::flush_one(&self.dump_work);
+        self.dumps.dismiss(&self.dump_work);
     }
 
     fn write_dump(&self, evidence: &Evidence) {
@@ -420,10 +422,20 @@ impl Dumps {
         is_due
     }
 
-    /// Keeps it for whoever writes it. One that nobody has written goes.
-    pub(crate) fn keep(&self, evidence: Evidence) {
+    /// Keeps it for `writer`'s work, which is queued. One that nobody has written goes.
+    pub(crate) fn write_later<W, const ID: u64>(&self, evidence: Evidence, writer: W)
+    where
+        W: RawWorkItem<ID> + Send + 'static,
+    {
         let earlier = self.evidence.lock().replace(evidence);
         drop(earlier);
+        sys::work::enqueue(writer);
+    }
+
+    /// Waits until `work` writes none any more; one that it has not begun is not written.
+    pub(crate) fn dismiss<T: ?Sized, const ID: u64>(&self, work: &Work<T, ID>) {
+        drop(self.take());
+        sys::work::flush_one(work);
     }
 
     /// What is kept.

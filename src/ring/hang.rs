@@ -42,7 +42,7 @@ use kernel::{
 const PERIOD: u32 = 30;
 
 /// How often the hang check is waited for at the end: once more for each job that was being filled.
-pub(crate) const DISMISSALS: u32 = 8;
+const DISMISSALS: u32 = 8;
 
 /// Flushes a hang check until it is not queued any more. One that runs now queues the next when it
 /// ends, and that one none.
@@ -52,6 +52,17 @@ pub(crate) fn dismiss(flush: impl Fn(), is_queued: impl Fn() -> bool) {
         if !is_queued() {
             return;
         }
+    }
+}
+
+/// Flushes a hang check that is only queued to let go of a core whose jobs have ended. Not if a job is
+/// under way: each look at one counts.
+pub(crate) fn let_go(flush: impl Fn(), is_over: impl Fn() -> bool) {
+    for _ in 0..DISMISSALS {
+        if !is_over() {
+            return;
+        }
+        flush();
     }
 }
 

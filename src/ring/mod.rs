@@ -143,7 +143,7 @@ pub(crate) use {
     },
     hang::{
         dismiss,
-        DISMISSALS, //
+        let_go, //
     },
     hider::Hider,
     inflight::{

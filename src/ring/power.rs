@@ -17,7 +17,7 @@
 
 use super::{
     dismiss,
-    hang::DISMISSALS,
+    let_go,
     state::GpuState,
     Payload,
     Ring,
@@ -172,15 +172,11 @@ impl<P: Payload> Ring<P> {
     /// Keeps the core on for what is under way; says whether it is. If it cannot be switched on it is
     /// given up.
     pub(super) fn hold_power(self: &Arc<Self>) -> bool {
-        if self.hardware.supply().hold().is_ok() {
-            return true;
+        let is_on = self.hardware.hold();
+        if !is_on {
+            self.lose();
         }
-        dev_err!(
-            self.hardware.device(),
-            "the GPU cannot be switched on: it is given up until it is bound again\n"
-        );
-        self.lose();
-        false
+        is_on
     }
 
     /// Something has come since the core has been slowed down: it runs at the speed that it is to have.
@@ -244,16 +240,13 @@ impl<P: Payload> Ring<P> {
 
     /// Has what kept the core on for jobs that have ended let go of it now.
     pub(crate) fn let_go(&self) {
-        for _ in 0..DISMISSALS {
-            let is_over = {
+        let_go(
+            || sys::work::flush_delayed(&self.hang_check),
+            || {
                 let state = self.state.lock();
                 state.is_checked && state.in_flight.len() == 0
-            };
-            if !is_over {
-                return;
-            }
-            sys::work::flush_delayed(&self.hang_check);
-        }
+            },
+        );
     }
 
     /// Keeps jobs from being ended, and the core from being reset, as long as what this returns lives.
@@ -271,13 +264,7 @@ impl<P: Payload> Ring<P> {
         let completing = self.completion.lock();
         self.abandon();
         drop(completing);
-        if tolls.dropped() > 0 {
-            dev_warn!(
-                self.hardware.device(),
-                "jobs that had not ended and are dropped: {}\n",
-                tolls.dropped()
-            );
-        }
+        self.hardware.tell_dropped(tolls.dropped());
     }
 
     /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`: it
@@ -289,10 +276,7 @@ impl<P: Payload> Ring<P> {
             state.in_flight.newest()
         };
         if !self.poll_for(newest, SLEEP_TIME) {
-            dev_warn!(
-                self.hardware.device(),
-                "what the GPU does takes too long: the machine does not sleep\n"
-            );
+            self.hardware.tell_sleepless();
             self.wake_up();
             return Err(EBUSY);
         }
@@ -305,10 +289,7 @@ impl<P: Payload> Ring<P> {
 
     /// The machine is awake.
     pub(crate) fn wake_up(&self) {
-        if self.hardware.supply().is_kept_on() {
-            // Else the first job does it.
-            let _ = self.hardware.supply().wake();
-        }
+        self.hardware.supply().wake_if_kept();
         let mut state = self.state.lock();
         state.is_asleep = false;
         state.moves += 1;

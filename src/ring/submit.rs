@@ -307,14 +307,15 @@ impl<P: Payload> Ring<P> {
     /// A place has been filled, or given back: others may have one.
     fn placed(self: &Arc<Self>, mut state: Guard<'_, State<P>, SpinLockBackend>) {
         let check = !core::mem::replace(&mut state.is_checked, true);
-        let is_off = state.is_off || self.hardware.is_slow() || self.hardware.is_out_of_step();
+        let is_off = state.is_off;
         let waiters = state.waiters > 0;
         drop(state);
         if waiters {
             self.moved.notify_all();
         }
         if check {
-            self.check_soon(is_off);
+            let hardware = &self.hardware;
+            self.check_soon(is_off || hardware.is_slow() || hardware.is_out_of_step());
         }
     }
 

@@ -285,7 +285,10 @@ impl Supply {
         unsafe {
             match is_held {
                 true => shim::gal_put_power(self.raw()),
-                false => shim::gal_request_off(self.raw()),
+                false => {
+                    // If it cannot now, it goes off another time.
+                    let _ = shim::gal_request_off(self.raw());
+                }
             }
         }
     }
@@ -318,6 +321,13 @@ impl Supply {
         let kept = KeptOn(self.clone());
         self.wake()?;
         Ok(kept)
+    }
+
+    /// Switches the device on if it is to be on, used or not. If that fails, who uses it next tries again.
+    pub(crate) fn wake_if_kept(&self) {
+        if self.is_kept_on() {
+            let _ = self.wake();
+        }
     }
 
     /// Whether it is to stay on, whether anybody uses it or not.

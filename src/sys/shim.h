@@ -237,7 +237,7 @@ bool gal_get_power_if_on(struct device *dev);
 void gal_put_power(struct device *dev);
 void gal_switch_off_now(struct device *dev);
 void gal_put_power_noidle(struct device *dev);
-void gal_request_off(struct device *dev);
+int gal_request_off(struct device *dev);
 void gal_let_go_of_power(struct device *dev);
 bool gal_has_power_domain(struct device *dev);
 int gal_cycle_power(struct device *dev);

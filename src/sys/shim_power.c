@@ -225,10 +225,10 @@ void gal_put_power_noidle(struct device *dev)
 	pm_runtime_put_noidle(dev);
 }
 
-void gal_request_off(struct device *dev)
+int gal_request_off(struct device *dev)
 {
 	pm_runtime_mark_last_busy(dev);
-	pm_request_autosuspend(dev);
+	return pm_request_autosuspend(dev);
 }
 
 /* The same, also if somebody has just refused to switch it off. May sleep. */
@@ -236,12 +236,8 @@ void gal_let_go_of_power(struct device *dev)
 {
 	int tries;
 
-	for (tries = 0; tries < 8; tries++) {
-		pm_runtime_mark_last_busy(dev);
-		if (pm_request_autosuspend(dev) != -EINPROGRESS)
-			break;
+	for (tries = 0; tries < 8 && gal_request_off(dev) == -EINPROGRESS; tries++)
 		pm_runtime_barrier(dev);
-	}
 }
 
 bool gal_has_power_domain(struct device *dev)

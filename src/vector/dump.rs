@@ -8,14 +8,11 @@ use super::{
     Queue,
     BYTES, //
 };
-use crate::{
-    ring::{
-        Addressing,
-        Evidence,
-        Payload,
-        Scene, //
-    },
-    sys, //
+use crate::ring::{
+    Addressing,
+    Evidence,
+    Payload,
+    Scene, //
 };
 use kernel::{
     alloc::flags::{
@@ -84,13 +81,11 @@ impl<P: Payload> Queue<P> {
 
     /// Has the file written by somebody else: see [`crate::ring`].
     pub(super) fn write_dump_later(self: &Arc<Self>, evidence: Evidence) {
-        self.dumps.keep(evidence);
-        sys::work::enqueue::<_, WORK>(self.clone());
+        self.dumps.write_later::<_, WORK>(evidence, self.clone());
     }
 
     /// Waits until nobody writes it any more; one that has not begun is not written.
     pub(super) fn dismiss_dump(&self) {
-        drop(self.dumps.take());
-        sys::work::flush_one(&self.dump_work);
+        self.dumps.dismiss(&self.dump_work);
     }
 }

@@ -7,9 +7,9 @@ use super::Queue;
 use crate::{
     ring::{
         dismiss,
+        let_go,
         Payload,
         Tolls,
-        DISMISSALS,
         SLEEP_TIME, //
     },
     sys, //
@@ -65,15 +65,11 @@ impl<P: Payload> Queue<P> {
     /// Keeps the core on for what is under way; says whether it is. If it cannot be switched on it is
     /// given up.
     pub(super) fn hold_power(&self) -> bool {
-        if self.hardware.supply().hold().is_ok() {
-            return true;
+        let is_on = self.hardware.hold();
+        if !is_on {
+            self.lose();
         }
-        dev_err!(
-            self.hardware.device(),
-            "the GPU cannot be switched on: it is given up until it is bound again\n"
-        );
-        self.lose();
-        false
+        is_on
     }
 
     /// It is said to be at its lowest clock until it has something to do, if it is on and has nothing now:
@@ -87,16 +83,13 @@ impl<P: Payload> Queue<P> {
 
     /// Has what kept the core on for jobs that have ended let go of it now.
     pub(crate) fn let_go(&self) {
-        for _ in 0..DISMISSALS {
-            let is_over = {
+        let_go(
+            || sys::work::flush_delayed(&self.hang_check),
+            || {
                 let state = self.state.lock();
                 state.is_checked && state.jobs.len() == 0
-            };
-            if !is_over {
-                return;
-            }
-            sys::work::flush_delayed(&self.hang_check);
-        }
+            },
+        );
     }
 
     /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front end
@@ -112,13 +105,7 @@ impl<P: Payload> Queue<P> {
         }
         P::core_was_reset(self.setup.core, tolls.all());
         self.abandon();
-        if tolls.dropped() > 0 {
-            dev_warn!(
-                self.hardware.device(),
-                "jobs that had not ended and are dropped: {}\n",
-                tolls.dropped()
-            );
-        }
+        self.hardware.tell_dropped(tolls.dropped());
     }
 
     /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`: it
@@ -130,10 +117,7 @@ impl<P: Payload> Queue<P> {
             state.jobs.newest()
         };
         if !self.poll_for(newest, SLEEP_TIME) {
-            dev_warn!(
-                self.hardware.device(),
-                "what the GPU does takes too long: the machine does not sleep\n"
-            );
+            self.hardware.tell_sleepless();
             self.wake_up();
             return Err(EBUSY);
         }
@@ -146,10 +130,7 @@ impl<P: Payload> Queue<P> {
 
     /// The machine is awake.
     pub(crate) fn wake_up(&self) {
-        if self.hardware.supply().is_kept_on() {
-            // Else the first job does it.
-            let _ = self.hardware.supply().wake();
-        }
+        self.hardware.supply().wake_if_kept();
         let mut state = self.state.lock();
         state.is_asleep = false;
         state.moves += 1;

@@ -32,139 +32,99 @@ pub(crate) enum PowerWay {
     IfIdle,
 }
 
-/// States by their numbers.
+/// A number, the state that it names, and how that is to be reached.
+type Entry = (u32, PowerState, PowerWay);
+
+/// States by their numbers, in parts that generations share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PowerNumbers(&'static [(u32, PowerState, PowerWay)]);
+pub(crate) struct PowerNumbers(&'static [&'static [Entry]]);
 
 impl PowerNumbers {
+    fn all(&self) -> impl Iterator<Item = &'static Entry> {
+        self.0.iter().copied().flatten()
+    }
+
     /// The state that a number names, and how it is to be reached.
     pub(crate) fn find(&self, number: u32) -> Option<(PowerState, PowerWay)> {
-        let mut all = self.0.iter();
-        let found = all.find(|entry| entry.0 == number);
+        let found = self.all().find(|entry| entry.0 == number);
         found.map(|&(_, state, way)| (state, way))
     }
 
     /// The number of a state.
     pub(crate) fn number(&self, state: PowerState) -> u32 {
-        let mut all = self.0.iter();
-        let found = all.find(|entry| entry.1 == state && entry.2 == Waiting);
+        let found = self
+            .all()
+            .find(|entry| entry.1 == state && entry.2 == Waiting);
         found.map_or(0, |entry| entry.0)
-    }
-
-    /// Whether each of the four states has a number.
-    #[cfg(test)]
-    pub(crate) fn is_whole(&self) -> bool {
-        let has = |state| {
-            let mut all = self.0.iter();
-            all.any(|entry| entry.1 == state && entry.2 == Waiting)
-        };
-        [On, Idle, Suspend, Off].into_iter().all(has)
     }
 }
 
-/// Those that all generations before 6.4 share.
-const ON: (u32, PowerState, PowerWay) = (0, On, Waiting);
-const OFF: (u32, PowerState, PowerWay) = (1, Off, Waiting);
-const IDLE: (u32, PowerState, PowerWay) = (2, Idle, Waiting);
-const SUSPEND: (u32, PowerState, PowerWay) = (3, Suspend, Waiting);
+/// What all generations before 6.4 share.
+const FIRST: &[Entry] = &[
+    (0, On, Waiting),
+    (1, Off, Waiting),
+    (2, Idle, Waiting),
+    (3, Suspend, Waiting),
+];
 
-/// Of the oldest driver for Dove.
-pub(crate) const DOVE_OLD: PowerNumbers = PowerNumbers(&[ON, OFF, IDLE, SUSPEND]);
-
-/// 0.8.0.3184's.
-pub(crate) const DOVE: PowerNumbers = PowerNumbers(&[
-    ON,
-    OFF,
-    IDLE,
-    SUSPEND,
+/// What 0.8.0.3184 added.
+const MORE: &[Entry] = &[
     (4, Suspend, Later),
     (5, Off, Later),
     (6, Idle, IfIdle),
     (7, Suspend, IfIdle),
     (8, Off, IfIdle),
     (9, Off, Later),
-]);
+];
+
+/// What 4.0.0 added: OFF_TIMEOUT came before ON_AUTO.
+const TIMED: &[Entry] = &[(10, Off, IfIdle), (11, On, IfIdle)];
+
+/// Of the oldest driver for Dove.
+pub(crate) const DOVE_OLD: PowerNumbers = PowerNumbers(&[FIRST]);
+
+/// 0.8.0.3184's.
+pub(crate) const DOVE: PowerNumbers = PowerNumbers(&[FIRST, MORE]);
 
 /// v2's.
 pub(crate) const V2: PowerNumbers = PowerNumbers(&[
-    ON,
-    OFF,
-    IDLE,
-    SUSPEND,
-    (4, On, IfIdle),
-    (5, Suspend, Later),
-    (6, Off, Later),
-    (7, Idle, IfIdle),
-    (8, Suspend, IfIdle),
-    (9, Off, IfIdle),
-    (10, Off, Later),
+    FIRST,
+    &[
+        (4, On, IfIdle),
+        (5, Suspend, Later),
+        (6, Off, Later),
+        (7, Idle, IfIdle),
+        (8, Suspend, IfIdle),
+        (9, Off, IfIdle),
+        (10, Off, Later),
+    ],
 ]);
 
 /// Those of 4.6.6.
-pub(crate) const V4: PowerNumbers = PowerNumbers(&[
-    ON,
-    OFF,
-    IDLE,
-    SUSPEND,
-    (4, Suspend, Later),
-    (5, Off, Later),
-    (6, Idle, IfIdle),
-    (7, Suspend, IfIdle),
-    (8, Off, IfIdle),
-    (9, Off, Later),
-    (10, On, IfIdle),
-]);
+pub(crate) const V4: PowerNumbers = PowerNumbers(&[FIRST, MORE, &[(10, On, IfIdle)]]);
 
 /// From 4.0.0 to 6.2.3.
-pub(crate) const V4_0_0: PowerNumbers = PowerNumbers(&[
-    ON,
-    OFF,
-    IDLE,
-    SUSPEND,
-    (4, Suspend, Later),
-    (5, Off, Later),
-    (6, Idle, IfIdle),
-    (7, Suspend, IfIdle),
-    (8, Off, IfIdle),
-    (9, Off, Later),
-    (10, Off, IfIdle),
-    (11, On, IfIdle),
-]);
+pub(crate) const V4_0_0: PowerNumbers = PowerNumbers(&[FIRST, MORE, TIMED]);
 
 /// 5.0.11.p6's, with hints.
-pub(crate) const P6: PowerNumbers = PowerNumbers(&[
-    ON,
-    OFF,
-    IDLE,
-    SUSPEND,
-    (4, Suspend, Later),
-    (5, Off, Later),
-    (6, Idle, IfIdle),
-    (7, Suspend, IfIdle),
-    (8, Off, IfIdle),
-    (9, Off, Later),
-    (10, Off, IfIdle),
-    (11, On, IfIdle),
-    (12, On, Later),
-    (13, Off, Later),
-]);
+pub(crate) const P6: PowerNumbers =
+    PowerNumbers(&[FIRST, MORE, TIMED, &[(12, On, Later), (13, Off, Later)]]);
 
 /// 6.2.4's.
 pub(crate) const V6_2_4: PowerNumbers = PowerNumbers(&[
-    ON,
-    OFF,
-    IDLE,
-    SUSPEND,
-    (4, Idle, IfIdle),
-    (5, Suspend, IfIdle),
-    (6, Off, IfIdle),
-    (7, Off, IfIdle),
-    (8, On, IfIdle),
+    FIRST,
+    &[
+        (4, Idle, IfIdle),
+        (5, Suspend, IfIdle),
+        (6, Off, IfIdle),
+        (7, Off, IfIdle),
+        (8, On, IfIdle),
+    ],
 ]);
 
 /// 6.4's, which have another order, and flags.
-pub(crate) const V6_4: PowerNumbers = PowerNumbers(&[
-    ON,
+pub(crate) const V6_4: PowerNumbers = PowerNumbers(&[&[
+    (0, On, Waiting),
     (1, Idle, Waiting),
     (2, Suspend, Waiting),
     (3, Off, Waiting),
@@ -175,4 +135,4 @@ pub(crate) const V6_4: PowerNumbers = PowerNumbers(&[
     (33, Idle, IfIdle),
     (34, Suspend, IfIdle),
     (35, Off, IfIdle),
-]);
+]]);

@@ -8,6 +8,7 @@
 use std::fs;
 use std::io::BufRead;
 use std::io::BufReader;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
@@ -487,6 +488,15 @@ fn keep_tests<'a>(
     );
 }
 
+/// The folder of what cools `core`.
+fn cooling_device(core: &str) -> Result<PathBuf> {
+    let is_its = |path: &PathBuf| {
+        fs::read_to_string(path.join("type")).is_ok_and(|name| name.trim() == core)
+    };
+    let mut all = fs::read_dir(COOLING)?.flatten().map(|entry| entry.path());
+    all.find(is_its).with_context(|| format!("none of {core}"))
+}
+
 fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Control) {
     suite.test("SET_FSCALE_VALUE is the clock of who is alone", move || {
         let mut paint = Paint::new()?;
@@ -549,13 +559,7 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
     });
     suite.test("a core is a cooling device", move || {
         let core = system::bound()?.into_iter().next().context("no core")?;
-        let cooling = fs::read_dir(COOLING)?
-            .flatten()
-            .map(|entry| entry.path())
-            .find(|path| {
-                fs::read_to_string(path.join("type")).is_ok_and(|name| name.trim() == core)
-            })
-            .with_context(|| format!("none of {core}"))?;
+        let cooling = cooling_device(&core)?;
         let cool = |state: u32| -> Result<()> {
             let path = cooling.join("cur_state");
             fs::write(&path, state.to_string()).with_context(|| format!("{state} to {path:?}"))
@@ -597,12 +601,7 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
         let mut paint = Paint::new()?;
         paint.prove(0xff93_9393)?;
         same("64ths", control.read(SCALE), FULL)?;
-        let cooling = fs::read_dir(COOLING)?.flatten().map(|entry| entry.path());
-        for path in cooling {
-            if fs::read_to_string(path.join("type")).is_ok_and(|name| name.trim() == core) {
-                fs::write(path.join("cur_state"), "6")?;
-            }
-        }
+        fs::write(cooling_device(&core)?.join("cur_state"), "6")?;
         same("the least", control.read(SCALE), 24)?;
         paint.close()?;
         Module::unload()?;
