@@ -282,19 +282,11 @@ impl Process {
     #[cold]
     #[inline(never)]
     fn take_returns(&self) {
-        // Nodes that are over bring theirs.
-        if self.has_changes.load(Acquire) {
-            drop(self.tables());
-        }
         loop {
             let returning = self.returning.lock();
-            let mut changes = self.changes.lock();
-            let Some(change) = changes.returns.pop_front() else {
-                // Under the lock: what is noted from now on says so again.
-                self.has_returns.store(false, Relaxed);
+            let Some(change) = self.next_return() else {
                 return;
             };
-            drop(changes);
             let is_more = match &change.kind {
                 Kind::GiveBack(returned) => returned.step(),
                 Kind::Write(word, value) => {
@@ -318,5 +310,23 @@ impl Process {
                 return;
             }
         }
+    }
+
+    /// The next return. `None`: there is none, nor will there be one of what has been noted so far.
+    /// The caller has `returning`.
+    fn next_return(&self) -> Option<ListArc<Change>> {
+        if let Some(change) = self.changes.lock().returns.pop_front() {
+            return Some(change);
+        }
+        // Nodes that are over bring theirs. Who applies changes has the tables: so with them, none
+        // is on its way.
+        let _tables = self.tables();
+        let mut changes = self.changes.lock();
+        let next = changes.returns.pop_front();
+        if next.is_none() {
+            // Under the lock: what is noted from now on says so again.
+            self.has_returns.store(false, Relaxed);
+        }
+        next
     }
 }

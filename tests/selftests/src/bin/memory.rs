@@ -200,6 +200,7 @@ fn pool_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
     suite.test(
         "a freed place is used again, hundreds of times",
         move || {
+            at_rest(device)?;
             let mut first = None;
             for _ in 0..300 {
                 let taken = opened.allocate(0x2000, Pool::SYSTEM)?;

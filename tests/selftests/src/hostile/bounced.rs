@@ -52,6 +52,16 @@ pub enum End {
     Exit,
 }
 
+impl End {
+    /// How often it is tried: records take effect beside the process's own threads, and a work item of its.
+    fn rounds(self) -> u32 {
+        match self {
+            End::Records => 20,
+            End::Unmap | End::Free | End::Exit => 3,
+        }
+    }
+}
+
 fn client() -> Result<Client> {
     let newer = Abi::named(NEWER).context("abi")?;
     Ok(Client::with_device(Device::open_as(newer, true)?)?)
@@ -78,7 +88,7 @@ pub(super) fn share(state: &mut State) -> Result<String> {
 pub fn written_afterwards(control: &Control, end: End) -> Result<()> {
     let mut innocent = Paint::new()?;
     let done = innocent.device().create_signal(false)?;
-    for round in 0..3 {
+    for round in 0..end.rounds() {
         let mut client = client()?;
         let mut sharer = None;
         let memory = match end {
