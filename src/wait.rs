@@ -15,7 +15,13 @@ use kernel::{
         CondVar,
         CondVarTimeoutResult, //
     },
-    time::msecs_to_jiffies, //
+    time::{
+        delay::fsleep,
+        msecs_to_jiffies,
+        Delta,
+        Instant,
+        Monotonic, //
+    }, //
 };
 
 /// How long something is waited for that makes no progress, in milliseconds (`gcdGPU_TIMEOUT` of
@@ -59,4 +65,20 @@ pub(crate) fn while_moving<T: ?Sized, B: Backend>(
         };
     }
     Ok(())
+}
+
+/// Looks until `look` finds something, or `milliseconds` have passed; returns what it has found. Does
+/// not mind Unix signals.
+pub(crate) fn poll<T>(milliseconds: u32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let begun = Instant::<Monotonic>::now();
+    // Ends: the clock goes on.
+    loop {
+        // Before the look: the last one is behind the time.
+        let is_over = begun.elapsed() >= Delta::from_millis(milliseconds.into());
+        let found = look();
+        if found.is_some() || is_over {
+            return found;
+        }
+        fsleep(Delta::from_millis(1));
+    }
 }

@@ -39,9 +39,7 @@ use kernel::{
         CondVarTimeoutResult, //
     },
     time::{
-        delay::fsleep,
         msecs_to_jiffies,
-        Delta,
         Jiffies, //
     }, //
 };
@@ -225,15 +223,11 @@ impl<P: Payload> Ring<P> {
 
     /// Waits for job `number` without minding Unix signals; says whether it has ended.
     pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
-        for _ in 0..milliseconds {
+        let has_ended = wait::poll(milliseconds, || {
             let state = self.state.lock();
-            if state.completed >= number || state.is_dead {
-                return true;
-            }
-            drop(state);
-            fsleep(Delta::from_millis(1));
-        }
-        false
+            (state.completed >= number || state.is_dead).then_some(())
+        });
+        has_ended.is_some()
     }
 
     /// Waits for something to move, `left` jiffies at most; returns what is left of them.

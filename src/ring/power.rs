@@ -27,7 +27,8 @@ use super::{
 use crate::{
     mmu::NO_TRANSLATIONS,
     stream::words,
-    sys, //
+    sys,
+    wait, //
 };
 use kernel::{
     prelude::*,
@@ -49,8 +50,8 @@ use kernel::{
 const STOP_LOOKS: u32 = 100;
 const STOP_LOOK: i64 = 50;
 
-/// How often, each time for a millisecond, a new speed waits for who ends jobs.
-const SPEED_LOOKS: u32 = 20;
+/// How long a new speed waits for who ends jobs, in milliseconds.
+const SPEED_TIME: u32 = 20;
 
 /// Who ends jobs, or resets the core.
 type Completing<'a> = Guard<'a, (), MutexBackend>;
@@ -192,11 +193,8 @@ impl<P: Payload> Ring<P> {
     /// Waits no longer than a moment: if the core is recovered right now, the next job sees to it.
     pub(crate) fn set_scale(&self, scale: u32) {
         self.hardware.set_scale(scale);
-        for _ in 0..SPEED_LOOKS {
-            if let Some(completing) = self.completion.try_lock() {
-                return self.load_speed(&completing);
-            }
-            fsleep(Delta::from_millis(1));
+        if let Some(completing) = wait::poll(SPEED_TIME, || self.completion.try_lock()) {
+            self.load_speed(&completing);
         }
     }
 

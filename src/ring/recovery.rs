@@ -60,7 +60,8 @@ use crate::{
         self,
         Pipe, //
     },
-    sys, //
+    sys,
+    wait, //
 };
 use kernel::{
     prelude::*,
@@ -83,14 +84,8 @@ const FILL_TIME: u32 = 1000;
 
 /// Looks until `look` says whether the queue of jobs is the recovery's, [`FILL_TIME`] at most; returns
 /// that, or that it is not.
-pub(crate) fn until_filled(mut look: impl FnMut() -> Option<bool>) -> bool {
-    for _ in 0..FILL_TIME {
-        if let Some(is_ours) = look() {
-            return is_ours;
-        }
-        fsleep(Delta::from_millis(1));
-    }
-    false
+pub(crate) fn until_filled(look: impl FnMut() -> Option<bool>) -> bool {
+    wait::poll(FILL_TIME, look).unwrap_or(false)
 }
 
 /// How often a core is reset for nobody's guilt, without a job that is done, before it is given up.

@@ -17,6 +17,7 @@
 #include <linux/timer.h>
 
 #define CONTROL_BAR 2
+#define CONSOLE_SLOT 2
 #define POWER 0x120
 #define POWER_CLOCK BIT(0)
 #define POWER_DOMAIN BIT(1)
@@ -188,8 +189,21 @@ static struct platform_driver board_power_driver = {
 	},
 };
 
+/* The device, and what hangs on it, stays as it is when the machine sleeps. */
+static int board_power_keep_awake(struct device *dev, void *data)
+{
+	dev_pm_syscore_device(dev, true);
+	return device_for_each_child(dev, NULL, board_power_keep_awake);
+}
+
 static int __init board_power_init(void)
 {
+	/* The ports that the board tells its runner by: behind a sleep they would be deaf. */
+	struct pci_dev *console = pci_get_domain_bus_and_slot(0, 0, PCI_DEVFN(CONSOLE_SLOT, 0));
+
+	if (console)
+		board_power_keep_awake(&console->dev, NULL);
+	pci_dev_put(console);
 	return platform_driver_register(&board_power_driver);
 }
 module_init(board_power_init);

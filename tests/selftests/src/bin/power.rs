@@ -100,6 +100,14 @@ fn draw_again_and_again(control: &Control, rounds: u32, delay: u64) -> Result<()
     paint.close()
 }
 
+/// The machine sleeps until the clock of the board wakes it.
+fn sleep_whole() -> Result<()> {
+    const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
+    write(ALARM, "0")?;
+    write(ALARM, "+2")?;
+    write("/sys/power/state", "freeze")
+}
+
 /// The machine goes to sleep as far as its devices do, and wakes up at once.
 fn sleep() -> Result<()> {
     write("/sys/power/pm_test", "devices")?;
@@ -156,6 +164,7 @@ fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
         wait_until_off(control)?;
         // Off, it stays off.
         stays_off(control, sleep)?;
+        stays_off(control, sleep_whole)?;
         sleep_under_load(sleeps)?;
         let mut paint = Paint::new()?;
         paint.prove(0xff01_0203)?;
