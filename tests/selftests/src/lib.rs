@@ -14,6 +14,7 @@
 //! * [`other`]: another process that does what it is told.
 //! * [`vg`]: a client of the vector graphics core.
 //! * [`video`]: memory that the GPU writes and reads.
+//! * [`workers`]: processes that see it if a job runs twice, or not at all.
 //! * [`mod@reference`]: what each board's core is.
 
 pub mod contexts;
@@ -30,3 +31,4 @@ pub mod states;
 pub mod system;
 pub mod vg;
 pub mod video;
+pub mod workers;

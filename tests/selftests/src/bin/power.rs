@@ -6,8 +6,7 @@
 //!
 //! Needs the module not to be in use, bound by the device tree. Arguments: `[--rounds N] [--sleeps N] [--workloads N]
 //! [MODULE PARAMETERS...]`, with `autosuspend` among them. With `--workloads`: how long the core is on, by
-//! two times without work, or, from 2, by four. With `--sleeps`: the machine sleeps, which the virtual console of the
-//! board does not survive; what came of it is in the kernel log.
+//! two times without work, or, from 2, by four. With `--sleeps`: the machine sleeps.
 
 use std::fs;
 use std::process::ExitCode;
@@ -100,23 +99,6 @@ fn draw_again_and_again(control: &Control, rounds: u32, delay: u64) -> Result<()
     paint.close()
 }
 
-/// The machine sleeps until the clock of the board wakes it.
-fn sleep_whole() -> Result<()> {
-    const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
-    write(ALARM, "0")?;
-    write(ALARM, "+2")?;
-    write("/sys/power/state", "freeze")
-}
-
-/// The machine goes to sleep as far as its devices do, and wakes up at once.
-fn sleep() -> Result<()> {
-    write("/sys/power/pm_test", "devices")?;
-    let _ = write("/sys/module/suspend/parameters/pm_test_delay", "0");
-    let slept = write("/sys/power/state", "freeze");
-    write("/sys/power/pm_test", "none")?;
-    slept
-}
-
 /// Threads that draw, each on its own surface, while the machine sleeps `rounds` times.
 fn sleep_under_load(rounds: u32) -> Result<()> {
     let is_over = &AtomicBool::new(false);
@@ -139,7 +121,7 @@ fn sleep_under_load(rounds: u32) -> Result<()> {
         let mut slept = Ok(());
         for _ in 0..rounds {
             thread::sleep(Duration::from_millis(150));
-            slept = sleep();
+            slept = system::sleep_devices();
             if slept.is_err() {
                 break;
             }
@@ -153,22 +135,16 @@ fn sleep_under_load(rounds: u32) -> Result<()> {
     })
 }
 
-/// Says so in the kernel log: a virtual console's ports are deaf behind a sleep.
-fn tell(what: &str) -> Result<()> {
-    write("/dev/kmsg", &format!("power: {what}"))
-}
-
 /// What is done when the machine sleeps.
 fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
     suite.test("the machine sleeps, whatever is drawn", move || {
         wait_until_off(control)?;
         // Off, it stays off.
-        stays_off(control, sleep)?;
-        stays_off(control, sleep_whole)?;
+        stays_off(control, system::sleep_devices)?;
+        stays_off(control, system::sleep_whole)?;
         sleep_under_load(sleeps)?;
         let mut paint = Paint::new()?;
         paint.prove(0xff01_0203)?;
-        tell("slept under load, and drew")?;
         paint.close()
     });
     suite.test("what takes too long keeps the machine awake", move || {
@@ -178,13 +154,12 @@ fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
         let stream = paint.fill_all(0xff0a_0b0c);
         paint.commit(&stream, &mut galcore_client::Queue::new())?;
         let begun = Instant::now();
-        let slept = sleep();
+        let slept = system::sleep_devices();
         drop(armed);
         ensure!(slept.is_err(), "it slept");
         ensure!(begun.elapsed() > Duration::from_secs(4), "too soon");
         // It goes on.
         paint.prove(0xff0d_0e0f)?;
-        tell("stayed awake, and drew")?;
         paint.close()
     });
 }

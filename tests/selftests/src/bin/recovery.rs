@@ -55,6 +55,9 @@ use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::Module;
 use galcore_selftests::system::ProcGc;
 use galcore_selftests::vg;
+use galcore_selftests::workers;
+use galcore_selftests::workers::vg_job;
+use galcore_selftests::workers::VG_CELLS;
 use gpu_control::counter;
 use gpu_control::fault;
 use gpu_control::FrontEndState;
@@ -790,121 +793,6 @@ fn reset_line(module: &Module, timeout: Duration) -> Result<bool> {
 /// Draws of this colour hang a core.
 const BAD: u32 = 0xffba_dbad;
 
-/// Commits of a process that are under way at once, at most.
-const AHEAD: u32 = 5;
-
-/// A process that commits `commits` times to `core` and looks at what came of it: where the engine can, a job flips its
-/// cell, so that one that runs twice, or not at all, shows; else the order does.
-fn worker(core: usize, seed: u32, commits: u32) -> Result<()> {
-    if vg::place()? == Some(core) {
-        return vg_worker(seed, commits);
-    }
-    let client = Client::with_device(Device::open_core(core)?)?;
-    let mut paint = Paint::of(client)?;
-    let pattern = paint.client.create_surface(WIDTH, HEIGHT)?;
-    pattern.set_all(FLIPPED);
-    let signals = (0..AHEAD)
-        .map(|_| paint.device().create_signal(false))
-        .collect::<galcore_client::device::Result<Vec<_>>>()?;
-    let mut random = Random::new(seed);
-    let mut cells = vec![0u32; CELLS as usize];
-    for number in 0..commits {
-        let signal = signals[(number % AHEAD) as usize];
-        if number >= AHEAD {
-            paint
-                .device()
-                .wait_signal(signal, LONG)
-                .with_context(|| format!("job {}", number - AHEAD))?;
-        }
-        let place = random.below(CELLS);
-        let engine = paint.engine();
-        let mut stream = Stream::new();
-        match engine {
-            Engine::TwoD => {
-                engine.flip(&mut stream, &pattern, &paint.surface, cell(place));
-                cells[place as usize] ^= FLIPPED;
-            }
-            Engine::Resolve { .. } => {
-                let colour = seed << 16 | (number & 0xffff);
-                engine.fill(&mut stream, &paint.surface, cell(place), colour);
-                cells[place as usize] = colour;
-            }
-        }
-        stream.flush(engine.pipe());
-        let mut queue = Queue::new();
-        queue.signal(signal);
-        paint.commit(&stream, &mut queue)?;
-    }
-    paint.client.finish()?;
-    paint.expect(|x, y| cells[cell_of(x, y) as usize])?;
-    unharmed(paint.device())?;
-    paint.client.release_surface(pattern)?;
-    paint.close()
-}
-
-/// A process that has caused no reset, and lost nothing.
-fn unharmed(device: &Device) -> Result<()> {
-    let (guilty, innocent, dropped) = device.resets()?;
-    println!("# {innocent} resets");
-    same("guilty", guilty, 0)?;
-    same("dropped", dropped, 0)
-}
-
-/// The buffers and tasks of a job of the vector graphics core: it fills a cell of the target.
-fn vg_job(client: &vg::Client, slot: u32, place: u32, colour: u32) -> [(u64, u32); 2] {
-    let cells = vg::SIDE / VG_CELL;
-    let at = (place % cells * VG_CELL, place / cells * VG_CELL);
-    let words = client.drawing(at, (VG_CELL, VG_CELL), colour);
-    [
-        (client.put_static(0, &vg::state(0xa34, 0)), 0),
-        (client.put_dynamic(0x400 + 0x200 * slot, &words, 1), 1),
-    ]
-}
-
-/// The same on the vector graphics core: each job counts a word up, so that one that ends twice, or never, shows.
-fn vg_worker(seed: u32, commits: u32) -> Result<()> {
-    let mut client = vg::Client::start()?;
-    client.counter().write(0);
-    client.target.memory.fill(0);
-    let signals = (0..AHEAD)
-        .map(|_| client.device.create_signal(false))
-        .collect::<galcore_client::device::Result<Vec<_>>>()?;
-    let mut random = Random::new(seed);
-    let mut cells = [0; VG_CELLS as usize];
-    for number in 0..commits {
-        let slot = number % AHEAD;
-        let signal = signals[slot as usize];
-        if number >= AHEAD {
-            client
-                .device
-                .wait_signal(signal, LONG)
-                .with_context(|| format!("job {}", number - AHEAD))?;
-        }
-        let place = random.below(VG_CELLS);
-        let colour = 0xff00_0000 | (seed & 0xff) << 16 | (number & 0xffff);
-        let entries = vg_job(&client, slot, place, colour);
-        cells[place as usize] = colour;
-        let records = [
-            vg::increment(client.counter().address()),
-            vg::signal(signal),
-        ];
-        let tasks = vg::Tasks::default().with(vg::PIXEL, vg::cluster(&records));
-        same("status", client.send(&entries, &tasks)?, vg::OK)?;
-    }
-    // Those that nobody has waited for yet.
-    for number in commits.saturating_sub(AHEAD)..commits {
-        let signal = signals[(number % AHEAD) as usize];
-        client.device.wait_signal(signal, LONG)?;
-    }
-    client.expect(|x, y| {
-        let place = y / VG_CELL * (vg::SIDE / VG_CELL) + x / VG_CELL;
-        cells[place as usize]
-    })?;
-    same("jobs that have ended", client.counter().read(), commits)?;
-    unharmed(&client.device)?;
-    client.close()
-}
-
 /// The same as [`offender`] on the vector graphics core.
 fn vg_offender(seed: u32) -> Result<()> {
     let mut client = vg::Client::start()?;
@@ -926,13 +814,6 @@ fn vg_offender(seed: u32) -> Result<()> {
         client.device.wait_signal(done, LONG)?;
     }
 }
-
-/// Pixels of a cell of the vector graphics core's target, in each direction, and cells.
-const VG_CELL: u32 = 8;
-const VG_CELLS: u32 = (vg::SIDE / VG_CELL) * (vg::SIDE / VG_CELL);
-
-/// What a worker flips.
-const FLIPPED: u32 = 0x00c3_5a1e;
 
 /// A process that hangs `core` now and then, until it is refused.
 fn offender(core: usize, seed: u32) -> Result<()> {
@@ -1103,11 +984,15 @@ fn main() -> ExitCode {
         if let Some(role) = options.get("role") {
             let (core, seed) = (options.number("core", 0)?, options.number("seed", 1)?);
             allow(options.number("commits", 100)?);
-            let done = match role {
-                "worker" => worker(core as usize, seed, options.number("commits", 1)?),
-                _ => offender(core as usize, seed),
-            };
-            return done.map(|()| true);
+            if role == "worker" {
+                let commits = options.number("commits", 1)?;
+                let (_, resets) =
+                    workers::work(core as usize, seed, |number| Ok(number < commits))?;
+                println!("# {resets} resets");
+            } else {
+                offender(core as usize, seed)?;
+            }
+            return Ok(true);
         }
         if options.get("processes").is_some() {
             let processes = options.number("processes", 8)?;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Processes that draw again and again, and see it if a job runs twice, or not at all, or out of turn.
+
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::draw::Engine;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Stream;
+
+use crate::fixture::cell;
+use crate::fixture::cell_of;
+use crate::fixture::Paint;
+use crate::fixture::Random;
+use crate::fixture::CELLS;
+use crate::fixture::HEIGHT;
+use crate::fixture::WIDTH;
+use crate::harness::same;
+use crate::vg;
+
+/// Longer than anything takes, in milliseconds.
+const LONG: u32 = 20_000;
+
+/// Commits of a process that are under way at once, at most.
+const AHEAD: u32 = 5;
+
+/// Pixels of a cell of the vector graphics core's target, in each direction.
+const VG_CELL: u32 = 8;
+
+/// Cells of it.
+pub const VG_CELLS: u32 = (vg::SIDE / VG_CELL) * (vg::SIDE / VG_CELL);
+
+/// What a worker flips.
+const FLIPPED: u32 = 0x00c3_5a1e;
+
+/// Commits to `core` as long as `goes_on` says so of the number of the next commit, which may take its time, and looks at
+/// what came of it: where the engine can, a job flips its cell, so that one that runs twice, or not at all, shows; else the
+/// order does. Returns how many there were, and how many resets others have caused.
+pub fn work(
+    core: usize,
+    seed: u32,
+    goes_on: impl FnMut(u32) -> Result<bool>,
+) -> Result<(u32, u32)> {
+    if vg::place()? == Some(core) {
+        return work_vg(seed, goes_on);
+    }
+    let mut goes_on = goes_on;
+    let client = Client::with_device(Device::open_core(core)?)?;
+    let mut paint = Paint::of(client)?;
+    let pattern = paint.client.create_surface(WIDTH, HEIGHT)?;
+    pattern.set_all(FLIPPED);
+    let signals = (0..AHEAD)
+        .map(|_| paint.device().create_signal(false))
+        .collect::<galcore_client::device::Result<Vec<_>>>()?;
+    let mut random = Random::new(seed);
+    let mut cells = vec![0u32; CELLS as usize];
+    let mut number = 0;
+    while goes_on(number)? {
+        let signal = signals[(number % AHEAD) as usize];
+        if number >= AHEAD {
+            paint
+                .device()
+                .wait_signal(signal, LONG)
+                .with_context(|| format!("job {}", number - AHEAD))?;
+        }
+        let place = random.below(CELLS);
+        let engine = paint.engine();
+        let mut stream = Stream::new();
+        match engine {
+            Engine::TwoD => {
+                engine.flip(&mut stream, &pattern, &paint.surface, cell(place));
+                cells[place as usize] ^= FLIPPED;
+            }
+            Engine::Resolve { .. } => {
+                let colour = seed << 16 | (number & 0xffff);
+                engine.fill(&mut stream, &paint.surface, cell(place), colour);
+                cells[place as usize] = colour;
+            }
+        }
+        stream.flush(engine.pipe());
+        let mut queue = Queue::new();
+        queue.signal(signal);
+        paint.commit(&stream, &mut queue)?;
+        number += 1;
+    }
+    paint.client.finish()?;
+    paint.expect(|x, y| cells[cell_of(x, y) as usize])?;
+    let resets = unharmed(paint.device())?;
+    paint.client.release_surface(pattern)?;
+    paint.close()?;
+    Ok((number, resets))
+}
+
+/// A process that has caused no reset, and lost nothing.
+fn unharmed(device: &Device) -> Result<u32> {
+    let (guilty, innocent, dropped) = device.resets()?;
+    same("guilty", guilty, 0)?;
+    same("dropped", dropped, 0)?;
+    Ok(innocent)
+}
+
+/// The buffers and tasks of a job of the vector graphics core: it fills a cell of the target.
+pub fn vg_job(client: &vg::Client, slot: u32, place: u32, colour: u32) -> [(u64, u32); 2] {
+    let cells = vg::SIDE / VG_CELL;
+    let at = (place % cells * VG_CELL, place / cells * VG_CELL);
+    let words = client.drawing(at, (VG_CELL, VG_CELL), colour);
+    [
+        (client.put_static(0, &vg::state(0xa34, 0)), 0),
+        (client.put_dynamic(0x400 + 0x200 * slot, &words, 1), 1),
+    ]
+}
+
+/// The same on the vector graphics core: each job counts a word up, so that one that ends twice, or never, shows.
+fn work_vg(seed: u32, mut goes_on: impl FnMut(u32) -> Result<bool>) -> Result<(u32, u32)> {
+    let mut client = vg::Client::start()?;
+    client.counter().write(0);
+    client.target.memory.fill(0);
+    let signals = (0..AHEAD)
+        .map(|_| client.device.create_signal(false))
+        .collect::<galcore_client::device::Result<Vec<_>>>()?;
+    let mut random = Random::new(seed);
+    let mut cells = [0; VG_CELLS as usize];
+    let mut number = 0;
+    while goes_on(number)? {
+        let slot = number % AHEAD;
+        let signal = signals[slot as usize];
+        if number >= AHEAD {
+            client
+                .device
+                .wait_signal(signal, LONG)
+                .with_context(|| format!("job {}", number - AHEAD))?;
+        }
+        let place = random.below(VG_CELLS);
+        let colour = 0xff00_0000 | (seed & 0xff) << 16 | (number & 0xffff);
+        let entries = vg_job(&client, slot, place, colour);
+        cells[place as usize] = colour;
+        let records = [
+            vg::increment(client.counter().address()),
+            vg::signal(signal),
+        ];
+        let tasks = vg::Tasks::default().with(vg::PIXEL, vg::cluster(&records));
+        same("status", client.send(&entries, &tasks)?, vg::OK)?;
+        number += 1;
+    }
+    // Those that nobody has waited for yet.
+    for last in number.saturating_sub(AHEAD)..number {
+        let signal = signals[(last % AHEAD) as usize];
+        client.device.wait_signal(signal, LONG)?;
+    }
+    client.expect(|x, y| {
+        let place = y / VG_CELL * (vg::SIDE / VG_CELL) + x / VG_CELL;
+        cells[place as usize]
+    })?;
+    same("jobs that have ended", client.counter().read(), number)?;
+    let resets = unharmed(&client.device)?;
+    client.close()?;
+    Ok((number, resets))
+}
