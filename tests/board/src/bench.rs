@@ -229,7 +229,7 @@ fn measure(
         icount,
         trace: false,
         monitor: None,
-        insmod: String::new(),
+        insmod: arguments.insmod.join(" "),
         load: true,
         files: file.into_iter().chain(peer).collect(),
         work: Work::Programs(vec![Task {

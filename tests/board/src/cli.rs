@@ -361,6 +361,9 @@ pub struct BenchArgs {
     /// Only operations whose names begin so.
     #[arg(long, value_name = "NAME")]
     pub only: Option<String>,
+    /// Parameters of the module, NAME=VALUE; may be given more than once.
+    #[arg(long, value_name = "PARAMETERS")]
+    pub insmod: Vec<String>,
     /// Folder for the results [default: out].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -270,6 +270,27 @@ fn main() -> ExitCode {
         suite.test("what comes then is right", move || {
             draw_again_and_again(control, rounds, delay)
         });
+        suite.test("records alone switch it on, and take effect", move || {
+            let paint = Paint::new()?;
+            let device = paint.device();
+            let signal = device.create_signal(false)?;
+            for round in 0..5 {
+                wait_until_off(control)?;
+                let before = control.counter(counter::CLOCK_UPS);
+                device.commit_queue(galcore_client::Queue::new().signal(signal))?;
+                device
+                    .wait_signal(signal, 10_000)
+                    .with_context(|| format!("round {round}"))?;
+                refused("set twice", device.wait_signal(signal, 0), Status::TIMEOUT)?;
+                same(
+                    "switched on",
+                    control.counter(counter::CLOCK_UPS),
+                    before + 1,
+                )?;
+            }
+            device.destroy_signal(signal)?;
+            paint.close()
+        });
         suite.test("memory is free again while it is off", move || {
             let mut paint = Paint::new()?;
             let memory = Region::anonymous(PAGES * PAGE)?;
