@@ -8,12 +8,16 @@ use std::time::Duration;
 use anyhow::ensure;
 use anyhow::Result;
 use galcore_client::device::Buffer;
+use galcore_client::uapi;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::Status;
 use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Stream;
 
 use crate::control::Control;
 use crate::fixture::Random;
+use crate::harness::same;
 use crate::system;
 
 /// What the hardware makes of a 16.16 number.
@@ -83,6 +87,15 @@ impl StateDump {
         );
         Ok(())
     }
+}
+
+/// Has the core, which nobody else wants, go off now; its states are lost.
+pub fn switch_off(device: &Device, control: &Control) -> Result<()> {
+    const OFF: u32 = 1;
+    let off = uapi::SetPowerManagement { state: OFF };
+    let (status, _) = device.send(Command::SET_POWER_MANAGEMENT_STATE, &off)?;
+    same("SET_POWER_MANAGEMENT_STATE", status, Status::OK)?;
+    same("power", control.read(gpu_control::POWER), 0)
 }
 
 /// This program again, as one of many clients.

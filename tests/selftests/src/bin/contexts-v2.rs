@@ -33,6 +33,7 @@ use galcore_client::Surface;
 use galcore_selftests::contexts::converted;
 use galcore_selftests::contexts::loads;
 use galcore_selftests::contexts::many;
+use galcore_selftests::contexts::switch_off;
 use galcore_selftests::contexts::StateDump;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::expect_pixels;
@@ -591,7 +592,7 @@ impl Party {
 }
 
 /// Random commits from several contexts in files of several generations; the state memory is looked at behind each.
-fn proof(bench: &Bench, contexts: usize, count: u32) -> Result<()> {
+fn proof(bench: &Bench, contexts: usize, count: u32, goes_off: bool) -> Result<()> {
     let mut all = (0..contexts)
         .map(|number| Party::new(bench, number))
         .collect::<Result<Vec<_>>>()?;
@@ -599,6 +600,10 @@ fn proof(bench: &Bench, contexts: usize, count: u32) -> Result<()> {
     for round in 0..count {
         let at = bench.below(contexts as u32) as usize;
         let what = format!("commit {round} of context {at}");
+        if goes_off && bench.below(2) == 0 {
+            switch_off(bench.client.device(), &bench.control)?;
+            last = usize::MAX;
+        }
         let turn = all[at].turn(bench, at == last, &mut ids);
         let (loaded, pipe) = turn.with_context(|| what.clone())?;
         loads += u32::from(loaded);
@@ -1252,7 +1257,7 @@ fn other(body: impl FnOnce() -> Result<()>) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    let options = match Options::parse(&["count", "commits", "child", "claim"]) {
+    let options = match Options::parse(&["count", "commits", "child", "claim", "off"]) {
         Ok(options) => options,
         Err(error) => {
             println!("# {error:#}");
@@ -1271,11 +1276,29 @@ fn main() -> ExitCode {
         let used = at_rest(ProcGc::used_now)?;
         let bench = Bench::new()?;
         let mut suite = Suite::new();
+        let shared = &bench;
+        if options.get("off").is_some() {
+            for contexts in [2, 9] {
+                suite.test(
+                    format!("state proof: {contexts} contexts on a core that goes off"),
+                    move || proof(shared, contexts, count, true),
+                );
+            }
+            suite.test("no violation", move || {
+                same("violations", shared.control.violations(), 0)
+            });
+            return suite.run();
+        }
+        // Its states are looked at.
+        system::stay_awake()?;
         plain_tests(&mut suite, &bench);
         hostile_tests(&mut suite, &bench);
-        let shared = &bench;
-        suite.test("state proof: 2 contexts", move || proof(shared, 2, count));
-        suite.test("state proof: 9 contexts", move || proof(shared, 9, count));
+        suite.test("state proof: 2 contexts", move || {
+            proof(shared, 2, count, false)
+        });
+        suite.test("state proof: 9 contexts", move || {
+            proof(shared, 9, count, false)
+        });
         suite.test("12 contexts in 4 threads", move || threads(commits / 16));
         suite.test("64 contexts in 16 processes, some killed", move || {
             many(commits)

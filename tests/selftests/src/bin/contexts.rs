@@ -35,6 +35,7 @@ use galcore_client::Surface;
 use galcore_selftests::contexts::converted;
 use galcore_selftests::contexts::loads;
 use galcore_selftests::contexts::many;
+use galcore_selftests::contexts::switch_off;
 use galcore_selftests::contexts::StateDump;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::expect_pixels;
@@ -473,7 +474,7 @@ impl Bench {
 }
 
 /// Random commits from several contexts; the whole state memory is looked at behind each.
-fn proof(bench: &Bench, contexts: usize, count: u32) -> Result<()> {
+fn proof(bench: &Bench, contexts: usize, count: u32, goes_off: bool) -> Result<()> {
     let device = bench.device();
     let mut all = Vec::new();
     for _ in 0..contexts {
@@ -484,6 +485,10 @@ fn proof(bench: &Bench, contexts: usize, count: u32) -> Result<()> {
     for round in 0..count {
         let at = bench.below(contexts as u32) as usize;
         let (blob, intent) = &mut all[at];
+        if goes_off && bench.below(2) == 0 {
+            switch_off(device, &bench.control)?;
+            last = usize::MAX;
+        }
         let delta = blob.fresh()?;
         let mut stream = Stream::new();
         stream.nop();
@@ -1034,7 +1039,7 @@ fn paint(contexts: usize, commits: u32, seed: u32) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let options = match Options::parse(&["count", "commits", "child"]) {
+    let options = match Options::parse(&["count", "commits", "child", "off"]) {
         Ok(options) => options,
         Err(error) => {
             println!("# {error:#}");
@@ -1051,11 +1056,29 @@ fn main() -> ExitCode {
         let used = at_rest(ProcGc::used_now)?;
         let bench = Bench::new()?;
         let mut suite = Suite::new();
+        let shared = &bench;
+        if options.get("off").is_some() {
+            for contexts in [2, 7] {
+                suite.test(
+                    format!("state proof: {contexts} contexts on a core that goes off"),
+                    move || proof(shared, contexts, count, true),
+                );
+            }
+            suite.test("no violation", move || {
+                same("violations", shared.control.violations(), 0)
+            });
+            return suite.run();
+        }
+        // Its states are looked at.
+        system::stay_awake()?;
         plain_tests(&mut suite, &bench);
         hostile_tests(&mut suite, &bench);
-        let shared = &bench;
-        suite.test("state proof: 2 contexts", move || proof(shared, 2, count));
-        suite.test("state proof: 7 contexts", move || proof(shared, 7, count));
+        suite.test("state proof: 2 contexts", move || {
+            proof(shared, 2, count, false)
+        });
+        suite.test("state proof: 7 contexts", move || {
+            proof(shared, 7, count, false)
+        });
         suite.test("5.0.11: states of newer clients are kept", move || {
             newer_states(shared, "5.0.11.p8")
         });
