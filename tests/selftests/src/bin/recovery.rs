@@ -489,14 +489,14 @@ fn resets(control: &Control) -> u64 {
     control.counters().resets
 }
 
-/// Hangs the core in one way. The time is the core's and not that of a busy host: the best of three counts.
+/// Hangs the core in one way. The time is the core's and not that of a busy host: the best of six counts.
 fn hang(control: &Control, kind: &Kind, timeout: Duration) -> Result<()> {
     let limit = match kind.is_told {
         true => here(AT_ONCE)?.min(timeout * 9 / 10),
         false => timeout + here(MORE)?,
     };
     let mut took = Duration::MAX;
-    for _ in 0..3 {
+    for _ in 0..6 {
         took = took.min(one_hang(control, kind, timeout)?);
         if took < limit {
             return Ok(());
