@@ -45,6 +45,7 @@ use crate::{
             Registration, //
         },
         mmio::Registers,
+        physical::Claim,
         platform::OwnDevice,
         power::{
             Managed,
@@ -57,7 +58,6 @@ use crate::{
 use kernel::{
     device::Core as CoreContext,
     dma::DmaMask,
-    io::PhysAddr,
     of,
     platform,
     prelude::*,
@@ -93,6 +93,8 @@ pub(crate) struct Bound<'bound> {
     power: Managed<PowerSwitch>,
     /// Its clocks go off.
     _powered: Powered,
+    /// Others may have its registers, which nobody touches any more, whoever still holds it.
+    _claim: Claim,
 }
 
 impl Drop for Bound<'_> {
@@ -160,7 +162,8 @@ impl platform::Driver for Driver {
                 );
             }
         })?;
-        let (start, registers) = map_registers(pdev)?;
+        let (registers, claim) = map_registers(pdev)?;
+        let start = claim.start();
         let identity = hw::identify(dev, &registers)?;
         let kind = identity.hardware_type();
         let (is_wanted, name) = match kind {
@@ -204,7 +207,7 @@ impl platform::Driver for Driver {
         let published = running.place().publish(core)?;
         clients.set_speeds();
         // It may go off as long as nobody comes.
-        supply.release();
+        supply.request_off();
         made.keep();
         Ok(Bound {
             _stand_in: shares_board.then(|| stand_in(dev)).flatten(),
@@ -213,6 +216,7 @@ impl platform::Driver for Driver {
             _running: running,
             power,
             _powered: powered,
+            _claim: claim,
         })
     }
 }
@@ -340,13 +344,13 @@ fn use_region(
     }
 }
 
-/// Claims and maps the first register block of the device; returns where it is, too.
-fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<(PhysAddr, Registers)> {
+/// Claims and maps the first register block of the device.
+fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<(Registers, Claim)> {
     let resource = pdev.resource_by_index(0).ok_or(ENODEV).inspect_err(|_| {
         dev_err!(pdev, "it has no registers: the node lacks reg\n");
     })?;
     let (start, size) = (resource.start(), usize::try_from(resource.size())?);
-    let registers = Registers::map(start, size).inspect_err(|&error| {
+    Registers::map(start, size).inspect_err(|&error| {
         if error == EBUSY {
             dev_err!(
                 pdev,
@@ -358,8 +362,7 @@ fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<(PhysAddr, 
                 "the registers at {start:#x} cannot be mapped ({error:?})\n"
             );
         }
-    })?;
-    Ok((start, registers))
+    })
 }
 
 /// The platform devices that the parameters describe.

@@ -391,7 +391,7 @@ impl Format {
             },
             Command::GetFscaleValue => Request::QueryScale,
             // So is what it has under way.
-            Command::Reset if layout.quirks.resets => Request::Ignored,
+            Command::Reset if layout.quirks.resets => Request::Reset,
             Command::Reset => Request::Refused(Error::NotSupported),
             Command::QueryPowerManagementState => Request::QueryPower,
             Command::QueryResetTimeStamp => Request::QueryResets,

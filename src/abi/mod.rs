@@ -503,6 +503,8 @@ pub(crate) enum Request {
         /// For STALL, in milliseconds.
         milliseconds: u32,
     },
+    /// RESET.
+    Reset,
     /// A command that succeeds and does nothing, as in the C driver's default build.
     Ignored,
     /// A command that does not exist, is not built, only queues may hold, or makes no sense.

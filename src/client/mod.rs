@@ -167,6 +167,8 @@ pub(crate) struct Process {
     hider: Arc<Hider>,
     /// What resets of cores have cost it, and what it pays for those that it has caused.
     resets: Resets,
+    /// How often it has asked for a reset.
+    resets_asked: Atomic<u32>,
     /// By core, the 64ths of its clock that the process wants.
     scales: [Atomic<u32>; MAX_CORES],
     /// By core, number of its last job; 0: none.
@@ -214,6 +216,7 @@ impl Process {
                 opener: sys::Opener::current(),
                 views,
                 hider,
+                resets_asked: Atomic::new(0),
                 scales: [const { Atomic::new(FULL_SCALE) }; MAX_CORES],
                 last_jobs: [const { Atomic::new(0) }; MAX_CORES],
                 has_changes: Atomic::new(false),
@@ -280,10 +283,11 @@ impl Process {
         tables
     }
 
-    /// How often a core was reset because it hung; 0: there is none.
+    /// How often a core was reset because it hung, or this process has asked for that.
     fn resets_of(&self, selector: CoreSelector) -> u32 {
         let core = self.device.any(selector);
-        core.map_or(0, |core| core.resets())
+        let hangs = core.map_or(0, |core| core.resets());
+        hangs.wrapping_add(self.resets_asked.load(Relaxed))
     }
 
     /// Whether a request means a core for vector graphics.
@@ -317,9 +321,7 @@ impl Process {
             Request::Version => Ok(Reply::Version),
             Request::ChipInfo => Ok(Reply::ChipInfo(self.device.kinds_in_order())),
             Request::ChipOptions => Ok(self.query_options(&*core()?)),
-            Request::QueryScale => Ok(Reply::Scale {
-                scale: self.device.any(selector)?.scale(),
-            }),
+            Request::QueryScale => self.query_scale(selector),
             Request::SetScale { scale } => self.set_scale(selector, scale).map(done),
             Request::ProfileSetting => Ok(Reply::ProfileSetting),
             Request::QueryFrequency => {
@@ -329,10 +331,7 @@ impl Process {
             Request::QueryCpuFrequency => Ok(Reply::CpuFrequency),
             Request::SetPower { state, way } => self.set_power(selector, state, way).map(done),
             Request::ConfigPower { enable } => self.config_power(selector, enable),
-            Request::QueryPower => {
-                let (state, is_idle) = self.device.any(selector)?.power()?;
-                Ok(Reply::Power { state, is_idle })
-            }
+            Request::QueryPower => self.query_power(selector),
             Request::QueryTimer { timer } => self.time_delta(timer),
             Request::QueryResets => Ok(Reply::Resets {
                 count: self.resets_of(selector).into(),
@@ -428,6 +427,11 @@ impl Process {
             Request::SetTimeout { milliseconds } => {
                 let timeout = milliseconds.min(GPU_TIMEOUT);
                 self.stall_timeout.store(timeout, Relaxed);
+                Ok(Reply::Nothing)
+            }
+            Request::Reset => {
+                // What the core has under way is everybody's.
+                self.resets_asked.fetch_add(1, Relaxed);
                 Ok(Reply::Nothing)
             }
             Request::Ignored => Ok(Reply::Nothing),

@@ -21,7 +21,6 @@ use crate::{
         Error,
         Result, //
     },
-    gpu,
     limits::{
         FULL_SCALE,
         MAX_CORES, //
@@ -32,7 +31,7 @@ use kernel::sync::atomic::Relaxed;
 
 impl Process {
     /// SET_POWER_MANAGEMENT_STATE. A core that is not there now is off. Errors as
-    /// [`AnyCore::set_power`](gpu::AnyCore::set_power) and [`Device::core`](gpu::Device::core).
+    /// [`AnyCore::set_power`](crate::gpu::AnyCore::set_power) and [`Device::core`](crate::gpu::Device::core).
     pub(super) fn set_power(
         &self,
         selector: CoreSelector,
@@ -46,15 +45,35 @@ impl Process {
         }
     }
 
-    /// SET_FSCALE_VALUE. `NotSupported`: the core has no divider. Else as
-    /// [`Device::core`](gpu::Device::core).
-    pub(super) fn set_scale(&self, selector: CoreSelector, scale: u32) -> Result {
-        let gpu::AnyCore::Ring(core) = self.device.any(selector)? else {
-            return Err(Error::NotSupported);
+    /// QUERY_POWER_MANAGEMENT_STATE: the state, and whether the core is idle. Errors as
+    /// [`Device::core`](crate::gpu::Device::core), but that a core that is not there now is off.
+    pub(super) fn query_power(&self, selector: CoreSelector) -> Result<Reply<'_>> {
+        let (state, is_idle) = match self.device.any(selector) {
+            Ok(core) => core.power(),
+            Err(Error::GpuNotResponding) => (PowerState::Off, true),
+            Err(error) => return Err(error),
         };
-        self.scales[core.index()].store(scale, Relaxed);
+        Ok(Reply::Power { state, is_idle })
+    }
+
+    /// SET_FSCALE_VALUE, also of a core that is not there now. `NotSupported`: the core has no divider.
+    /// Else as [`Device::place`](crate::gpu::Device::place).
+    pub(super) fn set_scale(&self, selector: CoreSelector, scale: u32) -> Result {
+        let place = self.device.place(selector)?;
+        if self.device.is_vector(place) {
+            return Err(Error::NotSupported);
+        }
+        self.scales[place].store(scale, Relaxed);
         self.clients.set_speeds();
         Ok(())
+    }
+
+    /// GET_FSCALE_VALUE: what this process wants. Errors as [`Device::place`](crate::gpu::Device::place).
+    pub(super) fn query_scale(&self, selector: CoreSelector) -> Result<Reply<'_>> {
+        let place = self.device.place(selector)?;
+        Ok(Reply::Scale {
+            scale: self.scale(place),
+        })
     }
 
     /// 64ths of the clock of core `place` that it wants.
@@ -63,7 +82,7 @@ impl Process {
     }
 
     /// CONFIG_POWER_MANAGEMENT: whether the core may go off as far as this process is concerned.
-    /// `GpuNotResponding`: it cannot be switched on. Else as [`Device::core`](gpu::Device::core).
+    /// `GpuNotResponding`: it cannot be switched on. Else as [`Device::core`](crate::gpu::Device::core).
     pub(super) fn config_power(&self, selector: CoreSelector, enable: bool) -> Result<Reply<'_>> {
         let place = self.device.place(selector)?;
         // Letting go needs no core.

@@ -72,18 +72,18 @@ pub(crate) struct IdleState {
     pub(crate) idle: u32,
     /// `HI_CLOCK_CONTROL`.
     pub(crate) clock_control: u32,
-    /// Whether all modules are idle and the front end rests at the ring's end.
+    /// Whether no job is under way, all modules are idle, and the front end rests at the ring's end.
     pub(crate) is_idle: bool,
 }
 
 impl IdleState {
-    /// That of a core that is off.
-    pub(super) fn off(hardware: &Hardware) -> Self {
+    /// That of a core that is off; `is_idle`: no job waits for it to come on.
+    pub(super) fn off(hardware: &Hardware, is_idle: bool) -> Self {
         let (idle, clock_control) = hardware.last_state();
         Self {
             idle,
             clock_control,
-            is_idle: true,
+            is_idle,
         }
     }
 }
@@ -348,10 +348,11 @@ impl<P: Payload> Core<P> {
         if !*is_on {
             return None;
         }
+        let has_ended = self.ring.is_idle();
         let kept_on = self.hardware.supply().if_on();
         // Not while a recovery switches it off and on.
         let Some(_kept_on) = kept_on.filter(|_| self.hardware.is_on()) else {
-            return Some(IdleState::off(&self.hardware));
+            return Some(IdleState::off(&self.hardware, has_ended));
         };
         let idle = self.hardware.idle();
         let clock_control = self.hardware.clock_control();
@@ -361,7 +362,7 @@ impl<P: Payload> Core<P> {
         Some(IdleState {
             idle,
             clock_control,
-            is_idle: modules && at.wrapping_sub(self.ring.idle_loop()) <= 16,
+            is_idle: has_ended && modules && at.wrapping_sub(self.ring.idle_loop()) <= 16,
         })
     }
 }

@@ -7,6 +7,7 @@
 //! Source: spec/command-hw.md sections 7.1 to 7.4.
 
 use super::{
+    core::IdleState,
     device::AnyCore,
     Device, //
 };
@@ -24,8 +25,12 @@ use crate::{
         Payload,
         Waited, //
     },
-    sys::power::KeptOn, //
+    sys::power::KeptOn,
+    wait, //
 };
+
+/// How long who wants the core off waits for it, in milliseconds.
+const OFF_TIME: u32 = 50;
 
 impl<P: Payload> Device<P> {
     /// The core that a request means, whatever its kind. Errors as [`Device::core`].
@@ -67,11 +72,8 @@ impl<P: Payload> AnyCore<P> {
         if !is_alone {
             return Ok(());
         }
-        match self {
-            AnyCore::Ring(core) => core.ring().let_go(),
-            AnyCore::Vector(core) => core.queue().let_go(),
-        }
         if state == PowerState::Idle {
+            self.let_go();
             supply.wake().map_err(|_| Error::GpuNotResponding)?;
             match self {
                 AnyCore::Ring(core) => core.ring().slow_down(),
@@ -79,9 +81,27 @@ impl<P: Payload> AnyCore<P> {
             }
         } else {
             self.hardware().note_suspended(state == PowerState::Suspend);
-            supply.switch_off_now();
+            let time = match way {
+                _ if supply.is_kept_on() => 0,
+                PowerWay::Waiting | PowerWay::IfIdle => OFF_TIME,
+                PowerWay::Later => 0,
+            };
+            // Who only looks keeps it on for a moment, and what memory that is let go of has it do.
+            let _: Option<()> = wait::poll(time, || {
+                self.let_go();
+                supply.switch_off_now();
+                (!self.hardware().is_on()).then_some(())
+            });
         }
         Ok(())
+    }
+
+    /// Has what kept the core on for jobs that have ended let go of it.
+    fn let_go(&self) {
+        match self {
+            AnyCore::Ring(core) => core.ring().let_go(),
+            AnyCore::Vector(core) => core.queue().let_go(),
+        }
     }
 
     /// It is not at its lowest clock any more.
@@ -92,21 +112,25 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// The state of the core's power, and whether it is idle.
-    pub(crate) fn power(&self) -> Result<(PowerState, bool)> {
+    /// The state of the core's power, and whether it is idle. One that has something to do is on, or comes
+    /// on; one that is given up is off.
+    pub(crate) fn power(&self) -> (PowerState, bool) {
         let idle = match self {
             AnyCore::Ring(core) => core.idle_state(),
             AnyCore::Vector(core) => core.idle_state(),
         };
-        let is_idle = idle.ok_or(Error::GpuNotResponding)?.is_idle;
+        let Some(IdleState { is_idle, .. }) = idle.filter(|_| !self.is_dead()) else {
+            return (PowerState::Off, true);
+        };
         let hardware = self.hardware();
         let state = match hardware.is_on() {
+            _ if !self.is_idle() => PowerState::On,
             true if hardware.is_slow() => PowerState::Idle,
             true => PowerState::On,
             false if hardware.was_suspended() => PowerState::Suspend,
             false => PowerState::Off,
         };
-        Ok((state, is_idle))
+        (state, is_idle)
     }
 
     /// Keeps the core on as long as what this returns lives. `GpuNotResponding`: it cannot be switched
@@ -122,11 +146,6 @@ impl<P: Payload> AnyCore<P> {
     /// In Hz, the core's clock and the shaders'; 0: not known.
     pub(crate) fn frequencies(&self) -> (u32, u32) {
         self.hardware().frequencies()
-    }
-
-    /// In 64ths of the core's clock, how fast it is to run.
-    pub(crate) fn scale(&self) -> u32 {
-        self.hardware().scale()
     }
 
     fn is_idle(&self) -> bool {

@@ -185,13 +185,14 @@ impl<P: Payload> VectorCore<P> {
     /// The state of the modules; `None`: it has been stopped.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
         let is_on = self.is_on.lock();
+        let has_ended = self.queue.is_idle();
         is_on.then(|| match self.hardware.supply().if_on() {
             Some(_kept_on) if self.hardware.is_on() => IdleState {
                 idle: self.hardware.idle(),
                 clock_control: self.hardware.clock_control(),
-                is_idle: self.hardware.is_vector_idle(),
+                is_idle: has_ended && self.hardware.is_vector_idle(),
             },
-            _ => IdleState::off(&self.hardware),
+            _ => IdleState::off(&self.hardware, has_ended),
         })
     }
 }

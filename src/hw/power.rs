@@ -36,10 +36,6 @@ use kernel::{
         },
         Arc, //
     },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
 };
 
 /// Clocks of a node, by etnaviv's names. Each may be absent: old trees name some, boards without
@@ -49,11 +45,6 @@ const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
 /// Places among them.
 const CORE: usize = 1;
 const SHADER: usize = 2;
-
-/// How often more, and how long after each time in milliseconds, a power domain is tried that somebody
-/// keeps on.
-const CYCLE_ATTEMPTS: u32 = 10;
-const CYCLE_PAUSE: i64 = 2;
 
 /// `PM_MODULE_CONTROLS`: no module's clock is gated.
 const NO_GATING: u32 = 0xBFF;
@@ -139,6 +130,8 @@ pub(super) struct State {
     pub(super) is_on: Atomic<bool>,
     /// It is switched off to be switched on again, and nothing else.
     is_cycled: Atomic<bool>,
+    /// It has gone off since it was to be.
+    went_off: Atomic<bool>,
     /// `HI_IDLE_STATE` and `HI_CLOCK_CONTROL` when it went off.
     last_idle: Atomic<u32>,
     last_clock: Atomic<u32>,
@@ -161,6 +154,7 @@ impl State {
         Self {
             is_on: Atomic::new(true),
             is_cycled: Atomic::new(false),
+            went_off: Atomic::new(false),
             last_idle: Atomic::new(0),
             last_clock: Atomic::new(0),
             scale: Atomic::new(FULL_SCALE),
@@ -336,6 +330,7 @@ impl Hardware {
         // Also read back: it must have arrived before the clock goes.
         self.state.last_idle.store(self.idle(), Relaxed);
         self.state.last_clock.store(self.clock_control(), Relaxed);
+        self.state.went_off.store(true, Relaxed);
         self.state.is_on.xchg(false, Full);
         // One that has seen that it is on may still read the register.
         let _ = self.forget_interrupts();
@@ -401,13 +396,11 @@ impl Hardware {
     /// the supply.
     pub(super) fn cycle(&self) -> Result {
         self.state.is_cycled.store(true, Relaxed);
+        self.state.went_off.store(false, Relaxed);
         let mut cycled = self.power.supply.cycle();
-        let mut attempts = 0;
-        // Who only looks keeps it on for a moment.
-        while cycled == Err(EBUSY) && attempts < CYCLE_ATTEMPTS {
-            fsleep(Delta::from_millis(CYCLE_PAUSE));
-            cycled = self.power.supply.cycle();
-            attempts += 1;
+        if cycled == Err(EBUSY) && self.state.went_off.load(Relaxed) {
+            // Somebody has had it on again before that was seen.
+            cycled = Ok(());
         }
         self.state.is_cycled.store(false, Relaxed);
         // It has no power.

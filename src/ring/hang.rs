@@ -109,7 +109,7 @@ impl<P: Payload> Ring<P> {
         self.catch_up();
         {
             let mut state = self.state.lock();
-            if state.is_stopped || state.in_flight.len() == 0 {
+            if state.is_stopped || state.has_nothing_to_do() {
                 state.is_checked = false;
                 drop(state);
                 self.hardware.supply().release();

@@ -13,12 +13,20 @@
 //! *On*: it is reset and set up as at first, and its front end starts in the idle loop in front of the
 //! oldest job, of those that have come meanwhile. These rest on nothing that was there before.
 //!
-//! The machine's sleep waits until what is under way has ended, and lets nothing begin.
+//! The machine's sleep lets nobody have a place, and waits until what is under way has ended. If that
+//! takes long, what has not begun is *held*: the links to jobs become idle loops, but for those to jobs
+//! that go on in the context of the one in front of them, which would not find it after the sleep. When
+//! the front end rests, the core may go off. Awake again, it runs what is left. A job that runs on keeps
+//! the machine awake: one that has begun cannot be run once more as if it had not.
 
 use super::{
     dismiss,
     let_go,
-    state::GpuState,
+    state::{
+        GpuState,
+        State,
+        Whereabouts, //
+    },
     Payload,
     Ring,
     Tolls,
@@ -96,8 +104,8 @@ impl<P: Payload> Ring<P> {
 
     /// Lets the front end stop. The ring is ours, and at rest.
     fn end_front_end(&self) {
-        let wait = self.state.lock().wait;
-        if self.memory.write(wait, words::END).is_ok() {
+        let rest = self.state.lock().rest;
+        if self.memory.write(rest, words::END).is_ok() {
             sys::barrier::write();
             for _ in 0..STOP_LOOKS {
                 if self.hardware.has_stopped() {
@@ -149,20 +157,28 @@ impl<P: Payload> Ring<P> {
 
     /// Lets the front end run from its rest. The ring is ours, and the core is as after its start.
     fn start_again(&self) -> Result {
-        let rest = {
+        let (rest, held) = {
             let mut state = self.state.lock();
             let rest = state.rest;
             self.memory
                 .write_words(rest, &words::wait_link(self.gpu(rest)))?;
             self.link_up(&state)?;
             state.is_off = false;
-            rest
+            let is_held = core::mem::replace(&mut state.is_held, false);
+            let oldest = state.in_flight.get(0).filter(|_| is_held);
+            let held = oldest.map(|(_, slot)| (slot.load.basis.pipe, slot.start, slot.mark));
+            (rest, held)
+        };
+        // CAST: 16 bytes.
+        let units = (WAIT_LINK_BYTES / 8) as u32;
+        let (address, units) = match held {
+            // It was to find the core as it was before.
+            Some((pipe, start, mark)) => self.start_at_job(pipe, start, mark)?,
+            None => (self.gpu(rest), units),
         };
         sys::barrier::write();
         self.hardware.enable_interrupts();
-        // CAST: 16 bytes.
-        let units = (WAIT_LINK_BYTES / 8) as u32;
-        self.hardware.run_front_end(self.gpu(rest), units)?;
+        self.hardware.run_front_end(address, units)?;
         if self.state.lock().is_stopped {
             // Whoever has closed it has masked the interrupt by now, or does so later.
             self.hardware.disable_interrupts();
@@ -265,15 +281,19 @@ impl<P: Payload> Ring<P> {
         self.hardware.tell_dropped(tolls.dropped());
     }
 
-    /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`: it
-    /// does not end for [`SLEEP_TIME`].
-    pub(crate) fn fall_asleep(&self) -> Result {
+    /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`: what
+    /// runs does not end, nor is taken for a hang.
+    pub(crate) fn fall_asleep(self: &Arc<Self>) -> Result {
         let newest = {
             let mut state = self.state.lock();
             state.is_asleep = true;
             state.in_flight.newest()
         };
-        if !self.poll_for(newest, SLEEP_TIME) {
+        // What hangs is found out by then.
+        let more = self.setup.timeout.saturating_add(SLEEP_TIME);
+        let is_quiet =
+            self.poll_for(newest, SLEEP_TIME) || wait::poll(more, || self.hold_jobs()).is_some();
+        if !is_quiet {
             self.hardware.tell_sleepless();
             self.wake_up();
             return Err(EBUSY);
@@ -285,13 +305,82 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
+    /// Holds what has not begun, if it can begin after the sleep; says whether nothing runs any more.
+    fn hold_jobs(self: &Arc<Self>) -> Option<()> {
+        let _completing = self.completion.lock();
+        self.end_raised();
+        self.end_oldest(self.passed());
+        {
+            let state = self.state.lock();
+            // One that is off is about to come on.
+            if state.is_filling || state.is_off {
+                return None;
+            }
+            // Nothing of it is outside the ring.
+            let _ = self.cut_links(&state);
+        }
+        sys::barrier::write();
+        // What it did before it saw the idle loops it has done by then.
+        fsleep(Delta::from_millis(1));
+        self.end_raised();
+        self.end_oldest(self.passed());
+        let position = self.hardware.position();
+        let mut state = self.state.lock();
+        let oldest = state.in_flight.get(0);
+        let is_free = oldest.map(|(_, slot)| !slot.load.basis.continues);
+        let is_quiet = match is_free {
+            Some(is_free) => is_free && self.whereabouts(&state, position) == Whereabouts::Before,
+            None => true,
+        };
+        state.is_held = is_quiet && is_free.is_some();
+        is_quiet.then_some(())
+    }
+
+    /// Makes the links to jobs that need nothing of the one in front of them idle loops. Nobody writes to
+    /// the ring meanwhile.
+    pub(super) fn cut_links(&self, state: &State<P>) -> Result {
+        let mut wait = state.rest;
+        for age in 0..state.in_flight.len() {
+            let Some((_, slot)) = state.in_flight.get(age) else {
+                break;
+            };
+            if !slot.load.basis.continues {
+                self.memory.write(wait, words::WAIT)?;
+            }
+            wait = slot.mark;
+        }
+        Ok(())
+    }
+
+    /// What was held may begin. A core that is off lets it when it comes on.
+    fn release_jobs(&self) {
+        let completing = self.completion.lock();
+        if self.pause() {
+            let mut state = self.state.lock();
+            if !state.is_off {
+                state.is_held = false;
+                // Nothing of it is outside the ring.
+                let _ = self.link_up(&state);
+            }
+        }
+        sys::barrier::write();
+        drop(completing);
+        self.resume();
+    }
+
     /// The machine is awake.
-    pub(crate) fn wake_up(&self) {
+    pub(crate) fn wake_up(self: &Arc<Self>) {
+        self.release_jobs();
         self.hardware.supply().wake_if_kept();
         let mut state = self.state.lock();
         state.is_asleep = false;
         state.moves += 1;
+        let is_due = state.in_flight.len() > 0 && !state.is_stopped;
+        let checks = is_due && !core::mem::replace(&mut state.is_checked, true);
         drop(state);
         self.moved.notify_all();
+        if checks {
+            self.check_soon(true);
+        }
     }
 }

@@ -320,6 +320,9 @@ impl<P: Payload> Ring<P> {
         // Behind the last job.
         state.gpu = GpuState::unknown();
         self.link_up(&state)?;
+        if state.is_asleep {
+            self.cut_links(&state)?;
+        }
         let oldest = state.in_flight.get(0);
         let oldest = oldest.map(|(_, slot)| (slot.load.basis.pipe, slot.start, slot.mark));
         drop(state);
@@ -370,7 +373,12 @@ impl<P: Payload> Ring<P> {
 
     /// Makes the words that the front end begins with, where the oldest job, from `start` to `mark`,
     /// wants `pipe`.
-    fn start_at_job(&self, pipe: Option<Pipe>, start: usize, mark: usize) -> Result<(u32, u32)> {
+    pub(super) fn start_at_job(
+        &self,
+        pipe: Option<Pipe>,
+        start: usize,
+        mark: usize,
+    ) -> Result<(u32, u32)> {
         let lists = Lists {
             scrub: &self.setup.scrub,
             stale: [&[]; PIPES],

@@ -116,6 +116,9 @@ pub(super) struct State<P> {
     pub(super) is_paused: bool,
     /// Nobody gets a place: the machine sleeps.
     pub(super) is_asleep: bool,
+    /// Jobs are under way, but none has begun, and none begins before the machine is awake, and the core
+    /// on.
+    pub(super) is_held: bool,
     /// The core is off: the front end does not run. Jobs wait.
     pub(super) is_off: bool,
     /// How often something has changed that submitters wait for.
@@ -152,6 +155,7 @@ impl<P> State<P> {
             is_filling: false,
             is_paused: false,
             is_asleep: false,
+            is_held: false,
             is_off: false,
             moves: 0,
             is_stopped: true,
@@ -175,13 +179,19 @@ impl<P> State<P> {
         self.gpu = GpuState::unknown();
         self.is_stopped = false;
         self.is_dead = false;
+        self.is_held = false;
         self.is_off = false;
     }
 
-    /// Whether nothing is under way, nothing begins, and nobody looks after the core: it may go off.
+    /// Whether nothing runs, nothing begins, and nobody looks after the core: it may go off.
     pub(super) fn is_at_rest(&self) -> bool {
         let is_open = !(self.is_stopped || self.is_paused || self.is_filling);
-        is_open && !self.is_checked && self.in_flight.len() == 0
+        is_open && !self.is_checked && self.has_nothing_to_do()
+    }
+
+    /// Whether no job is under way that is to run now.
+    pub(super) fn has_nothing_to_do(&self) -> bool {
+        self.in_flight.len() == 0 || (self.is_held && self.is_asleep)
     }
 
     /// Whether job `number` was dropped when the core was stopped for good.
@@ -387,6 +397,26 @@ mod tests {
         assert!(state.is_at_rest());
         state.is_asleep = false;
         assert!(state.find(BYTES).is_some());
+    }
+
+    #[test]
+    fn a_core_whose_jobs_are_held_may_go_off() {
+        let mut state = state();
+        assert!(reserve(&mut state, 1).is_some());
+        state.filled();
+        assert!(!state.is_at_rest());
+        state.is_asleep = true;
+        state.is_held = true;
+        assert!(state.is_at_rest());
+        state.is_checked = true;
+        assert!(!state.is_at_rest());
+        state.is_checked = false;
+        // Awake, it is to run them.
+        state.is_asleep = false;
+        assert!(!state.is_at_rest());
+        // A core that is bound anew has none.
+        state.start();
+        assert!(!state.is_held);
     }
 
     #[test]

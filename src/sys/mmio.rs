@@ -46,14 +46,14 @@ pub(crate) const MIN_SIZE: usize = 0x800;
 /// `io` is a live mapping of at least [`MIN_SIZE`] bytes made by `ioremap`, owned by this value.
 pub(crate) struct Registers {
     io: Raw,
-    _claim: Claim,
 }
 
 impl Registers {
-    /// Claims and maps `size` bytes of registers at physical address `start`.
+    /// Claims and maps `size` bytes of registers at physical address `start`. The claim is to be given
+    /// back when nobody touches them any more: another driver may have them then, though they may be mapped.
     ///
     /// `EBUSY`: another driver has them. `EINVAL`: too small or not a multiple of 4.
-    pub(crate) fn map(start: PhysAddr, size: usize) -> Result<Self> {
+    pub(crate) fn map(start: PhysAddr, size: usize) -> Result<(Self, Claim)> {
         if size < MIN_SIZE {
             return Err(EINVAL);
         }
@@ -72,7 +72,7 @@ impl Registers {
             unsafe { bindings::iounmap(address) }
         })?;
         // INVARIANT: Mapped above, with at least `MIN_SIZE` bytes.
-        Ok(Self { io, _claim: claim })
+        Ok((Self { io }, claim))
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     shim,
     unload::InUse, //
 };
+use crate::wait;
 use core::{
     ffi::{
         c_int,
@@ -38,8 +39,20 @@ use kernel::{
             Full,
             Relaxed, //
         }, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
     }, //
 };
+
+/// How often a device that others keep on for a moment is tried to be cycled, and how long after each
+/// time in milliseconds.
+const CYCLE_ATTEMPTS: u32 = 20;
+const CYCLE_PAUSE: i64 = 2;
+
+/// How long that may take, in milliseconds.
+const CYCLE_TIME: u32 = 500;
 
 /// What switches a device off and on. All may sleep.
 pub(crate) trait Switch: Send + Sync + 'static {
@@ -184,6 +197,7 @@ impl<T: Switch> Managed<T> {
             shim::gal_start_power(supply.raw(), context, operations, delay, stays_on)
         })?;
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
+        supply.0.stays_on.store(stays_on, Relaxed);
         supply.0.is_managed.store(true, Relaxed);
         // INVARIANT: Started just now.
         Ok(Self {
@@ -228,8 +242,12 @@ struct Shared {
     is_managed: Atomic<bool>,
     /// [`Supply::hold`] has been called, and [`Supply::release`] has not.
     is_held: Atomic<bool>,
+    /// It is never to go off.
+    stays_on: Atomic<bool>,
     /// How many [`KeptOn`] there are.
     keeps: Atomic<u32>,
+    /// See [`Supply::cycle`].
+    is_cycled: Atomic<bool>,
 }
 
 /// As long as it lives the device is on.
@@ -242,7 +260,9 @@ impl Supply {
             dev: dev.into(),
             is_managed: Atomic::new(false),
             is_held: Atomic::new(false),
+            stays_on: Atomic::new(false),
             keeps: Atomic::new(0),
+            is_cycled: Atomic::new(false),
         };
         Ok(Self(kernel::sync::Arc::new(shared, GFP_KERNEL)?))
     }
@@ -280,21 +300,26 @@ impl Supply {
         if !self.is_managed() {
             return;
         }
-        let is_held = self.0.is_held.xchg(false, Full);
-        // SAFETY: The device lives as long as there is a reference.
-        unsafe {
-            match is_held {
-                true => shim::gal_put_power(self.raw()),
-                false => {
-                    // If it cannot now, it goes off another time.
-                    let _ = shim::gal_request_off(self.raw());
-                }
-            }
+        match self.0.is_held.xchg(false, Full) {
+            // SAFETY: The device lives as long as there is a reference.
+            true => unsafe { shim::gal_put_power(self.raw()) },
+            false => self.request_off(),
         }
     }
 
-    /// Keeps the device on if it is.
+    /// The device may go off in a while, if nobody keeps it on.
+    pub(crate) fn request_off(&self) {
+        if self.is_managed() {
+            // SAFETY: As above. If it cannot now, it goes off another time.
+            let _ = unsafe { shim::gal_request_off(self.raw()) };
+        }
+    }
+
+    /// Keeps the device on if it is, and is not being cycled.
     pub(crate) fn if_on(&self) -> Option<On<'_>> {
+        if self.0.is_cycled.load(Relaxed) {
+            return None;
+        }
         // SAFETY: As above.
         let is_on = unsafe { shim::gal_get_power_if_on(self.raw()) };
         // Not made where it would be dropped.
@@ -307,6 +332,11 @@ impl Supply {
         if !self.is_managed() {
             return Err(ENODEV);
         }
+        // Who comes in the middle of a cycle would keep it from going off. It is on then, or not any
+        // more.
+        let _: Option<()> = wait::poll(CYCLE_TIME, || {
+            (!self.0.is_cycled.load(Relaxed)).then_some(())
+        });
         self.get()?;
         // SAFETY: The device lives as long as there is a reference.
         unsafe { shim::gal_put_power(self.raw()) };
@@ -332,7 +362,7 @@ impl Supply {
 
     /// Whether it is to stay on, whether anybody uses it or not.
     pub(crate) fn is_kept_on(&self) -> bool {
-        self.0.keeps.load(Relaxed) != 0
+        self.0.stays_on.load(Relaxed) || self.0.keeps.load(Relaxed) != 0
     }
 
     /// Switches the device off now, and not when the usual time is over, if nobody keeps it on.
@@ -350,10 +380,21 @@ impl Supply {
     }
 
     /// Lets its power domain switch off and on, so that it loses its state. Who holds it, and calls
-    /// this, holds it afterwards. `EBUSY`: it does not go off: somebody else, or its owner, keeps it on.
+    /// this, holds it afterwards. Nobody begins to keep it on meanwhile; who has begun is waited for.
+    /// `EBUSY`: it does not go off: its owner keeps it on.
     pub(crate) fn cycle(&self) -> Result {
-        // SAFETY: As above.
-        to_result(unsafe { shim::gal_cycle_power(self.raw()) })
+        self.0.is_cycled.xchg(true, Full);
+        let mut cycled = Err(EBUSY);
+        for _ in 0..CYCLE_ATTEMPTS {
+            // SAFETY: As above.
+            cycled = to_result(unsafe { shim::gal_cycle_power(self.raw()) });
+            if cycled != Err(EBUSY) {
+                break;
+            }
+            fsleep(Delta::from_millis(CYCLE_PAUSE));
+        }
+        self.0.is_cycled.xchg(false, Full);
+        cycled
     }
 }
 
@@ -371,8 +412,8 @@ impl Drop for KeptOn {
 
 impl Drop for On<'_> {
     fn drop(&mut self) {
-        // Counts as a use, which is no matter: somebody looks.
+        // No use: who looks again and again does not keep it on.
         // SAFETY: As above.
-        unsafe { shim::gal_put_power(self.0.raw()) }
+        unsafe { shim::gal_put_power_unused(self.0.raw()) }
     }
 }

@@ -235,6 +235,7 @@ void gal_stop_cooling(struct gal_power *power);
 int gal_get_power(struct device *dev);
 bool gal_get_power_if_on(struct device *dev);
 void gal_put_power(struct device *dev);
+void gal_put_power_unused(struct device *dev);
 void gal_switch_off_now(struct device *dev);
 void gal_put_power_noidle(struct device *dev);
 int gal_request_off(struct device *dev);

@@ -214,6 +214,12 @@ void gal_put_power(struct device *dev)
 	pm_runtime_put_autosuspend(dev);
 }
 
+/* It was not used: the delay goes on as it was. */
+void gal_put_power_unused(struct device *dev)
+{
+	__pm_runtime_put_autosuspend(dev);
+}
+
 /* Unless somebody keeps it on, or it has something to do. */
 void gal_switch_off_now(struct device *dev)
 {

@@ -109,14 +109,15 @@ impl<P: Payload> Queue<P> {
     }
 
     /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`: it
-    /// does not end for [`SLEEP_TIME`].
+    /// does not end for twice [`SLEEP_TIME`]. Nothing of it is held: a job rests on states that the one in
+    /// front of it has left.
     pub(crate) fn fall_asleep(&self) -> Result {
         let newest = {
             let mut state = self.state.lock();
             state.is_asleep = true;
             state.jobs.newest()
         };
-        if !self.poll_for(newest, SLEEP_TIME) {
+        if !self.poll_for(newest, 2 * SLEEP_TIME) {
             self.hardware.tell_sleepless();
             self.wake_up();
             return Err(EBUSY);

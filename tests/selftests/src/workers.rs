@@ -8,6 +8,7 @@ use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
 use galcore_client::Stream;
+use galcore_client::Surface;
 
 use crate::fixture::cell;
 use crate::fixture::cell_of;
@@ -34,62 +35,98 @@ pub const VG_CELLS: u32 = (vg::SIDE / VG_CELL) * (vg::SIDE / VG_CELL);
 /// What a worker flips.
 const FLIPPED: u32 = 0x00c3_5a1e;
 
-/// Commits to `core` as long as `goes_on` says so of the number of the next commit, which may take its time, and looks at
-/// what came of it: where the engine can, a job flips its cell, so that one that runs twice, or not at all, shows; else the
-/// order does. Returns how many there were, and how many resets others have caused.
-pub fn work(
-    core: usize,
+/// A client that draws cell by cell: where the engine can, a job flips its cell, so that one that runs twice, or not at
+/// all, shows; else the order does.
+pub struct Worker {
+    /// The client.
+    pub paint: Paint,
+    pattern: Surface,
+    cells: Vec<u32>,
+    random: Random,
     seed: u32,
-    goes_on: impl FnMut(u32) -> Result<bool>,
-) -> Result<(u32, u32)> {
-    if vg::place()? == Some(core) {
-        return work_vg(seed, goes_on);
+    /// Jobs so far.
+    pub jobs: u32,
+}
+
+impl Worker {
+    /// One of `core`, which draws what `seed` says.
+    pub fn new(core: usize, seed: u32) -> Result<Self> {
+        let paint = Paint::of(Client::with_device(Device::open_core(core)?)?)?;
+        let pattern = paint.client.create_surface(WIDTH, HEIGHT)?;
+        pattern.set_all(FLIPPED);
+        Ok(Self {
+            paint,
+            pattern,
+            cells: vec![0; CELLS as usize],
+            random: Random::new(seed),
+            seed,
+            jobs: 0,
+        })
     }
-    let mut goes_on = goes_on;
-    let client = Client::with_device(Device::open_core(core)?)?;
-    let mut paint = Paint::of(client)?;
-    let pattern = paint.client.create_surface(WIDTH, HEIGHT)?;
-    pattern.set_all(FLIPPED);
-    let signals = (0..AHEAD)
-        .map(|_| paint.device().create_signal(false))
-        .collect::<galcore_client::device::Result<Vec<_>>>()?;
-    let mut random = Random::new(seed);
-    let mut cells = vec![0u32; CELLS as usize];
-    let mut number = 0;
-    while goes_on(number)? {
-        let signal = signals[(number % AHEAD) as usize];
-        if number >= AHEAD {
-            paint
-                .device()
-                .wait_signal(signal, LONG)
-                .with_context(|| format!("job {}", number - AHEAD))?;
-        }
-        let place = random.below(CELLS);
-        let engine = paint.engine();
+
+    /// Commits the next job; its signal is `signal`.
+    pub fn send(&mut self, signal: i32) -> Result<()> {
+        let place = self.random.below(CELLS);
+        let engine = self.paint.engine();
         let mut stream = Stream::new();
         match engine {
             Engine::TwoD => {
-                engine.flip(&mut stream, &pattern, &paint.surface, cell(place));
-                cells[place as usize] ^= FLIPPED;
+                engine.flip(&mut stream, &self.pattern, &self.paint.surface, cell(place));
+                self.cells[place as usize] ^= FLIPPED;
             }
             Engine::Resolve { .. } => {
-                let colour = seed << 16 | (number & 0xffff);
-                engine.fill(&mut stream, &paint.surface, cell(place), colour);
-                cells[place as usize] = colour;
+                let colour = self.seed << 16 | (self.jobs & 0xffff);
+                engine.fill(&mut stream, &self.paint.surface, cell(place), colour);
+                self.cells[place as usize] = colour;
             }
         }
         stream.flush(engine.pipe());
         let mut queue = Queue::new();
         queue.signal(signal);
-        paint.commit(&stream, &mut queue)?;
-        number += 1;
+        self.paint.commit(&stream, &mut queue)?;
+        self.jobs += 1;
+        Ok(())
     }
-    paint.client.finish()?;
-    paint.expect(|x, y| cells[cell_of(x, y) as usize])?;
-    let resets = unharmed(paint.device())?;
-    paint.client.release_surface(pattern)?;
-    paint.close()?;
-    Ok((number, resets))
+
+    /// Waits for what it has sent, and looks at what came of it; returns how many resets others have caused.
+    pub fn finish(self) -> Result<u32> {
+        let paint = self.paint;
+        paint.client.finish()?;
+        paint.expect(|x, y| self.cells[cell_of(x, y) as usize])?;
+        let resets = unharmed(paint.device())?;
+        paint.client.release_surface(self.pattern)?;
+        paint.close()?;
+        Ok(resets)
+    }
+}
+
+/// Commits to `core` as long as `goes_on` says so of the number of the next commit, which may take its time, and looks at
+/// what came of it. Returns how many there were, and how many resets others have caused.
+pub fn work(
+    core: usize,
+    seed: u32,
+    mut goes_on: impl FnMut(u32) -> Result<bool>,
+) -> Result<(u32, u32)> {
+    if vg::place()? == Some(core) {
+        return work_vg(seed, goes_on);
+    }
+    let mut worker = Worker::new(core, seed)?;
+    let signals = (0..AHEAD)
+        .map(|_| worker.paint.device().create_signal(false))
+        .collect::<galcore_client::device::Result<Vec<_>>>()?;
+    while goes_on(worker.jobs)? {
+        let signal = signals[(worker.jobs % AHEAD) as usize];
+        if worker.jobs >= AHEAD {
+            worker
+                .paint
+                .device()
+                .wait_signal(signal, LONG)
+                .with_context(|| format!("job {}", worker.jobs - AHEAD))?;
+        }
+        worker.send(signal)?;
+    }
+    let jobs = worker.jobs;
+    Ok((jobs, worker.finish()?))
 }
 
 /// A process that has caused no reset, and lost nothing.

@@ -20,6 +20,9 @@ use std::time::Instant;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::uapi;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Device;
@@ -34,6 +37,7 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::Module;
 use galcore_selftests::vg;
+use galcore_selftests::video::unlock;
 use gpu_control::counter;
 use gpu_control::fault;
 use gpu_control::POWER;
@@ -278,6 +282,91 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
         paint.expect(|_, _| 0xff0b_0b0b)?;
         paint.close()
     });
+    suite.test(
+        "who polls until it is idle sees what was drawn",
+        move || {
+            let mut paint = Paint::new()?;
+            for round in 0..20u32 {
+                paint.prove(0xff0c_0c0c)?;
+                // In every second round it comes on for this.
+                if round % 2 == 0 {
+                    switch(paint.device(), STATE_OFF)?;
+                    is_off(control)?;
+                }
+                let armed = control.arm(fault::SLOW_DRAWS, 30_000 * (round % 4));
+                let colour = 0xff0d_0d00 + round;
+                let stream = paint.fill_all(colour);
+                paint.commit(&stream, &mut Queue::new())?;
+                let begun = Instant::now();
+                loop {
+                    let (state, is_idle) = query(paint.device())?;
+                    same("state of a core with a job", state, STATE_ON)?;
+                    if is_idle {
+                        break;
+                    }
+                    ensure!(begun.elapsed() < 4 * SOON, "it is never idle");
+                }
+                drop(armed);
+                paint.expect(|_, _| colour)?;
+            }
+            paint.close()
+        },
+    );
+    suite.test("who asks for OFF behind all else has it off", move || {
+        let mut paint = Paint::new()?;
+        for round in 0..20 {
+            paint.prove(0xff0e_0e00 + round)?;
+            let device = paint.device();
+            let node = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::VIRTUAL)?;
+            device.lock(node)?;
+            unlock(device, node)?;
+            device.free(node)?;
+            switch(device, STATE_OFF)?;
+            same("power", control.read(POWER), 0)?;
+            same("state", query(device)?, (STATE_OFF, true))?;
+        }
+        // And while another thread looks.
+        let is_over = &AtomicBool::new(false);
+        let watcher = open("4.6.9")?;
+        thread::scope(|scope| -> Result<()> {
+            let watching = scope.spawn(move || -> Result<()> {
+                while !is_over.load(Relaxed) {
+                    query(&watcher)?;
+                }
+                Ok(())
+            });
+            let mut go = || -> Result<()> {
+                for round in 0..20 {
+                    paint.prove(0xff0f_0f00 + round)?;
+                    switch(paint.device(), STATE_OFF)?;
+                    same("power beside who looks", control.read(POWER), 0)?;
+                }
+                Ok(())
+            };
+            let gone = go();
+            is_over.store(true, Relaxed);
+            watching.join().expect("no panic")?;
+            gone
+        })?;
+        paint.close()
+    });
+    suite.test("RESET moves the stamp of who has asked", move || {
+        let device = open("4.6.9")?;
+        let stamp = |device: &Device| -> Result<u64> {
+            let (status, stamp) = device.ask("QUERY_RESET_TIME_STAMP", &[], "timeStamp")?;
+            same("QUERY_RESET_TIME_STAMP", status, Status::OK)?;
+            Ok(stamp)
+        };
+        let before = stamp(&device)?;
+        let mut paint = Paint::new()?;
+        paint.prove(0xff1a_1a1a)?;
+        let (status, _) = device.send(Command::RESET, &uapi::Event { queue: 0 })?;
+        same("RESET", status, Status::OK)?;
+        same("stamp", stamp(&device)?, before + 1)?;
+        // Nothing else.
+        paint.expect(|_, _| 0xff1a_1a1a)?;
+        paint.close()
+    });
     suite.test("nobody can keep others from drawing", move || {
         for state in [STATE_OFF, STATE_SUSPEND, STATE_IDLE, STATE_OFF_BROADCAST] {
             draw_beside(control, state)?;
@@ -447,9 +536,16 @@ fn keep_tests<'a>(
         system::to_driver("unbind", &core)?;
         let found = set(&device, STATE_ON)?;
         same("ON without a core", found, Status::GPU_NOT_RESPONDING)?;
+        same("OFF without a core", set(&device, STATE_OFF)?, Status::OK)?;
+        let asked = device.ask_for("QUERY_POWER_MANAGEMENT_STATE", &[], ["state", "isIdle"])?;
+        same("state without a core", asked, (Status::OK, [1, 1]))?;
+        same("16 64ths of it", set_scale(&device, 16)?, Status::OK)?;
+        same("told", scale(&device)?[0], 16)?;
         system::to_driver("bind", &core)?;
         let mut paint = Paint::new()?;
         paint.prove(0xff51_5151)?;
+        runs_at(control, 16)?;
+        same("64", set_scale(&device, 64)?, Status::OK)?;
         // Another core, which nobody has asked for.
         eventually("the core is off", SOON, || {
             switch(paint.device(), STATE_OFF)?;
@@ -535,6 +631,15 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
         same("64ths", control.read(SCALE), 2)?;
         let status = system::again(&["--draw"])?.status()?;
         same("another's picture at its speed", status.code(), Some(0))?;
+        // It goes on being what was asked for.
+        let mut other = system::Killed(system::again(&["--stay"])?.stdout(Stdio::piped()).spawn()?);
+        let mut line = String::new();
+        let out = other.0.stdout.as_mut().context("no output")?;
+        BufReader::new(out).read_line(&mut line)?;
+        same("the other", line.trim(), "ready")?;
+        runs_at(control, FULL)?;
+        same("told beside the other", scale(&device)?[0], 2)?;
+        drop(other);
         runs_at(control, 2)?;
         drop(device);
         runs_at(control, FULL)

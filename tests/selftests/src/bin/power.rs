@@ -34,6 +34,7 @@ use galcore_selftests::system;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::Module;
 use galcore_selftests::system::ProcGc;
+use galcore_selftests::workers::Worker;
 use gpu_control::counter;
 use gpu_control::fault;
 use gpu_control::POWER;
@@ -45,6 +46,10 @@ const ON: u32 = POWER_CLOCK | POWER_DOMAIN;
 /// Pages that are mapped.
 const PAGES: usize = 16;
 const PAGE: usize = 4096;
+/// How long a slow job takes, how many of them each client sends without waiting, and how many clients there are.
+const JOB: Duration = Duration::from_millis(700);
+const JOBS: u32 = 3;
+const CLIENTS: u32 = 5;
 /// How long a core may take to go off.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The kernel's power management of a device.
@@ -147,17 +152,46 @@ fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
         paint.prove(0xff01_0203)?;
         paint.close()
     });
+    suite.test(
+        "what has not begun runs when the machine is awake",
+        move || {
+            let mut workers = (1..=CLIENTS)
+                .map(|seed| Worker::new(0, seed))
+                .collect::<Result<Vec<_>>>()?;
+            let signal = workers[0].paint.device().create_signal(false)?;
+            let armed = control.arm(fault::SLOW_DRAWS, JOB.as_micros() as u32);
+            // By turns: each goes on in its own context.
+            for _ in 0..JOBS {
+                for worker in &mut workers {
+                    worker.send(signal)?;
+                }
+            }
+            let begun = Instant::now();
+            system::sleep_devices()?;
+            let slept = begun.elapsed();
+            drop(armed);
+            ensure!(slept >= Duration::from_secs(4), "nothing was under way");
+            ensure!(
+                slept < CLIENTS * JOBS * JOB - JOB,
+                "all had ended: {slept:?}"
+            );
+            for worker in workers {
+                same("resets", worker.finish()?, 0)?;
+            }
+            Ok(())
+        },
+    );
     suite.test("what takes too long keeps the machine awake", move || {
         let mut paint = Paint::new()?;
         paint.prove(0xff09_0807)?;
-        let armed = control.arm(fault::SLOW_DRAWS, 7_000_000);
+        let armed = control.arm(fault::SLOW_DRAWS, 22_000_000);
         let stream = paint.fill_all(0xff0a_0b0c);
         paint.commit(&stream, &mut galcore_client::Queue::new())?;
         let begun = Instant::now();
         let slept = system::sleep_devices();
         drop(armed);
         ensure!(slept.is_err(), "it slept");
-        ensure!(begun.elapsed() > Duration::from_secs(4), "too soon");
+        ensure!(begun.elapsed() > Duration::from_secs(12), "too soon");
         // It goes on.
         paint.prove(0xff0d_0e0f)?;
         paint.close()
@@ -266,6 +300,23 @@ fn main() -> ExitCode {
                 ensure!(text.contains("hardware is idle"), "{text}");
                 Ok(())
             })
+        });
+        suite.test("looking at it does not keep it on", move || {
+            let mut paint = Paint::new()?;
+            for way in 0..2 {
+                paint.prove(0xff23_4567)?;
+                eventually("the core is off", PATIENCE, || {
+                    match way {
+                        0 => drop(fs::read_to_string(ProcGc::PATH)?),
+                        _ => {
+                            let command = "QUERY_POWER_MANAGEMENT_STATE";
+                            paint.device().ask(command, &[], "state")?;
+                        }
+                    }
+                    Ok(control.read(POWER) == 0)
+                })?;
+            }
+            paint.close()
         });
         suite.test("what comes then is right", move || {
             draw_again_and_again(control, rounds, delay)
