@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The virtual board's power controller: the clock and the power domain of one core. Both are bits of a
- * word of the core's control BAR (POWER in tests/control), which tells the software GPU. It stays until
- * the machine goes, as it has no exit.
+ * word of the core's control BAR (POWER in tests/control), which tells the software GPU. A node without a
+ * slot is of no core: only a clock that takes rates. It stays until the machine goes, as it has no exit.
  */
 #include <linux/clk-provider.h>
 #include <linux/io.h>
@@ -26,6 +26,7 @@ struct board_power {
 	struct clk_hw clock;
 	struct dev_pm_domain domain;
 	struct device_node *node;
+	/* NULL: of no core. */
 	void __iomem *word;
 	/* Of the clock, in Hz; 0: its parent's. */
 	unsigned long rate;
@@ -35,6 +36,8 @@ struct board_power {
 
 static void board_power_change(struct board_power *power, u32 clear, u32 set)
 {
+	if (!power->word)
+		return;
 	guard(spinlock_irqsave)(&power->lock);
 	writel((readl(power->word) & ~clear) | set, power->word);
 	/* It has arrived when this returns. */
@@ -65,7 +68,8 @@ static void board_power_disable(struct clk_hw *clock)
 	struct board_power *power = container_of(clock, struct board_power, clock);
 
 	board_power_change(power, POWER_CLOCK, 0);
-	mod_timer(&power->quiet, jiffies + 1);
+	if (power->word)
+		mod_timer(&power->quiet, jiffies + 1);
 }
 
 static unsigned long board_power_rate(struct clk_hw *clock, unsigned long parent)
@@ -116,7 +120,12 @@ static int board_power_resume(struct device *dev)
 static const struct dev_pm_domain board_power_domain = {
 	.ops = {
 		RUNTIME_PM_OPS(board_power_suspend, board_power_resume, NULL)
-		SYSTEM_SLEEP_PM_OPS(pm_generic_suspend, pm_generic_resume)
+		.suspend = pm_sleep_ptr(pm_generic_suspend),
+		.resume = pm_sleep_ptr(pm_generic_resume),
+		.freeze = pm_sleep_ptr(pm_generic_freeze),
+		.thaw = pm_sleep_ptr(pm_generic_thaw),
+		.poweroff = pm_sleep_ptr(pm_generic_poweroff),
+		.restore = pm_sleep_ptr(pm_generic_restore),
 	},
 };
 
@@ -133,6 +142,23 @@ static int board_power_add(struct device *dev, void *data)
 	return 0;
 }
 
+/* Maps the word of the core in the slot that the node names. */
+static int board_power_map(struct device *dev, struct board_power *power)
+{
+	struct pci_dev *gpu;
+	u32 slot;
+	int error = of_property_read_u32(dev->of_node, "slot", &slot);
+
+	if (error)
+		return error;
+	gpu = pci_get_domain_bus_and_slot(0, 0, PCI_DEVFN(slot, 0));
+	if (!gpu)
+		return -EPROBE_DEFER;
+	power->word = devm_ioremap(dev, pci_resource_start(gpu, CONTROL_BAR) + POWER, 4);
+	pci_dev_put(gpu);
+	return power->word ? 0 : -ENOMEM;
+}
+
 static int board_power_probe(struct platform_device *pdev)
 {
 	struct device *dev = &pdev->dev;
@@ -144,8 +170,6 @@ static int board_power_probe(struct platform_device *pdev)
 		.num_parents = 1,
 	};
 	struct board_power *power;
-	struct pci_dev *gpu;
-	u32 slot;
 	int error;
 
 	power = devm_kzalloc(dev, sizeof(*power), GFP_KERNEL);
@@ -153,16 +177,11 @@ static int board_power_probe(struct platform_device *pdev)
 		return -ENOMEM;
 	spin_lock_init(&power->lock);
 	timer_setup(&power->quiet, board_power_quieten, 0);
-	error = of_property_read_u32(dev->of_node, "slot", &slot);
-	if (error)
-		return error;
-	gpu = pci_get_domain_bus_and_slot(0, 0, PCI_DEVFN(slot, 0));
-	if (!gpu)
-		return -EPROBE_DEFER;
-	power->word = devm_ioremap(dev, pci_resource_start(gpu, CONTROL_BAR) + POWER, 4);
-	pci_dev_put(gpu);
-	if (!power->word)
-		return -ENOMEM;
+	if (of_property_present(dev->of_node, "slot")) {
+		error = board_power_map(dev, power);
+		if (error)
+			return error;
+	}
 	power->clock.init = &clock;
 	error = devm_clk_hw_register(dev, &power->clock);
 	if (error)
