@@ -8,6 +8,7 @@ use crate::{
         AnyCore,
         Clients,
         Device,
+        Governed,
         Interrupt,
         PowerSwitch,
         Published,
@@ -20,6 +21,7 @@ use crate::{
         Hardware,
         Identity,
         MmuVersion,
+        Points,
         Power,
         Powered, //
     },
@@ -34,6 +36,11 @@ use crate::{
     ring::Reclaimer,
     sys::{
         self,
+        attribute::{
+            Attribute,
+            Shown,
+            Text, //
+        },
         component::StandIn,
         dma::{
             self,
@@ -83,6 +90,9 @@ pub(crate) struct Driver;
 pub(crate) struct Bound<'bound> {
     /// For other drivers: before they may have the core.
     _stand_in: Option<StandIn>,
+    /// The file `gpu_govern`, if it has operating points.
+    _shown: Option<Shown<'bound>>,
+    _governed: Option<Governed>,
     /// Clients find it.
     _published: Published,
     /// The interrupt, whose end waits for its thread.
@@ -93,6 +103,8 @@ pub(crate) struct Bound<'bound> {
     power: Managed<PowerSwitch>,
     /// Its clocks go off.
     _powered: Powered,
+    /// And then its voltage.
+    _points: Option<Arc<Points>>,
     /// Others may have its registers, which nobody touches any more, whoever still holds it.
     _claim: Claim,
 }
@@ -145,11 +157,7 @@ impl platform::Driver for Driver {
                     dev_err!(dev, "its clocks cannot be enabled ({error:?})\n");
                 }
             })?;
-        if let Some(rate) = parameters.core_clock {
-            if let Err(error) = clocks.set_rate(rate) {
-                dev_warn!(dev, "its clock cannot be set to {rate} Hz ({error:?})\n");
-            }
-        }
+        let points = set_clock(dev, &clocks, parameters.core_clock)?;
         if let (rate @ 1.., _) = clocks.rates() {
             dev_info!(dev, "its clock: {rate} Hz\n");
         }
@@ -193,7 +201,7 @@ impl platform::Driver for Driver {
         };
         let hardware = Hardware::new(dev, device.memory().owner(), registers, power, identity)?;
         let powered = Powered(hardware.clone());
-        let core = AnyCore::new(&place, hardware)?;
+        let core = AnyCore::new(&place, hardware.clone())?;
         // Dropped after the interrupt, should the rest fail.
         let running = Running::new(core.clone(), place);
         let interrupt = Registration::new(pdev, NAME, core.interrupt()).inspect_err(|error| {
@@ -206,19 +214,76 @@ impl platform::Driver for Driver {
         let power = Managed::new(dev, &supply, switch, delay, stays_on)?;
         let published = running.place().publish(core)?;
         clients.set_speeds();
+        let (governed, shown) = match (kind, &points) {
+            (HardwareType::ThreeD | HardwareType::Both, Some(points)) => {
+                let governed = device.governor().add(hardware, points.clone())?;
+                (Some(governed), show_govern(dev))
+            }
+            _ => (None, None),
+        };
         // It may go off as long as nobody comes.
         supply.request_off();
         made.keep();
         Ok(Bound {
             _stand_in: shares_board.then(|| stand_in(dev)).flatten(),
+            _shown: shown,
+            _governed: governed,
             _published: published,
             _interrupt: interrupt,
             _running: running,
             power,
             _powered: powered,
+            _points: points,
             _claim: claim,
         })
     }
+}
+
+/// Takes the operating points of `dev`, if it has some, and sets its clock to `wanted` Hz if that is
+/// given. `EPROBE_DEFER`: they are not all there yet. `ENOMEM`.
+fn set_clock(
+    dev: &kernel::device::Device,
+    clocks: &Clocks,
+    wanted: Option<usize>,
+) -> Result<Option<Arc<Points>>> {
+    let points = Points::get(dev)?;
+    let set = match (&points, wanted) {
+        (Some(points), wanted) => points.set_first(dev, clocks, wanted),
+        (None, Some(rate)) => clocks.set_rate(rate),
+        (None, None) => Ok(()),
+    };
+    if let Err(error) = set {
+        let rate = wanted.unwrap_or(clocks.rates().0);
+        dev_warn!(dev, "its clock cannot be set to {rate} Hz ({error:?})\n");
+    }
+    Ok(match points {
+        Some(points) => Some(Arc::new(points, GFP_KERNEL)?),
+        None => None,
+    })
+}
+
+/// The file `gpu_govern`.
+struct Govern;
+
+impl Attribute for Govern {
+    fn show(text: &mut Text<'_>) -> Result {
+        let clients = CLIENTS.get().ok_or(ENODEV)?;
+        clients.device().governor().show(text)
+    }
+
+    fn store(text: &[u8]) -> Result {
+        let clients = CLIENTS.get().ok_or(ENODEV)?;
+        clients.device().governor().switch(text)
+    }
+}
+
+/// Makes that file; a core is as good without.
+fn show_govern(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Shown<'_>> {
+    let shown = Shown::new::<Govern>(dev);
+    let shown = shown.inspect_err(|error| {
+        dev_warn!(dev, "no file gpu_govern ({error:?})\n");
+    });
+    shown.ok()
 }
 
 /// Stands in for a core where etnaviv may have others: it comes up when each node's core is there.

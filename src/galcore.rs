@@ -17,6 +17,7 @@
 //!    `galcore imports`, the list of them, and `galcore pinned pages`; no other of ours.
 //! 2. `galcore speeds` ([`client::Clients`]): setting the cores' clocks; under it `galcore completion`
 //!    ([`ring::Ring`], [`vector::Queue`]): ending jobs and running their actions.
+//!    `galcore governed` ([`gpu`]) is beside it: setting their rates, with the kernel's locks of clocks under it.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.
 //! 4. `galcore process` ([`client::Process`]): the handle tables of one process.

@@ -134,6 +134,9 @@ pub(crate) type PowerSwitch = gpu::core::PowerSwitch<Events>;
 /// A device of such cores.
 pub(crate) type Device = gpu::Device<Events>;
 
+/// A core whose operating points the file `gpu_govern` switches.
+pub(crate) use crate::gpu::Governed;
+
 /// A core that clients find.
 pub(crate) type Published = gpu::Published<Events>;
 

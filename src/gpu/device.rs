@@ -13,6 +13,7 @@ use super::{
         Interrupt,
         PowerSwitch, //
     },
+    govern::Governor,
     route::{
         self,
         Firsts, //
@@ -103,6 +104,7 @@ pub(crate) struct Device<P: Payload> {
     vm: Arc<Vm>,
     memory: Arc<VideoMemory>,
     reclaimer: Arc<Reclaimer>,
+    governor: Arc<Governor>,
 }
 
 /// The number that stands for `kind`.
@@ -135,6 +137,7 @@ impl<P: Payload> Device<P> {
         memory: Arc<VideoMemory>,
         reclaimer: Arc<Reclaimer>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
+        let governor = Governor::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 parameters,
@@ -148,6 +151,7 @@ impl<P: Payload> Device<P> {
                 vm,
                 memory,
                 reclaimer,
+                governor,
             }),
             GFP_KERNEL,
         )
@@ -342,6 +346,11 @@ impl<P: Payload> Device<P> {
     /// What takes over what clients let go of.
     pub(crate) fn reclaimer(&self) -> &Arc<Reclaimer> {
         &self.reclaimer
+    }
+
+    /// The operating points of its 3D cores.
+    pub(crate) fn governor(&self) -> &Arc<Governor> {
+        &self.governor
     }
 
     /// Bytes of memory that the cores themselves take.

@@ -4,6 +4,7 @@
 
 pub(crate) mod core;
 mod device;
+mod govern;
 mod power;
 mod route;
 mod vector;
@@ -16,5 +17,6 @@ pub(crate) use {
         Published,
         Running, //
     },
+    govern::Governed,
     vector::VectorCore, //
 };

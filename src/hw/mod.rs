@@ -8,6 +8,7 @@ mod dump;
 mod gating;
 mod identity;
 mod interrupt;
+mod points;
 mod power;
 mod recovery;
 mod regs;
@@ -42,6 +43,10 @@ use regs::*;
 pub(crate) use {
     dump::RegisterDump,
     identity::Identity,
+    points::{
+        Points,
+        NAMED, //
+    },
     power::{
         Clocks,
         Power,

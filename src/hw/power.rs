@@ -10,6 +10,7 @@ use super::{
     identity::raw_model_and_revision,
     load_clock,
     load_divider,
+    points::Points,
     regs::*,
     Hardware, //
 };
@@ -87,6 +88,14 @@ impl Clocks {
     /// Sets the rate of the core's clock, in Hz, if it has one.
     pub(crate) fn set_rate(&self, hertz: usize) -> Result {
         self.clocks[CORE].set_rate(Hertz(hertz))
+    }
+
+    /// The same of the shaders', if they have one of their own.
+    pub(super) fn set_shader_rate(&self, hertz: usize) -> Result {
+        match self.clocks[SHADER].rate().as_hz() {
+            0 => Ok(()),
+            _ => self.clocks[SHADER].set_rate(Hertz(hertz)),
+        }
     }
 
     /// In Hz, the rates of the core's clock and of the shaders', which is the core's if they have none
@@ -313,6 +322,19 @@ impl Hardware {
         };
         let (core, shader) = self.power.clocks.rates();
         (scaled(core), scaled(shader))
+    }
+
+    /// Sets the rate of its clocks to `rate` Hz, which is one of its `points`: at once, whatever it does,
+    /// or while it is off.
+    pub(crate) fn set_rate(&self, points: &Points, rate: usize) -> Result {
+        // If it is on it stays so meanwhile.
+        let _kept_on = self.power.supply.if_on();
+        points.set_rate(&self.dev, &self.power.clocks, rate)
+    }
+
+    /// In Hz, the rate of its clock, before its divider.
+    pub(crate) fn rate(&self) -> usize {
+        self.power.clocks.rates().0
     }
 
     /// Whether the core only loses its state, in a recovery: what runs on it does not matter.

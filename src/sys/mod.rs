@@ -17,6 +17,7 @@
 //! only be nobody else's. And a device on a bus with `dma-ranges` that is taken away under open
 //! files loses these, so that its memory is not to be freed any more.
 
+pub(crate) mod attribute;
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
 pub(crate) mod component;

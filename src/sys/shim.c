@@ -114,6 +114,45 @@ module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.i
 MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ...; empty: the most likely");
 GAL_PARAMETER(showArgs, int, "Print the parameters at load");
 
+/* Held while the file comes or goes, which waits for who is in it: not by these. */
+static DEFINE_MUTEX(gal_govern_lock);
+static unsigned int gal_govern_count;
+static struct device_driver *gal_govern_driver;
+static const struct gal_govern_answers *gal_govern_answers;
+
+static ssize_t gpu_govern_show(struct device_driver *driver, char *page)
+{
+	return gal_govern_answers->show(page);
+}
+
+static ssize_t gpu_govern_store(struct device_driver *driver, const char *text, size_t bytes)
+{
+	return gal_govern_answers->store(text, bytes);
+}
+static DRIVER_ATTR_RW(gpu_govern);
+
+int gal_show_govern(struct device *dev, const struct gal_govern_answers *answers)
+{
+	int error = 0;
+
+	guard(mutex)(&gal_govern_lock);
+	if (!gal_govern_count) {
+		gal_govern_answers = answers;
+		gal_govern_driver = dev->driver;
+		error = driver_create_file(gal_govern_driver, &driver_attr_gpu_govern);
+	}
+	if (!error)
+		gal_govern_count++;
+	return error;
+}
+
+void gal_hide_govern(void)
+{
+	guard(mutex)(&gal_govern_lock);
+	if (!--gal_govern_count)
+		driver_remove_file(gal_govern_driver, &driver_attr_gpu_govern);
+}
+
 static int gal_proc_show(struct seq_file *m, void *v)
 {
 	const struct gal_proc_answers *answers = m->private;

@@ -77,6 +77,15 @@ struct gal_proc_answers {
 struct proc_dir_entry *gal_proc_create(const struct gal_proc_answers *answers);
 void gal_proc_remove(struct proc_dir_entry *entry);
 
+/* gpu_govern, a file of the platform driver's, as long as it is shown more often than hidden. */
+struct gal_govern_answers {
+	ssize_t (*show)(char *page);
+	ssize_t (*store)(const char *text, size_t bytes);
+};
+
+int gal_show_govern(struct device *dev, const struct gal_govern_answers *answers);
+void gal_hide_govern(void);
+
 /* Between these two the module must not be unloaded: that is a BUG, after which it stays. */
 int gal_watch_unload(void);
 void gal_unwatch_unload(void);

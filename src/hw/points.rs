@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The operating points of a core, where its node has them: the rates that its clock may have, each
+//! with a voltage.
+
+use super::power::Clocks;
+use kernel::{
+    clk::Hertz,
+    device::Device,
+    prelude::*, //
+};
+
+/// As many of them have names in NXP's driver: the highest.
+pub(crate) const NAMED: usize = 3;
+
+#[cfg(all(CONFIG_PM_OPP, CONFIG_OF))]
+mod table {
+    //! The kernel's table of them.
+
+    use kernel::{
+        clk::Hertz,
+        device::Device,
+        opp,
+        prelude::*,
+        str::CString, //
+    };
+
+    /// The kernel's own way of setting clock and voltage will do.
+    #[derive(Default)]
+    struct AsUsual;
+
+    #[vtable]
+    impl opp::ConfigOps for AsUsual {}
+
+    /// The table of a device.
+    pub(super) struct Table {
+        table: opp::Table,
+        /// Goes behind it.
+        _config: opp::ConfigToken,
+    }
+
+    fn names(name: &CStr) -> Result<KVec<CString>> {
+        let mut names = KVec::with_capacity(1, GFP_KERNEL)?;
+        names.push(name.try_into()?, GFP_KERNEL)?;
+        Ok(names)
+    }
+
+    impl Table {
+        /// That of `dev`, by its clock "core" and its regulator "core", if it has one; `None`: its node
+        /// has none.
+        pub(super) fn get(dev: &Device) -> Result<Option<Self>> {
+            let has = |name| dev.fwnode().is_some_and(|node| node.property_present(name));
+            if !has(c"operating-points-v2") && !has(c"operating-points") {
+                return Ok(None);
+            }
+            let mut config = opp::Config::<AsUsual>::new().set_clk_names(names(c"core")?)?;
+            if has(c"core-supply") {
+                config = config.set_regulator_names(names(c"core")?)?;
+            }
+            let config = config.set(dev)?;
+            Ok(Some(Self {
+                table: opp::Table::from_of(&dev.into(), 0)?,
+                _config: config,
+            }))
+        }
+
+        /// The highest rate in Hz that is no higher than `most`.
+        pub(super) fn highest(&self, most: usize) -> Option<usize> {
+            let search = opp::SearchType::Floor;
+            let point = self.table.opp_from_freq(Hertz(most), None, None, search);
+            Some(point.ok()?.freq(None).as_hz())
+        }
+
+        /// Sets the clock to `rate`, and the voltage to that of the point that it takes.
+        pub(super) fn set_rate(&self, rate: Hertz) -> Result {
+            self.table.set_rate(rate)
+        }
+    }
+}
+
+#[cfg(not(all(CONFIG_PM_OPP, CONFIG_OF)))]
+mod table {
+    //! A kernel without them.
+
+    use core::convert::Infallible;
+    use kernel::{
+        clk::Hertz,
+        device::Device,
+        prelude::*, //
+    };
+
+    /// There is none.
+    pub(super) struct Table(Infallible);
+
+    impl Table {
+        pub(super) fn get(_: &Device) -> Result<Option<Self>> {
+            Ok(None)
+        }
+
+        pub(super) fn highest(&self, _: usize) -> Option<usize> {
+            match self.0 {}
+        }
+
+        pub(super) fn set_rate(&self, _: Hertz) -> Result {
+            match self.0 {}
+        }
+    }
+}
+
+/// The operating points of a core. Nobody else has them until this is dropped; what it has set stays, but
+/// for the voltage.
+pub(crate) struct Points {
+    table: table::Table,
+    highest: [usize; NAMED],
+    /// How many of these there are: one at least.
+    count: usize,
+}
+
+impl Points {
+    /// Those of `dev`. `EPROBE_DEFER`: what they need is not there yet. Other errors are printed: it has
+    /// none then.
+    pub(crate) fn get(dev: &Device) -> Result<Option<Self>> {
+        let found = match table::Table::get(dev) {
+            Err(EPROBE_DEFER) => return Err(EPROBE_DEFER),
+            Ok(None) => return Ok(None),
+            Ok(Some(table)) => Self::of(table),
+            Err(error) => Err(error),
+        };
+        let points = found.inspect_err(|error| {
+            dev_warn!(dev, "its operating points cannot be used ({error:?})\n");
+        });
+        let Ok(points) = points else {
+            return Ok(None);
+        };
+        dev_info!(
+            dev,
+            "its operating points: up to {} Hz\n",
+            points.highest[0]
+        );
+        Ok(Some(points))
+    }
+
+    fn of(table: table::Table) -> Result<Self> {
+        let (mut highest, mut count) = ([0; NAMED], 0);
+        let mut most = usize::MAX;
+        while let Some(rate) = table.highest(most).filter(|_| count < NAMED) {
+            highest[count] = rate;
+            count += 1;
+            match rate.checked_sub(1) {
+                Some(below) => most = below,
+                None => break,
+            }
+        }
+        match count {
+            0 => Err(ENODATA),
+            _ => Ok(Self {
+                table,
+                highest,
+                count,
+            }),
+        }
+    }
+
+    /// Their rates in Hz, the highest first, [`NAMED`] at most, and one at least.
+    pub(crate) fn rates(&self) -> &[usize] {
+        &self.highest[..self.count]
+    }
+
+    /// Sets the first rate of a core that is bound: `wanted` Hz, or as it is, but no higher than they are.
+    pub(crate) fn set_first(&self, dev: &Device, clocks: &Clocks, wanted: Option<usize>) -> Result {
+        let wanted = wanted.unwrap_or_else(|| clocks.rates().0);
+        let rate = wanted.min(self.highest[0]);
+        if rate < wanted {
+            dev_warn!(
+                dev,
+                "its clock: {wanted} Hz is above its operating points, and cut down to {rate} Hz\n"
+            );
+        }
+        match rate {
+            // Nobody knows what it is.
+            0 => Ok(()),
+            _ => self.set_rate(dev, clocks, rate),
+        }
+    }
+
+    /// Sets the rate of the core's clock, in Hz, with its voltage, and that of the shaders' with it, if
+    /// they have one of their own. That it does not follow is printed.
+    pub(super) fn set_rate(&self, dev: &Device, clocks: &Clocks, rate: usize) -> Result {
+        let follow = || {
+            if let Err(error) = clocks.set_shader_rate(rate) {
+                dev_warn!(
+                    dev,
+                    "its shaders' clock cannot be set to {rate} Hz ({error:?})\n"
+                );
+            }
+        };
+        // The voltage is never too low for either of them.
+        let is_lower = rate < clocks.rates().0;
+        if is_lower {
+            follow();
+        }
+        self.table.set_rate(Hertz(rate))?;
+        if !is_lower {
+            follow();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `gpu_govern`, a file of the platform driver's in sysfs: the `kernel` crate has no driver attributes
+//! yet.
+
+use super::{
+    raw_device,
+    shim,
+    unload::InUse, //
+};
+use core::{
+    fmt::Write,
+    marker::PhantomData, //
+};
+use kernel::{
+    device,
+    error::to_result,
+    fmt,
+    page::PAGE_SIZE,
+    prelude::*, //
+};
+
+/// Who answers.
+pub(crate) trait Attribute: 'static {
+    /// Writes the contents.
+    fn show(text: &mut Text<'_>) -> Result;
+
+    /// Takes what is written to it.
+    fn store(text: &[u8]) -> Result;
+}
+
+/// A text that is written into memory.
+pub(crate) struct Text<'a> {
+    memory: &'a mut [u8],
+    bytes: usize,
+}
+
+impl<'a> Text<'a> {
+    /// An empty one.
+    pub(crate) fn new(memory: &'a mut [u8]) -> Self {
+        Self { memory, bytes: 0 }
+    }
+
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Writes more of it. An error: there is no room.
+    pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> fmt::Result {
+        Write::write_fmt(self, text)
+    }
+}
+
+impl Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.memory.get_mut(self.bytes..);
+        let room = room.and_then(|room| room.get_mut(..text.len()));
+        room.ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.bytes += text.len();
+        Ok(())
+    }
+}
+
+/// As long as there is one of these, the file is there.
+///
+/// # Invariants
+///
+/// `gal_show_govern` has succeeded for it, by a device that is bound as long as `'bound`.
+pub(crate) struct Shown<'bound> {
+    /// For the answers.
+    _in_use: InUse,
+    _bound: PhantomData<&'bound ()>,
+}
+
+/// A device's part in it.
+struct Answers<T>(PhantomData<T>);
+
+impl<T: Attribute> Answers<T> {
+    const TABLE: shim::gal_govern_answers = shim::gal_govern_answers {
+        show: Some(Self::show),
+        store: Some(Self::store),
+    };
+
+    fn table() -> &'static shim::gal_govern_answers {
+        &Self::TABLE
+    }
+
+    /// # Safety
+    ///
+    /// `page` is a page that is nobody else's for the length of the call.
+    unsafe extern "C" fn show(page: *mut c_char) -> isize {
+        // SAFETY: By the caller; sysfs clears it before.
+        let page = unsafe { core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE_SIZE) };
+        let mut text = Text::new(page);
+        match T::show(&mut text) {
+            // CAST: at most a page.
+            Ok(()) => text.bytes() as isize,
+            Err(error) => error.to_errno() as isize,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `text` has that many bytes for the length of the call.
+    unsafe extern "C" fn store(text: *const c_char, bytes: usize) -> isize {
+        // SAFETY: By the caller.
+        let text = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), bytes) };
+        match T::store(text) {
+            // CAST: sysfs takes at most a page.
+            Ok(()) => bytes as isize,
+            Err(error) => error.to_errno() as isize,
+        }
+    }
+}
+
+impl<'bound> Shown<'bound> {
+    /// Makes the file of the driver of `dev`, if it is not there, for which `T` answers: always the same.
+    /// It may be read, and written, before this returns.
+    pub(crate) fn new<T: Attribute>(dev: &'bound device::Device<device::Bound>) -> Result<Self> {
+        let in_use = InUse::new()?;
+        // SAFETY: The device is bound, and the answers are static and need no data.
+        to_result(unsafe { shim::gal_show_govern(raw_device(dev), Answers::<T>::table()) })?;
+        // INVARIANT: Just now.
+        Ok(Self {
+            _in_use: in_use,
+            _bound: PhantomData,
+        })
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; the driver is there as long as a device of it is bound. If it is
+        // the last, nobody is in an answer when it returns, and nobody will be.
+        unsafe { shim::gal_hide_govern() }
+    }
+}
