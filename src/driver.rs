@@ -210,7 +210,7 @@ impl platform::Driver for Driver {
         core.start().inspect_err(|_| core.drain())?;
         let parameters = device.parameters();
         let (delay, stays_on) = (parameters.autosuspend, !parameters.power_management);
-        let switch = core.power_switch();
+        let switch = core.power_switch(device.memory());
         let power = Managed::new(dev, &supply, switch, delay, stays_on)?;
         let published = running.place().publish(core)?;
         clients.set_speeds();

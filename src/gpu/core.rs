@@ -21,6 +21,7 @@ use crate::{
         Identity,
         MmuVersion, //
     },
+    memory::VideoMemory,
     mmu::{
         Access,
         LinearMapping,
@@ -42,6 +43,7 @@ use crate::{
         states::States,
     },
     sys::{
+        self,
         irq::Handler,
         power::Switch, //
     }, //
@@ -54,6 +56,10 @@ use kernel::{
         new_mutex,
         Arc,
         Mutex, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
     }, //
 };
 
@@ -65,6 +71,11 @@ const FIRST_EVENT_TIMEOUT: u32 = 1000;
 
 /// How long work under way may take to end when the core is stopped, in milliseconds.
 const STOP_TIMEOUT: u32 = 100;
+
+/// How often more, and how long after each time in milliseconds, memory is waited for before the
+/// machine hibernates.
+const RETURN_LOOKS: u32 = 20;
+const RETURN_PAUSE: i64 = 10;
 
 /// What `/proc/driver/gc` shows of the registers.
 pub(crate) struct IdleState {
@@ -368,45 +379,66 @@ impl<P: Payload> Core<P> {
 }
 
 /// What switches a core off and on.
-pub(crate) struct PowerSwitch<P: Payload>(pub(super) AnyCore<P>);
+pub(crate) struct PowerSwitch<P: Payload> {
+    pub(super) core: AnyCore<P>,
+    pub(super) memory: Arc<VideoMemory>,
+}
 
 impl<P: Payload> Switch for PowerSwitch<P> {
     fn switch_off(&self) -> Result {
-        match &self.0 {
+        match &self.core {
             AnyCore::Ring(core) => core.ring.switch_off(),
             AnyCore::Vector(core) => core.queue().switch_off(),
         }
     }
 
     fn switch_on(&self) -> Result {
-        match &self.0 {
+        match &self.core {
             AnyCore::Ring(core) => core.ring.switch_on(),
             AnyCore::Vector(core) => core.queue().switch_on(),
         }
     }
 
     fn sleep(&self) -> Result {
-        match &self.0 {
+        match &self.core {
             AnyCore::Ring(core) => core.ring.fall_asleep(),
             AnyCore::Vector(core) => core.queue().fall_asleep(),
         }
     }
 
     fn wake(&self) {
-        match &self.0 {
+        match &self.core {
             AnyCore::Ring(core) => core.ring.wake_up(),
             AnyCore::Vector(core) => core.queue().wake_up(),
         }
     }
 
+    fn hibernate(&self) -> Result {
+        let mut looks = 0;
+        loop {
+            // What processes that have ended had is on its way back.
+            sys::work::flush();
+            let bytes = match self.memory.leave_pool() {
+                Ok(()) => return Ok(()),
+                Err(bytes) => bytes,
+            };
+            if looks == RETURN_LOOKS {
+                self.core.hardware().tell_lost(bytes);
+                return Err(EBUSY);
+            }
+            fsleep(Delta::from_millis(RETURN_PAUSE));
+            looks += 1;
+        }
+    }
+
     fn limit(&self, speed: u32) {
-        if let AnyCore::Ring(core) = &self.0 {
+        if let AnyCore::Ring(core) = &self.core {
             core.ring().set_limit(speed.max(core.least_scale));
         }
     }
 
     fn has_divider(&self) -> bool {
-        matches!(self.0, AnyCore::Ring(_))
+        matches!(self.core, AnyCore::Ring(_))
     }
 }
 

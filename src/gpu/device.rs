@@ -426,9 +426,12 @@ impl<P: Payload> AnyCore<P> {
         Interrupt(self.clone())
     }
 
-    /// What switches it off and on.
-    pub(crate) fn power_switch(&self) -> PowerSwitch<P> {
-        PowerSwitch(self.clone())
+    /// What switches it off and on. What it draws lies in `memory`.
+    pub(crate) fn power_switch(&self, memory: &Arc<VideoMemory>) -> PowerSwitch<P> {
+        PowerSwitch {
+            core: self.clone(),
+            memory: memory.clone(),
+        }
     }
 
     /// Starts it, and looks whether its interrupt comes. The interrupt must be requested. What it

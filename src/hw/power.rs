@@ -337,6 +337,15 @@ impl Hardware {
         self.power.clocks.rates().0
     }
 
+    /// Says that the machine is not to hibernate, as `bytes` of the pool would be lost.
+    pub(crate) fn tell_lost(&self, bytes: usize) {
+        dev_err!(
+            self.dev,
+            "hibernation would lose {} KiB of the pool, which lies outside of the kernel's memory: end the programs that draw first, or have the pool in CMA\n",
+            bytes.div_ceil(1024)
+        );
+    }
+
     /// Whether the core only loses its state, in a recovery: what runs on it does not matter.
     pub(crate) fn is_cycled(&self) -> bool {
         self.state.is_cycled.load(Relaxed)

@@ -134,6 +134,18 @@ impl Heap {
         is_left
     }
 
+    /// Nothing is known any more of what free memory holds. An error: not all is free, but for so many
+    /// bytes.
+    pub(crate) fn leave(&mut self) -> core::result::Result<(), usize> {
+        match self.total - self.free {
+            0 => {
+                self.owners.fill(0);
+                Ok(())
+            }
+            taken => Err(taken),
+        }
+    }
+
     /// Bytes that are free.
     pub(crate) fn free_bytes(&self) -> usize {
         self.free
@@ -324,6 +336,8 @@ mod tests {
         assert!(heap.is_left_by(&mut first, 1) && heap.is_left_by(&mut second, 1));
         assert!(!heap.is_left_by(&mut first, 2));
         heap.free_of(second, 2);
+        // Not while somebody has some of it.
+        assert_eq!(heap.leave(), Err(first.bytes()));
         // Never used by the one who gave it back.
         heap.free(first);
         let mut both = heap.allocate(2 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
@@ -332,6 +346,10 @@ mod tests {
         let mut larger = heap.allocate(3 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
         assert!(!heap.is_left_by(&mut larger, 2));
         heap.free_of(larger, 0);
+        let mut none = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
+        assert!(!heap.is_left_by(&mut none, 2));
+        heap.free_of(none, 2);
+        assert_eq!(heap.leave(), Ok(()));
         let mut none = heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
         assert!(!heap.is_left_by(&mut none, 2));
         heap.free(none);

@@ -219,6 +219,15 @@ impl VideoMemory {
         }
     }
 
+    /// The machine hibernates: of a pool outside of the kernel's memory nothing is kept. If nobody has
+    /// any of it that is no matter; else an error, with how many bytes.
+    pub(crate) fn leave_pool(&self) -> core::result::Result<(), usize> {
+        match &self.pool {
+            Some(pool) if !pool.memory.is_kernels() => pool.heap.lock().leave(),
+            _ => Ok(()),
+        }
+    }
+
     /// The pool, if there is one.
     pub(crate) fn pool_part(&self) -> Option<Part<'_>> {
         let memory = &self.pool.as_ref()?.memory;

@@ -55,6 +55,11 @@ impl PoolMemory {
         }
     }
 
+    /// Whether it is memory of the kernel's, which an image of the machine has.
+    pub(super) fn is_kernels(&self) -> bool {
+        matches!(self, PoolMemory::Allocated(_))
+    }
+
     pub(super) fn start(&self) -> u64 {
         match self {
             PoolMemory::Reserved(memory) => sys::widen(memory.start()),

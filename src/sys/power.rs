@@ -68,6 +68,10 @@ pub(crate) trait Switch: Send + Sync + 'static {
     /// [`Switch::switch_off`] follows. `EBUSY`: it takes too long; the machine does not sleep.
     fn sleep(&self) -> Result;
 
+    /// The machine hibernates, and is asleep: it comes back with the kernel's memory alone. `EBUSY`:
+    /// somebody would lose what he has in other memory; it does not hibernate.
+    fn hibernate(&self) -> Result;
+
     /// The machine is awake again, and the device is as it was before, or off.
     fn wake(&self);
 
@@ -87,6 +91,7 @@ impl<T: Switch> Operations<T> {
         switch_off: Some(Self::switch_off),
         switch_on: Some(Self::switch_on),
         sleep: Some(Self::sleep),
+        hibernate: Some(Self::hibernate),
         wake: Some(Self::wake),
         limit: Some(Self::limit),
     };
@@ -127,6 +132,14 @@ impl<T: Switch> Operations<T> {
     unsafe extern "C" fn sleep(context: *mut c_void) -> c_int {
         // SAFETY: By the caller.
         code(unsafe { Self::of(context) }.sleep())
+    }
+
+    /// # Safety
+    ///
+    /// As [`Operations::of`].
+    unsafe extern "C" fn hibernate(context: *mut c_void) -> c_int {
+        // SAFETY: By the caller.
+        code(unsafe { Self::of(context) }.hibernate())
     }
 
     /// # Safety

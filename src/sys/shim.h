@@ -230,6 +230,8 @@ struct gal_power_operations {
 	int (*switch_off)(void *context);
 	int (*switch_on)(void *context);
 	int (*sleep)(void *context);
+	/* Between these two, switched off: an image is to be made, of the kernel's memory alone. */
+	int (*hibernate)(void *context);
 	void (*wake)(void *context);
 	/* At most so many 64ths of its clock, from now on. NULL: it has no divider. */
 	void (*limit)(void *context, unsigned int speed);

@@ -85,9 +85,31 @@ static int gal_system_resume(struct device *dev)
 	return error;
 }
 
+/*
+ * An image is to be made, or one loaded: the core is off in it. From one that is loaded the machine goes
+ * on with what resume does, which takes a core for one that has lost all of its state.
+ */
+static int gal_system_freeze(struct device *dev)
+{
+	struct gal_power *power = gal_find_power(dev);
+	int error = gal_system_suspend(dev);
+
+	if (error || !power)
+		return error;
+	error = power->operations->hibernate(power->context);
+	if (error)
+		gal_system_resume(dev);
+	return error;
+}
+
 static const struct dev_pm_ops gal_pm_ops = {
 	RUNTIME_PM_OPS(gal_runtime_suspend, gal_runtime_resume, NULL)
-	SYSTEM_SLEEP_PM_OPS(gal_system_suspend, gal_system_resume)
+	.suspend = pm_sleep_ptr(gal_system_suspend),
+	.resume = pm_sleep_ptr(gal_system_resume),
+	.freeze = pm_sleep_ptr(gal_system_freeze),
+	.thaw = pm_sleep_ptr(gal_system_resume),
+	.poweroff = pm_sleep_ptr(gal_system_suspend),
+	.restore = pm_sleep_ptr(gal_system_resume),
 };
 
 static int gal_cooling_max(struct thermal_cooling_device *cooling, unsigned long *state)
