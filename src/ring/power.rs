@@ -311,11 +311,13 @@ impl<P: Payload> Ring<P> {
         self.end_raised();
         self.end_oldest(self.passed());
         {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
             // One that is off is about to come on.
             if state.is_filling || state.is_off {
                 return None;
             }
+            // From now on a recovery leaves them cut.
+            state.is_holding = true;
             // Nothing of it is outside the ring.
             let _ = self.cut_links(&state);
         }
@@ -357,6 +359,7 @@ impl<P: Payload> Ring<P> {
         let completing = self.completion.lock();
         if self.pause() {
             let mut state = self.state.lock();
+            state.is_holding = false;
             if !state.is_off {
                 state.is_held = false;
                 // Nothing of it is outside the ring.

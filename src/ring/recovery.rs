@@ -320,7 +320,7 @@ impl<P: Payload> Ring<P> {
         // Behind the last job.
         state.gpu = GpuState::unknown();
         self.link_up(&state)?;
-        if state.is_asleep {
+        if state.is_holding {
             self.cut_links(&state)?;
         }
         let oldest = state.in_flight.get(0);

@@ -116,6 +116,8 @@ pub(super) struct State<P> {
     pub(super) is_paused: bool,
     /// Nobody gets a place: the machine sleeps.
     pub(super) is_asleep: bool,
+    /// Jobs that can begin after the machine's sleep do not begin.
+    pub(super) is_holding: bool,
     /// Jobs are under way, but none has begun, and none begins before the machine is awake, and the core
     /// on.
     pub(super) is_held: bool,
@@ -155,6 +157,7 @@ impl<P> State<P> {
             is_filling: false,
             is_paused: false,
             is_asleep: false,
+            is_holding: false,
             is_held: false,
             is_off: false,
             moves: 0,
@@ -179,6 +182,7 @@ impl<P> State<P> {
         self.gpu = GpuState::unknown();
         self.is_stopped = false;
         self.is_dead = false;
+        self.is_holding = false;
         self.is_held = false;
         self.is_off = false;
     }
