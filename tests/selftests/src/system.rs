@@ -546,6 +546,28 @@ impl Drop for Killed {
     }
 }
 
+/// Writes to a file of the kernel's.
+fn tell_kernel(path: &str, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("{text} to {path}"))
+}
+
+/// The machine sleeps until its clock wakes it, within two seconds. An error: it does not.
+pub fn sleep_whole() -> Result<()> {
+    const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
+    tell_kernel(ALARM, "0")?;
+    tell_kernel(ALARM, "+2")?;
+    tell_kernel("/sys/power/state", "freeze")
+}
+
+/// The machine goes to sleep as far as its devices do, and wakes up at once. An error: it does not sleep.
+pub fn sleep_devices() -> Result<()> {
+    tell_kernel("/sys/power/pm_test", "devices")?;
+    let _ = tell_kernel("/sys/module/suspend/parameters/pm_test_delay", "0");
+    let slept = tell_kernel("/sys/power/state", "freeze");
+    tell_kernel("/sys/power/pm_test", "none")?;
+    slept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -573,26 +595,4 @@ mod tests {
         assert!(!changed.bound_by_parameters());
         assert_eq!(module.number("registerMemBase"), Some(0x1000_0000));
     }
-}
-
-/// Writes to a file of the kernel's.
-fn tell_kernel(path: &str, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("{text} to {path}"))
-}
-
-/// The machine sleeps until its clock wakes it, within two seconds. An error: it does not.
-pub fn sleep_whole() -> Result<()> {
-    const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
-    tell_kernel(ALARM, "0")?;
-    tell_kernel(ALARM, "+2")?;
-    tell_kernel("/sys/power/state", "freeze")
-}
-
-/// The machine goes to sleep as far as its devices do, and wakes up at once. An error: it does not sleep.
-pub fn sleep_devices() -> Result<()> {
-    tell_kernel("/sys/power/pm_test", "devices")?;
-    let _ = tell_kernel("/sys/module/suspend/parameters/pm_test_delay", "0");
-    let slept = tell_kernel("/sys/power/state", "freeze");
-    tell_kernel("/sys/power/pm_test", "none")?;
-    slept
 }
