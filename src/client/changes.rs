@@ -309,6 +309,7 @@ impl Process {
             if sys::is_killed() {
                 return;
             }
+            sys::yield_if_due();
         }
     }
 

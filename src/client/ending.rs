@@ -159,6 +159,8 @@ impl Process {
         let kept_on = core::mem::take(&mut tables.kept_on);
         let left = core::mem::replace(&mut tables.per_core, PerCore::all());
         drop(tables);
+        // First: nobody else's jobs are to keep a core on for it.
+        drop(kept_on);
         nodes.for_each(|entry| {
             entry.node.release();
             sys::yield_if_due();
@@ -171,6 +173,6 @@ impl Process {
             mapped.release();
             sys::yield_if_due();
         });
-        drop((contexts, pieces, left, kept_on));
+        drop((contexts, pieces, left));
     }
 }

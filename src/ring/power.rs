@@ -385,5 +385,7 @@ impl<P: Payload> Ring<P> {
         if checks {
             self.check_soon(true);
         }
+        // What was let go of while nobody had a place for a flush.
+        self.vm.flushed();
     }
 }

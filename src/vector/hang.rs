@@ -56,8 +56,9 @@ use kernel::{
 /// How often the hang check looks while jobs are under way, in milliseconds.
 const PERIOD: u32 = 30;
 
-/// Looks without any progress after which an idle core has ended its job.
-const IDLE_LOOKS: u32 = 2;
+/// How long a core must be seen idle, without any progress, to have ended its job, in milliseconds: by
+/// time, as others can have it looked at.
+const IDLE_TIME: u32 = 2 * PERIOD;
 
 impl_has_delayed_work! {
     impl{P: Payload} HasDelayedWork<Self> for Queue<P> { self.hang_check }
@@ -117,10 +118,9 @@ impl<P: Payload> Queue<P> {
             let mut state = self.state.lock();
             let completed = state.completed;
             if state.watch.has_ended(completed) {
-                state.idle_looks = 0;
+                state.idle_since = None;
                 return Some(period);
             }
-            state.idle_looks = state.idle_looks.saturating_add(1);
         }
         self.hardware.acknowledge();
         self.complete();
@@ -133,16 +133,23 @@ impl<P: Payload> Queue<P> {
         let mut state = self.state.lock();
         let completed = state.completed;
         if state.watch.has_ended(completed) || !state.is_running {
-            state.idle_looks = 0;
+            state.idle_since = None;
             return Some(period);
         }
-        if is_idle && state.idle_looks > IDLE_LOOKS {
+        let now = sys::jiffies();
+        let since = *state.idle_since.get_or_insert(now);
+        // CAST: jiffies have the machine's width.
+        let is_over = now.wrapping_sub(since) > msecs_to_jiffies(IDLE_TIME) as usize;
+        if is_idle && is_over {
             drop(state);
             self.end_oldest(Outcome::Done);
             self.end_raised();
             return Some(period);
         }
-        match state.watch.look(sys::jiffies(), progress, limits) {
+        if !is_idle {
+            state.idle_since = None;
+        }
+        match state.watch.look(now, progress, limits) {
             Finding::Moves => Some(period),
             // CAST: jiffies have the machine's width.
             Finding::Stands(left) => Some(period.min(left as Jiffies)),
@@ -238,7 +245,7 @@ impl<P: Payload> Queue<P> {
         state.core.forget();
         state.is_running = false;
         state.raised = 0;
-        state.idle_looks = 0;
+        state.idle_since = None;
         let guilty = state.jobs.oldest().map_or(0, |(_, _, job)| job.process);
         for age in 0..state.jobs.len() {
             let number = state.jobs.get(age).map_or(0, |(_, slot)| slot.number);

@@ -179,8 +179,8 @@ pub(super) struct State<P> {
     pub(super) is_checked: bool,
     /// What the hang check has seen.
     pub(super) watch: Watch,
-    /// Looks since the last job has ended.
-    pub(super) idle_looks: u32,
+    /// When the core was first seen idle since a job has ended, in jiffies.
+    pub(super) idle_since: Option<usize>,
     /// The core is being reset: nobody gets a place.
     pub(super) is_paused: bool,
     /// The machine sleeps: nobody gets a place.
@@ -204,7 +204,7 @@ impl<P> State<P> {
             completed: newest,
             is_checked: false,
             watch: Watch::new(newest),
-            idle_looks: 0,
+            idle_since: None,
             is_paused: false,
             is_asleep: false,
             is_off: false,

@@ -429,8 +429,11 @@ fn outlives(module: &Module) -> Result<()> {
     {
         let _loaded = Loaded::new(module, &[])?;
         let control = &Control::open()?;
-        Guilty::start("virtual", 256, 128)?.hang(control)?;
+        let mut guilty = Guilty::start("virtual", 256, 128)?;
+        guilty.hang(control)?;
+        // Alive, so that the dump says who it is.
         the_dump()?;
+        drop(guilty);
     }
     ensure!(!Module::is_loaded(), "it is still loaded");
     let dump = take_dump()?;
