@@ -6,7 +6,6 @@
  */
 #include <linux/clk-provider.h>
 #include <linux/io.h>
-#include <linux/jiffies.h>
 #include <linux/module.h>
 #include <linux/of.h>
 #include <linux/pci.h>
@@ -14,7 +13,6 @@
 #include <linux/pm_domain.h>
 #include <linux/pm_runtime.h>
 #include <linux/spinlock.h>
-#include <linux/timer.h>
 
 #define CONTROL_BAR 2
 #define CONSOLE_SLOT 2
@@ -31,7 +29,6 @@ struct board_power {
 	/* Of the clock, in Hz; 0: its parent's. */
 	unsigned long rate;
 	spinlock_t lock;
-	struct timer_list quiet;
 };
 
 static void board_power_change(struct board_power *power, u32 clear, u32 set)
@@ -44,19 +41,6 @@ static void board_power_change(struct board_power *power, u32 clear, u32 set)
 	readl(power->word);
 }
 
-/*
- * QEMU keeps the interrupt line of a device up until something of it is accessed, and learns late that
- * the line rose: perhaps when the core is off, of which nobody touches anything. So this does, as long
- * as it is off. On silicon the line is down with the interrupt that is masked.
- */
-static void board_power_quieten(struct timer_list *timer)
-{
-	struct board_power *power = timer_container_of(power, timer, quiet);
-
-	if (!(readl(power->word) & POWER_CLOCK))
-		mod_timer(timer, jiffies + msecs_to_jiffies(10));
-}
-
 static int board_power_enable(struct clk_hw *clock)
 {
 	board_power_change(container_of(clock, struct board_power, clock), 0, POWER_CLOCK);
@@ -65,11 +49,7 @@ static int board_power_enable(struct clk_hw *clock)
 
 static void board_power_disable(struct clk_hw *clock)
 {
-	struct board_power *power = container_of(clock, struct board_power, clock);
-
-	board_power_change(power, POWER_CLOCK, 0);
-	if (power->word)
-		mod_timer(&power->quiet, jiffies + 1);
+	board_power_change(container_of(clock, struct board_power, clock), POWER_CLOCK, 0);
 }
 
 static unsigned long board_power_rate(struct clk_hw *clock, unsigned long parent)
@@ -176,7 +156,6 @@ static int board_power_probe(struct platform_device *pdev)
 	if (!power)
 		return -ENOMEM;
 	spin_lock_init(&power->lock);
-	timer_setup(&power->quiet, board_power_quieten, 0);
 	if (of_property_present(dev->of_node, "slot")) {
 		error = board_power_map(dev, power);
 		if (error)

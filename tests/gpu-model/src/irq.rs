@@ -5,6 +5,9 @@
 //! again at UNMASK. QEMU unmasks at any access to a BAR, so a handler that reads another register before the
 //! acknowledge register would see a second interrupt at once; the line therefore holds back for [`HOLD_BACK`]
 //! when UNMASK comes before the acknowledge.
+//!
+//! An edge that QEMU has not seen when the level falls is taken back: a line that has fallen interrupts nobody, and
+//! one that QEMU raised late would stay up until the next access, which a core that was switched off never has.
 
 use std::sync::Condvar;
 use std::sync::Mutex;
@@ -19,6 +22,9 @@ pub const HOLD_BACK: Duration = Duration::from_millis(2);
 pub trait Sink: Send {
     /// Delivers one interrupt.
     fn fire(&mut self);
+
+    /// Takes back the one that was delivered last; `false`: it has been seen.
+    fn withdraw(&mut self) -> bool;
 }
 
 /// The line's state. Time comes from outside, so that it can be tested without waiting.
@@ -28,6 +34,8 @@ struct Line {
     level: bool,
     masked: bool,
     acknowledged: bool,
+    /// The last one was delivered since the level was high, which it still is.
+    raised: bool,
     /// When a high level may fire.
     not_before: Option<Instant>,
     /// Interrupts with nothing pending that follow an acknowledge at once.
@@ -69,6 +77,7 @@ impl Line {
         } else {
             return None;
         }
+        self.raised = self.level && self.stuck.is_none();
         if let Some(sink) = self.sink.as_mut() {
             sink.fire();
         }
@@ -84,6 +93,18 @@ impl Line {
             self.not_before = Some(now + delay);
         }
         self.level = level;
+        if !level {
+            self.withdraw();
+        }
+    }
+
+    /// The level has fallen: what nobody has seen yet of it is no interrupt.
+    fn withdraw(&mut self) {
+        let raised = std::mem::take(&mut self.raised);
+        if raised && self.sink.as_mut().is_some_and(|sink| sink.withdraw()) {
+            self.delivered = self.delivered.saturating_sub(1);
+            self.masked = false;
+        }
     }
 
     /// Makes an interrupt that is late already late anew.
@@ -97,6 +118,7 @@ impl Line {
         self.level = false;
         self.acknowledged = true;
         self.not_before = None;
+        self.withdraw();
     }
 
     fn unmask(&mut self, now: Instant) {
@@ -186,6 +208,7 @@ impl InterruptLine {
         self.with(|line, _| {
             line.sink = sink;
             line.masked = false;
+            line.raised = false;
         });
     }
 
@@ -239,11 +262,16 @@ mod tests {
 
     use super::*;
 
-    struct Count(Arc<AtomicU32>);
+    /// Counts what was delivered; the second tells whether that can be taken back.
+    struct Count(Arc<AtomicU32>, bool);
 
     impl Sink for Count {
         fn fire(&mut self) {
             self.0.fetch_add(1, Relaxed);
+        }
+
+        fn withdraw(&mut self) -> bool {
+            self.1
         }
     }
 
@@ -255,9 +283,14 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
+            Self::with(false)
+        }
+
+        /// `is_slow`: nobody sees an interrupt before it is taken back.
+        fn with(is_slow: bool) -> Self {
             let fired = Arc::new(AtomicU32::new(0));
             let line = Line {
-                sink: Some(Box::new(Count(fired.clone()))),
+                sink: Some(Box::new(Count(fired.clone(), is_slow))),
                 ..Line::default()
             };
             Self {
@@ -301,6 +334,34 @@ mod tests {
         bench.line.unmask(bench.now);
         bench.line.acknowledge();
         assert_eq!(bench.fired_after(HOLD_BACK * 2), 2);
+    }
+
+    #[test]
+    fn what_nobody_has_seen_is_taken_back() {
+        for is_slow in [false, true] {
+            let mut bench = Bench::with(is_slow);
+            bench.line.set_level(true, AT_ONCE, bench.now);
+            assert_eq!(bench.fired_after(AT_ONCE), 1);
+            bench.line.set_level(false, AT_ONCE, bench.now);
+            assert_eq!(bench.line.masked, !is_slow);
+            assert_eq!(bench.line.delivered, u64::from(!is_slow));
+            // It is the next one's turn at once, without an UNMASK.
+            bench.line.set_level(true, AT_ONCE, bench.now);
+            assert_eq!(bench.fired_after(AT_ONCE), 1 + u32::from(is_slow));
+            bench.line.acknowledge();
+            assert_eq!(bench.line.masked, !is_slow);
+        }
+    }
+
+    #[test]
+    fn an_interrupt_for_nothing_is_not_taken_back() {
+        let mut bench = Bench::with(true);
+        bench.line.spurious = 1;
+        assert_eq!(bench.fired_after(AT_ONCE), 1);
+        bench.line.acknowledge();
+        bench.line.set_level(false, AT_ONCE, bench.now);
+        assert!(bench.line.masked);
+        assert_eq!(bench.line.delivered, 1);
     }
 
     #[test]
@@ -403,7 +464,7 @@ mod tests {
         let line = InterruptLine::default();
         line.set_level(true, AT_ONCE);
         let fired = Arc::new(AtomicU32::new(0));
-        line.connect(Some(Box::new(Count(fired.clone()))));
+        line.connect(Some(Box::new(Count(fired.clone(), false))));
         assert_eq!(fired.load(Relaxed), 1);
         assert_eq!(line.delivered(), 1);
     }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::io::Read;
 use std::io::Write;
 use std::mem::size_of;
 use std::path::Path;
@@ -88,6 +89,13 @@ impl Sink for EventFd {
         if let Err(error) = self.0.write_all(&1u64.to_ne_bytes()) {
             log::error!("cannot raise the interrupt: {error}");
         }
+    }
+
+    fn withdraw(&mut self) -> bool {
+        // One that blocks cannot be asked. QEMU's do not.
+        let is_asked = rustix::fs::fcntl_getfl(&self.0)
+            .is_ok_and(|flags| flags.contains(rustix::fs::OFlags::NONBLOCK));
+        is_asked && self.0.read_exact(&mut [0; size_of::<u64>()]).is_ok()
     }
 }
 

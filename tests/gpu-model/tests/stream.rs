@@ -1358,6 +1358,10 @@ struct Nobody;
 
 impl Sink for Nobody {
     fn fire(&mut self) {}
+
+    fn withdraw(&mut self) -> bool {
+        false
+    }
 }
 
 #[test]
