@@ -70,7 +70,7 @@ impl Process {
         // What records have unmapped counts as long as it is not given back.
         self.finish_returns();
         let memory = self.device.memory();
-        let reclaim = || self.device.wait_for_reclaim().map(|_| ());
+        let reclaim = || self.reclaim().map(|_| ());
         match wish.what {
             Foreign::DmaBuf { fd } => memory.import(fd, wish.write, reclaim),
             Foreign::User { user: 0, .. } | Foreign::User { bytes: 0, .. } => {

@@ -236,17 +236,12 @@ impl Process {
     /// what others have, and those that are ending: that may take them long. On cores that hang
     /// neither comes back.
     fn reclaim_and<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
-        let device = &self.device;
-        let reclaimer = device.reclaimer();
+        let reclaimer = self.device.reclaimer();
         for _ in 0..RECLAIMS {
             let freed = reclaimer.freed();
             // What a job of its own has let go of has some way to go: it is hidden, then dropped.
             for _ in 0..STEPS {
-                let goes_on = match reclaimer.wait_for_own(&self.hider) {
-                    Err(Error::Interrupted) => return Err(Error::Interrupted),
-                    // What is to come back comes back later.
-                    _ => device.wait_for_reclaim()?,
-                };
+                let goes_on = self.reclaim()?;
                 match allocate() {
                     Err(Error::OutOfMemory) if goes_on => {}
                     other => return other,
@@ -261,6 +256,18 @@ impl Process {
             }
         }
         allocate()
+    }
+
+    /// Waits until what the process has let go of, and what jobs that have ended have, is back; says
+    /// whether the cores go on. `Interrupted`. The caller has no lock.
+    pub(super) fn reclaim(&self) -> Result<bool> {
+        // First: what records have freed may only be noted, by a job that has ended.
+        drop(self.tables());
+        match self.device.reclaimer().wait_for_own(&self.hider) {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            // What is to come back comes back later.
+            _ => self.device.wait_for_reclaim(),
+        }
     }
 
     /// LOCK: a lock, a view, or both.

@@ -40,7 +40,7 @@ impl Process {
         // What records have unmapped counts as long as it is not given back.
         self.finish_returns();
         let memory = self.device.memory();
-        let reclaim = || self.device.wait_for_reclaim().map(|_| ());
+        let reclaim = || self.reclaim().map(|_| ());
         let memory = memory.map_user(user, bytes, true, reclaim)?;
         let (info, address) = self.insert_user_memory(memory)?;
         Ok(Reply::UserMemory { info, address })

@@ -198,6 +198,20 @@ fn pool_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
         },
     );
     suite.test(
+        "what a record has freed can be had as soon as the signal behind it has come",
+        move || {
+            let bytes = (opened.pool.len() / 4 * 3) as u32;
+            let done = device.create_signal(false)?;
+            for _ in 0..300 {
+                let taken = opened.allocate(bytes, Pool::SYSTEM)?;
+                device.commit_queue(Queue::new().free(taken).signal(done))?;
+                device.wait_signal(done, 10_000)?;
+            }
+            device.destroy_signal(done)?;
+            Ok(())
+        },
+    );
+    suite.test(
         "a freed place is used again, hundreds of times",
         move || {
             at_rest(device)?;
