@@ -115,31 +115,45 @@ pub(crate) struct Refusal {
     pub(crate) at: usize,
     /// The command's first word.
     pub(crate) word: u32,
+    /// What the state of the fault is loaded with, if it is about one that is in the stream.
+    pub(crate) value: Option<u32>,
     /// What is wrong with it.
     pub(crate) fault: Fault,
 }
 
-/// What a stream has done that is refused for [`Fault::NoPipe`].
-const NO_PIPE: &str = "NoPipe: it uses an engine that this core lacks, by the client's own choice";
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, address) = match *self {
-            Fault::State(address) => ("is the kernel's", address),
-            Fault::Unknown(address) => ("is not known for this core", address),
-            Fault::Address(address) => ("with an address that is not the process's", address),
-            Fault::NoPipe => return f.write_str(NO_PIPE),
-            other => return write!(f, "{other:?}"),
-        };
-        let name = states::name(address).unwrap_or("no name");
-        write!(f, "state {:#x} ({name}) {what}", address << 2)
+impl Fault {
+    /// What it is, for who has written the stream; and the state (its word address) that it is about.
+    fn text(self) -> (&'static str, Option<u32>) {
+        match self {
+            Fault::State(address) => ("only the kernel loads it", Some(address)),
+            Fault::Unknown(address) => ("not known for this core", Some(address)),
+            Fault::Address(address) => ("not in the process's memory", Some(address)),
+            Fault::Opcode => ("an opcode that is the kernel's, or unknown", None),
+            Fault::Truncated => ("the command is longer than what is left of the buffer", None),
+            Fault::WrongPipe => ("it draws with an engine that is not selected", None),
+            Fault::NoPipe => ("NoPipe: an engine that this core lacks, by the client's own choice", None),
+            Fault::BusyPipe => (
+                "it selects an engine while the other may still draw: flush, semaphore and stall first",
+                None,
+            ),
+            Fault::UnarmedStall => ("it stalls on a token that no semaphore in the buffer arms", None),
+            Fault::ArmedTwice => ("it arms a semaphore that no stall has waited for", None),
+        }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fault.fmt(f)?;
-        write!(f, ", at word {} ({:#010x})", self.at, self.word)
+        let (what, state) = self.fault.text();
+        if let Some(address) = state {
+            let name = states::name(address).unwrap_or("no name");
+            write!(f, "state {:#x} ({name})", address << 2)?;
+            if let Some(value) = self.value {
+                write!(f, " = {value:#010x}")?;
+            }
+            f.write_str(": ")?;
+        }
+        write!(f, "{what}, at word {} ({:#010x})", self.at, self.word)
     }
 }
 
@@ -384,6 +398,15 @@ pub(crate) fn check_states(
     pass(words, states, entry, addresses, loaded, true)
 }
 
+/// What the LOAD_STATE that `rest` begins with loads the state of `fault` with.
+fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
+    let address = fault.text().1?;
+    let first = rest.first()?.get() & 0xFFFF;
+    // CAST: sixteen bits.
+    let place = address.checked_sub(first)? as usize;
+    rest.get(1 + place).map(Cell::get)
+}
+
 fn pass(
     words: &mut [u32],
     states: &States,
@@ -396,6 +419,7 @@ fn pass(
     let refuse = |rest: &[Cell<u32>], fault| Refusal {
         at: words.len() - rest.len(),
         word: rest.first().map_or(0, Cell::get),
+        value: loaded_value(rest, fault),
         fault,
     };
     let states = states.sets().filter(|states| states.engines.has(entry));

@@ -238,18 +238,30 @@ const CONTROL: [u32; 9] = [
     state::GL_STALL_TOKEN,
 ];
 
+/// Those that only the kernel loads: for their names. The first that fits.
+const KERNELS: [(u32, u32, &str); 7] = [
+    (0x00180, 1, "MMUv2.SAFE_ADDRESS"),
+    (0x00184, 1, "MMUv2.CONFIGURATION"),
+    (0x00000, 0x180, "HI"),
+    (0x00640, 1, "FE.CMD_STREAM_BASE_ADDR"),
+    (0x00654, 7, "FE"),
+    (0x03804, 1, "GL.EVENT"),
+    (0x03810, 1, "GL.FLUSH_MMU"),
+];
+
 /// The name of state `address` (a word address), or of its block.
 pub(crate) fn name(address: u32) -> Option<&'static str> {
     let byte = address << 2;
     let holds = |first: u32, count: u32| byte.wrapping_sub(first) >> 2 < count && byte >= first;
     let row = |rows: &'static [Row]| rows.iter().find(|row| holds(row.0, row.1)).map(|row| row.3);
-    let newer = || {
-        NEWER
-            .iter()
-            .find(|row| holds(row.0, row.1))
-            .map(|row| row.2)
+    let rest = |rows: &'static [(u32, u32, &str)]| {
+        let mut rows = rows.iter();
+        rows.find(|row| holds(row.0, row.1)).map(|row| row.2)
     };
-    row(&ADDRESSES).or_else(|| row(&OTHERS)).or_else(newer)
+    row(&ADDRESSES)
+        .or_else(|| row(&OTHERS))
+        .or_else(|| rest(&KERNELS))
+        .or_else(|| rest(&NEWER))
 }
 
 /// A bit for each of the 65536 states.

@@ -227,10 +227,33 @@ impl Refusal {
     }
 }
 
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, state) = match *self {
+            Fault::State(state) => ("clients do not load it", state),
+            Fault::Address(state) => ("its address is not in the process's memory", state),
+            Fault::Stride(state) => ("the stride does not fit the surface there", state),
+            Fault::Extent(state) => ("what lies there ends behind the process's memory", state),
+            Fault::Opcode => return f.write_str("an opcode that has no place here, or unknown"),
+            Fault::Length => return f.write_str("the command is longer than what is left"),
+            Fault::Module => return f.write_str("a module that nobody may wait for"),
+            Fault::Semaphore => {
+                return f.write_str("a semaphore without a stall, or a stall without one")
+            }
+            Fault::NoReturn => return f.write_str("what is called does not return"),
+            Fault::NoTarget => return f.write_str("it draws without a target"),
+            Fault::Primitive => return f.write_str("it draws what is not known to be drawn"),
+            Fault::Rectangle => return f.write_str("a rectangle outside of the target"),
+        };
+        write!(f, "state {state:#x}: {what}")
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, word, fault } = self;
-        write!(f, "{fault:x?}, at word {at} ({word:#010x})")
+        fault.fmt(f)?;
+        write!(f, ", at word {at} ({word:#010x})")
     }
 }
 

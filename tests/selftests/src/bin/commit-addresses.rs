@@ -34,6 +34,8 @@ use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
 use galcore_selftests::control::Control;
+use galcore_selftests::fixture::has_2d;
+use galcore_selftests::fixture::has_3d;
 use galcore_selftests::fixture::Random;
 use galcore_selftests::foreign::Foreign;
 use galcore_selftests::harness;
@@ -88,6 +90,15 @@ impl Bench {
         stream.raw(words);
         let record = place(&self.buffer, 0, self.client.engine().pipe(), &stream);
         Ok(self.device().send_commit(&record, 0, &mut Queue::new())?)
+    }
+
+    /// Sends `words` until the log says `wanted`, in as many lines as it is let; they are refused.
+    fn logged(&self, log: &mut KernelLog, wanted: &str, words: &[u32]) -> Result<()> {
+        harness::eventually(wanted, Duration::from_secs(20), || {
+            same(wanted, self.send(words)?, Status::INVALID_DATA)?;
+            let lines = log.lines()?;
+            Ok(lines.iter().any(|line| line.text.contains(wanted)))
+        })
     }
 
     /// The state (byte address) that says where the engine draws to.
@@ -277,14 +288,71 @@ fn unknown_states(bench: &Bench) -> Result<()> {
     for &(state, _) in &unknown {
         same(&format!("state {state:#x}"), bench.state(state), 0)?;
     }
-    // The log says so, in as many lines as it is let.
+    // The log says so.
     for (state, name) in [unknown[0], unknown[7]] {
-        let wanted = format!("state {state:#x} ({name}) is not known for this core, at word 0");
-        harness::eventually(&wanted, Duration::from_secs(20), || {
-            bench.send(&[0x0801_0000 | (state / 4), own])?;
-            let lines = log.lines()?;
-            Ok(lines.iter().any(|line| line.text.contains(&wanted)))
-        })?;
+        let wanted =
+            format!("state {state:#x} ({name}) = {own:#010x}: not known for this core, at word 0");
+        bench.logged(&mut log, &wanted, &[0x0801_0000 | (state / 4), own])?;
+    }
+    Ok(())
+}
+
+/// What a client's author is told of the mistakes that the checker finds.
+fn mistakes(bench: &Bench) -> Result<()> {
+    let mut log = KernelLog::from_now()?;
+    let target = bench.target();
+    let name = match bench.client.engine().pipe() {
+        Pipe::Pipe2d => "DE.DEST_ADDRESS",
+        Pipe::Pipe3d => "RS.DEST_ADDR",
+    };
+    let (semaphore, token) = (0x0801_0e02, 0x701);
+    let mut all = vec![
+        (
+            vec![0x0801_0000 | (target / 4), 0x5810_0000],
+            format!(
+                "state {target:#x} ({name}) = 0x58100000: not in the process's memory, at word 0 "
+            ),
+        ),
+        (
+            vec![0x1800_0000, 0, 0x4000_0000, bench.buffer.address],
+            "an opcode that is the kernel's, or unknown, at word 2 (0x40000000)".to_string(),
+        ),
+        (
+            vec![0x0804_0480, 0, 0, 0],
+            "the command is longer than what is left of the buffer, at word 0".to_string(),
+        ),
+        (
+            vec![0x0801_0e01, 1],
+            "state 0x3804 (GL.EVENT) = 0x00000001: only the kernel loads it, at word 0".to_string(),
+        ),
+        (
+            vec![0x4800_0000, token],
+            "it stalls on a token that no semaphore in the buffer arms, at word 0".to_string(),
+        ),
+        (
+            vec![semaphore, token, semaphore, token],
+            "it arms a semaphore that no stall has waited for, at word 2".to_string(),
+        ),
+    ];
+    let identity = bench.client.identity();
+    let other = match bench.client.engine().pipe() {
+        Pipe::Pipe2d => vec![0x0801_0580, 0xbeeb_beeb],
+        Pipe::Pipe3d => vec![0x2000_0100, 0, 0, 0x0001_0001],
+    };
+    if has_2d(identity) && has_3d(identity) {
+        all.push((
+            other,
+            "it draws with an engine that is not selected, at word 0".to_string(),
+        ));
+    } else {
+        all.push((
+            vec![0x0801_0e00, u32::from(has_3d(identity))],
+            "NoPipe: an engine that this core lacks, by the client's own choice, at word 0"
+                .to_string(),
+        ));
+    }
+    for (words, wanted) in &all {
+        bench.logged(&mut log, wanted, words)?;
     }
     Ok(())
 }
@@ -389,6 +457,10 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     suite.test("states that this core is not known to have", move || {
         unknown_states(bench)
     });
+    suite.test(
+        "the log says what a client's author has done wrong",
+        move || mistakes(bench),
+    );
     suite.test("the ring, in every state", move || {
         bench.device().stall()?;
         bench.refused("the ring", bench.control.read(gpu_control::FE_ADDRESS))
