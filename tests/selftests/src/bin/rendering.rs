@@ -143,7 +143,7 @@ impl Renderer {
         let done = device.create_signal(false)?;
         let told = device.video_memory()?;
         let pool = device.map_pool()?;
-        same("pool", pool.len() as u64, u64::from(told.contiguous_size))?;
+        same("pool", pool.len() as u64, told.contiguous_size)?;
         let context = device.attach()?.context;
         let buffers = signals
             .into_iter()
