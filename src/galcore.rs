@@ -13,6 +13,7 @@
 //! From the outside in; a lock is taken only while holding ones above it.
 //!
 //! 0. `galcore returns` ([`client::Process`]): one step of giving a process its own memory back.
+//!    `galcore commands` ([`gpu::Device`]): one command of `/proc/driver/gc` at a time.
 //! 1. `galcore attachment` ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
 //!    `galcore imports`, the list of them, and `galcore pinned pages`; no other of ours.
 //! 2. `galcore speeds` ([`client::Clients`]): setting the cores' clocks; under it `galcore completion`
@@ -50,6 +51,7 @@ mod limits;
 mod log;
 mod memory;
 mod mmu;
+mod modes;
 mod params;
 mod ranges;
 mod ring;

@@ -2,10 +2,20 @@
 
 //! Lines in the kernel log that a process can cause: a few, then silence for a while.
 
-use crate::sys;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use crate::{
+    modes::{
+        self,
+        Mode, //
+    },
+    sys, //
+};
+use kernel::{
+    fmt,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
 };
 
 /// Lines in one window.
@@ -14,16 +24,23 @@ const BURST: u32 = 10;
 /// Binary logarithm of a window's jiffies: 5 seconds at 100 Hz, 2 at 250 Hz.
 const WINDOW: u32 = 9;
 
-/// A limit of ten lines in a window of 512 jiffies.
+/// A limit of ten lines in a window of 512 jiffies, and of what the admin wants to be printed.
 pub(crate) struct RateLimit {
+    mode: Mode,
     window: Atomic<u32>,
     lines: Atomic<u32>,
 }
 
 impl RateLimit {
-    /// Nothing printed yet.
+    /// Of warnings. Nothing printed yet.
     pub(crate) const fn new() -> Self {
+        Self::of(Mode::Warnings)
+    }
+
+    /// Of what is printed while `mode` is on.
+    pub(crate) const fn of(mode: Mode) -> Self {
         Self {
+            mode,
             window: Atomic::new(0),
             lines: Atomic::new(0),
         }
@@ -31,6 +48,9 @@ impl RateLimit {
 
     /// Whether one more line may be printed now.
     pub(crate) fn allow(&self) -> bool {
+        if !modes::is_on(self.mode) {
+            return false;
+        }
         // CAST: the low word of the count of windows is enough to tell two neighbours apart.
         let now = (sys::jiffies() >> WINDOW) as u32;
         // Two racing callers may let a line more or less through; that is harmless.
@@ -42,14 +62,29 @@ impl RateLimit {
     }
 }
 
+/// The calling process, as lines that it causes name it: by its number, and if the admin wants that by
+/// the name of its program and its thread's number.
+pub(crate) struct ThisProcess;
+
+impl fmt::Display for ThisProcess {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let task = kernel::current!();
+        let process = sys::process_id(task);
+        if !modes::is_on(Mode::Pids) {
+            return out.write_fmt(fmt!("process {process}"));
+        }
+        let name = sys::CommandName::of_caller();
+        out.write_fmt(fmt!("process {process} ({name}, thread {})", task.pid()))
+    }
+}
+
 /// Prints a warning about a process's bad input, with its name, within the limit.
 macro_rules! warn_client {
     ($limit:expr, $($arg:tt)*) => {
         if $limit.allow() {
-            let task = kernel::current!();
             kernel::prelude::pr_warn!(
-                "process {}: {}\n",
-                $crate::sys::process_id(task),
+                "{}: {}\n",
+                $crate::log::ThisProcess,
                 kernel::prelude::fmt!($($arg)*)
             );
         }

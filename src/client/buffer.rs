@@ -79,7 +79,9 @@ impl Process {
         bytes: u64,
         non_paged: bool,
     ) -> Result<Reply<'_>> {
-        let buffer = self.device.memory().allocate_buffer(bytes)?;
+        let memory = self.device.memory();
+        memory.failures().pass()?;
+        let buffer = memory.allocate_buffer(bytes)?;
         let entry = BufferEntry {
             buffer: Visible::new(buffer.clone(), self)?,
             user: 0,

@@ -34,8 +34,12 @@ impl Process {
     /// `OutOfResources`: the process has [`MAX_CONTEXTS`]. `OutOfMemory`.
     pub(super) fn attach(&self, core: &Core, newer: bool) -> Result<Reply<'_>> {
         let map = core.state_map(newer);
+        let memory = self.device.memory();
         let context = match core.engines().pipe_3d {
-            true => Some(Context::new(self.device.memory(), core.index(), map)?),
+            true => {
+                memory.failures().pass()?;
+                Some(Context::new(memory, core.index(), map)?)
+            }
             false => None,
         };
         let mut tables = self.tables();

@@ -220,6 +220,7 @@ impl Process {
         pool: u32,
     ) -> Result<(u32, u32, u64)> {
         let memory = self.device.memory();
+        memory.failures().pass()?;
         let node = match memory.allocate_node(bytes, alignment, kind, pool, self.number) {
             // What was freed may still wait for the GPU: let it come back, and try once more.
             Err(Error::OutOfMemory) if memory.could_have(bytes, pool) => self

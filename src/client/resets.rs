@@ -23,6 +23,10 @@ use crate::{
         warn_client,
         RateLimit, //
     },
+    modes::{
+        self,
+        Mode, //
+    },
     ring::Toll,
     sys::{
         self,
@@ -135,6 +139,9 @@ impl Resets {
             _ => "what it has queued there is dropped",
         };
         // At most so many lines of one process: it is refused then.
+        if !modes::is_on(Mode::Resets) {
+            return Some(self.who);
+        }
         pr_warn!(
             "process {id} ({}) has hung the GPU (core {core}, time {owed}): {what}\n",
             self.name

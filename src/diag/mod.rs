@@ -4,5 +4,6 @@
 //!
 //! Owns nothing but counters; takes the locks of those it asks, one at a time.
 
+mod command;
 pub(crate) mod debugfs;
 pub(crate) mod proc;

@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `/proc/driver/gc`, in the Dove driver's format, which scripts parse.
+//! `/proc/driver/gc`, in the Dove driver's format, which scripts parse, and with its commands.
 //!
-//! Source: spec/memory-events.md section 9.1. Its commands are the admin's; those that only its
-//! authors' debugging needed do nothing, as they do there.
+//! Nine lines, which tell of the core that is asked first. On a device with several cores there follow, behind
+//! all that a parser of the nine knows, the two lines of registers of each. Commands ([`super::command`]) are
+//! the admin's; what is not understood is told to the log, and taken all the same.
+//! Source: spec/memory-events.md section 9.1.
 
+use super::command::{
+    self,
+    Command,
+    Said, //
+};
 use crate::{
-    client::CLIENTS,
+    client::{
+        Device,
+        CLIENTS, //
+    },
+    limits::FULL_SCALE,
+    log::ThisProcess,
+    modes::{
+        self,
+        Mode, //
+    },
     sys::{
         self,
         procfs::ProcFile, //
@@ -20,6 +36,9 @@ use kernel::{
 
 /// The first line, which names the driver that the format is from.
 const VERSION: &str = "Marvell Technology Group Ltd(GC Ver0.8.0.3184-1)";
+
+/// How often `stress` is printed at most.
+const MAX_STRESS: u32 = 16;
 
 /// The file.
 pub(crate) struct Status;
@@ -36,17 +55,24 @@ impl ProcFile for Status {
         let usage = device.memory().usage();
         let (entries, used) = device.vm().usage();
         let reserved = device.memory().pool_bytes();
-        let is_idle = if state.is_idle { "idle" } else { "busy" };
         let contiguous = usage.contiguous + device.bytes();
+        let print_mode = |mode| u32::from(modes::is_on(mode));
         seq_print!(out, "{VERSION}\n");
         seq_print!(out, "RELEASE VERSION\n");
         seq_print!(
             out,
-            "idle register: {:#04x}, hardware is {is_idle}\n",
-            state.idle
+            "idle register: {:#04x}, hardware is {}\n",
+            state.idle,
+            idle_or_busy(state.is_idle)
         );
         seq_print!(out, "clockControl register: {:#04x}\n", state.clock_control);
-        seq_print!(out, "print mode:\tPid(0) Reset(1) DumpCmdBuf(0)\n");
+        seq_print!(
+            out,
+            "print mode:\tPid({}) Reset({}) DumpCmdBuf({})\n",
+            print_mode(Mode::Pids),
+            print_mode(Mode::Resets),
+            print_mode(Mode::Commands)
+        );
         seq_print!(out, "GC memory usage profile:\n");
         seq_print!(out, "Total reserved video memory: {} KB\n", reserved / 1024);
         seq_print!(
@@ -60,14 +86,140 @@ impl ProcFile for Status {
             out,
             "MMU Entries usage(PageCount): Total({entries}), Used({used})\n"
         );
+        if device.count() > 1 {
+            show_cores(out, device);
+        }
     }
 
     fn command(text: &[u8]) -> Result {
         if !sys::is_admin() {
             return Err(EPERM);
         }
-        let text = core::str::from_utf8(text).unwrap_or("?").trim();
-        pr_info!("/proc/driver/gc: command \"{text}\" is not supported\n");
+        match command::read(text) {
+            Said::Do(command) => run(command),
+            Said::BadNumbers(name) => {
+                pr_info!(
+                    "/proc/driver/gc: command \"{name}\" with numbers that it does not take\n"
+                );
+            }
+            Said::Nothing => {
+                let text = core::str::from_utf8(text).unwrap_or("?").trim();
+                let text = text.split(char::is_control).next().unwrap_or("");
+                pr_info!("/proc/driver/gc: unknown echo \"{text}\"\n");
+            }
+        }
         Ok(())
+    }
+}
+
+/// The registers of each core.
+fn show_cores(out: &SeqFile, device: &Device) {
+    device.for_each_state(|core, state| {
+        seq_print!(
+            out,
+            "{core}: idle register: {:#04x}, hardware is {}\n",
+            state.idle,
+            idle_or_busy(state.is_idle)
+        );
+        seq_print!(
+            out,
+            "{core}: clockControl register: {:#04x}\n",
+            state.clock_control
+        );
+    });
+}
+
+fn idle_or_busy(is_idle: bool) -> &'static str {
+    match is_idle {
+        true => "idle",
+        false => "busy",
+    }
+}
+
+/// Prints what a command has come to.
+macro_rules! tell {
+    ($($arg:tt)*) => {
+        pr_info!("/proc/driver/gc: {}\n", kernel::prelude::fmt!($($arg)*))
+    };
+}
+
+fn on_or_off(on: bool) -> &'static str {
+    match on {
+        true => "on",
+        false => "off",
+    }
+}
+
+/// Does it. Without a core some of it comes to nothing.
+fn run(command: Command) {
+    let clients = CLIENTS.get();
+    let device = clients.as_ref().map(|clients| &**clients.device());
+    match command {
+        Command::PrintPid => tell!("printPID is {}", on_or_off(toggle(device, Mode::Pids))),
+        Command::PowerDebug => tell!("powerDebug is {}", on_or_off(toggle(device, Mode::Power))),
+        Command::Hang => tell!("hang is {}", on_or_off(toggle(device, Mode::Hangs))),
+        Command::Log(errors, warnings) => {
+            set(device, Mode::Errors, errors);
+            set(device, Mode::Warnings, warnings);
+        }
+        Command::SilentReset(is_silent) => set(device, Mode::Resets, !is_silent),
+        Command::DumpCommands(on) => set(device, Mode::Commands, on),
+        // The vendor's driver prints as much.
+        Command::Su => tell!("su does nothing"),
+        Command::Re => tell!("re does nothing"),
+        Command::ClockOffOnly => {
+            tell!("clkoffonly does nothing: what loses power with a core is its power domain's to say")
+        }
+        Command::Stress(count) => {
+            for round in 1..=count.min(MAX_STRESS) {
+                tell!("stress {round}");
+            }
+        }
+        Command::Debug => {
+            tell!("debug does nothing: see dynamic debug, /sys/kernel/debug/dynamic_debug")
+        }
+        others => match device {
+            Some(device) => run_on(device, others),
+            None => tell!("there is no core"),
+        },
+    }
+}
+
+/// Does what concerns cores and memory.
+fn run_on(device: &Device, command: Command) {
+    match command {
+        Command::Profile(wanted) => {
+            let before = device.set_profile(wanted);
+            tell!("profile {wanted:?} is noted, before {before:?}; nothing is measured by it");
+        }
+        Command::Reset => {
+            if modes::is_on(Mode::Resets) {
+                tell!("reset2 by {ThisProcess}");
+            }
+            device.reset_all();
+        }
+        Command::MemFail(rate) => device.memory().failures().set(rate),
+        Command::Interrupts(on) => device.set_interrupts(on),
+        Command::DumpAll => device.print_all(),
+        Command::OffIdle => {
+            let stays_on = device.toggle_stays_on();
+            tell!("offidle is {}", on_or_off(!stays_on));
+        }
+        Command::Divide(divider) => device.set_cap(FULL_SCALE / divider),
+        _ => {}
+    }
+}
+
+fn toggle(device: Option<&Device>, mode: Mode) -> bool {
+    match device {
+        Some(device) => device.toggle_mode(mode),
+        None => modes::toggle(mode),
+    }
+}
+
+fn set(device: Option<&Device>, mode: Mode, on: bool) {
+    match device {
+        Some(device) => device.set_mode(mode, on),
+        None => modes::set(mode, on),
     }
 }

@@ -19,7 +19,8 @@ use crate::{
     hw::{
         Hardware,
         Identity,
-        MmuVersion, //
+        MmuVersion,
+        RegisterDump, //
     },
     memory::VideoMemory,
     mmu::{
@@ -368,13 +369,23 @@ impl<P: Payload> Core<P> {
         let idle = self.hardware.idle();
         let clock_control = self.hardware.clock_control();
         let at = self.hardware.position();
-        // Bits 1 to 7 are the modules that every core has; bit 0 is the front end, which loops.
-        let modules = idle & 0xFE == 0xFE;
+        let wanted = self.identity().idle_modules();
+        let modules = idle & wanted == wanted;
         Some(IdleState {
             idle,
             clock_control,
             is_idle: has_ended && modules && at.wrapping_sub(self.ring.idle_loop()) <= 16,
         })
+    }
+}
+
+impl<P: Payload> Core<P> {
+    /// What can be read of it without changing anything; `None`: it is off, or has been stopped.
+    pub(super) fn registers(&self) -> Option<RegisterDump> {
+        let is_on = self.is_on.lock();
+        let kept_on = self.hardware.supply().if_on().filter(|_| *is_on);
+        let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;
+        Some(self.hardware.dump_registers())
     }
 }
 

@@ -13,6 +13,7 @@ use super::{
         Interrupt,
         PowerSwitch, //
     },
+    debug::Admin,
     govern::Governor,
     route::{
         self,
@@ -105,6 +106,9 @@ pub(crate) struct Device<P: Payload> {
     memory: Arc<VideoMemory>,
     reclaimer: Arc<Reclaimer>,
     governor: Arc<Governor>,
+    /// What the admin does to it.
+    #[pin]
+    pub(super) admin: Mutex<Admin>,
 }
 
 /// The number that stands for `kind`.
@@ -152,6 +156,7 @@ impl<P: Payload> Device<P> {
                 memory,
                 reclaimer,
                 governor,
+                admin <- new_mutex!(Admin::new(), "galcore commands"),
             }),
             GFP_KERNEL,
         )
@@ -209,6 +214,15 @@ impl<P: Payload> Device<P> {
     /// The cores for vector graphics that are there, by place.
     pub(crate) fn vectors(&self) -> impl Iterator<Item = Arc<VectorCore<P>>> + '_ {
         self.vectors.iter().filter_map(Slot::get)
+    }
+
+    /// The cores that are there, by place.
+    pub(super) fn all(&self) -> impl Iterator<Item = AnyCore<P>> + '_ {
+        let places = self.cores.iter().zip(&self.vectors);
+        places.filter_map(|(core, vector)| {
+            let core = core.get().map(AnyCore::Ring);
+            core.or_else(|| vector.get().map(AnyCore::Vector))
+        })
     }
 
     /// Whether any core is there.
@@ -462,8 +476,24 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    fn identity(&self) -> &Identity {
+    pub(super) fn identity(&self) -> &Identity {
         self.hardware().identity()
+    }
+
+    /// Its place.
+    pub(super) fn index(&self) -> usize {
+        match self {
+            Self::Ring(core) => core.index(),
+            Self::Vector(core) => core.index(),
+        }
+    }
+
+    /// The state of its modules; `None`: it has been stopped.
+    pub(super) fn idle_state(&self) -> Option<IdleState> {
+        match self {
+            Self::Ring(core) => core.idle_state(),
+            Self::Vector(core) => core.idle_state(),
+        }
     }
 
     /// How often it was reset, or came back.

@@ -3,6 +3,7 @@
 //! The GPU: its cores and the memory that they work on.
 
 pub(crate) mod core;
+mod debug;
 mod device;
 mod govern;
 mod power;

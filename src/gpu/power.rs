@@ -115,10 +115,7 @@ impl<P: Payload> AnyCore<P> {
     /// The state of the core's power, and whether it is idle. One that has something to do is on, or comes
     /// on; one that is given up is off.
     pub(crate) fn power(&self) -> (PowerState, bool) {
-        let idle = match self {
-            AnyCore::Ring(core) => core.idle_state(),
-            AnyCore::Vector(core) => core.idle_state(),
-        };
+        let idle = self.idle_state();
         let Some(IdleState { is_idle, .. }) = idle.filter(|_| !self.is_dead()) else {
             return (PowerState::Off, true);
         };

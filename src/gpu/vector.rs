@@ -11,7 +11,8 @@ use super::{
 use crate::{
     hw::{
         Hardware,
-        Identity, //
+        Identity,
+        RegisterDump, //
     },
     ring::{
         Payload,
@@ -194,5 +195,13 @@ impl<P: Payload> VectorCore<P> {
             },
             _ => IdleState::off(&self.hardware, has_ended),
         })
+    }
+
+    /// What can be read of it without changing anything; `None`: it is off, or has been stopped.
+    pub(super) fn registers(&self) -> Option<RegisterDump> {
+        let is_on = self.is_on.lock();
+        let kept_on = self.hardware.supply().if_on().filter(|_| *is_on);
+        let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;
+        Some(self.hardware.dump_vector_registers())
     }
 }

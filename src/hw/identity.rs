@@ -310,6 +310,15 @@ impl Identity {
         self.features & FEATURE_PIPE_2D != 0
     }
 
+    /// Bits of `HI_IDLE_STATE` that are all set when the modules behind the front end, which loops, are
+    /// idle. The first cores have 0 where they have no module. Source: etnaviv, which names these models.
+    pub(crate) fn idle_modules(&self) -> u32 {
+        match self.model {
+            0x300 | 0x600 => 0xFE,
+            _ => 0x7FFF_FFFE,
+        }
+    }
+
     /// Whether an event from the pixel engine must be followed by padding.
     pub(crate) fn needs_event_padding(&self) -> bool {
         self.minor_features[1] & MINOR1_NO_EVENT_PADDING == 0

@@ -18,6 +18,7 @@ use crate::{
     abi::HardwareType,
     limits::FULL_SCALE,
     log::RateLimit,
+    modes::Mode,
     params::Choice,
     sys::{
         dma,
@@ -30,7 +31,10 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
-        atomic::Atomic,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc, //
     },
     time::{
@@ -107,6 +111,8 @@ pub(crate) struct Hardware {
     has_failed: Atomic<bool>,
     /// The line has brought an interrupt of this core.
     line_works: Atomic<bool>,
+    /// It is to raise no interrupts.
+    is_silenced: Atomic<bool>,
     errors: RateLimit,
 }
 
@@ -133,7 +139,8 @@ impl Hardware {
             is_taking: Atomic::new(0),
             has_failed: Atomic::new(false),
             line_works: Atomic::new(false),
-            errors: RateLimit::new(),
+            is_silenced: Atomic::new(false),
+            errors: RateLimit::of(Mode::Errors),
         };
         hardware.reset()?;
         Ok(Arc::new(hardware, GFP_KERNEL)?)
@@ -224,9 +231,24 @@ impl Hardware {
         regs.write_reg(MC_MMU_PEZ_PAGE_TABLE::from_raw(table));
     }
 
-    /// Lets the core raise interrupts.
+    /// Lets the core raise interrupts, unless the admin does not want it to.
     pub(crate) fn enable_interrupts(&self) {
-        self.registers.write_reg(HI_INTR_ENBL::from_raw(u32::MAX));
+        self.enable(u32::MAX);
+    }
+
+    /// Lets the core raise these interrupts, unless the admin does not want it to raise any.
+    fn enable(&self, interrupts: u32) {
+        let interrupts = match self.is_silenced.load(Relaxed) {
+            true => 0,
+            false => interrupts,
+        };
+        self.registers.write_reg(HI_INTR_ENBL::from_raw(interrupts));
+    }
+
+    /// From now on the core is to raise no interrupts, or is to again: [`Hardware::enable_interrupts`] lets
+    /// it. Those that do not come are found all the same, later.
+    pub(crate) fn set_silenced(&self, is_silenced: bool) {
+        self.is_silenced.store(is_silenced, Relaxed);
     }
 
     /// Keeps the core from raising interrupts.

@@ -16,6 +16,10 @@ use super::{
 };
 use crate::{
     limits::FULL_SCALE,
+    modes::{
+        self,
+        Mode, //
+    },
     sys::{
         power::Supply,
         reset::ResetLine, //
@@ -148,6 +152,8 @@ pub(super) struct State {
     scale: Atomic<u32>,
     /// And at most, as it is too warm.
     limit: Atomic<u32>,
+    /// And at most, as the admin wants it.
+    cap: Atomic<u32>,
     /// It has nothing to do, and runs at 1 of them until it has.
     is_slow: Atomic<bool>,
     /// How many it runs at.
@@ -168,6 +174,7 @@ impl State {
             last_clock: Atomic::new(0),
             scale: Atomic::new(FULL_SCALE),
             limit: Atomic::new(FULL_SCALE),
+            cap: Atomic::new(FULL_SCALE),
             is_slow: Atomic::new(false),
             loaded: Atomic::new(FULL_SCALE),
             is_isolated: Atomic::new(false),
@@ -243,6 +250,11 @@ impl Hardware {
         self.state.limit.store(limit, Relaxed);
     }
 
+    /// The same, as the admin wants it.
+    pub(crate) fn set_cap(&self, cap: u32) {
+        self.state.cap.store(cap, Relaxed);
+    }
+
     /// Whether it runs at the lowest clock as it has nothing to do.
     pub(crate) fn is_slow(&self) -> bool {
         self.state.is_slow.load(Relaxed)
@@ -254,7 +266,7 @@ impl Hardware {
     }
 
     /// Whether it is cut off: then its clock register stays as it is.
-    fn is_isolated(&self) -> bool {
+    pub(crate) fn is_isolated(&self) -> bool {
         self.state.is_isolated.load(Relaxed)
     }
 
@@ -276,7 +288,10 @@ impl Hardware {
     fn speed(&self) -> u32 {
         match self.is_slow() {
             true => 1,
-            false => self.scale().min(self.state.limit.load(Relaxed)),
+            false => {
+                let (limit, cap) = (&self.state.limit, &self.state.cap);
+                self.scale().min(limit.load(Relaxed)).min(cap.load(Relaxed))
+            }
         }
     }
 
@@ -310,6 +325,9 @@ impl Hardware {
         load_divider(regs, HI_CLOCK_CONTROL::from_raw(speed << SCALE_SHIFT));
         if let Some(gating) = gating {
             regs.write_reg(gating);
+        }
+        if modes::is_on(Mode::Power) {
+            dev_info!(self.dev, "it runs at {speed}/{FULL_SCALE} of its clock\n");
         }
     }
 
@@ -366,6 +384,7 @@ impl Hardware {
         // One that has seen that it is on may still read the register.
         let _ = self.forget_interrupts();
         self.power.clocks.disable();
+        self.tell_power("off");
     }
 
     /// Switches the core on and resets it. Its power domain is on. `ENODEV`: it does not come back, or
@@ -378,8 +397,17 @@ impl Hardware {
         if result.is_err() {
             self.isolate();
             self.switch_off();
+        } else {
+            self.tell_power("on");
         }
         result
+    }
+
+    /// Says that it has been switched `which` way, if the admin wants that.
+    fn tell_power(&self, which: &str) {
+        if modes::is_on(Mode::Power) {
+            dev_info!(self.dev, "it is {which}\n");
+        }
     }
 
     /// Switches a core on that was given up, and keeps it cut off.

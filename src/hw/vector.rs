@@ -32,9 +32,14 @@ impl Hardware {
     /// of 8 bytes lie. All it does must be in memory.
     pub(crate) fn start_vector(&self, address: u32, units: u32) {
         let regs = &self.registers;
-        regs.write_reg(HI_INTR_ENBL::from_raw(INTERRUPTS));
+        self.enable(INTERRUPTS);
         regs.write_reg(VG_COMMAND_ADDRESS::from_raw(address));
         regs.write_reg(VG_COMMAND_COUNT::from_raw(units));
+    }
+
+    /// Lets a core that runs raise the interrupts of its job, unless the admin does not want it to.
+    pub(crate) fn enable_vector_interrupts(&self) {
+        self.enable(INTERRUPTS);
     }
 
     /// Tells every unit where the page table lies.

@@ -8,6 +8,7 @@
 //! mapping's.
 
 mod buffer;
+mod failures;
 mod heap;
 mod node;
 mod pool;
@@ -54,6 +55,7 @@ use crate::{
     }, //
 };
 use ::core::cell::Cell;
+use failures::Failures;
 use heap::SurfaceType;
 use kernel::{
     device,
@@ -139,6 +141,7 @@ pub(crate) struct VideoMemory {
     /// Every client sees all of the pool.
     shared_pool: bool,
     vm: Arc<Vm>,
+    failures: Failures,
     /// TILE_STATUS may lie behind the MMU (memory controller 2.0).
     tile_status_anywhere: bool,
 }
@@ -177,6 +180,7 @@ impl VideoMemory {
             exporter: Exporter::new()?,
             shared_pool: parameters.shared_pool,
             vm,
+            failures: Failures::none(),
             tile_status_anywhere: identity.has_new_memory_controller(),
         };
         Ok(Arc::new(this, GFP_KERNEL)?)
@@ -185,6 +189,11 @@ impl VideoMemory {
     /// What it is got for.
     pub(crate) fn owner(&self) -> &dma::Device {
         &self.dev
+    }
+
+    /// What clients' allocations fail by that need not.
+    pub(crate) fn failures(&self) -> &Failures {
+        &self.failures
     }
 
     /// What makes dma-bufs of nodes.

@@ -11,6 +11,7 @@
 //! Where jobs end, nothing is read from the core here.
 
 use super::{
+    recovery::Cause,
     state::Whereabouts,
     watch::{
         limits,
@@ -107,17 +108,24 @@ impl<P: Payload> Ring<P> {
     fn look(self: &Arc<Self>) -> Option<Jiffies> {
         let period = msecs_to_jiffies(PERIOD);
         self.catch_up();
-        {
+        let is_reset_asked = {
             let mut state = self.state.lock();
-            if state.is_stopped || state.has_nothing_to_do() {
+            state.is_reset_asked &= state.may_be_reset();
+            let is_idle = state.has_nothing_to_do() && !state.is_reset_asked;
+            if state.is_stopped || is_idle {
                 state.is_checked = false;
                 drop(state);
                 self.hardware.supply().release();
                 return None;
             }
-        }
+            state.is_reset_asked
+        };
         if !self.hold_power() {
             return Some(period);
+        }
+        if is_reset_asked {
+            self.recover(Cause::Asked);
+            self.state.lock().is_reset_asked = false;
         }
         {
             let mut state = self.state.lock();
@@ -145,7 +153,7 @@ impl<P: Payload> Ring<P> {
             Finding::Stands(left) => Some(period.min(left as Jiffies)),
             Finding::Hangs if recovers => {
                 drop(state);
-                self.recover();
+                self.recover(Cause::Hang);
                 Some(period)
             }
             Finding::Hangs => {

@@ -32,6 +32,10 @@
 //! reset ([`recovery`]): the guilty job and what its process has behind it are dropped ([`verdict`]),
 //! the others run from their start.
 //!
+//! # What the admin does for debugging
+//!
+//! Resets the core, has every so many LINKs lead nowhere, and has commands printed ([`debug`]).
+//!
 //! # A core that is off
 //!
 //! It is switched off while it has nothing to do, and on by the first job ([`power`]).
@@ -49,6 +53,7 @@
 //! allocator.
 
 mod complete;
+mod debug;
 mod dump;
 mod etdump;
 mod frame;
@@ -126,6 +131,7 @@ use kernel::{
 use state::State;
 
 pub(crate) use {
+    debug::print_words,
     dump::{
         Addressing,
         Dumps,
@@ -165,7 +171,12 @@ pub(crate) use {
         Shown,
         Waited, //
     },
-    recovery::until_filled,
+    recovery::{
+        until_filled,
+        Cause,
+        RESET_TIME,
+        REST_TIME, //
+    },
     space::Space,
     submit::{
         Attempt,
@@ -189,10 +200,15 @@ const PREFETCH_MARGIN: usize = 64;
 const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN - START_BYTES;
 
 /// Bytes behind them for what the front end runs first when it starts: what sets the core up; what
-/// makes it as the oldest job wants it, and leads there.
+/// makes it as the oldest job wants it, and leads there. At their end is the [`TRAP`].
 const START_BYTES: usize = (4
-    * ((PIPES + 1) * words::SELECT_PIPE_WORDS + scrub::MAX_WORDS + words::LINK_WORDS))
+    * ((PIPES + 1) * words::SELECT_PIPE_WORDS + scrub::MAX_WORDS + words::LINK_WORDS)
+    + WAIT_LINK_BYTES)
     .next_multiple_of(64);
+
+/// Where an idle loop is that nobody's words follow: there LINKs lead that are spoiled
+/// ([`Mode::Hangs`](crate::modes::Mode)).
+const TRAP: usize = USABLE_BYTES + START_BYTES - WAIT_LINK_BYTES;
 
 /// Bytes of the idle loop.
 const WAIT_LINK_BYTES: usize = 16;
@@ -379,9 +395,12 @@ impl<P: Payload> Ring<P> {
     pub(crate) fn start(&self) -> Result<(u32, u32), kernel::error::Error> {
         self.memory
             .write_words(0, &words::wait_link(self.address))?;
+        self.memory
+            .write_words(TRAP, &words::wait_link(self.gpu(TRAP)))?;
         sys::barrier::write();
         let mut state = self.state.lock();
         state.start();
+        state.follow_modes();
         // The reset has emptied the TLB.
         self.flushed.store(self.vm.changes(), Relaxed);
         // CAST: 16 bytes.
@@ -453,7 +472,7 @@ impl StartWords<'_> {
     /// Adds whole commands.
     fn put(&mut self, words: &[u32]) -> Result<(), kernel::error::Error> {
         let bytes = core::mem::size_of_val(words);
-        if bytes > START_BYTES - self.bytes {
+        if bytes > TRAP - USABLE_BYTES - self.bytes {
             return Err(EINVAL);
         }
         self.memory.write_words(USABLE_BYTES + self.bytes, words)?;

@@ -221,6 +221,13 @@ impl<P: Payload> Ring<P> {
         self.load_speed(&completing);
     }
 
+    /// The same, as the admin wants it.
+    pub(crate) fn set_cap(&self, cap: u32) {
+        self.hardware.set_cap(cap);
+        let completing = self.completion.lock();
+        self.load_speed(&completing);
+    }
+
     /// Lets the core run at the speed that it is to have, if it is on. Nobody resets it meanwhile, or
     /// stops it for good: who does so closes the ring first, and then waits for `completing`.
     fn load_speed(&self, _completing: &Completing<'_>) {

@@ -30,6 +30,12 @@
 //! What it may be unbound by meanwhile waits for the hang check, and closes the ring and masks the
 //! interrupt before; so whoever masks last here looks whether the ring is closed.
 //!
+//! # A reset that is asked for
+//!
+//! The admin may have the core reset though it gets on. Then what runs gets [`REST_TIME`] to end, with the links
+//! cut, so that no other begins but those that go on in its context. If it does not, it is dropped as a guilty
+//! job is, but nobody is charged. If nothing is under way the front end starts where it rests.
+//!
 //! All of it is bounded: the filling of a place, resets, the end of the interrupt half, the set-up.
 
 use super::{
@@ -55,6 +61,10 @@ use crate::{
         Lists,
         Part,
         PIPES, //
+    },
+    modes::{
+        self,
+        Mode, //
     },
     stream::words::{
         self,
@@ -88,8 +98,23 @@ pub(crate) fn until_filled(look: impl FnMut() -> Option<bool>) -> bool {
     wait::poll(FILL_TIME, look).unwrap_or(false)
 }
 
+/// How long the job that runs may take to end when a reset is asked for, in milliseconds.
+pub(crate) const REST_TIME: u32 = 100;
+
+/// How long such a reset may take, in milliseconds.
+pub(crate) const RESET_TIME: u32 = 5000;
+
 /// How often a core is reset for nobody's guilt, without a job that is done, before it is given up.
 const BLAMELESS_RESETS: u32 = 3;
+
+/// Why a core is reset.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It does not get on.
+    Hang,
+    /// The admin wants it.
+    Asked,
+}
 
 /// Why a recovery ends early.
 enum End {
@@ -111,12 +136,12 @@ struct Start {
 }
 
 impl<P: Payload> Ring<P> {
-    /// Recovers the core, which was seen not to get on. The hang check's.
-    pub(super) fn recover(self: &Arc<Self>) {
+    /// Recovers the core, which was seen not to get on, or is to be reset. The hang check's.
+    pub(super) fn recover(self: &Arc<Self>, cause: Cause) {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
         let completing = self.completion.lock();
         let found = match self.pause() {
-            true => self.recover_paused(&mut tolls, &mut evidence),
+            true => self.recover_paused(cause, &mut tolls, &mut evidence),
             false => Err(End::NoHang),
         };
         if let Err(End::GivenUp) = found {
@@ -173,25 +198,22 @@ impl<P: Payload> Ring<P> {
 
     fn recover_paused(
         self: &Arc<Self>,
+        cause: Cause,
         tolls: &mut Tolls,
         evidence: &mut Option<Evidence>,
     ) -> Result<Start, End> {
-        if !self.still_hangs() {
-            return Err(End::NoHang);
+        match cause {
+            Cause::Hang => self.hold_hanging()?,
+            Cause::Asked => self.bring_to_rest().map_err(|_| End::GivenUp)?,
         }
-        self.hold_front_end().map_err(|_| End::GivenUp)?;
-        sys::barrier::write();
-        // What it did before it saw the idle loops it has done by now, or does not do any more.
-        fsleep(Delta::from_millis(1));
-        if !self.still_hangs() {
-            self.release_front_end().map_err(|_| End::GivenUp)?;
-            return Err(End::NoHang);
-        }
-        let fates = self.judge(tolls);
-        *evidence = self.take_evidence(fates[0] == Fate::Guilty);
-        let tells = self.hardware.may_tell();
-        if tells {
-            self.hardware.report_hang();
+        let fates = self.judge(cause, tolls);
+        let tells =
+            modes::is_on(Mode::Resets) && (cause == Cause::Asked || self.hardware.may_tell());
+        if cause == Cause::Hang {
+            *evidence = self.take_evidence(fates[0] == Fate::Guilty);
+            if tells {
+                self.hardware.report_hang();
+            }
         }
         self.resets.fetch_add(1, Relaxed);
         let attempts = self.hardware.recover().map_err(|_| End::GivenUp)?;
@@ -200,7 +222,7 @@ impl<P: Payload> Ring<P> {
         self.flushed.xchg(changes, Full);
         let (address, units) = self
             .set_up()
-            .and_then(|()| self.sentence(&fates))
+            .and_then(|()| self.sentence(cause, &fates))
             .map_err(|_| End::GivenUp)?;
         {
             let state = self.state.lock();
@@ -219,6 +241,57 @@ impl<P: Payload> Ring<P> {
             attempts,
             tells,
         })
+    }
+
+    /// Holds the front end, if it still hangs then.
+    fn hold_hanging(self: &Arc<Self>) -> Result<(), End> {
+        if !self.still_hangs() {
+            return Err(End::NoHang);
+        }
+        self.hold_front_end().map_err(|_| End::GivenUp)?;
+        sys::barrier::write();
+        // What it did before it saw the idle loops it has done by now, or does not do any more.
+        fsleep(Delta::from_millis(1));
+        if !self.still_hangs() {
+            self.release_front_end().map_err(|_| End::GivenUp)?;
+            return Err(End::NoHang);
+        }
+        Ok(())
+    }
+
+    /// Lets what runs end, with what goes on in its context, [`REST_TIME`] at most, and no job begin. The
+    /// ring is ours.
+    fn bring_to_rest(self: &Arc<Self>) -> Result {
+        self.cut_links(&self.state.lock())?;
+        sys::barrier::write();
+        if wait::poll(REST_TIME, || self.is_at_rest().then_some(())).is_some() {
+            return Ok(());
+        }
+        {
+            let state = self.state.lock();
+            let mut wait = state.rest;
+            for age in 0..state.in_flight.len() {
+                self.memory.write(wait, words::WAIT)?;
+                if let Some((_, slot)) = state.in_flight.get(age) {
+                    wait = slot.mark;
+                }
+            }
+        }
+        sys::barrier::write();
+        self.is_at_rest();
+        Ok(())
+    }
+
+    /// Ends what has ended; says whether nothing runs. What the front end did before it saw the idle loops
+    /// that have been made it has done by then.
+    fn is_at_rest(self: &Arc<Self>) -> bool {
+        fsleep(Delta::from_millis(1));
+        self.hardware.acknowledge();
+        self.end_raised();
+        self.end_oldest(self.passed());
+        let position = self.hardware.position();
+        self.hardware.is_idle()
+            && self.whereabouts(&self.state.lock(), position) == Whereabouts::Before
     }
 
     /// Lets the core, which was reset, run the jobs as they are now.
@@ -291,7 +364,7 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Says what becomes of the jobs, oldest first. The ring is ours, and the front end is held.
-    fn judge(&self, tolls: &mut Tolls) -> [Fate; IDS] {
+    fn judge(&self, cause: Cause, tolls: &mut Tolls) -> [Fate; IDS] {
         let position = self.hardware.position();
         let state = self.state.lock();
         let has_begun = self.whereabouts(&state, position) != Whereabouts::Before;
@@ -299,23 +372,25 @@ impl<P: Payload> Ring<P> {
         drop(state);
         let fates = judge(&suspects[..count], has_begun);
         for (suspect, &fate) in suspects[..count].iter().zip(&fates) {
-            tolls.note(suspect.process, fate == Fate::Guilty, fate.is_dropped());
+            let is_guilty = fate == Fate::Guilty && cause == Cause::Hang;
+            tolls.note(suspect.process, is_guilty, fate.is_dropped());
         }
         fates
     }
 
     /// Makes the words of the jobs as their fates are; returns where the front end is to start, and
     /// how many units of 8 bytes lie there. The ring is ours, and the front end is stopped.
-    fn sentence(&self, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
+    fn sentence(&self, cause: Cause, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
         let mut state = self.state.lock();
         for (age, fate) in fates.iter().enumerate() {
             if fate.is_dropped() {
                 self.drop_job(&mut state, age)?;
             }
         }
-        match fates[0] {
-            Fate::Guilty => state.blameless = 0,
-            _ => state.blameless += 1,
+        match (cause, fates[0]) {
+            (Cause::Asked, _) => {}
+            (Cause::Hang, Fate::Guilty) => state.blameless = 0,
+            (Cause::Hang, _) => state.blameless += 1,
         }
         // Behind the last job.
         state.gpu = GpuState::unknown();
@@ -325,9 +400,13 @@ impl<P: Payload> Ring<P> {
         }
         let oldest = state.in_flight.get(0);
         let oldest = oldest.map(|(_, slot)| (slot.load.basis.pipe, slot.start, slot.mark));
+        let rest = state.rest;
         drop(state);
-        let (pipe, start, mark) = oldest.ok_or(EINVAL)?;
-        self.start_at_job(pipe, start, mark)
+        match oldest {
+            Some((pipe, start, mark)) => self.start_at_job(pipe, start, mark),
+            // CAST: 16 bytes.
+            None => Ok((self.gpu(rest), (WAIT_LINK_BYTES / 8) as u32)),
+        }
     }
 
     /// Makes the job of this age one that is dropped: of its words, but for the event, nothing is left

@@ -99,6 +99,8 @@ pub(super) struct Place {
     pub(super) event: u32,
     /// The job's number.
     pub(super) number: u64,
+    /// The LINK to it leads nowhere.
+    pub(super) is_spoiled: bool,
 }
 
 /// The state of a ring.
@@ -123,6 +125,12 @@ pub(super) struct State<P> {
     pub(super) is_held: bool,
     /// The core is off: the front end does not run. Jobs wait.
     pub(super) is_off: bool,
+    /// The admin wants commands to be printed.
+    pub(super) prints: bool,
+    /// So many LINKs to commands until one is to lead nowhere; 0: none is.
+    pub(super) links_left: u32,
+    /// The admin wants the core to be reset.
+    pub(super) is_reset_asked: bool,
     /// How often something has changed that submitters wait for.
     pub(super) moves: u64,
     /// No more jobs.
@@ -160,6 +168,9 @@ impl<P> State<P> {
             is_holding: false,
             is_held: false,
             is_off: false,
+            prints: false,
+            links_left: 0,
+            is_reset_asked: false,
             moves: 0,
             is_stopped: true,
             is_dead: false,
@@ -255,6 +266,7 @@ impl<P> State<P> {
             previous_wait: core::mem::replace(&mut self.wait, wait),
             event,
             number,
+            is_spoiled: false,
         })
     }
 

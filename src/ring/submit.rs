@@ -3,6 +3,7 @@
 //! Submitting a job: a place is reserved in the ring, and filled.
 
 use super::{
+    debug::print_words,
     frame::Frame,
     job::{
         Basis,
@@ -20,6 +21,7 @@ use super::{
     MAX_STATE_WORDS,
     MAX_STREAM_WORDS,
     MAX_WORDS_BEHIND_STATES,
+    TRAP,
     WAIT_LINK_BYTES, //
 };
 use crate::{
@@ -191,8 +193,9 @@ impl<P: Payload> Ring<P> {
         let context = stream.and_then(|stream| stream.context);
         let author = stream.and_then(|stream| stream.author.map(|(author, _)| author));
         let uses = stream.map_or(Engines::default(), |stream| stream.commands.uses);
+        let is_spoiled = state.links_left != 0 && state.is_last_link(commands.is_some());
         let (source, continues) = match context {
-            Some(context) if state.gpu.needs(context.owner, author, uses) => {
+            Some(context) if is_spoiled || state.gpu.needs(context.owner, author, uses) => {
                 (context.source, false)
             }
             Some(_) => (Source::Nothing, true),
@@ -240,10 +243,14 @@ impl<P: Payload> Ring<P> {
             },
         };
         let job = Job::new(core::mem::take(payload), context_copy, uses, changes, basis);
-        let place = state.reserve(at, bytes, job).map_err(|job| {
+        let mut place = state.reserve(at, bytes, job).map_err(|job| {
             *payload = job.payload;
             Error::GpuNotResponding
         })?;
+        if state.links_left != 0 {
+            place.is_spoiled = is_spoiled;
+            state.count_link(commands.is_some());
+        }
         state.gpu.flushed = changes;
         if let Some(commands) = commands {
             state.gpu.pipe = Some(commands.exit);
@@ -276,8 +283,12 @@ impl<P: Payload> Ring<P> {
         let written = self.write(place, &reservation.frame, stream);
         let mut state = self.state.lock();
         state.filled();
+        let prints = state.prints;
         self.placed(state);
         drop(no_preemption);
+        if let (true, Some(stream)) = (prints, stream) {
+            print_words(self.setup.core, place.number, &[stream.commands.words]);
+        }
         // Every offset was checked against the ring's size when its place was reserved.
         written.map(|()| place.number).map_err(Error::from)
     }
@@ -356,10 +367,13 @@ impl<P: Payload> Ring<P> {
     /// Sends the front end to a job whose words are there.
     #[inline(always)]
     fn start_at(&self, place: Place) -> Result<(), kernel::error::Error> {
-        let bytes = place.wait + WAIT_LINK_BYTES - place.at;
+        let (at, bytes) = match place.is_spoiled {
+            false => (place.at, place.wait + WAIT_LINK_BYTES - place.at),
+            true => (TRAP, WAIT_LINK_BYTES),
+        };
         // All of it must be in memory before the front end can be sent there.
         sys::barrier::write();
-        let target = self.gpu(place.at);
+        let target = self.gpu(at);
         self.memory.write(place.previous_wait + 4, target)?;
         sys::barrier::write();
         // CAST: less than `RING_BYTES`.

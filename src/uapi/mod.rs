@@ -34,10 +34,10 @@ use crate::{
     },
     log::{
         warn_client,
-        RateLimit, //
+        RateLimit,
+        ThisProcess, //
     },
     sys::{
-        self,
         chrdev::{
             Caller,
             CharDevice,
@@ -233,8 +233,7 @@ impl OpenedFile {
             self.process.note_interface(choice, bytes);
             if is_new && choice.reason.is_guess() && GUESSES.allow() {
                 pr_info!(
-                    "process {}: {} have interfaces of {} bytes; taken for {}: {} (parameter interface)\n",
-                    sys::process_id(kernel::current!()),
+                    "{ThisProcess}: {} have interfaces of {} bytes; taken for {}: {} (parameter interface)\n",
                     detect::Fitting {
                         block_bytes,
                         bytes: argument.input_bytes

@@ -23,15 +23,22 @@
 
 use super::Queue;
 use crate::{
+    modes::{
+        self,
+        Mode, //
+    },
     ring::{
         dismiss,
         limits,
         until_filled,
+        Cause,
         Evidence,
         Finding,
         Outcome,
         Payload,
-        Tolls, //
+        Tolls,
+        Waited,
+        REST_TIME, //
     },
     sys::{
         self,
@@ -102,17 +109,26 @@ impl<P: Payload> Queue<P> {
         let period = msecs_to_jiffies(PERIOD);
         // Something has come since.
         self.hardware.set_slow(false);
-        {
+        let is_reset_asked = {
             let mut state = self.state.lock();
-            if state.is_stopped || state.jobs.len() == 0 {
+            state.is_reset_asked &= state.may_be_reset();
+            let is_idle = state.jobs.len() == 0 && !state.is_reset_asked;
+            if state.is_stopped || is_idle {
                 state.is_checked = false;
                 drop(state);
                 self.hardware.supply().release();
                 return None;
             }
-        }
+            state.is_reset_asked
+        };
         if !self.hold_power() {
             return Some(period);
+        }
+        if is_reset_asked {
+            let newest = self.newest();
+            let _ = self.poll_for(newest, REST_TIME);
+            self.recover(Cause::Asked);
+            self.state.lock().is_reset_asked = false;
         }
         {
             let mut state = self.state.lock();
@@ -156,7 +172,7 @@ impl<P: Payload> Queue<P> {
             Finding::Hangs if recovers => {
                 drop(state);
                 drop(completing);
-                self.recover();
+                self.recover(Cause::Hang);
                 Some(period)
             }
             Finding::Hangs => {
@@ -170,12 +186,13 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    /// Resets the core, and drops the job that it hangs in and what its process has behind it.
-    fn recover(self: &Arc<Self>) {
+    /// Resets the core, and drops the job that it hangs in and what its process has behind it; or, as the
+    /// admin wants that, the one that runs, and nobody is charged.
+    fn recover(self: &Arc<Self>, cause: Cause) {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
         if self.pause() {
             let completing = self.completion.lock();
-            let is_back = self.reset_core(&mut tolls, &mut evidence);
+            let is_back = self.reset_core(cause, &mut tolls, &mut evidence);
             drop(completing);
             // Before anybody gets a place again, and before who has closed its files is gone.
             P::core_was_reset(self.setup.core, tolls.all());
@@ -212,12 +229,13 @@ impl<P: Payload> Queue<P> {
         })
     }
 
-    /// Resets the core if it still hangs, and judges; says whether it is there again. The caller
-    /// holds `completion`.
-    fn reset_core(&self, tolls: &mut Tolls, evidence: &mut Option<Evidence>) -> bool {
+    /// Resets the core if it still hangs, or that is asked for, and judges; says whether it is there again.
+    /// The caller holds `completion`.
+    fn reset_core(&self, cause: Cause, tolls: &mut Tolls, evidence: &mut Option<Evidence>) -> bool {
+        let is_hang = cause == Cause::Hang;
         self.hardware.acknowledge();
         let progress = self.hardware.vector_progress();
-        {
+        if is_hang {
             let mut state = self.state.lock();
             let completed = state.completed;
             let is_there = state.watch.is_there(progress);
@@ -225,11 +243,13 @@ impl<P: Payload> Queue<P> {
                 return true;
             }
         }
-        let tells = self.hardware.may_tell();
-        if tells {
-            self.hardware.report_vector_hang();
+        let tells = modes::is_on(Mode::Resets) && (!is_hang || self.hardware.may_tell());
+        if is_hang {
+            if tells {
+                self.hardware.report_vector_hang();
+            }
+            *evidence = self.take_evidence();
         }
-        *evidence = self.take_evidence();
         self.resets.fetch_add(1, Relaxed);
         let reset = self.hardware.recover();
         if reset.is_ok() {
@@ -251,7 +271,7 @@ impl<P: Payload> Queue<P> {
             let number = state.jobs.get(age).map_or(0, |(_, slot)| slot.number);
             if let Some(job) = state.jobs.load_at(number) {
                 job.is_dropped = reset.is_err() || job.process == guilty;
-                tolls.note(job.process, age == 0, job.is_dropped);
+                tolls.note(job.process, is_hang && age == 0, job.is_dropped);
             }
         }
         drop(state);

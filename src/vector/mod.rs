@@ -27,6 +27,7 @@
 //! Source: spec/multicore-vg.md part B.
 
 mod complete;
+mod debug;
 mod dump;
 mod hang;
 mod power;
@@ -42,6 +43,7 @@ use crate::{
         Hardware, //
     },
     ring::{
+        print_words,
         Dumps,
         Payload,
         Reclaimer,
@@ -278,7 +280,9 @@ impl<P: Payload> Queue<P> {
 
     /// Opens the queue. The front end must be stopped.
     pub(crate) fn open(&self) {
-        self.state.lock().is_stopped = false;
+        let mut state = self.state.lock();
+        state.is_stopped = false;
+        state.follow_modes();
     }
 
     /// Lets nobody submit any more.
@@ -382,11 +386,17 @@ impl<P: Payload> Queue<P> {
         }
         self.start_next(&mut state);
         let check = !core::mem::replace(&mut state.is_checked, true);
-        let is_off = state.is_off;
+        let (is_off, prints) = (state.is_off, state.prints);
         drop(state);
+        let (number, is_switched) = (place.number, place.entry.is_switched);
         drop(place);
         if check {
             self.check_soon(is_off);
+        }
+        if prints {
+            let [context, commands] = commands;
+            let context = if is_switched { context } else { &[][..] };
+            print_words(self.setup.core, number, &[context, commands]);
         }
     }
 

@@ -187,6 +187,10 @@ pub(super) struct State<P> {
     pub(super) is_asleep: bool,
     /// The core is off: jobs wait.
     pub(super) is_off: bool,
+    /// The admin wants commands to be printed.
+    pub(super) prints: bool,
+    /// The admin wants the core to be reset.
+    pub(super) is_reset_asked: bool,
 }
 
 impl<P> State<P> {
@@ -208,6 +212,8 @@ impl<P> State<P> {
             is_paused: false,
             is_asleep: false,
             is_off: false,
+            prints: false,
+            is_reset_asked: false,
         }
     }
 
