@@ -2,6 +2,7 @@
 //! Memory through the MMU, as commands and jobs see it, and the findings about what went wrong there.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::Ordering::Relaxed;
 
 use gpu_control::counter;
@@ -15,6 +16,7 @@ use crate::mmu::Fault;
 use crate::mmu::Mmu;
 use crate::mmu::Port;
 use crate::mmu::Setup;
+use crate::profile::Mover;
 use crate::strict::hex;
 use crate::strict::Fetched;
 use crate::strict::Finding;
@@ -321,5 +323,11 @@ impl Bus for MemoryBus<'_> {
 
     fn aborted(&self) -> bool {
         self.gpu.abort.load(Relaxed)
+    }
+
+    fn end_pipe(&mut self, pipe: usize, pixels: u64) {
+        let (read, written) = (mem::take(&mut self.read), mem::take(&mut self.written));
+        self.gpu.count_traffic(Mover::Pipe(pipe), read, written);
+        self.gpu.profile.count_pixels(pipe, false, pixels);
     }
 }

@@ -20,6 +20,8 @@ pub trait Bus {
     fn read_physical(&mut self, address: u32, data: &mut [u8]);
     /// A reset came; the work is to be dropped.
     fn aborted(&self) -> bool;
+    /// What came since the last such call was a pixel pipe's, which has written so many pixels.
+    fn end_pipe(&mut self, _pipe: usize, _pixels: u64) {}
 }
 
 /// A copy of consecutive states, taken when a command was fetched.

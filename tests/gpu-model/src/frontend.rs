@@ -37,6 +37,7 @@ use crate::mmu::Port;
 use crate::mmu::Setup;
 use crate::mmu_v2::MmuV2;
 use crate::personality::Personality;
+use crate::profile::Mover;
 use crate::registers::dma_state;
 use crate::registers::mmuv2_configuration;
 use crate::registers::state::*;
@@ -383,7 +384,7 @@ impl FrontEnd {
             gpu.publish(FrontEndState::Running, dma_state::DEC);
         }
         gpu.counters.add(counter::COMMANDS, 1);
-        gpu.count_traffic(u64::from(command.units()) * 8, 0);
+        gpu.count_traffic(Mover::FrontEnd, u64::from(command.units()) * 8, 0);
         self.history.note(position, unit);
         let (word0, word1) = (unit as u32, (unit >> 32) as u32);
         gpu.trace(|| {
@@ -835,6 +836,7 @@ impl FrontEnd {
                 let pixels = self.on_bus(gpu, position, |bus| engine.draw(&states, rectangle, bus));
                 gpu.counters.add(counter::DRAWS_2D, 1);
                 gpu.counters.add(counter::PIXELS, pixels);
+                gpu.profile.count_pixels(0, true, pixels);
             }
             Job::Resolve { resolve, position } => {
                 let pixels = self.on_bus(gpu, position, |bus| resolve.run(bus));
@@ -864,7 +866,7 @@ impl FrontEnd {
         let mut bus = self.bus(gpu, &setup, &memory, position);
         let pixels = work(&mut bus);
         let (read, written) = (mem::take(&mut bus.read), mem::take(&mut bus.written));
-        gpu.count_traffic(read, written);
+        gpu.count_traffic(Mover::Pipe(0), read, written);
         pixels
     }
 

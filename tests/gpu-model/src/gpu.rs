@@ -47,6 +47,7 @@ use crate::mmu::PortSetup;
 use crate::mmu::Setup;
 use crate::mmu::V2Setup;
 use crate::personality::Personality;
+use crate::profile::Profile;
 use crate::registers::*;
 use crate::strict::Finding;
 use crate::strict::Recorder;
@@ -199,8 +200,7 @@ pub struct Gpu {
     pub(crate) progress: AtomicU32,
     pub(crate) work: AtomicU32,
     pub(crate) busy_until: AtomicU64,
-    pub(crate) profile_read: AtomicU64,
-    pub(crate) profile_written: AtomicU64,
+    pub(crate) profile: Profile,
     pub(crate) cycle_base: AtomicU64,
     pub(crate) total_base: AtomicU64,
     epoch: Instant,
@@ -255,8 +255,7 @@ impl Gpu {
             progress: AtomicU32::new(0),
             work: AtomicU32::new(0),
             busy_until: AtomicU64::new(0),
-            profile_read: AtomicU64::new(0),
-            profile_written: AtomicU64::new(0),
+            profile: Profile::default(),
             cycle_base: AtomicU64::new(0),
             total_base: AtomicU64::new(0),
             epoch: Instant::now(),
@@ -343,8 +342,7 @@ impl Gpu {
         self.visible.high.store(0, Relaxed);
         self.work.store(0, Relaxed);
         self.endless.store(false, SeqCst);
-        self.profile_read.store(0, Relaxed);
-        self.profile_written.store(0, Relaxed);
+        self.profile.clear();
         let now = self.micros();
         self.cycle_base.store(now, Relaxed);
         self.total_base.store(now, Relaxed);

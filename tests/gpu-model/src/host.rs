@@ -14,12 +14,12 @@ use crate::gpu::lock;
 use crate::gpu::Gpu;
 use crate::gpu::Request;
 use crate::personality::Access;
+use crate::profile::Mover;
+use crate::profile::CYCLES_PER_MICROSECOND;
 use crate::registers::*;
 use crate::strict::hex;
 use crate::strict::Finding;
 
-/// Core clock in cycles for each microsecond, for the cycle counters.
-const CYCLES_PER_MICROSECOND: u64 = 528;
 /// A model that no board has.
 const ANOTHER_MODEL: u32 = 0x1000;
 /// Bytes that the front end's prefetch counts as one.
@@ -162,8 +162,8 @@ impl Gpu {
             HI_CLOCK_CONTROL => self.clock_control(),
             HI_IDLE_STATE => self.idle_state(),
             HI_INTR_ACKNOWLEDGE => self.acknowledge(),
-            HI_PROFILE_READ_BYTES8 => (self.profile_read.load(Relaxed) / 8) as u32,
-            HI_PROFILE_WRITE_BYTES8 => (self.profile_written.load(Relaxed) / 8) as u32,
+            HI_PROFILE_READ_BYTES8 => self.total_read(),
+            HI_PROFILE_WRITE_BYTES8 => self.total_written(),
             HI_PROFILE_TOTAL_CYCLES => self.cycles_since(self.total_base.load(Relaxed)),
             HI_PROFILE_IDLE_CYCLES => 0,
             MC_PROFILE_CYCLE_COUNTER => self
@@ -210,29 +210,6 @@ impl Gpu {
         bits
     }
 
-    /// A profile port shows what its selector chooses; selector 15 shows the block's signature (spec 7.4).
-    fn profile_port(&self, port: u32) -> u32 {
-        let (config, shift, signature) = match port {
-            MC_PROFILE_FE_READ => (MC_PROFILE_CONFIG0, 0, 0xbabe_f00d),
-            MC_PROFILE_DE_READ => (MC_PROFILE_CONFIG0, 8, 0xbabe_f00d),
-            MC_PROFILE_PE_READ => (MC_PROFILE_CONFIG0, 16, 0xbabe_f00d),
-            MC_PROFILE_SH_READ => (MC_PROFILE_CONFIG0, 24, 0xdead_beef),
-            MC_PROFILE_PA_READ => (MC_PROFILE_CONFIG1, 0, 0x0000_aaaa),
-            MC_PROFILE_SE_READ => (MC_PROFILE_CONFIG1, 8, 0x5e5e_5e5e),
-            MC_PROFILE_RA_READ => (MC_PROFILE_CONFIG1, 16, 0x1234_4321),
-            MC_PROFILE_TX_READ => (MC_PROFILE_CONFIG1, 24, 0x1221_1221),
-            MC_PROFILE_MC_READ => (MC_PROFILE_CONFIG2, 0, 0x1234_5678),
-            _ => (MC_PROFILE_CONFIG2, 8, 0xaaaa_aaaa),
-        };
-        match (self.registers.get(config) >> shift) & 0xf {
-            15 => signature,
-            // Pixels drawn by colour, and in 2D.
-            2 | 11 if port == MC_PROFILE_PE_READ => (self.counters.get(counter::PIXELS) as u32)
-                .wrapping_add(self.progress.load(Relaxed)),
-            _ => 0,
-        }
-    }
-
     fn write_register(&self, offset: u32, value: u32) {
         match offset {
             HI_CLOCK_CONTROL => self.write_clock_control(value),
@@ -244,14 +221,17 @@ impl Gpu {
             HI_MEMORY_COUNTER_RESET => {
                 self.registers.set(offset, value);
                 if value & 1 != 0 {
-                    self.profile_read.store(0, Relaxed);
-                    self.profile_written.store(0, Relaxed);
+                    self.profile.clear_totals();
                 }
             }
             HI_PROFILE_TOTAL_CYCLES => self.total_base.store(self.micros(), Relaxed),
             MC_PROFILE_CYCLE_COUNTER => {
                 self.registers.set(offset, value);
                 self.cycle_base.store(self.micros(), Relaxed);
+            }
+            MC_PROFILE_CONFIG0..=MC_PROFILE_CONFIG2 => {
+                self.registers.set(offset, value);
+                self.select_counters(offset, value);
             }
             MMUV2_CONTROL => self.control_mmu(value),
             FE_COMMAND_CONTROL => {
@@ -431,12 +411,10 @@ impl Gpu {
     }
 
     /// Counts memory traffic of the GPU, for the registers and the control BAR.
-    pub(crate) fn count_traffic(&self, read: u64, written: u64) {
+    pub(crate) fn count_traffic(&self, mover: Mover, read: u64, written: u64) {
         self.counters.add(counter::BYTES_READ, read);
         self.counters.add(counter::BYTES_WRITTEN, written);
-        if self.registers.get(HI_MEMORY_COUNTER_RESET) & 1 == 0 {
-            self.profile_read.fetch_add(read, Relaxed);
-            self.profile_written.fetch_add(written, Relaxed);
-        }
+        let counts = self.registers.get(HI_MEMORY_COUNTER_RESET) & 1 == 0;
+        self.profile.count_traffic(mover, read, written, counts);
     }
 }

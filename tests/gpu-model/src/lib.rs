@@ -27,6 +27,7 @@ pub mod mmu_v2;
 pub mod mmu_vg;
 pub mod personality;
 pub mod pixel;
+pub mod profile;
 pub mod registers;
 pub mod resolve;
 pub mod server;

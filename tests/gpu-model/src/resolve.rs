@@ -206,35 +206,44 @@ impl Resolve {
 
     /// Does it. The states must have passed [`Resolve::check`]. Returns the pixels written.
     pub fn run(&self, bus: &mut dyn Bus) -> u64 {
+        let mut all = 0;
+        for pipe in 0..self.pixel_pipes {
+            let pixels = self.run_pipe(pipe, bus);
+            bus.end_pipe(pipe, pixels);
+            all += pixels;
+        }
+        all
+    }
+
+    /// What pixel pipe `index` does of it. Returns the pixels that it has written.
+    fn run_pipe(&self, index: usize, bus: &mut dyn Bus) -> u64 {
         let (width, height) = self.window();
+        let (Some(pipe), Some(target)) = (self.pipes().get(index).copied(), self.target()) else {
+            return 0;
+        };
+        let target = Surface {
+            base: pipe.target,
+            ..target
+        };
+        let source = self.source().map(|source| Surface {
+            base: pipe.source,
+            ..source
+        });
         let mut pixels = 0;
-        for pipe in self.pipes() {
-            let Some(target) = self.target() else {
-                continue;
-            };
-            let target = Surface {
-                base: pipe.target,
-                ..target
-            };
-            let source = self.source().map(|source| Surface {
-                base: pipe.source,
-                ..source
-            });
-            for y in 0..height {
-                if bus.aborted() {
-                    return pixels;
-                }
-                for x in (0..width).step_by(4) {
-                    let (to_x, to_y) = (pipe.target_offset.0 + x, pipe.target_offset.1 + y);
-                    if self.clear_mode() != 0 {
-                        self.fill(&target, to_x, to_y, bus);
-                    } else if let Some(source) = &source {
-                        let from = (pipe.source_offset.0 + x, pipe.source_offset.1 + y);
-                        self.copy(source, &target, from, (to_x, to_y), bus);
-                    }
-                }
-                pixels += u64::from(width);
+        for y in 0..height {
+            if bus.aborted() {
+                break;
             }
+            for x in (0..width).step_by(4) {
+                let (to_x, to_y) = (pipe.target_offset.0 + x, pipe.target_offset.1 + y);
+                if self.clear_mode() != 0 {
+                    self.fill(&target, to_x, to_y, bus);
+                } else if let Some(source) = &source {
+                    let from = (pipe.source_offset.0 + x, pipe.source_offset.1 + y);
+                    self.copy(source, &target, from, (to_x, to_y), bus);
+                }
+            }
+            pixels += u64::from(width);
         }
         pixels
     }

@@ -40,6 +40,7 @@ use crate::mmu::Port;
 use crate::mmu_vg::is_tag;
 use crate::mmu_vg::MmuVg;
 use crate::mmu_vg::TAG;
+use crate::profile::Mover;
 use crate::registers::dma_state;
 use crate::registers::state::vg as states;
 use crate::strict::hex;
@@ -319,7 +320,7 @@ impl VgFrontEnd {
             return Err(self.armed_hang(gpu));
         }
         gpu.counters.add(counter::COMMANDS, 1);
-        gpu.count_traffic(u64::from(command.units()) * 8, 0);
+        gpu.count_traffic(Mover::FrontEnd, u64::from(command.units()) * 8, 0);
         self.history.note(position, unit);
         gpu.trace(|| {
             let text = command.describe(word1);
@@ -654,7 +655,7 @@ impl VgFrontEnd {
         let mut bus = MemoryBus::new(gpu, &mut self.mmu, &setup, &memory, &self.history, at);
         let result = work(&mut bus);
         let (read, written) = (bus.read, bus.written);
-        gpu.count_traffic(read, written);
+        gpu.count_traffic(Mover::Pipe(0), read, written);
         result
     }
 

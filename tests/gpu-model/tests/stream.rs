@@ -1069,6 +1069,64 @@ fn profile_ports_show_signatures() {
     rig.clean();
 }
 
+/// What a profile port shows for a select value.
+fn counter(rig: &Rig, config: u32, shift: u32, port: u32, select: u32) -> u32 {
+    rig.gpu.mmio_write(config, select << shift);
+    rig.gpu.mmio_read(port)
+}
+
+#[test]
+fn pixels_and_units_are_counted_until_the_block_is_reset() {
+    let rig = Rig::new(Board::Gc320);
+    let mut words = select_2d();
+    words.extend(clear_square(SURFACE, true));
+    rig.run(&words);
+    let pixels = |select| counter(&rig, MC_PROFILE_CONFIG0, 16, MC_PROFILE_PE_READ, select);
+    let units = |select| counter(&rig, MC_PROFILE_CONFIG2, 0, MC_PROFILE_MC_READ, select);
+    // A square of 2 x 2.
+    assert_eq!([pixels(2), pixels(11)], [0, 4]);
+    assert_eq!([units(1), units(3)], [0, 2]);
+    let fetched = units(2);
+    assert_eq!(rig.gpu.mmio_read(HI_PROFILE_READ_BYTES8), fetched);
+    assert_eq!(pixels(15), 0xbabe_f00d);
+    assert_eq!([pixels(11), units(3), units(2)], [0, 2, fetched]);
+    assert_eq!(units(15), 0x1234_5678);
+    assert_eq!([units(3), units(2)], [0, 0]);
+    rig.clean();
+}
+
+#[test]
+fn each_pixel_pipe_counts_its_own() {
+    let rig = Rig::new(Board::Gc2000);
+    let window = 16 * 4;
+    rig.run(&[
+        load(state::RS_CONFIG, 1),
+        (6 << 8) | 6,
+        load(state::RS_DEST_STRIDE, 1),
+        64,
+        load(state::RS_WINDOW_SIZE, 1),
+        (4 << 16) | 16,
+        load(state::RS_CLEAR_CONTROL, 1),
+        (1 << 16) | 0xffff,
+        load(state::RS_PIPE_DEST_ADDR, 1),
+        SURFACE,
+        load(state::RS_PIPE_OFFSET + 4, 1),
+        4 << 16,
+        load(state::RS_KICKER, 1),
+        1,
+    ]);
+    let clock = rig.gpu.mmio_read(HI_CLOCK_CONTROL) & 0xfff;
+    for pipe in 0..2 {
+        rig.gpu.mmio_write(HI_CLOCK_CONTROL, clock | pipe << 20);
+        let pixels = counter(&rig, MC_PROFILE_CONFIG0, 16, MC_PROFILE_PE_READ, 2);
+        assert_eq!(pixels, window, "pipe {pipe}");
+        assert_eq!(rig.gpu.mmio_read(HI_PROFILE_WRITE_BYTES8), window / 2);
+    }
+    rig.gpu.mmio_write(HI_CLOCK_CONTROL, clock | 2 << 20);
+    assert_eq!(rig.gpu.mmio_read(HI_PROFILE_WRITE_BYTES8), 0);
+    rig.clean();
+}
+
 #[test]
 fn memory_counters_hold_and_run() {
     let rig = Rig::new(Board::Gc320);
