@@ -99,6 +99,17 @@ pub(crate) enum Choice {
     On,
 }
 
+/// Who may know what the cores count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profiler {
+    /// There is no profiler.
+    Nobody,
+    /// Every client.
+    Everybody,
+    /// Those who may look at what others do.
+    Privileged,
+}
+
 /// The checked parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
@@ -148,6 +159,8 @@ pub(crate) struct Parameters {
     pub(crate) least_scale: u32,
     /// How much is kept of a core that hangs, from 0, nothing, to 3.
     pub(crate) dump_level: u32,
+    /// Who may know what the cores count.
+    pub(crate) profiler: Profiler,
 }
 
 /// Ranges that `allowedRanges` can hold.
@@ -509,6 +522,12 @@ impl Parameters {
             },
             // The vendor's drivers know more of them.
             dump_level: raw.stuckDump.min(3),
+            profiler: match raw.gpuProfiler {
+                0 => Profiler::Nobody,
+                1 => Profiler::Everybody,
+                2 => Profiler::Privileged,
+                _ => return Err(Refusal("gpuProfiler", "must be 0, 1 or 2")),
+            },
         })
     }
 
@@ -588,6 +607,7 @@ pub(crate) fn show() {
     pr_info!("gpu_frequency     = {}\n", raw.gpu_frequency);
     pr_info!("initgpu3DMinClock = {}\n", raw.initgpu3DMinClock);
     pr_info!("stuckDump         = {}\n", raw.stuckDump);
+    pr_info!("gpuProfiler       = {}\n", raw.gpuProfiler);
     pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
     pr_info!("interface         = {}\n", interface_name(&raw));
 }
@@ -632,6 +652,7 @@ mod tests {
             gpu_frequency: 0,
             initgpu3DMinClock: 1,
             stuckDump: 2,
+            gpuProfiler: 1,
             allowedRanges: [0; 8],
             allowedRangesCount: 0,
             sharedNodes: 0,
@@ -736,6 +757,7 @@ mod tests {
         assert_eq!(refused(|raw| raw.gpuTimeout = u32::MAX), Some("gpuTimeout"));
         assert!(refused(|raw| raw.gpuTimeout = 0).is_none());
         assert_eq!(refused(|raw| raw.recovery = 2), Some("recovery"));
+        assert_eq!(refused(|raw| raw.gpuProfiler = 3), Some("gpuProfiler"));
         let timeout = |recovery| {
             let mut raw = raw();
             raw.recovery = recovery;

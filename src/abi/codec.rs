@@ -7,6 +7,7 @@
 
 use super::{
     layout::{
+        counters::CountersLayout,
         Command,
         CommandBufferLayout,
         Field,
@@ -24,6 +25,7 @@ use super::{
     Commands,
     Commit,
     CoreSelector,
+    CounterSet,
     Delta,
     Foreign,
     HardwareType,
@@ -36,11 +38,14 @@ use super::{
     Request,
     Routing,
     SharedBuffer,
+    SharedInfo,
     Surface,
+    Text,
     UserSignal,
     MAX_CORES,
     MAX_PARTS,
-    MAX_SUB_COMMIT_BYTES, //
+    MAX_SUB_COMMIT_BYTES,
+    MAX_TEXT_WORDS, //
 };
 use crate::{
     error::Error,
@@ -56,8 +61,14 @@ const TIMESTAMP_STOP: u32 = 0;
 const TIMESTAMP_START: u32 = 1;
 const TIMESTAMP_QUERY: u32 = 2;
 
-/// Bytes of GET_PROFILE_SETTING's answer.
-const PROFILE_SETTING_BYTES: u16 = 8;
+/// The name that a profiler's file has if nobody has given it one: "vprofiler.xml".
+const PROFILE_NAME: &[u8; 16] = b"vprofiler.xml\0\0\0";
+
+/// `gcvVIDMEM_INFO_DIRTY_RECTANGLE`.
+const DIRTY_RECTANGLE: u32 = 1;
+
+/// Words of a text that DEBUG prints.
+const MESSAGE_WORDS: usize = 20;
 
 /// `gceENGINE` of the engine that copies (BLT).
 const ENGINE_COPY: u32 = 1;
@@ -416,11 +427,7 @@ impl Format {
             Command::Detach => Request::Detach {
                 context: layout.detach.context.handle(u),
             },
-            Command::GetProfileSetting if layout.quirks.has_profiler => Request::ProfileSetting,
-            Command::SetProfileSetting if layout.quirks.has_profiler => {
-                Request::Refused(Error::NotSupported)
-            }
-            // Without the profiler these succeed and do nothing.
+            // There they have an interface to themselves.
             Command::GetProfileSetting
             | Command::SetProfileSetting
             | Command::ReadAllProfileRegisters
@@ -430,7 +437,47 @@ impl Format {
             | Command::ReadAllProfileRegistersPart2
             | Command::ReadProfilerNewRegisterSetting
             | Command::ReadProfilerRegisterSetting
-            | Command::ProfileRegisters2d => Request::Ignored,
+            | Command::ProfileRegisters2d
+                if layout.profiler_bytes != 0 =>
+            {
+                Request::Ignored
+            }
+            Command::GetProfileSetting
+            | Command::SetProfileSetting
+            | Command::ReadAllProfileRegisters
+            | Command::ReadAllProfileNewRegistersPart1
+            | Command::ReadAllProfileNewRegistersPart2
+            | Command::ReadAllProfileRegistersPart1
+            | Command::ReadAllProfileRegistersPart2
+            | Command::ReadProfilerNewRegisterSetting
+            | Command::ReadProfilerRegisterSetting
+            | Command::ProfileRegisters2d => self.decode_profiler(words),
+            Command::ReadRegister => Request::ReadRegister {
+                address: layout.read_register.address.word(u),
+                off_reads_zero: layout.quirks.off_reads_zero,
+            },
+            Command::WriteRegister => Request::WriteRegister {
+                address: layout.write_register.address.word(u),
+                data: layout.write_register.data.word(u),
+                off_reads_zero: layout.quirks.off_reads_zero,
+            },
+            Command::ReadRegisterEx if layout.read_registers.bytes != 0 => Request::ReadRegisters {
+                address: layout.read_registers.address.word(u),
+                cores: layout.read_registers.cores.word(u),
+            },
+            Command::WriteRegisterEx if layout.write_registers.bytes != 0 => {
+                let data = layout.write_registers.data.and_behind(u);
+                Request::WriteRegisters {
+                    address: layout.write_registers.address.word(u),
+                    cores: layout.write_registers.cores.word(u),
+                    data: core::array::from_fn(|core| data.get(core).copied().unwrap_or(0)),
+                }
+            }
+            Command::Debug if layout.debug.bytes != 0 => Request::Print,
+            Command::DumpGpuState => Request::DumpState,
+            Command::DumpEvent => Request::DumpJobs,
+            Command::GetSharedInfo => Request::ReadShared(self.shared_info(u)),
+            Command::SetSharedInfo => Request::WriteShared(self.own_shared_info(u)),
             // The hang check sees for itself, and whose job it is.
             Command::Unknown
                 if layout.quirks.gpu_stuck != 0
@@ -451,18 +498,12 @@ impl Format {
             | Command::GcOff
             | Command::GcOn => Request::Refused(Error::InvalidArgument),
             // These exist, and are not built.
-            Command::ReadRegister
-            | Command::WriteRegister
-            | Command::ReadRegisterEx
+            Command::ReadRegisterEx
             | Command::WriteRegisterEx
             | Command::Debug
             | Command::DebugDump
             | Command::Compose
-            | Command::GetSharedInfo
-            | Command::SetSharedInfo
-            | Command::DumpGpuState
             | Command::DumpGpuProfile
-            | Command::DumpEvent
             | Command::AllocateVirtualCommandBuffer
             | Command::FreeVirtualCommandBuffer
             | Command::FlushCache
@@ -481,6 +522,139 @@ impl Format {
             | Command::ConfigCtxFramework
             | Command::ApbAxifeAccess
             | Command::CancelJob => Request::Refused(Error::NotSupported),
+        }
+    }
+
+    /// Whether `bytes` bytes of payload are part of an interface of `words`: builds without the profiler have
+    /// smaller ones.
+    fn has_room(self, words: &[u32], bytes: usize) -> bool {
+        bytes != 0 && usize::from(self.0.union_at) + bytes <= 4 * words.len()
+    }
+
+    /// A command's counters as an interface of `words` words has them; builds whose contexts do not count have no
+    /// room in front of them.
+    fn counters_in(self, words: &[u32], counters: &CountersLayout) -> Option<CountersLayout> {
+        let whole = counters.end();
+        let bare = CountersLayout { at: 0, ..*counters };
+        [*counters, bare].into_iter().find(|counters| {
+            !counters.words.is_empty()
+                && self.has_room(words, counters.end())
+                && counters.end() <= whole
+        })
+    }
+
+    /// The counters that a command tells in an interface of `words` words, and which they are.
+    fn counters(self, words: &[u32]) -> Option<(CountersLayout, CounterSet)> {
+        let profile = &self.0.profile;
+        let (counters, set) =
+            match self.command(words) {
+                Command::ReadAllProfileRegisters => (&profile.all, CounterSet::Whole),
+                Command::ReadAllProfileNewRegistersPart1
+                | Command::ReadAllProfileRegistersPart1 => (&profile.part_1, CounterSet::First),
+                Command::ReadAllProfileNewRegistersPart2
+                | Command::ReadAllProfileRegistersPart2 => (&profile.part_2, CounterSet::Second),
+                _ => return None,
+            };
+        Some((self.counters_in(words, counters)?, set))
+    }
+
+    /// Bytes of the interface that the profiler's commands have to themselves; 0: there is none.
+    pub(crate) fn profiler_bytes(self) -> usize {
+        self.0.profiler_bytes.into()
+    }
+
+    /// Reads a request of the profiler's. Builds without it have no room for some: these do nothing.
+    pub(crate) fn decode_profiler(self, words: &[u32]) -> Request {
+        let layout = self.0;
+        let u = self.union(words);
+        let has_room = |bytes: u16| self.has_room(words, bytes.into());
+        let is_built = layout.quirks.has_profiler;
+        match self.command(words) {
+            Command::GetProfileSetting if has_room(layout.profile_setting.bytes) => {
+                Request::ProfileSetting {
+                    is_built,
+                    is_on: layout.quirks.profiles,
+                }
+            }
+            Command::SetProfileSetting if has_room(layout.set_profile.bytes) => {
+                Request::SetProfileSetting {
+                    enable: layout.set_profile.enable.word(u) != 0,
+                    is_built,
+                }
+            }
+            Command::ProfileRegisters2d if has_room(layout.counters_2d.bytes) => {
+                Request::ReadCounters2d {
+                    user: layout.counters_2d.result.user(u),
+                }
+            }
+            Command::ReadProfilerNewRegisterSetting | Command::ReadProfilerRegisterSetting
+                if has_room(layout.profile_clear.bytes) =>
+            {
+                Request::ClearCounters {
+                    clears: layout.profile_clear.clears.word(u) != 0,
+                }
+            }
+            _ => match self.counters(words) {
+                Some((_, set)) => Request::ReadCounters(set),
+                None => Request::Ignored,
+            },
+        }
+    }
+
+    /// Whether it is a command of the profiler's.
+    pub(crate) fn is_profiler(self, words: &[u32]) -> bool {
+        matches!(
+            self.command(words),
+            Command::GetProfileSetting
+                | Command::SetProfileSetting
+                | Command::ReadAllProfileRegistersPart1
+                | Command::ReadAllProfileRegistersPart2
+                | Command::ReadProfilerRegisterSetting
+                | Command::ProfileRegisters2d
+        )
+    }
+
+    /// The text that DEBUG or SET_PROFILE_SETTING has.
+    #[cold]
+    pub(crate) fn text(self, words: &[u32]) -> Text {
+        let (field, count) = match self.command(words) {
+            Command::Debug => (self.0.debug.message, MESSAGE_WORDS),
+            _ => (self.0.set_profile.name, MAX_TEXT_WORDS),
+        };
+        let mut text = Text([0; MAX_TEXT_WORDS]);
+        if field.exists() {
+            let found = field.and_behind(self.union(words)).iter().take(count);
+            text.0
+                .iter_mut()
+                .zip(found)
+                .for_each(|(to, from)| *to = *from);
+        }
+        text
+    }
+
+    fn shared_info(self, u: &[u32]) -> SharedInfo {
+        let fields = &self.0.shared_info;
+        SharedInfo {
+            process: fields.process.word(u),
+            id: fields.id.word(u),
+            data: fields.data.user(u),
+            bytes: fields.size.long(u),
+            node: fields.node.handle(u),
+            node_data: fields.node_data.user(u),
+            is_rectangle: fields.kind.word(u) == DIRTY_RECTANGLE,
+        }
+    }
+
+    fn own_shared_info(self, u: &[u32]) -> SharedInfo {
+        let fields = &self.0.set_shared_info;
+        SharedInfo {
+            process: 0,
+            id: fields.id.word(u),
+            data: fields.data.user(u),
+            bytes: fields.size.long(u),
+            node: fields.node.handle(u),
+            node_data: fields.node_data.user(u),
+            is_rectangle: fields.kind.word(u) == DIRTY_RECTANGLE,
         }
     }
 
@@ -972,6 +1146,10 @@ impl Format {
             layout.header.handle.put_long(words, number);
             return;
         }
+        let counters = match reply {
+            Reply::Counters(_) => self.counters(words),
+            _ => None,
+        };
         let u = self.union_mut(words);
         match *reply {
             Reply::Nothing | Reply::Submitted { .. } => {}
@@ -1001,6 +1179,7 @@ impl Format {
             }
             Reply::ChipIdentity(identity) => self.encode_identity(u, identity),
             Reply::ChipOptions {
+                profiler,
                 fast_clear,
                 compression,
                 power,
@@ -1009,6 +1188,7 @@ impl Format {
             } => {
                 let fields = &layout.options;
                 zero(u, fields.bytes);
+                fields.profiler.put(u, profiler.into());
                 fields.fast_clear.put(u, fast_clear.into());
                 fields.power.put(u, power.into());
                 fields.mmu.put(u, 1);
@@ -1020,8 +1200,37 @@ impl Format {
                 fields.shaders.put(u, shaders);
                 fields.networks.put(u, ALL_NETWORKS);
             }
-            // Whether it is on, and in 6.2.2 whether it waits for each commands.
-            Reply::ProfileSetting => zero(u, PROFILE_SETTING_BYTES),
+            Reply::ProfileSetting { enable, ref name } => {
+                let fields = &layout.profile_setting;
+                fields.enable.put(u, enable.into());
+                fields.sync.put(u, 0);
+                fields.mode.put(u, 0);
+                fields.probe.put(u, 0);
+                if fields.name.exists() {
+                    encode_name(fields.name, u, name.as_deref());
+                }
+            }
+            Reply::Counters(ref cells) => {
+                let Some((counters, _)) = counters else {
+                    return;
+                };
+                let told = u
+                    .get_mut(usize::from(counters.at) / 4..)
+                    .unwrap_or_default();
+                for (place, counter) in told.iter_mut().zip(counters.words) {
+                    if let Some(value) = counter.value(cells) {
+                        *place = value;
+                    }
+                }
+            }
+            Reply::Register(data) => layout.read_register.data.put(u, data),
+            Reply::Off => layout.read_register.data.put(u, 0),
+            Reply::Registers(data) => {
+                // CAST: 4 of them.
+                for (core, data) in data.into_iter().enumerate() {
+                    layout.read_registers.data.nth(core as u16).put(u, data);
+                }
+            }
             Reply::Scale { scale } => {
                 layout.scale.value.put(u, scale);
                 layout.scale.min.put(u, 1);
@@ -1222,6 +1431,21 @@ fn parts(field: Field, bits: [u32; 2], u: &[u32]) -> Parts {
     let has = |bit: u32| !field.exists() || field.word(u) & bit != 0;
     let [lock, view] = bits.map(has);
     Parts { lock, view }
+}
+
+/// Writes the name of a profiler's file, with zeros behind it.
+fn encode_name(field: Field, u: &mut [u32], name: Option<&Text>) {
+    // CAST: 32 of them.
+    for word in 0..MAX_TEXT_WORDS as u16 {
+        let at = usize::from(word);
+        let default = PROFILE_NAME.chunks_exact(4).nth(at);
+        let default = default.and_then(|letters| letters.try_into().ok());
+        let value = match name {
+            Some(name) => name.0.get(at).copied().unwrap_or(0),
+            None => default.map_or(0, u32::from_ne_bytes),
+        };
+        field.nth(word).put(u, value);
+    }
 }
 
 /// Clears the first `bytes` bytes.

@@ -19,7 +19,13 @@ use crate::{
     limits::MAX_CORES,
     sys::file::NewFile, //
 };
-use kernel::prelude::*;
+use kernel::{
+    fmt::{
+        self,
+        Write, //
+    },
+    prelude::*, //
+};
 pub(crate) use ledger::Ledger;
 
 pub(crate) use codec::{
@@ -28,6 +34,10 @@ pub(crate) use codec::{
 };
 pub(crate) use extensions::Foreign;
 pub(crate) use layout::{
+    counters::{
+        Cells,
+        Counter, //
+    },
     power::{
         PowerState,
         PowerWay, //
@@ -195,6 +205,54 @@ pub(crate) struct Commit {
     pub(crate) next: u64,
     /// How to read all of these.
     pub(crate) format: Format,
+}
+
+/// Which of the profiler's counters are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CounterSet {
+    /// All in one piece.
+    Whole,
+    /// The first part.
+    First,
+    /// The second part.
+    Second,
+}
+
+/// GET_SHARED_INFO's and SET_SHARED_INFO's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SharedInfo {
+    /// The process whose data is read.
+    pub(crate) process: u32,
+    /// Which data.
+    pub(crate) id: u32,
+    /// User address of the data; 0: none.
+    pub(crate) data: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// A node; 0: none.
+    pub(crate) node: u32,
+    /// User address of what is noted of it.
+    pub(crate) node_data: u64,
+    /// It is a rectangle that grows.
+    pub(crate) is_rectangle: bool,
+}
+
+/// A text of a client's, in words, up to its zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Text(pub(crate) [u32; MAX_TEXT_WORDS]);
+
+/// The most words of a text.
+pub(crate) const MAX_TEXT_WORDS: usize = 32;
+
+impl fmt::Display for Text {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = self.0.iter().flat_map(|word| word.to_ne_bytes());
+        for letter in letters.take_while(|&letter| letter != 0) {
+            let is_plain = letter.is_ascii_graphic() || letter == b' ';
+            out.write_char(if is_plain { letter.into() } else { '?' })?;
+        }
+        Ok(())
+    }
 }
 
 /// A surface by its geometry.
@@ -460,7 +518,73 @@ pub(crate) enum Request {
     /// UNMAP_USER_MEMORY.
     UnmapUser(NamedUserMemory),
     /// GET_PROFILE_SETTING.
-    ProfileSetting,
+    ProfileSetting {
+        /// The generation's builds have a profiler, which can be off.
+        is_built: bool,
+        /// It is on if nobody has said otherwise.
+        is_on: bool,
+    },
+    /// SET_PROFILE_SETTING, with the text of a file's name.
+    SetProfileSetting {
+        /// The profiler is on.
+        enable: bool,
+        /// The generation's builds have one, which can be off.
+        is_built: bool,
+    },
+    /// READ_ALL_PROFILE_REGISTERS and its parts.
+    ReadCounters(CounterSet),
+    /// PROFILE_REGISTERS_2D.
+    ReadCounters2d {
+        /// User address where cycles and pixels go.
+        user: u64,
+    },
+    /// READ_PROFILER_REGISTER_SETTING.
+    ClearCounters {
+        /// Each reading begins a new count.
+        clears: bool,
+    },
+    /// READ_REGISTER.
+    ReadRegister {
+        /// Byte offset.
+        address: u32,
+        /// It is 0 where the core is off.
+        off_reads_zero: bool,
+    },
+    /// WRITE_REGISTER.
+    WriteRegister {
+        /// Byte offset.
+        address: u32,
+        /// What is written.
+        data: u32,
+        /// It is well where the core is off.
+        off_reads_zero: bool,
+    },
+    /// READ_REGISTER_EX.
+    ReadRegisters {
+        /// Byte offset.
+        address: u32,
+        /// A bit for each core of the kind.
+        cores: u32,
+    },
+    /// WRITE_REGISTER_EX.
+    WriteRegisters {
+        /// Byte offset.
+        address: u32,
+        /// A bit for each core of the kind.
+        cores: u32,
+        /// What is written, by core.
+        data: [u32; EX_CORES],
+    },
+    /// DEBUG, with a text for the log.
+    Print,
+    /// DUMP_GPU_STATE.
+    DumpState,
+    /// DUMP_EVENT.
+    DumpJobs,
+    /// GET_SHARED_INFO.
+    ReadShared(SharedInfo),
+    /// SET_SHARED_INFO.
+    WriteShared(SharedInfo),
     /// QUERY_POWER_MANAGEMENT_STATE.
     QueryPower,
     /// SET_POWER_MANAGEMENT_STATE.
@@ -541,6 +665,8 @@ pub(crate) enum Reply<'a> {
     ChipInfo([Option<HardwareType>; MAX_CORES]),
     /// QUERY_CHIP_OPTION.
     ChipOptions {
+        /// There is a profiler.
+        profiler: bool,
         /// Fast clear may be used.
         fast_clear: bool,
         /// Compression may be used.
@@ -589,8 +715,21 @@ pub(crate) enum Reply<'a> {
         /// Now.
         scale: u32,
     },
-    /// GET_PROFILE_SETTING: the profiler is off.
-    ProfileSetting,
+    /// GET_PROFILE_SETTING.
+    ProfileSetting {
+        /// It is on.
+        enable: bool,
+        /// The name of a file; `None`: nobody has set one.
+        name: Option<KBox<Text>>,
+    },
+    /// READ_ALL_PROFILE_REGISTERS and its parts.
+    Counters(KBox<Cells>),
+    /// READ_REGISTER.
+    Register(u32),
+    /// READ_REGISTER_EX.
+    Registers([u32; EX_CORES]),
+    /// The core is off: a register of it is 0, and the core not ready.
+    Off,
     /// QUERY_POWER_MANAGEMENT_STATE.
     Power {
         /// The state.
@@ -816,6 +955,7 @@ impl Reply<'_> {
     pub(crate) fn status(&self) -> u32 {
         match self {
             Reply::Copied { bytes: None } => STATUS_SKIP,
+            Reply::Off => STATUS_CHIP_NOT_READY,
             _ => 0,
         }
     }
@@ -834,6 +974,12 @@ impl Reply<'_> {
 
 /// `gcvSTATUS_SKIP`.
 const STATUS_SKIP: u32 = 13;
+
+/// `gcvSTATUS_CHIP_NOT_READY`.
+const STATUS_CHIP_NOT_READY: u32 = 11;
+
+/// Cores that READ_REGISTER_EX and WRITE_REGISTER_EX have room for.
+pub(crate) const EX_CORES: usize = 4;
 
 impl CommandBuffer {
     /// Its object type: the letters CMDB.

@@ -216,6 +216,15 @@ impl Clients {
         Some((member.leader.tgid_nr_ns(None), member.process.clone()))
     }
 
+    /// The process with this number, as the caller sees it, if it has files.
+    #[cold]
+    pub(super) fn find(&self, number: i32) -> Option<Arc<Process>> {
+        let members = self.processes.lock();
+        let mut open = members.iter().filter(|member| member.files > 0);
+        let member = open.find(|member| member.leader.tgid_nr_ns(None) == number)?;
+        Some(member.process.clone())
+    }
+
     /// Whether the process with this number, as the caller sees it, has files.
     #[cold]
     pub(super) fn has(&self, number: i32) -> bool {

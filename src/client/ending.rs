@@ -156,9 +156,11 @@ impl Process {
         let memory = core::mem::take(&mut tables.user_memory);
         let contexts = core::mem::take(&mut tables.contexts);
         let pieces = core::mem::take(&mut tables.pieces);
+        let shared_infos = core::mem::take(&mut tables.shared_infos);
         let kept_on = core::mem::take(&mut tables.kept_on);
         let left = core::mem::replace(&mut tables.per_core, PerCore::all());
         drop(tables);
+        self.end_counts();
         // First: nobody else's jobs are to keep a core on for it.
         drop(kept_on);
         nodes.for_each(|entry| {
@@ -173,6 +175,6 @@ impl Process {
             mapped.release();
             sys::yield_if_due();
         });
-        drop((contexts, pieces, left));
+        drop((contexts, pieces, shared_infos, left));
     }
 }

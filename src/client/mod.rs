@@ -32,11 +32,14 @@ mod import;
 mod names;
 mod node;
 mod power;
+mod profile;
 mod query;
 mod queue;
+mod registers;
 mod resets;
 mod shared;
 mod shared_buffers;
+mod shared_info;
 mod signal;
 mod signals;
 mod submit;
@@ -54,7 +57,8 @@ use crate::{
         Commit,
         CoreSelector,
         Reply,
-        Request, //
+        Request,
+        Text, //
     },
     error::{
         Error,
@@ -157,6 +161,8 @@ pub(crate) struct Process {
     /// The completion page, once the process has asked for it. Under the tables' lock.
     completion: SetOnce<Arc<CompletionPage>>,
     opener: sys::Opener,
+    /// Its user, as it was then.
+    user: u32,
     /// No other process has had it, or will.
     number: u64,
     /// How long STALL waits, in milliseconds.
@@ -217,6 +223,7 @@ impl Process {
                 completion: SetOnce::new(),
                 leader,
                 opener: sys::Opener::current(),
+                user: sys::user_id(),
                 views,
                 hider,
                 resets_asked: Atomic::new(0),
@@ -302,12 +309,13 @@ impl Process {
     /// Runs one request of the interface.
     ///
     /// `view` gives the pool's mapping by the file that asks, if it has one; `part` what a COMMIT for
-    /// several cores has for one of them.
+    /// several cores has for one of them; `text` what a command that has a text has.
     pub(crate) fn run(
         self: &Arc<Self>,
         file: &OpenFile,
         view: impl FnOnce() -> Option<Arc<PoolView>>,
         part: impl Fn(u32) -> Commit,
+        text: impl Fn() -> Text,
         core: CoreSelector,
         request: Request,
     ) -> Result<Reply<'_>> {
@@ -326,7 +334,45 @@ impl Process {
             Request::ChipOptions => Ok(self.query_options(&*core()?)),
             Request::QueryScale => self.query_scale(selector),
             Request::SetScale { scale } => self.set_scale(selector, scale).map(done),
-            Request::ProfileSetting => Ok(Reply::ProfileSetting),
+            Request::ProfileSetting { is_built, is_on } => {
+                self.profile_setting(selector, is_built, is_on)
+            }
+            Request::SetProfileSetting { enable, is_built } => self
+                .set_profile_setting(selector, enable, is_built, text())
+                .map(done),
+            Request::ReadCounters(set) => self.read_counters(selector, set),
+            Request::ReadCounters2d { user } => self.read_counters_2d(selector, user).map(done),
+            Request::ClearCounters { clears } => {
+                self.set_clearing(clears);
+                Ok(Reply::Nothing)
+            }
+            Request::ReadRegister {
+                address,
+                off_reads_zero,
+            } => self.read_register(selector, address, off_reads_zero),
+            Request::WriteRegister {
+                address,
+                data,
+                off_reads_zero,
+            } => self.write_register(selector, address, data, off_reads_zero),
+            Request::ReadRegisters { address, cores } => {
+                self.read_registers(selector, address, cores)
+            }
+            Request::WriteRegisters {
+                address,
+                cores,
+                data,
+            } => self
+                .write_registers(selector, address, cores, data)
+                .map(done),
+            Request::Print => {
+                self.print(text());
+                Ok(Reply::Nothing)
+            }
+            Request::DumpState => self.dump_state(selector),
+            Request::DumpJobs => self.dump_jobs().map(done),
+            Request::ReadShared(info) => self.read_shared_info(info).map(done),
+            Request::WriteShared(info) => self.write_shared_info(info).map(done),
             Request::QueryFrequency => {
                 let (core, shader) = self.device.any(selector)?.frequencies();
                 Ok(Reply::Frequency { core, shader })

@@ -8,6 +8,7 @@ use super::{
         Returned, //
     },
     names,
+    shared_info::Note,
     tables::Tables,
     user_views::{
         UserView,
@@ -100,6 +101,8 @@ pub(super) struct NodeEntry {
     pub(super) name: Option<names::Name<Node>>,
     /// The return of the process's own memory, if it is that: made with it, as it must not fail.
     pub(super) back: Option<ListArc<Change>>,
+    /// What the process has noted of it.
+    pub(super) note: Note,
 }
 
 /// How LOCK is asked for.
@@ -139,6 +142,7 @@ impl NodeEntry {
             imports: 0,
             name: None,
             back: None,
+            note: Note::default(),
         }
     }
 

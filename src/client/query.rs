@@ -35,6 +35,7 @@ impl Process {
     pub(super) fn query_options(&self, core: &Core) -> Reply<'_> {
         let identity = core.identity();
         Reply::ChipOptions {
+            profiler: self.has_profiler(),
             fast_clear: identity.has_fast_clear(),
             compression: identity.has_compression(),
             power: self.device.parameters().power_management,

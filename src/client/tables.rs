@@ -7,7 +7,9 @@ use super::{
     handles::Handles,
     import::Mapped,
     node::NodeEntry,
+    profile::Profile,
     shared_buffers::PieceEntry,
+    shared_info::Info,
     signals::SignalEntry,
     user_views::UserViews,
     window::PoolView, //
@@ -52,6 +54,10 @@ pub(super) struct Tables {
     pub(super) non_paged: Ledger,
     pub(super) contiguous: Ledger,
     pub(super) pieces: KVec<PieceEntry>,
+    /// What it leaves for others.
+    pub(super) shared_infos: KVec<Info>,
+    /// What it wants to know of the cores' work.
+    pub(super) profile: Profile,
     /// By core, what keeps it on for the process.
     pub(super) kept_on: [Option<KeptOn>; MAX_CORES],
     /// Where the process has mapped the pool; the last mmap's is the last.
@@ -95,6 +101,8 @@ impl Tables {
             non_paged: Ledger::default(),
             contiguous: Ledger::default(),
             pieces: KVec::new(),
+            shared_infos: KVec::new(),
+            profile: Profile::default(),
             kept_on: [const { None }; MAX_CORES],
             pool_views: KVec::new(),
         }

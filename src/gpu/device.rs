@@ -469,7 +469,7 @@ impl<P: Payload> AnyCore<P> {
     }
 
     /// Its hardware.
-    pub(super) fn hardware(&self) -> &Hardware {
+    pub(crate) fn hardware(&self) -> &Hardware {
         match self {
             Self::Ring(core) => core.hardware(),
             Self::Vector(core) => core.hardware(),

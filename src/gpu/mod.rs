@@ -7,6 +7,7 @@ mod debug;
 mod device;
 mod govern;
 mod power;
+mod registers;
 mod route;
 mod vector;
 

@@ -90,6 +90,18 @@ impl Identity {
 }
 
 impl Hardware {
+    /// Lets the clocks of idle modules be gated, unless somebody wants to know what they count. The core is on.
+    pub(crate) fn set_counting_clocks(&self) {
+        if !self.identity.has_power_registers() {
+            return;
+        }
+        let regs = &self.registers;
+        let (before, gates) = (regs.read(PM_POWER_CONTROLS), !self.tally.is_wanted());
+        if before.enable_module_clock_gating() != gates {
+            regs.write_reg(before.with_enable_module_clock_gating(gates));
+        }
+    }
+
     /// Switches the clock gating of idle modules on.
     pub(super) fn set_clock_gating(&self) {
         let regs = &self.registers;
@@ -100,7 +112,7 @@ impl Hardware {
         let stalls = matches!(id.revision, 0x4301 | 0x4302);
         regs.write_reg(
             regs.read(PM_POWER_CONTROLS)
-                .with_enable_module_clock_gating(true)
+                .with_enable_module_clock_gating(!self.tally.is_wanted())
                 .with_disable_stall_module_clock_gating(stalls),
         );
         let controls = regs.read(PM_MODULE_CONTROLS).into_raw() | id.ungated();

@@ -4,12 +4,14 @@
 //!
 //! The only room that touches registers. Takes no locks. Source: spec/command-hw.md section 1.
 
+mod debug;
 mod dump;
 mod gating;
 mod identity;
 mod interrupt;
 mod points;
 mod power;
+mod profile;
 mod recovery;
 mod regs;
 pub(crate) mod vector;
@@ -56,6 +58,7 @@ pub(crate) use {
         Power,
         Powered, //
     },
+    profile::Counting,
     recovery::Progress, //
 };
 
@@ -102,6 +105,7 @@ pub(crate) struct Hardware {
     registers: Registers,
     power: Power,
     state: power::State,
+    tally: Arc<profile::Tally>,
     identity: Identity,
     /// Event bits that have been taken from the core and not been worked on.
     pending: Atomic<u32>,
@@ -134,6 +138,7 @@ impl Hardware {
             registers,
             power,
             state: power::State::new(),
+            tally: profile::Tally::new()?,
             identity,
             pending: Atomic::new(0),
             is_taking: Atomic::new(0),
@@ -363,6 +368,7 @@ impl Hardware {
     /// One soft reset; says whether the core came out of it idle.
     fn reset_once(&self) -> bool {
         self.note_isolated(false);
+        self.forget_counters();
         match self.identity.hardware_type() {
             HardwareType::Vector => self.reset_vector_once(),
             _ => reset_once(&self.registers, &self.identity),

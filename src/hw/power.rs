@@ -375,6 +375,9 @@ impl Hardware {
         if !self.is_on() {
             return;
         }
+        if self.tally.is_wanted() && !self.is_cycled() {
+            self.count();
+        }
         self.disable_interrupts();
         // Also read back: it must have arrived before the clock goes.
         self.state.last_idle.store(self.idle(), Relaxed);

@@ -85,6 +85,10 @@ register! {
     pub(crate) HI_CHIP_MINOR_FEATURE_0(u32) @ 0x034 {}
     /// Holds the memory counters at 0 while not 0.
     pub(crate) HI_MEMORY_COUNTER_RESET(u32) @ 0x03C {}
+    /// Units of 8 bytes that were read, by the pixel pipe that is selected.
+    pub(crate) HI_PROFILE_READ_BYTES8(u32) @ 0x040 {}
+    /// The same, written.
+    pub(crate) HI_PROFILE_WRITE_BYTES8(u32) @ 0x044 {}
     /// Sizes of the shader parts.
     pub(crate) HI_CHIP_SPECS(u32) @ 0x048 {
         /// Vertex streams.
@@ -104,6 +108,10 @@ register! {
     }
     /// Minor features 1.
     pub(crate) HI_CHIP_MINOR_FEATURE_1(u32) @ 0x074 {}
+    /// Cycles, or idle cycles, by model.
+    pub(crate) HI_PROFILE_TOTAL_CYCLES(u32) @ 0x078 {}
+    /// Idle cycles.
+    pub(crate) HI_PROFILE_IDLE_CYCLES(u32) @ 0x07C {}
     /// Sizes of instructions and constants.
     pub(crate) HI_CHIP_SPECS_2(u32) @ 0x080 {
         /// Buffer size.
@@ -187,6 +195,8 @@ register! {
     pub(crate) MC_MEMORY_BASE_ADDR_PEZ(u32) @ 0x424 {}
     /// For the pixel engine.
     pub(crate) MC_MEMORY_BASE_ADDR_PE(u32) @ 0x428 {}
+    /// Cycles.
+    pub(crate) MC_PROFILE_CYCLE_COUNTER(u32) @ 0x438 {}
     /// Counter of the rasterizer that was selected.
     pub(crate) MC_PROFILE_RA_READ(u32) @ 0x448 {}
     /// Counter of the pixel engine that was selected.

@@ -138,9 +138,10 @@ impl<P: Payload> Ring<P> {
         let completing = self.completion.lock();
         self.end_raised();
         self.end_oldest(self.passed());
+        // It selects counters.
+        let progress = self.progress();
         drop(completing);
         let (recovers, limits) = limits(self.setup.timeout);
-        let progress = self.progress();
         let mut state = self.state.lock();
         let completed = state.completed;
         if state.watch.has_ended(completed) || state.in_flight.len() == 0 {

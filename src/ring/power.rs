@@ -33,6 +33,7 @@ use super::{
     WAIT_LINK_BYTES, //
 };
 use crate::{
+    hw::Hardware,
     mmu::NO_TRANSLATIONS,
     stream::words,
     sys,
@@ -243,6 +244,19 @@ impl<P: Payload> Ring<P> {
         {
             self.hardware.load_speed();
         }
+    }
+
+    /// Calls `look` with the core if it is on: it stays so meanwhile, and nobody else touches what only one may.
+    /// `None`: it is off, or has been stopped.
+    pub(crate) fn if_on<T>(&self, look: impl FnOnce(&Hardware) -> T) -> Option<T> {
+        let _completing = self.completion.lock();
+        if self.state.lock().is_stopped {
+            return None;
+        }
+        // Only now: as above.
+        let kept_on = self.hardware.supply().if_on();
+        let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;
+        Some(look(&self.hardware))
     }
 
     /// Lets the core run at its lowest clock until it has something to do, if it has nothing now.

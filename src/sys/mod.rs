@@ -167,6 +167,12 @@ pub(crate) fn is_admin() -> bool {
     unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as kernel::ffi::c_int) }
 }
 
+/// Whether the calling process may look at what others do (`CAP_PERFMON`, or `CAP_SYS_ADMIN`).
+pub(crate) fn may_profile() -> bool {
+    // SAFETY: As above.
+    unsafe { bindings::capable(bindings::CAP_PERFMON as kernel::ffi::c_int) || is_admin() }
+}
+
 /// The calling thread's real user, as a number of the whole machine's.
 pub(crate) fn user_id() -> u32 {
     // SAFETY: Only looks at the calling thread.

@@ -60,6 +60,7 @@ struct gal_parameters gal_parameters = {
 	.autosuspend = 200,
 	.initgpu3DMinClock = 1,
 	.stuckDump = 2,
+	.gpuProfiler = 1,
 };
 
 #define GAL_PARAMETER(name, type, text)                                   \
@@ -109,6 +110,7 @@ GAL_PARAMETER(gpu_frequency, ulong, "The same in MHz, as Dove's driver has it; 0
 GAL_PARAMETER(initgpu3DMinClock, uint, "Least 64ths of its clock that a core is slowed down to when it is too warm, from 1 to 64");
 GAL_PARAMETER(recovery, uint, "0: a core that hangs is not reset, as with gpuTimeout=0");
 GAL_PARAMETER(stuckDump, uint, "What is kept of a core that hangs: 0 nothing, 1 registers and commands, 2 the memory that they name too, 3 more of it");
+GAL_PARAMETER(gpuProfiler, uint, "Who is told what the cores count: 0 nobody, 1 everybody, 2 who has CAP_PERFMON");
 GAL_PARAMETER(sharedNodes, int, "1: every client can lock and free every node whose handle it knows, as with the vendor's driver");
 module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.interface), 0444);
 MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ...; empty: the most likely");

@@ -58,6 +58,7 @@ struct gal_parameters {
 	unsigned int initgpu3DMinClock;
 	unsigned int recovery;
 	unsigned int stuckDump;
+	unsigned int gpuProfiler;
 	unsigned long allowedRanges[8];
 	unsigned int allowedRangesCount;
 	int sharedNodes;

@@ -20,7 +20,8 @@ use crate::{
             Extension,
             MAX_EXTENSION_BYTES, //
         },
-        Format, //
+        Format,
+        Request, //
     },
     client::{
         Clients,
@@ -67,6 +68,9 @@ use kernel::{
 
 /// `IOCTL_GCHAL_INTERFACE`.
 const INTERFACE: u32 = 30000;
+
+/// `IOCTL_GCHAL_PROFILER_INTERFACE`, where there is one.
+const PROFILER: u32 = 30001;
 
 /// Highest `gceHARDWARE_TYPE` that the envelope accepts.
 const MAX_HARDWARE_TYPE: u32 = 7;
@@ -307,7 +311,8 @@ impl OpenedFile {
             return Err(Error::Envelope);
         }
         let mut made = None;
-        match self.process.run(file, view, part, core, request) {
+        let text = || format.text(words);
+        match self.process.run(file, view, part, text, core, request) {
             Ok(reply) => {
                 format.encode(words, &reply);
                 format.succeed(words, &reply);
@@ -357,6 +362,42 @@ impl OpenedFile {
                 argument.answer(words, bytes)
             }
         }
+    }
+
+    /// The profiler's commands of generations where these have an interface, and an ioctl, to themselves. Other
+    /// commands are none there.
+    #[cold]
+    #[inline(never)]
+    fn profiler_interface(&self, file: &OpenFile, caller: Caller, at: usize) -> Result {
+        let known = Choice::unpack(self.interface.load(Relaxed));
+        let format = known.map(Choice::format).ok_or(Error::Envelope)?;
+        let bytes = format.profiler_bytes();
+        let argument = Argument::read(at, format, caller)?;
+        // CAST: at most 64 bits.
+        let is_whole = |found: u64| bytes != 0 && found == bytes as u64;
+        if !is_whole(argument.input_bytes) || !is_whole(argument.output_bytes) {
+            return Err(Error::Envelope);
+        }
+        let mut room = UserWords::<{ abi::MAX_INTERFACE_BYTES / 4 }>::new();
+        let words = room
+            .read(argument.input, bytes)
+            .map_err(|_| Error::Envelope)?;
+        let core = format.core(words);
+        let request = match format.is_profiler(words) {
+            true => format.decode_profiler(words),
+            false => Request::Refused(Error::InvalidArgument),
+        };
+        let part = |index| format.decode_part(words, index);
+        let text = || format.text(words);
+        match self.process.run(file, || None, part, text, core, request) {
+            Ok(reply) => {
+                format.encode(words, &reply);
+                format.succeed(words, &reply);
+            }
+            Err(error) if error.errno().is_some() => return Err(error),
+            Err(error) => format.fail(words, error),
+        }
+        argument.answer(words, bytes)
     }
 
     /// GALCORE_IOC_RESETS: what resets of cores have cost the process. `EFAULT`: it cannot be told.
@@ -430,7 +471,8 @@ impl FileOperations for OpenedFile {
         }
         let result = match code {
             INTERFACE => self.interface(file, caller, argument),
-            // 30001 would be the kernel's own face, which hands out kernel addresses.
+            // Else it would be the kernel's own face, which hands out kernel addresses.
+            PROFILER => self.profiler_interface(file, caller, argument),
             _ => match Extension::of(code) {
                 Some(extension) => self.extension(extension, caller, argument),
                 None => Err(Error::Envelope),

@@ -12,6 +12,7 @@
 //! by a host test, which reads these files too: they know nothing of the rest of the crate. This
 //! file is the list of all structures and their fields, as one macro takes it.
 
+pub(crate) mod counters;
 pub(crate) mod power;
 mod v2;
 mod v4;
@@ -262,6 +263,10 @@ structures! {
         quirks: Quirks,
         /// COMMIT for the vector graphics core; `None`: its boards have none.
         vector: Option<vector::Vector>,
+        /// What the profiler's commands tell.
+        profile: counters::Profile,
+        /// Bytes of the interface that these commands have to themselves, behind an ioctl of its own; 0: none.
+        profiler_bytes: u16,
     }
 
     /// GET_BASE_ADDRESS.
@@ -730,6 +735,8 @@ structures! {
     }
     /// QUERY_CHIP_OPTION, all out.
     options: QueryChipOptions = "QueryChipOptions" {
+        /// Out: there is a profiler.
+        profiler = "gpuProfiler",
         /// Fast clear may be used.
         fast_clear = "allowFastClear",
         /// Cores may go off.
@@ -774,6 +781,107 @@ structures! {
     cpu_frequency: QueryCpuFrequency = "QueryCPUFrequency" {
         /// Out: in kHz.
         frequency = "CPUFrequency",
+    }
+    /// READ_REGISTER.
+    read_register: ReadRegister = "ReadRegisterData" {
+        /// In: byte offset.
+        address = "address",
+        /// Out: what it holds; of DUMP_GPU_STATE, whether there was something to dump.
+        data = "data",
+    }
+    /// WRITE_REGISTER.
+    write_register: WriteRegister = "WriteRegisterData" {
+        /// In: byte offset.
+        address = "address",
+        /// In: what is written.
+        data = "data",
+    }
+    /// READ_REGISTER_EX: of several cores.
+    read_registers: ReadRegisterEx = "ReadRegisterDataEx" {
+        /// In: byte offset.
+        address = "address",
+        /// In: a bit for each core of the kind.
+        cores = "coreSelect",
+        /// Out: what it holds in the first; 4 of them.
+        data = "data",
+    }
+    /// WRITE_REGISTER_EX: of several cores.
+    write_registers: WriteRegisterEx = "WriteRegisterDataEx" {
+        /// In: byte offset.
+        address = "address",
+        /// In: a bit for each core of the kind.
+        cores = "coreSelect",
+        /// In: what is written in the first; 4 of them.
+        data = "data",
+    }
+    /// GET_PROFILE_SETTING, all out.
+    profile_setting: GetProfileSetting = "GetProfileSetting" {
+        /// Whether the library is to profile.
+        enable = "enable",
+        /// The first of the 32 words of the name of the file that it writes.
+        name = "fileName",
+        /// It waits for all commands first: 0.
+        sync = "syncMode",
+        /// What is counted: 0.
+        mode = "profileMode",
+        /// How: 0.
+        probe = "probeMode",
+    }
+    /// SET_PROFILE_SETTING.
+    set_profile: SetProfileSetting = "SetProfileSetting" {
+        /// In: whether it is to.
+        enable = "enable",
+        /// In: the first of the 32 words of the file's name.
+        name = "fileName",
+    }
+    /// PROFILE_REGISTERS_2D.
+    counters_2d: ProfileRegisters2d = "RegisterProfileData2D" {
+        /// In: user address of a `gcs2D_PROFILE`.
+        result = "hwProfile2D",
+    }
+    /// READ_PROFILER_REGISTER_SETTING.
+    profile_clear: ReadProfilerRegisterSetting = "SetProfilerRegisterClear" {
+        /// In: reading clears.
+        clears = "bclear",
+    }
+    /// DEBUG.
+    debug: Debug = "Debug" {
+        /// In: the first of the 20 words of a text for the log.
+        message = "message",
+        /// In: `gceDEBUG_MESSAGE_TYPE`.
+        kind = "type",
+    }
+    /// GET_SHARED_INFO.
+    shared_info: GetSharedInfo = "GetSharedInfo" {
+        /// In: the process whose data it is.
+        process = "pid",
+        /// In: which data.
+        id = "dataId",
+        /// In: a node, or 0.
+        node = "node",
+        /// In: user address where the data goes.
+        data = "data",
+        /// In: user address where what is noted of the node goes.
+        node_data = "nodeData",
+        /// In: bytes of the data.
+        size = "size" | "bytes",
+        /// In: `gceVIDMEM_NODE_SHARED_INFO_TYPE`.
+        kind = "infoType",
+    }
+    /// SET_SHARED_INFO.
+    set_shared_info: SetSharedInfo = "SetSharedInfo" {
+        /// In: which data.
+        id = "dataId",
+        /// In: a node, or 0.
+        node = "node",
+        /// In: user address of the data.
+        data = "data",
+        /// In: user address of what is to be noted of the node.
+        node_data = "nodeData",
+        /// In: bytes of the data.
+        size = "size" | "bytes",
+        /// In: `gceVIDMEM_NODE_SHARED_INFO_TYPE`.
+        kind = "infoType",
     }
     /// `gcoCMDBUF`.
     command_buffer: CommandBufferLayout = "gcoCMDBUF" {
@@ -1105,8 +1213,12 @@ pub(crate) struct Quirks {
     /// CACHE is told the node by the address: what it names is not looked at.
     pub(crate) caches_by_address: bool,
     /// GET_PROFILE_SETTING answers that the profiler is off, and SET_PROFILE_SETTING that there is
-    /// none; else both do nothing, as builds without it.
+    /// none; else both do nothing, as builds without it. If there is one.
     pub(crate) has_profiler: bool,
+    /// Where there is one, it is on if nobody has said otherwise.
+    pub(crate) profiles: bool,
+    /// A register of a core that is off reads 0, and writing it does nothing; else the core is not ready.
+    pub(crate) off_reads_zero: bool,
     /// Signals can be mapped.
     pub(crate) maps_signals: bool,
     /// An unknown signal.
@@ -1395,6 +1507,14 @@ impl Layout {
             && self.allocate_commands.bytes <= room
             && self.free_commands.bytes <= room
             && self.cpu_frequency.bytes <= room
+            && self.read_register.bytes <= room
+            && self.write_register.bytes <= room
+            && self.read_registers.bytes <= room
+            && self.write_registers.bytes <= room
+            && self.shared_info.bytes <= room
+            && self.set_shared_info.bytes <= room
+            && self.profiler_bytes as usize <= MAX_INTERFACE_BYTES
+            && (self.debug.bytes == 0 || self.debug.message.is_sound(self.debug.bytes))
             && self.set_scale.bytes <= room
             && self.scale.bytes <= room
             && self.base_address.bytes <= room

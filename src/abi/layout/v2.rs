@@ -46,6 +46,8 @@ pub(crate) const V2: Layout = Layout {
         ..IdentityLayout::ABSENT
     },
     vector: None,
+    profile: counters::Profile::V2,
+    profiler_bytes: 0,
     quirks: Quirks {
         hardware: HardwareTypes {
             routing: Routing::Type,
@@ -71,6 +73,8 @@ pub(crate) const V2: Layout = Layout {
         caches_nothing: false,
         caches_by_address: false,
         has_profiler: false,
+        profiles: true,
+        off_reads_zero: true,
         maps_signals: false,
         unknown_signal: UnknownSignal::Invalid,
         unknown_node_not_found: false,
@@ -262,6 +266,41 @@ pub(crate) const V2: Layout = Layout {
     set_scale: SetFscaleValue::ABSENT,
     scale: GetFscaleValue::ABSENT,
     cpu_frequency: QueryCpuFrequency::ABSENT,
+    read_register: ReadRegister {
+        bytes: 8,
+        address: word(0),
+        data: word(4),
+    },
+    write_register: WriteRegister {
+        bytes: 8,
+        address: word(0),
+        data: word(4),
+    },
+    read_registers: ReadRegisterEx::ABSENT,
+    write_registers: WriteRegisterEx::ABSENT,
+    profile_setting: GetProfileSetting {
+        bytes: 132,
+        enable: word(0),
+        name: word(4),
+        ..GetProfileSetting::ABSENT
+    },
+    set_profile: SetProfileSetting {
+        bytes: 132,
+        enable: word(0),
+        name: word(4),
+    },
+    counters_2d: ProfileRegisters2d {
+        bytes: 4,
+        result: word(0),
+    },
+    profile_clear: ReadProfilerRegisterSetting::ABSENT,
+    debug: Debug {
+        bytes: 96,
+        message: word(16),
+        ..Debug::ABSENT
+    },
+    shared_info: GetSharedInfo::ABSENT,
+    set_shared_info: SetSharedInfo::ABSENT,
     command_buffer: CommandBufferLayout {
         bytes: 48,
         object: word(0),
@@ -358,5 +397,10 @@ pub(crate) const ARNOVA: Layout = Layout {
         bytes: 68,
         ..V2.queue
     },
+    profile: counters::Profile::ABSENT,
+    profile_setting: GetProfileSetting::ABSENT,
+    set_profile: SetProfileSetting::ABSENT,
+    counters_2d: ProfileRegisters2d::ABSENT,
+    debug: Debug::ABSENT,
     ..V2
 };

@@ -57,6 +57,7 @@ pub(crate) const V4: Layout = Layout {
         user_alignment: 1,
         resets: true,
         gpu_stuck: 0,
+        off_reads_zero: false,
         power: power::V4,
         allocates_surfaces: false,
         ..V2.quirks
@@ -153,6 +154,30 @@ pub(crate) const V4: Layout = Layout {
         records: word(16),
     },
     context: ContextLayout::ABSENT,
+    debug: Debug {
+        bytes: 104,
+        message: word(24),
+        kind: word(16),
+    },
+    shared_info: GetSharedInfo {
+        bytes: 28,
+        process: word(0),
+        id: word(4),
+        node: word(8),
+        data: word(12),
+        node_data: word(16),
+        size: word(20),
+        kind: word(24),
+    },
+    set_shared_info: SetSharedInfo {
+        bytes: 24,
+        id: word(0),
+        node: word(4),
+        data: word(8),
+        node_data: word(12),
+        size: word(16),
+        kind: word(20),
+    },
     ..V2
 };
 

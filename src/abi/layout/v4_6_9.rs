@@ -222,6 +222,30 @@ pub(crate) const V4_0_0: Layout = Layout {
         records: long(16),
         ..V4.delta
     },
+    profile: counters::Profile::V4_0_0,
+    counters_2d: ProfileRegisters2d {
+        bytes: 8,
+        result: long(0),
+    },
+    shared_info: GetSharedInfo {
+        bytes: 48,
+        process: word(0),
+        id: word(4),
+        node: long(8),
+        data: long(16),
+        node_data: long(24),
+        size: long(32),
+        kind: word(40),
+    },
+    set_shared_info: SetSharedInfo {
+        bytes: 48,
+        id: word(0),
+        node: long(8),
+        data: long(16),
+        node_data: long(24),
+        size: long(32),
+        kind: word(40),
+    },
     ..V4
 };
 
@@ -238,6 +262,21 @@ pub(crate) const V4_1_0: Layout = Layout {
         },
         bytes: 80,
         ..IdentityLayout::ABSENT
+    },
+    shared_info: GetSharedInfo {
+        bytes: 16,
+        process: word(0),
+        id: word(4),
+        data: word(12),
+        size: word(8),
+        ..GetSharedInfo::ABSENT
+    },
+    set_shared_info: SetSharedInfo {
+        bytes: 12,
+        id: word(0),
+        data: word(4),
+        size: word(8),
+        ..SetSharedInfo::ABSENT
     },
     ..V4_0_0
 };
@@ -265,6 +304,11 @@ pub(crate) const V4_6_9: Layout = Layout {
         bytes: 16,
         fd: word(8),
         ..CreateNativeFence::ABSENT
+    },
+    profile: counters::Profile::V4_6_9,
+    quirks: Quirks {
+        profiles: false,
+        ..V4_1_0.quirks
     },
     ..V4_1_0
 };

@@ -143,6 +143,19 @@ pub(crate) const P6: Layout = Layout {
         offset: word(64),
         ..V4_6_9.command_buffer
     },
+    profile: counters::Profile::V4_0_0,
+    profile_setting: GetProfileSetting {
+        bytes: 4,
+        enable: word(0),
+        ..GetProfileSetting::ABSENT
+    },
+    set_profile: SetProfileSetting {
+        bytes: 4,
+        enable: word(0),
+        ..SetProfileSetting::ABSENT
+    },
+    shared_info: GetSharedInfo::ABSENT,
+    set_shared_info: SetSharedInfo::ABSENT,
     ..V4_6_9
 };
 
@@ -211,5 +224,6 @@ pub(crate) const P8: Layout = Layout {
         fd: word(0),
         timeout: word(4),
     },
+    profile: counters::Profile::V4_6_9,
     ..P6
 };

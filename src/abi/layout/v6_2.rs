@@ -129,6 +129,32 @@ pub(crate) const V6_2_2: Layout = Layout {
         record_count: word(16),
         records: long(24),
     },
+    profile: counters::Profile::V6_2_2,
+    profile_setting: GetProfileSetting {
+        bytes: 8,
+        sync: word(4),
+        ..P8.profile_setting
+    },
+    set_profile: SetProfileSetting {
+        bytes: 8,
+        ..P8.set_profile
+    },
+    profile_clear: ReadProfilerRegisterSetting {
+        bytes: 4,
+        clears: word(0),
+    },
+    read_registers: ReadRegisterEx {
+        bytes: 24,
+        address: word(0),
+        cores: word(4),
+        data: word(8),
+    },
+    write_registers: WriteRegisterEx {
+        bytes: 24,
+        address: word(0),
+        cores: word(4),
+        data: word(8),
+    },
     ..P8
 };
 
@@ -244,6 +270,7 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
     },
     options: QueryChipOptions {
         bytes: 28,
+        profiler: word(0),
         fast_clear: word(4),
         power: word(8),
         mmu: word(12),
@@ -255,6 +282,9 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
         core: word(0),
         shader: word(4),
     },
+    profile: counters::Profile::V6_2_4,
+    profile_setting: P8.profile_setting,
+    set_profile: P8.set_profile,
     ..V6_2_3
 };
 

@@ -221,5 +221,18 @@ pub(crate) const V6_4_11: Layout = Layout {
         records: long(16),
         ..DeltaLayout::ABSENT
     },
+    profile: counters::Profile::V6_4,
+    profiler_bytes: 400,
+    profile_setting: GetProfileSetting {
+        bytes: 12,
+        mode: word(4),
+        probe: word(8),
+        ..V6_2_4_P3.profile_setting
+    },
+    set_profile: SetProfileSetting {
+        bytes: 12,
+        ..V6_2_4_P3.set_profile
+    },
+    debug: Debug::ABSENT,
     ..V6_2_4_P3
 };

@@ -60,6 +60,10 @@ pub struct Abi {
     pub fields: HashMap<&'static str, Place>,
     /// Values of enumerations.
     pub values: HashMap<&'static str, u32>,
+    /// Bytes of the interface that the profiler's commands have to themselves; 0: none.
+    pub profiler: usize,
+    /// Offset of the first counter of a member, and their names.
+    pub counters: HashMap<&'static str, (usize, Vec<&'static str>)>,
 }
 
 fn number(text: &str) -> usize {
@@ -92,6 +96,11 @@ impl Abi {
                 }
                 ["field", field, at, bytes] => {
                     abi.fields.insert(field, (number(at), number(bytes)));
+                }
+                ["profiler", bytes] => abi.profiler = number(bytes),
+                ["counters", member, at, ..] => {
+                    abi.counters
+                        .insert(member, (number(at), words[3..].to_vec()));
                 }
                 ["value", value, is] => {
                     abi.values.insert(value, number(is) as u32);

@@ -115,6 +115,11 @@ impl Comparison {
                 ["types" | "ids" | "coreIndexs"] => known.map(|(_, (at, _))| (at, 4)),
                 _ => known.map(|(key, (at, bytes))| match key {
                     "Commit.contexts" | "Commit.commandBuffers" | "Commit.deltas" => (at, 8),
+                    "ReadRegisterDataEx.data"
+                    | "WriteRegisterDataEx.data"
+                    | "GetProfileSetting.fileName"
+                    | "SetProfileSetting.fileName"
+                    | "Debug.message" => (at, 4),
                     _ => (at, bytes),
                 }),
             };
@@ -212,6 +217,37 @@ fn identities_have_the_words_of_the_facts() {
             let wanted = abi.fields.get(name.as_str());
             assert_eq!(wanted, Some(&(4 * index, 4)), "{} {name}", layout.name);
         }
+    }
+}
+
+#[test]
+fn counters_have_the_words_of_the_facts() {
+    for layout in &LAYOUTS {
+        let abi = facts(layout);
+        assert_eq!(usize::from(layout.profiler_bytes), abi.profiler);
+        let new = |part| format!("RegisterProfileNewData_part{part}");
+        let plain = |part| format!("RegisterProfileData_part{part}");
+        let profile = &layout.profile;
+        let mut compared = 0;
+        for (names, counters) in [
+            (
+                ["RegisterProfileData".to_string(), String::new()],
+                profile.all,
+            ),
+            ([new(1), plain(1)], profile.part_1),
+            ([new(2), plain(2)], profile.part_2),
+        ] {
+            let mut wanted = names
+                .iter()
+                .filter_map(|name| abi.counters.get(name.as_str()));
+            let (at, words) = wanted.next().cloned().unwrap_or_default();
+            assert_eq!(wanted.next(), None);
+            assert_eq!(counters.names, words, "{}", layout.name);
+            assert_eq!(counters.words.len(), words.len());
+            assert_eq!(usize::from(counters.at), at, "{}", layout.name);
+            compared += usize::from(!words.is_empty());
+        }
+        assert_eq!(compared, abi.counters.len(), "{}", layout.name);
     }
 }
 

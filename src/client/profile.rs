@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The profiler: what the cores have counted, for processes that want to know.
+//!
+//! Counters are a core's, whoever has it work. Each process is told how much they have grown since it was told last, so that one
+//! does not disturb another: nobody clears them ([`hw`](crate::hw)). Its count of a core begins when it asks for the profiler's
+//! setting, or puts the profiler on, or, else, reads for the first time, which then tells nothing. It ends with the process, or
+//! when it puts the profiler off. Up to then the core's modules keep their clocks.
+//!
+//! Whether there is a profiler at all, and for whom, is the parameter `gpuProfiler`. Where there is none the commands answer as
+//! the vendor's default builds. Source: spec/command-hw.md section 9.
+
+use super::{
+    AnyCore,
+    Process, //
+};
+use crate::{
+    abi::{
+        Cells,
+        CoreSelector,
+        Counter,
+        CounterSet,
+        Reply,
+        Text, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    hw::Counting,
+    limits::MAX_CORES,
+    params::Profiler,
+    sys, //
+};
+use kernel::{
+    prelude::*,
+    uaccess::UserSlice, //
+};
+
+/// What each reading begins a new count of: the two parts, what is told of 2D, and all in one piece.
+const SETS: usize = 4;
+const FIRST: usize = 0;
+const SECOND: usize = 1;
+const FLAT: usize = 2;
+const WHOLE: usize = 3;
+
+/// A process's count of a core.
+struct Count {
+    counting: Counting,
+    /// What there was when it was told last.
+    bases: [Cells; SETS],
+}
+
+impl Count {
+    /// How much there is since then; `begins`: the next time, since now.
+    fn take(&mut self, set: usize, begins: bool) -> Cells {
+        let totals = self.counting.tally().totals();
+        let base = &mut self.bases[set];
+        let more = core::array::from_fn(|cell| totals[cell].wrapping_sub(base[cell]));
+        if begins {
+            *base = totals;
+        }
+        more
+    }
+}
+
+/// By place, the counts of a process.
+type Counts = [Option<KBox<Count>>; MAX_CORES];
+
+/// What a process has of the profiler.
+#[derive(Default)]
+pub(super) struct Profile {
+    /// As the process has said; `None`: it has not.
+    enable: Option<bool>,
+    /// The name of its file, if it has given it one.
+    name: Option<KBox<Text>>,
+    /// Reading does not begin a new count.
+    goes_on: bool,
+    /// By place.
+    counts: Counts,
+}
+
+impl Process {
+    /// Whether there is a profiler for the caller.
+    pub(super) fn has_profiler(&self) -> bool {
+        match self.device.parameters().profiler {
+            Profiler::Nobody => false,
+            Profiler::Everybody => true,
+            Profiler::Privileged => sys::may_profile(),
+        }
+    }
+
+    /// Begins the count of the core of `selector`, unless it has begun, and brings it up to date. Returns the core's place.
+    /// `NotSupported`: it has no counters. `GpuNotResponding`: it is not there now. `OutOfMemory`. Else as
+    /// [`Device::place`](crate::gpu::Device::place).
+    fn count(&self, selector: CoreSelector) -> Result<usize> {
+        let place = self.device.place(selector)?;
+        let core = self.device.any(selector)?;
+        let AnyCore::Ring(_) = &core else {
+            return Err(Error::NotSupported);
+        };
+        let hardware = core.hardware();
+        let has_begun = {
+            let tables = self.tables();
+            let count = tables.profile.counts[place].as_ref();
+            count.is_some_and(|count| count.counting.is_of(hardware))
+        };
+        // First: from now on what is counted is not lost when it goes off.
+        let counting = (!has_begun).then(|| hardware.want_counters());
+        core.if_on(|hardware| hardware.count())?;
+        if let Some(counting) = counting {
+            let totals = counting.tally().totals();
+            let count = Count {
+                counting,
+                bases: [totals; SETS],
+            };
+            let count = KBox::new(count, GFP_KERNEL_ACCOUNT)?;
+            // Another thread's may be as good, and goes.
+            let _old = self.tables().profile.counts[place].replace(count);
+        }
+        Ok(place)
+    }
+
+    /// GET_PROFILE_SETTING. `is_built`, `is_on`: as [`Request`](crate::abi::Request) has them.
+    pub(super) fn profile_setting(
+        &self,
+        selector: CoreSelector,
+        is_built: bool,
+        is_on: bool,
+    ) -> Result<Reply<'_>> {
+        if !self.has_profiler() {
+            return Ok(match is_built {
+                true => Reply::ProfileSetting {
+                    enable: false,
+                    name: None,
+                },
+                false => Reply::Nothing,
+            });
+        }
+        let mut room = KBox::new(Text([0; crate::abi::MAX_TEXT_WORDS]), GFP_KERNEL_ACCOUNT)?;
+        let (enable, name) = {
+            let tables = self.tables();
+            let name = tables.profile.name.as_deref().map(|name| {
+                *room = *name;
+                room
+            });
+            (tables.profile.enable.unwrap_or(is_on), name)
+        };
+        if enable {
+            self.begin(selector);
+        }
+        Ok(Reply::ProfileSetting { enable, name })
+    }
+
+    /// Begins the count, where there is something to count: the setting is known without.
+    fn begin(&self, selector: CoreSelector) {
+        let _: Result<usize> = self.count(selector);
+    }
+
+    /// SET_PROFILE_SETTING. `NotSupported`: there is none in this build of the client's.
+    pub(super) fn set_profile_setting(
+        &self,
+        selector: CoreSelector,
+        enable: bool,
+        is_built: bool,
+        name: Text,
+    ) -> Result {
+        if !self.has_profiler() {
+            return match is_built {
+                true => Err(Error::NotSupported),
+                false => Ok(()),
+            };
+        }
+        let name = match name.0[0] {
+            // It does not say.
+            0 => None,
+            _ => Some(KBox::new(name, GFP_KERNEL_ACCOUNT)?),
+        };
+        let mut tables = self.tables();
+        tables.profile.enable = Some(enable);
+        let old = match name {
+            Some(name) => tables.profile.name.replace(name),
+            None => None,
+        };
+        drop(tables);
+        drop(old);
+        match enable {
+            true => self.begin(selector),
+            false => self.end_counts(),
+        }
+        Ok(())
+    }
+
+    /// Ends the counts. Where nobody else wants any, modules' clocks are gated again.
+    pub(super) fn end_counts(&self) {
+        let ended: Counts = core::mem::take(&mut self.tables().profile.counts);
+        let had_some = ended.each_ref().map(Option::is_some);
+        drop(ended);
+        for core in self.device.cores().filter(|core| had_some[core.index()]) {
+            let _: Option<()> = core.ring().if_on(|hardware| hardware.set_counting_clocks());
+        }
+    }
+
+    /// READ_PROFILER_REGISTER_SETTING.
+    pub(super) fn set_clearing(&self, clears: bool) {
+        if self.has_profiler() {
+            self.tables().profile.goes_on = !clears;
+        }
+    }
+
+    /// How much the core of `selector` has counted since `set` was asked for last. Errors as [`Process::count`].
+    fn take_counters(&self, selector: CoreSelector, set: usize) -> Result<Cells> {
+        let place = self.count(selector)?;
+        let mut tables = self.tables();
+        let begins = !tables.profile.goes_on;
+        let count = tables.profile.counts[place].as_mut();
+        // Else the process has put it off meanwhile.
+        Ok(count.map_or([0; Counter::CELLS], |count| count.take(set, begins)))
+    }
+
+    /// READ_ALL_PROFILE_REGISTERS and its parts. Errors as [`Process::count`].
+    pub(super) fn read_counters(
+        &self,
+        selector: CoreSelector,
+        set: CounterSet,
+    ) -> Result<Reply<'_>> {
+        if !self.has_profiler() {
+            return Ok(Reply::Nothing);
+        }
+        let set = match set {
+            CounterSet::Whole => WHOLE,
+            CounterSet::First => FIRST,
+            CounterSet::Second => SECOND,
+        };
+        let cells = self.take_counters(selector, set)?;
+        Ok(Reply::Counters(KBox::new(cells, GFP_KERNEL_ACCOUNT)?))
+    }
+
+    /// PROFILE_REGISTERS_2D: writes cycles, and pixels of the 2D engine, to `user`. `InvalidArgument`: that is 0.
+    /// `OutOfResources`: it cannot be written. Else as [`Process::count`].
+    pub(super) fn read_counters_2d(&self, selector: CoreSelector, user: u64) -> Result {
+        if !self.has_profiler() {
+            return Ok(());
+        }
+        let at = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
+        if at == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        let cells = self.take_counters(selector, FLAT)?;
+        let of = |counter: Counter| counter.value(&cells).unwrap_or(0);
+        let told = [of(Counter::Cycles), of(Counter::Pixels2d)];
+        let bytes = core::mem::size_of_val(&told);
+        Ok(UserSlice::new(UserPtr::from_addr(at), bytes)
+            .writer()
+            .write(&told)?)
+    }
+}

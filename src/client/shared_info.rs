@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! GET_SHARED_INFO and SET_SHARED_INFO: data that a process leaves for others under a number of its choice, and what it notes of a
+//! node.
+//!
+//! Data is the process's, lasts as long as it, and may be read by itself and by processes of the same user. What is noted of a
+//! node is the node's owner's: others know no node of it, unless nodes are shared by the parameter `sharedNodes`.
+//! Source: spec/memory-events.md section 2.3.
+
+use super::Process;
+use crate::{
+    abi::SharedInfo,
+    error::{
+        Error,
+        Result, //
+    },
+    limits::{
+        MAX_SHARED_INFOS,
+        MAX_SHARED_INFO_BYTES, //
+    },
+    sys, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    uaccess::UserSlice, //
+};
+
+/// Data under a number.
+pub(super) struct Info {
+    id: u32,
+    bytes: KVec<u8>,
+}
+
+/// Words of what is noted of a node.
+const NOTE_WORDS: usize = 8;
+
+/// Places of the rectangle that is to be drawn again, in words: its corner and its size.
+const X: usize = 1;
+const Y: usize = 2;
+const WIDTH: usize = 5;
+const HEIGHT: usize = 6;
+
+/// What is noted of a node: whether its tile status is off; two corners, and a size, of a rectangle; a clear value.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(super) struct Note([u32; NOTE_WORDS]);
+
+impl Note {
+    /// Takes `other` over, but the rectangle becomes the one around both.
+    fn enlarge(&mut self, other: &Self) {
+        let (old, mut new) = (self.0, other.0);
+        let is_empty = |note: &[u32; NOTE_WORDS]| note[WIDTH] == 0 || note[HEIGHT] == 0;
+        if is_empty(&new) {
+            return;
+        }
+        if !is_empty(&old) {
+            for (at, size) in [(X, WIDTH), (Y, HEIGHT)] {
+                let start = old[at].min(new[at]);
+                let end = |note: &[u32; NOTE_WORDS]| note[at].saturating_add(note[size]);
+                let last = end(&old).max(end(&new));
+                (new[at], new[size]) = (start, last - start);
+            }
+        }
+        self.0 = new;
+    }
+
+    /// The rectangle in whole tiles; from now on there is none.
+    fn take_rectangle(&mut self) -> Self {
+        let mut told = *self;
+        for (at, size, place, unit) in [(X, WIDTH, 32, 16), (Y, HEIGHT, 4, 4)] {
+            told.0[at] &= !(place - 1);
+            told.0[size] = told.0[size].saturating_add(unit - 1) & !(unit - 1);
+            (self.0[at], self.0[size]) = (0, 0);
+        }
+        told
+    }
+}
+
+fn address(user: u64) -> Result<UserPtr> {
+    let at = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
+    Ok(UserPtr::from_addr(at))
+}
+
+impl Process {
+    /// SET_SHARED_INFO. `InvalidData`: there is data of another size under this number; no such node. `OutOfResources`: too
+    /// much; user memory that cannot be read. `OutOfMemory`.
+    pub(super) fn write_shared_info(self: &Arc<Self>, info: SharedInfo) -> Result {
+        if info.data != 0 && info.bytes != 0 {
+            let length = usize::try_from(info.bytes).ok();
+            let length = length.filter(|&length| length <= MAX_SHARED_INFO_BYTES);
+            let length = length.ok_or(Error::OutOfResources)?;
+            let mut bytes = KVec::new();
+            UserSlice::new(address(info.data)?, length)
+                .reader()
+                .read_all(&mut bytes, GFP_KERNEL_ACCOUNT)?;
+            let old = self.keep_shared_info(info.id, bytes)?;
+            drop(old);
+        }
+        if info.node != 0 {
+            let mut words = [0; NOTE_WORDS];
+            let length = core::mem::size_of_val(&words);
+            let mut reader = UserSlice::new(address(info.node_data)?, length).reader();
+            for word in &mut words {
+                *word = reader.read()?;
+            }
+            self.with_note(info.node, |note| match info.is_rectangle {
+                true => note.enlarge(&Note(words)),
+                false => *note = Note(words),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Keeps data under a number; returns what there was, to be dropped.
+    fn keep_shared_info(&self, id: u32, mut bytes: KVec<u8>) -> Result<KVec<u8>> {
+        let mut tables = self.tables();
+        let infos = &mut tables.shared_infos;
+        if let Some(info) = infos.iter_mut().find(|info| info.id == id) {
+            if info.bytes.len() != bytes.len() {
+                return Err(Error::InvalidData);
+            }
+            core::mem::swap(&mut info.bytes, &mut bytes);
+            return Ok(bytes);
+        }
+        if infos.len() >= MAX_SHARED_INFOS {
+            return Err(Error::OutOfResources);
+        }
+        // Room first: what cannot be kept is to be there for the error.
+        infos.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        infos.push(Info { id, bytes }, GFP_KERNEL_ACCOUNT)?;
+        Ok(KVec::new())
+    }
+
+    /// GET_SHARED_INFO. `InvalidData`: there is no such process, of the same user, data or node. `OutOfResources`: user memory
+    /// that cannot be written.
+    pub(super) fn read_shared_info(self: &Arc<Self>, info: SharedInfo) -> Result {
+        if info.data != 0 && info.bytes != 0 {
+            let number = i32::try_from(info.process).map_err(|_| Error::InvalidData)?;
+            let process = match number == self.id() {
+                true => self.clone(),
+                false => {
+                    let process = self.clients.find(number).ok_or(Error::InvalidData)?;
+                    if process.user != sys::user_id() {
+                        return Err(Error::InvalidData);
+                    }
+                    process
+                }
+            };
+            let bytes = process.shared_info(info.id, info.bytes)?;
+            // It may have ended meanwhile: then what it had is not in anybody's way.
+            drop(process);
+            UserSlice::new(address(info.data)?, bytes.len())
+                .writer()
+                .write_slice(&bytes)?;
+        }
+        if info.node != 0 {
+            let mut told = Note::default();
+            self.with_note(info.node, |note| {
+                told = match info.is_rectangle {
+                    true => note.take_rectangle(),
+                    false => *note,
+                };
+            })?;
+            let length = core::mem::size_of_val(&told.0);
+            UserSlice::new(address(info.node_data)?, length)
+                .writer()
+                .write(&told.0)?;
+        }
+        Ok(())
+    }
+
+    /// A copy of the data under a number, `most` bytes at most.
+    fn shared_info(&self, id: u32, most: u64) -> Result<KVec<u8>> {
+        let tables = self.tables();
+        let mut infos = tables.shared_infos.iter();
+        let info = infos.find(|info| info.id == id);
+        let bytes = &info.ok_or(Error::InvalidData)?.bytes;
+        let length = usize::try_from(most).map_or(bytes.len(), |most| most.min(bytes.len()));
+        let mut copy = KVec::with_capacity(length, GFP_KERNEL_ACCOUNT)?;
+        copy.extend_from_slice(&bytes[..length], GFP_KERNEL_ACCOUNT)?;
+        Ok(copy)
+    }
+
+    /// Calls `change` with what is noted of a node. `InvalidData`: there is no such node.
+    fn with_note(self: &Arc<Self>, node: u32, change: impl FnOnce(&mut Note)) -> Result {
+        let owner = self.owner_of(node);
+        let mut tables = owner.tables();
+        let entry = tables.nodes.get_mut(node).ok_or(Error::InvalidData)?;
+        change(&mut entry.note);
+        Ok(())
+    }
+}
+
+#[kunit_tests(galcore_shared_info)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rectangles_grow_and_are_taken_in_tiles() {
+        let note = |x, y, width, height| Note([0, x, y, 0, 0, width, height, 7]);
+        let mut all = Note::default();
+        all.enlarge(&note(40, 10, 8, 2));
+        assert_eq!(all, note(40, 10, 8, 2));
+        all.enlarge(&note(100, 3, 5, 1));
+        assert_eq!(all, note(40, 3, 65, 9));
+        all.enlarge(&note(0, 0, 0, 4));
+        assert_eq!(all, note(40, 3, 65, 9));
+        assert_eq!(all.take_rectangle(), note(32, 0, 80, 12));
+        assert_eq!(all, note(0, 0, 0, 0));
+        all.enlarge(&note(u32::MAX, 1, u32::MAX, 1));
+        all.enlarge(&note(1, 1, 1, 1));
+        assert_eq!(all, note(1, 1, u32::MAX - 1, 1));
+        assert_eq!(all.take_rectangle().0[WIDTH], u32::MAX & !15);
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Registers for people who look for faults: which of them may be read and written by hand, and what the debug ports show.
+//!
+//! Only registers that the core is known to have are read: an access to another may be a bus error, and stop the machine.
+//! Not the acknowledge register, whose reading takes interrupts away from the driver.
+//!
+//! Written may be what changes how fast the core is, or what is seen of it: clock gating, the memory controller's switches and
+//! the selectors of counters. Nothing else: not the clock control, which stops and resets the core behind the driver's back;
+//! not interrupts; not page tables, memory bases, the MMU or where the front end is, which keep processes apart; not the
+//! counters, which others look at.
+
+use super::{
+    profile::CONFIGS,
+    regs::*,
+    Hardware, //
+};
+use kernel::{
+    io::Io,
+    prelude::*, //
+};
+
+/// Byte offsets, the first and the last, of registers that all cores with a ring have.
+const READABLE: [(u32, u32); 9] = [
+    (0x000, 0x00C),
+    (0x014, 0x02C),
+    (0x034, 0x034),
+    (0x03C, 0x044),
+    (0x100, 0x10C),
+    (0x400, 0x428),
+    (0x438, 0x478),
+    (0x480, 0x480),
+    (0x658, 0x66C),
+];
+
+/// Those that early cores do not have.
+const READABLE_LATER: [(u32, u32); 5] = [
+    (0x048, 0x048),
+    (0x074, 0x08C),
+    (0x094, 0x094),
+    (0x09C, 0x0A0),
+    (0x0DC, 0x0DC),
+];
+
+/// Those of version 2 of the MMU.
+const READABLE_MMU: (u32, u32) = (0x188, 0x19C);
+
+/// Those that may be written.
+const WRITABLE: [u32; 7] = [0x100, 0x104, 0x10C, 0x414, 0x470, 0x474, 0x478];
+
+/// Bits of a selector that, all set, reset what the block counts.
+const SELECTOR: u32 = 0xF;
+
+/// A debug port: its name, offset, which register selects, and by which bits; and what it shows of selector 15.
+struct Port {
+    name: &'static str,
+    offset: usize,
+    config: usize,
+    shift: u32,
+    signature: u32,
+}
+
+/// One for each block.
+static PORTS: [Port; 10] = [
+    Port::new("RA", 0x448, 1, 16, 0x1234_4321),
+    Port::new("TX", 0x44C, 1, 24, 0x1221_1221),
+    Port::new("FE", 0x450, 0, 0, 0xBABE_F00D),
+    Port::new("PE", 0x454, 0, 16, 0xBABE_F00D),
+    Port::new("DE", 0x458, 0, 8, 0xBABE_F00D),
+    Port::new("SH", 0x45C, 0, 24, 0xDEAD_BEEF),
+    Port::new("PA", 0x460, 1, 0, 0x0000_AAAA),
+    Port::new("SE", 0x464, 1, 8, 0x5E5E_5E5E),
+    Port::new("MC", 0x468, 2, 0, 0x1234_5678),
+    Port::new("HI", 0x46C, 2, 8, 0xAAAA_AAAA),
+];
+
+impl Port {
+    const fn new(name: &'static str, offset: usize, config: usize, shift: u32, sign: u32) -> Self {
+        Self {
+            name,
+            offset,
+            config,
+            shift,
+            signature: sign,
+        }
+    }
+}
+
+/// What a block shows, by selector.
+type Shown = [u32; 16];
+
+/// What a core was doing, for the log.
+pub(crate) struct StateDump {
+    registers: [(&'static str, u32); 9],
+    ports: [Shown; PORTS.len()],
+}
+
+impl Hardware {
+    /// Whether the register at byte offset `offset` may be read.
+    pub(crate) fn is_readable(&self, offset: u32) -> bool {
+        let is_in = |range: &(u32, u32)| (range.0..=range.1).contains(&offset);
+        offset % 4 == 0
+            && (READABLE.iter().any(is_in)
+                || self.identity.has_more_registers() && READABLE_LATER.iter().any(is_in)
+                || self.identity.has_mmu_v2() && is_in(&READABLE_MMU))
+    }
+
+    /// Whether `value` may be written to the register at byte offset `offset`.
+    pub(crate) fn is_writable(offset: u32, value: u32) -> bool {
+        // CAST: 32 bits into at least 32.
+        let selects = CONFIGS.contains(&(offset as usize));
+        let mut fields = (0..32).step_by(8).map(|shift| value >> shift & SELECTOR);
+        WRITABLE.contains(&offset) && !(selects && fields.any(|field| field == SELECTOR))
+    }
+
+    /// The register at byte offset `offset`, which may be read, of the core, which is on. By the one who may reset the core.
+    pub(crate) fn read_register(&self, offset: u32) -> u32 {
+        // CAST: 32 bits into at least 32.
+        self.registers.try_read32(offset as usize).unwrap_or(0)
+    }
+
+    /// Writes the register at byte offset `offset`, which may be written, of the core, which is on. By the same.
+    pub(crate) fn write_register(&self, offset: u32, value: u32) {
+        if !self.is_isolated() {
+            // CAST: 32 bits into at least 32.
+            let _ = self.registers.try_write32(value, offset as usize);
+        }
+    }
+
+    /// What the core, which is on, is doing. What its blocks count begins with 0 again. By the same.
+    pub(crate) fn dump_state(&self) -> StateDump {
+        let regs = &self.registers;
+        let mut dump = StateDump {
+            registers: [
+                ("clock control", regs.read(HI_CLOCK_CONTROL).into_raw()),
+                ("idle", regs.read(HI_IDLE_STATE).into_raw()),
+                ("AXI status", regs.read(HI_AXI_STATUS).into_raw()),
+                ("module controls", regs.read(PM_MODULE_CONTROLS).into_raw()),
+                ("DMA status", regs.read(FE_DMA_STATUS).into_raw()),
+                ("DMA state", regs.read(FE_DMA_DEBUG_STATE).into_raw()),
+                ("front end at", regs.read(FE_DMA_ADDRESS).into_raw()),
+                ("word 0", regs.read(FE_DMA_LOW).into_raw()),
+                ("word 1", regs.read(FE_DMA_HIGH).into_raw()),
+            ],
+            ports: [[0; 16]; PORTS.len()],
+        };
+        if self.is_isolated() {
+            return dump;
+        }
+        if self.tally.is_wanted() {
+            self.count();
+        }
+        self.with_selectors(|| {
+            for (port, shown) in PORTS.iter().zip(&mut dump.ports) {
+                for (select, shown) in (0u32..).zip(shown) {
+                    *shown = self.selected(port.offset, port.config, select << port.shift);
+                }
+                // The next one's selector is another field.
+                let _ = self.selected(port.offset, port.config, 0);
+            }
+        });
+        self.forget_selected();
+        dump
+    }
+
+    /// Prints a dump.
+    pub(crate) fn print_state(&self, dump: &StateDump) {
+        for (name, value) in dump.registers {
+            dev_info!(self.dev, "GPU state: {} {:#010x}\n", name, value);
+        }
+        for (port, shown) in PORTS.iter().zip(&dump.ports) {
+            let [counters @ .., sign] = shown;
+            let is_right = *sign == port.signature;
+            dev_info!(
+                self.dev,
+                "GPU state: {} signature {:#010x}{}, {:x?}\n",
+                port.name,
+                sign,
+                if is_right { "" } else { " (wrong)" },
+                counters
+            );
+        }
+    }
+}
