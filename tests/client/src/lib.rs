@@ -14,12 +14,14 @@
 //! * [`scene`]: a picture as a list of operations, for both engines.
 //! * [`render`]: the scene drawn by plain software.
 //! * [`draw`]: the scene drawn by the GPU.
+//! * [`profile`]: the profiler's commands.
 //! * [`sys`] and [`raw`]: the only files with `unsafe`.
 
 pub mod abi;
 pub mod client;
 pub mod device;
 pub mod draw;
+pub mod profile;
 pub mod queue;
 pub mod raw;
 pub mod render;

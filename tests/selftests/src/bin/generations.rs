@@ -662,8 +662,6 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
         ("SIGNAL", Status::INVALID_ARGUMENT),
         ("WRITE_DATA", Status::INVALID_ARGUMENT),
         ("MAP_PHYSICAL", Status::INVALID_ARGUMENT),
-        ("READ_REGISTER", Status::NOT_SUPPORTED),
-        ("WRITE_REGISTER", Status::NOT_SUPPORTED),
         (
             "RESET",
             match is_old(abi) {

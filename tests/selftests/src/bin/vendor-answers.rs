@@ -356,8 +356,8 @@ fn questions(board: Board) -> Result<()> {
     abi.put_header(&mut bytes, "hardwareType", device.hardware_type().into());
     device.exchange_bytes(&mut bytes)?;
     let found = wanted.map(|field| read(&bytes, field));
-    // The vendor's driver was loaded with powerManagement=0.
-    same("options", found, [0, 1, 1, 1, 0, 2, 1, shaders, 0xff, 0])?;
+    // The vendor's driver was loaded with powerManagement=0, and has the profiler off.
+    same("options", found, [1, 1, 1, 1, 0, 2, 1, shaders, 0xff, 0])?;
     let has_compression = reference::identity(board).chip_features & 1 << 5 != 0;
     let compression = read(&bytes, "allowCompression");
     same(
@@ -743,10 +743,12 @@ fn unread(name: &str) -> Result<()> {
         let status = Status(abi.header_of(&bytes, "status") as i32);
         Ok((status, u32::from_le_bytes(word)))
     };
+    // There is one, unlike in the vendor's driver without its own parameter, but nobody has put it on.
     let off = raw("GET_PROFILE_SETTING")?;
     same("the profiler is off", off, (Status::OK, 0))?;
-    let (refused, _) = raw("SET_PROFILE_SETTING")?;
-    same("and cannot be put on", refused, Status::NOT_SUPPORTED)?;
+    let (on, _) = raw("SET_PROFILE_SETTING")?;
+    same("and can be put on", on, Status::OK)?;
+    same("it is on", raw("GET_PROFILE_SETTING")?, (Status::OK, 1))?;
     // Before 6.2.4.p2 CACHE is told the memory by its address alone.
     let wanted = match name {
         "5.0.11.p8" | "6.2.2" | "6.2.3" => Status::OK,
