@@ -569,6 +569,11 @@ impl Format {
         let u = self.union(words);
         let has_room = |bytes: u16| self.has_room(words, bytes.into());
         let is_built = layout.quirks.has_profiler;
+        let mut counters = [&layout.profile.all, &layout.profile.part_1].into_iter();
+        // The smaller payloads may fit all the same.
+        if !counters.any(|counters| self.counters_in(words, counters).is_some()) {
+            return Request::Ignored;
+        }
         match self.command(words) {
             Command::GetProfileSetting if has_room(layout.profile_setting.bytes) => {
                 Request::ProfileSetting {
