@@ -729,7 +729,7 @@ fn dumps() -> Result<()> {
     easel.close()
 }
 
-fn suite<'a>(control: &'a Control) -> Suite<'a> {
+fn suite(control: &Control) -> Suite<'_> {
     let mut suite = Suite::new();
     for name in GENERATIONS {
         suite.test(format!("{name}: counters are what was drawn"), move || {

@@ -11,6 +11,7 @@ use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Node;
 use galcore_client::device::NODES;
+use galcore_client::profile;
 use galcore_client::sys;
 use galcore_client::uapi;
 use galcore_client::uapi::surface;
@@ -749,6 +750,9 @@ fn unread(name: &str) -> Result<()> {
     let (on, _) = raw("SET_PROFILE_SETTING")?;
     same("and can be put on", on, Status::OK)?;
     same("it is on", raw("GET_PROFILE_SETTING")?, (Status::OK, 1))?;
+    // The process, and with it the setting, may live on for the other generations.
+    let answer = profile::ask(device, "SET_PROFILE_SETTING", &[("enable", 0)])?;
+    same("and can be put off", answer.status, Status::OK)?;
     // Before 6.2.4.p2 CACHE is told the memory by its address alone.
     let wanted = match name {
         "5.0.11.p8" | "6.2.2" | "6.2.3" => Status::OK,
