@@ -285,6 +285,18 @@ pub(crate) enum HardwareType {
     Vector,
 }
 
+impl HardwareType {
+    /// What it is called where people read.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            HardwareType::ThreeD => "3d",
+            HardwareType::TwoD => "2d",
+            HardwareType::Both => "3d-2d",
+            HardwareType::Vector => "vg",
+        }
+    }
+}
+
 /// Which core a command is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreSelector {

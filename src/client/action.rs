@@ -10,6 +10,7 @@ use super::{
     changes::Change,
     completion::CompletionPage,
     signal::Signal,
+    usage::Usage,
     Process,
     CLIENTS, //
 };
@@ -97,13 +98,19 @@ impl Action {
 #[derive(Default)]
 pub(crate) struct Events {
     actions: KVVec<Action>,
-    process: u64,
+    /// Whose they are; `None`: the driver's.
+    usage: Option<Arc<Usage>>,
 }
 
 impl Events {
-    /// Those of the process with this number: none yet. `spare`: its memory is used.
-    pub(super) fn new(spare: Self, process: u64) -> Self {
-        Self { process, ..spare }
+    /// Those of the process that `usage` is of: none yet. `spare`: its memory is used.
+    pub(super) fn new(spare: Self, usage: &Arc<Usage>) -> Self {
+        // Most often it has been this process's: its reference is used, too.
+        let own = spare.usage.filter(|own| Arc::ptr_eq(own, usage));
+        Self {
+            actions: spare.actions,
+            usage: own.or_else(|| Some(usage.clone())),
+        }
     }
 
     /// Makes room for `count` more.
@@ -139,12 +146,19 @@ impl Payload for Events {
         actions.for_each(|action| action.run(outcome));
     }
 
+    #[inline]
+    fn used(&self, core: usize, counts: u64) {
+        if let Some(usage) = &self.usage {
+            usage.add(core, counts);
+        }
+    }
+
     fn is_reusable(&self) -> bool {
-        (1..=SPARE_ROOM).contains(&self.actions.capacity())
+        self.actions.capacity() <= SPARE_ROOM
     }
 
     fn process(&self) -> u64 {
-        self.process
+        self.usage.as_ref().map_or(0, |usage| usage.process())
     }
 
     fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named> {

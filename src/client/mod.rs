@@ -45,6 +45,7 @@ mod signals;
 mod submit;
 mod tables;
 mod timer;
+mod usage;
 mod user_views;
 mod userptr;
 mod vector;
@@ -113,6 +114,7 @@ use node::Locking;
 use resets::Resets;
 use tables::Tables;
 use timer::Timer;
+use usage::Usage;
 
 pub(crate) use clients::{
     Clients,
@@ -180,6 +182,8 @@ pub(crate) struct Process {
     resets_asked: Atomic<u32>,
     /// By core, the 64ths of its clock that the process wants.
     scales: [Atomic<u32>; MAX_CORES],
+    /// How long its jobs have kept the cores busy.
+    usage: Arc<Usage>,
     /// By core, number of its last job; 0: none.
     last_jobs: [Atomic<u64>; MAX_CORES],
     /// There may be something in `changes`: for the tables, of memory that comes back.
@@ -214,6 +218,8 @@ impl Process {
         let views = Views::new()?;
         let reclaimer = clients.device().reclaimer().clone();
         let hider = Hider::new(views.clone(), leader.clone(), reclaimer)?;
+        let number = PROCESSES.fetch_add(1, Relaxed);
+        let usage = Arc::new(Usage::new(number), GFP_KERNEL_ACCOUNT)?;
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),
@@ -237,7 +243,8 @@ impl Process {
                 changes_work <- new_work!("galcore changes"),
                 ending_step: Atomic::new(0),
                 ending_work <- new_work!("galcore ending"),
-                number: PROCESSES.fetch_add(1, Relaxed),
+                number,
+                usage,
                 stall_timeout: Atomic::new(GPU_TIMEOUT),
                 interface: Atomic::new(0),
                 tables <- new_mutex!(Tables::new(), "galcore process"),

@@ -94,7 +94,7 @@ impl<'a> Queue<'a> {
     pub(super) fn empty(process: &'a Arc<Process>, spare: Events) -> Self {
         Self {
             process,
-            events: Events::new(spare, process.number),
+            events: Events::new(spare, &process.usage),
             claims: None,
             writes: None,
         }

@@ -160,7 +160,7 @@ impl Process {
             let stream = work.stream();
             let attempt = ring.reserve(stream.as_ref(), queue.events(), count, &mut room)?;
             if let Attempt::Reserved(place) = &attempt {
-                self.last_jobs[core.index()].store(place.number(), Relaxed);
+                self.note_job(&mut tables, core.index(), place.number());
                 work.placed(&mut tables);
                 queue.withdraw(&mut tables);
             }
@@ -195,8 +195,10 @@ impl Process {
         self.resets.is_paid()
     }
 
-    /// Notes the process's last job on the core at `place`. The tables' lock is held.
-    pub(super) fn note_job(&self, place: usize, number: u64) {
+    /// Notes the process's last job on the core at `place`.
+    #[inline]
+    pub(super) fn note_job(&self, tables: &mut Tables, place: usize, number: u64) {
+        tables.jobs[place] = tables.jobs[place].wrapping_add(1);
         self.last_jobs[place].store(number, Relaxed);
     }
 

@@ -42,6 +42,8 @@ pub(super) struct Tables {
     pub(super) addresses: AddressSet,
     /// By core, what the process's commands have left in it.
     pub(super) per_core: [PerCore; MAX_CORES],
+    /// By core, how many jobs the process has submitted. 64 bits do not come round.
+    pub(super) jobs: [u64; MAX_CORES],
     /// Where the process has it mapped, but for the pool's windows.
     pub(super) user_views: UserViews,
     /// Handles of the buffers that commands came from lately; 0: none.
@@ -93,6 +95,7 @@ impl Tables {
             contexts: Handles::new(),
             addresses: AddressSet::new(),
             per_core: PerCore::all(),
+            jobs: [0; MAX_CORES],
             user_views: UserViews::new(),
             command_buffers: [0; 4],
             asked: None,

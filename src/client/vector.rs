@@ -241,7 +241,7 @@ impl Process {
             })?;
             match attempt {
                 Attempt::Place(place) => {
-                    self.note_job(core.index(), place.number);
+                    self.note_job(&mut tables, core.index(), place.number);
                     for queue in &tasks.0 {
                         queue.withdraw(&mut tables);
                     }

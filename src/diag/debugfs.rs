@@ -18,10 +18,25 @@
 //! jobs it has lost; and one for each user whose processes have caused some, with how many of them are
 //! not forgiven.
 //!
+//! `usage`: what the cores have done, and for whom: the time, in nanoseconds; a line for each core with its
+//! place, its kind, and nanoseconds since it was bound that it was busy, on, off, at its lowest clock, and
+//! suspended; and one for each process and core that it has used, with the process's id, its number of
+//! ours, the core's place, the nanoseconds that its jobs have kept it busy, and how many it has
+//! submitted.
+//!
 //! `scratch`: what states are loaded with that hold no address of the client's, and what those that
 //! hold physical addresses are, where the core has such.
 
-use crate::client::CLIENTS;
+use crate::{
+    client::CLIENTS,
+    sys::{
+        self,
+        clock::{
+            self,
+            Decimal, //
+        }, //
+    }, //
+};
 use kernel::{
     debugfs::{
         Dir,
@@ -44,6 +59,8 @@ pub(crate) struct Files {
     #[pin]
     _resets: File<()>,
     #[pin]
+    _usage: File<()>,
+    #[pin]
     _scratch: File<()>,
     _directory: Dir,
 }
@@ -58,6 +75,7 @@ impl Files {
                 _pending <- directory.read_callback_file(c"pending", (), &show_pending),
                 _jobs <- directory.read_callback_file(c"jobs", (), &show_jobs),
                 _resets <- directory.read_callback_file(c"resets", (), &show_resets),
+                _usage <- directory.read_callback_file(c"usage", (), &show_usage),
                 _scratch <- directory.read_callback_file(c"scratch", (), &show_scratch),
                 _directory: directory.clone(),
             }))
@@ -158,6 +176,39 @@ fn show_resets(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     clients.guilt().for_each_user(|user, owed| {
         let line = writeln!(f, "user {user} {owed}");
         result = result.and(line);
+    });
+    result
+}
+
+fn show_usage(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(clients) = CLIENTS.get() else {
+        return Ok(());
+    };
+    f.write_fmt(fmt!("time {}\n", Decimal(sys::monotonic_ns())))?;
+    let device = clients.device();
+    for core in device.all_cores() {
+        let (busy, times) = (clock::nanoseconds(core.load().busy), core.power_times());
+        let [busy, on, off] = [busy, times.on, times.off].map(Decimal);
+        let [idle, suspend] = [times.idle, times.suspend].map(Decimal);
+        let (place, kind) = (core.index(), core.kind().name());
+        f.write_fmt(fmt!(
+            "core {place} {kind} {busy} {on} {off} {idle} {suspend}\n"
+        ))?;
+    }
+    let mut result = Ok(());
+    clients.for_each_process(|leader, process| {
+        let jobs = process.jobs();
+        for core in device.all_cores() {
+            let place = core.index();
+            if jobs[place] > 0 {
+                let [busy, jobs] = [process.busy_on(&core), jobs[place]].map(Decimal);
+                let number = Decimal(process.number());
+                let line = f.write_fmt(fmt!(
+                    "process {leader} {number} {place} {busy} {jobs}\n"
+                ));
+                result = result.and(line);
+            }
+        }
     });
     result
 }

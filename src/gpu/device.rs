@@ -225,6 +225,12 @@ impl<P: Payload> Device<P> {
         })
     }
 
+    /// The core at `place`, whatever its kind.
+    pub(super) fn any_at(&self, place: usize) -> Option<AnyCore<P>> {
+        let ring = self.cores.get(place)?.get().map(AnyCore::Ring);
+        ring.or_else(|| self.vectors[place].get().map(AnyCore::Vector))
+    }
+
     /// Whether any core is there.
     pub(crate) fn has_cores(&self) -> bool {
         self.cores().next().is_some() || self.vectors().next().is_some()

@@ -9,6 +9,7 @@ mod govern;
 mod power;
 mod registers;
 mod route;
+mod usage;
 mod vector;
 
 pub(crate) use {

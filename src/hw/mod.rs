@@ -14,6 +14,7 @@ mod power;
 mod profile;
 mod recovery;
 mod regs;
+mod times;
 pub(crate) mod vector;
 
 use crate::{
@@ -59,7 +60,8 @@ pub(crate) use {
         Powered, //
     },
     profile::Counting,
-    recovery::Progress, //
+    recovery::Progress,
+    times::PowerTimes, //
 };
 
 /// How often a core is reset by its own soft reset before it is given up.
@@ -137,7 +139,7 @@ impl Hardware {
             memory: memory.clone(),
             registers,
             power,
-            state: power::State::new(),
+            state: power::State::new()?,
             tally: profile::Tally::new()?,
             identity,
             pending: Atomic::new(0),

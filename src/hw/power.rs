@@ -12,6 +12,11 @@ use super::{
     load_divider,
     points::Points,
     regs::*,
+    times::{
+        self,
+        PowerTimes,
+        Times, //
+    },
     Hardware, //
 };
 use crate::{
@@ -162,11 +167,14 @@ pub(super) struct State {
     is_isolated: Atomic<bool>,
     /// Its last state was to be SUSPEND and not OFF.
     was_suspended: Atomic<bool>,
+    /// How long it has been on and off.
+    times: Arc<Times>,
 }
 
 impl State {
-    pub(super) fn new() -> Self {
-        Self {
+    /// Of a core that is on. `ENOMEM`.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
             is_on: Atomic::new(true),
             is_cycled: Atomic::new(false),
             went_off: Atomic::new(false),
@@ -179,7 +187,21 @@ impl State {
             loaded: Atomic::new(FULL_SCALE),
             is_isolated: Atomic::new(false),
             was_suspended: Atomic::new(false),
-        }
+            times: Times::new()?,
+        })
+    }
+
+    /// Whether the core is on, or how, has changed.
+    fn note_time(&self) {
+        let is_slow = self.is_slow.load(Relaxed);
+        let was_suspended = self.was_suspended.load(Relaxed);
+        self.times
+            .note(match (self.is_on.load(Relaxed), is_slow, was_suspended) {
+                (true, false, _) => times::Power::On,
+                (true, true, _) => times::Power::Idle,
+                (false, _, false) => times::Power::Off,
+                (false, _, true) => times::Power::Suspend,
+            });
     }
 }
 
@@ -262,7 +284,9 @@ impl Hardware {
 
     /// It is to do so from now on, or not any more. [`Hardware::load_speed`] lets it.
     pub(crate) fn set_slow(&self, is_slow: bool) {
-        self.state.is_slow.store(is_slow, Relaxed);
+        if self.state.is_slow.xchg(is_slow, Relaxed) != is_slow {
+            self.state.note_time();
+        }
     }
 
     /// Whether it is cut off: then its clock register stays as it is.
@@ -277,7 +301,9 @@ impl Hardware {
 
     /// Whether a client wanted it to be SUSPEND, and not OFF, when it goes off next.
     pub(crate) fn note_suspended(&self, is_suspended: bool) {
-        self.state.was_suspended.store(is_suspended, Relaxed);
+        if self.state.was_suspended.xchg(is_suspended, Relaxed) != is_suspended {
+            self.state.note_time();
+        }
     }
 
     /// Whether one did.
@@ -350,6 +376,11 @@ impl Hardware {
         points.set_rate(&self.dev, &self.power.clocks, rate)
     }
 
+    /// How long it has been on and off since it was bound.
+    pub(crate) fn power_times(&self) -> PowerTimes {
+        self.state.times.read()
+    }
+
     /// In Hz, the rate of its clock, before its divider.
     pub(crate) fn rate(&self) -> usize {
         self.power.clocks.rates().0
@@ -384,6 +415,7 @@ impl Hardware {
         self.state.last_clock.store(self.clock_control(), Relaxed);
         self.state.went_off.store(true, Relaxed);
         self.state.is_on.xchg(false, Full);
+        self.state.note_time();
         // One that has seen that it is on may still read the register.
         let _ = self.forget_interrupts();
         self.power.clocks.disable();
@@ -417,6 +449,7 @@ impl Hardware {
     pub(crate) fn switch_on_isolated(&self) -> Result {
         self.enable_clocks()?;
         self.state.is_on.xchg(true, Full);
+        self.state.note_time();
         self.isolate();
         Ok(())
     }
@@ -436,6 +469,7 @@ impl Hardware {
         self.enable_clocks()?;
         load_clock(&self.registers, HI_CLOCK_CONTROL::zeroed());
         self.state.is_on.xchg(true, Full);
+        self.state.note_time();
         Ok(())
     }
 

@@ -20,6 +20,7 @@ use crate::{
         Result, //
     },
     mmu::NO_TRANSLATIONS,
+    sys::clock::Stamp,
     wait::{
         self,
         Left, //
@@ -55,9 +56,14 @@ impl<P: Payload> Ring<P> {
             }
         }
         loop {
-            let Some(done) = self.state.lock().pop() else {
-                break;
+            let (done, taken) = {
+                let mut state = self.state.lock();
+                let Some(done) = state.pop() else {
+                    break;
+                };
+                (done, state.meter.end(Stamp::now()))
             };
+            done.load.payload.used(self.setup.core, taken);
             drop(self.end_job(done.load, Outcome::Dropped));
         }
         let mut state = self.state.lock();
@@ -125,11 +131,13 @@ impl<P: Payload> Ring<P> {
         if count == 0 {
             return;
         }
+        let now = Stamp::now();
         let mut state = self.state.lock();
         for _ in 0..count {
             let Some(done) = state.pop() else {
                 break;
             };
+            let taken = state.meter.end(now);
             drop(state);
             let (number, job) = (done.number, done.load);
             if job.flushed > self.flushed.load(Relaxed) {
@@ -137,6 +145,8 @@ impl<P: Payload> Ring<P> {
                 self.flushed.xchg(job.flushed, Full);
             }
             let outcome = job.outcome;
+            // Before anybody who waits for it is told.
+            job.payload.used(self.setup.core, taken);
             let payload = self.end_job(job, outcome);
             // A long list is freed here: that may sleep.
             let spare = payload.is_reusable().then_some(payload);

@@ -39,6 +39,10 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// up.
     fn end(&mut self, outcome: Outcome);
 
+    /// It has kept the core at place `core` busy for so long, in counts of
+    /// [`clock`](crate::sys::clock). Called once, before [`Payload::end`].
+    fn used(&self, core: usize, counts: u64);
+
     /// Whether its memory is worth being used by another job, now that it has ended.
     fn is_reusable(&self) -> bool;
 

@@ -61,6 +61,7 @@ mod hang;
 mod hider;
 mod inflight;
 mod job;
+mod meter;
 mod power;
 mod reclaim;
 mod recovery;
@@ -97,6 +98,7 @@ use crate::{
     },
     sys::{
         self,
+        clock::Stamp,
         dma::DmaBuffer,
         unload::InUse, //
     },
@@ -161,6 +163,10 @@ pub(crate) use {
         Outcome,
         Payload,
         Toll, //
+    },
+    meter::{
+        Load,
+        Meter, //
     },
     power::SLEEP_TIME,
     reclaim::{
@@ -437,6 +443,30 @@ impl<P: Payload> Ring<P> {
     fn gpu(&self, offset: usize) -> u32 {
         // CAST: less than `RING_BYTES`. The ring ends below bit 31.
         self.address + offset as u32
+    }
+
+    /// How long the core has been busy.
+    pub(crate) fn load(&self) -> Load {
+        let state = self.state.lock();
+        let oldest = state.in_flight.get(0);
+        let process = oldest.map(|(_, slot)| slot.load.payload.process());
+        state.meter.load(process, Stamp::now())
+    }
+
+    /// A process has ended, with all that it has submitted: nothing of it is kept.
+    pub(crate) fn forget_process(&self, process: u64) {
+        let is_its = |payload: &P| payload.process() == process;
+        // Ends: there are a few, and the process makes no more.
+        loop {
+            let spare = {
+                let mut state = self.state.lock();
+                let place = state.spares.iter().position(is_its);
+                place.and_then(|place| state.spares.remove(place).ok())
+            };
+            if spare.is_none() {
+                return;
+            }
+        }
     }
 
     /// The jobs under way, oldest first, one at a time: calls `look` with each.

@@ -14,6 +14,7 @@ use super::{
         Job,
         Outcome, //
     },
+    meter::Meter,
     space::Space,
     verdict::Suspect,
     watch::Watch,
@@ -138,6 +139,8 @@ pub(super) struct State<P> {
     /// The front end has stopped for good.
     pub(super) is_dead: bool,
     pub(super) in_flight: InFlight<Job<P>>,
+    /// How long it has been busy with them.
+    pub(super) meter: Meter,
     /// Emptied payloads, to be used again; as many as there is room for.
     pub(super) spares: KVVec<P>,
     /// Threads that wait for something to move.
@@ -175,6 +178,7 @@ impl<P> State<P> {
             is_stopped: true,
             is_dead: false,
             in_flight <- InFlight::init(newest),
+            meter: Meter::new(),
             spares,
             waiters: 0,
             completed: newest,

@@ -33,7 +33,10 @@ use crate::{
         checker::Engines,
         words, //
     },
-    sys, //
+    sys::{
+        self,
+        clock::Stamp, //
+    }, //
 };
 use kernel::{
     sync::{
@@ -250,6 +253,9 @@ impl<P: Payload> Ring<P> {
         if state.links_left != 0 {
             place.is_spoiled = is_spoiled;
             state.count_link(commands.is_some());
+        }
+        if state.in_flight.len() == 1 {
+            state.meter.begin(Stamp::now());
         }
         state.gpu.flushed = changes;
         if let Some(commands) = commands {

@@ -20,6 +20,7 @@
 pub(crate) mod attribute;
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
+pub(crate) mod clock;
 pub(crate) mod component;
 pub(crate) mod coredump;
 pub(crate) mod dma;
@@ -195,6 +196,14 @@ impl CommandName {
         let mut name = [0; 16];
         // SAFETY: There is room for so many bytes.
         unsafe { shim::gal_command_name(name.as_mut_ptr().cast(), name.len()) };
+        Self(name)
+    }
+
+    /// That of `task` now.
+    pub(crate) fn of(task: &Task) -> Self {
+        let mut name = [0; 16];
+        // SAFETY: The task is referenced; there is room for so many bytes.
+        unsafe { shim::gal_task_name(task.as_ptr(), name.as_mut_ptr().cast(), name.len()) };
         Self(name)
     }
 }

@@ -284,6 +284,12 @@ impl Supply {
         raw_device(&self.0.dev)
     }
 
+    /// Milliseconds without work after which it is switched off; less than 0: never.
+    pub(crate) fn off_delay(&self) -> i32 {
+        // SAFETY: The device lives as long as there is a reference.
+        unsafe { shim::gal_off_delay(self.raw()) }
+    }
+
     fn is_managed(&self) -> bool {
         self.0.is_managed.load(Relaxed)
     }

@@ -6,6 +6,7 @@
 #include <linux/cred.h>
 #include <linux/compat.h>
 #include <linux/devcoredump.h>
+#include <linux/delay.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
@@ -17,6 +18,7 @@
 #include <linux/ioport.h>
 #include <linux/irq.h>
 #include <linux/irqdomain.h>
+#include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/mm.h>
 #include <linux/of.h>
@@ -30,6 +32,8 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
+#include <linux/timekeeping.h>
+#include <linux/timex.h>
 #include <linux/user_namespace.h>
 #include <linux/vmalloc.h>
 #include <linux/vmstat.h>
@@ -510,6 +514,38 @@ u64 gal_jiffies64(void)
 	return get_jiffies_64();
 }
 
+/*
+ * On ARM the counter of the kernel's delays, if that is what they go by; elsewhere reading the clock is
+ * quick.
+ */
+unsigned long gal_count(void)
+{
+#ifdef CONFIG_ARM
+	if (likely(arm_delay_ops.ticks_per_jiffy))
+		return get_cycles();
+#endif
+	return ktime_get_raw_fast_ns();
+}
+
+unsigned long gal_counts_per_jiffy(void)
+{
+#ifdef CONFIG_ARM
+	if (arm_delay_ops.ticks_per_jiffy)
+		return arm_delay_ops.ticks_per_jiffy;
+#endif
+	return NSEC_PER_SEC / HZ;
+}
+
+u64 gal_count_ns(u64 counts)
+{
+	return mul_u64_u32_div(counts, NSEC_PER_SEC / HZ, gal_counts_per_jiffy());
+}
+
+size_t gal_decimal(char *to, size_t bytes, u64 number)
+{
+	return scnprintf(to, bytes, "%llu", number);
+}
+
 u32 gal_user_id(void)
 {
 	struct user_namespace *namespace = current_user_ns();
@@ -533,6 +569,12 @@ int gal_sleep(unsigned int milliseconds)
 void gal_command_name(char *name, size_t bytes)
 {
 	strscpy_pad(name, current->comm, bytes);
+}
+
+/* Who changes it meanwhile leaves a mixture of both, as with the kernel's own get_task_comm(). */
+void gal_task_name(struct task_struct *task, char *name, size_t bytes)
+{
+	strscpy_pad(name, task->comm, bytes);
 }
 
 void gal_wmb(void)

@@ -188,6 +188,13 @@ u32 gal_user_id(void);
 u64 gal_jiffies64(void);
 int gal_sleep(unsigned int milliseconds);
 void gal_command_name(char *name, size_t bytes);
+void gal_task_name(struct task_struct *task, char *name, size_t bytes);
+
+/* A counter that is quick to read, how fast it goes, and nanoseconds of it; decimal digits. */
+unsigned long gal_count(void);
+unsigned long gal_counts_per_jiffy(void);
+u64 gal_count_ns(u64 counts);
+size_t gal_decimal(char *to, size_t bytes, u64 number);
 
 /* Barriers. */
 void gal_wmb(void);
@@ -244,6 +251,7 @@ struct gal_power *gal_start_power(struct device *dev, void *context,
 				  bool always_on);
 void gal_stop_power(struct gal_power *power);
 void gal_stop_cooling(struct gal_power *power);
+int gal_off_delay(struct device *dev);
 int gal_get_power(struct device *dev);
 bool gal_get_power_if_on(struct device *dev);
 void gal_put_power(struct device *dev);

@@ -218,6 +218,16 @@ void gal_stop_power(struct gal_power *power)
 	kfree(power);
 }
 
+/* In milliseconds; less than 0: it is not switched off. */
+int gal_off_delay(struct device *dev)
+{
+#ifdef CONFIG_PM
+	return READ_ONCE(dev->power.autosuspend_delay);
+#else
+	return -1;
+#endif
+}
+
 /* May sleep, and switch it on. */
 int gal_get_power(struct device *dev)
 {

@@ -19,6 +19,7 @@ use crate::{
         Payload,
         GPU_TIMEOUT, //
     },
+    sys::clock::Stamp,
     wait, //
 };
 use kernel::{
@@ -116,16 +117,22 @@ impl<P: Payload> Queue<P> {
 
     /// Ends the oldest job, and starts the next. The caller holds `completion`.
     pub(super) fn end_oldest(&self, outcome: Outcome) {
-        let done = {
+        let (done, taken) = {
             let mut state = self.state.lock();
             let done = state.pop();
+            let taken = match done {
+                Some(_) => state.meter.end(Stamp::now()),
+                None => 0,
+            };
             self.start_next(&mut state);
-            done
+            (done, taken)
         };
         let Some(mut done) = done else {
             return;
         };
         let job = &mut done.load;
+        // Before anybody who waits for it is told.
+        job.late.used(self.setup.core, taken);
         for payload in &mut job.early {
             payload.end(outcome);
         }

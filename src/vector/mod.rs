@@ -45,6 +45,7 @@ use crate::{
     ring::{
         print_words,
         Dumps,
+        Load,
         Payload,
         Reclaimer,
         Retired,
@@ -59,6 +60,7 @@ use crate::{
     },
     sys::{
         self,
+        clock::Stamp,
         dma::DmaBuffer,
         unload::InUse, //
     }, //
@@ -263,6 +265,13 @@ impl<P: Payload> Queue<P> {
         self.state.lock().is_dead
     }
 
+    /// How long the core has been busy.
+    pub(crate) fn load(&self) -> Load {
+        let state = self.state.lock();
+        let process = state.jobs.get(0).map(|(_, slot)| slot.load.process);
+        state.meter.load(process, Stamp::now())
+    }
+
     /// Physical address of memory that is nobody's.
     pub(crate) fn scratch(&self) -> u32 {
         self.scratch
@@ -363,6 +372,9 @@ impl<P: Payload> Queue<P> {
             *work.late = job.late;
             Error::GpuNotResponding
         })?;
+        if state.jobs.len() == 1 {
+            state.meter.begin(Stamp::now());
+        }
         state.core.note(&work.author, &entry, work.exit);
         Ok(Attempt::Place(Reservation {
             at,

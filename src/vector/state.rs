@@ -11,6 +11,7 @@ use super::{
 use crate::{
     ring::{
         Flights,
+        Meter,
         Retired,
         Slot,
         Space,
@@ -162,6 +163,8 @@ impl CoreState {
 pub(super) struct State<P> {
     space: Space,
     pub(super) jobs: Flights<Job<P>, JOBS>,
+    /// How long it has been busy with them.
+    pub(super) meter: Meter,
     pub(super) core: CoreState,
     /// The oldest job has been started.
     pub(super) is_running: bool,
@@ -199,6 +202,7 @@ impl<P> State<P> {
         Self {
             space: Space::new(BYTES, UNIT),
             jobs: Flights::new(newest),
+            meter: Meter::new(),
             core: CoreState::new(),
             is_running: false,
             raised: 0,

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! How long a core has been on and off.
+
+use crate::sys;
+use kernel::{
+    prelude::*,
+    sync::{
+        new_spinlock,
+        Arc,
+        SpinLock, //
+    }, //
+};
+
+/// What a core's power is like, by the vendor's words.
+#[derive(Clone, Copy)]
+pub(super) enum Power {
+    On,
+    Off,
+    Idle,
+    Suspend,
+}
+
+/// Nanoseconds since the core was bound.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PowerTimes {
+    /// It was on.
+    pub(crate) on: u64,
+    /// It was off.
+    pub(crate) off: u64,
+    /// It was on, at its lowest clock, as a client had asked for.
+    pub(crate) idle: u64,
+    /// It was off, as a client had asked for SUSPEND.
+    pub(crate) suspend: u64,
+}
+
+struct Running {
+    past: PowerTimes,
+    power: Power,
+    /// Since when, by the monotonic clock in nanoseconds.
+    since: u64,
+}
+
+impl Running {
+    fn catch_up(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.since);
+        let past = match self.power {
+            Power::On => &mut self.past.on,
+            Power::Off => &mut self.past.off,
+            Power::Idle => &mut self.past.idle,
+            Power::Suspend => &mut self.past.suspend,
+        };
+        *past = past.saturating_add(passed);
+        self.since = now;
+    }
+}
+
+/// The times of one core. Lock: `galcore power times`, a leaf.
+#[pin_data]
+pub(super) struct Times {
+    #[pin]
+    running: SpinLock<Running>,
+}
+
+impl Times {
+    /// Of a core that is on.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        let running = Running {
+            past: PowerTimes::default(),
+            power: Power::On,
+            since: sys::monotonic_ns(),
+        };
+        let times = pin_init!(Self {
+            running <- new_spinlock!(running, "galcore power times"),
+        });
+        Arc::pin_init(times, GFP_KERNEL)
+    }
+
+    /// From now on its power is so.
+    pub(super) fn note(&self, power: Power) {
+        let mut running = self.running.lock();
+        running.catch_up(sys::monotonic_ns());
+        running.power = power;
+    }
+
+    /// Until now.
+    pub(super) fn read(&self) -> PowerTimes {
+        let mut running = self.running.lock();
+        running.catch_up(sys::monotonic_ns());
+        running.past
+    }
+}
+
+#[kunit_tests(galcore_times)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_has_its_time() {
+        let mut running = Running {
+            past: PowerTimes::default(),
+            power: Power::On,
+            since: 100,
+        };
+        for (power, until) in [
+            (Power::Idle, 110),
+            (Power::Suspend, 130),
+            (Power::Off, 170),
+            (Power::On, 250),
+            (Power::On, 260),
+        ] {
+            running.catch_up(until);
+            running.power = power;
+        }
+        // A clock that goes back takes nothing off.
+        running.catch_up(200);
+        let PowerTimes {
+            on,
+            off,
+            idle,
+            suspend,
+        } = running.past;
+        assert_eq!((on, off, idle, suspend), (20, 80, 20, 40));
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A quick clock, for what is measured of every job.
+//!
+//! `ktime_get` takes sixty instructions on ARM, most of which make nanoseconds of a counter. Here it is
+//! the counter that is read, the one that the kernel's own delays go by, and nanoseconds are made of it
+//! when somebody looks ([`nanoseconds`]). It may come round after a few seconds: what takes longer is
+//! measured in jiffies.
+
+use super::{
+    jiffies,
+    shim, //
+};
+use kernel::{
+    bindings,
+    fmt, //
+};
+
+/// From so many jiffies on these are what is measured in: a second.
+const LONG: usize = bindings::HZ as usize;
+
+/// A moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    count: usize,
+    jiffies: usize,
+}
+
+impl Stamp {
+    /// Now.
+    #[inline]
+    pub(crate) fn now() -> Self {
+        Self {
+            // SAFETY: Only reads a counter.
+            count: unsafe { shim::gal_count() },
+            jiffies: jiffies(),
+        }
+    }
+
+    /// One for tests.
+    #[cfg(CONFIG_KUNIT)]
+    pub(crate) fn at(count: usize, jiffies: usize) -> Self {
+        Self { count, jiffies }
+    }
+
+    /// Counts that have passed since `earlier`, which was not later.
+    #[inline]
+    pub(crate) fn since(self, earlier: Self) -> u64 {
+        let jiffies = self.jiffies.wrapping_sub(earlier.jiffies);
+        let count = self.count.wrapping_sub(earlier.count);
+        if jiffies > LONG {
+            return long(jiffies);
+        }
+        // Processors may be a count or two apart. CAST: at most 64 bits.
+        match count > usize::MAX / 2 {
+            true => 0,
+            false => count as u64,
+        }
+    }
+}
+
+/// Counts in so many jiffies.
+#[cold]
+#[inline(never)]
+fn long(jiffies: usize) -> u64 {
+    // SAFETY: Only reads what does not change.
+    let each = unsafe { shim::gal_counts_per_jiffy() };
+    // CAST: at most 64 bits.
+    (jiffies as u64).saturating_mul(each as u64)
+}
+
+/// Nanoseconds of so many counts.
+pub(crate) fn nanoseconds(counts: u64) -> u64 {
+    // SAFETY: Only calculates.
+    unsafe { shim::gal_count_ns(counts) }
+}
+
+/// The decimal digits of a number of 64 bits, for which Rust's own formatting divides: on 32-bit ARM the
+/// kernel has no such division for it.
+pub(crate) struct Digits {
+    room: [u8; 24],
+    length: usize,
+}
+
+impl Digits {
+    /// Those of `number`.
+    pub(crate) fn of(number: u64) -> Self {
+        let mut room = [0; 24];
+        // SAFETY: There is room for so many bytes.
+        let length = unsafe { shim::gal_decimal(room.as_mut_ptr().cast(), room.len(), number) };
+        Self { room, length }
+    }
+
+    /// As text.
+    pub(crate) fn text(&self) -> &str {
+        let digits = self.room.get(..self.length).unwrap_or(&[]);
+        core::str::from_utf8(digits).unwrap_or("?")
+    }
+}
+
+/// A number of 64 bits, shown in decimal.
+pub(crate) struct Decimal(pub(crate) u64);
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(Digits::of(self.0).text())
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_clock)]
+mod tests {
+    use super::super::monotonic_ns;
+    use super::*;
+    use kernel::{
+        prelude::fmt,
+        str::CString,
+        time::{
+            delay::fsleep,
+            Delta, //
+        }, //
+    };
+
+    #[test]
+    fn the_counter_may_come_round() {
+        assert_eq!(
+            Stamp::at(5, 1).since(Stamp::at(usize::MAX - 4, usize::MAX)),
+            10
+        );
+        // Another processor's is behind.
+        assert_eq!(Stamp::at(4, 0).since(Stamp::at(5, 0)), 0);
+    }
+
+    #[test]
+    fn what_takes_long_is_measured_in_jiffies() {
+        let second = Stamp::at(0, LONG + 1).since(Stamp::at(7, 0));
+        let ns = nanoseconds(second);
+        let wanted = 1_000_000_000 + 1_000_000_000 / u64::from(bindings::HZ as u32);
+        assert!(ns.abs_diff(wanted) < 1_000_000);
+    }
+
+    #[test]
+    fn it_goes_as_fast_as_the_kernels() {
+        let (start, begun) = (monotonic_ns(), Stamp::now());
+        fsleep(Delta::from_millis(30));
+        let (end, over) = (Stamp::now(), monotonic_ns());
+        let (counted, passed) = (nanoseconds(end.since(begun)), over - start);
+        assert!((29_900_000..=passed + 100_000).contains(&counted));
+    }
+
+    #[test]
+    fn numbers_of_64_bits_are_printed() {
+        let text = CString::try_from_fmt(fmt!("{}|{:>24}", Decimal(u64::MAX), Decimal(0)));
+        let text = text.unwrap();
+        assert_eq!(
+            text.to_bytes(),
+            b"18446744073709551615|                       0"
+        );
+    }
+}
