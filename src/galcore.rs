@@ -88,6 +88,8 @@ struct Galcore {
     _files: CharDevice<OpenedFile>,
     #[pin]
     _debug: diag::debugfs::Files,
+    #[pin]
+    _vendor_debug: diag::gc::Files,
     _proc: Entry<diag::proc::Status>,
     _cores: ParameterCores,
     #[pin]
@@ -110,6 +112,7 @@ impl InPlaceModule for Galcore {
                 _driver <- Registration::new(driver::NAME, module),
                 _cores: ParameterCores::new(&parameters)?,
                 _proc: Entry::new()?,
+                _vendor_debug <- diag::gc::Files::new(),
                 _debug <- diag::debugfs::Files::new(),
                 _files: uapi::register(major)?,
             }))

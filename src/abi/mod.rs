@@ -54,6 +54,12 @@ pub(crate) use layout::{
     MAX_SUB_COMMIT_BYTES, //
 };
 
+/// The newest generation's numbers: major, minor, patch, build.
+pub(crate) fn newest_version() -> [u32; 4] {
+    let versions = layout::LAYOUTS.iter().map(|layout| layout.version);
+    versions.max().unwrap_or_default()
+}
+
 /// A contiguous buffer as FREE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NamedBuffer {

@@ -266,6 +266,20 @@ impl<T> Handles<T> {
         }
     }
 
+    /// All objects, with their handles.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &T)> {
+        let used = self.slots.iter().zip(0..).filter_map(|(slot, place)| {
+            let number = handle(place, slot.uses);
+            match &slot.state {
+                State::Used(object) => Some((number, object)),
+                _ => None,
+            }
+        });
+        let others = self.others.iter().map(|(&number, object)| (number, object));
+        // `Init` has a `chain` too, so this one is called by its trait.
+        Iterator::chain(used, others)
+    }
+
     /// All objects.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         let used = self.slots.iter().filter_map(|slot| match &slot.state {
@@ -289,6 +303,7 @@ mod tests {
         assert_eq!(handles.remove(1), None);
         assert_eq!(handles.insert('b'), Ok(2));
         assert_eq!(handles.get(2), Some(&'b'));
+        assert!(handles.numbered().eq([(2, &'b')]));
         for none in [0, 1, 3, u32::MAX, 1 << 31 | 2] {
             assert_eq!(handles.get(none), None);
         }

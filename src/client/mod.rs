@@ -29,12 +29,14 @@ mod guesses;
 mod guilt;
 mod handles;
 mod import;
+mod ledgers;
 mod names;
 mod node;
 mod power;
 mod profile;
 mod query;
 mod queue;
+mod records;
 mod registers;
 mod resets;
 mod shared;
@@ -119,6 +121,10 @@ use usage::Usage;
 pub(crate) use clients::{
     Clients,
     CLIENTS, //
+};
+pub(crate) use ledgers::{
+    Ledgers,
+    KINDS, //
 };
 pub(crate) use window::PoolView;
 

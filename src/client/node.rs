@@ -7,6 +7,7 @@ use super::{
         Change,
         Returned, //
     },
+    ledgers::Sort,
     names,
     shared_info::Note,
     tables::Tables,
@@ -87,6 +88,8 @@ pub(super) enum PagesView {
 pub(super) struct NodeEntry {
     pub(super) node: Visible<Node>,
     pub(super) origin: Origin,
+    /// What lies in it, as it was allocated.
+    kind: u32,
     pub(super) life: Life,
     pub(super) locks: u32,
     /// By place, the cores for which it has been locked since it was not locked at all.
@@ -134,6 +137,7 @@ impl NodeEntry {
         Self {
             node,
             origin,
+            kind: 0,
             life: Life::Alive,
             locks: 0,
             locked_for: 0,
@@ -143,6 +147,22 @@ impl NodeEntry {
             name: None,
             back: None,
             note: Note::default(),
+        }
+    }
+
+    /// One that the process has allocated for a surface of this kind.
+    fn allocated(node: Visible<Node>, kind: u32) -> Self {
+        Self {
+            kind,
+            ..Self::new(node, Origin::Own)
+        }
+    }
+
+    /// In which ledgers it counts, if it is the process's own.
+    fn sort(&self) -> Sort {
+        Sort {
+            pool: self.node.pool(),
+            kind: self.kind,
         }
     }
 
@@ -233,7 +253,7 @@ impl Process {
         };
         // CAST: at most 64 bits.
         let (pool, bytes) = (node.pool().number(), node.bytes() as u64);
-        let handle = self.insert_node(NodeEntry::new(Visible::new(node, self)?, Origin::Own))?;
+        let handle = self.insert_node(NodeEntry::allocated(Visible::new(node, self)?, kind))?;
         Ok((handle, pool, bytes))
     }
 
@@ -590,7 +610,7 @@ impl Tables {
     /// already. `OutOfResources`, `OutOfMemory`.
     pub(super) fn insert_node(&mut self, handle: Option<u32>, entry: NodeEntry) -> Result<u32> {
         let (address, bytes) = (entry.node.address(), entry.node.bytes());
-        let origin = entry.origin;
+        let (origin, sort) = (entry.origin, entry.sort());
         let own = match entry.node.view() {
             View::Own(user) if origin != Origin::Shared => Some(user),
             _ => None,
@@ -620,7 +640,7 @@ impl Tables {
             return Err(error);
         }
         if origin == Origin::Own {
-            self.video.add(bytes);
+            self.video.add(sort, bytes);
         }
         Ok(handle)
     }
@@ -668,7 +688,7 @@ impl Tables {
         let shown = self.addresses.remove(entry.node.address());
         entry.node.leaves_addresses(shown);
         if entry.origin == Origin::Own {
-            self.video.remove(entry.node.bytes());
+            self.video.remove(entry.sort(), entry.node.bytes());
         }
         if let View::Own(user) = entry.node.view() {
             self.user_views.remove(user, Viewed::Node(handle));

@@ -53,7 +53,7 @@ impl Process {
         }
         let ledgers = {
             let tables = self.tables();
-            [tables.video, tables.non_paged, tables.contiguous]
+            [tables.video.all, tables.non_paged, tables.contiguous]
         };
         Ok(Reply::Database(KBox::new(ledgers, GFP_KERNEL_ACCOUNT)?))
     }

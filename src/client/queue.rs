@@ -358,7 +358,12 @@ impl<'a> Queue<'a> {
                     entry.buffer.end_here();
                 }
                 Claim::UserMemory(detached) => {
-                    let mapped = self.process.tables().user_memory.give_up(detached);
+                    let mut tables = self.process.tables();
+                    let mapped = tables.user_memory.give_up(detached);
+                    if let Some(memory) = mapped.memory() {
+                        tables.mapped.remove(memory.bytes());
+                    }
+                    drop(tables);
                     if let Mapped::Memory(memory) = mapped {
                         memory.end_here();
                     }

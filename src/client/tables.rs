@@ -6,6 +6,7 @@ use super::{
     buffer::BufferEntry,
     handles::Handles,
     import::Mapped,
+    ledgers::VideoLedgers,
     node::NodeEntry,
     profile::Profile,
     shared_buffers::PieceEntry,
@@ -52,9 +53,11 @@ pub(super) struct Tables {
     pub(super) asked: Option<(Backing, bool)>,
     /// Room for the next COMMIT's commands.
     pub(super) words: Option<KVVec<u32>>,
-    pub(super) video: Ledger,
+    pub(super) video: VideoLedgers,
     pub(super) non_paged: Ledger,
     pub(super) contiguous: Ledger,
+    /// User memory, and dma-bufs of others.
+    pub(super) mapped: Ledger,
     pub(super) pieces: KVec<PieceEntry>,
     /// What it leaves for others.
     pub(super) shared_infos: KVec<Info>,
@@ -100,9 +103,10 @@ impl Tables {
             command_buffers: [0; 4],
             asked: None,
             words: None,
-            video: Ledger::default(),
+            video: VideoLedgers::default(),
             non_paged: Ledger::default(),
             contiguous: Ledger::default(),
+            mapped: Ledger::default(),
             pieces: KVec::new(),
             shared_infos: KVec::new(),
             profile: Profile::default(),

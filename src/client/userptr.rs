@@ -78,6 +78,7 @@ impl Process {
         let mapped = mapped.ok_or(Error::NotFound)?;
         if let Some(memory) = mapped.memory() {
             tables.addresses.remove(memory.address());
+            tables.mapped.remove(memory.bytes());
         }
         Ok(mapped)
     }
@@ -117,6 +118,7 @@ impl Tables {
             drop(self.user_memory.remove(handle));
             return Err(error);
         }
+        self.mapped.add(bytes);
         Ok(handle)
     }
 

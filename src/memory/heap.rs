@@ -93,6 +93,8 @@ pub(crate) struct Heap {
     /// The free bytes of each bank.
     banks: KVec<Ranges>,
     free: usize,
+    /// The least that was free so far.
+    least_free: usize,
     total: usize,
     /// Whose bytes each page still holds; empty: not kept. See [`Heap::keep_owners`].
     owners: KVVec<u64>,
@@ -112,6 +114,7 @@ impl Heap {
         Ok(Self {
             banks,
             free: start,
+            least_free: start,
             total: start,
             owners: KVVec::new(),
         })
@@ -149,6 +152,11 @@ impl Heap {
     /// Bytes that are free.
     pub(crate) fn free_bytes(&self) -> usize {
         self.free
+    }
+
+    /// The least bytes that were free so far.
+    pub(crate) fn least_free_bytes(&self) -> usize {
+        self.least_free
     }
 
     /// Bytes in all banks.
@@ -191,6 +199,7 @@ impl Heap {
                 let bytes = bytes + if rest > SPLIT_THRESHOLD { 0 } else { rest };
                 ranges.take(offset, bytes);
                 self.free -= bytes;
+                self.least_free = self.least_free.min(self.free);
                 return Ok(Span {
                     bank,
                     offset,
@@ -255,6 +264,7 @@ mod tests {
         assert_eq!(banks, [2, 1, 0, 3]);
         depth.into_iter().for_each(|span| heap.free(span));
         assert_eq!(heap.free_bytes(), 4 * MIB);
+        assert_eq!(heap.least_free_bytes(), 4 * 4096);
     }
 
     #[test]

@@ -69,10 +69,7 @@ use kernel::{
         Arc, //
     }, //
 };
-use node::{
-    Place,
-    Pool, //
-};
+use node::Place;
 use pool::{
     with_pages,
     zero_in_steps,
@@ -85,6 +82,7 @@ pub(crate) use {
         Backing,
         Node,
         Object,
+        Pool,
         View,
         Word, //
     },
@@ -115,11 +113,14 @@ const MAPPED_ALREADY: &str =
 const KIND_MASK: u32 = 0xFF;
 const TILE_STATUS: u32 = 7;
 
-/// Bytes in use, for `/proc/driver/gc`.
+/// Bytes in use, and of the pool those that are not.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     /// Of the pool.
     pub(crate) pool: usize,
+    /// Of the pool, that are free, and that were when it was fullest.
+    pub(crate) pool_free: usize,
+    pub(crate) pool_least_free: usize,
     /// Contiguous buffers and nodes outside the pool.
     pub(crate) contiguous: usize,
     /// Nodes behind the MMU.
@@ -218,11 +219,15 @@ impl VideoMemory {
 
     /// What is in use.
     pub(crate) fn usage(&self) -> Usage {
+        let [pool, pool_free, pool_least_free] = self.pool.as_ref().map_or([0; 3], |pool| {
+            let heap = pool.heap.lock();
+            let (total, free) = (heap.total_bytes(), heap.free_bytes());
+            [total - free, free, heap.least_free_bytes()]
+        });
         Usage {
-            pool: self.pool.as_ref().map_or(0, |pool| {
-                let heap = pool.heap.lock();
-                heap.total_bytes() - heap.free_bytes()
-            }),
+            pool,
+            pool_free,
+            pool_least_free,
             contiguous: self.contiguous.bytes(),
             scattered: self.scattered.bytes(),
         }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! How much memory a process has, by pool and by what lies in it. Pure logic.
+
+use crate::{
+    abi::Ledger,
+    memory::Pool, //
+};
+
+/// Kinds of surfaces that are told apart (`gceVIDMEM_TYPE` of the 6.4 driver).
+pub(crate) const KINDS: usize = 17;
+
+/// The kind of a request without its flags.
+const KIND_MASK: u32 = 0xFF;
+
+/// Nodes of video memory that a process has allocated.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct VideoLedgers {
+    /// All.
+    pub(crate) all: Ledger,
+    /// In the pool.
+    pub(crate) system: Ledger,
+    /// In contiguous pages of their own.
+    pub(crate) contiguous: Ledger,
+    /// In scattered pages.
+    pub(crate) scattered: Ledger,
+    /// By the surface's kind.
+    pub(crate) kinds: [Ledger; KINDS],
+}
+
+/// Of which pool and of what kind a node is.
+#[derive(Clone, Copy)]
+pub(super) struct Sort {
+    pub(super) pool: Pool,
+    /// As ALLOCATE_VIDEO_MEMORY had it.
+    pub(super) kind: u32,
+}
+
+impl VideoLedgers {
+    /// Those that a node of this sort counts in.
+    fn of(&mut self, sort: Sort) -> [&mut Ledger; 3] {
+        let pool = match sort.pool {
+            Pool::System => &mut self.system,
+            Pool::Contiguous => &mut self.contiguous,
+            Pool::Virtual => &mut self.scattered,
+        };
+        // CAST: 8 bits.
+        let kind = (sort.kind & KIND_MASK) as usize;
+        // What nobody knows is of no kind.
+        let kind = if kind < KINDS { kind } else { 0 };
+        [&mut self.all, pool, &mut self.kinds[kind]]
+    }
+
+    /// Notes a node of `bytes`.
+    pub(super) fn add(&mut self, sort: Sort, bytes: usize) {
+        self.of(sort).map(|ledger| ledger.add(bytes));
+    }
+
+    /// A node of `bytes` is gone.
+    pub(super) fn remove(&mut self, sort: Sort, bytes: usize) {
+        self.of(sort).map(|ledger| ledger.remove(bytes));
+    }
+}
+
+/// All that a process has, in bytes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Ledgers {
+    /// Nodes of video memory.
+    pub(crate) video: VideoLedgers,
+    /// Buffers of ALLOCATE_NON_PAGED_MEMORY.
+    pub(crate) non_paged: Ledger,
+    /// Buffers of ALLOCATE_CONTIGUOUS_MEMORY.
+    pub(crate) contiguous: Ledger,
+    /// Memory of others, and the process's own, that is mapped for the GPU.
+    pub(crate) mapped: Ledger,
+}
+
+#[kernel::macros::kunit_tests(galcore_ledgers)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_counts_in_its_pool_and_kind() {
+        let mut ledgers = VideoLedgers::default();
+        let sort = |pool, kind| Sort { pool, kind };
+        ledgers.add(sort(Pool::System, 4), 100);
+        ledgers.add(sort(Pool::Virtual, 0x104), 30);
+        ledgers.add(sort(Pool::Contiguous, 200), 7);
+        ledgers.remove(sort(Pool::System, 4), 100);
+        let now = [
+            ledgers.all,
+            ledgers.system,
+            ledgers.contiguous,
+            ledgers.scattered,
+            ledgers.kinds[4],
+            ledgers.kinds[0],
+        ];
+        assert_eq!(now.map(|ledger| ledger.bytes), [37, 0, 7, 30, 30, 7]);
+        assert_eq!(now.map(|ledger| ledger.max), [137, 100, 7, 30, 130, 7]);
+    }
+}

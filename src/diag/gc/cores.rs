@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What the files say of the cores.
+
+use super::{
+    numbered,
+    Grouped, //
+};
+use crate::{
+    abi::{
+        newest_version,
+        HardwareType, //
+    },
+    client::{
+        AnyCore,
+        CLIENTS, //
+    },
+    sys::clock::Stamp,
+};
+use kernel::{
+    fmt,
+    prelude::*,
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+
+/// How long the cores are watched for `load`, in milliseconds. Source: the 6.4.11 driver.
+const LOAD_TIME: i64 = 100;
+
+/// Calls `show` with each core and the vendor's number of it.
+fn for_each_core(mut show: impl FnMut(usize, &AnyCore) -> fmt::Result) -> fmt::Result {
+    let Some(clients) = CLIENTS.get() else {
+        return Ok(());
+    };
+    let result = numbered(clients.device()).try_for_each(|(number, core)| show(number, &core));
+    result
+}
+
+pub(super) fn show_info(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for_each_core(|number, core| {
+        let (model, revision) = core.model();
+        f.write_fmt(fmt!(
+            "gpu      : {number}\nmodel    : {model:4x}\nrevision : {revision:4x}\n\n"
+        ))
+    })
+}
+
+pub(super) fn show_clocks(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for_each_core(|number, core| {
+        // The vendor's has none of that for vector graphics.
+        if core.kind() == HardwareType::Vector {
+            return Ok(());
+        }
+        let (own, shaders) = core.frequencies();
+        for (what, rate) in [("mc", own), ("sh", shaders)] {
+            if rate != 0 {
+                f.write_fmt(fmt!("gpu{number} {what} clock: {rate} HZ.\n"))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn show_load(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let busy = |core: &AnyCore| (Stamp::now(), core.load().busy);
+    let mut before: [Option<(Stamp, u64)>; crate::limits::MAX_CORES] = Default::default();
+    for_each_core(|_, core| {
+        before[core.index()] = Some(busy(core));
+        Ok(())
+    })?;
+    fsleep(Delta::from_millis(LOAD_TIME));
+    for_each_core(|number, core| {
+        // One that was bound meanwhile has no past.
+        let Some((then, past)) = before[core.index()] else {
+            return Ok(());
+        };
+        let (now, all) = busy(core);
+        let load = percent(all.saturating_sub(past), now.since(then));
+        f.write_fmt(fmt!("core      : {number}\nload      : {load}%\n\n"))
+    })
+}
+
+/// How many hundredths of `all` `part` is, 100 at most. Both are short times.
+fn percent(part: u64, all: u64) -> u32 {
+    let [part, all] = [part, all].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    // What is left over makes no difference that is seen.
+    (part / (all / 100).max(1)).min(100)
+}
+
+pub(super) fn show_idle(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(clients) = CLIENTS.get() else {
+        return Ok(());
+    };
+    let first = clients.device().all_cores().next();
+    let Some(times) = first.map(|core| core.power_times()) else {
+        return Ok(());
+    };
+    let [on, off] = [times.on, times.off].map(Grouped);
+    let [idle, suspend] = [times.idle, times.suspend].map(Grouped);
+    f.write_fmt(fmt!(
+        "On:      {on} ns\nOff:     {off} ns\nIdle:    {idle} ns\nSuspend: {suspend} ns\n"
+    ))
+}
+
+pub(super) fn show_version(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let [major, minor, patch, build] = newest_version();
+    f.write_fmt(fmt!(
+        "{major}.{minor}.{patch}.{build} built at galcore in Rust\nCode path: src/diag/gc\n"
+    ))
+}
+
+pub(super) fn show_delay(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(clients) = CLIENTS.get() else {
+        return Ok(());
+    };
+    let first = clients.device().all_cores().next();
+    let Some(delay) = first.map(|core| core.off_delay()) else {
+        return Ok(());
+    };
+    f.write_fmt(fmt!("power off timeout: {delay} ms.\n"))
+}
+
+pub(super) fn show_count(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut count = 0;
+    for_each_core(|_, core| {
+        count += u32::from(matches!(
+            core.kind(),
+            HardwareType::ThreeD | HardwareType::Both
+        ));
+        Ok(())
+    })?;
+    f.write_fmt(fmt!("{count}\n"))
+}
+
+#[kunit_tests(galcore_gc_load)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hundredths() {
+        assert_eq!(percent(0, 0), 0);
+        assert_eq!(percent(50, 100), 50);
+        assert_eq!(percent(62_500_000, 62_500_000), 100);
+        // A jiffy more, measured with another clock.
+        assert_eq!(percent(70_000_000, 62_500_000), 100);
+        assert_eq!(percent(u64::MAX, u64::MAX), 100);
+        assert_eq!(percent(1_000_000, 6_250_000), 16);
+    }
+}

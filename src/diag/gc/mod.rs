@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `/sys/kernel/debug/gc`, as the vendor's drivers from 5.0.11 on have it: programs read these files.
+//!
+//! | File | What it has |
+//! |---|---|
+//! | `info` | the cores: the vendor's number, model, revision |
+//! | `clients`, `database`, `vidmem` | the processes; their objects; their memory ([`processes`]) |
+//! | `meminfo` | the pools |
+//! | `idle`, `load`, `clk` | for how long the first core was on and off; how busy each core is; its clocks |
+//! | `version`, `core_count`, `poweroff_timeout` | what they are called |
+//!
+//! A process's number written to `vidmem` leaves that one alone there; 0 is all of them. What else the
+//! vendor lets be written is not to be: the clock's 64ths (clients have a request for that, and what
+//! is too warm another), the time before a core goes off (`autosuspend_delay_ms` of the device), how many cores
+//! clients use.
+//!
+//! Numbers of cores are the vendor's: 3D cores from 0 on, 2D cores from 8 on, that for vector graphics
+//! is 9. Source: the 6.4.3 driver's debugfs, and what imx-gputop reads of it.
+
+mod cores;
+mod processes;
+
+use crate::{
+    abi::HardwareType,
+    client::{
+        AnyCore,
+        Device, //
+    },
+    sys::clock::Digits, //
+};
+use kernel::{
+    debugfs::{
+        Dir,
+        File, //
+    },
+    fmt,
+    prelude::*, //
+};
+use processes::Chosen;
+
+/// The vendor's numbers of the first 2D core, and of the one for vector graphics.
+const FIRST_2D: usize = 8;
+const VECTOR: usize = 9;
+
+/// The files.
+#[pin_data]
+pub(crate) struct Files {
+    // Before their directory.
+    #[pin]
+    _info: File<()>,
+    #[pin]
+    _clients: File<()>,
+    #[pin]
+    _meminfo: File<()>,
+    #[pin]
+    _idle: File<()>,
+    #[pin]
+    _database: File<()>,
+    #[pin]
+    _version: File<()>,
+    #[pin]
+    _vidmem: File<Chosen>,
+    #[pin]
+    _clk: File<()>,
+    #[pin]
+    _poweroff_timeout: File<()>,
+    #[pin]
+    _core_count: File<()>,
+    #[pin]
+    _load: File<()>,
+    _directory: Dir,
+}
+
+impl Files {
+    /// Makes them.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init::pin_init_scope(|| {
+            let gc = Dir::new(c"gc");
+            Ok(pin_init!(Self {
+                _info <- gc.read_callback_file(c"info", (), &cores::show_info),
+                _clients <- gc.read_callback_file(c"clients", (), &processes::show_clients),
+                _meminfo <- gc.read_callback_file(c"meminfo", (), &processes::show_pools),
+                _idle <- gc.read_callback_file(c"idle", (), &cores::show_idle),
+                _database <- gc.read_callback_file(c"database", (), &processes::show_database),
+                _version <- gc.read_callback_file(c"version", (), &cores::show_version),
+                _vidmem <- gc.read_write_callback_file(
+                    c"vidmem",
+                    Chosen::all(),
+                    &processes::show_memory,
+                    &processes::choose,
+                ),
+                _clk <- gc.read_callback_file(c"clk", (), &cores::show_clocks),
+                _poweroff_timeout <- gc.read_callback_file(
+                    c"poweroff_timeout",
+                    (),
+                    &cores::show_delay,
+                ),
+                _core_count <- gc.read_callback_file(c"core_count", (), &cores::show_count),
+                _load <- gc.read_callback_file(c"load", (), &cores::show_load),
+                _directory: gc.clone(),
+            }))
+        })
+    }
+}
+
+/// The cores with the vendor's numbers.
+fn numbered(device: &Device) -> impl Iterator<Item = (usize, AnyCore)> + '_ {
+    let mut next = [0, FIRST_2D, VECTOR];
+    device.all_cores().map(move |core| {
+        let next = match core.kind() {
+            HardwareType::ThreeD | HardwareType::Both => &mut next[0],
+            HardwareType::TwoD => &mut next[1],
+            HardwareType::Vector => &mut next[2],
+        };
+        let number = *next;
+        *next += 1;
+        (number, core)
+    })
+}
+
+/// Nanoseconds in groups of three digits, as the vendor's driver prints them: 27 characters.
+struct Grouped(u64);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = Digits::of(self.0);
+        let digits = digits.text();
+        let width = digits.len() + digits.len().saturating_sub(1) / 3;
+        for _ in width..27 {
+            f.write_str(" ")?;
+        }
+        for index in 0..digits.len() {
+            if index > 0 && (digits.len() - index) % 3 == 0 {
+                f.write_str(",")?;
+            }
+            f.write_str(&digits[index..=index])?;
+        }
+        Ok(())
+    }
+}
+
+#[kunit_tests(galcore_gc)]
+mod tests {
+    use super::*;
+    use kernel::str::CString;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, wanted) in [
+            (0, "                          0"),
+            (999, "                        999"),
+            (1_000, "                      1,000"),
+            (12_345_678, "                 12,345,678"),
+            (999_999_999_999_999, "        999,999,999,999,999"),
+        ] {
+            let text = CString::try_from_fmt(fmt!("{}", Grouped(number))).unwrap();
+            assert_eq!(text.to_bytes(), wanted.as_bytes());
+        }
+    }
+}
