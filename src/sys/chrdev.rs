@@ -20,6 +20,7 @@ use kernel::{
     fs::File,
     mm::virt::VmaNew,
     prelude::*,
+    seq_file::SeqFile,
     sync::{
         Arc,
         ArcBorrow, //
@@ -60,6 +61,10 @@ pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
         code: u32,
         argument: usize,
     ) -> Result<isize>;
+
+    /// What `/proc/PID/fdinfo/FD` has of the file.
+    #[cfg(CONFIG_PROC_FS)]
+    fn show(self: ArcBorrow<'_, Self>, out: &SeqFile);
 
     /// `mmap(2)`.
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result;
@@ -113,6 +118,8 @@ impl<T: FileOperations> Operations<T> {
         #[cfg(CONFIG_COMPAT)]
         compat_ioctl: Some(Self::compat_ioctl),
         mmap: Some(Self::mmap),
+        #[cfg(CONFIG_PROC_FS)]
+        show_fdinfo: Some(Self::show_fdinfo),
         fop_flags: UNSIGNED_OFFSET,
         ..pin_init::zeroed()
     };
@@ -192,6 +199,17 @@ impl<T: FileOperations> Operations<T> {
             Ok(value) => value,
             Err(error) => error.to_errno() as c_long,
         }
+    }
+
+    /// # Safety
+    ///
+    /// Called by procfs with a file that `open` set up, of which it holds a reference during the call.
+    #[cfg(CONFIG_PROC_FS)]
+    unsafe extern "C" fn show_fdinfo(m: *mut bindings::seq_file, file: *mut bindings::file) {
+        // SAFETY: `open` stored it and `release` cannot run during this call.
+        let state = unsafe { Arc::<T>::borrow((*file).private_data) };
+        // SAFETY: Valid for the length of the call, and only this thread's.
+        T::show(state, unsafe { SeqFile::from_raw(m) });
     }
 
     /// # Safety

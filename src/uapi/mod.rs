@@ -6,6 +6,9 @@
 //! ENOTTY for whatever is malformed, the interface copied back whole whatever the status) are those
 //! of spec/memory-events.md section 1.3. Lock: `galcore file`, a leaf.
 
+#[cfg(CONFIG_PROC_FS)]
+mod fdinfo;
+
 use crate::{
     abi::{
         self,
@@ -52,6 +55,7 @@ use crate::{
 };
 use kernel::{
     prelude::*,
+    seq_file::SeqFile,
     sync::{
         atomic::{
             Atomic,
@@ -481,6 +485,11 @@ impl FileOperations for OpenedFile {
         result
             .map(|()| 0)
             .map_err(|error| error.errno().unwrap_or(ENOTTY))
+    }
+
+    #[cfg(CONFIG_PROC_FS)]
+    fn show(self: ArcBorrow<'_, Self>, out: &SeqFile) {
+        fdinfo::show(&self.clients, &self.process, out);
     }
 
     fn views(&self) -> &Views {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `/proc/PID/fdinfo/FD` of an open file: what its process uses, in the keys of the kernel's
+//! Documentation/gpu/drm-usage-stats.rst, which monitors read.
+//!
+//! All files of a process are one client, and have one `drm-client-id`. Engines are the cores, by what
+//! they draw; where several draw the same they are one engine, with their number as its capacity.
+//! Regions of memory are `pool`, `contiguous` (pages in one piece, outside of the pool) and `virtual`
+//! (scattered pages), what the process has allocated of each; and `user`: what is not ours, and mapped for the GPU.
+
+use crate::{
+    abi::HardwareType,
+    client::{
+        AnyCore,
+        Clients,
+        Process, //
+    },
+    sys::clock::Decimal, //
+};
+use kernel::{
+    seq_file::SeqFile,
+    seq_print, //
+};
+
+/// The engines there can be.
+const ENGINES: [HardwareType; 4] = [
+    HardwareType::ThreeD,
+    HardwareType::Both,
+    HardwareType::TwoD,
+    HardwareType::Vector,
+];
+
+/// Prints it.
+pub(super) fn show(clients: &Clients, process: &Process, out: &SeqFile) {
+    seq_print!(out, "drm-driver:\tgalcore\n");
+    seq_print!(out, "drm-client-id:\t{}\n", Decimal(process.number()));
+    for kind in ENGINES {
+        let is_such = |core: &AnyCore| core.kind() == kind;
+        let (mut count, mut busy, mut fastest) = (0u32, 0u64, 0u32);
+        for core in clients.device().all_cores().filter(is_such) {
+            count += 1;
+            busy = busy.saturating_add(process.busy_on(&core));
+            fastest = fastest.max(core.full_frequency());
+        }
+        if count == 0 {
+            continue;
+        }
+        let name = kind.name();
+        seq_print!(out, "drm-engine-{name}:\t{} ns\n", Decimal(busy));
+        if count > 1 {
+            seq_print!(out, "drm-engine-capacity-{name}:\t{count}\n");
+        }
+        if fastest > 0 {
+            seq_print!(out, "drm-maxfreq-{name}:\t{fastest} Hz\n");
+        }
+    }
+    let memory = process.ledgers();
+    let contiguous = [memory.video.contiguous, memory.non_paged, memory.contiguous];
+    let contiguous = contiguous.map(|ledger| ledger.bytes);
+    for (region, bytes) in [
+        ("pool", memory.video.system.bytes),
+        (
+            "contiguous",
+            contiguous.into_iter().fold(0, u64::saturating_add),
+        ),
+        ("virtual", memory.video.scattered.bytes),
+        ("user", memory.mapped.bytes),
+    ] {
+        // Whole KiB: a node of a shared pool may end within one.
+        let kib = bytes.div_ceil(1024);
+        // Memory is there as soon as it is given out.
+        for what in ["total", "resident"] {
+            seq_print!(out, "drm-{what}-{region}:\t{} KiB\n", Decimal(kib));
+        }
+    }
+}
