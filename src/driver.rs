@@ -199,7 +199,14 @@ impl platform::Driver for Driver {
             line,
             supply: supply.clone(),
         };
-        let hardware = Hardware::new(dev, device.memory().owner(), registers, power, identity)?;
+        let hardware = Hardware::new(
+            dev,
+            place.index(),
+            device.memory().owner(),
+            registers,
+            power,
+            identity,
+        )?;
         let powered = Powered(hardware.clone());
         let core = AnyCore::new(&place, hardware.clone())?;
         // Dropped after the interrupt, should the rest fail.

@@ -161,6 +161,10 @@ impl Payload for Events {
         self.usage.as_ref().map_or(0, |usage| usage.process())
     }
 
+    fn process_id(&self) -> i32 {
+        self.usage.as_ref().map_or(0, |usage| usage.process_id())
+    }
+
     fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named> {
         let (id, process) = CLIENTS.get()?.process(process)?;
         Some(process.named_by(id, words, base))

@@ -19,6 +19,7 @@ use super::{
         PerCore,
         Tables, //
     },
+    waits::waited,
     Core,
     Events,
     Process, //
@@ -79,6 +80,7 @@ use crate::{
     },
     sys::{
         self,
+        trace::WaitFor,
         user::{
             append_words,
             UserWords, //
@@ -628,7 +630,9 @@ impl Work for Submission<'_> {
         }
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
             let ring = self.core.ring();
-            ring.wait_for_progress(buffers.last_use())?;
+            let last = buffers.last_use();
+            let wait = || ring.wait_for_progress(last);
+            waited(WaitFor::Job(self.core.index(), last), GPU_TIMEOUT, wait)?;
             self.merged = deltas::merge(buffers, self.delta, self.format);
             self.load = Some(buffers.load());
         }

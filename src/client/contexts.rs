@@ -3,6 +3,7 @@
 //! ATTACH, DETACH and STALL: the contexts of a process, and waiting for all that it has submitted.
 
 use super::{
+    waits::waited,
     Core,
     Process, //
 };
@@ -17,7 +18,11 @@ use crate::{
         MAX_CONTEXTS,
         MAX_CORES, //
     },
-    ring::Waited, //
+    ring::{
+        Waited,
+        GPU_TIMEOUT, //
+    },
+    sys::trace::WaitFor, //
 };
 use kernel::sync::{
     atomic::Relaxed,
@@ -83,12 +88,14 @@ impl Process {
     pub(super) fn stall(&self, core: &Core, is_limited: bool) -> Result {
         let ring = core.ring();
         let newest = ring.newest();
+        let what = WaitFor::Job(core.index(), newest);
         if is_limited {
             // At most a minute.
             let timeout = self.stall_timeout.load(Relaxed).max(1);
-            ring.wait_for(newest, timeout.next_multiple_of(STALL_STEP))?;
+            let timeout = timeout.next_multiple_of(STALL_STEP);
+            waited(what, timeout, || ring.wait_for(newest, timeout))?;
         } else {
-            ring.wait_for_progress(newest)?;
+            waited(what, GPU_TIMEOUT, || ring.wait_for_progress(newest))?;
         }
         self.finish_returns();
         Ok(())

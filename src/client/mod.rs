@@ -52,6 +52,7 @@ mod user_views;
 mod userptr;
 mod vector;
 mod visible;
+mod waits;
 mod window;
 
 use crate::{
@@ -80,6 +81,7 @@ use crate::{
     sys::{
         self,
         chrdev::OpenFile,
+        trace::WaitFor,
         views::Views, //
     }, //
 };
@@ -117,6 +119,7 @@ use resets::Resets;
 use tables::Tables;
 use timer::Timer;
 use usage::Usage;
+use waits::waited;
 
 pub(crate) use clients::{
     Clients,
@@ -225,7 +228,7 @@ impl Process {
         let reclaimer = clients.device().reclaimer().clone();
         let hider = Hider::new(views.clone(), leader.clone(), reclaimer)?;
         let number = PROCESSES.fetch_add(1, Relaxed);
-        let usage = Arc::new(Usage::new(number), GFP_KERNEL_ACCOUNT)?;
+        let usage = Arc::new(Usage::new(number, leader.pid()), GFP_KERNEL_ACCOUNT)?;
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),
@@ -453,7 +456,8 @@ impl Process {
             Request::UserSignal(command) => self.user_signal(command),
             Request::CreateFence { signal } => self.create_fence(signal),
             Request::WaitFence { fd, milliseconds } => {
-                Ok(sys::fence::wait(fd, milliseconds).map(done)?)
+                let wait = || Ok(sys::fence::wait(fd, milliseconds)?);
+                waited(WaitFor::Fence(fd), milliseconds, wait).map(done)
             }
             Request::Attach { newer } => self.attach(&*core()?, newer),
             Request::Detach { context } => {

@@ -4,6 +4,7 @@
 
 use super::{
     signal::Signal,
+    waits::waited,
     Process, //
 };
 use crate::{
@@ -14,7 +15,8 @@ use crate::{
     error::{
         Error,
         Result, //
-    }, //
+    },
+    sys::trace::WaitFor, //
 };
 use kernel::sync::Arc;
 
@@ -74,7 +76,10 @@ impl Process {
                 Ok(Reply::Nothing)
             }
             UserSignal::Wait { id, milliseconds } => {
-                self.signal(id)?.wait(milliseconds)?;
+                let signal = self.signal(id)?;
+                waited(WaitFor::Signal(id), milliseconds, || {
+                    signal.wait(milliseconds)
+                })?;
                 self.finish_returns();
                 Ok(Reply::Nothing)
             }

@@ -10,6 +10,7 @@ use super::{
     completion::CompletionPage,
     queue::Queue,
     tables::Tables,
+    waits::waited,
     Core,
     Process, //
 };
@@ -23,8 +24,10 @@ use crate::{
         Attempt,
         Numbers,
         Reservation,
-        Stream, //
-    }, //
+        Stream,
+        GPU_TIMEOUT, //
+    },
+    sys::trace::WaitFor, //
 };
 use kernel::{
     prelude::*,
@@ -173,7 +176,9 @@ impl Process {
                     work.begun(place);
                     break ring.fill(place, work.stream().as_ref())?;
                 }
-                Attempt::Full => ring.wait_for_place(&mut timeout)?,
+                Attempt::Full => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
+                    ring.wait_for_place(&mut timeout)
+                })?,
                 Attempt::NotLoaded => work.load()?,
             }
         };
@@ -213,14 +218,18 @@ impl Process {
     pub(super) fn wait_for_own_work(&self) -> Result {
         let last = self.last_jobs();
         for core in self.device.cores() {
-            let ring = core.ring();
-            if let Err(Error::Interrupted) = ring.wait_for_progress(last[core.index()]) {
+            let number = last[core.index()];
+            let wait = || core.ring().wait_for_progress(number);
+            let what = WaitFor::Job(core.index(), number);
+            if let Err(Error::Interrupted) = waited(what, GPU_TIMEOUT, wait) {
                 return Err(Error::Interrupted);
             }
         }
         for core in self.device.vectors() {
-            let queue = core.queue();
-            if let Err(Error::Interrupted) = queue.wait_for_progress(last[core.index()]) {
+            let number = last[core.index()];
+            let wait = || core.queue().wait_for_progress(number);
+            let what = WaitFor::Job(core.index(), number);
+            if let Err(Error::Interrupted) = waited(what, GPU_TIMEOUT, wait) {
                 return Err(Error::Interrupted);
             }
         }

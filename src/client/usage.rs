@@ -19,16 +19,19 @@ use kernel::sync::atomic::{
 pub(crate) struct Usage {
     /// The process, by its number.
     process: u64,
+    /// Its id, where ids count from the start.
+    process_id: i32,
     /// By core, how long its jobs have kept it busy, in counts of
     /// [`clock`](crate::sys::clock).
     busy: [Atomic<u64>; MAX_CORES],
 }
 
 impl Usage {
-    /// None yet, of the process with this number.
-    pub(super) fn new(process: u64) -> Self {
+    /// None yet, of the process with this number and this id.
+    pub(super) fn new(process: u64, process_id: i32) -> Self {
         Self {
             process,
+            process_id,
             busy: [const { Atomic::new(0) }; MAX_CORES],
         }
     }
@@ -36,6 +39,11 @@ impl Usage {
     /// The process, by its number.
     pub(super) fn process(&self) -> u64 {
         self.process
+    }
+
+    /// Its id, where ids count from the start.
+    pub(super) fn process_id(&self) -> i32 {
+        self.process_id
     }
 
     /// A job has kept `core` busy for so long. 64 bits do not come round.

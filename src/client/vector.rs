@@ -12,6 +12,7 @@ use super::{
     node::NodeEntry,
     queue::Queue,
     tables::Tables,
+    waits::waited,
     window::PoolView,
     Process,
     VectorCore, //
@@ -44,6 +45,7 @@ use crate::{
         RateLimit, //
     },
     memory::Word,
+    ring::GPU_TIMEOUT,
     stream::{
         addresses::{
             Kind,
@@ -59,6 +61,7 @@ use crate::{
     },
     sys::{
         self,
+        trace::WaitFor,
         user::{
             append_words,
             UserWords, //
@@ -252,7 +255,8 @@ impl Process {
                 Attempt::Changed => {}
                 Attempt::Full => {
                     drop(tables);
-                    queue.wait_for_place(&mut timeout)?;
+                    let wait = || queue.wait_for_place(&mut timeout);
+                    waited(WaitFor::Place(core.index()), GPU_TIMEOUT, wait)?;
                 }
             }
         };

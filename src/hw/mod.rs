@@ -102,6 +102,8 @@ impl MmuVersion {
 
 /// The hardware of one core.
 pub(crate) struct Hardware {
+    /// The core's place, for traces.
+    place: usize,
     dev: ARef<device::Device>,
     memory: dma::Device,
     registers: Registers,
@@ -123,18 +125,20 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// The core `dev`, which is `identity` and has `power`, behind `registers`, with memory of
-    /// `memory`: resets it. `ENODEV`: it stays busy.
+    /// The core `dev` at `place` of the device, which is `identity` and has `power`, behind `registers`,
+    /// with memory of `memory`: resets it. `ENODEV`: it stays busy.
     ///
     /// Every failure has been printed.
     pub(crate) fn new(
         dev: &device::Device,
+        place: usize,
         memory: &dma::Device,
         registers: Registers,
         power: Power,
         identity: Identity,
     ) -> Result<Arc<Self>> {
         let hardware = Self {
+            place,
             dev: dev.into(),
             memory: memory.clone(),
             registers,
@@ -149,6 +153,7 @@ impl Hardware {
             is_silenced: Atomic::new(false),
             errors: RateLimit::of(Mode::Errors),
         };
+        hardware.trace_power(true);
         hardware.reset()?;
         Ok(Arc::new(hardware, GFP_KERNEL)?)
     }

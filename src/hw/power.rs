@@ -27,7 +27,8 @@ use crate::{
     },
     sys::{
         power::Supply,
-        reset::ResetLine, //
+        reset::ResetLine,
+        trace, //
     }, //
 };
 use kernel::{
@@ -342,6 +343,10 @@ impl Hardware {
         if self.state.loaded.xchg(speed, Relaxed) == speed {
             return;
         }
+        trace::Speed::record(|| trace::Speed {
+            core: self.trace_core(),
+            speed,
+        });
         let regs = &self.registers;
         let has_gating = self.identity.has_power_registers();
         let gating = has_gating.then(|| regs.read(PM_MODULE_CONTROLS));
@@ -414,6 +419,7 @@ impl Hardware {
         self.state.last_idle.store(self.idle(), Relaxed);
         self.state.last_clock.store(self.clock_control(), Relaxed);
         self.state.went_off.store(true, Relaxed);
+        self.trace_power(false);
         self.state.is_on.xchg(false, Full);
         self.state.note_time();
         // One that has seen that it is on may still read the register.
@@ -448,7 +454,9 @@ impl Hardware {
     /// Switches a core on that was given up, and keeps it cut off.
     pub(crate) fn switch_on_isolated(&self) -> Result {
         self.enable_clocks()?;
-        self.state.is_on.xchg(true, Full);
+        if !self.state.is_on.xchg(true, Full) {
+            self.trace_power(true);
+        }
         self.state.note_time();
         self.isolate();
         Ok(())
@@ -468,9 +476,32 @@ impl Hardware {
     fn clock(&self) -> Result {
         self.enable_clocks()?;
         load_clock(&self.registers, HI_CLOCK_CONTROL::zeroed());
-        self.state.is_on.xchg(true, Full);
+        if !self.state.is_on.xchg(true, Full) {
+            self.trace_power(true);
+        }
         self.state.note_time();
         Ok(())
+    }
+
+    /// The core, as traces have it.
+    fn trace_core(&self) -> u32 {
+        // CAST: there are few.
+        self.place as u32
+    }
+
+    /// It has been switched on, or is being switched off.
+    pub(super) fn trace_power(&self, on: bool) {
+        trace::Power::record(|| trace::Power {
+            core: self.trace_core(),
+            on,
+            why: match () {
+                () if self.is_cycled() => 2,
+                () if self.is_isolated() => 3,
+                () if self.was_suspended() => 1,
+                () => 0,
+            },
+            speed: self.speed(),
+        });
     }
 
     /// Whether the core is the one that it was.

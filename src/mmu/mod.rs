@@ -31,6 +31,7 @@
 //! whoever has their pages. Source: spec/memory-events.md section 5.
 
 mod flat;
+mod mapping;
 mod paged;
 mod stale;
 mod two_level;
@@ -87,6 +88,10 @@ use stale::{
 use two_level::TwoLevel;
 
 pub(crate) use {
+    mapping::{
+        LinearMapping,
+        Mapping, //
+    },
     paged::{
         Counter,
         Paged, //
@@ -382,10 +387,7 @@ impl Vm {
             tables.set(page, (page as u32) << PAGE_BITS, access);
         }
         self.note_change();
-        Ok(Some(LinearMapping {
-            vm: self.clone(),
-            stale: Some(stale),
-        }))
+        Ok(Some(LinearMapping::new(self, stale)))
     }
 
     /// Entries in all, and entries in use.
@@ -465,11 +467,7 @@ impl Vm {
             self.tables.set(page, sys::widen(address) as u32, access);
         }
         self.note_change();
-        Ok(Mapping {
-            vm: self.clone(),
-            backing,
-            stale: Some(stale),
-        })
+        Ok(Mapping::new(self, backing, stale))
     }
 
     /// Ends a mapping; its pages wait for the flush.
@@ -540,51 +538,6 @@ impl Vm {
         }
         for (_, tlb) in self.tlbs.lock().iter() {
             tlb.clone().flush();
-        }
-    }
-}
-
-/// Pages at consecutive GPU addresses; ended by being dropped.
-pub(crate) struct Mapping {
-    vm: Arc<Vm>,
-    backing: Arc<Paged>,
-    /// What its end needs. `None` only while being dropped.
-    stale: Option<ListArc<Stale<Kept>>>,
-}
-
-impl Mapping {
-    /// GPU address of the first page.
-    pub(crate) fn address(&self) -> u32 {
-        // CAST: less than 2^20 pages.
-        let first = self.stale.as_ref().map_or(0, |stale| stale.first as u32);
-        first << PAGE_BITS
-    }
-
-    /// The pages.
-    pub(crate) fn backing(&self) -> &Arc<Paged> {
-        &self.backing
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        if let Some(stale) = self.stale.take() {
-            self.vm.unmap(stale);
-        }
-    }
-}
-
-/// Contiguous memory at its own address; ended by being dropped.
-pub(crate) struct LinearMapping {
-    vm: Arc<Vm>,
-    /// What its end needs. `None` only while being dropped.
-    stale: Option<ListArc<Stale<Kept>>>,
-}
-
-impl Drop for LinearMapping {
-    fn drop(&mut self) {
-        if let Some(stale) = self.stale.take() {
-            self.vm.unmap(stale);
         }
     }
 }

@@ -61,6 +61,7 @@ impl<P: Payload> Ring<P> {
                 let Some(done) = state.pop() else {
                     break;
                 };
+                self.trace_end(done.number, Outcome::Dropped);
                 (done, state.meter.end(Stamp::now()))
             };
             done.load.payload.used(self.setup.core, taken);
@@ -138,6 +139,8 @@ impl<P: Payload> Ring<P> {
                 break;
             };
             let taken = state.meter.end(now);
+            self.trace_end(done.number, done.load.outcome);
+            self.trace_begin(&mut state);
             drop(state);
             let (number, job) = (done.number, done.load);
             if job.flushed > self.flushed.load(Relaxed) {

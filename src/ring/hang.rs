@@ -161,6 +161,7 @@ impl<P: Payload> Ring<P> {
                 let is_new = state.watch.tell();
                 drop(state);
                 if is_new {
+                    self.trace_hang(false);
                     self.hardware.report_hang();
                 }
                 Some(period)

@@ -49,6 +49,9 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// The process that has submitted it, by its number; 0: the driver.
     fn process(&self) -> u64;
 
+    /// The number of that process's leader in the initial namespace; 0: the driver.
+    fn process_id(&self) -> i32;
+
     /// Who the process with number `process` is, and the memory of its that `words`, its commands,
     /// name, if it has not ended: by GPU addresses, or by physical ones, if GPU address 0 is at `base`.
     /// Called by who writes a dump; no lock is held.

@@ -69,6 +69,7 @@ mod space;
 mod state;
 mod submit;
 mod tolls;
+mod trace;
 mod verdict;
 mod watch;
 

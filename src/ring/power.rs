@@ -166,6 +166,7 @@ impl<P: Payload> Ring<P> {
             self.link_up(&state)?;
             state.is_off = false;
             let is_held = core::mem::replace(&mut state.is_held, false);
+            self.trace_begin(&mut state);
             let oldest = state.in_flight.get(0).filter(|_| is_held);
             let held = oldest.map(|(_, slot)| (slot.load.basis.pipe, slot.start, slot.mark));
             (rest, held)
@@ -383,6 +384,7 @@ impl<P: Payload> Ring<P> {
             state.is_holding = false;
             if !state.is_off {
                 state.is_held = false;
+                self.trace_begin(&mut state);
                 // Nothing of it is outside the ring.
                 let _ = self.link_up(&state);
             }

@@ -155,12 +155,17 @@ impl<P: Payload> Ring<P> {
         let completing = self.completion.lock();
         match found {
             Ok(start) => {
-                if self.go_on(&start, &tolls).is_err() {
+                let goes_on = self.go_on(&start, &tolls).is_ok();
+                self.trace_reset(goes_on.then_some(start.attempts));
+                if !goes_on {
                     self.cut_off(&mut tolls);
                     self.abandon();
                 }
             }
-            Err(End::GivenUp) => self.abandon(),
+            Err(End::GivenUp) => {
+                self.trace_reset(None);
+                self.abandon();
+            }
             Err(End::NoHang) => {}
         }
         drop(completing);
@@ -210,6 +215,7 @@ impl<P: Payload> Ring<P> {
         let tells =
             modes::is_on(Mode::Resets) && (cause == Cause::Asked || self.hardware.may_tell());
         if cause == Cause::Hang {
+            self.trace_hang(fates[0] == Fate::Guilty);
             *evidence = self.take_evidence(fates[0] == Fate::Guilty);
             if tells {
                 self.hardware.report_hang();

@@ -147,6 +147,8 @@ pub(super) struct State<P> {
     pub(super) waiters: usize,
     /// The newest job that has ended.
     pub(super) completed: u64,
+    /// The newest job that was seen to begin. Only kept where somebody traces that.
+    begun: u64,
     /// The first of the jobs that were dropped when the core was stopped for good.
     pub(super) lost_from: u64,
     /// The hang check is queued.
@@ -182,6 +184,7 @@ impl<P> State<P> {
             spares,
             waiters: 0,
             completed: newest,
+            begun: newest,
             lost_from: u64::MAX,
             is_checked: false,
             watch: Watch::new(newest),
@@ -211,6 +214,18 @@ impl<P> State<P> {
     /// Whether no job is under way that is to run now.
     pub(super) fn has_nothing_to_do(&self) -> bool {
         self.in_flight.len() == 0 || (self.is_held && self.is_asleep)
+    }
+
+    /// The oldest job, if it begins now: the core is on, and it has not begun before, nor is it dropped.
+    pub(super) fn begins(&mut self) -> Option<u64> {
+        let (_, oldest) = self.in_flight.get(0)?;
+        let number = oldest.number;
+        let is_to_run = oldest.load.outcome == Outcome::Done;
+        if self.is_off || self.is_held || !is_to_run || number <= self.begun {
+            return None;
+        }
+        self.begun = number;
+        Some(number)
     }
 
     /// Whether job `number` was dropped when the core was stopped for good.
@@ -437,6 +452,35 @@ mod tests {
         // A core that is bound anew has none.
         state.start();
         assert!(!state.is_held);
+    }
+
+    #[test]
+    fn each_job_begins_once_when_the_one_in_front_has_ended() {
+        let mut state = state();
+        assert_eq!(state.begins(), None);
+        for payload in 1..=4 {
+            reserve(&mut state, payload).unwrap();
+            state.filled();
+        }
+        assert_eq!(state.begins(), Some(1));
+        assert_eq!(state.begins(), None);
+        assert!(state.pop().is_some());
+        // Not while the core is off, or held.
+        state.is_off = true;
+        assert_eq!(state.begins(), None);
+        state.is_off = false;
+        state.is_held = true;
+        assert_eq!(state.begins(), None);
+        state.is_held = false;
+        assert_eq!(state.begins(), Some(2));
+        // One that is dropped before it has begun does not begin.
+        if let Some(job) = state.in_flight.load_at(3) {
+            job.outcome = Outcome::Dropped;
+        }
+        assert!(state.pop().is_some());
+        assert_eq!(state.begins(), None);
+        assert!(state.pop().is_some());
+        assert_eq!(state.begins(), Some(4));
     }
 
     #[test]

@@ -257,6 +257,7 @@ impl<P: Payload> Ring<P> {
         if state.in_flight.len() == 1 {
             state.meter.begin(Stamp::now());
         }
+        self.trace_submit(&mut state, place, stream);
         state.gpu.flushed = changes;
         if let Some(commands) = commands {
             state.gpu.pipe = Some(commands.exit);

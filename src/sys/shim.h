@@ -11,6 +11,8 @@
 #include <linux/seq_file.h>
 #include <linux/types.h>
 
+#include "galcore_trace.h"
+
 struct cred;
 struct dma_buf;
 struct dma_buf_attachment;

@@ -124,6 +124,9 @@ impl<P: Payload> Queue<P> {
                 Some(_) => state.meter.end(Stamp::now()),
                 None => 0,
             };
+            if let Some(done) = &done {
+                self.trace_end(done.number, outcome);
+            }
             self.start_next(&mut state);
             (done, taken)
         };

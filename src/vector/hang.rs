@@ -179,6 +179,7 @@ impl<P: Payload> Queue<P> {
                 let is_new = state.watch.tell();
                 drop(state);
                 if is_new {
+                    self.trace_hang(false);
                     self.hardware.report_vector_hang();
                 }
                 Some(period)
@@ -245,6 +246,7 @@ impl<P: Payload> Queue<P> {
         }
         let tells = modes::is_on(Mode::Resets) && (!is_hang || self.hardware.may_tell());
         if is_hang {
+            self.trace_hang(true);
             if tells {
                 self.hardware.report_vector_hang();
             }
@@ -252,6 +254,7 @@ impl<P: Payload> Queue<P> {
         }
         self.resets.fetch_add(1, Relaxed);
         let reset = self.hardware.recover();
+        self.trace_reset(reset.as_ref().ok().copied());
         if reset.is_ok() {
             self.hardware.set_vector_table(self.setup.table);
         } else {

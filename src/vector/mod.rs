@@ -32,6 +32,7 @@ mod dump;
 mod hang;
 mod power;
 mod state;
+mod trace;
 
 use crate::{
     error::{
@@ -375,6 +376,7 @@ impl<P: Payload> Queue<P> {
         if state.jobs.len() == 1 {
             state.meter.begin(Stamp::now());
         }
+        self.trace_submit(&mut state, (id, number), entry.context, work);
         state.core.note(&work.author, &entry, work.exit);
         Ok(Attempt::Place(Reservation {
             at,
@@ -450,8 +452,10 @@ impl<P: Payload> Queue<P> {
         if state.is_running || state.is_stopped || state.is_dead || state.is_off {
             return;
         }
+        let number = state.jobs.get(0).map_or(0, |(_, slot)| slot.number);
         if let Some((_, at, job)) = state.jobs.oldest() {
             if job.is_filled && !job.is_dropped {
+                self.trace_begin(number);
                 // CAST: less than `BYTES`. The memory ends below 4 GiB.
                 self.hardware
                     .start_vector(self.address + at as u32, job.units);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What is mapped in an address space until its owner drops it, and what traces show of that.
+
+use super::{
+    stale::Stale,
+    Kept,
+    Paged,
+    Vm,
+    PAGE_BITS, //
+};
+use crate::sys::trace;
+use kernel::{
+    list::ListArc,
+    sync::Arc, //
+};
+
+/// Pages that are mapped.
+struct Mapped {
+    vm: Arc<Vm>,
+    /// The process that has had it made, for traces.
+    process: i32,
+    /// What its end needs. `None` only while being dropped.
+    stale: Option<ListArc<Stale<Kept>>>,
+}
+
+impl Mapped {
+    /// The calling process has mapped what `stale` will be.
+    fn new(vm: &Arc<Vm>, stale: ListArc<Stale<Kept>>) -> Self {
+        let process = trace::process();
+        trace::Map::record(|| trace::Map {
+            process,
+            address: address(&stale),
+            bytes: bytes(&stale),
+        });
+        Self {
+            vm: vm.clone(),
+            process,
+            stale: Some(stale),
+        }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        if let Some(stale) = self.stale.take() {
+            trace::Unmap::record(|| trace::Unmap {
+                process: self.process,
+                address: address(&stale),
+                bytes: bytes(&stale),
+            });
+            self.vm.unmap(stale);
+        }
+    }
+}
+
+/// GPU address of what is mapped.
+fn address(stale: &Stale<Kept>) -> u32 {
+    // CAST: less than 2^20 pages.
+    (stale.first as u32) << PAGE_BITS
+}
+
+/// Bytes of it.
+fn bytes(stale: &Stale<Kept>) -> u64 {
+    // CAST: at most 64 bits.
+    (stale.count as u64) << PAGE_BITS
+}
+
+/// Pages at consecutive GPU addresses; ended by being dropped.
+pub(crate) struct Mapping {
+    mapped: Mapped,
+    backing: Arc<Paged>,
+}
+
+impl Mapping {
+    /// The calling process has mapped the pages of `backing`.
+    pub(super) fn new(vm: &Arc<Vm>, backing: Arc<Paged>, stale: ListArc<Stale<Kept>>) -> Self {
+        Self {
+            mapped: Mapped::new(vm, stale),
+            backing,
+        }
+    }
+
+    /// GPU address of the first page.
+    pub(crate) fn address(&self) -> u32 {
+        self.mapped.stale.as_ref().map_or(0, |stale| address(stale))
+    }
+
+    /// The pages.
+    pub(crate) fn backing(&self) -> &Arc<Paged> {
+        &self.backing
+    }
+}
+
+/// Contiguous memory at its own address; ended by being dropped.
+pub(crate) struct LinearMapping {
+    _mapped: Mapped,
+}
+
+impl LinearMapping {
+    /// The calling process has mapped what `stale` will be.
+    pub(super) fn new(vm: &Arc<Vm>, stale: ListArc<Stale<Kept>>) -> Self {
+        Self {
+            _mapped: Mapped::new(vm, stale),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What the ring's jobs show in traces. Recorded under `galcore ring`, so each job has its submit, its
+//! begin and its end in this order, and one on a core begins behind the end of the one before.
+
+use super::{
+    job::Outcome,
+    state::{
+        Place,
+        State, //
+    },
+    Payload,
+    Ring,
+    Stream, //
+};
+use crate::{
+    context::Owner,
+    stream::checker::Engines,
+    sys::trace, //
+};
+
+impl Owner {
+    /// The number of the context, by which its client knows it if that keeps it itself.
+    fn trace_id(self) -> u64 {
+        match self {
+            Owner::Attached(id) | Owner::Client { id, .. } => id,
+        }
+    }
+}
+
+impl Outcome {
+    /// As traces have it.
+    pub(crate) fn trace_id(self) -> u32 {
+        match self {
+            Outcome::Done => 0,
+            Outcome::Dropped => 1,
+            Outcome::NeverRun => 2,
+        }
+    }
+}
+
+/// The pipes that a job uses, as traces have them.
+fn pipes(uses: Engines) -> u32 {
+    let pipe = |is_used, pipe| if is_used { pipe } else { 0 };
+    pipe(uses.pipe_3d, trace::PIPE_3D) | pipe(uses.pipe_2d, trace::PIPE_2D)
+}
+
+impl<P: Payload> Ring<P> {
+    /// The core, as traces have it.
+    fn trace_core(&self) -> u32 {
+        // CAST: there are few.
+        self.setup.core as u32
+    }
+
+    /// A job with `stream` has got `place`.
+    #[inline(always)]
+    pub(super) fn trace_submit(
+        &self,
+        state: &mut State<P>,
+        place: Place,
+        stream: Option<&Stream<'_>>,
+    ) {
+        trace::Submit::record(|| {
+            let job = state.in_flight.load_at(place.number)?;
+            let context = stream.and_then(|stream| stream.context);
+            Some(trace::Submit {
+                core: self.trace_core(),
+                process: job.payload.process_id(),
+                context: context.map_or(0, |context| context.owner.trace_id()),
+                pipe: pipes(job.uses),
+                seqno: place.number,
+                // CAST: less than `RING_BYTES`.
+                words: stream.map_or(0, |stream| stream.commands.words.len() as u32),
+                event_id: place.event,
+            })
+        });
+        self.trace_begin(state);
+    }
+
+    /// The oldest job may begin now.
+    #[inline(always)]
+    pub(super) fn trace_begin(&self, state: &mut State<P>) {
+        trace::Begin::record(|| {
+            let core = self.trace_core();
+            state.begins().map(|seqno| trace::Begin { core, seqno })
+        });
+    }
+
+    /// Job `seqno` has ended.
+    #[inline(always)]
+    pub(super) fn trace_end(&self, seqno: u64, outcome: Outcome) {
+        trace::End::record(|| trace::End {
+            core: self.trace_core(),
+            seqno,
+            outcome: outcome.trace_id(),
+        });
+    }
+
+    /// The core hangs in its oldest job; `is_guilty`: the process that has submitted it pays for it.
+    pub(super) fn trace_hang(&self, is_guilty: bool) {
+        trace::Hang::record(|| {
+            let state = self.state.lock();
+            let (_, slot) = state.in_flight.get(0)?;
+            Some(trace::Hang {
+                core: self.trace_core(),
+                seqno: slot.number,
+                guilty: match is_guilty {
+                    true => slot.load.payload.process_id(),
+                    false => 0,
+                },
+            })
+        });
+    }
+
+    /// It was reset, and goes on at this try; `None`: it does not.
+    pub(super) fn trace_reset(&self, tries: Option<u32>) {
+        trace::Reset::record(|| trace::Reset {
+            core: self.trace_core(),
+            tries: tries.unwrap_or(0),
+            ok: tries.is_some(),
+        });
+    }
+}
