@@ -29,6 +29,7 @@ pub mod other;
 pub mod reference;
 pub mod states;
 pub mod system;
+pub mod tracing;
 pub mod vg;
 pub mod video;
 pub mod workers;
