@@ -7,10 +7,11 @@
 //! safe code does: what a call relies on is in its types (`vma::NewArea`, `physical::Part`,
 //! `dma::Device`, `unload::InUse`), and where an object lends what C is to use, C has a reference
 //! of the object, so that nobody has the object for himself and what it lends stays. It knows
-//! nothing of GPUs but the names of what traces show (`trace`), imports no other room, and takes no lock of its own but for the registries of
-//! shared pages and dma-bufs. The C half is `shim.c`, macros and inlines only, and for dma-bufs,
-//! fences, components and power `shim_dma_buf.c`, `shim_fence.c`, `shim_component.c` and
-//! `shim_power.c`, with the operations that the kernel calls; `shim_trace.c` is the trace events.
+//! nothing of GPUs but the names of what traces show (`trace`), imports no other room, and takes no
+//! lock of its own but for the registries of shared pages and dma-bufs. The C half is `shim.c`,
+//! macros and inlines only, and for dma-bufs, fences, components and power `shim_dma_buf.c`,
+//! `shim_fence.c`, `shim_component.c` and `shim_power.c`, with the operations that the kernel calls;
+//! `shim_trace.c` is the trace events.
 //!
 //! Two things are beyond that. Which physical addresses are registers, or a pool outside the
 //! kernel's memory, the machine's owner says (`physical::Reserved`, `mmio::Registers`): they must

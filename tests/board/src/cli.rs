@@ -51,6 +51,11 @@ pub enum Command {
     Test(TestArgs),
     /// Run the suites that are made for hours, with their long parameters.
     Soak(TestArgs),
+    /// Run a program and draw what the GPU did meanwhile: cores, processes, jobs and waits on one axis of time.
+    ///
+    /// Writes DIR/timeline.svg, DIR/timeline.pftrace for Perfetto, and DIR/trace.txt, the kernel's text, and says which
+    /// jobs were late and why. With --from, of a trace that was recorded on a real board. Exit status: as for `run`.
+    Timeline(TimelineArgs),
     /// Measure what the driver's operations cost, in instructions and register accesses.
     ///
     /// Prints a table and writes it to DIR/bench/bench.json. Exit status: 1 if
@@ -343,6 +348,42 @@ pub struct DemoArgs {
     pub out: Option<PathBuf>,
 }
 
+/// Arguments of `timeline`.
+#[derive(Debug, Args)]
+pub struct TimelineArgs {
+    /// The board.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Seconds that the program may take.
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: u64,
+    /// No boot: draw this trace, the text of /sys/kernel/tracing/trace or of `trace-cmd report`.
+    #[arg(long, value_name = "TRACE", conflicts_with = "command")]
+    pub from: Option<PathBuf>,
+    /// Draw only this part: milliseconds from the first event.
+    #[arg(long, value_name = "FROM-TO", value_parser = window)]
+    pub window: Option<(f64, f64)>,
+    /// Folder for the picture, the traces, the program's files, kernel.log and gpu.json [default: out/timeline].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The program, or a command of the guest's busybox, and its arguments.
+    #[arg(
+        required_unless_present = "from",
+        last = true,
+        value_name = "PROGRAM ARGS"
+    )]
+    pub command: Vec<String>,
+}
+
+/// Reads FROM-TO, in milliseconds.
+fn window(text: &str) -> Result<(f64, f64), String> {
+    let parts = text.split_once('-').and_then(|(from, to)| {
+        let (from, to): (f64, f64) = (from.parse().ok()?, to.parse().ok()?);
+        (from >= 0.0 && from < to && to.is_finite()).then_some((from, to))
+    });
+    parts.ok_or_else(|| "FROM-TO is wanted, in milliseconds, like 12.5-40".to_string())
+}
+
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
@@ -447,6 +488,26 @@ mod tests {
         assert_eq!(run.machine.insmod, ["a=1 b=2"]);
         assert_eq!(run.timeout, 5);
         assert_eq!(run.command, ["prog", "--flag", "x"]);
+    }
+
+    #[test]
+    fn a_timeline_is_of_a_program_or_of_a_trace() {
+        let parse = |words: &[&str]| {
+            Cli::try_parse_from(["board", "timeline"].iter().chain(words)).map(|cli| cli.command)
+        };
+        let Ok(Command::Timeline(one)) = parse(&["--window", "1.5-20", "--", "prog"]) else {
+            panic!("not a timeline");
+        };
+        assert_eq!((one.window, one.from), (Some((1.5, 20.0)), None));
+        assert!(parse(&["--from", "trace.txt"]).is_ok());
+        for wrong in [
+            &[][..],
+            &["--from", "x", "--", "prog"],
+            &["--window", "5-5", "--", "prog"],
+            &["--window", "1-inf", "--", "prog"],
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

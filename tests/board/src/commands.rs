@@ -65,7 +65,8 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-fn boot_of(machine: &MachineArgs, work: Work, out: PathBuf) -> Result<Boot> {
+/// A boot of `machine` that does `work`.
+pub fn boot_of(machine: &MachineArgs, work: Work, out: PathBuf) -> Result<Boot> {
     Ok(Boot {
         board: machine.board,
         binding: machine.binding(),

@@ -25,6 +25,7 @@ mod profile;
 mod signals;
 mod streams;
 mod testing;
+mod timeline;
 
 use std::process::ExitCode;
 
@@ -63,6 +64,7 @@ fn perform(cli: &Cli) -> Result<u8> {
         Command::Shell(arguments) => commands::shell(&cli.tools, arguments, &signals),
         Command::Demo(arguments) => commands::demo(&cli.tools, arguments, &signals),
         Command::Test(arguments) => testing::test(&cli.tools, arguments, false, &signals),
+        Command::Timeline(arguments) => timeline::timeline(&cli.tools, arguments, &signals),
         Command::Bench(arguments) => bench::bench(&cli.tools, arguments, &signals),
         Command::Profile(arguments) => profile::profile(&cli.tools, arguments, &signals),
         Command::Soak(arguments) => testing::test(&cli.tools, arguments, true, &signals),
