@@ -486,14 +486,6 @@ impl<P: Payload> AnyCore<P> {
         self.hardware().identity()
     }
 
-    /// Its place.
-    pub(super) fn index(&self) -> usize {
-        match self {
-            Self::Ring(core) => core.index(),
-            Self::Vector(core) => core.index(),
-        }
-    }
-
     /// The state of its modules; `None`: it has been stopped.
     pub(super) fn idle_state(&self) -> Option<IdleState> {
         match self {
