@@ -30,6 +30,8 @@ macro_rules! events {
     )*) => {$(
         $(#[$doc])*
         #[cfg_attr(not(CONFIG_TRACEPOINTS), allow(dead_code))]
+        ///
+        /// Recorded by [`Self::record`].
         pub(crate) struct $event {
             $($(#[$field_doc])* pub(crate) $field: $kind,)*
         }
@@ -195,9 +197,11 @@ events! {
     }
 }
 
-/// Pipes of a job.
+/// A job uses the 3D pipe.
 pub(crate) const PIPE_3D: u32 = 1;
+/// The 2D pipe.
 pub(crate) const PIPE_2D: u32 = 2;
+/// It is one for vector graphics.
 pub(crate) const PIPE_VG: u32 = 4;
 
 /// What a thread waits for.

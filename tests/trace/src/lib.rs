@@ -170,7 +170,7 @@ impl Trace {
 /// What stands in front of the names of the driver's events.
 const PREFIX: &str = ": galcore_";
 
-/// "CPU:0 [LOST 12 EVENTS]" and "# entries-in-buffer/entries-written: 200/212   #P:2".
+/// `CPU:0 [LOST 12 EVENTS]` and `# entries-in-buffer/entries-written: 200/212   #P:2`.
 fn lost(line: &str) -> Option<u64> {
     if let Some((_, rest)) = line.split_once("[LOST ") {
         return rest.split_once(" EVENTS]")?.0.trim().parse().ok();
@@ -200,7 +200,7 @@ fn record(head: &str, name: &str, fields: &str) -> Option<Record> {
     })
 }
 
-/// "   galcore-demo-123   (  123) [001] d..2.   12.345678": the thread's name and number, and the time.
+/// `   galcore-demo-123   (  123) [001] d..2.   12.345678`: the thread's name and number, and the time.
 fn origin(head: &str) -> Option<(String, i32, u64)> {
     let head = head.trim();
     let (rest, time) = head.rsplit_once(char::is_whitespace)?;
