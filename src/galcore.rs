@@ -30,8 +30,9 @@
 //! 7. Leaves: `galcore hiding` and `galcore evidence` ([`ring`]), and of [`client`] `galcore processes`
 //!    (under it only `galcore guilt`), `galcore shared nodes`, `galcore names`, `galcore changes`,
 //!    `galcore timers`, `galcore shared buffer`, `galcore signal` (under it only the kernel's of a
-//!    fence) and `galcore completion page`; `galcore file`
-//!    ([`uapi`]), `galcore context` ([`context::Context`]) and `galcore places` ([`gpu::Device`]).
+//!    fence) and `galcore completion page`; `galcore file` ([`uapi`]), `galcore context`
+//!    ([`context::Context`]), `galcore places` ([`gpu::Device`]) and `galcore power times` ([`hw`],
+//!    also under 6).
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1, 2 and 4 to 7; under 3 nothing
 //! of ours waits either. The interrupt half takes no lock.

@@ -2,7 +2,8 @@
 
 //! One core's hardware: its registers, who it is, its interrupt and its reset.
 //!
-//! The only room that touches registers. Takes no locks. Source: spec/command-hw.md section 1.
+//! The only room that touches registers. Takes no locks but `galcore power times`, a leaf. Source:
+//! spec/command-hw.md section 1.
 
 mod debug;
 mod dump;

@@ -161,9 +161,10 @@ impl Session<'_> {
         let guest = |step: &Step| format!("/galcore/bin/{}", step.program);
         let mut files: Vec<GuestFile> = steps
             .iter()
-            .map(|step| GuestFile {
-                host: self.program(step),
-                guest: guest(step),
+            .flat_map(|step| std::iter::once(&step.program).chain(&step.with))
+            .map(|program| GuestFile {
+                host: self.tools.programs.join(program),
+                guest: format!("/galcore/bin/{program}"),
             })
             .collect();
         files.sort();
@@ -485,6 +486,7 @@ mod tests {
             args: vec![],
             limit: Duration::from_secs(5),
             leaves: vec![],
+            with: vec![],
         }
     }
 

@@ -100,6 +100,9 @@ pub struct GuestSuite {
     /// Files it must leave in its work folder.
     #[serde(default)]
     pub leaves: Vec<String>,
+    /// Other programs that it runs, which stand beside it.
+    #[serde(default)]
+    pub with: Vec<String>,
 }
 
 impl GuestSuite {
@@ -221,6 +224,8 @@ pub struct Step {
     pub limit: Duration,
     /// Files it must leave in its work folder.
     pub leaves: Vec<String>,
+    /// Other programs that it runs, which stand beside it.
+    pub with: Vec<String>,
 }
 
 /// Suites that share a boot.
@@ -405,6 +410,7 @@ impl Table {
                         args: suite.args.clone(),
                         limit: Duration::from_secs(suite.timeout),
                         leaves: suite.leaves.clone(),
+                        with: suite.with.clone(),
                     });
                 }
             }

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One look at everything, and what two of them say.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::parse;
+use crate::parse::ClientInfo;
+
+/// Where the kernel's files are.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// procfs.
+    pub proc: PathBuf,
+    /// debugfs.
+    pub debug: PathBuf,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Self {
+            proc: "/proc".into(),
+            debug: "/sys/kernel/debug".into(),
+        }
+    }
+}
+
+/// What was there at one moment.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    at: Instant,
+    usage: Option<parse::Usage>,
+    resets: (BTreeMap<usize, u64>, BTreeMap<u32, u64>),
+    info: Vec<(u64, String, String)>,
+    clocks: BTreeMap<u64, [Option<u64>; 2]>,
+    memory: Option<[u64; 4]>,
+    clients: BTreeMap<u64, (u32, String, ClientInfo)>,
+    hidden: usize,
+}
+
+/// The text of a file that may be read.
+fn text(path: &Path) -> Option<String> {
+    let bytes = fs::read(path).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl Sample {
+    /// A look at everything. What may not be read is left out.
+    pub fn take(sources: &Sources) -> Self {
+        let debug = |name: &str| text(&sources.debug.join(name));
+        let mut sample = Self {
+            at: Instant::now(),
+            usage: debug("galcore/usage").map(|text| parse::usage(&text)),
+            resets: debug("galcore/resets")
+                .map(|text| parse::resets(&text))
+                .unwrap_or_default(),
+            info: debug("gc/info")
+                .map(|text| parse::info(&text))
+                .unwrap_or_default(),
+            clocks: debug("gc/clk")
+                .map(|text| parse::clocks(&text))
+                .unwrap_or_default(),
+            memory: text(&sources.proc.join("driver/gc")).and_then(|text| parse::memory(&text)),
+            clients: BTreeMap::new(),
+            hidden: 0,
+        };
+        for process in fs::read_dir(&sources.proc).into_iter().flatten().flatten() {
+            let name = process.file_name();
+            if let Some(id) = name.to_str().and_then(|name| name.parse().ok()) {
+                sample.look_at(id, &process.path());
+            }
+        }
+        sample
+    }
+
+    /// The driver's files of a process. All of one are one client.
+    fn look_at(&mut self, id: u32, folder: &Path) {
+        let Ok(files) = fs::read_dir(folder.join("fdinfo")) else {
+            self.hidden += 1;
+            return;
+        };
+        for file in files.flatten() {
+            let Some(client) = text(&file.path()).and_then(|text| parse::fdinfo(&text)) else {
+                continue;
+            };
+            let name = text(&folder.join("comm")).unwrap_or_default();
+            let name = name.trim().to_string();
+            self.clients.entry(client.id).or_insert((id, name, client));
+        }
+    }
+}
+
+/// A core.
+#[derive(Clone, Debug, Serialize)]
+pub struct Core {
+    /// Its place among the driver's.
+    pub place: usize,
+    /// What it draws: 3d, 2d, 3d-2d, vg.
+    pub kind: String,
+    /// Model and revision, hexadecimal.
+    pub model: String,
+    /// Hexadecimal.
+    pub revision: String,
+    /// How much of the time it was busy.
+    pub load_percent: f64,
+    /// How much of the time it was on.
+    pub on_percent: f64,
+    /// Nanoseconds that it was busy since it was bound.
+    pub busy_ns: u64,
+    /// Its clock and its shaders', if they are known.
+    pub clock_hz: Option<u64>,
+    /// The shaders' clock.
+    pub shader_clock_hz: Option<u64>,
+    /// How often it was reset.
+    pub resets: u64,
+}
+
+/// What a client uses of an engine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Engine {
+    /// How much of the time it was busy for the client.
+    pub load_percent: f64,
+    /// Nanoseconds in all.
+    pub busy_ns: u64,
+}
+
+/// A process that has the device open.
+#[derive(Clone, Debug, Serialize)]
+pub struct Client {
+    /// Its id.
+    pub pid: u32,
+    /// Its program's name.
+    pub name: String,
+    /// The driver's number of it.
+    pub id: u64,
+    /// Jobs that it has submitted; not known without root.
+    pub jobs: Option<u64>,
+    /// Resets that it has caused; not known without root.
+    pub hangs: Option<u64>,
+    /// By engine.
+    pub engines: BTreeMap<String, Engine>,
+    /// KiB by region.
+    pub memory_kib: BTreeMap<String, u64>,
+}
+
+impl Client {
+    /// Of all engines.
+    pub fn load(&self) -> f64 {
+        self.engines
+            .values()
+            .map(|engine| engine.load_percent)
+            .sum()
+    }
+}
+
+/// KiB in use.
+#[derive(Clone, Debug, Serialize)]
+pub struct Memory {
+    /// Of the pool in all.
+    pub reserved_kib: u64,
+    /// Of it in use.
+    pub pool_kib: u64,
+    /// Contiguous memory outside of the pool.
+    pub contiguous_kib: u64,
+    /// Behind the MMU.
+    pub virtual_kib: u64,
+}
+
+/// What is shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The time between the two looks, in seconds.
+    pub seconds: f64,
+    /// The cores; empty without root.
+    pub cores: Vec<Core>,
+    /// The clients that may be seen, the busiest first.
+    pub clients: Vec<Client>,
+    /// `None`: the driver is not loaded.
+    pub memory: Option<Memory>,
+    /// What could not be read.
+    pub needs_root: Vec<String>,
+}
+
+/// How much of `passed` nanoseconds `part` is, between 0 and 100.
+fn percent(part: u64, passed: u64) -> f64 {
+    match passed {
+        0 => 0.0,
+        _ => (part as f64 * 100.0 / passed as f64).min(100.0),
+    }
+}
+
+impl Report {
+    /// What has come between two looks.
+    pub fn between(before: &Sample, after: &Sample) -> Self {
+        let passed = after.at.duration_since(before.at);
+        let mut needs_root = Vec::new();
+        if after.usage.is_none() {
+            needs_root.push("cores: load, clocks, hangs; jobs (debugfs)".to_string());
+        }
+        if after.hidden > 0 {
+            let hidden = after.hidden;
+            needs_root.push(format!("clients among {hidden} processes of other users"));
+        }
+        Self {
+            seconds: passed.as_secs_f64(),
+            cores: cores(before, after),
+            clients: clients(before, after, passed),
+            memory: after
+                .memory
+                .map(|[reserved, pool, contiguous, scattered]| Memory {
+                    reserved_kib: reserved,
+                    pool_kib: pool,
+                    contiguous_kib: contiguous,
+                    virtual_kib: scattered,
+                }),
+            needs_root,
+        }
+    }
+}
+
+fn cores(before: &Sample, after: &Sample) -> Vec<Core> {
+    let (Some(old), Some(new)) = (&before.usage, &after.usage) else {
+        return Vec::new();
+    };
+    let passed = new.time.saturating_sub(old.time);
+    let core = |(index, core): (usize, &parse::CoreLine)| {
+        let was = old.cores.iter().find(|old| old.place == core.place);
+        let grown = |which: usize| {
+            let was = was.map_or(0, |was| was.times[which]);
+            core.times[which].saturating_sub(was)
+        };
+        // Both files have the cores in the same order.
+        let (number, model, revision) = after.info.get(index).cloned().unwrap_or_default();
+        let [clock, shaders] = after.clocks.get(&number).copied().unwrap_or_default();
+        Core {
+            place: core.place,
+            kind: core.kind.clone(),
+            model,
+            revision,
+            load_percent: percent(grown(0), passed),
+            on_percent: percent(grown(1) + grown(3), passed),
+            busy_ns: core.times[0],
+            clock_hz: clock,
+            shader_clock_hz: shaders,
+            resets: after.resets.0.get(&core.place).copied().unwrap_or(0),
+        }
+    };
+    new.cores.iter().enumerate().map(core).collect()
+}
+
+fn clients(before: &Sample, after: &Sample, passed: Duration) -> Vec<Client> {
+    let passed = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
+    let client = |(&id, (pid, name, info)): (&u64, &(u32, String, ClientInfo))| {
+        let was = before.clients.get(&id).map(|(_, _, info)| &info.engines);
+        let engine = |(engine, &busy): (&String, &u64)| {
+            // What one that is new has used it has used since.
+            let was = was.map_or(0, |was| was.get(engine).copied().unwrap_or(0));
+            let load_percent = percent(busy.saturating_sub(was), passed);
+            let used = Engine {
+                load_percent,
+                busy_ns: busy,
+            };
+            (engine.clone(), used)
+        };
+        let jobs = |usage: &parse::Usage| usage.jobs.get(pid).copied().unwrap_or(0);
+        let hangs = || after.resets.1.get(pid).copied().unwrap_or(0);
+        Client {
+            pid: *pid,
+            name: name.clone(),
+            id,
+            jobs: after.usage.as_ref().map(jobs),
+            hangs: after.usage.as_ref().map(|_| hangs()),
+            engines: info.engines.iter().map(engine).collect(),
+            memory_kib: info.memory.clone(),
+        }
+    };
+    let mut clients: Vec<Client> = after.clients.iter().map(client).collect();
+    clients.sort_by(|a, b| b.load().total_cmp(&a.load()).then(a.pid.cmp(&b.pid)));
+    clients
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Files as a kernel has them, with a core that was busy for `busy` milliseconds by `time`.
+    fn files(folder: &Path, time: u64, busy: u64, with_debugfs: bool) -> Sources {
+        let sources = Sources {
+            proc: folder.join("proc"),
+            debug: folder.join("debug"),
+        };
+        let put = |path: PathBuf, text: String| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let ns = |milliseconds: u64| milliseconds * 1_000_000;
+        if with_debugfs {
+            let (now, on, busy) = (ns(time), ns(time), ns(busy));
+            let usage =
+                format!("time {now}\ncore 0 3d {busy} {on} 0 0 0\nprocess 42 7 0 {busy} 9\n");
+            put(sources.debug.join("galcore/usage"), usage);
+            put(
+                sources.debug.join("galcore/resets"),
+                "core 0 2\nprocess 42 1 0 3\n".into(),
+            );
+            put(
+                sources.debug.join("gc/info"),
+                "gpu      : 0\nmodel    : 2000\nrevision : 5108\n\n".into(),
+            );
+            put(
+                sources.debug.join("gc/clk"),
+                "gpu0 mc clock: 528000000 HZ.\n".into(),
+            );
+        }
+        put(
+            sources.proc.join("driver/gc"),
+            "Total reserved video memory: 131072 KB\nUsed video mem: 128 KB\tcontiguous: 3000 KB\tvirtual: 4 KB\n".into(),
+        );
+        let busy = ns(busy);
+        let info = format!(
+            "pos:\t0\ndrm-driver:\tgalcore\ndrm-client-id:\t7\ndrm-engine-3d:\t{busy} ns\ndrm-resident-pool:\t128 KiB\n"
+        );
+        for file in ["3", "4"] {
+            put(sources.proc.join("42/fdinfo").join(file), info.clone());
+        }
+        put(sources.proc.join("42/comm"), "glmark2-es2\n".into());
+        sources
+    }
+
+    /// A report of half a second of a second.
+    pub(crate) fn report(with_debugfs: bool) -> Report {
+        let folder = tempfile::tempdir().unwrap();
+        let before = Sample::take(&files(folder.path(), 1000, 100, with_debugfs));
+        let mut after = Sample::take(&files(folder.path(), 2000, 600, with_debugfs));
+        after.at = before.at + Duration::from_secs(1);
+        Report::between(&before, &after)
+    }
+
+    #[test]
+    fn two_looks_make_a_load() {
+        let report = report(true);
+        let core = &report.cores[0];
+        assert_eq!((core.load_percent, core.on_percent), (50.0, 100.0));
+        assert_eq!((core.model.as_str(), core.resets), ("2000", 2));
+        assert_eq!(
+            (core.clock_hz, core.shader_clock_hz),
+            (Some(528_000_000), None)
+        );
+        // Two files, one client.
+        assert_eq!(report.clients.len(), 1);
+        let client = &report.clients[0];
+        assert_eq!(
+            (client.pid, client.jobs, client.hangs),
+            (42, Some(9), Some(1))
+        );
+        assert_eq!(client.engines["3d"].load_percent, 50.0);
+        assert_eq!(client.memory_kib["pool"], 128);
+        assert_eq!(
+            report.memory.as_ref().map(|memory| memory.pool_kib),
+            Some(128)
+        );
+        assert!(report.needs_root.is_empty());
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["clients"][0]["engines"]["3d"]["busy_ns"], 600_000_000);
+    }
+
+    #[test]
+    fn without_root_some_is_left() {
+        let report = report(false);
+        assert!(report.cores.is_empty());
+        assert_eq!(report.clients[0].jobs, None);
+        assert_eq!(report.clients[0].load(), 50.0);
+        assert_eq!(report.needs_root.len(), 1);
+    }
+}
