@@ -31,7 +31,7 @@ pub(super) enum Command {
     DumpCommands(bool),
     /// Registers and jobs are printed.
     DumpAll,
-    /// Does nothing but to be printed.
+    /// Cores that go off lose no more than their clocks, or lose their power again.
     ClockOffOnly,
     /// Cores stay on, or no longer.
     OffIdle,

@@ -167,9 +167,6 @@ fn run(command: Command) {
         // The vendor's driver prints as much.
         Command::Su => tell!("su does nothing"),
         Command::Re => tell!("re does nothing"),
-        Command::ClockOffOnly => {
-            tell!("clkoffonly does nothing: what loses power with a core is its power domain's to say")
-        }
         Command::Stress(count) => {
             for round in 1..=count.min(MAX_STRESS) {
                 tell!("stress {round}");
@@ -201,6 +198,10 @@ fn run_on(device: &Device, command: Command) {
         Command::MemFail(rate) => device.memory().failures().set(rate),
         Command::Interrupts(on) => device.set_interrupts(on),
         Command::DumpAll => device.print_all(),
+        Command::ClockOffOnly => {
+            let (on, domains) = device.toggle_keeps_domains();
+            tell!("clkoffonly is {}: power domains: {domains}", on_or_off(on));
+        }
         Command::OffIdle => {
             let stays_on = device.toggle_stays_on();
             tell!("offidle is {}", on_or_off(!stays_on));

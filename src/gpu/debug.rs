@@ -35,6 +35,8 @@ pub(super) struct Admin {
     /// Cores stay on: by place, what keeps them.
     stays_on: bool,
     kept_on: [Option<KeptOn>; MAX_CORES],
+    /// Power domains keep their power.
+    keeps_domains: bool,
     profile: [u32; 4],
 }
 
@@ -44,6 +46,7 @@ impl Admin {
         Self {
             stays_on: false,
             kept_on: [const { None }; MAX_CORES],
+            keeps_domains: false,
             profile: DEFAULT_PROFILE,
         }
     }
@@ -141,6 +144,16 @@ impl<P: Payload> Device<P> {
             }
         }
         admin.stays_on
+    }
+
+    /// Lets the cores' power domains keep their power while the cores are off, or no longer; returns whether
+    /// they do, and how many there are.
+    pub(crate) fn toggle_keeps_domains(&self) -> (bool, usize) {
+        let mut admin = self.admin.lock();
+        admin.keeps_domains = !admin.keeps_domains;
+        let keeps = admin.keeps_domains;
+        let supplies = self.all().map(|core| core.hardware().supply().keep_domain(keeps));
+        (keeps, supplies.filter(Result::is_ok).count())
     }
 
     /// Notes how idle times are to be measured; returns what was noted before.

@@ -398,6 +398,16 @@ impl Supply {
         self.is_managed() && unsafe { shim::gal_has_power_domain(self.raw()) }
     }
 
+    /// From now on its power domain keeps its power while the device is off, or no longer; until it is
+    /// unbound. `ENODEV`: it has none.
+    pub(crate) fn keep_domain(&self, keep: bool) -> Result {
+        if !self.is_managed() {
+            return Err(ENODEV);
+        }
+        // SAFETY: The device lives as long as there is a reference.
+        to_result(unsafe { shim::gal_keep_domain(self.raw(), keep) })
+    }
+
     /// Lets its power domain switch off and on, so that it loses its state. Who holds it, and calls
     /// this, holds it afterwards. Nobody begins to keep it on meanwhile; who has begun is waited for.
     /// `EBUSY`: it does not go off: its owner keeps it on.

@@ -263,6 +263,7 @@ void gal_put_power_noidle(struct device *dev);
 int gal_request_off(struct device *dev);
 void gal_let_go_of_power(struct device *dev);
 bool gal_has_power_domain(struct device *dev);
+int gal_keep_domain(struct device *dev, bool keep);
 int gal_cycle_power(struct device *dev);
 
 /* Interrupt lines, as board documents number them. */

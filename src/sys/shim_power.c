@@ -6,7 +6,9 @@
 #include <linux/device.h>
 #include <linux/err.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/pm.h>
+#include <linux/pm_qos.h>
 #include <linux/pm_runtime.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -22,10 +24,15 @@ struct gal_power {
 	struct thermal_cooling_device *cooling;
 	unsigned long cooling_state;
 	bool always_on;
+	/* What keeps its power domain on while it is off. */
+	struct dev_pm_qos_request domain;
 };
 
 static DEFINE_SPINLOCK(gal_powers_lock);
 static LIST_HEAD(gal_powers);
+
+/* In front of gal_powers_lock: requests to power domains. */
+static DEFINE_MUTEX(gal_domains_lock);
 
 /*
  * NULL: the driver of the device is on its way in or out. Else it stays while a callback runs: it is
@@ -213,8 +220,12 @@ void gal_stop_power(struct gal_power *power)
 	if (power->always_on)
 		pm_runtime_put_noidle(dev);
 	pm_runtime_set_suspended(dev);
-	scoped_guard(spinlock, &gal_powers_lock)
-		list_del(&power->link);
+	scoped_guard(mutex, &gal_domains_lock) {
+		scoped_guard(spinlock, &gal_powers_lock)
+			list_del(&power->link);
+		if (dev_pm_qos_request_active(&power->domain))
+			dev_pm_qos_remove_request(&power->domain);
+	}
 	kfree(power);
 }
 
@@ -283,12 +294,50 @@ bool gal_has_power_domain(struct device *dev)
 	return dev->pm_domain;
 }
 
-/* Off and on again, by the only one who uses it. -EBUSY: it does not go off. */
+/*
+ * From now on its power domain keeps its power while it is off, or no longer; until the device is unbound.
+ * -ENODEV: it has none.
+ */
+int gal_keep_domain(struct device *dev, bool keep)
+{
+	struct gal_power *power;
+	int error = 0;
+
+	guard(mutex)(&gal_domains_lock);
+	power = gal_find_power(dev);
+	if (!power || !dev->pm_domain)
+		return -ENODEV;
+	if (keep && !dev_pm_qos_request_active(&power->domain))
+		error = dev_pm_qos_add_request(dev, &power->domain, DEV_PM_QOS_FLAGS,
+					       PM_QOS_FLAG_NO_POWER_OFF);
+	else if (!keep && dev_pm_qos_request_active(&power->domain))
+		error = dev_pm_qos_remove_request(&power->domain);
+	return min(error, 0);
+}
+
+static void gal_set_domain_flags(struct device *dev, s32 flags)
+{
+	struct gal_power *power;
+
+	guard(mutex)(&gal_domains_lock);
+	power = gal_find_power(dev);
+	if (power && dev_pm_qos_request_active(&power->domain))
+		dev_pm_qos_update_request(&power->domain, flags);
+}
+
+/*
+ * Off and on again, by the only one who uses it. -EBUSY: it does not go off. A domain that is to keep its
+ * power loses it this time.
+ */
 int gal_cycle_power(struct device *dev)
 {
-	int error = pm_runtime_put_sync_suspend(dev);
-	bool off = pm_runtime_status_suspended(dev);
+	int error;
+	bool off;
 
+	gal_set_domain_flags(dev, 0);
+	error = pm_runtime_put_sync_suspend(dev);
+	off = pm_runtime_status_suspended(dev);
+	gal_set_domain_flags(dev, PM_QOS_FLAG_NO_POWER_OFF);
 	if (!off)
 		error = error < 0 && error != -EAGAIN ? error : -EBUSY;
 	else

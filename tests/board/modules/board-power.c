@@ -11,6 +11,7 @@
 #include <linux/pci.h>
 #include <linux/platform_device.h>
 #include <linux/pm_domain.h>
+#include <linux/pm_qos.h>
 #include <linux/pm_runtime.h>
 #include <linux/spinlock.h>
 
@@ -83,7 +84,8 @@ static int board_power_suspend(struct device *dev)
 	struct board_power *power = container_of(dev->pm_domain, struct board_power, domain);
 	int error = pm_generic_runtime_suspend(dev);
 
-	if (!error)
+	/* As the kernel's generic domains have it. */
+	if (!error && dev_pm_qos_flags(dev, PM_QOS_FLAG_NO_POWER_OFF) <= PM_QOS_FLAGS_NONE)
 		board_power_change(power, POWER_DOMAIN, 0);
 	return error;
 }
