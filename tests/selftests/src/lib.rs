@@ -12,6 +12,7 @@
 //! * [`foreign`]: another process that owns things.
 //! * [`hostile`]: processes that harm others if they can, and those that must not be harmed.
 //! * [`other`]: another process that does what it is told.
+//! * [`terminal`]: a program on a terminal, and what is on its screen.
 //! * [`usage`]: what the driver tells of the use of cores and memory.
 //! * [`vg`]: a client of the vector graphics core.
 //! * [`video`]: memory that the GPU writes and reads.
@@ -30,6 +31,7 @@ pub mod other;
 pub mod reference;
 pub mod states;
 pub mod system;
+pub mod terminal;
 pub mod tracing;
 pub mod usage;
 pub mod vg;

@@ -8,20 +8,30 @@ mod parse;
 mod sample;
 mod view;
 
+use std::io::IsTerminal;
 use std::io::Write;
+use std::sync::mpsc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
+use std::time::Instant;
 
+use anyhow::bail;
 use anyhow::Context;
 use anyhow::Result;
 use clap::Parser;
-use ratatui::crossterm::event;
-use ratatui::crossterm::event::Event;
-use ratatui::crossterm::event::KeyCode;
-use ratatui::crossterm::event::KeyEvent;
-use ratatui::crossterm::event::KeyModifiers;
+use ratatui::backend::TermionBackend;
+use ratatui::layout::Rect;
+use ratatui::termion;
+use ratatui::Terminal;
+use ratatui::TerminalOptions;
+use ratatui::Viewport;
 use sample::Report;
 use sample::Sample;
 use sample::Sources;
+use termion::event::Key;
+use termion::input::TermRead;
+use termion::raw::IntoRawMode;
+use termion::screen::IntoAlternateScreen;
 
 /// Shows what Vivante GPUs do under galcore.ko, and for whom.
 #[derive(Parser)]
@@ -38,6 +48,9 @@ struct Options {
     interval: f64,
 }
 
+/// Columns and rows of a terminal that does not say how many it has.
+const SERIAL: (u16, u16) = (80, 24);
+
 /// A time between two looks.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
@@ -47,13 +60,8 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Whether a key ends the program.
-fn ends(key: &KeyEvent) -> bool {
-    let is_interrupt = key.modifiers.contains(KeyModifiers::CONTROL);
-    match key.code {
-        KeyCode::Char('q') | KeyCode::Esc => true,
-        KeyCode::Char('c') => is_interrupt,
-        _ => false,
-    }
+fn ends(key: &Key) -> bool {
+    matches!(key, Key::Char('q') | Key::Esc | Key::Ctrl('c'))
 }
 
 /// Prints a report as lines of text, or as JSON.
@@ -67,7 +75,7 @@ fn print(report: &Report, json: bool) -> Result<()> {
     let lines = report.cores.len() + report.clients.len() + report.needs_root.len() + 6;
     let size = (120, u16::try_from(lines).unwrap_or(u16::MAX));
     let backend = ratatui::backend::TestBackend::new(size.0, size.1);
-    let mut terminal = ratatui::Terminal::new(backend)?;
+    let mut terminal = Terminal::new(backend)?;
     terminal.draw(|frame| view::draw(frame, report))?;
     let buffer = terminal.backend().buffer();
     for y in 0..size.1 {
@@ -79,31 +87,49 @@ fn print(report: &Report, json: bool) -> Result<()> {
     Ok(())
 }
 
+/// What of a terminal is used: all of it. A serial line does not know how large the screen behind it is.
+fn viewport(size: std::io::Result<(u16, u16)>) -> Viewport {
+    match size {
+        Ok((columns, rows)) if columns > 0 && rows > 0 => Viewport::Fullscreen,
+        _ => Viewport::Fixed(Rect::new(0, 0, SERIAL.0, SERIAL.1)),
+    }
+}
+
 /// Shows reports on the terminal until a key ends it.
 fn show(sources: &Sources, interval: Duration) -> Result<()> {
-    let mut terminal = ratatui::try_init().context("no terminal: see --once")?;
+    if !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) {
+        bail!("not on a terminal: see --once and --json");
+    }
+    let screen = std::io::stdout()
+        .into_raw_mode()
+        .and_then(IntoAlternateScreen::into_alternate_screen)
+        .context("the terminal cannot be used: see --once")?;
+    let viewport = viewport(termion::terminal_size());
+    let options = TerminalOptions { viewport };
+    let mut terminal = Terminal::with_options(TermionBackend::new(screen), options)?;
+    // A thread waits for keys until the program ends.
+    let (pressed, keys) = mpsc::channel();
+    std::thread::spawn(move || {
+        let keys = std::io::stdin().keys();
+        keys.map_while(Result::ok)
+            .all(|key| pressed.send(key).is_ok())
+    });
     let mut before = Sample::take(sources);
-    let mut wait = Duration::from_millis(200);
-    let result = loop {
-        match event::poll(wait) {
-            Ok(true) => match event::read() {
-                Ok(Event::Key(key)) if ends(&key) => break Ok(()),
-                Ok(_) => {}
-                Err(error) => break Err(error),
-            },
-            Ok(false) => {}
-            Err(error) => break Err(error),
+    let mut next = Instant::now() + Duration::from_millis(200);
+    loop {
+        match keys.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(key) if ends(&key) => return Ok(()),
+            Ok(_) => continue,
+            Err(RecvTimeoutError::Timeout) => {}
+            // The terminal is gone.
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
-        wait = interval;
+        next = Instant::now() + interval;
         let after = Sample::take(sources);
         let report = Report::between(&before, &after);
         before = after;
-        if let Err(error) = terminal.draw(|frame| view::draw(frame, &report)) {
-            break Err(error);
-        }
-    };
-    ratatui::restore();
-    Ok(result?)
+        terminal.draw(|frame| view::draw(frame, &report))?;
+    }
 }
 
 fn main() -> Result<()> {
@@ -139,10 +165,16 @@ mod tests {
     }
 
     #[test]
+    fn a_serial_line_has_some_size() {
+        assert_eq!(viewport(Ok((100, 30))), Viewport::Fullscreen);
+        let fixed = Viewport::Fixed(Rect::new(0, 0, 80, 24));
+        assert_eq!(viewport(Ok((0, 0))), fixed);
+        assert_eq!(viewport(Err(std::io::Error::other("no size"))), fixed);
+    }
+
+    #[test]
     fn keys_that_end_it() {
-        let key = |code, modifiers| KeyEvent::new(code, modifiers);
-        assert!(ends(&key(KeyCode::Char('q'), KeyModifiers::NONE)));
-        assert!(ends(&key(KeyCode::Char('c'), KeyModifiers::CONTROL)));
-        assert!(!ends(&key(KeyCode::Char('c'), KeyModifiers::NONE)));
+        assert!([Key::Char('q'), Key::Esc, Key::Ctrl('c')].iter().all(ends));
+        assert!(![Key::Char('c'), Key::Ctrl('q'), Key::Up].iter().any(ends));
     }
 }

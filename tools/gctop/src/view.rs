@@ -98,7 +98,10 @@ pub fn draw(frame: &mut Frame, report: &Report) {
         Constraint::Length(notes + 1),
     ])
     .areas(frame.area());
-    let text = format!("gctop: {} clients", report.clients.len());
+    let text = match report.clients.len() {
+        1 => "gctop: 1 client".to_string(),
+        count => format!("gctop: {count} clients"),
+    };
     frame.render_widget(Paragraph::new(text), title);
     let heads = ["CORE", "CHIP", "LOAD", "ON", "CLOCK", "SHADERS", "RESETS"];
     let widths = [9, 11, 29, 5, 9, 9, 7].map(Constraint::Length);
@@ -156,7 +159,7 @@ mod tests {
     #[test]
     fn all_of_it_is_on_the_screen() {
         let lines = screen(&sample::tests::report(true), 110, 12);
-        assert_eq!(lines[0], "gctop: 1 clients");
+        assert_eq!(lines[0], "gctop: 1 client");
         assert!(lines[1].starts_with("CORE      CHIP"), "{lines:#?}");
         let core =
             "0 3d      GC2000 5108  50.0% [||||||||||          ]  100%  528 MHz   -         2";

@@ -6,6 +6,7 @@
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
+use std::process::Stdio;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -29,6 +30,7 @@ use galcore_selftests::other;
 use galcore_selftests::other::Other;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
+use galcore_selftests::terminal::Terminal;
 use galcore_selftests::usage;
 use galcore_selftests::usage::FdInfo;
 use galcore_selftests::usage::Usage;
@@ -38,6 +40,12 @@ use gpu_control::fault;
 
 /// How long a slow draw takes.
 const SLOW: Duration = Duration::from_millis(400);
+
+/// How long one takes that another program looks at.
+const LONG: Duration = Duration::from_millis(2500);
+
+/// How long what is to be seen may take.
+const SOON: Duration = Duration::from_secs(20);
 
 /// What a job may seem to take longer: the way to its place, and until its end is seen. The next one seems to take as much
 /// less: the GPU has begun it before that.
@@ -413,7 +421,8 @@ fn watched() -> Result<()> {
     let core = cores()?.into_iter().next().context("no core")?;
     let control = Control::open_core(core.number)?;
     let mut other = start(&core)?;
-    let slow = control.arm(fault::SLOW_DRAWS, SLOW.as_micros() as u32);
+    // From before its first look until behind its second.
+    let slow = control.arm(fault::SLOW_DRAWS, LONG.as_micros() as u32);
     other.tell("draw")?;
     let report = gctop()?;
     other.answer()?;
@@ -446,6 +455,72 @@ fn watched() -> Result<()> {
     same("KiB of the pool", pool, Some(ProcGc::used_now()?[0]))?;
     let missing = report["needs_root"].as_array().context("needs_root")?;
     same("what needs root", missing.len(), 0)
+}
+
+/// The same on a terminal: live, of any size, until a key is pressed.
+fn on_a_terminal() -> Result<()> {
+    let core = cores()?.into_iter().next().context("no core")?;
+    let control = Control::open_core(core.number)?;
+    let mut other = start(&core)?;
+    let own = std::env::current_exe()?.with_file_name("gctop");
+    let mut command = std::process::Command::new(own);
+    command.args(["--interval", "0.3"]);
+    let mut terminal = Terminal::start(&command, 24, 110)?;
+    let head = |lines: &[String]| lines[0].starts_with("gctop: ");
+    terminal.shows(SOON, head)?;
+    ensure!(terminal.is_alternate(), "on the shell's screen");
+    let client = format!("{} ", other.id());
+    let load = |lines: &[String]| -> Option<f64> {
+        let line = lines.iter().find(|line| line.starts_with(&client))?;
+        let word = line.split_whitespace().find(|word| word.ends_with('%'))?;
+        word.trim_end_matches('%').parse().ok()
+    };
+    terminal.shows(SOON, |lines| load(lines) == Some(0.0))?;
+    let slow = control.arm(fault::SLOW_DRAWS, LONG.as_micros() as u32);
+    other.tell("draw")?;
+    let drawing = terminal.shows(SOON, |lines| load(lines).is_some_and(|load| load > 70.0));
+    println!("# {:#?}", terminal.lines());
+    other.answer()?;
+    drop(slow);
+    drawing?;
+    terminal.shows(SOON, |lines| load(lines) == Some(0.0))?;
+    // Who has ended is gone.
+    drop(other);
+    terminal.shows(SOON, |lines| load(lines).is_none() && head(lines))?;
+    for (rows, columns) in [(3, 10), (1, 1), (40, 200)] {
+        terminal.resize(rows, columns)?;
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    terminal.shows(SOON, |lines| {
+        head(lines) && lines[39].starts_with("q: quit")
+    })?;
+    terminal.press("q")?;
+    let status = terminal.ends(SOON)?;
+    ensure!(status.success(), "{status}");
+    ensure!(!terminal.is_alternate(), "the shell's screen is not back");
+    // A serial line has no size.
+    let mut terminal = Terminal::start(&command, 0, 0)?;
+    terminal.screen_is(24, 80);
+    terminal.shows(SOON, |lines| {
+        head(lines) && lines[23].starts_with("q: quit")
+    })?;
+    terminal.press("\u{3}")?;
+    let status = terminal.ends(SOON)?;
+    ensure!(status.success(), "{status}");
+    // Not on a terminal it says what to do.
+    let output = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .output()?;
+    println!("# {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        !output.status.success(),
+        "without a terminal: {}",
+        output.status
+    );
+    let said = String::from_utf8_lossy(&output.stderr).contains("--once");
+    ensure!(said, "nothing about --once");
+    Ok(())
 }
 
 /// What an ordinary user may read: his own.
@@ -518,6 +593,7 @@ fn main() -> ExitCode {
         suite.test("gputop reads the vendor's files", formats);
         suite.test("files of a process are one client", clients_of_fdinfo);
         suite.test("gctop shows a client that draws", watched);
+        suite.test("gctop on a terminal", on_a_terminal);
         suite.test("nobody but root reads what is others'", nobody_else);
         suite.run()
     })

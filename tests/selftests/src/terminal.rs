@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A program on a terminal of its own: what is on the screen, keys, and its end.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::bail;
+use anyhow::Context;
+use anyhow::Result;
+use rustix::event::poll;
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+use rustix::event::Timespec;
+use rustix::pty::OpenptFlags;
+use rustix::termios::Winsize;
+
+/// A terminal with a program. The program ends with it.
+pub struct Terminal {
+    keyboard: File,
+    screen: vt100::Parser,
+    program: Child,
+}
+
+impl Terminal {
+    /// Starts `command` on a terminal of `rows` and `columns`.
+    pub fn start(command: &Command, rows: u16, columns: u16) -> Result<Self> {
+        let keyboard = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+        rustix::pty::grantpt(&keyboard)?;
+        rustix::pty::unlockpt(&keyboard)?;
+        let name = rustix::pty::ptsname(&keyboard, Vec::new())?;
+        let terminal = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NOCTTY)
+            .open(OsStr::from_bytes(name.as_bytes()))
+            .with_context(|| format!("{name:?}"))?;
+        set_size(&keyboard, rows, columns)?;
+        // It has the terminal to itself, as a shell's session has.
+        let program = Command::new("setsid")
+            .arg("-c")
+            .arg(command.get_program())
+            .args(command.get_args())
+            .env("TERM", "xterm")
+            .stdin(terminal.try_clone()?)
+            .stdout(terminal)
+            .stderr(Stdio::piped())
+            .spawn()?;
+        Ok(Self {
+            keyboard: keyboard.into(),
+            screen: vt100::Parser::new(rows.max(1), columns.max(1), 0),
+            program,
+        })
+    }
+
+    /// The screen is so large, whether the terminal knows it or not.
+    pub fn screen_is(&mut self, rows: u16, columns: u16) {
+        self.screen.set_size(rows, columns);
+    }
+
+    /// Lets the terminal have another size.
+    pub fn resize(&mut self, rows: u16, columns: u16) -> Result<()> {
+        self.screen_is(rows, columns);
+        set_size(&self.keyboard, rows, columns)
+    }
+
+    /// Types `keys`.
+    pub fn press(&mut self, keys: &str) -> Result<()> {
+        Ok(self.keyboard.write_all(keys.as_bytes())?)
+    }
+
+    /// What is on the screen, line by line.
+    pub fn lines(&self) -> Vec<String> {
+        let (_, columns) = self.screen.screen().size();
+        self.screen.screen().rows(0, columns).collect()
+    }
+
+    /// Whether the program draws on a screen of its own, behind which the shell's comes back.
+    pub fn is_alternate(&self) -> bool {
+        self.screen.screen().alternate_screen()
+    }
+
+    /// Takes in what the program writes in `time`, or until it has closed the terminal.
+    fn read_for(&mut self, time: Duration) -> Result<()> {
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: time.as_nanos().min(999_999_999) as _,
+        };
+        let mut files = [PollFd::new(&self.keyboard, PollFlags::IN)];
+        if poll(&mut files, Some(&timeout))? == 0 {
+            return Ok(());
+        }
+        let mut bytes = [0; 4096];
+        // EIO: nobody has the terminal open any more.
+        let count = self.keyboard.read(&mut bytes).unwrap_or(0);
+        self.screen.process(&bytes[..count]);
+        Ok(())
+    }
+
+    /// Waits until the screen is as `wanted` says; fails after `time`, with what is on it.
+    pub fn shows(&mut self, time: Duration, wanted: impl Fn(&[String]) -> bool) -> Result<()> {
+        let end = Instant::now() + time;
+        loop {
+            self.read_for(Duration::from_millis(50))?;
+            let lines = self.lines();
+            if wanted(&lines) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                bail!("on the screen after {time:?}: {lines:#?}{}", self.errors()?);
+            }
+        }
+    }
+
+    /// How the program has ended, and what it has said, if it has.
+    fn errors(&mut self) -> Result<String> {
+        let Some(status) = self.program.try_wait()? else {
+            return Ok(String::new());
+        };
+        let mut text = String::new();
+        if let Some(mut errors) = self.program.stderr.take() {
+            errors.read_to_string(&mut text)?;
+        }
+        Ok(format!(", {status}: {text}"))
+    }
+
+    /// Waits until the program ends.
+    pub fn ends(&mut self, time: Duration) -> Result<ExitStatus> {
+        let end = Instant::now() + time;
+        loop {
+            self.read_for(Duration::from_millis(50))?;
+            if let Some(status) = self.program.try_wait()? {
+                // What it has written last.
+                self.read_for(Duration::from_millis(50))?;
+                return Ok(status);
+            }
+            if Instant::now() > end {
+                bail!("it has not ended after {time:?}: {:#?}", self.lines());
+            }
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+fn set_size(terminal: &impl std::os::fd::AsFd, rows: u16, columns: u16) -> Result<()> {
+    let size = Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    Ok(rustix::termios::tcsetwinsize(terminal, size)?)
+}
