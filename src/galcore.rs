@@ -18,6 +18,8 @@
 //!    `galcore imports`, the list of them, and `galcore pinned pages`; no other of ours.
 //! 2. `galcore speeds` ([`client::Clients`]): setting the cores' clocks; under it `galcore completion`
 //!    ([`ring::Ring`], [`vector::Queue`]): ending jobs and running their actions.
+//!    `galcore looks` ([`ring::Ring`]) is beside `galcore speeds`, above `galcore completion` too: looking at
+//!    a core, one thread at a time.
 //!    `galcore governed` ([`gpu`]) is beside it: setting their rates, with the kernel's locks of clocks under it.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.

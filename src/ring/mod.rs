@@ -296,6 +296,9 @@ pub(crate) struct Ring<P: Payload> {
     /// One thread at a time ends jobs.
     #[pin]
     completion: Mutex<()>,
+    /// Who looks at the core, so that who ends jobs waits for one at most.
+    #[pin]
+    looks: Mutex<()>,
     #[pin]
     hang_check: DelayedWork<Ring<P>>,
     in_use: InUse,
@@ -334,6 +337,7 @@ impl<P: Payload> Ring<P> {
                 dumps <- Dumps::new(dump_level),
                 dump_work <- new_work!("galcore dump"),
                 completion <- new_mutex!((), "galcore completion"),
+                looks <- new_mutex!((), "galcore looks"),
                 in_use,
                 hang_check <- new_delayed_work!("galcore hang check"),
             }),

@@ -248,8 +248,10 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Calls `look` with the core if it is on: it stays so meanwhile, and nobody else touches what only one may.
-    /// `None`: it is off, or has been stopped.
+    /// `None`: it is off, or has been stopped. Any client can have many threads do so: they wait for each
+    /// other first, and the interrupt's thread has one of them before it and not all.
     pub(crate) fn if_on<T>(&self, look: impl FnOnce(&Hardware) -> T) -> Option<T> {
+        let _looking = self.looks.lock();
         let _completing = self.completion.lock();
         if self.state.lock().is_stopped {
             return None;
