@@ -219,6 +219,10 @@ impl Clients {
     /// The process with this number, as the caller sees it, if it has files.
     #[cold]
     pub(super) fn find(&self, number: i32) -> Option<Arc<Process>> {
+        // 0 is what all have that the caller does not see.
+        if number <= 0 {
+            return None;
+        }
         let members = self.processes.lock();
         let mut open = members.iter().filter(|member| member.files > 0);
         let member = open.find(|member| member.leader.tgid_nr_ns(None) == number)?;
@@ -230,7 +234,7 @@ impl Clients {
     pub(super) fn has(&self, number: i32) -> bool {
         let members = self.processes.lock();
         let mut open = members.iter().filter(|member| member.files > 0);
-        open.any(|member| member.leader.tgid_nr_ns(None) == number)
+        number > 0 && open.any(|member| member.leader.tgid_nr_ns(None) == number)
     }
 
     /// A file is closed; with its last one a process ends.

@@ -172,8 +172,6 @@ pub(crate) struct Process {
     /// The completion page, once the process has asked for it. Under the tables' lock.
     completion: SetOnce<Arc<CompletionPage>>,
     opener: sys::Opener,
-    /// Its user, as it was then.
-    user: u32,
     /// No other process has had it, or will.
     number: u64,
     /// How long STALL waits, in milliseconds.
@@ -238,7 +236,6 @@ impl Process {
                 completion: SetOnce::new(),
                 leader,
                 opener: sys::Opener::current(),
-                user: sys::user_id(),
                 views,
                 hider,
                 resets_asked: Atomic::new(0),

@@ -3,7 +3,9 @@
 //! GET_SHARED_INFO and SET_SHARED_INFO: data that a process leaves for others under a number of its choice, and what it notes of a
 //! node.
 //!
-//! Data is the process's, lasts as long as it, and may be read by itself and by processes of the same user. What is noted of a
+//! Data is the process's, lasts as long as it, and may be read by itself and by threads with the effective user of the
+//! one that has left it: what a program with root's rights leaves is not for who has started it, and users of a namespace
+//! are as many as they are outside. Processes that the reader's namespace does not have are not found. What is noted of a
 //! node is the node's owner's: others know no node of it, unless nodes are shared by the parameter `sharedNodes`.
 //! Source: spec/memory-events.md section 2.3.
 
@@ -29,6 +31,8 @@ use kernel::{
 /// Data under a number.
 pub(super) struct Info {
     id: u32,
+    /// Who may read it.
+    user: u32,
     bytes: KVec<u8>,
 }
 
@@ -113,12 +117,14 @@ impl Process {
 
     /// Keeps data under a number; returns what there was, to be dropped.
     fn keep_shared_info(&self, id: u32, mut bytes: KVec<u8>) -> Result<KVec<u8>> {
+        let user = sys::effective_user_id();
         let mut tables = self.tables();
         let infos = &mut tables.shared_infos;
         if let Some(info) = infos.iter_mut().find(|info| info.id == id) {
             if info.bytes.len() != bytes.len() {
                 return Err(Error::InvalidData);
             }
+            info.user = user;
             core::mem::swap(&mut info.bytes, &mut bytes);
             return Ok(bytes);
         }
@@ -127,7 +133,7 @@ impl Process {
         }
         // Room first: what cannot be kept is to be there for the error.
         infos.reserve(1, GFP_KERNEL_ACCOUNT)?;
-        infos.push(Info { id, bytes }, GFP_KERNEL_ACCOUNT)?;
+        infos.push(Info { id, user, bytes }, GFP_KERNEL_ACCOUNT)?;
         Ok(KVec::new())
     }
 
@@ -136,17 +142,14 @@ impl Process {
     pub(super) fn read_shared_info(self: &Arc<Self>, info: SharedInfo) -> Result {
         if info.data != 0 && info.bytes != 0 {
             let number = i32::try_from(info.process).map_err(|_| Error::InvalidData)?;
-            let process = match number == self.id() {
-                true => self.clone(),
+            let (process, reader) = match number == self.id() {
+                true => (self.clone(), None),
                 false => {
                     let process = self.clients.find(number).ok_or(Error::InvalidData)?;
-                    if process.user != sys::user_id() {
-                        return Err(Error::InvalidData);
-                    }
-                    process
+                    (process, Some(sys::effective_user_id()))
                 }
             };
-            let bytes = process.shared_info(info.id, info.bytes)?;
+            let bytes = process.shared_info(info.id, reader, info.bytes)?;
             // It may have ended meanwhile: then what it had is not in anybody's way.
             drop(process);
             UserSlice::new(address(info.data)?, bytes.len())
@@ -169,11 +172,11 @@ impl Process {
         Ok(())
     }
 
-    /// A copy of the data under a number, `most` bytes at most.
-    fn shared_info(&self, id: u32, most: u64) -> Result<KVec<u8>> {
+    /// A copy of the data under a number, `most` bytes at most, for `reader` (`None`: itself).
+    fn shared_info(&self, id: u32, reader: Option<u32>, most: u64) -> Result<KVec<u8>> {
         let tables = self.tables();
         let mut infos = tables.shared_infos.iter();
-        let info = infos.find(|info| info.id == id);
+        let info = infos.find(|info| info.id == id && reader.is_none_or(|user| user == info.user));
         let bytes = &info.ok_or(Error::InvalidData)?.bytes;
         let length = usize::try_from(most).map_or(bytes.len(), |most| most.min(bytes.len()));
         let mut copy = KVec::with_capacity(length, GFP_KERNEL_ACCOUNT)?;

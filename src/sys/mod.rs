@@ -182,6 +182,13 @@ pub(crate) fn user_id() -> u32 {
     unsafe { shim::gal_user_id() }
 }
 
+/// The calling thread's effective user, as a number of the whole machine's: within a user namespace too each
+/// user has one of its own.
+pub(crate) fn effective_user_id() -> u32 {
+    // SAFETY: Only looks at the calling thread.
+    unsafe { shim::gal_effective_user_id() }
+}
+
 /// Sleeps about `milliseconds`. `EINTR`: a Unix signal came first.
 pub(crate) fn sleep(milliseconds: u32) -> Result {
     // SAFETY: Called where waiting is allowed, as all that may fail with `EINTR`.

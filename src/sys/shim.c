@@ -558,6 +558,11 @@ u32 gal_user_id(void)
 	return from_kuid(&init_user_ns, namespace->owner);
 }
 
+u32 gal_effective_user_id(void)
+{
+	return from_kuid(&init_user_ns, current_euid());
+}
+
 int gal_sleep(unsigned int milliseconds)
 {
 	if (signal_pending(current))

@@ -187,6 +187,7 @@ int gal_wait_fence(int fd, unsigned int milliseconds);
 
 /* The caller. */
 u32 gal_user_id(void);
+u32 gal_effective_user_id(void);
 u64 gal_jiffies64(void);
 int gal_sleep(unsigned int milliseconds);
 void gal_command_name(char *name, size_t bytes);
