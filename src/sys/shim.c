@@ -176,6 +176,9 @@ static ssize_t gal_proc_write_op(struct file *file, const char __user *from, siz
 {
 	const struct gal_proc_answers *answers = pde_data(file_inode(file));
 
+	/* Who has opened it, too: else he would have somebody else write to it who may. */
+	if (!file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN))
+		return -EPERM;
 	return answers->write(from, bytes);
 }
 
