@@ -21,12 +21,16 @@ use kernel::{
 /// Lines in one window.
 const BURST: u32 = 10;
 
+/// Lines in one window of what the admin has asked for.
+const ASKED_BURST: u32 = 100;
+
 /// Binary logarithm of a window's jiffies: 5 seconds at 100 Hz, 2 at 250 Hz.
 const WINDOW: u32 = 9;
 
-/// A limit of ten lines in a window of 512 jiffies, and of what the admin wants to be printed.
+/// A limit of lines, ten if nothing else is said, in a window of 512 jiffies, and of what the admin wants to be printed.
 pub(crate) struct RateLimit {
     mode: Mode,
+    burst: u32,
     window: Atomic<u32>,
     lines: Atomic<u32>,
 }
@@ -41,9 +45,18 @@ impl RateLimit {
     pub(crate) const fn of(mode: Mode) -> Self {
         Self {
             mode,
+            burst: BURST,
             window: Atomic::new(0),
             lines: Atomic::new(0),
         }
+    }
+
+    /// Of what is printed while the admin has `mode` on: more lines of it, but a process can cause them all
+    /// the same.
+    pub(crate) const fn asked(mode: Mode) -> Self {
+        let mut limit = Self::of(mode);
+        limit.burst = ASKED_BURST;
+        limit
     }
 
     /// Whether one more line may be printed now.
@@ -58,7 +71,7 @@ impl RateLimit {
             self.window.store(now, Relaxed);
             self.lines.store(0, Relaxed);
         }
-        self.lines.fetch_add(1, Relaxed) < BURST
+        self.lines.fetch_add(1, Relaxed) < self.burst
     }
 }
 

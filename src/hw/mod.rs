@@ -123,6 +123,8 @@ pub(crate) struct Hardware {
     /// It is to raise no interrupts.
     is_silenced: Atomic<bool>,
     errors: RateLimit,
+    /// Lines about its power.
+    power_lines: RateLimit,
 }
 
 impl Hardware {
@@ -153,6 +155,7 @@ impl Hardware {
             line_works: Atomic::new(false),
             is_silenced: Atomic::new(false),
             errors: RateLimit::of(Mode::Errors),
+            power_lines: RateLimit::asked(Mode::Power),
         };
         hardware.trace_power(true);
         hardware.reset()?;

@@ -21,10 +21,6 @@ use super::{
 };
 use crate::{
     limits::FULL_SCALE,
-    modes::{
-        self,
-        Mode, //
-    },
     sys::{
         power::Supply,
         reset::ResetLine,
@@ -357,7 +353,7 @@ impl Hardware {
         if let Some(gating) = gating {
             regs.write_reg(gating);
         }
-        if modes::is_on(Mode::Power) {
+        if self.power_lines.allow() {
             dev_info!(self.dev, "it runs at {speed}/{FULL_SCALE} of its clock\n");
         }
     }
@@ -446,7 +442,7 @@ impl Hardware {
 
     /// Says that it has been switched `which` way, if the admin wants that.
     fn tell_power(&self, which: &str) {
-        if modes::is_on(Mode::Power) {
+        if self.power_lines.allow() {
             dev_info!(self.dev, "it is {which}\n");
         }
     }
