@@ -105,16 +105,21 @@ impl Process {
             let count = tables.profile.counts[place].as_ref();
             count.is_some_and(|count| count.counting.is_of(hardware))
         };
-        // First: from now on what is counted is not lost when it goes off.
-        let counting = (!has_begun).then(|| hardware.want_counters());
+        // First: from now on what is counted is not lost when it goes off. Also memory: behind this modules'
+        // clocks are not gated.
+        let count = match has_begun {
+            true => None,
+            false => Some(KBox::new(
+                Count {
+                    counting: hardware.want_counters(),
+                    bases: [[0; Counter::CELLS]; SETS],
+                },
+                GFP_KERNEL_ACCOUNT,
+            )?),
+        };
         core.if_on(|hardware| hardware.count())?;
-        if let Some(counting) = counting {
-            let totals = counting.tally().totals();
-            let count = Count {
-                counting,
-                bases: [totals; SETS],
-            };
-            let count = KBox::new(count, GFP_KERNEL_ACCOUNT)?;
+        if let Some(mut count) = count {
+            count.bases = [count.counting.tally().totals(); SETS];
             // Another thread's may be as good, and goes.
             let _old = self.tables().profile.counts[place].replace(count);
         }
