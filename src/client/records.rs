@@ -6,7 +6,10 @@ use super::{
     ledgers::Ledgers,
     Process, //
 };
-use crate::sys::CommandName;
+use crate::sys::{
+    self,
+    CommandName, //
+};
 
 /// An object of a process.
 #[derive(Clone, Copy)]
@@ -61,8 +64,8 @@ impl Process {
         }
     }
 
-    /// Calls `look` with each of its objects, with no lock held. What comes or goes meanwhile may be
-    /// left out, or come twice.
+    /// Calls `look` with each of its objects, with no lock held, until the caller is killed: there may be
+    /// many. What comes or goes meanwhile may be left out, or come twice.
     pub(crate) fn for_each_object(&self, mut look: impl FnMut(&Object)) {
         for table in TABLES {
             let mut done = 0;
@@ -73,6 +76,10 @@ impl Process {
                 if count < CHUNK {
                     break;
                 }
+                if sys::is_killed() {
+                    return;
+                }
+                sys::yield_if_due();
                 done += count;
             }
         }
