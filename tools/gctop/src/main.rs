@@ -8,6 +8,7 @@ mod parse;
 mod sample;
 mod view;
 
+use std::io::ErrorKind;
 use std::io::IsTerminal;
 use std::io::Write;
 use std::sync::mpsc;
@@ -132,6 +133,33 @@ fn show(sources: &Sources, interval: Duration) -> Result<()> {
     }
 }
 
+/// Whether nobody reads what is printed any longer: `gctop --json | head -1`.
+fn is_unread(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let kind = match cause.downcast_ref::<serde_json::Error>() {
+            Some(error) => error.io_error_kind(),
+            None => cause
+                .downcast_ref::<std::io::Error>()
+                .map(|error| error.kind()),
+        };
+        kind == Some(ErrorKind::BrokenPipe)
+    })
+}
+
+/// Prints reports: one, or until nobody reads them any longer.
+fn print_all(sources: &Sources, interval: Duration, options: &Options) -> Result<()> {
+    let mut before = Sample::take(sources);
+    loop {
+        std::thread::sleep(interval);
+        let after = Sample::take(sources);
+        print(&Report::between(&before, &after), options.json)?;
+        if options.once {
+            return Ok(());
+        }
+        before = after;
+    }
+}
+
 fn main() -> Result<()> {
     let options = Options::parse();
     let sources = Sources::default();
@@ -139,15 +167,9 @@ fn main() -> Result<()> {
     if !options.once && !options.json {
         return show(&sources, interval);
     }
-    let mut before = Sample::take(&sources);
-    loop {
-        std::thread::sleep(interval);
-        let after = Sample::take(&sources);
-        print(&Report::between(&before, &after), options.json)?;
-        if options.once {
-            return Ok(());
-        }
-        before = after;
+    match print_all(&sources, interval, &options) {
+        Err(error) if is_unread(&error) => Ok(()),
+        result => result,
     }
 }
 
@@ -170,6 +192,24 @@ mod tests {
         let fixed = Viewport::Fixed(Rect::new(0, 0, 80, 24));
         assert_eq!(viewport(Ok((0, 0))), fixed);
         assert_eq!(viewport(Err(std::io::Error::other("no size"))), fixed);
+    }
+
+    #[test]
+    fn who_reads_no_more_is_no_error() {
+        let of = |kind| std::io::Error::from(kind);
+        assert!(is_unread(&of(ErrorKind::BrokenPipe).into()));
+        assert!(!is_unread(&of(ErrorKind::StorageFull).into()));
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let error = serde_json::to_writer(Closed, &[1]).unwrap_err();
+        assert!(is_unread(&error.into()));
     }
 
     #[test]

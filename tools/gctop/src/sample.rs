@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,16 +82,20 @@ impl Sample {
 
     /// The driver's files of a process. All of one are one client.
     fn look_at(&mut self, id: u32, folder: &Path) {
-        let Ok(files) = fs::read_dir(folder.join("fdinfo")) else {
-            self.hidden += 1;
-            return;
+        let files = match fs::read_dir(folder.join("fdinfo")) {
+            Ok(files) => files,
+            Err(error) => {
+                // Else it has ended meanwhile.
+                self.hidden += usize::from(error.kind() == ErrorKind::PermissionDenied);
+                return;
+            }
         };
         for file in files.flatten() {
             let Some(client) = text(&file.path()).and_then(|text| parse::fdinfo(&text)) else {
                 continue;
             };
             let name = text(&folder.join("comm")).unwrap_or_default();
-            let name = name.trim().to_string();
+            let name = name.strip_suffix('\n').unwrap_or(&name).to_string();
             self.clients.entry(client.id).or_insert((id, name, client));
         }
     }
@@ -200,7 +205,8 @@ impl Report {
     pub fn between(before: &Sample, after: &Sample) -> Self {
         let passed = after.at.duration_since(before.at);
         let mut needs_root = Vec::new();
-        if after.usage.is_none() {
+        // Without the driver nobody can tell.
+        if after.usage.is_none() && after.memory.is_some() {
             needs_root.push("cores: load, clocks, hangs; jobs (debugfs)".to_string());
         }
         if after.hidden > 0 {
@@ -368,6 +374,21 @@ pub(crate) mod tests {
         assert!(report.needs_root.is_empty());
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["clients"][0]["engines"]["3d"]["busy_ns"], 600_000_000);
+    }
+
+    #[test]
+    fn without_the_driver_nothing_needs_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let sources = files(folder.path(), 1000, 100, true);
+        let before = Sample::take(&sources);
+        // It is unloaded, and a process has ended while it was looked at.
+        fs::remove_dir_all(folder.path().join("debug")).unwrap();
+        fs::remove_dir_all(folder.path().join("proc/driver")).unwrap();
+        fs::remove_dir_all(folder.path().join("proc/42/fdinfo")).unwrap();
+        let report = Report::between(&before, &Sample::take(&sources));
+        assert!(report.cores.is_empty() && report.clients.is_empty());
+        assert!(report.memory.is_none());
+        assert!(report.needs_root.is_empty(), "{:?}", report.needs_root);
     }
 
     #[test]

@@ -51,6 +51,11 @@ fn core_row(core: &Core) -> Row<'static> {
     ])
 }
 
+/// A process's name, which it chooses itself: what would move the cursor is not shown.
+fn name(name: &str) -> String {
+    name.replace(char::is_control, "?")
+}
+
 fn client_row(client: &Client) -> Row<'static> {
     let of = |region: &str| memory(client.memory_kib.get(region).copied().unwrap_or(0));
     let counted = |count: Option<u64>| count.map_or("?".to_string(), |count| count.to_string());
@@ -60,7 +65,7 @@ fn client_row(client: &Client) -> Row<'static> {
         .collect();
     Row::new([
         client.pid.to_string(),
-        client.name.clone(),
+        name(&client.name),
         engines.join("  "),
         counted(client.jobs),
         counted(client.hangs),
@@ -178,6 +183,22 @@ mod tests {
     }
 
     #[test]
+    fn names_are_one_line() {
+        let mut report = sample::tests::report(true);
+        report.clients[0].name = "a\nb\t\u{1b}[2J\u{fffd} (x)".into();
+        let lines = screen(&report, 110, 12);
+        assert!(lines[6].contains(" a?b??[2J\u{fffd} (x) "), "{lines:#?}");
+    }
+
+    #[test]
+    fn many_clients() {
+        let mut report = sample::tests::report(true);
+        let client = report.clients[0].clone();
+        report.clients.resize(2000, client);
+        assert_eq!(screen(&report, 120, 2010).len(), 2010);
+    }
+
+    #[test]
     fn it_says_what_needs_root() {
         let lines = screen(&sample::tests::report(false), 100, 10);
         assert!(lines[8].starts_with("needs root: cores"), "{lines:#?}");
@@ -185,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_small_terminal_is_no_matter() {
-        for (width, height) in [(1, 1), (20, 3), (80, 2)] {
+        for (width, height) in [(1, 1), (10, 3), (20, 3), (80, 2)] {
             screen(&sample::tests::report(true), width, height);
         }
     }
