@@ -28,10 +28,14 @@ pub(crate) enum Mode {
     Warnings = 1 << 5,
     /// One LINK of many leads nowhere.
     Hangs = 1 << 6,
+    /// What `silentReset` has set. On at first: with the vendor's driver it is that a core that hangs is
+    /// reset without being asked.
+    SilentResets = 1 << 7,
 }
 
 /// Those that are on at first.
-const DEFAULT: u32 = Mode::Resets as u32 | Mode::Errors as u32 | Mode::Warnings as u32;
+const DEFAULT: u32 =
+    Mode::Resets as u32 | Mode::Errors as u32 | Mode::Warnings as u32 | Mode::SilentResets as u32;
 
 /// Those that are on.
 static MODES: Atomic<u32> = Atomic::new(DEFAULT);

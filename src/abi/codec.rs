@@ -15,6 +15,7 @@ use super::{
         Layout,
         UnknownSignal,
         COMMAND,
+        LAYOUTS,
         LOCK_PARTS,
         UNLOCK_PARTS, //
     },
@@ -42,6 +43,7 @@ use super::{
     Surface,
     Text,
     UserSignal,
+    EX_CORES,
     MAX_CORES,
     MAX_PARTS,
     MAX_SUB_COMMIT_BYTES,
@@ -561,6 +563,14 @@ impl Format {
     /// Bytes of the interface that the profiler's commands have to themselves; 0: there is none.
     pub(crate) fn profiler_bytes(self) -> usize {
         self.0.profiler_bytes.into()
+    }
+
+    /// The generation where the profiler's commands have an interface to themselves. There is one.
+    pub(crate) fn with_profiler_interface() -> Option<Self> {
+        let mut layouts = LAYOUTS.iter();
+        layouts
+            .find(|layout| layout.profiler_bytes != 0)
+            .map(Format)
     }
 
     /// Reads a request of the profiler's. Builds without it have no room for some: these do nothing.
@@ -1233,7 +1243,15 @@ impl Format {
             Reply::Registers(data) => {
                 // CAST: 4 of them.
                 for (core, data) in data.into_iter().enumerate() {
-                    layout.read_registers.data.nth(core as u16).put(u, data);
+                    if let Some(data) = data {
+                        layout.read_registers.data.nth(core as u16).put(u, data);
+                    }
+                }
+            }
+            Reply::AllOff => {
+                // CAST: 4 of them.
+                for core in 0..EX_CORES as u16 {
+                    layout.read_registers.data.nth(core).put(u, 0);
                 }
             }
             Reply::Scale { scale } => {
@@ -1466,10 +1484,15 @@ pub(crate) struct IdentityWords(pub(crate) [u32; IdentityWord::COUNT]);
 
 #[kernel::macros::kunit_tests(galcore_abi)]
 mod tests {
-    use super::{
-        super::layout::LAYOUTS,
-        *, //
-    };
+    use super::*;
+
+    #[test]
+    fn one_generation_has_an_interface_for_the_profiler() {
+        let has = |layout: &&Layout| layout.profiler_bytes != 0;
+        assert_eq!(LAYOUTS.iter().filter(has).count(), 1);
+        let format = Format::with_profiler_interface().unwrap();
+        assert_eq!(format.name(), "6.4.11");
+    }
 
     fn format(name: &str) -> Format {
         Format(LAYOUTS.iter().find(|layout| layout.name == name).unwrap())

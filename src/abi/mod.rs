@@ -744,10 +744,12 @@ pub(crate) enum Reply<'a> {
     Counters(KBox<Cells>),
     /// READ_REGISTER.
     Register(u32),
-    /// READ_REGISTER_EX.
-    Registers([u32; EX_CORES]),
+    /// READ_REGISTER_EX: of the cores that were asked for.
+    Registers([Option<u32>; EX_CORES]),
     /// The core is off: a register of it is 0, and the core not ready.
     Off,
+    /// The same for READ_REGISTER_EX, of which core ever.
+    AllOff,
     /// QUERY_POWER_MANAGEMENT_STATE.
     Power {
         /// The state.
@@ -973,7 +975,7 @@ impl Reply<'_> {
     pub(crate) fn status(&self) -> u32 {
         match self {
             Reply::Copied { bytes: None } => STATUS_SKIP,
-            Reply::Off => STATUS_CHIP_NOT_READY,
+            Reply::Off | Reply::AllOff => STATUS_CHIP_NOT_READY,
             _ => 0,
         }
     }

@@ -121,7 +121,7 @@ impl Process {
         Ok(())
     }
 
-    /// READ_REGISTER_EX. `ChipNotReady`: a core is off. Else as [`Process::read_register`].
+    /// READ_REGISTER_EX. Errors as [`Process::read_register`].
     pub(super) fn read_registers(
         &self,
         selector: CoreSelector,
@@ -129,15 +129,20 @@ impl Process {
         cores: u32,
     ) -> Result<Reply<'_>> {
         admin_only()?;
-        let mut found = [0; EX_CORES];
+        let (mut found, mut is_off) = ([None; EX_CORES], false);
         self.for_cores(selector, cores, |index, core| {
-            found[index] = self.peek(core, address)?.ok_or(Error::ChipNotReady)?;
+            found[index] = self.peek(core, address)?;
+            is_off |= found[index].is_none();
             Ok(())
         })?;
-        Ok(Reply::Registers(found))
+        // To who only looks for errors that is none: there are zeros, then.
+        Ok(match is_off {
+            true => Reply::AllOff,
+            false => Reply::Registers(found),
+        })
     }
 
-    /// WRITE_REGISTER_EX. Errors as [`Process::read_registers`].
+    /// WRITE_REGISTER_EX. `ChipNotReady`: a core is off. Else as [`Process::read_register`].
     pub(super) fn write_registers(
         &self,
         selector: CoreSelector,

@@ -24,7 +24,12 @@ pub(crate) struct Usage {
     /// By core, how long its jobs have kept it busy, in counts of
     /// [`clock`](crate::sys::clock).
     busy: [Atomic<u64>; MAX_CORES],
+    /// The most that anybody has been told of that.
+    told: [Atomic<u64>; MAX_CORES],
 }
+
+/// How often one who is told tries to note it.
+const TRIES: u32 = 8;
 
 impl Usage {
     /// None yet, of the process with this number and this id.
@@ -33,6 +38,7 @@ impl Usage {
             process,
             process_id,
             busy: [const { Atomic::new(0) }; MAX_CORES],
+            told: [const { Atomic::new(0) }; MAX_CORES],
         }
     }
 
@@ -58,21 +64,60 @@ impl Usage {
     pub(super) fn busy(&self, core: usize) -> u64 {
         self.busy.get(core).map_or(0, |busy| busy.load(Relaxed))
     }
+
+    /// What is told where `counts` were found: never less than before. A job that ends meanwhile is no longer under way,
+    /// and may not have been added yet; and its end was seen before it was noted.
+    fn tell(&self, core: usize, counts: u64) -> u64 {
+        let Some(told) = self.told.get(core) else {
+            return counts;
+        };
+        let mut most = told.load(Relaxed);
+        for _ in 0..TRIES {
+            if counts <= most {
+                break;
+            }
+            match told.cmpxchg(most, counts, Relaxed) {
+                Ok(_) => return counts,
+                Err(others) => most = others,
+            }
+        }
+        counts.max(most)
+    }
 }
 
 impl Process {
-    /// How long its jobs have kept `core` busy, in nanoseconds, with what one under way has so far.
+    /// How long its jobs have kept `core` busy, in nanoseconds, with what one under way has so far. Never less than
+    /// before.
     pub(crate) fn busy_on(&self, core: &AnyCore) -> u64 {
         let ended = self.usage.busy(core.index());
         let running = match core.load().running {
             Some((process, counts)) if process == self.number => counts,
             _ => 0,
         };
-        clock::nanoseconds(ended.saturating_add(running))
+        let counts = self.usage.tell(core.index(), ended.saturating_add(running));
+        clock::nanoseconds(counts)
     }
 
     /// By core, how many jobs it has submitted.
     pub(crate) fn jobs(&self) -> [u64; MAX_CORES] {
         self.tables().jobs
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_usage)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_never_becomes_less() {
+        let usage = Usage::new(1, 1);
+        assert_eq!(usage.tell(0, 50), 50);
+        // The job has ended, and is not added yet.
+        assert_eq!(usage.tell(0, 0), 50);
+        usage.add(0, 48);
+        assert_eq!(usage.tell(0, usage.busy(0)), 50);
+        assert_eq!(usage.tell(0, 51), 51);
+        assert_eq!(usage.tell(1, 7), 7);
+        assert_eq!(usage.tell(MAX_CORES, 9), 9);
     }
 }

@@ -13,8 +13,8 @@ pub(super) enum Command {
     PrintPid,
     /// Cores' power is told of, or no longer.
     PowerDebug,
-    /// How idle times are to be measured: step, slice, tail slice, threshold.
-    Profile([u32; 4]),
+    /// How idle times are to be measured: step, slice, tail slice, threshold, as many of them as are given.
+    Profile([Option<u32>; 4]),
     /// Some LINKs lead nowhere, or no longer.
     Hang,
     /// The cores are reset.
@@ -65,9 +65,12 @@ const NAMES: [(&str, Read); 17] = [
     ("printPID", |_| Some(Command::PrintPid)),
     ("powerDebug", |_| Some(Command::PowerDebug)),
     ("profile", |mut numbers| {
-        let mut all = [0; 4];
-        for number in &mut all {
-            *number = numbers.next()?;
+        let mut all = [Some(numbers.next()?), None, None, None];
+        for number in &mut all[1..] {
+            *number = numbers.next();
+            if number.is_none() {
+                break;
+            }
         }
         Some(Command::Profile(all))
     }),
@@ -76,20 +79,18 @@ const NAMES: [(&str, Read); 17] = [
     ("memFail", |mut numbers| {
         Some(Command::MemFail(numbers.next()?))
     }),
-    ("irq", |mut numbers| match numbers.next()? {
-        0 => Some(Command::Interrupts(false)),
-        1 => Some(Command::Interrupts(true)),
-        _ => None,
+    ("irq", |mut numbers| {
+        Some(Command::Interrupts(numbers.switch()?))
     }),
     ("log", |mut numbers| {
         let bits = numbers.next()?;
         Some(Command::Log(bits & 1 != 0, bits & 2 != 0))
     }),
     ("silentReset", |mut numbers| {
-        Some(Command::SilentReset(numbers.next()? != 0))
+        Some(Command::SilentReset(numbers.switch()?))
     }),
     ("dumpCmdBuf", |mut numbers| {
-        Some(Command::DumpCommands(numbers.next()? != 0))
+        Some(Command::DumpCommands(numbers.switch()?))
     }),
     ("dumpall", |_| Some(Command::DumpAll)),
     ("clkoffonly", |_| Some(Command::ClockOffOnly)),
@@ -134,6 +135,15 @@ impl Numbers<'_> {
         digits.iter().try_fold(0u32, |number, &byte| {
             number.checked_mul(base)?.checked_add(digit(byte)?)
         })
+    }
+
+    /// The next one, which is 0 or 1.
+    fn switch(&mut self) -> Option<bool> {
+        match self.next()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
     }
 }
 
@@ -187,7 +197,11 @@ mod tests {
     fn numbers_are_behind_them() {
         assert!(does(
             "profile 1 0x20\t3  4\n",
-            Command::Profile([1, 32, 3, 4])
+            Command::Profile([1, 32, 3, 4].map(Some))
+        ));
+        assert!(does(
+            "profile 1 2 x 4",
+            Command::Profile([Some(1), Some(2), None, None])
         ));
         assert!(does("memFail 0xFFFFFFFF", Command::MemFail(u32::MAX)));
         assert!(does("memFail0", Command::MemFail(0)));
@@ -201,12 +215,14 @@ mod tests {
         assert!(does("dumpCmdBuf 0", Command::DumpCommands(false)));
         assert!(does("stress 7x", Command::Stress(7)));
         let bad = |text: &str, name| read(text.as_bytes()) == Said::BadNumbers(name);
-        assert!(bad("profile 1 2 3", "profile"));
+        assert!(bad("profile x 2 3", "profile"));
         assert!(bad("memFail 4294967296", "memFail"));
         assert!(bad("memFail -1", "memFail"));
         assert!(bad("memFail 0x", "memFail"));
         assert!(bad("irq", "irq"));
         assert!(bad("irq 2", "irq"));
+        assert!(bad("silentReset 2", "silentReset"));
+        assert!(bad("dumpCmdBuf 7", "dumpCmdBuf"));
         assert!(bad("logout", "log"));
     }
 

@@ -70,7 +70,7 @@ impl ProcFile for Status {
             out,
             "print mode:\tPid({}) Reset({}) DumpCmdBuf({})\n",
             print_mode(Mode::Pids),
-            print_mode(Mode::Resets),
+            print_mode(Mode::SilentResets),
             print_mode(Mode::Commands)
         );
         seq_print!(out, "GC memory usage profile:\n");
@@ -162,7 +162,10 @@ fn run(command: Command) {
             set(device, Mode::Errors, errors);
             set(device, Mode::Warnings, warnings);
         }
-        Command::SilentReset(is_silent) => set(device, Mode::Resets, !is_silent),
+        Command::SilentReset(is_silent) => {
+            set(device, Mode::Resets, !is_silent);
+            set(device, Mode::SilentResets, is_silent);
+        }
         Command::DumpCommands(on) => set(device, Mode::Commands, on),
         // The vendor's driver prints as much.
         Command::Su => tell!("su does nothing"),
@@ -186,8 +189,8 @@ fn run(command: Command) {
 fn run_on(device: &Device, command: Command) {
     match command {
         Command::Profile(wanted) => {
-            let before = device.set_profile(wanted);
-            tell!("profile {wanted:?} is noted, before {before:?}; nothing is measured by it");
+            let (before, now) = device.set_profile(wanted);
+            tell!("profile {now:?} is noted, before {before:?}; nothing is measured by it");
         }
         Command::Reset => {
             if modes::is_on(Mode::Resets) {

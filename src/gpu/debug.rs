@@ -156,10 +156,13 @@ impl<P: Payload> Device<P> {
         (keeps, supplies.filter(Result::is_ok).count())
     }
 
-    /// Notes how idle times are to be measured; returns what was noted before.
-    pub(crate) fn set_profile(&self, profile: [u32; 4]) -> [u32; 4] {
+    /// Notes how idle times are to be measured, as far as `wanted` says it; returns what was noted before, and is now.
+    pub(crate) fn set_profile(&self, wanted: [Option<u32>; 4]) -> ([u32; 4], [u32; 4]) {
         let mut admin = self.admin.lock();
-        core::mem::replace(&mut admin.profile, profile)
+        let before = admin.profile;
+        let now = core::array::from_fn(|which| wanted[which].unwrap_or(before[which]));
+        admin.profile = now;
+        (before, now)
     }
 
     /// Prints the registers of all cores that are on, and all jobs under way.

@@ -374,7 +374,12 @@ impl OpenedFile {
     #[inline(never)]
     fn profiler_interface(&self, file: &OpenFile, caller: Caller, at: usize) -> Result {
         let known = Choice::unpack(self.interface.load(Relaxed));
-        let format = known.map(Choice::format).ok_or(Error::Envelope)?;
+        let known = known.or(self.clients.device().parameters().interface);
+        // It may be the first thing that the file is asked for.
+        let format = known
+            .map(Choice::format)
+            .or_else(Format::with_profiler_interface)
+            .ok_or(Error::Envelope)?;
         let bytes = format.profiler_bytes();
         let argument = Argument::read(at, format, caller)?;
         // CAST: at most 64 bits.

@@ -53,7 +53,12 @@ pub(super) fn show_clocks(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if core.kind() == HardwareType::Vector {
             return Ok(());
         }
-        let (own, shaders) = core.frequencies();
+        let (own, mut shaders) = core.frequencies();
+        // Where shaders have no clock of their own they have the core's. imx-gputop takes neither without the other,
+        // and does not close the file then.
+        if shaders == 0 && matches!(core.kind(), HardwareType::ThreeD | HardwareType::Both) {
+            shaders = own;
+        }
         for (what, rate) in [("mc", own), ("sh", shaders)] {
             if rate != 0 {
                 f.write_fmt(fmt!("gpu{number} {what} clock: {rate} HZ.\n"))?;

@@ -56,7 +56,7 @@ const COMMANDS: [&str; 25] = [
     "memFail 0xffffffff",
     "irq 0",
     "log 0",
-    "silentReset 1",
+    "silentReset 0",
     "dumpCmdBuf 1",
     "dumpall",
     "clkoffonly",
@@ -222,7 +222,7 @@ fn print_tests(suite: &mut Suite<'_>) {
     });
     suite.test("all of what is written is taken, whatever it is", || {
         let mut log = Log::new()?;
-        for text in ["nonsense", "profile 1 2", "irq", "memFail x", "log"] {
+        for text in ["nonsense", "profile x 2", "irq", "memFail x", "log"] {
             tell(text)?;
         }
         tell(&"z".repeat(255))?;
@@ -241,12 +241,15 @@ fn print_tests(suite: &mut Suite<'_>) {
         modes(1, 1, 0)?;
         tell("dumpCmdBuf 1\n")?;
         modes(1, 1, 1)?;
-        tell("silentReset 1\n")?;
+        tell("silentReset 0\n")?;
         modes(1, 0, 1)?;
-        tell("silentReset 0")?;
+        tell("silentReset 1")?;
+        modes(1, 1, 1)?;
         tell("dumpCmdBuf 0")?;
         tell("printPID")?;
-        modes(0, 1, 0)
+        modes(0, 1, 0)?;
+        // What follows looks for what is told of resets.
+        tell("silentReset 0")
     });
     suite.test("printPID: lines name program and thread", || {
         let mut log = Log::new()?;
