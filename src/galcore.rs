@@ -89,9 +89,7 @@ use uapi::OpenedFile;
 #[pin_data]
 struct Galcore {
     _files: CharDevice<OpenedFile>,
-    #[pin]
     _debug: diag::debugfs::Files,
-    #[pin]
     _vendor_debug: diag::gc::Files,
     _proc: Entry<diag::proc::Status>,
     _cores: ParameterCores,
@@ -115,8 +113,8 @@ impl InPlaceModule for Galcore {
                 _driver <- Registration::new(driver::NAME, module),
                 _cores: ParameterCores::new(&parameters)?,
                 _proc: Entry::new()?,
-                _vendor_debug <- diag::gc::Files::new(),
-                _debug <- diag::debugfs::Files::new(),
+                _vendor_debug: diag::gc::Files::new()?,
+                _debug: diag::debugfs::Files::new()?,
                 _files: uapi::register(major)?,
             }))
         })

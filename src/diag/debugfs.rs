@@ -34,56 +34,43 @@ use crate::{
         clock::{
             self,
             Decimal, //
+        },
+        debugfs::{
+            File,
+            Folder, //
         }, //
     }, //
 };
 use kernel::{
-    debugfs::{
-        Dir,
-        File, //
-    },
     fmt,
     prelude::*, //
 };
 
+/// What there is.
+static FILES: [File; 6] = [
+    File::new(c"interface", show_interfaces),
+    File::new(c"pending", show_pending),
+    File::new(c"jobs", show_jobs),
+    File::new(c"resets", show_resets),
+    File::new(c"usage", show_usage),
+    File::new(c"scratch", show_scratch),
+];
+
 /// The files.
-#[pin_data]
 pub(crate) struct Files {
-    // Before its directory.
-    #[pin]
-    _interface: File<()>,
-    #[pin]
-    _pending: File<()>,
-    #[pin]
-    _jobs: File<()>,
-    #[pin]
-    _resets: File<()>,
-    #[pin]
-    _usage: File<()>,
-    #[pin]
-    _scratch: File<()>,
-    _directory: Dir,
+    _folder: Folder,
 }
 
 impl Files {
-    /// Makes them.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init::pin_init_scope(|| {
-            let directory = Dir::new(c"galcore");
-            Ok(pin_init!(Self {
-                _interface <- directory.read_callback_file(c"interface", (), &show_interfaces),
-                _pending <- directory.read_callback_file(c"pending", (), &show_pending),
-                _jobs <- directory.read_callback_file(c"jobs", (), &show_jobs),
-                _resets <- directory.read_callback_file(c"resets", (), &show_resets),
-                _usage <- directory.read_callback_file(c"usage", (), &show_usage),
-                _scratch <- directory.read_callback_file(c"scratch", (), &show_scratch),
-                _directory: directory.clone(),
-            }))
+    /// Makes them. Errors as [`Folder::new`].
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            _folder: Folder::new(c"galcore", &FILES)?,
         })
     }
 }
 
-fn show_pending(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn show_pending(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
@@ -93,7 +80,7 @@ fn show_pending(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "{objects} {processes} {mappings}")
 }
 
-fn show_jobs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn show_jobs(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
@@ -129,7 +116,7 @@ fn show_jobs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     result
 }
 
-fn show_interfaces(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn show_interfaces(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
@@ -148,7 +135,7 @@ fn show_interfaces(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     result
 }
 
-fn show_resets(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn show_resets(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
@@ -180,7 +167,7 @@ fn show_resets(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     result
 }
 
-fn show_usage(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn show_usage(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
@@ -203,9 +190,7 @@ fn show_usage(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             if jobs[place] > 0 {
                 let [busy, jobs] = [process.busy_on(&core), jobs[place]].map(Decimal);
                 let number = Decimal(process.number());
-                let line = f.write_fmt(fmt!(
-                    "process {leader} {number} {place} {busy} {jobs}\n"
-                ));
+                let line = f.write_fmt(fmt!("process {leader} {number} {place} {busy} {jobs}\n"));
                 result = result.and(line);
             }
         }
@@ -213,7 +198,7 @@ fn show_usage(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     result
 }
 
-fn show_scratch(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn show_scratch(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };

@@ -24,6 +24,7 @@ pub(crate) mod chrdev;
 pub(crate) mod clock;
 pub(crate) mod component;
 pub(crate) mod coredump;
+pub(crate) mod debugfs;
 pub(crate) mod dma;
 pub(crate) mod dma_buf;
 pub(crate) mod fence;

@@ -4,6 +4,7 @@
  */
 #include <linux/anon_inodes.h>
 #include <linux/cred.h>
+#include <linux/debugfs.h>
 #include <linux/compat.h>
 #include <linux/devcoredump.h>
 #include <linux/delay.h>
@@ -198,6 +199,55 @@ struct proc_dir_entry *gal_proc_create(const struct gal_proc_answers *answers)
 void gal_proc_remove(struct proc_dir_entry *entry)
 {
 	proc_remove(entry);
+}
+
+static int gal_debug_show(struct seq_file *m, void *v)
+{
+	const struct gal_debug_answers *answers = m->private;
+
+	return answers->show(m, answers);
+}
+
+static int gal_debug_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, gal_debug_show, inode->i_private);
+}
+
+static ssize_t gal_debug_write(struct file *file, const char __user *from, size_t bytes,
+			       loff_t *position)
+{
+	const struct gal_debug_answers *answers = ((struct seq_file *)file->private_data)->private;
+
+	return answers->write(from, bytes, answers);
+}
+
+/*
+ * With their owner: debugfs looks into them when a file is closed, also when it has been removed long since.
+ * So the module stays while one is open.
+ */
+static const struct file_operations gal_debug_ops = {
+	.owner = THIS_MODULE,
+	.open = gal_debug_open,
+	.read = seq_read,
+	.write = gal_debug_write,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
+
+struct dentry *gal_debug_folder(const char *name)
+{
+	return debugfs_create_dir(name, NULL);
+}
+
+void gal_debug_file(struct dentry *folder, const char *name, bool writable,
+		    const struct gal_debug_answers *answers)
+{
+	debugfs_create_file(name, writable ? 0600 : 0400, folder, (void *)answers, &gal_debug_ops);
+}
+
+void gal_debug_remove(struct dentry *folder)
+{
+	debugfs_remove(folder);
 }
 
 /* After the module's exit function, and before its memory goes. */

@@ -14,6 +14,7 @@
 #include "galcore_trace.h"
 
 struct cred;
+struct dentry;
 struct dma_buf;
 struct dma_buf_attachment;
 struct gal_fence;
@@ -79,6 +80,19 @@ struct gal_proc_answers {
 
 struct proc_dir_entry *gal_proc_create(const struct gal_proc_answers *answers);
 void gal_proc_remove(struct proc_dir_entry *entry);
+
+/* A file in debugfs: who answers for it, in Rust. */
+struct gal_debug_answers {
+	int (*show)(struct seq_file *m, const struct gal_debug_answers *answers);
+	ssize_t (*write)(const char __user *from, size_t bytes,
+			 const struct gal_debug_answers *answers);
+};
+
+/* The answers must last as long as the module. Any name may fail: then there is no such file. */
+struct dentry *gal_debug_folder(const char *name);
+void gal_debug_file(struct dentry *folder, const char *name, bool writable,
+		    const struct gal_debug_answers *answers);
+void gal_debug_remove(struct dentry *folder);
 
 /* gpu_govern, a file of the platform driver's, as long as it is shown more often than hidden. */
 struct gal_govern_answers {

@@ -38,7 +38,7 @@ fn for_each_core(mut show: impl FnMut(usize, &AnyCore) -> fmt::Result) -> fmt::R
     result
 }
 
-pub(super) fn show_info(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show_info(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for_each_core(|number, core| {
         let (model, revision) = core.model();
         f.write_fmt(fmt!(
@@ -47,7 +47,7 @@ pub(super) fn show_info(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-pub(super) fn show_clocks(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show_clocks(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for_each_core(|number, core| {
         // The vendor's has none of that for vector graphics.
         if core.kind() == HardwareType::Vector {
@@ -68,7 +68,7 @@ pub(super) fn show_clocks(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-pub(super) fn show_load(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show_load(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let busy = |core: &AnyCore| (Stamp::now(), core.load().busy);
     let mut before: [Option<(Stamp, u64)>; crate::limits::MAX_CORES] = Default::default();
     for_each_core(|_, core| {
@@ -94,7 +94,7 @@ fn percent(part: u64, all: u64) -> u32 {
     (part / (all / 100).max(1)).min(100)
 }
 
-pub(super) fn show_idle(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show_idle(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
@@ -109,14 +109,14 @@ pub(super) fn show_idle(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     ))
 }
 
-pub(super) fn show_version(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show_version(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [major, minor, patch, build] = newest_version();
     f.write_fmt(fmt!(
         "{major}.{minor}.{patch}.{build} built at galcore in Rust\nCode path: src/diag/gc\n"
     ))
 }
 
-pub(super) fn show_delay(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show_delay(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
@@ -127,7 +127,7 @@ pub(super) fn show_delay(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_fmt(fmt!("power off timeout: {delay} ms.\n"))
 }
 
-pub(super) fn show_count(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show_count(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut count = 0;
     for_each_core(|_, core| {
         count += u32::from(matches!(

@@ -27,79 +27,48 @@ use crate::{
         AnyCore,
         Device, //
     },
-    sys::clock::Digits, //
+    sys::{
+        clock::Digits,
+        debugfs::{
+            File,
+            Folder, //
+        },
+    }, //
 };
 use kernel::{
-    debugfs::{
-        Dir,
-        File, //
-    },
     fmt,
     prelude::*, //
 };
-use processes::Chosen;
 
 /// The vendor's numbers of the first 2D core, and of the one for vector graphics.
 const FIRST_2D: usize = 8;
 const VECTOR: usize = 9;
 
+/// What there is.
+static FILES: [File; 11] = [
+    File::new(c"info", cores::show_info),
+    File::new(c"clients", processes::show_clients),
+    File::new(c"meminfo", processes::show_pools),
+    File::new(c"idle", cores::show_idle),
+    File::new(c"database", processes::show_database),
+    File::new(c"version", cores::show_version),
+    File::writable(c"vidmem", processes::show_memory, processes::choose),
+    File::new(c"clk", cores::show_clocks),
+    File::new(c"poweroff_timeout", cores::show_delay),
+    File::new(c"core_count", cores::show_count),
+    File::new(c"load", cores::show_load),
+];
+
 /// The files.
-#[pin_data]
 pub(crate) struct Files {
-    // Before their directory.
-    #[pin]
-    _info: File<()>,
-    #[pin]
-    _clients: File<()>,
-    #[pin]
-    _meminfo: File<()>,
-    #[pin]
-    _idle: File<()>,
-    #[pin]
-    _database: File<()>,
-    #[pin]
-    _version: File<()>,
-    #[pin]
-    _vidmem: File<Chosen>,
-    #[pin]
-    _clk: File<()>,
-    #[pin]
-    _poweroff_timeout: File<()>,
-    #[pin]
-    _core_count: File<()>,
-    #[pin]
-    _load: File<()>,
-    _directory: Dir,
+    _folder: Folder,
 }
 
 impl Files {
-    /// Makes them.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init::pin_init_scope(|| {
-            let gc = Dir::new(c"gc");
-            Ok(pin_init!(Self {
-                _info <- gc.read_callback_file(c"info", (), &cores::show_info),
-                _clients <- gc.read_callback_file(c"clients", (), &processes::show_clients),
-                _meminfo <- gc.read_callback_file(c"meminfo", (), &processes::show_pools),
-                _idle <- gc.read_callback_file(c"idle", (), &cores::show_idle),
-                _database <- gc.read_callback_file(c"database", (), &processes::show_database),
-                _version <- gc.read_callback_file(c"version", (), &cores::show_version),
-                _vidmem <- gc.read_write_callback_file(
-                    c"vidmem",
-                    Chosen::all(),
-                    &processes::show_memory,
-                    &processes::choose,
-                ),
-                _clk <- gc.read_callback_file(c"clk", (), &cores::show_clocks),
-                _poweroff_timeout <- gc.read_callback_file(
-                    c"poweroff_timeout",
-                    (),
-                    &cores::show_delay,
-                ),
-                _core_count <- gc.read_callback_file(c"core_count", (), &cores::show_count),
-                _load <- gc.read_callback_file(c"load", (), &cores::show_load),
-                _directory: gc.clone(),
-            }))
+    /// Makes them. Errors as [`Folder::new`].
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            _folder: Folder::new(c"gc", &FILES)?,
         })
     }
 }

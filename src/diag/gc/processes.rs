@@ -68,14 +68,7 @@ const RULE: &str =
     "--------------------------------------------------------------------------------";
 
 /// The process that `vidmem` is about; 0: all.
-pub(super) struct Chosen(Atomic<i32>);
-
-impl Chosen {
-    /// All.
-    pub(super) fn all() -> Self {
-        Self(Atomic::new(0))
-    }
-}
+static CHOSEN: Atomic<i32> = Atomic::new(0);
 
 /// Calls `show` with each process until it fails.
 fn for_each_process(mut show: impl FnMut(i32, &Process) -> fmt::Result) -> fmt::Result {
@@ -90,13 +83,13 @@ fn for_each_process(mut show: impl FnMut(i32, &Process) -> fmt::Result) -> fmt::
     result
 }
 
-pub(super) fn show_clients(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show_clients(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_fmt(fmt!("{:<8}{}\n", "PID", "NAME"))?;
     f.write_fmt(fmt!("{}\n", &RULE[..24]))?;
     for_each_process(|id, process| f.write_fmt(fmt!("{id:<8}{}\n", process.name())))
 }
 
-pub(super) fn show_pools(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show_pools(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };
@@ -167,8 +160,8 @@ fn show_ledgers(f: &mut fmt::Formatter<'_>, ledgers: &Ledgers) -> fmt::Result {
     f.write_str("\n")
 }
 
-pub(super) fn show_memory(chosen: &Chosen, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let chosen = chosen.0.load(Relaxed);
+pub(super) fn show_memory(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let chosen = CHOSEN.load(Relaxed);
     let mut is_there = false;
     for_each_process(|id, process| {
         if chosen != 0 && id != chosen {
@@ -190,18 +183,18 @@ pub(super) fn show_memory(chosen: &Chosen, f: &mut fmt::Formatter<'_>) -> fmt::R
 }
 
 /// A number that is written to `vidmem`.
-pub(super) fn choose(chosen: &Chosen, reader: &mut UserSliceReader) -> Result {
+pub(super) fn choose(reader: &mut UserSliceReader) -> Result {
     let mut room = [0u8; 16];
     let length = reader.len();
     let text = room.get_mut(..length).ok_or(EINVAL)?;
     reader.read_slice(text)?;
     let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
     let process: i32 = text.trim().parse().map_err(|_| EINVAL)?;
-    chosen.0.store(process, Relaxed);
+    CHOSEN.store(process, Relaxed);
     Ok(())
 }
 
-pub(super) fn show_database(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show_database(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
     };

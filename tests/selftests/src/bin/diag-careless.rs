@@ -168,6 +168,11 @@ fn profiler_first() -> Result<()> {
             .open("/dev/galcore")?;
         let mut bytes = vec![0; abi.profiler];
         bytes[..4].copy_from_slice(&abi.commands[command].0.to_le_bytes());
+        abi.put_header(
+            &mut bytes,
+            "hardwareType",
+            Device::open_as(abi, true)?.hardware_type().into(),
+        );
         sys::exchange(node.as_fd(), IOCTL_PROFILER, &mut bytes).context(command)?;
         same(command, abi.header_of(&bytes, "status") as i32, 0)?;
         // It is no other command's, and of no other size.
@@ -366,6 +371,44 @@ fn read_all(until: Instant) -> Result<()> {
     Ok(())
 }
 
+/// How often the module is in use: it cannot be unloaded.
+fn uses() -> Result<u32> {
+    let text = fs::read_to_string("/sys/module/galcore/refcnt")?;
+    Ok(text.trim().parse()?)
+}
+
+/// Who has a file of debugfs open keeps the module: the kernel looks into its operations when that is closed.
+fn open_files() -> Result<()> {
+    let before = uses()?;
+    let mut files = Vec::new();
+    for path in ["gc/info", "gc/vidmem", "gc/clk", "galcore/usage"] {
+        let mut file = File::open(format!("/sys/kernel/debug/{path}")).context(path)?;
+        // Of what has no clocks there is nothing.
+        let _: usize = file.read(&mut [0])?;
+        files.push(file);
+    }
+    same("uses", uses()?, before + 4)?;
+    drop(files);
+    same("uses afterwards", uses()?, before)?;
+    // What cannot be written, and what is no number.
+    let options = |name: &str| {
+        let mut options = OpenOptions::new();
+        options.write(true).open(format!("{}/{name}", usage::GC))
+    };
+    ensure!(
+        options("vidmem")?.write(b"x 1").is_err(),
+        "no number is taken"
+    );
+    ensure!(
+        options("vidmem")?.write(&[b'1'; 60]).is_err(),
+        "too much is taken"
+    );
+    if let Ok(mut file) = options("info") {
+        ensure!(file.write(b"1").is_err(), "info is written");
+    }
+    Ok(())
+}
+
 /// imx-gputop wants both clocks of core 0, or neither; without it keeps the file open, each time that it looks.
 fn both_clocks() -> Result<()> {
     let text = usage::vendor_file("clk")?;
@@ -376,10 +419,9 @@ fn both_clocks() -> Result<()> {
     {
         let number: u64 = core.parse()?;
         let [own, shaders] = usage::clocks(&text, number);
+        // 2D cores may have one.
         if number < 8 {
             same("both clocks", own.is_some(), shaders.is_some())?;
-        } else {
-            same("shaders of 2D", shaders, None)?;
         }
     }
     println!("# {text:?}");
@@ -424,6 +466,7 @@ fn suite(control: &Control) -> Suite<'_> {
     suite.test("profilers are killed", killed);
     suite.test("debugfs while clients come and go", come_and_go);
     suite.test("clocks as gputop reads them", both_clocks);
+    suite.test("files of debugfs keep the module", open_files);
     suite.test("fdinfo while jobs end", never_less);
     suite
 }
