@@ -152,7 +152,9 @@ impl<P: Payload> Device<P> {
         let mut admin = self.admin.lock();
         admin.keeps_domains = !admin.keeps_domains;
         let keeps = admin.keeps_domains;
-        let supplies = self.all().map(|core| core.hardware().supply().keep_domain(keeps));
+        let supplies = self
+            .all()
+            .map(|core| core.hardware().supply().keep_domain(keeps));
         (keeps, supplies.filter(Result::is_ok).count())
     }
 
