@@ -20,8 +20,10 @@ pub(crate) const MAX_HANDLES: usize = 1 << 14;
 /// Contexts of one process, each of which takes contiguous memory. Else `OutOfResources`.
 pub(crate) const MAX_CONTEXTS: usize = 256;
 
-/// Numbers under which one process leaves data for others, and bytes of each. Else `OutOfResources`.
+/// Numbers under which one process leaves data for others. Else `OutOfResources`.
 pub(crate) const MAX_SHARED_INFOS: usize = 64;
+
+/// Bytes of each. Else `OutOfResources`.
 pub(crate) const MAX_SHARED_INFO_BYTES: usize = 4096;
 
 /// Shared buffers that one process has. Else `OutOfResources`.

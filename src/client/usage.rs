@@ -22,7 +22,7 @@ pub(crate) struct Usage {
     /// Its id, where ids count from the start.
     process_id: i32,
     /// By core, how long its jobs have kept it busy, in counts of
-    /// [`clock`](crate::sys::clock).
+    /// [`clock`].
     busy: [Atomic<u64>; MAX_CORES],
     /// The most that anybody has been told of that.
     told: [Atomic<u64>; MAX_CORES],

@@ -33,7 +33,7 @@ use kernel::{
 /// The models whose host interface counts idle cycles where others count all.
 const IDLE_IN_PLACE_OF_TOTAL: [u32; 3] = [0x880, 0x2000, 0x2100];
 
-/// The byte offsets of [`MC_PROFILE_CONFIG0`] and the two behind it, and of what they select.
+/// The byte offsets of `MC_PROFILE_CONFIG0` and the two behind it, and of what they select.
 pub(super) const CONFIGS: [usize; 3] = [0x470, 0x474, 0x478];
 const RA: usize = 0x448;
 const TX: usize = 0x44C;
