@@ -573,8 +573,20 @@ impl Format {
             .map(Format)
     }
 
+    /// Reads a request of an interface that the profiler's commands have to themselves. Others are none there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn decode_profiler_interface(self, words: &[u32]) -> Request {
+        match self.is_profiler(words) {
+            true => self.decode_profiler(words),
+            false => Request::Refused(Error::InvalidArgument),
+        }
+    }
+
     /// Reads a request of the profiler's. Builds without it have no room for some: these do nothing.
-    pub(crate) fn decode_profiler(self, words: &[u32]) -> Request {
+    #[cold]
+    #[inline(never)]
+    fn decode_profiler(self, words: &[u32]) -> Request {
         let layout = self.0;
         let u = self.union(words);
         let has_room = |bytes: u16| self.has_room(words, bytes.into());
@@ -617,7 +629,7 @@ impl Format {
     }
 
     /// Whether it is a command of the profiler's.
-    pub(crate) fn is_profiler(self, words: &[u32]) -> bool {
+    fn is_profiler(self, words: &[u32]) -> bool {
         matches!(
             self.command(words),
             Command::GetProfileSetting
@@ -1153,6 +1165,55 @@ impl Format {
         self.put_status(words, error.status() as u32);
     }
 
+    /// Answers a request of an interface that the profiler's commands have to themselves.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn answer_profiler(self, words: &mut [u32], answer: Result<Reply<'_>, Error>) {
+        let status = match answer {
+            Ok(reply) => {
+                self.encode_profiler(words, &reply);
+                reply.status()
+            }
+            // CAST: the bits of a signed field.
+            Err(error) => error.status() as u32,
+        };
+        self.put_status(words, status);
+    }
+
+    /// Writes a reply of the profiler's. Apart from the others, which are to be quick.
+    #[cold]
+    #[inline(never)]
+    fn encode_profiler(self, words: &mut [u32], reply: &Reply<'_>) {
+        match reply {
+            Reply::ProfileSetting { enable, name } => {
+                let u = self.union_mut(words);
+                let fields = &self.0.profile_setting;
+                fields.enable.put(u, (*enable).into());
+                fields.sync.put(u, 0);
+                fields.mode.put(u, 0);
+                fields.probe.put(u, 0);
+                if fields.name.exists() {
+                    encode_name(fields.name, u, name.as_deref());
+                }
+            }
+            Reply::Counters(cells) => {
+                let Some((counters, _)) = self.counters(words) else {
+                    return;
+                };
+                let u = self.union_mut(words);
+                let told = u
+                    .get_mut(usize::from(counters.at) / 4..)
+                    .unwrap_or_default();
+                for (place, counter) in told.iter_mut().zip(counters.words) {
+                    if let Some(value) = counter.value(cells) {
+                        *place = value;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Writes a reply over the request that it answers.
     pub(crate) fn encode(self, words: &mut [u32], reply: &Reply<'_>) {
         let layout = self.0;
@@ -1161,10 +1222,6 @@ impl Format {
             layout.header.handle.put_long(words, number);
             return;
         }
-        let counters = match reply {
-            Reply::Counters(_) => self.counters(words),
-            _ => None,
-        };
         let u = self.union_mut(words);
         match *reply {
             Reply::Nothing | Reply::Submitted { .. } => {}
@@ -1215,29 +1272,7 @@ impl Format {
                 fields.shaders.put(u, shaders);
                 fields.networks.put(u, ALL_NETWORKS);
             }
-            Reply::ProfileSetting { enable, ref name } => {
-                let fields = &layout.profile_setting;
-                fields.enable.put(u, enable.into());
-                fields.sync.put(u, 0);
-                fields.mode.put(u, 0);
-                fields.probe.put(u, 0);
-                if fields.name.exists() {
-                    encode_name(fields.name, u, name.as_deref());
-                }
-            }
-            Reply::Counters(ref cells) => {
-                let Some((counters, _)) = counters else {
-                    return;
-                };
-                let told = u
-                    .get_mut(usize::from(counters.at) / 4..)
-                    .unwrap_or_default();
-                for (place, counter) in told.iter_mut().zip(counters.words) {
-                    if let Some(value) = counter.value(cells) {
-                        *place = value;
-                    }
-                }
-            }
+            Reply::ProfileSetting { .. } | Reply::Counters(_) => self.encode_profiler(words, reply),
             Reply::Register(data) => layout.read_register.data.put(u, data),
             Reply::Off => layout.read_register.data.put(u, 0),
             Reply::Registers(data) => {

@@ -319,6 +319,36 @@ impl Process {
         place.is_ok_and(|place| self.device.is_vector(place))
     }
 
+    /// Runs a request of the profiler's; `text` gives what a command that has a text has. Apart from the others,
+    /// which are to be quick. `InvalidArgument`: it is none.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn run_profiler(
+        &self,
+        selector: CoreSelector,
+        request: Request,
+        text: &dyn Fn() -> Text,
+    ) -> Result<Reply<'_>> {
+        let done = |()| Reply::Nothing;
+        match request {
+            Request::ProfileSetting { is_built, is_on } => {
+                self.profile_setting(selector, is_built, is_on)
+            }
+            Request::SetProfileSetting { enable, is_built } => self
+                .set_profile_setting(selector, enable, is_built, text())
+                .map(done),
+            Request::ReadCounters(set) => self.read_counters(selector, set),
+            Request::ReadCounters2d { user } => self.read_counters_2d(selector, user).map(done),
+            Request::ClearCounters { clears } => {
+                self.set_clearing(clears);
+                Ok(Reply::Nothing)
+            }
+            Request::Ignored => Ok(Reply::Nothing),
+            Request::Refused(error) => Err(error),
+            _ => Err(Error::InvalidArgument),
+        }
+    }
+
     /// Runs one request of the interface.
     ///
     /// `view` gives the pool's mapping by the file that asks, if it has one; `part` what a COMMIT for
@@ -347,18 +377,11 @@ impl Process {
             Request::ChipOptions => Ok(self.query_options(&*core()?)),
             Request::QueryScale => self.query_scale(selector),
             Request::SetScale { scale } => self.set_scale(selector, scale).map(done),
-            Request::ProfileSetting { is_built, is_on } => {
-                self.profile_setting(selector, is_built, is_on)
-            }
-            Request::SetProfileSetting { enable, is_built } => self
-                .set_profile_setting(selector, enable, is_built, text())
-                .map(done),
-            Request::ReadCounters(set) => self.read_counters(selector, set),
-            Request::ReadCounters2d { user } => self.read_counters_2d(selector, user).map(done),
-            Request::ClearCounters { clears } => {
-                self.set_clearing(clears);
-                Ok(Reply::Nothing)
-            }
+            request @ (Request::ProfileSetting { .. }
+            | Request::SetProfileSetting { .. }
+            | Request::ReadCounters(_)
+            | Request::ReadCounters2d { .. }
+            | Request::ClearCounters { .. }) => self.run_profiler(selector, request, &text),
             Request::ReadRegister {
                 address,
                 off_reads_zero,

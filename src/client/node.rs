@@ -47,6 +47,7 @@ use crate::{
 };
 use kernel::{
     list::ListArc,
+    prelude::KBox,
     sync::Arc, //
 };
 
@@ -104,8 +105,8 @@ pub(super) struct NodeEntry {
     pub(super) name: Option<names::Name<Node>>,
     /// The return of the process's own memory, if it is that: made with it, as it must not fail.
     pub(super) back: Option<ListArc<Change>>,
-    /// What the process has noted of it.
-    pub(super) note: Note,
+    /// What the process has noted of it, if it has. Apart: an entry is moved, and few have one.
+    pub(super) note: Option<KBox<Note>>,
 }
 
 /// How LOCK is asked for.
@@ -146,7 +147,7 @@ impl NodeEntry {
             imports: 0,
             name: None,
             back: None,
-            note: Note::default(),
+            note: None,
         }
     }
 

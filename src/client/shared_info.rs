@@ -184,12 +184,16 @@ impl Process {
         Ok(copy)
     }
 
-    /// Calls `change` with what is noted of a node. `InvalidData`: there is no such node.
+    /// Calls `change` with what is noted of a node. `InvalidData`: there is no such node. `OutOfMemory`.
     fn with_note(self: &Arc<Self>, node: u32, change: impl FnOnce(&mut Note)) -> Result {
         let owner = self.owner_of(node);
         let mut tables = owner.tables();
         let entry = tables.nodes.get_mut(node).ok_or(Error::InvalidData)?;
-        change(&mut entry.note);
+        let note = match &mut entry.note {
+            Some(note) => note,
+            none => none.insert(KBox::new(Note::default(), GFP_KERNEL_ACCOUNT)?),
+        };
+        change(note);
         Ok(())
     }
 }

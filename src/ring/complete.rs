@@ -56,15 +56,13 @@ impl<P: Payload> Ring<P> {
             }
         }
         loop {
-            let (done, taken) = {
-                let mut state = self.state.lock();
-                let Some(done) = state.pop() else {
-                    break;
-                };
-                self.trace_end(done.number, Outcome::Dropped);
-                (done, state.meter.end(Stamp::now()))
+            let mut state = self.state.lock();
+            state.charge(self.setup.core, Stamp::now());
+            let Some(done) = state.pop() else {
+                break;
             };
-            done.load.payload.used(self.setup.core, taken);
+            self.trace_end(done.number, Outcome::Dropped);
+            drop(state);
             drop(self.end_job(done.load, Outcome::Dropped));
         }
         let mut state = self.state.lock();
@@ -135,10 +133,11 @@ impl<P: Payload> Ring<P> {
         let now = Stamp::now();
         let mut state = self.state.lock();
         for _ in 0..count {
+            // Before anybody who waits for it is told.
+            state.charge(self.setup.core, now);
             let Some(done) = state.pop() else {
                 break;
             };
-            let taken = state.meter.end(now);
             self.trace_end(done.number, done.load.outcome);
             self.trace_begin(&mut state);
             drop(state);
@@ -148,8 +147,6 @@ impl<P: Payload> Ring<P> {
                 self.flushed.xchg(job.flushed, Full);
             }
             let outcome = job.outcome;
-            // Before anybody who waits for it is told.
-            job.payload.used(self.setup.core, taken);
             let payload = self.end_job(job, outcome);
             // A long list is freed here: that may sleep.
             let spare = payload.is_reusable().then_some(payload);

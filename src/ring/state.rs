@@ -34,7 +34,8 @@ use crate::{
     stream::{
         checker::Engines,
         words::Pipe, //
-    }, //
+    },
+    sys::clock::Stamp, //
 };
 use kernel::prelude::*;
 
@@ -96,12 +97,12 @@ pub(super) struct Place {
     pub(super) wait: usize,
     /// Offset of the WAIT that must become a LINK to it.
     pub(super) previous_wait: usize,
-    /// Its event id.
-    pub(super) event: u32,
-    /// The job's number.
-    pub(super) number: u64,
+    /// Its event id. Small, as the place is handed on.
+    pub(super) event: u8,
     /// The LINK to it leads nowhere.
     pub(super) is_spoiled: bool,
+    /// The job's number.
+    pub(super) number: u64,
 }
 
 /// The state of a ring.
@@ -283,9 +284,10 @@ impl<P> State<P> {
             at,
             wait,
             previous_wait: core::mem::replace(&mut self.wait, wait),
-            event,
-            number,
+            // CAST: less than `IDS`.
+            event: event as u8,
             is_spoiled: false,
+            number,
         })
     }
 
@@ -320,6 +322,14 @@ impl<P> State<P> {
 }
 
 impl<P: Payload> State<P> {
+    /// The oldest job of core `core` has ended, as was seen `now`: what it has taken is its process's.
+    #[inline]
+    pub(super) fn charge(&mut self, core: usize, now: Stamp) {
+        if let Some((_, oldest)) = self.in_flight.get(0) {
+            oldest.load.payload.used(core, self.meter.end(now));
+        }
+    }
+
     /// What recovery is to know of each job, oldest first, and how many there are.
     pub(super) fn suspects(&self) -> ([Suspect; IDS], usize) {
         let count = self.in_flight.len();

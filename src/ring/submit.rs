@@ -364,7 +364,7 @@ impl<P: Payload> Ring<P> {
     /// Writes a job's event at offset `at`, and the idle loop behind it.
     #[inline(always)]
     fn write_end(&self, place: Place, at: usize) -> Result<(), kernel::error::Error> {
-        let event = words::event(place.event);
+        let event = words::event(place.event.into());
         self.memory
             .write_words(at, &event[..words::event_len(self.event_padding)])?;
         self.memory

@@ -71,7 +71,7 @@ impl<P: Payload> Ring<P> {
                 seqno: place.number,
                 // CAST: less than `RING_BYTES`.
                 words: stream.map_or(0, |stream| stream.commands.words.len() as u32),
-                event_id: place.event,
+                event_id: place.event.into(),
             })
         });
         self.trace_begin(state);

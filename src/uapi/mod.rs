@@ -23,8 +23,7 @@ use crate::{
             Extension,
             MAX_EXTENSION_BYTES, //
         },
-        Format,
-        Request, //
+        Format, //
     },
     client::{
         Clients,
@@ -372,7 +371,7 @@ impl OpenedFile {
     /// commands are none there.
     #[cold]
     #[inline(never)]
-    fn profiler_interface(&self, file: &OpenFile, caller: Caller, at: usize) -> Result {
+    fn profiler_interface(&self, caller: Caller, at: usize) -> Result {
         let known = Choice::unpack(self.interface.load(Relaxed));
         let known = known.or(self.clients.device().parameters().interface);
         // It may be the first thing that the file is asked for.
@@ -392,21 +391,17 @@ impl OpenedFile {
             .read(argument.input, bytes)
             .map_err(|_| Error::Envelope)?;
         let core = format.core(words);
-        let request = match format.is_profiler(words) {
-            true => format.decode_profiler(words),
-            false => Request::Refused(Error::InvalidArgument),
-        };
-        let part = |index| format.decode_part(words, index);
-        let text = || format.text(words);
-        match self.process.run(file, || None, part, text, core, request) {
-            Ok(reply) => {
-                format.encode(words, &reply);
-                format.succeed(words, &reply);
+        let request = format.decode_profiler_interface(words);
+        let answer = self
+            .process
+            .run_profiler(core, request, &|| format.text(words));
+        match answer {
+            Err(error) if error.errno().is_some() => Err(error),
+            answer => {
+                format.answer_profiler(words, answer);
+                argument.answer(words, bytes)
             }
-            Err(error) if error.errno().is_some() => return Err(error),
-            Err(error) => format.fail(words, error),
         }
-        argument.answer(words, bytes)
     }
 
     /// GALCORE_IOC_RESETS: what resets of cores have cost the process. `EFAULT`: it cannot be told.
@@ -481,7 +476,7 @@ impl FileOperations for OpenedFile {
         let result = match code {
             INTERFACE => self.interface(file, caller, argument),
             // Else it would be the kernel's own face, which hands out kernel addresses.
-            PROFILER => self.profiler_interface(file, caller, argument),
+            PROFILER => self.profiler_interface(caller, argument),
             _ => match Extension::of(code) {
                 Some(extension) => self.extension(extension, caller, argument),
                 None => Err(Error::Envelope),
