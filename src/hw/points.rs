@@ -152,7 +152,7 @@ impl Points {
             }
         }
         match count {
-            0 => Err(ENODATA),
+            0 => Err(ENOENT),
             _ => Ok(Self {
                 table,
                 highest,
