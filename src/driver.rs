@@ -53,7 +53,10 @@ use crate::{
         },
         mmio::Registers,
         physical::Claim,
-        platform::OwnDevice,
+        platform::{
+            NodeHolder,
+            OwnDevice, //
+        },
         power::{
             Managed,
             Supply, //
@@ -82,6 +85,9 @@ crate::sys::platform::of_device_table!(
 
 /// How often the work queue is flushed at the end, at most.
 const END_ROUNDS: u32 = 64;
+
+/// Nodes that are told of, at most, if none of them is ours.
+const MAX_TOLD: u32 = 8;
 
 /// The driver.
 pub(crate) struct Driver;
@@ -189,10 +195,16 @@ impl platform::Driver for Driver {
         let shares_board = parameters.shares_board;
         let (clients, made) = find_clients(dev, parameters, &identity)?;
         let device = clients.device();
-        let place = device.take_place(start).inspect_err(|&error| {
-            if error == EBUSY {
-                dev_err!(dev, "this device has as many cores as there can be\n");
+        let place = device.take_place(start).map_err(|error| match error {
+            EBUSY => {
+                // The others work as ever: for the kernel that is no failure of this driver.
+                dev_info!(
+                    dev,
+                    "left to others: this device has as many cores as there can be\n"
+                );
+                ENODEV
             }
+            other => other,
         })?;
         let power = Power {
             clocks,
@@ -467,7 +479,42 @@ impl ParameterCores {
         if described > 0 && bound == 0 {
             return Err(ENODEV);
         }
+        if !has_core() {
+            tell_of_nodes();
+        }
         Ok(Self { _devices: devices })
+    }
+}
+
+/// Whether a core is bound.
+fn has_core() -> bool {
+    let clients = CLIENTS.get();
+    clients.is_some_and(|clients| clients.device().all_cores().next().is_some())
+}
+
+/// Says why the module has been loaded and has no core: what the device tree describes, and who has
+/// that. Without a word nothing would tell this from a driver that works.
+fn tell_of_nodes() {
+    // As many lines as there can be nodes with a word to say; a tree has three at most.
+    let mut nodes = (0..MAX_TOLD).map_while(NodeHolder::of).peekable();
+    if nodes.peek().is_none() {
+        pr_warn!(
+            "no core: the device tree has no enabled vivante,gc node, and no parameter describes one\n"
+        );
+    }
+    for node in nodes {
+        let (device, driver) = (node.device(), node.driver());
+        if device.is_empty() {
+            pr_warn!("no core: of a vivante,gc node the kernel has made no device\n");
+        } else if driver.is_empty() {
+            pr_notice!(
+                "no core yet: {device} has no driver; it was refused above, is left to others, or waits for its clocks or power (devices_deferred in debugfs)\n"
+            );
+        } else {
+            pr_warn!(
+                "no core: {device} has the driver {driver}, which was first: keep it from loading, or share the cores out (parameter cores)\n"
+            );
+        }
     }
 }
 

@@ -26,7 +26,9 @@
 #include <linux/of_address.h>
 #include <linux/of_device.h>
 #include <linux/of_irq.h>
+#include <linux/of_platform.h>
 #include <linux/of_reserved_mem.h>
+#include <linux/platform_device.h>
 #include <linux/proc_fs.h>
 #include <linux/random.h>
 #include <linux/reset.h>
@@ -813,6 +815,34 @@ unsigned int gal_count_nodes(void)
 	for_each_compatible_node(node, NULL, "vivante,gc")
 		count += of_device_is_available(node);
 	return count;
+}
+
+/* The names of the device of the enabled node with that index, and of the driver that has it. */
+bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size)
+{
+	struct platform_device *pdev = NULL;
+	struct device_node *node;
+
+	device[0] = '\0';
+	driver[0] = '\0';
+	for_each_compatible_node(node, NULL, "vivante,gc") {
+		if (of_device_is_available(node) && !index--) {
+			pdev = of_find_device_by_node(node);
+			break;
+		}
+	}
+	if (!node)
+		return false;
+	if (pdev) {
+		strscpy(device, dev_name(&pdev->dev), size);
+		device_lock(&pdev->dev);
+		if (pdev->dev.driver)
+			strscpy(driver, pdev->dev.driver->name, size);
+		device_unlock(&pdev->dev);
+		put_device(&pdev->dev);
+	}
+	of_node_put(node);
+	return true;
 }
 
 bool gal_node_exists(phys_addr_t registers)

@@ -283,6 +283,7 @@ int gal_cycle_power(struct device *dev);
 
 /* Interrupt lines, as board documents number them. */
 unsigned int gal_count_nodes(void);
+bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size);
 bool gal_node_exists(phys_addr_t registers);
 int gal_map_irq_line(unsigned int line);
 
