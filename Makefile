@@ -48,11 +48,11 @@ help:
 	@echo '  make soak             the long tests, and those of check-debian'
 	@echo '  make bench            what each operation costs: instructions, register accesses, time'
 	@echo '  make check            formatting, lints, documentation, bindings, scripts'
-	@echo '  make check-debian     the package for Debian, with lintian, and the way through dkms'
+	@echo '  make check-debian     the packages for Debian: lintian, installed, booted; the way through dkms'
 	@echo '  make shell            a shell on the virtual board, the module loaded'
 	@echo
 	@echo '  make module           only build galcore.ko; prints its path'
-	@echo '  make deb              a package of the module for Debian forky'"'"'s own kernel'
+	@echo '  make deb              packages for Debian forky'"'"'s own kernel: module and utilities'
 	@echo '  make docs             documentation of the source; prints its first page'
 	@echo '  make kernel           only build the kernel'
 	@echo '  make env              only set up the build environment'

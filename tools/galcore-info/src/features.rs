@@ -84,7 +84,7 @@ fn in_words(name: &str) -> String {
     let words = words.map(|word| match word {
         // Names of formats, parts and versions stay as they are.
         "PE" | "TS" | "RS" | "TX" | "DE" | "FC" | "AXI" | "MSAA" | "OCL" | "VG" | "FP" | "L2"
-        | "LOD" | "DXT" | "YUV"  | "L2CACHE" => word.to_string(),
+        | "LOD" | "DXT" | "YUV" | "L2CACHE" => word.to_string(),
         word if word.starts_with("FIXES") => word.to_lowercase(),
         word if word.chars().any(|letter| letter.is_ascii_digit()) => word.to_string(),
         word => word.to_lowercase(),

@@ -79,6 +79,12 @@ fn expect_failure(module: &Module, what: &str, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Wants one line with `text`.
+fn told(lines: &[LogLine], text: &str) -> Result<()> {
+    let count = lines.iter().filter(|line| line.text.contains(text)).count();
+    same(&format!("lines {text:?}"), count, 1)
+}
+
 /// Loads as it should be, draws, unloads.
 fn expect_success(module: &Module) -> Result<()> {
     module.load_or_fail()?;
@@ -163,6 +169,12 @@ fn main() -> ExitCode {
                 }
                 ensure!(!opens, "{change}: the device can be opened");
                 let lines = log.lines()?;
+                if result.is_ok() {
+                    told(
+                        &lines,
+                        "no core: the device tree has no enabled vivante,gc node",
+                    )?;
+                }
                 let wanted = usize::from(result.is_err());
                 same(
                     &format!("{change}: error lines"),
@@ -170,6 +182,21 @@ fn main() -> ExitCode {
                     wanted,
                 )?;
             }
+            expect_success(module)
+        });
+        suite.test("a load that ends without a core says so", move || {
+            if module.bound_by_parameters() {
+                return skip("then it fails");
+            }
+            let mut log = KernelLog::from_now()?;
+            module.with(&["cores=vg"]).load_or_fail()?;
+            let opens = Device::open().is_ok();
+            Module::unload()?;
+            ensure!(!opens, "the device can be opened");
+            let lines = log.lines()?;
+            told(&lines, "left to others: ")?;
+            told(&lines, "no core yet: ")?;
+            same("error lines", errors(&lines).len(), 0)?;
             expect_success(module)
         });
         suite.test("a GPU that never comes out of reset", move || {

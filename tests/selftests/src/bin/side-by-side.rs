@@ -40,6 +40,7 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::Module;
 use galcore_selftests::video::unlock;
 use gpu_control::Board;
@@ -434,6 +435,25 @@ fn to_and_fro(model_3d: u32, binds: u32) -> Result<()> {
     both_draw(CORE_3D, model_3d, 3)
 }
 
+/// etnaviv was first, and has all: the log says so, and of which cores.
+fn late() -> Result<()> {
+    etnaviv::load(Path::new(etnaviv::FOLDER))?;
+    wait_for_etnaviv()?;
+    let mut log = KernelLog::from_now()?;
+    load_galcore(&[])?;
+    ensure!(Device::open().is_err(), "galcore has a core");
+    let lines = log.lines()?;
+    for place in [CORE_3D, CORE_2D, CORE_VG] {
+        let wanted = format!(
+            "no core: {} has the driver {ETNAVIV_CORES}",
+            device_name(place)
+        );
+        let told = lines.iter().filter(|line| line.text.contains(&wanted));
+        same(&wanted, told.count(), 1)?;
+    }
+    unload_galcore()
+}
+
 /// The parameter that says: the core at that place.
 fn kinds(place: usize) -> &'static str {
     match place {
@@ -537,6 +557,9 @@ fn main() -> ExitCode {
             Some("apart") => apart(&mut suite, model_3d, rounds, binds),
             Some("to-and-fro") => {
                 suite.test("cores go to and fro", || to_and_fro(model_3d, binds));
+            }
+            Some("late") => {
+                suite.test("etnaviv was first, and galcore says so", late);
             }
             other => bail!("what is {other:?}?"),
         }
