@@ -298,12 +298,13 @@ mod tests {
     use super::*;
 
     fn gc2000() -> QueryChipIdentity {
-        let mut identity = QueryChipIdentity::default();
-        identity.chip_model = 0x2000;
-        identity.chip_revision = 0x5108;
-        identity.chip_features = 0xe0c_0a05 & !feature::PIPE_2D | feature::PIPE_3D;
-        identity.pixel_pipes = 2;
-        identity
+        QueryChipIdentity {
+            chip_model: 0x2000,
+            chip_revision: 0x5108,
+            chip_features: 0xe0c_0a05 & !feature::PIPE_2D | feature::PIPE_3D,
+            pixel_pipes: 2,
+            ..QueryChipIdentity::default()
+        }
     }
 
     #[test]

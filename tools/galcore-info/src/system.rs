@@ -2,6 +2,7 @@
 //! What the kernel's files say: nodes, devices and their drivers, memory. Any of it may be missing.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -65,6 +66,15 @@ fn name_of(table: &Path, id: u32) -> String {
     named.unwrap_or_else(|| id.to_string())
 }
 
+/// Whether this process may open a node, be there a device behind it or not.
+fn may_open(file: &Path) -> bool {
+    let opened = fs::OpenOptions::new().read(true).write(true).open(file);
+    opened.map_or_else(
+        |error| error.kind() != ErrorKind::PermissionDenied,
+        |_| true,
+    )
+}
+
 /// The device nodes that there are below `root`.
 pub fn nodes(root: &Path) -> Vec<Node> {
     let known = galcore_client::device::NODES.iter();
@@ -88,11 +98,7 @@ pub fn nodes(root: &Path) -> Vec<Node> {
             path: path.to_string(),
             mode: std::iter::once(kind).chain(bits).collect(),
             owner: format!("{user}:{group}"),
-            may_open: fs::OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(&file)
-                .is_ok(),
+            may_open: may_open(&file),
         })
     });
     found.collect()
