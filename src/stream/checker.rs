@@ -8,7 +8,8 @@
 //! stall that nothing ends), and GPU addresses in states that are neither 0 nor in memory of the
 //! process. To the engines 0 is an address like any other, and with MMU version 1 it is memory of
 //! somebody's: in the copy it becomes the address of memory that is nobody's
-//! ([`Scratch`](super::lookup::Scratch)).
+//! ([`Scratch`](super::lookup::Scratch)). A draw to a target that the stream itself has loaded with 0
+//! is refused besides: nothing would come of it, and its author would not learn why.
 //!
 //! Of an address only the first byte is known: how far the engine goes from there, other states
 //! say, and those are not looked at.
@@ -96,6 +97,8 @@ pub(crate) enum Fault {
     Unknown(u32),
     /// A state (its word address) with a GPU address that is not in the process's memory.
     Address(u32),
+    /// A draw to a target (its state's word address) that the stream has loaded with 0.
+    Nowhere(u32),
     /// A draw of one pipe while the other is selected.
     WrongPipe,
     /// A pipe that this core lacks.
@@ -128,6 +131,7 @@ impl Fault {
             Fault::State(address) => ("only the kernel loads it", Some(address)),
             Fault::Unknown(address) => ("not known for this core", Some(address)),
             Fault::Address(address) => ("not in the process's memory", Some(address)),
+            Fault::Nowhere(address) => ("it draws there, to address 0", Some(address)),
             Fault::Opcode => ("an opcode that is the kernel's, or unknown", None),
             Fault::Truncated => ("the command is longer than what is left of the buffer", None),
             Fault::WrongPipe => ("it draws with an engine that is not selected", None),
@@ -201,6 +205,22 @@ struct Checker<'a> {
     busy: bool,
     /// The semaphore to the pixel engine was armed behind all of that work.
     covered: bool,
+    /// The targets, of [`TARGETS`], that the stream has loaded with 0.
+    nowhere: u32,
+}
+
+/// The states that say where the 2D engine draws to, and where the resolve engine does: of cores with
+/// one pixel pipe, and the first pipe's of others.
+const TARGETS: [u32; 3] = [
+    state::DE_DEST_ADDRESS,
+    state::RS_DEST_ADDR,
+    state::RS_PIPE_DEST_ADDR,
+];
+
+/// The bit of state `address` in [`Checker::nowhere`]; 0: it says not where is drawn to.
+fn target(address: u32) -> u32 {
+    let place = TARGETS.iter().position(|&state| state == address);
+    place.map_or(0, |place| 1 << place)
 }
 
 impl Checker<'_> {
@@ -285,6 +305,11 @@ impl Checker<'_> {
             };
             if resolved != value {
                 word.set(resolved);
+                if value == 0 && !self.mends {
+                    self.nowhere |= target(address);
+                }
+            } else if self.nowhere != 0 {
+                self.nowhere &= !target(address);
             }
             if let Some(loaded) = self.loaded {
                 loaded.note(address, resolved);
@@ -325,6 +350,9 @@ impl Checker<'_> {
             state::GL_STALL_TOKEN => self.stall(value)?,
             state::RS_KICKER | state::RS_KICKER_INPLACE | state::CL_KICKER => {
                 self.draw(Pipe::Pipe3d)?;
+                if address == state::RS_KICKER {
+                    self.draws_to(self.states.resolve_target)?;
+                }
             }
             state::DE_VR_CONFIG => self.draw(Pipe::Pipe2d)?,
             0 | 1 => return Err(Fault::State(address)),
@@ -348,10 +376,22 @@ impl Checker<'_> {
     fn draw(&mut self, pipe: Pipe) -> Result<(), Fault> {
         self.busy = true;
         self.covered = false;
-        if self.pipe == pipe {
-            Ok(())
-        } else {
-            Err(Fault::WrongPipe)
+        if self.pipe != pipe {
+            return Err(Fault::WrongPipe);
+        }
+        match pipe {
+            Pipe::Pipe2d => self.draws_to(state::DE_DEST_ADDRESS),
+            // Without a colour buffer, too.
+            Pipe::Pipe3d => Ok(()),
+        }
+    }
+
+    /// Something is drawn to where state `address` says.
+    #[inline]
+    fn draws_to(&self, address: u32) -> Result<(), Fault> {
+        match self.nowhere != 0 && self.nowhere & target(address) != 0 {
+            true => Err(Fault::Nowhere(address)),
+            false => Ok(()),
         }
     }
 }
@@ -400,6 +440,9 @@ pub(crate) fn check_states(
 
 /// What the LOAD_STATE that `rest` begins with loads the state of `fault` with.
 fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
+    if matches!(fault, Fault::Nowhere(_)) {
+        return Some(0);
+    }
     let address = fault.text().1?;
     let first = rest.first()?.get() & 0xFFFF;
     // CAST: sixteen bits.
@@ -439,6 +482,7 @@ fn pass(
         // The kernel drains behind every stream.
         busy: false,
         covered: false,
+        nowhere: 0,
     };
     let mut rest = words;
     loop {
@@ -541,6 +585,44 @@ mod tests {
             }
             assert_eq!(engines.entry(2), None);
             assert_eq!(engines.entry(u32::MAX), None);
+        }
+    }
+
+    #[test]
+    fn nothing_is_drawn_to_address_0() {
+        let (zero, own) = (0, 0x1000);
+        let mut set = AddressSet::new();
+        assert!(set.add(own, 0x1000).is_ok());
+        let addresses = Addresses::Of {
+            own: &set,
+            common: &[],
+            scratch: SCRATCH,
+        };
+        let load = |state, value| [load_state(state, 1), value];
+        let draw_2d = [0x2000_0100, 0, 0, 0x0001_0001];
+        let kick = load(state::RS_KICKER, 0xBEEB_BEEB);
+        let fault = |parts: &[&[u32]], entry, mends| {
+            let mut words = KVVec::new();
+            for part in parts {
+                words.extend_from_slice(part, GFP_KERNEL).unwrap();
+            }
+            pass(&mut words, &cores::both(), entry, addresses, None, mends)
+                .err()
+                .map(|refusal| (refusal.fault, refusal.value))
+        };
+        for (target, draw, entry) in [
+            (state::DE_DEST_ADDRESS, &draw_2d[..], Pipe::Pipe2d),
+            (state::RS_DEST_ADDR, &kick[..], Pipe::Pipe3d),
+        ] {
+            let (to_zero, to_own) = (load(target, zero), load(target, own));
+            let refused = Some((Fault::Nowhere(target), Some(0)));
+            assert_eq!(fault(&[&to_zero, draw], entry, false), refused);
+            assert_eq!(fault(&[&to_own, &to_zero, draw], entry, false), refused);
+            // Loaded, but nothing is drawn; or not there; or nobody knows; or the admin wants it so.
+            assert_eq!(fault(&[&to_zero], entry, false), None);
+            assert_eq!(fault(&[&to_zero, &to_own, draw], entry, false), None);
+            assert_eq!(fault(&[draw], entry, false), None);
+            assert_eq!(fault(&[&to_zero, draw], entry, true), None);
         }
     }
 

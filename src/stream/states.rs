@@ -310,6 +310,7 @@ struct Features {
     minor3: u32,
     instructions: u32,
     halti2: bool,
+    pixel_pipes: u32,
 }
 
 impl Features {
@@ -324,6 +325,7 @@ impl Features {
             instructions: identity.instruction_count,
             // No word says so that this driver reads.
             halti2: identity.has_halti2(),
+            pixel_pipes: identity.pixel_pipes,
         }
     }
 
@@ -354,6 +356,8 @@ pub(crate) struct States {
     special: KVVec<u32>,
     /// Those that take a GPU address and that the core has.
     address: KVVec<u32>,
+    /// The state that says where the resolve engine draws to.
+    resolve_target: u32,
 }
 
 /// Sets or clears `count` bits from `first` on.
@@ -392,6 +396,10 @@ impl States {
             engines: features.engines,
             special,
             address,
+            resolve_target: match features.pixel_pipes {
+                0 | 1 => state::RS_DEST_ADDR,
+                _ => state::RS_PIPE_DEST_ADDR,
+            },
         })
     }
 
@@ -404,6 +412,7 @@ impl States {
     pub(crate) fn sets(&self) -> Option<Sets<'_>> {
         Some(Sets {
             engines: self.engines,
+            resolve_target: self.resolve_target,
             special: self.special.as_slice().try_into().ok()?,
             address: self.address.as_slice().try_into().ok()?,
         })
@@ -425,6 +434,8 @@ impl States {
 pub(crate) struct Sets<'a> {
     /// The pipes of the core.
     pub(crate) engines: Engines,
+    /// The state that says where the resolve engine draws to.
+    pub(crate) resolve_target: u32,
     special: &'a StateSet,
     address: &'a StateSet,
 }
@@ -474,6 +485,7 @@ pub(crate) mod cores {
             minor3,
             instructions: if minor2 == ALL { 2048 } else { 512 },
             halti2,
+            pixel_pipes: 1,
         })
         .unwrap()
     }

@@ -32,6 +32,12 @@ pub(crate) mod state {
     pub(crate) const RS_KICKER: u32 = word(0x1600);
     /// `RS_KICKER_INPLACE`: any write starts the resolve engine.
     pub(crate) const RS_KICKER_INPLACE: u32 = word(0x16B0);
+    /// `DE_DEST_ADDRESS`: where the 2D engine draws to.
+    pub(crate) const DE_DEST_ADDRESS: u32 = word(0x1228);
+    /// `RS_DEST_ADDR`: where the resolve engine draws to, with one pixel pipe.
+    pub(crate) const RS_DEST_ADDR: u32 = word(0x1610);
+    /// `RS_PIPE_DEST_ADDR`: where each pixel pipe draws to; the first.
+    pub(crate) const RS_PIPE_DEST_ADDR: u32 = word(0x16E0);
     /// `CL_KICKER`: starts the thread walker.
     pub(crate) const CL_KICKER: u32 = word(0x0920);
     /// `DE_VR_CONFIG`: starts the filter of the 2D engine.

@@ -77,6 +77,20 @@ pub fn takes_address(byte: u32) -> bool {
     all.any(|&(first, count)| (first..first + 4 * count).contains(&byte))
 }
 
+/// Where the first command that draws begins in words of the 2D or the resolve engine.
+pub fn draw_of(words: &[u32]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(header) = words.get(at) {
+        match header >> 27 {
+            1 if header & 0xffff == 0x1600 / 4 => return Some(at),
+            1 => at += (1 + (header >> 16 & 0x3ff) as usize).next_multiple_of(2),
+            4 => return Some(at),
+            _ => at += 2,
+        }
+    }
+    None
+}
+
 /// Whether a board's core has an address state.
 pub fn has(board: Board, byte: u32) -> bool {
     let (has_3d, has_2d) = match board {

@@ -198,7 +198,18 @@ fn scratch_only(bench: &Bench) -> Result<()> {
                 "{here:#x} at {at:#x}, {there:#x} in the page before"
             );
         }
-        commit(&|stream| engine.fill(stream, &nothing, all, colour))?;
+        // Loaded in a COMMIT before: in one with the draw it is taken for a mistake.
+        let mut fill = Stream::new();
+        engine.fill(&mut fill, &nothing, all, colour);
+        let refused = bench.send(fill.words())?;
+        same("a draw to address 0", refused, Status::INVALID_DATA)?;
+        let draw = states::draw_of(fill.words()).context("no draw")?;
+        let (before, last) = fill.words().split_at(draw);
+        for part in [before, last] {
+            commit(&|stream| {
+                stream.raw(part);
+            })?;
+        }
         commit(&|stream| engine.copy_all(stream, &nothing, (0, 0), &own, &[all], all))?;
         for at in (0..own.stride as usize * own.height as usize).step_by(4) {
             let found = memory.read(at);
