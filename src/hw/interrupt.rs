@@ -66,8 +66,9 @@ impl Hardware {
         self.line_works.load(Relaxed)
     }
 
-    /// Hands the events over that have been taken, and prints errors.
-    pub(crate) fn take_events(&self) -> u32 {
+    /// Hands the events over that have been taken, and prints errors, with what `whose` says: the id of
+    /// the process whose job is the oldest under way; 0: none is, or it is the driver's.
+    pub(crate) fn take_events(&self, whose: impl Fn() -> i32) -> u32 {
         let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
         if raised.axi_bus_error() || raised.mmu_exception() {
             self.has_failed.store(true, Relaxed);
@@ -75,19 +76,20 @@ impl Hardware {
         if raised.axi_bus_error() && self.errors.allow() {
             dev_err!(
                 self.dev,
-                "the GPU met a bus error (AXI status {:#x}, front end at {:#010x})\n",
+                "the GPU met a bus error (AXI status {:#x}, front end at {:#010x}, job of process {})\n",
                 self.registers.read(HI_AXI_STATUS).into_raw(),
-                self.position()
+                self.position(),
+                whose()
             );
         }
         if raised.mmu_exception() {
-            self.report_mmu_exception();
+            self.report_mmu_exception(&whose);
         }
         raised.events().get()
     }
 
     /// Prints what the MMU did not let through, and lets it tell of the next time.
-    fn report_mmu_exception(&self) {
+    fn report_mmu_exception(&self, whose: &impl Fn() -> i32) {
         let is_allowed = self.errors.allow();
         if self.mmu_version() == MmuVersion::V1 {
             if is_allowed {
@@ -111,10 +113,11 @@ impl Hardware {
             };
             dev_err!(
                 self.dev,
-                "the GPU's MMU did not let an access through: {} at {:#010x} (unit {unit}, status {status:#x}, front end at {:#010x})\n",
+                "the GPU's MMU did not let an access through: {} at {:#010x} (unit {unit}, status {status:#x}, front end at {:#010x}, job of process {})\n",
                 CAUSES.get(code - 1).unwrap_or(&"unknown cause"),
                 self.registers.read(at).into_raw(),
-                self.position()
+                self.position(),
+                whose()
             );
         }
     }

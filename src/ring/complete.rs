@@ -84,7 +84,11 @@ impl<P: Payload> Ring<P> {
     /// The same. The caller holds `completion`.
     pub(super) fn end_raised(self: &Arc<Self>) {
         // Taken under the lock: bits that wait outside could outlive their jobs.
-        let fired = self.hardware.take_events();
+        let fired = self.hardware.take_events(|| {
+            let state = self.state.lock();
+            let oldest = state.in_flight.get(0);
+            oldest.map_or(0, |(_, slot)| slot.load.payload.process_id())
+        });
         let (done, certain, before) = {
             let state = self.state.lock();
             let flights = &state.in_flight;

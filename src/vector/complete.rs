@@ -60,7 +60,11 @@ impl<P: Payload> Queue<P> {
     pub(crate) fn complete(&self) {
         let completing = self.completion.lock();
         // Taken under the lock: bits that wait outside could outlive their jobs.
-        let fired = self.hardware.take_events();
+        let fired = self.hardware.take_events(|| {
+            let state = self.state.lock();
+            let oldest = state.jobs.get(0);
+            oldest.map_or(0, |(_, slot)| slot.load.late.process_id())
+        });
         let before = {
             let mut state = self.state.lock();
             state.raised |= fired;
