@@ -104,3 +104,20 @@ macro_rules! warn_client {
     };
 }
 pub(crate) use warn_client;
+
+/// Prints a line for debugging about what a process asks for, with its name, if dynamic debug is on:
+/// the `kernel` crate's own macro does not know that.
+macro_rules! debug_client {
+    ($($arg:tt)*) => {
+        if $crate::sys::debugs() {
+            kernel::print_macro!(
+                kernel::print::format_strings::DEBUG,
+                false,
+                "{}: {}\n",
+                $crate::log::ThisProcess,
+                kernel::prelude::fmt!($($arg)*)
+            );
+        }
+    };
+}
+pub(crate) use debug_client;

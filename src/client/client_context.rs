@@ -13,7 +13,10 @@
 //! cannot be written is left. Source: spec/command-hw.md section 3.
 
 use super::{
-    commit::entry_pipe,
+    commit::{
+        entry_pipe,
+        mistake, //
+    },
     tables::Tables,
     Core,
     Process, //
@@ -88,16 +91,27 @@ impl OwnContext {
     /// `InvalidObject`: it is none.
     pub(super) fn read(user: u64, format: Format, process: &Process) -> Result<Self> {
         if user == 0 {
-            return Err(Error::InvalidArgument);
+            return Err(mistake!(Error::InvalidArgument, "contextBuffer is 0"));
         }
-        let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
+        let unreadable = || {
+            mistake!(
+                Error::OutOfResources,
+                "contextBuffer {user:#x} cannot be read"
+            )
+        };
+        let at = usize::try_from(user).map_err(|_| unreadable())?;
         let mut room = UserWords::<{ abi::MAX_CONTEXT_BYTES / 4 }>::new();
         let words = room
             .read(at, format.context_bytes())
-            .map_err(|_| Error::OutOfResources)?;
+            .map_err(|_| unreadable())?;
         let given = format.decode_context(words);
         if given.object != ClientContext::OBJECT_TYPE {
-            return Err(Error::InvalidObject);
+            return Err(mistake!(
+                Error::InvalidObject,
+                "contextBuffer {user:#x} has object {:#x}: it is {:#x} (CTXT)",
+                given.object,
+                ClientContext::OBJECT_TYPE
+            ));
         }
         Ok(Self {
             user,
@@ -216,7 +230,13 @@ fn state_range(context: &ClientContext) -> Result<(u64, usize)> {
             && end + LINK_BYTES <= buffer_bytes
     });
     let (Some(end), true) = (end, buffer_bytes <= MAX_BUFFER_BYTES) else {
-        return Err(Error::InvalidArgument);
+        return Err(mistake!(
+            Error::InvalidArgument,
+            "the context at logical {:#x}, of {:#x} bytes, has its link at {:#x}",
+            context.logical,
+            buffer_bytes,
+            context.link
+        ));
     };
     let skipped = if context.has_head { HEAD_BYTES } else { 0 };
     let start = context.logical.checked_add(skipped);

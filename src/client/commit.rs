@@ -89,6 +89,7 @@ use crate::{
 };
 use core::cell::Cell;
 use kernel::{
+    fmt,
     prelude::*,
     sync::Arc,
     time::{
@@ -102,6 +103,25 @@ static REFUSALS: RateLimit = RateLimit::new();
 
 /// Failed submissions, of whatever process.
 static FAILURES: RateLimit = RateLimit::new();
+
+/// Submissions that are wrong in themselves, of whatever process.
+static MISTAKES: RateLimit = RateLimit::new();
+
+/// Tells the log what is wrong with what a process submits; the value is the error.
+macro_rules! mistake {
+    ($error:expr, $($arg:tt)*) => {{
+        $crate::client::commit::tell_mistake(kernel::prelude::fmt!($($arg)*));
+        $error
+    }};
+}
+pub(super) use mistake;
+
+/// See [`mistake`].
+#[cold]
+#[inline(never)]
+pub(super) fn tell_mistake(what: fmt::Arguments<'_>) {
+    warn_client!(MISTAKES, "COMMIT: {}", what);
+}
 
 /// Commands start and end on 64-bit units.
 const ALIGNMENT: u32 = 8;
@@ -136,17 +156,30 @@ impl Process {
             if part.next == 0 {
                 return Ok(reply);
             }
-            let at = usize::try_from(part.next).map_err(|_| Error::OutOfResources)?;
+            let unreadable = || {
+                mistake!(
+                    Error::OutOfResources,
+                    "no subCommit can be read at {:#x}",
+                    part.next
+                )
+            };
+            let at = usize::try_from(part.next).map_err(|_| unreadable())?;
             let mut room = UserWords::<{ abi::MAX_SUB_COMMIT_BYTES / 4 }>::new();
             let words = room
                 .read(at, part.format.sub_commit_bytes())
-                .map_err(|_| Error::OutOfResources)?;
-            part = part
-                .format
-                .decode_commit(words)
-                .ok_or(Error::InvalidArgument)?;
+                .map_err(|_| unreadable())?;
+            let next = part.format.decode_commit(words);
+            part = next.ok_or_else(|| {
+                mistake!(
+                    Error::InvalidArgument,
+                    "the subCommit at {at:#x} does not make sense"
+                )
+            })?;
         }
-        Err(Error::InvalidArgument)
+        Err(mistake!(
+            Error::InvalidArgument,
+            "more than {MAX_SUB_COMMITS} subCommits"
+        ))
     }
 
     /// Runs a COMMIT whose arrays have a part for each of the first `count` cores of a kind: `first`,
@@ -199,7 +232,12 @@ impl Process {
             _ if !core.engines().pipe_3d => None,
             Ok(handle) => match self.tables().contexts.get(handle).cloned() {
                 // One of a core without states.
-                Some(None) => return Err(Error::InvalidArgument),
+                Some(None) => {
+                    return Err(mistake!(
+                        Error::InvalidArgument,
+                        "context {handle:#x} is of a core without 3D"
+                    ))
+                }
                 found => found.flatten(),
             },
         };
@@ -208,7 +246,11 @@ impl Process {
             .as_ref()
             .is_some_and(|context| context.core() != core.index())
         {
-            return Err(Error::InvalidArgument);
+            return Err(mistake!(
+                Error::InvalidArgument,
+                "context {:#x} is of another core",
+                commit.context
+            ));
         }
         let mut more = 0;
         let mut buffer = match commit.commands {
@@ -310,18 +352,31 @@ impl Process {
             if sys::is_killed() {
                 return Err(Error::Interrupted);
             }
-            let at = usize::try_from(next).map_err(|_| Error::OutOfResources)?;
+            let unreadable = || {
+                mistake!(
+                    Error::OutOfResources,
+                    "no command location can be read at {next:#x}"
+                )
+            };
+            let at = usize::try_from(next).map_err(|_| unreadable())?;
             let mut room = UserWords::<{ abi::MAX_LOCATION_BYTES / 4 }>::new();
             let location = room
                 .read(at, format.location_bytes())
-                .map_err(|_| Error::OutOfResources)?;
-            let (buffer, behind) = format
-                .decode_location(location)
-                .ok_or(Error::InvalidArgument)?;
+                .map_err(|_| unreadable())?;
+            let decoded = format.decode_location(location);
+            let (buffer, behind) = decoded.ok_or_else(|| {
+                mistake!(
+                    Error::InvalidArgument,
+                    "the command location at {next:#x} does not make sense"
+                )
+            })?;
             words = self.append_commands(Some(words), &buffer, limit)?;
             next = behind;
         }
-        Err(Error::InvalidArgument)
+        Err(mistake!(
+            Error::InvalidArgument,
+            "more than {MAX_LOCATIONS} command locations"
+        ))
     }
 
     /// Copies the commands between the reserved head and tail behind `words`, or into spare room;
@@ -334,13 +389,13 @@ impl Process {
         limit: usize,
     ) -> Result<KVVec<u32>> {
         let (start, end) = command_range(buffer)?;
-        let logical = usize::try_from(buffer.logical).map_err(|_| Error::InvalidAddress)?;
+        let logical = usize::try_from(buffer.logical).map_err(|_| not_ours(buffer))?;
         let (room, mut words) = {
             let pool = self.device.memory().pool_address();
             let mut tables = self.tables();
             let room = tables
                 .bytes_from(logical, pool)
-                .ok_or(Error::InvalidAddress)?;
+                .ok_or_else(|| not_ours(buffer))?;
             let spare = || {
                 let mut spare = tables.words.take().unwrap_or_default();
                 spare.clear();
@@ -350,18 +405,28 @@ impl Process {
         };
         // CAST: 32 bits into at least 32.
         if (end + u64::from(buffer.reserved_tail)) > room as u64 {
-            return Err(Error::InvalidArgument);
+            return Err(mistake!(
+                Error::InvalidArgument,
+                "the commands end at {end:#x}, and {:#x} bytes for the driver behind them are not in the {room:#x} bytes from {logical:#x} on",
+                buffer.reserved_tail
+            ));
         }
         // Both are below `room` now, so they fit.
         let count = (end - start) as usize / 4;
         let from = logical
             .checked_add(start as usize)
-            .ok_or(Error::InvalidAddress)?;
+            .ok_or_else(|| not_ours(buffer))?;
         if count > limit - words.len().min(limit) {
-            return Err(Error::InvalidArgument);
+            return Err(mistake!(
+                Error::InvalidArgument,
+                "more than {limit:#x} words of commands"
+            ));
         }
         append_words(&mut words, from, count).map_err(|error| match error {
-            EFAULT => Error::InvalidAddress,
+            EFAULT => mistake!(
+                Error::InvalidAddress,
+                "the commands at {from:#x} cannot be read: nothing is mapped there any more"
+            ),
             error => error.into(),
         })?;
         Ok(words)
@@ -385,7 +450,7 @@ impl Process {
             true => checker::check_states(words, core.states(), entry, addresses, Some(loaded)),
             false => checker::check(words, core.states(), entry, addresses, Some(loaded)),
         };
-        checked.map_err(|refusal| refuse("command buffer", refusal))
+        checked.map_err(|refusal| refuse("command buffer", refusal, tables))
     }
 
     /// Checks the copied states of a context, where addresses that are not the process's become the
@@ -400,14 +465,28 @@ impl Process {
         let addresses = self.addresses(core, tables);
         let loaded = &tables.per_core[core.index()].loaded;
         checker::check_states(words, core.states(), entry, addresses, Some(loaded))
-            .map_err(|refusal| refuse("context", refusal))
+            .map_err(|refusal| refuse("context", refusal, tables))
     }
 }
 
 /// Tells the log of a refused stream.
-fn refuse(what: &str, refusal: Refusal) -> Error {
-    warn_client!(REFUSALS, "{} refused: {}", what, refusal);
+#[cold]
+#[inline(never)]
+fn refuse(what: &str, refusal: Refusal, tables: &Tables) -> Error {
+    let hint = tables.hint(&refusal);
+    warn_client!(REFUSALS, "{} refused: {}{}", what, refusal, hint);
     Error::InvalidData
+}
+
+/// Tells the log of commands that lie in no memory of the process's.
+#[cold]
+#[inline(never)]
+fn not_ours(buffer: &CommandBuffer) -> Error {
+    mistake!(
+        Error::InvalidAddress,
+        "the commands at logical {:#x} are in no memory of this driver's that the process has locked and mapped",
+        buffer.logical
+    )
 }
 
 impl Process {
@@ -663,24 +742,40 @@ pub(super) fn told<T>(what: &str, result: Result<T>) -> Result<T> {
 
 /// The pipe that commands begin in. `InvalidArgument`: there is no such number.
 pub(super) fn entry_pipe(core: &Core, number: u32) -> Result<Pipe> {
-    core.engines().entry(number).ok_or(Error::InvalidArgument)
+    core.engines().entry(number).ok_or_else(|| {
+        mistake!(
+            Error::InvalidArgument,
+            "entryPipe is {number:#x}: it is 0 (3D) or 1 (2D)"
+        )
+    })
 }
 
 /// Reads the description of a command buffer.
 fn read_command_buffer(user: u64, format: Format) -> Result<CommandBuffer> {
     if user == 0 {
-        return Err(Error::InvalidArgument);
+        return Err(mistake!(Error::InvalidArgument, "commandBuffer is 0"));
     }
-    let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
+    let unreadable = || {
+        mistake!(
+            Error::OutOfResources,
+            "commandBuffer {user:#x} cannot be read"
+        )
+    };
+    let at = usize::try_from(user).map_err(|_| unreadable())?;
     let mut room = UserWords::<{ abi::MAX_COMMAND_BUFFER_BYTES / 4 }>::new();
     let words = room
         .read(at, format.command_buffer_bytes())
-        .map_err(|_| Error::OutOfResources)?;
+        .map_err(|_| unreadable())?;
     let buffer = format.decode_command_buffer(words);
     if buffer.object == CommandBuffer::OBJECT_TYPE {
         Ok(buffer)
     } else {
-        Err(Error::InvalidObject)
+        Err(mistake!(
+            Error::InvalidObject,
+            "commandBuffer {user:#x} has object {:#x}: it is {:#x} (CMDB)",
+            buffer.object,
+            CommandBuffer::OBJECT_TYPE
+        ))
     }
 }
 
@@ -692,14 +787,26 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
         || !aligned(buffer.reserved_head)
         || !aligned(buffer.reserved_tail)
     {
-        return Err(Error::InvalidArgument);
+        return Err(mistake!(
+            Error::InvalidArgument,
+            "from startOffset {:#x} (+ {:#x} for the driver) to {:#x} (+ {:#x}): all are multiples of {ALIGNMENT}",
+            buffer.start_offset,
+            buffer.reserved_head,
+            buffer.offset,
+            buffer.reserved_tail
+        ));
     }
     let start = u64::from(buffer.start_offset) + u64::from(buffer.reserved_head);
     let end = u64::from(buffer.offset);
     if start <= end {
         Ok((start, end))
     } else {
-        Err(Error::InvalidArgument)
+        Err(mistake!(
+            Error::InvalidArgument,
+            "startOffset {:#x} and {:#x} bytes for the driver are behind the end of the commands, {end:#x}",
+            buffer.start_offset,
+            buffer.reserved_head
+        ))
     }
 }
 

@@ -28,6 +28,7 @@ mod ending;
 mod guesses;
 mod guilt;
 mod handles;
+mod hints;
 mod import;
 mod ledgers;
 mod names;

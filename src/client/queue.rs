@@ -19,6 +19,7 @@ use super::{
         BufferEntry, //
     },
     changes::Change,
+    commit::mistake,
     handles::Detached,
     import::Mapped,
     node::Claimed,
@@ -42,6 +43,7 @@ use crate::{
         MAX_RECORDS,
         MAX_TIMERS, //
     },
+    log::debug_client,
     memory::Word,
     sys::{
         self,
@@ -116,17 +118,26 @@ impl<'a> Queue<'a> {
         let mut records = 0;
         while next != 0 {
             if records == MAX_RECORDS {
-                return Err(Error::InvalidData);
+                return Err(mistake!(
+                    Error::InvalidData,
+                    "more than {MAX_RECORDS} records in a queue, or a circle"
+                ));
             }
             if sys::is_killed() {
                 return Err(Error::Interrupted);
             }
             records += 1;
-            let at = usize::try_from(next).map_err(|_| Error::OutOfResources)?;
+            let unreadable = || {
+                mistake!(
+                    Error::OutOfResources,
+                    "no record of a queue can be read at {next:#x}"
+                )
+            };
+            let at = usize::try_from(next).map_err(|_| unreadable())?;
             let mut room = UserWords::<{ abi::MAX_RECORD_BYTES / 4 }>::new();
             let words = room
                 .read(at, format.record_bytes())
-                .map_err(|_| Error::OutOfResources)?;
+                .map_err(|_| unreadable())?;
             let (record, following) = format.decode_record(words);
             queue.add(record)?;
             next = following;
@@ -155,7 +166,10 @@ impl<'a> Queue<'a> {
             } if process.device.parameters().linux_signal => {
                 // Only the sender itself: nobody may signal others through the kernel.
                 if i32::try_from(target).ok() != Some(process.id()) {
-                    return Err(Error::InvalidArgument);
+                    return Err(mistake!(
+                        Error::InvalidArgument,
+                        "a SIGNAL record is for process {target:#x}, not for the caller"
+                    ));
                 }
                 Action::LinuxSignal(process.clone(), id)
             }
@@ -165,9 +179,19 @@ impl<'a> Queue<'a> {
                 process: target,
             } if process.is_named(target) => match process.signal(id) {
                 Ok(signal) => Action::Signal(signal),
-                Err(_) => return Ok(()),
+                Err(_) => {
+                    debug_client!(
+                        "a SIGNAL record is left out: {id:#x} is no signal of the process's"
+                    );
+                    return Ok(());
+                }
             },
-            Record::Signal { .. } => return Ok(()),
+            Record::Signal { id, process } => {
+                debug_client!(
+                    "a SIGNAL record is left out: signal {id:#x} is for process {process:#x}"
+                );
+                return Ok(());
+            }
             Record::Unlock { node, later } => Action::Change(Change::unlock(process, node, later)?),
             Record::Count { address, up } => {
                 let counter = self.counter(address)?;
@@ -195,6 +219,9 @@ impl<'a> Queue<'a> {
                 // Made first: after a claim nothing may fail.
                 let change = Change::free(&owner, node)?;
                 let Ok(claimed) = owner.claim_node(node, false) else {
+                    debug_client!(
+                        "a FREE_VIDEO_MEMORY record is left out: there is no node {node:#x}"
+                    );
                     return Ok(());
                 };
                 let is_node = matches!(claimed, Claimed::Node);
@@ -243,7 +270,12 @@ impl<'a> Queue<'a> {
             }
             Record::WriteData { address, data } => {
                 let tables = process.tables();
-                let word = tables.word_at(address).ok_or(Error::InvalidAddress)?;
+                let word = tables.word_at(address).ok_or_else(|| {
+                    mistake!(
+                        Error::InvalidAddress,
+                        "a WRITE_DATA record is for {address:#x}: no multiple of 4, or not in locked memory of the process's"
+                    )
+                })?;
                 if word.is_slow() {
                     drop(tables);
                     Action::Change(Change::write(process, word, data)?)
@@ -255,7 +287,10 @@ impl<'a> Queue<'a> {
             Record::Timestamp { timer, start } => {
                 // CAST: 32 bits into at least 32.
                 if timer as usize >= MAX_TIMERS {
-                    return Err(Error::InvalidArgument);
+                    return Err(mistake!(
+                        Error::InvalidArgument,
+                        "a TIMESTAMP record is for timer {timer:#x}: there are {MAX_TIMERS}"
+                    ));
                 }
                 Action::Timestamp(process.clone(), timer, start)
             }
@@ -271,7 +306,12 @@ impl<'a> Queue<'a> {
         let base = process.device.base_address();
         let word = tables.counter_at(address, base);
         self.writes.get_or_insert(tables.addresses.removals());
-        word.ok_or(Error::InvalidArgument)
+        word.ok_or_else(|| {
+            mistake!(
+                Error::InvalidArgument,
+                "a record counts at physical address {address:#x}, which is not in the process's memory"
+            )
+        })
     }
 
     fn count(&self, count: Count) -> Result<Action> {

@@ -45,11 +45,16 @@ struct Piece {
     shown: bool,
 }
 
+/// So many ranges that have left are remembered.
+const LEFT: usize = 16;
+
 /// The ranges of one process.
 pub(crate) struct AddressSet {
     pieces: RBTree<u32, Piece>,
     additions: u64,
     removals: u64,
+    /// Those that have left last, for who names one of them still: in a circle, by `removals`.
+    left: [Option<(Range, Owner)>; LEFT],
 }
 
 impl AddressSet {
@@ -59,6 +64,7 @@ impl AddressSet {
             pieces: RBTree::new(),
             additions: 0,
             removals: 0,
+            left: [const { None }; LEFT],
         }
     }
 
@@ -102,9 +108,28 @@ impl AddressSet {
         let Some(piece) = self.pieces.remove(&start) else {
             return false;
         };
+        // CAST: the low bits are enough.
+        self.left[self.removals as usize % LEFT] = Some((piece.range, piece.owner));
         // It cannot come round.
         self.removals += 1;
         piece.shown
+    }
+
+    /// Whose `address` was before it left, if it is one of the last that have.
+    pub(crate) fn owner_before(&self, address: u32) -> Option<Owner> {
+        // CAST: the low bits are enough.
+        let newest = self.removals as usize;
+        let places = (1..=LEFT).map(|age| newest.wrapping_sub(age) % LEFT);
+        let mut left = places.filter_map(|place| self.left[place]);
+        let found = left.find(|(range, _)| range.contains(address));
+        found.map(|(_, owner)| owner)
+    }
+
+    /// The object whose range ends last before `address`, and how far behind its end that is.
+    pub(crate) fn owner_in_front(&self, address: u32) -> Option<(Owner, u32)> {
+        let (owner, range) = self.last_until(address)?;
+        let behind = address.checked_sub(range.last())?.checked_sub(1)?;
+        Some((owner, behind))
     }
 
     /// How many ranges have been taken out so far: what was found before the last is not sure any
@@ -224,6 +249,34 @@ mod tests {
         assert_eq!(set.changes(), 3);
         assert!(set.find(0x1000).is_none());
         assert!(set.find(0x2000).is_some());
+    }
+
+    #[test]
+    fn what_has_left_is_remembered_for_a_while() {
+        let mut set = AddressSet::new();
+        assert_eq!(set.owner_before(0x1000), None);
+        for number in 1..=LEFT as u32 + 1 {
+            assert!(set.add(number << 12, 0x1000).is_ok());
+            set.remove(number << 12);
+        }
+        let before =
+            |set: &AddressSet, address| set.owner_before(address).map(|owner| owner.handle);
+        assert_eq!(before(&set, 0x1000), None);
+        assert_eq!(before(&set, 0x2FFF), Some(0x2001));
+        assert_eq!(before(&set, (LEFT as u32 + 1) << 12), Some(0x11001));
+        // The last that was there.
+        assert!(set.add(0x2800, 0x1000).is_ok());
+        set.remove(0x2800);
+        assert_eq!(before(&set, 0x2FFF), Some(0x2801));
+        assert!(set.add(0x2000, 0x1000).is_ok());
+        let front = |set: &AddressSet, address| {
+            set.owner_in_front(address)
+                .map(|(owner, behind)| (owner.handle, behind))
+        };
+        assert_eq!(front(&set, 0x3000), Some((0x2001, 0)));
+        assert_eq!(front(&set, 0x3040), Some((0x2001, 0x40)));
+        assert_eq!(front(&set, 0x2FFF), None);
+        assert_eq!(front(&set, 0x1FFF), None);
     }
 
     #[test]

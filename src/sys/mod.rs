@@ -130,6 +130,14 @@ pub(crate) fn memory_bytes() -> (usize, usize) {
     (in_bytes(available), in_bytes(total))
 }
 
+/// Whether lines are wanted that say why requests are refused: dynamic debug has them on
+/// (`module galcore +p`).
+#[cold]
+pub(crate) fn debugs() -> bool {
+    // SAFETY: Only reads a flag.
+    unsafe { shim::gal_debugs() }
+}
+
 /// Whether the calling thread is being killed: what it does for itself is to end soon.
 pub(crate) fn is_killed() -> bool {
     // SAFETY: Only looks at the calling thread.

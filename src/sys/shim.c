@@ -11,6 +11,7 @@
 #include <linux/dma-direct.h>
 #include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
+#include <linux/dynamic_debug.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
@@ -970,4 +971,19 @@ int gal_drive_reset(struct reset_control *line, bool held)
 int gal_pulse_reset(struct reset_control *line)
 {
 	return reset_control_reset(line);
+}
+
+/* The lines themselves are printed by Rust, which has no dynamic debug of its own. */
+bool gal_debugs(void)
+{
+#if defined(CONFIG_DYNAMIC_DEBUG) || \
+	(defined(CONFIG_DYNAMIC_DEBUG_CORE) && defined(DYNAMIC_DEBUG_MODULE))
+	DEFINE_DYNAMIC_DEBUG_METADATA(lines, "why requests are refused");
+
+	/* Its address goes nowhere else: the compiler would take it for constant. */
+	barrier_data(&lines);
+	return DYNAMIC_DEBUG_BRANCH(lines);
+#else
+	return false;
+#endif
 }

@@ -213,6 +213,9 @@ unsigned long gal_counts_per_jiffy(void);
 u64 gal_count_ns(u64 counts);
 size_t gal_decimal(char *to, size_t bytes, u64 number);
 
+/* Whether dynamic debug wants the lines that say why requests are refused. */
+bool gal_debugs(void);
+
 /* Barriers. */
 void gal_wmb(void);
 void gal_smp_wmb(void);

@@ -8,6 +8,7 @@
 
 #[cfg(CONFIG_PROC_FS)]
 mod fdinfo;
+mod refusals;
 
 use crate::{
     abi::{
@@ -36,6 +37,7 @@ use crate::{
         Result, //
     },
     log::{
+        debug_client,
         warn_client,
         RateLimit,
         ThisProcess, //
@@ -159,20 +161,21 @@ impl Argument {
                 .read(at, LONG_BLOCK)
                 .map(|words| Self::long(words, caller)),
         };
-        argument.map_err(|_| Error::Envelope)
+        argument.map_err(|_| malformed("the argument of the ioctl", at))
     }
 
     /// Reads the argument of a file whose generation is not known; returns how long it is, too, and
     /// which sizes it has if it is a short one.
     fn read_any(at: usize, caller: Caller) -> Result<(Self, usize, [u32; 2])> {
         let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
-        let words = room.read(at, SHORT_BLOCK).map_err(|_| Error::Envelope)?;
+        let unreadable = |_| malformed("the argument of the ioctl", at);
+        let words = room.read(at, SHORT_BLOCK).map_err(unreadable)?;
         let short_sizes = [4, 12].map(|at| word(words, at));
         // Its generations are of 32-bit programs alone: their pointers have no room for more.
         if caller.is_32_bit() && detect::is_short_block([0, 4, 8, 12].map(|at| word(words, at))) {
             return Ok((Self::short(words), SHORT_BLOCK, short_sizes));
         }
-        let words = room.read(at, LONG_BLOCK).map_err(|_| Error::Envelope)?;
+        let words = room.read(at, LONG_BLOCK).map_err(unreadable)?;
         Ok((Self::long(words, caller), LONG_BLOCK, short_sizes))
     }
 }
@@ -187,8 +190,41 @@ impl Argument {
         UserSlice::new(UserPtr::from_addr(self.output), bytes)
             .writer()
             .write_slice(answer)
-            .map_err(|_| Error::Envelope)
+            .map_err(|_| malformed("room for the answer", self.output))
     }
+}
+
+/// Tells the log of user memory that cannot be read or written.
+#[cold]
+#[inline(never)]
+fn malformed(what: &str, at: usize) -> Error {
+    warn_client!(ENVELOPES, "no memory of its own for {what} at {at:#x}");
+    Error::Envelope
+}
+
+/// Tells the log of a hardware type that there is not.
+#[cold]
+#[inline(never)]
+fn refuse_type(found: u32) -> Error {
+    warn_client!(
+        ENVELOPES,
+        "hardwareType is {found:#x}: it is 0 to {MAX_HARDWARE_TYPE}"
+    );
+    Error::Envelope
+}
+
+/// Tells whoever debugs a client why the request in `words` was refused.
+#[cold]
+#[inline(never)]
+fn explain(format: Format, words: &[u32], error: Error) {
+    debug_client!(
+        "{}",
+        refusals::Refused {
+            command: word(words, 0),
+            request: &format.decode(words),
+            error,
+        }
+    );
 }
 
 /// The word at a byte offset; 0 outside.
@@ -250,8 +286,8 @@ impl OpenedFile {
                     choice.reason.text()
                 );
             }
-            pr_debug!(
-                "interface {} ({} bytes): {}\n",
+            debug_client!(
+                "interface {} ({} bytes): {}",
                 format.name(),
                 bytes,
                 choice.reason.text()
@@ -305,13 +341,13 @@ impl OpenedFile {
         };
         let words = room
             .read_padded(argument.input, input, whole)
-            .map_err(|_| Error::Envelope)?;
+            .map_err(|_| malformed("the interface", argument.input))?;
         let core = format.core(words);
         let view = || self.pool_view.lock().clone();
         let part = |index| format.decode_part(words, index);
         let request = format.decode(words);
         if !core.is_up_to(MAX_HARDWARE_TYPE) && !format.is_for_any_type(&request) {
-            return Err(Error::Envelope);
+            return Err(refuse_type(format.hardware_type(words)));
         }
         let mut made = None;
         let text = || format.text(words);
@@ -322,7 +358,10 @@ impl OpenedFile {
                 made = reply.into_file();
             }
             Err(error) if error.errno().is_some() => return Err(error),
-            Err(error) => format.fail(words, error),
+            Err(error) => {
+                explain(format, words, error);
+                format.fail(words, error);
+            }
         }
         argument.answer(words, output)?;
         // Not before the caller knows its number.
@@ -349,12 +388,12 @@ impl OpenedFile {
         let bytes = extension.bytes();
         // CAST: at most 64 bits.
         if argument.input_bytes != bytes as u64 || argument.output_bytes != bytes as u64 {
-            return Err(Error::Envelope);
+            return Err(Self::refuse_sizes(&argument, format));
         }
         let mut room = UserWords::<{ MAX_EXTENSION_BYTES / 4 }>::new();
         let words = room
             .read(argument.input, bytes)
-            .map_err(|_| Error::Envelope)?;
+            .map_err(|_| malformed("the interface", argument.input))?;
         let mapped = extension
             .decode(words)
             .and_then(|wish| self.process.map_foreign(wish));
@@ -384,12 +423,12 @@ impl OpenedFile {
         // CAST: at most 64 bits.
         let is_whole = |found: u64| bytes != 0 && found == bytes as u64;
         if !is_whole(argument.input_bytes) || !is_whole(argument.output_bytes) {
-            return Err(Error::Envelope);
+            return Err(Self::refuse_sizes(&argument, format));
         }
         let mut room = UserWords::<{ abi::MAX_INTERFACE_BYTES / 4 }>::new();
         let words = room
             .read(argument.input, bytes)
-            .map_err(|_| Error::Envelope)?;
+            .map_err(|_| malformed("the interface", argument.input))?;
         let core = format.core(words);
         let request = format.decode_profiler_interface(words);
         let answer = self
@@ -398,6 +437,9 @@ impl OpenedFile {
         match answer {
             Err(error) if error.errno().is_some() => Err(error),
             answer => {
+                if let Err(error) = answer {
+                    explain(format, words, error);
+                }
                 format.answer_profiler(words, answer);
                 argument.answer(words, bytes)
             }
@@ -479,7 +521,13 @@ impl FileOperations for OpenedFile {
             PROFILER => self.profiler_interface(caller, argument),
             _ => match Extension::of(code) {
                 Some(extension) => self.extension(extension, caller, argument),
-                None => Err(Error::Envelope),
+                None => {
+                    warn_client!(
+                        ENVELOPES,
+                        "ioctl {code:#x}: there is none but {INTERFACE} and this driver's own"
+                    );
+                    Err(Error::Envelope)
+                }
             },
         };
         result
@@ -497,9 +545,16 @@ impl FileOperations for OpenedFile {
     }
 
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), kernel::error::Error> {
+        let offset = area.offset();
         let view = self.process.mmap(area).map_err(|error| match error {
             ENOMEM => ENOMEM,
-            _ => ENOTTY,
+            _ => {
+                warn_client!(
+                    ENVELOPES,
+                    "mmap at offset {offset:#x}: nothing is there, or not so much, or it is to be private or writable"
+                );
+                ENOTTY
+            }
         });
         if let Some(view) = view? {
             *self.pool_view.lock() = Some(view);

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What an address may be that a process may not use, for who has written the client.
+//!
+//! Looked up when a stream has been refused, and only then.
+
+use super::{
+    tables::Tables,
+    user_views::Viewed, //
+};
+use crate::stream::{
+    addresses::{
+        Kind,
+        Owner, //
+    },
+    checker::{
+        Fault,
+        Refusal, //
+    }, //
+};
+use kernel::fmt;
+
+/// What is so near behind the end of memory is taken for a mistake in counting.
+const NEAR: u32 = 1 << 20;
+
+/// What an address may be.
+#[derive(Clone, Copy)]
+pub(super) enum Hint {
+    /// Nobody knows.
+    None,
+    /// In memory that the process has freed.
+    Freed(Owner),
+    /// One of the process's own, not of the GPU's; of this object, if it is one.
+    User(Option<Viewed>),
+    /// A handle of a node.
+    Handle,
+    /// So many bytes behind the last of an object.
+    Behind(Owner, u32),
+}
+
+/// What an object is called; its handle goes behind that.
+fn name(owner: Owner) -> &'static str {
+    match owner.kind {
+        Kind::Node => "node",
+        Kind::Buffer => "buffer",
+        Kind::UserMemory => "user memory",
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Hint::None => Ok(()),
+            Hint::Freed(owner) => {
+                let handle = owner.handle;
+                write!(f, "; it was {} {handle:#x}, which is freed", name(owner))
+            }
+            Hint::User(None) => {
+                f.write_str("; it is an address of the CPU's, in the pool's mapping")
+            }
+            Hint::User(Some(Viewed::Node(handle))) => {
+                write!(f, "; it is an address of the CPU's, of node {handle:#x}")
+            }
+            Hint::User(Some(Viewed::Buffer(handle))) => {
+                write!(f, "; it is an address of the CPU's, of buffer {handle:#x}")
+            }
+            Hint::Handle => f.write_str("; it is the handle of a node: LOCK answers its address"),
+            Hint::Behind(owner, bytes) => {
+                let handle = owner.handle;
+                write!(
+                    f,
+                    "; {} {handle:#x} ends {bytes:#x} bytes before",
+                    name(owner)
+                )
+            }
+        }
+    }
+}
+
+impl Tables {
+    /// What may be meant by the address that a stream was refused for.
+    pub(super) fn hint(&self, refusal: &Refusal) -> Hint {
+        let (Fault::Address(_), Some(address)) = (refusal.fault, refusal.value) else {
+            return Hint::None;
+        };
+        // CAST: 32 bits into at least 32.
+        let user = address as usize;
+        if let Some(owner) = self.addresses.owner_before(address) {
+            return Hint::Freed(owner);
+        }
+        if let Some(view) = self.user_views.find(user) {
+            return Hint::User(Some(view.of));
+        }
+        let mut windows = self.pool_views.iter().filter_map(|view| view.place());
+        if windows.any(|(start, bytes)| user.wrapping_sub(start) < bytes) {
+            return Hint::User(None);
+        }
+        if self.nodes.get(address).is_some() {
+            return Hint::Handle;
+        }
+        match self.addresses.owner_in_front(address) {
+            Some((owner, behind)) if behind < NEAR => Hint::Behind(owner, behind + 1),
+            _ => Hint::None,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Why a request was refused, in words, for who has written the client.
+//!
+//! Pure logic. A status alone says little, and each has several causes. What a COMMIT is refused for
+//! is told where it is found.
+
+use crate::{
+    abi::{
+        Request,
+        UserSignal, //
+    },
+    error::Error, //
+};
+use kernel::fmt;
+
+/// A request that was refused.
+pub(super) struct Refused<'a> {
+    /// Its number in its generation.
+    pub(super) command: u32,
+    /// What it was.
+    pub(super) request: &'a Request,
+    /// With what.
+    pub(super) error: Error,
+}
+
+/// What is the same for all objects.
+const NOT_A_NODE: &str = "is no node of the process's, or was freed";
+
+impl fmt::Display for Refused<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { command, error, .. } = self;
+        let status = error.status();
+        write!(f, "command {command} refused with {status} ({error:?}): ")?;
+        self.reason(f)
+    }
+}
+
+impl Refused<'_> {
+    /// What was found wrong, or what may have been where the status has several causes.
+    fn reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.request, self.error) {
+            (Request::Refused(_), Error::InvalidArgument) => f.write_str(
+                "this generation has no such command, or only in queues, or one of its fields \
+                 names a sub-command that there is not",
+            ),
+            (_, Error::NotSupported) => {
+                f.write_str("it is not built, not for this core, or for CAP_SYS_ADMIN only")
+            }
+            (Request::AllocateContiguous { bytes, .. }, _) => write!(f, "{bytes:#x} bytes"),
+            (Request::FreeContiguous(named), Error::InvalidArgument) => write!(
+                f,
+                "physical {:#x}, logical {:#x}, bytes {:#x}: none may be 0",
+                named.handle, named.user, named.bytes
+            ),
+            (Request::FreeContiguous(named), _) => {
+                write!(f, "physical {:#x} is no buffer of the process's", named.handle)
+            }
+            (
+                Request::AllocateLinear {
+                    bytes,
+                    alignment,
+                    kind,
+                    pool,
+                },
+                _,
+            ) => write!(
+                f,
+                "{bytes:#x} bytes, alignment {alignment:#x}, type {kind:#x}, pool {pool:#x}"
+            ),
+            (Request::AllocateSurface(surface), _) => write!(f, "{surface:x?}"),
+            (
+                Request::Lock { node, .. }
+                | Request::Unlock { node, .. }
+                | Request::NameNode { node }
+                | Request::ExportNode { node }
+                | Request::FinishUnlock { node, .. }
+                | Request::FreeNode { node, .. },
+                Error::InvalidObject | Error::InvalidData,
+            ) => write!(f, "{node:#x} {NOT_A_NODE}"),
+            (Request::Lock { node, .. }, Error::MemoryLocked) => {
+                write!(f, "node {node:#x} is mapped already: UNLOCK comes first")
+            }
+            (Request::Lock { node, .. }, Error::InvalidRequest) => {
+                write!(f, "node {node:#x} is in the pool, which is not mapped cacheable")
+            }
+            (Request::Unlock { node, .. }, Error::MemoryUnlocked) => {
+                write!(f, "node {node:#x} is not locked")
+            }
+            (Request::FreeNode { node, .. }, Error::MemoryLocked) => {
+                write!(f, "node {node:#x} is locked")
+            }
+            (
+                Request::UserSignal(
+                    UserSignal::Destroy { id }
+                    | UserSignal::Signal { id, .. }
+                    | UserSignal::Wait { id, .. }
+                    | UserSignal::Map { id },
+                ),
+                Error::NotFound,
+            ) => write!(f, "{id:#x} is no signal of the process's"),
+            (Request::UserSignal(_), Error::InvalidArgument) => {
+                f.write_str("no such sub-command, or useLinuxSignal=1: there are no user signals")
+            }
+            (Request::Cache(range), Error::InvalidObject) => {
+                write!(f, "{:#x} {NOT_A_NODE}", range.node.unwrap_or(0))
+            }
+            (Request::Cache(range), Error::InvalidAddress) => write!(
+                f,
+                "{:#x} bytes at {:#x} are not inside of node {:#x}",
+                range.bytes,
+                range.user,
+                range.node.unwrap_or(0)
+            ),
+            (Request::Cache(range), Error::InvalidArgument) => write!(
+                f,
+                "operation {:#x} of {:#x} bytes at {:#x}: no such operation, or nothing to do it to",
+                range.operation, range.bytes, range.user
+            ),
+            (Request::MapMemory { handle } | Request::UnmapMemory { handle }, Error::NotFound) => {
+                write!(f, "{handle:#x} is no buffer of the process's")
+            }
+            (Request::MapMemory { handle } | Request::UnmapMemory { handle }, _) => {
+                write!(f, "buffer {handle:#x} is 0, or not mapped")
+            }
+            (Request::MapUser { user, bytes }, Error::InvalidArgument) => {
+                write!(f, "{bytes:#x} bytes at {user:#x}: neither may be 0, and they may not wrap")
+            }
+            (Request::MapUser { user, bytes }, Error::OutOfResources) => write!(
+                f,
+                "{bytes:#x} bytes at {user:#x} are not all there and writable, or more than RLIMIT_MEMLOCK"
+            ),
+            (Request::MapPhysical { physical, bytes }, Error::InvalidArgument) => write!(
+                f,
+                "{bytes:#x} bytes at physical address {physical:#x} are not in allowedRanges"
+            ),
+            (Request::UnmapUser(named), Error::InvalidArgument) => write!(
+                f,
+                "memory {:#x}, size {:#x}, info {:#x}: none may be 0",
+                named.user, named.bytes, named.info
+            ),
+            (Request::UnmapUser(named), Error::NotFound) => {
+                write!(f, "info {:#x} is no user memory of the process's", named.info)
+            }
+            (Request::QueryTimer { timer }, Error::InvalidArgument) => {
+                write!(f, "there is no timer {timer:#x}")
+            }
+            (Request::Database { process }, Error::InvalidData) => {
+                write!(f, "process {} is another", process.unwrap_or(0))
+            }
+            (Request::SetScale { scale }, Error::InvalidArgument) => {
+                write!(f, "the scale is {scale:#x}: it is 1 to 64")
+            }
+            (
+                Request::Attach { .. }
+                | Request::Stall { .. }
+                | Request::EventCommit { .. }
+                | Request::VectorCommit(_)
+                | Request::QueryCommandBuffer
+                | Request::Commit(_)
+                | Request::CommitAll { .. },
+                Error::InvalidArgument,
+            ) => f.write_str("the core that hardwareType names does not do this, or see the line before"),
+            _ => f.write_str("the interface's page says what this status means here"),
+        }
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_refusals)]
+mod tests {
+    use super::*;
+    use kernel::str::CString;
+
+    fn text(request: Request, error: Error) -> CString {
+        let refused = Refused {
+            command: 13,
+            request: &request,
+            error,
+        };
+        CString::try_from_fmt(kernel::prelude::fmt!("{refused}")).unwrap()
+    }
+
+    #[test]
+    fn what_was_wrong_is_named() {
+        let unlock = Request::FreeNode {
+            node: 0x1_0005,
+            if_unlocked: false,
+        };
+        assert_eq!(
+            text(unlock, Error::InvalidData).to_bytes(),
+            b"command 13 refused with -17 (InvalidData): \
+              0x10005 is no node of the process's, or was freed"
+        );
+        assert_eq!(
+            text(Request::QueryTimer { timer: 9 }, Error::InvalidArgument).to_bytes(),
+            b"command 13 refused with -1 (InvalidArgument): there is no timer 0x9"
+        );
+    }
+}
