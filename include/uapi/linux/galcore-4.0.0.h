@@ -19,9 +19,9 @@
  * copied back then.
  *
  * Pointers travel as __u64, so a 32-bit and a 64-bit client use the same
- * layout; all padding is written out. Handles (@node, @physical, @id,
- * @context) are small numbers that mean nothing outside the file they were
- * made through; 0 is never one.
+ * layout; all padding is written out. Handles (@node, @physical, @info, @id,
+ * @context) are small numbers that mean nothing outside the process they were
+ * made in, by whatever file of it; 0 is never one.
  *
  * mmap() at offset 0 shows the SYSTEM pool, at GALCORE_COMPLETION_OFFSET the
  * completion page, which is this driver's own.
@@ -482,9 +482,11 @@ struct gcsHAL_SIGNAL {
 };
 
 /**
- * struct gcsHAL_WRITE_DATA - WRITE_DATA, a record of a queue: refused
- * @address: physical address
- * @data: word to write
+ * struct gcsHAL_WRITE_DATA - WRITE_DATA, a record of a queue: the driver
+ *	writes a word when the GPU is done
+ * @address: in: GPU address, a multiple of 4: in a locked node, a buffer or
+ *	user memory of the process
+ * @data: in: word to write
  */
 struct gcsHAL_WRITE_DATA {
 	__u32 address;
@@ -621,12 +623,12 @@ struct gcuDATABASE_INFO {
 
 /**
  * struct gcsHAL_DATABASE - DATABASE
- * @validProcessID: in: boolean: @processID counts; else the last one that left
- * @processID: in: whose numbers
+ * @validProcessID: out: 1; in: not used by the driver
+ * @processID: in: the process's own id: it is told of no other
  * @vidMem: out: video memory
  * @nonPaged: out: non-paged memory
  * @contiguous: out: contiguous memory
- * @gpuIdle: out: idle time
+ * @gpuIdle: out: 0
  */
 struct gcsHAL_DATABASE {
 	__s32 validProcessID;
@@ -799,7 +801,8 @@ struct gcsHAL_QUERY_RESET_TIME_STAMP {
  * @hardwareType: in: enum gceHARDWARE_TYPE: which core
  * @status: out: enum gceSTATUS
  * @pad0: padding
- * @handle: not used
+ * @handle: out of COMMIT and EVENT_COMMIT: number of the job, once the process
+ *	has mapped the completion page; else not used
  * @pid: not used: a process is known by the file it opened
  * @pad1: padding
  * @u: what belongs to @command

@@ -230,9 +230,9 @@ enum gceCHIPPOWERSTATE {
 
 /**
  * struct gcsHAL_CHIP_INFO - CHIP_INFO
- * @count: cores: 1
- * @types: enum gceHARDWARE_TYPE of each
- * @ids: number of each
+ * @count: out: cores that are bound, 3D before 2D before vector graphics
+ * @types: out: enum gceHARDWARE_TYPE of each
+ * @ids: out: number of each
  * @coreIndexs: 0
  * @hwDevIDs: 0
  */
@@ -775,8 +775,9 @@ struct gcsHAL_SUBCOMMIT {
  * struct gcsHAL_COMMIT - COMMIT
  * @subCommit: in: the commands
  * @shared: not used by the driver
- * @contextSwitched: not used by the driver
- * @commitStamp: not used by the driver
+ * @contextSwitched: out: boolean: the states of the context were loaded, and
+ *	the delta was read
+ * @commitStamp: out: number of the job, of those of its core
  * @broCoreMask: not used by the driver
  * @pad0: padding
  */
