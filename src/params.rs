@@ -2,7 +2,7 @@
 
 //! Every module parameter, checked once, as one value.
 //!
-//! Names, types and meaning are the vendor driver's (spec/memory-events.md section 10), so that old
+//! Names, types and meaning are the vendor driver's (sources.md, parameters), so that old
 //! `modprobe.d` files go on working. What the C driver swallows and trips over later (a pool that
 //! wraps, a base that is not page aligned) is refused here with a line that names the parameter.
 

@@ -5,7 +5,7 @@
 //! The argument block has 16 bytes in the older generations and 32 in the newer ones, and the
 //! interface has its own size in most; what these leave open is decided by what the client has
 //! asked for, by the module's parameter, by the core, or by the order of the list. Pure logic.
-//! Source: spec/memory-events.md section 12.3, shared/abi/SUMMARY.md section 2.
+//! Source: sources.md, generations, tests/abi.
 
 use super::{
     codec::Format,

@@ -5,7 +5,7 @@
 //!
 //! They are no commands of the interface, but have its envelope, with a structure of their own
 //! behind it, whose head holds the status where the generation has it. Pure logic. Source:
-//! shared/abi/SUMMARY.md section 5.
+//! sources.md, generations.
 
 use super::{
     codec::Format,

@@ -2,7 +2,7 @@
 
 //! COMMIT for the vector graphics core, and what it points to.
 //!
-//! Source: spec/multicore-vg.md sections B.2 and B.3.
+//! Source: sources.md, vector graphics.
 
 use super::{
     codec::UserField,

@@ -10,7 +10,7 @@
 //!
 //! Written to are two places, with the client's own rights, and only once the commands are in the
 //! ring: the id that a new context is given, and the word that says that the buffer was used. What
-//! cannot be written is left. Source: spec/command-hw.md section 3.
+//! cannot be written is left. Source: sources.md, contexts in the client's memory.
 
 use super::{
     commit::{

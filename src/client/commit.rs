@@ -4,7 +4,7 @@
 //!
 //! The buffer's description is user memory and so are the commands: both are copied, checked
 //! against the kernel's own record of the buffer and by the stream checker, and run from the copy.
-//! Source: spec/command-hw.md sections 2.4 and 2.6. The file is long as a COMMIT's way is: its steps
+//! Source: sources.md, COMMIT. The file is long as a COMMIT's way is: its steps
 //! share [`Submission`], and the parts that stand alone (deltas, contexts, queue) have files.
 
 use super::{

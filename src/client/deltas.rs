@@ -9,7 +9,7 @@
 //! cannot be read, or makes no sense, counts as empty: a delta describes states that have been
 //! loaded once already, and clients exist that leave theirs on the stack. The driver follows no
 //! pointer from one to the next, and writes nothing but reference counts. Source:
-//! spec/command-hw.md section 4.6.
+//! sources.md, contexts.
 
 use crate::{
     abi::{

@@ -8,7 +8,7 @@
 //! when it puts the profiler off. Up to then the core's modules keep their clocks.
 //!
 //! Whether there is a profiler at all, and for whom, is the parameter `gpuProfiler`. Where there is none the commands answer as
-//! the vendor's default builds. Source: spec/command-hw.md section 9.
+//! the vendor's default builds. Source: sources.md, profiling.
 
 use super::{
     AnyCore,

@@ -6,7 +6,7 @@
 //! be read, does not end, or holds a record of a wrong kind has none. A record about an object that
 //! is gone is left out, as when the C driver's event fires. What a record takes away (a handle) is
 //! claimed at once, so that it cannot be given away twice, and put back if the job fails. Source:
-//! spec/memory-events.md section 8.2.
+//! sources.md, event queues.
 
 use super::{
     action::{

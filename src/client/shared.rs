@@ -5,8 +5,7 @@
 //! The vendor's driver takes any node from anybody. Here that is a registry of all nodes, by
 //! handles that are unique in the device: a process that locks a node which is not its own gets an
 //! entry for it in its own table, with locks and a view of its own, until it has given its locks
-//! back. The owner's entry is what FREE ends, whoever asks. Source: spec/memory-events.md sections
-//! 3.5 and 3.6.
+//! back. The owner's entry is what FREE ends, whoever asks. Source: sources.md, video memory.
 //!
 //! Lock: `galcore shared nodes`, a leaf.
 

@@ -7,7 +7,7 @@
 //! one that has left it: what a program with root's rights leaves is not for who has started it, and users of a namespace
 //! are as many as they are outside. Processes that the reader's namespace does not have are not found. What is noted of a
 //! node is the node's owner's: others know no node of it, unless nodes are shared by the parameter `sharedNodes`.
-//! Source: spec/memory-events.md section 2.3.
+//! Source: sources.md, commands.
 
 use super::Process;
 use crate::{

@@ -3,7 +3,7 @@
 //! User signals: what threads of a process wait for.
 //!
 //! A signal is a flag. Manual reset: it stays set until it is reset, and releases everybody.
-//! Automatic reset: the wait that ends takes it. Source: spec/memory-events.md section 7, with the
+//! Automatic reset: the wait that ends takes it. Source: sources.md, signals, with the
 //! intended meaning of manual reset (wake all) where the C driver wakes one.
 
 use crate::{

@@ -5,7 +5,7 @@
 //! A context, command buffers and a table of tasks, all of them in the client's memory. Everything
 //! is copied once, bounded, and checked in the copy before any of it has an effect; what runs is
 //! the copy. The kernel writes nothing back but a context's new name. Source:
-//! spec/multicore-vg.md section B.3 and part C.
+//! sources.md, vector graphics.
 
 use super::{
     action::Events,

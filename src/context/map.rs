@@ -12,7 +12,7 @@
 //! 4. semaphore and stall, and the slot of a LINK to the client's commands;
 //! 5. an entry for who comes from the 2D pipe and needs the last states only. Nobody uses it.
 //!
-//! Source: spec/command-hw.md sections 4.3 and 4.4. Half of the file is the list of states and the
+//! Source: sources.md, contexts. Half of the file is the list of states and the
 //! tests.
 
 use crate::{

@@ -19,7 +19,7 @@
 //!
 //! `galcore context` guards who has the [`Buffers`]: one COMMIT at a time, from before it looks
 //! whether it must switch until it is in the ring. Others wait interruptibly. It is held for
-//! moments and nothing is locked under it. Source: spec/command-hw.md section 4.
+//! moments and nothing is locked under it. Source: sources.md, contexts.
 
 mod map;
 pub(crate) mod scrub;

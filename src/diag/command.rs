@@ -4,7 +4,7 @@
 //!
 //! Pure logic. What is written need not end with a newline or a zero. It is matched by how it begins, in
 //! the order of [`NAMES`], then of [`DIVIDERS`]: so `restart` is `re`, and all that begins with 1 but is
-//! not 16... is the full clock. Source: spec/memory-events.md section 9.1.
+//! not 16... is the full clock. Source: sources.md, /proc.
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! Nine lines, which tell of the core that is asked first. On a device with several cores there follow, behind
 //! all that a parser of the nine knows, the two lines of registers of each. Commands ([`super::command`]) are
 //! the admin's, who must have opened the file, too; what is not understood is told to the log, and taken all the same.
-//! Source: spec/memory-events.md section 9.1.
+//! Source: sources.md, /proc.
 
 use super::command::{
     self,

@@ -4,7 +4,7 @@
 //!
 //! A core goes off and on by itself, whoever has asked for what: a client can let it go off now and not
 //! later, never keep others from it. So OFF, SUSPEND and IDLE last until the next job.
-//! Source: spec/command-hw.md sections 7.1 to 7.4.
+//! Source: sources.md, power.
 
 use super::{
     core::IdleState,

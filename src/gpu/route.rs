@@ -2,7 +2,7 @@
 
 //! Which core a request means.
 //!
-//! Pure logic. Source: spec/multicore-vg.md section A.5.
+//! Pure logic. Source: sources.md, several cores.
 
 use crate::{
     abi::{

@@ -3,7 +3,7 @@
 //! The registers that tell what a core was doing when it hung.
 //!
 //! Only those that the core has, and whose reading changes nothing: not the acknowledge register.
-//! Source: spec/command-hw.md section 1.1; the choice is that of etnaviv's dumps, which tools read,
+//! Source: sources.md, bring-up; the choice is that of etnaviv's dumps, which tools read,
 //! and what says which core it is.
 
 use super::{

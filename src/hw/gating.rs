@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! What of a core's clocks is switched off while a module of it has nothing to do, by revision: all, but for what is
-//! known not to survive that. Source: spec/command-hw.md section 1.4, and what etnaviv of Linux 7.3 knows besides.
+//! known not to survive that. Source: sources.md, bring-up, and what etnaviv of Linux 7.3 knows besides.
 
 use super::{
     identity::Identity,

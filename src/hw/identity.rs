@@ -3,7 +3,7 @@
 //! Who a core is: its identity words, with the corrections that the drivers apply.
 //!
 //! Pure logic over a source of words, so that every known core is a test. Source:
-//! spec/command-hw.md sections 1.2 and 1.3.
+//! sources.md, bring-up.
 
 use super::regs::*;
 use crate::{
@@ -165,7 +165,7 @@ impl Identity {
     }
 
     /// Those of a core for vector graphics: what others tell as minor features 1 is told as minor
-    /// features 2, and there is nothing else. Source: spec/multicore-vg.md section B.1.
+    /// features 2, and there is nothing else. Source: sources.md, vector graphics.
     fn read_vector_features(&mut self, words: &impl Words) {
         self.minor_features[0] = words.minor_features_0();
         self.minor_features[2] = words.minor_features_1();

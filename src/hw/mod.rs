@@ -3,7 +3,7 @@
 //! One core's hardware: its registers, who it is, its interrupt and its reset.
 //!
 //! The only room that touches registers. Takes no locks but `galcore power times`, a leaf. Source:
-//! spec/command-hw.md section 1.
+//! sources.md, bring-up.
 
 mod debug;
 mod dump;

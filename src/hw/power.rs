@@ -330,7 +330,7 @@ impl Hardware {
     }
 
     /// Lets the core, which is on, run at the speed that it is to. By the one who may reset it.
-    /// Module clocks are not gated meanwhile (spec/command-hw.md section 7.4).
+    /// Module clocks are not gated meanwhile (sources.md, power).
     pub(crate) fn load_speed(&self) {
         if self.is_isolated() {
             return;

@@ -6,8 +6,8 @@
 //! them has them added up here ([`Tally`]): when they are asked for, and before the core goes off. Nobody clears one: each
 //! who asks looks at the difference to what there was before. What was counted between the last look and a reset is lost.
 //!
-//! While anybody wants them no module's clock is gated, with which counters stand still. Sources: spec/command-hw.md section
-//! 9, and etnaviv's signals of Linux 7.3 for which of them each pixel pipe has its own.
+//! While anybody wants them no module's clock is gated, with which counters stand still.
+//! Sources: sources.md, profiling, and etnaviv's signals of Linux 7.3 for which of them each pixel pipe has its own.
 
 use super::{
     identity::Identity,

@@ -2,7 +2,7 @@
 
 //! What recovery wants of a core: whether it gets on, and a reset of one that does not.
 //!
-//! Source: spec/command-hw.md sections 1.1, 1.4, 7.5 and 9.1.
+//! Source: sources.md, bring-up, power, profiling.
 
 use super::{
     regs::*,

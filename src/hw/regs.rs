@@ -3,7 +3,7 @@
 //! The registers of the host interface, the memory controller and the front end.
 //!
 //! Names are the register database's (rnndb `state_hi.xml`, as etnaviv uses them). Offsets are
-//! bytes. Source of the meanings: spec/command-hw.md section 1.1.
+//! bytes. Source of the meanings: sources.md, bring-up.
 //!
 //! HI: host interface. MC: memory controller. FE: front end. PM: power management. RA: rasterizer.
 //! TX: texture engine. PE: pixel engine. PEZ: its depth half.

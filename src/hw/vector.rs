@@ -2,7 +2,7 @@
 
 //! What is other on a core for vector graphics: its front end, its reset, and when it is idle.
 //!
-//! Source: spec/multicore-vg.md sections B.1, B.3.3 and B.6.
+//! Source: sources.md, vector graphics.
 
 use super::{
     regs::*,

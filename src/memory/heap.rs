@@ -5,7 +5,7 @@
 //! Pure logic over offsets in bytes from the pool's start. Best fit inside a bank ([`Ranges`]);
 //! which banks, in which order, follows from the surface's type, so that surfaces that are used
 //! together lie in different memory banks. Allocating and freeing take logarithmic time in the
-//! number of free pieces. Source: spec/memory-events.md section 3.4.
+//! number of free pieces. Source: sources.md, video memory.
 
 use crate::{
     error::{

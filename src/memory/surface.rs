@@ -3,7 +3,7 @@
 //! How much memory a surface takes, for clients that leave it to the kernel (ALLOCATE_VIDEO_MEMORY
 //! of the v2 family).
 //!
-//! Pure logic. Source: spec/memory-events.md section 3.3; `gceSURF_FORMAT` of shared/abi/v2.json.
+//! Pure logic. Source: sources.md, video memory; `gceSURF_FORMAT` of the vendor's v2 headers.
 
 use crate::{
     abi::Surface,

@@ -7,7 +7,7 @@
 //! also on the first cores, whose drivers made it 128 KiB long; and an entry that is not in use
 //! leads to one scratch page: a stray access lands there and nowhere else.
 //!
-//! Source: spec/memory-events.md section 5.2.
+//! Source: sources.md, MMU.
 
 use super::{
     FIRST_PAGE,

@@ -28,7 +28,7 @@
 //!
 //! Locks: `galcore mmu` guards the state and the making of tables; no other of ours is taken under
 //! it. `galcore tlbs` guards the list of the cores; under it come their own. Entries are written by
-//! whoever has their pages. Source: spec/memory-events.md section 5.
+//! whoever has their pages. Source: sources.md, MMU.
 
 mod flat;
 mod mapping;

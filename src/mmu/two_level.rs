@@ -7,7 +7,7 @@
 //! are not in use raise an exception; the access itself goes to the safe bytes, which nobody else
 //! has. Only what is mapped for good, such as the pool, has pages of 64 KiB: where it fills 4 MiB.
 //!
-//! Source: spec/memory-events.md section 5.3, spec/command-hw.md section 10.5.
+//! Source: sources.md, MMU, engines.
 
 use super::PAGE_BITS;
 use crate::sys::dma::{

@@ -7,7 +7,7 @@
 //! themselves, if the client keeps them in its own memory. The vendor's drivers run such a context
 //! where it lies: they write a pipe switch into its head and a LINK into its end. Here its states
 //! are copied into the ring, so the switch stands in front of them, and no LINK is needed. Source:
-//! spec/command-hw.md sections 2.6 and 3.
+//! sources.md, COMMIT, contexts in the client's memory.
 
 use super::state::GpuState;
 use crate::{

@@ -5,7 +5,7 @@
 //! Pure logic. A state that is in neither [`ADDRESSES`] nor [`OTHERS`], or that the core is not
 //! known to have, is refused: it may hold a GPU address that nobody looks at. Names are those of
 //! the register database (rnndb), and so are the facts: which states there are, which hold GPU
-//! addresses, what has them; besides, spec/command-hw.md sections 4.4, 5.4 and 5.6. Of a state that
+//! addresses, what has them; besides, sources.md, contexts, command stream. Of a state that
 //! a core lacks, silicon takes no notice, so within a block rows are not finer than there is a
 //! reason for.
 //!

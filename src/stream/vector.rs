@@ -14,8 +14,8 @@
 //! No MMU keeps the core in a piece of memory. So what it is told of a surface or of a buffer of the
 //! tessellator's, its address, stride and size, is followed from job to job ([`Values`]), and where
 //! something is drawn all that it may touch must lie in one piece of the process's memory
-//! ([`Access::reach`]). Rectangles are cut off at the target's edges. Sources: spec/multicore-vg.md
-//! sections B.7 and B.8; what of a path or an image is used, VGLite (MIT) for this core.
+//! ([`Access::reach`]). Rectangles are cut off at the target's edges.
+//! Sources: sources.md, vector graphics; what of a path or an image is used, VGLite (MIT) for this core.
 
 use kernel::{
     fmt,

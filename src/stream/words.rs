@@ -3,7 +3,7 @@
 //! The words of the front end's command stream: encoding, decoding, and the states the kernel uses.
 //!
 //! Names are those of the register database (rnndb, `cmdstream.xml` and `state.xml`). A stream is
-//! made of 64-bit units; every command starts on one. Source: spec/command-hw.md section 5.
+//! made of 64-bit units; every command starts on one. Source: sources.md, command stream.
 
 use crate::hw::MmuVersion;
 

@@ -4,7 +4,7 @@
 //!
 //! An open file holds its process's objects and nothing else. The envelope's rules (exact sizes,
 //! ENOTTY for whatever is malformed, the interface copied back whole whatever the status) are those
-//! of spec/memory-events.md section 1.3. Lock: `galcore file`, a leaf.
+//! of sources.md, ioctl. Lock: `galcore file`, a leaf.
 
 #[cfg(CONFIG_PROC_FS)]
 mod fdinfo;

@@ -24,7 +24,7 @@
 //! `galcore vector` is a spinlock, held for moments, also under what comes before `galcore ring`.
 //! Who has a place to fill is not preempted.
 //!
-//! Source: spec/multicore-vg.md part B.
+//! Source: sources.md, vector graphics.
 
 mod complete;
 mod debug;

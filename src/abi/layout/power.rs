@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Numbers of `gceCHIPPOWERSTATE`, by generation. Source: abi/COMMANDS.md; what each means:
-//! spec/command-hw.md section 7.1.
+//! Numbers of `gceCHIPPOWERSTATE`, by generation. Source: tests/abi; what each means:
+//! sources.md, power.
 
 use PowerState::*;
 use PowerWay::*;

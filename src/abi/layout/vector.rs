@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Layouts of what a COMMIT for the vector graphics core points to, on 32-bit ARM: that core is in
-//! no other machine. Source: spec/multicore-vg.md section B.2.
+//! no other machine. Source: sources.md, vector graphics.
 
 use super::{
     long,

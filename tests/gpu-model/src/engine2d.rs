@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The 2D engine (spec/command-hw.md 10.6): clear, line and bit blit of rectangles.
+//! The 2D engine (sources.md, engines): clear, line and bit blit of rectangles.
 //!
 //! What is not modelled (tiling, rotation, mirroring, alpha, transparency, palettes, swizzles, filters, stretching)
 //! is refused by [`Engine::check`] and leaves memory as it was.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The register block as the host's loads and stores see it (spec/command-hw.md 10.1, 10.2).
+//! The register block as the host's loads and stores see it (sources.md, engines).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::Ordering::SeqCst;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Address translation: GPU address in, physical address out, through TLBs that keep stale entries.
 //!
-//! MMU v1 (spec/command-hw.md 10.5): bit 31 clear adds the port's memory base; bit 31 set looks up the port's flat
+//! MMU v1 (sources.md, engines): bit 31 clear adds the port's memory base; bit 31 set looks up the port's flat
 //! page table. The TLB has no limit and forgets nothing until a flush or a reset, so a driver that changes an
 //! entry without flushing is found out. MMU v2 is in [`crate::mmu_v2`].
 

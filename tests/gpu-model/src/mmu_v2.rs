@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! MMU v2: two levels of tables, pages of four sizes, exceptions (spec/command-hw.md 10.5, spec/memory-events.md 5.3).
+//! MMU v2: two levels of tables, pages of four sizes, exceptions (sources.md, engines, MMU).
 //!
 //! Address bits 31:22 choose one of 1024 first-level entries. An entry says how large the pages of its 4 MiB are and
 //! where their second-level table lies. Until it is enabled, addresses are physical, counted from the memory base.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The cores that the model can be: raw identity words, what they imply, and which registers exist.
 //!
-//! Sources: spec/command-hw.md 1.2 (how drivers read the words) and 1.3 (the values that must come out).
+//! Sources: sources.md, bring-up: how drivers read the words, and the values that must come out.
 
 use gpu_control::Board;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a core counts of its work, and the ports that show it (spec/command-hw.md 9.1).
+//! What a core counts of its work, and the ports that show it (sources.md, profiling).
 //!
 //! The pixel engine counts the pixels that it has written, each pipe its own: those of resolves and clears as drawn
 //! by colour, those of the 2D engine as such. The memory controller counts units of 8 bytes: read and written by the

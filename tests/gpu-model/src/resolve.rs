@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The resolve engine (spec/command-hw.md 10.7): copies and fills windows between linear, tiled and supertiled
+//! The resolve engine (sources.md, engines): copies and fills windows between linear, tiled and supertiled
 //! surfaces, converting formats.
 //!
 //! Downsampling, flipping, endian swaps, anti-aliasing and dithering are not modelled and refused by

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The words of the command stream (spec/command-hw.md 5.2): header word in, command out. No state, no memory.
+//! The words of the command stream (sources.md, command stream): header word in, command out. No state, no memory.
 
 /// What a header word asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A VG core: front end 2.0, the queues of its modules, and their interrupts (spec/multicore-vg.md B.7, B.8).
+//! A VG core: front end 2.0, the queues of its modules, and their interrupts (sources.md, vector graphics).
 //!
 //! Tessellator, VG and pixel engine lag behind the front end by a random amount. What is sent through them passes one
 //! after the other, so a module's event never overtakes what was sent before it; the interrupt of END, which is the front

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What each board's core is, as the interface must report it.
 //!
-//! The words are those of the silicon (spec/command-hw.md 1.3, from etna_viv's `gpus.json`) after the fix-ups of
+//! The words are those of the silicon (sources.md, bring-up, from etna_viv's `gpus.json`) after the fix-ups of
 //! 1.2 and with the defaults of 1.3 where a core has no specification words.
 
 use anyhow::Context;

@@ -57,7 +57,7 @@ const CHIP_NOT_READY: Status = Status(11);
 const COOLING: &str = "/sys/class/thermal";
 
 /// The states of `gceCHIPPOWERSTATE` in the order ON, OFF, IDLE, SUSPEND, and how many numbers there are below the first
-/// that is none. Source: abi/COMMANDS.md.
+/// that is none. Source: tests/abi.
 fn states(abi: &Abi) -> ([u64; 4], u64) {
     match abi.name {
         "dove_old" => ([0, 1, 2, 3], 4),
