@@ -37,7 +37,7 @@ export OUT KERNEL
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test soak bench check check-debian shell env kernel module deb docs clean distclean
+.PHONY: help run test soak bench check check-debian shell env kernel module deb docs editor pictures clean distclean
 
 help:
 	@echo 'galcore in Rust: a Linux driver for Vivante GPUs'
@@ -53,6 +53,7 @@ help:
 	@echo
 	@echo '  make module           only build galcore.ko; prints its path'
 	@echo '  make deb              packages for Debian forky'"'"'s own kernel: module and utilities'
+	@echo '  make editor           rust-project.json for rust-analyzer, without further arguments'
 	@echo '  make docs             documentation of the source; prints its first page'
 	@echo '  make kernel           only build the kernel'
 	@echo '  make env              only set up the build environment'
@@ -105,6 +106,12 @@ check-debian:
 
 docs:
 	@scripts/module --rustdoc
+
+editor:
+	@scripts/editor
+
+pictures:
+	@scripts/pictures
 
 clean:
 	@scripts/clean

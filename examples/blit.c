@@ -55,6 +55,7 @@ int main(void)
 				expect(&to, x, y, 0xff000000 | (y - TO_Y + FROM_Y) << 12 | (x - TO_X + FROM_X));
 			else
 				expect(&to, x, y, 0xff0000ff);
+	picture(&to, "blit");
 	/* What is the same becomes 0. */
 	blit(&from, &to, ROP_XOR);
 	expect(&to, TO_X, TO_Y, 0);

@@ -16,6 +16,7 @@ int main(void)
 	for (y = 0; y < HEIGHT; y++)
 		for (x = 0; x < WIDTH; x++)
 			expect(&surface, x, y, colour);
+	picture(&surface, "clear");
 	release(&surface);
 	printf("%u x %u pixels are %#010x\n", WIDTH, HEIGHT, colour);
 	return 0;

@@ -241,6 +241,31 @@ void fill(const struct memory *target, uint32_t colour)
 		draw(fill_3d, COUNT(fill_3d), gcvPIPE_3D);
 }
 
+void picture(const struct memory *surface, const char *name)
+{
+	const char *folder = getenv("GALCORE_PICTURES");
+	char path[256];
+	uint32_t i;
+	FILE *file;
+
+	if (!folder)
+		return;
+	snprintf(path, sizeof(path), "%s/%s.ppm", folder, name);
+	file = fopen(path, "wb");
+	if (!file)
+		fail("%s: %s", path, strerror(errno));
+	fprintf(file, "P6\n%u %u\n255\n", WIDTH, HEIGHT);
+	for (i = 0; i < WIDTH * HEIGHT; i++) {
+		uint32_t pixel = surface->words[i];
+
+		fputc(pixel >> 16 & 0xff, file);
+		fputc(pixel >> 8 & 0xff, file);
+		fputc(pixel & 0xff, file);
+	}
+	if (fclose(file))
+		fail("%s: %s", path, strerror(errno));
+}
+
 void expect(const struct memory *surface, uint32_t x, uint32_t y, uint32_t wanted)
 {
 	uint32_t found = surface->words[y * WIDTH + x];

@@ -71,6 +71,12 @@ void draw(const uint32_t *words, unsigned int count, uint32_t pipe);
 /* Fills a surface with a colour, by whatever engine there is. */
 void fill(const struct memory *target, uint32_t colour);
 
+/*
+ * For the pictures of the documentation: writes a surface as NAME.ppm to the folder that the environment's
+ * GALCORE_PICTURES names, if it does.
+ */
+void picture(const struct memory *surface, const char *name);
+
 /* Ends the program unless a pixel is as it should be. */
 void expect(const struct memory *surface, uint32_t x, uint32_t y, uint32_t wanted);
 

@@ -50,6 +50,8 @@ int main(void)
 	/* The first tile has four pixels of each of the first four rows, the second the next four. */
 	expect(&tiles, 4, 0, 1 << 16 | 0);
 	expect(&tiles, 16, 0, 0 << 16 | 4);
+	/* Taken for rows, a row of tiles is four rows of 4 x 4 pieces. */
+	picture(&tiles, "resolve");
 	resolve(tiles.address, again.address, 1);
 	for (y = 0; y < HEIGHT; y++)
 		for (x = 0; x < WIDTH; x++)

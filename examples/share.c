@@ -52,6 +52,7 @@ int main(void)
 		fail("the other process has failed");
 	expect(&surface, 0, 0, COLOUR);
 	expect(&surface, WIDTH - 1, HEIGHT - 1, COLOUR);
+	picture(&surface, "share");
 	release(&surface);
 	printf("process %d has drawn into the memory of process %d\n", (int)child, (int)getpid());
 	return 0;
