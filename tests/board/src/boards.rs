@@ -133,9 +133,39 @@ impl Binding {
     }
 }
 
-/// RAM in MiB that the kernel may use (its `mem=`) on a machine with `memory` MiB.
-pub fn kernel_memory(memory: u32) -> u32 {
-    memory - POOL_MIB
+/// The pool in MiB on a machine with `memory` MiB: the kernel and its initramfs need the rest of a small one.
+fn pool_mib(memory: u32) -> u32 {
+    match memory {
+        0..384 => POOL_MIB / 2,
+        _ => POOL_MIB,
+    }
+}
+
+/// MiB of contiguous memory, as the kernels' configurations have it.
+const CMA_MIB: u32 = 64;
+
+/// MiB of RAM that the GPU reaches: what it has behind lies at 0x80000000 and above.
+pub const REACHED_MIB: u32 = 1024;
+
+/// Where the pool of a machine with `memory` MiB lies: at the end of its RAM, as far as the GPU reaches.
+fn pool_start(memory: u32) -> u64 {
+    RAM_BASE + (u64::from(memory.min(REACHED_MIB) - pool_mib(memory)) << 20)
+}
+
+/// The kernel's arguments that leave the pool alone on a machine with `memory` MiB. Of a machine with more than
+/// [`REACHED_MIB`] it is in the middle: that a 64-bit kernel has no arguments for.
+pub fn memory_arguments(memory: u32) -> String {
+    let pool = pool_mib(memory);
+    match memory.checked_sub(REACHED_MIB) {
+        None | Some(0) => format!("mem={}M", memory - pool),
+        // Contiguous memory, for the ring, would be at the end.
+        Some(behind) => format!(
+            "mem={}M@{RAM_BASE:#x} mem={behind}M@{:#x} cma={CMA_MIB}M@{RAM_BASE:#x}-{:#x}",
+            REACHED_MIB - pool,
+            RAM_BASE + (u64::from(REACHED_MIB) << 20),
+            pool_start(memory)
+        ),
+    }
 }
 
 /// What the parameters of a board's core end in. A core that is alone has the first names, whatever it is.
@@ -168,9 +198,9 @@ pub fn module_parameters(board: Board, binding: Binding, memory: u32, extra: &st
             ]);
         }
     }
-    let pool = RAM_BASE + (u64::from(kernel_memory(memory)) << 20);
-    parameters.push(format!("contiguousBase={pool:#x}"));
-    parameters.push(format!("contiguousSize={:#x}", u64::from(POOL_MIB) << 20));
+    parameters.push(format!("contiguousBase={:#x}", pool_start(memory)));
+    let bytes = u64::from(pool_mib(memory)) << 20;
+    parameters.push(format!("contiguousSize={bytes:#x}"));
     for parameter in extra.split_whitespace() {
         let name = name_of(parameter);
         parameters.retain(|existing| name_of(existing) != name);
@@ -232,6 +262,23 @@ mod tests {
             module_parameters(Board::Dove, Binding::Dt, 1024, ""),
             ["contiguousBase=0x78000000", "contiguousSize=0x8000000"]
         );
+    }
+
+    #[test]
+    fn the_pool_is_where_the_gpu_reaches_and_the_kernel_does_not() {
+        for (memory, pool, arguments) in [
+            (256, 0x4c00_0000, "mem=192M"),
+            (512, 0x5800_0000, "mem=384M"),
+            (1024, 0x7800_0000, "mem=896M"),
+            (
+                2048,
+                0x7800_0000,
+                "mem=896M@0x40000000 mem=1024M@0x80000000 cma=64M@0x40000000-0x78000000",
+            ),
+        ] {
+            assert_eq!(pool_start(memory), pool);
+            assert_eq!(memory_arguments(memory), arguments);
+        }
     }
 
     #[test]

@@ -238,7 +238,7 @@ pub struct MachineArgs {
     /// Number of processors.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
     pub smp: u32,
-    /// RAM in MiB; the last 128 are the contiguous pool.
+    /// RAM in MiB; the last 128 of the first 1024 are the contiguous pool (64 with less than 384).
     #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=2048))]
     pub memory: u32,
     /// Module parameters beside the board's own, which they replace.

@@ -129,7 +129,7 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
     };
     let mut boot = boot_of(&arguments.machine, Work::Programs(vec![task]), out)?;
     boot.files.extend(file);
-    let assets = tools.assets(tools.module.is_some() || boot.load)?;
+    let assets = tools.assets(true)?;
     let outcome = machine::boot(&assets, &boot, &mut PassOn, signals)?;
     let status = conclude(&outcome, &boot.out);
     if !arguments.quiet {
@@ -170,7 +170,7 @@ pub fn shell(tools: &Tools, arguments: &ShellArgs, signals: &Signals) -> Result<
         Work::Shell(rows, columns, out.clone()),
         out,
     )?;
-    let assets = tools.assets(tools.module.is_some() || boot.load)?;
+    let assets = tools.assets(true)?;
     say("Ctrl-A x ends the board; 'exit' powers it off; 'dmesg' shows the kernel log");
     let terminal = RawTerminal::enter().context("the terminal cannot be used")?;
     let outcome = machine::boot(&assets, &boot, &mut PassOn, signals);

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 
+use anyhow::bail;
 use anyhow::Context;
 use anyhow::Result;
 
@@ -23,6 +24,7 @@ use crate::initramfs;
 use crate::initramfs::GuestFile;
 use crate::process;
 use crate::process::Process;
+use crate::processor::Processor;
 
 /// Where the guest has its module.
 const GUEST_MODULE: &str = "/galcore/galcore.ko";
@@ -35,6 +37,12 @@ pub struct BootFiles {
 
 /// Makes them in `dir`.
 pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> Result<BootFiles> {
+    if boot.memory > boards::REACHED_MIB && assets.processor == Processor::CortexA57 {
+        bail!(
+            "a 64-bit kernel has {} MiB at most here (--memory)",
+            boards::REACHED_MIB
+        );
+    }
     let tree = match boot.binding {
         Binding::Params => None,
         Binding::Dt => Some(device_tree::make(assets, boot, dir)?),
@@ -123,8 +131,8 @@ fn plan(boot: &Boot, nonce: &str) -> String {
 fn kernel_arguments(boot: &Boot) -> String {
     let mut arguments = format!(
         "console=ttyAMA0,115200 earlycon=pl011,0x9000000 ignore_loglevel printk.devkmsg=on \
-         mem={}M kunit.enable={}",
-        boards::kernel_memory(boot.memory),
+         {} kunit.enable={}",
+        boards::memory_arguments(boot.memory),
         u8::from(boot.kunit)
     );
     // From 11.1 on QEMU's processors sleep in WFE, and miss an SEV once in many hours: without a tick from outside all
