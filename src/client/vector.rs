@@ -9,6 +9,7 @@
 
 use super::{
     action::Events,
+    commit::mistake,
     node::NodeEntry,
     queue::Queue,
     tables::Tables,
@@ -176,7 +177,13 @@ impl Process {
         // CAST: 32 bits into at least 32.
         let count = commit.count as usize;
         if commit.context == 0 || commit.queue == 0 || !(2..=MAX_VECTOR_BUFFERS).contains(&count) {
-            return Err(Error::InvalidArgument);
+            return Err(mistake!(
+                Error::InvalidArgument,
+                "context {:#x}, queue {:#x}, {:#x} buffers: the first two are not 0, of buffers there are 2 to {MAX_VECTOR_BUFFERS}",
+                commit.context,
+                commit.queue,
+                commit.count
+            ));
         }
         self.pay()?;
         let context = read_context(&commit)?;
@@ -296,11 +303,19 @@ impl Process {
             .tables()
             .has_buffer(&buffer, format, self.device.base_address())
         {
-            return Err(Error::InvalidArgument);
+            return Err(mistake!(
+                Error::InvalidArgument,
+                "the command buffer with its head at {user:#x} is in no memory of this driver's that the process has locked"
+            ));
         }
         // CAST: both are below the bytes of a node now.
         let (offset, units) = (buffer.offset as usize, buffer.units as usize);
-        let count = units.checked_sub(cut).ok_or(Error::InvalidArgument)? * UNIT_WORDS;
+        let count = units.checked_sub(cut).ok_or_else(|| {
+            mistake!(
+                Error::InvalidArgument,
+                "the command buffer with its head at {user:#x} has no commands"
+            )
+        })? * UNIT_WORDS;
         if count > room {
             return Err(Error::OutOfResources);
         }
@@ -343,7 +358,13 @@ impl Process {
             *called = left.ok_or(Error::OutOfResources)?;
             let base = self.device.base_address();
             let user = self.tables().called(call, base, view.clone());
-            let user = user.ok_or(Error::InvalidAddress)?;
+            let user = user.ok_or_else(|| {
+                mistake!(
+                    Error::InvalidAddress,
+                    "a CALL of {:#x}, which is not in the process's memory",
+                    call.address
+                )
+            })?;
             let start = words.len();
             append_words(words, user, call.words).map_err(|_| Error::OutOfResources)?;
             let length = stream::called(&words[start..]).map_err(refuse)?;
@@ -558,7 +579,10 @@ fn read_table(commit: &Commit) -> Result<Table> {
     let is_known = |block| matches!(block, COMMAND | TESSELLATOR | DRAWING | PIXEL);
     match blocks.all(|(block, &head)| head == 0 || is_known(block)) {
         true => Ok(table),
-        false => Err(Error::InvalidArgument),
+        false => Err(mistake!(
+            Error::InvalidArgument,
+            "the task table has tasks of a block that there is not"
+        )),
     }
 }
 
@@ -573,35 +597,55 @@ fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize, Record)>> 
         while next != 0 {
             elements += 1;
             if elements > MAX_TASKS {
-                return Err(Error::InvalidArgument);
+                return Err(mistake!(
+                    Error::InvalidArgument,
+                    "more than {MAX_TASKS} tasks, or a circle"
+                ));
             }
             if sys::is_killed() {
                 return Err(Error::Interrupted);
             }
             let words = read_words(next, vector::TASK_BYTES / 4)?;
             let (following, size) = commit.format.decode_task(&words);
-            bytes = bytes.checked_add(size).ok_or(Error::InvalidArgument)?;
+            bytes = bytes.saturating_add(size);
             if size % 4 != 0 || bytes > MAX_TASK_BYTES {
-                return Err(Error::InvalidArgument);
+                return Err(mistake!(
+                    Error::InvalidArgument,
+                    "the task at {next:#x} has {size:#x} bytes: a multiple of 4, and {MAX_TASK_BYTES:#x} in all"
+                ));
             }
             // CAST: both at most 64 bits.
             let behind = next + vector::TASK_BYTES as u64;
             let words = read_words(behind, (size / 4) as usize)?;
             let each = |record| -> Result {
                 if records.len() == MAX_RECORDS {
-                    return Err(Error::InvalidArgument);
+                    return Err(mistake!(
+                        Error::InvalidArgument,
+                        "more than {MAX_RECORDS} records of tasks"
+                    ));
                 }
                 Ok(records.push((block, record), GFP_KERNEL_ACCOUNT)?)
             };
             let decoded = commit.format.decode_records(&words, each);
-            decoded.ok_or(Error::InvalidArgument)??;
+            decoded.ok_or_else(|| {
+                mistake!(
+                    Error::InvalidArgument,
+                    "the task at {behind:#x} has what is no record"
+                )
+            })??;
             next = following;
         }
     }
     let is_as_told = usize::try_from(table.count) == Ok(records.len()) && bytes <= table.size;
     match is_as_told {
         true => Ok(records),
-        false => Err(Error::InvalidArgument),
+        false => Err(mistake!(
+            Error::InvalidArgument,
+            "the task table tells of {:#x} records in {:#x} bytes: there are {:#x} in {bytes:#x}",
+            table.count,
+            table.size,
+            records.len()
+        )),
     }
 }
 
