@@ -96,7 +96,8 @@ impl OwnContext {
         let unreadable = || {
             mistake!(
                 Error::OutOfResources,
-                "contextBuffer {user:#x} cannot be read"
+                "contextBuffer {:#x} cannot be read",
+                user
             )
         };
         let at = usize::try_from(user).map_err(|_| unreadable())?;
@@ -108,7 +109,8 @@ impl OwnContext {
         if given.object != ClientContext::OBJECT_TYPE {
             return Err(mistake!(
                 Error::InvalidObject,
-                "contextBuffer {user:#x} has object {:#x}: it is {:#x} (CTXT)",
+                "contextBuffer {:#x} has object {:#x}: it is {:#x} (CTXT)",
+                user,
                 given.object,
                 ClientContext::OBJECT_TYPE
             ));

@@ -109,8 +109,9 @@ static MISTAKES: RateLimit = RateLimit::new();
 
 /// Tells the log what is wrong with what a process submits; the value is the error.
 macro_rules! mistake {
-    ($error:expr, $($arg:tt)*) => {{
-        $crate::client::commit::tell_mistake(kernel::prelude::fmt!($($arg)*));
+    ($error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
+        // Copies: a value whose address is taken stays in memory on the way of those that are right.
+        $crate::client::commit::tell_mistake(kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
         $error
     }};
 }
@@ -172,7 +173,8 @@ impl Process {
             part = next.ok_or_else(|| {
                 mistake!(
                     Error::InvalidArgument,
-                    "the subCommit at {at:#x} does not make sense"
+                    "the subCommit at {:#x} does not make sense",
+                    at
                 )
             })?;
         }
@@ -235,7 +237,8 @@ impl Process {
                 Some(None) => {
                     return Err(mistake!(
                         Error::InvalidArgument,
-                        "context {handle:#x} is of a core without 3D"
+                        "context {:#x} is of a core without 3D",
+                        handle
                     ))
                 }
                 found => found.flatten(),
@@ -355,7 +358,8 @@ impl Process {
             let unreadable = || {
                 mistake!(
                     Error::OutOfResources,
-                    "no command location can be read at {next:#x}"
+                    "no command location can be read at {:#x}",
+                    next
                 )
             };
             let at = usize::try_from(next).map_err(|_| unreadable())?;
@@ -367,7 +371,8 @@ impl Process {
             let (buffer, behind) = decoded.ok_or_else(|| {
                 mistake!(
                     Error::InvalidArgument,
-                    "the command location at {next:#x} does not make sense"
+                    "the command location at {:#x} does not make sense",
+                    next
                 )
             })?;
             words = self.append_commands(Some(words), &buffer, limit)?;
@@ -407,9 +412,7 @@ impl Process {
         if (end + u64::from(buffer.reserved_tail)) > room as u64 {
             return Err(mistake!(
                 Error::InvalidArgument,
-                "the commands end at {end:#x}, and {:#x} bytes for the driver behind them are not in the {room:#x} bytes from {logical:#x} on",
-                buffer.reserved_tail
-            ));
+                "the commands end at {:#x}, and {:#x} bytes for the driver behind them are not in the {:#x} bytes from {:#x} on", end, buffer.reserved_tail, room, logical));
         }
         // Both are below `room` now, so they fit.
         let count = (end - start) as usize / 4;
@@ -419,13 +422,15 @@ impl Process {
         if count > limit - words.len().min(limit) {
             return Err(mistake!(
                 Error::InvalidArgument,
-                "more than {limit:#x} words of commands"
+                "more than {:#x} words of commands",
+                limit
             ));
         }
         append_words(&mut words, from, count).map_err(|error| match error {
             EFAULT => mistake!(
                 Error::InvalidAddress,
-                "the commands at {from:#x} cannot be read: nothing is mapped there any more"
+                "the commands at {:#x} cannot be read: nothing is mapped there any more",
+                from
             ),
             error => error.into(),
         })?;
@@ -484,9 +489,7 @@ fn refuse(what: &str, refusal: Refusal, tables: &Tables) -> Error {
 fn not_ours(buffer: &CommandBuffer) -> Error {
     mistake!(
         Error::InvalidAddress,
-        "the commands at logical {:#x} are in no memory of this driver's that the process has locked and mapped",
-        buffer.logical
-    )
+        "the commands at logical {:#x} are in no memory of this driver's that the process has locked and mapped", buffer.logical)
 }
 
 impl Process {
@@ -745,7 +748,8 @@ pub(super) fn entry_pipe(core: &Core, number: u32) -> Result<Pipe> {
     core.engines().entry(number).ok_or_else(|| {
         mistake!(
             Error::InvalidArgument,
-            "entryPipe is {number:#x}: it is 0 (3D) or 1 (2D)"
+            "entryPipe is {:#x}: it is 0 (3D) or 1 (2D)",
+            number
         )
     })
 }
@@ -758,7 +762,8 @@ fn read_command_buffer(user: u64, format: Format) -> Result<CommandBuffer> {
     let unreadable = || {
         mistake!(
             Error::OutOfResources,
-            "commandBuffer {user:#x} cannot be read"
+            "commandBuffer {:#x} cannot be read",
+            user
         )
     };
     let at = usize::try_from(user).map_err(|_| unreadable())?;
@@ -772,7 +777,8 @@ fn read_command_buffer(user: u64, format: Format) -> Result<CommandBuffer> {
     } else {
         Err(mistake!(
             Error::InvalidObject,
-            "commandBuffer {user:#x} has object {:#x}: it is {:#x} (CMDB)",
+            "commandBuffer {:#x} has object {:#x}: it is {:#x} (CMDB)",
+            user,
             buffer.object,
             CommandBuffer::OBJECT_TYPE
         ))
@@ -789,12 +795,7 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     {
         return Err(mistake!(
             Error::InvalidArgument,
-            "from startOffset {:#x} (+ {:#x} for the driver) to {:#x} (+ {:#x}): all are multiples of {ALIGNMENT}",
-            buffer.start_offset,
-            buffer.reserved_head,
-            buffer.offset,
-            buffer.reserved_tail
-        ));
+            "from startOffset {:#x} (+ {:#x} for the driver) to {:#x} (+ {:#x}): all are multiples of {ALIGNMENT}", buffer.start_offset, buffer.reserved_head, buffer.offset, buffer.reserved_tail));
     }
     let start = u64::from(buffer.start_offset) + u64::from(buffer.reserved_head);
     let end = u64::from(buffer.offset);
@@ -803,10 +804,7 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     } else {
         Err(mistake!(
             Error::InvalidArgument,
-            "startOffset {:#x} and {:#x} bytes for the driver are behind the end of the commands, {end:#x}",
-            buffer.start_offset,
-            buffer.reserved_head
-        ))
+            "startOffset {:#x} and {:#x} bytes for the driver are behind the end of the commands, {:#x}", buffer.start_offset, buffer.reserved_head, end))
     }
 }
 

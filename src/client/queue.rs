@@ -130,7 +130,8 @@ impl<'a> Queue<'a> {
             let unreadable = || {
                 mistake!(
                     Error::OutOfResources,
-                    "no record of a queue can be read at {next:#x}"
+                    "no record of a queue can be read at {:#x}",
+                    next
                 )
             };
             let at = usize::try_from(next).map_err(|_| unreadable())?;
@@ -168,7 +169,8 @@ impl<'a> Queue<'a> {
                 if i32::try_from(target).ok() != Some(process.id()) {
                     return Err(mistake!(
                         Error::InvalidArgument,
-                        "a SIGNAL record is for process {target:#x}, not for the caller"
+                        "a SIGNAL record is for process {:#x}, not for the caller",
+                        target
                     ));
                 }
                 Action::LinuxSignal(process.clone(), id)
@@ -273,8 +275,7 @@ impl<'a> Queue<'a> {
                 let word = tables.word_at(address).ok_or_else(|| {
                     mistake!(
                         Error::InvalidAddress,
-                        "a WRITE_DATA record is for {address:#x}: no multiple of 4, or not in locked memory of the process's"
-                    )
+                        "a WRITE_DATA record is for {:#x}: no multiple of 4, or not in locked memory of the process's", address)
                 })?;
                 if word.is_slow() {
                     drop(tables);
@@ -289,7 +290,8 @@ impl<'a> Queue<'a> {
                 if timer as usize >= MAX_TIMERS {
                     return Err(mistake!(
                         Error::InvalidArgument,
-                        "a TIMESTAMP record is for timer {timer:#x}: there are {MAX_TIMERS}"
+                        "a TIMESTAMP record is for timer {:#x}: there are {MAX_TIMERS}",
+                        timer
                     ));
                 }
                 Action::Timestamp(process.clone(), timer, start)
@@ -309,7 +311,8 @@ impl<'a> Queue<'a> {
         word.ok_or_else(|| {
             mistake!(
                 Error::InvalidArgument,
-                "a record counts at physical address {address:#x}, which is not in the process's memory"
+                "a record counts at physical address {:#x}, which is not in the process's memory",
+                address
             )
         })
     }

@@ -179,11 +179,7 @@ impl Process {
         if commit.context == 0 || commit.queue == 0 || !(2..=MAX_VECTOR_BUFFERS).contains(&count) {
             return Err(mistake!(
                 Error::InvalidArgument,
-                "context {:#x}, queue {:#x}, {:#x} buffers: the first two are not 0, of buffers there are 2 to {MAX_VECTOR_BUFFERS}",
-                commit.context,
-                commit.queue,
-                commit.count
-            ));
+                "context {:#x}, queue {:#x}, {:#x} buffers: the first two are not 0, of buffers there are 2 to {MAX_VECTOR_BUFFERS}", commit.context, commit.queue, commit.count));
         }
         self.pay()?;
         let context = read_context(&commit)?;
@@ -305,15 +301,15 @@ impl Process {
         {
             return Err(mistake!(
                 Error::InvalidArgument,
-                "the command buffer with its head at {user:#x} is in no memory of this driver's that the process has locked"
-            ));
+                "the command buffer with its head at {:#x} is in no memory of this driver's that the process has locked", user));
         }
         // CAST: both are below the bytes of a node now.
         let (offset, units) = (buffer.offset as usize, buffer.units as usize);
         let count = units.checked_sub(cut).ok_or_else(|| {
             mistake!(
                 Error::InvalidArgument,
-                "the command buffer with its head at {user:#x} has no commands"
+                "the command buffer with its head at {:#x} has no commands",
+                user
             )
         })? * UNIT_WORDS;
         if count > room {
@@ -611,8 +607,7 @@ fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize, Record)>> 
             if size % 4 != 0 || bytes > MAX_TASK_BYTES {
                 return Err(mistake!(
                     Error::InvalidArgument,
-                    "the task at {next:#x} has {size:#x} bytes: a multiple of 4, and {MAX_TASK_BYTES:#x} in all"
-                ));
+                    "the task at {:#x} has {:#x} bytes: a multiple of 4, and {MAX_TASK_BYTES:#x} in all", next, size));
             }
             // CAST: both at most 64 bits.
             let behind = next + vector::TASK_BYTES as u64;
@@ -630,7 +625,8 @@ fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize, Record)>> 
             decoded.ok_or_else(|| {
                 mistake!(
                     Error::InvalidArgument,
-                    "the task at {behind:#x} has what is no record"
+                    "the task at {:#x} has what is no record",
+                    behind
                 )
             })??;
             next = following;
@@ -641,10 +637,11 @@ fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize, Record)>> 
         true => Ok(records),
         false => Err(mistake!(
             Error::InvalidArgument,
-            "the task table tells of {:#x} records in {:#x} bytes: there are {:#x} in {bytes:#x}",
+            "the task table tells of {:#x} records in {:#x} bytes: there are {:#x} in {:#x}",
             table.count,
             table.size,
-            records.len()
+            records.len(),
+            bytes
         )),
     }
 }
