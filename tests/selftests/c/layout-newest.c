@@ -2,12 +2,15 @@
 /*
  * Checks include/uapi/linux/galcore.h against the facts in tests/abi/6.4.11.txt
  * while it compiles, as layout.c does for 4.0.0. Not in the header, so that it is
- * as short as its commands: layouts of what the driver does not do, flags that are
- * hints, and what this generation has from older ones and does not use.
+ * as short as its commands: layouts of what the driver does not do, of what only
+ * debuggers and profilers use, flags that are hints, and what this generation has
+ * from older ones and does not use.
  *
  * absent: APBAXIFEAccess ConfigPowerManagement DebugDump DebugLevelZone DestroyMmu
  * absent: DeviceMutex GetFrameInfo GetFscaleValue GetGraphicBufferFd
  * absent: QueryCPUFrequency QueryChipFrequency ReadRegisterData ReadRegisterDataEx
+ * absent: GetProfileSetting RegisterProfileData2D RegisterProfileData_part1
+ * absent: RegisterProfileData_part2 SetProfileSetting SetProfilerRegisterClear
  * absent: SetFscaleValue SetPowerManagement SetVidMemMetadata WaitFence
  * absent: WriteRegisterData WriteRegisterDataEx gcoCMDBUF gcsQUEUE.iface
  * absent: HARDWARE_NUM_TYPES SURF_*

@@ -5,6 +5,7 @@
  * tests/abi/4.0.0.txt. Built by `cargo test -p galcore-selftests` with every C
  * compiler it finds: the host's, armhf, arm64, i386.
  *
+ * absent: GetProfileSetting RegisterProfileData RegisterProfileData2D SetProfileSetting
  * absent: gcsQUEUE.u POOL_NUMBER_OF_POOLS
  */
 #include <stddef.h>
