@@ -342,7 +342,7 @@ impl Drop for Made {
 /// memory as the core `dev`, which is `identity`, reaches it.
 fn find_clients(
     dev: &kernel::device::Device,
-    mut parameters: Parameters,
+    mut parameters: KBox<Parameters>,
     identity: &Identity,
 ) -> Result<(Arc<Clients>, Made)> {
     if let Some(clients) = CLIENTS.get() {
@@ -493,7 +493,10 @@ fn has_core() -> bool {
 }
 
 /// Says why the module has been loaded and has no core: what the device tree describes, and who has
-/// that. Without a word nothing would tell this from a driver that works.
+/// that. Without a word nothing would tell this from a driver that works. Apart, as cores are bound on the
+/// stack of who loads the module.
+#[cold]
+#[inline(never)]
 fn tell_of_nodes() {
     // As many lines as there can be nodes with a word to say; a tree has three at most.
     let mut nodes = (0..MAX_TOLD).map_while(NodeHolder::of).peekable();

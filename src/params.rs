@@ -531,12 +531,15 @@ impl Parameters {
         })
     }
 
-    /// Reads and checks the parameters; on refusal prints why.
-    pub(crate) fn load() -> Result<Self> {
-        Self::check(&sys::params::read()).map_err(|Refusal(name, why)| {
+    /// Reads and checks the parameters; on refusal prints why. Apart from who calls it: cores are bound on the
+    /// stack of who loads the module, where these would lie all the while.
+    #[inline(never)]
+    pub(crate) fn load() -> Result<KBox<Self>> {
+        let parameters = Self::check(&sys::params::read()).map_err(|Refusal(name, why)| {
             pr_err!("parameter {name} {why}\n");
             EINVAL
-        })
+        })?;
+        Ok(KBox::new(parameters, GFP_KERNEL)?)
     }
 }
 

@@ -88,7 +88,7 @@ struct Tenants {
 /// What `/dev/galcore` stands for.
 #[pin_data]
 pub(crate) struct Device<P: Payload> {
-    parameters: Parameters,
+    parameters: KBox<Parameters>,
     /// By place, the core that is there.
     cores: [Slot<Core<P>>; MAX_CORES],
     /// The same of those for vector graphics.
@@ -135,7 +135,7 @@ fn kind(number: u32) -> Option<HardwareType> {
 impl<P: Payload> Device<P> {
     /// A device without cores. `ENOMEM`.
     pub(crate) fn new(
-        parameters: Parameters,
+        parameters: KBox<Parameters>,
         base_address: u32,
         vm: Arc<Vm>,
         memory: Arc<VideoMemory>,
