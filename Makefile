@@ -78,6 +78,7 @@ test:
 
 soak:
 	@scripts/board soak --out '$(OUT)' $(SUITE)
+	@$(if $(SUITE),:,scripts/perfetto --test)
 	@$(if $(SUITE),:,KERNEL='$(debian_kernel)' scripts/check-debian)
 
 bench:
