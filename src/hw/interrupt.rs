@@ -76,7 +76,7 @@ impl Hardware {
         if raised.axi_bus_error() && self.errors.allow() {
             dev_err!(
                 self.dev,
-                "the GPU met a bus error (AXI status {:#x}, front end at {:#010x}, job of process {})\n",
+                "the GPU met a bus error (AXI status {:#x}, front end at {:#010x}, oldest job: process {})\n",
                 self.registers.read(HI_AXI_STATUS).into_raw(),
                 self.position(),
                 whose()
@@ -113,7 +113,7 @@ impl Hardware {
             };
             dev_err!(
                 self.dev,
-                "the GPU's MMU did not let an access through: {} at {:#010x} (unit {unit}, status {status:#x}, front end at {:#010x}, job of process {})\n",
+                "the GPU's MMU did not let an access through: {} at {:#010x} (unit {unit}, status {status:#x}, front end at {:#010x}, oldest job: process {})\n",
                 CAUSES.get(code - 1).unwrap_or(&"unknown cause"),
                 self.registers.read(at).into_raw(),
                 self.position(),

@@ -836,10 +836,12 @@ bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size
 		return false;
 	if (pdev) {
 		strscpy(device, dev_name(&pdev->dev), size);
-		device_lock(&pdev->dev);
-		if (pdev->dev.driver)
-			strscpy(driver, pdev->dev.driver->name, size);
-		device_unlock(&pdev->dev);
+		/* Whoever binds it may wait for this module to be loaded. */
+		if (device_trylock(&pdev->dev)) {
+			if (pdev->dev.driver)
+				strscpy(driver, pdev->dev.driver->name, size);
+			device_unlock(&pdev->dev);
+		}
 		put_device(&pdev->dev);
 	}
 	of_node_put(node);

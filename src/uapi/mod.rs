@@ -77,6 +77,9 @@ const INTERFACE: u32 = 30000;
 /// `IOCTL_GCHAL_PROFILER_INTERFACE`, where there is one.
 const PROFILER: u32 = 30001;
 
+/// How far from that an ioctl can be that was meant for a driver of this kind.
+const NEAR: u32 = 16;
+
 /// Highest `gceHARDWARE_TYPE` that the envelope accepts.
 const MAX_HARDWARE_TYPE: u32 = 7;
 
@@ -217,6 +220,10 @@ fn refuse_type(found: u32) -> Error {
 #[cold]
 #[inline(never)]
 fn explain(format: Format, words: &[u32], error: Error) {
+    // These are answers, and whoever asks again and again gets many.
+    if matches!(error, Error::Timeout | Error::ChipNotReady) {
+        return;
+    }
     debug_client!(
         "{}",
         refusals::Refused {
@@ -437,9 +444,6 @@ impl OpenedFile {
         match answer {
             Err(error) if error.errno().is_some() => Err(error),
             answer => {
-                if let Err(error) = answer {
-                    explain(format, words, error);
-                }
                 format.answer_profiler(words, answer);
                 argument.answer(words, bytes)
             }
@@ -522,10 +526,13 @@ impl FileOperations for OpenedFile {
             _ => match Extension::of(code) {
                 Some(extension) => self.extension(extension, caller, argument),
                 None => {
-                    warn_client!(
-                        ENVELOPES,
-                        "ioctl {code:#x}: there is none but {INTERFACE} and this driver's own"
-                    );
+                    // C libraries ask each file whether it is a terminal, and so on.
+                    if code.abs_diff(INTERFACE) < NEAR {
+                        warn_client!(
+                            ENVELOPES,
+                            "ioctl {code:#x}: there is none but {INTERFACE} and this driver's own"
+                        );
+                    }
                     Err(Error::Envelope)
                 }
             },

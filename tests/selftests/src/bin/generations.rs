@@ -433,6 +433,8 @@ fn every_number(abi: &'static Abi) -> Result<()> {
             }
             Some(_) => &[
                 Status::OK,
+                // The register of a core that is off.
+                Status(11),
                 Status::INVALID_ARGUMENT,
                 Status::INVALID_OBJECT,
                 Status::INVALID_DATA,
