@@ -412,6 +412,7 @@ impl Gpu {
                     .violation(ViolationKind::PowerOffBusy, finding);
             }
         }
+        self.interrupts.set_off(!self.has_power());
         if gone & POWER_DOMAIN != 0 {
             self.reset();
         }

@@ -45,6 +45,8 @@ struct Line {
     spurious_not_before: Option<Instant>,
     /// The level that it has whatever it should be.
     stuck: Option<bool>,
+    /// The core has no power: it raises nothing by itself.
+    is_off: bool,
     delivered: u64,
 }
 
@@ -66,6 +68,8 @@ impl Line {
             if let Some(time) = due(self.not_before) {
                 return Some(time);
             }
+        } else if self.is_off {
+            return None;
         } else if self.doubles > 0 && self.acknowledged {
             self.doubles -= 1;
         } else if self.spurious > 0 {
@@ -104,6 +108,15 @@ impl Line {
         if raised && self.sink.as_mut().is_some_and(|sink| sink.withdraw()) {
             self.delivered = self.delivered.saturating_sub(1);
             self.masked = false;
+        }
+    }
+
+    /// The core loses its power, or gets it: what it has raised without a cause goes with it, too.
+    fn set_off(&mut self, is_off: bool) {
+        self.is_off = is_off;
+        if is_off && self.stuck.is_none() {
+            self.raised |= self.masked;
+            self.withdraw();
         }
     }
 
@@ -159,6 +172,11 @@ impl InterruptLine {
     /// Sets the level; a rise takes effect after `delay`.
     pub fn set_level(&self, level: bool, delay: Duration) {
         self.with(|line, now| line.set_level(level, delay, now));
+    }
+
+    /// The core loses its power, or gets it.
+    pub fn set_off(&self, is_off: bool) {
+        self.with(|line, _| line.set_off(is_off));
     }
 
     /// An interrupt that is late already comes after `delay` from now.
@@ -410,6 +428,16 @@ mod tests {
         assert_eq!(bench.fired_after(HOLD_BACK), 2);
         bench.line.unmask(bench.now);
         assert_eq!(bench.fired_after(HOLD_BACK * 2), 2);
+    }
+
+    #[test]
+    fn a_core_that_is_off_raises_nothing() {
+        let mut bench = Bench::new();
+        bench.line.set_off(true);
+        bench.line.spurious = 1;
+        assert_eq!(bench.fired_after(HOLD_BACK * 2), 0);
+        bench.line.set_off(false);
+        assert_eq!(bench.fired_after(AT_ONCE), 1);
     }
 
     #[test]
