@@ -30,8 +30,8 @@
 //! 6. `galcore ring` ([`ring::Ring`]) and `galcore vector` ([`vector::Queue`]), also under `galcore
 //!    tlbs` and `galcore rings`, and `galcore reclaim` ([`ring::Reclaimer`]): never one under another.
 //! 7. Leaves: `galcore hiding` and `galcore evidence` ([`ring`]), and of [`client`] `galcore processes`
-//!    (under it only `galcore guilt`), `galcore shared nodes`, `galcore names`, `galcore changes`,
-//!    `galcore timers`, `galcore shared buffer`, `galcore signal` (under it only the kernel's of a
+//!    (under it only `galcore guilt`), `galcore shared nodes`, `galcore shared signals`, `galcore
+//!    names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore signal` (under it only the kernel's of a
 //!    fence) and `galcore completion page`; `galcore file` ([`uapi`]), `galcore context`
 //!    ([`context::Context`]), `galcore places` ([`gpu::Device`]) and `galcore power times` ([`hw`],
 //!    also under 6).

@@ -7,7 +7,7 @@
 //! wraps, a base that is not page aligned) is refused here with a line that names the parameter.
 
 use crate::{
-    abi::detect,
+    abi::programs,
     addr::Range,
     limits::FULL_SCALE,
     sys::{
@@ -137,6 +137,8 @@ pub(crate) struct Parameters {
     pub(crate) shared_pool: bool,
     /// Every client can lock and free every node.
     pub(crate) shared_nodes: bool,
+    /// Every client can wait for, set and destroy every signal.
+    pub(crate) shared_signals: bool,
     /// Events send that signal, and there are no user signals.
     pub(crate) linux_signal: bool,
     /// GPU addresses in commands must be the client's own.
@@ -146,7 +148,7 @@ pub(crate) struct Parameters {
     /// GPU addresses that all clients may use besides.
     pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
     /// The generation of the interface where its size leaves several.
-    pub(crate) interface: Option<detect::Choice>,
+    pub(crate) interface: programs::Wishes,
     /// How long a core may stand still before it is reset, in milliseconds; 0: for ever.
     pub(crate) gpu_timeout: u32,
     /// Cores are switched off while they have nothing to do.
@@ -312,13 +314,8 @@ fn kinds(names: &str) -> Result<Kinds, Refusal> {
     Ok(kinds)
 }
 
-fn interface(raw: &RawParameters) -> Result<Option<detect::Choice>, Refusal> {
-    match interface_name(raw) {
-        "" => Ok(None),
-        name => detect::Choice::by_name(name.as_bytes(), detect::Reason::Parameter)
-            .map(Some)
-            .ok_or(Refusal("interface", "names no generation")),
-    }
+fn interface(raw: &RawParameters) -> Result<programs::Wishes, Refusal> {
+    programs::Wishes::parse(interface_name(raw)).map_err(|why| Refusal("interface", why))
 }
 
 /// The parameter `interface`.
@@ -327,7 +324,7 @@ fn interface_name(raw: &RawParameters) -> &str {
 }
 
 /// A text, up to its zero.
-fn text(bytes: &[u8; 16]) -> &str {
+fn text(bytes: &[u8]) -> &str {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(0);
     core::str::from_utf8(&bytes[..end]).unwrap_or("?")
 }
@@ -484,6 +481,11 @@ impl Parameters {
                 1 => true,
                 _ => return Err(Refusal("sharedNodes", "must be 0 or 1")),
             },
+            shared_signals: match raw.sharedSignals {
+                0 => false,
+                1 => true,
+                _ => return Err(Refusal("sharedSignals", "must be 0 or 1")),
+            },
             linux_signal: match raw.useLinuxSignal {
                 0 => false,
                 1 if raw.signal > 0 => true,
@@ -612,6 +614,7 @@ pub(crate) fn show() {
     pr_info!("stuckDump         = {}\n", raw.stuckDump);
     pr_info!("gpuProfiler       = {}\n", raw.gpuProfiler);
     pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
+    pr_info!("sharedSignals     = {}\n", raw.sharedSignals);
     pr_info!("interface         = {}\n", interface_name(&raw));
 }
 
@@ -659,8 +662,9 @@ mod tests {
             allowedRanges: [0; 8],
             allowedRangesCount: 0,
             sharedNodes: 0,
+            sharedSignals: 0,
             showArgs: 0,
-            interface: [0; 16],
+            interface: [0; 256],
             cores: [0; 16],
         }
     }

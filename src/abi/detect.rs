@@ -43,6 +43,11 @@ pub(crate) enum Reason {
     Core,
     /// It is the first of several.
     First,
+    /// The file's first commands are of no other, or the process's files speak it by such a
+    /// reason.
+    Commands,
+    /// The parameter names it for the program.
+    Program,
 }
 
 impl Reason {
@@ -54,6 +59,8 @@ impl Reason {
             Reason::Parameter => "the parameter `interface` names it",
             Reason::Core => "boards with this core had it",
             Reason::First => "the most likely of several of this size",
+            Reason::Commands => "its first commands are of no other of this size",
+            Reason::Program => "the parameter `interface` names it for this program",
         }
     }
 }
@@ -73,6 +80,16 @@ impl Choice {
         Format(&LAYOUTS[usize::from(self.place) % LAYOUTS.len()])
     }
 
+    /// Its place in the list.
+    pub(super) fn place(self) -> u8 {
+        self.place
+    }
+
+    /// The generation of a place in the list.
+    pub(super) fn of_place(place: u8, reason: Reason) -> Self {
+        Self { place, reason }
+    }
+
     /// As a number that is not 0, below 2^16.
     pub(crate) fn pack(self) -> u32 {
         u32::from(self.place) + 1 | (self.reason as u32) << 8
@@ -86,6 +103,8 @@ impl Choice {
             1 => Reason::Asked,
             2 => Reason::Parameter,
             3 => Reason::Core,
+            5 => Reason::Commands,
+            6 => Reason::Program,
             _ => Reason::First,
         };
         Some(Self { place, reason })
@@ -130,7 +149,7 @@ pub(crate) fn choose(
     block_bytes: usize,
     input: u64,
     output: u64,
-    wishes: [Option<Choice>; 2],
+    wishes: [Option<Choice>; 4],
     model: u32,
 ) -> Option<Choice> {
     let fits = |layout: &Layout| {
@@ -196,7 +215,7 @@ mod tests {
     const GC2000: u32 = 0x2000;
 
     fn name(block: usize, bytes: u64, model: u32) -> Option<(&'static str, Reason)> {
-        let choice = choose(block, bytes, bytes, [None, None], model)?;
+        let choice = choose(block, bytes, bytes, [None; 4], model)?;
         Some((choice.format().name(), choice.reason))
     }
 
@@ -227,13 +246,13 @@ mod tests {
     #[test]
     fn others_are_none() {
         for bytes in [0, 4, 16, 167, 169, 216, 383, 399, 401, 1 << 32] {
-            assert_eq!(choose(32, bytes, bytes, [None, None], GC600), None);
+            assert_eq!(choose(32, bytes, bytes, [None; 4], GC600), None);
         }
         for bytes in [0, 63, 65, 168, 217, 384] {
-            assert_eq!(choose(16, bytes, bytes, [None, None], GC600), None);
+            assert_eq!(choose(16, bytes, bytes, [None; 4], GC600), None);
         }
-        assert_eq!(choose(32, 168, 240, [None, None], GC600), None);
-        assert_eq!(choose(16, 128, 224, [None, None], GC600), None);
+        assert_eq!(choose(32, 168, 240, [None; 4], GC600), None);
+        assert_eq!(choose(16, 128, 224, [None; 4], GC600), None);
     }
 
     #[test]
@@ -241,13 +260,14 @@ mod tests {
         let wish = |name: &str, reason| Choice::by_name(name.as_bytes(), reason);
         let asked = wish("4.1.0", Reason::Asked);
         let parameter = wish("dove_old", Reason::Parameter);
-        let chosen = |block, bytes| choose(block, bytes, bytes, [asked, parameter], GC2000);
+        let chosen =
+            |block, bytes| choose(block, bytes, bytes, [asked, None, None, parameter], GC2000);
         assert_eq!(chosen(32, 168), asked);
         assert_eq!(chosen(16, 216), parameter);
         assert_eq!(chosen(32, 320).map(|c| c.reason), Some(Reason::First));
         // Only 6.4.11 takes less than its own size, from who has asked for it.
         let newest = wish("6.4.11", Reason::Parameter);
-        let chosen = |input, output| choose(32, input, output, [None, newest], GC2000);
+        let chosen = |input, output| choose(32, input, output, [None, None, None, newest], GC2000);
         assert_eq!(chosen(100, 384), newest);
         assert_eq!(chosen(39, 384), None);
         assert_eq!(chosen(384, 385), None);
@@ -271,7 +291,13 @@ mod tests {
     #[test]
     fn choices_pack() {
         for place in 0..LAYOUTS.len() {
-            for reason in [Reason::Only, Reason::Asked, Reason::First] {
+            for reason in [
+                Reason::Only,
+                Reason::Asked,
+                Reason::First,
+                Reason::Commands,
+                Reason::Program,
+            ] {
                 let choice = Choice {
                     place: place as u8,
                     reason,

@@ -9,9 +9,11 @@
 
 mod codec;
 pub(crate) mod detect;
+pub(crate) mod evidence;
 pub(crate) mod extensions;
 pub(crate) mod layout;
 mod ledger;
+pub(crate) mod programs;
 pub(crate) mod vector;
 
 use crate::{

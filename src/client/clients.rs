@@ -10,6 +10,7 @@ use super::{
     names::Names,
     shared::SharedNodes,
     shared_buffers::SharedBuffers,
+    shared_signals::SharedSignals,
     Device,
     Process, //
 };
@@ -50,6 +51,8 @@ pub(crate) struct Clients {
     device: Arc<Device>,
     #[pin]
     shared_nodes: SharedNodes,
+    #[pin]
+    shared_signals: SharedSignals,
     names: Arc<Names<Node>>,
     shared_buffers: Arc<SharedBuffers>,
     #[pin]
@@ -74,6 +77,7 @@ impl Clients {
                 names,
                 shared_buffers,
                 shared_nodes <- SharedNodes::new(),
+                shared_signals <- SharedSignals::new(),
                 processes <- new_spinlock!(KVec::new(), "galcore processes"),
                 guilt <- Guilt::new(),
                 has_wishes: Atomic::new(false),
@@ -91,6 +95,10 @@ impl Clients {
     /// The nodes that every process can use, if nodes are shared.
     pub(super) fn shared_nodes(&self) -> &SharedNodes {
         &self.shared_nodes
+    }
+
+    pub(super) fn shared_signals(&self) -> &SharedSignals {
+        &self.shared_signals
     }
 
     /// Who has hung cores lately.

@@ -88,6 +88,7 @@ impl Process {
         reclaimer.note_ending(true);
         if reclaimer.are_over(&self.last_jobs()) {
             self.unshare_all();
+            self.unshare_signals();
             self.give_all_back();
         }
         Self::go_on_ending(self);
@@ -105,6 +106,7 @@ impl Process {
         match step {
             OWN_WORK => {
                 self.unshare_all();
+                self.unshare_signals();
                 // The windows hold the process. None stands any more: each keeps its file open.
                 let views = core::mem::take(&mut self.tables().pool_views);
                 drop(views);

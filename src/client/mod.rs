@@ -43,6 +43,7 @@ mod resets;
 mod shared;
 mod shared_buffers;
 mod shared_info;
+mod shared_signals;
 mod signal;
 mod signals;
 mod submit;
@@ -59,6 +60,7 @@ mod window;
 use crate::{
     abi::{
         detect::Choice,
+        evidence::Possessions,
         Commit,
         CoreSelector,
         Reply,
@@ -281,6 +283,21 @@ impl Process {
     pub(crate) fn interface(&self) -> Option<(Choice, u32)> {
         let noted = self.interface.load(Relaxed);
         Choice::unpack(noted & 0xFFFF).map(|choice| (choice, noted >> 16))
+    }
+
+    /// The name of its program, now.
+    pub(crate) fn command_name(&self) -> sys::CommandName {
+        sys::CommandName::of(&self.leader)
+    }
+
+    /// What it has that commands name.
+    pub(crate) fn possessions(&self) -> Possessions {
+        let tables = self.tables();
+        Possessions {
+            nodes: tables.nodes.len() != 0,
+            buffers: tables.buffers.len() != 0,
+            user_memory: tables.user_memory.len() != 0,
+        }
     }
 
     /// Its number: no other process has had it, or will.

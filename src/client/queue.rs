@@ -179,7 +179,7 @@ impl<'a> Queue<'a> {
             Record::Signal {
                 id,
                 process: target,
-            } if process.is_named(target) => match process.signal(id) {
+            } if process.is_named(target) || process.shares_signals() => match process.signal(id) {
                 Ok(signal) => Action::Signal(signal),
                 Err(_) => {
                     debug_client!(

@@ -38,9 +38,14 @@ impl Process {
     }
 
     pub(super) fn signal(&self, id: u32) -> Result<Arc<Signal>> {
-        let tables = self.tables();
-        let entry = tables.signals.get(id).ok_or(Error::NotFound)?;
-        Ok(entry.signal.clone())
+        let own = {
+            let tables = self.tables();
+            tables.signals.get(id).map(|entry| entry.signal.clone())
+        };
+        match own {
+            Some(signal) => Ok(signal),
+            None => self.others_signal(id),
+        }
     }
 
     pub(super) fn user_signal(&self, command: UserSignal) -> Result<Reply<'_>> {
@@ -50,10 +55,7 @@ impl Process {
         match command {
             UserSignal::Create { manual_reset } => {
                 let signal = Signal::new(manual_reset)?;
-                let id = self.tables().signals.insert(SignalEntry {
-                    signal,
-                    references: 1,
-                })?;
+                let id = self.insert_signal(signal)?;
                 Ok(Reply::Signal { id })
             }
             UserSignal::Destroy { id } => {
@@ -67,7 +69,7 @@ impl Process {
                     }
                 };
                 if let Some(entry) = over {
-                    entry.signal.end();
+                    self.signal_has_left(id, &entry);
                 }
                 Ok(Reply::Nothing)
             }
@@ -84,12 +86,15 @@ impl Process {
                 Ok(Reply::Nothing)
             }
             UserSignal::Map { id } => {
-                let mut tables = self.tables();
-                let entry = tables.signals.get_mut(id).ok_or(Error::NotFound)?;
-                entry.references = entry
-                    .references
-                    .checked_add(1)
-                    .ok_or(Error::OutOfResources)?;
+                let mapped = {
+                    let mut tables = self.tables();
+                    tables.signals.get_mut(id).map(|entry| {
+                        let more = entry.references.checked_add(1);
+                        entry.references = more.ok_or(Error::OutOfResources)?;
+                        Ok(())
+                    })
+                };
+                mapped.unwrap_or_else(|| self.join_signal(id))?;
                 Ok(Reply::Nothing)
             }
             UserSignal::Unknown => Err(Error::InvalidArgument),

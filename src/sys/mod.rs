@@ -217,6 +217,11 @@ impl CommandName {
         Self(name)
     }
 
+    /// Its letters, with zeros behind.
+    pub(crate) fn bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
     /// That of `task` now.
     pub(crate) fn of(task: &Task) -> Self {
         let mut name = [0; 16];

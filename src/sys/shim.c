@@ -119,9 +119,10 @@ GAL_PARAMETER(initgpu3DMinClock, uint, "Least 64ths of its clock that a core is 
 GAL_PARAMETER(recovery, uint, "0: a core that hangs is not reset, as with gpuTimeout=0");
 GAL_PARAMETER(stuckDump, uint, "What is kept of a core that hangs: 0 nothing, 1 registers and commands, 2 the memory that they name too, 3 more of it");
 GAL_PARAMETER(gpuProfiler, uint, "Who is told what the cores count: 0 nobody, 1 everybody, 2 who has CAP_PERFMON");
+GAL_PARAMETER(sharedSignals, int, "1: every client can wait for and set every signal whose number it knows, as with the vendor's driver");
 GAL_PARAMETER(sharedNodes, int, "1: every client can lock and free every node whose handle it knows, as with the vendor's driver");
 module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.interface), 0444);
-MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ...; empty: the most likely");
+MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ..., and by program: kodi.bin:4.6.9,Xorg:dove; empty: what the first commands show");
 GAL_PARAMETER(showArgs, int, "Print the parameters at load");
 
 /* Held while the file comes or goes, which waits for who is in it: not by these. */

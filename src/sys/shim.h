@@ -65,8 +65,9 @@ struct gal_parameters {
 	unsigned long allowedRanges[8];
 	unsigned int allowedRangesCount;
 	int sharedNodes;
+	int sharedSignals;
 	int showArgs;
-	char interface[16];
+	char interface[256];
 	char cores[16];
 };
 

@@ -8,6 +8,7 @@
 
 #[cfg(CONFIG_PROC_FS)]
 mod fdinfo;
+mod guess;
 mod refusals;
 
 use crate::{
@@ -39,8 +40,7 @@ use crate::{
     log::{
         debug_client,
         warn_client,
-        RateLimit,
-        ThisProcess, //
+        RateLimit, //
     },
     sys::{
         chrdev::{
@@ -86,9 +86,6 @@ const MAX_HARDWARE_TYPE: u32 = 7;
 /// Malformed calls, of whatever process.
 static ENVELOPES: RateLimit = RateLimit::new();
 
-/// Generations that were guessed, of whatever process.
-static GUESSES: RateLimit = RateLimit::new();
-
 /// `GALCORE_IOC_SET_INTERFACE`: `_IOW('G', 1, char[16])`.
 const SET_INTERFACE: u32 = 0x4010_4701;
 
@@ -106,6 +103,10 @@ pub(crate) struct OpenedFile {
     /// The generation of the interface that the file speaks, from its first ioctl on: see
     /// [`Choice::pack`], with [`DETECTED`] once it is final. 0: not known yet.
     interface: Atomic<u32>,
+    /// Which it may be while that is a guess that its first commands may change: see
+    /// [`Candidates`](crate::abi::evidence::Candidates);
+    /// 0: it is none.
+    candidates: Atomic<u32>,
     /// Where this file's last mmap of the pool is.
     #[pin]
     pool_view: Mutex<Option<Arc<PoolView>>>,
@@ -240,69 +241,6 @@ fn word(words: &[u32], at: usize) -> u32 {
 }
 
 impl OpenedFile {
-    /// Detects which generation the file speaks, by its first ioctl. Apart from the others, which
-    /// are to be quick.
-    #[cold]
-    #[inline(never)]
-    fn detect_interface(&self, caller: Caller, at: usize) -> Result<Choice> {
-        let (argument, block_bytes, short_sizes) = Argument::read_any(at, caller)?;
-        let asked = self.interface.load(Relaxed);
-        let choice = detect::choose(
-            block_bytes,
-            argument.input_bytes,
-            argument.output_bytes,
-            [
-                Choice::unpack(asked),
-                self.clients.device().parameters().interface,
-            ],
-            self.clients.device().model(),
-        );
-        let Some(choice) = choice else {
-            // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
-            warn_client!(
-                ENVELOPES,
-                "an interface of {:#x} bytes in and {:#x} out behind an argument of {} ({:#x} and {:#x} if of {}): no generation of the interface has these",
-                argument.input_bytes,
-                argument.output_bytes,
-                block_bytes,
-                short_sizes[0],
-                short_sizes[1],
-                SHORT_BLOCK
-            );
-            return Err(Error::Envelope);
-        };
-        // Another thread may have been quicker; then its choice stands.
-        let noted = self
-            .interface
-            .cmpxchg(asked, choice.pack() | DETECTED, Full);
-        let format = choice.format();
-        if noted.is_ok() {
-            // At most the size of the largest interface, by then.
-            let bytes = u16::try_from(argument.input_bytes).unwrap_or(0);
-            let is_new = self.process.interface().is_none();
-            self.process.note_interface(choice, bytes);
-            if is_new && choice.reason.is_guess() && GUESSES.allow() {
-                pr_info!(
-                    "{ThisProcess}: {} have interfaces of {} bytes; taken for {}: {} (parameter interface)\n",
-                    detect::Fitting {
-                        block_bytes,
-                        bytes: argument.input_bytes
-                    },
-                    bytes,
-                    format.name(),
-                    choice.reason.text()
-                );
-            }
-            debug_client!(
-                "interface {} ({} bytes): {}",
-                format.name(),
-                bytes,
-                choice.reason.text()
-            );
-        }
-        Ok(choice)
-    }
-
     /// Reads the argument of an ioctl.
     #[inline(always)]
     fn argument(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
@@ -383,7 +321,7 @@ impl OpenedFile {
     #[inline(never)]
     fn extension(&self, extension: Extension, caller: Caller, at: usize) -> Result {
         let known = Choice::unpack(self.interface.load(Relaxed));
-        let Some(choice) = known.or(self.clients.device().parameters().interface) else {
+        let Some(choice) = known.or_else(|| self.wished().into_iter().flatten().next()) else {
             warn_client!(
                 ENVELOPES,
                 "maps memory before its first command: where its status is to go depends on the generation (see interface)"
@@ -419,7 +357,7 @@ impl OpenedFile {
     #[inline(never)]
     fn profiler_interface(&self, caller: Caller, at: usize) -> Result {
         let known = Choice::unpack(self.interface.load(Relaxed));
-        let known = known.or(self.clients.device().parameters().interface);
+        let known = known.or_else(|| self.wished().into_iter().flatten().next());
         // It may be the first thing that the file is asked for.
         let format = known
             .map(Choice::format)
@@ -473,7 +411,7 @@ impl OpenedFile {
         let end = bytes.iter().position(|&byte| byte == 0).ok_or(EINVAL)?;
         let choice = Choice::by_name(&bytes[..end], Reason::Asked).ok_or(EINVAL)?;
         let known = self.interface.load(Relaxed);
-        if known & DETECTED != 0 {
+        if known & DETECTED != 0 || self.candidates.load(Relaxed) != 0 {
             let now = Choice::unpack(known).map(Choice::format);
             return match now == Some(choice.format()) {
                 true => Ok(()),
@@ -499,6 +437,7 @@ impl FileOperations for OpenedFile {
             clients: the_clients,
             process: the_process,
             interface: Atomic::new(0),
+            candidates: Atomic::new(0),
             pool_view <- new_mutex!(None, "galcore file"),
         });
         Arc::pin_init(file, GFP_KERNEL_ACCOUNT).inspect_err(|_: &kernel::error::Error| {

@@ -43,12 +43,17 @@ impl Queue {
 
     /// Sets a signal.
     pub fn signal(&mut self, id: i32) -> &mut Self {
+        self.signal_of(id, std::process::id())
+    }
+
+    /// Sets a signal of the process with this id.
+    pub fn signal_of(&mut self, id: i32, process: u32) -> &mut Self {
         self.record(
             Command::SIGNAL,
             &uapi::Signal {
                 signal: id as u64,
                 aux_signal: 0,
-                process: std::process::id().into(),
+                process: process.into(),
                 from_where: 4,
             },
         )

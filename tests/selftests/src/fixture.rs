@@ -2,10 +2,15 @@
 //! A client with something to draw on, whatever engine the core has.
 
 use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
 use anyhow::Result;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
+use galcore_client::draw;
 use galcore_client::draw::Engine;
+use galcore_client::render;
+use galcore_client::scene;
 use galcore_client::uapi;
 use galcore_client::uapi::feature;
 use galcore_client::Client;
@@ -101,6 +106,27 @@ impl Paint {
         self.client.finish()?;
         Ok(())
     }
+}
+
+/// Draws the landscape, compares every pixel with software, and gives all back. How many pixels and commits it was.
+pub fn landscape(mut client: Client) -> Result<(usize, u64)> {
+    let scene = scene::landscape(client.engine());
+    let surfaces = draw::scene(&mut client, &scene).context("drawing")?;
+    let expected = &render::scene(&scene)[0];
+    let drawn = surfaces[0].pixels();
+    let wrong = drawn
+        .iter()
+        .zip(&expected.pixels)
+        .filter(|(found, wanted)| found != wanted)
+        .count();
+    ensure!(drawn.len() == expected.pixels.len());
+    ensure!(wrong == 0, "{wrong} of {} pixels are wrong", drawn.len());
+    let (pixels, commits) = (drawn.len(), client.commits());
+    for surface in surfaces {
+        client.release_surface(surface).context("release")?;
+    }
+    client.finish()?;
+    Ok((pixels, commits))
 }
 
 /// Compares every pixel of a surface.

@@ -29,6 +29,19 @@ use rustix::fs::Mode;
 use crate::harness::settles;
 use crate::harness::settles_while;
 
+/// What debugfs says of the interface that this process speaks: generation, bytes, why.
+pub fn interface_of_self() -> Result<(String, usize, String)> {
+    let text = std::fs::read_to_string("/sys/kernel/debug/galcore/interface")?;
+    let id = std::process::id().to_string();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(&id)?.strip_prefix(' '))
+        .with_context(|| format!("no line of {id} in {text:?}"))?;
+    let mut words = line.splitn(3, ' ');
+    let mut word = || words.next().map(str::to_string).context("a short line");
+    Ok((word()?, word()?.parse()?, word()?))
+}
+
 /// KiB of a line of `/proc/meminfo`.
 pub fn meminfo(name: &str) -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;

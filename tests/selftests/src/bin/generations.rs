@@ -19,9 +19,6 @@ use galcore_client::client::command_memory;
 use galcore_client::client::place;
 use galcore_client::device::set_interface;
 use galcore_client::device::NODES;
-use galcore_client::draw;
-use galcore_client::render;
-use galcore_client::scene;
 use galcore_client::sys;
 use galcore_client::uapi;
 use galcore_client::uapi::signal;
@@ -95,27 +92,10 @@ fn status<T: Structure>(client: &Client, command: Command, payload: &T) -> Resul
 /// Draws the picture, and compares every pixel with software.
 fn picture(abi: &'static Abi) -> Result<()> {
     let begin = Instant::now();
-    let mut client = client(abi)?;
-    let scene = scene::landscape(client.engine());
-    let surfaces = draw::scene(&mut client, &scene).context("drawing")?;
-    let expected = &render::scene(&scene)[0];
-    let drawn = surfaces[0].pixels();
-    let wrong = drawn
-        .iter()
-        .zip(&expected.pixels)
-        .filter(|(found, wanted)| found != wanted)
-        .count();
-    ensure!(drawn.len() == expected.pixels.len());
-    ensure!(wrong == 0, "{wrong} of {} pixels are wrong", drawn.len());
-    for surface in surfaces {
-        client.release_surface(surface).context("release")?;
-    }
-    client.finish()?;
+    let (pixels, commits) = fixture::landscape(client(abi)?)?;
     println!(
-        "# {}: {} pixels in {} commits, {:.1} s",
+        "# {}: {pixels} pixels in {commits} commits, {:.1} s",
         abi.name,
-        drawn.len(),
-        client.commits(),
         begin.elapsed().as_secs_f64()
     );
     Ok(())
@@ -265,19 +245,6 @@ fn colour(client: usize, cell: u32) -> u32 {
     0xff00_0000 | (client as u32 + 1) << 16 | cell
 }
 
-/// What debugfs says about this process: generation, bytes, why.
-fn told() -> Result<(String, usize, String)> {
-    let text = std::fs::read_to_string("/sys/kernel/debug/galcore/interface")?;
-    let id = std::process::id().to_string();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(&id)?.strip_prefix(' '))
-        .with_context(|| format!("no line of {id} in {text:?}"))?;
-    let mut words = line.splitn(3, ' ');
-    let mut word = || words.next().map(str::to_string).context("a short line");
-    Ok((word()?, word()?.parse()?, word()?))
-}
-
 /// A client that does not say what it is, in each of the sizes of its generation's builds.
 fn unasked(abi: &'static Abi, model: u32) -> Result<()> {
     for &size in &abi.sizes {
@@ -287,7 +254,7 @@ fn unasked(abi: &'static Abi, model: u32) -> Result<()> {
         let build: &'static Abi = Box::leak(Box::new(build));
         let device = Device::open_as(build, false)?;
         device.base_address()?;
-        let (name, bytes, why) = told()?;
+        let (name, bytes, why) = system::interface_of_self()?;
         same("bytes", bytes, size)?;
         let likely = LIKELY
             .iter()
@@ -314,7 +281,7 @@ fn unasked(abi: &'static Abi, model: u32) -> Result<()> {
     }
     let device = Device::open_as(abi, true)?;
     device.base_address()?;
-    let (name, _, why) = told()?;
+    let (name, _, why) = system::interface_of_self()?;
     same("asked for", name.as_str(), abi.name)?;
     same("why", why.as_str(), "the client asked for it")
 }

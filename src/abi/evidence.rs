@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What a file's first commands say about its generation, where the sizes leave several.
+//!
+//! Each generation that is left reads the request. Where one of them reads what no client would ask
+//! for (a command that is for queues, a node to be locked where there is none, a context in the
+//! client's memory that is none), that one is out. As long as all that are left read the same kind
+//! of request it does not matter which of them is taken, and the next request may tell more; the
+//! first that they read as different things decides, and so does the first COMMIT that has
+//! something to show. Pure logic: user memory is read by who asks.
+
+use super::{
+    detect::{
+        Choice,
+        Reason, //
+    },
+    layout::LAYOUTS,
+    ClientContext,
+    Commit,
+    Format,
+    Request,
+    UserSignal,
+    MAX_CONTEXT_BYTES,
+    MAX_DELTA_BYTES, //
+};
+use core::mem::{
+    discriminant,
+    Discriminant, //
+};
+
+/// Requests of a file after which a guess stands, whatever they were.
+const MOST_REQUESTS: u32 = 64;
+
+/// User pages begin here at the earliest.
+const FIRST_ADDRESS: u64 = 0x1000;
+
+/// Records that a delta has at most.
+const MOST_RECORDS: u32 = 1 << 20;
+
+/// Reads words of user memory; `false`: they cannot be read.
+pub(crate) type Reader<'a> = &'a mut dyn FnMut(u64, &mut [u32]) -> bool;
+
+/// What a process has that commands name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Possessions {
+    /// Video memory nodes.
+    pub(crate) nodes: bool,
+    /// Contiguous or non-paged buffers.
+    pub(crate) buffers: bool,
+    /// User memory that is mapped.
+    pub(crate) user_memory: bool,
+}
+
+/// Which generations a file may speak, and how many requests have been looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidates {
+    places: u32,
+    requests: u32,
+}
+
+/// What a request has told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// What is most likely now.
+    pub(crate) choice: Choice,
+    /// Which it may be.
+    pub(crate) left: Candidates,
+    /// Nothing will change it.
+    pub(crate) is_final: bool,
+}
+
+/// What one generation makes of a request.
+struct Reading {
+    kind: Discriminant<Request>,
+    makes_sense: bool,
+    /// It has something to show that others would show elsewhere.
+    is_telling: bool,
+    /// Which is enough.
+    decides: bool,
+}
+
+impl Candidates {
+    /// None: there is nothing to guess.
+    pub(crate) const NONE: Self = Self {
+        places: 0,
+        requests: 0,
+    };
+
+    /// There is something to guess.
+    pub(crate) fn is_any(self) -> bool {
+        self.places != 0
+    }
+
+    /// Those that have interfaces of `bytes` bytes behind a block of `block_bytes`.
+    pub(crate) fn of_size(block_bytes: usize, bytes: u64) -> Self {
+        let places = (0..).zip(&LAYOUTS).filter(|(_, layout)| {
+            usize::from(layout.argument_bytes) == block_bytes && layout.has_size(bytes)
+        });
+        Self {
+            places: places.fold(0, |places, (place, _)| places | 1 << place),
+            requests: 0,
+        }
+    }
+
+    /// As one number; from it: [`Candidates::unpack`].
+    pub(crate) fn pack(self) -> u32 {
+        self.requests << 16 | self.places
+    }
+
+    /// From that number.
+    pub(crate) fn unpack(packed: u32) -> Self {
+        Self {
+            places: packed & 0xFFFF,
+            requests: packed >> 16,
+        }
+    }
+
+    fn has(self, place: u8) -> bool {
+        self.places & 1u32.checked_shl(place.into()).unwrap_or(0) != 0
+    }
+
+    fn choices(self) -> impl Iterator<Item = Choice> {
+        (0u8..16)
+            .filter(move |&place| self.has(place))
+            .map(|place| Choice::of_place(place, Reason::Commands))
+    }
+
+    /// The one that is most likely on a core of this model.
+    fn likeliest(self, model: u32) -> Option<Choice> {
+        let of = |wanted: u32| {
+            self.choices()
+                .find(|choice| choice.format().0.model == wanted)
+        };
+        of(model)
+            .or_else(|| of(0))
+            .or_else(|| self.choices().next())
+    }
+
+    /// What the request in `words` tells, of a file that was taken for `current` so far.
+    pub(crate) fn weigh(
+        self,
+        current: Choice,
+        words: &[u32],
+        has: Possessions,
+        model: u32,
+        read: Reader<'_>,
+    ) -> Verdict {
+        let (mut sensible, mut telling) = (0, 0);
+        let (mut first, mut decides) = (None, false);
+        for choice in self.choices() {
+            let reading = reading(choice.format(), words, has, read);
+            if reading.makes_sense {
+                let place = 1u32.checked_shl(choice.place().into()).unwrap_or(0);
+                sensible |= place;
+                telling |= if reading.is_telling { place } else { 0 };
+                decides |= *first.get_or_insert(reading.kind) != reading.kind;
+                decides |= reading.is_telling && reading.decides;
+            }
+        }
+        let places = match (sensible, telling) {
+            // Nobody would send this: it tells nothing.
+            (0, _) => self.places,
+            (sensible, 0) => sensible,
+            // The others would send this for nothing.
+            (_, telling) => telling,
+        };
+        let left = Self {
+            places,
+            requests: self.requests.saturating_add(1).min(MOST_REQUESTS),
+        };
+        let choice = match left.has(current.place()) {
+            true if places.count_ones() > 1 => current,
+            _ => left.likeliest(model).unwrap_or(current),
+        };
+        Verdict {
+            choice,
+            left,
+            is_final: decides || places.count_ones() == 1 || left.requests == MOST_REQUESTS,
+        }
+    }
+}
+
+/// How a client of `format` would mean the request in `words`.
+#[inline(never)]
+fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) -> Reading {
+    let request = format.decode(words);
+    let (mut is_telling, mut decides) = (false, false);
+    let makes_sense = match request {
+        // Not built anywhere, only for queues, or no command at all.
+        Request::Refused(_) => false,
+        // Not in the vendor's builds.
+        Request::ReadRegister { .. } | Request::WriteRegister { .. } => false,
+        Request::ReadRegisters { .. } | Request::WriteRegisters { .. } => false,
+        Request::AllocateContiguous { bytes, .. } => bytes != 0,
+        Request::AllocateLinear { bytes, .. } => bytes != 0,
+        Request::FreeContiguous(_) | Request::MapMemory { .. } | Request::UnmapMemory { .. } => {
+            has.buffers
+        }
+        Request::Lock { .. }
+        | Request::Unlock { .. }
+        | Request::FreeNode { .. }
+        | Request::FinishUnlock { .. }
+        | Request::NameNode { .. }
+        | Request::ExportNode { .. } => has.nodes,
+        Request::UnmapUser(_) => has.user_memory,
+        Request::MapUser { user, bytes } => user >= FIRST_ADDRESS && bytes != 0,
+        // A wait for no time at all may be the time at another place.
+        Request::UserSignal(UserSignal::Wait { milliseconds, .. }) => {
+            is_telling = milliseconds != 0;
+            true
+        }
+        Request::UserSignal(signal) => signal != UserSignal::Unknown,
+        Request::EventCommit { queue, .. } => is_pointer(queue),
+        Request::Commit(commit) | Request::CommitAll { first: commit, .. } => {
+            (is_telling, decides) = (true, true);
+            commit_makes_sense(&commit, &mut is_telling, read)
+        }
+        _ => true,
+    };
+    Reading {
+        kind: discriminant(&request),
+        makes_sense,
+        is_telling,
+        decides,
+    }
+}
+
+/// Whether a user address can be that of a structure.
+fn is_pointer(address: u64) -> bool {
+    address >= FIRST_ADDRESS && address % 4 == 0
+}
+
+/// Whether a COMMIT makes sense: the context in the client's memory, or the delta.
+fn commit_makes_sense(commit: &Commit, is_telling: &mut bool, read: Reader<'_>) -> bool {
+    let format = commit.format;
+    if format.context_bytes() != 0 {
+        let mut room = [0; MAX_CONTEXT_BYTES / 4];
+        let words = &mut room[..format.context_bytes() / 4];
+        if !is_pointer(commit.context_buffer) || !read(commit.context_buffer, words) {
+            return false;
+        }
+        let context = format.decode_context(words);
+        *is_telling = context_tells(&context);
+        return context_makes_sense(&context);
+    }
+    // Without a delta it is the same in all of them.
+    if commit.delta == 0 || format.delta_bytes() == 0 {
+        *is_telling = false;
+        return true;
+    }
+    let mut room = [0; MAX_DELTA_BYTES / 4];
+    let words = &mut room[..format.delta_bytes() / 4];
+    if !is_pointer(commit.delta) || !read(commit.delta, words) {
+        return false;
+    }
+    let delta = format.decode_delta(words);
+    if delta.record_count == 0 {
+        *is_telling = false;
+        return true;
+    }
+    delta.record_count <= MOST_RECORDS
+        && is_pointer(delta.records)
+        && read(delta.records, &mut [0; 2])
+}
+
+/// Whether these can be the fields of a `gcoCONTEXT`, which may have no buffer yet.
+fn context_makes_sense(context: &ClientContext) -> bool {
+    let has_states = match (context.logical, context.link) {
+        (0, 0) => true,
+        (logical, link) => {
+            let bytes = link.checked_sub(logical);
+            is_pointer(logical)
+                && bytes.is_some_and(|it| it % 8 == 0 && it <= context.buffer_bytes.into())
+        }
+    };
+    context.object == ClientContext::OBJECT_TYPE
+        && context.initial_pipe <= 1
+        && context.entry_pipe <= 1
+        && (context.in_use == 0 || is_pointer(context.in_use))
+        && has_states
+}
+
+/// Whether there is something in those fields that other generations have elsewhere.
+fn context_tells(context: &ClientContext) -> bool {
+    context.logical != 0
+        || context.initial_pipe != 0
+        || context.entry_pipe != 0
+        || context.in_use != 0
+}
+
+#[kernel::macros::kunit_tests(galcore_evidence)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Possessions = Possessions {
+        nodes: false,
+        buffers: false,
+        user_memory: false,
+    };
+
+    /// The name of what is likeliest behind a request, whether that is final, and how many are left.
+    fn told(
+        of: Candidates,
+        current: &str,
+        words: &[u32],
+        has: Possessions,
+        read: Reader<'_>,
+    ) -> Option<(&'static str, bool, u32, Candidates)> {
+        let current = Choice::by_name(current.as_bytes(), Reason::First)?;
+        let verdict = of.weigh(current, words, has, 0, read);
+        Some((
+            verdict.choice.format().name(),
+            verdict.is_final,
+            verdict.left.places.count_ones(),
+            verdict.left,
+        ))
+    }
+
+    /// A request of 6.2 with ones in all fields.
+    fn request(command: u32) -> [u32; 100] {
+        let mut words = [1; 100];
+        words[0] = command;
+        words
+    }
+
+    #[test]
+    fn numbers_tell() {
+        let all = Candidates::of_size(32, 400);
+        let weigh = |words: &[u32], has| told(all, "6.2.4.p2", words, has, &mut |_, _| false);
+        let short = |found: Option<(&'static str, bool, u32, Candidates)>| {
+            found.map(|(name, is_final, left, _)| (name, is_final, left))
+        };
+        // VERSION is one number in all.
+        let found = short(weigh(&request(41), NOTHING));
+        assert_eq!(found, Some(("6.2.4.p2", false, 4)));
+        // ALLOCATE_LINEAR_VIDEO_MEMORY is 7 up to 6.2.3, and what nobody builds later.
+        let found = short(weigh(&request(7), NOTHING));
+        assert_eq!(found, Some(("6.2.3", false, 2)));
+        // And 8 later, which was RELEASE_VIDEO_MEMORY.
+        let found = short(weigh(&request(8), NOTHING));
+        assert_eq!(found, Some(("6.2.4.p2", false, 2)));
+        // Which makes sense for who has a node; that decides.
+        let nodes = Possessions {
+            nodes: true,
+            ..NOTHING
+        };
+        let found = short(weigh(&request(8), nodes));
+        assert_eq!(found, Some(("6.2.4.p2", true, 4)));
+        // No command of any.
+        let found = short(weigh(&request(200), NOTHING));
+        assert_eq!(found, Some(("6.2.4.p2", false, 4)));
+    }
+
+    #[test]
+    fn guesses_end() {
+        let mut left = Candidates::of_size(32, 400);
+        for request_number in 1..=MOST_REQUESTS {
+            let found = told(left, "6.2.4.p2", &request(41), NOTHING, &mut |_, _| false);
+            let Some((_, is_final, _, next)) = found else {
+                break;
+            };
+            assert_eq!(is_final, request_number == MOST_REQUESTS);
+            left = Candidates::unpack(next.pack());
+            assert_eq!(left, next);
+        }
+        assert_eq!(left.requests, MOST_REQUESTS);
+    }
+
+    #[test]
+    fn contexts_tell() {
+        // COMMIT, as all of these have it: command buffer, context.
+        let all = Candidates::of_size(16, 216);
+        let mut words = [0x1_0000; 54];
+        words[0] = 19;
+        let choice = Choice::by_name(b"v2", Reason::First);
+        let size_at = choice.map_or(0, |choice| choice.format().0.context.buffer_size.at());
+        let context = |logical: usize| {
+            let mut context = [0; 54];
+            context[0] = ClientContext::OBJECT_TYPE;
+            // bufferSize, logical, link.
+            context[size_at as usize / 4] = 0x1000;
+            context[logical] = 0x2_0000;
+            context[logical + 1] = 0x2_0800;
+            context
+        };
+        let weigh = |context: [u32; 54]| {
+            let mut read = |_: u64, words: &mut [u32]| {
+                for (word, &with) in words.iter_mut().zip(&context) {
+                    *word = with;
+                }
+                true
+            };
+            let found = told(all, "v2", &words, NOTHING, &mut read);
+            found.map(|(name, is_final, left, _)| (name, is_final, left))
+        };
+        assert_eq!(weigh(context(156 / 4)), Some(("dove", true, 1)));
+        assert_eq!(weigh(context(76 / 4)), Some(("v2", true, 2)));
+    }
+}

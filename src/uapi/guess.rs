@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Which generation of the interface a file speaks: by the size of its first request and by what
+//! was asked for, and where that leaves several, by its first commands.
+
+use super::{
+    malformed,
+    Argument,
+    OpenedFile,
+    DETECTED,
+    ENVELOPES,
+    SHORT_BLOCK, //
+};
+use crate::{
+    abi::{
+        self,
+        detect::{
+            self,
+            Choice,
+            Reason, //
+        },
+        evidence::{
+            Candidates,
+            Verdict, //
+        }, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    log::{
+        debug_client,
+        warn_client,
+        RateLimit,
+        ThisProcess, //
+    },
+    sys::{
+        chrdev::Caller,
+        user::UserWords, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Full,
+        Relaxed, //
+    },
+    uaccess::UserSlice, //
+};
+
+/// Generations that were guessed, of whatever process.
+static GUESSES: RateLimit = RateLimit::new();
+
+impl OpenedFile {
+    /// What the parameter `interface` says of the process's program, and of all.
+    pub(super) fn wished(&self) -> [Option<Choice>; 2] {
+        let parameters = self.clients.device().parameters();
+        parameters.interface.of(self.process.command_name().bytes())
+    }
+
+    /// Detects which generation the file speaks, by its first ioctls. Apart from the others, which
+    /// are to be quick.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn detect_interface(&self, caller: Caller, at: usize) -> Result<Choice> {
+        let known = self.interface.load(Relaxed);
+        let candidates = Candidates::unpack(self.candidates.load(Relaxed));
+        match Choice::unpack(known) {
+            Some(guess) if candidates.is_any() => {
+                let argument = Argument::read(at, guess.format(), caller)?;
+                let verdict = self.weigh(guess, candidates, &argument)?;
+                Ok(self.note(known, verdict, &argument))
+            }
+            _ => self.detect_first(known, caller, at),
+        }
+    }
+
+    /// By the first ioctl; `asked` is what the client has asked for.
+    fn detect_first(&self, asked: u32, caller: Caller, at: usize) -> Result<Choice> {
+        let (argument, block_bytes, short_sizes) = Argument::read_any(at, caller)?;
+        let of_other_files = self.process.interface().map(|(choice, _)| choice);
+        let [of_program, of_all] = self.wished();
+        let model = self.clients.device().model();
+        let choice = detect::choose(
+            block_bytes,
+            argument.input_bytes,
+            argument.output_bytes,
+            [
+                Choice::unpack(asked),
+                of_other_files.filter(|choice| choice.reason == Reason::Commands),
+                of_program,
+                of_all,
+            ],
+            model,
+        );
+        let Some(choice) = choice else {
+            // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
+            warn_client!(
+                ENVELOPES,
+                "an interface of {:#x} bytes in and {:#x} out behind an argument of {} ({:#x} and {:#x} if of {}): no generation of the interface has these",
+                argument.input_bytes,
+                argument.output_bytes,
+                block_bytes,
+                short_sizes[0],
+                short_sizes[1],
+                SHORT_BLOCK
+            );
+            return Err(Error::Envelope);
+        };
+        if !choice.reason.is_guess() {
+            let is_final = true;
+            let left = Candidates::NONE;
+            return Ok(self.note(
+                asked,
+                Verdict {
+                    choice,
+                    left,
+                    is_final,
+                },
+                &argument,
+            ));
+        }
+        let fitting = detect::Fitting {
+            block_bytes,
+            bytes: argument.input_bytes,
+        };
+        let candidates = Candidates::of_size(block_bytes, argument.input_bytes);
+        let verdict = self.weigh(choice, candidates, &argument)?;
+        if self.process.interface().is_none() && GUESSES.allow() {
+            pr_info!(
+                "{ThisProcess}: {fitting} have interfaces of {} bytes; taken for {}{}: {} (parameter interface)\n",
+                // At most the size of the largest interface, by then.
+                u16::try_from(argument.input_bytes).unwrap_or(0),
+                verdict.choice.format().name(),
+                if verdict.is_final { "" } else { " so far" },
+                verdict.choice.reason.text()
+            );
+        }
+        Ok(self.note(asked, verdict, &argument))
+    }
+
+    /// What the request behind `argument` tells of a guess.
+    fn weigh(&self, guess: Choice, left: Candidates, argument: &Argument) -> Result<Verdict> {
+        let mut room = UserWords::<{ abi::MAX_INTERFACE_BYTES / 4 }>::new();
+        let bytes = usize::try_from(argument.input_bytes)
+            .ok()
+            .filter(|&bytes| bytes <= abi::MAX_INTERFACE_BYTES && bytes % 4 == 0)
+            .ok_or(Error::Envelope)?;
+        let words = room
+            .read(argument.input, bytes)
+            .map_err(|_| malformed("the interface", argument.input))?;
+        let mut read = |at: u64, words: &mut [u32]| {
+            usize::try_from(at).is_ok_and(|at| {
+                UserSlice::new(UserPtr::from_addr(at), core::mem::size_of_val(words))
+                    .reader()
+                    .read_slice(zerocopy::IntoBytes::as_mut_bytes(words))
+                    .is_ok()
+            })
+        };
+        let model = self.clients.device().model();
+        Ok(left.weigh(guess, words, self.process.possessions(), model, &mut read))
+    }
+
+    /// Notes what the file speaks, in place of `known`; returns what it is taken for now.
+    fn note(&self, known: u32, verdict: Verdict, argument: &Argument) -> Choice {
+        let Verdict {
+            choice,
+            left,
+            is_final,
+        } = verdict;
+        let now = match is_final {
+            true => choice.pack() | DETECTED,
+            false => choice.pack(),
+        };
+        // Who sees a guess is to see that it is one.
+        if !is_final {
+            self.candidates.store(left.pack(), Relaxed);
+        }
+        // Another thread may have been quicker; then what it has noted stands.
+        if let Err(found) = self.interface.cmpxchg(known, now, Full) {
+            return Choice::unpack(found).unwrap_or(choice);
+        }
+        let before = Choice::unpack(known).filter(|before| before.reason.is_guess());
+        if before == Some(choice) {
+            return choice;
+        }
+        // At most the size of the largest interface, by then.
+        let bytes = u16::try_from(argument.input_bytes).unwrap_or(0);
+        self.process.note_interface(choice, bytes);
+        let format = choice.format();
+        if let Some(before) = before.filter(|before| before.format() != format) {
+            if GUESSES.allow() {
+                pr_info!(
+                    "{ThisProcess}: taken for {} now, not for {}: {}\n",
+                    format.name(),
+                    before.format().name(),
+                    choice.reason.text()
+                );
+            }
+        }
+        debug_client!(
+            "interface {} ({} bytes): {}",
+            format.name(),
+            bytes,
+            choice.reason.text()
+        );
+        choice
+    }
+}
