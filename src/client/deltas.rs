@@ -86,15 +86,15 @@ fn merge_records(buffers: &mut Buffers, delta: &Delta) {
         if reader.read_slice(bytes).is_err() {
             return;
         }
-        for record in words.chunks_exact(abi::DELTA_RECORD_WORDS) {
-            if let &[address, mask, data] = record {
-                buffers.apply(Record {
-                    address,
-                    mask,
-                    data,
-                });
-            }
-        }
+        let records = words.chunks_exact(abi::DELTA_RECORD_WORDS);
+        buffers.apply(records.filter_map(|record| match *record {
+            [address, mask, data] => Some(Record {
+                address,
+                mask,
+                data,
+            }),
+            _ => None,
+        }));
         left -= some;
         // CAST: at most 64 bits.
         let Some(next) = at.checked_add(length as u64) else {

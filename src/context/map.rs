@@ -119,7 +119,7 @@ pub(crate) struct AddressSlot {
 /// The states of a core's contexts.
 pub(crate) struct StateMap {
     template: KVVec<u32>,
-    /// For each state the word of its value; 0: not kept.
+    /// See [`Places`].
     places: KVVec<u16>,
     /// The highest state plus 1 that clients count on.
     state_count: usize,
@@ -128,6 +128,48 @@ pub(crate) struct StateMap {
     element_count: usize,
     link: usize,
     mem_config: usize,
+}
+
+/// For each state the word of its value, and [`SPECIAL`]; 0: not kept.
+#[derive(Clone, Copy)]
+pub(super) struct Places<'a>(&'a [u16]);
+
+/// The state has a [`Group`], or not all of its bits are kept.
+const SPECIAL: u16 = 1 << 15;
+
+impl Places<'_> {
+    /// The word where state `address` (a word address) stands, if it is kept, and whether that is a
+    /// special one.
+    #[inline(always)]
+    pub(super) fn find(self, address: u32) -> Option<(usize, bool)> {
+        // CAST: 32 bits into at least 32.
+        match self.0.get(address as usize) {
+            None | Some(0) => None,
+            Some(&place) => Some(((place & !SPECIAL).into(), place & SPECIAL != 0)),
+        }
+    }
+}
+
+/// With what other states one is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    /// With none.
+    None,
+    /// With the vertex elements.
+    Elements,
+    /// With those that are GPU addresses.
+    Addresses,
+}
+
+/// With what other states state `address` is written, whose word is at `at`. `elements`: the word of
+/// the first vertex element, and how many there are.
+fn group_of(elements: (usize, usize), at: usize, address: u32) -> Group {
+    let (first, count) = elements;
+    match at {
+        _ if (first..first + count).contains(&at) => Group::Elements,
+        _ if address <= 0xFFFF && takes_address(address) => Group::Addresses,
+        _ => Group::None,
+    }
 }
 
 /// Builds the stream, block by block.
@@ -627,11 +669,24 @@ impl StateMap {
             let place = to.places.get(state::word(byte) as usize);
             place.map_or(0, |&place| usize::from(place))
         };
+        // CAST: 12 or 16.
+        let (elements, element_count) = (place(ELEMENTS), core.elements() as usize);
+        let mem_config = place(0x1654);
+        // Every place leaves that bit.
+        if to.words.len() > usize::from(SPECIAL) {
+            return Err(Error::InvalidArgument);
+        }
+        for (address, place) in (0u32..).zip(to.places.iter_mut()) {
+            let at = usize::from(*place);
+            let group = group_of((elements, element_count), at, address);
+            if at != 0 && (group != Group::None || at == mem_config) {
+                *place |= SPECIAL;
+            }
+        }
         Ok(Self {
-            elements: place(ELEMENTS),
-            // CAST: 12 or 16.
-            element_count: core.elements() as usize,
-            mem_config: place(0x1654),
+            elements,
+            element_count,
+            mem_config,
             link,
             addresses,
             state_count: to
@@ -654,13 +709,21 @@ impl StateMap {
         &self.template
     }
 
+    /// Where states stand.
+    #[inline]
+    pub(super) fn places(&self) -> Places<'_> {
+        Places(&self.places)
+    }
+
+    /// With what other states state `address` is written, whose word is at `at`.
+    #[inline(never)]
+    pub(super) fn group(&self, at: usize, address: u32) -> Group {
+        group_of(self.elements(), at, address)
+    }
+
     /// The word where state `address` (a word address) stands, if it is kept.
     pub(crate) fn place(&self, address: u32) -> Option<usize> {
-        // CAST: 32 bits into at least 32.
-        match self.places.get(address as usize) {
-            None | Some(0) => None,
-            Some(&place) => Some(place.into()),
-        }
+        self.places().find(address).map(|(at, _)| at)
     }
 
     /// The kept states that are GPU addresses.

@@ -36,7 +36,6 @@ use crate::{
     stream::{
         loaded::Loaded,
         lookup::Lookup,
-        states::takes_address,
         words::{
             self,
             state, //
@@ -59,6 +58,7 @@ use kernel::{
     },
 };
 
+use map::Group;
 pub(crate) use map::StateMap;
 
 /// Whose states the GPU has loaded.
@@ -99,6 +99,15 @@ pub(crate) struct Record {
     pub(crate) data: u32,
 }
 
+/// What the word at `at` becomes for a record with `mask` that makes it `value`.
+#[inline(never)]
+fn special_value(map: &StateMap, at: usize, mask: u32, value: u32) -> u32 {
+    match matches!(mask, 0 | u32::MAX) && at == map.mem_config() {
+        true => value & !AUTO_DISABLE,
+        false => value,
+    }
+}
+
 /// What the client wants the GPU to load: pure logic.
 struct Image {
     map: Arc<StateMap>,
@@ -124,34 +133,52 @@ impl Image {
         })
     }
 
+    /// Takes records over; tells of the words that have changed, but of those that are written
+    /// together. There may be thousands: what makes a state special is known with its place.
+    #[inline]
+    fn apply_all(
+        &mut self,
+        records: impl Iterator<Item = Record>,
+        mut changed: impl FnMut(usize, u32),
+    ) {
+        let places = self.map.places();
+        let words = &mut self.words[..];
+        for record in records {
+            let Some((at, is_special)) = places.find(record.address) else {
+                continue;
+            };
+            let Some(word) = words.get_mut(at) else {
+                continue;
+            };
+            let value = match record.mask {
+                0 | u32::MAX => record.data,
+                mask => (*word & !mask) | (record.data & mask),
+            };
+            if is_special {
+                let value = special_value(&self.map, at, record.mask, value);
+                if *word == value {
+                    continue;
+                }
+                *word = value;
+                match self.map.group(at, record.address) {
+                    Group::Elements => self.elements_changed = true,
+                    Group::Addresses => self.addresses_changed = true,
+                    Group::None => changed(at, value),
+                }
+            } else if *word != value {
+                *word = value;
+                changed(at, value);
+            }
+        }
+    }
+
     /// Takes a record over; returns the word that has changed, unless it is one of those that are
     /// written together.
+    #[cfg(CONFIG_KUNIT)]
     fn apply(&mut self, record: Record) -> Option<usize> {
-        let at = self.map.place(record.address)?;
-        let is_whole = matches!(record.mask, 0 | u32::MAX);
-        let word = self.words.get_mut(at)?;
-        let mut value = if is_whole {
-            record.data
-        } else {
-            (*word & !record.mask) | (record.data & record.mask)
-        };
-        if is_whole && at == self.map.mem_config() {
-            value &= !AUTO_DISABLE;
-        }
-        if *word == value {
-            return None;
-        }
-        *word = value;
-        let (first, count) = self.map.elements();
-        if (first..first + count).contains(&at) {
-            self.elements_changed = true;
-            None
-        } else if record.address <= 0xFFFF && takes_address(record.address) {
-            self.addresses_changed = true;
-            None
-        } else {
-            Some(at)
-        }
+        let mut changed = None;
+        self.apply_all(core::iter::once(record), |at, _| changed = Some(at));
+        changed
     }
 
     /// Becomes what `other` is; tells of the words that have changed by that, but of those that are
@@ -294,13 +321,15 @@ impl Buffers {
         self.copies[0].image.map.state_count()
     }
 
-    /// Takes a record of a delta over into the next copy. Twice does no harm.
-    pub(crate) fn apply(&mut self, record: Record) {
+    /// Takes records of a delta over into the next copy. Twice does no harm.
+    #[inline]
+    pub(crate) fn apply(&mut self, records: impl Iterator<Item = Record>) {
         let copy = self.copy();
-        if let Some(at) = copy.image.apply(record) {
+        let memory = copy.buffer.memory();
+        copy.image.apply_all(records, |at, word| {
             // Inside, since the image is as long.
-            let _ = copy.buffer.memory().write(at * 4, copy.image.words[at]);
-        }
+            let _ = memory.write(at * 4, word);
+        });
     }
 
     /// The next copy becomes what the other one is, which was loaded last. The deltas that both
