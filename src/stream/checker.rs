@@ -450,6 +450,24 @@ fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
     rest.get(1 + place).map(Cell::get)
 }
 
+/// What is behind the command that begins with `first`, if that loads several states that mean
+/// nothing here; `tail` is what lies behind the first value.
+#[inline(always)]
+fn behind_harmless<'w>(
+    states: Sets<'_>,
+    first: u32,
+    tail: &'w [Cell<u32>],
+) -> Option<&'w [Cell<u32>]> {
+    let count = (first >> 16) & 0x3FF;
+    let address = first & 0xFFFF;
+    let is_load = matches!(Opcode::of(first), Opcode::LoadState);
+    if !is_load || count == 0 || address + count > 0x1_0000 || states.any_special(address, count) {
+        return None;
+    }
+    // Without the first value, and with the padding. CAST: at most 1023.
+    tail.get((count as usize - 1).next_multiple_of(2)..)
+}
+
 fn pass(
     words: &mut [u32],
     states: &States,
@@ -491,6 +509,11 @@ fn pass(
             let first = first.get();
             if first & !(FIXP | 0xFFFF) == LOAD_ONE && !states.is_special(first & 0xFFFF) {
                 rest = tail;
+                continue;
+            }
+            // Or many of such.
+            if let Some(behind) = behind_harmless(states, first, tail) {
+                rest = behind;
                 continue;
             }
         }
