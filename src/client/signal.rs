@@ -20,6 +20,7 @@ use crate::{
     }, //
 };
 use kernel::{
+    bindings,
     prelude::*,
     sync::{
         new_condvar,
@@ -29,7 +30,10 @@ use kernel::{
         CondVarTimeoutResult,
         SpinLock, //
     },
-    time::msecs_to_jiffies, //
+    time::{
+        msecs_to_jiffies,
+        Jiffies, //
+    }, //
 };
 
 /// The longest time that a fence is not signaled, in milliseconds: somebody else may wait for it
@@ -41,6 +45,13 @@ type Fences = [Option<Fence>; MAX_FENCES];
 /// Nanoseconds of a millisecond.
 const NANOSECONDS: u64 = 1_000_000;
 
+/// From so many milliseconds on a wait is measured in jiffies alone: clients wait for most jobs so,
+/// few such waits come to their end, and to read a clock for each would cost them.
+const LONG: u32 = 1_000;
+
+/// So many jiffies longer it is then: late ones do not make it shorter than it is to be.
+const LATE: Jiffies = bindings::HZ as Jiffies / 4;
+
 /// The wait time that means for ever.
 const FOREVER: u32 = u32::MAX;
 
@@ -50,6 +61,20 @@ struct State {
     over: bool,
     /// Signaled when it is set the next time.
     fences: Option<KBox<Fences>>,
+}
+
+/// When a wait of so many milliseconds that begins now is over.
+#[cold]
+#[inline(never)]
+fn end_of(milliseconds: u32) -> u64 {
+    sys::monotonic_ns().saturating_add(u64::from(milliseconds) * NANOSECONDS)
+}
+
+/// Whether that has come.
+#[cold]
+#[inline(never)]
+fn is_past(end: u64) -> bool {
+    sys::monotonic_ns() >= end
 }
 
 /// One signal.
@@ -175,6 +200,7 @@ impl Signal {
         // A jiffy more, as the first one may be almost over.
         let mut left = match milliseconds {
             0 => 0,
+            LONG.. => msecs_to_jiffies(milliseconds).saturating_add(LATE),
             ms => msecs_to_jiffies(ms).saturating_add(1),
         };
         // Jiffies that come late come all at once: then they are no measure.
@@ -195,14 +221,13 @@ impl Signal {
                 continue;
             }
             if left == 0 {
-                if end.is_none_or(|end| sys::monotonic_ns() >= end) {
+                if end.is_none_or(is_past) {
                     return Err(Error::Timeout);
                 }
                 left = 1;
             }
-            if end.is_none() {
-                let time = u64::from(milliseconds) * NANOSECONDS;
-                end = Some(sys::monotonic_ns().saturating_add(time));
+            if milliseconds < LONG && end.is_none() {
+                end = Some(end_of(milliseconds));
             }
             match self.changed.wait_interruptible_timeout(&mut state, left) {
                 CondVarTimeoutResult::Woken { jiffies } => left = jiffies,
