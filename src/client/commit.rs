@@ -649,6 +649,7 @@ impl Work for Submission<'_> {
         }
     }
 
+    #[inline(always)]
     fn stream(&self) -> Option<Stream<'_>> {
         let attached = || {
             let context = self.hold.as_ref()?.context();
@@ -786,6 +787,7 @@ fn read_command_buffer(user: u64, format: Format) -> Result<CommandBuffer> {
 }
 
 /// The bytes of the commands, from the buffer's start: after the head, before the tail.
+#[inline(always)]
 fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     let aligned = |value: u32| value % ALIGNMENT == 0;
     if !aligned(buffer.start_offset)

@@ -81,6 +81,7 @@ impl Process {
     /// where a child has inherited the file, or no other client. The C drivers look at the number
     /// of the signal alone, and a library may still have its number from before a fork. Of a longer
     /// field the low half counts.
+    #[inline(always)]
     fn is_named(&self, number: u64) -> bool {
         // CAST: the low half, as a number of a process.
         let number = number as i32;
@@ -114,6 +115,13 @@ impl<'a> Queue<'a> {
         format: Format,
     ) -> Result<Self> {
         let mut queue = Self::empty(process, core.ring().empty_payload());
+        queue.read(first, format)?;
+        Ok(queue)
+    }
+
+    /// Reads the list at `first`.
+    #[inline(always)]
+    fn read(&mut self, first: u64, format: Format) -> Result {
         let mut next = first;
         let mut records = 0;
         while next != 0 {
@@ -140,10 +148,10 @@ impl<'a> Queue<'a> {
                 .read(at, format.record_bytes())
                 .map_err(|_| unreadable())?;
             let (record, following) = format.decode_record(words);
-            queue.add(record)?;
+            self.add(record)?;
             next = following;
         }
-        Ok(queue)
+        Ok(())
     }
 
     /// Resolves one more record. Errors as [`Queue::resolve`].
@@ -338,9 +346,18 @@ impl<'a> Queue<'a> {
     /// Looks up the words to write again, if memory has left the process since: what leaves later
     /// is kept until the job has ended. `InvalidAddress`: one is not in the caller's memory any
     /// more.
+    #[inline(always)]
     pub(super) fn check(&mut self, tables: &Tables) -> Result {
+        match self.writes {
+            None => Ok(()),
+            Some(looked_up) => self.check_writes(looked_up, tables),
+        }
+    }
+
+    #[inline(never)]
+    fn check_writes(&mut self, looked_up: u64, tables: &Tables) -> Result {
         let removals = tables.addresses.removals();
-        if self.writes.is_none_or(|looked_up| looked_up == removals) {
+        if looked_up == removals {
             return Ok(());
         }
         let again = |word: &mut Word| -> Result {
@@ -367,8 +384,16 @@ impl<'a> Queue<'a> {
 
     /// Takes what the queue takes away out of the process's addresses for all jobs behind
     /// its own, which has just got its place. The caller holds the tables' lock.
+    #[inline(always)]
     pub(super) fn withdraw(&self, tables: &mut Tables) {
-        for claim in self.claims.iter().flatten() {
+        if let Some(claims) = &self.claims {
+            Self::withdraw_claims(claims, tables);
+        }
+    }
+
+    #[inline(never)]
+    fn withdraw_claims(claims: &[Claim], tables: &mut Tables) {
+        for claim in claims {
             match claim {
                 Claim::Buffer(detached) => {
                     tables.addresses.remove(detached.get().buffer.address());
@@ -385,8 +410,16 @@ impl<'a> Queue<'a> {
     }
 
     /// Makes the claims final: the job stands.
+    #[inline(always)]
     pub(super) fn submitted(mut self) {
-        for claim in self.claims.take().into_iter().flatten() {
+        if let Some(claims) = self.claims.take() {
+            self.finish_claims(claims);
+        }
+    }
+
+    #[inline(never)]
+    fn finish_claims(&self, claims: KVec<Claim>) {
+        for claim in claims {
             match claim {
                 // As the C driver: the view ends now, the memory when the event fires.
                 Claim::Buffer(detached) => {
@@ -418,8 +451,20 @@ impl<'a> Queue<'a> {
 }
 
 impl Drop for Queue<'_> {
+    #[inline(always)]
     fn drop(&mut self) {
-        for claim in self.claims.take().into_iter().flatten() {
+        if let Some(claims) = self.claims.take() {
+            self.put_back(claims);
+        }
+    }
+}
+
+impl Queue<'_> {
+    /// Gives back what was claimed.
+    #[cold]
+    #[inline(never)]
+    fn put_back(&self, claims: KVec<Claim>) {
+        for claim in claims {
             match claim {
                 Claim::Buffer(detached) => {
                     self.process.tables().buffers.put_back(detached);
