@@ -68,6 +68,16 @@ impl Authors {
         }
     }
 
+    /// Whether anything may have to be loaded before commands of `author`'s that use `uses`. Most
+    /// often there is nothing.
+    #[inline(always)]
+    pub(crate) fn may_wipe(&self, stale: &[&[u32]; PIPES], author: Author, uses: Engines) -> bool {
+        let is_unclean = |pipe: Pipe| {
+            uses.has(pipe) && (!stale[pipe.index()].is_empty() || self.are_others(pipe, author))
+        };
+        is_unclean(Pipe::Pipe3d) || is_unclean(Pipe::Pipe2d)
+    }
+
     /// What is to be loaded before commands of `author`'s that use `uses`, in this order: the pipe
     /// that they need first comes last. `has_copy`: behind it a context is loaded from the kernel's
     /// memory.

@@ -63,7 +63,7 @@ impl<P: Payload> Ring<P> {
             };
             self.trace_end(done.number, Outcome::Dropped);
             drop(state);
-            drop(self.end_job(done.load, Outcome::Dropped));
+            self.abandon_job(done.load);
         }
         let mut state = self.state.lock();
         state.completed = state.in_flight.newest();
@@ -72,6 +72,13 @@ impl<P: Payload> Ring<P> {
         self.flushed.xchg(NO_TRANSLATIONS, Full);
         self.vm.flushed();
         self.moved.notify_all();
+    }
+
+    /// Ends `job`, which was dropped. Apart from those that are done.
+    #[cold]
+    #[inline(never)]
+    fn abandon_job(&self, job: Job<P>) {
+        drop(self.end_job(job, Outcome::Dropped));
     }
 
     /// Ends the jobs that raised events say are done.
@@ -145,13 +152,12 @@ impl<P: Payload> Ring<P> {
             self.trace_end(done.number, done.load.outcome);
             self.trace_begin(&mut state);
             drop(state);
-            let (number, job) = (done.number, done.load);
-            if job.flushed > self.flushed.load(Relaxed) {
+            let (number, flushed, outcome) = (done.number, done.load.flushed, done.load.outcome);
+            if flushed > self.flushed.load(Relaxed) {
                 // Before the address space is asked whether something waits for it.
-                self.flushed.xchg(job.flushed, Full);
+                self.flushed.xchg(flushed, Full);
             }
-            let outcome = job.outcome;
-            let payload = self.end_job(job, outcome);
+            let payload = self.end_job(done.load, outcome);
             // A long list is freed here: that may sleep.
             let spare = payload.is_reusable().then_some(payload);
             state = self.state.lock();
@@ -175,7 +181,7 @@ impl<P: Payload> Ring<P> {
 
     /// Does what is to be done when `job` has ended, and lets go of what it kept; returns what is
     /// left of its payload.
-    #[inline]
+    #[inline(always)]
     fn end_job(&self, job: Job<P>, outcome: Outcome) -> P {
         let Job {
             mut payload,

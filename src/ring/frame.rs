@@ -72,8 +72,9 @@ pub(crate) struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     /// The states of the client's own context, if they have been made ready.
-    pub(super) fn states(&self) -> Option<Checked<'a>> {
-        match self.context?.source {
+    #[inline]
+    pub(super) fn states(&self) -> Option<&Checked<'a>> {
+        match &self.context.as_ref()?.source {
             Source::Words(states) => Some(states),
             _ => None,
         }
@@ -176,10 +177,12 @@ impl Frame {
         uses: Engines,
         flush: bool,
     ) -> Self {
-        let commands = stream.map(|stream| stream.commands);
+        let commands = stream.map(|stream| &stream.commands);
         let (mut load, mut states, mut pipe) = (None, None, gpu.pipe);
         let wipes = match stream.and_then(|stream| Some((stream, stream.author?))) {
-            Some((stream, (author, scrub))) => {
+            Some((stream, (author, scrub)))
+                if gpu.authors.may_wipe(&stream.stale, author, uses) =>
+            {
                 let next = source.entry().unwrap_or(stream.commands.entry);
                 let lists = Lists {
                     scrub,
@@ -190,7 +193,7 @@ impl Frame {
                 let wipes = gpu.authors.wipes(lists, author, uses, next, has_copy);
                 wipes.map(|part| part.map(|part| Wipe::new(part, lists, &mut pipe)))
             }
-            None => [None; PIPES],
+            _ => [None; PIPES],
         };
         match source {
             Source::Unready | Source::Nothing => {}
@@ -209,7 +212,7 @@ impl Frame {
             wipes,
             load,
             states,
-            commands: commands.map(|commands| Section::new(caches, pipe, &commands)),
+            commands: commands.map(|commands| Section::new(caches, pipe, commands)),
         }
     }
 
@@ -242,7 +245,7 @@ impl Frame {
             emit(load)?;
         }
         let states = stream.and_then(Stream::states);
-        let commands = stream.map(|stream| stream.commands);
+        let commands = stream.map(|stream| &stream.commands);
         for (around, inner) in [(&self.states, states), (&self.commands, commands)] {
             if let (Some(around), Some(inner)) = (around, inner) {
                 around.emit(inner.words, &mut emit)?;

@@ -187,7 +187,7 @@ impl<P: Payload> Ring<P> {
         {
             return Err(Error::InvalidArgument);
         }
-        let commands = stream.map(|stream| stream.commands);
+        let commands = stream.map(|stream| &stream.commands);
         let command_bytes = commands.map_or(0, |commands| commands.bytes());
         let mut state = self.state.lock();
         if state.is_stopped {
@@ -323,6 +323,7 @@ impl<P: Payload> Ring<P> {
     }
 
     /// A place has been filled, or given back: others may have one.
+    #[inline(always)]
     fn placed(self: &Arc<Self>, mut state: Guard<'_, State<P>, SpinLockBackend>) {
         let check = !core::mem::replace(&mut state.is_checked, true);
         let is_off = state.is_off;
