@@ -22,9 +22,10 @@ impl Ledger {
     pub(crate) fn add(&mut self, bytes: usize) {
         // CAST: at most 64 bits.
         let bytes = bytes as u64;
-        self.bytes = self.bytes.saturating_add(bytes);
+        // 64 bits of bytes do not come round.
+        self.bytes = self.bytes.wrapping_add(bytes);
         self.max = self.max.max(self.bytes);
-        self.total = self.total.saturating_add(bytes);
+        self.total = self.total.wrapping_add(bytes);
         self.given = self.given.wrapping_add(1);
     }
 

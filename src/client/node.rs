@@ -451,7 +451,7 @@ impl Process {
     pub(super) fn unlock(&self, handle: u32, parts: Parts, later: bool) -> Result<Reply<'_>> {
         // Another process's node, which this one has not locked, is there, and not locked.
         self.import(handle)?;
-        let (reply, pages, user, is_asynchronous) = {
+        let (reply, pages, user, over) = {
             let mut tables = self.tables();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if parts.lock && entry.locks == 0 {
@@ -478,19 +478,24 @@ impl Process {
             }
             let user = match &mut entry.view {
                 _ if !parts.view => None,
+                PagesView::None | PagesView::BeingMade => None,
                 PagesView::At { locks, .. } if *locks > 1 => {
                     *locks -= 1;
                     None
                 }
-                _ => tables.hide_node(handle),
+                PagesView::At { .. } => tables.hide_node(handle),
             };
-            (reply, pages, user, is_asynchronous)
+            let over = match is_asynchronous {
+                true => None,
+                false => tables.take_if_over(handle),
+            };
+            (reply, pages, user, over)
         };
         if let (Some(backing), Some(user)) = (pages, user) {
             backing.unmap(user);
         }
-        if !is_asynchronous {
-            self.end_if_over(handle);
+        if let Some(entry) = over {
+            entry.node.end_here();
         }
         Ok(reply)
     }
@@ -564,8 +569,35 @@ impl Process {
         }
     }
 
+    /// Frees what most FREEs are about, under one lock: a node that only this process has, which is
+    /// not its own memory, and whose view, if it has one, stays until its last lock goes. `None`: it
+    /// is another. Else the node, if it is over, to be ended without a lock.
+    #[inline]
+    fn free_plain_node(&self, handle: u32, if_unlocked: bool) -> Option<Option<NodeEntry>> {
+        if self.registry().is_some() {
+            return None;
+        }
+        let mut tables = self.tables();
+        let entry = tables.nodes.get_mut(handle)?;
+        let is_plain = match entry.locks {
+            0 => matches!(entry.view, PagesView::None),
+            _ => !if_unlocked,
+        };
+        if !is_plain || !entry.is_alive() || entry.imports > 0 || entry.back.is_some() {
+            return None;
+        }
+        entry.life = Life::Freed;
+        Some(tables.take_if_over(handle))
+    }
+
     /// FREE: ends a node, or one of several imports of it. Errors as [`Process::claim_node`].
     pub(super) fn free_node(self: &Arc<Self>, handle: u32, if_unlocked: bool) -> Result {
+        if let Some(over) = self.free_plain_node(handle, if_unlocked) {
+            if let Some(entry) = over {
+                entry.node.end_here();
+            }
+            return Ok(());
+        }
         let owner = self.owner_of(handle);
         if owner.wrapped_node(handle).is_some() {
             owner.wait_for_own_work()?;

@@ -91,7 +91,7 @@ impl SharedNodes {
 
 impl Process {
     /// The registry, if nodes are shared.
-    fn registry(&self) -> Option<&SharedNodes> {
+    pub(super) fn registry(&self) -> Option<&SharedNodes> {
         let is_shared = self.device.parameters().shared_nodes;
         is_shared.then(|| self.clients.shared_nodes())
     }
