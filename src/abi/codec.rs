@@ -261,6 +261,7 @@ impl Format {
     }
 
     /// Reads a request.
+    #[inline(always)]
     pub(crate) fn decode(self, words: &[u32]) -> Request {
         let layout = self.0;
         let u = self.union(words);

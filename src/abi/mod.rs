@@ -349,6 +349,12 @@ impl CoreSelector {
         }
     }
 
+    /// Whether its kind is 3D alone.
+    #[inline]
+    pub(crate) fn is_three_d(self) -> bool {
+        self.hardware_type == self.numbers.three_d.into()
+    }
+
     /// Whether its kind's number is one of those up to `last`.
     #[inline]
     pub(crate) fn is_up_to(self, last: u32) -> bool {

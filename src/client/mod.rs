@@ -332,6 +332,7 @@ impl Process {
     }
 
     /// Whether a request means a core for vector graphics.
+    #[inline(always)]
     fn is_vector(&self, selector: CoreSelector) -> bool {
         let place = self.device.place(selector);
         place.is_ok_and(|place| self.device.is_vector(place))

@@ -283,6 +283,7 @@ impl<P: Payload> Device<P> {
     }
 
     /// Who the core is that a request means. Errors as [`Device::core`].
+    #[inline(always)]
     pub(crate) fn identity_words(&self, selector: CoreSelector) -> Result<&IdentityWords> {
         self.identities[self.place(selector)?]
             .as_ref()

@@ -77,13 +77,22 @@ impl Firsts {
     }
 
     /// The place that [`route`] gives for `selector`, if it is the first of its kind.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(self, selector: CoreSelector) -> Option<usize> {
-        let wanted = selector.hardware_type()?;
         if selector.index() != 0 && selector.routing() != Routing::Type {
             return None;
         }
-        let first = (self.0 >> Self::shift(wanted)) & ((1 << Self::BITS) - 1);
+        match selector.is_three_d() {
+            // Most.
+            true => self.first(Self::shift(HardwareType::ThreeD)),
+            false => self.first(Self::shift(selector.hardware_type()?)),
+        }
+    }
+
+    /// The place at so many bits.
+    #[inline(always)]
+    fn first(self, shift: u32) -> Option<usize> {
+        let first = (self.0 >> shift) & ((1 << Self::BITS) - 1);
         // CAST: a few.
         first.checked_sub(1).map(|place| place as usize)
     }

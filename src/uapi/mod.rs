@@ -25,7 +25,8 @@ use crate::{
             Extension,
             MAX_EXTENSION_BYTES, //
         },
-        Format, //
+        Format,
+        Request, //
     },
     client::{
         Clients,
@@ -217,6 +218,25 @@ fn refuse_type(found: u32) -> Error {
     Error::Envelope
 }
 
+/// Tells the log of an ioctl that there is not.
+#[cold]
+#[inline(never)]
+fn refuse_code(code: u32) -> kernel::error::Error {
+    warn_client!(
+        ENVELOPES,
+        "ioctl {code:#x}: there is none but {INTERFACE} and this driver's own"
+    );
+    ENOTTY
+}
+
+/// What an ioctl returns.
+#[inline(always)]
+fn answered(result: Result) -> Result<isize, kernel::error::Error> {
+    result
+        .map(|()| 0)
+        .map_err(|error| error.errno().unwrap_or(ENOTTY))
+}
+
 /// Tells whoever debugs a client why the request in `words` was refused.
 #[cold]
 #[inline(never)]
@@ -229,10 +249,17 @@ fn explain(format: Format, words: &[u32], error: Error) {
         "{}",
         refusals::Refused {
             command: word(words, 0),
-            request: &format.decode(words),
+            request: &decode_again(format, words),
             error,
         }
     );
+}
+
+/// The request in `words`. Apart from who runs it, where decoding is a part of that.
+#[cold]
+#[inline(never)]
+fn decode_again(format: Format, words: &[u32]) -> Request {
+    format.decode(words)
 }
 
 /// The word at a byte offset; 0 outside.
@@ -272,6 +299,7 @@ impl OpenedFile {
         Error::Envelope
     }
 
+    #[inline(always)]
     fn interface(&self, file: &OpenFile, caller: Caller, at: usize) -> Result {
         let (argument, format) = self.argument(caller, at)?;
         // CAST: both are those of an interface.
@@ -314,6 +342,39 @@ impl OpenedFile {
             file.install();
         }
         Ok(())
+    }
+
+    /// The ioctl that nearly all are.
+    #[inline(never)]
+    fn run_interface(
+        &self,
+        file: &OpenFile,
+        caller: Caller,
+        at: usize,
+    ) -> Result<isize, kernel::error::Error> {
+        answered(self.interface(file, caller, at))
+    }
+
+    /// The others. Apart from that one, which is to be quick.
+    #[inline(never)]
+    fn run_other(
+        &self,
+        caller: Caller,
+        code: u32,
+        at: usize,
+    ) -> Result<isize, kernel::error::Error> {
+        match code {
+            SET_INTERFACE => self.set_interface(at).map(|()| 0),
+            RESETS => self.tell_resets(at).map(|()| 0),
+            // Else it would be the kernel's own face, which hands out kernel addresses.
+            PROFILER => answered(self.profiler_interface(caller, at)),
+            _ => match Extension::of(code) {
+                Some(extension) => answered(self.extension(extension, caller, at)),
+                // C libraries ask each file whether it is a terminal, and so on.
+                None if code.abs_diff(INTERFACE) >= NEAR => Err(ENOTTY),
+                None => Err(refuse_code(code)),
+            },
+        }
     }
 
     /// One of Russell King's ioctls. Apart from the other one, which is to be quick.
@@ -445,6 +506,7 @@ impl FileOperations for OpenedFile {
         })
     }
 
+    #[inline(always)]
     fn ioctl(
         self: ArcBorrow<'_, Self>,
         file: &OpenFile,
@@ -452,33 +514,10 @@ impl FileOperations for OpenedFile {
         code: u32,
         argument: usize,
     ) -> Result<isize, kernel::error::Error> {
-        if code == SET_INTERFACE {
-            return self.set_interface(argument).map(|()| 0);
+        match code {
+            INTERFACE => self.run_interface(file, caller, argument),
+            _ => self.run_other(caller, code, argument),
         }
-        if code == RESETS {
-            return self.tell_resets(argument).map(|()| 0);
-        }
-        let result = match code {
-            INTERFACE => self.interface(file, caller, argument),
-            // Else it would be the kernel's own face, which hands out kernel addresses.
-            PROFILER => self.profiler_interface(caller, argument),
-            _ => match Extension::of(code) {
-                Some(extension) => self.extension(extension, caller, argument),
-                None => {
-                    // C libraries ask each file whether it is a terminal, and so on.
-                    if code.abs_diff(INTERFACE) < NEAR {
-                        warn_client!(
-                            ENVELOPES,
-                            "ioctl {code:#x}: there is none but {INTERFACE} and this driver's own"
-                        );
-                    }
-                    Err(Error::Envelope)
-                }
-            },
-        };
-        result
-            .map(|()| 0)
-            .map_err(|error| error.errno().unwrap_or(ENOTTY))
     }
 
     #[cfg(CONFIG_PROC_FS)]
