@@ -256,7 +256,7 @@ impl Process {
                 usage,
                 stall_timeout: Atomic::new(GPU_TIMEOUT),
                 interface: Atomic::new(0),
-                tables <- new_mutex!(Tables::new(), "galcore process"),
+                tables <- new_mutex!(Tables::init(), "galcore process"),
                 view_made <- new_condvar!("galcore view"),
             }),
             GFP_KERNEL_ACCOUNT,

@@ -88,9 +88,9 @@ impl PerCore {
 }
 
 impl Tables {
-    /// Nothing.
-    pub(super) fn new() -> Self {
-        Self {
+    /// Nothing. In its place: it is large.
+    pub(super) fn init() -> impl Init<Self> {
+        init!(Self {
             nodes: Handles::new(),
             buffers: Handles::new(),
             signals: Handles::new(),
@@ -112,6 +112,6 @@ impl Tables {
             profile: Profile::default(),
             kept_on: [const { None }; MAX_CORES],
             pool_views: KVec::new(),
-        }
+        })
     }
 }
