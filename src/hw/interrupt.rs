@@ -68,11 +68,21 @@ impl Hardware {
 
     /// Hands the events over that have been taken, and prints errors, with what `whose` says: the id of
     /// the process whose job is the oldest under way; 0: none is, or it is the driver's.
+    #[inline]
     pub(crate) fn take_events(&self, whose: impl Fn() -> i32) -> u32 {
         let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
         if raised.axi_bus_error() || raised.mmu_exception() {
-            self.has_failed.store(true, Relaxed);
+            self.take_failures(raised, &whose);
         }
+        raised.events().get()
+    }
+
+    /// Prints the errors among what was `raised`. Apart from the jobs that have ended, as there are none
+    /// in most.
+    #[cold]
+    #[inline(never)]
+    fn take_failures(&self, raised: HI_INTR_ACKNOWLEDGE, whose: &dyn Fn() -> i32) {
+        self.has_failed.store(true, Relaxed);
         if raised.axi_bus_error() && self.errors.allow() {
             dev_err!(
                 self.dev,
@@ -83,13 +93,12 @@ impl Hardware {
             );
         }
         if raised.mmu_exception() {
-            self.report_mmu_exception(&whose);
+            self.report_mmu_exception(whose);
         }
-        raised.events().get()
     }
 
     /// Prints what the MMU did not let through, and lets it tell of the next time.
-    fn report_mmu_exception(&self, whose: &impl Fn() -> i32) {
+    fn report_mmu_exception(&self, whose: &dyn Fn() -> i32) {
         let is_allowed = self.errors.allow();
         if self.mmu_version() == MmuVersion::V1 {
             if is_allowed {
