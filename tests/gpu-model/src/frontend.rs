@@ -162,7 +162,12 @@ impl Burden {
 enum Job {
     Rectangle {
         states: Arc<StateBlock>,
+        data: Arc<[u32]>,
         rectangle: Rectangle,
+        position: u32,
+    },
+    Filter {
+        states: Box<StateBlock>,
         position: u32,
     },
     Resolve {
@@ -234,10 +239,7 @@ impl FrontEnd {
             delay_words: DELAY_WORDS,
             history: History::new(|word0, word1| Command::decode(word0).describe(word1)),
             random: Random::new(options.seed),
-            engine: Engine {
-                pe20: personality.has_pe20(),
-                line_inclusive: options.line_inclusive,
-            },
+            engine: Engine::of(personality, options.line_inclusive),
             links: 0,
             hangs_in_stall: false,
         }
@@ -555,13 +557,7 @@ impl FrontEnd {
             RS_KICKER_INPLACE => {
                 self.report(gpu, ViolationKind::Unsupported, "in-place resolve".into());
             }
-            DE_VR_CONFIG if value & (1 << 3) == 0 => {
-                self.report(
-                    gpu,
-                    ViolationKind::Unsupported,
-                    "2D: video rasteriser".into(),
-                );
-            }
+            DE_VR_CONFIG if value & (1 << 3) == 0 => return self.kick_filter(gpu),
             _ => {}
         }
         Ok(())
@@ -756,8 +752,11 @@ impl FrontEnd {
     }
 
     fn block(&self, gpu: &Gpu, first: u32, end: u32) -> StateBlock {
-        let words = (first / 4..end / 4).map(|word| gpu.state(word)).collect();
-        StateBlock::new(first, words)
+        StateBlock::new(first, self.words(gpu, first, end))
+    }
+
+    fn words(&self, gpu: &Gpu, first: u32, end: u32) -> Vec<u32> {
+        (first / 4..end / 4).map(|word| gpu.state(word)).collect()
     }
 
     fn draw_2d(&mut self, gpu: &Gpu, rectangles: u32, data: u32) -> Result<(), Hang> {
@@ -766,25 +765,59 @@ impl FrontEnd {
             let unit = self.fetch(gpu)?;
             list.push(Rectangle::from_words(unit as u32, (unit >> 32) as u32));
         }
+        let mut words = Vec::with_capacity(data as usize + 1);
         for _ in 0..data.div_ceil(2) {
-            self.fetch(gpu)?;
+            let unit = self.fetch(gpu)?;
+            words.extend([unit as u32, (unit >> 32) as u32]);
         }
+        words.truncate(data as usize);
         self.start_draw(gpu, true, "DRAW_2D")?;
-        let states = Arc::new(self.block(gpu, DE_FIRST, DE_END));
-        if let Err((kind, text)) = self.engine.check(&states) {
+        let states = self.states_2d(gpu);
+        let checked = self.engine.check(&states);
+        let checked =
+            checked.and_then(|()| self.engine.check_rectangles(&states, &list, words.len()));
+        if let Err((kind, text)) = checked {
             self.report(gpu, kind, text);
             return Ok(());
         }
+        let (states, data) = (Arc::new(states), Arc::from(words));
         let position = self.current.0;
         for rectangle in list {
             self.push(
                 gpu,
                 Job::Rectangle {
                     states: states.clone(),
+                    data: Arc::clone(&data),
                     rectangle,
                     position,
                 },
             );
+        }
+        Ok(())
+    }
+
+    /// The states that a 2D draw looks at.
+    fn states_2d(&self, gpu: &Gpu) -> StateBlock {
+        let mut states = self.block(gpu, DE_FIRST, DE_END);
+        // The colours are many, and few draws want them.
+        if self.engine.is_indexed(&states) {
+            for first in [DE_INDEX_COLOR_TABLE, DE_INDEX_COLOR_TABLE32] {
+                states = states.with(first, self.words(gpu, first, first + 0x400));
+            }
+        }
+        states
+    }
+
+    fn kick_filter(&mut self, gpu: &Gpu) -> Result<(), Hang> {
+        self.start_draw(gpu, true, "filter blit")?;
+        let kernel = self.words(gpu, DE_FILTER_KERNEL, DE_FILTER_KERNEL_END);
+        let states = Box::new(self.states_2d(gpu).with(DE_FILTER_KERNEL, kernel));
+        match self.engine.check_filter(&states) {
+            Err((kind, text)) => self.report(gpu, kind, text),
+            Ok(()) => {
+                let position = self.current.0;
+                self.push(gpu, Job::Filter { states, position });
+            }
         }
         Ok(())
     }
@@ -829,14 +862,19 @@ impl FrontEnd {
         match job {
             Job::Rectangle {
                 states,
+                data,
                 rectangle,
                 position,
             } => {
                 let engine = self.engine;
-                let pixels = self.on_bus(gpu, position, |bus| engine.draw(&states, rectangle, bus));
-                gpu.counters.add(counter::DRAWS_2D, 1);
-                gpu.counters.add(counter::PIXELS, pixels);
-                gpu.profile.count_pixels(0, true, pixels);
+                let draw = |bus: &mut dyn Bus| engine.draw(&states, &data, rectangle, bus);
+                let pixels = self.on_bus(gpu, position, draw);
+                count_2d(gpu, pixels);
+            }
+            Job::Filter { states, position } => {
+                let engine = self.engine;
+                let pixels = self.on_bus(gpu, position, |bus| engine.filter(&states, bus));
+                count_2d(gpu, pixels);
             }
             Job::Resolve { resolve, position } => {
                 let pixels = self.on_bus(gpu, position, |bus| resolve.run(bus));
@@ -954,6 +992,13 @@ impl Processor for FrontEnd {
             }
         }
     }
+}
+
+/// A rectangle of the 2D engine has been drawn.
+fn count_2d(gpu: &Gpu, pixels: u64) {
+    gpu.counters.add(counter::DRAWS_2D, 1);
+    gpu.counters.add(counter::PIXELS, pixels);
+    gpu.profile.count_pixels(0, true, pixels);
 }
 
 fn pipe_name(pipe_2d: bool) -> &'static str {

@@ -239,7 +239,9 @@ impl Gpu {
             faults: Faults::default(),
             interrupts: InterruptLine::default(),
             registers: RegisterFile::new(),
-            states: (0..state::WORDS).map(|_| AtomicU32::new(0)).collect(),
+            states: (0..state::WORDS as u32)
+                .map(|word| AtomicU32::new(state::at_reset(4 * word)))
+                .collect(),
             visible: Visible::default(),
             fetched: Mutex::default(),
             pending: Mutex::default(),
@@ -334,7 +336,9 @@ impl Gpu {
         engine.reset();
         *lock(&self.request) = None;
         self.has_request.store(false, SeqCst);
-        self.states.iter().for_each(|word| word.store(0, Relaxed));
+        for (word, state) in (0..).zip(&self.states) {
+            state.store(state::at_reset(4 * word), Relaxed);
+        }
         self.registers.reset();
         self.publish(FrontEndState::Stopped, dma_state::IDLE);
         self.visible.address.store(0, Relaxed);

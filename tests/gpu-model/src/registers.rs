@@ -298,8 +298,14 @@ pub mod state {
         DE_SRC_CONFIG = 0x120c;
         /// Source origin: `[15:0]` x, `[31:16]` y.
         DE_SRC_ORIGIN = 0x1210;
+        /// Background colour; transparent colour of the source.
+        DE_SRC_COLOR_BG = 0x1218;
         /// Foreground colour.
         DE_SRC_COLOR_FG = 0x121c;
+        /// Horizontal stretch factor, 15.16.
+        DE_STRETCH_FACTOR_LOW = 0x1220;
+        /// Vertical stretch factor, 15.16.
+        DE_STRETCH_FACTOR_HIGH = 0x1224;
         /// Base address of the destination.
         DE_DEST_ADDRESS = 0x1228;
         /// Stride of the destination in bytes, `[17:0]`.
@@ -308,8 +314,20 @@ pub mod state {
         DE_DEST_ROTATION_CONFIG = 0x1230;
         /// Destination format, command, switches.
         DE_DEST_CONFIG = 0x1234;
-        /// Pattern: `[4]` 0 = solid colour.
+        /// Base address of a pattern's 8 x 8 pixels.
+        DE_PATTERN_ADDRESS = 0x1238;
+        /// Pattern: format, `[4]` 0 = solid colour, origin.
         DE_PATTERN_CONFIG = 0x123c;
+        /// Monochrome pattern, rows 0 to 3.
+        DE_PATTERN_LOW = 0x1240;
+        /// Monochrome pattern, rows 4 to 7.
+        DE_PATTERN_HIGH = 0x1244;
+        /// Mask of a pattern, rows 0 to 3.
+        DE_PATTERN_MASK_LOW = 0x1248;
+        /// Mask of a pattern, rows 4 to 7.
+        DE_PATTERN_MASK_HIGH = 0x124c;
+        /// Pattern background colour.
+        DE_PATTERN_BG_COLOR = 0x1250;
         /// Pattern foreground colour.
         DE_PATTERN_FG_COLOR = 0x1254;
         /// Raster operation.
@@ -326,26 +344,74 @@ pub mod state {
         DE_CLEAR_PIXEL_VALUE_LOW = 0x1270;
         /// PE10 clear: bytes 4 to 7.
         DE_CLEAR_PIXEL_VALUE_HIGH = 0x1274;
-        /// Alpha blending: `[0]` enable.
+        /// Alpha blending: `[0]` enable; PE10: global alpha values.
         DE_ALPHA_CONTROL = 0x127c;
+        /// Alpha and blending modes.
+        DE_ALPHA_MODES = 0x1280;
+        /// Base address of the source's U plane.
+        DE_UPLANE_ADDRESS = 0x1284;
+        /// Stride of the U plane in bytes.
+        DE_UPLANE_STRIDE = 0x1288;
+        /// Base address of the source's V plane.
+        DE_VPLANE_ADDRESS = 0x128c;
+        /// Stride of the V plane in bytes.
+        DE_VPLANE_STRIDE = 0x1290;
         /// Kicks the video rasteriser.
         DE_VR_CONFIG = 0x1294;
+        /// Video rasteriser: left and top of the source image.
+        DE_VR_SOURCE_IMAGE_LOW = 0x1298;
+        /// Right and bottom of the source image.
+        DE_VR_SOURCE_IMAGE_HIGH = 0x129c;
+        /// Source origin, x, 16.16.
+        DE_VR_SOURCE_ORIGIN_LOW = 0x12a0;
+        /// Source origin, y, 16.16.
+        DE_VR_SOURCE_ORIGIN_HIGH = 0x12a4;
+        /// Left and top of the target window.
+        DE_VR_TARGET_WINDOW_LOW = 0x12a8;
+        /// Right and bottom of the target window.
+        DE_VR_TARGET_WINDOW_HIGH = 0x12ac;
         /// PE debug switches, masked.
         DE_PE_CONFIG = 0x12b0;
+        /// Height of the destination, for rotation.
+        DE_DEST_ROTATION_HEIGHT = 0x12b4;
+        /// Height of the source, for rotation.
+        DE_SRC_ROTATION_HEIGHT = 0x12b8;
         /// Rotation and mirror, masked.
         DE_ROT_ANGLE = 0x12bc;
         /// PE20 clear colour, A8R8G8B8.
         DE_CLEAR_PIXEL_VALUE32 = 0x12c0;
+        /// PE20: global source colour and alpha.
+        DE_GLOBAL_SRC_COLOR = 0x12c8;
+        /// PE20: global destination colour and alpha.
+        DE_GLOBAL_DEST_COLOR = 0x12cc;
+        /// PE20: which colours are multiplied by alpha.
+        DE_COLOR_MULTIPLY_MODES = 0x12d0;
         /// Transparency, masked.
         DE_PE_TRANSPARENCY = 0x12d4;
         /// YUV switches, masked.
         DE_PE_CONTROL = 0x12d8;
+        /// PE20: last transparent colour of the source.
+        DE_SRC_COLOR_KEY_HIGH = 0x12dc;
+        /// Dither thresholds, rows 0 and 1; all ones: none.
+        DE_PE_DITHER_LOW = 0x12e8;
+        /// Dither thresholds, rows 2 and 3.
+        DE_PE_DITHER_HIGH = 0x12ec;
         /// Source tiling extensions.
         DE_SRC_EX_CONFIG = 0x1300;
         /// First state of the 2D engine.
         DE_FIRST = 0x1200;
         /// One past the 2D states that a draw looks at.
-        DE_END = 0x1304;
+        DE_END = 0x1330;
+        /// Planes that a conversion from YUV to YUV writes; 0: there is none.
+        DE_DEYUV_CONVERSION = 0x130c;
+        /// Coefficients of the filter blit: two a word, 17 rows of 9.
+        DE_FILTER_KERNEL = 0x1800;
+        /// One past them.
+        DE_FILTER_KERNEL_END = 0x1a00;
+        /// PE10: 256 colours in the destination's format.
+        DE_INDEX_COLOR_TABLE = 0x1c00;
+        /// PE20: 256 colours, A8R8G8B8.
+        DE_INDEX_COLOR_TABLE32 = 0x3400;
         /// Starts a resolve.
         RS_KICKER = 0x1600;
         /// Formats and tilings of a resolve.
@@ -456,6 +522,16 @@ pub mod state {
 
     /// Number of words in the state space (16-bit word addresses).
     pub const WORDS: usize = 0x1_0000;
+
+    /// What the state at a byte address holds after a reset.
+    pub fn at_reset(address: u32) -> u32 {
+        match address {
+            // "Set all fields to their reset values", the database says of them.
+            DE_PE_DITHER_LOW | DE_PE_DITHER_HIGH => u32::MAX,
+            _ => 0,
+        }
+    }
+
     /// Reset value of [`TS_MEM_CONFIG`].
     pub const TS_MEM_CONFIG_RESET: u32 = 0x0020_0000;
     /// Bits of [`GL_FLUSH_CACHE`] that write the pixel engine's data back: depth, colour, 2D.

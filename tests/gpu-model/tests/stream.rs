@@ -641,8 +641,27 @@ fn what_the_2d_engine_lacks_leaves_memory_alone() {
     rig.survived(ViolationKind::Unsupported);
     assert_eq!(rig.word(SURFACE + 64 + 4), 0);
     let rig = Rig::new(Board::Gc320);
-    rig.run(&[load(state::DE_VR_CONFIG, 1), 0]);
+    let mut words = select_2d();
+    words.extend([load(state::DE_VR_CONFIG, 1), 2]);
+    rig.run(&words);
     rig.survived(ViolationKind::Unsupported);
+}
+
+#[test]
+fn a_filter_blit_is_a_draw() {
+    let rig = Rig::new(Board::Gc320);
+    rig.run(&[load(state::DE_VR_CONFIG, 1), 0]);
+    rig.hung_by(ViolationKind::WrongPipe);
+    let rig = Rig::new(Board::Gc2000);
+    rig.run(&[load(state::DE_VR_CONFIG, 1), 0]);
+    rig.hung_by(ViolationKind::MissingEngine);
+    // A value whose mask bit is set starts nothing; a window of nothing is a mistake.
+    let rig = Rig::new(Board::Gc320);
+    let mut words = select_2d();
+    words.extend([load(state::DE_VR_CONFIG, 1), 1 << 3]);
+    words.extend([load(state::DE_VR_CONFIG, 1), 0]);
+    rig.run(&words);
+    rig.survived(ViolationKind::BadDraw);
 }
 
 #[test]
