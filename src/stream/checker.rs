@@ -624,6 +624,7 @@ mod tests {
         let load = |state, value| [load_state(state, 1), value];
         let draw_2d = [0x2000_0100, 0, 0, 0x0001_0001];
         let kick = load(state::RS_KICKER, 0xBEEB_BEEB);
+        let filter = load(state::DE_VR_CONFIG, 1);
         let fault = |parts: &[&[u32]], entry, mends| {
             let mut words = KVVec::new();
             for part in parts {
@@ -635,6 +636,7 @@ mod tests {
         };
         for (target, draw, entry) in [
             (state::DE_DEST_ADDRESS, &draw_2d[..], Pipe::Pipe2d),
+            (state::DE_DEST_ADDRESS, &filter[..], Pipe::Pipe2d),
             (state::RS_DEST_ADDR, &kick[..], Pipe::Pipe3d),
         ] {
             let (to_zero, to_own) = (load(target, zero), load(target, own));
@@ -719,6 +721,21 @@ mod tests {
             fault(&[load_state(0x600, 0), 0], Pipe::Pipe3d),
             Some(Fault::Truncated)
         );
+    }
+
+    #[test]
+    fn data_of_a_draw_are_no_commands() {
+        // One rectangle, three words of a mask, and one that fills up; behind them a command again.
+        let words = [0x2003_0100, 0, 0, 0x0010_0010, END, END, END, END, END, 0];
+        assert_eq!(fault(&words[..8], Pipe::Pipe2d), None);
+        assert_eq!(
+            check_all(&words, Pipe::Pipe2d)
+                .err()
+                .map(|refusal| (refusal.at, refusal.fault)),
+            Some((8, Fault::Opcode))
+        );
+        assert_eq!(fault(&words[..7], Pipe::Pipe2d), Some(Fault::Truncated));
+        assert_eq!(fault(&words[..6], Pipe::Pipe2d), Some(Fault::Truncated));
     }
 
     #[test]
