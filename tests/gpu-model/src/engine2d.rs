@@ -3,12 +3,14 @@
 //! of rectangles, and the video rasteriser's filter blit.
 //!
 //! What is not modelled (tiling, dithering, endianness, multi-source blit, one-pass filter blit) is refused by the
-//! checks ([`Engine::check`], [`Engine::check_filter`]) and leaves memory as it was.
+//! checks ([`Engine::check`], [`Engine::check_filter`]) and leaves memory as it was. Of tiled surfaces the sources disagree
+//! whether the stride is that of a row of pixels (Mesa, Weston) or of a row of tiles (xf86-video-armada).
 //!
 //! Nothing public says what silicon does in these cases; here is what the sources make likeliest:
 //! * A stretch blit takes the pixel at the whole part of (pixels from the rectangle's corner) x factor.
-//! * DE_CONFIG and the mirror fields of DE_ROT_ANGLE mirror within the rectangle ("roughly equivalent", says etna_viv's
-//!   2d.md). Mirrored by both, or by source and destination, is as not mirrored.
+//! * DE_CONFIG and the mirror fields of DE_ROT_ANGLE mirror within the rectangle: "roughly equivalent", says etna_viv's
+//!   2d.md, and a renderer of Weston (Pengutronix, 2024) gives the left top of the part that it wants mirrored. Mirrored
+//!   by both, or by source and destination, is as not mirrored.
 //! * Rectangles, clipping and pattern are in the turned coordinates of the destination.
 
 mod blend;

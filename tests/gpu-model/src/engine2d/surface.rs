@@ -102,8 +102,9 @@ fn field(word: u32, shift: u32, width: u32) -> u32 {
 /// How the coordinates of commands lie on a surface, DE_ROT_MODE.
 ///
 /// The database says that 90 degrees need the surface's width, 180 and 270 its height: so 90 degrees have the
-/// command's rows run along the surface's columns from its right edge, and 270 degrees from its lower edge. Width
-/// and height are those of the surface as it lies in memory.
+/// command's rows run along the surface's columns from its right edge, and 270 degrees from its lower edge. A renderer
+/// of Weston for these cores (Pengutronix, 2024) places its sources just so. Width and height are those of the
+/// surface as it lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     None,
