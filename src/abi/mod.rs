@@ -355,6 +355,13 @@ impl CoreSelector {
         self.hardware_type == self.numbers.three_d.into()
     }
 
+    /// Whether the request names no core where the first one is meant then: there is no room for it, or
+    /// a number that is no kind's.
+    #[inline]
+    pub(crate) fn is_unnamed(self) -> bool {
+        self.numbers.routing == Routing::Type && self.hardware_type().is_none()
+    }
+
     /// Whether its kind's number is one of those up to `last`.
     #[inline]
     pub(crate) fn is_up_to(self, last: u32) -> bool {

@@ -82,6 +82,8 @@ pub(super) struct OwnContext {
     /// What the client gave, or what it is to be given.
     id: u64,
     states: Option<States>,
+    /// The core lacks the engine that they are for.
+    is_left_out: bool,
     /// The states are in the ring.
     used: bool,
 }
@@ -125,6 +127,7 @@ impl OwnContext {
                 id => id,
             },
             states: None,
+            is_left_out: false,
             used: false,
         })
     }
@@ -134,11 +137,19 @@ impl OwnContext {
         self.given.entry_pipe
     }
 
+    /// Leaves the states out if they begin in an engine that `core` lacks, on a board where the
+    /// engines are cores of their own: the commands are not for what the context is of.
+    #[cold]
+    pub(super) fn suit(&mut self, core: &Core) {
+        let initial = Pipe::from_number(self.given.initial_pipe);
+        self.is_left_out = initial.is_some_and(|pipe| !core.engines().has(pipe));
+    }
+
     /// As the ring sees it.
     pub(super) fn in_ring(&self) -> InContext<'_> {
         let source = match &self.states {
             // As the vendor's: the commands themselves set what they need.
-            _ if self.given.id == 0 => Source::Nothing,
+            _ if self.given.id == 0 || self.is_left_out => Source::Nothing,
             Some(states) => Source::Words(Checked {
                 words: &states.words,
                 entry: states.entry,

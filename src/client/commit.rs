@@ -130,6 +130,17 @@ const ALIGNMENT: u32 = 8;
 /// Words that a process keeps room for between COMMITs, at most.
 const SPARE_WORDS: usize = 8192;
 
+/// What a COMMIT says of its commands.
+pub(super) struct Described {
+    pub(super) buffer: CommandBuffer,
+    /// User address of the next `gcsHAL_COMMAND_LOCATION`; 0: none.
+    pub(super) more: u64,
+    /// The context, if it is in the client's memory.
+    own: Option<OwnContext>,
+    /// How many words of commands there may be.
+    pub(super) limit: usize,
+}
+
 impl Process {
     /// Runs a COMMIT of parts that each name their core, one after the other: on error those before
     /// have been submitted. `InvalidArgument`: no such core, or too many parts. Else as
@@ -255,22 +266,16 @@ impl Process {
                 commit.context
             ));
         }
-        let mut more = 0;
-        let mut buffer = match commit.commands {
-            Commands::Described(user) => read_command_buffer(user, commit.format)?,
-            Commands::Here(buffer, next) => {
-                more = next;
-                buffer
+        let Described {
+            buffer,
+            more,
+            mut own,
+            limit,
+        } = self.describe(&commit)?;
+        if let Some(own) = &mut own {
+            if self.device.has_engines_apart() {
+                own.suit(core);
             }
-        };
-        let mut own = None;
-        let mut limit = MAX_STREAM_WORDS;
-        if commit.format.context_bytes() != 0 {
-            let context = OwnContext::read(commit.context_buffer, commit.format, self)?;
-            buffer.entry_pipe = context.entry_pipe();
-            own = Some(context);
-            // Whether its states come in front or not.
-            limit = MAX_WORDS_BEHIND_STATES;
         }
         let entry = entry_pipe(core, buffer.entry_pipe)?;
         let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
@@ -322,9 +327,37 @@ impl Process {
         Ok(reply)
     }
 
+    /// Reads what a COMMIT says of its commands. Errors as [`Process::commit`].
+    #[inline(always)]
+    pub(super) fn describe(&self, commit: &Commit) -> Result<Described> {
+        let mut more = 0;
+        let mut buffer = match commit.commands {
+            Commands::Described(user) => read_command_buffer(user, commit.format)?,
+            Commands::Here(buffer, next) => {
+                more = next;
+                buffer
+            }
+        };
+        let mut own = None;
+        let mut limit = MAX_STREAM_WORDS;
+        if commit.format.context_bytes() != 0 {
+            let context = OwnContext::read(commit.context_buffer, commit.format, self)?;
+            buffer.entry_pipe = context.entry_pipe();
+            own = Some(context);
+            // Whether its states come in front or not.
+            limit = MAX_WORDS_BEHIND_STATES;
+        }
+        Ok(Described {
+            buffer,
+            more,
+            own,
+            limit,
+        })
+    }
+
     /// Copies the commands of `buffer` and of the chain of `gcsHAL_COMMAND_LOCATION` at user
     /// address `next` (0: none), `limit` words at most. Also `InvalidArgument`: too long a chain.
-    fn copy_commands(
+    pub(super) fn copy_commands(
         &self,
         buffer: &CommandBuffer,
         next: u64,
@@ -438,7 +471,7 @@ impl Process {
     }
 
     /// Keeps the memory of copied commands for the next COMMIT, unless it is much.
-    fn keep_room(&self, words: KVVec<u32>) {
+    pub(super) fn keep_room(&self, words: KVVec<u32>) {
         if words.capacity() <= SPARE_WORDS {
             // Those of another thread's, if there are any, go instead.
             let other = self.tables().words.replace(words);

@@ -49,6 +49,7 @@ mod signals;
 mod submit;
 mod tables;
 mod timer;
+mod unnamed;
 mod usage;
 mod user_views;
 mod userptr;
@@ -194,6 +195,9 @@ pub(crate) struct Process {
     scales: [Atomic<u32>; MAX_CORES],
     /// How long its jobs have kept the cores busy.
     usage: Arc<Usage>,
+    /// The place and one of the core of its last COMMIT that named none, once that was not the first
+    /// core; 0: see [`unnamed`].
+    unnamed_core: Atomic<usize>,
     /// By core, number of its last job; 0: none.
     last_jobs: [Atomic<u64>; MAX_CORES],
     /// There may be something in `changes`: for the tables, of memory that comes back.
@@ -243,6 +247,7 @@ impl Process {
                 hider,
                 resets_asked: Atomic::new(0),
                 scales: [const { Atomic::new(FULL_SCALE) }; MAX_CORES],
+                unnamed_core: Atomic::new(0),
                 last_jobs: [const { Atomic::new(0) }; MAX_CORES],
                 has_changes: Atomic::new(false),
                 has_returns: Atomic::new(false),
@@ -479,7 +484,9 @@ impl Process {
                 self.lock(file, view(), node, how)
             }
             Request::Unlock { node, parts, later } => self.unlock(node, parts, later),
-            Request::FinishUnlock { node, later } => self.queue_unlock(&*core()?, node, later),
+            Request::FinishUnlock { node, later } => {
+                self.queue_unlock(&*self.core_behind(selector)?, node, later)
+            }
             Request::FreeNode { node, if_unlocked } => self.free_node(node, if_unlocked).map(done),
             Request::NameNode { node } => self.name_node(node),
             Request::ImportNode { name } => self.import_named(name),
@@ -506,7 +513,12 @@ impl Process {
             Request::Commit(commit) => {
                 let committed = match commit.core {
                     Some(_) => self.commit_parts(selector, commit),
-                    None => core().and_then(|core| self.commit(&core, commit)),
+                    None => core().and_then(|core| match selector.is_unnamed() {
+                        true if self.device.has_engines_apart() => {
+                            self.commit_unnamed(core, commit)
+                        }
+                        _ => self.commit(&core, commit),
+                    }),
                 };
                 commit::told("COMMIT", committed)
             }
@@ -521,14 +533,16 @@ impl Process {
             Request::QueryCommandBuffer => {
                 self.device.vector(selector).map(|_| Reply::CommandBuffer)
             }
-            Request::EventCommit { queue, format } => match core() {
+            Request::EventCommit { queue, format } => match self.core_behind(selector) {
                 Ok(core) => commit::told("EVENT_COMMIT", self.event_commit(&core, queue, format)),
                 Err(_) if format.vector_knows_events() && self.is_vector(selector) => {
                     Err(Error::NotSupported)
                 }
                 Err(error) => Err(error),
             },
-            Request::Stall { is_limited } => self.stall(&*core()?, is_limited).map(done),
+            Request::Stall { is_limited } => self
+                .stall(&*self.core_behind(selector)?, is_limited)
+                .map(done),
             Request::SetTimeout { milliseconds } => {
                 let timeout = milliseconds.min(GPU_TIMEOUT);
                 self.stall_timeout.store(timeout, Relaxed);

@@ -216,8 +216,16 @@ impl Process {
     /// it could use of the process's own memory is the process's again then. `Interrupted`: a Unix
     /// signal came.
     pub(super) fn wait_for_own_work(&self) -> Result {
+        self.wait_for_cores(None)
+    }
+
+    /// The same for what cores other than that at `except` have.
+    pub(super) fn wait_for_cores(&self, except: Option<usize>) -> Result {
         let last = self.last_jobs();
         for core in self.device.cores() {
+            if Some(core.index()) == except {
+                continue;
+            }
             let number = last[core.index()];
             let wait = || core.ring().wait_for_progress(number);
             let what = WaitFor::Job(core.index(), number);

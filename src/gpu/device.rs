@@ -258,6 +258,12 @@ impl<P: Payload> Device<P> {
         self.at(self.place(selector)?)
     }
 
+    /// Whether the 2D engine is a core beside the one for 3D.
+    #[inline]
+    pub(crate) fn has_engines_apart(&self) -> bool {
+        Firsts::unpack(self.firsts.load(Relaxed)).are_apart()
+    }
+
     /// The place of the core that a request means. Errors as [`Device::core`].
     #[inline]
     pub(crate) fn place(&self, selector: CoreSelector) -> Result<usize> {

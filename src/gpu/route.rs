@@ -65,6 +65,13 @@ impl Firsts {
         }
     }
 
+    /// Whether there are cores of both kinds: the engines are apart.
+    #[inline]
+    pub(super) fn are_apart(self) -> bool {
+        let there = |wanted| (self.0 >> Self::shift(wanted)) & ((1 << Self::BITS) - 1) != 0;
+        there(HardwareType::ThreeD) && there(HardwareType::TwoD)
+    }
+
     /// The word.
     pub(super) fn pack(self) -> u32 {
         self.0
@@ -226,6 +233,19 @@ mod tests {
         // Whatever came first.
         let late = [Some(HardwareType::TwoD), Some(HardwareType::Both)];
         assert_eq!(places(&late, routing), [1, 1, 0, 1, 1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn engines_are_apart_or_not() {
+        let are_apart = |kinds: &[_]| Firsts::of(kinds).are_apart();
+        assert!(are_apart(&QUAD));
+        assert!(!are_apart(&SOLO_LITE));
+        assert!(!are_apart(&[Some(HardwareType::Both)]));
+        assert!(!are_apart(&[None]));
+        assert!(are_apart(&[
+            Some(HardwareType::TwoD),
+            Some(HardwareType::Both)
+        ]));
     }
 
     #[test]

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! COMMITs that name no core, on boards where 3D and 2D are cores of their own.
+//!
+//! The oldest generations have no room for a core's kind: their boards had one core. There the
+//! engine is chosen by the commands, so it is here: a COMMIT goes to the first core that has the
+//! engine which it begins in, and takes its commands. For such a client all cores are one: what it
+//! submits to one waits for what it has on the others, and so does what has no commands.
+
+use super::{
+    commit::Described,
+    Core,
+    Process, //
+};
+use crate::{
+    abi::{
+        Commit,
+        CoreSelector,
+        Reply, //
+    },
+    error::Result,
+    stream::{
+        checker,
+        lookup::Addresses,
+        words::Pipe, //
+    },
+};
+use kernel::sync::{
+    atomic::Relaxed,
+    Arc, //
+};
+
+impl Process {
+    /// Runs a COMMIT that names no core, where 3D and 2D are apart; `first` is what is meant if it
+    /// will do. Errors as [`Process::commit`].
+    #[cold]
+    #[inline(never)]
+    pub(super) fn commit_unnamed(
+        self: &Arc<Self>,
+        first: Arc<Core>,
+        commit: Commit,
+    ) -> Result<Reply<'_>> {
+        let core = self.core_for(&first, &commit)?;
+        if core.index() != first.index() || self.unnamed_core.load(Relaxed) != 0 {
+            self.wait_for_cores(Some(core.index()))?;
+            self.unnamed_core.store(core.index() + 1, Relaxed);
+        }
+        self.commit(&core, commit)
+    }
+
+    /// The core for a COMMIT that names none. Where no core takes the commands it is the one that
+    /// has their first engine: that will say why.
+    ///
+    /// They are read again when they run: who changes them meanwhile has them refused by that core.
+    fn core_for(&self, first: &Arc<Core>, commit: &Commit) -> Result<Arc<Core>> {
+        let Described {
+            buffer,
+            more,
+            limit,
+            ..
+        } = self.describe(commit)?;
+        let Some(entry) = Pipe::from_number(buffer.entry_pipe) else {
+            return Ok(first.clone());
+        };
+        let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
+        let mut named = None;
+        let mut found = None;
+        for has_entry in [true, false] {
+            let cores = self.device.cores();
+            for core in cores.filter(|core| core.engines().has(entry) == has_entry) {
+                let pipe = core.engines().entry(buffer.entry_pipe);
+                let taken = pipe.is_some_and(|pipe| {
+                    let all = Addresses::Any;
+                    checker::check(&mut words, core.states(), pipe, all, None).is_ok()
+                });
+                if taken && found.is_none() {
+                    found = Some(core.clone());
+                }
+                if named.is_none() {
+                    named = Some(core);
+                }
+            }
+        }
+        self.keep_room(words);
+        Ok(found.or(named).unwrap_or_else(|| first.clone()))
+    }
+
+    /// The core for what comes behind a client's commands: that of `selector`, or of its last COMMIT
+    /// that named none, when nothing is left on others. Errors as
+    /// [`Device::core`](super::Device::core); `Interrupted`.
+    #[inline]
+    pub(super) fn core_behind(&self, selector: CoreSelector) -> Result<Arc<Core>> {
+        match self.unnamed_core.load(Relaxed) {
+            0 => self.device.core(selector),
+            place => self.last_core(selector, place - 1),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn last_core(&self, selector: CoreSelector, place: usize) -> Result<Arc<Core>> {
+        let mut cores = self.device.cores();
+        match cores.find(|core| core.index() == place) {
+            Some(core) if selector.is_unnamed() => {
+                self.wait_for_cores(Some(place))?;
+                Ok(core)
+            }
+            _ => self.device.core(selector),
+        }
+    }
+}
