@@ -37,7 +37,7 @@ impl Engine {
             Engine::TwoD
         } else {
             Engine::Resolve {
-                pipes: identity.pixel_pipes.max(1),
+                pipes: pixel_pipes(identity),
             }
         }
     }
@@ -232,6 +232,15 @@ impl Engine {
                 colour,
             } => self.line(stream, &surfaces[*target], *from, *to, *clip, *colour),
         }
+    }
+}
+
+/// Pixel pipes of a core, which the oldest generations do not tell.
+fn pixel_pipes(identity: &QueryChipIdentity) -> u32 {
+    match (identity.pixel_pipes, identity.chip_model) {
+        (0, 0x2000 | 0x3000) => 2,
+        (0, _) => 1,
+        (told, _) => told,
     }
 }
 

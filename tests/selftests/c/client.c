@@ -141,6 +141,7 @@ static int allocate(struct memory *memory, uint32_t pool)
 static int start(void)
 {
 	struct gcsHAL_INTERFACE iface = { 0 };
+	unsigned int core;
 	int i;
 
 	EXPECT(run(&iface, gcvHAL_VERSION), gcvSTATUS_OK);
@@ -150,8 +151,12 @@ static int start(void)
 	HOLDS(iface.u.Version.build == gcvVERSION_BUILD);
 	memset(&iface, 0, sizeof(iface));
 	EXPECT(run(&iface, gcvHAL_CHIP_INFO), gcvSTATUS_OK);
-	EXPECT(iface.u.ChipInfo.count, 1);
+	HOLDS(iface.u.ChipInfo.count > 0);
+	/* What it draws with: a core of its own, or part of the only one. */
 	hardware = iface.u.ChipInfo.types[0];
+	for (core = 1; core < (unsigned int)iface.u.ChipInfo.count; core++)
+		if (iface.u.ChipInfo.types[core] == gcvHARDWARE_2D)
+			hardware = gcvHARDWARE_2D;
 	HOLDS(hardware == gcvHARDWARE_3D2D || hardware == gcvHARDWARE_2D);
 	memset(&iface, 0, sizeof(iface));
 	EXPECT(run(&iface, gcvHAL_QUERY_CHIP_IDENTITY), gcvSTATUS_OK);

@@ -1,0 +1,898 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A client library of one generation, whose structures ABI names: a header that abi.awk has made.
+ * LIBRARY is what it is called.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include ABI
+#include "library.h"
+
+/* As the vendor's libraries have it in a program of 32 bits: the sign goes into the high half. */
+#define PTR(pointer) ((uint64_t)(int64_t)(intptr_t)(pointer))
+#define POINTER(field) ((void *)(uintptr_t)(field))
+
+#define COMMAND_BYTES 65536u
+#define HEAD 32u
+#define TAIL 8u
+#define FOREVER 20000u
+
+extern const struct library LIBRARY;
+
+/* "CMDB" and "CTXT". */
+#define OBJECT_COMMANDS 0x42444d43u
+#define OBJECT_CONTEXT 0x54585443u
+
+/* What the ioctl itself has refused. */
+#define ERRNO 1000
+
+/* A driver of another kind would not know it: this is the test's, as modprobe.d is a user's. */
+#define SET_INTERFACE _IOW('G', 1, char[16])
+#define INTERFACE 30000
+
+#if defined(CMD_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY)
+#define UNLOCK_RECORD CMD_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY
+#define unlock_record abi_BottomHalfUnlockVideoMemory
+#else
+#define UNLOCK_RECORD CMD_UNLOCK_VIDEO_MEMORY
+#define unlock_record abi_UnlockVideoMemory
+#endif
+
+static int call(struct session *s, struct abi_interface *i, uint32_t command)
+{
+#if ABI_ARGUMENT == 16
+	uint32_t block[4] = { (uintptr_t)i, sizeof(*i), (uintptr_t)i, sizeof(*i) };
+#else
+	uint64_t block[4] = { PTR(i), sizeof(*i), PTR(i), sizeof(*i) };
+#endif
+
+	i->command = command;
+#ifdef HAS_header_hardwareType
+	i->hardwareType = s->hardware;
+#endif
+#ifdef HAS_header_coreIndex
+	i->coreIndex = 0;
+#endif
+#ifdef HAS_header_devIndex
+	i->devIndex = 0;
+#endif
+	while (ioctl(s->fd, INTERFACE, block))
+		if (errno != EINTR)
+			return ERRNO + errno;
+	return (int32_t)i->status;
+}
+
+/* Whatever was on the stack. */
+static void begin(struct abi_interface *i)
+{
+	scribble(i, sizeof(*i));
+}
+
+#define MUST(what)                                                                                 \
+	do {                                                                                       \
+		int status_ = (what);                                                              \
+		if (status_)                                                                       \
+			return because("%s: %d (%s:%d)", #what, status_, __FILE__, __LINE__);      \
+	} while (0)
+
+static int query(struct session *s)
+{
+	struct abi_interface i;
+
+	begin(&i);
+	MUST(call(s, &i, CMD_QUERY_VIDEO_MEMORY));
+#ifdef HAS_QueryVideoMemory_contiguousPhysName
+	s->pool_handle = i.u.QueryVideoMemory.contiguousPhysName;
+#else
+	s->pool_handle = i.u.QueryVideoMemory.contiguousPhysical;
+#endif
+	s->pool_bytes = i.u.QueryVideoMemory.contiguousSize;
+	/* What the last call has left is there still. */
+	MUST(call(s, &i, CMD_QUERY_CHIP_IDENTITY));
+	s->model = i.u.QueryChipIdentity.chipModel;
+#ifdef HAS_QueryChipIdentity_chipFeatures
+	s->features = i.u.QueryChipIdentity.chipFeatures;
+#endif
+	MUST(call(s, &i, CMD_GET_BASE_ADDRESS));
+	return 0;
+}
+
+/* Which core, as a library asks for the one that it wants. */
+static int choose(struct session *s)
+{
+#ifdef HAS_ChipInfo_types
+	struct abi_interface i;
+	uint32_t n, count, types[32];
+
+	begin(&i);
+	s->hardware = VALUE_HARDWARE_3D;
+	MUST(call(s, &i, CMD_CHIP_INFO));
+	count = i.u.ChipInfo.count;
+	if (count == 0 || count > sizeof(i.u.ChipInfo.types) / 4)
+		return because("%u cores", count);
+	memcpy(types, i.u.ChipInfo.types, count * 4);
+	s->hardware = types[0];
+	for (n = 0; n < count; n++) {
+		if (types[n] == VALUE_HARDWARE_2D) {
+			s->board_2d = 1;
+			if (s->engine == ENGINE_2D)
+				s->hardware = VALUE_HARDWARE_2D;
+		}
+		if (types[n] == VALUE_HARDWARE_3D) {
+			s->board_3d = 1;
+			if (s->engine == ENGINE_3D)
+				s->hardware = VALUE_HARDWARE_3D;
+		}
+	}
+#else
+	(void)s;
+#endif
+	return 0;
+}
+
+/* Where LOCK does not map. */
+#ifndef HAS_LockVideoMemory_op
+/* A pool that has a handle is mapped once in a process, for all of its sessions. */
+static struct {
+	pthread_mutex_t mutex;
+	pid_t process;
+	unsigned int sessions;
+	void *at;
+} mapped = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static int map_by_handle(struct session *s)
+{
+	struct abi_interface i;
+
+	/* A child's, not its parent's. */
+	if (mapped.process != getpid()) {
+		mapped.process = getpid();
+		mapped.sessions = 0;
+	}
+	if (mapped.sessions++ == 0) {
+		begin(&i);
+#ifdef HAS_MapMemory_physName
+		i.u.MapMemory.physName = s->pool_handle;
+#else
+		i.u.MapMemory.physical = s->pool_handle;
+#endif
+		i.u.MapMemory.bytes = s->pool_bytes;
+		MUST(call(s, &i, CMD_MAP_MEMORY));
+		mapped.at = POINTER(i.u.MapMemory.logical);
+	}
+	s->pool = mapped.at;
+	return 0;
+}
+
+static int unmap_by_handle(struct session *s)
+{
+	struct abi_interface i;
+
+	if (--mapped.sessions)
+		return 0;
+	begin(&i);
+#ifdef HAS_UnmapMemory_physName
+	i.u.UnmapMemory.physName = s->pool_handle;
+#else
+	i.u.UnmapMemory.physical = s->pool_handle;
+#endif
+	i.u.UnmapMemory.bytes = s->pool_bytes;
+	i.u.UnmapMemory.logical = PTR(s->pool);
+	MUST(call(s, &i, CMD_UNMAP_MEMORY));
+	return 0;
+}
+
+static int map_pool(struct session *s)
+{
+	/* Above 2 GiB, where there is room. */
+	void *const wish = (void *)0x90000000u;
+	int result;
+
+	if (s->pool_handle) {
+		pthread_mutex_lock(&mapped.mutex);
+		result = map_by_handle(s);
+		pthread_mutex_unlock(&mapped.mutex);
+		return result;
+	}
+	s->pool = mmap(wish, s->pool_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+	if (s->pool == MAP_FAILED)
+		return because("the pool cannot be mapped: %s", strerror(errno));
+	return 0;
+}
+
+static int unmap_pool(struct session *s)
+{
+	int result;
+
+	if (s->pool_handle) {
+		pthread_mutex_lock(&mapped.mutex);
+		result = unmap_by_handle(s);
+		pthread_mutex_unlock(&mapped.mutex);
+		return result;
+	}
+	if (munmap(s->pool, s->pool_bytes))
+		return because("munmap: %s", strerror(errno));
+	return 0;
+}
+#endif
+
+static int allocate(struct session *s, struct memory *m, uint32_t bytes, enum pool pool)
+{
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.AllocateLinearVideoMemory.bytes = bytes;
+	i.u.AllocateLinearVideoMemory.alignment = 64;
+	i.u.AllocateLinearVideoMemory.type = s->engine == ENGINE_2D ? VALUE_SURF_BITMAP :
+								      VALUE_SURF_RENDER_TARGET;
+	i.u.AllocateLinearVideoMemory.pool = pool;
+#ifdef HAS_AllocateLinearVideoMemory_flag
+	i.u.AllocateLinearVideoMemory.flag = 0;
+#endif
+#ifdef HAS_AllocateLinearVideoMemory_vidMemIndex
+	i.u.AllocateLinearVideoMemory.vidMemIndex = 0;
+#endif
+	MUST(call(s, &i, CMD_ALLOCATE_LINEAR_VIDEO_MEMORY));
+	m->node = i.u.AllocateLinearVideoMemory.node;
+	m->pool = i.u.AllocateLinearVideoMemory.pool;
+	m->bytes = bytes;
+	m->info = 0;
+	m->words = NULL;
+	return 0;
+}
+
+static int lock(struct session *s, struct memory *m)
+{
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.LockVideoMemory.node = m->node;
+#ifdef HAS_LockVideoMemory_cacheable
+	i.u.LockVideoMemory.cacheable = 0;
+#endif
+#ifdef HAS_LockVideoMemory_op
+	/* lock, map */
+	i.u.LockVideoMemory.op = 1 | 2;
+#endif
+	MUST(call(s, &i, CMD_LOCK_VIDEO_MEMORY));
+	m->address = i.u.LockVideoMemory.address;
+	m->words = POINTER(i.u.LockVideoMemory.memory);
+	if (m->address == 0 || m->words == NULL)
+		return because("locked at %#x, %p", m->address, (void *)m->words);
+	return 0;
+}
+
+static int unlock(struct session *s, const struct memory *m)
+{
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.UnlockVideoMemory.node = m->node;
+	i.u.UnlockVideoMemory.type = VALUE_SURF_BITMAP;
+#ifdef HAS_UnlockVideoMemory_op
+	/* unlock, unmap */
+	i.u.UnlockVideoMemory.op = 4 | 8;
+#endif
+	MUST(call(s, &i, CMD_UNLOCK_VIDEO_MEMORY));
+	return i.u.UnlockVideoMemory.asynchroneous != 0;
+}
+
+static int release(struct session *s, const struct memory *m)
+{
+	struct abi_interface i;
+
+	begin(&i);
+#ifdef CMD_RELEASE_VIDEO_MEMORY
+	i.u.ReleaseVideoMemory.node = m->node;
+	return call(s, &i, CMD_RELEASE_VIDEO_MEMORY);
+#else
+	i.u.FreeVideoMemory.node = m->node;
+	return call(s, &i, CMD_FREE_VIDEO_MEMORY);
+#endif
+}
+
+static int map(struct session *s, struct memory *m, void *at, uint32_t bytes)
+{
+#ifdef CMD_MAP_USER_MEMORY
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.MapUserMemory.memory = PTR(at);
+	i.u.MapUserMemory.size = bytes;
+#ifdef HAS_MapUserMemory_physical
+	i.u.MapUserMemory.physical = ~0u;
+#endif
+	MUST(call(s, &i, CMD_MAP_USER_MEMORY));
+	m->address = i.u.MapUserMemory.address;
+	m->info = i.u.MapUserMemory.info;
+	m->node = 0;
+	m->pool = 0;
+	m->bytes = bytes;
+	m->words = at;
+	return 0;
+#else
+	(void)s, (void)m, (void)at, (void)bytes;
+	return because("no MAP_USER_MEMORY");
+#endif
+}
+
+static int wrap(struct session *s, struct memory *m, void *at, uint32_t bytes)
+{
+#ifdef CMD_WRAP_USER_MEMORY
+	struct abi_interface i;
+
+	begin(&i);
+#ifdef VALUE_ALLOC_FLAG_USERMEMORY
+	i.u.WrapUserMemory.desc_flag = VALUE_ALLOC_FLAG_USERMEMORY;
+#endif
+	i.u.WrapUserMemory.desc_logical = PTR(at);
+	i.u.WrapUserMemory.desc_physical = -1;
+	i.u.WrapUserMemory.desc_size = bytes;
+#ifdef HAS_WrapUserMemory_type
+	i.u.WrapUserMemory.type = VALUE_SURF_BITMAP;
+#endif
+	MUST(call(s, &i, CMD_WRAP_USER_MEMORY));
+	m->node = i.u.WrapUserMemory.node;
+	m->pool = 0;
+	m->bytes = bytes;
+	m->info = 0;
+	if (lock(s, m))
+		return -1;
+	if (m->words != at)
+		return because("%p is wrapped, and locked at %p", at, (void *)m->words);
+	return 0;
+#else
+	(void)s, (void)m, (void)at, (void)bytes;
+	return because("no WRAP_USER_MEMORY");
+#endif
+}
+
+static int unmap(struct session *s, const struct memory *m)
+{
+#ifdef CMD_UNMAP_USER_MEMORY
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.UnmapUserMemory.memory = PTR(m->words);
+	i.u.UnmapUserMemory.size = m->bytes;
+	i.u.UnmapUserMemory.info = m->info;
+	i.u.UnmapUserMemory.address = m->address;
+	MUST(call(s, &i, CMD_UNMAP_USER_MEMORY));
+	return 0;
+#else
+	(void)s, (void)m;
+	return because("no UNMAP_USER_MEMORY");
+#endif
+}
+
+static int cache(struct session *s, const struct memory *m, enum cache what)
+{
+	struct abi_interface i;
+
+	begin(&i);
+#ifdef HAS_Cache_operation
+	i.u.Cache.operation = what;
+#endif
+#ifdef HAS_Cache_invalidate
+	i.u.Cache.invalidate = what != CACHE_CLEAN;
+#endif
+#ifdef HAS_Cache_node
+	i.u.Cache.node = m->node;
+#endif
+#ifdef HAS_Cache_offset
+	i.u.Cache.offset = 0;
+#endif
+	i.u.Cache.process = getpid();
+	i.u.Cache.logical = PTR(m->words);
+	i.u.Cache.bytes = m->bytes;
+	MUST(call(s, &i, CMD_CACHE));
+	return 0;
+}
+
+static int signal_command(struct session *s, struct abi_interface *i, uint32_t command)
+{
+	/* gcvUSER_SIGNAL_CREATE, DESTROY, SIGNAL, WAIT: 0 to 3 in all generations. */
+	i->u.UserSignal.command = command;
+	return call(s, i, CMD_USER_SIGNAL);
+}
+
+static int make_signal(struct session *s, int32_t *signal)
+{
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.UserSignal.manualReset = 0;
+#ifdef HAS_UserSignal_signalType
+	i.u.UserSignal.signalType = 0;
+#endif
+	MUST(signal_command(s, &i, 0));
+	*signal = i.u.UserSignal.id;
+	return 0;
+}
+
+static int destroy_signal(struct session *s, int32_t signal)
+{
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.UserSignal.id = signal;
+	MUST(signal_command(s, &i, 1));
+	return 0;
+}
+
+static int wait_signal(struct session *s, int32_t signal, uint32_t milliseconds)
+{
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.UserSignal.id = signal;
+	i.u.UserSignal.wait = milliseconds;
+	return signal_command(s, &i, 3);
+}
+
+/* Records in memory that is freed as soon as the call is back. */
+static struct abi_gcsQUEUE *records(const struct event *events, unsigned int number)
+{
+	struct abi_gcsQUEUE *first = malloc((number + !number) * sizeof(*first));
+	unsigned int n;
+
+	if (first == NULL)
+		abort();
+	scribble(first, number * sizeof(*first));
+	for (n = 0; n < number; n++) {
+		const struct event *event = &events[n];
+		struct abi_gcsQUEUE *record = &first[n];
+
+		record->next = n + 1 < number ? PTR(record + 1) : 0;
+		switch (event->kind) {
+		case EVENT_SIGNAL: {
+			struct abi_Signal *signal = (void *)record->u;
+
+			record->iface = CMD_SIGNAL;
+			signal->signal = event->signal;
+			signal->auxSignal = 0;
+			signal->process = getpid();
+			signal->fromWhere = 1;
+			break;
+		}
+		case EVENT_UNLOCK: {
+			struct unlock_record *unlock = (void *)record->u;
+
+			record->iface = UNLOCK_RECORD;
+			unlock->node = event->memory->node;
+			unlock->type = VALUE_SURF_BITMAP;
+			break;
+		}
+		case EVENT_FREE: {
+#ifdef CMD_FREE_VIDEO_MEMORY
+			struct abi_FreeVideoMemory *free = (void *)record->u;
+
+			record->iface = CMD_FREE_VIDEO_MEMORY;
+			free->node = event->memory->node;
+#endif
+			break;
+		}
+		case EVENT_UNMAP: {
+#ifdef CMD_UNMAP_USER_MEMORY
+			struct abi_UnmapUserMemory *unmap = (void *)record->u;
+
+			record->iface = CMD_UNMAP_USER_MEMORY;
+			unmap->memory = PTR(event->memory->words);
+			unmap->size = event->memory->bytes;
+			unmap->info = event->memory->info;
+			unmap->address = event->memory->address;
+#endif
+			break;
+		}
+		case EVENT_UNKNOWN:
+			record->iface = CMD_QUERY_VIDEO_MEMORY;
+			break;
+		}
+	}
+	return first;
+}
+
+static int commit_queue(struct session *s, const struct event *events, unsigned int number)
+{
+	struct abi_gcsQUEUE *queue = records(events, number);
+	struct abi_interface i;
+	int status;
+
+	begin(&i);
+#ifdef HAS_header_engine
+	i.engine = 0;
+#endif
+#ifdef HAS_Event_engine
+	i.u.Event.engine = 0;
+#endif
+	i.u.Event.queue = number ? PTR(queue) : 0;
+#ifdef CMD_EVENT_COMMIT
+	status = call(s, &i, CMD_EVENT_COMMIT);
+#endif
+	scribble(queue, number * sizeof(*queue));
+	free(queue);
+	MUST(status);
+	return 0;
+}
+
+/* Waits for all that the session has committed. */
+static int idle(struct session *s)
+{
+	const struct event done = { .kind = EVENT_SIGNAL, .signal = s->done };
+
+	if (commit_queue(s, &done, 1))
+		return -1;
+	MUST(wait_signal(s, s->done, FOREVER));
+	return 0;
+}
+
+/* Memory for commands, of the kind that drivers of the generation run. */
+static int command_memory(struct session *s, struct memory *m, uint32_t *handle)
+{
+#if defined(CMD_RELEASE_VIDEO_MEMORY) && defined(CMD_ALLOCATE_VIRTUAL_COMMAND_BUFFER)
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.AllocateVirtualCommandBuffer.bytes = COMMAND_BYTES;
+	MUST(call(s, &i, CMD_ALLOCATE_VIRTUAL_COMMAND_BUFFER));
+	*handle = i.u.AllocateVirtualCommandBuffer.physical;
+	m->words = POINTER(i.u.AllocateVirtualCommandBuffer.logical);
+	m->bytes = i.u.AllocateVirtualCommandBuffer.bytes;
+#elif defined(CMD_ALLOCATE_CONTIGUOUS_MEMORY)
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.AllocateContiguousMemory.bytes = COMMAND_BYTES;
+	MUST(call(s, &i, CMD_ALLOCATE_CONTIGUOUS_MEMORY));
+	*handle = i.u.AllocateContiguousMemory.physical;
+	m->words = POINTER(i.u.AllocateContiguousMemory.logical);
+	m->bytes = i.u.AllocateContiguousMemory.bytes;
+#else
+	*handle = 0;
+	if (allocate(s, m, COMMAND_BYTES, POOL_DEFAULT) || lock(s, m))
+		return -1;
+#endif
+	if (m->words == NULL || m->bytes < COMMAND_BYTES)
+		return because("%u bytes at %p", m->bytes, (void *)m->words);
+	return 0;
+}
+
+static int free_command_memory(struct session *s, struct memory *m, uint32_t handle)
+{
+#if defined(CMD_RELEASE_VIDEO_MEMORY) && defined(CMD_ALLOCATE_VIRTUAL_COMMAND_BUFFER)
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.FreeVirtualCommandBuffer.bytes = m->bytes;
+	i.u.FreeVirtualCommandBuffer.physical = handle;
+	i.u.FreeVirtualCommandBuffer.logical = PTR(m->words);
+	MUST(call(s, &i, CMD_FREE_VIRTUAL_COMMAND_BUFFER));
+#elif defined(CMD_ALLOCATE_CONTIGUOUS_MEMORY)
+	struct abi_interface i;
+
+	begin(&i);
+	i.u.FreeContiguousMemory.bytes = m->bytes;
+	i.u.FreeContiguousMemory.physical = handle;
+	i.u.FreeContiguousMemory.logical = PTR(m->words);
+	MUST(call(s, &i, CMD_FREE_CONTIGUOUS_MEMORY));
+#else
+	const struct event record = { .kind = EVENT_UNLOCK, .memory = m };
+	int later = unlock(s, m);
+
+	(void)handle;
+	if (later < 0 || (later && commit_queue(s, &record, 1)))
+		return -1;
+	MUST(release(s, m));
+#endif
+	return 0;
+}
+
+static int attach(struct session *s)
+{
+#ifdef CMD_ATTACH
+	struct abi_interface i;
+
+	begin(&i);
+#ifdef HAS_Attach_map
+	i.u.Attach.map = 0;
+#endif
+#ifdef HAS_Attach_shared
+	i.u.Attach.shared = 0;
+#endif
+	MUST(call(s, &i, CMD_ATTACH));
+	s->context = i.u.Attach.context;
+#else
+	struct abi_gcoCONTEXT *context = malloc(sizeof(*context));
+	volatile uint32_t *words;
+	unsigned int n;
+
+	if (context == NULL || command_memory(s, &s->states, &s->states_handle))
+		return -1;
+	/* 32 bytes for a pipe switch, one state, room for a LINK. */
+	words = s->states.words;
+	for (n = 0; n < 12; n++)
+		words[n] = any();
+	words[8] = 0x08010000 | (s->engine == ENGINE_2D ? 0x1260 : 0x1604) / 4;
+	words[9] = 0;
+	scribble(context, sizeof(*context));
+	context->object_type = OBJECT_CONTEXT;
+	context->id = 0;
+	context->pipe2DIndex = 2;
+	context->bufferSize = s->states.bytes;
+	context->logical = PTR(words);
+	context->link = PTR(words + 10);
+	context->initialPipe = s->engine;
+	context->entryPipe = s->engine;
+	context->currentPipe = s->engine;
+	context->inUse = PTR(&s->in_use);
+	s->own_context = context;
+#endif
+	return 0;
+}
+
+static int start(struct session *s, enum engine engine, int fd)
+{
+	char name[16];
+
+	memset(s, 0, sizeof(*s));
+	s->library = &LIBRARY;
+	s->engine = engine;
+	s->is_guest = fd >= 0;
+	s->fd = fd >= 0 ? fd : open("/dev/galcore", O_RDWR);
+	if (s->fd < 0)
+		return because("/dev/galcore: %s", strerror(errno));
+	if (fd < 0 && must_ask(ABI_NAME)) {
+		strncpy(name, ABI_NAME, sizeof(name));
+		if (ioctl(s->fd, SET_INTERFACE, name))
+			return because("%s: %s", name, strerror(errno));
+	}
+	if (choose(s) || query(s))
+		return -1;
+	s->board_2d |= (s->features & 0x200) != 0;
+	s->board_3d |= (s->features & 1) != 0;
+#ifndef HAS_LockVideoMemory_op
+	if (fd < 0 && map_pool(s))
+		return -1;
+#endif
+	if (attach(s) || make_signal(s, &s->done))
+		return -1;
+	return command_memory(s, &s->commands, &s->commands_handle);
+}
+
+static int stop(struct session *s)
+{
+#ifdef CMD_DETACH
+	struct abi_interface i;
+#endif
+
+	if (idle(s))
+		return -1;
+	if (free_command_memory(s, &s->commands, s->commands_handle) ||
+	    destroy_signal(s, s->done))
+		return -1;
+#ifdef CMD_DETACH
+	begin(&i);
+	i.u.Detach.context = s->context;
+	MUST(call(s, &i, CMD_DETACH));
+#else
+	free(s->own_context);
+	if (free_command_memory(s, &s->states, s->states_handle))
+		return -1;
+#endif
+#ifndef HAS_LockVideoMemory_op
+	if (s->pool && unmap_pool(s))
+		return -1;
+#endif
+	if (!s->is_guest)
+		close(s->fd);
+	return 0;
+}
+
+/* Describes commands of bytes bytes from start on, in the generation's way, and sends them. */
+static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry entry,
+		const struct event *events, unsigned int number)
+{
+	const uint32_t entry_pipe = entry == ENTRY_NAMED ? s->engine : 0;
+	const uint32_t exit_pipe = entry == ENTRY_SELECTED_AND_BACK ? 0 : s->engine;
+	struct abi_interface i;
+	int status;
+#ifdef CMD_ATTACH
+	struct abi_gcsQUEUE *queue = records(events, number);
+#endif
+#if !defined(HAS_Commit_subCommit_context)
+	struct abi_gcoCMDBUF on_stack, *b = &on_stack;
+	/* On the stack, or in the heap. */
+	struct abi_gcoCMDBUF *in_heap = malloc(sizeof(*in_heap));
+
+	if (in_heap == NULL)
+		abort();
+	if (s->commits % 2)
+		b = in_heap;
+	scribble(b, sizeof(*b));
+	b->object_type = OBJECT_COMMANDS;
+#ifdef HAS_gcoCMDBUF_entryPipe
+	b->entryPipe = entry_pipe;
+	b->exitPipe = exit_pipe;
+	b->using2D = s->engine == ENGINE_2D;
+	b->using3D = s->engine == ENGINE_3D;
+#endif
+#ifdef HAS_gcoCMDBUF_usingFilterBlit
+	b->usingFilterBlit = 0;
+	b->usingPalette = 0;
+#endif
+#ifdef HAS_gcoCMDBUF_reservedTail
+	b->reservedTail = TAIL;
+#endif
+#ifdef HAS_gcoCMDBUF_reservedHead
+	b->reservedHead = HEAD;
+#endif
+#ifdef HAS_gcoCMDBUF_patchHead
+	b->patchHead = 0;
+#endif
+#ifdef HAS_gcoCMDBUF_nextCMDBUF
+	b->nextCMDBUF = 0;
+#endif
+	b->physical = s->commands_handle;
+	b->logical = PTR(s->commands.words);
+	b->bytes = s->commands.bytes;
+	b->startOffset = start;
+	b->offset = start + HEAD + bytes;
+	b->free = s->commands.bytes - b->offset - TAIL;
+#endif
+	begin(&i);
+#ifdef HAS_header_engine
+	i.engine = 0;
+#endif
+#if defined(HAS_Commit_subCommit_context)
+	/* What one author writes by name, others leave as it was: no core is of several here. */
+	i.u.Commit.subCommit_coreId = 0;
+	i.u.Commit.subCommit_delta = 0;
+	i.u.Commit.subCommit_context = s->context;
+	i.u.Commit.subCommit_queue = number ? PTR(queue) : 0;
+	i.u.Commit.subCommit_next = 0;
+	i.u.Commit.subCommit_commandBuffer_videoMemNode = s->commands.node;
+	i.u.Commit.subCommit_commandBuffer_address = s->commands.address;
+	i.u.Commit.subCommit_commandBuffer_logical = PTR(s->commands.words);
+	i.u.Commit.subCommit_commandBuffer_startOffset = start;
+	i.u.Commit.subCommit_commandBuffer_size = HEAD + bytes + TAIL;
+	i.u.Commit.subCommit_commandBuffer_reservedHead = HEAD;
+	i.u.Commit.subCommit_commandBuffer_reservedTail = TAIL;
+	i.u.Commit.subCommit_commandBuffer_patchHead = 0;
+	i.u.Commit.subCommit_commandBuffer_entryPipe = entry_pipe;
+	i.u.Commit.subCommit_commandBuffer_exitPipe = exit_pipe;
+	i.u.Commit.subCommit_commandBuffer_next = 0;
+	i.u.Commit.shared = 0;
+#elif defined(CMD_ATTACH)
+	i.u.Commit.context = s->context;
+	i.u.Commit.commandBuffer = PTR(b);
+	i.u.Commit.delta = 0;
+	i.u.Commit.queue = number ? PTR(queue) : 0;
+#ifdef HAS_Commit_commandBuffers
+	{
+		/* Arrays of 64-bit words, one a core; the single fields name them. */
+		uint64_t one;
+
+		one = s->context;
+		memcpy(i.u.Commit.contexts, &one, sizeof(one));
+		one = PTR(b);
+		memcpy(i.u.Commit.commandBuffers, &one, sizeof(one));
+		one = 0;
+		memcpy(i.u.Commit.deltas, &one, sizeof(one));
+		i.u.Commit.context = PTR(i.u.Commit.contexts);
+		i.u.Commit.commandBuffer = PTR(i.u.Commit.commandBuffers);
+		i.u.Commit.delta = PTR(i.u.Commit.deltas);
+	}
+#ifdef HAS_Commit_engine
+	i.u.Commit.engine = 0;
+#endif
+	i.u.Commit.shared = 0;
+	i.u.Commit.index = 0;
+	i.u.Commit.count = 1;
+#endif
+#else
+	{
+		struct abi_gcoCONTEXT *context = s->own_context;
+
+		context->entryPipe = entry_pipe;
+		context->currentPipe = exit_pipe;
+		i.u.Commit.commandBuffer = PTR(b);
+		i.u.Commit.contextBuffer = PTR(context);
+		i.u.Commit.process = getpid();
+	}
+#endif
+	status = call(s, &i, CMD_COMMIT);
+#if !defined(HAS_Commit_subCommit_context)
+	scribble(&on_stack, sizeof(on_stack));
+	scribble(in_heap, sizeof(*in_heap));
+	free(in_heap);
+#endif
+#ifdef CMD_ATTACH
+	scribble(queue, number * sizeof(*queue));
+	free(queue);
+#endif
+	MUST(status);
+#ifndef CMD_ATTACH
+	if (number)
+		return commit_queue(s, events, number);
+#endif
+	return 0;
+}
+
+static int commit(struct session *s, const uint32_t *words, unsigned int count, enum entry entry,
+		  const struct event *events, unsigned int number)
+{
+	/* Flush of the engine before, wait for it, select. */
+	const uint32_t select[] = { 0x08010e03, 3,     0x08010e02, 0x701,
+				    0x48000000, 0x701, 0x08010e00, 1 };
+	const uint32_t back[] = { 0x08010e03, 8,     0x08010e02, 0x701,
+				  0x48000000, 0x701, 0x08010e00, 0 };
+	const uint32_t room = HEAD + count * 4 + sizeof(select) + sizeof(back) + TAIL;
+	volatile uint32_t *to;
+	uint32_t start, n;
+
+	if (room > s->commands.bytes)
+		return because("%u words of commands", count);
+	if (s->used + room > s->commands.bytes) {
+		if (idle(s))
+			return -1;
+		s->used = 0;
+	}
+	start = s->used;
+	to = s->commands.words + start / 4;
+	for (n = 0; n < HEAD / 4; n++)
+		*to++ = any();
+	for (n = 0; entry != ENTRY_NAMED && n < sizeof(select) / 4; n++)
+		*to++ = select[n];
+	for (n = 0; n < count; n++)
+		*to++ = words[n];
+	for (n = 0; entry == ENTRY_SELECTED_AND_BACK && n < sizeof(back) / 4; n++)
+		*to++ = back[n];
+	n = (to - s->commands.words) * 4 - start - HEAD;
+	*to++ = any();
+	*to++ = any();
+	s->used = start + HEAD + n + TAIL;
+	s->commits++;
+	return send(s, start, n, entry, events, number);
+}
+
+const struct library LIBRARY = {
+	.name = ABI_NAME,
+	.start = start,
+	.stop = stop,
+	.query = query,
+	.allocate = allocate,
+	.lock = lock,
+	.unlock = unlock,
+	.release = release,
+	.map = map,
+	.wrap = wrap,
+	.unmap = unmap,
+	.cache = cache,
+	.signal = make_signal,
+	.destroy = destroy_signal,
+	.wait = wait_signal,
+	.commit = commit,
+	.queue = commit_queue,
+#ifdef CMD_WRAP_USER_MEMORY
+	.has_wrap = 1,
+#endif
+#ifdef CMD_MAP_USER_MEMORY
+	.has_map = 1,
+#endif
+#ifdef CMD_RELEASE_VIDEO_MEMORY
+	.releases = 1,
+#endif
+#ifdef CMD_ATTACH
+	.has_contexts = 1,
+#endif
+#if !defined(CMD_ATTACH) || defined(CMD_RELEASE_VIDEO_MEMORY)
+	.counts_locks = 1,
+#endif
+};

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A client library of each generation of the interface, as one author's 32-bit library is of
+ * another's driver: it clears nothing, extends signs, and leaves to chance what a command does not
+ * use. It shares nothing with the client of the other tests, nor with the headers of this driver.
+ * What a library of a generation is compiled from lies in library.c, once for each.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+enum engine { ENGINE_3D, ENGINE_2D };
+
+/* How the commands' first engine is told. */
+enum entry {
+	/* entryPipe names it. */
+	ENTRY_NAMED,
+	/* entryPipe is left 0, the commands select 2D at their start. */
+	ENTRY_SELECTED,
+	/* The same, and they select 3D again at their end. */
+	ENTRY_SELECTED_AND_BACK,
+};
+
+/* The same number in all generations. */
+enum pool { POOL_DEFAULT = 1, POOL_SYSTEM = 6, POOL_VIRTUAL = 7 };
+
+enum cache { CACHE_CLEAN = 1, CACHE_INVALIDATE = 2, CACHE_FLUSH = 3 };
+
+struct memory {
+	uint64_t node;
+	uint32_t address;
+	uint32_t pool;
+	uint32_t bytes;
+	/* What the program's own memory is named by to end the mapping. */
+	uint32_t info;
+	volatile uint32_t *words;
+};
+
+struct event {
+	enum { EVENT_SIGNAL, EVENT_UNLOCK, EVENT_FREE, EVENT_UNMAP, EVENT_UNKNOWN } kind;
+	int32_t signal;
+	const struct memory *memory;
+};
+
+struct session {
+	const struct library *library;
+	int fd;
+	/* Another session's descriptor, which has mapped the pool. */
+	int is_guest;
+	enum engine engine;
+	/* gceHARDWARE_TYPE, by the generation's numbers. */
+	uint32_t hardware;
+	uint32_t model;
+	uint32_t features;
+	/* What any of the board's cores has. */
+	int board_2d, board_3d;
+	void *pool;
+	uint64_t pool_bytes;
+	uint32_t pool_handle;
+	uint32_t context;
+	int32_t done;
+	/* Command memory, and what of it is used. */
+	struct memory commands;
+	uint32_t commands_handle;
+	uint32_t used;
+	/* The oldest generations: a gcoCONTEXT, and the states that it names. */
+	void *own_context;
+	struct memory states;
+	uint32_t states_handle;
+	uint32_t in_use;
+	unsigned int commits;
+};
+
+struct library {
+	const char *name;
+	/* Opens the device and goes through start-up; fd is another session's, or -1. */
+	int (*start)(struct session *session, enum engine engine, int fd);
+	int (*stop)(struct session *session);
+	int (*query)(struct session *session);
+	int (*allocate)(struct session *session, struct memory *memory, uint32_t bytes,
+			enum pool pool);
+	int (*lock)(struct session *session, struct memory *memory);
+	/* Ends a lock: 1 if its second half must follow in a queue. */
+	int (*unlock)(struct session *session, const struct memory *memory);
+	/* Gives a handle back; the status. */
+	int (*release)(struct session *session, const struct memory *memory);
+	/* The program's own memory: a mapping, or a locked node where there is WRAP_USER_MEMORY. */
+	int (*map)(struct session *session, struct memory *memory, void *at, uint32_t bytes);
+	int (*wrap)(struct session *session, struct memory *memory, void *at, uint32_t bytes);
+	int (*unmap)(struct session *session, const struct memory *memory);
+	int (*cache)(struct session *session, const struct memory *memory, enum cache what);
+	int (*signal)(struct session *session, int32_t *signal);
+	int (*destroy)(struct session *session, int32_t signal);
+	/* The status: 0 set, else not. */
+	int (*wait)(struct session *session, int32_t signal, uint32_t milliseconds);
+	int (*commit)(struct session *session, const uint32_t *words, unsigned int count,
+		      enum entry entry, const struct event *events, unsigned int number);
+	int (*queue)(struct session *session, const struct event *events, unsigned int number);
+	/* What differs between generations. */
+	int has_wrap, has_map, counts_locks, releases, has_contexts;
+};
+
+/* All of them, oldest first. */
+extern const struct library *const libraries[];
+extern const unsigned int library_count;
+
+/* Where a test was left, and why; -1. */
+int because(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Fills memory with what may be anything. */
+void scribble(void *memory, size_t bytes);
+uint32_t any(void);
+
+/* Whether a file of that generation must say so, since the driver takes its size for another one's. */
+int must_ask(const char *name);

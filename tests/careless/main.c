@@ -1,0 +1,615 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What programs do that are careless, but reasonable, by a library of each generation: pictures, by
+ * the 2D engine and by the resolve engine, in every kind of memory; calls in unusual orders; threads;
+ * processes that fork. Every pixel is compared with plain software.
+ *
+ * usage: careless [--random SECONDS]
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "draw.h"
+
+#define FOREVER 20000u
+#define THREADS 4
+
+/* What the board has, whatever a generation can tell of it. */
+static struct {
+	uint32_t model;
+	int has_2d, has_3d;
+	/* One core has both. */
+	int has_both;
+} board;
+
+static _Thread_local char reason[240];
+static _Thread_local uint32_t seed = 1;
+static unsigned int number, failed;
+
+int because(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(reason, sizeof(reason), format, arguments);
+	va_end(arguments);
+	return -1;
+}
+
+uint32_t any(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 17;
+	seed ^= seed << 5;
+	return seed;
+}
+
+void scribble(void *memory, size_t bytes)
+{
+	uint32_t *words = memory;
+	size_t n;
+
+	for (n = 0; n < bytes / 4; n++)
+		words[n] = any();
+}
+
+int must_ask(const char *name)
+{
+	static const char *const guessed[] = { "arnova", "v4",	      "4.0.0",	"4.6.9",
+					       "5.0.11.p8", "6.2.4.p2", "6.4.11" };
+	unsigned int n;
+
+	for (n = 0; n < sizeof(guessed) / sizeof(*guessed); n++)
+		if (strcmp(name, guessed[n]) == 0)
+			return 0;
+	return strcmp(name, board.model == 0x600 ? "dove" : "v2") != 0;
+}
+
+static void report(const char *of, const char *name, int result)
+{
+	if (result) {
+		printf("# %s\nnot ok %u - %s: %s\n", reason, ++number, of, name);
+		failed++;
+	} else {
+		printf("ok %u - %s: %s\n", ++number, of, name);
+	}
+	fflush(stdout);
+}
+
+static unsigned int pixel_pipes(void)
+{
+	return board.model == 0x2000 || board.model == 0x3000 ? 2 : 1;
+}
+
+static enum engine an_engine(void)
+{
+	return board.has_2d ? ENGINE_2D : ENGINE_3D;
+}
+
+static enum entry an_entry(enum engine engine)
+{
+	if (engine == ENGINE_3D)
+		return ENTRY_NAMED;
+	return any() % (board.has_both ? 3 : 2);
+}
+
+/* A surface, and what it should look like. */
+struct surface {
+	struct memory memory;
+	uint32_t *soft;
+	/* The program's own memory. */
+	void *own;
+	enum { OF_POOL, MAPPED, WRAPPED } kind;
+};
+
+#define SURFACE_BYTES ((BYTES + 4095) & ~4095u)
+
+static int make_surface(struct session *s, struct surface *surface, enum pool pool)
+{
+	memset(surface, 0, sizeof(*surface));
+	surface->soft = calloc(PIXELS, 4);
+	if (surface->soft == NULL)
+		return because("no memory");
+	if (s->library->allocate(s, &surface->memory, BYTES, pool) || s->library->query(s))
+		return -1;
+	return s->library->lock(s, &surface->memory);
+}
+
+static int make_own_surface(struct session *s, struct surface *surface, int is_wrapped)
+{
+	/* Above 2 GiB, so that its address has a sign. */
+	void *const wish = (void *)(0xa0000000u + (any() & 0xfff000));
+	const struct library *l = s->library;
+
+	memset(surface, 0, sizeof(*surface));
+	surface->kind = is_wrapped ? WRAPPED : MAPPED;
+	surface->soft = calloc(PIXELS, 4);
+	surface->own = mmap(wish, SURFACE_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (surface->soft == NULL || surface->own == MAP_FAILED)
+		return because("no memory");
+	if ((uintptr_t)surface->own < 0x80000000u)
+		return because("mapped at %p", surface->own);
+	memset(surface->own, 0, SURFACE_BYTES);
+	if (is_wrapped ? l->wrap(s, &surface->memory, surface->own, SURFACE_BYTES) :
+			 l->map(s, &surface->memory, surface->own, SURFACE_BYTES))
+		return -1;
+	return l->cache(s, &surface->memory, CACHE_FLUSH);
+}
+
+/* Gives a surface back: what is left of it goes into a queue, as events of the returned number. */
+static int drop_surface(struct session *s, struct surface *surface, struct event *events)
+{
+	const struct library *l = s->library;
+	int later, status, n = 0;
+
+	if (surface->kind == MAPPED) {
+		events[n++] = (struct event){ .kind = EVENT_UNMAP, .memory = &surface->memory };
+		return n;
+	}
+	later = l->unlock(s, &surface->memory);
+	if (later < 0)
+		return -1;
+	if (later)
+		events[n++] = (struct event){ .kind = EVENT_UNLOCK, .memory = &surface->memory };
+	if (l->releases) {
+		status = l->release(s, &surface->memory);
+		if (status)
+			return because("release: %d", status);
+	} else {
+		events[n++] = (struct event){ .kind = EVENT_FREE, .memory = &surface->memory };
+	}
+	return n;
+}
+
+/* The same, with an end. */
+static int end_surface(struct session *s, struct surface *surface)
+{
+	const struct library *l = s->library;
+	struct event events[3];
+	int n = drop_surface(s, surface, events);
+
+	if (n < 0)
+		return -1;
+	events[n++] = (struct event){ .kind = EVENT_SIGNAL, .signal = s->done };
+	if (l->queue(s, events, n))
+		return -1;
+	if (l->wait(s, s->done, FOREVER))
+		return because("what frees a surface has no end");
+	free(surface->soft);
+	if (surface->own)
+		munmap(surface->own, SURFACE_BYTES);
+	return 0;
+}
+
+static int look(const char *what, const struct surface *surface)
+{
+	unsigned int n, wrong = 0, first = 0;
+
+	for (n = 0; n < PIXELS; n++)
+		if (surface->memory.words[n] != surface->soft[n] && wrong++ == 0)
+			first = n;
+	if (wrong == 0)
+		return 0;
+	return because("%s: %u of %u pixels are wrong, at %u, %u first: %#x, not %#x", what, wrong,
+		       PIXELS, first % WIDTH, first / WIDTH,
+		       (unsigned int)surface->memory.words[first], surface->soft[first]);
+}
+
+static struct painter *painter(enum engine engine)
+{
+	static _Thread_local struct painter painter;
+
+	painter.engine = engine;
+	painter.pixel_pipes = pixel_pipes();
+	painter.stream.count = 0;
+	return &painter;
+}
+
+static int submit(struct session *s, struct painter *p, const struct event *events,
+		  unsigned int count)
+{
+	flush(p);
+	return s->library->commit(s, p->stream.words, p->stream.count, an_entry(s->engine), events,
+				  count);
+}
+
+static void fill_both(struct painter *p, struct surface *to, struct rect rect)
+{
+	const uint32_t colour = any();
+
+	fill(p, to->memory.address, rect, colour);
+	soft_fill(to->soft, rect, colour);
+}
+
+static void copy_both(struct painter *p, struct surface *from, struct surface *to)
+{
+	const struct rect rect = any_rect(p->engine), where = any_rect(p->engine);
+	const uint32_t x = where.x + rect.width <= WIDTH ? where.x : 0;
+	const uint32_t y = where.y + rect.height <= HEIGHT ? where.y : 0;
+
+	copy(p, from->memory.address, rect, to->memory.address, x, y);
+	soft_copy(from->soft, rect, to->soft, x, y);
+}
+
+/* Clears, rectangles, copies, in a few commits; the last one with a signal. */
+static int draw(struct session *s, struct surface *source, struct surface *target)
+{
+	const struct rect all = { 0, 0, WIDTH, HEIGHT };
+	const struct event done = { .kind = EVENT_SIGNAL, .signal = s->done };
+	struct painter *p;
+	int n, part;
+
+	p = painter(s->engine);
+	fill_both(p, source, all);
+	fill_both(p, target, all);
+	if (submit(s, p, NULL, 0))
+		return -1;
+	for (part = 0; part < 3; part++) {
+		p = painter(s->engine);
+		for (n = 0; n < 3; n++) {
+			fill_both(p, source, any_rect(p->engine));
+			fill_both(p, target, any_rect(p->engine));
+		}
+		copy_both(p, source, target);
+		if (submit(s, p, &done, part == 2))
+			return -1;
+	}
+	if (s->library->wait(s, s->done, FOREVER))
+		return because("the picture's signal does not come");
+	return 0;
+}
+
+static int picture(struct session *s, struct surface *source, struct surface *target)
+{
+	if (draw(s, source, target))
+		return -1;
+	if (source->kind != OF_POOL &&
+	    s->library->cache(s, &source->memory, CACHE_INVALIDATE))
+		return -1;
+	if (target->kind != OF_POOL &&
+	    s->library->cache(s, &target->memory, CACHE_INVALIDATE))
+		return -1;
+	return look("the source", source) || look("the target", target) ? -1 : 0;
+}
+
+static int pool_picture(struct session *s, enum pool first, enum pool second)
+{
+	struct surface source, target;
+
+	if (make_surface(s, &source, first) || make_surface(s, &target, second) ||
+	    picture(s, &source, &target))
+		return -1;
+	return end_surface(s, &target) || end_surface(s, &source) ? -1 : 0;
+}
+
+static int own_picture(struct session *s, int is_wrapped)
+{
+	struct surface source, target;
+
+	if (make_surface(s, &source, POOL_VIRTUAL) || make_own_surface(s, &target, is_wrapped) ||
+	    picture(s, &source, &target))
+		return -1;
+	return end_surface(s, &target) || end_surface(s, &source) ? -1 : 0;
+}
+
+static int pictures(const struct library *l, enum engine engine)
+{
+	struct session session, *s = &session;
+
+	if (l->start(s, engine, -1))
+		return -1;
+	if (pool_picture(s, POOL_DEFAULT, POOL_DEFAULT) ||
+	    pool_picture(s, POOL_SYSTEM, POOL_VIRTUAL) || pool_picture(s, POOL_VIRTUAL, POOL_SYSTEM))
+		return -1;
+	if (l->has_map && own_picture(s, 0))
+		return -1;
+	if (l->has_wrap && own_picture(s, 1))
+		return -1;
+	return l->stop(s);
+}
+
+/* What a program commits, it may give back at once, and hear of later. */
+static int gives_back_early(struct session *s)
+{
+	const struct library *l = s->library;
+	const struct rect all = { 0, 0, WIDTH, HEIGHT };
+	struct surface source, target;
+	struct event events[3];
+	struct painter *p = painter(s->engine);
+	int n;
+
+	if (make_surface(s, &source, POOL_VIRTUAL) || make_surface(s, &target, POOL_DEFAULT))
+		return -1;
+	fill_both(p, &source, all);
+	fill_both(p, &source, any_rect(p->engine));
+	copy(p, source.memory.address, all, target.memory.address, 0, 0);
+	soft_copy(source.soft, all, target.soft, 0, 0);
+	/* From 5.0.11 on the source is given back before it is used. */
+	n = l->releases ? drop_surface(s, &source, events) : 0;
+	if (n < 0)
+		return -1;
+	events[n++] = (struct event){ .kind = EVENT_SIGNAL, .signal = s->done };
+	if (submit(s, p, events, n))
+		return -1;
+	if (!l->releases) {
+		n = drop_surface(s, &source, events);
+		if (n < 0 || l->queue(s, events, n))
+			return -1;
+	}
+	if (l->wait(s, s->done, FOREVER))
+		return because("no signal");
+	free(source.soft);
+	return look("the target", &target) || end_surface(s, &target) ? -1 : 0;
+}
+
+/* Locked twice, given back once in between, and used all the same. */
+static int locks_twice(struct session *s, enum pool pool)
+{
+	const struct library *l = s->library;
+	struct surface source, target;
+	struct memory again;
+	struct event event;
+	int later;
+
+	if (make_surface(s, &source, POOL_DEFAULT) || make_surface(s, &target, pool))
+		return -1;
+	again = target.memory;
+	if (l->lock(s, &again))
+		return -1;
+	if (again.address != target.memory.address || again.words != target.memory.words)
+		return because("locked at %#x, %p, and again at %#x, %p", target.memory.address,
+			       (void *)target.memory.words, again.address, (void *)again.words);
+	later = l->unlock(s, &again);
+	event = (struct event){ .kind = EVENT_UNLOCK, .memory = &again };
+	if (later < 0 || l->queue(s, &event, later))
+		return -1;
+	if (picture(s, &source, &target))
+		return -1;
+	return end_surface(s, &target) || end_surface(s, &source) ? -1 : 0;
+}
+
+/* Freed while it is locked, and drawn to until it is unlocked. */
+static int frees_locked(struct session *s)
+{
+	const struct library *l = s->library;
+	struct surface source, target;
+	struct event event = { .kind = EVENT_UNLOCK, .memory = &target.memory };
+	int status, later;
+
+	if (make_surface(s, &source, POOL_DEFAULT) || make_surface(s, &target, POOL_VIRTUAL))
+		return -1;
+	status = l->release(s, &target.memory);
+	/* Contexts came with drivers that wait. */
+	if (l->has_contexts && status)
+		return because("freed while locked: %d", status);
+	if (!l->has_contexts && status == 0)
+		return because("freed while locked");
+	if (picture(s, &source, &target))
+		return -1;
+	later = l->unlock(s, &target.memory);
+	if (later < 0 || l->queue(s, &event, later))
+		return -1;
+	if (!l->has_contexts) {
+		event.kind = EVENT_FREE;
+		if (l->queue(s, &event, 1))
+			return -1;
+	}
+	free(target.soft);
+	return end_surface(s, &source);
+}
+
+static int orders(const struct library *l)
+{
+	struct session session, *s = &session;
+	const struct event done[] = {
+		{ .kind = EVENT_UNKNOWN },
+		{ .kind = EVENT_SIGNAL, .signal = 0 },
+		{ .kind = EVENT_UNKNOWN },
+	};
+	struct event events[3];
+
+	if (l->start(s, an_engine(), -1) || gives_back_early(s) || locks_twice(s, POOL_SYSTEM) ||
+	    (l->counts_locks && locks_twice(s, POOL_VIRTUAL)) || frees_locked(s))
+		return -1;
+	/* The same queue twice, with records that are none. */
+	memcpy(events, done, sizeof(done));
+	events[1].signal = s->done;
+	if (l->queue(s, events, 3) || l->queue(s, events, 3))
+		return -1;
+	if (l->wait(s, s->done, FOREVER))
+		return because("the records behind an unknown one do not run");
+	/* The second signal, if it came later. */
+	l->wait(s, s->done, 10);
+	/* Nothing at all. */
+	if (l->queue(s, NULL, 0) || l->commit(s, NULL, 0, ENTRY_NAMED, NULL, 0))
+		return -1;
+	if (l->wait(s, 0x7fffffff, 10) == 0)
+		return because("a signal that there is not is set");
+	if (pool_picture(s, POOL_DEFAULT, POOL_VIRTUAL))
+		return -1;
+	return l->stop(s);
+}
+
+struct worker {
+	pthread_t thread;
+	const struct library *library;
+	/* Of another thread's session, or -1. */
+	int fd;
+	uint32_t seed;
+	unsigned int seconds;
+	int result;
+	char reason[sizeof(reason)];
+};
+
+static int some_pictures(const struct library *l, int fd)
+{
+	struct session session, *s = &session;
+	int n;
+
+	if (l->start(s, any() % 2 && board.has_3d ? ENGINE_3D : an_engine(), fd))
+		return -1;
+	for (n = 0; n < 2; n++)
+		if (pool_picture(s, POOL_VIRTUAL, POOL_DEFAULT))
+			return -1;
+	if (l->has_wrap && own_picture(s, 1))
+		return -1;
+	return l->stop(s);
+}
+
+static void *work(void *argument)
+{
+	struct worker *worker = argument;
+
+	seed = worker->seed;
+	worker->result = some_pictures(worker->library, worker->fd);
+	memcpy(worker->reason, reason, sizeof(reason));
+	return NULL;
+}
+
+/* Runs body in threads: half of them on one file. */
+static int in_threads(struct session *s, void *(*body)(void *), unsigned int seconds)
+{
+	struct worker workers[THREADS];
+	int n, result = 0;
+
+	memset(workers, 0, sizeof(workers));
+	for (n = 0; n < THREADS; n++) {
+		workers[n].library = s->library;
+		workers[n].fd = n % 2 ? s->fd : -1;
+		workers[n].seed = any() | 1;
+		workers[n].seconds = seconds;
+		if (pthread_create(&workers[n].thread, NULL, body, &workers[n]))
+			return because("no thread");
+	}
+	for (n = 0; n < THREADS; n++) {
+		pthread_join(workers[n].thread, NULL);
+		if (workers[n].result)
+			result = because("thread %d: %s", n, workers[n].reason);
+	}
+	return result;
+}
+
+static int threads(const struct library *l)
+{
+	struct session session, *s = &session;
+
+	if (l->start(s, an_engine(), -1) || in_threads(s, work, 0) ||
+	    pool_picture(s, POOL_DEFAULT, POOL_DEFAULT))
+		return -1;
+	return l->stop(s);
+}
+
+/* A child has its parent's files, memory that was mapped for the GPU, and a library of its own. */
+static int forks(const struct library *l)
+{
+	struct session session, *s = &session, own;
+	struct surface source, target;
+	int status;
+	pid_t child;
+
+	if (l->start(s, an_engine(), -1) || make_surface(s, &source, POOL_VIRTUAL) ||
+	    make_surface(s, &target, POOL_DEFAULT) || picture(s, &source, &target))
+		return -1;
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		return because("no process");
+	if (child == 0) {
+		/* Whatever that answers. */
+		l->query(s);
+		if (l->start(&own, an_engine(), -1) ||
+		    pool_picture(&own, POOL_VIRTUAL, POOL_DEFAULT)) {
+			printf("# the child: %s\n", reason);
+			fflush(stdout);
+			_exit(1);
+		}
+		/* What it has taken goes with it. */
+		_exit(0);
+	}
+	if (picture(s, &source, &target))
+		return -1;
+	if (waitpid(child, &status, 0) != child || status)
+		return because("the child's status is %#x", status);
+	if (picture(s, &source, &target) || end_surface(s, &target) || end_surface(s, &source))
+		return -1;
+	return l->stop(s);
+}
+
+static int probe(void)
+{
+	const struct library *l = NULL;
+	struct session s;
+	unsigned int n;
+
+	for (n = 0; n < library_count; n++)
+		if (strcmp(libraries[n]->name, "4.0.0") == 0)
+			l = libraries[n];
+	if (l == NULL || l->start(&s, ENGINE_2D, -1))
+		return -1;
+	board.has_2d = s.board_2d;
+	board.has_3d = s.board_3d;
+	board.has_both = (s.features & 0x201) == 0x201;
+	board.model = s.model;
+	if (l->stop(&s) || l->start(&s, ENGINE_3D, -1))
+		return -1;
+	if (s.board_3d) {
+		board.has_3d = 1;
+		board.has_2d |= s.board_2d;
+		board.model = s.model;
+	}
+	return l->stop(&s);
+}
+
+/* All of the pool but little can be had. */
+static int is_all_back(void)
+{
+	const struct library *l = libraries[library_count - 1];
+	struct session session, *s = &session;
+	struct memory memory;
+	int status;
+
+	if (l->start(s, an_engine(), -1) ||
+	    l->allocate(s, &memory, s->pool_bytes - (1 << 20), POOL_SYSTEM))
+		return -1;
+	status = l->release(s, &memory);
+	if (status)
+		return because("release: %d", status);
+	return l->stop(s);
+}
+
+int main(void)
+{
+	unsigned int n;
+
+	if (probe()) {
+		printf("KTAP version 1\n1..1\n");
+		report("start", "the board", -1);
+		return 1;
+	}
+	printf("KTAP version 1\n1..%u\n",
+	       library_count * (3 + board.has_2d + board.has_3d) + 1);
+	printf("# GC%x, 2D %d, 3D %d, both in one %d\n", board.model, board.has_2d, board.has_3d,
+	       board.has_both);
+	for (n = 0; n < library_count; n++) {
+		const struct library *l = libraries[n];
+
+		seed = 0x5eed0001 + n;
+		if (board.has_2d)
+			report(l->name, "pictures by the 2D engine", pictures(l, ENGINE_2D));
+		if (board.has_3d)
+			report(l->name, "pictures by the resolve engine", pictures(l, ENGINE_3D));
+		report(l->name, "calls in unusual orders", orders(l));
+		report(l->name, "threads, on one file and on several", threads(l));
+		report(l->name, "a process that forks", forks(l));
+	}
+	report("at the end", "all memory is back", is_all_back());
+	return failed != 0;
+}
