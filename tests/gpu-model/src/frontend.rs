@@ -49,6 +49,7 @@ use crate::stream::fixed_to_float;
 use crate::stream::Command;
 use crate::strict::hex;
 use crate::strict::Finding;
+use crate::tile_status::StatusFormat;
 
 /// Jobs that fit into the pixel engine's queue.
 const QUEUE: usize = 512;
@@ -827,7 +828,7 @@ impl FrontEnd {
         let resolve = Box::new(Resolve::new(
             self.block(gpu, RS_FIRST, RS_END),
             gpu.personality.pixel_pipes(),
-            gpu.personality.has_mc20(),
+            StatusFormat::of(&gpu.personality),
         ));
         match resolve.check() {
             Err((ViolationKind::ResolveWindow, text)) => {

@@ -6,7 +6,7 @@
 //!
 //! Rooms: [`server`] (vfio-user, PCI), [`host`] (register block), [`frontend`] (command stream) with [`stream`]
 //! (decoding), [`vg`] (the same of VG cores), [`mmu`] with [`mmu_v2`] and [`mmu_vg`], [`bus`] (memory through it),
-//! [`engine2d`], [`resolve`] and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
+//! [`engine2d`], [`resolve`] with [`surface`] and [`tile_status`], and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
 //! [`strict`] (violations and report), [`personality`] and [`registers`] (what a core is).
 //!
 //! "spec" in comments is the project's specification of command submission and hardware behaviour.
@@ -33,4 +33,6 @@ pub mod resolve;
 pub mod server;
 pub mod stream;
 pub mod strict;
+pub mod surface;
+pub mod tile_status;
 pub mod vg;

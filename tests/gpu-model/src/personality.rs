@@ -215,6 +215,11 @@ impl Personality {
         self.minor[0] & (1 << 22) != 0
     }
 
+    /// Minor feature 0 bit 10: the status of a tile has two bits, else four.
+    pub fn has_2_bits_per_tile(&self) -> bool {
+        self.minor[0] & (1 << 10) != 0
+    }
+
     /// Minor feature 1 bit 3 clear: the core needs five delay words after an event from the pixel engine.
     pub fn needs_extra_event_states(&self) -> bool {
         self.minor[1] & (1 << 3) == 0

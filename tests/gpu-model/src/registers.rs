@@ -444,8 +444,10 @@ pub mod state {
         TS_COLOR_CLEAR_VALUE = 0x1660;
         /// Anti-aliasing `[1:0]`, endianness `[9:8]`.
         RS_EXTRA_CONFIG = 0x16a0;
-        /// In-place resolve of GC3000 and up.
+        /// In-place resolve of GC3000 and up: fills so many tiles, where they are cleared.
         RS_KICKER_INPLACE = 0x16b0;
+        /// `[0]` the pipes have one surface, `[1]` downsampling takes the first pixel.
+        RS_SINGLE_BUFFER = 0x16b8;
         /// Source address for each pixel pipe.
         RS_PIPE_SOURCE_ADDR = 0x16c0;
         /// Destination address for each pixel pipe.
@@ -532,6 +534,8 @@ pub mod state {
         }
     }
 
+    /// Bit of [`TS_MEM_CONFIG`]: tiles of colour may be cleared by their status.
+    pub const TS_COLOR_FAST_CLEAR: u32 = 1 << 1;
     /// Reset value of [`TS_MEM_CONFIG`].
     pub const TS_MEM_CONFIG_RESET: u32 = 0x0020_0000;
     /// Bits of [`GL_FLUSH_CACHE`] that write the pixel engine's data back: depth, colour, 2D.

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tile status of colour: which tiles of a surface were cleared, and not filled.
+
+use crate::engine2d::Bus;
+use crate::engine2d::StateBlock;
+use crate::mmu::Port;
+use crate::personality::Personality;
+use crate::registers::state::*;
+
+/// Bytes of a surface that a status stands for.
+pub const TILE: u32 = 64;
+/// The status of a tile that reads as the clear value.
+const CLEARED: u8 = 1;
+
+/// How a core keeps the status of tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusFormat {
+    /// Bits for each tile: 2 or 4.
+    pub bits: u32,
+    /// Its addresses go through the memory base (memory controller 2.0), else they are physical.
+    pub is_translated: bool,
+}
+
+impl StatusFormat {
+    /// That of a core.
+    pub fn of(personality: &Personality) -> Self {
+        Self {
+            bits: if personality.has_2_bits_per_tile() {
+                2
+            } else {
+                4
+            },
+            is_translated: personality.has_mc20(),
+        }
+    }
+}
+
+/// The tile status that the states name, if it is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileStatus {
+    format: StatusFormat,
+    status: u32,
+    surface: u32,
+    clear_value: u32,
+}
+
+impl TileStatus {
+    /// What the states name; `None` if fast clear of colour is off.
+    pub fn new(states: &StateBlock, format: StatusFormat) -> Option<Self> {
+        (states.get(TS_MEM_CONFIG) & TS_COLOR_FAST_CLEAR != 0).then(|| Self {
+            format,
+            status: states.get(TS_COLOR_STATUS_BASE),
+            surface: states.get(TS_COLOR_SURFACE_BASE),
+            clear_value: states.get(TS_COLOR_CLEAR_VALUE),
+        })
+    }
+
+    /// Whether the tile in which `address` is was cleared. Tiles are counted from the surface's base on, through both
+    /// halves of a split one; nothing says where it ends. What is before it has no status.
+    pub fn is_cleared(&self, address: u32, bus: &mut dyn Bus) -> bool {
+        let Some(offset) = address.checked_sub(self.surface) else {
+            return false;
+        };
+        let tile = offset / TILE;
+        let in_byte = 8 / self.format.bits;
+        let at = self.status.wrapping_add(tile / in_byte);
+        let mut byte = [0];
+        if self.format.is_translated {
+            bus.read(Port::Pixel, at, &mut byte);
+        } else {
+            bus.read_physical(at, &mut byte);
+        }
+        let mask = (1 << self.format.bits) - 1;
+        byte[0] >> (tile % in_byte * self.format.bits) & mask == CLEARED
+    }
+
+    /// The bytes of a cleared tile from `address` on.
+    pub fn clear(&self, address: u32, bytes: &mut [u8]) {
+        let value = self.clear_value.to_le_bytes();
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = value[(address as usize + index) % 4];
+        }
+    }
+
+    /// Fills the first `tiles` tiles of the surface, where they are cleared. Their status stays, so they may be filled
+    /// again. Returns how many it has filled.
+    pub fn fill(&self, tiles: u32, bus: &mut dyn Bus) -> u64 {
+        let mut filled = 0;
+        // More than these are beyond all addresses.
+        let most = (u32::MAX - self.surface) / TILE;
+        for tile in 0..tiles.min(most) {
+            if bus.aborted() {
+                break;
+            }
+            let address = self.surface + tile * TILE;
+            if self.is_cleared(address, bus) {
+                let mut bytes = [0; TILE as usize];
+                self.clear(address, &mut bytes);
+                bus.write(Port::Pixel, address, &bytes);
+                filled += 1;
+            }
+        }
+        filled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine2d::tests::FlatBus;
+    use crate::gpu::Random;
+
+    const STATUS: u32 = 0x400;
+    const SURFACE: u32 = 0x1_0000;
+
+    fn status(bits: u32, list: &[(u32, u32)]) -> Option<TileStatus> {
+        let mut words = vec![0; ((RS_END - RS_FIRST) / 4) as usize];
+        let defaults = [
+            (TS_MEM_CONFIG, TS_COLOR_FAST_CLEAR),
+            (TS_COLOR_STATUS_BASE, STATUS),
+            (TS_COLOR_SURFACE_BASE, SURFACE),
+            (TS_COLOR_CLEAR_VALUE, 0x1234_5678),
+        ];
+        for (address, value) in defaults.iter().chain(list) {
+            words[((address - RS_FIRST) / 4) as usize] = *value;
+        }
+        let format = StatusFormat {
+            bits,
+            is_translated: true,
+        };
+        TileStatus::new(&StateBlock::new(RS_FIRST, words), format)
+    }
+
+    #[test]
+    fn it_is_off_unless_colour_is_cleared_fast() {
+        assert_eq!(status(2, &[(TS_MEM_CONFIG, !TS_COLOR_FAST_CLEAR)]), None);
+    }
+
+    /// What drivers fill the status with is: all is cleared.
+    #[test]
+    fn all_are_cleared_by_the_word_of_the_core() {
+        for (bits, word) in [(2, 0x5555_5555u32), (4, 0x1111_1111)] {
+            let status = status(bits, &[]).unwrap();
+            let mut bus = FlatBus::new();
+            bus.bytes[STATUS as usize..][..4].copy_from_slice(&word.to_le_bytes());
+            let tiles = 32 / bits;
+            for tile in 0..tiles {
+                assert!(status.is_cleared(SURFACE + TILE * tile, &mut bus), "{tile}");
+                assert!(
+                    status.is_cleared(SURFACE + TILE * tile + 63, &mut bus),
+                    "{tile}"
+                );
+            }
+            // FlatBus is full of 0xee.
+            assert!(!status.is_cleared(SURFACE + TILE * tiles, &mut bus));
+            assert!(!status.is_cleared(SURFACE - TILE, &mut bus));
+        }
+    }
+
+    #[test]
+    fn cleared_tiles_are_filled_in_place_and_others_stay() {
+        let mut random = Random::new(5);
+        for round in 0..200 {
+            let bits = if random.below(2) == 0 { 2 } else { 4 };
+            let mut bus = FlatBus::new();
+            let tiles = 1 + random.below(500);
+            let cleared: Vec<bool> = (0..tiles + 8).map(|_| random.below(2) == 0).collect();
+            bus.bytes[STATUS as usize..][..256].fill(0);
+            for (tile, _) in cleared.iter().enumerate().filter(|(_, cleared)| **cleared) {
+                let bit = tile * bits as usize;
+                bus.bytes[STATUS as usize + bit / 8] |= 1 << (bit % 8);
+            }
+            let before = bus.bytes.clone();
+            let status = status(bits, &[]).unwrap();
+            let wanted = cleared[..tiles as usize].iter().filter(|c| **c).count();
+            assert_eq!(status.fill(tiles, &mut bus), wanted as u64, "{round}");
+            for (at, (now, then)) in bus.bytes.iter().zip(&before).enumerate() {
+                let tile = at.wrapping_sub(SURFACE as usize) / TILE as usize;
+                let filled = tile < tiles as usize && cleared[tile];
+                let wanted = match filled {
+                    true => 0x1234_5678u32.to_le_bytes()[at % 4],
+                    false => *then,
+                };
+                assert_eq!(*now, wanted, "round {round}, {at:#x}");
+            }
+        }
+    }
+}
