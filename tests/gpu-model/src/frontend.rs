@@ -50,9 +50,12 @@ use crate::stream::Command;
 use crate::strict::hex;
 use crate::strict::Finding;
 use crate::tile_status::StatusFormat;
+use crate::tile_status::TileStatus;
 
 /// Jobs that fit into the pixel engine's queue.
 const QUEUE: usize = 512;
+/// Pixels of 32 bits in a tile that has a status.
+const PIXELS_OF_TILE: u64 = 16;
 /// Words that must pass between two events from the pixel engine on cores that need it.
 const DELAY_WORDS: u32 = 5;
 /// First word address of the delay loads: numerically the page-table registers, without effect from a stream.
@@ -173,6 +176,12 @@ enum Job {
     },
     Resolve {
         resolve: Box<Resolve>,
+        position: u32,
+    },
+    /// A resolve in place.
+    Fill {
+        status: TileStatus,
+        tiles: u32,
         position: u32,
     },
     Event(u32),
@@ -555,9 +564,7 @@ impl FrontEnd {
                     );
                 }
             RS_KICKER => return self.kick_resolve(gpu),
-            RS_KICKER_INPLACE => {
-                self.report(gpu, ViolationKind::Unsupported, "in-place resolve".into());
-            }
+            RS_KICKER_INPLACE => return self.fill_tiles(gpu, value),
             DE_VR_CONFIG if value & (1 << 3) == 0 => return self.kick_filter(gpu),
             _ => {}
         }
@@ -843,6 +850,28 @@ impl FrontEnd {
         Ok(())
     }
 
+    /// Resolves the first so many tiles in place.
+    fn fill_tiles(&mut self, gpu: &Gpu, tiles: u32) -> Result<(), Hang> {
+        self.start_draw(gpu, false, "in-place resolve")?;
+        if !gpu.personality.has_single_buffer() {
+            let text = "in-place resolve on a core without it".into();
+            return self.hang(gpu, ViolationKind::MissingEngine, text);
+        }
+        let states = self.block(gpu, RS_FIRST, RS_END);
+        if let Some(status) = TileStatus::new(&states, StatusFormat::of(&gpu.personality)) {
+            let position = self.current.0;
+            self.push(
+                gpu,
+                Job::Fill {
+                    status,
+                    tiles,
+                    position,
+                },
+            );
+        }
+        Ok(())
+    }
+
     fn push(&mut self, gpu: &Gpu, job: Job) {
         self.queue.push_back(job);
         gpu.set_work(self.queue.len());
@@ -879,6 +908,19 @@ impl FrontEnd {
             }
             Job::Resolve { resolve, position } => {
                 let pixels = self.on_bus(gpu, position, |bus| resolve.run(bus));
+                gpu.counters.add(counter::RESOLVES, 1);
+                gpu.counters.add(counter::PIXELS, pixels);
+            }
+            Job::Fill {
+                status,
+                tiles,
+                position,
+            } => {
+                let pixels = self.on_bus(gpu, position, |bus| {
+                    let pixels = status.fill(tiles, bus) * PIXELS_OF_TILE;
+                    bus.end_pipe(0, pixels);
+                    pixels
+                });
                 gpu.counters.add(counter::RESOLVES, 1);
                 gpu.counters.add(counter::PIXELS, pixels);
             }

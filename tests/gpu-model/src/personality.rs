@@ -220,6 +220,11 @@ impl Personality {
         self.minor[0] & (1 << 10) != 0
     }
 
+    /// Minor feature 4 bit 6: all pixel pipes draw into one surface, which is resolved in place.
+    pub fn has_single_buffer(&self) -> bool {
+        self.minor[4] & (1 << 6) != 0
+    }
+
     /// Minor feature 1 bit 3 clear: the core needs five delay words after an event from the pixel engine.
     pub fn needs_extra_event_states(&self) -> bool {
         self.minor[1] & (1 << 3) == 0

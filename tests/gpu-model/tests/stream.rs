@@ -796,6 +796,49 @@ fn fill(target: u32, value: u32) -> Vec<u32> {
     words
 }
 
+/// The status of tiles goes through the MMU as the surface does.
+#[test]
+fn tiles_are_filled_in_place_where_the_core_can() {
+    let rig = mmu_v2_rig();
+    enable_mmu_v2(&rig);
+    // Tiles 0, 2 and 4 are cleared; the last is beyond the count.
+    rig.put(SURFACE + 0x1000, &[0x111]);
+    let mut words = Vec::new();
+    let mut set = |address, value| words.extend([load(address, 1), value]);
+    set(state::TS_MEM_CONFIG, state::TS_COLOR_FAST_CLEAR);
+    set(state::TS_COLOR_STATUS_BASE, SURFACE + 0x1000);
+    set(state::TS_COLOR_SURFACE_BASE, SURFACE);
+    set(state::TS_COLOR_CLEAR_VALUE, 0x1122_3344);
+    set(state::RS_KICKER_INPLACE, 4);
+    rig.run(&words);
+    rig.clean();
+    for (at, value) in [
+        (0, 0x1122_3344),
+        (60, 0x1122_3344),
+        (64, 0),
+        (128, 0x1122_3344),
+        (256, 0),
+    ] {
+        assert_eq!(rig.word(SURFACE + at), value, "{at}");
+    }
+    assert_eq!(rig.counter(counter::RESOLVES), 1);
+    assert_eq!(rig.counter(counter::PIXELS), 32);
+    // Without tile status there is nothing to do.
+    rig.put(SURFACE, &[7]);
+    rig.run(&[
+        load(state::TS_MEM_CONFIG, 1),
+        0,
+        load(state::RS_KICKER_INPLACE, 1),
+        4,
+    ]);
+    rig.clean();
+    assert_eq!(rig.word(SURFACE), 7);
+
+    let older = Rig::new(Board::Gc2000);
+    older.run(&[load(state::RS_KICKER_INPLACE, 1), 4]);
+    older.hung_by(ViolationKind::MissingEngine);
+}
+
 #[test]
 fn mmu_v2_translates_pages_of_both_kinds() {
     let rig = mmu_v2_rig();
