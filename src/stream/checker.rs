@@ -207,6 +207,8 @@ struct Checker<'a> {
     covered: bool,
     /// The targets, of [`TARGETS`], that the stream has loaded with 0.
     nowhere: u32,
+    /// It has loaded [`state::RS_DEST_ADDR`] with another address.
+    resolves_somewhere: bool,
 }
 
 /// The states that say where the 2D engine draws to, and where the resolve engine does: of cores with
@@ -307,9 +309,13 @@ impl Checker<'_> {
                 word.set(resolved);
                 if value == 0 && !self.mends {
                     self.nowhere |= target(address);
+                    self.resolves_somewhere &= address != state::RS_DEST_ADDR;
                 }
-            } else if self.nowhere != 0 {
-                self.nowhere &= !target(address);
+            } else {
+                self.resolves_somewhere |= address == state::RS_DEST_ADDR;
+                if self.nowhere != 0 {
+                    self.nowhere &= !target(address);
+                }
             }
             if let Some(loaded) = self.loaded {
                 loaded.note(address, resolved);
@@ -350,7 +356,9 @@ impl Checker<'_> {
             state::GL_STALL_TOKEN => self.stall(value)?,
             state::RS_KICKER | state::RS_KICKER_INPLACE | state::CL_KICKER => {
                 self.draw(Pipe::Pipe3d)?;
-                if address == state::RS_KICKER {
+                // The vendor's clients load a core with several pixel pipes with both kinds of targets,
+                // Mesa with those of the pipes: which one counts if they differ is not known.
+                if address == state::RS_KICKER && !self.resolves_somewhere {
                     self.draws_to(self.states.resolve_target)?;
                 }
             }
@@ -501,6 +509,7 @@ fn pass(
         busy: false,
         covered: false,
         nowhere: 0,
+        resolves_somewhere: false,
     };
     let mut rest = words;
     loop {
@@ -649,6 +658,37 @@ mod tests {
             assert_eq!(fault(&[draw], entry, false), None);
             assert_eq!(fault(&[&to_zero, draw], entry, true), None);
         }
+    }
+
+    #[test]
+    fn with_several_pixel_pipes_one_target_is_enough() {
+        let mut set = AddressSet::new();
+        assert!(set.add(0x1000, 0x1000).is_ok());
+        let addresses = Addresses::Of {
+            own: &set,
+            common: &[],
+            scratch: SCRATCH,
+        };
+        let states = cores::two_pixel_pipes();
+        let (one, pipes) = (state::RS_DEST_ADDR, state::RS_PIPE_DEST_ADDR);
+        let fault = |loads: &[(u32, u32)]| {
+            let mut words = KVVec::new();
+            for &(state, value) in [loads, &[(state::RS_KICKER, 1)]].into_iter().flatten() {
+                let load = [load_state(state, 1), value];
+                words.extend_from_slice(&load, GFP_KERNEL).unwrap();
+            }
+            pass(&mut words, &states, Pipe::Pipe3d, addresses, None, false)
+                .err()
+                .map(|refusal| refusal.fault)
+        };
+        let nowhere = Some(Fault::Nowhere(pipes));
+        assert_eq!(fault(&[(pipes, 0)]), nowhere);
+        assert_eq!(fault(&[(pipes, 0), (one, 0)]), nowhere);
+        assert_eq!(fault(&[(one, 0x1000), (pipes, 0), (one, 0)]), nowhere);
+        assert_eq!(fault(&[(pipes, 0), (one, 0x1000)]), None);
+        assert_eq!(fault(&[(one, 0x1000), (pipes, 0)]), None);
+        assert_eq!(fault(&[(one, 0), (pipes, 0x1000)]), None);
+        assert_eq!(fault(&[(one, 0)]), None);
     }
 
     #[test]

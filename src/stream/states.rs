@@ -479,15 +479,29 @@ pub(crate) mod cores {
     pub(crate) const ALL: u32 = u32::MAX;
 
     fn states(engines: Engines, minor2: u32, minor3: u32, halti2: bool) -> States {
-        States::of(&Features {
+        States::of(&features(engines, minor2, minor3, halti2)).unwrap()
+    }
+
+    fn features(engines: Engines, minor2: u32, minor3: u32, halti2: bool) -> Features {
+        Features {
             engines,
             minor2,
             minor3,
             instructions: if minor2 == ALL { 2048 } else { 512 },
             halti2,
             pixel_pipes: 1,
-        })
-        .unwrap()
+        }
+    }
+
+    /// One with several pixel pipes.
+    pub(crate) fn two_pixel_pipes() -> States {
+        let engines = Engines {
+            pipe_3d: true,
+            pipe_2d: false,
+        };
+        let mut features = features(engines, 0, 0, false);
+        features.pixel_pipes = 2;
+        States::of(&features).unwrap()
     }
 
     /// One with everything.
