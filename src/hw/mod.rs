@@ -72,6 +72,9 @@ const RESET_ATTEMPTS: u32 = 20;
 const LINE_ATTEMPTS: u32 = 3;
 const DOMAIN_ATTEMPTS: u32 = 2;
 
+/// What is said of these: a process that hangs cores causes it.
+static RESETS: RateLimit = RateLimit::new();
+
 /// How long setting MMU version 2 up may take, in milliseconds.
 const SETUP_TIMEOUT: u32 = 1000;
 
@@ -340,14 +343,18 @@ impl Hardware {
         }
         let mut attempts = RESET_ATTEMPTS;
         if let Some(line) = &self.power.line {
-            dev_warn!(
-                self.dev,
-                "the GPU does not come out of its soft reset: it is reset by its line\n"
-            );
+            if RESETS.allow() {
+                dev_warn!(
+                    self.dev,
+                    "the GPU does not come out of its soft reset: it is reset by its line\n"
+                );
+            }
             for _ in 0..LINE_ATTEMPTS {
                 attempts += 1;
                 if let Err(error) = line.pulse() {
-                    dev_err!(self.dev, "its reset line does not work ({error:?})\n");
+                    if RESETS.allow() {
+                        dev_err!(self.dev, "its reset line does not work ({error:?})\n");
+                    }
                     break;
                 }
                 // Its clock register is as at power-on, too.
@@ -358,14 +365,18 @@ impl Hardware {
             }
         }
         if may_cycle && self.power.supply.has_domain() {
-            dev_warn!(
-                self.dev,
-                "the GPU does not come out of its reset: its power domain is switched off and on\n"
-            );
+            if RESETS.allow() {
+                dev_warn!(
+                    self.dev,
+                    "the GPU does not come out of its reset: its power domain is switched off and on\n"
+                );
+            }
             for _ in 0..DOMAIN_ATTEMPTS {
                 attempts += 1;
                 if let Err(error) = self.cycle() {
-                    dev_err!(self.dev, "its power domain does not go off ({error:?})\n");
+                    if RESETS.allow() {
+                        dev_err!(self.dev, "its power domain does not go off ({error:?})\n");
+                    }
                     break;
                 }
                 if self.reset_once() && is_right(self) {
