@@ -260,6 +260,13 @@ impl Format {
         fields.count.put(u, count.into());
     }
 
+    /// Reads a request, apart from who runs it: there decoding is a part of that.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn decode_apart(self, words: &[u32]) -> Request {
+        self.decode(words)
+    }
+
     /// Reads a request.
     #[inline(always)]
     pub(crate) fn decode(self, words: &[u32]) -> Request {

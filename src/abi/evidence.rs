@@ -183,7 +183,7 @@ impl Candidates {
 /// How a client of `format` would mean the request in `words`.
 #[inline(never)]
 fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) -> Reading {
-    let request = format.decode(words);
+    let request = format.decode_apart(words);
     let (mut is_telling, mut decides) = (false, false);
     let makes_sense = match request {
         // Not built anywhere, only for queues, or no command at all.

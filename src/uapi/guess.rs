@@ -180,6 +180,7 @@ impl OpenedFile {
         if let Err(found) = self.interface.cmpxchg(known, now, Full) {
             return Choice::unpack(found).unwrap_or(choice);
         }
+        let is_new = self.process.interface().is_none_or(|(of, _)| of != choice);
         let before = Choice::unpack(known).filter(|before| before.reason.is_guess());
         if before == Some(choice) {
             return choice;
@@ -198,12 +199,14 @@ impl OpenedFile {
                 );
             }
         }
-        debug_client!(
-            "interface {} ({} bytes): {}",
-            format.name(),
-            bytes,
-            choice.reason.text()
-        );
+        if is_new {
+            debug_client!(
+                "interface {} ({} bytes): {}",
+                format.name(),
+                bytes,
+                choice.reason.text()
+            );
+        }
         choice
     }
 }

@@ -25,8 +25,8 @@ use crate::{
             Extension,
             MAX_EXTENSION_BYTES, //
         },
-        Format,
-        Request, //
+        CoreSelector,
+        Format, //
     },
     client::{
         Clients,
@@ -237,31 +237,6 @@ fn answered(result: Result) -> Result<isize, kernel::error::Error> {
         .map_err(|error| error.errno().unwrap_or(ENOTTY))
 }
 
-/// Tells whoever debugs a client why the request in `words` was refused.
-#[cold]
-#[inline(never)]
-fn explain(format: Format, words: &[u32], error: Error) {
-    // These are answers, and whoever asks again and again gets many.
-    if matches!(error, Error::Timeout | Error::ChipNotReady) {
-        return;
-    }
-    debug_client!(
-        "{}",
-        refusals::Refused {
-            command: word(words, 0),
-            request: &decode_again(format, words),
-            error,
-        }
-    );
-}
-
-/// The request in `words`. Apart from who runs it, where decoding is a part of that.
-#[cold]
-#[inline(never)]
-fn decode_again(format: Format, words: &[u32]) -> Request {
-    format.decode(words)
-}
-
 /// The word at a byte offset; 0 outside.
 fn word(words: &[u32], at: usize) -> u32 {
     words.get(at / 4).copied().unwrap_or(0)
@@ -283,6 +258,25 @@ impl OpenedFile {
             true => Ok((argument, format)),
             false => Err(Self::refuse_sizes(&argument, format)),
         }
+    }
+
+    /// Tells whoever debugs a client why the request in `words`, for `core`, was refused.
+    #[cold]
+    #[inline(never)]
+    fn explain(&self, format: Format, words: &[u32], core: CoreSelector, error: Error) {
+        // These are answers, and whoever asks again and again gets many.
+        if matches!(error, Error::Timeout | Error::ChipNotReady) {
+            return;
+        }
+        debug_client!(
+            "{}",
+            refusals::Refused {
+                command: word(words, 0),
+                request: &format.decode_apart(words),
+                core: self.clients.device().place(core).ok(),
+                error,
+            }
+        );
     }
 
     /// Tells the log of an interface whose size is not the generation's.
@@ -332,7 +326,7 @@ impl OpenedFile {
             }
             Err(error) if error.errno().is_some() => return Err(error),
             Err(error) => {
-                explain(format, words, error);
+                self.explain(format, words, core, error);
                 format.fail(words, error);
             }
         }

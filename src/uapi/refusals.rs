@@ -20,6 +20,8 @@ pub(super) struct Refused<'a> {
     pub(super) command: u32,
     /// What it was.
     pub(super) request: &'a Request,
+    /// The place of the core that it names, if there is one.
+    pub(super) core: Option<usize>,
     /// With what.
     pub(super) error: Error,
 }
@@ -44,6 +46,13 @@ impl Refused<'_> {
                 "this generation has no such command, or only in queues, or one of its fields \
                  names a sub-command that there is not",
             ),
+            (_, Error::GpuNotResponding) => match self.core {
+                Some(core) => write!(
+                    f,
+                    "core {core} hangs, is given up or being removed, or the process has hung cores too often"
+                ),
+                None => f.write_str("there is no such core now"),
+            },
             (_, Error::NotSupported) => {
                 f.write_str("it is not built, not for this core, or for CAP_SYS_ADMIN only")
             }
@@ -175,6 +184,7 @@ mod tests {
         let refused = Refused {
             command: 13,
             request: &request,
+            core: Some(1),
             error,
         };
         CString::try_from_fmt(kernel::prelude::fmt!("{refused}")).unwrap()
@@ -190,6 +200,11 @@ mod tests {
             text(unlock, Error::InvalidData).to_bytes(),
             b"command 13 refused with -17 (InvalidData): \
               0x10005 is no node of the process's, or was freed"
+        );
+        assert_eq!(
+            text(Request::QueryTimer { timer: 9 }, Error::GpuNotResponding).to_bytes(),
+            b"command 13 refused with -22 (GpuNotResponding): core 1 hangs, is given up or being \
+              removed, or the process has hung cores too often"
         );
         assert_eq!(
             text(Request::QueryTimer { timer: 9 }, Error::InvalidArgument).to_bytes(),
