@@ -127,6 +127,20 @@ impl Heap {
         Ok(())
     }
 
+    /// Takes the first `bytes`, of which nobody has any, out of it for good. Behind [`Heap::keep_owners`].
+    pub(crate) fn leave_out(&mut self, bytes: usize) -> Result {
+        let Some(first) = self.banks.get_mut(0) else {
+            return Ok(());
+        };
+        let there = first.free_at(0);
+        let bytes = bytes.min(there);
+        *first = Ranges::new(bytes, there - bytes)?;
+        self.free -= bytes;
+        self.least_free = self.free;
+        self.total -= bytes;
+        Ok(())
+    }
+
     /// Whether a span holds nothing but what `owner` (not 0) has left there.
     pub(crate) fn is_left_by(&self, span: &mut Span, owner: u64) -> bool {
         let pages = self.owners.get(span.pages());
@@ -252,6 +266,43 @@ mod tests {
             heap.free(span);
         }
         assert_eq!(heap.free_bytes(), 128 * MIB);
+    }
+
+    #[test]
+    fn what_is_left_out_is_nobodys() {
+        let mut heap = Heap::new(4 * MIB, MIB).unwrap();
+        heap.keep_owners().unwrap();
+        heap.leave_out(4096).unwrap();
+        let all = 4 * MIB - 4096;
+        assert_eq!(
+            [
+                heap.total_bytes(),
+                heap.free_bytes(),
+                heap.least_free_bytes()
+            ],
+            [all; 3]
+        );
+        let vertex = heap.allocate(100, 1, kind(4)).unwrap();
+        assert_eq!(vertex.offset(), 4096);
+        assert_eq!(heap.leave(), Err(vertex.bytes()));
+        heap.free_of(vertex, 3);
+        // What lies in front of nothing is not given back with a neighbour.
+        let [a, b] =
+            [4, 4].map(|number| heap.allocate(MIB / 2 - 4096, 4096, kind(number)).unwrap());
+        assert_eq!([a.offset(), b.offset()], [4096, MIB / 2]);
+        heap.free(b);
+        heap.free(a);
+        assert_eq!(heap.free_bytes(), all);
+        // The last page's owner is kept, too.
+        let last = heap.allocate(4096, 1, kind(0)).unwrap();
+        assert_eq!(heap.leave(), Err(last.bytes()));
+        heap.free_of(last, 3);
+        assert_eq!(heap.leave(), Ok(()));
+        // Of a bank that is left out whole there is nothing.
+        let mut heap = Heap::new(8192, 4096).unwrap();
+        heap.leave_out(4096).unwrap();
+        assert_eq!(heap.allocate(4096, 1, kind(0)).unwrap().offset(), 4096);
+        assert!(heap.allocate(1, 1, kind(0)).is_err());
     }
 
     #[test]

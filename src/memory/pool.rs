@@ -214,6 +214,10 @@ impl SystemPool {
             // Else others may have written into a node, or read what its owner left before.
             heap.keep_owners().map_err(|_| ENOMEM)?;
         }
+        if address == 0 {
+            // To clients and to the check of commands GPU address 0 is no memory.
+            heap.leave_out(PAGE_SIZE).map_err(|_| ENOMEM)?;
+        }
         KBox::pin_init(
             pin_init!(Self {
                 memory,
