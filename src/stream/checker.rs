@@ -779,6 +779,19 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_behind_harmless_states_is_looked_at() {
+        // With the padding, if there is any.
+        for words in [
+            &[load_state(0x600, 1), 0, END, 0][..],
+            &[load_state(0x600, 2), 0, 0, 0, END, 0],
+            &[load_state(0x600, 3), 0, 0, 0, END, 0],
+            &[load_state(0x600, 4), 0, 0, 0, 0, 0, END, 0],
+        ] {
+            assert_eq!(fault(words, Pipe::Pipe3d), Some(Fault::Opcode));
+        }
+    }
+
+    #[test]
     fn a_state_address_does_not_wrap() {
         assert_eq!(
             fault(&[load_state(0xFFFF, 2), 0, 0, 0], Pipe::Pipe3d),
