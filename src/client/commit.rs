@@ -280,22 +280,24 @@ impl Process {
         let entry = entry_pipe(core, buffer.entry_pipe)?;
         let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
         let mut hold = context.map(|context| context.hold()).transpose()?;
-        let (stale, exit, removals, wipes) = {
+        let stale;
+        let (exit, removals, wipes) = {
             let mut tables = self.tables();
             // Without room for it a FREE costs the client more; nothing else does.
             let _ = tables.per_core[core.index()].loaded.prepare();
             let loaded = &tables.per_core[core.index()].loaded;
             let may_be_stale = loaded.may_be_stale(tables.addresses.removals());
-            let stale = match may_be_stale && self.device.parameters().check_addresses {
+            stale = match may_be_stale && self.device.parameters().check_addresses {
                 true => self.find_stale(core, &tables, own.is_some(), hold.as_mut())?,
                 false => None,
             };
             loaded.begin();
             let exit = self.check(core, &tables, &mut words, entry)?;
             let (removals, wipes) = (tables.addresses.removals(), loaded.wipes());
-            (stale, exit, removals, wipes)
+            (exit, removals, wipes)
         };
-        let mut queue = Queue::resolve(self, core, commit.queue, commit.format)?;
+        let mut queue = Queue::empty(self, core.ring().empty_payload());
+        queue.read(commit.queue, commit.format)?;
         let mut work = Submission {
             process: self,
             core,
