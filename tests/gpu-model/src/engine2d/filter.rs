@@ -116,7 +116,7 @@ impl Pass {
         let fraction = (position & 0xffff) as u32;
         let mut sums = [0i32; 4];
         for tap in 0..TAPS {
-            let place = whole + tap - TAPS / 2;
+            let place = whole.saturating_add(tap - TAPS / 2);
             let (x, y) = match self.direction {
                 Direction::Horizontal => (place, other),
                 Direction::Vertical => (other, place),

@@ -296,39 +296,42 @@ pub(super) struct Yuv {
 impl Yuv {
     /// Y, U and V of a pixel.
     pub(super) fn fetch(&self, x: i32, y: i32, bus: &mut dyn Bus) -> [u8; 3] {
-        let mut byte = |plane: usize, column: i32, row: i32| {
+        let mut byte = |plane: usize, column: u32, row: i32| {
             let (base, stride) = self.planes[plane];
             let address = base
                 .wrapping_add((row as u32).wrapping_mul(stride))
-                .wrapping_add(column as u32);
+                .wrapping_add(column);
             let mut byte = [0];
             bus.read(Port::Texture, address, &mut byte);
             byte[0]
         };
-        // Of two pixels, the left one.
-        let pair = x & !1;
+        let column = x as u32;
+        // Of two pixels, the left one; where its group begins in a row of both.
+        let pair = column & !1;
+        let (pixel, group) = (column.wrapping_mul(2), pair.wrapping_mul(2));
+        let half = (x >> 1) as u32;
         let [luma, u, v] = match self.format {
             YuvFormat::Yuy2 => [
-                byte(0, 2 * x, y),
-                byte(0, 2 * pair + 1, y),
-                byte(0, 2 * pair + 3, y),
+                byte(0, pixel, y),
+                byte(0, group | 1, y),
+                byte(0, group | 3, y),
             ],
             YuvFormat::Uyvy => [
-                byte(0, 2 * x + 1, y),
-                byte(0, 2 * pair, y),
-                byte(0, 2 * pair + 2, y),
+                byte(0, pixel | 1, y),
+                byte(0, group, y),
+                byte(0, group | 2, y),
             ],
             YuvFormat::Yv12 => [
-                byte(0, x, y),
-                byte(1, x >> 1, y >> 1),
-                byte(2, x >> 1, y >> 1),
+                byte(0, column, y),
+                byte(1, half, y >> 1),
+                byte(2, half, y >> 1),
             ],
             YuvFormat::Nv12 => [
-                byte(0, x, y),
+                byte(0, column, y),
                 byte(1, pair, y >> 1),
-                byte(1, pair + 1, y >> 1),
+                byte(1, pair | 1, y >> 1),
             ],
-            YuvFormat::Nv16 => [byte(0, x, y), byte(1, pair, y), byte(1, pair + 1, y)],
+            YuvFormat::Nv16 => [byte(0, column, y), byte(1, pair, y), byte(1, pair | 1, y)],
         };
         match self.swapped {
             true => [luma, v, u],

@@ -429,3 +429,65 @@ fn a_turned_surface_is_not_left() {
         ViolationKind::BadDraw
     );
 }
+
+/// Memory everywhere, that keeps nothing.
+struct Nothing;
+
+impl Bus for Nothing {
+    fn read(&mut self, _port: Port, _address: u32, data: &mut [u8]) {
+        data.fill(0x5a);
+    }
+    fn write(&mut self, _port: Port, _address: u32, _data: &[u8]) {}
+    fn read_physical(&mut self, _address: u32, _data: &mut [u8]) {}
+    fn aborted(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn the_largest_numbers_are_drawn_with() {
+    let corner = (0x7ffe << 16) | 0x7ffe;
+    for format in [6, 7, 8, 9, 10, 15, 17] {
+        for more in [
+            vec![],
+            vec![(DE_ROT_ANGLE, 5)],
+            vec![(DE_CONFIG, 0x31)],
+            vec![(DE_ROT_ANGLE, 6 | (4 << 3))],
+        ] {
+            let list = [
+                (DE_DEST_CONFIG, (4 << 12) | 6),
+                (DE_SRC_CONFIG, format << 24),
+                (DE_SRC_ORIGIN, 0x7fff_7fff),
+                (DE_STRETCH_FACTOR_LOW, u32::MAX),
+                (DE_STRETCH_FACTOR_HIGH, u32::MAX),
+                (DE_SRC_STRIDE, 0x3_fffc),
+                (DE_DEST_STRIDE, 0x3_fffc),
+                (DE_CLIP_TOP_LEFT, corner),
+                (DE_CLIP_BOTTOM_RIGHT, 0x7fff_7fff),
+            ];
+            let list: Vec<_> = list.into_iter().chain(more).collect();
+            let states = states(&list);
+            let area = rectangle(-0x8000, -0x8000, 0x7fff, 0x7fff);
+            // Whether that is a mistake or not.
+            let _ = PE20.check_rectangles(&states, &[area], 0);
+            if PE20.check(&states).is_ok() {
+                assert_eq!(PE20.draw(&states, &[], area, &mut Nothing), 1, "{list:x?}");
+            }
+        }
+    }
+    for (start, window) in [(0, 0x1_ffff), (1, 0xffff_0001)] {
+        let states = states(&[
+            (DE_DEST_CONFIG, 6),
+            (DE_SRC_CONFIG, 6 << 24),
+            (DE_STRETCH_FACTOR_LOW, u32::MAX),
+            (DE_STRETCH_FACTOR_HIGH, u32::MAX),
+            (DE_VR_CONFIG, start),
+            (DE_VR_SOURCE_IMAGE_HIGH, 0x0010_0010),
+            (DE_VR_SOURCE_ORIGIN_LOW, 0x7fff_ffff),
+            (DE_VR_SOURCE_ORIGIN_HIGH, 0x7fff_ffff),
+            (DE_VR_TARGET_WINDOW_HIGH, window),
+        ]);
+        assert_eq!(PE20.check_filter(&states), Ok(()));
+        assert_eq!(PE20.filter(&states, &mut Nothing), 0xffff);
+    }
+}
