@@ -96,10 +96,18 @@ static uint32_t at(uint32_t surface, uint32_t x, uint32_t y)
 	return surface + y * STRIDE + x * 4;
 }
 
+void fill_again(struct painter *painter, uint32_t colour)
+{
+	int n;
+
+	for (n = 0; n < 4; n++)
+		state(painter, 0x1640 + 4 * n, colour);
+	state(painter, 0x1600, 0xbeebbeeb);
+}
+
 void fill(struct painter *painter, uint32_t target, struct rect rect, uint32_t colour)
 {
 	uint32_t to = at(target, rect.x, rect.y);
-	int n;
 
 	if (painter->engine == ENGINE_2D) {
 		destination(painter, target, 0);
@@ -113,9 +121,7 @@ void fill(struct painter *painter, uint32_t target, struct rect rect, uint32_t c
 	}
 	resolve(painter, to, to, rect.width, rect.height);
 	state(painter, 0x163c, 0x1ffff);
-	for (n = 0; n < 4; n++)
-		state(painter, 0x1640 + 4 * n, colour);
-	state(painter, 0x1600, 0xbeebbeeb);
+	fill_again(painter, colour);
 }
 
 void copy(struct painter *painter, uint32_t source, struct rect from, uint32_t target, uint32_t x,

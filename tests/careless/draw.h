@@ -24,6 +24,8 @@ struct painter {
 };
 
 void fill(struct painter *painter, uint32_t target, struct rect rect, uint32_t colour);
+/* By the resolve engine: another fill where the last one was, with all states but the colour. */
+void fill_again(struct painter *painter, uint32_t colour);
 void copy(struct painter *painter, uint32_t source, struct rect from, uint32_t target, uint32_t x,
 	  uint32_t y);
 /* What belongs behind all that is drawn. */

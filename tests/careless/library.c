@@ -681,6 +681,8 @@ static int stop(struct session *s)
 	begin(&i);
 	i.u.Detach.context = s->context;
 	MUST(call(s, &i, CMD_DETACH));
+	free(s->delta);
+	free(s->records);
 #else
 	free(s->own_context);
 	if (free_command_memory(s, &s->states, s->states_handle))
@@ -694,6 +696,74 @@ static int stop(struct session *s)
 		close(s->fd);
 	return 0;
 }
+
+static void remember(struct session *s, uint32_t address, uint32_t value)
+{
+	unsigned int n;
+
+	for (n = 0; n < s->states_count && s->states_loaded[n].address != address; n++)
+		;
+	if (n == MOST_STATES)
+		abort();
+	if (n == s->states_count)
+		s->states_count++;
+	s->states_loaded[n].address = address;
+	s->states_loaded[n].value = value;
+}
+
+#ifdef CMD_ATTACH
+/* What has changed, in memory that stays while the driver may look. */
+static uint64_t delta(struct session *s)
+{
+	struct abi_gcsSTATE_DELTA *delta = s->delta;
+	struct abi_gcsSTATE_DELTA_RECORD *records = s->records;
+	unsigned int n;
+
+	if (delta == NULL) {
+		delta = malloc(sizeof(*delta));
+		records = malloc(MOST_STATES * sizeof(*records));
+		if (delta == NULL || records == NULL)
+			abort();
+		scribble(delta, sizeof(*delta));
+#ifdef HAS_gcsSTATE_DELTA_refCount
+		delta->refCount = 0;
+#endif
+		delta->elementCount = 0;
+		delta->recordArray = PTR(records);
+#ifdef HAS_gcsSTATE_DELTA_prev
+		delta->prev = PTR(delta);
+		delta->next = PTR(delta);
+#endif
+		s->delta = delta;
+		s->records = records;
+	}
+	for (n = 0; n < s->states_count; n++) {
+		records[n].address = s->states_loaded[n].address / 4;
+		records[n].mask = n % 2 ? ~0u : 0;
+		records[n].data = s->states_loaded[n].value;
+	}
+	delta->recordCount = s->states_count;
+	return PTR(delta);
+}
+#else
+/* The context's buffer as the next commands find the states. */
+static void rewrite_states(struct session *s)
+{
+	struct abi_gcoCONTEXT *context = s->own_context;
+	volatile uint32_t *to = s->states.words + 8;
+	unsigned int n;
+
+	if (s->states_count == 0)
+		return;
+	for (n = 0; n < s->states_count; n++) {
+		*to++ = 0x08010000 | s->states_loaded[n].address / 4;
+		*to++ = s->states_loaded[n].value;
+	}
+	context->link = PTR(to);
+	*to++ = any();
+	*to++ = any();
+}
+#endif
 
 /* Describes commands of bytes bytes from start on, in the generation's way, and sends them. */
 static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry entry,
@@ -753,7 +823,7 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 #if defined(HAS_Commit_subCommit_context)
 	/* What one author writes by name, others leave as it was: no core is of several here. */
 	i.u.Commit.subCommit_coreId = 0;
-	i.u.Commit.subCommit_delta = 0;
+	i.u.Commit.subCommit_delta = delta(s);
 	i.u.Commit.subCommit_context = s->context;
 	i.u.Commit.subCommit_queue = number ? PTR(queue) : 0;
 	i.u.Commit.subCommit_next = 0;
@@ -772,7 +842,7 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 #elif defined(CMD_ATTACH)
 	i.u.Commit.context = s->context;
 	i.u.Commit.commandBuffer = PTR(b);
-	i.u.Commit.delta = 0;
+	i.u.Commit.delta = delta(s);
 	i.u.Commit.queue = number ? PTR(queue) : 0;
 #ifdef HAS_Commit_commandBuffers
 	{
@@ -783,7 +853,7 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 		memcpy(i.u.Commit.contexts, &one, sizeof(one));
 		one = PTR(b);
 		memcpy(i.u.Commit.commandBuffers, &one, sizeof(one));
-		one = 0;
+		one = delta(s);
 		memcpy(i.u.Commit.deltas, &one, sizeof(one));
 		i.u.Commit.context = PTR(i.u.Commit.contexts);
 		i.u.Commit.commandBuffer = PTR(i.u.Commit.commandBuffers);
@@ -808,6 +878,9 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 	}
 #endif
 	status = call(s, &i, CMD_COMMIT);
+#ifndef CMD_ATTACH
+	rewrite_states(s);
+#endif
 #if !defined(HAS_Commit_subCommit_context)
 	scribble(&on_stack, sizeof(on_stack));
 	scribble(in_heap, sizeof(*in_heap));
@@ -879,6 +952,7 @@ const struct library LIBRARY = {
 	.destroy = destroy_signal,
 	.wait = wait_signal,
 	.commit = commit,
+	.remember = remember,
 	.queue = commit_queue,
 #ifdef CMD_WRAP_USER_MEMORY
 	.has_wrap = 1,

@@ -41,6 +41,8 @@ struct event {
 	const struct memory *memory;
 };
 
+#define MOST_STATES 64
+
 struct session {
 	const struct library *library;
 	int fd;
@@ -68,6 +70,13 @@ struct session {
 	uint32_t states_handle;
 	uint32_t in_use;
 	unsigned int commits;
+	/* What the commands have loaded, as the context is to have it. */
+	struct {
+		uint32_t address, value;
+	} states_loaded[MOST_STATES];
+	unsigned int states_count;
+	/* The same, as the generation has it: a gcsSTATE_DELTA and its records. */
+	void *delta, *records;
 };
 
 struct library {
@@ -94,6 +103,8 @@ struct library {
 	int (*wait)(struct session *session, int32_t signal, uint32_t milliseconds);
 	int (*commit)(struct session *session, const uint32_t *words, unsigned int count,
 		      enum entry entry, const struct event *events, unsigned int number);
+	/* Notes for the session's context that a state has been loaded, by its byte address. */
+	void (*remember)(struct session *session, uint32_t address, uint32_t value);
 	int (*queue)(struct session *session, const struct event *events, unsigned int number);
 	/* What differs between generations. */
 	int has_wrap, has_map, counts_locks, releases, has_contexts;

@@ -4,7 +4,9 @@
  * the 2D engine and by the resolve engine, in every kind of memory; calls in unusual orders; threads;
  * processes that fork. Every pixel is compared with plain software.
  *
- * usage: careless [--random SECONDS]
+ * With --random the same calls come at random from several threads, for so long in each generation.
+ *
+ * usage: careless [--random MILLISECONDS]
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -252,14 +254,14 @@ static int draw(struct session *s, struct surface *source, struct surface *targe
 	fill_both(p, target, all);
 	if (submit(s, p, NULL, 0))
 		return -1;
-	for (part = 0; part < 3; part++) {
+	for (part = 0; part < 2; part++) {
 		p = painter(s->engine);
 		for (n = 0; n < 3; n++) {
 			fill_both(p, source, any_rect(p->engine));
 			fill_both(p, target, any_rect(p->engine));
 		}
 		copy_both(p, source, target);
-		if (submit(s, p, &done, part == 2))
+		if (submit(s, p, &done, part == 1))
 			return -1;
 	}
 	if (s->library->wait(s, s->done, FOREVER))
@@ -314,6 +316,68 @@ static int pictures(const struct library *l, enum engine engine)
 	if (l->has_wrap && own_picture(s, 1))
 		return -1;
 	return l->stop(s);
+}
+
+/* Commits what is drawn, and has the context remember the states that it has loaded. */
+static int submit_and_remember(struct session *s, struct painter *p)
+{
+	const struct event done = { .kind = EVENT_SIGNAL, .signal = s->done };
+	const uint32_t *words = p->stream.words;
+	unsigned int n;
+
+	flush(p);
+	for (n = 0; n < p->stream.count; n += 2) {
+		const uint32_t address = (words[n] & 0xffff) * 4;
+
+		/* The resolve engine's, but for its start. */
+		if (words[n] >> 27 == 1 && address > 0x1600 && address < 0x1800)
+			s->library->remember(s, address, words[n + 1]);
+	}
+	if (s->library->commit(s, words, p->stream.count, ENTRY_NAMED, &done, 1))
+		return -1;
+	if (s->library->wait(s, s->done, FOREVER))
+		return because("no signal");
+	return 0;
+}
+
+/* Two contexts in turn: what one has loaded once, it finds again. */
+static int contexts(const struct library *l)
+{
+	const struct rect all = { 0, 0, WIDTH, HEIGHT }, corner = { 16, 8, 32, 16 };
+	struct session first, second;
+	struct surface a, b;
+	struct painter *p;
+	int n;
+
+	if (l->start(&first, ENGINE_3D, -1) || l->start(&second, ENGINE_3D, first.fd) ||
+	    make_surface(&first, &a, POOL_DEFAULT) || make_surface(&second, &b, POOL_DEFAULT))
+		return -1;
+	p = painter(ENGINE_3D);
+	fill_both(p, &b, all);
+	if (submit_and_remember(&second, p))
+		return -1;
+	p = painter(ENGINE_3D);
+	fill_both(p, &a, all);
+	if (submit_and_remember(&first, p))
+		return -1;
+	for (n = 0; n < 4; n++) {
+		const uint32_t colour = any();
+
+		p = painter(ENGINE_3D);
+		fill_both(p, &b, corner);
+		if (submit_and_remember(&second, p))
+			return -1;
+		/* Addresses, strides, window: as they were. */
+		p = painter(ENGINE_3D);
+		fill_again(p, colour);
+		soft_fill(a.soft, all, colour);
+		if (submit_and_remember(&first, p) || look("the first's", &a) ||
+		    look("the second's", &b))
+			return -1;
+	}
+	if (end_surface(&first, &a) || end_surface(&second, &b))
+		return -1;
+	return l->stop(&second) || l->stop(&first) ? -1 : 0;
 }
 
 /* What a program commits, it may give back at once, and hear of later. */
@@ -444,7 +508,7 @@ struct worker {
 	/* Of another thread's session, or -1. */
 	int fd;
 	uint32_t seed;
-	unsigned int seconds;
+	unsigned int milliseconds;
 	int result;
 	char reason[sizeof(reason)];
 };
@@ -452,13 +516,11 @@ struct worker {
 static int some_pictures(const struct library *l, int fd)
 {
 	struct session session, *s = &session;
-	int n;
 
 	if (l->start(s, any() % 2 && board.has_3d ? ENGINE_3D : an_engine(), fd))
 		return -1;
-	for (n = 0; n < 2; n++)
-		if (pool_picture(s, POOL_VIRTUAL, POOL_DEFAULT))
-			return -1;
+	if (pool_picture(s, POOL_VIRTUAL, POOL_DEFAULT))
+		return -1;
 	if (l->has_wrap && own_picture(s, 1))
 		return -1;
 	return l->stop(s);
@@ -475,7 +537,7 @@ static void *work(void *argument)
 }
 
 /* Runs body in threads: half of them on one file. */
-static int in_threads(struct session *s, void *(*body)(void *), unsigned int seconds)
+static int in_threads(struct session *s, void *(*body)(void *), unsigned int milliseconds)
 {
 	struct worker workers[THREADS];
 	int n, result = 0;
@@ -485,7 +547,7 @@ static int in_threads(struct session *s, void *(*body)(void *), unsigned int sec
 		workers[n].library = s->library;
 		workers[n].fd = n % 2 ? s->fd : -1;
 		workers[n].seed = any() | 1;
-		workers[n].seconds = seconds;
+		workers[n].milliseconds = milliseconds;
 		if (pthread_create(&workers[n].thread, NULL, body, &workers[n]))
 			return because("no thread");
 	}
@@ -503,6 +565,142 @@ static int threads(const struct library *l)
 
 	if (l->start(s, an_engine(), -1) || in_threads(s, work, 0) ||
 	    pool_picture(s, POOL_DEFAULT, POOL_DEFAULT))
+		return -1;
+	return l->stop(s);
+}
+
+/* Memory that any thread does anything with; the lock is for the description alone. */
+#define SHARED 8
+static struct memory shared[SHARED];
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct memory any_shared(unsigned int *which)
+{
+	struct memory memory;
+
+	*which = any() % SHARED;
+	pthread_mutex_lock(&shared_lock);
+	memory = shared[*which];
+	pthread_mutex_unlock(&shared_lock);
+	return memory;
+}
+
+static void put_shared(unsigned int which, struct memory memory)
+{
+	pthread_mutex_lock(&shared_lock);
+	shared[which] = memory;
+	pthread_mutex_unlock(&shared_lock);
+}
+
+/* One call of any kind, by right or not: whoever is refused has asked for it. */
+static void any_call(struct session *s)
+{
+	const struct library *l = s->library;
+	const struct rect all = { 0, 0, WIDTH, HEIGHT };
+	struct memory memory, own = { 0 };
+	struct event events[3];
+	struct painter *p;
+	unsigned int which, n;
+	void *at;
+
+	memory = any_shared(&which);
+	switch (any() % 12) {
+	case 0:
+	case 1:
+		if (memory.node == 0 &&
+		    l->allocate(s, &memory, BYTES, any() % 2 ? POOL_VIRTUAL : POOL_DEFAULT) == 0)
+			put_shared(which, memory);
+		break;
+	case 2:
+	case 3:
+		if (l->lock(s, &memory) == 0)
+			put_shared(which, memory);
+		break;
+	case 4:
+		l->unlock(s, &memory);
+		break;
+	case 5:
+		put_shared(which, own);
+		l->release(s, &memory);
+		break;
+	case 6:
+	case 7:
+		p = painter(s->engine);
+		fill(p, memory.address, all, any());
+		copy(p, any_shared(&which).address, any_rect(p->engine), memory.address, 0, 0);
+		events[0] = (struct event){ .kind = EVENT_SIGNAL, .signal = s->done };
+		events[1] = (struct event){ .kind = EVENT_UNLOCK, .memory = &memory };
+		submit(s, p, events, any() % 3);
+		break;
+	case 8:
+		for (n = 0; n < 3; n++)
+			events[n] = (struct event){ .kind = any() % (EVENT_UNKNOWN + 1),
+						    .signal = s->done,
+						    .memory = &memory };
+		l->queue(s, events, any() % 4);
+		break;
+	case 9:
+		l->wait(s, s->done, any() % 3);
+		break;
+	case 10:
+		l->query(s);
+		l->cache(s, &memory, CACHE_FLUSH);
+		break;
+	case 11:
+		at = mmap((void *)0xa0000000u, SURFACE_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (at == MAP_FAILED)
+			break;
+		if (l->has_map && l->map(s, &own, at, SURFACE_BYTES) == 0)
+			l->unmap(s, &own);
+		munmap(at, SURFACE_BYTES);
+		break;
+	}
+}
+
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000ull + time.tv_nsec / 1000000;
+}
+
+static void *call_anything(void *argument)
+{
+	struct worker *worker = argument;
+	const uint64_t end = now() + worker->milliseconds;
+	struct session session, *s = &session;
+
+	seed = worker->seed;
+	worker->result = worker->library->start(
+		s, any() % 2 && board.has_3d ? ENGINE_3D : an_engine(), worker->fd);
+	while (worker->result == 0 && now() < end)
+		any_call(s);
+	/* What a session has of its own is as it was: nobody else had its handles. */
+	if (worker->result == 0)
+		worker->result = worker->library->stop(s);
+	memcpy(worker->reason, reason, sizeof(reason));
+	return NULL;
+}
+
+static int at_random(const struct library *l, unsigned int milliseconds)
+{
+	struct session session, *s = &session;
+	struct event event = { .kind = EVENT_UNLOCK };
+	unsigned int n, locks;
+
+	if (l->start(s, an_engine(), -1) || in_threads(s, call_anything, milliseconds))
+		return -1;
+	for (n = 0; n < SHARED; n++) {
+		event.memory = &shared[n];
+		for (locks = 0; locks < 10000 && l->unlock(s, &shared[n]) == 1; locks++)
+			if (l->queue(s, &event, 1))
+				return -1;
+		l->release(s, &shared[n]);
+	}
+	memset(shared, 0, sizeof(shared));
+	if (pool_picture(s, POOL_DEFAULT, POOL_VIRTUAL))
 		return -1;
 	return l->stop(s);
 }
@@ -585,8 +783,9 @@ static int is_all_back(void)
 	return l->stop(s);
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+	const int is_random = count == 3 && strcmp(arguments[1], "--random") == 0;
 	unsigned int n;
 
 	if (probe()) {
@@ -595,17 +794,24 @@ int main(void)
 		return 1;
 	}
 	printf("KTAP version 1\n1..%u\n",
-	       library_count * (3 + board.has_2d + board.has_3d) + 1);
+	       library_count * (is_random ? 1 : 3 + board.has_2d + 2 * board.has_3d) + 1);
 	printf("# GC%x, 2D %d, 3D %d, both in one %d\n", board.model, board.has_2d, board.has_3d,
 	       board.has_both);
 	for (n = 0; n < library_count; n++) {
 		const struct library *l = libraries[n];
 
 		seed = 0x5eed0001 + n;
+		if (is_random) {
+			report(l->name, "anything from several threads",
+			       at_random(l, atoi(arguments[2])));
+			continue;
+		}
 		if (board.has_2d)
 			report(l->name, "pictures by the 2D engine", pictures(l, ENGINE_2D));
 		if (board.has_3d)
 			report(l->name, "pictures by the resolve engine", pictures(l, ENGINE_3D));
+		if (board.has_3d)
+			report(l->name, "contexts in turn", contexts(l));
 		report(l->name, "calls in unusual orders", orders(l));
 		report(l->name, "threads, on one file and on several", threads(l));
 		report(l->name, "a process that forks", forks(l));
