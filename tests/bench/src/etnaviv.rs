@@ -10,7 +10,6 @@ use std::time::Duration;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
-use galcore_selftests::control::Control;
 use galcore_selftests::etnaviv;
 use galcore_selftests::etnaviv::long;
 use galcore_selftests::etnaviv::Etnaviv;
@@ -20,7 +19,6 @@ use galcore_selftests::etnaviv::IN;
 use galcore_selftests::etnaviv::IN_OUT;
 use galcore_selftests::harness;
 use galcore_selftests::system::Module;
-use gpu_control::ViolationKind;
 
 use crate::meter::Meter;
 use crate::meter::Then;
@@ -33,10 +31,6 @@ use crate::operations::IN_FLIGHT;
 const UNLOAD_LIMIT: Duration = Duration::from_secs(10);
 /// Deadline of waits: seconds of the monotonic clock, far away.
 const NEVER: u64 = 1 << 30;
-
-/// What it does that the hardware forbids: it reads registers that old cores do not have, and puts events of a GC600 behind
-/// each other without a delay. The model is strict, but this is not about the peer's faults.
-const BREACHES: [ViolationKind; 2] = [ViolationKind::UnknownRegister, ViolationKind::EventMerge];
 
 /// A file, a command stream of one NOP, and the requests that submit it and wait for its fence.
 struct Submits {
@@ -83,10 +77,7 @@ fn begin(folder: &Path) -> Result<()> {
     harness::eventually("galcore is unloaded", UNLOAD_LIMIT, || {
         Ok(Module::unload().is_ok())
     })?;
-    for kind in BREACHES {
-        let any = kind as u32 | gpu_control::EXPECT_ANY_NUMBER;
-        Control::open()?.write(gpu_control::EXPECT_VIOLATION, any);
-    }
+    etnaviv::expect_breaches()?;
     etnaviv::load(folder)?;
     etnaviv::wait_for_node()
 }
