@@ -146,6 +146,9 @@ pub struct Tools {
         global = true
     )]
     pub programs: PathBuf,
+    /// Mesa as scripts/mesa has fetched it.
+    #[arg(long, env = "GALCORE_MESA", hide = true, global = true)]
+    pub mesa_folder: Option<PathBuf>,
     /// The folder for things worth keeping.
     #[arg(
         long,
@@ -202,7 +205,7 @@ impl Tools {
             (_, false) => None,
         };
         let processor = self.processor()?;
-        crate::initramfs::check_program(&file(&self.busybox, "busybox")?, processor)?;
+        crate::initramfs::check_program(&file(&self.busybox, "busybox")?, processor, false)?;
         Ok(Assets {
             qemu: self.qemu(processor)?,
             processor,
@@ -306,6 +309,9 @@ pub struct RunArgs {
     /// The board.
     #[command(flatten)]
     pub machine: MachineArgs,
+    /// Mesa is in the guest, and etnaviv has the GPU in galcore's place.
+    #[arg(long)]
+    pub mesa: bool,
     /// Seconds that the program may take.
     #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,

@@ -31,6 +31,7 @@ use crate::machine::Stream;
 use crate::machine::Task;
 use crate::machine::Watcher;
 use crate::machine::Work;
+use crate::mesa;
 use crate::processor::Processor;
 use crate::signals::Signals;
 
@@ -93,6 +94,15 @@ pub fn guest_command(
     command: &[String],
     processor: Processor,
 ) -> Result<(Vec<String>, Option<GuestFile>)> {
+    guest_command_with(command, processor, false)
+}
+
+/// The same, in a guest that has libraries or not.
+fn guest_command_with(
+    command: &[String],
+    processor: Processor,
+    libraries: bool,
+) -> Result<(Vec<String>, Option<GuestFile>)> {
     let Some((program, arguments)) = command.split_first() else {
         bail!("no program is named");
     };
@@ -103,7 +113,7 @@ pub fn guest_command(
         }
         return Ok((command.to_vec(), None));
     }
-    initramfs::check_program(host, processor)?;
+    initramfs::check_program(host, processor, libraries)?;
     let name = host.file_name().context("a program has a name")?;
     let guest = format!("/galcore/bin/{}", name.to_string_lossy());
     let mut words = vec![guest.clone()];
@@ -121,7 +131,11 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
         .out
         .clone()
         .unwrap_or_else(|| tools.top.join("out/run"));
-    let (command, file) = guest_command(&arguments.command, tools.processor()?)?;
+    let (mut command, file) =
+        guest_command_with(&arguments.command, tools.processor()?, arguments.mesa)?;
+    if arguments.mesa {
+        command.insert(0, mesa::LAUNCHER.to_string());
+    }
     let task = Task {
         command,
         limit: Duration::from_secs(arguments.timeout),
@@ -129,6 +143,10 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
     };
     let mut boot = boot_of(&arguments.machine, Work::Programs(vec![task]), out)?;
     boot.files.extend(file);
+    if arguments.mesa {
+        boot.load = false;
+        boot.files.extend(mesa::files(tools)?);
+    }
     let assets = tools.assets(true)?;
     let outcome = machine::boot(&assets, &boot, &mut PassOn, signals)?;
     let status = conclude(&outcome, &boot.out);

@@ -137,16 +137,20 @@ impl<W: Write> Archive<W> {
     }
 }
 
-/// Says what is wrong if `path` is no program that the guest can run.
-pub fn check_program(path: &Path, processor: Processor) -> Result<()> {
+/// Says what is wrong if `path` is no program that the guest can run; it has libraries or not.
+pub fn check_program(path: &Path, processor: Processor, libraries: bool) -> Result<()> {
     let content = read(path)?;
-    if let Some(problem) = problem_of_program(&content, processor) {
+    if let Some(problem) = problem_of_program(&content, processor, libraries) {
         bail!("{} {problem}", path.display());
     }
     Ok(())
 }
 
-fn problem_of_program(content: &[u8], processor: Processor) -> Option<&'static str> {
+fn problem_of_program(
+    content: &[u8],
+    processor: Processor,
+    libraries: bool,
+) -> Option<&'static str> {
     if content.starts_with(b"#!") {
         return None;
     }
@@ -171,7 +175,7 @@ fn problem_of_program(content: &[u8], processor: Processor) -> Option<&'static s
     let (size, count) = (half(headers)? as usize, half(headers + 2)? as usize);
     let dynamic = (0..count)
         .any(|i| content.get(table + i * size..table + i * size + 4) == Some(&[3, 0, 0, 0]));
-    dynamic.then_some("is linked dynamically, and the guest has no libraries: link it with -static (Rust: -C target-feature=+crt-static)")
+    (dynamic && !libraries).then_some("is linked dynamically, and the guest has no libraries: link it with -static (Rust: -C target-feature=+crt-static)")
 }
 
 /// A word for the plan, which is a shell script.
@@ -252,18 +256,22 @@ mod tests {
     #[test]
     fn programs_are_told_apart() {
         let says = |content: &[u8], processor, words: &str| {
-            let problem = problem_of_program(content, processor);
+            let problem = problem_of_program(content, processor, false);
             assert!(problem.unwrap().contains(words), "{problem:?}");
         };
         for processor in [Processor::CortexA15, Processor::CortexA57] {
-            assert_eq!(problem_of_program(&elf(1, 40, 1), processor), None);
-            assert_eq!(problem_of_program(b"#!/bin/sh\n", processor), None);
+            assert_eq!(problem_of_program(&elf(1, 40, 1), processor, false), None);
+            assert_eq!(problem_of_program(&elf(1, 40, 3), processor, true), None);
+            assert_eq!(problem_of_program(b"#!/bin/sh\n", processor, false), None);
             says(&elf(1, 40, 3), processor, "dynamically");
             says(&elf(2, 62, 1), processor, "32-bit ARM");
             says(b"hello", processor, "no program");
         }
         let program = elf(2, 183, 1);
-        assert_eq!(problem_of_program(&program, Processor::CortexA57), None);
+        assert_eq!(
+            problem_of_program(&program, Processor::CortexA57, false),
+            None
+        );
         says(&program, Processor::CortexA15, "KERNEL=arm64");
         says(&elf(2, 183, 3), Processor::CortexA57, "dynamically");
     }

@@ -18,6 +18,7 @@ mod kernel_log;
 mod keyboard;
 mod ktap;
 mod machine;
+mod mesa;
 mod plot;
 mod process;
 mod processor;

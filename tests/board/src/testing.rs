@@ -42,6 +42,9 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
             false => "board",
         };
         println!("{place}");
+        if table.wants_mesa() {
+            println!("+mesa");
+        }
         for kernel in table.kernels() {
             println!("{kernel}");
         }

@@ -35,6 +35,7 @@ use crate::machine::Task;
 use crate::machine::TaskOutcome;
 use crate::machine::Watcher;
 use crate::machine::Work;
+use crate::mesa;
 use crate::signals::Signals;
 
 /// Exit status by which a kselftest says it could not be tried.
@@ -70,6 +71,12 @@ struct Booted<'a> {
 impl Session<'_> {
     /// Runs the group's suites. `number` is the group's, for names of folders.
     pub fn run(&self, number: usize, group: &Group) -> Result<Vec<SuiteResult>> {
+        if let Some(problem) = self.no_mesa(&group.needs) {
+            let steps = group.steps.iter();
+            return Ok(steps
+                .map(|step| self.told(self.without_mesa(step, &group.needs, &problem)))
+                .collect());
+        }
         let (mut steps, missing): (Vec<Step>, Vec<Step>) = group
             .steps
             .iter()
@@ -144,6 +151,39 @@ impl Session<'_> {
         }
     }
 
+    /// Why there is no Mesa for the guest, where it is wanted and the kernel has what it needs.
+    fn no_mesa(&self, needs: &Needs) -> Option<(Outcome, String)> {
+        if !needs.mesa {
+            return None;
+        }
+        let modules = self.tools.build.as_deref().and_then(etnaviv::modules);
+        let text = match (modules, &self.tools.mesa_folder) {
+            (None, _) => {
+                let text = format!("the kernel '{}' has no etnaviv", self.tools.kernel);
+                return Some((Outcome::Skipped, text));
+            }
+            (Some(_), Some(_)) => return None,
+            (Some(_), None) => "Debian's Mesa could not be fetched: scripts/mesa says why",
+        };
+        Some((Outcome::Failed, text.to_string()))
+    }
+
+    fn without_mesa(
+        &self,
+        step: &Step,
+        needs: &Needs,
+        (outcome, problem): &(Outcome, String),
+    ) -> SuiteResult {
+        SuiteResult {
+            name: step.name.clone(),
+            place: needs.describe(),
+            cases: vec![case("Mesa", *outcome, vec![problem.clone()])],
+            notes: Vec::new(),
+            log: self.logs.to_path_buf(),
+            time: Duration::ZERO,
+        }
+    }
+
     fn no_kunit(&self, name: &str, needs: &Needs) -> SuiteResult {
         let detail = format!("the kernel '{}' is built without KUnit", self.tools.kernel);
         SuiteResult {
@@ -172,6 +212,9 @@ impl Session<'_> {
         // Of the usual kernel alone it is known where it was built.
         if let (true, "", Some(build)) = (needs.etnaviv, needs.kernel.as_str(), &self.tools.build) {
             files.extend(etnaviv::modules(build).into_iter().flatten());
+        }
+        if needs.mesa {
+            files.extend(mesa::files(self.tools)?);
         }
         let assets = match needs.kernel.as_str() {
             "" => self.assets.clone(),
@@ -473,6 +516,7 @@ mod tests {
             append: String::new(),
             tree: String::new(),
             etnaviv: false,
+            mesa: false,
             kernel: String::new(),
             smp: 1,
             memory: 512,

@@ -80,6 +80,9 @@ pub struct GuestSuite {
     /// Whether etnaviv's modules are in the guest, where the kernel has them.
     #[serde(default)]
     pub etnaviv: bool,
+    /// Whether Mesa and etnaviv's modules are in the guest.
+    #[serde(default)]
+    pub mesa: bool,
     /// The kernels it runs on, one after another: [`USUAL`], or files of `scripts/kernel-configs/`.
     #[serde(default = "usual_kernel")]
     pub kernels: Vec<String>,
@@ -177,6 +180,8 @@ pub struct Needs {
     pub tree: String,
     /// Whether etnaviv's modules are there.
     pub etnaviv: bool,
+    /// Whether Mesa is there, with etnaviv's modules.
+    pub mesa: bool,
     /// The kernel; empty: the usual one.
     pub kernel: String,
     /// Number of processors.
@@ -203,6 +208,9 @@ impl Needs {
         }
         if self.etnaviv {
             words.push("with etnaviv".to_string());
+        }
+        if self.mesa {
+            words.push("with Mesa".to_string());
         }
         let more = [&self.tree, &self.kernel, &self.insmod, &self.append];
         words.extend(more.map(|s| s.to_string()));
@@ -355,6 +363,11 @@ impl Table {
         kernels.filter(|kernel| *kernel != USUAL).collect()
     }
 
+    /// Whether a suite wants Mesa.
+    pub fn wants_mesa(&self) -> bool {
+        self.guest.iter().any(|suite| suite.mesa)
+    }
+
     /// How many steps a run has, for the progress.
     pub fn steps(&self) -> usize {
         let guest = self
@@ -380,6 +393,7 @@ impl Table {
                     append: String::new(),
                     tree: String::new(),
                     etnaviv: false,
+                    mesa: false,
                     kernel: String::new(),
                     smp: 1,
                     memory: half_a_gib(),
@@ -400,6 +414,7 @@ impl Table {
                         append: suite.append.clone(),
                         tree: suite.tree.clone(),
                         etnaviv: suite.etnaviv,
+                        mesa: suite.mesa,
                         kernel: kernel.to_string(),
                         smp: suite.smp,
                         memory: suite.memory,

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Hands the GPU to etnaviv, and becomes another program: what `scripts/board run --mesa` starts.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use anyhow::Result;
+use galcore_selftests::etnaviv;
+
+fn main() -> ExitCode {
+    match become_program() {
+        Ok(never) => match never {},
+        Err(error) => {
+            eprintln!("with-etnaviv: {error:#}");
+            ExitCode::from(127)
+        }
+    }
+}
+
+fn become_program() -> Result<std::convert::Infallible> {
+    etnaviv::expect_breaches()?;
+    etnaviv::load(Path::new(etnaviv::FOLDER))?;
+    etnaviv::wait_for_node()?;
+    etnaviv::stay_awake()?;
+    let mut words = std::env::args().skip(1);
+    let program = words.next().context("no program is named")?;
+    let error = Command::new(&program).args(words).exec();
+    Err(error).with_context(|| program)
+}
