@@ -839,17 +839,21 @@ impl Format {
         let physical = fields.physical.long(u);
         // All ones, in the field's own width, is none.
         let has_physical = physical != 0 && physical != NO_PHYSICAL.into() && physical != u64::MAX;
+        let user = fields.logical.user(u);
         match kind {
             0 => Request::Refused(Error::InvalidArgument),
             _ if kind == kinds.dma_buf => Request::Wrap(Foreign::DmaBuf {
                 // CAST: the bits of a signed field.
                 fd: fields.handle.word(u) as i32,
             }),
-            // Physical memory of the client's choice is nobody's to map.
-            _ if kind == kinds.user_memory && !has_physical => Request::Wrap(Foreign::User {
-                user: fields.logical.user(u),
-                bytes: fields.size.long(u),
-            }),
+            // Physical memory of the client's choice is nobody's to map. Who says where the memory is
+            // that it sees somewhere gets what it sees there.
+            _ if kind == kinds.user_memory && (!has_physical || user != 0) => {
+                Request::Wrap(Foreign::User {
+                    user,
+                    bytes: fields.size.long(u),
+                })
+            }
             _ => Request::Refused(Error::InvalidArgument),
         }
     }

@@ -144,9 +144,15 @@ impl Process {
     /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's ledger.
     pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
         if let Some(node) = self.own_node(what) {
-            return self.wrap_own(node);
+            let bytes = node.bytes();
+            return self.wrap_own(node, bytes);
         }
-        let memory = self.take(Wish { what, write: true })?;
+        let memory = match (self.take(Wish { what, write: true }), what) {
+            (Err(Error::OutOfResources), Foreign::User { user, bytes }) => {
+                return self.wrap_shown(user, bytes);
+            }
+            (memory, _) => memory?,
+        };
         let bytes = memory.bytes();
         let node = self.device.memory().wrap(memory, self.number)?;
         let node = self.insert_node(NodeEntry::new(Visible::new(node, self)?, Origin::Foreign))?;
@@ -159,11 +165,25 @@ impl Process {
 
     /// A dma-buf of ours is the node itself, as by its name: then no descriptor is held, which
     /// would hold the module.
-    fn wrap_own(self: &Arc<Self>, node: Arc<Node>) -> Result<Reply<'_>> {
-        // CAST: at most 64 bits.
-        let bytes = node.bytes() as u64;
+    fn wrap_own(self: &Arc<Self>, node: Arc<Node>, bytes: usize) -> Result<Reply<'_>> {
         let node = self.have_node(node, None)?;
-        Ok(Reply::Wrapped { node, bytes })
+        Ok(Reply::Wrapped {
+            node,
+            // CAST: at most 64 bits.
+            bytes: bytes as u64,
+        })
+    }
+
+    /// Memory that cannot be pinned may be a view of a node of the process's, from its start on:
+    /// then it is that node. `OutOfResources`: it is not.
+    fn wrap_shown(self: &Arc<Self>, user: u64, bytes: u64) -> Result<Reply<'_>> {
+        let numbers = (usize::try_from(user), usize::try_from(bytes));
+        let (Ok(user), Ok(bytes)) = numbers else {
+            return Err(Error::OutOfResources);
+        };
+        let pool = self.device.memory().pool_address();
+        let node = self.tables().node_shown_at(user, bytes, pool);
+        self.wrap_own(node.ok_or(Error::OutOfResources)?, bytes)
     }
 
     /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: the node as a dma-buf.

@@ -4,7 +4,10 @@
 
 use super::{
     completion,
-    node::Origin,
+    node::{
+        NodeEntry,
+        Origin, //
+    },
     tables::Tables,
     user_views::Viewed,
     Process, //
@@ -16,6 +19,7 @@ use crate::{
     },
     memory::{
         Backing,
+        Node,
         View,
         Word, //
     },
@@ -165,16 +169,47 @@ impl Tables {
 
     /// As [`Tables::bytes_from`], for an address in a window on the pool.
     fn pool_bytes_from(&self, user: usize, pool_address: u32) -> Option<usize> {
+        let (entry, offset, window) = self.pool_node_at(user, pool_address)?;
+        let (start, bytes) = entry.node.pool_range().filter(|_| entry.locks > 0)?;
+        // As far as both the node and the window go.
+        let end = start.checked_add(bytes)?.min(window);
+        end.checked_sub(offset).filter(|&left| left > 0)
+    }
+
+    /// The node that a window on the pool shows at `user`, where in the pool that is, and the
+    /// window's bytes.
+    fn pool_node_at(&self, user: usize, pool_address: u32) -> Option<(&NodeEntry, usize, usize)> {
         let places = self.pool_views.iter().filter_map(|view| view.place());
         let mut offsets = places.filter_map(|place| Some((user.checked_sub(place.0)?, place.1)));
         let (offset, window) = offsets.find(|&(offset, bytes)| offset < bytes)?;
         let address = pool_address.checked_add(u32::try_from(offset).ok()?)?;
         let Owner { kind, handle } = self.addresses.owner(address)?;
-        let entry = self.nodes.get(handle).filter(|entry| entry.locks > 0)?;
-        let (start, bytes) = entry.node.pool_range().filter(|_| kind == Kind::Node)?;
-        // As far as both the node and the window go.
-        let end = start.checked_add(bytes)?.min(window);
-        end.checked_sub(offset).filter(|&left| left > 0)
+        let entry = self.nodes.get(handle).filter(|_| kind == Kind::Node)?;
+        Some((entry, offset, window))
+    }
+
+    /// The node whose first byte the process sees at `user`, if it has `bytes` bytes and is not
+    /// freed.
+    pub(super) fn node_shown_at(
+        &self,
+        user: usize,
+        bytes: usize,
+        pool_address: u32,
+    ) -> Option<Arc<Node>> {
+        let entry = match self.user_views.find(user).map(|view| view.of) {
+            Some(Viewed::Node(handle)) => {
+                let entry = self.nodes.get(handle);
+                entry.filter(|entry| entry.user() == Some(user))
+            }
+            Some(Viewed::Buffer(_)) => None,
+            None => {
+                let (entry, offset, _) = self.pool_node_at(user, pool_address)?;
+                let range = entry.node.pool_range();
+                range.filter(|&(start, _)| start == offset).map(|_| entry)
+            }
+        };
+        let entry = entry.filter(|entry| entry.is_alive() && bytes <= entry.node.bytes())?;
+        Some(entry.node.clone())
     }
 
     /// The word at GPU address `address`, if it lies in memory of this process.

@@ -361,6 +361,34 @@ fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
     books_settle(before)
 }
 
+/// What the client sees of a node of its own is that node.
+fn own_view(abi: &'static Abi, pool: Pool) -> Result<()> {
+    let client = client(abi)?;
+    let before = at_rest(used)?;
+    let device = client.device();
+    let node = device.allocate(BYTES, 64, uapi::surface::BITMAP, pool)?;
+    let (address, logical) = lock(&client, node)?;
+    for (what, start, bytes, wanted) in [
+        ("all of it", logical, BYTES, Status::OK),
+        ("its start", logical, 100, Status::OK),
+        ("too much", logical, BYTES + 1, Status::OUT_OF_RESOURCES),
+        ("its end", logical + 4096, 4096, Status::OUT_OF_RESOURCES),
+    ] {
+        let (status, handle) = device.wrap_memory(start, bytes.into())?;
+        same(what, status, wanted)?;
+        if status == Status::OK {
+            same("it is the node", handle, node.handle)?;
+            same("its address", lock(&client, node)?, (address, logical))?;
+            device.unlock_all(node)?;
+            device.free(node)?;
+        }
+    }
+    release(&client, node)?;
+    let (status, _) = device.wrap_memory(logical, BYTES.into())?;
+    same("of one that is gone", status, Status::OUT_OF_RESOURCES)?;
+    books_settle(before)
+}
+
 /// The whole life of a node of ours behind Russell King's ioctl, with the words that records write.
 fn own_by_ioctl(pool: Pool) -> Result<()> {
     let giver = client(named("5.0.11.p8")?)?;
@@ -610,21 +638,37 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     if abi.has("WRAP_USER_MEMORY") {
         let [user, dma_buf] =
             ["ALLOC_FLAG_USERMEMORY", "ALLOC_FLAG_DMABUF"].map(|flag| u64::from(abi.values[flag]));
-        for (what, flag, physical) in [
-            ("no kind", 0, u64::MAX),
-            ("another kind", 1, u64::MAX),
-            ("both kinds", user | dma_buf, u64::MAX),
-            ("physical memory", user, 0x4000_0000),
-        ] {
+        let wrap = |flag: u64, logical: u64, physical: u64| {
             let fields = [
                 ("desc.flag", flag),
-                ("desc.logical", own.address()),
+                ("desc.logical", logical),
                 ("desc.physical", physical),
                 ("desc.size", BYTES.into()),
             ];
-            let (status, _) = device.ask("WRAP_USER_MEMORY", &fields, "node")?;
+            device.ask("WRAP_USER_MEMORY", &fields, "node")
+        };
+        for (what, flag, logical, physical) in [
+            ("no kind", 0, own.address(), u64::MAX),
+            ("another kind", 1, own.address(), u64::MAX),
+            ("both kinds", user | dma_buf, own.address(), u64::MAX),
+            ("physical memory", user, 0, 0x4000_0000),
+        ] {
+            let (status, _) = wrap(flag, logical, physical)?;
             same(what, status, Status::INVALID_ARGUMENT)?;
         }
+        // Whatever it says where its memory is, it gets its own.
+        let (status, handle) = wrap(user, own.address(), 0x4000_0000)?;
+        same("its own, said to be there", status, Status::OK)?;
+        let node = Node {
+            handle,
+            pool: Pool::VIRTUAL,
+            bytes: BYTES,
+            surface_type: uapi::surface::BITMAP,
+        };
+        let place = device.lock(node)?;
+        same("it is its own", place.logical, own.address())?;
+        device.unlock_all(node)?;
+        device.free(node)?;
     }
     if abi.has("GET_VIDEO_MEMORY_FD") {
         for handle in [0, 1 << 20, u64::from(u32::MAX)] {
@@ -743,6 +787,9 @@ fn main() -> ExitCode {
                 if !is_allowed(abi, pool) {
                     continue;
                 }
+                suite.test(format!("{name}, {pool}: its own view"), move || {
+                    own_view(abi, pool)
+                });
                 suite.test(format!("{name}, {pool}: back to the GPU"), move || {
                     import_own(abi, pool)
                 });
