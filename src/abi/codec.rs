@@ -371,7 +371,7 @@ impl Format {
                     true => None,
                     false => Some(layout.cache.node.handle(u)),
                 },
-                may_be_nothing: layout.quirks.caches_nothing,
+                by_node: layout.quirks.caches_nodes,
             }),
             Command::MapMemory => match layout.map_memory.physical.handle(u) {
                 POOL_NAME if layout.quirks.names_pool => Request::MapPool,

@@ -95,8 +95,9 @@ pub(crate) struct CacheRange {
     pub(crate) bytes: u64,
     /// The node, 0 for foreign memory; `None`: what the address is.
     pub(crate) node: Option<u32>,
-    /// Address 0 or no bytes is nothing to do; else it is refused.
-    pub(crate) may_be_nothing: bool,
+    /// The node is what counts: as much of it as the range names, all without one. Else the range
+    /// must be the client's.
+    pub(crate) by_node: bool,
 }
 
 /// Sub-commands of USER_SIGNAL.

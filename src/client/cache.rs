@@ -18,13 +18,14 @@ use crate::{
     },
     sys::pages::Sync, //
 };
+use kernel::prelude::*;
 
 impl Process {
     /// CACHE: hands a range of the caller's own memory to the GPU or back.
     ///
     /// `InvalidArgument`: no such operation, no range. `InvalidAddress`: the range is not the
     /// caller's. A pure invalidation does not exist here: it would drop what others wrote beside
-    /// it.
+    /// it. From 6.4.11 on the node alone counts: see [`Process::maintain_node`].
     pub(super) fn maintain_cache(&self, range: CacheRange) -> Result {
         let direction = match range.operation {
             // CLEAN, FLUSH.
@@ -35,14 +36,17 @@ impl Process {
             4 => None,
             _ => return Err(Error::InvalidArgument),
         };
+        if range.by_node {
+            let all = usize::MAX;
+            let user = usize::try_from(range.user).unwrap_or(all);
+            let bytes = usize::try_from(range.bytes).unwrap_or(all);
+            return self.maintain_node(range.node.unwrap_or(0), user, bytes, direction);
+        }
         let Some(direction) = direction else {
             return Ok(());
         };
         if range.node.is_some_and(|node| node != 0) && (range.user == 0 || range.bytes == 0) {
-            return match range.may_be_nothing {
-                true => Ok(()),
-                false => Err(Error::InvalidArgument),
-            };
+            return Err(Error::InvalidArgument);
         }
         let user = usize::try_from(range.user).map_err(|_| Error::InvalidAddress)?;
         let bytes = usize::try_from(range.bytes).map_err(|_| Error::InvalidAddress)?;
@@ -88,5 +92,73 @@ impl Process {
         }
         // Every other view is write-combined: there is nothing to maintain.
         Ok(())
+    }
+
+    /// CACHE of 6.4.11: of the node, as much as the range names; `None` is a barrier.
+    ///
+    /// `NotFound`: no such node. `InvalidArgument`: it has no view.
+    fn maintain_node(
+        &self,
+        handle: u32,
+        user: usize,
+        bytes: usize,
+        direction: Option<Sync>,
+    ) -> Result {
+        let tables = self.tables();
+        let entry = tables.nodes.get(handle).ok_or(Error::NotFound)?;
+        let Some(direction) = direction else {
+            return Ok(());
+        };
+        let node = entry.node.clone();
+        if let Some(memory) = node.wrapped() {
+            drop(tables);
+            if let Some(start) = memory.user() {
+                let (at, bytes) = named_part(start, memory.bytes(), user, bytes);
+                memory.sync(start + at, bytes, direction);
+            }
+            return Ok(());
+        }
+        // A view in the pool is write-combined, and there whether it is locked or not.
+        if let View::Pages(backing) = node.view() {
+            let start = entry.user().ok_or(Error::InvalidArgument)?;
+            let is_cached = entry.is_cached;
+            drop(tables);
+            if let (true, Backing::Scattered(pages)) = (is_cached, backing) {
+                let (at, bytes) = named_part(start, pages.bytes(), user, bytes);
+                pages.sync(at, bytes, direction);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What of `length` bytes at `start` the `bytes` bytes at `user` are, as offset and bytes. All of
+/// it, if they are none, or nowhere.
+fn named_part(start: usize, length: usize, user: usize, bytes: usize) -> (usize, usize) {
+    if user == 0 || bytes == 0 {
+        return (0, length);
+    }
+    let inside = |address: usize| address.saturating_sub(start).min(length);
+    let at = inside(user);
+    (at, inside(user.saturating_add(bytes)) - at)
+}
+
+#[kunit_tests(galcore_cache)]
+mod tests {
+    // Not all of it: what the macro makes means another `Sync`.
+    use super::named_part;
+
+    #[test]
+    fn ranges_are_cut() {
+        assert_eq!(named_part(0x1000, 0x100, 0x1000, 0x100), (0, 0x100));
+        assert_eq!(named_part(0x1000, 0x100, 0x1010, 0x10), (0x10, 0x10));
+        assert_eq!(named_part(0x1000, 0x100, 0x10f0, 0x1000), (0xf0, 0x10));
+        assert_eq!(named_part(0x1000, 0x100, 0xff0, 0x20), (0, 0x10));
+        assert_eq!(named_part(0x1000, 0x100, 0x2000, 0x20), (0x100, 0));
+        assert_eq!(named_part(0x1000, 0x100, 0x10, 0x20), (0, 0));
+        assert_eq!(named_part(0x1000, 0x100, 0, 0x20), (0, 0x100));
+        assert_eq!(named_part(0x1000, 0x100, 0x1010, 0), (0, 0x100));
+        let all = usize::MAX;
+        assert_eq!(named_part(0x1000, 0x100, all, all), (0x100, 0));
     }
 }

@@ -29,6 +29,11 @@ impl UserMemory {
         self.bytes
     }
 
+    /// Where the process has it; `None`: it is a dma-buf.
+    pub(crate) fn user(&self) -> Option<usize> {
+        self.user
+    }
+
     /// Whether it is a process's own, not a dma-buf.
     pub(crate) fn is_users(&self) -> bool {
         self.user.is_some()

@@ -1208,8 +1208,8 @@ pub(crate) struct Quirks {
     pub(crate) flags: AllocationFlags,
     /// CACHE does nothing: all views are uncached.
     pub(crate) cache_is_ignored: bool,
-    /// CACHE of a node, but of no bytes, does nothing; else it is refused.
-    pub(crate) caches_nothing: bool,
+    /// CACHE is of a node, whatever range it names: [`by_node`](crate::abi::CacheRange::by_node).
+    pub(crate) caches_nodes: bool,
     /// CACHE is told the node by the address: what it names is not looked at.
     pub(crate) caches_by_address: bool,
     /// GET_PROFILE_SETTING answers that the profiler is off, and SET_PROFILE_SETTING that there is

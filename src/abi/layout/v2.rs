@@ -70,7 +70,7 @@ pub(crate) const V2: Layout = Layout {
             user_memory: 0x0,
         },
         cache_is_ignored: true,
-        caches_nothing: false,
+        caches_nodes: false,
         caches_by_address: false,
         has_profiler: false,
         profiles: true,

@@ -67,7 +67,7 @@ pub(crate) const V6_4_11: Layout = Layout {
         surface_types: 17,
         pools: 9,
         tells_bytes: true,
-        caches_nothing: true,
+        caches_nodes: true,
         flags: AllocationFlags {
             scattered: 0x2,
             secure: 0x40,

@@ -390,12 +390,16 @@ fn questions(board: Board) -> Result<()> {
         ];
         Ok(ask(device, "CACHE", &given, [])?.0)
     };
-    for operation in 1..=4 {
-        same(
-            "CACHE of nothing",
-            cache(operation, node.handle, 0, 0)?,
-            Status::OK,
-        )?;
+    let refused = Status::INVALID_ARGUMENT;
+    for (operation, unseen) in [(1, refused), (2, refused), (3, refused), (4, Status::OK)] {
+        let found = cache(operation, node.handle, 0, 0)?;
+        same("CACHE of what has no view", found, unseen)?;
+        let (_, _, memory) = lock(device, node, MAP)?;
+        for (user, bytes) in [(0, 0), (memory, 0), (memory, 1 << 20), (4096, 4096)] {
+            let found = cache(operation, node.handle, user, bytes)?;
+            same("CACHE, whatever it names", found, Status::OK)?;
+        }
+        unlock(device, node, UNMAP)?;
     }
     let found = cache(5, node.handle, 0, 0)?;
     same("no such operation", found, Status::INVALID_ARGUMENT)?;
