@@ -436,6 +436,7 @@ impl Format {
             },
             Command::Detach => Request::Detach {
                 context: layout.detach.context.handle(u),
+                must_exist: layout.quirks.detaches_known,
             },
             // There they have an interface to themselves.
             Command::GetProfileSetting
@@ -495,6 +496,8 @@ impl Format {
             {
                 Request::Ignored
             }
+            // Of a scheduler that is compiled out.
+            Command::CommitDone if layout.quirks.takes_commit_done => Request::Ignored,
             // Only for queues, or compiled out of every Linux build.
             Command::Unknown
             | Command::Signal
@@ -1456,6 +1459,9 @@ impl Format {
         let fields = &self.0.identity;
         fields.register_apb.put_long(u, REGISTER_APB);
         fields.address_bits.put(u, ADDRESS_BITS);
+        for field in fields.internal_memory {
+            field.put(u, u32::MAX);
+        }
     }
 
     fn encode_database(self, u: &mut [u32], ledgers: &[Ledger; 3]) {

@@ -494,6 +494,8 @@ pub(crate) enum Request {
     Detach {
         /// The context.
         context: u32,
+        /// Of an unknown one it fails; else nothing is to be done.
+        must_exist: bool,
     },
     /// COMMIT.
     Commit(Commit),

@@ -63,8 +63,8 @@ impl Process {
         })
     }
 
-    /// DETACH. Of an unknown context nothing is to be done, as in the C drivers.
-    pub(super) fn detach(&self, context: u32) {
+    /// DETACH; says whether there was such a context.
+    pub(super) fn detach(&self, context: u32) -> bool {
         let mut tables = self.tables();
         let removed = tables.contexts.remove(context);
         // Its states stay in the core. Its memory does not stay for what they may name later.
@@ -80,7 +80,9 @@ impl Process {
         }
         drop(tables);
         // What the GPU still reads is kept by the jobs that load it. Dropped without the lock.
+        let is_known = removed.is_some();
         drop((removed, lasts));
+        is_known
     }
 
     /// STALL: waits until all that is in the core's ring has ended. `GpuNotResponding`: not in the

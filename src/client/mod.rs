@@ -506,10 +506,13 @@ impl Process {
                 waited(WaitFor::Fence(fd), milliseconds, wait).map(done)
             }
             Request::Attach { newer } => self.attach(&*core()?, newer),
-            Request::Detach { context } => {
-                self.detach(context);
-                Ok(Reply::Nothing)
-            }
+            Request::Detach {
+                context,
+                must_exist,
+            } => match self.detach(context) {
+                false if must_exist => Err(Error::InvalidObject),
+                _ => Ok(Reply::Nothing),
+            },
             Request::Commit(commit) => {
                 let committed = match commit.core {
                     Some(_) => self.commit_parts(selector, commit),

@@ -1122,6 +1122,8 @@ pub(crate) struct IdentityLayout {
     pub(crate) register_apb: Field,
     /// Bits of a GPU address.
     pub(crate) address_bits: Field,
+    /// Addresses of memory inside the core, which none has: all ones.
+    pub(crate) internal_memory: &'static [Field],
     /// Bytes of it; what else is behind the words is 0.
     pub(crate) bytes: u16,
 }
@@ -1132,6 +1134,7 @@ impl IdentityLayout {
         words: &[],
         register_apb: ABSENT,
         address_bits: ABSENT,
+        internal_memory: &[],
         bytes: 0,
     };
 }
@@ -1210,6 +1213,10 @@ pub(crate) struct Quirks {
     pub(crate) cache_is_ignored: bool,
     /// CACHE is of a node, whatever range it names: [`by_node`](crate::abi::CacheRange::by_node).
     pub(crate) caches_nodes: bool,
+    /// DETACH of an unknown context is INVALID_OBJECT; else nothing is to be done.
+    pub(crate) detaches_known: bool,
+    /// COMMIT_DONE is a command, too, which does nothing; else only a record.
+    pub(crate) takes_commit_done: bool,
     /// CACHE is told the node by the address: what it names is not looked at.
     pub(crate) caches_by_address: bool,
     /// GET_PROFILE_SETTING answers that the profiler is off, and SET_PROFILE_SETTING that there is

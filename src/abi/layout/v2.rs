@@ -71,6 +71,8 @@ pub(crate) const V2: Layout = Layout {
         },
         cache_is_ignored: true,
         caches_nodes: false,
+        detaches_known: false,
+        takes_commit_done: false,
         caches_by_address: false,
         has_profiler: false,
         profiles: true,

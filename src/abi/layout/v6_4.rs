@@ -51,6 +51,7 @@ pub(crate) const V6_4_11: Layout = Layout {
         },
         register_apb: long(136),
         address_bits: word(148),
+        internal_memory: &[word(104), word(108), word(112), word(116)],
         bytes: 152,
     },
     vector: Some(vector::V6_4),
@@ -68,6 +69,8 @@ pub(crate) const V6_4_11: Layout = Layout {
         pools: 9,
         tells_bytes: true,
         caches_nodes: true,
+        detaches_known: true,
+        takes_commit_done: true,
         flags: AllocationFlags {
             scattered: 0x2,
             secure: 0x40,
