@@ -193,6 +193,12 @@ impl NodeEntry {
         how.again || self.locked_for & 1 << how.core == 0
     }
 
+    /// Whether it has been freed, or is another process's, and is not locked.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.locks == 0 && (self.life == Life::Freed || self.origin == Origin::Shared)
+    }
+
     /// Takes one lock off, if there is one.
     pub(super) fn take_lock_off(&mut self) {
         self.locks = self.locks.saturating_sub(1);
@@ -476,6 +482,7 @@ impl Process {
             if parts.lock && !is_asynchronous {
                 entry.take_lock_off();
             }
+            let may_be_over = !is_asynchronous && entry.is_over();
             let user = match &mut entry.view {
                 _ if !parts.view => None,
                 PagesView::None | PagesView::BeingMade => None,
@@ -485,9 +492,9 @@ impl Process {
                 }
                 PagesView::At { .. } => tables.hide_node(handle),
             };
-            let over = match is_asynchronous {
-                true => None,
-                false => tables.take_if_over(handle),
+            let over = match may_be_over {
+                true => tables.take_if_over(handle),
+                false => None,
             };
             (reply, pages, user, over)
         };
@@ -713,8 +720,7 @@ impl Tables {
     /// Takes a node out that has been freed, or is another process's, and is not locked.
     pub(super) fn take_if_over(&mut self, handle: u32) -> Option<NodeEntry> {
         let entry = self.nodes.get(handle)?;
-        let is_over = entry.life == Life::Freed || entry.origin == Origin::Shared;
-        if !is_over || entry.locks > 0 {
+        if !entry.is_over() {
             return None;
         }
         let entry = self.nodes.remove(handle)?;

@@ -93,6 +93,9 @@ const SET_INTERFACE: u32 = 0x4010_4701;
 /// `GALCORE_IOC_RESETS`: `_IOR('G', 2, struct galcore_resets)`.
 const RESETS: u32 = 0x8010_4702;
 
+/// Where the code of an ioctl has the size of its argument. The vendor's have none.
+const SIZE: u32 = 0x3FFF << 16;
+
 /// Bytes of its argument: a name, and zeros.
 const NAME_BYTES: usize = 16;
 
@@ -357,6 +360,10 @@ impl OpenedFile {
         code: u32,
         at: usize,
     ) -> Result<isize, kernel::error::Error> {
+        // C libraries ask each file whether it is a terminal, and so on: there is no size in these.
+        if code & SIZE == 0 && code.abs_diff(INTERFACE) >= NEAR {
+            return Err(ENOTTY);
+        }
         match code {
             SET_INTERFACE => self.set_interface(at).map(|()| 0),
             RESETS => self.tell_resets(at).map(|()| 0),
@@ -364,7 +371,6 @@ impl OpenedFile {
             PROFILER => answered(self.profiler_interface(caller, at)),
             _ => match Extension::of(code) {
                 Some(extension) => answered(self.extension(extension, caller, at)),
-                // C libraries ask each file whether it is a terminal, and so on.
                 None if code.abs_diff(INTERFACE) >= NEAR => Err(ENOTTY),
                 None => Err(refuse_code(code)),
             },
