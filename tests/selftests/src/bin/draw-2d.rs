@@ -10,7 +10,9 @@ use anyhow::Context;
 use anyhow::Result;
 use galcore_client::client::Surface;
 use galcore_client::stream::Pipe;
+use galcore_client::uapi::hardware;
 use galcore_client::Client;
+use galcore_client::Device;
 use galcore_client::Stream;
 use galcore_scenes_2d::Core;
 use galcore_scenes_2d::Go;
@@ -118,16 +120,30 @@ fn put(surface: &Surface, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// A client of the core that has a 2D engine: the first, or of several the 2D core.
+fn with_2d() -> Result<Option<(Client, Control)>> {
+    let client = Client::start()?;
+    if has_2d(client.identity()) {
+        return Ok(Some((client, Control::open()?)));
+    }
+    let Ok(control) = Control::open_core(1) else {
+        return Ok(None);
+    };
+    let mut device = Device::open()?;
+    device.set_hardware_type(hardware::TYPE_2D);
+    let client = Client::with_device(device)?;
+    Ok(has_2d(client.identity()).then_some((client, control)))
+}
+
 fn main() -> ExitCode {
     harness::program(|| {
         let options = Options::parse(&["count", "seed"])?;
         let count = options.number("count", 12)?;
         let first = options.number("seed", 0x2d)?;
-        let client = Client::start()?;
-        if !has_2d(client.identity()) {
-            return skip("this core has no 2D engine");
-        }
-        let control = &Control::open()?;
+        let Some((client, control)) = with_2d()? else {
+            return skip("no core has a 2D engine");
+        };
+        let control = &control;
         let bench = &RefCell::new(Bench::new(client)?);
         let core = bench.borrow().core;
         let mut suite = Suite::new();
