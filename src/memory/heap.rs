@@ -282,19 +282,19 @@ mod tests {
             ],
             [all; 3]
         );
-        let vertex = heap.allocate(100, 1, kind(4)).unwrap();
+        let vertex = heap.allocate(100, 1, kind(2)).unwrap();
         assert_eq!(vertex.offset(), 4096);
         assert_eq!(heap.leave(), Err(vertex.bytes()));
         heap.free_of(vertex, 3);
         // What lies in front of nothing is not given back with a neighbour.
         let [a, b] =
-            [4, 4].map(|number| heap.allocate(MIB / 2 - 4096, 4096, kind(number)).unwrap());
+            [2, 2].map(|number| heap.allocate(MIB / 2 - 4096, 4096, kind(number)).unwrap());
         assert_eq!([a.offset(), b.offset()], [4096, MIB / 2]);
         heap.free(b);
         heap.free(a);
         assert_eq!(heap.free_bytes(), all);
         // The last page's owner is kept, too.
-        let last = heap.allocate(4096, 1, kind(0)).unwrap();
+        let last = heap.allocate(4096, 1, kind(4)).unwrap();
         assert_eq!(heap.leave(), Err(last.bytes()));
         heap.free_of(last, 3);
         assert_eq!(heap.leave(), Ok(()));
