@@ -6,8 +6,10 @@
 
 pub(crate) mod addresses;
 pub(crate) mod checker;
+pub(crate) mod decode;
 pub(crate) mod loaded;
 pub(crate) mod lookup;
 pub(crate) mod states;
 pub(crate) mod vector;
+mod vector_names;
 pub(crate) mod words;

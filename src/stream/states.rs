@@ -238,6 +238,18 @@ const CONTROL: [u32; 9] = [
     state::GL_STALL_TOKEN,
 ];
 
+/// Those that do something when they are loaded, or are in every stream: for their names.
+const COMMON: [(u32, u32, &str); 8] = [
+    (0x01600, 1, "RS.KICKER"),
+    (0x016B0, 1, "RS.KICKER_INPLACE"),
+    (0x00920, 1, "CL.KICKER"),
+    (0x01294, 1, "DE.VR_CONFIG"),
+    (0x03800, 1, "GL.PIPE_SELECT"),
+    (0x03808, 1, "GL.SEMAPHORE_TOKEN"),
+    (0x0380C, 1, "GL.FLUSH_CACHE"),
+    (0x03C00, 1, "GL.STALL_TOKEN"),
+];
+
 /// Those that only the kernel loads: for their names. The first that fits.
 const KERNELS: [(u32, u32, &str); 7] = [
     (0x00180, 1, "MMUv2.SAFE_ADDRESS"),
@@ -259,6 +271,7 @@ pub(crate) fn name(address: u32) -> Option<&'static str> {
         rows.find(|row| holds(row.0, row.1)).map(|row| row.2)
     };
     row(&ADDRESSES)
+        .or_else(|| rest(&COMMON))
         .or_else(|| row(&OTHERS))
         .or_else(|| rest(&KERNELS))
         .or_else(|| rest(&NEWER))
@@ -663,6 +676,8 @@ mod tests {
             (0x1C008, Some("TFB")),
             (0x140A4, Some("BLT")),
             (0x1400, Some("PE")),
+            (0x1600, Some("RS.KICKER")),
+            (0x3800, Some("GL.PIPE_SELECT")),
             (0x3FFC, None),
         ] {
             assert_eq!(name(state::word(byte)), wanted);

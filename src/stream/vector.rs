@@ -17,6 +17,7 @@
 //! ([`Access::reach`]). Rectangles are cut off at the target's edges.
 //! Sources: sources.md, vector graphics; what of a path or an image is used, VGLite (MIT) for this core.
 
+use super::vector_names;
 use kernel::{
     fmt,
     prelude::*, //
@@ -105,15 +106,23 @@ const PIXEL: u32 = 7;
 const PAD: u32 = 0x8000_0000;
 
 /// Commands, by their opcodes.
-mod opcode {
-    pub(super) const END: u32 = 0;
-    pub(super) const SEMAPHORE: u32 = 1;
-    pub(super) const STALL: u32 = 2;
-    pub(super) const STATE: u32 = 3;
-    pub(super) const DATA: u32 = 4;
-    pub(super) const CALL: u32 = 6;
-    pub(super) const RETURN: u32 = 7;
-    pub(super) const NOP: u32 = 8;
+pub(super) mod opcode {
+    /// The front end stops.
+    pub(crate) const END: u32 = 0;
+    /// A module's semaphore is armed.
+    pub(crate) const SEMAPHORE: u32 = 1;
+    /// The front end waits for a module.
+    pub(crate) const STALL: u32 = 2;
+    /// States are loaded.
+    pub(crate) const STATE: u32 = 3;
+    /// Rectangles, or a path.
+    pub(crate) const DATA: u32 = 4;
+    /// Goes elsewhere, and comes back.
+    pub(crate) const CALL: u32 = 6;
+    /// Comes back.
+    pub(crate) const RETURN: u32 = 7;
+    /// Nothing.
+    pub(crate) const NOP: u32 = 8;
 }
 
 /// Number of a count or an operand.
@@ -245,7 +254,8 @@ impl fmt::Display for Fault {
             Fault::Primitive => return f.write_str("it draws what is not known to be drawn"),
             Fault::Rectangle => return f.write_str("a rectangle outside of the target"),
         };
-        write!(f, "state {state:#x}: {what}")
+        let name = vector_names::name(state).unwrap_or("no name");
+        write!(f, "state {state:#x} ({name}): {what}")
     }
 }
 
@@ -260,6 +270,15 @@ impl fmt::Display for Refusal {
 /// Words of the command at `at`, with its padding, which may be missing at the end.
 fn length(words: &[u32], at: usize) -> Result<usize, Fault> {
     let first = words.get(at).copied().ok_or(Fault::Length)?;
+    let length = length_of(first)?;
+    match length <= words.len() - at {
+        true => Ok(length),
+        false => Err(Fault::Length),
+    }
+}
+
+/// Words of the command that begins with `first`, with its padding.
+pub(super) fn length_of(first: u32) -> Result<usize, Fault> {
     let words_of = |count: u32| usize::try_from(count).map_err(|_| Fault::Length);
     let length = match first >> 28 {
         opcode::STATE => {
@@ -279,10 +298,7 @@ fn length(words: &[u32], at: usize) -> Result<usize, Fault> {
         opcode::SEMAPHORE | opcode::STALL | opcode::CALL | opcode::RETURN | opcode::NOP => 2,
         _ => return Err(Fault::Opcode),
     };
-    match length <= words.len() - at {
-        true => Ok(length),
-        false => Err(Fault::Length),
-    }
+    Ok(length)
 }
 
 /// What a CALL calls.
