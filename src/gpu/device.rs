@@ -509,7 +509,8 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    pub(super) fn newest(&self) -> u64 {
+    /// The number of its newest job.
+    pub(crate) fn newest(&self) -> u64 {
         match self {
             Self::Ring(core) => core.ring().newest(),
             Self::Vector(core) => core.queue().newest(),

@@ -5,6 +5,7 @@
 pub(crate) mod core;
 mod debug;
 mod device;
+mod given;
 mod govern;
 mod power;
 mod registers;

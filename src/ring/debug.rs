@@ -159,10 +159,15 @@ impl fmt::Display for Line<'_> {
 #[kunit_tests(galcore_ring_debug)]
 mod tests {
     use super::*;
+    use crate::ring::history::History;
 
     #[test]
     fn one_link_of_fifty_leads_nowhere() {
-        let mut state = KBox::init(State::<u32>::init(KVVec::new(), 0), GFP_KERNEL).unwrap();
+        let mut state = KBox::init(
+            State::<u32>::init(KVVec::new(), 0, History::none()),
+            GFP_KERNEL,
+        )
+        .unwrap();
         state.start();
         state.links_left = LINKS;
         let mut spoiled = [0; 3];

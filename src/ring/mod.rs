@@ -57,8 +57,10 @@ mod debug;
 mod dump;
 mod etdump;
 mod frame;
+mod given;
 mod hang;
 mod hider;
+mod history;
 mod inflight;
 mod job;
 mod meter;
@@ -150,11 +152,16 @@ pub(crate) use {
         Source,
         Stream, //
     },
+    given::Given,
     hang::{
         dismiss,
         let_go, //
     },
     hider::Hider,
+    history::{
+        History,
+        Noted, //
+    },
     inflight::{
         Flights,
         Slot, //
@@ -316,6 +323,7 @@ impl<P: Payload> Ring<P> {
         let memory = Arc::new(DmaBuffer::new(hardware.memory(), RING_BYTES)?, GFP_KERNEL)?;
         let in_use = InUse::new()?;
         let spares = KVVec::with_capacity(IDS, GFP_KERNEL)?;
+        let history = History::new(USABLE_BYTES)?;
         let address =
             gpu_address(memory.dma_address(), RING_BYTES, setup.base_address).ok_or(ENOMEM)?;
         let (engines, newest, resets) = (setup.engines, setup.newest, setup.resets);
@@ -331,7 +339,7 @@ impl<P: Payload> Ring<P> {
                 vm,
                 reclaimer,
                 flushed: Atomic::new(NO_TRANSLATIONS),
-                state <- new_spinlock!(State::init(spares, newest), "galcore ring"),
+                state <- new_spinlock!(State::init(spares, newest, history), "galcore ring"),
                 moved <- new_condvar!("galcore ring"),
                 resets: Atomic::new(resets),
                 dumps <- Dumps::new(dump_level),

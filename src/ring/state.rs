@@ -5,6 +5,7 @@
 //! Pure logic.
 
 use super::{
+    history::History,
     inflight::{
         InFlight,
         Slot,
@@ -140,6 +141,8 @@ pub(super) struct State<P> {
     /// The front end has stopped for good.
     pub(super) is_dead: bool,
     pub(super) in_flight: InFlight<Job<P>>,
+    /// Where the words of the last ones lie.
+    pub(super) history: History,
     /// How long it has been busy with them.
     pub(super) meter: Meter,
     /// Emptied payloads, to be used again; as many as there is room for.
@@ -162,7 +165,7 @@ pub(super) struct State<P> {
 
 impl<P> State<P> {
     /// A ring that is stopped, whose jobs are numbered behind `newest`. In its place: it is large.
-    pub(super) fn init(spares: KVVec<P>, newest: u64) -> impl Init<Self> {
+    pub(super) fn init(spares: KVVec<P>, newest: u64, history: History) -> impl Init<Self> {
         init!(Self {
             space: Space::new(USABLE_BYTES, WAIT_LINK_BYTES),
             wait: 0,
@@ -181,6 +184,7 @@ impl<P> State<P> {
             is_stopped: true,
             is_dead: false,
             in_flight <- InFlight::init(newest),
+            history,
             meter: Meter::new(),
             spares,
             waiters: 0,
@@ -196,6 +200,7 @@ impl<P> State<P> {
     /// The front end idles at the ring's start, after a reset.
     pub(super) fn start(&mut self) {
         self.space = Space::new(USABLE_BYTES, WAIT_LINK_BYTES);
+        self.history.forget();
         self.wait = 0;
         self.rest = 0;
         self.gpu = GpuState::unknown();
@@ -306,6 +311,7 @@ impl<P> State<P> {
             // Not by this job.
             job.flushed = 0;
         }
+        self.history.give_back(self.in_flight.newest());
         self.gpu = GpuState::unknown();
         self.filled();
     }
@@ -358,7 +364,8 @@ mod tests {
     const BYTES: usize = 64;
 
     fn state() -> KBox<State<u32>> {
-        let mut state = KBox::init(State::init(KVVec::new(), 0), GFP_KERNEL).unwrap();
+        let mut state =
+            KBox::init(State::init(KVVec::new(), 0, History::none()), GFP_KERNEL).unwrap();
         state.start();
         state
     }

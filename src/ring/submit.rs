@@ -5,6 +5,7 @@
 use super::{
     debug::print_words,
     frame::Frame,
+    history::Noted,
     job::{
         Basis,
         Job, //
@@ -245,11 +246,21 @@ impl<P: Payload> Ring<P> {
                 _ => None,
             },
         };
+        let (process, own) = (payload.process_id(), basis.commands);
         let job = Job::new(core::mem::take(payload), context_copy, uses, changes, basis);
         let mut place = state.reserve(at, bytes, job).map_err(|job| {
             *payload = job.payload;
             Error::GpuNotResponding
         })?;
+        // CAST: less than `RING_BYTES`.
+        let (start, length) = (at as u32, bytes as u32);
+        state.history.note(Noted {
+            number: place.number,
+            process,
+            start,
+            bytes: length,
+            own,
+        });
         if state.links_left != 0 {
             place.is_spoiled = is_spoiled;
             state.count_link(commands.is_some());

@@ -10,6 +10,12 @@ pub(crate) fn write() {
     unsafe { shim::gal_wmb() }
 }
 
+/// `smp_rmb()`: reads before it are done before reads after it.
+pub(crate) fn smp_read() {
+    // SAFETY: A barrier has no conditions.
+    unsafe { shim::gal_smp_rmb() }
+}
+
 /// `smp_wmb()`: other processors see writes before it before writes after it.
 pub(crate) fn smp_write() {
     // SAFETY: A barrier has no conditions.

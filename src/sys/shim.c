@@ -645,6 +645,12 @@ void gal_wmb(void)
 	wmb();
 }
 
+void gal_smp_rmb(void)
+{
+	/* pairs with the lock under which memory is given to others before they write to it */
+	smp_rmb();
+}
+
 void gal_smp_wmb(void)
 {
 	/* pairs with the clients' reads of the completion page */

@@ -219,6 +219,7 @@ bool gal_debugs(void);
 
 /* Barriers. */
 void gal_wmb(void);
+void gal_smp_rmb(void);
 void gal_smp_wmb(void);
 
 /* Signals. */

@@ -46,7 +46,10 @@ use crate::{
     ring::{
         print_words,
         Dumps,
+        Given,
+        History,
         Load,
+        Noted,
         Payload,
         Reclaimer,
         Retired,
@@ -226,6 +229,7 @@ impl<P: Payload> Queue<P> {
         let address = u32::try_from(memory.dma_address())?;
         let scratch = u32::try_from(nobodys.dma_address())?;
         let in_use = InUse::new()?;
+        let history = History::new(BYTES)?;
         let (newest, resets) = (setup.newest, setup.resets);
         let dump_level = setup.dump_level;
         hardware.set_vector_table(setup.table);
@@ -237,7 +241,7 @@ impl<P: Payload> Queue<P> {
                 scratch,
                 hardware,
                 reclaimer,
-                state <- new_spinlock!(State::new(newest), "galcore vector"),
+                state <- new_spinlock!(State::new(newest, history), "galcore vector"),
                 moved <- new_condvar!("galcore vector"),
                 completion <- new_mutex!((), "galcore completion"),
                 hang_check <- new_delayed_work!("galcore hang check"),
@@ -355,6 +359,7 @@ impl<P: Payload> Queue<P> {
             return Ok(Attempt::Full);
         };
         let early = work.early.each_mut();
+        let process = work.late.process_id();
         let job = Job {
             process: work.author.process,
             early: early.map(|payload| match payload {
@@ -373,6 +378,22 @@ impl<P: Payload> Queue<P> {
             *work.late = job.late;
             Error::GpuNotResponding
         })?;
+        // CAST: less than `BYTES`.
+        let words = [
+            at,
+            4 * length.next_multiple_of(2),
+            8 * wipes,
+            4 * (context + others),
+        ]
+        .map(|n| n as u32);
+        let [start, bytes, before, own] = words;
+        state.history.note(Noted {
+            number,
+            process,
+            start,
+            bytes,
+            own: (before, own),
+        });
         if state.jobs.len() == 1 {
             state.meter.begin(Stamp::now());
         }
@@ -412,6 +433,24 @@ impl<P: Payload> Queue<P> {
             let context = if is_switched { context } else { &[][..] };
             print_words(self.setup.core, number, &[context, commands]);
         }
+    }
+
+    /// The oldest job from number `from` on whose words are in the memory, all of them. Takes the queue's
+    /// lock for a moment.
+    pub(crate) fn given(&self, from: u64) -> Option<Given> {
+        let state = self.state.lock();
+        let history = &state.history;
+        let newest = state.jobs.newest();
+        let written = state.written(newest);
+        history.given(from, self.address, [newest, written, state.completed])
+    }
+
+    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place may have
+    /// been given to another.
+    pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
+        job.copy(&self.memory, offset, to, |number| {
+            self.state.lock().history.job(number)
+        })
     }
 
     fn write(

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     ring::{
         Flights,
+        History,
         Meter,
         Retired,
         Slot,
@@ -163,6 +164,8 @@ impl CoreState {
 pub(super) struct State<P> {
     space: Space,
     pub(super) jobs: Flights<Job<P>, JOBS>,
+    /// Where the words of the last ones lie.
+    pub(super) history: History,
     /// How long it has been busy with them.
     pub(super) meter: Meter,
     pub(super) core: CoreState,
@@ -198,10 +201,11 @@ pub(super) struct State<P> {
 
 impl<P> State<P> {
     /// A queue that is stopped, whose jobs are numbered behind `newest`.
-    pub(super) fn new(newest: u64) -> Self {
+    pub(super) fn new(newest: u64, history: History) -> Self {
         Self {
             space: Space::new(BYTES, UNIT),
             jobs: Flights::new(newest),
+            history,
             meter: Meter::new(),
             core: CoreState::new(),
             is_running: false,
@@ -241,6 +245,14 @@ impl<P> State<P> {
         let begun = self.jobs.begin(at, at + bytes - UNIT, job)?;
         self.space.take(at, bytes);
         Ok(begun)
+    }
+
+    /// Number of the newest job in front of which all have their words, it too; `newest` is the last of all.
+    pub(super) fn written(&self, newest: u64) -> u64 {
+        let ages = 0..self.jobs.len();
+        let mut slots = ages.filter_map(|age| self.jobs.get(age).map(|(_, slot)| slot));
+        let unfilled = slots.find(|slot| !slot.load.is_filled);
+        unfilled.map_or(newest, |slot| slot.number - 1)
     }
 
     /// Whether all jobs have their words.
@@ -373,7 +385,7 @@ mod tests {
             retired: List::new(),
             retired_count: 0,
         };
-        let mut state: State<u32> = State::new(5);
+        let mut state: State<u32> = State::new(5, History::none());
         for number in 0..10 {
             let at = state.find(UNIT).unwrap();
             assert_eq!(at, UNIT * (1 + number));

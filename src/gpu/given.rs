@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What the front ends of the cores were given, for who looks: see [`crate::ring::Given`].
+
+use super::{
+    device::AnyCore,
+    Device, //
+};
+use crate::{
+    ring::{
+        Given,
+        Payload, //
+    },
+    stream::decode::FrontEnd, //
+};
+
+impl<P: Payload> Device<P> {
+    /// The core at a place, of whatever kind.
+    pub(crate) fn core_at(&self, place: usize) -> Option<AnyCore<P>> {
+        self.any_at(place)
+    }
+}
+
+impl<P: Payload> AnyCore<P> {
+    /// The kind of its front end.
+    pub(crate) fn front_end(&self) -> FrontEnd {
+        match self {
+            Self::Ring(_) => FrontEnd::Pipes,
+            Self::Vector(_) => FrontEnd::Vector,
+        }
+    }
+
+    /// The oldest job from number `from` on whose words are in the memory for jobs, all of them.
+    pub(crate) fn given(&self, from: u64) -> Option<Given> {
+        match self {
+            Self::Ring(core) => core.ring().given(from),
+            Self::Vector(core) => core.queue().given(from),
+        }
+    }
+
+    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place may have
+    /// been given to another.
+    pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
+        match self {
+            Self::Ring(core) => core.ring().copy_given(job, offset, to),
+            Self::Vector(core) => core.queue().copy_given(job, offset, to),
+        }
+    }
+}
