@@ -26,7 +26,10 @@
 //!
 //! `scratch`: what states are loaded with that hold no address of the client's, and what those that
 //! hold physical addresses are, where the core has such.
+//!
+//! `ring`: what the front ends were given: [`super::ring`].
 
+use super::ring;
 use crate::{
     client::CLIENTS,
     sys::{
@@ -47,13 +50,14 @@ use kernel::{
 };
 
 /// What there is.
-static FILES: [File; 6] = [
+static FILES: [File; 7] = [
     File::new(c"interface", show_interfaces),
     File::new(c"pending", show_pending),
     File::new(c"jobs", show_jobs),
     File::new(c"resets", show_resets),
     File::new(c"usage", show_usage),
     File::new(c"scratch", show_scratch),
+    File::of_records(c"ring", ring::advance, ring::show),
 ];
 
 /// The files.

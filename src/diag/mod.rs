@@ -8,3 +8,4 @@ mod command;
 pub(crate) mod debugfs;
 pub(crate) mod gc;
 pub(crate) mod proc;
+mod ring;

@@ -27,11 +27,30 @@ type Show = fn(&mut fmt::Formatter<'_>) -> fmt::Result;
 /// Takes what is written.
 type Take = fn(&mut UserSliceReader) -> Result;
 
+/// Where a reader of a file of records is: zeros at first.
+pub(crate) type Mark = [u64; 8];
+
+/// Goes on to the next record; says whether there is one.
+type Advance = fn(&mut Mark) -> bool;
+
+/// Prints the record that there is. May be called more than once for one.
+type ShowRecord = fn(&mut Mark, &mut fmt::Formatter<'_>) -> fmt::Result;
+
+/// What makes the records of a file.
+#[repr(C)]
+struct Records {
+    // In front: C is given the records, and has this of them.
+    callbacks: shim::gal_debug_records,
+    advance: Advance,
+    show: ShowRecord,
+}
+
 /// A file.
 #[repr(C)]
 pub(crate) struct File {
     // In front: C is given the file, and has this of it.
     answers: shim::gal_debug_answers,
+    records: Option<Records>,
     name: &'static CStr,
     show: Show,
     take: Option<Take>,
@@ -45,10 +64,29 @@ impl File {
                 show: Some(show_file),
                 write: Some(write_file),
             },
+            records: None,
             name,
             show,
             take: None,
         }
+    }
+
+    /// One that is made piece by piece, as it is read, and that only `CAP_SYS_ADMIN` may open.
+    pub(crate) const fn of_records(
+        name: &'static CStr,
+        advance: Advance,
+        show: ShowRecord,
+    ) -> Self {
+        let mut file = Self::new(name, |_| Ok(()));
+        file.records = Some(Records {
+            callbacks: shim::gal_debug_records {
+                advance: Some(advance_records),
+                show: Some(show_record),
+            },
+            advance,
+            show,
+        });
+        file
     }
 
     /// One that root may read and write.
@@ -100,6 +138,50 @@ unsafe extern "C" fn write_file(
     }
 }
 
+/// # Safety
+///
+/// `mark` is a reader's, and nobody else's meanwhile; `records` is in front of a [`Records`] that lasts.
+unsafe extern "C" fn advance_records(
+    mark: *mut shim::gal_mark,
+    records: *const shim::gal_debug_records,
+) -> bool {
+    // SAFETY: By the caller; C was given all of it.
+    let records = unsafe { &*records.cast::<Records>() };
+    // SAFETY: By the caller; its file's lock is held.
+    let mark = unsafe { &mut *mark };
+    (records.advance)(&mut mark.words)
+}
+
+/// # Safety
+///
+/// As [`advance_records`]; `m` is that of a read of the file.
+unsafe extern "C" fn show_record(
+    m: *mut bindings::seq_file,
+    mark: *mut shim::gal_mark,
+    records: *const shim::gal_debug_records,
+) -> c_int {
+    // SAFETY: By the caller; C was given all of it.
+    let records = unsafe { &*records.cast::<Records>() };
+    // SAFETY: By the caller; its file's lock is held.
+    let mark = unsafe { &mut *mark };
+    let shown = Shown(core::cell::Cell::new(Some((&mut mark.words, records.show))));
+    // SAFETY: Valid for the length of the call.
+    seq_print!(unsafe { SeqFile::from_raw(m) }, "{shown}");
+    0
+}
+
+/// A record, to be printed once.
+struct Shown<'a>(core::cell::Cell<Option<(&'a mut Mark, ShowRecord)>>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.take() {
+            Some((mark, show)) => show(mark, out),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A folder of files at the top of debugfs, as long as it lives.
 ///
 /// # Invariants
@@ -123,6 +205,14 @@ impl Folder {
         // SAFETY: A string. What comes back may be an error, which the others take.
         let folder = unsafe { shim::gal_debug_folder(name.as_char_ptr()) };
         for file in files {
+            if let Some(records) = &file.records {
+                let records = core::ptr::from_ref(records).cast();
+                // SAFETY: A string; the records are part of something that lasts, and so may be called at any time.
+                unsafe {
+                    shim::gal_debug_records_file(folder, file.name.as_char_ptr(), records);
+                }
+                continue;
+            }
             let answers = core::ptr::from_ref(file).cast();
             // SAFETY: A string; the answers are part of something that lasts, and so may be called at any time.
             unsafe {

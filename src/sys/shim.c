@@ -249,6 +249,83 @@ void gal_debug_file(struct dentry *folder, const char *name, bool writable,
 	debugfs_create_file(name, writable ? 0600 : 0400, folder, (void *)answers, &gal_debug_ops);
 }
 
+/* Who reads a file of records, and where. Its seq_file has a lock around all of it. */
+struct gal_debug_reader {
+	const struct gal_debug_records *records;
+	bool has_ended;
+	struct gal_mark mark;
+};
+
+static void *gal_records_here(struct gal_debug_reader *reader)
+{
+	return reader->has_ended ? NULL : reader;
+}
+
+static void *gal_records_start(struct seq_file *m, loff_t *position)
+{
+	struct gal_debug_reader *reader = m->private;
+
+	if (*position == 0) {
+		memset(&reader->mark, 0, sizeof(reader->mark));
+		reader->has_ended = !reader->records->advance(&reader->mark, reader->records);
+	}
+	return gal_records_here(reader);
+}
+
+static void *gal_records_next(struct seq_file *m, void *v, loff_t *position)
+{
+	struct gal_debug_reader *reader = m->private;
+
+	++*position;
+	reader->has_ended = !reader->records->advance(&reader->mark, reader->records);
+	return gal_records_here(reader);
+}
+
+static void gal_records_stop(struct seq_file *m, void *v)
+{
+}
+
+static int gal_records_show(struct seq_file *m, void *v)
+{
+	struct gal_debug_reader *reader = v;
+
+	return reader->records->show(m, &reader->mark, reader->records);
+}
+
+static const struct seq_operations gal_records_ops = {
+	.start = gal_records_start,
+	.next = gal_records_next,
+	.stop = gal_records_stop,
+	.show = gal_records_show,
+};
+
+static int gal_records_open(struct inode *inode, struct file *file)
+{
+	struct gal_debug_reader *reader;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	reader = __seq_open_private(file, &gal_records_ops, sizeof(*reader));
+	if (!reader)
+		return -ENOMEM;
+	reader->records = inode->i_private;
+	return 0;
+}
+
+static const struct file_operations gal_records_file_ops = {
+	.owner = THIS_MODULE,
+	.open = gal_records_open,
+	.read = seq_read,
+	.llseek = seq_lseek,
+	.release = seq_release_private,
+};
+
+void gal_debug_records_file(struct dentry *folder, const char *name,
+			    const struct gal_debug_records *records)
+{
+	debugfs_create_file(name, 0400, folder, (void *)records, &gal_records_file_ops);
+}
+
 void gal_debug_remove(struct dentry *folder)
 {
 	debugfs_remove(folder);

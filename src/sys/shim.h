@@ -89,6 +89,23 @@ struct gal_debug_answers {
 			 const struct gal_debug_answers *answers);
 };
 
+/*
+ * A file whose records are made one at a time: advance() goes on from a mark that is zeros at first, and says
+ * whether there is another; show_record() may be called more than once for each. For CAP_SYS_ADMIN.
+ */
+struct gal_mark {
+	u64 words[8];
+};
+
+struct gal_debug_records {
+	bool (*advance)(struct gal_mark *mark, const struct gal_debug_records *records);
+	int (*show)(struct seq_file *m, struct gal_mark *mark,
+		    const struct gal_debug_records *records);
+};
+
+void gal_debug_records_file(struct dentry *folder, const char *name,
+			    const struct gal_debug_records *records);
+
 /* The answers must last as long as the module. Any name may fail: then there is no such file. */
 struct dentry *gal_debug_folder(const char *name);
 void gal_debug_file(struct dentry *folder, const char *name, bool writable,

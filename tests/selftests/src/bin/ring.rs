@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! debugfs `galcore/ring`: the words that the front end was given are those that a client has committed and those that the
+//! front end has fetched, in the words of the field, also when the ring has gone round, while others commit, and of
+//! a core for vector graphics; and only who may administer the machine sees them.
+//!
+//! Needs the module to be loaded. With `--refused USER` instead: says whether that user is refused, or, with
+//! `--refused 0`, root without CAP_SYS_ADMIN.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::client::place;
+use galcore_client::device::Buffer;
+use galcore_client::sys::become_user;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Stream;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::same_word;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
+use galcore_selftests::usage::Usage;
+use galcore_selftests::vg;
+use gpu_control::fault;
+use rustix::thread::CapabilitySet;
+
+const FILE: &str = "/sys/kernel/debug/galcore/ring";
+
+/// Bytes of the ring, and those of it that hold jobs at least.
+const RING: usize = 1 << 20;
+const MOST: usize = RING - (16 << 10);
+
+/// `NOP`, whose second word may be anything.
+const NOP: u32 = 0x1800_0000;
+
+/// A word of the file.
+#[derive(Clone, Debug)]
+struct Word {
+    address: u32,
+    word: u32,
+    text: String,
+    /// It is the process's own.
+    is_own: bool,
+}
+
+/// A job of the file.
+#[derive(Debug)]
+struct Job {
+    number: u64,
+    core: usize,
+    process: i32,
+    /// How many words it says that it has, and where.
+    count: usize,
+    address: u32,
+    state: String,
+    words: Vec<Word>,
+    /// Its place was given to another while it was read.
+    is_gone: bool,
+}
+
+impl Job {
+    fn own(&self) -> impl Iterator<Item = &Word> {
+        self.words.iter().filter(|word| word.is_own)
+    }
+
+    fn own_words(&self) -> Vec<u32> {
+        self.own().map(|word| word.word).collect()
+    }
+}
+
+fn number(text: &str) -> Result<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => Ok(u64::from_str_radix(digits, 16)?),
+        None => Ok(text.parse()?),
+    }
+}
+
+/// The file, job by job.
+fn read() -> Result<Vec<Job>> {
+    parse(&fs::read_to_string(FILE).context(FILE)?)
+}
+
+fn parse(text: &str) -> Result<Vec<Job>> {
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut is_own = false;
+    for line in text.lines() {
+        let fields: Vec<&str> = line
+            .split([' ', ',', ':'])
+            .filter(|field| !field.is_empty())
+            .collect();
+        match fields[..] {
+            ["job", job, "of", "core", core, "process", process, count, "words", "at", address, ref state @ ..] =>
+            {
+                jobs.push(Job {
+                    number: number(job)?,
+                    core: core.parse()?,
+                    process: process.parse()?,
+                    count: count.parse()?,
+                    address: number(address)? as u32,
+                    state: state.join(" "),
+                    words: Vec::new(),
+                    is_gone: false,
+                });
+            }
+            ["job", job, "of", "core", _, "gone"] => {
+                let last = jobs
+                    .last_mut()
+                    .filter(|last| number(job).ok() == Some(last.number));
+                // One of which nothing was shown is left out.
+                if let Some(last) = last {
+                    last.is_gone = true;
+                }
+            }
+            ["process"] => is_own = true,
+            ["driver"] => is_own = false,
+            _ => {
+                let word = |text: &str| u32::from_str_radix(text, 16).ok();
+                let address = line.get(2..10).and_then(word).context(line.to_string())?;
+                let value = line.get(11..19).and_then(word).context(line.to_string())?;
+                let job = jobs.last_mut().context("a word of no job")?;
+                job.words.push(Word {
+                    address,
+                    word: value,
+                    text: line[20..].to_string(),
+                    is_own,
+                });
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+/// The jobs of this process with commands on a core, oldest first.
+fn own_jobs(core: usize) -> Result<Vec<Job>> {
+    let id = std::process::id() as i32;
+    let mut jobs = read()?;
+    jobs.retain(|job| job.core == core && job.process == id && job.own().next().is_some());
+    Ok(jobs)
+}
+
+/// A core with a ring, by the number that a client has for it.
+struct Core {
+    number: usize,
+    place: usize,
+}
+
+fn cores() -> Result<Vec<Core>> {
+    let usage = Usage::read()?;
+    let wanted = ["3d", "3d-2d", "2d", "vg"];
+    let found = wanted.iter().filter_map(|kind| usage.core(kind).ok());
+    let cores = found.enumerate().filter(|(_, core)| core.kind != "vg");
+    let core = |(number, core): (usize, &galcore_selftests::usage::Core)| Core {
+        number,
+        place: core.place,
+    };
+    Ok(cores.map(core).collect())
+}
+
+/// A client of a core.
+struct Bench {
+    paint: Paint,
+    buffer: Buffer,
+}
+
+impl Bench {
+    fn of(core: &Core) -> Result<Self> {
+        let paint = Paint::of(Client::with_device(Device::open_core(core.number)?)?)?;
+        Ok(Self {
+            buffer: paint.device().allocate_contiguous(0x4_0000)?,
+            paint,
+        })
+    }
+
+    fn commit(&self, stream: &Stream) -> Result<()> {
+        let pipe = self.paint.engine().pipe();
+        let record = place(&self.buffer, 0, pipe, stream);
+        Ok(self.paint.device().commit(&record, 0, &mut Queue::new())?)
+    }
+
+    fn run(&self, stream: &Stream) -> Result<()> {
+        self.commit(stream)?;
+        Ok(self.paint.device().stall()?)
+    }
+}
+
+/// Committed words are there, exactly, between the driver's, and decoded.
+fn committed(core: &Core) -> Result<()> {
+    let bench = Bench::of(core)?;
+    let control = Control::open_core(core.number)?;
+    let dump = bench
+        .paint
+        .device()
+        .allocate_contiguous(gpu_control::FETCH_DUMP_BYTES as u64)?;
+    let base = bench.paint.client.base_address();
+    let fetched = || -> Result<BTreeMap<u32, [u32; 2]>> {
+        // The whole idle loop, too.
+        std::thread::sleep(Duration::from_millis(20));
+        dump.memory.fill(0);
+        control.write(gpu_control::FETCH_DUMP, dump.address + base);
+        let word = |index: usize, part: usize| dump.memory.read(index * 16 + part * 4);
+        let units = (0..gpu_control::FETCH_DUMP_UNITS).take_while(|&index| word(index, 3) != 0);
+        Ok(units
+            .map(|index| (word(index, 0), [word(index, 1), word(index, 2)]))
+            .collect())
+    };
+    let mut stream = Stream::new();
+    let colour = 0xff12_3456;
+    stream.raw(&[NOP, 0xcafe_0001]);
+    stream.append(&bench.paint.fill_all(colour));
+    stream.raw(&[NOP, 0xcafe_0002]);
+    bench.run(&stream)?;
+    system::stay_awake()?;
+    fetched()?;
+    bench.run(&stream)?;
+    let units = fetched()?;
+    bench.paint.expect(|_, _| colour)?;
+    let jobs = own_jobs(core.place)?;
+    let job = jobs.last().context("no job of this process")?;
+    same("its words", hex(&job.own_words()), hex(stream.words()))?;
+    same("all of them", job.words.len(), job.count)?;
+    same("how it is", job.state.as_str(), "ended")?;
+    for (word, address) in job.words.iter().zip((job.address..).step_by(4)) {
+        same_word("address", word.address, address)?;
+    }
+    // What was fetched is what is shown; the idle loop is written while it is fetched.
+    let end = job.address + 4 * job.count as u32 - 16;
+    let mut compared = 0;
+    for words in job
+        .words
+        .chunks(2)
+        .take_while(|words| words[0].address < end)
+    {
+        let unit = units
+            .get(&words[0].address)
+            .with_context(|| format!("not fetched: {words:x?}"))?;
+        same("fetched", hex(unit), hex(&[words[0].word, words[1].word]))?;
+        compared += 1;
+    }
+    ensure!(compared > stream.words().len() / 2, "{compared} units");
+    let texts: Vec<&str> = job.own().map(|word| word.text.trim()).collect();
+    same("first words", &texts[..2], &["NOP", "-"][..])?;
+    let targets = [
+        "0x01228 DE.DEST_ADDRESS",
+        "0x01610 RS.DEST_ADDR",
+        "0x016e0 RS.PIPE_DEST_ADDR",
+    ];
+    let is_target = |word: &&Word| targets.contains(&word.text.trim());
+    let found = job.own().find(is_target).context("no target")?;
+    same_word(
+        "the target",
+        found.word,
+        bench.paint.surface.location.address,
+    )?;
+    let behind: Vec<&str> = job
+        .words
+        .iter()
+        .rev()
+        .take_while(|word| !word.is_own)
+        .map(|word| word.text.trim())
+        .collect();
+    for wanted in ["STALL", "FE to PE", "LOAD_STATE 1 from 0x03804"] {
+        ensure!(behind.contains(&wanted), "no {wanted} in {behind:?}");
+    }
+    let event = behind
+        .iter()
+        .find(|text| text.starts_with("0x03804 GL.EVENT = "));
+    ensure!(
+        event.is_some_and(|text| text.ends_with(" from PE")),
+        "{behind:?}"
+    );
+    system::may_sleep()?;
+    same(
+        "the last command",
+        behind.get(1).map(|text| text.starts_with("LINK ")),
+        Some(true),
+    )
+}
+
+fn hex(words: &[u32]) -> String {
+    format!("{words:08x?}")
+}
+
+/// A stream that is full of `marker`.
+fn marked(marker: u32, units: usize) -> Stream {
+    let mut stream = Stream::new();
+    for _ in 0..units {
+        stream.raw(&[NOP, marker]);
+    }
+    stream
+}
+
+/// The marker of a job's words, which all have the same.
+fn marker_of(job: &Job) -> Result<u32> {
+    let words = job.own_words();
+    let marker = words.get(1).copied().context("no marker")?;
+    let is_one = words.chunks(2).all(|unit| unit == [NOP, marker]);
+    ensure!(is_one, "job {:#x} has words of others", job.number);
+    Ok(marker)
+}
+
+/// When the ring has gone round, the newest jobs are there, whole, one behind the other, and no word of those that others
+/// lie on.
+fn gone_round(core: &Core) -> Result<()> {
+    let bench = Bench::of(core)?;
+    const UNITS: usize = 9000;
+    const COMMITS: u32 = 40;
+    for marker in 0..COMMITS {
+        bench.run(&marked(marker, UNITS))?;
+    }
+    let jobs = own_jobs(core.place)?;
+    let markers = jobs.iter().map(marker_of).collect::<Result<Vec<u32>>>()?;
+    let first = markers.first().copied().context("nothing")?;
+    same("which", markers.clone(), (first..COMMITS).collect())?;
+    let all = read()?;
+    let bytes: usize = all
+        .iter()
+        .filter(|job| job.core == core.place)
+        .map(|job| 4 * job.count)
+        .sum();
+    println!("# {} of {COMMITS} jobs, {bytes} bytes", jobs.len());
+    // A job more does not fit.
+    ensure!(
+        bytes <= RING && bytes + 2 * 8 * UNITS + 4096 > MOST,
+        "{bytes} bytes"
+    );
+    for (number, job) in jobs.iter().enumerate() {
+        same("words", job.words.len(), job.count)?;
+        let end = job.address + 4 * job.count as u32;
+        for other in &jobs[number + 1..] {
+            let other_end = other.address + 4 * other.count as u32;
+            ensure!(
+                end <= other.address || other_end <= job.address,
+                "they overlap"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// While words are written over, a reader sees those of each job or none; and the file ends.
+fn while_written(core: &Core) -> Result<()> {
+    let bench = Bench::of(core)?;
+    let is_over = AtomicBool::new(false);
+    let (mut jobs_seen, mut gone, mut longest) = (0, 0, Duration::ZERO);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| -> Result<u32> {
+            // Behind those of before.
+            let mut marker = 1000;
+            while !is_over.load(Ordering::Relaxed) {
+                bench.commit(&marked(marker, 4000))?;
+                marker += 1;
+            }
+            bench.paint.device().stall()?;
+            Ok(marker - 1000)
+        });
+        let begun = Instant::now();
+        let looked = (|| -> Result<()> {
+            while begun.elapsed() < Duration::from_secs(3) || jobs_seen < 20 {
+                let now = Instant::now();
+                let jobs = own_jobs(core.place)?;
+                longest = longest.max(now.elapsed());
+                let mut last = None;
+                for job in &jobs {
+                    let marker = marker_of(job)?;
+                    ensure!(last < Some(marker), "{marker:#x} behind {last:?}");
+                    last = Some(marker);
+                    gone += u32::from(job.is_gone);
+                    same("whole", job.is_gone || job.words.len() == job.count, true)?;
+                    jobs_seen += 1;
+                }
+            }
+            Ok(())
+        })();
+        is_over.store(true, Ordering::Relaxed);
+        let written = writer.join().expect("the writer")?;
+        looked?;
+        println!("# {written} jobs written, {jobs_seen} read, {gone} of them gone meanwhile, {longest:?} at most");
+        ensure!(written > 40, "{written} jobs do not go round");
+        Ok(())
+    })
+}
+
+/// Of a job that was dropped as it hung the core, only what the front end was led around it by.
+fn dropped(core: &Core) -> Result<()> {
+    const BAD: u32 = 0x0bad_c0de;
+    let bench = Bench::of(core)?;
+    bench.run(&marked(1, 4))?;
+    let control = Control::open_core(core.number)?;
+    let hang = control.arm(fault::HANG_AT_COLOUR, BAD);
+    bench.commit(&bench.paint.fill_all(BAD))?;
+    // It has ended when the core was reset; with what status is others' concern.
+    let _ = bench.paint.device().stall();
+    drop(hang);
+    let id = std::process::id() as i32;
+    let mut jobs = read()?;
+    jobs.retain(|job| job.core == core.place && job.process == id);
+    let job = jobs.iter().rev().find(|job| job.words.len() < job.count);
+    let job = job.context("no job was dropped")?;
+    same("its own words", job.own_words(), vec![])?;
+    let target = job.words.get(1).context("no words")?;
+    let wanted = format!("to {:#010x}", job.words.get(2).context("no event")?.address);
+    same("the first", target.text.trim(), wanted.as_str())?;
+    let event = job
+        .words
+        .get(3)
+        .map(|word| word.text.contains("GL.EVENT = "));
+    same("an event", event, Some(true))
+}
+
+/// The same of a core for vector graphics, which has no ring.
+fn vector() -> Result<()> {
+    let Some(core) = vg::place()? else {
+        return skip("no core for vector graphics");
+    };
+    let mut client = vg::Client::start()?;
+    client.prove(0xff33_2211)?;
+    let id = std::process::id() as i32;
+    let mut jobs = read()?;
+    jobs.retain(|job| job.core == core && job.process == id);
+    let job = jobs.last().context("no job of this process")?;
+    same("all of them", job.words.len(), job.count)?;
+    let own = job.own_words();
+    let drawing = client.drawing((0, 0), (vg::SIDE, vg::SIDE), 0xff33_2211);
+    ensure!(
+        own.windows(drawing.len()).any(|words| words == drawing),
+        "the drawing is not in {own:x?}"
+    );
+    let colour = job
+        .own()
+        .filter(|word| word.text.trim() == "0xa02 colour")
+        .last();
+    same_word(
+        "colour",
+        colour.context("no colour")?.word,
+        vg::abgr(0xff33_2211),
+    )?;
+    let last = job.words.iter().rev().nth(1).context("no end")?;
+    ensure!(last.text.starts_with("END ") && !last.is_own, "{last:?}");
+    let event = job
+        .words
+        .iter()
+        .rev()
+        .find(|word| word.text.contains("0xe01 event"));
+    ensure!(
+        event.is_some_and(|word| word.text.ends_with(" from PE")),
+        "{event:?}"
+    );
+    client.close()
+}
+
+/// Whether the file cannot be opened.
+fn refused(user: u32) -> Result<()> {
+    if user == 0 {
+        let mut own = rustix::thread::capabilities(None)?;
+        own.effective.remove(CapabilitySet::SYS_ADMIN);
+        own.permitted.remove(CapabilitySet::SYS_ADMIN);
+        own.inheritable = CapabilitySet::empty();
+        rustix::thread::set_capabilities(None, own)?;
+        // Others in the folder can be read as before.
+        fs::read("/sys/kernel/debug/galcore/usage").context("usage")?;
+    } else {
+        become_user(user)?;
+    }
+    let error = fs::read(FILE).err().map(|error| error.kind());
+    same(FILE, error, Some(ErrorKind::PermissionDenied))
+}
+
+fn others() -> Result<()> {
+    for user in ["0", "1000"] {
+        let output = system::again(&["--refused", user])?.output()?;
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "user {user}: {} {errors}",
+            output.status
+        );
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let options = Options::parse(&["refused"])?;
+        if let Some(user) = options.get("refused") {
+            refused(user.parse()?)?;
+            return Ok(true);
+        }
+        let cores = cores()?;
+        let mut suite = Suite::new();
+        for core in &cores {
+            let name = |what: &str| format!("core {}: {what}", core.place);
+            suite.test(
+                name("what was committed is there, and decoded"),
+                move || committed(core),
+            );
+            suite.test(name("the ring goes round"), move || gone_round(core));
+            suite.test(name("it is read while it is written"), move || {
+                while_written(core)
+            });
+        }
+        for core in &cores {
+            let name = format!("core {}: a job that was dropped", core.place);
+            suite.test(name, move || dropped(core));
+        }
+        suite.test("vector graphics", vector);
+        suite.test("only for CAP_SYS_ADMIN", others);
+        suite.run()
+    })
+}
