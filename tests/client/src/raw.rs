@@ -45,6 +45,8 @@ pub fn peek(address: u64) -> io::Result<Option<u32>> {
 pub struct Area {
     address: usize,
     bytes: usize,
+    /// The driver has mapped it, and takes it away.
+    is_drivers: bool,
 }
 
 /// Kinds of [`Area`].
@@ -92,6 +94,17 @@ impl Area {
         Ok(Self {
             address: start as usize,
             bytes,
+            is_drivers: false,
+        })
+    }
+
+    /// Memory that a driver has mapped and named in an answer, or another area's.
+    pub fn of_driver(address: u64, bytes: usize) -> io::Result<Self> {
+        let address = usize::try_from(address).map_err(|_| io::ErrorKind::InvalidInput)?;
+        Ok(Self {
+            address,
+            bytes,
+            is_drivers: true,
         })
     }
 
@@ -174,6 +187,7 @@ impl Area {
             .map(|(offset, bytes)| Self {
                 address: address + offset,
                 bytes,
+                is_drivers: false,
             })
             .collect())
     }
@@ -188,7 +202,7 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        if self.bytes > 0 {
+        if self.bytes > 0 && !self.is_drivers {
             // SAFETY: this value made the mapping, and nothing refers into it.
             unsafe { libc::munmap(self.address as *mut libc::c_void, self.bytes) };
         }
@@ -257,5 +271,70 @@ pub fn give_way() -> io::Result<()> {
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A copy of this process, which does something and ends.
+#[derive(Debug)]
+pub struct Copied {
+    process: libc::pid_t,
+}
+
+/// Forks; the copy does `body`, ends with status 0 if that is true, else with 1, and is killed when the thread that
+/// made it ends. For processes with one thread: others would not be in the copy, but what they hold would.
+pub fn copied(body: impl FnOnce() -> bool) -> io::Result<Copied> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    // SAFETY: with one thread the copy is whole.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            // SAFETY: touches no memory.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            let body = std::panic::AssertUnwindSafe(body);
+            let is_good = std::panic::catch_unwind(body).unwrap_or(false);
+            // SAFETY: touches no memory; what the original does at its end is left to it.
+            unsafe { libc::_exit(i32::from(!is_good)) }
+        }
+        process => Ok(Copied { process }),
+    }
+}
+
+impl Copied {
+    /// Its process id.
+    pub fn id(&self) -> i32 {
+        self.process
+    }
+
+    /// Kills it, and waits for its end, if that comes within a second. Says how it has ended: an exit status, or the
+    /// Unix signal with the sign changed.
+    pub fn end(&self) -> Option<i32> {
+        // SAFETY: the child is this process's own and has not been waited for.
+        unsafe { libc::kill(self.process, libc::SIGKILL) };
+        self.wait(1000)
+    }
+
+    /// Waits for its end, so many milliseconds; as [`Copied::end`].
+    pub fn wait(&self, milliseconds: u32) -> Option<i32> {
+        let process = rustix::process::Pid::from_raw(self.process)?;
+        let flags = rustix::process::PidfdFlags::empty();
+        let file = rustix::process::pidfd_open(process, flags).ok()?;
+        let mut polled = libc::pollfd {
+            fd: file.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut status = 0;
+        // SAFETY: what is polled and the status are this function's own.
+        let ended = unsafe {
+            libc::poll(&mut polled, 1, milliseconds as i32);
+            libc::waitpid(self.process, &mut status, libc::WNOHANG)
+        };
+        match ended {
+            0 | -1 => None,
+            _ if libc::WIFSIGNALED(status) => Some(-libc::WTERMSIG(status)),
+            _ => Some(libc::WEXITSTATUS(status)),
+        }
     }
 }

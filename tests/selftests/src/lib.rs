@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the test programs share.
 //!
+//! * [`answers`]: what drivers answer to a fixed list of calls.
 //! * [`harness`]: KTAP output, checks.
 //! * [`control`]: the software GPU's counters and faults.
 //! * [`etdump`]: dumps of hangs, as existing tools read them.
@@ -19,6 +20,7 @@
 //! * [`workers`]: processes that see it if a job runs twice, or not at all.
 //! * [`mod@reference`]: what each board's core is.
 
+pub mod answers;
 pub mod contexts;
 pub mod control;
 pub mod etdump;
