@@ -260,6 +260,24 @@ impl Format {
         fields.count.put(u, count.into());
     }
 
+    /// Whether it is a command that no client of the generation sends: none at all, one that only
+    /// queues have, or that libraries do without.
+    pub(crate) fn is_never_sent(self, words: &[u32]) -> bool {
+        let quirks = &self.0.quirks;
+        match self.command(words) {
+            Command::Unknown => quirks.gpu_stuck == 0 || COMMAND.word(words) != quirks.gpu_stuck,
+            Command::AllocateVideoMemory => !quirks.allocates_surfaces,
+            Command::CommitDone => !quirks.takes_commit_done,
+            Command::Signal
+            | Command::WriteData
+            | Command::SetIdle
+            | Command::MapPhysical
+            | Command::SyncPoint
+            | Command::DestroyMmu => true,
+            _ => false,
+        }
+    }
+
     /// Reads a request, apart from who runs it: there decoding is a part of that.
     #[cold]
     #[inline(never)]

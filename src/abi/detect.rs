@@ -43,8 +43,8 @@ pub(crate) enum Reason {
     Core,
     /// It is the first of several.
     First,
-    /// The file's first commands are of no other, or the process's files speak it by such a
-    /// reason.
+    /// The file's first commands tell it from others, if not from all; or those of another file of
+    /// the process.
     Commands,
     /// The parameter names it for the program.
     Program,
@@ -59,7 +59,9 @@ impl Reason {
             Reason::Parameter => "the parameter `interface` names it",
             Reason::Core => "boards with this core had it",
             Reason::First => "the most likely of several of this size",
-            Reason::Commands => "its first commands are of no other of this size",
+            Reason::Commands => {
+                "its first commands, or those of the process's other files, tell it"
+            }
             Reason::Program => "the parameter `interface` names it for this program",
         }
     }

@@ -34,6 +34,9 @@ const MOST_REQUESTS: u32 = 64;
 /// User pages begin here at the earliest.
 const FIRST_ADDRESS: u64 = 0x1000;
 
+/// The longest wait that is plausible, in milliseconds, but for ever.
+const LONGEST_WAIT: u32 = 60_000;
+
 /// Records that a delta has at most.
 const MOST_RECORDS: u32 = 1 << 20;
 
@@ -56,6 +59,8 @@ pub(crate) struct Possessions {
 pub(crate) struct Candidates {
     places: u32,
     requests: u32,
+    /// Some are out.
+    is_narrowed: bool,
 }
 
 /// What a request has told.
@@ -71,7 +76,8 @@ pub(crate) struct Verdict {
 
 /// What one generation makes of a request.
 struct Reading {
-    kind: Discriminant<Request>,
+    /// `None`: whatever the client meant, it is refused.
+    kind: Option<Discriminant<Request>>,
     makes_sense: bool,
     /// It has something to show that others would show elsewhere.
     is_telling: bool,
@@ -84,6 +90,7 @@ impl Candidates {
     pub(crate) const NONE: Self = Self {
         places: 0,
         requests: 0,
+        is_narrowed: false,
     };
 
     /// There is something to guess.
@@ -99,20 +106,27 @@ impl Candidates {
         Self {
             places: places.fold(0, |places, (place, _)| places | 1 << place),
             requests: 0,
+            is_narrowed: false,
         }
     }
 
     /// As one number; from it: [`Candidates::unpack`].
     pub(crate) fn pack(self) -> u32 {
-        self.requests << 16 | self.places
+        u32::from(self.is_narrowed) << 24 | self.requests << 16 | self.places
     }
 
     /// From that number.
     pub(crate) fn unpack(packed: u32) -> Self {
         Self {
             places: packed & 0xFFFF,
-            requests: packed >> 16,
+            requests: packed >> 16 & 0xFF,
+            is_narrowed: packed >> 24 != 0,
         }
+    }
+
+    /// Whether it is one of them.
+    pub(crate) fn may_be(self, choice: Choice) -> bool {
+        self.has(choice.place())
     }
 
     fn has(self, place: u8) -> bool {
@@ -153,7 +167,9 @@ impl Candidates {
                 let place = 1u32.checked_shl(choice.place().into()).unwrap_or(0);
                 sensible |= place;
                 telling |= if reading.is_telling { place } else { 0 };
-                decides |= *first.get_or_insert(reading.kind) != reading.kind;
+                if let Some(kind) = reading.kind {
+                    decides |= *first.get_or_insert(kind) != kind;
+                }
                 decides |= reading.is_telling && reading.decides;
             }
         }
@@ -162,20 +178,36 @@ impl Candidates {
             (0, _) => self.places,
             (sensible, 0) => sensible,
             // The others would send this for nothing.
-            (_, telling) => telling,
+            (_, telling) if decides => telling,
+            // Or have something else there: they are less likely, until something decides.
+            (sensible, _) => sensible,
         };
+        let likely = if telling == 0 { places } else { telling };
         let left = Self {
             places,
             requests: self.requests.saturating_add(1).min(MOST_REQUESTS),
+            is_narrowed: self.is_narrowed || places != self.places,
         };
-        let choice = match left.has(current.place()) {
+        let is_final = decides || places.count_ones() == 1 || left.requests == MOST_REQUESTS;
+        let likely = Self {
+            places: likely,
+            ..left
+        };
+        let mut choice = match likely.has(current.place()) {
             true if places.count_ones() > 1 => current,
-            _ => left.likeliest(model).unwrap_or(current),
+            _ => likely.likeliest(model).unwrap_or(current),
         };
+        // Others of the process are to rely only on what stays, and what commands have told.
+        let reason = match (is_final && left.is_narrowed, choice.reason) {
+            (true, _) => Reason::Commands,
+            (false, Reason::Commands) => Reason::First,
+            (false, reason) => reason,
+        };
+        choice = Choice::of_place(choice.place(), reason);
         Verdict {
             choice,
             left,
-            is_final: decides || places.count_ones() == 1 || left.requests == MOST_REQUESTS,
+            is_final,
         }
     }
 }
@@ -186,8 +218,7 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
     let request = format.decode_apart(words);
     let (mut is_telling, mut decides) = (false, false);
     let makes_sense = match request {
-        // Not built anywhere, only for queues, or no command at all.
-        Request::Refused(_) => false,
+        _ if format.is_never_sent(words) => false,
         // Not in the vendor's builds.
         Request::ReadRegister { .. } | Request::WriteRegister { .. } => false,
         Request::ReadRegisters { .. } | Request::WriteRegisters { .. } => false,
@@ -204,9 +235,10 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
         | Request::ExportNode { .. } => has.nodes,
         Request::UnmapUser(_) => has.user_memory,
         Request::MapUser { user, bytes } => user >= FIRST_ADDRESS && bytes != 0,
-        // A wait for no time at all may be the time at another place.
+        // A wait for no time at all, or for one that nobody would take, may be the time at another
+        // place.
         Request::UserSignal(UserSignal::Wait { milliseconds, .. }) => {
-            is_telling = milliseconds != 0;
+            is_telling = matches!(milliseconds, 2..=LONGEST_WAIT | u32::MAX);
             true
         }
         Request::UserSignal(signal) => signal != UserSignal::Unknown,
@@ -218,7 +250,10 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
         _ => true,
     };
     Reading {
-        kind: discriminant(&request),
+        kind: match request {
+            Request::Refused(_) => None,
+            _ => Some(discriminant(&request)),
+        },
         makes_sense,
         is_telling,
         decides,
@@ -239,9 +274,10 @@ fn commit_makes_sense(commit: &Commit, is_telling: &mut bool, read: Reader<'_>) 
         if !is_pointer(commit.context_buffer) || !read(commit.context_buffer, words) {
             return false;
         }
+        // Of fields that make no sense the driver may take no notice; but they show nothing.
         let context = format.decode_context(words);
-        *is_telling = context_tells(&context);
-        return context_makes_sense(&context);
+        *is_telling = context_makes_sense(&context) && context_tells(&context);
+        return context.object == ClientContext::OBJECT_TYPE;
     }
     // Without a delta it is the same in all of them.
     if commit.delta == 0 || format.delta_bytes() == 0 {
@@ -273,10 +309,9 @@ fn context_makes_sense(context: &ClientContext) -> bool {
                 && bytes.is_some_and(|it| it % 8 == 0 && it <= context.buffer_bytes.into())
         }
     };
-    context.object == ClientContext::OBJECT_TYPE
-        && context.initial_pipe <= 1
+    context.initial_pipe <= 1
         && context.entry_pipe <= 1
-        && (context.in_use == 0 || is_pointer(context.in_use))
+        && (context.in_use == 0 || context.in_use >= FIRST_ADDRESS)
         && has_states
 }
 

@@ -628,10 +628,10 @@ impl Process {
         let mut all: [Stale; PIPES] = Default::default();
         let addresses = self.addresses(core, tables);
         let is_unsure = match hold.and_then(Hold::buffers) {
-            _ if own => false,
-            Some(buffers) => buffers.has_strays(Lookup::new(addresses)),
-            // What the context of earlier commands has loaded may be there still.
-            None => {
+            Some(buffers) if !own => buffers.has_strays(Lookup::new(addresses)),
+            // What the context of earlier commands has loaded may be there still: also that of
+            // another file of the process, which speaks of contexts in another way.
+            _ => {
                 let last = last_context.as_ref();
                 last.is_some_and(|last| last.may_have_strays(Lookup::new(addresses)))
             }
@@ -722,6 +722,13 @@ impl Work for Submission<'_> {
         if let Some(context) = self.hold.as_ref().map(Hold::context) {
             let is_last = |last: &Arc<_>| Arc::ptr_eq(last, context);
             if !last_context.as_ref().is_some_and(is_last) {
+                // What it has loaded, and this one does not keep, is there still.
+                if last_context
+                    .as_ref()
+                    .is_some_and(|last| !last.keeps_as(context))
+                {
+                    loaded.doubt();
+                }
                 // Its last reference is not to go under the lock.
                 self.left.set(last_context.replace(context.clone()));
             }

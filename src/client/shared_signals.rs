@@ -16,9 +16,12 @@ use super::{
     signals::SignalEntry,
     Process, //
 };
-use crate::error::{
-    Error,
-    Result, //
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    limits::MAX_HANDLES, //
 };
 use kernel::{
     prelude::*,
@@ -28,6 +31,9 @@ use kernel::{
         Mutex, //
     },
 };
+
+/// Signals that one process may have; those of all together are [`MAX_HANDLES`] at most.
+const MAX_SIGNALS: usize = MAX_HANDLES / 8;
 
 /// A signal in the registry.
 struct Shared {
@@ -115,6 +121,10 @@ impl Process {
         let Some(registry) = self.signal_registry() else {
             return self.tables().signals.insert(entry);
         };
+        // The others are to have some, too.
+        if self.tables().signals.len() >= MAX_SIGNALS {
+            return Err(Error::OutOfResources);
+        }
         let id = registry.publish(signal)?;
         let inserted = self.tables().signals.insert_at(id, entry);
         match inserted {
@@ -135,11 +145,25 @@ impl Process {
             signal,
             references: 1,
         };
-        let inserted = self.tables().signals.insert_at(id, entry);
-        if inserted.is_err() {
-            registry.leave(id);
+        let inserted = {
+            let mut tables = self.tables();
+            match tables.signals.insert_at(id, entry) {
+                // Another thread was quicker: one reference more.
+                Err(Error::InvalidData) => match tables.signals.get_mut(id) {
+                    Some(entry) => Err(entry.map_again().err()),
+                    None => Err(Some(Error::NotFound)),
+                },
+                Err(error) => Err(Some(error)),
+                Ok(()) => Ok(()),
+            }
+        };
+        match inserted {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                registry.leave(id);
+                error.map_or(Ok(()), Err)
+            }
         }
-        inserted
     }
 
     /// A signal has left the process's table.

@@ -27,6 +27,15 @@ pub(super) struct SignalEntry {
     pub(super) references: u32,
 }
 
+impl SignalEntry {
+    /// One reference more. `OutOfResources`: there are too many.
+    pub(super) fn map_again(&mut self) -> Result {
+        let more = self.references.checked_add(1);
+        self.references = more.ok_or(Error::OutOfResources)?;
+        Ok(())
+    }
+}
+
 impl Process {
     /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set the next time. Errors
     /// as [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
@@ -88,11 +97,7 @@ impl Process {
             UserSignal::Map { id } => {
                 let mapped = {
                     let mut tables = self.tables();
-                    tables.signals.get_mut(id).map(|entry| {
-                        let more = entry.references.checked_add(1);
-                        entry.references = more.ok_or(Error::OutOfResources)?;
-                        Ok(())
-                    })
+                    tables.signals.get_mut(id).map(SignalEntry::map_again)
                 };
                 mapped.unwrap_or_else(|| self.join_signal(id))?;
                 Ok(Reply::Nothing)

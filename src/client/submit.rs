@@ -216,11 +216,16 @@ impl Process {
     /// it could use of the process's own memory is the process's again then. `Interrupted`: a Unix
     /// signal came.
     pub(super) fn wait_for_own_work(&self) -> Result {
-        self.wait_for_cores(None)
+        match self.wait_for_cores(None) {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            _ => Ok(()),
+        }
     }
 
-    /// The same for what cores other than that at `except` have.
+    /// Waits until what the process has submitted to cores other than that at `except` has ended.
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: one of them makes no progress.
     pub(super) fn wait_for_cores(&self, except: Option<usize>) -> Result {
+        let mut result = Ok(());
         let last = self.last_jobs();
         for core in self.device.cores() {
             if Some(core.index()) == except {
@@ -229,18 +234,20 @@ impl Process {
             let number = last[core.index()];
             let wait = || core.ring().wait_for_progress(number);
             let what = WaitFor::Job(core.index(), number);
-            if let Err(Error::Interrupted) = waited(what, GPU_TIMEOUT, wait) {
-                return Err(Error::Interrupted);
+            match waited(what, GPU_TIMEOUT, wait) {
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                outcome => result = result.and(outcome.map(|_| ())),
             }
         }
         for core in self.device.vectors() {
             let number = last[core.index()];
             let wait = || core.queue().wait_for_progress(number);
             let what = WaitFor::Job(core.index(), number);
-            if let Err(Error::Interrupted) = waited(what, GPU_TIMEOUT, wait) {
-                return Err(Error::Interrupted);
+            match waited(what, GPU_TIMEOUT, wait) {
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                outcome => result = result.and(outcome.map(|_| ())),
             }
         }
-        Ok(())
+        result
     }
 }

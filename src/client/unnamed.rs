@@ -63,17 +63,21 @@ impl Process {
             return Ok(first.clone());
         };
         let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
+        let takes = |core: &Core, words: &mut _| {
+            let pipe = core.engines().entry(buffer.entry_pipe);
+            let all = Addresses::Any;
+            pipe.is_some_and(|pipe| checker::check(words, core.states(), pipe, all, None).is_ok())
+        };
+        if first.engines().has(entry) && takes(first, &mut words) {
+            self.keep_room(words);
+            return Ok(first.clone());
+        }
         let mut named = None;
         let mut found = None;
         for has_entry in [true, false] {
             let cores = self.device.cores();
             for core in cores.filter(|core| core.engines().has(entry) == has_entry) {
-                let pipe = core.engines().entry(buffer.entry_pipe);
-                let taken = pipe.is_some_and(|pipe| {
-                    let all = Addresses::Any;
-                    checker::check(&mut words, core.states(), pipe, all, None).is_ok()
-                });
-                if taken && found.is_none() {
+                if found.is_none() && takes(&core, &mut words) {
                     found = Some(core.clone());
                 }
                 if named.is_none() {

@@ -491,6 +491,8 @@ pub(crate) struct Context {
     number: u64,
     /// The core whose states it has.
     core: usize,
+    /// Which they are.
+    map: Arc<StateMap>,
     /// `None` while somebody has them.
     #[pin]
     buffers: Mutex<Option<KBox<Buffers>>>,
@@ -506,6 +508,7 @@ impl Context {
             pin_init!(Self {
                 number: new_number(),
                 core,
+                map: map.clone(),
                 buffers <- new_mutex!(Some(buffers), "galcore context"),
                 back <- new_condvar!("galcore context"),
             }),
@@ -531,6 +534,11 @@ impl Context {
         buffers
             .as_ref()
             .is_none_or(|buffers| buffers.has_strays(lookup))
+    }
+
+    /// Whether it keeps the same states as `other`.
+    pub(crate) fn keeps_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.map, &other.map)
     }
 
     /// Notes what addresses the copy that was loaded last has.

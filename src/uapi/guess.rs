@@ -66,19 +66,38 @@ impl OpenedFile {
         let known = self.interface.load(Relaxed);
         let candidates = Candidates::unpack(self.candidates.load(Relaxed));
         match Choice::unpack(known) {
-            Some(guess) if candidates.is_any() => {
+            Some(guess) if candidates.is_any() && guess.reason != Reason::Asked => {
                 let argument = Argument::read(at, guess.format(), caller)?;
-                let verdict = self.weigh(guess, candidates, &argument)?;
+                // What does not fit tells nothing; it is refused.
+                if !guess
+                    .format()
+                    .takes(argument.input_bytes, argument.output_bytes)
+                {
+                    return Ok(guess);
+                }
+                let verdict = match self.found_by_others() {
+                    Some(choice) if candidates.may_be(choice) => Verdict {
+                        choice,
+                        left: Candidates::NONE,
+                        is_final: true,
+                    },
+                    _ => self.weigh(guess, candidates, &argument)?,
+                };
                 Ok(self.note(known, verdict, &argument))
             }
             _ => self.detect_first(known, caller, at),
         }
     }
 
+    /// What another file of the process was found to speak.
+    fn found_by_others(&self) -> Option<Choice> {
+        let (choice, _) = self.process.interface()?;
+        (choice.reason == Reason::Commands).then_some(choice)
+    }
+
     /// By the first ioctl; `asked` is what the client has asked for.
     fn detect_first(&self, asked: u32, caller: Caller, at: usize) -> Result<Choice> {
         let (argument, block_bytes, short_sizes) = Argument::read_any(at, caller)?;
-        let of_other_files = self.process.interface().map(|(choice, _)| choice);
         let [of_program, of_all] = self.wished();
         let model = self.clients.device().model();
         let choice = detect::choose(
@@ -87,7 +106,7 @@ impl OpenedFile {
             argument.output_bytes,
             [
                 Choice::unpack(asked),
-                of_other_files.filter(|choice| choice.reason == Reason::Commands),
+                self.found_by_others(),
                 of_program,
                 of_all,
             ],

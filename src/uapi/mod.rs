@@ -474,10 +474,17 @@ impl OpenedFile {
         let known = self.interface.load(Relaxed);
         if known & DETECTED != 0 || self.candidates.load(Relaxed) != 0 {
             let now = Choice::unpack(known).map(Choice::format);
-            return match now == Some(choice.format()) {
-                true => Ok(()),
-                false => Err(EBUSY),
-            };
+            if now != Some(choice.format()) {
+                return Err(EBUSY);
+            }
+            // A guess that is right: it stays. Who was quicker has found the same, or another.
+            if known & DETECTED == 0 {
+                let noted = self
+                    .interface
+                    .cmpxchg(known, choice.pack() | DETECTED, Full);
+                noted.map_err(|_| EBUSY)?;
+            }
+            return Ok(());
         }
         self.interface
             .cmpxchg(known, choice.pack(), Full)

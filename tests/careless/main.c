@@ -705,6 +705,31 @@ static int at_random(const struct library *l, unsigned int milliseconds)
 	return l->stop(s);
 }
 
+/*
+ * In a process of its own: a thread loses the node that another one has put its own in the place of,
+ * and what a process has lost is there as long as it, for its views keep the file open.
+ */
+static int at_random_apart(const struct library *l, unsigned int milliseconds)
+{
+	pid_t child;
+	int status;
+
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		return because("fork");
+	if (child == 0) {
+		status = at_random(l, milliseconds);
+		if (status)
+			printf("# %s\n", reason);
+		fflush(stdout);
+		_exit(status != 0);
+	}
+	if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		return because("it ends by %#x", status);
+	return WEXITSTATUS(status) ? because("see above") : 0;
+}
+
 /* A child has its parent's files, memory that was mapped for the GPU, and a library of its own. */
 static int forks(const struct library *l)
 {
@@ -766,6 +791,24 @@ static int probe(void)
 	return l->stop(&s);
 }
 
+/* What the driver says of its memory, as remarks. */
+static void tell_memory(void)
+{
+	static const char *const files[] = { "/proc/driver/gc", "/sys/kernel/debug/gc/vidmem",
+					     "/sys/kernel/debug/galcore/pending" };
+	char line[200];
+	unsigned int n;
+	FILE *file;
+
+	for (n = 0; n < sizeof(files) / sizeof(*files); n++) {
+		file = fopen(files[n], "r");
+		while (file && fgets(line, sizeof(line), file))
+			printf("# %s", line);
+		if (file)
+			fclose(file);
+	}
+}
+
 /* All of the pool but little can be had. */
 static int is_all_back(void)
 {
@@ -775,8 +818,10 @@ static int is_all_back(void)
 	int status;
 
 	if (l->start(s, an_engine(), -1) ||
-	    l->allocate(s, &memory, s->pool_bytes - (1 << 20), POOL_SYSTEM))
+	    l->allocate(s, &memory, s->pool_bytes - (1 << 20), POOL_SYSTEM)) {
+		tell_memory();
 		return -1;
+	}
 	status = l->release(s, &memory);
 	if (status)
 		return because("release: %d", status);
@@ -803,7 +848,7 @@ int main(int count, char **arguments)
 		seed = 0x5eed0001 + n;
 		if (is_random) {
 			report(l->name, "anything from several threads",
-			       at_random(l, atoi(arguments[2])));
+			       at_random_apart(l, atoi(arguments[2])));
 			continue;
 		}
 		if (board.has_2d)

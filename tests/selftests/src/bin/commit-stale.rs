@@ -307,6 +307,98 @@ fn own_states_stay(bench: &Bench) -> Result<()> {
     canvas.free(bench.device())
 }
 
+fn nop() -> Stream {
+    let mut stream = Stream::new();
+    stream.nop();
+    stream
+}
+
+/// Whether pictures are drawn by resolves with one pipe.
+fn resolves_by_one(bench: &Bench) -> bool {
+    let pipes = bench.client.identity().pixel_pipes.max(1);
+    bench.client.engine().pipe() == Pipe::Pipe3d && pipes == 1
+}
+
+/// Has a context of `device`'s load `value` into a state, by a delta.
+fn load_by_delta(
+    bench: &Bench,
+    device: &Device,
+    context: u32,
+    byte: u32,
+    value: u32,
+) -> Result<()> {
+    let taken = delta(byte, value)?;
+    let mut given = taken.address();
+    for _ in 0..4 {
+        let record = place(&bench.buffer, 0, Pipe::Pipe3d, &nop());
+        let mut queue = Queue::new();
+        let status = device.send_commit_with_delta(&record, context, given, &mut queue)?;
+        same("COMMIT", status, galcore_client::uapi::Status::OK)?;
+        device.stall()?;
+        bench.control.write(gpu_control::STATE_INDEX, byte / 4);
+        if bench.control.read(gpu_control::STATE_VALUE) == value {
+            return Ok(());
+        }
+        given = 0;
+        // The next one of the context is a switch.
+        bench.commit(0, &nop())?;
+    }
+    anyhow::bail!("the context does not load {byte:#x}")
+}
+
+/// What a context has loaded is not in the way of another file of the process, which keeps contexts in another way.
+fn through_an_older_file(bench: &Bench, other: &mut Other, name: &str) -> Result<()> {
+    if !resolves_by_one(bench) {
+        return skip("the pictures here are not drawn by resolve with one pipe");
+    }
+    let abi = galcore_client::Abi::named(name).context("a generation")?;
+    let mut older = Client::with_device(Device::open_as(abi, true)?)?;
+    let context = bench.device().attach()?.context;
+    let mut hits = 0;
+    for _ in 0..8 {
+        let canvas = Canvas::new(&bench.client)?;
+        let address = canvas.address();
+        load_by_delta(bench, bench.device(), context, state::RS_DEST_ADDR, address)?;
+        canvas.free(bench.device())?;
+        let theirs: u32 = other.ask("take")?.parse()?;
+        hits += u32::from(theirs == address);
+        older.run(Pipe::Pipe3d, &bench.bare(FORBIDDEN)?)?;
+        same("where to", bench.target_in_gpu(), bench.scratch.address)?;
+        same("the next owner's memory", other.ask("look")?.as_str(), "0")?;
+        other.ask("drop")?;
+    }
+    ensure!(hits > 0, "the memory was never given to the other process");
+    Ok(bench.device().detach(context)?)
+}
+
+/// What a context of a newer generation has loaded, and one of an older generation does not keep.
+fn behind_a_newer_context(bench: &Bench) -> Result<()> {
+    /// PE.PIPE0_COLOR_ADDR, which contexts keep from 5.0.11 on.
+    const KEPT_LATER: u32 = 0x1460;
+    if !resolves_by_one(bench) {
+        return skip("the pictures here are not drawn by resolve with one pipe");
+    }
+    let abi = galcore_client::Abi::named("5.0.11.p8").context("a generation")?;
+    let newer = Device::open_as(abi, true)?;
+    let canvas = Canvas::new(&bench.client)?;
+    let address = canvas.address();
+    let (first, second) = (newer.attach()?.context, bench.device().attach()?.context);
+    load_by_delta(bench, &newer, first, KEPT_LATER, address)?;
+    bench.commit(second, &nop())?;
+    canvas.free(bench.device())?;
+    bench.commit(second, &nop())?;
+    bench
+        .control
+        .write(gpu_control::STATE_INDEX, KEPT_LATER / 4);
+    let found = bench.control.read(gpu_control::STATE_VALUE);
+    ensure!(
+        found != address,
+        "the GPU still has {found:#x}, which is freed"
+    );
+    newer.detach(first)?;
+    Ok(bench.device().detach(second)?)
+}
+
 /// The other process: takes a canvas, fills it, says what is in all of it (or that it differs), lets it go.
 fn be_other(_: &'static galcore_client::Abi) -> Result<()> {
     let bench = Bench::new()?;
@@ -363,6 +455,15 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     );
     suite.test("states of a context outlive other memory", move || {
         own_states_stay(bench)
+    });
+    for name in ["dove", "v2"] {
+        suite.test(
+            format!("freed memory, in a context, drawn to by a file of {name}"),
+            move || through_an_older_file(bench, &mut start()?, name),
+        );
+    }
+    suite.test("freed memory, in the context of a newer file", move || {
+        behind_a_newer_context(bench)
     });
     suite.test("no violation", move || {
         same("violations", bench.control.violations(), 0)

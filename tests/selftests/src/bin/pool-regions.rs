@@ -188,17 +188,6 @@ fn main() -> ExitCode {
                 Module::unload()
             },
         );
-        suite.test("no node has GPU address 0", || {
-            load(&[
-                "contiguousBase=0x50000000",
-                "contiguousSize=0x400000",
-                "baseAddress=0x50000000",
-            ])?;
-            // The GPU counts from the pool's start: its first page is nobody's.
-            let bytes = 4 * MIB - 4096;
-            expect_pool(bytes, (4096, bytes))?;
-            Module::unload()
-        });
         suite.test("contiguousBase goes before the region", || {
             let base = module
                 .number("contiguousBase")

@@ -43,8 +43,8 @@ const DRAWN_AT: u32 = 64;
 /// Where the auxiliary target goes in the picture.
 const AUX_AT: (u32, u32) = (320, 160);
 const AUX: u32 = 64;
-/// All tiles are cleared.
-const CLEARED: u32 = 0x5555_5555;
+/// All tiles are cleared: with two bits a tile, and with four.
+const CLEARED: [u32; 2] = [0x5555_5555, 0x1111_1111];
 const PATIENCE: u32 = 10_000;
 /// Each command buffer twice, and once more.
 const FRAMES: u32 = 9;
@@ -55,6 +55,9 @@ const TS_COLOR_STATUS_BASE: u32 = 0x1658;
 const COLOR_FAST_CLEAR: u32 = 1 << 1;
 /// Memory controller 2.0, in the first word of minor features: tile status is named by GPU address.
 const MINOR0_MC20: u32 = 1 << 22;
+
+/// Two bits are the status of a tile, else four; in the same word.
+const MINOR0_2BITPERTILE: u32 = 1 << 10;
 
 /// Locked video memory.
 struct Surface {
@@ -124,6 +127,8 @@ struct Renderer {
     context: u32,
     /// What a GPU address is behind as a physical one, on a core whose tile status wants that.
     status_base: u32,
+    /// Pairs of bits that are the status of a tile: 1 or 2. The notes' sizes are for 1.
+    status_size: u32,
     buffers: Vec<(Buffer, i32, bool)>,
     done: i32,
 }
@@ -155,6 +160,10 @@ impl Renderer {
             pool,
             context,
             status_base: if is_translated { 0 } else { base },
+            status_size: match identity.chip_minor_features & MINOR0_2BITPERTILE {
+                0 => 2,
+                _ => 1,
+            },
             buffers,
             done,
         }))
@@ -219,14 +228,16 @@ fn colours(frame: u32) -> (u32, u32, impl Fn(u32, u32) -> u32) {
 fn render(renderer: &mut Renderer) -> Result<Vec<Surface>> {
     let bytes = PADDED.0 * PADDED.1 * 4;
     same("bytes of the render target", bytes, 0x70000)?;
+    let size = renderer.status_size;
+    let cleared = CLEARED[size as usize - 1];
     // E to K, as they come.
     let target = renderer.surface(0x70000, surface::RENDER_TARGET)?;
-    let status = renderer.surface(0x700, surface::TILE_STATUS)?;
+    let status = renderer.surface(0x700 * size, surface::TILE_STATUS)?;
     let depth = renderer.surface(0x38000, surface::DEPTH)?;
-    let depth_status = renderer.surface(0x400, surface::TILE_STATUS)?;
+    let depth_status = renderer.surface(0x400 * size, surface::TILE_STATUS)?;
     let vertices = renderer.surface(0x60000, surface::VERTEX)?;
     let aux = renderer.surface(0x4000, surface::RENDER_TARGET)?;
-    let aux_status = renderer.surface(0x100, surface::TILE_STATUS)?;
+    let aux_status = renderer.surface(0x100 * size, surface::TILE_STATUS)?;
     let screen = renderer.surface(SIZE.0 * SIZE.1 * 4, surface::BITMAP)?;
     // Nothing of it may be seen where the tile status says "cleared".
     target.memory.fill(0x0bad_0001);
@@ -247,7 +258,7 @@ fn render(renderer: &mut Renderer) -> Result<Vec<Surface>> {
         let mut first = Stream::new();
         for (surface, rows) in [(&status, 28), (&depth_status, 16), (&aux_status, 4)] {
             let place = Place::Linear(surface.address, 16);
-            resolve(&mut first, None, place, (16, rows), CLEARED);
+            resolve(&mut first, None, place, (16, rows * size), cleared);
         }
         // 2: draw into the target; its tiles are not clear any more.
         let mut second = Stream::new();
@@ -259,11 +270,11 @@ fn render(renderer: &mut Renderer) -> Result<Vec<Surface>> {
             DRAWN,
             0,
         );
-        // 64 bytes of status for a super tile.
-        let drawn = status.address + row / (64 * 4);
+        // 64 bytes of status for a super tile, or 128.
+        let drawn = status.address + row / (64 * 4) * size;
         for tiles in [0, 2] {
-            let place = Place::Linear(drawn + tiles * 64, 16);
-            resolve(&mut second, None, place, (16, 4), 0);
+            let place = Place::Linear(drawn + tiles * 64 * size, 16);
+            resolve(&mut second, None, place, (16, 4 * size), 0);
         }
         // 3: what the picture is made of: the target, then the auxiliary one.
         let mut third = Stream::new();
