@@ -236,7 +236,7 @@ impl Process {
             let what = WaitFor::Job(core.index(), number);
             match waited(what, GPU_TIMEOUT, wait) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
-                outcome => result = result.and(outcome.map(|_| ())),
+                outcome => result = result.and(outcome),
             }
         }
         for core in self.device.vectors() {
@@ -245,7 +245,7 @@ impl Process {
             let what = WaitFor::Job(core.index(), number);
             match waited(what, GPU_TIMEOUT, wait) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
-                outcome => result = result.and(outcome.map(|_| ())),
+                outcome => result = result.and(outcome),
             }
         }
         result
