@@ -53,12 +53,12 @@ impl VideoLedgers {
 
     /// Notes a node of `bytes`.
     pub(super) fn add(&mut self, sort: Sort, bytes: usize) {
-        self.of(sort).map(|ledger| ledger.add(bytes));
+        let _ = self.of(sort).map(|ledger| ledger.add(bytes));
     }
 
     /// A node of `bytes` is gone.
     pub(super) fn remove(&mut self, sort: Sort, bytes: usize) {
-        self.of(sort).map(|ledger| ledger.remove(bytes));
+        let _ = self.of(sort).map(|ledger| ledger.remove(bytes));
     }
 }
 
