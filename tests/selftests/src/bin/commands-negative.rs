@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::ensure;
 use anyhow::Result;
+use galcore_client::abi::Abi;
+use galcore_client::device::set_interface;
 use galcore_client::uapi;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
@@ -38,6 +40,8 @@ fn main() -> ExitCode {
         // Each time that a core comes back it is reset.
         system::stay_awake()?;
         let paint = &RefCell::new(Paint::new()?);
+        // Else a command of another generation of this size would tell that it is that one.
+        set_interface(paint.borrow().device().file(), Abi::own().name)?;
         let control = &Control::open()?;
         let before = control.counters();
         // Every command gets each kind of payload: nothing, ones, numbers that could be addresses.
