@@ -74,6 +74,17 @@ pub(crate) struct Verdict {
     pub(crate) is_final: bool,
 }
 
+impl Verdict {
+    /// There is nothing to guess.
+    pub(crate) fn certain(choice: Choice) -> Self {
+        Self {
+            choice,
+            left: Candidates::NONE,
+            is_final: true,
+        }
+    }
+}
+
 /// What one generation makes of a request.
 struct Reading {
     /// `None`: whatever the client meant, it is refused.
@@ -87,7 +98,7 @@ struct Reading {
 
 impl Candidates {
     /// None: there is nothing to guess.
-    pub(crate) const NONE: Self = Self {
+    const NONE: Self = Self {
         places: 0,
         requests: 0,
         is_narrowed: false,

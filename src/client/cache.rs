@@ -16,9 +16,15 @@ use crate::{
         Backing,
         View, //
     },
-    sys::pages::Sync, //
+    sys::{
+        self,
+        pages::Sync, //
+    }, //
 };
 use kernel::prelude::*;
+
+/// Bytes that are handed over at once: some milliseconds.
+const PIECE: usize = 4 << 20;
 
 impl Process {
     /// CACHE: hands a range of the caller's own memory to the GPU or back.
@@ -58,7 +64,7 @@ impl Process {
             .find(|memory| memory.contains(user, bytes));
         if let Some(memory) = pinned.cloned() {
             drop(tables);
-            memory.sync(user, bytes, direction);
+            in_pieces(user, bytes, |at, bytes| memory.sync(at, bytes, direction));
             return Ok(());
         }
         let node = range
@@ -88,7 +94,7 @@ impl Process {
                 return Err(Error::InvalidAddress);
             }
             drop(tables);
-            pages.sync(at, bytes, direction);
+            in_pieces(at, bytes, |at, bytes| pages.sync(at, bytes, direction));
         }
         // Every other view is write-combined: there is nothing to maintain.
         Ok(())
@@ -114,7 +120,9 @@ impl Process {
             drop(tables);
             if let Some(start) = memory.user() {
                 let (at, bytes) = named_part(start, memory.bytes(), user, bytes);
-                memory.sync(start + at, bytes, direction);
+                in_pieces(start + at, bytes, |at, bytes| {
+                    memory.sync(at, bytes, direction)
+                });
             }
             return Ok(());
         }
@@ -125,10 +133,22 @@ impl Process {
             drop(tables);
             if let (true, Backing::Scattered(pages)) = (is_cached, backing) {
                 let (at, bytes) = named_part(start, pages.bytes(), user, bytes);
-                pages.sync(at, bytes, direction);
+                in_pieces(at, bytes, |at, bytes| pages.sync(at, bytes, direction));
             }
         }
         Ok(())
+    }
+}
+
+/// Hands over `bytes` bytes from `at`, which are there, piece by piece: in between others run, and a
+/// thread that is killed leaves the rest.
+fn in_pieces(at: usize, bytes: usize, hand_over: impl Fn(usize, usize)) {
+    let mut done = 0;
+    while done < bytes && !sys::is_killed() {
+        let piece = PIECE.min(bytes - done);
+        hand_over(at + done, piece);
+        done += piece;
+        sys::yield_if_due();
     }
 }
 

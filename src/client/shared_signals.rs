@@ -95,8 +95,7 @@ impl SharedSignals {
 impl Process {
     /// The registry, if signals are shared.
     fn signal_registry(&self) -> Option<&SharedSignals> {
-        let is_shared = self.device.parameters().shared_signals;
-        is_shared.then(|| self.clients.shared_signals())
+        self.shares_signals().then(|| self.clients.shared_signals())
     }
 
     /// Another process's signal, if they are shared. `NotFound`: there is none.
@@ -121,12 +120,15 @@ impl Process {
         let Some(registry) = self.signal_registry() else {
             return self.tables().signals.insert(entry);
         };
-        // The others are to have some, too.
-        if self.tables().signals.len() >= MAX_SIGNALS {
-            return Err(Error::OutOfResources);
-        }
         let id = registry.publish(signal)?;
-        let inserted = self.tables().signals.insert_at(id, entry);
+        let inserted = {
+            let mut tables = self.tables();
+            match tables.signals.len() {
+                0..MAX_SIGNALS => tables.signals.insert_at(id, entry),
+                // The others are to have some, too.
+                _ => Err(Error::OutOfResources),
+            }
+        };
         match inserted {
             Ok(()) => Ok(id),
             Err(error) => {

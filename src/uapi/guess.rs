@@ -53,9 +53,15 @@ static GUESSES: RateLimit = RateLimit::new();
 
 impl OpenedFile {
     /// What the parameter `interface` says of the process's program, and of all.
-    pub(super) fn wished(&self) -> [Option<Choice>; 2] {
+    fn wished(&self) -> [Option<Choice>; 2] {
         let parameters = self.clients.device().parameters();
         parameters.interface.of(self.process.command_name().bytes())
+    }
+
+    /// What the file speaks, or may be taken for before its first command.
+    pub(super) fn known_or_wished(&self) -> Option<Choice> {
+        let known = Choice::unpack(self.interface.load(Relaxed));
+        known.or_else(|| self.wished().into_iter().flatten().next())
     }
 
     /// Detects which generation the file speaks, by its first ioctls. Apart from the others, which
@@ -76,11 +82,7 @@ impl OpenedFile {
                     return Ok(guess);
                 }
                 let verdict = match self.found_by_others() {
-                    Some(choice) if candidates.may_be(choice) => Verdict {
-                        choice,
-                        left: Candidates::NONE,
-                        is_final: true,
-                    },
+                    Some(choice) if candidates.may_be(choice) => Verdict::certain(choice),
                     _ => self.weigh(guess, candidates, &argument)?,
                 };
                 Ok(self.note(known, verdict, &argument))
@@ -127,17 +129,7 @@ impl OpenedFile {
             return Err(Error::Envelope);
         };
         if !choice.reason.is_guess() {
-            let is_final = true;
-            let left = Candidates::NONE;
-            return Ok(self.note(
-                asked,
-                Verdict {
-                    choice,
-                    left,
-                    is_final,
-                },
-                &argument,
-            ));
+            return Ok(self.note(asked, Verdict::certain(choice), &argument));
         }
         let fitting = detect::Fitting {
             block_bytes,

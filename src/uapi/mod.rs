@@ -108,8 +108,7 @@ pub(crate) struct OpenedFile {
     /// [`Choice::pack`], with [`DETECTED`] once it is final. 0: not known yet.
     interface: Atomic<u32>,
     /// Which it may be while that is a guess that its first commands may change: see
-    /// [`Candidates`](crate::abi::evidence::Candidates);
-    /// 0: it is none.
+    /// [`Candidates`](crate::abi::evidence::Candidates). 0: it is none.
     candidates: Atomic<u32>,
     /// Where this file's last mmap of the pool is.
     #[pin]
@@ -381,8 +380,7 @@ impl OpenedFile {
     #[cold]
     #[inline(never)]
     fn extension(&self, extension: Extension, caller: Caller, at: usize) -> Result {
-        let known = Choice::unpack(self.interface.load(Relaxed));
-        let Some(choice) = known.or_else(|| self.wished().into_iter().flatten().next()) else {
+        let Some(choice) = self.known_or_wished() else {
             warn_client!(
                 ENVELOPES,
                 "maps memory before its first command: where its status is to go depends on the generation (see interface)"
@@ -417,10 +415,9 @@ impl OpenedFile {
     #[cold]
     #[inline(never)]
     fn profiler_interface(&self, caller: Caller, at: usize) -> Result {
-        let known = Choice::unpack(self.interface.load(Relaxed));
-        let known = known.or_else(|| self.wished().into_iter().flatten().next());
         // It may be the first thing that the file is asked for.
-        let format = known
+        let format = self
+            .known_or_wished()
             .map(Choice::format)
             .or_else(Format::with_profiler_interface)
             .ok_or(Error::Envelope)?;

@@ -97,7 +97,8 @@ pub(crate) mod tests {
         (x & !8 | swapped << 3, 2 * (y & !3) + 4 * second + y % 4)
     }
 
-    fn surface(layout: Layout, stride: u32) -> Surface {
+    /// A surface that begins at 0, in one piece.
+    pub(crate) fn surface(layout: Layout, stride: u32) -> Surface {
         Surface {
             bases: [0; 2],
             stride,

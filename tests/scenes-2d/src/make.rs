@@ -146,15 +146,7 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
                 Source::Stream(bits(random, area), colours)
             } else {
                 // Bytes, each of eight pixels.
-                let bytes = Surface::random(
-                    random,
-                    Format {
-                        code: 16,
-                        swizzle: 0,
-                    },
-                    width,
-                    height,
-                );
+                let bytes = random_bytes(random, width, height);
                 Source::Bits(bytes, colours)
             };
             // The mask of a monochrome source is in the source.
@@ -166,15 +158,7 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
             blit.rops = [0xcc, random.pick(&[0xaa, 0x55, 0xee])];
         }
         Kind::Palette => {
-            let bytes = Surface::random(
-                random,
-                Format {
-                    code: 16,
-                    swizzle: 0,
-                },
-                width,
-                height,
-            );
+            let bytes = random_bytes(random, width, height);
             let whole = 8 * blit.target.format.bytes() as u32;
             let palette = (0..256).map(|_| match core.pe20 {
                 true => random.word(),
@@ -272,6 +256,15 @@ fn random_video(core: Core, random: &mut Random) -> u32 {
         true => random.pick(&[7, 8, 15, 17, 18]),
         false => random.pick(&[7, 8, 15]),
     }
+}
+
+/// A surface of bytes.
+fn random_bytes(random: &mut Random, width: i32, height: i32) -> Surface {
+    let format = Format {
+        code: 16,
+        swizzle: 0,
+    };
+    Surface::random(random, format, width, height)
 }
 
 /// A filter blit of this kind.

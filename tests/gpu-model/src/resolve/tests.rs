@@ -5,6 +5,7 @@ use super::*;
 use crate::engine2d::tests::FlatBus;
 use crate::gpu::Random;
 use crate::surface::tests::pixel_at;
+use crate::surface::tests::surface;
 use crate::tile_status::TILE;
 
 const SOURCE: u32 = 0x1_0000;
@@ -32,16 +33,6 @@ fn of_states(words: Vec<u32>, pipes: usize, bits: u32) -> Resolve {
         is_translated: false,
     };
     Resolve::new(StateBlock::new(RS_FIRST, words), pipes, format)
-}
-
-fn surface(layout: Layout, stride: u32) -> Surface {
-    Surface {
-        bases: [0; 2],
-        stride,
-        format: Format::A8R8G8B8,
-        layout,
-        is_split: false,
-    }
 }
 
 fn fill_source(bus: &mut FlatBus) {
