@@ -41,6 +41,11 @@ impl Range {
     pub(crate) fn contains(self, address: u32) -> bool {
         address.wrapping_sub(self.start) < self.bytes
     }
+
+    /// Whether all of `other` lies in it.
+    pub(crate) fn holds(self, other: Self) -> bool {
+        self.contains(other.start) && self.contains(other.last())
+    }
 }
 
 #[kunit_tests(galcore_addr)]
@@ -57,5 +62,7 @@ mod tests {
         assert_eq!(last.last(), u32::MAX);
         assert!(last.contains(u32::MAX) && last.contains(0xFFFF_F000));
         assert!(!last.contains(0xFFFF_EFFF) && !last.contains(0));
+        let part = Range::new(0xFFFF_F800, 0x800).unwrap();
+        assert!(last.holds(last) && last.holds(part) && !part.holds(last));
     }
 }

@@ -147,6 +147,8 @@ pub(crate) struct Parameters {
     pub(crate) mend_addresses: bool,
     /// GPU addresses that all clients may use besides.
     pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
+    /// And each those of the framebuffers that it has mapped.
+    pub(crate) framebuffers: bool,
     /// The generation of the interface where its size leaves several.
     pub(crate) interface: programs::Wishes,
     /// How long a core may stand still before it is reset, in milliseconds; 0: for ever.
@@ -360,18 +362,38 @@ fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
     }
 }
 
-/// Pairs of physical address and bytes, as GPU addresses.
-fn allowed_ranges(raw: &RawParameters) -> Result<[Option<Range>; ALLOWED_RANGES], Refusal> {
+/// What `allowedRanges` names besides pairs of numbers.
+const FRAMEBUFFER: &str = "framebuffer";
+
+/// A number as the kernel's parameters have it: decimal, octal behind a 0, hexadecimal behind `0x`.
+fn number(text: &str) -> Option<usize> {
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    match (hexadecimal, text.strip_prefix('0')) {
+        (Some(digits), _) => usize::from_str_radix(digits, 16),
+        (_, Some(digits)) if !digits.is_empty() => usize::from_str_radix(digits, 8),
+        _ => text.parse(),
+    }
+    .ok()
+}
+
+/// Pairs of physical address and bytes, as GPU addresses, and whether framebuffers are named.
+fn allowed_ranges(raw: &RawParameters) -> Result<([Option<Range>; ALLOWED_RANGES], bool), Refusal> {
     let refuse = |why| Refusal("allowedRanges", why);
     let mut ranges = [None; ALLOWED_RANGES];
-    // CAST: 32 bits into at least 32.
-    let count = raw.allowedRangesCount as usize;
-    let numbers = raw.allowedRanges.get(..count).unwrap_or(&[]);
-    if numbers.len() % 2 != 0 {
-        return Err(refuse("must be pairs of address and bytes"));
-    }
-    for (range, pair) in ranges.iter_mut().zip(numbers.chunks(2)) {
-        let (start, bytes) = (pair[0], pair[1]);
+    let mut places = ranges.iter_mut();
+    let mut framebuffers = false;
+    let mut parts = text(&raw.allowedRanges)
+        .split(',')
+        .filter(|part| !part.is_empty());
+    while let Some(part) = parts.next() {
+        if part == FRAMEBUFFER {
+            framebuffers = true;
+            continue;
+        }
+        let pair = number(part).zip(parts.next().and_then(number));
+        let (start, bytes) = pair.ok_or(refuse(
+            "must be pairs of address and bytes, or say framebuffer",
+        ))?;
         let first = start.checked_sub(raw.baseAddress).ok_or(refuse(
             "lies below baseAddress, where the GPU does not reach",
         ))?;
@@ -381,11 +403,11 @@ fn allowed_ranges(raw: &RawParameters) -> Result<[Option<Range>; ALLOWED_RANGES]
             return Err(refuse("is empty, or more than the GPU reaches"));
         }
         // It fits: the window is smaller.
-        *range = u32::try_from(first)
+        *places.next().ok_or(refuse("names more than 4 ranges"))? = u32::try_from(first)
             .ok()
             .and_then(|first| Range::new(first, bytes));
     }
-    Ok(ranges)
+    Ok((ranges, framebuffers))
 }
 
 /// Refuses a pool, named `name`, that the GPU does not reach from `base_address` without its MMU.
@@ -459,6 +481,7 @@ impl Parameters {
             return Err(Refusal("bankSize", "must be a multiple of the page size"));
         }
         physical("baseAddress", raw.baseAddress)?;
+        let (allowed_ranges, framebuffers) = allowed_ranges(raw)?;
         Ok(Self {
             locations: locations(raw)?,
             kinds: kinds(text(&raw.cores))?,
@@ -498,7 +521,8 @@ impl Parameters {
                 _ => return Err(Refusal("streamCheck", "must be 1, 2 or 3")),
             },
             mend_addresses: raw.streamCheck == 3,
-            allowed_ranges: allowed_ranges(raw)?,
+            allowed_ranges,
+            framebuffers,
             interface: interface(raw)?,
             power_management: match raw.powerManagement {
                 0 => false,
@@ -596,14 +620,7 @@ pub(crate) fn show() {
     pr_info!("useLinuxSignal    = {}\n", raw.useLinuxSignal);
     pr_info!("sharedPool        = {}\n", raw.sharedPool);
     pr_info!("streamCheck       = {}\n", raw.streamCheck);
-    // CAST: 32 bits into at least 32.
-    for number in raw
-        .allowedRanges
-        .iter()
-        .take(raw.allowedRangesCount as usize)
-    {
-        pr_info!("allowedRanges     = {number:#010x}\n");
-    }
+    pr_info!("allowedRanges     = {}\n", text(&raw.allowedRanges));
     pr_info!("gpuTimeout        = {}\n", raw.gpuTimeout);
     pr_info!("recovery          = {}\n", raw.recovery);
     pr_info!("powerManagement   = {}\n", raw.powerManagement);
@@ -659,8 +676,7 @@ mod tests {
             initgpu3DMinClock: 1,
             stuckDump: 2,
             gpuProfiler: 1,
-            allowedRanges: [0; 8],
-            allowedRangesCount: 0,
+            allowedRanges: [0; 192],
             sharedNodes: 0,
             sharedSignals: 0,
             showArgs: 0,
@@ -826,29 +842,38 @@ mod tests {
 
     #[test]
     fn allowed_ranges_are_pairs_that_the_gpu_reaches() {
-        let with = |numbers: &[usize], base: usize| {
+        let with = |text: &str| {
             let mut raw = raw();
-            raw.baseAddress = base;
-            raw.allowedRanges[..numbers.len()].copy_from_slice(numbers);
-            // CAST: at most 8.
-            raw.allowedRangesCount = numbers.len() as u32;
-            Parameters::check(&raw).map(|parameters| parameters.allowed_ranges)
+            raw.baseAddress = 0x1000_0000;
+            for (to, &from) in raw.allowedRanges.iter_mut().zip(text.as_bytes()) {
+                *to = from;
+            }
+            let parameters = Parameters::check(&raw)?;
+            Ok::<_, Refusal>((parameters.allowed_ranges, parameters.framebuffers))
         };
-        let ranges = with(&[0x3000_0000, 0x1000, 0x4000_0000, 0x10], 0x1000_0000).unwrap();
+        let (ranges, framebuffers) = with("0x30000000,0x1000,1073741824,020").unwrap();
         assert_eq!(ranges[0], Range::new(0x2000_0000, 0x1000));
         assert_eq!(ranges[1], Range::new(0x3000_0000, 0x10));
         assert_eq!(ranges[2..], [None, None]);
+        assert!(!framebuffers);
+        assert_eq!(with(""), Ok(([None; ALLOWED_RANGES], false)));
+        assert_eq!(with("framebuffer"), Ok(([None; ALLOWED_RANGES], true)));
+        let (ranges, framebuffers) = with("framebuffer,0x30000000,0x1000").unwrap();
+        assert_eq!(ranges[0], Range::new(0x2000_0000, 0x1000));
+        assert!(framebuffers);
         for bad in [
-            &[0x3000_0000][..],
-            &[0x3000_0000, 0],
-            &[0xF00_0000, 0x1000],
-            &[0x8FFF_F000, 0x1001],
-            &[0x3000_0000, usize::MAX],
+            "0x30000000",
+            "0x30000000,framebuffer",
+            "0x30000000,0",
+            "0xF000000,0x1000",
+            "0x8FFFF000,0x1001",
+            "0x30000000,0xFFFFFFFF",
+            "0x30000000,0x1FFFFFFFFFFFFFFFF",
+            "framebuffers",
+            "-1,1",
+            "0x30000000,1,0x30000000,1,0x30000000,1,0x30000000,1,0x30000000,1",
         ] {
-            assert_eq!(
-                with(bad, 0x1000_0000).err().map(|e| e.0),
-                Some("allowedRanges")
-            );
+            assert_eq!(with(bad).err().map(|e| e.0), Some("allowedRanges"));
         }
     }
 

@@ -239,6 +239,7 @@ impl Process {
     /// the context's states, the queue or the ring say.
     pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: Commit) -> Result<Reply<'_>> {
         self.pay()?;
+        self.look_for_framebuffers();
         // An unknown context is none, as to the C drivers. A core without 3D looks at none.
         let context = match u32::try_from(commit.context) {
             Ok(0) | Err(_) => None,
@@ -490,7 +491,18 @@ impl Process {
             true => checker::check_states(words, core.states(), entry, addresses, Some(loaded)),
             false => checker::check(words, core.states(), entry, addresses, Some(loaded)),
         };
-        checked.map_err(|refusal| refuse("command buffer", refusal, tables))
+        checked.map_err(|refusal| self.refuse("command buffer", refusal, tables))
+    }
+
+    /// Tells the log of a refused stream.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, what: &str, refusal: Refusal, tables: &Tables) -> Error {
+        // What is mapped now may not have been found.
+        self.forget_mappings();
+        let hint = tables.hint(&refusal);
+        warn_client!(REFUSALS, "{} refused: {}{}", what, refusal, hint);
+        Error::InvalidData
     }
 
     /// Checks the copied states of a context, where addresses that are not the process's become the
@@ -505,17 +517,8 @@ impl Process {
         let addresses = self.addresses(core, tables);
         let loaded = &tables.per_core[core.index()].loaded;
         checker::check_states(words, core.states(), entry, addresses, Some(loaded))
-            .map_err(|refusal| refuse("context", refusal, tables))
+            .map_err(|refusal| self.refuse("context", refusal, tables))
     }
-}
-
-/// Tells the log of a refused stream.
-#[cold]
-#[inline(never)]
-fn refuse(what: &str, refusal: Refusal, tables: &Tables) -> Error {
-    let hint = tables.hint(&refusal);
-    warn_client!(REFUSALS, "{} refused: {}{}", what, refusal, hint);
-    Error::InvalidData
 }
 
 /// Tells the log of commands that lie in no memory of the process's.

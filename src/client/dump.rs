@@ -82,6 +82,7 @@ impl Tables {
             Kind::Node => Object::Node((*self.nodes.get(handle)?.node).clone()),
             Kind::Buffer => Object::Buffer((*self.buffers.get(handle)?.buffer).clone()),
             Kind::UserMemory => Object::UserMemory(self.user_memory.get(handle)?.memory()?.clone()),
+            Kind::Framebuffer => return None,
         };
         (memory.address() == range.start()).then_some(memory)
     }

@@ -44,6 +44,7 @@ fn name(owner: Owner) -> &'static str {
         Kind::Node => "node",
         Kind::Buffer => "buffer",
         Kind::UserMemory => "user memory",
+        Kind::Framebuffer => "framebuffer",
     }
 }
 

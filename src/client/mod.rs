@@ -25,6 +25,7 @@ mod contexts;
 mod deltas;
 mod dump;
 mod ending;
+mod framebuffers;
 mod guesses;
 mod guilt;
 mod handles;
@@ -198,6 +199,9 @@ pub(crate) struct Process {
     /// The place and one of the core of its last COMMIT that named none, once that was not the first
     /// core; 0: see [`unnamed`].
     unnamed_core: Atomic<usize>,
+    /// What the process had mapped when it was last looked for framebuffers: see
+    /// [`framebuffers`].
+    mappings_seen: Atomic<usize>,
     /// By core, number of its last job; 0: none.
     last_jobs: [Atomic<u64>; MAX_CORES],
     /// There may be something in `changes`: for the tables, of memory that comes back.
@@ -248,6 +252,7 @@ impl Process {
                 resets_asked: Atomic::new(0),
                 scales: [const { Atomic::new(FULL_SCALE) }; MAX_CORES],
                 unnamed_core: Atomic::new(0),
+                mappings_seen: Atomic::new(framebuffers::UNSEEN),
                 last_jobs: [const { Atomic::new(0) }; MAX_CORES],
                 has_changes: Atomic::new(false),
                 has_returns: Atomic::new(false),

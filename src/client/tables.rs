@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     abi::Ledger,
+    addr::Range,
     context::Context,
     limits::MAX_CORES,
     memory::Backing,
@@ -58,6 +59,8 @@ pub(super) struct Tables {
     pub(super) contiguous: Ledger,
     /// User memory, and dma-bufs of others.
     pub(super) mapped: Ledger,
+    /// Framebuffers that the process has mapped; in `addresses`, too.
+    pub(super) framebuffers: KVec<Range>,
     pub(super) pieces: KVec<PieceEntry>,
     /// What it leaves for others.
     pub(super) shared_infos: KVec<Info>,
@@ -107,6 +110,7 @@ impl Tables {
             non_paged: Ledger::default(),
             contiguous: Ledger::default(),
             mapped: Ledger::default(),
+            framebuffers: KVec::new(),
             pieces: KVec::new(),
             shared_infos: KVec::new(),
             profile: Profile::default(),

@@ -19,7 +19,10 @@ use crate::{
         Error,
         Result, //
     },
-    memory::UserMemory,
+    memory::{
+        gpu_address,
+        UserMemory, //
+    },
     stream::addresses::{
         Kind,
         Owner, //
@@ -41,20 +44,35 @@ impl Process {
         self.finish_returns();
         let memory = self.device.memory();
         let reclaim = || self.reclaim().map(|_| ());
-        let memory = memory.map_user(user, bytes, true, reclaim)?;
+        let memory = match memory.map_user(user, bytes, true, reclaim) {
+            Ok(memory) => memory,
+            Err(error) => {
+                let address = self.address_without_pages(user, bytes).ok_or(error)?;
+                return self.note_common(address);
+            }
+        };
         let (info, address) = self.insert_user_memory(memory)?;
         Ok(Reply::UserMemory { info, address })
     }
 
     /// MAP_USER_MEMORY of physical memory: that which all clients may use ([`Parameters`]'s
-    /// `allowed_ranges`), and which the GPU reaches where it is. `InvalidArgument`: any other.
+    /// `allowed_ranges`), or a framebuffer of the process's, which the GPU reaches where it is.
+    /// `InvalidArgument`: any other.
     ///
     /// [`Parameters`]: crate::params::Parameters
     pub(super) fn map_physical(&self, physical: u32, bytes: u64) -> Result<Reply<'_>> {
-        let parameters = self.device.parameters();
         let base = self.device.base_address();
-        let allowed = parameters.allowed_ranges.iter().flatten().copied();
-        let address = common_address(physical, bytes, base, allowed)?;
+        let range = common_range(physical, bytes, base).ok_or(Error::InvalidArgument)?;
+        self.forget_mappings();
+        self.look_for_framebuffers();
+        match self.may_use_anyway(range) {
+            true => self.note_common(range.start()),
+            false => Err(Error::InvalidArgument),
+        }
+    }
+
+    /// Answers with the GPU address of what the process may use anyway.
+    fn note_common(&self, address: u32) -> Result<Reply<'_>> {
         let info = self.tables().user_memory.insert(Mapped::Common)?;
         Ok(Reply::UserMemory { info, address })
     }
@@ -84,24 +102,10 @@ impl Process {
     }
 }
 
-/// The GPU address of `bytes` bytes of memory at `physical`, if all of them lie in one of
-/// `allowed`; GPU addresses are counted from `base`.
-fn common_address(
-    physical: u32,
-    bytes: u64,
-    base: u32,
-    mut allowed: impl Iterator<Item = Range>,
-) -> Result<u32> {
-    let first = physical.checked_sub(base).ok_or(Error::InvalidArgument)?;
-    let more = bytes
-        .checked_sub(1)
-        .and_then(|more| u32::try_from(more).ok());
-    let last = more.and_then(|more| first.checked_add(more));
-    let last = last.ok_or(Error::InvalidArgument)?;
-    match allowed.any(|range| range.contains(first) && range.contains(last)) {
-        true => Ok(first),
-        false => Err(Error::InvalidArgument),
-    }
+/// The GPU addresses of `bytes` bytes of memory at `physical`; they are counted from `base`.
+fn common_range(physical: u32, bytes: u64, base: u32) -> Option<Range> {
+    let address = gpu_address(physical.into(), usize::try_from(bytes).ok()?, base)?;
+    Range::new(address, usize::try_from(bytes).ok()?)
 }
 
 impl Tables {
@@ -148,9 +152,11 @@ mod tests {
 
     #[test]
     fn only_allowed_memory_has_an_address() {
-        let allowed = [Range::new(0x1000_0000, 0x2000).unwrap()];
+        let allowed = Range::new(0x1000_0000, 0x2000).unwrap();
         let address = |physical, bytes| {
-            common_address(physical, bytes, 0x4000_0000, allowed.into_iter()).ok()
+            common_range(physical, bytes, 0x4000_0000)
+                .filter(|&range| allowed.holds(range))
+                .map(Range::start)
         };
         assert_eq!(address(0x5000_0000, 0x2000), Some(0x1000_0000));
         assert_eq!(address(0x5000_1FFF, 1), Some(0x1000_1FFF));

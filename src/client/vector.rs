@@ -182,6 +182,7 @@ impl Process {
                 "context {:#x}, queue {:#x}, {:#x} buffers: the first two are not 0, of buffers there are 2 to {MAX_VECTOR_BUFFERS}", commit.context, commit.queue, commit.count));
         }
         self.pay()?;
+        self.look_for_framebuffers();
         let context = read_context(&commit)?;
         let table = read_table(&commit)?;
         // The kernel's events take the places of as many units at the end.
@@ -447,6 +448,9 @@ impl Process {
             return Some(piece.left as u64);
         }
         let address = value.checked_sub(base)?;
+        if let Some(bytes) = tables.framebuffer_bytes(address) {
+            return Some(bytes);
+        }
         let ranges = &self.device.parameters().allowed_ranges;
         let range = ranges
             .iter()
@@ -487,7 +491,7 @@ impl Tables {
                 let buffer = &self.buffers.get(handle)?.buffer;
                 (None, buffer.address(), buffer.bytes())
             }
-            Kind::UserMemory => return None,
+            Kind::UserMemory | Kind::Framebuffer => return None,
         };
         // CAST: 32 bits into at least 32.
         let before = address.checked_sub(start)? as usize;

@@ -230,6 +230,8 @@ impl Tables {
                 let mapped = self.user_memory.get(handle)?;
                 Word::in_user_memory(mapped.memory()?, address)
             }
+            // Not the driver's to read.
+            Kind::Framebuffer => None,
         }
     }
 }

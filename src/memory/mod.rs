@@ -9,6 +9,7 @@
 
 mod buffer;
 mod failures;
+mod framebuffers;
 mod heap;
 mod node;
 mod pool;
@@ -56,6 +57,7 @@ use crate::{
 };
 use ::core::cell::Cell;
 use failures::Failures;
+use framebuffers::Framebuffers;
 use heap::SurfaceType;
 use kernel::{
     device,
@@ -143,6 +145,7 @@ pub(crate) struct VideoMemory {
     shared_pool: bool,
     vm: Arc<Vm>,
     failures: Failures,
+    framebuffers: Pin<KBox<Framebuffers>>,
     /// TILE_STATUS may lie behind the MMU (memory controller 2.0).
     tile_status_anywhere: bool,
 }
@@ -182,6 +185,7 @@ impl VideoMemory {
             shared_pool: parameters.shared_pool,
             vm,
             failures: Failures::none(),
+            framebuffers: KBox::pin_init(Framebuffers::new(base_address), GFP_KERNEL)?,
             tile_status_anywhere: identity.has_new_memory_controller(),
         };
         Ok(Arc::new(this, GFP_KERNEL)?)
@@ -195,6 +199,11 @@ impl VideoMemory {
     /// What clients' allocations fail by that need not.
     pub(crate) fn failures(&self) -> &Failures {
         &self.failures
+    }
+
+    /// What clients have mapped of framebuffers.
+    pub(crate) fn framebuffers(&self) -> &Framebuffers {
+        &self.framebuffers
     }
 
     /// What makes dma-bufs of nodes.

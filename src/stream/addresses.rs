@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Buffer,
     /// Mapped user memory.
     UserMemory,
+    /// A framebuffer of another driver.
+    Framebuffer,
 }
 
 /// The object of a range.

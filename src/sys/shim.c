@@ -107,9 +107,9 @@ GAL_PARAMETER(signal, int, "Realtime signal number that QUERY_KERNEL_SETTINGS re
 GAL_PARAMETER(useLinuxSignal, int, "1: events send the realtime signal instead of setting user signals, as the vendor's USE_NEW_LINUX_SIGNAL builds");
 GAL_PARAMETER(sharedPool, int, "1: every client sees all of the pool through its mapping, as with the vendor's driver");
 GAL_PARAMETER(streamCheck, int, "What a client's commands are checked for: 1 commands and states, 2 GPU addresses too, 3 as 2, but stray ones are replaced");
-module_param_array_named(allowedRanges, gal_parameters.allowedRanges, ulong,
-			 &gal_parameters.allowedRangesCount, 0444);
-MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memory that every client's commands may name, such as a framebuffer");
+module_param_string(allowedRanges, gal_parameters.allowedRanges,
+		    sizeof(gal_parameters.allowedRanges), 0444);
+MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memory that every client's commands may name; and framebuffer: what a client has mapped of /dev/fb0 and others");
 GAL_PARAMETER(gpuTimeout, uint, "Milliseconds without any progress after which a core is reset, and who has hung it loses what it has submitted; 0: never");
 GAL_PARAMETER(powerManagement, int, "1: a core is switched off while it has nothing to do; 0: never");
 GAL_PARAMETER(autosuspend, uint, "Milliseconds without work after which a core is switched off; afterwards autosuspend_delay_ms of each device");

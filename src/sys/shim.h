@@ -62,13 +62,12 @@ struct gal_parameters {
 	unsigned int recovery;
 	unsigned int stuckDump;
 	unsigned int gpuProfiler;
-	unsigned long allowedRanges[8];
-	unsigned int allowedRangesCount;
 	int sharedNodes;
 	int sharedSignals;
 	int showArgs;
 	char interface[256];
 	char cores[16];
+	char allowedRanges[192];
 };
 
 extern struct gal_parameters gal_parameters;
@@ -259,6 +258,22 @@ void *gal_allocate_dump(size_t size);
 void gal_free_dump(void *data);
 void gal_publish_dump(struct device *dev, void *data, size_t size);
 int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bool cached);
+
+/*
+ * What the calling process has mapped of framebuffers, from their first bytes on and for writing, in
+ * one piece each; the files are the caller's to put. At most so many; -EINTR. And the physical
+ * address of what it has mapped like that of anybody's memory without pages.
+ */
+struct gal_framebuffer {
+	struct file *file;
+	phys_addr_t start;
+	size_t bytes;
+};
+
+int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int most);
+bool gal_physical_of(unsigned long user, size_t bytes, phys_addr_t *physical);
+/* Another number than before, if the calling process has mapped something since. */
+unsigned long gal_mappings_stamp(void);
 
 /* The memory region of a device's node: 1, 0 if there is none, or an error. */
 int gal_memory_region(struct device *dev, phys_addr_t *start, phys_addr_t *size, bool *reusable);

@@ -106,9 +106,10 @@ pub fn extra_overlay(name: &str) -> Result<&'static str> {
         "pool-regions" => Ok(include_str!("../dts/pool-regions.dts")),
         "core-apart" => Ok(include_str!("../dts/core-apart.dts")),
         "reset-line" => Ok(include_str!("../dts/reset-line.dts")),
+        "framebuffer" => Ok(include_str!("../dts/framebuffer.dts")),
         "opp" => Ok(include_str!("../dts/opp.dts")),
         _ => bail!(
-            "there is no device tree '{name}'; known: pool-regions, core-apart, reset-line, opp"
+            "there is no device tree '{name}'; known: pool-regions, core-apart, reset-line, opp, framebuffer"
         ),
     }
 }

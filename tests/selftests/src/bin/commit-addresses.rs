@@ -161,8 +161,9 @@ impl Bench {
 fn allowed(bench: &Bench) -> Result<u32> {
     let text = std::fs::read_to_string("/sys/module/galcore/parameters/allowedRanges")?;
     let (start, bytes) = text.trim().split_once(',').context("allowedRanges")?;
-    same("bytes of allowedRanges", bytes, "4096")?;
-    let start: u32 = start.parse()?;
+    same("bytes of allowedRanges", bytes, "0x1000")?;
+    let digits = start.strip_prefix("0x").context("a hexadecimal number")?;
+    let start = u32::from_str_radix(digits, 16)?;
     Ok(start - bench.client.base_address())
 }
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Memory without pages that the calling process has mapped: framebuffers (`/dev/fb0` and others),
+//! and what else has a physical address alone.
+
+use super::shim;
+use core::{
+    mem::MaybeUninit,
+    ptr::NonNull, //
+};
+use kernel::{
+    fs::File,
+    io::PhysAddr,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+/// Framebuffers that are looked for at once.
+pub(crate) const MOST: usize = 8;
+
+/// A framebuffer, or the first part of one, that a process has mapped for writing. Its file is kept:
+/// as long as that is open the framebuffer's driver keeps the memory.
+pub(crate) struct Framebuffer {
+    _file: ARef<File>,
+    start: PhysAddr,
+    bytes: usize,
+}
+
+impl Framebuffer {
+    /// First physical address.
+    pub(crate) fn start(&self) -> PhysAddr {
+        self.start
+    }
+
+    /// Bytes, of whole pages.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Those that the calling process has mapped, each in one physical piece, [`MOST`] at most.
+/// Takes the memory manager's lock. `EINTR`: the thread is killed. `ENOMEM`.
+pub(crate) fn mapped() -> Result<KVec<Framebuffer>> {
+    let mut all = KVec::with_capacity(MOST, GFP_KERNEL)?;
+    let mut found = [const { MaybeUninit::<shim::gal_framebuffer>::uninit() }; MOST];
+    // SAFETY: There is room for so many, and what is found is written there. MOST fits.
+    let count = unsafe { shim::gal_find_framebuffers(found.as_mut_ptr().cast(), MOST as u32) };
+    kernel::error::to_result(count.min(0))?;
+    // CAST: not negative.
+    for one in found.iter().take(count as usize) {
+        // SAFETY: The first `count` are written.
+        let one = unsafe { one.assume_init_read() };
+        if let Some(file) = NonNull::new(one.file) {
+            let framebuffer = Framebuffer {
+                // SAFETY: The reference is ours now. Whoever mapped it opened it, so that no
+                // `fdget_pos` of ours is in the way.
+                _file: unsafe { ARef::from_raw(file.cast::<File>()) },
+                start: one.start,
+                bytes: one.bytes,
+            };
+            // There is room.
+            all.push(framebuffer, GFP_KERNEL)?;
+        }
+    }
+    Ok(all)
+}
+
+/// The physical address of `bytes` bytes at user address `user` of the calling process, if they are
+/// memory without pages, all mapped at once for writing, and in one piece. Takes the memory
+/// manager's lock. It may change at any time, by whatever the process does.
+pub(crate) fn physical_of(user: usize, bytes: usize) -> Option<PhysAddr> {
+    let mut physical = 0;
+    // SAFETY: Any address may be looked up; the result is ours.
+    unsafe { shim::gal_physical_of(user, bytes, &mut physical) }.then_some(physical)
+}
+
+/// Another number than before, if the calling process has mapped something since.
+#[inline]
+pub(crate) fn stamp() -> usize {
+    // SAFETY: Only reads of the calling process's own.
+    unsafe { shim::gal_mappings_stamp() }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The C half of src/sys/framebuffer.rs: what the calling process has mapped of memory that has no
+ * pages to be pinned.
+ */
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/major.h>
+#include <linux/mm.h>
+#include <linux/mmap_lock.h>
+#include <linux/sched.h>
+#include <linux/sched/mm.h>
+
+#include "shim.h"
+
+/* More is no framebuffer, and takes long to look through. */
+#define GAL_MOST_BYTES ((unsigned long)SZ_128M)
+
+/*
+ * Whether what is mapped from start to end, in vma, lies in one piece of physical memory, and can
+ * all be written. The memory manager's lock is held.
+ */
+static bool gal_in_one_piece(struct vm_area_struct *vma, unsigned long start, unsigned long end,
+			     phys_addr_t *physical)
+{
+	unsigned long first = 0;
+	unsigned long at;
+
+	if (end - start > GAL_MOST_BYTES)
+		return false;
+	for (at = start; at < end; at += PAGE_SIZE) {
+		struct follow_pfnmap_args args = { .vma = vma, .address = at };
+		unsigned long pfn;
+		bool writable;
+
+		if (follow_pfnmap_start(&args))
+			return false;
+		pfn = args.pfn;
+		writable = args.writable;
+		follow_pfnmap_end(&args);
+		if (at == start)
+			first = pfn;
+		if (!writable || pfn - first != (at - start) >> PAGE_SHIFT)
+			return false;
+		cond_resched();
+	}
+	*physical = PFN_PHYS(first);
+	return true;
+}
+
+static bool gal_has_no_pages(const struct vm_area_struct *vma)
+{
+	const vm_flags_t needed = VM_PFNMAP | VM_SHARED | VM_WRITE;
+
+	return (vma->vm_flags & needed) == needed;
+}
+
+/* From its first byte on: behind the memory some drivers have registers. */
+static bool gal_is_framebuffer(const struct vm_area_struct *vma)
+{
+	const struct inode *inode;
+
+	if (!vma->vm_file || vma->vm_pgoff || !gal_has_no_pages(vma))
+		return false;
+	inode = file_inode(vma->vm_file);
+	return S_ISCHR(inode->i_mode) && imajor(inode) == FB_MAJOR;
+}
+
+int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int most)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	unsigned int count = 0;
+
+	if (!mm)
+		return 0;
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	VMA_ITERATOR(area, mm, 0);
+	for_each_vma(area, vma) {
+		if (count == most || fatal_signal_pending(current))
+			break;
+		if (!gal_is_framebuffer(vma) ||
+		    !gal_in_one_piece(vma, vma->vm_start, vma->vm_end, &found[count].start))
+			continue;
+		found[count].bytes = vma->vm_end - vma->vm_start;
+		found[count].file = get_file(vma->vm_file);
+		count++;
+	}
+	mmap_read_unlock(mm);
+	return count;
+}
+
+bool gal_physical_of(unsigned long user, size_t bytes, phys_addr_t *physical)
+{
+	struct mm_struct *mm = current->mm;
+	const unsigned long start = user & PAGE_MASK;
+	struct vm_area_struct *vma;
+	unsigned long end;
+	bool found = false;
+
+	if (!mm || !bytes || check_add_overflow(user, bytes - 1, &end))
+		return false;
+	end = (end & PAGE_MASK) + PAGE_SIZE;
+	if (end < start || mmap_read_lock_killable(mm))
+		return false;
+	vma = vma_lookup(mm, start);
+	if (vma && end <= vma->vm_end && gal_has_no_pages(vma))
+		found = gal_in_one_piece(vma, start, end, physical);
+	mmap_read_unlock(mm);
+	*physical += user - start;
+	return found;
+}
+
+/* Two numbers that a mapping changes, as one. Who reads them wrong looks a moment later. */
+unsigned long gal_mappings_stamp(void)
+{
+	const struct mm_struct *mm = current->mm;
+
+	return mm ? (READ_ONCE(mm->total_vm) << 12) + READ_ONCE(mm->map_count) : 0;
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Drawing into fbdev's memory, which is not the driver's: with `allowedRanges=framebuffer` who has mapped it may, with
+//! its addresses as numbers (`--named`) everybody, and without either nobody (`--closed`).
+
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::device::Memory;
+use galcore_client::raw::Area;
+use galcore_client::raw::Kind;
+use galcore_client::sys;
+use galcore_client::sys::Region;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::MapUserMemory;
+use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_selftests::harness;
+use galcore_selftests::harness::refused;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
+use galcore_selftests::video::surface_at;
+
+/// Bytes of what is shown: 256 x 128 pixels.
+const SHOWN: usize = 256 * 128 * 4;
+
+/// FBIOGET_FSCREENINFO, and of its answer (of a 32-bit program) the bytes, where the memory begins and how long it is.
+const GET_FIXED: u32 = 0x4602;
+const FIXED_BYTES: usize = 68;
+const START: usize = 16;
+const LENGTH: usize = 20;
+
+/// fbdev's device, as a client opens it.
+struct Screen {
+    file: File,
+    physical: u32,
+    bytes: usize,
+}
+
+impl Screen {
+    fn open() -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/fb0")
+            .context("/dev/fb0")?;
+        let mut fixed = [0u8; FIXED_BYTES];
+        sys::exchange_plain(file.as_fd(), GET_FIXED, &mut fixed)?;
+        let word = |at: usize| {
+            let bytes = [fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]];
+            u32::from_le_bytes(bytes)
+        };
+        let (physical, bytes) = (word(START), word(LENGTH) as usize);
+        ensure!(
+            physical != 0 && bytes == 2 * SHOWN,
+            "{bytes:#x} bytes at {physical:#x}"
+        );
+        Ok(Self {
+            file,
+            physical,
+            bytes,
+        })
+    }
+
+    fn map(&self) -> Result<Memory> {
+        Ok(Memory::new(Region::map(&self.file, self.bytes, 0)?))
+    }
+}
+
+/// A client and the screen.
+struct Bench {
+    client: Client,
+    screen: Screen,
+}
+
+impl Bench {
+    fn new(abi: &'static Abi) -> Result<Self> {
+        Ok(Self {
+            client: Client::with_device(Device::open_as(abi, true)?)?,
+            screen: Screen::open()?,
+        })
+    }
+
+    fn device(&self) -> &Device {
+        self.client.device()
+    }
+
+    /// The screen's GPU address.
+    fn address(&self) -> u32 {
+        self.screen.physical - self.client.base_address()
+    }
+
+    /// Fills what is `offset` bytes behind the screen's first with `colour`. Its status.
+    fn draw(&mut self, offset: u32, colour: u32) -> Result<Status> {
+        // It lends its size alone.
+        let memory = Memory::new(Region::anonymous(SHOWN)?);
+        let surface = surface_at(self.address().wrapping_add(offset), memory)?;
+        let engine = self.client.engine();
+        let mut stream = Stream::new();
+        let all = Rect::new(0, 0, surface.width, surface.height);
+        engine.fill(&mut stream, &surface, all, colour);
+        stream.flush(engine.pipe());
+        match self.client.run(engine.pipe(), &stream) {
+            Ok(()) => Ok(Status::OK),
+            Err(error) => error.status().ok_or_else(|| error.into()),
+        }
+    }
+
+    fn draws(&mut self, what: &str, memory: &Memory, offset: usize, colour: u32) -> Result<()> {
+        expect_drawn(what, memory, offset, colour, || {
+            Ok(self.draw(offset as u32, colour)?.0.to_string())
+        })
+    }
+
+    /// MAP_USER_MEMORY.
+    fn map(&self, memory: u64, physical: u32, size: u64) -> Result<(Status, MapUserMemory)> {
+        let asked = MapUserMemory {
+            memory,
+            physical,
+            size,
+            ..Default::default()
+        };
+        Ok(self.device().send(Command::MAP_USER_MEMORY, &asked)?)
+    }
+
+    /// Neither by commands nor by MAP_USER_MEMORY; `user`: by which address it is to be tried, too.
+    fn is_closed(&mut self, what: &str, user: Option<u64>) -> Result<()> {
+        same(what, self.draw(0, 0xdead_beef)?, Status::INVALID_DATA)?;
+        let (physical, bytes) = (self.screen.physical, self.screen.bytes as u64);
+        let found = self.map(user.unwrap_or(0x1_0000), physical, bytes)?.0;
+        same(what, found, Status::INVALID_ARGUMENT)?;
+        if let Some(user) = user {
+            let found = self.map(user, u32::MAX, bytes)?.0;
+            same(what, found, Status::OUT_OF_RESOURCES)?;
+        }
+        Ok(())
+    }
+
+    /// MAP_USER_MEMORY of parts of what is mapped at `user`: by that address, and by the physical one.
+    fn can_be_mapped(&self, user: u64) -> Result<()> {
+        let end = self.screen.bytes as u64;
+        for (offset, bytes) in [(0, end), (0, 1), (end - 1, 1), (0x1234, 0x4321)] {
+            for physical in [u32::MAX, self.screen.physical + offset as u32] {
+                let what = format!("MAP of {bytes:#x} at {offset:#x}, physical {physical:#x}");
+                let (status, answer) = self.map(user + offset, physical, bytes)?;
+                same(&what, status, Status::OK)?;
+                same(&what, answer.address, self.address() + offset as u32)?;
+                self.device().unmap_user(&answer)?;
+                refused(
+                    "UNMAP twice",
+                    self.device().unmap_user(&answer),
+                    Status::NOT_FOUND,
+                )?;
+            }
+        }
+        for (offset, bytes) in [(0, end + 1), (end - 1, 2), (end, 1)] {
+            let what = format!("MAP of {bytes:#x} at {offset:#x}");
+            let physical = self.screen.physical + offset as u32;
+            let found = self.map(user, physical, bytes)?.0;
+            same(&what, found, Status::INVALID_ARGUMENT)?;
+        }
+        Ok(())
+    }
+}
+
+/// Is another process: what one has mapped counts as long as it lives.
+fn be_other(abi: &'static Abi) -> Result<()> {
+    let mut bench = Bench::new(abi)?;
+    let mut mapped = None;
+    other::serve(|words| {
+        let number = |index: usize| -> Result<u32> {
+            let word = words.get(index).context("a number")?;
+            Ok(u32::from_str_radix(word, 16)?)
+        };
+        match words[0] {
+            "draw" => Ok(bench.draw(number(1)?, number(2)?)?.0.to_string()),
+            "map" => {
+                let region = Region::map(&bench.screen.file, number(1)? as usize, 0)?;
+                mapped = Some(region);
+                Ok("0".to_string())
+            }
+            "unmap" => {
+                drop(mapped.take());
+                Ok("0".to_string())
+            }
+            verb => bail!("what is {verb}?"),
+        }
+    })
+}
+
+/// A client in another process, and what it draws into, seen from here.
+struct Artist {
+    other: Other,
+    screen: Memory,
+}
+
+impl Artist {
+    fn new(abi: &'static Abi) -> Result<Self> {
+        Ok(Self {
+            other: Other::start(abi)?,
+            screen: Screen::open()?.map()?,
+        })
+    }
+
+    /// Has it map the first `bytes` bytes of the screen.
+    fn map(&mut self, bytes: usize) -> Result<()> {
+        self.other.ask(&format!("map {bytes:x}")).map(|_| ())
+    }
+
+    fn draws(&mut self, what: &str, offset: usize, colour: u32) -> Result<()> {
+        let memory = self.screen.clone();
+        expect_drawn(what, &memory, offset, colour, || {
+            self.other.ask(&format!("draw {offset:x} {colour:x}"))
+        })
+    }
+
+    fn is_refused(&mut self, what: &str, offset: usize) -> Result<()> {
+        let found = self.other.ask(&format!("draw {offset:x} deadbeef"))?;
+        same(what, found, Status::INVALID_DATA.0.to_string())
+    }
+}
+
+/// Fails unless `draw` is answered with 0 and leaves `colour` in what is shown from `offset` on, and all else as it was.
+fn expect_drawn(
+    what: &str,
+    memory: &Memory,
+    offset: usize,
+    colour: u32,
+    draw: impl FnOnce() -> Result<String>,
+) -> Result<()> {
+    let drawn = offset..offset + SHOWN;
+    let all = || (0..memory.len()).step_by(4);
+    let before: Vec<u32> = all().map(|at| memory.read(at)).collect();
+    same(what, draw()?.as_str(), "0")?;
+    for (at, word) in all().zip(before) {
+        let wanted = if drawn.contains(&at) { colour } else { word };
+        let found = memory.read(at);
+        ensure!(
+            found == wanted,
+            "{what}: {found:#x} at {at:#x}, wanted {wanted:#x}"
+        );
+    }
+    Ok(())
+}
+
+/// Mappings of it that say nothing of who may write there.
+fn odd_mappings(bench: &mut Bench) -> Result<()> {
+    let bytes = bench.screen.bytes;
+    let odd = |kind: Kind, offset: u64| {
+        let bytes = bytes - offset as usize;
+        Area::map(Some(&bench.screen.file), bytes, offset, kind)
+    };
+    let read_only = Kind {
+        read_only: true,
+        ..Kind::default()
+    };
+    let private = Kind {
+        private: true,
+        ..Kind::default()
+    };
+    let all = [
+        ("for reading", odd(read_only, 0)?),
+        ("private", odd(private, 0)?),
+    ];
+    // Behind the first byte some drivers have registers.
+    let _later = odd(Kind::default(), 4096)?;
+    for (what, area) in &all {
+        bench.is_closed(what, Some(area.address()))?;
+    }
+    Ok(())
+}
+
+/// Memory of the kernel's, mapped by who may look at all of it.
+fn other_physical_memory(bench: &mut Bench) -> Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open("/dev/mem")?;
+    let area = Area::map(Some(&file), 0x1000, 0x4000_8000, Kind::default())?;
+    let found = bench.map(area.address(), u32::MAX, 0x1000)?.0;
+    same(
+        "MAP of the kernel's memory",
+        found,
+        Status::OUT_OF_RESOURCES,
+    )
+}
+
+fn screen_of_a_client(suite: &mut Suite) {
+    suite.test("a screen that is not mapped is nobody's", || {
+        let mut bench = Bench::new(Abi::own())?;
+        bench.is_closed("not mapped", None)?;
+        odd_mappings(&mut bench)
+    });
+    suite.test("who has mapped it draws there", || {
+        for name in ["dove", "v2", "4.6.9", "6.2.4.p2", "6.4.11"] {
+            let mut artist = Artist::new(Abi::named(name).context("a generation")?)?;
+            // It has drawn before, as libraries have.
+            artist.is_refused(name, 0)?;
+            artist.map(2 * SHOWN)?;
+            for (offset, colour) in [(0, 0x1234_5678), (SHOWN, 0x8765_4321), (0x1_0000, 0xff)] {
+                artist.draws(name, offset, colour)?;
+            }
+            artist.is_refused("in front of it", 0usize.wrapping_sub(4096))?;
+            artist.is_refused("behind it", 2 * SHOWN)?;
+        }
+        Ok(())
+    });
+    suite.test("it is mapped bit by bit", || {
+        let mut artist = Artist::new(Abi::own())?;
+        artist.map(SHOWN)?;
+        artist.draws("the first half", 0, 0x1111_2222)?;
+        artist.is_refused("behind the first half", SHOWN)?;
+        artist.map(2 * SHOWN)?;
+        artist.draws("the second half", SHOWN, 0x3333_4444)?;
+        artist.draws("the first half", 0, 0x5555_6666)
+    });
+    suite.test("MAP_USER_MEMORY, before any commands", || {
+        let bench = Bench::new(Abi::own())?;
+        let memory = bench.screen.map()?;
+        bench.can_be_mapped(memory.address())
+    });
+    suite.test("MAP_USER_MEMORY of other physical memory", || {
+        let mut bench = Bench::new(Abi::own())?;
+        let _memory = bench.screen.map()?;
+        other_physical_memory(&mut bench)
+    });
+    suite.test("another process must map it, too", || {
+        let (mut one, mut other) = (Artist::new(Abi::own())?, Artist::new(Abi::own())?);
+        one.map(2 * SHOWN)?;
+        one.draws("the one's", 0, 0x0102_0304)?;
+        other.is_refused("the other's", 0)?;
+        same("the one's pixels", one.screen.read(0), 0x0102_0304)?;
+        other.map(2 * SHOWN)?;
+        other.draws("the other's", 0, 0x0a0b_0c0d)
+    });
+    suite.test("once seen it is reached until the process ends", || {
+        let mut artist = Artist::new(Abi::own())?;
+        artist.map(2 * SHOWN)?;
+        artist.other.ask("unmap")?;
+        // It was not there when commands came.
+        artist.is_refused("not seen", 0)?;
+        artist.map(2 * SHOWN)?;
+        artist.draws("seen", 0, 0x0606_0707)?;
+        artist.other.ask("unmap")?;
+        artist.draws("unmapped", 0, 0x0707_0808)
+    });
+}
+
+fn named_screen(suite: &mut Suite) {
+    suite.test("everybody draws into what is named", || {
+        let mut bench = Bench::new(Abi::own())?;
+        same("not mapped", bench.draw(0, 0x0505_0606)?, Status::OK)?;
+        let memory = bench.screen.map()?;
+        same("its pixels", memory.read(SHOWN - 4), 0x0505_0606)?;
+        bench.draws("mapped", &memory, SHOWN, 0x0606_0707)
+    });
+    suite.test("MAP_USER_MEMORY of what is named", || {
+        let bench = Bench::new(Abi::own())?;
+        let memory = bench.screen.map()?;
+        bench.can_be_mapped(memory.address())?;
+        let file = OpenOptions::new().read(true).write(true).open("/dev/mem")?;
+        let start = u64::from(bench.screen.physical);
+        let area = Area::map(Some(&file), bench.screen.bytes, start, Kind::default())?;
+        bench.can_be_mapped(area.address())
+    });
+    suite.test("MAP_USER_MEMORY of other physical memory", || {
+        other_physical_memory(&mut Bench::new(Abi::own())?)
+    });
+}
+
+fn closed_screen(suite: &mut Suite) {
+    suite.test("nobody draws there, mapped or not", || {
+        let mut bench = Bench::new(Abi::own())?;
+        bench.is_closed("not mapped", None)?;
+        let memory = bench.screen.map()?;
+        bench.is_closed("mapped", Some(memory.address()))
+    });
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = other::role(be_other) {
+        return code;
+    }
+    harness::program(|| {
+        let mut suite = Suite::new();
+        match std::env::args().nth(1).as_deref() {
+            None => screen_of_a_client(&mut suite),
+            Some("--named") => named_screen(&mut suite),
+            Some("--closed") => closed_screen(&mut suite),
+            Some(other) => bail!("unknown argument {other}"),
+        }
+        suite.run()
+    })
+}
