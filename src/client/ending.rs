@@ -161,6 +161,7 @@ impl Process {
         let contexts = core::mem::take(&mut tables.contexts);
         let pieces = core::mem::take(&mut tables.pieces);
         let shared_infos = core::mem::take(&mut tables.shared_infos);
+        let framebuffers = core::mem::take(&mut tables.framebuffers);
         let kept_on = core::mem::take(&mut tables.kept_on);
         let left = core::mem::replace(&mut tables.per_core, PerCore::all());
         drop(tables);
@@ -179,6 +180,6 @@ impl Process {
             mapped.release();
             sys::yield_if_due();
         });
-        drop((contexts, pieces, shared_infos, left));
+        drop((contexts, pieces, shared_infos, framebuffers, left));
     }
 }

@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     addr::Range,
-    error::Result,
+    error::{
+        Error,
+        Result, //
+    },
     log::debug_client,
     memory::gpu_address,
     stream::addresses::{
@@ -17,7 +20,10 @@ use crate::{
         Owner, //
     },
     sys::{
-        framebuffer,
+        framebuffer::{
+            self,
+            Framebuffer, //
+        },
         widen, //
     }, //
 };
@@ -55,14 +61,19 @@ impl Process {
         let Ok(mapped) = framebuffer::mapped() else {
             return;
         };
-        let memory = self.device.memory();
+        let framebuffers = self.device.memory().framebuffers();
         for one in mapped {
-            let range = memory.framebuffers().admit(self.device.vm(), one);
-            if let Some(range) = range {
-                let noted = self.tables().insert_framebuffer(range);
-                if let Err(error) = noted {
-                    debug_client!("a framebuffer cannot be noted: {error:?}");
-                }
+            let Some(range) = framebuffers.range_of(&one) else {
+                continue;
+            };
+            let is_noted = self.tables().has_framebuffer(range);
+            if is_noted || !framebuffers.admit(self.device.vm(), &one, range) {
+                continue;
+            }
+            let kept = one.kept();
+            let noted = self.tables().insert_framebuffer(range, kept);
+            if let Err(error) = noted {
+                debug_client!("a framebuffer cannot be noted: {error:?}");
             }
         }
         self.mappings_seen.store(stamp, Relaxed);
@@ -72,7 +83,7 @@ impl Process {
     pub(super) fn may_use_anyway(&self, range: Range) -> bool {
         let allowed = &self.device.parameters().allowed_ranges;
         let holds = |of: &Range| of.holds(range);
-        allowed.iter().flatten().any(holds) || self.tables().framebuffers.iter().any(holds)
+        allowed.iter().flatten().any(holds) || self.tables().has_framebuffer(range)
     }
 
     /// The GPU address of `bytes` bytes at user address `user`, if they are memory without pages
@@ -94,20 +105,29 @@ impl Process {
 }
 
 impl Tables {
-    /// Has the process's commands name a framebuffer's addresses. `MemoryLocked`: they are another
-    /// object's. `OutOfMemory`. Then they may not.
-    fn insert_framebuffer(&mut self, range: Range) -> Result {
-        let of_it = |of: &Range| of.start() == range.start();
-        let known = self.framebuffers.iter().position(of_it);
-        if let Some(known) = known.and_then(|place| self.framebuffers.get(place)) {
-            if known.last() >= range.last() {
-                return Ok(());
-            }
+    /// Whether the process's commands may name all of `range` as a framebuffer's.
+    fn has_framebuffer(&self, range: Range) -> bool {
+        self.framebuffers.iter().any(|(of, _)| of.holds(range))
+    }
+
+    /// Has the process's commands name a framebuffer's addresses, and its driver keep its memory as
+    /// long. `MemoryLocked`: they are another object's. `OutOfResources`: there are too many.
+    /// `OutOfMemory`. Then they may not.
+    fn insert_framebuffer(&mut self, range: Range, kept: Framebuffer) -> Result {
+        // Another thread may have been quicker.
+        if self.has_framebuffer(range) {
+            return Ok(());
         }
         self.framebuffers.reserve(1, GFP_KERNEL_ACCOUNT)?;
-        if known.is_some() {
+        // It may have mapped less of it before: that is kept until this is noted.
+        let of_it = |(of, _): &(Range, Framebuffer)| of.start() == range.start();
+        let place = self.framebuffers.iter().position(of_it);
+        if place.is_none() && self.framebuffers.len() >= framebuffer::MOST {
+            return Err(Error::OutOfResources);
+        }
+        let owner = self.addresses.owner(range.start());
+        if owner.is_some_and(|owner| owner.kind == Kind::Framebuffer) {
             self.addresses.remove(range.start());
-            self.framebuffers.retain(|of| !of_it(of));
         }
         let owner = Owner {
             kind: Kind::Framebuffer,
@@ -115,13 +135,18 @@ impl Tables {
             handle: 0,
         };
         self.addresses.insert(range.start(), range.bytes(), owner)?;
-        Ok(self.framebuffers.push(range, GFP_KERNEL_ACCOUNT)?)
+        match place.and_then(|place| self.framebuffers.get_mut(place)) {
+            // Putting its file does not sleep: that is closed when the caller goes back.
+            Some(known) => *known = (range, kept),
+            None => self.framebuffers.push((range, kept), GFP_KERNEL_ACCOUNT)?,
+        }
+        Ok(())
     }
 
     /// How many bytes of a framebuffer of the process's lie at GPU address `address` and behind it.
     pub(super) fn framebuffer_bytes(&self, address: u32) -> Option<u64> {
         let mut all = self.framebuffers.iter();
-        let range = all.find(|range| range.contains(address))?;
+        let (range, _) = all.find(|(range, _)| range.contains(address))?;
         Some(u64::from(range.last() - address) + 1)
     }
 }

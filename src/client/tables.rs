@@ -25,7 +25,10 @@ use crate::{
         addresses::AddressSet,
         loaded::Loaded, //
     },
-    sys::power::KeptOn, //
+    sys::{
+        framebuffer::Framebuffer,
+        power::KeptOn, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -59,8 +62,9 @@ pub(super) struct Tables {
     pub(super) contiguous: Ledger,
     /// User memory, and dma-bufs of others.
     pub(super) mapped: Ledger,
-    /// Framebuffers that the process has mapped; in `addresses`, too.
-    pub(super) framebuffers: KVec<Range>,
+    /// Framebuffers that the process has mapped; in `addresses`, too. Their drivers keep the memory
+    /// as long as it is here.
+    pub(super) framebuffers: KVec<(Range, Framebuffer)>,
     pub(super) pieces: KVec<PieceEntry>,
     /// What it leaves for others.
     pub(super) shared_infos: KVec<Info>,

@@ -2,10 +2,9 @@
 
 //! Framebuffers of other drivers that the GPU may draw into (`allowedRanges=framebuffer`).
 //!
-//! fbdev has no list that modules can read, but who draws into a framebuffer has mapped it. So a
-//! range is known from when the first client shows that it can write there, and for good: its file
-//! is kept, and with it the memory, until the device goes. Which process may name it is the
-//! process's affair: see `framebuffers` of [`crate::client`].
+//! fbdev has no list that modules can read, but who draws into a framebuffer has mapped it. Which
+//! process may name one, and has its driver keep the memory meanwhile, is the process's affair: see
+//! `framebuffers` of [`crate::client`]. Here is what all have in common: where the GPU reaches it.
 
 use super::gpu_address;
 use crate::{
@@ -29,18 +28,18 @@ use kernel::{
     sync::Mutex, //
 };
 
-/// Framebuffers that a device can know.
+/// Framebuffers of which the log tells, each once.
 const MOST: usize = 8;
 
 /// Those that are not taken.
 static REFUSED: RateLimit = RateLimit::new();
 
-/// The known ones.
+/// Those that have been shown.
 #[pin_data]
 pub(crate) struct Framebuffers {
     base_address: u32,
     #[pin]
-    known: Mutex<[Option<(Range, Framebuffer)>; MOST]>,
+    told: Mutex<[Option<u32>; MOST]>,
 }
 
 impl Framebuffers {
@@ -48,59 +47,53 @@ impl Framebuffers {
     pub(super) fn new(base_address: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             base_address,
-            known <- new_mutex!([const { None }; MOST], "galcore framebuffers"),
+            told <- new_mutex!([const { None }; MOST], "galcore framebuffers"),
         })
     }
 
-    /// Has the GPU of `vm` reach what a process has mapped; returns its GPU addresses. `None`: it
-    /// does not reach there, or too many are known, or there is no memory for its tables.
-    pub(crate) fn admit(&self, vm: &Vm, mapped: Framebuffer) -> Option<Range> {
+    /// The GPU addresses of what a process has mapped; `None`: the GPU does not reach there.
+    pub(crate) fn range_of(&self, mapped: &Framebuffer) -> Option<Range> {
         let (start, bytes) = (widen(mapped.start()), mapped.bytes());
-        let refuse = |why| {
-            if REFUSED.allow() {
-                pr_warn!(
-                    "{ThisProcess}: the framebuffer at {start:#x} is not for the GPU: {why}\n"
-                );
-            }
-        };
         let range = gpu_address(start, bytes, self.base_address)
             .and_then(|address| Range::new(address, bytes));
-        let Some(range) = range else {
-            refuse("it does not reach there");
-            return None;
-        };
-        let mut known = self.known.lock();
-        let is_of = |entry: &Option<(Range, _)>| match entry {
-            Some((of, _)) => of.start() == range.start(),
-            None => true,
-        };
-        // A process may have mapped less of it before.
-        let place = known
-            .iter()
-            .position(|entry| entry.is_some() && is_of(entry))
-            .or_else(|| known.iter().position(is_of));
-        let Some(place) = place.and_then(|place| known.get_mut(place)) else {
-            refuse("too many are known");
-            return None;
-        };
-        if place
-            .as_ref()
-            .is_some_and(|(of, _)| of.last() >= range.last())
-        {
-            return Some(range);
+        if range.is_none() {
+            refuse(mapped, "it does not reach there");
         }
-        if vm
-            .map_for_good(range.start(), bytes, Access::ReadWrite)
-            .is_err()
-        {
-            refuse("no memory for the MMU's tables");
-            return None;
+        range
+    }
+
+    /// Has the GPU of `vm` reach what a process has mapped, at `range`. Where it has once reached it
+    /// always does: commands are kept from there. Says whether there is memory for its tables.
+    pub(crate) fn admit(&self, vm: &Vm, mapped: &Framebuffer, range: Range) -> bool {
+        // Always: what was mapped there before, of memory that was another's, may have been ended.
+        let reached = vm.map_for_good(range.start(), range.bytes(), Access::ReadWrite);
+        if reached.is_err() {
+            refuse(mapped, "no memory for the MMU's tables");
+            return false;
         }
-        pr_info!("{ThisProcess}: has mapped a framebuffer of {bytes:#x} bytes at {start:#x}: who has may draw there\n");
-        let before = place.replace((range, mapped));
-        drop(known);
-        // Its file is put without the lock.
-        drop(before);
-        Some(range)
+        if self.is_new(range.start()) {
+            let (start, bytes) = (widen(mapped.start()), mapped.bytes());
+            pr_info!("{ThisProcess}: has mapped a framebuffer of {bytes:#x} bytes at {start:#x}: who has may draw there\n");
+        }
+        true
+    }
+
+    /// Whether the log has not told of the one at `start` yet, and will now.
+    fn is_new(&self, start: u32) -> bool {
+        let mut told = self.told.lock();
+        if told.contains(&Some(start)) {
+            return false;
+        }
+        let room = told.iter_mut().find(|place| place.is_none());
+        room.map(|place| *place = Some(start)).is_some()
+    }
+}
+
+/// Tells the log of one that is not for the GPU.
+#[cold]
+fn refuse(mapped: &Framebuffer, why: &str) {
+    if REFUSED.allow() {
+        let start = widen(mapped.start());
+        pr_warn!("{ThisProcess}: the framebuffer at {start:#x} is not for the GPU: {why}\n");
     }
 }

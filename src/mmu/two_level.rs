@@ -271,6 +271,11 @@ impl TwoLevel {
             .is_some_and(|second| second.small.as_ref().is_some())
     }
 
+    fn has_large(&self, entry: usize) -> bool {
+        let second = self.second.get(entry);
+        second.is_some_and(|second| second.is_large.load(Relaxed))
+    }
+
     /// Maps `count` pages from `first` to their own numbers, for good. One caller at a time.
     /// `ENOMEM`: no memory; what has been mapped stays.
     pub(super) fn map_linear(&self, first: usize, count: usize, access: Access) -> Result {
@@ -278,9 +283,10 @@ impl TwoLevel {
         self.map_small(head, access)?;
         self.map_small(tail, access)?;
         let room = self.large.iter().find(|slot| slot.as_ref().is_none());
+        let is_there = whole.clone().all(|entry| self.has_large(entry));
         let is_fresh = !whole.clone().any(|entry| self.has_small(entry));
         match room {
-            _ if whole.is_empty() => Ok(()),
+            _ if is_there => Ok(()),
             Some(room) if is_fresh => self.map_large(room, whole, access),
             _ => self.map_small(
                 whole.start * SMALL_PER_FIRST..whole.end * SMALL_PER_FIRST,

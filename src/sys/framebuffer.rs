@@ -21,7 +21,7 @@ pub(crate) const MOST: usize = 8;
 /// A framebuffer, or the first part of one, that a process has mapped for writing. Its file is kept:
 /// as long as that is open the framebuffer's driver keeps the memory.
 pub(crate) struct Framebuffer {
-    _file: ARef<File>,
+    file: ARef<File>,
     start: PhysAddr,
     bytes: usize,
 }
@@ -35,6 +35,22 @@ impl Framebuffer {
     /// Bytes, of whole pages.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The same, to be kept: by a file of its own where that can be opened, since what hangs on the
+    /// client's, such as a lock, is to go when the client closes it. Calls the framebuffer's driver,
+    /// which may sleep.
+    pub(crate) fn kept(self) -> Self {
+        // SAFETY: The file is held.
+        let own = unsafe { shim::gal_open_again(self.file.as_ptr().cast()) };
+        let Some(own) = NonNull::new(own) else {
+            return self;
+        };
+        Self {
+            // SAFETY: The reference is ours, and the file is in nobody's table.
+            file: unsafe { ARef::from_raw(own.cast::<File>()) },
+            ..self
+        }
     }
 }
 
@@ -54,7 +70,7 @@ pub(crate) fn mapped() -> Result<KVec<Framebuffer>> {
             let framebuffer = Framebuffer {
                 // SAFETY: The reference is ours now. Whoever mapped it opened it, so that no
                 // `fdget_pos` of ours is in the way.
-                _file: unsafe { ARef::from_raw(file.cast::<File>()) },
+                file: unsafe { ARef::from_raw(file.cast::<File>()) },
                 start: one.start,
                 bytes: one.bytes,
             };

@@ -271,6 +271,8 @@ struct gal_framebuffer {
 };
 
 int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int most);
+/* Another file of the same framebuffer; NULL: it cannot be opened again. It may sleep. */
+struct file *gal_open_again(struct file *file);
 bool gal_physical_of(unsigned long user, size_t bytes, phys_addr_t *physical);
 /* Another number than before, if the calling process has mapped something since. */
 unsigned long gal_mappings_stamp(void);

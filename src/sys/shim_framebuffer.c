@@ -66,6 +66,21 @@ static bool gal_is_framebuffer(const struct vm_area_struct *vma)
 	return S_ISCHR(inode->i_mode) && imajor(inode) == FB_MAJOR;
 }
 
+/* Whether a mapping is of one that is found already, and of no more of it. */
+static bool gal_is_found(const struct gal_framebuffer *found, unsigned int count,
+			 struct vm_area_struct *vma)
+{
+	const size_t bytes = vma->vm_end - vma->vm_start;
+	phys_addr_t start;
+
+	if (!count || !gal_in_one_piece(vma, vma->vm_start, vma->vm_start + PAGE_SIZE, &start))
+		return false;
+	while (count--)
+		if (found[count].start == start && found[count].bytes >= bytes)
+			return true;
+	return false;
+}
+
 int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int most)
 {
 	struct mm_struct *mm = current->mm;
@@ -80,7 +95,7 @@ int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int most)
 	for_each_vma(area, vma) {
 		if (count == most || fatal_signal_pending(current))
 			break;
-		if (!gal_is_framebuffer(vma) ||
+		if (!gal_is_framebuffer(vma) || gal_is_found(found, count, vma) ||
 		    !gal_in_one_piece(vma, vma->vm_start, vma->vm_end, &found[count].start))
 			continue;
 		found[count].bytes = vma->vm_end - vma->vm_start;
@@ -89,6 +104,19 @@ int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int most)
 	}
 	mmap_read_unlock(mm);
 	return count;
+}
+
+struct file *gal_open_again(struct file *file)
+{
+	struct file *own = file_clone_open(file);
+
+	if (IS_ERR(own))
+		return NULL;
+	/* Its number may be another framebuffer's by now. */
+	if (own->f_op == file->f_op && own->private_data == file->private_data)
+		return own;
+	fput(own);
+	return NULL;
 }
 
 bool gal_physical_of(unsigned long user, size_t bytes, phys_addr_t *physical)

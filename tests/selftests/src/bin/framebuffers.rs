@@ -6,6 +6,7 @@ use std::fs::File;
 use std::fs::OpenOptions;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::bail;
 use anyhow::ensure;
@@ -25,12 +26,15 @@ use galcore_client::Device;
 use galcore_client::Rect;
 use galcore_client::Stream;
 use galcore_selftests::harness;
+use galcore_selftests::harness::eventually;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
 use galcore_selftests::video::surface_at;
+use rustix::fs::flock;
+use rustix::fs::FlockOperation;
 
 /// Bytes of what is shown: 256 x 128 pixels.
 const SHOWN: usize = 256 * 128 * 4;
@@ -194,6 +198,15 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 drop(mapped.take());
                 Ok("0".to_string())
             }
+            "lock" => {
+                flock(&bench.screen.file, FlockOperation::LockExclusive)?;
+                Ok("0".to_string())
+            }
+            "leave" => {
+                drop(mapped.take());
+                bench.screen.file = File::open("/dev/null")?;
+                Ok("0".to_string())
+            }
             verb => bail!("what is {verb}?"),
         }
     })
@@ -252,6 +265,39 @@ fn expect_drawn(
         );
     }
     Ok(())
+}
+
+/// Whether the framebuffer's driver has its memory still.
+fn is_kept() -> Result<bool> {
+    Ok(std::fs::read_to_string("/proc/iomem")?.contains("simplefb"))
+}
+
+/// Has the framebuffer's driver let go of its device (`unbind`), or take it (`bind`).
+fn ask_driver(what: &str) -> Result<()> {
+    let driver = "/sys/bus/platform/drivers/simple-framebuffer";
+    std::fs::write(format!("{driver}/{what}"), "50000000.framebuffer").context(what.to_string())
+}
+
+/// The memory is its driver's as long as a client may draw there, and no longer.
+fn driver_goes() -> Result<()> {
+    let mut other = Other::start(Abi::own())?;
+    let drawn = |other: &mut Other| same("a fill", other.ask("draw 0 1020304")?.as_str(), "0");
+    other.ask(&format!("map {:x}", 2 * SHOWN))?;
+    drawn(&mut other)?;
+    other.ask("leave")?;
+    ask_driver("unbind")?;
+    let kept = is_kept();
+    let drawn_still = drawn(&mut other);
+    drop(other);
+    let gone = eventually(
+        "the framebuffer's memory goes",
+        Duration::from_secs(5),
+        || Ok(!is_kept()?),
+    );
+    ask_driver("bind")?;
+    ensure!(kept?, "its memory has gone while a client may draw there");
+    drawn_still?;
+    gone
 }
 
 /// Mappings of it that say nothing of who may write there.
@@ -352,6 +398,21 @@ fn screen_of_a_client(suite: &mut Suite) {
         artist.other.ask("unmap")?;
         artist.draws("unmapped", 0, 0x0707_0808)
     });
+    suite.test("a client's lock of the screen's file ends with it", || {
+        let mut artist = Artist::new(Abi::own())?;
+        artist.map(2 * SHOWN)?;
+        artist.other.ask("lock")?;
+        artist.draws("locked", 0, 0x0808_0909)?;
+        let screen = Screen::open()?;
+        let lock = || flock(&screen.file, FlockOperation::NonBlockingLockExclusive);
+        ensure!(lock().is_err(), "it is not locked");
+        // Not when the process ends: when the file is closed.
+        artist.other.ask("leave")?;
+        lock().context("after the file was closed")?;
+        drop(artist);
+        Ok(())
+    });
+    suite.test("the screen's driver goes when nobody draws", driver_goes);
 }
 
 fn named_screen(suite: &mut Suite) {
