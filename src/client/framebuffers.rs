@@ -28,6 +28,7 @@ use crate::{
     }, //
 };
 use kernel::{
+    io::PhysAddr,
     prelude::*,
     sync::atomic::Relaxed, //
 };
@@ -58,7 +59,8 @@ impl Process {
         if self.mappings_seen.load(Relaxed) == stamp {
             return;
         }
-        let Ok(mapped) = framebuffer::mapped() else {
+        let known = self.tables().known_framebuffers();
+        let Ok(mapped) = framebuffer::mapped(known.into_iter().flatten()) else {
             return;
         };
         let framebuffers = self.device.memory().framebuffers();
@@ -108,6 +110,15 @@ impl Tables {
     /// Whether the process's commands may name all of `range` as a framebuffer's.
     fn has_framebuffer(&self, range: Range) -> bool {
         self.framebuffers.iter().any(|(of, _)| of.holds(range))
+    }
+
+    /// Where the process's framebuffers are: first physical address and bytes.
+    fn known_framebuffers(&self) -> [Option<(PhysAddr, usize)>; framebuffer::MOST] {
+        let mut all = [None; framebuffer::MOST];
+        for (place, (_, known)) in all.iter_mut().zip(&self.framebuffers) {
+            *place = Some((known.start(), known.bytes()));
+        }
+        all
     }
 
     /// Has the process's commands name a framebuffer's addresses, and its driver keep its memory as

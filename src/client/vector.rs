@@ -408,7 +408,11 @@ impl Process {
             forgives: false,
             ..access
         };
-        let exit = stream::check(others, found, &access).map_err(refuse)?;
+        let exit = stream::check(others, found, &access).map_err(|refusal| {
+            // What is mapped now may not have been found.
+            self.forget_mappings();
+            refuse(refusal)
+        })?;
         Ok(checked.insert(Checked {
             removals,
             entry,

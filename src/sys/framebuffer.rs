@@ -54,16 +54,33 @@ impl Framebuffer {
     }
 }
 
-/// Those that the calling process has mapped, each in one physical piece, [`MOST`] at most.
-/// Takes the memory manager's lock. `EINTR`: the thread is killed. `ENOMEM`.
-pub(crate) fn mapped() -> Result<KVec<Framebuffer>> {
+/// Those that the calling process has mapped, each in one physical piece, [`MOST`] at most, without
+/// those that it had mapped before: `known`, as many at most. Takes the memory manager's lock.
+/// `EINTR`: the thread is killed. `ENOMEM`.
+pub(crate) fn mapped(known: impl Iterator<Item = (PhysAddr, usize)>) -> Result<KVec<Framebuffer>> {
     let mut all = KVec::with_capacity(MOST, GFP_KERNEL)?;
-    let mut found = [const { MaybeUninit::<shim::gal_framebuffer>::uninit() }; MOST];
-    // SAFETY: There is room for so many, and what is found is written there. MOST fits.
-    let count = unsafe { shim::gal_find_framebuffers(found.as_mut_ptr().cast(), MOST as u32) };
+    let mut found = [const { MaybeUninit::<shim::gal_framebuffer>::uninit() }; 2 * MOST];
+    let mut before = 0;
+    for (place, (start, bytes)) in found.iter_mut().zip(known.take(MOST)) {
+        place.write(shim::gal_framebuffer {
+            file: core::ptr::null_mut(),
+            start,
+            bytes,
+        });
+        before += 1;
+    }
+    // SAFETY: There is room for so many, the first of them are written, and what is found is
+    // written behind them. So many fit.
+    let count = unsafe {
+        shim::gal_find_framebuffers(
+            found.as_mut_ptr().cast(),
+            before as u32,
+            (before + MOST) as u32,
+        )
+    };
     kernel::error::to_result(count.min(0))?;
     // CAST: not negative.
-    for one in found.iter().take(count as usize) {
+    for one in found.iter().take(count as usize).skip(before) {
         // SAFETY: The first `count` are written.
         let one = unsafe { one.assume_init_read() };
         if let Some(file) = NonNull::new(one.file) {

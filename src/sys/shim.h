@@ -261,7 +261,8 @@ int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bo
 
 /*
  * What the calling process has mapped of framebuffers, from their first bytes on and for writing, in
- * one piece each; the files are the caller's to put. At most so many; -EINTR. And the physical
+ * one piece each; the files are the caller's to put. In front are those that it knows; they and no
+ * more of them are not looked through again. How many then, at most so many; -EINTR. And the physical
  * address of what it has mapped like that of anybody's memory without pages.
  */
 struct gal_framebuffer {
@@ -270,7 +271,7 @@ struct gal_framebuffer {
 	size_t bytes;
 };
 
-int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int most);
+int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int known, unsigned int most);
 /* Another file of the same framebuffer; NULL: it cannot be opened again. It may sleep. */
 struct file *gal_open_again(struct file *file);
 bool gal_physical_of(unsigned long user, size_t bytes, phys_addr_t *physical);

@@ -81,14 +81,14 @@ static bool gal_is_found(const struct gal_framebuffer *found, unsigned int count
 	return false;
 }
 
-int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int most)
+int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int known, unsigned int most)
 {
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
-	unsigned int count = 0;
+	unsigned int count = known;
 
 	if (!mm)
-		return 0;
+		return count;
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
 	VMA_ITERATOR(area, mm, 0);
