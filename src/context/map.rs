@@ -252,7 +252,14 @@ impl Builder {
 
 /// Flush of `caches` and a stall.
 const fn flush_and_stall(caches: u32) -> [u32; 6] {
-    words::drain(caches)
+    [
+        words::load_state(state::GL_FLUSH_CACHE, 1),
+        caches,
+        words::load_state(state::GL_SEMAPHORE_TOKEN, 1),
+        words::TOKEN_FE_TO_PE,
+        words::STALL,
+        words::TOKEN_FE_TO_PE,
+    ]
 }
 
 impl Core {

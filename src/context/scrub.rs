@@ -455,12 +455,18 @@ mod tests {
         let mut pipe = None;
         let of = |part| scrub.words(part).len();
         let wipe = Wipe::new(Part::All2d, lists(&scrub), &mut pipe);
-        assert_eq!((wipe.switch, wipe.words), (true, of(Part::All2d) + 8));
+        assert_eq!(
+            (wipe.switch, wipe.words),
+            (true, of(Part::All2d) + words::SELECT_PIPE_WORDS)
+        );
         assert_eq!(pipe, Some(Pipe::Pipe2d));
         let wipe = Wipe::new(Part::All2d, lists(&scrub), &mut pipe);
         assert_eq!((wipe.switch, wipe.words), (false, of(Part::All2d)));
         let wipe = Wipe::new(Part::All3d, lists(&scrub), &mut pipe);
-        assert_eq!((wipe.switch, wipe.words), (true, of(Part::All3d) + 8));
+        assert_eq!(
+            (wipe.switch, wipe.words),
+            (true, of(Part::All3d) + words::SELECT_PIPE_WORDS)
+        );
         assert_eq!(pipe, Some(Pipe::Pipe3d));
     }
 

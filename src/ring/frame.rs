@@ -28,6 +28,7 @@ use crate::{
         checker::Engines,
         words::{
             self,
+            Caches,
             Pipe, //
         }, //
     }, //
@@ -170,7 +171,7 @@ impl Frame {
     /// of it uses.
     #[inline(always)]
     pub(super) fn new(
-        caches: u32,
+        caches: Caches,
         gpu: &GpuState,
         stream: Option<&Stream<'_>>,
         source: Source<'_>,
@@ -220,7 +221,7 @@ impl Frame {
     /// them.
     pub(super) fn emit<E>(
         &self,
-        caches: u32,
+        caches: Caches,
         mmu: MmuVersion,
         stream: Option<&Stream<'_>>,
         mut emit: impl FnMut(&[u32]) -> Result<(), E>,
@@ -266,7 +267,7 @@ const fn bytes_if(there: bool, words: usize) -> usize {
 
 /// Words before and behind a client's. Small: they are made when they are written.
 pub(super) struct Section {
-    caches: u32,
+    caches: Caches,
     /// The pipe that the client's words need at their start, if another one is selected.
     switch: Option<Pipe>,
     /// They leave a semaphore armed.
@@ -279,7 +280,7 @@ impl Section {
         4 * (words::SELECT_PIPE_WORDS + words::STALL_FE_TO_PE.len() + words::DRAIN_WORDS);
 
     /// For `inner` behind what leaves `pipe` selected (`None`: not known), on a core with `caches`.
-    pub(super) fn new(caches: u32, pipe: Option<Pipe>, inner: &Checked<'_>) -> Self {
+    pub(super) fn new(caches: Caches, pipe: Option<Pipe>, inner: &Checked<'_>) -> Self {
         Self {
             caches,
             switch: (pipe != Some(inner.entry)).then_some(inner.entry),
@@ -321,7 +322,7 @@ mod tests {
     use crate::stream::checker::Engines;
     use kernel::prelude::*;
 
-    const BOTH: u32 = words::caches(true, true);
+    const BOTH: Caches = Caches::new(true, true, true, MmuVersion::V1);
 
     /// The words, and whether they are as many as was said.
     fn words_of(pipe: Option<Pipe>, states: &Checked<'_>) -> (KVec<u32>, bool) {
@@ -356,7 +357,9 @@ mod tests {
                 0x0801_0285,
                 0x1234,
                 0x0801_0E03,
-                0xB,
+                0xF,
+                0x0801_0594,
+                1,
                 0x0801_0E02,
                 0x701,
                 0x4800_0000,
@@ -375,9 +378,11 @@ mod tests {
             assert_eq!(
                 all[..],
                 [
-                    // Flush, semaphore, stall, select.
+                    // Flushes, semaphore, stall, select.
                     0x0801_0E03,
-                    0xB,
+                    0xF,
+                    0x0801_0594,
+                    1,
                     0x0801_0E02,
                     0x701,
                     0x4800_0000,
@@ -393,7 +398,9 @@ mod tests {
                     0x4800_0000,
                     0x701,
                     0x0801_0E03,
-                    0xB,
+                    0xF,
+                    0x0801_0594,
+                    1,
                     0x0801_0E02,
                     0x701,
                     0x4800_0000,
@@ -407,6 +414,6 @@ mod tests {
     fn nothing_but_a_frame() {
         let (all, is_right) = words_of(Some(Pipe::Pipe3d), &states(&[], false));
         assert!(is_right);
-        assert_eq!(all.len(), 6);
+        assert_eq!(all.len(), 8);
     }
 }

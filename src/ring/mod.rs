@@ -96,6 +96,7 @@ use crate::{
         checker::Engines,
         words::{
             self,
+            Caches,
             Pipe, //
         }, //
     },
@@ -282,8 +283,8 @@ pub(crate) struct Ring<P: Payload> {
     /// GPU address of the memory.
     address: u32,
     event_padding: bool,
-    /// Bits of the caches that the core's engines have.
-    caches: u32,
+    /// What flushes the core's caches.
+    caches: Caches,
     hardware: Arc<Hardware>,
     vm: Arc<Vm>,
     reclaimer: Arc<Reclaimer>,
@@ -334,7 +335,12 @@ impl<P: Payload> Ring<P> {
                 memory,
                 address,
                 event_padding: hardware.identity().needs_event_padding(),
-                caches: words::caches(engines.pipe_3d, engines.pipe_2d),
+                caches: Caches::new(
+                    engines.pipe_3d,
+                    engines.pipe_2d,
+                    hardware.identity().has_fast_clear(),
+                    hardware.mmu_version(),
+                ),
                 hardware,
                 vm,
                 reclaimer,

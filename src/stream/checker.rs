@@ -553,6 +553,7 @@ mod tests {
             link,
             load_state,
             select_pipe,
+            Caches,
             END,
             STALL,
             WAIT, //
@@ -560,6 +561,7 @@ mod tests {
     };
     use crate::{
         addr::Range,
+        hw::MmuVersion,
         stream::{
             addresses::AddressSet,
             lookup::{
@@ -817,7 +819,8 @@ mod tests {
 
     #[test]
     fn a_pipe_switch_is_followed() {
-        let switch = select_pipe(0xB, Pipe::Pipe2d);
+        let caches = Caches::new(true, true, true, MmuVersion::V1);
+        let switch = select_pipe(caches, Pipe::Pipe2d);
         assert_eq!(
             check_all(&switch, Pipe::Pipe3d),
             Ok(Exit {
@@ -832,7 +835,7 @@ mod tests {
             check_core(&switch, &cores::imx6qp(), Pipe::Pipe3d)
                 .err()
                 .map(|r| (r.at, r.fault)),
-            Some((6, Fault::NoPipe))
+            Some((8, Fault::NoPipe))
         );
     }
 

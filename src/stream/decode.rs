@@ -262,17 +262,23 @@ fn engine(number: u32) -> Option<&'static str> {
 #[kunit_tests(galcore_decode)]
 mod tests {
     use super::*;
-    use crate::stream::words::{
-        event,
-        flush_mmu,
-        load_state,
-        select_pipe,
-        wait_link,
-        Pipe,
-        END,
-        NOP, //
+    use crate::{
+        hw::MmuVersion,
+        stream::words::{
+            event,
+            flush_mmu,
+            load_state,
+            select_pipe,
+            wait_link,
+            Caches,
+            Pipe,
+            END,
+            NOP, //
+        }, //
     };
     use kernel::str::CString;
+
+    const CACHES: Caches = Caches::new(true, true, true, MmuVersion::V1);
 
     /// Lines of words, behind each other.
     fn lines(decoder: &mut Decoder, words: &[u32]) -> KVec<CString> {
@@ -298,10 +304,12 @@ mod tests {
     #[test]
     fn commands_have_the_words_of_the_field() {
         expect(
-            &select_pipe(0xB, Pipe::Pipe2d),
+            &select_pipe(CACHES, Pipe::Pipe2d),
             &[
                 "LOAD_STATE 1 from 0x0380c",
                 "  0x0380c GL.FLUSH_CACHE",
+                "LOAD_STATE 1 from 0x01650",
+                "  0x01650 TS",
                 "LOAD_STATE 1 from 0x03808",
                 "  0x03808 GL.SEMAPHORE_TOKEN = FE to PE",
                 "STALL",
@@ -401,7 +409,7 @@ mod tests {
             let words = length(random);
             assert!(words % 2 == 0 && (2..=2 + 512 + 2048).contains(&words));
         }
-        assert_eq!(length(flush_mmu(0xB, crate::hw::MmuVersion::V1)[0]), 2);
+        assert_eq!(length(flush_mmu(CACHES, MmuVersion::V1)[0]), 2);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(crate) mod state {
     pub(crate) const CL_KICKER: u32 = word(0x0920);
     /// `DE_VR_CONFIG`: starts the filter of the 2D engine.
     pub(crate) const DE_VR_CONFIG: u32 = word(0x1294);
+    /// `TS_FLUSH_CACHE`: bit 0 writes the cache of tile status back.
+    pub(crate) const TS_FLUSH_CACHE: u32 = word(0x1650);
     /// `GL_PIPE_SELECT`: bit 0 is 0 for 3D, 1 for 2D.
     pub(crate) const GL_PIPE_SELECT: u32 = word(0x3800);
     /// `GL_EVENT`: bits 4:0 id, bit 5 from FE, bit 6 from PE.
@@ -68,6 +70,12 @@ pub(crate) mod flush {
     pub(crate) const TEXTURE: u32 = 1 << 2;
     /// Cache of the 2D pixel engine.
     pub(crate) const PE2D: u32 = 1 << 3;
+    /// Texture cache of the vertex shaders.
+    pub(crate) const TEXTURE_VS: u32 = 1 << 4;
+    /// First level of the shaders' cache.
+    pub(crate) const SHADER_L1: u32 = 1 << 5;
+    /// Second level of the shaders' cache.
+    pub(crate) const SHADER_L2: u32 = 1 << 6;
 }
 
 /// Bit of `GL_EVENT`: the event fires when the pixel engine has drained.
@@ -200,37 +208,73 @@ pub(crate) const fn wait_link(address: u32) -> [u32; 4] {
     [WAIT, 0, 0x4000_0002, address]
 }
 
-/// Bits of `GL_FLUSH_CACHE` for the caches that a core has.
-pub(crate) const fn caches(pipe_3d: bool, pipe_2d: bool) -> u32 {
-    let bits_3d = if pipe_3d {
-        flush::DEPTH | flush::COLOR
-    } else {
-        0
-    };
-    let bits_2d = if pipe_2d { flush::PE2D } else { 0 };
-    bits_3d | bits_2d
+/// What flushes the caches that a core has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caches {
+    /// Bits of `GL_FLUSH_CACHE`.
+    bits: u32,
+    /// What flushes tile status: a load of `TS_FLUSH_CACHE`, or a NOP where there is none.
+    tile_status: [u32; 2],
+}
+
+impl Caches {
+    /// Those of a core with these engines; `tile_status`: the 3D engine has it.
+    ///
+    /// Texture caches, and from version 2 of the MMU on the shaders', have no data to write back.
+    /// But what they have read is of addresses that are another's when translations change, or when the
+    /// job has ended.
+    pub(crate) const fn new(
+        pipe_3d: bool,
+        pipe_2d: bool,
+        tile_status: bool,
+        mmu: MmuVersion,
+    ) -> Self {
+        let bits_3d = match (pipe_3d, mmu) {
+            (false, _) => 0,
+            (true, MmuVersion::V1) => flush::DEPTH | flush::COLOR | flush::TEXTURE,
+            (true, MmuVersion::V2) => {
+                flush::DEPTH
+                    | flush::COLOR
+                    | flush::TEXTURE
+                    | flush::TEXTURE_VS
+                    | flush::SHADER_L1
+                    | flush::SHADER_L2
+            }
+        };
+        let bits_2d = if pipe_2d { flush::PE2D } else { 0 };
+        Self {
+            bits: bits_3d | bits_2d,
+            tile_status: match pipe_3d && tile_status {
+                true => [load_state(state::TS_FLUSH_CACHE, 1), 1],
+                false => [NOP, 0],
+            },
+        }
+    }
 }
 
 /// Words of [`drain`].
-pub(crate) const DRAIN_WORDS: usize = 6;
+pub(crate) const DRAIN_WORDS: usize = 8;
 
 /// Words of a LINK.
 pub(crate) const LINK_WORDS: usize = 2;
 
 /// Words of [`select_pipe`].
-pub(crate) const SELECT_PIPE_WORDS: usize = 8;
+pub(crate) const SELECT_PIPE_WORDS: usize = DRAIN_WORDS + 2;
 
 /// Words of [`flush_mmu`].
-pub(crate) const FLUSH_MMU_WORDS: usize = 12;
+pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 6;
 
 /// Words that write `caches` back and wait until the pixel engine has drained. Behind them, where
 /// the front end stands tells what the pixel engine has done.
 ///
 /// All caches: a client may have drawn in both pipes.
-pub(crate) const fn drain(caches: u32) -> [u32; DRAIN_WORDS] {
+pub(crate) const fn drain(caches: Caches) -> [u32; DRAIN_WORDS] {
+    let [status, flush] = caches.tile_status;
     [
         load_state(state::GL_FLUSH_CACHE, 1),
-        caches,
+        caches.bits,
+        status,
+        flush,
         load_state(state::GL_SEMAPHORE_TOKEN, 1),
         TOKEN_FE_TO_PE,
         STALL,
@@ -239,8 +283,8 @@ pub(crate) const fn drain(caches: u32) -> [u32; DRAIN_WORDS] {
 }
 
 /// Words that switch to `pipe`: drain, select.
-pub(crate) const fn select_pipe(caches: u32, pipe: Pipe) -> [u32; SELECT_PIPE_WORDS] {
-    let [a, b, c, d, e, f] = drain(caches);
+pub(crate) const fn select_pipe(caches: Caches, pipe: Pipe) -> [u32; SELECT_PIPE_WORDS] {
+    let [a, b, c, d, e, f, g, h] = drain(caches);
     [
         a,
         b,
@@ -248,6 +292,8 @@ pub(crate) const fn select_pipe(caches: u32, pipe: Pipe) -> [u32; SELECT_PIPE_WO
         d,
         e,
         f,
+        g,
+        h,
         load_state(state::GL_PIPE_SELECT, 1),
         pipe.number(),
     ]
@@ -260,8 +306,8 @@ pub(crate) const fn select_idle_pipe(pipe: Pipe) -> [u32; 2] {
 
 /// Words that flush the MMU's translations, in every unit: first what was drawn with the old ones
 /// leaves the caches and drains, and nothing follows before the flush has ended.
-pub(crate) const fn flush_mmu(caches: u32, version: MmuVersion) -> [u32; FLUSH_MMU_WORDS] {
-    let [a, b, c, d, e, f] = drain(caches);
+pub(crate) const fn flush_mmu(caches: Caches, version: MmuVersion) -> [u32; FLUSH_MMU_WORDS] {
+    let [a, b, c, d, e, f, g, h] = drain(caches);
     let (state, value) = match version {
         MmuVersion::V1 => (state::GL_FLUSH_MMU, FLUSH_MMU_ALL),
         MmuVersion::V2 => (state::MMUV2_CONFIGURATION, FLUSH_MMU_V2),
@@ -273,6 +319,8 @@ pub(crate) const fn flush_mmu(caches: u32, version: MmuVersion) -> [u32; FLUSH_M
         d,
         e,
         f,
+        g,
+        h,
         load_state(state, 1),
         value,
         load_state(state::GL_SEMAPHORE_TOKEN, 1),
@@ -360,14 +408,14 @@ mod tests {
 
     #[test]
     fn a_pipe_switch_drains_what_there_is() {
-        assert_eq!(caches(true, true), 0xB);
-        assert_eq!(caches(true, false), 0x3);
-        assert_eq!(caches(false, true), 0x8);
+        let both = Caches::new(true, true, true, MmuVersion::V1);
         assert_eq!(
-            select_pipe(0xB, Pipe::Pipe2d),
+            select_pipe(both, Pipe::Pipe2d),
             [
                 0x0801_0E03,
-                0xB,
+                0xF,
+                0x0801_0594,
+                1,
                 0x0801_0E02,
                 0x701,
                 0x4800_0000,
@@ -376,12 +424,39 @@ mod tests {
                 1
             ]
         );
-        assert_eq!(flush_mmu(0x3, MmuVersion::V1)[6..8], [0x0801_0E04, 0x1F]);
+        assert_eq!(flush_mmu(both, MmuVersion::V1)[8..10], [0x0801_0E04, 0x1F]);
+        for (caches, words) in [
+            (
+                Caches::new(true, false, true, MmuVersion::V1),
+                [0x0801_0E03, 0x7, 0x0801_0594, 1],
+            ),
+            (
+                Caches::new(true, true, false, MmuVersion::V1),
+                [0x0801_0E03, 0xF, 0x1800_0000, 0],
+            ),
+            // The vendor's 0x7E, and depth.
+            (
+                Caches::new(true, true, true, MmuVersion::V2),
+                [0x0801_0E03, 0x7F, 0x0801_0594, 1],
+            ),
+            // There is no tile status without the 3D engine, whatever the features say.
+            (
+                Caches::new(false, true, true, MmuVersion::V1),
+                [0x0801_0E03, 0x8, 0x1800_0000, 0],
+            ),
+        ] {
+            assert_eq!(drain(caches)[..4], words);
+            assert_eq!(flush_mmu(caches, MmuVersion::V2)[..4], words);
+        }
     }
 
     #[test]
     fn mmu_version_2_is_flushed_and_configured_by_its_own_states() {
-        assert_eq!(flush_mmu(0x3, MmuVersion::V2)[6..8], [0x0801_0061, 0x118]);
+        let caches = Caches::new(true, false, true, MmuVersion::V2);
+        assert_eq!(
+            flush_mmu(caches, MmuVersion::V2)[8..10],
+            [0x0801_0061, 0x118]
+        );
         assert_eq!(
             configure_mmu(Pipe::Pipe3d, 0x4567_8000, 0x4567_9040)[..6],
             [

@@ -470,4 +470,7 @@ violation_kinds! {
     PowerOffBusy = 26, "power-off-busy";
     /// The clock's divider was loaded with something that is not 1 to 64.
     ClockDivider = 27, "clock-divider";
+    /// An event from the pixel engine, or a flush of translations, while a cache has what nobody wrote back: of tile
+    /// status, or, where translations are flushed, of pixels. It goes to memory later, where something else may be.
+    UnflushedCache = 28, "unflushed-cache";
 }

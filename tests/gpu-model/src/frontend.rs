@@ -213,6 +213,8 @@ pub struct FrontEnd {
     passed: u64,
     /// The pixel engine's caches hold data that no flush wrote back.
     dirty: bool,
+    /// So does the cache of tile status.
+    status_dirty: bool,
     /// Delay words since the last event from the pixel engine.
     delay_words: u32,
     history: History,
@@ -246,6 +248,7 @@ impl FrontEnd {
             stalled_for: 0,
             passed: 0,
             dirty: false,
+            status_dirty: false,
             delay_words: DELAY_WORDS,
             history: History::new(|word0, word1| Command::decode(word0).describe(word1)),
             random: Random::new(options.seed),
@@ -552,6 +555,7 @@ impl FrontEnd {
             GL_EVENT => self.event(gpu, value),
             GL_SEMAPHORE_TOKEN => self.arm(gpu, value & TOKEN),
             GL_FLUSH_CACHE if value & FLUSH_CACHE_PIXELS != 0 => self.dirty = false,
+            TS_FLUSH_CACHE if value & 1 != 0 => self.status_dirty = false,
             // It is MMU v1's; the states of MMU v2 are host registers.
             GL_FLUSH_MMU if !gpu.personality.has_mmu_v2() => self.flush_mmu(gpu, value),
             GL_STALL_TOKEN
@@ -680,6 +684,7 @@ impl FrontEnd {
                     );
                     self.dirty = false;
                 }
+                self.expect_written_back(gpu, "an event from the pixel engine");
                 self.push(gpu, Job::Event(id));
             }
             (fe, _) => {
@@ -718,7 +723,20 @@ impl FrontEnd {
         Ok(())
     }
 
+    /// The cache of tile status has nothing that is not in memory.
+    fn expect_written_back(&mut self, gpu: &Gpu, what: &str) {
+        if mem::take(&mut self.status_dirty) {
+            let text = format!("{what} without a flush of tile status after the drawing");
+            self.report(gpu, ViolationKind::UnflushedCache, text);
+        }
+    }
+
     fn flush_mmu(&mut self, gpu: &Gpu, bits: u32) {
+        if mem::take(&mut self.dirty) {
+            let text = "a flush of translations without a cache flush after the drawing".into();
+            self.report(gpu, ViolationKind::UnflushedCache, text);
+        }
+        self.expect_written_back(gpu, "a flush of translations");
         let front_end = bits & Port::FrontEnd.flush_bit();
         let flushed = self.mmu.flush(front_end);
         gpu.counters.add(counter::TLB_FLUSHES, flushed.into());
@@ -753,6 +771,8 @@ impl FrontEnd {
         self.last_number += 1;
         self.last_draw = self.last_number;
         self.dirty = true;
+        let fast_clear = TS_COLOR_FAST_CLEAR | TS_DEPTH_FAST_CLEAR;
+        self.status_dirty |= !needs_2d && gpu.state(TS_MEM_CONFIG / 4) & fast_clear != 0;
         if let Some(burden) = Burden::of_draw(gpu) {
             self.push(gpu, Job::Burden(burden));
         }
@@ -977,6 +997,7 @@ impl Processor for FrontEnd {
         self.stalled_for = 0;
         self.passed = 0;
         self.dirty = false;
+        self.status_dirty = false;
         self.delay_words = DELAY_WORDS;
         self.history.clear();
     }

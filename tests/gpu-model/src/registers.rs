@@ -534,6 +534,8 @@ pub mod state {
         }
     }
 
+    /// Bit of [`TS_MEM_CONFIG`]: tiles of depth may be cleared by their status.
+    pub const TS_DEPTH_FAST_CLEAR: u32 = 1 << 0;
     /// Bit of [`TS_MEM_CONFIG`]: tiles of colour may be cleared by their status.
     pub const TS_COLOR_FAST_CLEAR: u32 = 1 << 1;
     /// Reset value of [`TS_MEM_CONFIG`].

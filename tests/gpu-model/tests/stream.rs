@@ -578,6 +578,34 @@ fn gc600_needs_delay_words_between_events() {
     assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 0b110);
 }
 
+/// What the caches hold must be in memory before somebody is told that the drawing is over, or addresses change.
+#[test]
+fn caches_are_written_back_before_events_and_flushes() {
+    let with_status = |behind: &[u32]| {
+        let rig = Rig::new(Board::Gc2000);
+        let mut words = fill(SURFACE, 5);
+        // Of colour and depth.
+        words.splice(0..0, [load(state::TS_MEM_CONFIG, 1), 3]);
+        words.extend(behind);
+        rig.run(&words);
+        rig.kinds()
+    };
+    let pixels = [load(state::GL_FLUSH_CACHE, 1), 3];
+    let status = [load(state::TS_FLUSH_CACHE, 1), 1];
+    let event = [load(state::GL_EVENT, 1), 3 | state::EVENT_FROM_PE];
+    let translations = [load(state::GL_FLUSH_MMU, 1), 0x1f];
+    let unflushed = ["unflushed-cache"];
+    for last in [event, translations] {
+        assert_eq!(with_status(&[pixels, last].concat()), unflushed);
+        assert!(with_status(&[pixels, status, last].concat()).is_empty());
+    }
+    assert_eq!(with_status(&[status, translations].concat()), unflushed);
+    // Without tile status there is nothing of it.
+    let rig = Rig::new(Board::Gc2000);
+    rig.run(&[fill(SURFACE, 5), pixels.into(), event.into()].concat());
+    rig.clean();
+}
+
 #[test]
 fn events_need_one_source() {
     for value in [
@@ -726,7 +754,12 @@ fn pages_are_followed_and_stale_ones_found() {
     assert_eq!(rig.word(SURFACE + 64 + 4), 0xff12_3456);
     assert_eq!(rig.word(SURFACE + 0x8000 + 64 + 4), 0);
     // After a flush through the stream it is right.
-    let mut words = vec![load(state::GL_FLUSH_MMU, 1), 0x1f];
+    let mut words = vec![
+        load(state::GL_FLUSH_CACHE, 1),
+        8,
+        load(state::GL_FLUSH_MMU, 1),
+        0x1f,
+    ];
     words.extend(clear_square(virtual_surface, true));
     rig.run(&words);
     assert_eq!(rig.kinds().len(), 1);
@@ -855,6 +888,7 @@ fn mmu_v2_translates_pages_of_both_kinds() {
     let words = [
         vec![load(state::GL_FLUSH_MMU, 1), 0x1f],
         fill(VIRTUAL + 0x1000, 1),
+        vec![load(state::GL_FLUSH_CACHE, 1), 3],
     ];
     rig.run(&words.concat());
     assert_eq!(rig.kinds(), ["stale-tlb"]);

@@ -21,6 +21,7 @@ use anyhow::Result;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::sys::become_user;
+use galcore_client::uapi::feature;
 use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
@@ -283,12 +284,56 @@ fn committed(core: &Core) -> Result<()> {
         event.is_some_and(|text| text.ends_with(" from PE")),
         "{behind:?}"
     );
+    flushed(core, &job.words)?;
     system::may_sleep()?;
     same(
         "the last command",
         behind.get(1).map(|text| text.starts_with("LINK ")),
         Some(true),
     )
+}
+
+/// Behind the process's words all caches of the core are flushed, that of tile status too, and the front end waits; behind
+/// that comes the event.
+fn flushed(core: &Core, words: &[Word]) -> Result<()> {
+    const FEATURE_FAST_CLEAR: u32 = 1 << 0;
+    const MINOR1_MMU_V2: u32 = 1 << 28;
+    let identity = Device::open_core(core.number)?.identity()?;
+    let (features, minor1) = (identity.chip_features, identity.chip_minor_features1);
+    let has_3d = features & feature::PIPE_3D != 0;
+    let caches = match (has_3d, minor1 & MINOR1_MMU_V2 != 0) {
+        (false, _) => 0,
+        // Depth, colour, textures.
+        (true, false) => 0x7,
+        // And those of vertex textures and shaders.
+        (true, true) => 0x77,
+    };
+    let caches = caches
+        | if features & feature::PIPE_2D != 0 {
+            8
+        } else {
+            0
+        };
+    let status = match has_3d && features & FEATURE_FAST_CLEAR != 0 {
+        true => [0x0801_0594, 1],
+        false => [NOP, 0],
+    };
+    let last = words.iter().rposition(|word| word.is_own);
+    let behind = words[last.context("no words")? + 1..].iter();
+    let behind: Vec<u32> = behind.map(|word| word.word).take(9).collect();
+    let [a, b] = status;
+    let wanted = [
+        0x0801_0e03,
+        caches,
+        a,
+        b,
+        0x0801_0e02,
+        0x701,
+        0x4800_0000,
+        0x701,
+        0x0801_0e01,
+    ];
+    same("behind them", hex(&behind), hex(&wanted))
 }
 
 fn hex(words: &[u32]) -> String {
