@@ -56,13 +56,14 @@ impl Process {
     /// Writes it; `None`: as above, and nothing has happened. `InvalidArgument`: it is none that may be written so. Else as
     /// [`Process::peek`].
     fn poke(&self, selector: CoreSelector, address: u32, data: u32) -> Result<Option<()>> {
-        if !Hardware::is_writable(address, data) {
-            return Err(Error::InvalidArgument);
-        }
-        match self.device.any(selector) {
-            Ok(core) => core.if_on(|hardware| hardware.write_register(address, data)),
-            Err(Error::GpuNotResponding) => Ok(None),
-            Err(error) => Err(error),
+        let core = match self.device.any(selector) {
+            Ok(core) => core,
+            Err(Error::GpuNotResponding) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match core.hardware().is_writable(address, data) {
+            true => core.if_on(|hardware| hardware.write_register(address, data)),
+            false => Err(Error::InvalidArgument),
         }
     }
 

@@ -46,7 +46,10 @@ const READABLE_LATER: [(u32, u32); 5] = [
 const READABLE_MMU: (u32, u32) = (0x188, 0x19C);
 
 /// Those that may be written.
-const WRITABLE: [u32; 7] = [0x100, 0x104, 0x10C, 0x414, 0x470, 0x474, 0x478];
+const WRITABLE: [u32; 5] = [0x100, 0x414, 0x470, 0x474, 0x478];
+
+/// Those of them that nobody writes on early cores.
+const WRITABLE_LATER: [u32; 2] = [0x104, 0x10C];
 
 /// Bits of a selector that, all set, reset what the block counts.
 const SELECTOR: u32 = 0xF;
@@ -106,11 +109,13 @@ impl Hardware {
     }
 
     /// Whether `value` may be written to the register at byte offset `offset`.
-    pub(crate) fn is_writable(offset: u32, value: u32) -> bool {
+    pub(crate) fn is_writable(&self, offset: u32, value: u32) -> bool {
+        let is_there = WRITABLE.contains(&offset)
+            || !self.identity.is_early() && WRITABLE_LATER.contains(&offset);
         // CAST: 32 bits into at least 32.
         let selects = CONFIGS.contains(&(offset as usize));
         let mut fields = (0..32).step_by(8).map(|shift| value >> shift & SELECTOR);
-        WRITABLE.contains(&offset) && !(selects && fields.any(|field| field == SELECTOR))
+        is_there && !(selects && fields.any(|field| field == SELECTOR))
     }
 
     /// The register at byte offset `offset`, which may be read, of the core, which is on. By the one who may reset the core.

@@ -38,7 +38,8 @@ const MINOR1_PE_GATING_FIXED: u32 = 1 << 9;
 const MINOR3_BUG_FIXES12: u32 = 1 << 15;
 
 impl Identity {
-    /// What of `PM_MODULE_CONTROLS` keeps modules' clocks on.
+    /// What of `PM_MODULE_CONTROLS` keeps modules' clocks on. Of early cores, as Dove's driver has it,
+    /// that of the pixel engine at most.
     fn ungated(&self) -> u32 {
         let mut bits = 0;
         let mut set = |bit, is_set| bits |= if is_set { bit } else { 0 };
@@ -50,6 +51,9 @@ impl Identity {
                 && minor[1] & MINOR1_PE_GATING_FIXED == 0
                 && minor[0] & MINOR0_HZ != 0,
         );
+        if self.is_early() {
+            return bits;
+        }
         set(
             PA,
             self.model >= 0x400 && self.model != 0x420 && minor[3] & MINOR3_BUG_FIXES12 == 0,
@@ -115,8 +119,12 @@ impl Hardware {
                 .with_enable_module_clock_gating(!self.tally.is_wanted())
                 .with_disable_stall_module_clock_gating(stalls),
         );
-        let controls = regs.read(PM_MODULE_CONTROLS).into_raw() | id.ungated();
-        regs.write_reg(PM_MODULE_CONTROLS::from_raw(controls));
+        let ungated = id.ungated();
+        // Not every early core is known to have it.
+        if ungated != 0 || !id.is_early() {
+            let controls = regs.read(PM_MODULE_CONTROLS).into_raw() | ungated;
+            regs.write_reg(PM_MODULE_CONTROLS::from_raw(controls));
+        }
         if id.has_more_registers() {
             let before = regs.read(PM_PULSE_EATER).into_raw();
             let eater = id.eater(before);
@@ -141,11 +149,15 @@ mod tests {
     fn modules_are_gated_but_those_that_do_not_survive_it() {
         let always = RA_HZ | RA_EZ;
         let mut gc600 = core(0x600, 0x19);
-        assert_eq!(gc600.ungated(), always | PA | UNNAMED);
+        assert_eq!(gc600.ungated(), 0);
         gc600.minor_features[0] = MINOR0_HZ;
-        assert_eq!(gc600.ungated(), always | PA | PE | UNNAMED);
+        assert_eq!(gc600.ungated(), PE);
         gc600.minor_features[1] = MINOR1_PE_GATING_FIXED;
-        assert_eq!(gc600.ungated(), always | PA | UNNAMED);
+        assert_eq!(gc600.ungated(), 0);
+        let mut gc800 = core(0x800, 0x4604);
+        assert_eq!(gc800.ungated(), always | PA | UNNAMED);
+        gc800.minor_features[0] = MINOR0_HZ;
+        assert_eq!(gc800.ungated(), always | PA | PE | UNNAMED);
         assert_eq!(core(0x320, 0x5007).ungated(), always | UNNAMED);
         assert_eq!(core(0x420, 0x5337).ungated(), always | UNNAMED);
         assert_eq!(core(0x2000, 0x5108).ungated(), always | PA | TX | UNNAMED);

@@ -42,6 +42,8 @@ const MINOR1_NO_EVENT_PADDING: u32 = 1 << 3;
 const MINOR1_HALTI0: u32 = 1 << 23;
 /// Minor features 1: MMU version 2.
 const MINOR1_MMU_V2: u32 = 1 << 28;
+/// Minor features 2: seven of the fixes.
+const MINOR2_BUG_FIXES7: u32 = 1 << 27;
 
 /// A flag of the identity: a GC3000 that calls itself a GC2000.
 const FLAG_RENAMED: u32 = 1 << 1;
@@ -340,6 +342,21 @@ impl Identity {
     /// have them elsewhere.
     pub(super) fn has_power_registers(&self) -> bool {
         !(self.model == 0x300 && self.revision < 0x2000)
+    }
+
+    /// Whether it is older than the drivers that this one follows else: none of them knows it, and the
+    /// driver of its time, Dove's, leaves registers alone that they set. Source: sources.md, bring-up.
+    pub(super) fn is_early(&self) -> bool {
+        self.revision < 0x4600
+    }
+
+    /// Whether `MC_DEBUG_MEMORY` has a switch that bypasses compression: with seven of the fixes, from
+    /// GC4000 on, and, as Dove's driver has it, on early cores.
+    pub(super) fn has_compression_bypass(&self) -> bool {
+        self.has_fast_clear()
+            && (self.minor_features[2] & MINOR2_BUG_FIXES7 != 0
+                || self.model >= 0x4000
+                || self.is_early())
     }
 
     /// Whether it has the words of minor features past the first, and the registers that came with them.

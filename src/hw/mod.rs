@@ -199,11 +199,13 @@ impl Hardware {
         let id = &self.identity;
         regs.write_reg(HI_MEMORY_COUNTER_RESET::from_raw(u32::MAX));
         regs.write_reg(HI_MEMORY_COUNTER_RESET::zeroed());
-        regs.write_reg(
-            HI_AXI_CONFIG::zeroed()
-                .with_const_awcache::<AXI_CACHE>()
-                .with_const_arcache::<AXI_CACHE>(),
-        );
+        if !id.is_early() {
+            regs.write_reg(
+                HI_AXI_CONFIG::zeroed()
+                    .with_const_awcache::<AXI_CACHE>()
+                    .with_const_arcache::<AXI_CACHE>(),
+            );
+        }
         self.set_memory_base(base_address);
         if let Some(table) = table {
             self.set_page_table(table);
@@ -213,21 +215,32 @@ impl Hardware {
             let bus = regs.read(MC_BUS_CONFIG).into_raw();
             regs.write_reg(MC_BUS_CONFIG::from_raw((bus & !0xFF) | 0x01));
         }
-        let compression = id.compression(fast_clear, compression);
-        let fast_clear = id.fast_clear(fast_clear);
-        let memory = regs.read(MC_DEBUG_MEMORY);
-        let memory = match id.outstanding_limit(regs) {
-            Some(limit) => MC_DEBUG_MEMORY::from_raw((memory.into_raw() & !0xFF) | limit),
-            None => memory,
-        };
-        regs.write_reg(
-            memory
-                .with_fast_clear_bypass(!fast_clear)
-                .with_compression_bypass(!compression)
-                .with_hz_l2_disable(id.has_faulty_hz_cache()),
-        );
+        self.set_memory_switches(fast_clear, compression);
         self.note_full_speed();
         self.load_speed();
+    }
+
+    /// Sets the switches of the memory controller that the core has: the others stay as they are.
+    fn set_memory_switches(&self, fast_clear: Choice, compression: Choice) {
+        let regs = &self.registers;
+        let id = &self.identity;
+        let before = regs.read(MC_DEBUG_MEMORY);
+        let mut memory = before;
+        if let Some(limit) = id.outstanding_limit(regs) {
+            memory = MC_DEBUG_MEMORY::from_raw((memory.into_raw() & !0xFF) | limit);
+        }
+        if id.has_fast_clear() {
+            memory = memory.with_fast_clear_bypass(!id.fast_clear(fast_clear));
+        }
+        if id.has_compression_bypass() {
+            memory = memory.with_compression_bypass(!id.compression(fast_clear, compression));
+        }
+        if id.has_faulty_hz_cache() {
+            memory = memory.with_hz_l2_disable(true);
+        }
+        if memory.into_raw() != before.into_raw() {
+            regs.write_reg(memory);
+        }
     }
 
     /// Tells every unit where GPU address 0 lies.
@@ -480,8 +493,12 @@ fn load_divider(regs: &Registers, control: HI_CLOCK_CONTROL) {
 /// One soft reset; says whether the core came out of it idle.
 fn reset_once(regs: &Registers, identity: &Identity) -> bool {
     let millisecond = Delta::from_millis(1);
-    if identity.has_power_registers() {
-        regs.write_reg(PM_MODULE_CONTROLS::zeroed());
+    // No clock is gated meanwhile. Dove's driver does not reset early cores, which have no isolation
+    // for all it knows; etnaviv does, so, on the same silicon.
+    match identity.has_power_registers() {
+        true if identity.is_early() => regs.write_reg(PM_POWER_CONTROLS::zeroed()),
+        true => regs.write_reg(PM_MODULE_CONTROLS::zeroed()),
+        false => {}
     }
     // Early cores (no further feature words) are not known to have a pulse eater.
     if identity.has_more_registers() {

@@ -344,7 +344,7 @@ impl Hardware {
             speed,
         });
         let regs = &self.registers;
-        let has_gating = self.identity.has_power_registers();
+        let has_gating = self.identity.has_power_registers() && !self.identity.is_early();
         let gating = has_gating.then(|| regs.read(PM_MODULE_CONTROLS));
         if let Some(gating) = gating {
             regs.write_reg(PM_MODULE_CONTROLS::from_raw(gating.into_raw() | NO_GATING));

@@ -240,10 +240,21 @@ impl Personality {
         (((self.specs[0] >> 25) & 7) as usize).max(1)
     }
 
+    /// Whether it is older than what the drivers of i.MX6 know: Dove's is the driver of its time.
+    fn is_early(&self) -> bool {
+        self.revision < 0x4600
+    }
+
+    /// Minor feature 0 bit 27: hierarchical Z.
+    fn has_hierarchical_z(&self) -> bool {
+        self.minor[0] & (1 << 27) != 0
+    }
+
     /// How the register at this byte offset may be used on this core.
     ///
     /// GC600 on Dove answers unknown registers of the HI block with a bus error, so there everything that the
-    /// Dove driver does not read counts as absent.
+    /// Dove driver does not read counts as absent; and what it does not write, of what newer drivers set at bring-up,
+    /// is read-only.
     pub fn access(&self, offset: u32) -> Access {
         use Access::*;
         if self.has_vg() {
@@ -252,6 +263,9 @@ impl Personality {
         let only_if = |present: bool, access: Access| if present { access } else { Absent };
         let newer = self.has_more_minor_features();
         match offset {
+            HI_AXI_CONFIG | PM_PULSE_EATER | MC_BUS_CONFIG if self.is_early() => ReadOnly,
+            // It has an exception to make where there is hierarchical Z.
+            PM_MODULE_CONTROLS if self.is_early() && !self.has_hierarchical_z() => ReadOnly,
             HI_CLOCK_CONTROL | HI_AXI_CONFIG | HI_INTR_ENBL | HI_MEMORY_COUNTER_RESET => ReadWrite,
             HI_IDLE_STATE | HI_AXI_STATUS | HI_INTR_ACKNOWLEDGE => ReadOnly,
             HI_CHIP_IDENTITY..=HI_CHIP_TIME | HI_CHIP_MINOR_FEATURE_0 => ReadOnly,
@@ -389,6 +403,24 @@ mod tests {
                 (false, false, false, true, false),
             ]
         );
+    }
+
+    #[test]
+    fn early_cores_keep_what_their_driver_never_sets() {
+        let newer = Personality::of(Board::Gc2000);
+        let dove = Personality::of(Board::Dove);
+        for offset in [
+            HI_AXI_CONFIG,
+            PM_MODULE_CONTROLS,
+            PM_PULSE_EATER,
+            MC_BUS_CONFIG,
+        ] {
+            assert_eq!(newer.access(offset), Access::ReadWrite);
+            assert_eq!(dove.access(offset), Access::ReadOnly);
+        }
+        for offset in [PM_POWER_CONTROLS, MC_DEBUG_MEMORY] {
+            assert_eq!(dove.access(offset), Access::ReadWrite);
+        }
     }
 
     #[test]
