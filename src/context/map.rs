@@ -52,6 +52,9 @@ pub(crate) const ENTRY_FROM_3D: usize = 32;
 /// Byte address of the vertex elements, the first block of states.
 const ELEMENTS: u32 = 0x0600;
 
+/// More uniforms than these have no state: an address has 16 bits.
+const MOST_CONSTANTS: u32 = (0x1_0000 - state::word(0x30000)) / 4;
+
 /// The features that decide what there is.
 #[derive(Clone, Copy)]
 struct Core {
@@ -88,7 +91,7 @@ impl Newer<'_> {
     fn common_uniforms_end(&self) -> usize {
         match self.has_common_uniforms() {
             // CAST: 32 bits into at least 32.
-            true => (state::word(0x30000) + 4 * self.constants.min(512)) as usize,
+            true => (state::word(0x30000) + 4 * self.constants.min(MOST_CONSTANTS)) as usize,
             false => 0,
         }
     }
@@ -204,7 +207,11 @@ impl Builder {
     fn load(&mut self, byte: u32, count: u32, value: u32, converted: bool) -> Result {
         let first = state::word(byte);
         match self.open {
-            Some((header, next, is_converted)) if next == first && is_converted == converted => {
+            Some((header, next, is_converted))
+                if next == first
+                    && is_converted == converted
+                    && words::has_room(self.words[header], count) =>
+            {
                 self.words[header] += count << 16;
                 self.open = Some((header, next + count, converted));
             }
@@ -324,7 +331,7 @@ impl Core {
             false => Ok(()),
         };
         for byte in [
-            0x0674, 0x0A88, 0x0E20, 0x0E24, 0x1030, 0x3854, 0x3A00, 0x3A04, 0x3A08,
+            0x0674, 0x0A88, 0x0E20, 0x0E24, 0x1030, 0x3850, 0x3854, 0x3A00, 0x3A04, 0x3A08,
         ] {
             add(byte, 1, 0)?;
         }
@@ -336,6 +343,9 @@ impl Core {
             add(0x0A68, newer.varyings - 10, 0)?;
         }
         let has_halti1 = self.minor2 & (1 << 11) != 0;
+        if has_halti1 {
+            add(0x0884, 1, 0)?;
+        }
         if self.minor1 & (1 << 22) != 0 && !has_halti1 {
             for sampler in 0..12 {
                 add(0x2C00 + 0x40 * sampler, 1, 0)?;
@@ -346,6 +356,7 @@ impl Core {
             for byte in [0x0868, 0x086C, 0x304C, 0x1028] {
                 add(byte, 1, 0)?;
             }
+            add(0x0874, 4, 0)?;
         }
         if newer.minor3 & (1 << 21) != 0 {
             add(0x0940, 6, 0)?;
@@ -371,6 +382,7 @@ impl Core {
                 (0x0E0C, 1, 0),
                 (0x102C, 1, 0),
                 (0x1034, 2, 0),
+                (0x1040, 2, 0),
                 (0x10700, 32, 0xF00),
                 (0x1780, 8, 0),
                 (0x16BC, 1, 0),
@@ -921,7 +933,7 @@ mod tests {
                 0,
                 cores::dove(),
                 0x3800,
-                &[0x0674, 0x1480, 0x2C40, 0x5FFC][..],
+                &[0x0674, 0x1480, 0x2C40, 0x3850, 0x5FFC][..],
             ),
             (IMX6Q, 168, 0, cores::dove(), 0x3800, &[0x0674, 0x0A88][..]),
             (
@@ -935,7 +947,23 @@ mod tests {
                 1 << 16,
                 cores::imx6qp(),
                 0xC500,
-                &[0x14600, 0x14900, 0x17C4][..],
+                &[
+                    0x0884, 0x1040, 0x1044, 0x14600, 0x14900, 0x17C4, 0x30000, 0x313FC,
+                ][..],
+            ),
+            // Arrays of clients have room for uniforms that no context keeps.
+            (
+                Core {
+                    model: 0x4000,
+                    revision: 0x5222,
+                    minor2: 1 << 11,
+                    ..IMX6Q
+                },
+                576,
+                0,
+                cores::imx6qp(),
+                0xC900,
+                &[0x30000, 0x31FFC][..],
             ),
         ] {
             let sets = states.sets().unwrap();
@@ -962,33 +990,53 @@ mod tests {
     }
 
     /// Runs the stream as the front end does: every kept state is loaded once, with its value.
+    fn expect_each_once(map: &StateMap, has_mirror: bool) {
+        let words = map.template();
+        let mut loaded: KVVec<u16> = KVVec::new();
+        loaded.resize(map.state_count(), 0, GFP_KERNEL).unwrap();
+        let mut at = 14;
+        while at < map.link() - 4 {
+            let header = words[at];
+            assert_eq!(header >> 27, 1);
+            let count = match (header >> 16) & 0x3FF {
+                0 => 1024,
+                n => n as usize,
+            };
+            for i in 0..count {
+                loaded[(header & 0xFFFF) as usize + i] = (at + 1 + i) as u16;
+            }
+            at += (count + 2) & !1;
+        }
+        assert_eq!(at, map.link() - 4);
+        for (address, &place) in loaded.iter().enumerate() {
+            let is_mirror = has_mirror && (0x2000..0x2800).contains(&address);
+            if !is_mirror {
+                assert_eq!(map.place(address as u32).unwrap_or(0), usize::from(place));
+            }
+        }
+    }
+
     #[test]
     fn the_stream_loads_each_state_once() {
         for core in [IMX6Q, IMX6DL, DOVE] {
             let map = StateMap::of(&core, None).unwrap();
-            let words = map.template();
-            let mut loaded: KVVec<u16> = KVVec::new();
-            loaded.resize(map.state_count(), 0, GFP_KERNEL).unwrap();
-            let mut at = 14;
-            while at < map.link() - 4 {
-                let header = words[at];
-                assert_eq!(header >> 27, 1);
-                let count = match (header >> 16) & 0x3FF {
-                    0 => 1024,
-                    n => n as usize,
-                };
-                for i in 0..count {
-                    loaded[(header & 0xFFFF) as usize + i] = (at + 1 + i) as u16;
-                }
-                at += (count + 2) & !1;
-            }
-            assert_eq!(at, map.link() - 4);
-            for (address, &place) in loaded.iter().enumerate() {
-                let is_mirror = core.instructions == 512 && (0x2000..0x2800).contains(&address);
-                if !is_mirror {
-                    assert_eq!(map.place(address as u32).unwrap_or(0), usize::from(place));
-                }
-            }
+            expect_each_once(&map, core.instructions == 512);
         }
+        let imx6qp = Core {
+            model: 0x3000,
+            revision: 0x5450,
+            minor2: 1 << 11,
+            ..IMX6Q
+        };
+        let states = cores::imx6qp();
+        let newer = Newer {
+            minor3: 0,
+            minor4: 1 << 16,
+            constants: 320,
+            varyings: 11,
+            states: states.sets().unwrap(),
+        };
+        let map = StateMap::of(&imx6qp, Some(&newer)).unwrap();
+        expect_each_once(&map, true);
     }
 }

@@ -50,6 +50,8 @@ enum Need {
     InstructionCache,
     /// More than 1024 instructions.
     LargeInstructions,
+    /// More than 256 uniforms: vertex and pixel shaders have them in common.
+    CommonUniforms,
     /// Newer cores only, which this driver does not know.
     Newer,
 }
@@ -115,7 +117,7 @@ const ADDRESSES: [Row; 52] = [
 ];
 
 /// All others, and those above again where they are in the middle of some.
-const OTHERS: [Row; 64] = [
+const OTHERS: [Row; 65] = [
     Row(0x00000, 2, Need::Any, "HI"),
     Row(0x00600, 16, Need::Pipe3d, "FE"),
     Row(0x00644, 4, Need::Pipe3d, "FE"),
@@ -182,6 +184,7 @@ const OTHERS: [Row; 64] = [
     Row(0x14640, 32, Need::Halti2, "NFE"),
     Row(0x14900, 8, Need::Halti2, "PE"),
     Row(0x20000, 0x4000, Need::LargeInstructions, "SH"),
+    Row(0x30000, 2048, Need::CommonUniforms, "SH"),
     Row(0x3FFFC, 1, Need::Any, "DUMMY"),
 ];
 
@@ -322,6 +325,7 @@ struct Features {
     minor2: u32,
     minor3: u32,
     instructions: u32,
+    constants: u32,
     halti2: bool,
     pixel_pipes: u32,
 }
@@ -336,6 +340,7 @@ impl Features {
             minor2: identity.minor_features[2],
             minor3: identity.minor_features[3],
             instructions: identity.instruction_count,
+            constants: identity.num_constants,
             // No word says so that this driver reads.
             halti2: identity.has_halti2(),
             pixel_pipes: identity.pixel_pipes,
@@ -357,6 +362,7 @@ impl Features {
             Need::TextureFilter => has_3d && self.minor2 & (1 << 15) != 0,
             Need::InstructionCache => has_3d && self.minor3 & (1 << 3) != 0,
             Need::LargeInstructions => has_3d && self.instructions > 1024,
+            Need::CommonUniforms => has_3d && self.constants > 256,
             Need::Newer => false,
         }
     }
@@ -501,6 +507,7 @@ pub(crate) mod cores {
             minor2,
             minor3,
             instructions: if minor2 == ALL { 2048 } else { 512 },
+            constants: if halti2 { 320 } else { 168 },
             halti2,
             pixel_pipes: 1,
         }

@@ -47,6 +47,7 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::states;
 use galcore_selftests::states::Scratch;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
@@ -625,13 +626,37 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
     if bench.board == Board::Dove {
         return harness::skip("no newer client ever had this core");
     }
-    let mut states = vec![0x0674, 0x0a88, 0x0e20, 0x0e24, 0x1030, 0x3854, 0x2c40];
-    if bench.board == Board::Gc880 {
-        states.extend([0x1480, 0x5ffc, 0x7ffc]);
-    }
+    let mut states = vec![
+        0x0674, 0x0a88, 0x0e20, 0x0e24, 0x1030, 0x3850, 0x3854, 0x2c40,
+    ];
+    let highest = match bench.board {
+        Board::Gc880 => {
+            states.extend([0x1480, 0x5ffc, 0x7ffc]);
+            0x3800
+        }
+        // HALTI1, HALTI2 and the uniforms that all shaders have in common.
+        Board::Gc3000 => {
+            states.extend([
+                0x0884, 0x0864, 0x0e0c, 0x102c, 0x1034, 0x1038, 0x1040, 0x1044, 0x10700, 0x1780,
+                0x17a4, 0x17c4, 0x1a04, 0x1a44, 0x14600, 0x14640, 0x146bc, 0x14800, 0x148c4,
+                0x14900, 0x30000, 0x313fc,
+            ]);
+            0xc500
+        }
+        _ => 0x3800,
+    };
     let device = Device::open_as(Abi::named(name).context("a generation")?, true)?;
     let (first, second) = (device.attach()?, device.attach()?);
-    same("highest state", first.state_count, 0x3800)?;
+    same("highest state", first.state_count, highest)?;
+    let value_of = |state| match states::takes_address(state) {
+        true => bench.own.address,
+        false => state,
+    };
+    let fresh = |state| match state {
+        0x10700 => 0xf00,
+        _ if states::takes_address(state) => bench.scratch.of(state),
+        _ => 0,
+    };
     let commit = |context: u32, delta: Option<&Delta>, stream: &Stream| -> Result<()> {
         let record = place(&bench.buffer, 0, Pipe::Pipe3d, stream);
         let at = delta.map_or(0, Delta::address);
@@ -642,13 +667,8 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
     nothing.nop();
     let (mut stream, mut delta) = (Stream::new(), Delta::new()?);
     for &state in &states {
-        let value = if state == 0x1480 {
-            bench.own.address
-        } else {
-            state
-        };
-        stream.state(state, value);
-        delta.add(state / 4, 0, value);
+        stream.state(state, value_of(state));
+        delta.add(state / 4, 0, value_of(state));
     }
     commit(first.context, Some(&delta), &stream)?;
     for _ in 0..3 {
@@ -656,11 +676,9 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
             commit(context, None, &nothing)?;
             bench.dump.take(&bench.client, &bench.control)?;
             for &state in &states {
-                let wanted = match (state, is_first) {
-                    (0x1480, true) => bench.own.address,
-                    (0x1480, false) => bench.scratch.of(state),
-                    (_, true) => state,
-                    (_, false) => 0,
+                let wanted = match is_first {
+                    true => value_of(state),
+                    false => fresh(state),
                 };
                 harness::same_word(&format!("{state:#x}"), bench.dump.state(state), wanted)?;
             }
@@ -1039,7 +1057,7 @@ fn paint(contexts: usize, commits: u32, seed: u32) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let options = match Options::parse(&["count", "commits", "child", "off"]) {
+    let options = match Options::parse(&["count", "commits", "child", "off", "newer"]) {
         Ok(options) => options,
         Err(error) => {
             println!("# {error:#}");
@@ -1071,6 +1089,15 @@ fn main() -> ExitCode {
         }
         // Its states are looked at.
         system::stay_awake()?;
+        if options.get("newer").is_some() {
+            for name in ["5.0.11.p8", "6.2.4.p2", "6.4.11"] {
+                suite.test(
+                    format!("{name}: states of newer clients are kept"),
+                    move || newer_states(shared, name),
+                );
+            }
+            return suite.run();
+        }
         plain_tests(&mut suite, &bench);
         hostile_tests(&mut suite, &bench);
         suite.test("state proof: 2 contexts", move || {
