@@ -1250,7 +1250,9 @@ impl Format {
     /// Writes a reply over the request that it answers.
     pub(crate) fn encode(self, words: &mut [u32], reply: &Reply<'_>) {
         let layout = self.0;
-        let command = self.command(words);
+        // Few replies depend on it: it is looked up where one does.
+        let number = COMMAND.word(words);
+        let command = || layout.command(number);
         if let Reply::Submitted { number } = *reply {
             layout.header.handle.put_long(words, number);
             return;
@@ -1356,12 +1358,12 @@ impl Format {
                 handle,
                 user,
             } => {
-                if command == Command::AllocateVirtualCommandBuffer {
+                if command() == Command::AllocateVirtualCommandBuffer {
                     let fields = &layout.allocate_commands;
                     fields.size.put_long(u, size);
                     fields.physical.put(u, handle);
                     fields.logical.put_long(u, user);
-                } else if command == Command::AllocateContiguousMemory {
+                } else if command() == Command::AllocateContiguousMemory {
                     let fields = &layout.allocate_contiguous;
                     fields.size.put_long(u, size);
                     fields.address.put(u, address);
@@ -1428,7 +1430,7 @@ impl Format {
                 layout.wrap.granted.put_long(u, bytes);
             }
             Reply::File(ref file) => {
-                let field = match command {
+                let field = match command() {
                     Command::ExportVideoMemory => layout.export_node.fd,
                     Command::CreateNativeFence => layout.create_fence.fd,
                     _ => layout.node_fd.fd,

@@ -999,17 +999,6 @@ impl Reply<'_> {
     }
 }
 
-impl Reply<'_> {
-    /// The file to be installed, if there is one.
-    #[inline]
-    pub(crate) fn into_file(self) -> Option<NewFile> {
-        match self {
-            Reply::File(file) => Some(file),
-            _ => None,
-        }
-    }
-}
-
 /// `gcvSTATUS_SKIP`.
 const STATUS_SKIP: u32 = 13;
 

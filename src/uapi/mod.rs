@@ -26,7 +26,8 @@ use crate::{
             MAX_EXTENSION_BYTES, //
         },
         CoreSelector,
-        Format, //
+        Format,
+        Reply, //
     },
     client::{
         Clients,
@@ -318,23 +319,22 @@ impl OpenedFile {
         if !core.is_up_to(MAX_HARDWARE_TYPE) && !format.is_for_any_type(&request) {
             return Err(refuse_type(format.hardware_type(words)));
         }
-        let mut made = None;
         let text = || format.text(words);
-        match self.process.run(file, view, part, text, core, request) {
+        let outcome = self.process.run(file, view, part, text, core, request);
+        match &outcome {
             Ok(reply) => {
-                format.encode(words, &reply);
-                format.succeed(words, &reply);
-                made = reply.into_file();
+                format.encode(words, reply);
+                format.succeed(words, reply);
             }
-            Err(error) if error.errno().is_some() => return Err(error),
+            Err(error) if error.errno().is_some() => return Err(*error),
             Err(error) => {
-                self.explain(format, words, core, error);
-                format.fail(words, error);
+                self.explain(format, words, core, *error);
+                format.fail(words, *error);
             }
         }
         argument.answer(words, output)?;
         // Not before the caller knows its number.
-        if let Some(file) = made {
+        if let Ok(Reply::File(file)) = outcome {
             file.install();
         }
         Ok(())
