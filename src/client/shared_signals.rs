@@ -112,14 +112,18 @@ impl Process {
     }
 
     /// Has a new signal in the table, under a number of its own or of the registry's; returns it.
+    #[inline]
     pub(super) fn insert_signal(&self, signal: Arc<Signal>) -> Result<u32> {
-        let entry = SignalEntry {
-            signal: signal.clone(),
-            references: 1,
-        };
-        let Some(registry) = self.signal_registry() else {
-            return self.tables().signals.insert(entry);
-        };
+        match self.signal_registry() {
+            None => self.tables().signals.insert(SignalEntry::new(signal)),
+            Some(registry) => self.insert_shared_signal(registry, signal),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insert_shared_signal(&self, registry: &SharedSignals, signal: Arc<Signal>) -> Result<u32> {
+        let entry = SignalEntry::new(signal.clone());
         let id = registry.publish(signal)?;
         let inserted = {
             let mut tables = self.tables();
@@ -143,10 +147,7 @@ impl Process {
     pub(super) fn join_signal(&self, id: u32) -> Result {
         let registry = self.signal_registry().ok_or(Error::NotFound)?;
         let signal = registry.join(id).ok_or(Error::NotFound)?;
-        let entry = SignalEntry {
-            signal,
-            references: 1,
-        };
+        let entry = SignalEntry::new(signal);
         let inserted = {
             let mut tables = self.tables();
             match tables.signals.insert_at(id, entry) {
@@ -169,6 +170,7 @@ impl Process {
     }
 
     /// A signal has left the process's table.
+    #[inline]
     pub(super) fn signal_has_left(&self, id: u32, entry: &SignalEntry) {
         match self.signal_registry() {
             None => entry.signal.end(),

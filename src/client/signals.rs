@@ -28,6 +28,14 @@ pub(super) struct SignalEntry {
 }
 
 impl SignalEntry {
+    /// One that has been created, or mapped, once.
+    pub(super) fn new(signal: Arc<Signal>) -> Self {
+        Self {
+            signal,
+            references: 1,
+        }
+    }
+
     /// One reference more. `OutOfResources`: there are too many.
     pub(super) fn map_again(&mut self) -> Result {
         let more = self.references.checked_add(1);
