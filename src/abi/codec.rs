@@ -1041,6 +1041,11 @@ impl Format {
         (record, next)
     }
 
+    /// The object type of a `gcoCMDBUF`.
+    pub(crate) fn command_buffer_object(self, words: &[u32]) -> u32 {
+        self.0.command_buffer.object.word(words)
+    }
+
     /// Reads a `gcoCMDBUF`, of [`Format::command_buffer_bytes`] bytes.
     pub(crate) fn decode_command_buffer(self, words: &[u32]) -> CommandBuffer {
         let fields: &CommandBufferLayout = &self.0.command_buffer;

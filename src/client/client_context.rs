@@ -25,6 +25,7 @@ use crate::{
     abi::{
         self,
         ClientContext,
+        Commit,
         Format, //
     },
     context::{
@@ -89,9 +90,14 @@ pub(super) struct OwnContext {
 }
 
 impl OwnContext {
+    /// That of a COMMIT. Errors as [`OwnContext::read`].
+    pub(super) fn of(commit: &Commit, process: &Process) -> Result<Self> {
+        Self::read(commit.context_buffer, commit.format, process)
+    }
+
     /// Reads a `gcoCONTEXT`. `InvalidArgument`: there is none. `OutOfResources`: it cannot be read.
     /// `InvalidObject`: it is none.
-    pub(super) fn read(user: u64, format: Format, process: &Process) -> Result<Self> {
+    fn read(user: u64, format: Format, process: &Process) -> Result<Self> {
         if user == 0 {
             return Err(mistake!(Error::InvalidArgument, "contextBuffer is 0"));
         }

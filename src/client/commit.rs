@@ -130,17 +130,6 @@ const ALIGNMENT: u32 = 8;
 /// Words that a process keeps room for between COMMITs, at most.
 const SPARE_WORDS: usize = 8192;
 
-/// What a COMMIT says of its commands.
-pub(super) struct Described {
-    pub(super) buffer: CommandBuffer,
-    /// User address of the next `gcsHAL_COMMAND_LOCATION`; 0: none.
-    pub(super) more: u64,
-    /// The context, if it is in the client's memory.
-    own: Option<OwnContext>,
-    /// How many words of commands there may be.
-    pub(super) limit: usize,
-}
-
 impl Process {
     /// Runs a COMMIT of parts that each name their core, one after the other: on error those before
     /// have been submitted. `InvalidArgument`: no such core, or too many parts. Else as
@@ -157,8 +146,8 @@ impl Process {
                 .device
                 .core_of_part(selector, part.core.unwrap_or_default())?;
             let mut reply = match number {
-                0 => self.commit(&core, part)?,
-                _ => self.commit_behind(&core, part)?,
+                0 => self.commit(&core, &part)?,
+                _ => self.commit_behind(&core, &part)?,
             };
             if let Reply::Committed { switched, .. } = &mut reply {
                 // That of any part is told.
@@ -209,10 +198,10 @@ impl Process {
         for index in 1..count {
             core(index)?;
         }
-        let mut reply = self.commit(&*self.device.core(selector)?, first)?;
+        let mut reply = self.commit(&*self.device.core(selector)?, &first)?;
         for index in 1..count {
             // The last one's answer stands.
-            reply = self.commit_behind(&*core(index)?, part(index))?;
+            reply = self.commit_behind(&*core(index)?, &part(index))?;
         }
         Ok(reply)
     }
@@ -220,7 +209,7 @@ impl Process {
     /// Runs a part behind others, which stand already: a Unix signal, unless it kills, does not end
     /// it, for the kernel would restart the call and those others run twice. `GpuNotResponding`: no
     /// place for long.
-    fn commit_behind(self: &Arc<Self>, core: &Core, part: Commit) -> Result<Reply<'_>> {
+    fn commit_behind(self: &Arc<Self>, core: &Core, part: &Commit) -> Result<Reply<'_>> {
         for _ in 0..GPU_TIMEOUT {
             match self.commit(core, part) {
                 Err(Error::Interrupted) if !sys::is_killed() => fsleep(Delta::from_millis(1)),
@@ -237,7 +226,7 @@ impl Process {
     /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
     /// checker refuses them. `GpuNotResponding`: its commands have hung cores too often. Else what
     /// the context's states, the queue or the ring say.
-    pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: Commit) -> Result<Reply<'_>> {
+    pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: &Commit) -> Result<Reply<'_>> {
         self.pay()?;
         self.look_for_framebuffers();
         // An unknown context is none, as to the C drivers. A core without 3D looks at none.
@@ -267,19 +256,23 @@ impl Process {
                 commit.context
             ));
         }
-        let Described {
-            buffer,
-            more,
-            mut own,
-            limit,
-        } = self.describe(&commit)?;
-        if let Some(own) = &mut own {
+        let (format, mut room) = (commit.format, Description::new());
+        let mut buffer = match commit.commands {
+            Commands::Described(user) => {
+                format.decode_command_buffer(read_description(user, format, &mut room)?)
+            }
+            Commands::Here(buffer, _) => buffer,
+        };
+        let mut own = None;
+        if commit.format.context_bytes() != 0 {
+            let own = own.insert(OwnContext::of(commit, self)?);
+            buffer.entry_pipe = own.entry_pipe();
             if self.device.has_engines_apart() {
                 own.suit(core);
             }
         }
         let entry = entry_pipe(core, buffer.entry_pipe)?;
-        let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
+        let mut words = self.copy_commands(&buffer, commit)?;
         let mut hold = context.map(|context| context.hold()).transpose()?;
         let stale;
         let (exit, removals, wipes) = {
@@ -306,7 +299,7 @@ impl Process {
             entry,
             exit,
             removals,
-            own,
+            own: own.as_mut(),
             hold,
             load: None,
             delta: commit.delta,
@@ -330,51 +323,29 @@ impl Process {
         Ok(reply)
     }
 
-    /// Reads what a COMMIT says of its commands. Errors as [`Process::commit`].
+    /// Copies the commands of `buffer`, which is that of `commit`, and of the chain of
+    /// `gcsHAL_COMMAND_LOCATION` behind it. Errors as [`Process::commit`]; also `InvalidArgument`:
+    /// too long a chain.
     #[inline(always)]
-    pub(super) fn describe(&self, commit: &Commit) -> Result<Described> {
-        let mut more = 0;
-        let mut buffer = match commit.commands {
-            Commands::Described(user) => read_command_buffer(user, commit.format)?,
-            Commands::Here(buffer, next) => {
-                more = next;
-                buffer
-            }
-        };
-        let mut own = None;
-        let mut limit = MAX_STREAM_WORDS;
-        if commit.format.context_bytes() != 0 {
-            let context = OwnContext::read(commit.context_buffer, commit.format, self)?;
-            buffer.entry_pipe = context.entry_pipe();
-            own = Some(context);
-            // Whether its states come in front or not.
-            limit = MAX_WORDS_BEHIND_STATES;
-        }
-        Ok(Described {
-            buffer,
-            more,
-            own,
-            limit,
-        })
-    }
-
-    /// Copies the commands of `buffer` and of the chain of `gcsHAL_COMMAND_LOCATION` at user
-    /// address `next` (0: none), `limit` words at most. Also `InvalidArgument`: too long a chain.
     pub(super) fn copy_commands(
         &self,
         buffer: &CommandBuffer,
-        next: u64,
-        format: Format,
-        limit: usize,
+        commit: &Commit,
     ) -> Result<KVVec<u32>> {
+        let limit = match commit.format.context_bytes() {
+            0 => MAX_STREAM_WORDS,
+            // Whether its states come in front or not.
+            _ => MAX_WORDS_BEHIND_STATES,
+        };
         let words = self.append_commands(None, buffer, limit)?;
-        match next {
-            0 => Ok(words),
-            next => self.copy_chain(words, next, format, limit),
+        match commit.commands {
+            Commands::Described(_) | Commands::Here(_, 0) => Ok(words),
+            Commands::Here(_, next) => self.copy_chain(words, next, commit.format, limit),
         }
     }
 
-    /// The same behind `words`, for the chain alone, which is rare.
+    /// The same behind `words`, for the chain at user address `next` alone, which is rare; `limit`
+    /// words at most.
     #[cold]
     #[inline(never)]
     fn copy_chain(
@@ -555,7 +526,7 @@ struct Submission<'a> {
     /// How many ranges had left the process's addresses at the last check.
     removals: u64,
     /// The context, if it is in the client's memory.
-    own: Option<OwnContext>,
+    own: Option<&'a mut OwnContext>,
     /// The context, if it is one of ATTACH.
     hold: Option<Hold>,
     /// How to load it, once it is up to date.
@@ -712,7 +683,11 @@ impl Work for Submission<'_> {
                 Some([first, second]) => [&first.words, &second.words],
                 None => [&[]; PIPES],
             },
-            context: self.own.as_ref().map(OwnContext::in_ring).or_else(attached),
+            context: self
+                .own
+                .as_deref()
+                .map(OwnContext::in_ring)
+                .or_else(attached),
         })
     }
 
@@ -800,8 +775,16 @@ pub(super) fn entry_pipe(core: &Core, number: u32) -> Result<Pipe> {
     })
 }
 
-/// Reads the description of a command buffer.
-fn read_command_buffer(user: u64, format: Format) -> Result<CommandBuffer> {
+/// Room for the description of a command buffer.
+pub(super) type Description = UserWords<{ abi::MAX_COMMAND_BUFFER_BYTES / 4 }>;
+
+/// Reads the description of a command buffer to `room`, to be decoded from there: what that comes
+/// to is large, and to be moved no more.
+pub(super) fn read_description(
+    user: u64,
+    format: Format,
+    room: &mut Description,
+) -> Result<&[u32]> {
     if user == 0 {
         return Err(mistake!(Error::InvalidArgument, "commandBuffer is 0"));
     }
@@ -813,19 +796,18 @@ fn read_command_buffer(user: u64, format: Format) -> Result<CommandBuffer> {
         )
     };
     let at = usize::try_from(user).map_err(|_| unreadable())?;
-    let mut room = UserWords::<{ abi::MAX_COMMAND_BUFFER_BYTES / 4 }>::new();
     let words = room
         .read(at, format.command_buffer_bytes())
         .map_err(|_| unreadable())?;
-    let buffer = format.decode_command_buffer(words);
-    if buffer.object == CommandBuffer::OBJECT_TYPE {
-        Ok(buffer)
+    let object = format.command_buffer_object(words);
+    if object == CommandBuffer::OBJECT_TYPE {
+        Ok(words)
     } else {
         Err(mistake!(
             Error::InvalidObject,
             "commandBuffer {:#x} has object {:#x}: it is {:#x} (CMDB)",
             user,
-            buffer.object,
+            object,
             CommandBuffer::OBJECT_TYPE
         ))
     }

@@ -521,12 +521,10 @@ impl Process {
             Request::Commit(commit) => {
                 let committed = match commit.core {
                     Some(_) => self.commit_parts(selector, commit),
-                    None => core().and_then(|core| match selector.is_unnamed() {
-                        true if self.device.has_engines_apart() => {
-                            self.commit_unnamed(core, commit)
-                        }
-                        _ => self.commit(&core, commit),
-                    }),
+                    None if selector.is_unnamed() && self.device.has_engines_apart() => {
+                        self.commit_unnamed(selector, &commit)
+                    }
+                    None => core().and_then(|core| self.commit(&core, &commit)),
                 };
                 commit::told("COMMIT", committed)
             }

@@ -8,12 +8,17 @@
 //! submits to one waits for what it has on the others, and so does what has no commands.
 
 use super::{
-    commit::Described,
+    client_context::OwnContext,
+    commit::{
+        read_description,
+        Description, //
+    },
     Core,
     Process, //
 };
 use crate::{
     abi::{
+        Commands,
         Commit,
         CoreSelector,
         Reply, //
@@ -31,16 +36,17 @@ use kernel::sync::{
 };
 
 impl Process {
-    /// Runs a COMMIT that names no core, where 3D and 2D are apart; `first` is what is meant if it
-    /// will do. Errors as [`Process::commit`].
+    /// Runs a COMMIT that names no core, where 3D and 2D are apart; what `selector` says is meant if
+    /// it will do. Errors as [`Device::core`](super::Device::core) and [`Process::commit`].
     #[cold]
     #[inline(never)]
     pub(super) fn commit_unnamed(
         self: &Arc<Self>,
-        first: Arc<Core>,
-        commit: Commit,
+        selector: CoreSelector,
+        commit: &Commit,
     ) -> Result<Reply<'_>> {
-        let core = self.core_for(&first, &commit)?;
+        let first = self.device.core(selector)?;
+        let core = self.core_for(&first, commit)?;
         if core.index() != first.index() || self.unnamed_core.load(Relaxed) != 0 {
             self.wait_for_cores(Some(core.index()))?;
             self.unnamed_core.store(core.index() + 1, Relaxed);
@@ -53,16 +59,20 @@ impl Process {
     ///
     /// They are read again when they run: who changes them meanwhile has them refused by that core.
     fn core_for(&self, first: &Arc<Core>, commit: &Commit) -> Result<Arc<Core>> {
-        let Described {
-            buffer,
-            more,
-            limit,
-            ..
-        } = self.describe(commit)?;
+        let (format, mut room) = (commit.format, Description::new());
+        let mut buffer = match commit.commands {
+            Commands::Described(user) => {
+                format.decode_command_buffer(read_description(user, format, &mut room)?)
+            }
+            Commands::Here(buffer, _) => buffer,
+        };
+        if commit.format.context_bytes() != 0 {
+            buffer.entry_pipe = OwnContext::of(commit, self)?.entry_pipe();
+        }
         let Some(entry) = Pipe::from_number(buffer.entry_pipe) else {
             return Ok(first.clone());
         };
-        let mut words = self.copy_commands(&buffer, more, commit.format, limit)?;
+        let mut words = self.copy_commands(&buffer, commit)?;
         let takes = |core: &Core, words: &mut _| {
             let pipe = core.engines().entry(buffer.entry_pipe);
             let all = Addresses::Any;
