@@ -212,7 +212,6 @@ impl<P: Payload> Ring<P> {
         let changes = self.vm.changes();
         let flush = state.gpu.flushed != changes;
         let frame = Frame::new(self.caches, &state.gpu, stream, source, uses, flush);
-        let until_loaded = frame.until_loaded();
         let state_bytes = match (&frame.states, states) {
             (Some(_), Some(states)) => states.bytes(),
             _ => 0,
@@ -275,11 +274,15 @@ impl<P: Payload> Ring<P> {
             state.gpu.context = context.map(|context| context.owner);
             state.gpu.authors.note(uses, author);
         }
-        let back = frame.load.map(|_| {
-            let target = self.gpu(at + until_loaded);
-            // CAST: less than `RING_BYTES`.
-            [words::link(target, (bytes - until_loaded) as u32), target]
-        });
+        let back = match frame.load {
+            None => None,
+            Some(_) => {
+                let until_loaded = frame.until_loaded();
+                let target = self.gpu(at + until_loaded);
+                // CAST: less than `RING_BYTES`.
+                Some([words::link(target, (bytes - until_loaded) as u32), target])
+            }
+        };
         Ok(Attempt::Reserved(room.insert(Reservation {
             ring: self,
             place,
