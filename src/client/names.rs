@@ -26,10 +26,7 @@ use crate::{
         Error,
         Result, //
     },
-    memory::{
-        Node,
-        View, //
-    },
+    memory::Node,
     stream::addresses::Owner,
     sys, //
 };
@@ -162,7 +159,7 @@ impl Process {
             if let Some(name) = &entry.name {
                 return Ok(Reply::Name(name.number));
             }
-            if let View::Own(_) = entry.node.view() {
+            if entry.node.own_view().is_some() {
                 return Err(Error::NotSupported);
             }
             entry.node.clone()

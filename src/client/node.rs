@@ -457,7 +457,7 @@ impl Process {
     pub(super) fn unlock(&self, handle: u32, parts: Parts, later: bool) -> Result<Reply<'_>> {
         // Another process's node, which this one has not locked, is there, and not locked.
         self.import(handle)?;
-        let (reply, pages, user, over) = {
+        let (reply, view, over) = {
             let mut tables = self.tables();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if parts.lock && entry.locks == 0 {
@@ -465,11 +465,7 @@ impl Process {
                 self.end_if_over(handle);
                 return Err(Error::MemoryUnlocked);
             }
-            let pages = match entry.node.view() {
-                View::Pages(backing) => Some(backing),
-                View::Pool(_) | View::Own(_) => None,
-            };
-            let is_asynchronous = parts.lock && (later || pages.is_some());
+            let is_asynchronous = parts.lock && (later || entry.node.is_paged());
             let reply = match parts.lock {
                 true => Reply::Unlocked {
                     asynchronous: is_asynchronous,
@@ -483,22 +479,25 @@ impl Process {
                 entry.take_lock_off();
             }
             let may_be_over = !is_asynchronous && entry.is_over();
-            let user = match &mut entry.view {
+            let view = match &mut entry.view {
                 _ if !parts.view => None,
                 PagesView::None | PagesView::BeingMade => None,
                 PagesView::At { locks, .. } if *locks > 1 => {
                     *locks -= 1;
                     None
                 }
-                PagesView::At { .. } => tables.hide_node(handle),
+                PagesView::At { .. } => match entry.node.view() {
+                    View::Pages(backing) => tables.hide_node(handle).map(|user| (backing, user)),
+                    View::Pool(_) | View::Own(_) => None,
+                },
             };
             let over = match may_be_over {
                 true => tables.take_if_over(handle),
                 false => None,
             };
-            (reply, pages, user, over)
+            (reply, view, over)
         };
-        if let (Some(backing), Some(user)) = (pages, user) {
+        if let Some((backing, user)) = view {
             backing.unmap(user);
         }
         if let Some(entry) = over {
@@ -651,9 +650,9 @@ impl Tables {
     pub(super) fn insert_node(&mut self, handle: Option<u32>, entry: NodeEntry) -> Result<u32> {
         let (address, bytes) = (entry.node.address(), entry.node.bytes());
         let (origin, sort) = (entry.origin, entry.sort());
-        let own = match entry.node.view() {
-            View::Own(user) if origin != Origin::Shared => Some(user),
-            _ => None,
+        let own = match origin {
+            Origin::Shared => None,
+            Origin::Own | Origin::Foreign => entry.node.own_view(),
         };
         let handle = match handle {
             Some(handle) => self.nodes.insert_at(handle, entry).map(|()| handle)?,
@@ -710,7 +709,7 @@ impl Tables {
     /// Returns what is over.
     pub(super) fn finish_unlock(&mut self, handle: u32, all: bool) -> Option<NodeEntry> {
         if let Some(entry) = self.nodes.get_mut(handle) {
-            if all || matches!(entry.node.view(), View::Pages(_)) {
+            if all || entry.node.is_paged() {
                 entry.take_lock_off();
             }
         }
@@ -729,7 +728,7 @@ impl Tables {
         if entry.origin == Origin::Own {
             self.video.remove(entry.sort(), entry.node.bytes());
         }
-        if let View::Own(user) = entry.node.view() {
+        if let Some(user) = entry.node.own_view() {
             self.user_views.remove(user, Viewed::Node(handle));
         }
         if let Some(user) = entry.user() {

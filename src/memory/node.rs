@@ -225,6 +225,20 @@ impl Node {
         }
     }
 
+    /// Whether its view is [`View::Pages`].
+    pub(crate) fn is_paged(&self) -> bool {
+        match &self.place {
+            Some(Place::Pages(_) | Place::Virtual(_)) => true,
+            Some(Place::Wrapped(memory)) => memory.user.is_none(),
+            Some(Place::Pool(_)) | None => false,
+        }
+    }
+
+    /// Its view, if that is [`View::Own`].
+    pub(crate) fn own_view(&self) -> Option<usize> {
+        self.wrapped()?.user
+    }
+
     /// The memory, if it is not ours.
     pub(crate) fn wrapped(&self) -> Option<&UserMemory> {
         match &self.place {
