@@ -76,16 +76,19 @@ impl Flat {
         self.table.copy(0, &mut to[..bytes])
     }
 
-    /// Lets `page`, one above bit 31, lead to physical address `address`.
-    pub(super) fn set(&self, page: usize, address: u32) {
-        if let Some(entry) = page.checked_sub(FIRST_PAGE) {
-            // Every page that there is has its entry.
-            let _ = self.table.write(entry * 4, address);
-        }
+    /// Lets the pages from `first` on lead to the physical `addresses`, those above bit 31.
+    pub(super) fn set(&self, first: usize, addresses: impl Iterator<Item = u32>) {
+        let below = FIRST_PAGE.saturating_sub(first);
+        let entry = first.saturating_sub(FIRST_PAGE);
+        // Every page that there is has its entry.
+        let _ = match below {
+            0 => self.table.write_each(entry * 4, addresses),
+            below => self.table.write_each(entry * 4, addresses.skip(below)),
+        };
     }
 
-    /// Lets `page` lead to the scratch page.
-    pub(super) fn clear(&self, page: usize) {
-        self.set(page, self.scratch_entry);
+    /// Lets `count` pages from `first` lead to the scratch page.
+    pub(super) fn clear(&self, first: usize, count: usize) {
+        self.set(first, (0..count).map(|_| self.scratch_entry));
     }
 }

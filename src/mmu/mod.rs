@@ -57,6 +57,7 @@ use crate::{
 };
 use flat::Flat;
 use kernel::{
+    dma::DmaAddress,
     impl_has_work,
     list::ListArc,
     new_work,
@@ -140,22 +141,30 @@ impl Tables {
         }
     }
 
-    /// Lets a page lead to physical address `address`. Version 1 has no read-only pages.
-    fn set(&self, page: usize, address: u32, access: Access) {
+    /// Lets the pages from `first` on lead to the physical `addresses`. Version 1 has no read-only
+    /// pages.
+    fn set(&self, first: usize, addresses: &[DmaAddress], access: Access) {
+        // CAST: the DMA mask keeps pages below 4 GiB.
+        let addresses = addresses.iter().map(|&it| sys::widen(it) as u32);
         if let Some(table) = &self.flat {
-            table.set(page, address);
+            table.set(first, addresses.clone());
         }
         if let Some(tables) = &self.two_level {
-            tables.set(page, address, access);
+            for (page, address) in (first..).zip(addresses) {
+                tables.set(page, address, access);
+            }
         }
     }
 
-    fn clear(&self, page: usize) {
+    /// Lets `count` pages from `first` lead nowhere.
+    fn clear(&self, first: usize, count: usize) {
         if let Some(table) = &self.flat {
-            table.clear(page);
+            table.clear(first, count);
         }
         if let Some(tables) = &self.two_level {
-            tables.clear(page);
+            for page in first..first + count {
+                tables.clear(page);
+            }
         }
     }
 
@@ -462,19 +471,14 @@ impl Vm {
         state.free.take(first, count);
         state.used += count;
         drop(state);
-        for (page, &address) in (first..).zip(backing.dma_addresses()) {
-            // CAST: the DMA mask keeps pages below 4 GiB.
-            self.tables.set(page, sys::widen(address) as u32, access);
-        }
+        self.tables.set(first, backing.dma_addresses(), access);
         self.note_change();
         Ok(Mapping::new(self, backing, stale))
     }
 
     /// Ends a mapping; its pages wait for the flush.
     fn unmap(self: &Arc<Self>, stale: ListArc<Stale<Kept>>) {
-        for page in stale.first..stale.first + stale.count {
-            self.tables.clear(page);
-        }
+        self.tables.clear(stale.first, stale.count);
         let mut state = self.state.lock();
         // Under the lock, so that the list is in the order of the changes.
         let change = self.note_change();

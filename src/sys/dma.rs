@@ -246,6 +246,27 @@ impl DmaBuffer {
         Ok(())
     }
 
+    /// Writes `words` one behind the other from byte `offset`, a multiple of 4 inside the buffer;
+    /// `EINVAL` otherwise. Those that do not fit are left out.
+    #[inline]
+    pub(crate) fn write_each(&self, offset: usize, words: impl Iterator<Item = u32>) -> Result {
+        let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
+        if offset % 4 != 0 {
+            return Err(EINVAL);
+        }
+        for (i, word) in (0..room / 4).zip(words) {
+            // SAFETY: Inside the allocation, as there is room for `i + 1` words, and aligned.
+            unsafe {
+                self.cpu
+                    .add(offset)
+                    .cast::<u32>()
+                    .add(i)
+                    .write_volatile(word)
+            };
+        }
+        Ok(())
+    }
+
     /// Fills the buffer with `word`.
     pub(crate) fn fill(&self, word: u32) {
         for i in 0..self.size / 4 {

@@ -222,21 +222,30 @@ impl Pages {
         let Origin::Allocated(orders) = &mut self.origin else {
             return Err(EINVAL);
         };
+        let count = 1 << order;
+        let pages = self.pages.spare_capacity_mut();
+        let pages = pages.get_mut(..count).ok_or(EINVAL)?;
+        let addresses = self.dma.spare_capacity_mut();
+        let addresses = addresses.get_mut(..count).ok_or(EINVAL)?;
         let mut dma = 0;
         // SAFETY: `dev` is valid.
         let block = unsafe { shim::gal_alloc_block(raw_device(&self.dev), order, &mut dma) };
         if block.is_null() {
             return Err(ENOMEM);
         }
-        // INVARIANT: Allocated and mapped in one. There is room for all.
+        // There is room.
         // CAST: At most `LARGEST_ORDER`.
         orders.push(order as u8, GFP_KERNEL_ACCOUNT)?;
-        for index in 0..1 << order {
-            self.pages
-                .push(block.wrapping_add(index), GFP_KERNEL_ACCOUNT)?;
+        for (index, (page, address)) in pages.iter_mut().zip(addresses).enumerate() {
+            page.write(block.wrapping_add(index));
             // CAST: Less than the block's size.
-            let offset = (index * PAGE_SIZE) as DmaAddress;
-            self.dma.push(dma + offset, GFP_KERNEL_ACCOUNT)?;
+            address.write(dma + (index * PAGE_SIZE) as DmaAddress);
+        }
+        // INVARIANT: Allocated and mapped in one.
+        // SAFETY: There was room for `count` of each, and all of it has been written.
+        unsafe {
+            self.pages.inc_len(count);
+            self.dma.inc_len(count);
         }
         Ok(())
     }
