@@ -20,6 +20,11 @@ const SETTLE: Duration = Duration::from_millis(30);
 /// is: else what an operation comes to would depend on where in it the interrupt happens to arrive.
 pub const LATE: u32 = 3000;
 
+/// How often an operation is done before it is measured, however quick that is to be: caches of the kernel's allocators,
+/// page tables and predicted sizes are warm then, and the driver looks no longer at which generation a file's first 64
+/// requests are of.
+const WARM: usize = 64;
+
 /// How long an operation is repeated while it is profiled, in the guest's time.
 const PROFILED: Duration = Duration::from_secs(1);
 
@@ -222,8 +227,7 @@ impl Meter {
             return Ok(());
         }
         let count = (plan.samples / self.quick).max(10);
-        // Warm: caches of the kernel's allocators, page tables, predicted sizes.
-        self.samples((count / 8).clamp(4, 64), &mut operation)?;
+        self.samples(WARM, &mut operation)?;
         std::thread::sleep(SETTLE);
         if let Clock::Instructions(_) = &self.clock {
             self.control.write(fault::DELAY_INTERRUPTS, plan.late);
