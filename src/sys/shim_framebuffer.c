@@ -140,10 +140,16 @@ bool gal_physical_of(unsigned long user, size_t bytes, phys_addr_t *physical)
 	return found;
 }
 
-/* Two numbers that a mapping changes, as one. Who reads them wrong looks a moment later. */
+/* What each change of the mappings changes; without such a number, two that most of them change. */
 unsigned long gal_mappings_stamp(void)
 {
 	const struct mm_struct *mm = current->mm;
 
-	return mm ? (READ_ONCE(mm->total_vm) << 12) + READ_ONCE(mm->map_count) : 0;
+	if (!mm)
+		return 0;
+#ifdef CONFIG_PER_VMA_LOCK
+	return READ_ONCE(mm->mm_lock_seq.sequence);
+#else
+	return (READ_ONCE(mm->total_vm) << 12) + READ_ONCE(mm->map_count);
+#endif
 }

@@ -194,6 +194,23 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 mapped = Some(region);
                 Ok("0".to_string())
             }
+            // Memory of as many bytes, in the screen's place.
+            "spare" => {
+                mapped = Some(Region::anonymous(number(1)? as usize)?);
+                Ok("0".to_string())
+            }
+            // Elsewhere.
+            "own" => {
+                let surface = bench.client.create_surface(64, 64)?;
+                let engine = bench.client.engine();
+                let mut stream = Stream::new();
+                engine.fill(&mut stream, &surface, Rect::new(0, 0, 64, 64), number(1)?);
+                stream.flush(engine.pipe());
+                bench.client.run(engine.pipe(), &stream)?;
+                let found = surface.pixel(63, 63);
+                bench.client.release_surface(surface)?;
+                Ok(format!("{found:x}"))
+            }
             "unmap" => {
                 drop(mapped.take());
                 Ok("0".to_string())
@@ -367,6 +384,18 @@ fn screen_of_a_client(suite: &mut Suite) {
         artist.map(2 * SHOWN)?;
         artist.draws("the second half", SHOWN, 0x3333_4444)?;
         artist.draws("the first half", 0, 0x5555_6666)
+    });
+    suite.test("it takes the place of other memory", || {
+        let mut artist = Artist::new(Abi::own())?;
+        artist.other.ask(&format!("spare {:x}", 2 * SHOWN))?;
+        same(
+            "own memory",
+            artist.other.ask("own 1020304")?.as_str(),
+            "1020304",
+        )?;
+        artist.other.ask("unmap")?;
+        artist.map(2 * SHOWN)?;
+        artist.draws("the screen", 0, 0x0506_0708)
     });
     suite.test("MAP_USER_MEMORY, before any commands", || {
         let bench = Bench::new(Abi::own())?;
