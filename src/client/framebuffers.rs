@@ -14,7 +14,10 @@ use crate::{
         Result, //
     },
     log::debug_client,
-    memory::gpu_address,
+    memory::{
+        gpu_address,
+        Elsewhere, //
+    },
     stream::addresses::{
         Kind,
         Owner, //
@@ -86,6 +89,15 @@ impl Process {
         let allowed = &self.device.parameters().allowed_ranges;
         let holds = |of: &Range| of.holds(range);
         allowed.iter().flatten().any(holds) || self.tables().has_framebuffer(range)
+    }
+
+    /// `bytes` bytes at user address `user`, if they are such memory.
+    pub(super) fn elsewhere(&self, user: u64, bytes: u64) -> Option<Elsewhere> {
+        Some(Elsewhere {
+            address: self.address_without_pages(user, bytes)?,
+            bytes: usize::try_from(bytes).ok()?,
+            user: usize::try_from(user).ok()?,
+        })
     }
 
     /// The GPU address of `bytes` bytes at user address `user`, if they are memory without pages

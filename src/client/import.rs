@@ -28,6 +28,7 @@ use crate::{
         Result, //
     },
     memory::{
+        Elsewhere,
         Node,
         UserMemory, //
     }, //
@@ -141,15 +142,20 @@ impl Process {
         Ok((info, address))
     }
 
-    /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's ledger.
+    /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's ledger. One of memory
+    /// without pages (a framebuffer) gives no addresses: the process may use them anyway.
     pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
         if let Some(node) = self.own_node(what) {
             let bytes = node.bytes();
             return self.wrap_own(node, bytes);
         }
         let memory = match (self.take(Wish { what, write: true }), what) {
-            (Err(Error::OutOfResources), Foreign::User { user, bytes }) => {
-                return self.wrap_shown(user, bytes);
+            (Err(error), Foreign::User { user, bytes }) => {
+                return match self.elsewhere(user, bytes) {
+                    Some(memory) => self.wrap_elsewhere(memory, bytes),
+                    None if error == Error::OutOfResources => self.wrap_shown(user, bytes),
+                    None => Err(error),
+                };
             }
             (memory, _) => memory?,
         };
@@ -172,6 +178,12 @@ impl Process {
             // CAST: at most 64 bits.
             bytes: bytes as u64,
         })
+    }
+
+    fn wrap_elsewhere(self: &Arc<Self>, memory: Elsewhere, bytes: u64) -> Result<Reply<'_>> {
+        let node = self.device.memory().name_elsewhere(memory, self.number)?;
+        let node = self.insert_node(NodeEntry::new(Visible::new(node, self)?, Origin::Foreign))?;
+        Ok(Reply::Wrapped { node, bytes })
     }
 
     /// Memory that cannot be pinned may be a view of a node of the process's, from its start on:

@@ -650,6 +650,7 @@ impl Tables {
     pub(super) fn insert_node(&mut self, handle: Option<u32>, entry: NodeEntry) -> Result<u32> {
         let (address, bytes) = (entry.node.address(), entry.node.bytes());
         let (origin, sort) = (entry.origin, entry.sort());
+        let gives_addresses = entry.node.gives_addresses();
         let own = match origin {
             Origin::Shared => None,
             Origin::Own | Origin::Foreign => entry.node.own_view(),
@@ -671,7 +672,11 @@ impl Tables {
             Some(user) => self.user_views.insert(view(user)),
             None => Ok(()),
         };
-        if let Err(error) = noted.and_then(|()| self.addresses.insert(address, bytes, owner)) {
+        let mut reach = || match gives_addresses {
+            true => self.addresses.insert(address, bytes, owner),
+            false => Ok(()),
+        };
+        if let Err(error) = noted.and_then(|()| reach()) {
             if let Some(user) = own {
                 self.user_views.remove(user, Viewed::Node(handle));
             }
@@ -723,8 +728,10 @@ impl Tables {
             return None;
         }
         let entry = self.nodes.remove(handle)?;
-        let shown = self.addresses.remove(entry.node.address());
-        entry.node.leaves_addresses(shown);
+        if entry.node.gives_addresses() {
+            let shown = self.addresses.remove(entry.node.address());
+            entry.node.leaves_addresses(shown);
+        }
         if entry.origin == Origin::Own {
             self.video.remove(entry.sort(), entry.node.bytes());
         }

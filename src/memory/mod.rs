@@ -82,6 +82,7 @@ pub(crate) use {
     buffer::Buffer,
     node::{
         Backing,
+        Elsewhere,
         Node,
         Object,
         Pool,
@@ -430,6 +431,15 @@ impl VideoMemory {
     /// A node of memory that is not ours.
     pub(crate) fn wrap(self: &Arc<Self>, memory: UserMemory, owner: u64) -> Result<Arc<Node>> {
         self.node(Place::Wrapped(memory), owner)
+    }
+
+    /// A node of memory that the GPU reaches anyway.
+    pub(crate) fn name_elsewhere(
+        self: &Arc<Self>,
+        memory: Elsewhere,
+        owner: u64,
+    ) -> Result<Arc<Node>> {
+        self.node(Place::Elsewhere(memory), owner)
     }
 
     #[inline(always)]

@@ -86,6 +86,19 @@ pub(super) enum Place {
     Virtual(Mapping),
     /// Not ours.
     Wrapped(UserMemory),
+    /// Not ours, and without pages: a framebuffer.
+    Elsewhere(Elsewhere),
+}
+
+/// Memory that the GPU reaches where it is, whoever has it.
+#[derive(Clone, Copy)]
+pub(crate) struct Elsewhere {
+    /// GPU address of its first byte.
+    pub(crate) address: u32,
+    /// Bytes.
+    pub(crate) bytes: usize,
+    /// Where the process sees it that has made the node.
+    pub(crate) user: usize,
 }
 
 /// What a node's owner maps to see it.
@@ -183,7 +196,7 @@ impl Node {
     pub(crate) fn pool(&self) -> Pool {
         match self.place {
             Some(Place::Pages(_)) => Pool::Contiguous,
-            Some(Place::Virtual(_) | Place::Wrapped(_)) => Pool::Virtual,
+            Some(Place::Virtual(_) | Place::Wrapped(_) | Place::Elsewhere(_)) => Pool::Virtual,
             _ => Pool::System,
         }
     }
@@ -194,6 +207,7 @@ impl Node {
             Some(Place::Pages(buffer)) => buffer.address(),
             Some(Place::Virtual(mapping)) => mapping.address(),
             Some(Place::Wrapped(memory)) => memory.address(),
+            Some(Place::Elsewhere(memory)) => memory.address,
             // CAST: the pool lies below 2 GiB of GPU addresses, checked when it was made.
             Some(Place::Pool(span)) => self.memory.pool_address() + span.offset() as u32,
             None => 0,
@@ -203,9 +217,11 @@ impl Node {
     /// Physical address of its first byte, if it lies in one piece: where GPU address 0 is at
     /// `base`.
     pub(crate) fn physical(&self, base: u32) -> Option<u32> {
-        match self.pool() {
-            Pool::System | Pool::Contiguous => self.address().checked_add(base),
-            Pool::Virtual => None,
+        match (self.pool(), &self.place) {
+            (Pool::System | Pool::Contiguous, _) | (_, Some(Place::Elsewhere(_))) => {
+                self.address().checked_add(base)
+            }
+            (Pool::Virtual, _) => None,
         }
     }
 
@@ -220,6 +236,7 @@ impl Node {
                 Some(user) => View::Own(user),
                 None => View::Pages(Backing::Scattered(memory.mapping.backing().clone())),
             },
+            Some(Place::Elsewhere(memory)) => View::Own(memory.user),
             Some(Place::Pool(span)) => View::Pool(span.offset()),
             None => View::Pool(0),
         }
@@ -230,13 +247,17 @@ impl Node {
         match &self.place {
             Some(Place::Pages(_) | Place::Virtual(_)) => true,
             Some(Place::Wrapped(memory)) => memory.user.is_none(),
-            Some(Place::Pool(_)) | None => false,
+            Some(Place::Pool(_) | Place::Elsewhere(_)) | None => false,
         }
     }
 
     /// Its view, if that is [`View::Own`].
     pub(crate) fn own_view(&self) -> Option<usize> {
-        self.wrapped()?.user
+        match &self.place {
+            Some(Place::Wrapped(memory)) => memory.user,
+            Some(Place::Elsewhere(memory)) => Some(memory.user),
+            Some(Place::Pool(_) | Place::Pages(_) | Place::Virtual(_)) | None => None,
+        }
     }
 
     /// The memory, if it is not ours.
@@ -245,6 +266,11 @@ impl Node {
             Some(Place::Wrapped(memory)) => Some(memory),
             _ => None,
         }
+    }
+
+    /// Whether its addresses are the process's by having the node. Else they are by something else.
+    pub(crate) fn gives_addresses(&self) -> bool {
+        !matches!(self.place, Some(Place::Elsewhere(_)))
     }
 
     /// Its bytes' offset in the pool and their number, if it lies there.
@@ -264,6 +290,7 @@ impl Node {
             Some(Place::Pages(buffer)) => buffer.bytes(),
             Some(Place::Virtual(mapping)) => mapping.backing().bytes(),
             Some(Place::Wrapped(memory)) => memory.bytes(),
+            Some(Place::Elsewhere(memory)) => memory.bytes,
             None => 0,
         }
     }
@@ -276,7 +303,7 @@ impl Node {
                 pool.read(span.offset() + offset).ok()
             }
             Some(Place::Pages(buffer)) => buffer.read(offset),
-            Some(Place::Virtual(_) | Place::Wrapped(_)) | None => None,
+            Some(Place::Virtual(_) | Place::Wrapped(_) | Place::Elsewhere(_)) | None => None,
         }
     }
 
@@ -290,7 +317,7 @@ impl Node {
             Some(Place::Pages(buffer)) => buffer.memory.copy(offset, to),
             Some(Place::Virtual(mapping)) => mapping.backing().pages().copy(offset, to),
             Some(Place::Wrapped(memory)) => memory.copy(offset, to),
-            None => Err(EINVAL),
+            Some(Place::Elsewhere(_)) | None => Err(EINVAL),
         }
     }
 
@@ -299,7 +326,7 @@ impl Node {
         match &self.place {
             Some(Place::Virtual(mapping)) => Some(mapping),
             Some(Place::Wrapped(memory)) => Some(&memory.mapping),
-            Some(Place::Pool(_) | Place::Pages(_)) | None => None,
+            Some(Place::Pool(_) | Place::Pages(_) | Place::Elsewhere(_)) | None => None,
         }
     }
 
@@ -313,7 +340,7 @@ impl Node {
             Some(Place::Pages(buffer)) => buffer.write(offset, word),
             Some(Place::Virtual(mapping)) => mapping.backing().pages().write(offset, word),
             Some(Place::Wrapped(memory)) => memory.write(offset, word),
-            None => {}
+            Some(Place::Elsewhere(_)) | None => {}
         }
     }
 }
@@ -334,7 +361,7 @@ impl Exportable for Node {
                 Some(dma_buf::Memory::Pages(mapping.backing().pages()))
             }
             // Whoever has it can share it himself.
-            Some(Place::Wrapped(_)) | None => None,
+            Some(Place::Wrapped(_) | Place::Elsewhere(_)) | None => None,
         }
     }
 }

@@ -13,12 +13,15 @@ use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Memory;
+use galcore_client::device::Node;
 use galcore_client::raw::Area;
 use galcore_client::raw::Kind;
 use galcore_client::sys;
 use galcore_client::sys::Region;
+use galcore_client::uapi::surface;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::MapUserMemory;
+use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Client;
@@ -147,6 +150,10 @@ impl Bench {
         if let Some(user) = user {
             let found = self.map(user, u32::MAX, bytes)?.0;
             same(what, found, Status::OUT_OF_RESOURCES)?;
+            if self.device().abi().has("WRAP_USER_MEMORY") {
+                let found = self.device().wrap_memory(user, bytes)?.0;
+                same(what, found, Status::OUT_OF_RESOURCES)?;
+            }
         }
         Ok(())
     }
@@ -176,6 +183,45 @@ impl Bench {
         }
         Ok(())
     }
+}
+
+/// WRAP_USER_MEMORY of the second screen, which the newest generations have instead of MAP_USER_MEMORY.
+fn wrapped(bench: &mut Bench, memory: &Memory) -> Result<()> {
+    let physical = u64::from(bench.screen.physical) + SHOWN as u64;
+    for (physical, colour) in [(u64::MAX, 0x0102_0304), (physical, 0x0506_0708)] {
+        let device = bench.device();
+        let fields = [
+            (
+                "desc.flag",
+                device.abi().values["ALLOC_FLAG_USERMEMORY"].into(),
+            ),
+            ("desc.logical", memory.address() + SHOWN as u64),
+            ("desc.physical", physical),
+            ("desc.size", SHOWN as u64),
+        ];
+        let wrap = || device.ask("WRAP_USER_MEMORY", &fields, "node");
+        let ((status, handle), second) = (wrap()?, wrap()?);
+        same("WRAP", status, Status::OK)?;
+        same("WRAP once more", second.0, Status::OK)?;
+        let node = |handle| Node {
+            handle,
+            pool: Pool::VIRTUAL,
+            bytes: SHOWN as u32,
+            surface_type: surface::BITMAP,
+        };
+        let place = device.lock(node(handle))?;
+        same("where it is", place.logical, fields[1].1)?;
+        same("its address", place.address, bench.address() + SHOWN as u32)?;
+        bench.draws("wrapped", memory, SHOWN, colour)?;
+        let device = bench.device();
+        same("NAME", device.name_node(handle)?.0, Status::NOT_SUPPORTED)?;
+        same("EXPORT", device.export(handle)?.0, Status::NOT_SUPPORTED)?;
+        device.unlock_all(node(handle))?;
+        device.free(node(handle))?;
+        device.free(node(second.1))?;
+        bench.draws("released", memory, SHOWN, !colour)?;
+    }
+    Ok(())
 }
 
 /// Is another process: what one has mapped counts as long as it lives.
@@ -358,9 +404,13 @@ fn other_physical_memory(bench: &mut Bench) -> Result<()> {
 
 fn screen_of_a_client(suite: &mut Suite) {
     suite.test("a screen that is not mapped is nobody's", || {
-        let mut bench = Bench::new(Abi::own())?;
-        bench.is_closed("not mapped", None)?;
-        odd_mappings(&mut bench)
+        let newer = Abi::named("5.0.11.p8").context("a generation")?;
+        for abi in [Abi::own(), newer] {
+            let mut bench = Bench::new(abi)?;
+            bench.is_closed("not mapped", None)?;
+            odd_mappings(&mut bench)?;
+        }
+        Ok(())
     });
     suite.test("who has mapped it draws there", || {
         for name in ["dove", "v2", "4.6.9", "6.2.4.p2", "6.4.11"] {
@@ -401,6 +451,14 @@ fn screen_of_a_client(suite: &mut Suite) {
         let bench = Bench::new(Abi::own())?;
         let memory = bench.screen.map()?;
         bench.can_be_mapped(memory.address())
+    });
+    suite.test("WRAP_USER_MEMORY, before any commands", || {
+        for name in ["5.0.11.p8", "6.2.4.p2", "6.4.11"] {
+            let mut bench = Bench::new(Abi::named(name).context("a generation")?)?;
+            let memory = bench.screen.map()?;
+            wrapped(&mut bench, &memory).context(name)?;
+        }
+        Ok(())
     });
     suite.test("MAP_USER_MEMORY of other physical memory", || {
         let mut bench = Bench::new(Abi::own())?;
@@ -468,10 +526,14 @@ fn named_screen(suite: &mut Suite) {
 
 fn closed_screen(suite: &mut Suite) {
     suite.test("nobody draws there, mapped or not", || {
-        let mut bench = Bench::new(Abi::own())?;
-        bench.is_closed("not mapped", None)?;
-        let memory = bench.screen.map()?;
-        bench.is_closed("mapped", Some(memory.address()))
+        let newer = Abi::named("5.0.11.p8").context("a generation")?;
+        for abi in [Abi::own(), newer] {
+            let mut bench = Bench::new(abi)?;
+            bench.is_closed("not mapped", None)?;
+            let memory = bench.screen.map()?;
+            bench.is_closed("mapped", Some(memory.address()))?;
+        }
+        Ok(())
     });
 }
 
