@@ -33,6 +33,7 @@ use super::{
     Ledger,
     NamedBuffer,
     NamedUserMemory,
+    NodeMetadata,
     Parts,
     Record,
     Reply,
@@ -342,6 +343,16 @@ impl Format {
             Command::GetVideoMemoryFd => Request::ExportNode {
                 node: layout.node_fd.node.handle(u),
             },
+            Command::SetVideoMemoryMetadata if layout.metadata.bytes != 0 => self.metadata(u),
+            Command::GetGraphicBufferFd if layout.graphic_buffer.bytes != 0 => {
+                let fields = &layout.graphic_buffer;
+                Request::KeepGraphicBuffer {
+                    // CAST: less than 3.
+                    nodes: core::array::from_fn(|at| fields.nodes.nth(at as u16).handle(u)),
+                    piece: fields.piece.handle(u),
+                    signal: fields.signal.handle(u),
+                }
+            }
             Command::Shbuf => Request::SharedBuffer(self.shared_buffer(u)),
             // Of a sync point: these are not built.
             Command::CreateNativeFence if !layout.create_fence.signal.exists() => {
@@ -554,6 +565,21 @@ impl Format {
             | Command::ApbAxifeAccess
             | Command::CancelJob => Request::Refused(Error::NotSupported),
         }
+    }
+
+    /// SET_VIDEO_MEMORY_METADATA.
+    fn metadata(self, u: &[u32]) -> Request {
+        let fields = &self.0.metadata;
+        let node = fields.node.handle(u);
+        if fields.readback.word(u) != 0 {
+            return Request::ReadMetadata { node };
+        }
+        // CAST: the bits of a signed field; less than 5.
+        let metadata = NodeMetadata {
+            status: fields.status.word(u) as i32,
+            words: core::array::from_fn(|at| fields.fast_clear.nth(at as u16).word(u)),
+        };
+        Request::SetMetadata { node, metadata }
     }
 
     /// Whether `bytes` bytes of payload are part of an interface of `words`: builds without the profiler have
@@ -1194,7 +1220,9 @@ impl Format {
                 | Command::ReleaseVideoMemory
                 | Command::NameVideoMemory
                 | Command::ExportVideoMemory
-                | Command::GetVideoMemoryFd,
+                | Command::GetVideoMemoryFd
+                | Command::SetVideoMemoryMetadata
+                | Command::GetGraphicBufferFd,
                 Error::InvalidObject | Error::InvalidData,
             ) if self.0.quirks.unknown_node_not_found => Error::NotFound,
             (_, error) => error,
@@ -1438,9 +1466,18 @@ impl Format {
                 let field = match command() {
                     Command::ExportVideoMemory => layout.export_node.fd,
                     Command::CreateNativeFence => layout.create_fence.fd,
+                    Command::GetGraphicBufferFd => layout.graphic_buffer.fd,
                     _ => layout.node_fd.fd,
                 };
                 field.put(u, file.number());
+            }
+            Reply::Metadata(metadata) => {
+                let fields = &layout.metadata;
+                // CAST: the bits of a signed field.
+                fields.status.put(u, metadata.status as u32);
+                for (at, word) in (0u16..).zip(metadata.words) {
+                    fields.fast_clear.nth(at).put(u, word);
+                }
             }
             Reply::SharedBuffer { id } => layout.shared_buffer.id.put(u, id),
             Reply::Copied { bytes } => layout.shared_buffer.size.put(u, bytes.unwrap_or(0)),

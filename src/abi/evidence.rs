@@ -243,7 +243,9 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
         | Request::FreeNode { .. }
         | Request::FinishUnlock { .. }
         | Request::NameNode { .. }
-        | Request::ExportNode { .. } => has.nodes,
+        | Request::ExportNode { .. }
+        | Request::SetMetadata { .. }
+        | Request::ReadMetadata { .. } => has.nodes,
         Request::UnmapUser(_) => has.user_memory,
         Request::MapUser { user, bytes } => user >= FIRST_ADDRESS && bytes != 0,
         // A wait for no time at all, or for one that nobody would take, may be the time at another

@@ -376,6 +376,25 @@ impl CoreSelector {
     }
 }
 
+/// The most nodes of a graphic buffer.
+pub(crate) const GRAPHIC_BUFFER_NODES: usize = 3;
+
+/// What clients tell each other of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeMetadata {
+    /// A descriptor of its tile status' dma-buf, of the process that has told it; less than 0: none.
+    pub(crate) status: i32,
+    /// Whether it is cleared fast, by what value (64 bits), whether it is compressed, and how.
+    pub(crate) words: [u32; Self::WORDS],
+}
+
+impl NodeMetadata {
+    /// How many words there are beside the descriptor.
+    pub(crate) const WORDS: usize = 5;
+    /// It has no tile status.
+    pub(crate) const NO_STATUS: i32 = -1;
+}
+
 /// What a command asks for.
 ///
 /// Its tag is its own: inside of a 64-bit field it takes 32-bit machines several instructions.
@@ -454,6 +473,27 @@ pub(crate) enum Request {
     ExportNode {
         /// The node.
         node: u32,
+    },
+    /// SET_VIDEO_MEMORY_METADATA.
+    SetMetadata {
+        /// The node.
+        node: u32,
+        /// What is told of it.
+        metadata: NodeMetadata,
+    },
+    /// SET_VIDEO_MEMORY_METADATA that asks.
+    ReadMetadata {
+        /// The node.
+        node: u32,
+    },
+    /// GET_GRAPHIC_BUFFER_FD.
+    KeepGraphicBuffer {
+        /// Nodes; the first that is 0 ends them.
+        nodes: [u32; GRAPHIC_BUFFER_NODES],
+        /// A shared buffer, or 0.
+        piece: u32,
+        /// A signal, or 0.
+        signal: u32,
     },
     /// SHBUF.
     SharedBuffer(SharedBuffer),
@@ -852,6 +892,8 @@ pub(crate) enum Reply<'a> {
     /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD and CREATE_NATIVE_FENCE: to be installed when the
     /// caller has been told.
     File(NewFile),
+    /// What is known of a node.
+    Metadata(NodeMetadata),
     /// SHBUF's CREATE.
     SharedBuffer {
         /// The buffer.

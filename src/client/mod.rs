@@ -26,6 +26,7 @@ mod deltas;
 mod dump;
 mod ending;
 mod framebuffers;
+mod graphic_buffers;
 mod guesses;
 mod guilt;
 mod handles;
@@ -497,6 +498,13 @@ impl Process {
             Request::ImportNode { name } => self.import_named(name),
             Request::Wrap(what) => self.wrap(what),
             Request::ExportNode { node } => self.export_node(node),
+            Request::SetMetadata { node, metadata } => self.set_metadata(node, metadata),
+            Request::ReadMetadata { node } => self.read_metadata(node),
+            Request::KeepGraphicBuffer {
+                nodes,
+                piece,
+                signal,
+            } => self.keep_graphic_buffer(nodes, piece, signal),
             Request::SharedBuffer(command) => self.shared_buffer(command),
             // It would have an address that the core does not know.
             Request::MapUser { .. } if self.is_vector(selector) => Err(Error::NotSupported),

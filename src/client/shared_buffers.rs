@@ -195,6 +195,13 @@ impl Process {
         Ok(())
     }
 
+    /// A buffer that the process has, and its name, for somebody who keeps both. `NotFound`: it has none
+    /// of this id.
+    pub(super) fn hold_piece(&self, id: u32) -> Result<(Name<Piece>, Arc<Piece>)> {
+        self.piece(id)?;
+        Name::hold(self.clients.shared_buffers(), id)
+    }
+
     fn piece(&self, id: u32) -> Result<Arc<Piece>> {
         let tables = self.tables();
         let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;

@@ -11,6 +11,7 @@ mod buffer;
 mod failures;
 mod framebuffers;
 mod heap;
+mod metadata;
 mod node;
 mod pool;
 pub(crate) mod surface;
@@ -71,6 +72,7 @@ use kernel::{
         Arc, //
     }, //
 };
+use metadata::Metadata;
 use node::Place;
 use pool::{
     with_pages,
@@ -449,6 +451,7 @@ impl VideoMemory {
             place: Some(place),
             owner,
             shared: Atomic::new(false),
+            metadata: Metadata::new(),
         };
         Ok(Arc::new(node, GFP_KERNEL_ACCOUNT)?)
     }

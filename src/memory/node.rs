@@ -4,6 +4,7 @@
 
 use super::heap::Span;
 use super::{
+    metadata::Metadata,
     pool::PoolMemory,
     Buffer,
     UserMemory,
@@ -174,6 +175,7 @@ pub(crate) struct Node {
     pub(super) owner: u64,
     /// Other processes may have used it.
     pub(super) shared: Atomic<bool>,
+    pub(super) metadata: Metadata,
 }
 
 /// How a node's owner sees it in its own memory.
@@ -190,6 +192,11 @@ impl Node {
     /// From now on other processes may use it.
     pub(crate) fn share(&self) {
         self.shared.store(true, Relaxed);
+    }
+
+    /// What clients tell each other of it.
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     /// Where it lies.

@@ -97,6 +97,11 @@ impl Drop for Buffer {
     }
 }
 
+/// Whether the calling process's descriptor `fd` is a dma-buf, whosever.
+pub(crate) fn is_buffer(fd: i32) -> bool {
+    Buffer::get(fd).is_ok()
+}
+
 /// The addresses of a dma-buf's pages, as it is attached. `EINVAL`: it is not made of whole pages.
 /// `ENOMEM`.
 ///

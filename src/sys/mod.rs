@@ -30,6 +30,7 @@ pub(crate) mod dma_buf;
 pub(crate) mod fence;
 pub(crate) mod file;
 pub(crate) mod framebuffer;
+pub(crate) mod holder;
 pub(crate) mod irq;
 mod mapped;
 pub(crate) mod mmio;

@@ -435,6 +435,25 @@ void gal_zap(struct inode *inode, size_t offset, size_t bytes)
 	unmap_mapping_range(inode->i_mapping, offset, bytes, 1);
 }
 
+static int gal_holder_release(struct inode *inode, struct file *file)
+{
+	struct gal_held *held = file->private_data;
+
+	held->put(held);
+	return 0;
+}
+
+static const struct file_operations gal_holder_operations = {
+	.owner = THIS_MODULE,
+	.release = gal_holder_release,
+};
+
+/* Its name is the vendor's. */
+struct file *gal_new_holder(struct gal_held *held)
+{
+	return anon_inode_getfile("viv-gr", &gal_holder_operations, held, O_RDWR);
+}
+
 /* As the DMA interface decides it, but that a translation which could be bypassed counts as one. */
 bool gal_is_translated(struct device *dev)
 {

@@ -205,6 +205,13 @@ struct gal_export {
 };
 
 struct file *gal_export_buffer(const struct gal_export *what);
+
+/* What a file keeps that does nothing else: put(held) ends it. */
+struct gal_held {
+	void (*put)(struct gal_held *held);
+};
+
+struct file *gal_new_holder(struct gal_held *held);
 void *gal_exported_by(struct dma_buf *buffer, const void *exporter);
 void gal_allow_long_segments(struct device *dev);
 

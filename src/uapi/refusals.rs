@@ -83,6 +83,8 @@ impl Refused<'_> {
                 | Request::Unlock { node, .. }
                 | Request::NameNode { node }
                 | Request::ExportNode { node }
+                | Request::SetMetadata { node, .. }
+                | Request::ReadMetadata { node }
                 | Request::FinishUnlock { node, .. }
                 | Request::FreeNode { node, .. },
                 Error::InvalidObject | Error::InvalidData,

@@ -428,6 +428,30 @@ structures! {
         /// Out: descriptor of the dma-buf.
         fd = "fd",
     }
+    /// SET_VIDEO_MEMORY_METADATA.
+    metadata: SetVidMemMetadata = "SetVidMemMetadata" {
+        /// In: handle.
+        node = "node",
+        /// In: whether it is asked for.
+        readback = "readback",
+        /// In and out: descriptor of the tile status' dma-buf.
+        status = "ts_fd",
+        /// In and out: whether it is cleared fast. Four words follow it.
+        fast_clear = "fc_enabled",
+        /// The last of these.
+        format = "compress_format",
+    }
+    /// GET_GRAPHIC_BUFFER_FD.
+    graphic_buffer: GetGraphicBufferFd = "GetGraphicBufferFd" {
+        /// In: handles, behind each other.
+        nodes = "node",
+        /// In: a shared buffer.
+        piece = "shBuf",
+        /// In: a signal.
+        signal = "signal",
+        /// Out: descriptor of what keeps them.
+        fd = "fd",
+    }
     /// SHBUF.
     shared_buffer: ShBuf = "ShBuf" {
         /// In: sub-command.
@@ -1532,6 +1556,8 @@ impl Layout {
             && self.wrap.bytes <= room
             && self.export_node.bytes <= room
             && self.node_fd.bytes <= room
+            && self.metadata.bytes <= room
+            && self.graphic_buffer.bytes <= room
             && self.shared_buffer.bytes <= room
             && self.create_fence.bytes <= room
             && self.wait_fence.bytes <= room

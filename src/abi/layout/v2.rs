@@ -160,6 +160,8 @@ pub(crate) const V2: Layout = Layout {
     wrap: WrapUserMemory::ABSENT,
     export_node: ExportVideoMemory::ABSENT,
     node_fd: GetVideoMemoryFd::ABSENT,
+    metadata: SetVidMemMetadata::ABSENT,
+    graphic_buffer: GetGraphicBufferFd::ABSENT,
     shared_buffer: ShBuf::ABSENT,
     create_fence: CreateNativeFence::ABSENT,
     wait_fence: WaitNativeFence::ABSENT,

@@ -268,6 +268,21 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
         node: word(0),
         fd: word(8),
     },
+    metadata: SetVidMemMetadata {
+        bytes: 32,
+        node: word(0),
+        readback: word(4),
+        status: word(8),
+        fast_clear: word(12),
+        format: word(28),
+    },
+    graphic_buffer: GetGraphicBufferFd {
+        bytes: 32,
+        nodes: word(0),
+        piece: long(16),
+        signal: word(24),
+        fd: word(28),
+    },
     options: QueryChipOptions {
         bytes: 28,
         profiler: word(0),

@@ -126,6 +126,12 @@ pub(crate) const V6_4_11: Layout = Layout {
         node: word(0),
         fd: word(8),
     },
+    graphic_buffer: GetGraphicBufferFd {
+        bytes: 40,
+        signal: long(24),
+        fd: word(32),
+        ..V6_2_4_P3.graphic_buffer
+    },
     allocate_non_paged: AllocateNonPagedMemory {
         bytes: 32,
         size: long(8),
