@@ -69,7 +69,8 @@ impl Process {
     }
 
     /// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps the nodes, the shared buffer and the signal,
-    /// those that are not 0, until it is closed, whoever has it then.
+    /// those that are not 0, until it is closed, whoever has it then. Of nodes that are the process's
+    /// own memory it keeps nothing.
     ///
     /// `InvalidObject`: no such node. `NotFound`: no such shared buffer or signal. `OutOfResources`:
     /// no descriptor is left.
@@ -82,7 +83,9 @@ impl Process {
         let mut kept = [const { None }; GRAPHIC_BUFFER_NODES];
         let named = nodes.into_iter().take_while(|&handle| handle != 0);
         for (place, handle) in kept.iter_mut().zip(named) {
-            *place = Some(self.living_node(handle)?);
+            // The process's own memory is its own again with FREE, or its end: who has the
+            // descriptor then would keep pages locked that count for nobody.
+            *place = Some(self.living_node(handle)?).filter(|node| node.own_view().is_none());
         }
         let buffer = GraphicBuffer {
             _nodes: kept,
