@@ -130,7 +130,7 @@ bool gal_physical_of(unsigned long user, size_t bytes, phys_addr_t *physical)
 	if (!mm || !bytes || check_add_overflow(user, bytes - 1, &end))
 		return false;
 	end = (end & PAGE_MASK) + PAGE_SIZE;
-	if (end < start || mmap_read_lock_killable(mm))
+	if (end <= start || mmap_read_lock_killable(mm))
 		return false;
 	vma = vma_lookup(mm, start);
 	if (vma && end <= vma->vm_end && gal_has_no_pages(vma))
