@@ -148,16 +148,23 @@ impl Tables {
         if place.is_none() && self.framebuffers.len() >= framebuffer::MOST {
             return Err(Error::OutOfResources);
         }
-        let owner = self.addresses.owner(range.start());
-        if owner.is_some_and(|owner| owner.kind == Kind::Framebuffer) {
-            self.addresses.remove(range.start());
-        }
         let owner = Owner {
             kind: Kind::Framebuffer,
             // It has none.
             handle: 0,
         };
-        self.addresses.insert(range.start(), range.bytes(), owner)?;
+        let before = place.and_then(|place| self.framebuffers.get(place).map(|(of, _)| *of));
+        if before.is_some() {
+            self.addresses.remove(range.start());
+        }
+        let mut insert = |range: Range| {
+            self.addresses
+                .insert(range.start(), range.bytes(), owner)
+        };
+        insert(range).inspect_err(|_| {
+            // What it had mapped before it may use as before: there was memory to note that.
+            let _ = before.map(&mut insert);
+        })?;
         match place.and_then(|place| self.framebuffers.get_mut(place)) {
             // Putting its file does not sleep: that is closed when the caller goes back.
             Some(known) => *known = (range, kept),

@@ -14,6 +14,7 @@ use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Node;
 use galcore_client::sys;
+use galcore_client::sys::Region;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
@@ -25,7 +26,7 @@ use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
-
+use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
 
 const GENERATIONS: [&str; 3] = ["6.2.4.p2", "6.2.4.p3", "6.4.11"];
@@ -239,6 +240,26 @@ fn nodes(abi: &'static Abi) -> Result<()> {
     settles("KiB used", before, ProcGc::used_now)
 }
 
+/// A process's own memory is its own again with FREE, whoever keeps the node.
+fn own_memory(abi: &'static Abi) -> Result<()> {
+    let device = Device::open_as(abi, true)?;
+    let before = system::pinned()?;
+    let memory = Region::anonymous(BYTES as usize)?;
+    let (status, node) = device.wrap_memory(memory.address(), BYTES.into())?;
+    same("WRAP_USER_MEMORY", status, Status::OK)?;
+    ensure!(system::pinned()? > before, "nothing is pinned");
+    let descriptor = kept(&device, [node, 0, 0], 0, 0)?;
+    device.free(Node {
+        handle: node,
+        pool: Pool::DEFAULT,
+        bytes: BYTES,
+        surface_type: 6,
+    })?;
+    settles("KiB pinned", before, system::pinned)?;
+    drop(descriptor);
+    Ok(())
+}
+
 /// Shared buffers and signals, and what there is not.
 fn others(abi: &'static Abi) -> Result<()> {
     let before = at_rest(ProcGc::used_now)?;
@@ -284,6 +305,9 @@ fn main() -> ExitCode {
             let abi = Abi::named(name).context("a generation")?;
             suite.test(format!("{name}: what is told of a node"), move || told(abi));
             suite.test(format!("{name}: nodes are kept"), move || nodes(abi));
+            suite.test(format!("{name}: own memory is not kept"), move || {
+                own_memory(abi)
+            });
             suite.test(format!("{name}: what else is kept"), move || others(abi));
         }
         suite.run()
