@@ -346,9 +346,18 @@ impl Format {
             Command::SetVideoMemoryMetadata if layout.metadata.bytes != 0 => self.metadata(u),
             Command::GetGraphicBufferFd if layout.graphic_buffer.bytes != 0 => {
                 let fields = &layout.graphic_buffer;
+                // CAST: less than 3.
+                let mut nodes: [u32; super::GRAPHIC_BUFFER_NODES] =
+                    core::array::from_fn(|at| fields.nodes.nth(at as u16).handle(u));
+                let mut is_over = false;
+                for node in &mut nodes {
+                    is_over |= *node == 0 && self.0.quirks.no_node_ends;
+                    if is_over {
+                        *node = 0;
+                    }
+                }
                 Request::KeepGraphicBuffer {
-                    // CAST: less than 3.
-                    nodes: core::array::from_fn(|at| fields.nodes.nth(at as u16).handle(u)),
+                    nodes,
                     piece: fields.piece.handle(u),
                     signal: fields.signal.handle(u),
                 }

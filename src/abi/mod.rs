@@ -488,7 +488,7 @@ pub(crate) enum Request {
     },
     /// GET_GRAPHIC_BUFFER_FD.
     KeepGraphicBuffer {
-        /// Nodes; the first that is 0 ends them.
+        /// Nodes; 0: none.
         nodes: [u32; GRAPHIC_BUFFER_NODES],
         /// A shared buffer, or 0.
         piece: u32,

@@ -81,7 +81,7 @@ impl Process {
         signal: u32,
     ) -> Result<Reply<'_>> {
         let mut kept = [const { None }; GRAPHIC_BUFFER_NODES];
-        let named = nodes.into_iter().take_while(|&handle| handle != 0);
+        let named = nodes.into_iter().filter(|&handle| handle != 0);
         for (place, handle) in kept.iter_mut().zip(named) {
             // The process's own memory is its own again with FREE, or its end: who has the
             // descriptor then would keep pages locked that count for nobody.

@@ -1284,6 +1284,8 @@ pub(crate) struct Quirks {
     pub(crate) newer_contexts: bool,
     /// A delta's number of vertex elements is 1 more than there are; 0: as before.
     pub(crate) elements_and_one: bool,
+    /// The nodes of a graphic buffer end with the first that is 0; else it is a gap.
+    pub(crate) no_node_ends: bool,
 }
 
 /// Commands, whatever their numbers.

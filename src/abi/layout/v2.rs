@@ -93,6 +93,7 @@ pub(crate) const V2: Layout = Layout {
         stall_is_limited: true,
         newer_contexts: false,
         elements_and_one: false,
+        no_node_ends: false,
     },
     base_address: GetBaseAddress {
         bytes: 4,

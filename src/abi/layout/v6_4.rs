@@ -71,6 +71,7 @@ pub(crate) const V6_4_11: Layout = Layout {
         caches_nodes: true,
         detaches_known: true,
         takes_commit_done: true,
+        no_node_ends: true,
         flags: AllocationFlags {
             scattered: 0x2,
             secure: 0x40,

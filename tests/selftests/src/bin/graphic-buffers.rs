@@ -289,8 +289,13 @@ fn others(abi: &'static Abi) -> Result<()> {
         ensure!(status != Status::OK, "what there is not is kept");
     }
     same("descriptors", open()?, descriptors)?;
-    // What is behind the first that is 0 is not looked at.
-    drop(kept(&device, [node.handle, 0, node.handle + 1000], 0, 0)?);
+    // From 6.4 on what is behind the first that is 0 is not looked at; before that 0 is a gap.
+    let (status, number) = keep(&device, [node.handle, 0, node.handle + 1000], 0, 0)?;
+    same("0 ends them", status == Status::OK, abi.name == "6.4.11")?;
+    if status == Status::OK {
+        drop(sys::take_descriptor(number as u64)?);
+    }
+    drop(kept(&device, [0, node.handle, 0], 0, 0)?);
     device.free(node)?;
     settles("KiB used", before, ProcGc::used_now)
 }
