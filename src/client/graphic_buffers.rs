@@ -31,9 +31,15 @@ use crate::{
 };
 use kernel::sync::Arc;
 
+/// A node, and its name: who was told it imports the node, also when its maker has freed it.
+struct KeptNode {
+    _node: Arc<Node>,
+    _name: Name<Node>,
+}
+
 /// What a descriptor keeps: nobody reaches anything by it.
 struct GraphicBuffer {
-    _nodes: [Option<Arc<Node>>; GRAPHIC_BUFFER_NODES],
+    _nodes: [Option<KeptNode>; GRAPHIC_BUFFER_NODES],
     _piece: Option<(Name<Piece>, Arc<Piece>)>,
     _signal: Option<Arc<Signal>>,
 }
@@ -46,6 +52,24 @@ impl Process {
         match entry.is_alive() {
             true => Ok(entry.node.clone()),
             false => Err(Error::InvalidObject),
+        }
+    }
+
+    /// A node that the process has, with its name; `None`: it is the process's own memory.
+    /// `InvalidObject`: it has none of this handle.
+    fn hold_node(&self, handle: u32) -> Result<Option<KeptNode>> {
+        match self.name_of(handle) {
+            Ok(number) => {
+                let (name, node) = Name::hold_own(self.clients.names(), number)?;
+                Ok(Some(KeptNode {
+                    _node: node,
+                    _name: name,
+                }))
+            }
+            // That has no name, and is its own again with FREE, or its end: who has the descriptor
+            // then would keep pages locked that count for nobody.
+            Err(Error::NotSupported) => self.living_node(handle).map(|_| None),
+            Err(error) => Err(error),
         }
     }
 
@@ -69,8 +93,8 @@ impl Process {
     }
 
     /// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps the nodes, the shared buffer and the signal,
-    /// those that are not 0, until it is closed, whoever has it then. Of nodes that are the process's
-    /// own memory it keeps nothing.
+    /// those that are not 0, and the names of the first two, until it is closed, whoever has it then.
+    /// Of nodes that are the process's own memory it keeps nothing.
     ///
     /// `InvalidObject`: no such node. `NotFound`: no such shared buffer or signal. `OutOfResources`:
     /// no descriptor is left.
@@ -83,9 +107,7 @@ impl Process {
         let mut kept = [const { None }; GRAPHIC_BUFFER_NODES];
         let named = nodes.into_iter().filter(|&handle| handle != 0);
         for (place, handle) in kept.iter_mut().zip(named) {
-            // The process's own memory is its own again with FREE, or its end: who has the
-            // descriptor then would keep pages locked that count for nobody.
-            *place = Some(self.living_node(handle)?).filter(|node| node.own_view().is_none());
+            *place = self.hold_node(handle)?;
         }
         let buffer = GraphicBuffer {
             _nodes: kept,

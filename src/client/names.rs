@@ -7,7 +7,8 @@
 //! vendor's, which count up, and trying them is slow ([`super::guesses`]). A node's name is a field
 //! of 32 bits in all generations. A shared buffer's id has 64, but a 32-bit client keeps it in a
 //! pointer, and clients know the vendor's, which are 32-bit integers. A name lasts as long as a
-//! process has the node under it. Source: `tests/abi`; generations from 5.0.11 on.
+//! process has the node under it, or a graphic buffer ([`super::graphic_buffers`]) keeps it. Source:
+//! `tests/abi`; generations from 5.0.11 on.
 //!
 //! Lock: `galcore names`, a leaf.
 
@@ -132,6 +133,13 @@ impl<T> Name<T> {
         Ok((Self { names, number }, thing))
     }
 
+    /// The same for who has the thing, and so guesses nothing. `NotFound`: it has just gone.
+    pub(super) fn hold_own(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
+        let thing = names.registry.lock().hold(number)?;
+        let names = names.clone();
+        Ok((Self { names, number }, thing))
+    }
+
     /// The name.
     pub(super) fn number(&self) -> u32 {
         self.number
@@ -150,6 +158,11 @@ impl Process {
     /// NAME_VIDEO_MEMORY: the node's name, made now if it has none. `InvalidObject`: no such node.
     /// `NotSupported`: it is the process's own memory.
     pub(super) fn name_node(&self, handle: u32) -> Result<Reply<'_>> {
+        self.name_of(handle).map(Reply::Name)
+    }
+
+    /// The same: the name. Errors as there.
+    pub(super) fn name_of(&self, handle: u32) -> Result<u32> {
         let node = {
             let tables = self.tables();
             let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
@@ -157,7 +170,7 @@ impl Process {
                 return Err(Error::InvalidObject);
             }
             if let Some(name) = &entry.name {
-                return Ok(Reply::Name(name.number));
+                return Ok(name.number);
             }
             if entry.node.own_view().is_some() {
                 return Err(Error::NotSupported);
@@ -183,11 +196,11 @@ impl Process {
                 let number = other.number;
                 drop(tables);
                 drop(name);
-                Ok(Reply::Name(number))
+                Ok(number)
             }
             None => {
                 entry.name = Some(name);
-                Ok(Reply::Name(number))
+                Ok(number)
             }
         }
     }

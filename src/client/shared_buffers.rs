@@ -199,7 +199,7 @@ impl Process {
     /// of this id.
     pub(super) fn hold_piece(&self, id: u32) -> Result<(Name<Piece>, Arc<Piece>)> {
         self.piece(id)?;
-        Name::hold(self.clients.shared_buffers(), id)
+        Name::hold_own(self.clients.shared_buffers(), id)
     }
 
     fn piece(&self, id: u32) -> Result<Arc<Piece>> {

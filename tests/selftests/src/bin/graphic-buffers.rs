@@ -228,6 +228,19 @@ fn nodes(abi: &'static Abi) -> Result<()> {
         drop(copy);
         settles("KiB used", before, ProcGc::used_now)?;
     }
+    // Who was told its name gets it meanwhile.
+    let node = device.allocate(BYTES, 64, 6, Pool::DEFAULT)?;
+    let descriptor = kept(&device, [node.handle, 0, 0], 0, 0)?;
+    let (status, name) = device.name_node(node.handle)?;
+    same("NAME_VIDEO_MEMORY", status, Status::OK)?;
+    device.free(node)?;
+    let (status, handle) = device.import_node(name)?;
+    same("IMPORT_VIDEO_MEMORY", status, Status::OK)?;
+    device.free(Node { handle, ..node })?;
+    drop(descriptor);
+    let (status, _) = device.import_node(name)?;
+    ensure!(status != Status::OK, "it is still there");
+    settles("KiB used", before, ProcGc::used_now)?;
     // And behind the end of the process's client.
     let node = device.allocate(BYTES, 64, 6, Pool::DEFAULT)?;
     let descriptor = kept(&device, [node.handle, 0, 0], 0, 0)?;
