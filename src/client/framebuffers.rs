@@ -157,10 +157,7 @@ impl Tables {
         if before.is_some() {
             self.addresses.remove(range.start());
         }
-        let mut insert = |range: Range| {
-            self.addresses
-                .insert(range.start(), range.bytes(), owner)
-        };
+        let mut insert = |range: Range| self.addresses.insert(range.start(), range.bytes(), owner);
         insert(range).inspect_err(|_| {
             // What it had mapped before it may use as before: there was memory to note that.
             let _ = before.map(&mut insert);

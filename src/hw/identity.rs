@@ -345,7 +345,8 @@ impl Identity {
     }
 
     /// Whether it is older than the drivers that this one follows else: none of them knows it, and the
-    /// driver of its time, Dove's, leaves registers alone that they set. Source: sources.md, bring-up.
+    /// driver of its time, Dove's, leaves registers alone that they set. Cores for vector graphics count
+    /// as such: their drivers leave these alone, too. Source: sources.md, bring-up.
     pub(super) fn is_early(&self) -> bool {
         self.revision < 0x4600
     }

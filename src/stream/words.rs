@@ -217,43 +217,55 @@ pub(crate) const fn wait_link(address: u32) -> [u32; 4] {
 /// What flushes the caches that a core has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caches {
-    /// Bits of `GL_FLUSH_CACHE`.
+    /// Bits of `GL_FLUSH_CACHE` for what is written back.
     bits: u32,
     /// What flushes tile status: a load of `TS_FLUSH_CACHE`, or a NOP where there is none.
     tile_status: [u32; 2],
+    /// What has the core forget what it has read: loads of `GL_FLUSH_CACHE`, or NOPs.
+    textures: [u32; 4],
+}
+
+/// A load of `GL_FLUSH_CACHE`, or a NOP.
+const fn flush_of(bits: u32) -> [u32; 2] {
+    match bits {
+        0 => [NOP, 0],
+        bits => [load_state(state::GL_FLUSH_CACHE, 1), bits],
+    }
 }
 
 impl Caches {
     /// Those of a core with these engines; `tile_status`: the 3D engine has it.
     ///
-    /// Texture caches, and from version 2 of the MMU on the shaders', have no data to write back.
-    /// But what they have read is of addresses that are another's when translations change, or when the
-    /// job has ended.
+    /// Texture caches, and the second level of the shaders' cache that cores with version 2 of the MMU
+    /// have, hold nothing to write back. But what they have read is of addresses that are another's
+    /// when translations have changed. Draws that still run would fill them again, and cores without
+    /// `TEX_CACHE_FLUSH_FIX` want the pixel engine to have drained before; the textures of vertex
+    /// shaders are flushed by a command of their own. Sources: the vendor's drivers from 4.6.9 on for the
+    /// bits and the order, etnaviv for what goes behind each job.
     pub(crate) const fn new(
         pipe_3d: bool,
         pipe_2d: bool,
         tile_status: bool,
         mmu: MmuVersion,
     ) -> Self {
-        let bits_3d = match (pipe_3d, mmu) {
-            (false, _) => 0,
-            (true, MmuVersion::V1) => flush::DEPTH | flush::COLOR | flush::TEXTURE,
-            (true, MmuVersion::V2) => {
-                flush::DEPTH
-                    | flush::COLOR
-                    | flush::TEXTURE
-                    | flush::TEXTURE_VS
-                    | flush::SHADER_L1
-                    | flush::SHADER_L2
-            }
+        let bits_3d = match pipe_3d {
+            true => flush::DEPTH | flush::COLOR | flush::SHADER_L1,
+            false => 0,
         };
         let bits_2d = if pipe_2d { flush::PE2D } else { 0 };
+        let (read, by_vertices) = match (pipe_3d, mmu) {
+            (false, _) => (0, 0),
+            (true, MmuVersion::V1) => (flush::TEXTURE, 0),
+            (true, MmuVersion::V2) => (flush::TEXTURE | flush::SHADER_L2, flush::TEXTURE_VS),
+        };
+        let ([a, b], [c, d]) = (flush_of(read), flush_of(by_vertices));
         Self {
             bits: bits_3d | bits_2d,
             tile_status: match pipe_3d && tile_status {
                 true => [load_state(state::TS_FLUSH_CACHE, 1), 1],
                 false => [NOP, 0],
             },
+            textures: [a, b, c, d],
         }
     }
 }
@@ -268,7 +280,7 @@ pub(crate) const LINK_WORDS: usize = 2;
 pub(crate) const SELECT_PIPE_WORDS: usize = DRAIN_WORDS + 2;
 
 /// Words of [`flush_mmu`].
-pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 6;
+pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 10;
 
 /// Words that write `caches` back and wait until the pixel engine has drained. Behind them, where
 /// the front end stands tells what the pixel engine has done.
@@ -311,9 +323,11 @@ pub(crate) const fn select_idle_pipe(pipe: Pipe) -> [u32; 2] {
 }
 
 /// Words that flush the MMU's translations, in every unit: first what was drawn with the old ones
-/// leaves the caches and drains, and nothing follows before the flush has ended.
+/// leaves the caches and drains, what was read with them is forgotten, and nothing follows before the
+/// flush has ended.
 pub(crate) const fn flush_mmu(caches: Caches, version: MmuVersion) -> [u32; FLUSH_MMU_WORDS] {
     let [a, b, c, d, e, f, g, h] = drain(caches);
+    let [i, j, k, l] = caches.textures;
     let (state, value) = match version {
         MmuVersion::V1 => (state::GL_FLUSH_MMU, FLUSH_MMU_ALL),
         MmuVersion::V2 => (state::MMUV2_CONFIGURATION, FLUSH_MMU_V2),
@@ -327,6 +341,10 @@ pub(crate) const fn flush_mmu(caches: Caches, version: MmuVersion) -> [u32; FLUS
         f,
         g,
         h,
+        i,
+        j,
+        k,
+        l,
         load_state(state, 1),
         value,
         load_state(state::GL_SEMAPHORE_TOKEN, 1),
@@ -419,7 +437,7 @@ mod tests {
             select_pipe(both, Pipe::Pipe2d),
             [
                 0x0801_0E03,
-                0xF,
+                0x2B,
                 0x0801_0594,
                 1,
                 0x0801_0E02,
@@ -430,20 +448,18 @@ mod tests {
                 1
             ]
         );
-        assert_eq!(flush_mmu(both, MmuVersion::V1)[8..10], [0x0801_0E04, 0x1F]);
         for (caches, words) in [
             (
                 Caches::new(true, false, true, MmuVersion::V1),
-                [0x0801_0E03, 0x7, 0x0801_0594, 1],
+                [0x0801_0E03, 0x23, 0x0801_0594, 1],
             ),
             (
                 Caches::new(true, true, false, MmuVersion::V1),
-                [0x0801_0E03, 0xF, 0x1800_0000, 0],
+                [0x0801_0E03, 0x2B, 0x1800_0000, 0],
             ),
-            // The vendor's 0x7E, and depth.
             (
                 Caches::new(true, true, true, MmuVersion::V2),
-                [0x0801_0E03, 0x7F, 0x0801_0594, 1],
+                [0x0801_0E03, 0x2B, 0x0801_0594, 1],
             ),
             // There is no tile status without the 3D engine, whatever the features say.
             (
@@ -457,12 +473,32 @@ mod tests {
     }
 
     #[test]
-    fn mmu_version_2_is_flushed_and_configured_by_its_own_states() {
-        let caches = Caches::new(true, false, true, MmuVersion::V2);
-        assert_eq!(
-            flush_mmu(caches, MmuVersion::V2)[8..10],
-            [0x0801_0061, 0x118]
-        );
+    fn translations_change_behind_what_was_read_by_them() {
+        for (pipe_3d, version, words) in [
+            (
+                true,
+                MmuVersion::V1,
+                [0x0801_0E03, 4, 0x1800_0000, 0, 0x0801_0E04, 0x1F],
+            ),
+            // With those of the drain the vendor's 0x7E, and depth.
+            (
+                true,
+                MmuVersion::V2,
+                [0x0801_0E03, 0x44, 0x0801_0E03, 0x10, 0x0801_0061, 0x118],
+            ),
+            (
+                false,
+                MmuVersion::V1,
+                [0x1800_0000, 0, 0x1800_0000, 0, 0x0801_0E04, 0x1F],
+            ),
+        ] {
+            let caches = Caches::new(pipe_3d, true, true, version);
+            assert_eq!(flush_mmu(caches, version)[8..14], words);
+        }
+    }
+
+    #[test]
+    fn mmu_version_2_is_configured_by_its_own_states() {
         assert_eq!(
             configure_mmu(Pipe::Pipe3d, 0x4567_8000, 0x4567_9040)[..6],
             [

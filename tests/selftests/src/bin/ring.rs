@@ -297,17 +297,10 @@ fn committed(core: &Core) -> Result<()> {
 /// that comes the event.
 fn flushed(core: &Core, words: &[Word]) -> Result<()> {
     const FEATURE_FAST_CLEAR: u32 = 1 << 0;
-    const MINOR1_MMU_V2: u32 = 1 << 28;
-    let identity = Device::open_core(core.number)?.identity()?;
-    let (features, minor1) = (identity.chip_features, identity.chip_minor_features1);
+    let features = Device::open_core(core.number)?.identity()?.chip_features;
     let has_3d = features & feature::PIPE_3D != 0;
-    let caches = match (has_3d, minor1 & MINOR1_MMU_V2 != 0) {
-        (false, _) => 0,
-        // Depth, colour, textures.
-        (true, false) => 0x7,
-        // And those of vertex textures and shaders.
-        (true, true) => 0x77,
-    };
+    // Depth, colour, the first level of shaders.
+    let caches = if has_3d { 0x23 } else { 0 };
     let caches = caches
         | if features & feature::PIPE_2D != 0 {
             8
