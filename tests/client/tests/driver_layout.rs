@@ -119,6 +119,7 @@ impl Comparison {
                     | "WriteRegisterDataEx.data"
                     | "GetProfileSetting.fileName"
                     | "SetProfileSetting.fileName"
+                    | "GetGraphicBufferFd.node"
                     | "Debug.message" => (at, 4),
                     _ => (at, bytes),
                 }),

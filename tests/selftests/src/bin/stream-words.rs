@@ -95,18 +95,20 @@ impl Bench {
             .collect())
     }
 
-    /// Flush bits of all caches that the core has.
-    fn caches(&self) -> u32 {
+    /// Flush bits of all caches that the core has, and what flushes its tile status.
+    fn caches(&self) -> (u32, [u32; 2]) {
+        let tile_status = [0x0801_0594, 1];
         match self.board {
-            Board::Dove => 0xb,
-            Board::Gc320 => 0x8,
-            _ => 0x3,
+            Board::Dove => (0x2b, tile_status),
+            Board::Gc320 => (0x8, [0x1800_0000, 0]),
+            _ => (0x23, tile_status),
         }
     }
 
     /// Units that wait for everything and write it back.
     fn drain(&self) -> Vec<[u32; 2]> {
-        let mut units = vec![[0x0801_0e03, self.caches()]];
+        let (caches, tile_status) = self.caches();
+        let mut units = vec![[0x0801_0e03, caches], tile_status];
         units.extend(STALL);
         units
     }
