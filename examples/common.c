@@ -98,16 +98,21 @@ struct memory lock(uint32_t node)
 	};
 }
 
-struct memory allocate(uint32_t bytes, uint32_t pool)
+static struct memory allocate_type(uint32_t bytes, uint32_t type, uint32_t pool)
 {
 	struct gcsHAL_INTERFACE iface = { 0 };
 
 	iface.u.AllocateLinearVideoMemory.bytes = bytes;
 	iface.u.AllocateLinearVideoMemory.alignment = 64;
-	iface.u.AllocateLinearVideoMemory.type = gcvVIDMEM_TYPE_BITMAP;
+	iface.u.AllocateLinearVideoMemory.type = type;
 	iface.u.AllocateLinearVideoMemory.pool = pool;
 	run(&iface, gcvHAL_ALLOCATE_LINEAR_VIDEO_MEMORY);
 	return lock(iface.u.AllocateLinearVideoMemory.node);
+}
+
+struct memory allocate(uint32_t bytes, uint32_t pool)
+{
+	return allocate_type(bytes, gcvVIDMEM_TYPE_BITMAP, pool);
 }
 
 void release(const struct memory *memory)
@@ -156,7 +161,7 @@ void commit(const uint32_t *words, unsigned int count, uint32_t pipe, int32_t si
 	unsigned int i;
 
 	if (!commands.node)
-		commands = allocate(0x10000, gcvPOOL_DEFAULT);
+		commands = allocate_type(0x10000, gcvVIDMEM_TYPE_COMMAND, gcvPOOL_DEFAULT);
 	/* The examples commit little, and wait before they come to the start again. */
 	if (used + bytes > 0x10000)
 		used = 0;
@@ -164,6 +169,9 @@ void commit(const uint32_t *words, unsigned int count, uint32_t pipe, int32_t si
 		commands.words[(used + HEAD) / 4 + i] = words[i];
 	if (count % 2)
 		commands.words[(used + HEAD) / 4 + i] = 0;
+	/* The vendor's driver goes by the node and the GPU's address, this one by the process's. */
+	location->videoMemNode = commands.node;
+	location->address = commands.address;
 	location->logical = (uintptr_t)commands.words;
 	location->startOffset = used;
 	location->size = bytes;

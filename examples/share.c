@@ -3,6 +3,7 @@
  * Two processes: one makes memory and hands it on as a dma-buf, the other draws into it. A real pair would
  * send the descriptor over a socket; a child has it anyway.
  */
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@ int main(void)
 	surface = allocate(BYTES, gcvPOOL_DEFAULT);
 	memset((void *)surface.words, 0, BYTES);
 	iface.u.ExportVideoMemory.node = surface.node;
+	iface.u.ExportVideoMemory.flags = O_RDWR | O_CLOEXEC;
 	run(&iface, gcvHAL_EXPORT_VIDEO_MEMORY);
 	fd = iface.u.ExportVideoMemory.fd;
 	child = fork();

@@ -48,21 +48,21 @@ use crate::{
         },
         irq::{
             self,
-            count_nodes,
             Registration, //
         },
         mmio::Registers,
         physical::Claim,
-        platform::{
-            NodeHolder,
-            OwnDevice, //
-        },
+        platform::OwnDevice,
         power::{
             Managed,
             Supply, //
         },
         region::Region,
-        reset::ResetLine, //
+        reset::ResetLine,
+        tree::{
+            self,
+            NodeHolder, //
+        }, //
     }, //
 };
 use kernel::{
@@ -106,7 +106,7 @@ pub(crate) struct Bound<'bound> {
     /// Stops the core, and gives its place back.
     _running: Running,
     /// The kernel switches it off and on.
-    power: Managed<PowerSwitch>,
+    power: Managed<'bound, PowerSwitch>,
     /// Its clocks go off.
     _powered: Powered,
     /// And then its voltage.
@@ -258,8 +258,8 @@ impl platform::Driver for Driver {
     }
 }
 
-/// Takes the operating points of `dev`, if it has some, and sets its clock to `wanted` Hz if that is
-/// given. `EPROBE_DEFER`: they are not all there yet. `ENOMEM`.
+/// Takes the operating points of `dev`, if it has some, and sets its clock to `wanted` Hz if that
+/// is given. `EPROBE_DEFER`: they are not all there yet. `ENOMEM`.
 fn set_clock(
     dev: &kernel::device::Device,
     clocks: &Clocks,
@@ -363,7 +363,7 @@ fn find_clients(
         MmuVersion::V2 => 0,
     };
     // A core that comes later may have a simpler MMU.
-    let versions = match count_nodes() + parameters.locations.iter().flatten().count() {
+    let versions = match tree::count_nodes() + parameters.locations.iter().flatten().count() {
         0 | 1 => [version, version],
         _ => [version, MmuVersion::V1],
     };
@@ -396,7 +396,7 @@ fn set_dma_mask(
     })
 }
 
-/// Settles where the pool comes from, and has all contiguous memory come from a reusable region.
+/// Decides where the pool comes from, and has all contiguous memory come from a reusable region.
 fn use_region(
     dev: &kernel::device::Device,
     dma: &mut Setup<'_>,
@@ -433,8 +433,8 @@ fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<(Registers,
     let resource = pdev.resource_by_index(0).ok_or(ENODEV).inspect_err(|_| {
         dev_err!(pdev, "it has no registers: the node lacks reg\n");
     })?;
-    let (start, size) = (resource.start(), usize::try_from(resource.size())?);
-    Registers::map(start, size).inspect_err(|&error| {
+    let start = resource.start();
+    Registers::map(pdev, 0).inspect_err(|&error| {
         if error == EBUSY {
             dev_err!(
                 pdev,
@@ -462,7 +462,7 @@ impl ParameterCores {
         let mut devices = KVec::new();
         let (mut described, mut bound) = (0, 0);
         for location in parameters.locations.iter().flatten() {
-            if irq::node_exists(location.registers) {
+            if tree::node_exists(location.registers) {
                 pr_info!(
                     "the device tree describes the core at {:#x}: its node is used\n",
                     location.registers
@@ -493,8 +493,8 @@ fn has_core() -> bool {
 }
 
 /// Says why the module has been loaded and has no core: what the device tree describes, and who has
-/// that. Without a word nothing would tell this from a driver that works. Apart, as cores are bound on the
-/// stack of who loads the module.
+/// that. Without a word nothing would tell this from a driver that works. Apart, as cores are bound
+/// on the stack of who loads the module.
 #[cold]
 #[inline(never)]
 fn tell_of_nodes() {

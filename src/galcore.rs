@@ -14,13 +14,14 @@
 //!
 //! 0. `galcore returns` ([`client::Process`]): one step of giving a process its own memory back.
 //!    `galcore commands` ([`gpu::Device`]): one command of `/proc/driver/gc` at a time.
-//! 1. `galcore attachment` ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks come under it, and
-//!    `galcore imports`, the list of them, and `galcore pinned pages`; no other of ours.
-//! 2. `galcore speeds` ([`client::Clients`]): setting the cores' clocks; under it `galcore completion`
-//!    ([`ring::Ring`], [`vector::Queue`]): ending jobs and running their actions.
-//!    `galcore looks` ([`ring::Ring`]) is beside `galcore speeds`, above `galcore completion` too: looking at
-//!    a core, one thread at a time.
-//!    `galcore governed` ([`gpu`]) is beside it: setting their rates, with the kernel's locks of clocks under it.
+//! 1. `galcore attachment` ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks
+//!    come under it, and `galcore imports`, the list of them, and `galcore pinned pages`; no other
+//!    of ours.
+//! 2. `galcore speeds` ([`client::Clients`]): setting the cores' clocks; under it
+//!    `galcore completion` ([`ring::Ring`], [`vector::Queue`]): ending jobs and running their
+//!    actions. `galcore looks` ([`ring::Ring`]) is beside `galcore speeds`, above
+//!    `galcore completion` too: looking at a core, one thread at a time. `galcore governed`
+//!    ([`gpu`]) is beside it: setting their rates, with the kernel's locks of clocks under it.
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.
 //! 4. `galcore process` ([`client::Process`]): the handle tables of one process. `galcore
@@ -28,14 +29,21 @@
 //! 5. `galcore core` ([`gpu::Core`]), `galcore heap` ([`memory`]), `galcore mmu` and `galcore tlbs`
 //!    ([`mmu::Vm`]), `galcore rings` ([`ring::Reclaimer`]) and `galcore pinned pages`
 //!    ([`sys::pages`]): never one under another.
-//! 6. `galcore ring` ([`ring::Ring`]) and `galcore vector` ([`vector::Queue`]), also under `galcore
-//!    tlbs` and `galcore rings`, and `galcore reclaim` ([`ring::Reclaimer`]): never one under another.
-//! 7. Leaves: `galcore hiding` and `galcore evidence` ([`ring`]), and of [`client`] `galcore processes`
-//!    (under it only `galcore guilt`), `galcore shared nodes`, `galcore shared signals`, `galcore
-//!    names`, `galcore changes`, `galcore timers`, `galcore shared buffer`, `galcore signal` (under it only the kernel's of a
-//!    fence) and `galcore completion page`; `galcore file` ([`uapi`]), `galcore context`
+//! 6. `galcore ring` ([`ring::Ring`]) and `galcore vector` ([`vector::Queue`]), also under
+//!    `galcore tlbs` and `galcore rings`, and `galcore reclaim` ([`ring::Reclaimer`]): never one
+//!    under another.
+//! 7. Leaves: `galcore hiding` and `galcore evidence` ([`ring`]), and of [`client`]
+//!    `galcore processes` (under it only `galcore guilt`), `galcore shared nodes`,
+//!    `galcore shared signals`, `galcore names`, `galcore changes`, `galcore timers`,
+//!    `galcore shared buffer`, `galcore signal` (under it only the kernel's of a fence) and
+//!    `galcore completion page`; `galcore file` ([`uapi`]), `galcore context`
 //!    ([`context::Context`]), `galcore places` ([`gpu::Device`]) and `galcore power times` ([`hw`],
 //!    also under 6).
+//!
+//! In the C half of [`sys`]: `gal_govern_lock` is above `galcore governed`, for whose holders in
+//! the file `gpu_govern` it waits; `gal_domains_lock` is beside 1, with the kernel's locks of power
+//! management under it; `gal_powers_lock`, also under that, and `gal_stand_ins_lock`, under the
+//! kernel's of components, are leaves.
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1, 2 and 4 to 7; under 3 nothing
 //! of ours waits either. The interrupt half takes no lock.
@@ -79,7 +87,6 @@ use kernel::{
 use params::Parameters;
 use sys::{
     chrdev::CharDevice,
-    component::StandIns,
     platform::Adapter,
     procfs::Entry,
     work::OwnQueue, //
@@ -96,7 +103,6 @@ struct Galcore {
     _cores: ParameterCores,
     #[pin]
     _driver: Registration<Adapter<Driver>>,
-    _stand_ins: StandIns,
     _clients: ForGood,
     _queue: OwnQueue,
 }
@@ -110,7 +116,6 @@ impl InPlaceModule for Galcore {
             Ok(try_pin_init!(Self {
                 _queue: OwnQueue::new()?,
                 _clients: ForGood,
-                _stand_ins: StandIns,
                 _driver <- Registration::new(driver::NAME, module),
                 _cores: ParameterCores::new(&parameters)?,
                 _proc: Entry::new()?,

@@ -24,10 +24,11 @@ const BURST: u32 = 10;
 /// Lines in one window of what the admin has asked for.
 const ASKED_BURST: u32 = 100;
 
-/// Binary logarithm of a window's jiffies: 5 seconds at 100 Hz, 2 at 250 Hz.
-const WINDOW: u32 = 9;
+/// Binary logarithm of a window's jiffies: 5 to 10 seconds, however many these are.
+const WINDOW: u32 = (5 * sys::HZ).next_power_of_two().ilog2();
 
-/// A limit of lines, ten if nothing else is said, in a window of 512 jiffies, and of what the admin wants to be printed.
+/// A limit of lines, ten if nothing else is said, in a window of 5 to 10 seconds, and of what the
+/// admin wants to be printed.
 pub(crate) struct RateLimit {
     mode: Mode,
     burst: u32,
@@ -51,8 +52,8 @@ impl RateLimit {
         }
     }
 
-    /// Of what is printed while the admin has `mode` on: more lines of it, but a process can cause them all
-    /// the same.
+    /// Of what is printed while the admin has `mode` on: more lines of it, but a process can cause
+    /// them all the same.
     pub(crate) const fn asked(mode: Mode) -> Self {
         let mut limit = Self::of(mode);
         limit.burst = ASKED_BURST;
@@ -75,8 +76,8 @@ impl RateLimit {
     }
 }
 
-/// The calling process, as lines that it causes name it: by its number, and if the admin wants that by
-/// the name of its program and its thread's number.
+/// The calling process, as lines that it causes name it: by its number, and if the admin wants that
+/// by the name of its program and its thread's number.
 pub(crate) struct ThisProcess;
 
 impl fmt::Display for ThisProcess {
@@ -108,8 +109,8 @@ pub(crate) use warn_client;
 /// Lines of [`debug_client`].
 pub(crate) static DEBUG_LINES: RateLimit = RateLimit::asked(Mode::Warnings);
 
-/// Prints a line for debugging about what a process asks for, with its name, if dynamic debug is on:
-/// the `kernel` crate's own macro does not know that. A hundred of all processes in a window.
+/// Prints a line for debugging about what a process asks for, with its name, if dynamic debug is
+/// on: the `kernel` crate's own macro does not know that. A hundred of all processes in a window.
 macro_rules! debug_client {
     ($($arg:tt)*) => {
         if $crate::sys::debugs() && $crate::log::DEBUG_LINES.allow() {

@@ -28,8 +28,8 @@ pub(crate) enum Mode {
     Warnings = 1 << 5,
     /// One LINK of many leads nowhere.
     Hangs = 1 << 6,
-    /// What `silentReset` has set. On at first: with the vendor's driver it is that a core that hangs is
-    /// reset without being asked.
+    /// What `silentReset` has set. On at first: with the vendor's driver it is that a core that
+    /// hangs is reset without being asked.
     SilentResets = 1 << 7,
 }
 

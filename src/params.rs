@@ -4,7 +4,8 @@
 //!
 //! Names, types and meaning are the vendor driver's (sources.md, parameters), so that old
 //! `modprobe.d` files go on working. What the C driver swallows and trips over later (a pool that
-//! wraps, a base that is not page aligned) is refused here with a line that names the parameter.
+//! wraps, a base that is not page aligned) is refused here with a line that names the parameter. A
+//! third of the file are tests, and the rest is a list.
 
 use crate::{
     abi::programs,
@@ -557,8 +558,8 @@ impl Parameters {
         })
     }
 
-    /// Reads and checks the parameters; on refusal prints why. Apart from who calls it: cores are bound on the
-    /// stack of who loads the module, where these would lie all the while.
+    /// Reads and checks the parameters; on refusal prints why. Apart from who calls it: cores are
+    /// bound on the stack of who loads the module, where these would lie all the while.
     #[inline(never)]
     pub(crate) fn load() -> Result<KBox<Self>> {
         let parameters = Self::check(&sys::params::read()).map_err(|Refusal(name, why)| {

@@ -230,7 +230,13 @@ impl Ranges {
 
 /// Where in a free range the numbers fit.
 fn fit((room, end): ByLength, length: usize, alignment: usize) -> Option<usize> {
-    let at = (end - room).checked_next_multiple_of(alignment)?;
+    let start = end - room;
+    // Pages want none, and most that want one a power of two; 32-bit ARM divides in software.
+    let at = match alignment {
+        1 => start,
+        _ if alignment.is_power_of_two() => start.checked_add(alignment - 1)? & !(alignment - 1),
+        _ => start.checked_next_multiple_of(alignment)?,
+    };
     (at.checked_add(length)? <= end).then_some(at)
 }
 

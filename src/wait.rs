@@ -67,8 +67,8 @@ pub(crate) fn while_moving<T: ?Sized, B: Backend>(
     Ok(())
 }
 
-/// Looks until `look` finds something, or `milliseconds` have passed; returns what it has found. Does
-/// not mind Unix signals.
+/// Looks until `look` finds something, or `milliseconds` have passed; returns what it has found.
+/// Does not mind Unix signals.
 pub(crate) fn poll<T>(milliseconds: u32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::<Monotonic>::now();
     // Ends: the clock goes on.

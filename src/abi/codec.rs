@@ -17,9 +17,11 @@ use super::{
         COMMAND,
         LAYOUTS,
         LOCK_PARTS,
+        POOL_BYTES,
         UNLOCK_PARTS, //
     },
     vector::COMMAND_BUFFER_INFO,
+    Books,
     CacheRange,
     ClientContext,
     CommandBuffer,
@@ -84,7 +86,7 @@ const ADDRESS_BITS: u32 = 32;
 
 /// What QUERY_VIDEO_MEMORY calls the pool where it has a name: no buffer's handle has these low 15
 /// bits.
-const POOL_NAME: u32 = 0x7FFF_F000;
+pub(super) const POOL_NAME: u32 = 0x7FFF_F000;
 
 /// `gceCOMPRESSION_OPTION`: colour, depth, and both of surfaces with several samples.
 const ALL_COMPRESSIONS: u32 = 0xF;
@@ -188,8 +190,8 @@ impl Format {
         self.0.header.hardware_type.word(words)
     }
 
-    /// Whether the request is answered before anybody looks at the kind of core: by CHIP_INFO clients ask
-    /// which there are.
+    /// Whether the request is answered before anybody looks at the kind of core: by CHIP_INFO
+    /// clients ask which there are.
     pub(crate) fn is_for_any_type(self, request: &Request) -> bool {
         match request {
             Request::ChipInfo => true,
@@ -274,6 +276,8 @@ impl Format {
             | Command::SetIdle
             | Command::MapPhysical
             | Command::SyncPoint
+            | Command::ReadRegisterEx
+            | Command::WriteRegisterEx
             | Command::DestroyMmu => true,
             _ => false,
         }
@@ -339,9 +343,11 @@ impl Format {
             Command::WrapUserMemory => self.wrap(u),
             Command::ExportVideoMemory => Request::ExportNode {
                 node: layout.export_node.node.handle(u),
+                flags: Some(layout.export_node.flags.word(u)),
             },
             Command::GetVideoMemoryFd => Request::ExportNode {
                 node: layout.node_fd.node.handle(u),
+                flags: None,
             },
             Command::SetVideoMemoryMetadata if layout.metadata.bytes != 0 => self.metadata(u),
             Command::GetGraphicBufferFd if layout.graphic_buffer.bytes != 0 => {
@@ -369,6 +375,9 @@ impl Format {
             }
             Command::CreateNativeFence => Request::CreateFence {
                 signal: layout.create_fence.signal.handle(u),
+            },
+            Command::WaitFence => Request::WaitNode {
+                node: layout.wait_node.node.handle(u),
             },
             Command::WaitNativeFence => Request::WaitFence {
                 // CAST: the bits of a signed field.
@@ -412,12 +421,16 @@ impl Format {
                 by_node: layout.quirks.caches_nodes,
             }),
             Command::MapMemory => match layout.map_memory.physical.handle(u) {
-                POOL_NAME if layout.quirks.names_pool => Request::MapPool,
+                POOL_NAME if layout.quirks.names_pool => Request::MapPool {
+                    bytes: layout.map_memory.size.long(u),
+                },
                 handle => Request::MapMemory { handle },
             },
             Command::UnmapMemory => match layout.unmap_memory.physical.handle(u) {
-                // It is mapped once, and for all of the process: it stays.
-                POOL_NAME if layout.quirks.names_pool => Request::Ignored,
+                POOL_NAME if layout.quirks.names_pool => Request::UnmapPool {
+                    user: layout.unmap_memory.logical.user(u),
+                    bytes: layout.unmap_memory.size.long(u),
+                },
                 handle => Request::UnmapMemory { handle },
             },
             Command::AllocateVirtualCommandBuffer if layout.quirks.allocates_commands => {
@@ -489,7 +502,7 @@ impl Format {
             | Command::ProfileRegisters2d
                 if layout.profiler_bytes != 0 =>
             {
-                Request::Ignored
+                Request::Refused(Error::InvalidArgument)
             }
             Command::GetProfileSetting
             | Command::SetProfileSetting
@@ -559,7 +572,6 @@ impl Format {
             | Command::FreeVirtualCommandBuffer
             | Command::FlushCache
             | Command::GetMmuVersion
-            | Command::WaitFence
             | Command::VidmemDatabase
             | Command::GetGraphicBufferFd
             | Command::SetVideoMemoryMetadata
@@ -591,14 +603,14 @@ impl Format {
         Request::SetMetadata { node, metadata }
     }
 
-    /// Whether `bytes` bytes of payload are part of an interface of `words`: builds without the profiler have
-    /// smaller ones.
+    /// Whether `bytes` bytes of payload are part of an interface of `words`: builds without the
+    /// profiler have smaller ones.
     fn has_room(self, words: &[u32], bytes: usize) -> bool {
         bytes != 0 && usize::from(self.0.union_at) + bytes <= 4 * words.len()
     }
 
-    /// A command's counters as an interface of `words` words has them; builds whose contexts do not count have no
-    /// room in front of them.
+    /// A command's counters as an interface of `words` words has them; builds whose contexts do not
+    /// count have no room in front of them.
     fn counters_in(self, words: &[u32], counters: &CountersLayout) -> Option<CountersLayout> {
         let whole = counters.end();
         let bare = CountersLayout { at: 0, ..*counters };
@@ -637,7 +649,8 @@ impl Format {
             .map(Format)
     }
 
-    /// Reads a request of an interface that the profiler's commands have to themselves. Others are none there.
+    /// Reads a request of an interface that the profiler's commands have to themselves. Others are
+    /// none there.
     #[cold]
     #[inline(never)]
     pub(crate) fn decode_profiler_interface(self, words: &[u32]) -> Request {
@@ -647,7 +660,8 @@ impl Format {
         }
     }
 
-    /// Reads a request of the profiler's. Builds without it have no room for some: these do nothing.
+    /// Reads a request of the profiler's. Builds without it have no room for some: these do
+    /// nothing.
     #[cold]
     #[inline(never)]
     fn decode_profiler(self, words: &[u32]) -> Request {
@@ -892,24 +906,19 @@ impl Format {
         let fields = &self.0.wrap;
         let kinds = &self.0.quirks.flags;
         let kind = fields.flag.word(u) & (kinds.dma_buf | kinds.user_memory);
-        let physical = fields.physical.long(u);
-        // All ones, in the field's own width, is none.
-        let has_physical = physical != 0 && physical != NO_PHYSICAL.into() && physical != u64::MAX;
-        let user = fields.logical.user(u);
         match kind {
             0 => Request::Refused(Error::InvalidArgument),
             _ if kind == kinds.dma_buf => Request::Wrap(Foreign::DmaBuf {
                 // CAST: the bits of a signed field.
                 fd: fields.handle.word(u) as i32,
             }),
-            // Physical memory of the client's choice is nobody's to map. Who says where the memory is
-            // that it sees somewhere gets what it sees there.
-            _ if kind == kinds.user_memory && (!has_physical || user != 0) => {
-                Request::Wrap(Foreign::User {
-                    user,
-                    bytes: fields.size.long(u),
-                })
-            }
+            // Where the memory is physically is not looked at: that of the client's choice is
+            // nobody's to map. Who sees it somewhere gets what it sees there, and who sees it
+            // nowhere, at 0, has asked for something, and gets nothing.
+            _ if kind == kinds.user_memory => Request::Wrap(Foreign::User {
+                user: fields.logical.user(u),
+                bytes: fields.size.long(u),
+            }),
             _ => Request::Refused(Error::InvalidArgument),
         }
     }
@@ -1231,6 +1240,7 @@ impl Format {
                 | Command::ExportVideoMemory
                 | Command::GetVideoMemoryFd
                 | Command::SetVideoMemoryMetadata
+                | Command::WaitFence
                 | Command::GetGraphicBufferFd,
                 Error::InvalidObject | Error::InvalidData,
             ) if self.0.quirks.unknown_node_not_found => Error::NotFound,
@@ -1535,40 +1545,71 @@ impl Format {
         }
     }
 
-    fn encode_database(self, u: &mut [u32], ledgers: &[Ledger; 3]) {
+    fn encode_database(self, u: &mut [u32], books: &Books) {
         let fields = &self.0.database;
         let (process, is_valid) = (fields.process.word(u), fields.is_valid.word(u));
         zero(u, fields.bytes);
         fields.process.put(u, process);
         fields.is_valid.put(u, is_valid);
-        let places = [
-            (
-                [fields.video, fields.video_max, fields.video_total],
-                [fields.video_given, fields.video_returned],
+        let mut put = |amounts: [Field; 3], counts: [Field; 2], behind: u16, ledger: &Ledger| {
+            let Ledger {
+                bytes, max, total, ..
+            } = *ledger;
+            for (field, value) in amounts.into_iter().zip([bytes, max, total]) {
+                field.behind(behind).put_long(u, value);
+            }
+            for (field, value) in counts.into_iter().zip([ledger.given, ledger.returned]) {
+                field.behind(behind).put(u, value);
+            }
+        };
+        put(
+            [fields.video, fields.video_max, fields.video_total],
+            [fields.video_given, fields.video_returned],
+            0,
+            &books.video,
+        );
+        put(
+            [
+                fields.non_paged,
+                fields.non_paged_max,
+                fields.non_paged_total,
+            ],
+            [fields.non_paged_given, fields.non_paged_returned],
+            0,
+            &books.non_paged,
+        );
+        let (contiguous, pools) = match self.0.quirks.one_paged_pool {
+            true => (
+                &books.in_one_piece,
+                [Some(&books.pool), Some(&books.paged), None],
             ),
-            (
+            false => (
+                &books.contiguous,
                 [
-                    fields.non_paged,
-                    fields.non_paged_max,
-                    fields.non_paged_total,
+                    Some(&books.pool),
+                    Some(&books.contiguous_pages),
+                    Some(&books.scattered),
                 ],
-                [fields.non_paged_given, fields.non_paged_returned],
             ),
-            (
-                [
-                    fields.contiguous,
-                    fields.contiguous_max,
-                    fields.contiguous_total,
-                ],
-                [fields.contiguous_given, fields.contiguous_returned],
-            ),
-        ];
-        for (([bytes, max, total], [given, returned]), ledger) in places.into_iter().zip(ledgers) {
-            bytes.put_long(u, ledger.bytes);
-            max.put_long(u, ledger.max);
-            total.put_long(u, ledger.total);
-            given.put(u, ledger.given);
-            returned.put(u, ledger.returned);
+        };
+        put(
+            [
+                fields.contiguous,
+                fields.contiguous_max,
+                fields.contiguous_total,
+            ],
+            [fields.contiguous_given, fields.contiguous_returned],
+            0,
+            contiguous,
+        );
+        for (place, pool) in (0..).zip(pools) {
+            let Some(pool) = pool else { continue };
+            put(
+                [fields.pool, fields.pool_max, fields.pool_total],
+                [fields.pool_given, fields.pool_returned],
+                place * POOL_BYTES,
+                pool,
+            );
         }
     }
 }

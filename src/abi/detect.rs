@@ -87,6 +87,11 @@ impl Choice {
         self.place
     }
 
+    /// A bit of its own.
+    pub(super) fn bit(self) -> u32 {
+        1u32.checked_shl(self.place.into()).unwrap_or(0)
+    }
+
     /// The generation of a place in the list.
     pub(super) fn of_place(place: u8, reason: Reason) -> Self {
         Self { place, reason }

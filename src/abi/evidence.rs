@@ -5,11 +5,13 @@
 //! Each generation that is left reads the request. Where one of them reads what no client would ask
 //! for (a command that is for queues, a node to be locked where there is none, a context in the
 //! client's memory that is none), that one is out. As long as all that are left read the same kind
-//! of request it does not matter which of them is taken, and the next request may tell more; the
-//! first that they read as different things decides, and so does the first COMMIT that has
-//! something to show. Pure logic: user memory is read by who asks.
+//! of request it does not matter which of them is taken, and the next request may tell more. Where
+//! they read it as different things, those are left that read it as the likeliest does: it is done
+//! as that says. A COMMIT that has something to show leaves those that show it. A guess stays open
+//! until one is left, or for [`MOST_REQUESTS`]. Pure logic: user memory is read by who asks.
 
 use super::{
+    codec::POOL_NAME,
     detect::{
         Choice,
         Reason, //
@@ -28,8 +30,9 @@ use core::mem::{
     Discriminant, //
 };
 
-/// Requests of a file after which a guess stands, whatever they were.
-const MOST_REQUESTS: u32 = 64;
+/// Requests of a file after which a guess stands, whatever they were: some generations differ in
+/// nothing but a command that comes late.
+const MOST_REQUESTS: u32 = 250;
 
 /// User pages begin here at the earliest.
 const FIRST_ADDRESS: u64 = 0x1000;
@@ -52,6 +55,8 @@ pub(crate) struct Possessions {
     pub(crate) buffers: bool,
     /// User memory that is mapped.
     pub(crate) user_memory: bool,
+    /// A view of the pool.
+    pub(crate) pool_view: bool,
 }
 
 /// Which generations a file may speak, and how many requests have been looked at.
@@ -123,6 +128,7 @@ impl Candidates {
 
     /// As one number; from it: [`Candidates::unpack`].
     pub(crate) fn pack(self) -> u32 {
+        const { assert!(LAYOUTS.len() <= 16, "a place has a bit below 16") };
         u32::from(self.is_narrowed) << 24 | self.requests << 16 | self.places
     }
 
@@ -137,17 +143,17 @@ impl Candidates {
 
     /// Whether it is one of them.
     pub(crate) fn may_be(self, choice: Choice) -> bool {
-        self.has(choice.place())
+        self.has(choice)
     }
 
-    fn has(self, place: u8) -> bool {
-        self.places & 1u32.checked_shl(place.into()).unwrap_or(0) != 0
+    fn has(self, choice: Choice) -> bool {
+        self.places & choice.bit() != 0
     }
 
     fn choices(self) -> impl Iterator<Item = Choice> {
         (0u8..16)
-            .filter(move |&place| self.has(place))
             .map(|place| Choice::of_place(place, Reason::Commands))
+            .filter(move |&choice| self.has(choice))
     }
 
     /// The one that is most likely on a core of this model.
@@ -170,18 +176,19 @@ impl Candidates {
         model: u32,
         read: Reader<'_>,
     ) -> Verdict {
-        let (mut sensible, mut telling) = (0, 0);
-        let (mut first, mut decides) = (None, false);
+        let (mut sensible, mut telling, mut answered, mut decides) = (0, 0, 0, false);
+        let mut kinds = [None; LAYOUTS.len()];
         for choice in self.choices() {
             let reading = reading(choice.format(), words, has, read);
             if reading.makes_sense {
-                let place = 1u32.checked_shl(choice.place().into()).unwrap_or(0);
+                let place = choice.bit();
                 sensible |= place;
                 telling |= if reading.is_telling { place } else { 0 };
-                if let Some(kind) = reading.kind {
-                    decides |= *first.get_or_insert(kind) != kind;
-                }
+                answered |= if reading.kind.is_some() { place } else { 0 };
                 decides |= reading.is_telling && reading.decides;
+                if let Some(kind) = kinds.get_mut(usize::from(choice.place())) {
+                    *kind = reading.kind;
+                }
             }
         }
         let places = match (sensible, telling) {
@@ -193,21 +200,34 @@ impl Candidates {
             // Or have something else there: they are less likely, until something decides.
             (sensible, _) => sensible,
         };
-        let likely = if telling == 0 { places } else { telling };
+        // Who would be refused has probably not asked for that.
+        let likely = match (telling, answered & places) {
+            (0, 0) => places,
+            (0, answered) => answered,
+            (telling, _) => telling,
+        };
+        let likely = Self {
+            places: likely,
+            ..self
+        };
+        let mut choice = match likely.has(current) {
+            true if places.count_ones() > 1 => current,
+            _ => likely.likeliest(model).unwrap_or(current),
+        };
+        // It is done as that one reads it: those that read something else are out.
+        let kind_of = |choice: Choice| *kinds.get(usize::from(choice.place()))?;
+        let reads_alike = |other: &Choice| match (kind_of(choice), kind_of(*other)) {
+            (Some(kind), Some(other)) => kind == other,
+            _ => true,
+        };
+        let alike = self.choices().filter(reads_alike);
+        let places = alike.fold(0, |places, other| places | other.bit()) & places;
         let left = Self {
             places,
             requests: self.requests.saturating_add(1).min(MOST_REQUESTS),
             is_narrowed: self.is_narrowed || places != self.places,
         };
-        let is_final = decides || places.count_ones() == 1 || left.requests == MOST_REQUESTS;
-        let likely = Self {
-            places: likely,
-            ..left
-        };
-        let mut choice = match likely.has(current.place()) {
-            true if places.count_ones() > 1 => current,
-            _ => likely.likeliest(model).unwrap_or(current),
-        };
+        let is_final = places.count_ones() == 1 || left.requests == MOST_REQUESTS;
         // Others of the process are to rely only on what stays, and what commands have told.
         let reason = match (is_final && left.is_narrowed, choice.reason) {
             (true, _) => Reason::Commands,
@@ -230,9 +250,11 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
     let (mut is_telling, mut decides) = (false, false);
     let makes_sense = match request {
         _ if format.is_never_sent(words) => false,
+        Request::UnmapPool { .. } => has.pool_view,
         // Not in the vendor's builds.
         Request::ReadRegister { .. } | Request::WriteRegister { .. } => false,
         Request::ReadRegisters { .. } | Request::WriteRegisters { .. } => false,
+        Request::DumpState | Request::DumpJobs => false,
         Request::AllocateContiguous { bytes, .. } => bytes != 0,
         Request::AllocateLinear { bytes, .. } => bytes != 0,
         Request::FreeContiguous(_) | Request::MapMemory { .. } | Request::UnmapMemory { .. } => {
@@ -240,12 +262,13 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
         }
         Request::Lock { .. }
         | Request::Unlock { .. }
-        | Request::FreeNode { .. }
         | Request::FinishUnlock { .. }
         | Request::NameNode { .. }
         | Request::ExportNode { .. }
+        | Request::WaitNode { .. }
         | Request::SetMetadata { .. }
         | Request::ReadMetadata { .. } => has.nodes,
+        Request::FreeNode { node, .. } => has.nodes && node != POOL_NAME,
         Request::UnmapUser(_) => has.user_memory,
         Request::MapUser { user, bytes } => user >= FIRST_ADDRESS && bytes != 0,
         // A wait for no time at all, or for one that nobody would take, may be the time at another
@@ -255,6 +278,15 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
             true
         }
         Request::UserSignal(signal) => signal != UserSignal::Unknown,
+        // It says what is to be done with memory that there is, or is a barrier.
+        Request::Cache(range) => match range.operation {
+            1..=3 => {
+                is_telling = usize::try_from(range.user).is_ok() && has_words(range.user, read);
+                is_telling || range.user == 0
+            }
+            4 => true,
+            _ => false,
+        },
         Request::EventCommit { queue, .. } => is_pointer(queue),
         Request::Commit(commit) | Request::CommitAll { first: commit, .. } => {
             (is_telling, decides) = (true, true);
@@ -276,6 +308,11 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
 /// Whether a user address can be that of a structure.
 fn is_pointer(address: u64) -> bool {
     address >= FIRST_ADDRESS && address % 4 == 0
+}
+
+/// Whether there is memory of the client's at a user address.
+fn has_words(user: u64, read: Reader<'_>) -> bool {
+    user >= FIRST_ADDRESS && read(user & !3, &mut [0])
 }
 
 /// Whether a COMMIT makes sense: the context in the client's memory, or the delta.
@@ -344,9 +381,11 @@ mod tests {
         nodes: false,
         buffers: false,
         user_memory: false,
+        pool_view: false,
     };
 
-    /// The name of what is likeliest behind a request, whether that is final, and how many are left.
+    /// The name of what is likeliest behind a request, whether that is final, and how many are
+    /// left.
     fn told(
         of: Candidates,
         current: &str,
@@ -387,16 +426,80 @@ mod tests {
         // And 8 later, which was RELEASE_VIDEO_MEMORY.
         let found = short(weigh(&request(8), NOTHING));
         assert_eq!(found, Some(("6.2.4.p2", false, 2)));
-        // Which makes sense for who has a node; that decides.
+        // Which makes sense for who has a node; then it is done as the likeliest reads it.
         let nodes = Possessions {
             nodes: true,
             ..NOTHING
         };
         let found = short(weigh(&request(8), nodes));
-        assert_eq!(found, Some(("6.2.4.p2", true, 4)));
+        assert_eq!(found, Some(("6.2.4.p2", false, 2)));
+        // MAP_MEMORY of the pool is RELEASE_VIDEO_MEMORY later, or UNMAP_MEMORY before.
+        let of_pool = |command| {
+            let mut words = request(command);
+            words[10] = POOL_NAME;
+            words
+        };
+        let found = short(weigh(&of_pool(9), NOTHING));
+        assert_eq!(found, Some(("6.2.3", false, 2)));
+        let found = short(weigh(&of_pool(10), NOTHING));
+        assert_eq!(found, Some(("6.2.4.p2", false, 2)));
+        // Whoever it was taken for: who has no view of the pool does not unmap one.
+        let taken_for = |name, has| {
+            let mut none = |_: u64, _: &mut [u32]| false;
+            short(told(all, name, &of_pool(10), has, &mut none))
+        };
+        assert_eq!(taken_for("6.2.3", NOTHING), Some(("6.2.4.p2", false, 2)));
+        let view = Possessions {
+            pool_view: true,
+            ..NOTHING
+        };
+        assert_eq!(taken_for("6.2.3", view), Some(("6.2.3", false, 2)));
+        // QUERY_CHIP_OPTION is no command, or one for nodes.
+        let found = short(weigh(&request(73), NOTHING));
+        assert_eq!(found, Some(("6.2.4.p3", true, 1)));
+        let found = short(weigh(&request(74), NOTHING));
+        assert_eq!(found, Some(("6.2.4.p2", true, 1)));
+        // WRAP_USER_MEMORY of nothing, or GET_VIDEO_MEMORY_FD, as 5.0.11.p6 has it.
+        let found = told(
+            Candidates::of_size(32, 320),
+            "5.0.11.p8",
+            &{
+                let mut words = [0; 80];
+                words[0] = 65;
+                words
+            },
+            nodes,
+            &mut |_, _| false,
+        );
+        assert_eq!(short(found), Some(("5.0.11.p6", false, 2)));
         // No command of any.
         let found = short(weigh(&request(200), NOTHING));
         assert_eq!(found, Some(("6.2.4.p2", false, 4)));
+    }
+
+    #[test]
+    fn caches_tell() {
+        let all = Candidates::of_size(16, 128);
+        let weigh = |payload: [u32; 7]| {
+            let union_at = Choice::by_name(b"v4", Reason::First)
+                .map_or(0, |choice| usize::from(choice.format().0.union_at) / 4);
+            let mut words = [0; 32];
+            words[0] = 35;
+            words[union_at..union_at + 7].copy_from_slice(&payload);
+            // What lies from 64 KiB on can be read.
+            let found = told(all, "v4", &words, NOTHING, &mut |at, _| at >= 0x1_0000);
+            found.map(|(name, is_final, left, _)| (name, is_final, left))
+        };
+        // Flush: what, who, where, how much.
+        let found = weigh([3, 5000, 0xA000_0000, 4096, 0, 0, 0]);
+        assert_eq!(found, Some(("v4", true, 1)));
+        // Invalidates too, flush, who, nowhere, where, how much.
+        let found = weigh([1, 3, 5000, 0, 0xA000_0000, 4096, 0]);
+        assert_eq!(found, Some(("eureka", true, 1)));
+        // A barrier.
+        let found = weigh([4, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(found, Some(("v4", true, 1)));
+        assert_eq!(weigh([0; 7]), Some(("v4", false, 2)));
     }
 
     #[test]
@@ -442,6 +545,7 @@ mod tests {
             found.map(|(name, is_final, left, _)| (name, is_final, left))
         };
         assert_eq!(weigh(context(156 / 4)), Some(("dove", true, 1)));
-        assert_eq!(weigh(context(76 / 4)), Some(("v2", true, 2)));
+        // And `dove_old`, which differs in nothing that comes later.
+        assert_eq!(weigh(context(76 / 4)), Some(("v2", false, 2)));
     }
 }

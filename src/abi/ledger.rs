@@ -37,6 +37,27 @@ impl Ledger {
     }
 }
 
+/// What DATABASE tells of a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Books {
+    /// Nodes of video memory.
+    pub(crate) video: Ledger,
+    /// Buffers of ALLOCATE_NON_PAGED_MEMORY.
+    pub(crate) non_paged: Ledger,
+    /// Buffers of ALLOCATE_CONTIGUOUS_MEMORY.
+    pub(crate) contiguous: Ledger,
+    /// Nodes that lie in one piece: those in the pool, and in contiguous pages of their own.
+    pub(crate) in_one_piece: Ledger,
+    /// Nodes in the pool.
+    pub(crate) pool: Ledger,
+    /// Nodes in contiguous pages of their own.
+    pub(crate) contiguous_pages: Ledger,
+    /// Nodes in scattered pages.
+    pub(crate) scattered: Ledger,
+    /// Nodes in pages of their own.
+    pub(crate) paged: Ledger,
+}
+
 #[kernel::macros::kunit_tests(galcore_ledger)]
 mod tests {
     use super::*;

@@ -28,7 +28,10 @@ use kernel::{
     },
     prelude::*, //
 };
-pub(crate) use ledger::Ledger;
+pub(crate) use ledger::{
+    Books,
+    Ledger, //
+};
 
 pub(crate) use codec::{
     Format,
@@ -356,8 +359,8 @@ impl CoreSelector {
         self.hardware_type == self.numbers.three_d.into()
     }
 
-    /// Whether the request names no core where the first one is meant then: there is no room for it, or
-    /// a number that is no kind's.
+    /// Whether the request names no core where the first one is meant then: there is no room for
+    /// it, or a number that is no kind's.
     #[inline]
     pub(crate) fn is_unnamed(self) -> bool {
         self.numbers.routing == Routing::Type && self.hardware_type().is_none()
@@ -382,7 +385,8 @@ pub(crate) const GRAPHIC_BUFFER_NODES: usize = 3;
 /// What clients tell each other of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeMetadata {
-    /// A descriptor of its tile status' dma-buf, of the process that has told it; less than 0: none.
+    /// A descriptor of its tile status' dma-buf, of the process that has told it; less than 0:
+    /// none.
     pub(crate) status: i32,
     /// Whether it is cleared fast, by what value (64 bits), whether it is compressed, and how.
     pub(crate) words: [u32; Self::WORDS],
@@ -473,6 +477,9 @@ pub(crate) enum Request {
     ExportNode {
         /// The node.
         node: u32,
+        /// Flags of `open` for the descriptor; `None`: for reading and writing, and closed by
+        /// `exec`.
+        flags: Option<u32>,
     },
     /// SET_VIDEO_MEMORY_METADATA.
     SetMetadata {
@@ -508,6 +515,11 @@ pub(crate) enum Request {
         fd: i32,
         /// How long; all ones is for ever.
         milliseconds: u32,
+    },
+    /// WAIT_FENCE: wait for the kernel's own fence of a node, which there is none of.
+    WaitNode {
+        /// The node.
+        node: u32,
     },
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: what else a record of a queue does.
     FinishUnlock {
@@ -571,7 +583,17 @@ pub(crate) enum Request {
         handle: u32,
     },
     /// MAP_MEMORY of the pool.
-    MapPool,
+    MapPool {
+        /// Bytes, however many.
+        bytes: u64,
+    },
+    /// UNMAP_MEMORY of the pool.
+    UnmapPool {
+        /// Where it is, or anywhere.
+        user: u64,
+        /// Bytes, however many.
+        bytes: u64,
+    },
     /// UNMAP_MEMORY.
     UnmapMemory {
         /// The buffer.
@@ -826,7 +848,7 @@ pub(crate) enum Reply<'a> {
         microseconds: i32,
     },
     /// DATABASE: video memory, non-paged, contiguous.
-    Database(KBox<[Ledger; 3]>),
+    Database(KBox<Books>),
     /// EVENT_COMMIT of a process with a completion page.
     Submitted {
         /// Its number, from 1 up.

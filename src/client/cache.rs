@@ -140,8 +140,8 @@ impl Process {
     }
 }
 
-/// Hands over `bytes` bytes from `at`, which are there, piece by piece: in between others run, and a
-/// thread that is killed leaves the rest.
+/// Hands over `bytes` bytes from `at`, which are there, piece by piece: in between others run, and
+/// a thread that is killed leaves the rest.
 fn in_pieces(at: usize, bytes: usize, hand_over: impl Fn(usize, usize)) {
     let mut done = 0;
     while done < bytes && !sys::is_killed() {

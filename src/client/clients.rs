@@ -2,8 +2,8 @@
 
 //! The clients of a device: the table of processes that have it open, and what they share.
 //!
-//! Lock: `galcore processes`, a spinlock: the recovery of a core takes it, and whoever has it must not be
-//! preempted. Under it comes `galcore guilt` alone, and nothing is allocated.
+//! Lock: `galcore processes`, a spinlock: the recovery of a core takes it, and whoever has it must
+//! not be preempted. Under it comes `galcore guilt` alone, and nothing is allocated.
 
 use super::{
     guilt::Guilt,
@@ -170,8 +170,8 @@ impl Clients {
         Some(member.process.clone())
     }
 
-    /// Calls `look` with the id and the objects of each process that has files. One that comes or goes
-    /// meanwhile may be left out.
+    /// Calls `look` with the id and the objects of each process that has files. One that comes or
+    /// goes meanwhile may be left out.
     pub(crate) fn for_each_process(&self, mut look: impl FnMut(i32, &Process)) {
         let mut index = 0;
         loop {

@@ -110,7 +110,8 @@ static MISTAKES: RateLimit = RateLimit::new();
 /// Tells the log what is wrong with what a process submits; the value is the error.
 macro_rules! mistake {
     ($error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
-        // Copies: a value whose address is taken stays in memory on the way of those that are right.
+        // Copies: a value whose address is taken stays in memory on the way of those that are
+        // right.
         $crate::client::commit::tell_mistake(kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
         $error
     }};
@@ -184,9 +185,9 @@ impl Process {
         ))
     }
 
-    /// Runs a COMMIT whose arrays have a part for each of the first `count` cores of a kind: `first`,
-    /// and what `part` says. A core that is not there ends it before any has run; else an error ends
-    /// it behind those that have. Errors as [`Process::commit`].
+    /// Runs a COMMIT whose arrays have a part for each of the first `count` cores of a kind:
+    /// `first`, and what `part` says. A core that is not there ends it before any has run; else an
+    /// error ends it behind those that have. Errors as [`Process::commit`].
     pub(super) fn commit_all(
         self: &Arc<Self>,
         selector: CoreSelector,

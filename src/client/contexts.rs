@@ -86,7 +86,8 @@ impl Process {
     }
 
     /// STALL: waits until all that is in the core's ring has ended. `GpuNotResponding`: not in the
-    /// process's time, if the generation's `is_limited`; else the core does not get on. `Interrupted`.
+    /// process's time, if the generation's `is_limited`; else the core does not get on.
+    /// `Interrupted`.
     pub(super) fn stall(&self, core: &Core, is_limited: bool) -> Result {
         let ring = core.ring();
         let newest = ring.newest();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What clients tell each other of a node (SET_VIDEO_MEMORY_METADATA), and descriptors that keep what
-//! a picture is made of while it goes from one process to the next (GET_GRAPHIC_BUFFER_FD).
+//! What clients tell each other of a node (SET_VIDEO_MEMORY_METADATA), and descriptors that keep
+//! what a picture is made of while it goes from one process to the next (GET_GRAPHIC_BUFFER_FD).
 //!
 //! The vendor's driver takes a reference of the dma-buf that metadata name, which it never uses. A
-//! node whose metadata name its own dma-buf would never go then, so here the descriptor is looked at,
-//! and not held. Source: 6.4.11's `gc_hal_kernel.c`.
+//! node whose metadata name its own dma-buf would never go then, so here the descriptor is looked
+//! at, and not held. Source: 6.4.11's `gc_hal_kernel.c`.
 
 use super::{
     names::Name,
@@ -74,15 +74,16 @@ impl Process {
     }
 
     /// SET_VIDEO_MEMORY_METADATA: who has the node reads it. `InvalidObject`: no such node.
-    /// `NotFound`: the descriptor is no dma-buf's; as with the vendor's it is noted, and nothing else.
+    /// `NotFound`: the descriptor is no dma-buf's; as with the vendor's it is noted, and nothing
+    /// else.
     pub(super) fn set_metadata(&self, handle: u32, metadata: NodeMetadata) -> Result<Reply<'_>> {
         let node = self.living_node(handle)?;
         let noted = node.metadata();
-        noted.set_status(metadata.status);
+        noted.set_status(metadata.status)?;
         if metadata.status >= 0 && !dma_buf::is_buffer(metadata.status) {
             return Err(Error::NotFound);
         }
-        noted.set_words(metadata.words);
+        noted.set_words(metadata.words)?;
         Ok(Reply::Nothing)
     }
 
@@ -93,11 +94,11 @@ impl Process {
     }
 
     /// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps the nodes, the shared buffer and the signal,
-    /// those that are not 0, and the names of the first two, until it is closed, whoever has it then.
-    /// Of nodes that are the process's own memory it keeps nothing.
+    /// those that are not 0, and the names of the first two, until it is closed, whoever has it
+    /// then. Of nodes that are the process's own memory it keeps nothing.
     ///
-    /// `InvalidObject`: no such node. `NotFound`: no such shared buffer or signal. `OutOfResources`:
-    /// no descriptor is left.
+    /// `InvalidObject`: no such node. `NotFound`: no such shared buffer or signal.
+    /// `OutOfResources`: no descriptor is left.
     pub(super) fn keep_graphic_buffer(
         &self,
         nodes: [u32; GRAPHIC_BUFFER_NODES],

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Who has hung cores lately, and what that costs: the books, which outlive files and processes.
+//! Who has hung cores lately, and what that costs: the records of it, which outlive files and
+//! processes.
 //!
-//! A hang costs all others the time until it is noticed, so whoever causes hangs must not get as many
-//! as he likes. There are two kinds of accounts:
+//! A hang costs all others the time until it is noticed, so whoever causes hangs must not get as
+//! many as he likes. There are two kinds of accounts:
 //!
-//! * of each *process* that has hung a core. It is the process's, not its files': who closes and opens
-//!   the device again, or runs another program in the same process, finds it as it was. At
+//! * of each *process* that has hung a core. It is the process's, not its files': who closes and
+//!   opens the device again, or runs another program in the same process, finds it as it was. At
 //!   [`MAX_HANGS`] the process is refused; so is only who has done it himself.
-//! * of its *user*, as a new process costs nothing: all processes that he has started since his first
-//!   hang that is not forgiven wait in front of their commands, as long as if they had caused all of
-//!   them. Else one would fork, or start the program again, after each. They are not refused, for
-//!   most may be innocent: the wait is counted from the last hang and below a minute, and when it is
-//!   over they run as fast as any. What was open before and has never hung a core does not wait at all,
-//!   so a desktop goes on beside one bad program. Only when there are more hangs than one process can
-//!   cause do these wait, too, a few seconds each time ([`OLD_WAIT`]): they may be the next ones of
-//!   many that were opened in advance.
+//! * of its *user*, as a new process costs nothing: all processes that he has started since his
+//!   first hang that is not forgiven wait in front of their commands, as long as if they had caused
+//!   all of them. Else one would fork, or start the program again, after each. They are not
+//!   refused, for most may be innocent: the wait is counted from the last hang and below a minute,
+//!   and when it is over they run as fast as any. What was open before and has never hung a core
+//!   does not wait at all, so a desktop goes on beside one bad program. Only when there are more
+//!   hangs than one process can cause do these wait, too, a few seconds each time ([`OLD_WAIT`]):
+//!   they may be the next ones of many that were opened in advance.
 //!
-//! Other users never wait. Processes that had `CAP_SYS_ADMIN` when they opened the device have no user's
-//! account: they can stop the machine by other means, and where all programs are root's none is to wait
-//! for another. One hang is forgiven for each [`GOOD_TIME`] without any, in both.
+//! Other users never wait. Processes that had `CAP_SYS_ADMIN` when they opened the device have no
+//! user's account: they can stop the machine by other means, and where all programs are root's none
+//! is to wait for another. One hang is forgiven for each [`GOOD_TIME`] without any, in both.
 //!
-//! Both tables are bounded. If one is full, who has hung nothing for the longest time is forgotten. That
-//! takes hangs of as many others within a few minutes; a user's account is with each of his hangs
-//! the newest, so his own processes do not push it out.
+//! Both tables are bounded. If one is full, who has hung nothing for the longest time is forgotten.
+//! That takes hangs of as many others within a few minutes; a user's account is with each of his
+//! hangs the newest, so his own processes do not push it out.
 //!
 //! Pure logic, but for the lock (`galcore guilt`, a leaf).
 
@@ -213,7 +214,7 @@ impl Accounts {
     }
 }
 
-/// The books of a device.
+/// The records of a device.
 #[pin_data]
 pub(crate) struct Guilt {
     #[pin]

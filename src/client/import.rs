@@ -31,7 +31,8 @@ use crate::{
         Elsewhere,
         Node,
         UserMemory, //
-    }, //
+    },
+    sys::dma_buf::Access, //
 };
 use kernel::{
     prelude::*,
@@ -198,23 +199,33 @@ impl Process {
         self.wrap_own(node.ok_or(Error::OutOfResources)?, bytes)
     }
 
-    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: the node as a dma-buf.
+    /// The process's node. `InvalidObject`: no such node, or it is freed.
+    fn live_node(&self, handle: u32) -> Result<Arc<Node>> {
+        let tables = self.tables();
+        let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
+        match entry.is_alive() {
+            true => Ok(entry.node.clone()),
+            false => Err(Error::InvalidObject),
+        }
+    }
+
+    /// WAIT_FENCE. `InvalidObject`: no such node. `NotSupported`: there is no fence to wait for.
+    pub(super) fn wait_node(&self, handle: u32) -> Result<Reply<'_>> {
+        self.live_node(handle)
+            .and_then(|_| Err(Error::NotSupported))
+    }
+
+    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: the node as a dma-buf, whose descriptor may be
+    /// used for `access`.
     ///
     /// `InvalidObject`: no such node. `NotSupported`: it is a wrapped one, or no whole pages
     /// (`sharedPool`), or the kernel has no dma-bufs. `OutOfResources`: no descriptor is left.
-    pub(super) fn export_node(&self, handle: u32) -> Result<Reply<'_>> {
-        let node = {
-            let tables = self.tables();
-            let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
-            if !entry.is_alive() {
-                return Err(Error::InvalidObject);
-            }
-            entry.node.clone()
-        };
+    pub(super) fn export_node(&self, handle: u32, access: Access) -> Result<Reply<'_>> {
+        let node = self.live_node(handle)?;
         // Others may leave something in it from now on.
         node.share();
         let exporter = self.device.memory().exporter();
-        let exported = exporter.export(node).map_err(|error| match error {
+        let exported = exporter.export(node, access).map_err(|error| match error {
             EINVAL => Error::NotSupported,
             error => error.into(),
         });

@@ -24,6 +24,10 @@ pub(crate) struct VideoLedgers {
     pub(crate) contiguous: Ledger,
     /// In scattered pages.
     pub(crate) scattered: Ledger,
+    /// In the pool, or in contiguous pages of their own.
+    pub(crate) in_one_piece: Ledger,
+    /// In pages of their own.
+    pub(crate) paged: Ledger,
     /// By the surface's kind.
     pub(crate) kinds: [Ledger; KINDS],
 }
@@ -38,27 +42,30 @@ pub(super) struct Sort {
 
 impl VideoLedgers {
     /// Those that a node of this sort counts in.
-    fn of(&mut self, sort: Sort) -> [&mut Ledger; 3] {
-        let pool = match sort.pool {
-            Pool::System => &mut self.system,
-            Pool::Contiguous => &mut self.contiguous,
-            Pool::Virtual => &mut self.scattered,
+    fn of(&mut self, sort: Sort) -> impl Iterator<Item = &mut Ledger> {
+        let (in_one_piece, paged) = (&mut self.in_one_piece, &mut self.paged);
+        let pools = match sort.pool {
+            Pool::System => [Some(&mut self.system), Some(in_one_piece), None],
+            Pool::Contiguous => [Some(&mut self.contiguous), Some(in_one_piece), Some(paged)],
+            Pool::Virtual => [Some(&mut self.scattered), None, Some(paged)],
         };
         // CAST: 8 bits.
         let kind = (sort.kind & KIND_MASK) as usize;
         // What nobody knows is of no kind.
         let kind = if kind < KINDS { kind } else { 0 };
-        [&mut self.all, pool, &mut self.kinds[kind]]
+        let others = [&mut self.all, &mut self.kinds[kind]];
+        // `Init` has a `chain` too, so this one is called by its trait.
+        Iterator::chain(others.into_iter(), pools.into_iter().flatten())
     }
 
     /// Notes a node of `bytes`.
     pub(super) fn add(&mut self, sort: Sort, bytes: usize) {
-        let _ = self.of(sort).map(|ledger| ledger.add(bytes));
+        self.of(sort).for_each(|ledger| ledger.add(bytes));
     }
 
     /// A node of `bytes` is gone.
     pub(super) fn remove(&mut self, sort: Sort, bytes: usize) {
-        let _ = self.of(sort).map(|ledger| ledger.remove(bytes));
+        self.of(sort).for_each(|ledger| ledger.remove(bytes));
     }
 }
 
@@ -92,10 +99,14 @@ mod tests {
             ledgers.system,
             ledgers.contiguous,
             ledgers.scattered,
+            ledgers.in_one_piece,
+            ledgers.paged,
             ledgers.kinds[4],
             ledgers.kinds[0],
         ];
-        assert_eq!(now.map(|ledger| ledger.bytes), [37, 0, 7, 30, 30, 7]);
-        assert_eq!(now.map(|ledger| ledger.max), [137, 100, 7, 30, 130, 7]);
+        let bytes = now.map(|ledger| ledger.bytes);
+        assert_eq!(bytes, [37, 0, 7, 30, 7, 37, 30, 7]);
+        let most = now.map(|ledger| ledger.max);
+        assert_eq!(most, [137, 100, 7, 30, 107, 37, 130, 7]);
     }
 }

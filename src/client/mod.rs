@@ -56,6 +56,7 @@ mod usage;
 mod user_views;
 mod userptr;
 mod vector;
+mod vector_args;
 mod visible;
 mod waits;
 mod window;
@@ -87,6 +88,7 @@ use crate::{
     sys::{
         self,
         chrdev::OpenFile,
+        dma_buf::Access,
         trace::WaitFor,
         views::Views, //
     }, //
@@ -197,8 +199,8 @@ pub(crate) struct Process {
     scales: [Atomic<u32>; MAX_CORES],
     /// How long its jobs have kept the cores busy.
     usage: Arc<Usage>,
-    /// The place and one of the core of its last COMMIT that named none, once that was not the first
-    /// core; 0: see [`unnamed`].
+    /// The place and one of the core of its last COMMIT that named none, once that was not the
+    /// first core; 0: see [`unnamed`].
     unnamed_core: Atomic<usize>,
     /// What the process had mapped when it was last looked for framebuffers: see
     /// [`framebuffers`].
@@ -308,6 +310,7 @@ impl Process {
             nodes: tables.nodes.len() != 0,
             buffers: tables.buffers.len() != 0,
             user_memory: tables.user_memory.len() != 0,
+            pool_view: tables.pool_views.iter().any(|view| !view.is_over()),
         }
     }
 
@@ -349,8 +352,8 @@ impl Process {
         place.is_ok_and(|place| self.device.is_vector(place))
     }
 
-    /// Runs a request of the profiler's; `text` gives what a command that has a text has. Apart from the others,
-    /// which are to be quick. `InvalidArgument`: it is none.
+    /// Runs a request of the profiler's; `text` gives what a command that has a text has. Apart
+    /// from the others, which are to be quick. `InvalidArgument`: it is none.
     #[cold]
     #[inline(never)]
     pub(crate) fn run_profiler(
@@ -381,8 +384,8 @@ impl Process {
 
     /// Runs one request of the interface.
     ///
-    /// `view` gives the pool's mapping by the file that asks, if it has one; `part` what a COMMIT for
-    /// several cores has for one of them; `text` what a command that has a text has.
+    /// `view` gives the pool's mapping by the file that asks, if it has one; `part` what a COMMIT
+    /// for several cores has for one of them; `text` what a command that has a text has.
     pub(crate) fn run(
         self: &Arc<Self>,
         file: &OpenFile,
@@ -456,7 +459,8 @@ impl Process {
                 self.allocate_buffer(file, bytes, non_paged)
             }
             Request::FreeContiguous(buffer) => self.free_buffer(buffer).map(done),
-            Request::MapPool => self.map_pool(file, view()),
+            Request::MapPool { bytes } => self.map_pool(file, view(), bytes),
+            Request::UnmapPool { user, bytes } => self.unmap_pool(user, bytes).map(done),
             Request::MapMemory { handle } => self.map_memory(file, handle),
             Request::UnmapMemory { handle } => self.unmap_memory(handle).map(done),
             Request::AllocateLinear {
@@ -497,7 +501,9 @@ impl Process {
             Request::NameNode { node } => self.name_node(node),
             Request::ImportNode { name } => self.import_named(name),
             Request::Wrap(what) => self.wrap(what),
-            Request::ExportNode { node } => self.export_node(node),
+            Request::ExportNode { node, flags } => {
+                self.export_node(node, flags.map_or(Access::FULL, Access::of_flags))
+            }
             Request::SetMetadata { node, metadata } => self.set_metadata(node, metadata),
             Request::ReadMetadata { node } => self.read_metadata(node),
             Request::KeepGraphicBuffer {
@@ -518,6 +524,7 @@ impl Process {
                 let wait = || Ok(sys::fence::wait(fd, milliseconds)?);
                 waited(WaitFor::Fence(fd), milliseconds, wait).map(done)
             }
+            Request::WaitNode { node } => self.wait_node(node),
             Request::Attach { newer } => self.attach(&*core()?, newer),
             Request::Detach {
                 context,

@@ -7,8 +7,8 @@
 //! vendor's, which count up, and trying them is slow ([`super::guesses`]). A node's name is a field
 //! of 32 bits in all generations. A shared buffer's id has 64, but a 32-bit client keeps it in a
 //! pointer, and clients know the vendor's, which are 32-bit integers. A name lasts as long as a
-//! process has the node under it, or a graphic buffer ([`super::graphic_buffers`]) keeps it. Source:
-//! `tests/abi`; generations from 5.0.11 on.
+//! process has the node under it, or a graphic buffer ([`super::graphic_buffers`]) keeps it.
+//! Source: `tests/abi`; generations from 5.0.11 on.
 //!
 //! Lock: `galcore names`, a leaf.
 

@@ -290,8 +290,8 @@ impl Process {
         allocate()
     }
 
-    /// Waits until what the process has let go of, and what jobs that have ended have, is back; says
-    /// whether the cores go on. `Interrupted`. The caller has no lock.
+    /// Waits until what the process has let go of, and what jobs that have ended have, is back;
+    /// says whether the cores go on. `Interrupted`. The caller has no lock.
     pub(super) fn reclaim(&self) -> Result<bool> {
         // First: what records have freed may only be noted, by a job that has ended.
         drop(self.tables());
@@ -426,20 +426,37 @@ impl Process {
     }
 
     /// MAP_MEMORY of the pool: where all of it is, in `view`, in another window of the process, or
-    /// in a new one. `OutOfMemory`.
+    /// in a new one. `InvalidArgument`: no bytes. `OutOfMemory`.
     pub(super) fn map_pool(
         self: &Arc<Self>,
         file: &OpenFile,
         view: Option<Arc<PoolView>>,
+        bytes: u64,
     ) -> Result<Reply<'_>> {
+        if bytes == 0 {
+            return Err(Error::InvalidArgument);
+        }
         let last = self.device.memory().pool_bytes().saturating_sub(1);
         let user = self.tables().in_pool(view, last);
         let user = user.and_then(|user| user.checked_sub(last));
         let user = user.or_else(|| self.map_whole_pool(file, 0));
+        let user = user.ok_or(Error::OutOfMemory)?;
+        self.tables().has_mapped_pool = true;
         Ok(Reply::Mapped {
             // CAST: at most 64 bits.
-            user: user.ok_or(Error::OutOfMemory)? as u64,
+            user: user as u64,
         })
+    }
+
+    /// UNMAP_MEMORY of the pool. As the C driver it looks at no address: there is one mapping of
+    /// it, which stays here, as nodes are seen in it. `InvalidArgument`: there is none, or nothing
+    /// is named.
+    pub(super) fn unmap_pool(&self, user: u64, bytes: u64) -> Result {
+        let is_named = user != 0 && bytes != 0;
+        match is_named && core::mem::take(&mut self.tables().has_mapped_pool) {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument),
+        }
     }
 
     /// Maps all of the pool for a client that has not: returns where byte `offset` of it is.
@@ -576,8 +593,8 @@ impl Process {
     }
 
     /// Frees what most FREEs are about, under one lock: a node that only this process has, which is
-    /// not its own memory, and whose view, if it has one, stays until its last lock goes. `None`: it
-    /// is another. Else the node, if it is over, to be ended without a lock.
+    /// not its own memory, and whose view, if it has one, stays until its last lock goes. `None`:
+    /// it is another. Else the node, if it is over, to be ended without a lock.
     #[inline]
     fn free_plain_node(&self, handle: u32, if_unlocked: bool) -> Option<Option<NodeEntry>> {
         if self.registry().is_some() {

@@ -2,9 +2,9 @@
 
 //! What processes want of the cores' power and clock.
 //!
-//! A core runs at the highest clock that any process with open files wants; who has said nothing wants
-//! the full one. So a client can slow down its own drawing and nobody else's. Lock: `galcore speeds`,
-//! above `galcore processes` and the core's.
+//! A core runs at the highest clock that any process with open files wants; who has said nothing
+//! wants the full one. So a client can slow down its own drawing and nobody else's. Lock:
+//! `galcore speeds`, above `galcore processes` and the core's.
 
 use super::{
     Clients,
@@ -31,7 +31,8 @@ use kernel::sync::atomic::Relaxed;
 
 impl Process {
     /// SET_POWER_MANAGEMENT_STATE. A core that is not there now is off. Errors as
-    /// [`AnyCore::set_power`](crate::gpu::AnyCore::set_power) and [`Device::core`](crate::gpu::Device::core).
+    /// [`AnyCore::set_power`](crate::gpu::AnyCore::set_power) and
+    /// [`Device::core`](crate::gpu::Device::core).
     pub(super) fn set_power(
         &self,
         selector: CoreSelector,
@@ -56,8 +57,8 @@ impl Process {
         Ok(Reply::Power { state, is_idle })
     }
 
-    /// SET_FSCALE_VALUE, also of a core that is not there now. `NotSupported`: the core has no divider.
-    /// Else as [`Device::place`](crate::gpu::Device::place).
+    /// SET_FSCALE_VALUE, also of a core that is not there now. `NotSupported`: the core has no
+    /// divider. Else as [`Device::place`](crate::gpu::Device::place).
     pub(super) fn set_scale(&self, selector: CoreSelector, scale: u32) -> Result {
         let place = self.device.place(selector)?;
         if self.device.is_vector(place) {
@@ -68,7 +69,8 @@ impl Process {
         Ok(())
     }
 
-    /// GET_FSCALE_VALUE: what this process wants. Errors as [`Device::place`](crate::gpu::Device::place).
+    /// GET_FSCALE_VALUE: what this process wants. Errors as
+    /// [`Device::place`](crate::gpu::Device::place).
     pub(super) fn query_scale(&self, selector: CoreSelector) -> Result<Reply<'_>> {
         let place = self.device.place(selector)?;
         Ok(Reply::Scale {
@@ -82,7 +84,8 @@ impl Process {
     }
 
     /// CONFIG_POWER_MANAGEMENT: whether the core may go off as far as this process is concerned.
-    /// `GpuNotResponding`: it cannot be switched on. Else as [`Device::core`](crate::gpu::Device::core).
+    /// `GpuNotResponding`: it cannot be switched on. Else as
+    /// [`Device::core`](crate::gpu::Device::core).
     pub(super) fn config_power(&self, selector: CoreSelector, enable: bool) -> Result<Reply<'_>> {
         let place = self.device.place(selector)?;
         // Letting go needs no core.
@@ -90,11 +93,15 @@ impl Process {
             true => None,
             false => Some(self.device.any(selector)?.keep_on()?),
         };
-        let old = core::mem::replace(&mut self.tables().kept_on[place], kept);
-        let reply = Reply::ConfigPower { old: old.is_none() };
+        let mut tables = self.tables();
+        let said = tables.manages_power[place].replace(enable);
+        let old = core::mem::replace(&mut tables.kept_on[place], kept);
+        drop(tables);
         // Not under the tables' lock.
         drop::<Option<KeptOn>>(old);
-        Ok(reply)
+        Ok(Reply::ConfigPower {
+            old: said.unwrap_or(self.device.parameters().power_management),
+        })
     }
 }
 

@@ -2,13 +2,14 @@
 
 //! The profiler: what the cores have counted, for processes that want to know.
 //!
-//! Counters are a core's, whoever has it work. Each process is told how much they have grown since it was told last, so that one
-//! does not disturb another: nobody clears them ([`hw`](crate::hw)). Its count of a core begins when it asks for the profiler's
-//! setting, or puts the profiler on, or, else, reads for the first time, which then tells nothing. It ends with the process, or
-//! when it puts the profiler off. Up to then the core's modules keep their clocks.
+//! Counters are a core's, whoever has it work. Each process is told how much they have grown since
+//! it was told last, so that one does not disturb another: nobody clears them ([`hw`](crate::hw)).
+//! Its count of a core begins when it asks for the profiler's setting, or puts the profiler on, or,
+//! else, reads for the first time, which then tells nothing. It ends with the process, or when it
+//! puts the profiler off. Up to then the core's modules keep their clocks.
 //!
-//! Whether there is a profiler at all, and for whom, is the parameter `gpuProfiler`. Where there is none the commands answer as
-//! the vendor's default builds. Source: sources.md, profiling.
+//! Whether there is a profiler at all, and for whom, is the parameter `gpuProfiler`. Where there is
+//! none the commands answer as the vendor's default builds. Source: sources.md, profiling.
 
 use super::{
     AnyCore,
@@ -37,7 +38,8 @@ use kernel::{
     uaccess::UserSlice, //
 };
 
-/// What each reading begins a new count of: the two parts, what is told of 2D, and all in one piece.
+/// What each reading begins a new count of: the two parts, what is told of 2D, and all in one
+/// piece.
 const SETS: usize = 4;
 const FIRST: usize = 0;
 const SECOND: usize = 1;
@@ -90,9 +92,9 @@ impl Process {
         }
     }
 
-    /// Begins the count of the core of `selector`, unless it has begun, and brings it up to date. Returns the core's place.
-    /// `NotSupported`: it has no counters. `GpuNotResponding`: it is not there now. `OutOfMemory`. Else as
-    /// [`Device::place`](crate::gpu::Device::place).
+    /// Begins the count of the core of `selector`, unless it has begun, and brings it up to date.
+    /// Returns the core's place. `NotSupported`: it has no counters. `GpuNotResponding`: it is not
+    /// there now. `OutOfMemory`. Else as [`Device::place`](crate::gpu::Device::place).
     fn count(&self, selector: CoreSelector) -> Result<usize> {
         let place = self.device.place(selector)?;
         let core = self.device.any(selector)?;
@@ -105,8 +107,8 @@ impl Process {
             let count = tables.profile.counts[place].as_ref();
             count.is_some_and(|count| count.counting.is_of(hardware))
         };
-        // First: from now on what is counted is not lost when it goes off. Also memory: behind this modules'
-        // clocks are not gated.
+        // First: from now on what is counted is not lost when it goes off. Also memory: behind this
+        // modules' clocks are not gated.
         let count = match has_begun {
             true => None,
             false => Some(KBox::new(
@@ -213,7 +215,8 @@ impl Process {
         }
     }
 
-    /// How much the core of `selector` has counted since `set` was asked for last. Errors as [`Process::count`].
+    /// How much the core of `selector` has counted since `set` was asked for last. Errors as
+    /// [`Process::count`].
     fn take_counters(&self, selector: CoreSelector, set: usize) -> Result<Cells> {
         let place = self.count(selector)?;
         let mut tables = self.tables();
@@ -241,8 +244,9 @@ impl Process {
         Ok(Reply::Counters(KBox::new(cells, GFP_KERNEL_ACCOUNT)?))
     }
 
-    /// PROFILE_REGISTERS_2D: writes cycles, and pixels of the 2D engine, to `user`. `InvalidArgument`: that is 0.
-    /// `OutOfResources`: it cannot be written. Else as [`Process::count`].
+    /// PROFILE_REGISTERS_2D: writes cycles, and pixels of the 2D engine, to `user`.
+    /// `InvalidArgument`: that is 0. `OutOfResources`: it cannot be written. Else as
+    /// [`Process::count`].
     pub(super) fn read_counters_2d(&self, selector: CoreSelector, user: u64) -> Result {
         if !self.has_profiler() {
             return Ok(());

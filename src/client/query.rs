@@ -7,7 +7,10 @@ use super::{
     Process, //
 };
 use crate::{
-    abi::Reply,
+    abi::{
+        Books,
+        Reply, //
+    },
     error::{
         Error,
         Result, //
@@ -51,10 +54,20 @@ impl Process {
         if process.is_some_and(|process| i32::try_from(process).ok() != Some(own)) {
             return Err(Error::InvalidData);
         }
-        let ledgers = {
-            let tables = self.tables();
-            [tables.video.all, tables.non_paged, tables.contiguous]
+        let mut books = KBox::new(Books::default(), GFP_KERNEL_ACCOUNT)?;
+        let tables = self.tables();
+        let video = &tables.video;
+        *books = Books {
+            video: video.all,
+            non_paged: tables.non_paged,
+            contiguous: tables.contiguous,
+            in_one_piece: video.in_one_piece,
+            pool: video.system,
+            contiguous_pages: video.contiguous,
+            scattered: video.scattered,
+            paged: video.paged,
         };
-        Ok(Reply::Database(KBox::new(ledgers, GFP_KERNEL_ACCOUNT)?))
+        drop(tables);
+        Ok(Reply::Database(books))
     }
 }

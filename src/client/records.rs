@@ -64,8 +64,8 @@ impl Process {
         }
     }
 
-    /// Calls `look` with each of its objects, with no lock held, until the caller is killed: there may be
-    /// many. What comes or goes meanwhile may be left out, or come twice.
+    /// Calls `look` with each of its objects, with no lock held, until the caller is killed: there
+    /// may be many. What comes or goes meanwhile may be left out, or come twice.
     pub(crate) fn for_each_object(&self, mut look: impl FnMut(&Object)) {
         for table in TABLES {
             let mut done = 0;

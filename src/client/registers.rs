@@ -2,8 +2,9 @@
 
 //! READ_REGISTER, WRITE_REGISTER, the dumps and DEBUG: for people who look for faults.
 //!
-//! Registers and dumps are for who may administer the machine (`CAP_SYS_ADMIN`): they are everybody's, and tell where others'
-//! memory is. For others they are not built, as in the vendor's default builds. Which registers there are: [`hw`](crate::hw).
+//! Registers and dumps are for who may administer the machine (`CAP_SYS_ADMIN`): they are
+//! everybody's, and tell where others' memory is. For others they are not built, as in the vendor's
+//! default builds. Which registers there are: [`hw`](crate::hw).
 
 use super::Process;
 use crate::{
@@ -39,8 +40,9 @@ fn admin_only() -> Result {
 }
 
 impl Process {
-    /// The register at byte offset `address` of the core of `selector`; `None`: that is off, or not there now. `NotSupported`:
-    /// it is for vector graphics. `InvalidArgument`: it is none that may be read; the generation has no such core.
+    /// The register at byte offset `address` of the core of `selector`; `None`: that is off, or not
+    /// there now. `NotSupported`: it is for vector graphics. `InvalidArgument`: it is none that may
+    /// be read; the generation has no such core.
     fn peek(&self, selector: CoreSelector, address: u32) -> Result<Option<u32>> {
         let core = match self.device.any(selector) {
             Ok(core) => core,
@@ -53,8 +55,8 @@ impl Process {
         }
     }
 
-    /// Writes it; `None`: as above, and nothing has happened. `InvalidArgument`: it is none that may be written so. Else as
-    /// [`Process::peek`].
+    /// Writes it; `None`: as above, and nothing has happened. `InvalidArgument`: it is none that
+    /// may be written so. Else as [`Process::peek`].
     fn poke(&self, selector: CoreSelector, address: u32, data: u32) -> Result<Option<()>> {
         let core = match self.device.any(selector) {
             Ok(core) => core,
@@ -67,8 +69,9 @@ impl Process {
         }
     }
 
-    /// READ_REGISTER. `off_reads_zero`: as [`Request`](crate::abi::Request) has it. `NotSupported`: the caller may not, or
-    /// it is a core for vector graphics. `InvalidArgument`: it is none that may be read.
+    /// READ_REGISTER. `off_reads_zero`: as [`Request`](crate::abi::Request) has it. `NotSupported`:
+    /// the caller may not, or it is a core for vector graphics. `InvalidArgument`: it is none that
+    /// may be read.
     pub(super) fn read_register(
         &self,
         selector: CoreSelector,
@@ -99,7 +102,8 @@ impl Process {
         }
     }
 
-    /// Calls `each` with the place and the selector of each core that `cores` names. `InvalidArgument`: one is not there.
+    /// Calls `each` with the place and the selector of each core that `cores` names.
+    /// `InvalidArgument`: one is not there.
     fn for_cores(
         &self,
         selector: CoreSelector,

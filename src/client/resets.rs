@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the resets of cores have cost a process, and what it pays in front of its commands for those
-//! that it, or others of its user, have caused ([`super::guilt`]).
+//! What the resets of cores have cost a process, and what it pays in front of its commands for
+//! those that it, or others of its user, have caused ([`super::guilt`]).
 //!
-//! Where nobody has hung anything that is a look at two words. A charge is written before anybody can
-//! get a place in the ring again, and looked for in front of each try to get one: so threads that
-//! waited for a place meanwhile, or dawdled on the way there, wait as all others do.
+//! Where nobody has hung anything that is a look at two words. A charge is written before anybody
+//! can get a place in the ring again, and looked for in front of each try to get one: so threads
+//! that waited for a place meanwhile, or dawdled on the way there, wait as all others do.
 
 use super::guilt::{
     Due,
@@ -168,8 +168,8 @@ impl Resets {
         self.charges.load(Acquire) == self.paid.load(Relaxed)
     }
 
-    /// In front of commands: waits as long as is due. `GpuNotResponding`: it is over. `Interrupted`: a
-    /// Unix signal came.
+    /// In front of commands: waits as long as is due. `GpuNotResponding`: it is over.
+    /// `Interrupted`: a Unix signal came.
     #[inline]
     pub(super) fn pay(&self, guilt: &Guilt) -> Result {
         match self.is_paid() {

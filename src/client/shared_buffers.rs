@@ -195,8 +195,8 @@ impl Process {
         Ok(())
     }
 
-    /// A buffer that the process has, and its name, for somebody who keeps both. `NotFound`: it has none
-    /// of this id.
+    /// A buffer that the process has, and its name, for somebody who keeps both. `NotFound`: it has
+    /// none of this id.
     pub(super) fn hold_piece(&self, id: u32) -> Result<(Name<Piece>, Arc<Piece>)> {
         self.piece(id)?;
         Name::hold_own(self.clients.shared_buffers(), id)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! GET_SHARED_INFO and SET_SHARED_INFO: data that a process leaves for others under a number of its choice, and what it notes of a
-//! node.
+//! GET_SHARED_INFO and SET_SHARED_INFO: data that a process leaves for others under a number of its
+//! choice, and what it notes of a node.
 //!
-//! Data is the process's, lasts as long as it, and may be read by itself and by threads with the effective user of the
-//! one that has left it: what a program with root's rights leaves is not for who has started it, and users of a namespace
-//! are as many as they are outside. Processes that the reader's namespace does not have are not found. What is noted of a
-//! node is the node's owner's: others know no node of it, unless nodes are shared by the parameter `sharedNodes`.
-//! Source: sources.md, commands.
+//! Data is the process's, lasts as long as it, and may be read by itself and by threads with the
+//! effective user of the one that has left it: what a program with root's rights leaves is not for
+//! who has started it, and users of a namespace are as many as they are outside. Processes that the
+//! reader's namespace does not have are not found. What is noted of a node is the node's owner's:
+//! others know no node of it, unless nodes are shared by the parameter `sharedNodes`. Source:
+//! sources.md, commands.
 
 use super::Process;
 use crate::{
@@ -45,7 +46,8 @@ const Y: usize = 2;
 const WIDTH: usize = 5;
 const HEIGHT: usize = 6;
 
-/// What is noted of a node: whether its tile status is off; two corners, and a size, of a rectangle; a clear value.
+/// What is noted of a node: whether its tile status is off; two corners, and a size, of a
+/// rectangle; a clear value.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Note([u32; NOTE_WORDS]);
 
@@ -86,8 +88,8 @@ fn address(user: u64) -> Result<UserPtr> {
 }
 
 impl Process {
-    /// SET_SHARED_INFO. `InvalidData`: there is data of another size under this number; no such node. `OutOfResources`: too
-    /// much; user memory that cannot be read. `OutOfMemory`.
+    /// SET_SHARED_INFO. `InvalidData`: there is data of another size under this number; no such
+    /// node. `OutOfResources`: too much; user memory that cannot be read. `OutOfMemory`.
     pub(super) fn write_shared_info(self: &Arc<Self>, info: SharedInfo) -> Result {
         if info.data != 0 && info.bytes != 0 {
             let length = usize::try_from(info.bytes).ok();
@@ -137,8 +139,8 @@ impl Process {
         Ok(KVec::new())
     }
 
-    /// GET_SHARED_INFO. `InvalidData`: there is no such process, of the same user, data or node. `OutOfResources`: user memory
-    /// that cannot be written.
+    /// GET_SHARED_INFO. `InvalidData`: there is no such process, of the same user, data or node.
+    /// `OutOfResources`: user memory that cannot be written.
     pub(super) fn read_shared_info(self: &Arc<Self>, info: SharedInfo) -> Result {
         if info.data != 0 && info.bytes != 0 {
             let number = i32::try_from(info.process).map_err(|_| Error::InvalidData)?;
@@ -184,7 +186,8 @@ impl Process {
         Ok(copy)
     }
 
-    /// Calls `change` with what is noted of a node. `InvalidData`: there is no such node. `OutOfMemory`.
+    /// Calls `change` with what is noted of a node. `InvalidData`: there is no such node.
+    /// `OutOfMemory`.
     fn with_note(self: &Arc<Self>, node: u32, change: impl FnOnce(&mut Note)) -> Result {
         let owner = self.owner_of(node);
         let mut tables = owner.tables();

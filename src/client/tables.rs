@@ -72,8 +72,12 @@ pub(super) struct Tables {
     pub(super) profile: Profile,
     /// By core, what keeps it on for the process.
     pub(super) kept_on: [Option<KeptOn>; MAX_CORES],
+    /// By core, what CONFIG_POWER_MANAGEMENT was told last.
+    pub(super) manages_power: [Option<bool>; MAX_CORES],
     /// Where the process has mapped the pool; the last mmap's is the last.
     pub(super) pool_views: KVec<Arc<PoolView>>,
+    /// MAP_MEMORY has mapped the pool, and UNMAP_MEMORY has not been asked since.
+    pub(super) has_mapped_pool: bool,
 }
 
 /// What a process's commands have left in one core.
@@ -119,7 +123,9 @@ impl Tables {
             shared_infos: KVec::new(),
             profile: Profile::default(),
             kept_on: [const { None }; MAX_CORES],
+            manages_power: [None; MAX_CORES],
             pool_views: KVec::new(),
+            has_mapped_pool: false,
         })
     }
 }

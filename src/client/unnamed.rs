@@ -36,8 +36,8 @@ use kernel::sync::{
 };
 
 impl Process {
-    /// Runs a COMMIT that names no core, where 3D and 2D are apart; what `selector` says is meant if
-    /// it will do. Errors as [`Device::core`](super::Device::core) and [`Process::commit`].
+    /// Runs a COMMIT that names no core, where 3D and 2D are apart; what `selector` says is meant
+    /// if it will do. Errors as [`Device::core`](super::Device::core) and [`Process::commit`].
     #[cold]
     #[inline(never)]
     pub(super) fn commit_unnamed(
@@ -99,8 +99,8 @@ impl Process {
         Ok(found.or(named).unwrap_or_else(|| first.clone()))
     }
 
-    /// The core for what comes behind a client's commands: that of `selector`, or of its last COMMIT
-    /// that named none, when nothing is left on others. Errors as
+    /// The core for what comes behind a client's commands: that of `selector`, or of its last
+    /// COMMIT that named none, when nothing is left on others. Errors as
     /// [`Device::core`](super::Device::core); `Interrupted`.
     #[inline]
     pub(super) fn core_behind(&self, selector: CoreSelector) -> Result<Arc<Core>> {

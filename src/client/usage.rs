@@ -65,8 +65,9 @@ impl Usage {
         self.busy.get(core).map_or(0, |busy| busy.load(Relaxed))
     }
 
-    /// What is told where `counts` were found: never less than before. A job that ends meanwhile is no longer under way,
-    /// and may not have been added yet; and its end was seen before it was noted.
+    /// What is told where `counts` were found: never less than before. A job that ends meanwhile is
+    /// no longer under way, and may not have been added yet; and its end was seen before it was
+    /// noted.
     fn tell(&self, core: usize, counts: u64) -> u64 {
         let Some(told) = self.told.get(core) else {
             return counts;
@@ -86,8 +87,8 @@ impl Usage {
 }
 
 impl Process {
-    /// How long its jobs have kept `core` busy, in nanoseconds, with what one under way has so far. Never less than
-    /// before.
+    /// How long its jobs have kept `core` busy, in nanoseconds, with what one under way has so far.
+    /// Never less than before.
     pub(crate) fn busy_on(&self, core: &AnyCore) -> u64 {
         let ended = self.usage.busy(core.index());
         let running = match core.load().running {

@@ -13,6 +13,16 @@ use super::{
     node::NodeEntry,
     queue::Queue,
     tables::Tables,
+    vector_args::{
+        read_context,
+        read_table,
+        read_tasks,
+        read_words,
+        write_name,
+        DRAWING,
+        PIXEL,
+        TESSELLATOR, //
+    },
     waits::waited,
     window::PoolView,
     Process,
@@ -24,8 +34,6 @@ use crate::{
             self,
             Buffer,
             Commit,
-            Context,
-            Table,
             VectorFormat, //
         },
         Record,
@@ -36,9 +44,6 @@ use crate::{
         Result, //
     },
     limits::{
-        MAX_RECORDS,
-        MAX_TASKS,
-        MAX_TASK_BYTES,
         MAX_VECTOR_BUFFERS, //
     },
     log::{
@@ -77,14 +82,7 @@ use crate::{
         SCRATCH_BYTES, //
     }, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc,
-    uaccess::{
-        UserPtr,
-        UserSlice, //
-    }, //
-};
+use kernel::{prelude::*, sync::Arc};
 
 /// Refused streams, of whatever process.
 static REFUSALS: RateLimit = RateLimit::new();
@@ -94,13 +92,6 @@ const BUFFER_ALIGNMENT: u32 = 64;
 
 /// Bits of an address that say what kind it is; physical ones have none.
 const TAG: u32 = 3;
-
-/// Blocks of a task table: of the front end, the tessellator, the drawing engine and the pixel
-/// engine. The others have no interrupts.
-const COMMAND: usize = 0;
-const TESSELLATOR: usize = 1;
-const DRAWING: usize = 5;
-const PIXEL: usize = 8;
 
 /// Words of a unit.
 const UNIT_WORDS: usize = 2;
@@ -232,7 +223,7 @@ impl Process {
             let checked =
                 self.check_vector(core, &tables, context.id, &mut commands, &mut checked)?;
             tasks.check(&tables)?;
-            let is_allowed = |value| self.vector_reach(core, &tables, value).is_some();
+            let is_allowed = |value| self.vector_bytes_from(core, &tables, value).is_some();
             let [first, second, late] = &mut tasks.0;
             let early = [first, second].map(|queue| match queue.is_empty() {
                 true => None,
@@ -280,8 +271,8 @@ impl Process {
         Ok(Reply::Nothing)
     }
 
-    /// Copies the commands of a buffer behind `words`, `room` words at most, of which as many may be
-    /// called as `called` says.
+    /// Copies the commands of a buffer behind `words`, `room` words at most, of which as many may
+    /// be called as `called` says.
     fn copy_buffer(
         &self,
         Source { format, user, cut }: Source,
@@ -381,8 +372,8 @@ impl Process {
         commands: &mut Commands,
         checked: &'a mut Option<Checked>,
     ) -> Result<&'a Checked> {
-        let reach = |value| self.vector_reach(core, tables, value);
-        let is_allowed = |value| reach(value).is_some();
+        let bytes_from = |value| self.vector_bytes_from(core, tables, value);
+        let is_allowed = |value| bytes_from(value).is_some();
         let removals = tables.addresses.removals();
         let entry = core
             .queue()
@@ -395,7 +386,7 @@ impl Process {
         let looks = self.device.parameters().check_addresses;
         let access = Access {
             scratch: core.queue().scratch(),
-            reach: looks.then_some(&reach as &dyn Fn(u32) -> Option<u64>),
+            bytes_from: looks.then_some(&bytes_from as &dyn Fn(u32) -> Option<u64>),
             forgives: true,
         };
         let [own, others] = commands;
@@ -438,7 +429,7 @@ impl Process {
 
     /// How many bytes of one piece of memory that the process may use lie at physical address
     /// `value` and behind it; `None`: it may not use that.
-    fn vector_reach(&self, core: &VectorCore, tables: &Tables, value: u32) -> Option<u64> {
+    fn vector_bytes_from(&self, core: &VectorCore, tables: &Tables, value: u32) -> Option<u64> {
         if value & TAG != 0 {
             return None;
         }
@@ -547,116 +538,4 @@ impl Tables {
             None => entry.user()?.checked_add(piece.before),
         }
     }
-}
-
-/// Copies `count` words at user address `user`.
-fn read_words(user: u64, count: usize) -> Result<KVVec<u32>> {
-    let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
-    let mut words = KVVec::new();
-    append_words(&mut words, at, count)?;
-    Ok(words)
-}
-
-/// Reads the context.
-fn read_context(commit: &Commit) -> Result<Context> {
-    let words = read_words(commit.context, vector::CONTEXT_BYTES / 4)?;
-    Ok(commit.format.decode_context(&words))
-}
-
-/// Reads the task table; one without tasks if there is none, or it says that they have no bytes.
-/// `InvalidArgument`: tasks for a block that has no interrupt.
-fn read_table(commit: &Commit) -> Result<Table> {
-    const NONE: Table = Table {
-        heads: [0; 9],
-        count: 0,
-        size: 0,
-    };
-    if commit.tasks == 0 {
-        return Ok(NONE);
-    }
-    let words = read_words(commit.tasks, vector::TABLE_BYTES / 4)?;
-    let table = commit.format.decode_table(&words);
-    if table.size == 0 {
-        return Ok(NONE);
-    }
-    let mut blocks = table.heads.iter().enumerate();
-    let is_known = |block| matches!(block, COMMAND | TESSELLATOR | DRAWING | PIXEL);
-    match blocks.all(|(block, &head)| head == 0 || is_known(block)) {
-        true => Ok(table),
-        false => Err(mistake!(
-            Error::InvalidArgument,
-            "the task table has tasks of a block that there is not"
-        )),
-    }
-}
-
-/// Reads all tasks of a table: their records, with their blocks. `InvalidArgument`: they are too
-/// many, or not as many as the table says; or a record is none.
-fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize, Record)>> {
-    let mut records = KVVec::new();
-    let (mut elements, mut bytes) = (0, 0u32);
-    // As the C driver: the last block's first.
-    for (block, &head) in table.heads.iter().enumerate().rev() {
-        let mut next = head;
-        while next != 0 {
-            elements += 1;
-            if elements > MAX_TASKS {
-                return Err(mistake!(
-                    Error::InvalidArgument,
-                    "more than {MAX_TASKS} tasks, or a circle"
-                ));
-            }
-            if sys::is_killed() {
-                return Err(Error::Interrupted);
-            }
-            let words = read_words(next, vector::TASK_BYTES / 4)?;
-            let (following, size) = commit.format.decode_task(&words);
-            bytes = bytes.saturating_add(size);
-            if size % 4 != 0 || bytes > MAX_TASK_BYTES {
-                return Err(mistake!(
-                    Error::InvalidArgument,
-                    "the task at {:#x} has {:#x} bytes: a multiple of 4, and {MAX_TASK_BYTES:#x} in all", next, size));
-            }
-            // CAST: both at most 64 bits.
-            let behind = next + vector::TASK_BYTES as u64;
-            let words = read_words(behind, (size / 4) as usize)?;
-            let each = |record| -> Result {
-                if records.len() == MAX_RECORDS {
-                    return Err(mistake!(
-                        Error::InvalidArgument,
-                        "more than {MAX_RECORDS} records of tasks"
-                    ));
-                }
-                Ok(records.push((block, record), GFP_KERNEL_ACCOUNT)?)
-            };
-            let decoded = commit.format.decode_records(&words, each);
-            decoded.ok_or_else(|| {
-                mistake!(
-                    Error::InvalidArgument,
-                    "the task at {:#x} has what is no record",
-                    behind
-                )
-            })??;
-            next = following;
-        }
-    }
-    let is_as_told = usize::try_from(table.count) == Ok(records.len()) && bytes <= table.size;
-    match is_as_told {
-        true => Ok(records),
-        false => Err(mistake!(
-            Error::InvalidArgument,
-            "the task table tells of {:#x} records in {:#x} bytes: there are {:#x} in {:#x}",
-            table.count,
-            table.size,
-            records.len(),
-            bytes
-        )),
-    }
-}
-
-/// Tells the client the name of its context.
-fn write_name(commit: &Commit, name: u64) -> Result<(), kernel::error::Error> {
-    let at = usize::try_from(commit.context + vector::context_id())?;
-    let mut writer = UserSlice::new(UserPtr::from_addr(at), 8).writer();
-    writer.write_slice(&name.to_ne_bytes())
 }

@@ -121,11 +121,12 @@ impl Tables {
 
     /// The buffer, or page-backed node, whose file offset is `offset`, and whether its view is to
     /// be cached.
-    fn backing_at(&self, offset: u64) -> Option<(Backing, bool)> {
-        if let Some((backing, cached)) = &self.asked {
-            if backing.file_offset() == offset {
-                return Some((backing.clone(), *cached));
-            }
+    fn backing_at(&mut self, offset: u64) -> Option<(Backing, bool)> {
+        let asked = self
+            .asked
+            .take_if(|(asked, _)| asked.file_offset() == offset);
+        if asked.is_some() {
+            return asked;
         }
         let buffers = self
             .buffers

@@ -164,8 +164,8 @@ pub(super) enum Group {
     Addresses,
 }
 
-/// With what other states state `address` is written, whose word is at `at`. `elements`: the word of
-/// the first vertex element, and how many there are.
+/// With what other states state `address` is written, whose word is at `at`. `elements`: the word
+/// of the first vertex element, and how many there are.
 fn group_of(elements: (usize, usize), at: usize, address: u32) -> Group {
     let (first, count) = elements;
     match at {

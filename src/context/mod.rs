@@ -19,7 +19,8 @@
 //!
 //! `galcore context` guards who has the [`Buffers`]: one COMMIT at a time, from before it looks
 //! whether it must switch until it is in the ring. Others wait interruptibly. It is held for
-//! moments and nothing is locked under it. Source: sources.md, contexts.
+//! moments and nothing is locked under it. Source: sources.md, contexts. The last fifth of the file
+//! are tests.
 
 mod map;
 pub(crate) mod scrub;

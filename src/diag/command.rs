@@ -2,9 +2,9 @@
 
 //! The commands of `/proc/driver/gc`, as the vendor's driver of Dove reads them.
 //!
-//! Pure logic. What is written need not end with a newline or a zero. It is matched by how it begins, in
-//! the order of [`NAMES`], then of [`DIVIDERS`]: so `restart` is `re`, and all that begins with 1 but is
-//! not 16... is the full clock. Source: sources.md, /proc.
+//! Pure logic. What is written need not end with a newline or a zero. It is matched by how it
+//! begins, in the order of [`NAMES`], then of [`DIVIDERS`]: so `restart` is `re`, and all that
+//! begins with 1 but is not 16... is the full clock. Source: sources.md, /proc.
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,8 @@ pub(super) enum Command {
     PrintPid,
     /// Cores' power is told of, or no longer.
     PowerDebug,
-    /// How idle times are to be measured: step, slice, tail slice, threshold, as many of them as are given.
+    /// How idle times are to be measured: step, slice, tail slice, threshold, as many of them as
+    /// are given.
     Profile([Option<u32>; 4]),
     /// Some LINKs lead nowhere, or no longer.
     Hang,

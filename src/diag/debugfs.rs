@@ -14,15 +14,15 @@
 //! behind its last, and how many objects it keeps.
 //!
 //! `resets`: a line for each core with how often it was reset because it hung, and one for each
-//! process that was in a reset, with its id: how many it has caused, how many it has not, and how many
-//! jobs it has lost; and one for each user whose processes have caused some, with how many of them are
-//! not forgiven.
+//! process that was in a reset, with its id: how many it has caused, how many it has not, and how
+//! many jobs it has lost; and one for each user whose processes have caused some, with how many of
+//! them are not forgiven.
 //!
-//! `usage`: what the cores have done, and for whom: the time, in nanoseconds; a line for each core with its
-//! place, its kind, and nanoseconds since it was bound that it was busy, on, off, at its lowest clock, and
-//! suspended; and one for each process and core that it has used, with the process's id, its number of
-//! ours, the core's place, the nanoseconds that its jobs have kept it busy, and how many it has
-//! submitted.
+//! `usage`: what the cores have done, and for whom: the time, in nanoseconds; a line for each core
+//! with its place, its kind, and nanoseconds since it was bound that it was busy, on, off, at its
+//! lowest clock, and suspended; and one for each process and core that it has used, with the
+//! process's id, its number of ours, the core's place, the nanoseconds that its jobs have kept it
+//! busy, and how many it has submitted.
 //!
 //! `scratch`: what states are loaded with that hold no address of the client's, and what those that
 //! hold physical addresses are, where the core has such.
@@ -34,14 +34,12 @@ use crate::{
     client::CLIENTS,
     sys::{
         self,
-        clock::{
-            self,
-            Decimal, //
-        },
+        clock,
         debugfs::{
             File,
             Folder, //
-        }, //
+        },
+        decimal::Decimal, //
     }, //
 };
 use kernel::{

@@ -2,15 +2,17 @@
 
 //! `/sys/kernel/debug/galcore/ring`: what the front end of each core was given, word by word.
 //!
-//! Of each job that is still in the ring, oldest first, a line `job NUMBER of core PLACE, process ID, COUNT words at
-//! ADDRESS, STATE`, and behind it a line for each word: its GPU address, the word, and what it is. `driver:` and
-//! `process:` stand in front of whose words they are. What a LINK leaves out of a job is not shown. `process 0` is
-//! the driver itself.
+//! Of each job that is still in the ring, oldest first, a line
+//! `job NUMBER of core PLACE, process ID, COUNT words at ADDRESS, STATE`, and behind it a line for
+//! each word: its GPU address, the word, and what it is. `driver:` and `process:` stand in front of
+//! whose words they are. What a LINK leaves out of a job is not shown. `process 0` is the driver
+//! itself.
 //!
-//! The core is not stopped, none of its registers is read, and nobody waits: pieces of [`PIECE`] words are copied, and shown
-//! if their place was still the job's behind that. A job whose place was given to another meanwhile ends with `gone`. What is submitted after the
-//! reader has come to the core is not shown, so the file ends. It holds the words of all clients, so only who
-//! may administer the machine can open it.
+//! The core is not stopped, none of its registers is read, and nobody waits: pieces of [`PIECE`]
+//! words are copied, and shown if their place was still the job's behind that. A job whose place
+//! was given to another meanwhile ends with `gone`. What is submitted after the reader has come to
+//! the core is not shown, so the file ends. It holds the words of all clients, so only who may
+//! administer the machine can open it.
 
 use crate::{
     client::{

@@ -2,13 +2,13 @@
 
 //! One GPU core: its hardware, its ring, and what is known of the streams that it runs.
 //!
-//! Lock: `galcore core`, above `galcore ring`: who reads registers only to know holds it, so that the core is not
-//! switched off meanwhile. The interrupt half only reads and clears the acknowledge register and
-//! wakes the thread.
+//! Lock: `galcore core`, above `galcore ring`: who reads registers only to know holds it, so that
+//! the core is not switched off meanwhile. The interrupt half only reads and clears the acknowledge
+//! register and wakes the thread.
 
-use super::device::{
-    AnyCore,
-    Place, //
+use super::{
+    any::AnyCore,
+    device::Place, //
 };
 use crate::{
     context::{
@@ -84,7 +84,8 @@ pub(crate) struct IdleState {
     pub(crate) idle: u32,
     /// `HI_CLOCK_CONTROL`.
     pub(crate) clock_control: u32,
-    /// Whether no job is under way, all modules are idle, and the front end rests at the ring's end.
+    /// Whether no job is under way, all modules are idle, and the front end rests at the ring's
+    /// end.
     pub(crate) is_idle: bool,
 }
 
@@ -353,8 +354,8 @@ impl<P: Payload> Core<P> {
         self.vm.detach(self.index);
     }
 
-    /// The state of the modules and the front end; `None`: it has been stopped. That of a core that is
-    /// off is what it was when it went off.
+    /// The state of the modules and the front end; `None`: it has been stopped. That of a core that
+    /// is off is what it was when it went off.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
         let is_on = self.is_on.lock();
         if !*is_on {

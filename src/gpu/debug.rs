@@ -2,12 +2,12 @@
 
 //! What the admin does to the cores by `/proc/driver/gc`.
 //!
-//! Lock: `galcore commands`, in front of all others: one command at a time. What concerns one core lasts until it
-//! is unbound.
+//! Lock: `galcore commands`, in front of all others: one command at a time. What concerns one core
+//! lasts until it is unbound.
 
 use super::{
+    any::AnyCore,
     core::IdleState,
-    device::AnyCore,
     Device, //
 };
 use crate::{
@@ -131,8 +131,8 @@ impl<P: Payload> Device<P> {
         self.cores().for_each(|core| core.ring().set_cap(cap));
     }
 
-    /// Lets the cores stay on while they have nothing to do, or no longer; returns whether they do. One that
-    /// cannot be switched on is left out.
+    /// Lets the cores stay on while they have nothing to do, or no longer; returns whether they do.
+    /// One that cannot be switched on is left out.
     pub(crate) fn toggle_stays_on(&self) -> bool {
         let mut admin = self.admin.lock();
         admin.stays_on = !admin.stays_on;
@@ -146,8 +146,8 @@ impl<P: Payload> Device<P> {
         admin.stays_on
     }
 
-    /// Lets the cores' power domains keep their power while the cores are off, or no longer; returns whether
-    /// they do, and how many there are.
+    /// Lets the cores' power domains keep their power while the cores are off, or no longer;
+    /// returns whether they do, and how many there are.
     pub(crate) fn toggle_keeps_domains(&self) -> (bool, usize) {
         let mut admin = self.admin.lock();
         admin.keeps_domains = !admin.keeps_domains;
@@ -158,7 +158,8 @@ impl<P: Payload> Device<P> {
         (keeps, supplies.filter(Result::is_ok).count())
     }
 
-    /// Notes how idle times are to be measured, as far as `wanted` says it; returns what was noted before, and is now.
+    /// Notes how idle times are to be measured, as far as `wanted` says it; returns what was noted
+    /// before, and is now.
     pub(crate) fn set_profile(&self, wanted: [Option<u32>; 4]) -> ([u32; 4], [u32; 4]) {
         let mut admin = self.admin.lock();
         let before = admin.profile;

@@ -3,7 +3,7 @@
 //! What the front ends of the cores were given, for who looks: see [`crate::ring::Given`].
 
 use super::{
-    device::AnyCore,
+    any::AnyCore,
     Device, //
 };
 use crate::{
@@ -38,8 +38,8 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place may have
-    /// been given to another.
+    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place
+    /// may have been given to another.
     pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
         match self {
             Self::Ring(core) => core.ring().copy_given(job, offset, to),

@@ -3,8 +3,8 @@
 //! The operating points of the 3D cores by NXP's names, as its driver's file `gpu_govern` shows and
 //! switches them.
 //!
-//! Lock: `galcore governed`, above the kernel's of clocks and regulators. It is taken with a reader or
-//! writer of the file waiting, so nobody who has it waits for these.
+//! Lock: `galcore governed`, above the kernel's of clocks and regulators. It is taken with a reader
+//! or writer of the file waiting, so nobody who has it waits for these.
 
 use crate::{
     hw::{

@@ -2,6 +2,7 @@
 
 //! The GPU: its cores and the memory that they work on.
 
+mod any;
 pub(crate) mod core;
 mod debug;
 mod device;
@@ -15,8 +16,8 @@ mod vector;
 
 pub(crate) use {
     self::core::Core,
+    any::AnyCore,
     device::{
-        AnyCore,
         Device,
         Published,
         Running, //

@@ -2,13 +2,13 @@
 
 //! What clients ask for of a core's power: the vendor's states, its clock, and that it stays on.
 //!
-//! A core goes off and on by itself, whoever has asked for what: a client can let it go off now and not
-//! later, never keep others from it. So OFF, SUSPEND and IDLE last until the next job.
-//! Source: sources.md, power.
+//! A core goes off and on by itself, whoever has asked for what: a client can let it go off now and
+//! not later, never keep others from it. So OFF, SUSPEND and IDLE last until the next job. Source:
+//! sources.md, power.
 
 use super::{
+    any::AnyCore,
     core::IdleState,
-    device::AnyCore,
     Device, //
 };
 use crate::{
@@ -43,9 +43,9 @@ impl<P: Payload> Device<P> {
 }
 
 impl<P: Payload> AnyCore<P> {
-    /// Brings the core into `state`, until it has something to do; `is_alone`: nobody else wants it. If
-    /// somebody does it goes off as always. `ChipNotReady`: it is not idle, and nobody is to wait.
-    /// `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix signal came.
+    /// Brings the core into `state`, until it has something to do; `is_alone`: nobody else wants
+    /// it. If somebody does it goes off as always. `ChipNotReady`: it is not idle, and nobody is to
+    /// wait. `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix signal came.
     pub(crate) fn set_power(&self, state: PowerState, way: PowerWay, is_alone: bool) -> Result {
         let supply = self.hardware().supply();
         match (state, self.is_dead()) {
@@ -112,8 +112,8 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// The state of the core's power, and whether it is idle. One that has something to do is on, or comes
-    /// on; one that is given up is off.
+    /// The state of the core's power, and whether it is idle. One that has something to do is on,
+    /// or comes on; one that is given up is off.
     pub(crate) fn power(&self) -> (PowerState, bool) {
         let idle = self.idle_state();
         let Some(IdleState { is_idle, .. }) = idle.filter(|_| !self.is_dead()) else {
@@ -130,8 +130,8 @@ impl<P: Payload> AnyCore<P> {
         (state, is_idle)
     }
 
-    /// Keeps the core on as long as what this returns lives. `GpuNotResponding`: it cannot be switched
-    /// on.
+    /// Keeps the core on as long as what this returns lives. `GpuNotResponding`: it cannot be
+    /// switched on.
     pub(crate) fn keep_on(&self) -> Result<KeptOn> {
         if self.is_dead() {
             return Err(Error::GpuNotResponding);

@@ -2,7 +2,7 @@
 
 //! Registers that people look at: of a core that is on, while nobody resets it or switches it off.
 
-use super::device::AnyCore;
+use super::any::AnyCore;
 use crate::{
     error::{
         Error,
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl<P: Payload> AnyCore<P> {
-    /// Calls `look` with the core if it is on; `None`: it is off, or has been stopped. `NotSupported`: it is for vector
-    /// graphics.
+    /// Calls `look` with the core if it is on; `None`: it is off, or has been stopped.
+    /// `NotSupported`: it is for vector graphics.
     pub(crate) fn if_on<T>(&self, look: impl FnOnce(&Hardware) -> T) -> Result<Option<T>> {
         match self {
             AnyCore::Ring(core) => Ok(core.ring().if_on(look)),

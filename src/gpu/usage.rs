@@ -3,7 +3,7 @@
 //! What the cores of a device have done.
 
 use super::{
-    device::AnyCore,
+    any::AnyCore,
     Device, //
 };
 use crate::{

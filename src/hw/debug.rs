@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Registers for people who look for faults: which of them may be read and written by hand, and what the debug ports show.
+//! Registers for people who look for faults: which of them may be read and written by hand, and
+//! what the debug ports show.
 //!
-//! Only registers that the core is known to have are read: an access to another may be a bus error, and stop the machine.
-//! Not the acknowledge register, whose reading takes interrupts away from the driver.
+//! Only registers that the core is known to have are read: an access to another may be a bus error,
+//! and stop the machine. Not the acknowledge register, whose reading takes interrupts away from the
+//! driver.
 //!
-//! Written may be what changes how fast the core is, or what is seen of it: clock gating, the memory controller's switches and
-//! the selectors of counters. Nothing else: not the clock control, which stops and resets the core behind the driver's back;
-//! not interrupts; not page tables, memory bases, the MMU or where the front end is, which keep processes apart; not the
-//! counters, which others look at.
+//! Written may be what changes how fast the core is, or what is seen of it: clock gating, the
+//! memory controller's switches and the selectors of counters. Nothing else: not the clock control,
+//! which stops and resets the core behind the driver's back; not interrupts; not page tables,
+//! memory bases, the MMU or where the front end is, which keep processes apart; not the counters,
+//! which others look at.
 
 use super::{
     profile::CONFIGS,
@@ -54,7 +57,8 @@ const WRITABLE_LATER: [u32; 2] = [0x104, 0x10C];
 /// Bits of a selector that, all set, reset what the block counts.
 const SELECTOR: u32 = 0xF;
 
-/// A debug port: its name, offset, which register selects, and by which bits; and what it shows of selector 15.
+/// A debug port: its name, offset, which register selects, and by which bits; and what it shows of
+/// selector 15.
 struct Port {
     name: &'static str,
     offset: usize,
@@ -118,13 +122,15 @@ impl Hardware {
         is_there && !(selects && fields.any(|field| field == SELECTOR))
     }
 
-    /// The register at byte offset `offset`, which may be read, of the core, which is on. By the one who may reset the core.
+    /// The register at byte offset `offset`, which may be read, of the core, which is on. By the
+    /// one who may reset the core.
     pub(crate) fn read_register(&self, offset: u32) -> u32 {
         // CAST: 32 bits into at least 32.
         self.registers.try_read32(offset as usize).unwrap_or(0)
     }
 
-    /// Writes the register at byte offset `offset`, which may be written, of the core, which is on. By the same.
+    /// Writes the register at byte offset `offset`, which may be written, of the core, which is on.
+    /// By the same.
     pub(crate) fn write_register(&self, offset: u32, value: u32) {
         if !self.is_isolated() {
             // CAST: 32 bits into at least 32.
@@ -132,7 +138,8 @@ impl Hardware {
         }
     }
 
-    /// What the core, which is on, is doing. What its blocks count begins with 0 again. By the same.
+    /// What the core, which is on, is doing. What its blocks count begins with 0 again. By the
+    /// same.
     pub(crate) fn dump_state(&self) -> StateDump {
         let regs = &self.registers;
         let mut dump = StateDump {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What of a core's clocks is switched off while a module of it has nothing to do, by revision: all, but for what is
-//! known not to survive that. Source: sources.md, bring-up, and what etnaviv of Linux 7.3 knows besides.
+//! What of a core's clocks is switched off while a module of it has nothing to do, by revision:
+//! all, but for what is known not to survive that. Source: sources.md, bring-up, and what etnaviv
+//! of Linux 7.3 knows besides.
 
 use super::{
     identity::Identity,
@@ -38,8 +39,8 @@ const MINOR1_PE_GATING_FIXED: u32 = 1 << 9;
 const MINOR3_BUG_FIXES12: u32 = 1 << 15;
 
 impl Identity {
-    /// What of `PM_MODULE_CONTROLS` keeps modules' clocks on. Of early cores, as Dove's driver has it,
-    /// that of the pixel engine at most.
+    /// What of `PM_MODULE_CONTROLS` keeps modules' clocks on. Of early cores, as Dove's driver has
+    /// it, that of the pixel engine at most.
     fn ungated(&self) -> u32 {
         let mut bits = 0;
         let mut set = |bit, is_set| bits |= if is_set { bit } else { 0 };
@@ -94,7 +95,8 @@ impl Identity {
 }
 
 impl Hardware {
-    /// Lets the clocks of idle modules be gated, unless somebody wants to know what they count. The core is on.
+    /// Lets the clocks of idle modules be gated, unless somebody wants to know what they count. The
+    /// core is on.
     pub(crate) fn set_counting_clocks(&self) {
         if !self.identity.has_power_registers() {
             return;

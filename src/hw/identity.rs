@@ -3,7 +3,7 @@
 //! Who a core is: its identity words, with the corrections that the drivers apply.
 //!
 //! Pure logic over a source of words, so that every known core is a test. Source:
-//! sources.md, bring-up.
+//! sources.md, bring-up. Much of the file is known cores and their tests.
 
 use super::regs::*;
 use crate::{
@@ -312,8 +312,9 @@ impl Identity {
         self.features & FEATURE_PIPE_2D != 0
     }
 
-    /// Bits of `HI_IDLE_STATE` that are all set when the modules behind the front end, which loops, are
-    /// idle. The first cores have 0 where they have no module. Source: etnaviv, which names these models.
+    /// Bits of `HI_IDLE_STATE` that are all set when the modules behind the front end, which loops,
+    /// are idle. The first cores have 0 where they have no module. Source: etnaviv, which names
+    /// these models.
     pub(crate) fn idle_modules(&self) -> u32 {
         match self.model {
             0x300 | 0x600 => 0xFE,
@@ -338,21 +339,21 @@ impl Identity {
         (time != 0x0206_2400).then_some(limit)
     }
 
-    /// Whether `PM_POWER_CONTROLS` and `PM_MODULE_CONTROLS` are where others have them: the first GC300
-    /// have them elsewhere.
+    /// Whether `PM_POWER_CONTROLS` and `PM_MODULE_CONTROLS` are where others have them: the first
+    /// GC300 have them elsewhere.
     pub(super) fn has_power_registers(&self) -> bool {
         !(self.model == 0x300 && self.revision < 0x2000)
     }
 
-    /// Whether it is older than the drivers that this one follows else: none of them knows it, and the
-    /// driver of its time, Dove's, leaves registers alone that they set. Cores for vector graphics count
-    /// as such: their drivers leave these alone, too. Source: sources.md, bring-up.
+    /// Whether it is older than the drivers that this one follows else: none of them knows it, and
+    /// the driver of its time, Dove's, leaves registers alone that they set. Cores for vector
+    /// graphics count as such: their drivers leave these alone, too. Source: sources.md, bring-up.
     pub(super) fn is_early(&self) -> bool {
         self.revision < 0x4600
     }
 
-    /// Whether `MC_DEBUG_MEMORY` has a switch that bypasses compression: with seven of the fixes, from
-    /// GC4000 on, and, as Dove's driver has it, on early cores.
+    /// Whether `MC_DEBUG_MEMORY` has a switch that bypasses compression: with seven of the fixes,
+    /// from GC4000 on, and, as Dove's driver has it, on early cores.
     pub(super) fn has_compression_bypass(&self) -> bool {
         self.has_fast_clear()
             && (self.minor_features[2] & MINOR2_BUG_FIXES7 != 0
@@ -360,7 +361,8 @@ impl Identity {
                 || self.is_early())
     }
 
-    /// Whether it has the words of minor features past the first, and the registers that came with them.
+    /// Whether it has the words of minor features past the first, and the registers that came with
+    /// them.
     pub(super) fn has_more_registers(&self) -> bool {
         self.minor_features[0] & MINOR0_MORE != 0
     }

@@ -48,8 +48,8 @@ impl Hardware {
         true
     }
 
-    /// The interrupt half: as [`Hardware::acknowledge`], and remembers that the line works. A core that
-    /// is off has raised none.
+    /// The interrupt half: as [`Hardware::acknowledge`], and remembers that the line works. A core
+    /// that is off has raised none.
     pub(crate) fn interrupt(&self) -> bool {
         // Before the register is read: see `forget_interrupts`.
         self.is_taking.xchg(1, Full);
@@ -66,8 +66,8 @@ impl Hardware {
         self.line_works.load(Relaxed)
     }
 
-    /// Hands the events over that have been taken, and prints errors, with what `whose` says: the id of
-    /// the process whose job is the oldest under way; 0: none is, or it is the driver's.
+    /// Hands the events over that have been taken, and prints errors, with what `whose` says: the
+    /// id of the process whose job is the oldest under way; 0: none is, or it is the driver's.
     #[inline]
     pub(crate) fn take_events(&self, whose: impl Fn() -> i32) -> u32 {
         let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
@@ -77,8 +77,8 @@ impl Hardware {
         raised.events().get()
     }
 
-    /// Prints the errors among what was `raised`. Apart from the jobs that have ended, as there are none
-    /// in most.
+    /// Prints the errors among what was `raised`. Apart from the jobs that have ended, as there are
+    /// none in most.
     #[cold]
     #[inline(never)]
     fn take_failures(&self, raised: HI_INTR_ACKNOWLEDGE, whose: &dyn Fn() -> i32) {

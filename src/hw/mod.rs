@@ -131,8 +131,8 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// The core `dev` at `place` of the device, which is `identity` and has `power`, behind `registers`,
-    /// with memory of `memory`: resets it. `ENODEV`: it stays busy.
+    /// The core `dev` at `place` of the device, which is `identity` and has `power`, behind
+    /// `registers`, with memory of `memory`: resets it. `ENODEV`: it stays busy.
     ///
     /// Every failure has been printed.
     pub(crate) fn new(
@@ -277,8 +277,9 @@ impl Hardware {
         self.registers.write_reg(HI_INTR_ENBL::from_raw(interrupts));
     }
 
-    /// From now on the core is to raise no interrupts, or is to again: [`Hardware::enable_interrupts`] lets
-    /// it. Those that do not come are found all the same, later.
+    /// From now on the core is to raise no interrupts, or is to again:
+    /// [`Hardware::enable_interrupts`] lets it. Those that do not come are found all the same,
+    /// later.
     pub(crate) fn set_silenced(&self, is_silenced: bool) {
         self.is_silenced.store(is_silenced, Relaxed);
     }
@@ -344,10 +345,10 @@ impl Hardware {
         Err(ENODEV)
     }
 
-    /// Resets the core until it is idle, and `is_right` says that it is: [`RESET_ATTEMPTS`] times at
-    /// most by itself, then [`LINE_ATTEMPTS`] times by its line, then [`DOMAIN_ATTEMPTS`] times by its
-    /// power domain, if it `may_cycle` that: who switches the core on or off may not. Returns how many
-    /// times, if it is.
+    /// Resets the core until it is idle, and `is_right` says that it is: [`RESET_ATTEMPTS`] times
+    /// at most by itself, then [`LINE_ATTEMPTS`] times by its line, then [`DOMAIN_ATTEMPTS`] times
+    /// by its power domain, if it `may_cycle` that: who switches the core on or off may not.
+    /// Returns how many times, if it is.
     fn reset_until(&self, may_cycle: bool, mut is_right: impl FnMut(&Self) -> bool) -> Option<u32> {
         for attempt in 1..=RESET_ATTEMPTS {
             if self.reset_once() && is_right(self) {
@@ -493,8 +494,8 @@ fn load_divider(regs: &Registers, control: HI_CLOCK_CONTROL) {
 /// One soft reset; says whether the core came out of it idle.
 fn reset_once(regs: &Registers, identity: &Identity) -> bool {
     let millisecond = Delta::from_millis(1);
-    // No clock is gated meanwhile. Dove's driver does not reset early cores, which have no isolation
-    // for all it knows; etnaviv does, so, on the same silicon.
+    // No clock is gated meanwhile. Dove's driver does not reset early cores, which have no
+    // isolation for all it knows; etnaviv does, so, on the same silicon.
     match identity.has_power_registers() {
         true if identity.is_early() => regs.write_reg(PM_POWER_CONTROLS::zeroed()),
         true => regs.write_reg(PM_MODULE_CONTROLS::zeroed()),

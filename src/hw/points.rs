@@ -46,8 +46,8 @@ mod table {
     }
 
     impl Table {
-        /// That of `dev`, by its clock "core" and its regulator "core", if it has one; `None`: its node
-        /// has none.
+        /// That of `dev`, by its clock "core" and its regulator "core", if it has one; `None`: its
+        /// node has none.
         pub(super) fn get(dev: &Device) -> Result<Option<Self>> {
             let has = |name| dev.fwnode().is_some_and(|node| node.property_present(name));
             if !has(c"operating-points-v2") && !has(c"operating-points") {
@@ -107,8 +107,8 @@ mod table {
     }
 }
 
-/// The operating points of a core. Nobody else has them until this is dropped; what it has set stays, but
-/// for the voltage.
+/// The operating points of a core. Nobody else has them until this is dropped; what it has set
+/// stays, but for the voltage.
 pub(crate) struct Points {
     table: table::Table,
     highest: [usize; NAMED],
@@ -117,8 +117,8 @@ pub(crate) struct Points {
 }
 
 impl Points {
-    /// Those of `dev`. `EPROBE_DEFER`: what they need is not there yet. Other errors are printed: it has
-    /// none then.
+    /// Those of `dev`. `EPROBE_DEFER`: what they need is not there yet. Other errors are printed:
+    /// it has none then.
     pub(crate) fn get(dev: &Device) -> Result<Option<Self>> {
         let found = match table::Table::get(dev) {
             Err(EPROBE_DEFER) => return Err(EPROBE_DEFER),
@@ -166,7 +166,8 @@ impl Points {
         &self.highest[..self.count]
     }
 
-    /// Sets the first rate of a core that is bound: `wanted` Hz, or as it is, but no higher than they are.
+    /// Sets the first rate of a core that is bound: `wanted` Hz, or as it is, but no higher than
+    /// they are.
     pub(crate) fn set_first(&self, dev: &Device, clocks: &Clocks, wanted: Option<usize>) -> Result {
         let wanted = wanted.unwrap_or_else(|| clocks.rates().0);
         let rate = wanted.min(self.highest[0]);
@@ -183,8 +184,8 @@ impl Points {
         }
     }
 
-    /// Sets the rate of the core's clock, in Hz, with its voltage, and that of the shaders' with it, if
-    /// they have one of their own. That it does not follow is printed.
+    /// Sets the rate of the core's clock, in Hz, with its voltage, and that of the shaders' with
+    /// it, if they have one of their own. That it does not follow is printed.
     pub(super) fn set_rate(&self, dev: &Device, clocks: &Clocks, rate: usize) -> Result {
         let follow = || {
             if let Err(error) = clocks.set_shader_rate(rate) {

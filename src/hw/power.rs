@@ -3,8 +3,8 @@
 //! The power of a core: its clocks, its reset line, and the power domain of its node.
 //!
 //! A core that is off has no registers: on silicon the machine stops at an access. Who touches one
-//! keeps the core on ([`Hardware::supply`]) or is the one that switches it. The interrupt half, which
-//! others on the line may call at any time, asks whether it is on.
+//! keeps the core on ([`Hardware::supply`]) or is the one that switches it. The interrupt half,
+//! which others on the line may call at any time, asks whether it is on.
 
 use super::{
     identity::raw_model_and_revision,
@@ -104,8 +104,8 @@ impl Clocks {
         }
     }
 
-    /// In Hz, the rates of the core's clock and of the shaders', which is the core's if they have none
-    /// of their own; 0: not known.
+    /// In Hz, the rates of the core's clock and of the shaders', which is the core's if they have
+    /// none of their own; 0: not known.
     pub(crate) fn rates(&self) -> (usize, usize) {
         let rate = |which: usize| self.clocks[which].rate().as_hz();
         match (rate(CORE), rate(SHADER)) {
@@ -358,8 +358,8 @@ impl Hardware {
         }
     }
 
-    /// In Hz, the rates of the core's and the shaders' clocks at the speed that it is to have; 0: not
-    /// known.
+    /// In Hz, the rates of the core's and the shaders' clocks at the speed that it is to have; 0:
+    /// not known.
     pub(crate) fn frequencies(&self) -> (u32, u32) {
         let scaled = |rate: usize| {
             // CAST: less than the rate, which a 32-bit machine's word holds, or less than 4 GHz.
@@ -369,8 +369,8 @@ impl Hardware {
         (scaled(core), scaled(shader))
     }
 
-    /// Sets the rate of its clocks to `rate` Hz, which is one of its `points`: at once, whatever it does,
-    /// or while it is off.
+    /// Sets the rate of its clocks to `rate` Hz, which is one of its `points`: at once, whatever it
+    /// does, or while it is off.
     pub(crate) fn set_rate(&self, points: &Points, rate: usize) -> Result {
         // If it is on it stays so meanwhile.
         let _kept_on = self.power.supply.if_on();
@@ -401,8 +401,8 @@ impl Hardware {
         self.state.is_cycled.load(Relaxed)
     }
 
-    /// Switches the core off: it must be idle, and the front end stopped, unless it hangs. Nobody touches
-    /// a register afterwards.
+    /// Switches the core off: it must be idle, and the front end stopped, unless it hangs. Nobody
+    /// touches a register afterwards.
     pub(crate) fn switch_off(&self) {
         if !self.is_on() {
             return;
@@ -424,8 +424,8 @@ impl Hardware {
         self.tell_power("off");
     }
 
-    /// Switches the core on and resets it. Its power domain is on. `ENODEV`: it does not come back, or
-    /// is another, which has been printed.
+    /// Switches the core on and resets it. Its power domain is on. `ENODEV`: it does not come back,
+    /// or is another, which has been printed.
     pub(crate) fn switch_on(&self) -> Result {
         self.set_slow(false);
         self.note_suspended(false);
@@ -515,8 +515,8 @@ impl Hardware {
         Err(ENODEV)
     }
 
-    /// Lets the power domain switch off and on, for a core that nothing else resets. The caller holds
-    /// the supply.
+    /// Lets the power domain switch off and on, for a core that nothing else resets. The caller
+    /// holds the supply.
     pub(super) fn cycle(&self) -> Result {
         self.state.is_cycled.store(true, Relaxed);
         self.state.went_off.store(false, Relaxed);

@@ -2,12 +2,14 @@
 
 //! What a core counts of its work.
 //!
-//! The counters are 32 bits wide, come round, and are lost with the core's power and with its resets. So whoever wants
-//! them has them added up here ([`Tally`]): when they are asked for, and before the core goes off. Nobody clears one: each
-//! who asks looks at the difference to what there was before. What was counted between the last look and a reset is lost.
+//! The counters are 32 bits wide, come round, and are lost with the core's power and with its
+//! resets. So whoever wants them has them added up here ([`Tally`]): when they are asked for, and
+//! before the core goes off. Nobody clears one: each who asks looks at the difference to what there
+//! was before. What was counted between the last look and a reset is lost.
 //!
-//! While anybody wants them no module's clock is gated, with which counters stand still.
-//! Sources: sources.md, profiling, and etnaviv's signals of Linux 7.3 for which of them each pixel pipe has its own.
+//! While anybody wants them no module's clock is gated, with which counters stand still. Sources:
+//! sources.md, profiling, and etnaviv's signals of Linux 7.3 for which of them each pixel pipe has
+//! its own.
 
 use super::{
     identity::Identity,
@@ -245,7 +247,8 @@ impl Hardware {
         self.tally.forget();
     }
 
-    /// Adds what the core, which is on, has counted since this was asked last. By the one who may reset it.
+    /// Adds what the core, which is on, has counted since this was asked last. By the one who may
+    /// reset it.
     pub(crate) fn count(&self) {
         if self.is_isolated() {
             return;
@@ -268,7 +271,8 @@ impl Hardware {
         }
     }
 
-    /// From now on counters of pixel pipe `pipe` are seen. In the end it must be 0, or the core may hang.
+    /// From now on counters of pixel pipe `pipe` are seen. In the end it must be 0, or the core may
+    /// hang.
     fn select_pipe(&self, pipe: u32) {
         if self.identity.pixel_pipes > 1 {
             let clock = self.registers.read(HI_CLOCK_CONTROL).into_raw() & !NOT_WRITTEN;

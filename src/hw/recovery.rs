@@ -84,8 +84,8 @@ impl Hardware {
     }
 
     /// Resets a core that hangs, until it is idle and the same as before
-    /// ([`Hardware::reset_until`]), and forgets its interrupts; returns how many times. It raises no
-    /// interrupt any more. `ENODEV`: it does not come back, which has been printed.
+    /// ([`Hardware::reset_until`]), and forgets its interrupts; returns how many times. It raises
+    /// no interrupt any more. `ENODEV`: it does not come back, which has been printed.
     pub(crate) fn recover(&self) -> Result<u32> {
         self.disable_interrupts();
         let mut stranger = None;
@@ -116,11 +116,11 @@ impl Hardware {
         Err(ENODEV)
     }
 
-    /// Forgets what the core has raised before it was reset. A job that runs once more has the event
-    /// that it had: a bit of before would end it.
+    /// Forgets what the core has raised before it was reset. A job that runs once more has the
+    /// event that it had: a bit of before would end it.
     ///
-    /// The interrupt half may be between reading the register and telling of it. It says so before it
-    /// reads: who read before the reset is seen here, and who reads behind it reads nothing.
+    /// The interrupt half may be between reading the register and telling of it. It says so before
+    /// it reads: who read before the reset is seen here, and who reads behind it reads nothing.
     pub(super) fn forget_interrupts(&self) -> Result {
         // A read of before is over for the bus: the reset was read back behind it.
         for _ in 0..INTERRUPT_TIME {

@@ -57,7 +57,8 @@ impl Hardware {
         self.idle() & IDLE == IDLE
     }
 
-    /// How far the core is: where its front end is, and which modules are idle. There are no counters.
+    /// How far the core is: where its front end is, and which modules are idle. There are no
+    /// counters.
     pub(crate) fn vector_progress(&self) -> Progress {
         Progress {
             position: self.vector_position(),

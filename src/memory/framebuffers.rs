@@ -62,8 +62,8 @@ impl Framebuffers {
         range
     }
 
-    /// Has the GPU of `vm` reach what a process has mapped, at `range`. Where it has once reached it
-    /// always does: commands are kept from there. Says whether there is memory for its tables.
+    /// Has the GPU of `vm` reach what a process has mapped, at `range`. Where it has once reached
+    /// it always does: commands are kept from there. Says whether there is memory for its tables.
     pub(crate) fn admit(&self, vm: &Vm, mapped: &Framebuffer, range: Range) -> bool {
         // Always: what was mapped there before, of memory that was another's, may have been ended.
         let reached = vm.map_for_good(range.start(), range.bytes(), Access::ReadWrite);

@@ -127,7 +127,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Takes the first `bytes`, of which nobody has any, out of it for good. Behind [`Heap::keep_owners`].
+    /// Takes the first `bytes`, of which nobody has any, out of it for good. Behind
+    /// [`Heap::keep_owners`].
     pub(crate) fn leave_out(&mut self, bytes: usize) -> Result {
         let Some(first) = self.banks.get_mut(0) else {
             return Ok(());
@@ -151,8 +152,8 @@ impl Heap {
         is_left
     }
 
-    /// Nothing is known any more of what free memory holds. An error: not all is free, but for so many
-    /// bytes.
+    /// Nothing is known any more of what free memory holds. An error: not all is free, but for so
+    /// many bytes.
     pub(crate) fn leave(&mut self) -> core::result::Result<(), usize> {
         match self.total - self.free {
             0 => {
@@ -246,6 +247,20 @@ impl Heap {
     }
 }
 
+/// The least alignment that is a multiple of `alignment` (0: any) and of the page size, if it is a
+/// power of two or a divisor of a page; else one that is both. `None`: no address of the GPU's 32
+/// bits but 0 has it, whatever this kernel's word is.
+pub(crate) fn with_pages(alignment: u32) -> Option<u32> {
+    // CAST: A page is far below 4 GiB.
+    const PAGE: u32 = PAGE_SIZE as u32;
+    match alignment {
+        0 => Some(PAGE),
+        _ if alignment.is_power_of_two() => Some(alignment.max(PAGE)),
+        _ if alignment % PAGE == 0 => Some(alignment),
+        _ => alignment.checked_mul(PAGE),
+    }
+}
+
 #[kunit_tests(galcore_heap)]
 mod tests {
     use super::*;
@@ -316,6 +331,23 @@ mod tests {
         depth.into_iter().for_each(|span| heap.free(span));
         assert_eq!(heap.free_bytes(), 4 * MIB);
         assert_eq!(heap.least_free_bytes(), 4 * 4096);
+    }
+
+    #[test]
+    fn alignments_with_pages_have_32_bits() {
+        for (alignment, expected) in [
+            (0, Some(0x1000)),
+            (64, Some(0x1000)),
+            (0x1000, Some(0x1000)),
+            (0x3000, Some(0x3000)),
+            (3, Some(0x3000)),
+            (0x1800, Some(0x180_0000)),
+            (0x8000_0000, Some(0x8000_0000)),
+            (0x10_0001, None),
+            (u32::MAX, None),
+        ] {
+            assert_eq!(with_pages(alignment), expected);
+        }
     }
 
     #[test]

@@ -59,7 +59,10 @@ use crate::{
 use ::core::cell::Cell;
 use failures::Failures;
 use framebuffers::Framebuffers;
-use heap::SurfaceType;
+use heap::{
+    with_pages,
+    SurfaceType, //
+};
 use kernel::{
     device,
     page::{
@@ -75,7 +78,6 @@ use kernel::{
 use metadata::Metadata;
 use node::Place;
 use pool::{
-    with_pages,
     zero_in_steps,
     SystemPool, //
 };
@@ -245,8 +247,8 @@ impl VideoMemory {
         }
     }
 
-    /// The machine hibernates: of a pool outside of the kernel's memory nothing is kept. If nobody has
-    /// any of it that is no matter; else an error, with how many bytes.
+    /// The machine hibernates: of a pool outside of the kernel's memory nothing is kept. If nobody
+    /// has any of it that is no matter; else an error, with how many bytes.
     pub(crate) fn leave_pool(&self) -> core::result::Result<(), usize> {
         match &self.pool {
             Some(pool) if !pool.memory.is_kernels() => pool.heap.lock().leave(),
@@ -508,8 +510,8 @@ impl VideoMemory {
         let pool = self.pool.as_ref().ok_or(Error::OutOfMemory)?;
         let kind = SurfaceType::new(kind).ok_or(Error::InvalidArgument)?;
         // CAST: `usize` has at least 32 bits here.
-        let (asked, mut alignment) = (bytes as usize, alignment as usize);
-        let mut bytes = asked;
+        let asked = bytes as usize;
+        let (mut bytes, mut alignment) = (asked, alignment);
         if !self.shared_pool {
             // A page of the pool shows only in windows of its owner: so it has one.
             bytes = page_align(bytes).ok_or(Error::OutOfMemory)?;
@@ -520,7 +522,8 @@ impl VideoMemory {
             if !heap.is_open_to(asked) {
                 return Err(Error::OutOfMemory);
             }
-            let mut span = heap.allocate(bytes, alignment, kind)?;
+            // CAST: As above.
+            let mut span = heap.allocate(bytes, alignment as usize, kind)?;
             let is_own = heap.is_left_by(&mut span, owner);
             (span, is_own)
         };

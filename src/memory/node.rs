@@ -209,6 +209,7 @@ impl Node {
     }
 
     /// GPU address of its first byte.
+    #[inline]
     pub(crate) fn address(&self) -> u32 {
         match &self.place {
             Some(Place::Pages(buffer)) => buffer.address(),

@@ -28,7 +28,8 @@ use crate::{
         },
         physical::{
             Part,
-            Reserved, //
+            Reserved,
+            Source, //
         }, //
     }, //
 };
@@ -122,17 +123,6 @@ pub(super) fn zero_in_steps(memory: &PoolMemory, span: &Span) -> Result {
     Ok(())
 }
 
-/// The least alignment that is a multiple of `alignment` (0: any) and of the page size, if it is a
-/// power of two or a divisor of a page; else one that is both.
-pub(super) fn with_pages(alignment: usize) -> Option<usize> {
-    match alignment {
-        0 => Some(PAGE_SIZE),
-        _ if PAGE_SIZE % alignment == 0 => Some(PAGE_SIZE),
-        _ if alignment % PAGE_SIZE == 0 => Some(alignment),
-        _ => alignment.checked_mul(PAGE_SIZE),
-    }
-}
-
 /// How much less is tried when the pool cannot be had in one piece, as the C driver does.
 const POOL_STEP: usize = 4 << 20;
 
@@ -181,21 +171,28 @@ impl SystemPool {
         let memory = match parameters.pool {
             PoolSource::None => return Ok(None),
             PoolSource::Reserved(start, bytes) | PoolSource::Region(start, bytes) => {
-                let (name, mend) = match parameters.pool {
-                    PoolSource::Region(..) => ("memory-region", "give it no-map or reusable"),
+                let (name, mend, source) = match parameters.pool {
+                    PoolSource::Region(..) => (
+                        "memory-region",
+                        "give it no-map or reusable",
+                        Source::Node(dev),
+                    ),
                     _ => (
                         "contiguousBase",
                         "keep it out with mem= or a no-map reservation",
+                        Source::Parameters,
                     ),
                 };
-                PoolMemory::Reserved(Reserved::new(start, bytes).inspect_err(|&error| {
+                PoolMemory::Reserved(Reserved::new(start, bytes, source).inspect_err(|&error| {
                     if error == EEXIST {
                         dev_err!(
                             dev,
                             "{name} {start:#x} is memory that the kernel uses itself: {mend}\n"
                         );
-                    } else {
+                    } else if error == EBUSY {
                         dev_err!(dev, "{name} {start:#x} belongs to another driver\n");
+                    } else {
+                        dev_err!(dev, "{name} {start:#x} cannot be had ({error:?})\n");
                     }
                 })?)
             }

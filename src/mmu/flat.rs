@@ -17,9 +17,7 @@ use crate::sys::dma::{
     self,
     DmaBuffer, //
 };
-use kernel::{
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 /// Bytes of scratch memory. Unused entries lead to its first page; all of it is for states that
 /// hold physical addresses, from where engines walk on.
@@ -78,17 +76,43 @@ impl Flat {
 
     /// Lets the pages from `first` on lead to the physical `addresses`, those above bit 31.
     pub(super) fn set(&self, first: usize, addresses: impl Iterator<Item = u32>) {
-        let below = FIRST_PAGE.saturating_sub(first);
-        let entry = first.saturating_sub(FIRST_PAGE);
+        let (offset, below) = entry_of(first);
         // Every page that there is has its entry.
         let _ = match below {
-            0 => self.table.write_each(entry * 4, addresses),
-            below => self.table.write_each(entry * 4, addresses.skip(below)),
+            0 => self.table.write_each(offset, addresses),
+            below => self.table.write_each(offset, addresses.skip(below)),
         };
     }
 
     /// Lets `count` pages from `first` lead to the scratch page.
     pub(super) fn clear(&self, first: usize, count: usize) {
         self.set(first, (0..count).map(|_| self.scratch_entry));
+    }
+}
+
+/// Where in the table, in bytes, the entry of page `first` is, or that of the first page behind it
+/// that has one, and how many pages have none.
+fn entry_of(first: usize) -> (usize, usize) {
+    let below = FIRST_PAGE.saturating_sub(first);
+    (first.saturating_sub(FIRST_PAGE) * 4, below)
+}
+
+#[kernel::macros::kunit_tests(galcore_flat)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_above_bit_31_have_entries() {
+        assert_eq!(FIRST_PAGE, 0x8000_0000 >> 12);
+        assert_eq!(entry_of(FIRST_PAGE), (0, 0));
+        assert_eq!(entry_of(FIRST_PAGE + 1), (4, 0));
+        assert_eq!(entry_of(FIRST_PAGE + PAGES - 1), (PAGES * 4 - 4, 0));
+    }
+
+    #[test]
+    fn pages_below_have_none_and_shift_no_other() {
+        assert_eq!(entry_of(FIRST_PAGE - 1), (0, 1));
+        assert_eq!(entry_of(FIRST_PAGE - 16), (0, 16));
+        assert_eq!(entry_of(0), (0, FIRST_PAGE));
     }
 }

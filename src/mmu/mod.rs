@@ -425,8 +425,8 @@ impl Vm {
         }
     }
 
-    /// Copies the tables for MMUs of `version` to `to`. They stay where they are for good, but their
-    /// entries change meanwhile.
+    /// Copies the tables for MMUs of `version` to `to`. They stay where they are for good, but
+    /// their entries change meanwhile.
     pub(crate) fn copy_tables(
         &self,
         version: MmuVersion,

@@ -2,10 +2,11 @@
 
 //! What the admin does to a ring by `/proc/driver/gc`.
 //!
-//! *A LINK that leads nowhere*: of [`LINKS`] to a client's commands one leads into an idle loop of its own
-//! ([`TRAP`](super::TRAP)), so that the core hangs. (The vendor's driver cuts the address off, and has the
-//! front end run whatever lies there.) The front end has begun nothing, so nobody is guilty; the recovery
-//! makes the links anew, and as such a job loads its own context, none is lost.
+//! *A LINK that leads nowhere*: of [`LINKS`] to a client's commands one leads into an idle loop of
+//! its own ([`TRAP`](super::TRAP)), so that the core hangs. (The vendor's driver cuts the address
+//! off, and has the front end run whatever lies there.) The front end has begun nothing, so nobody
+//! is guilty; the recovery makes the links anew, and as such a job loads its own context, none is
+//! lost.
 //!
 //! *A reset*: it is the hang check's, as any is. See [`super::recovery`].
 
@@ -53,8 +54,8 @@ impl<P> State<P> {
         };
     }
 
-    /// Whether the LINK to a job that has commands, or not, is to lead nowhere. A core that is off has its
-    /// links made when it comes on.
+    /// Whether the LINK to a job that has commands, or not, is to lead nowhere. A core that is off
+    /// has its links made when it comes on.
     #[cold]
     pub(super) fn is_last_link(&self, has_commands: bool) -> bool {
         has_commands && self.links_left == 1 && !self.is_off
@@ -77,9 +78,9 @@ impl<P: Payload> Ring<P> {
         self.state.lock().follow_modes();
     }
 
-    /// Resets the core, unless it is off: then it is reset as it comes on. The job that runs is dropped if
-    /// it does not end soon, and so is what its process has behind it; all others run. Nobody is guilty.
-    /// Waits until it is done, [`RESET_TIME`] at most.
+    /// Resets the core, unless it is off: then it is reset as it comes on. The job that runs is
+    /// dropped if it does not end soon, and so is what its process has behind it; all others run.
+    /// Nobody is guilty. Waits until it is done, [`RESET_TIME`] at most.
     pub(crate) fn reset_now(self: &Arc<Self>) {
         let checks = {
             let mut state = self.state.lock();
@@ -101,7 +102,8 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Lets the core raise interrupts from now on, or not. If not, the hang check finds what has ended.
+    /// Lets the core raise interrupts from now on, or not. If not, the hang check finds what has
+    /// ended.
     pub(crate) fn set_interrupts(&self, on: bool) {
         self.hardware.set_silenced(!on);
         let _completing = self.hold_completion();

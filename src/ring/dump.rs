@@ -3,11 +3,11 @@
 //! The dump of a hang: what the core was doing, for whoever wants to know why it hung.
 //!
 //! In two steps. The *evidence* is what the reset takes away: the registers, and the words in the
-//! ring of the guilty job and of the driver's own, and the states of the context that the guilty job
-//! loads. It is taken while the core is stopped, and is little. The *file* is written by a work item
-//! of its own, as whose commands it was can make that take long: the evidence, the MMU's tables, and
-//! of the memory that the guilty commands name as much as the parameter `stuckDump` allows. Other
-//! processes' words, in the ring too, are left out.
+//! ring of the guilty job and of the driver's own, and the states of the context that the guilty
+//! job loads. It is taken while the core is stopped, and is little. The *file* is written by a work
+//! item of its own, as whose commands it was can make that take long: the evidence, the MMU's
+//! tables, and of the memory that the guilty commands name as much as the parameter `stuckDump`
+//! allows. Other processes' words, in the ring too, are left out.
 //!
 //! Memory that is not free at once is not waited for: then there is no dump, and a line says so.
 //! There is one in [`INTERVAL`] at most for each core. The format is [`super::etdump`]'s.
@@ -223,8 +223,8 @@ impl<P: Payload> WorkItem<{ WORK }> for Ring<P> {
 type Outcome<T = ()> = Result<T, kernel::error::Error>;
 
 impl<P: Payload> Ring<P> {
-    /// Takes the evidence, if it is wanted. `has_culprit`: the oldest job is the guilty one. The ring
-    /// is ours, and the front end is held. Waits for nothing.
+    /// Takes the evidence, if it is wanted. `has_culprit`: the oldest job is the guilty one. The
+    /// ring is ours, and the front end is held. Waits for nothing.
     pub(super) fn take_evidence(&self, has_culprit: bool) -> Option<Evidence> {
         let take = || self.evidence(has_culprit);
         self.dumps.evidence_of(&self.hardware, take)

@@ -4,9 +4,9 @@
 //!
 //! Pure logic. A table of object headers of 32 bytes stands at the start: magic, type, where in the
 //! file the object lies and its bytes (32 bits each), its GPU address (64 bits), and two words, of
-//! which the first says of a buffer object where its pages begin in the list of pages. All is little
-//! endian. The type END ends the table for tools; what stands behind it they do not look at, and
-//! of types that they do not know they know no name: so what is ours alone stands behind it.
+//! which the first says of a buffer object where its pages begin in the list of pages. All is
+//! little endian. The type END ends the table for tools; what stands behind it they do not look at,
+//! and of types that they do not know they know no name: so what is ours alone stands behind it.
 
 use kernel::prelude::*;
 
@@ -77,8 +77,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds an object of `bytes` bytes at GPU address `address`, whose pages begin at `pages`; returns
-    /// the place for its bytes. `None`: there is no room, and nothing has changed.
+    /// Adds an object of `bytes` bytes at GPU address `address`, whose pages begin at `pages`;
+    /// returns the place for its bytes. `None`: there is no room, and nothing has changed.
     pub(super) fn add(
         &mut self,
         kind: Kind,

@@ -171,7 +171,6 @@ impl Frame {
     /// of it uses.
     #[inline(always)]
     pub(super) fn new(
-        caches: Caches,
         gpu: &GpuState,
         stream: Option<&Stream<'_>>,
         source: Source<'_>,
@@ -204,7 +203,7 @@ impl Frame {
                 pipe = Some(Pipe::Pipe3d);
             }
             Source::Words(own) => {
-                states = Some(Section::new(caches, pipe, &own));
+                states = Some(Section::new(pipe, &own));
                 pipe = Some(own.exit);
             }
         }
@@ -213,7 +212,7 @@ impl Frame {
             wipes,
             load,
             states,
-            commands: commands.map(|commands| Section::new(caches, pipe, commands)),
+            commands: commands.map(|commands| Section::new(pipe, commands)),
         }
     }
 
@@ -221,7 +220,7 @@ impl Frame {
     /// them.
     pub(super) fn emit<E>(
         &self,
-        caches: Caches,
+        caches: &Caches,
         mmu: MmuVersion,
         stream: Option<&Stream<'_>>,
         mut emit: impl FnMut(&[u32]) -> Result<(), E>,
@@ -249,7 +248,7 @@ impl Frame {
         let commands = stream.map(|stream| &stream.commands);
         for (around, inner) in [(&self.states, states), (&self.commands, commands)] {
             if let (Some(around), Some(inner)) = (around, inner) {
-                around.emit(inner.words, &mut emit)?;
+                around.emit(caches, inner.words, &mut emit)?;
             }
         }
         Ok(())
@@ -267,7 +266,6 @@ const fn bytes_if(there: bool, words: usize) -> usize {
 
 /// Words before and behind a client's. Small: they are made when they are written.
 pub(super) struct Section {
-    caches: Caches,
     /// The pipe that the client's words need at their start, if another one is selected.
     switch: Option<Pipe>,
     /// They leave a semaphore armed.
@@ -279,10 +277,9 @@ impl Section {
     pub(super) const MAX_BYTES: usize =
         4 * (words::SELECT_PIPE_WORDS + words::STALL_FE_TO_PE.len() + words::DRAIN_WORDS);
 
-    /// For `inner` behind what leaves `pipe` selected (`None`: not known), on a core with `caches`.
-    pub(super) fn new(caches: Caches, pipe: Option<Pipe>, inner: &Checked<'_>) -> Self {
+    /// For `inner` behind what leaves `pipe` selected (`None`: not known).
+    pub(super) fn new(pipe: Option<Pipe>, inner: &Checked<'_>) -> Self {
         Self {
-            caches,
             switch: (pipe != Some(inner.entry)).then_some(inner.entry),
             armed: inner.armed,
         }
@@ -295,14 +292,16 @@ impl Section {
             + bytes_if(true, words::DRAIN_WORDS)
     }
 
-    /// Gives all words in their order, with the client's in the middle, to `emit`.
+    /// Gives all words in their order, with the client's in the middle, to `emit`, for a core with
+    /// `caches`.
     pub(super) fn emit<E>(
         &self,
+        caches: &Caches,
         inner: &[u32],
         mut emit: impl FnMut(&[u32]) -> Result<(), E>,
     ) -> Result<(), E> {
         if let Some(pipe) = self.switch {
-            emit(&words::select_pipe(self.caches, pipe))?;
+            emit(&words::select_pipe(caches, pipe))?;
         }
         emit(inner)?;
         if inner.len() % 2 != 0 {
@@ -312,7 +311,7 @@ impl Section {
             emit(&words::STALL_FE_TO_PE)?;
         }
         // What follows is checked as if nothing was under way.
-        emit(&words::drain(self.caches))
+        emit(words::drain(caches))
     }
 }
 
@@ -326,9 +325,9 @@ mod tests {
 
     /// The words, and whether they are as many as was said.
     fn words_of(pipe: Option<Pipe>, states: &Checked<'_>) -> (KVec<u32>, bool) {
-        let section = Section::new(BOTH, pipe, states);
+        let section = Section::new(pipe, states);
         let mut all = KVec::new();
-        let result = section.emit(states.words, |words| {
+        let result = section.emit(&BOTH, states.words, |words| {
             all.extend_from_slice(words, GFP_KERNEL)
         });
         let bytes = section.bytes() + states.bytes();

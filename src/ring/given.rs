@@ -2,8 +2,8 @@
 
 //! What the front end was given: the words of jobs, as long as they are in the memory for jobs.
 //!
-//! The front end is not stopped for who looks, nor are submitters: words are read without a lock, and are
-//! true if the job's place is still its own behind that ([`History`]).
+//! The front end is not stopped for who looks, nor are submitters: words are read without a lock,
+//! and are true if the job's place is still its own behind that ([`History`]).
 
 use super::{
     History,
@@ -28,8 +28,8 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Copies words of it from `memory`, from byte `offset` of its own on; whether they are those: `look`
-    /// says what job of its number is there.
+    /// Copies words of it from `memory`, from byte `offset` of its own on; whether they are those:
+    /// `look` says what job of its number is there.
     pub(crate) fn copy(
         &self,
         memory: &DmaBuffer,
@@ -52,9 +52,9 @@ impl Given {
 }
 
 impl History {
-    /// The oldest job from number `from` on whose words are there, in memory whose GPU address is `address`.
-    /// The newest of all, the newest whose words have been written, and the newest that has ended are
-    /// `newest`, `written`, `ended`.
+    /// The oldest job from number `from` on whose words are there, in memory whose GPU address is
+    /// `address`. The newest of all, the newest whose words have been written, and the newest that
+    /// has ended are `newest`, `written`, `ended`.
     pub(crate) fn given(
         &self,
         from: u64,
@@ -71,8 +71,8 @@ impl History {
 }
 
 impl<P: Payload> Ring<P> {
-    /// The oldest job from number `from` on whose words are in the ring, all of them. Takes the ring's lock for
-    /// a moment.
+    /// The oldest job from number `from` on whose words are in the ring, all of them. Takes the
+    /// ring's lock for a moment.
     pub(crate) fn given(&self, from: u64) -> Option<Given> {
         let state = self.state.lock();
         let newest = state.in_flight.newest();
@@ -81,8 +81,8 @@ impl<P: Payload> Ring<P> {
         history.given(from, self.address, [newest, written, state.completed])
     }
 
-    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place may have
-    /// been given to another.
+    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place
+    /// may have been given to another.
     pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
         job.copy(&self.memory, offset, to, |number| {
             self.state.lock().history.job(number)

@@ -4,9 +4,9 @@
 //!
 //! While jobs are under way it looks every [`PERIOD`]. If none has ended since it looked last, it
 //! takes raised events itself, and reads where the front end is: behind the kernel's drain a
-//! position is proof. So an interrupt that is lost costs two periods at most. If there is still none,
-//! it looks whether the core has got on ([`Watch`](super::watch::Watch)). One that has not for the
-//! time of the parameter `gpuTimeout` is recovered; without one the log is told, once.
+//! position is proof. So an interrupt that is lost costs two periods at most. If there is still
+//! none, it looks whether the core has got on ([`Watch`](super::watch::Watch)). One that has not
+//! for the time of the parameter `gpuTimeout` is recovered; without one the log is told, once.
 //!
 //! Where jobs end, nothing is read from the core here.
 
@@ -39,7 +39,8 @@ use kernel::{
 };
 
 /// How often the hang check looks while jobs are under way, in milliseconds. A hang is noticed two
-/// of these later than it could be at most: behind the last job that ends, and where it is seen first.
+/// of these later than it could be at most: behind the last job that ends, and where it is seen
+/// first.
 const PERIOD: u32 = 30;
 
 /// How often the hang check is waited for at the end: once more for each job that was being filled.
@@ -56,8 +57,8 @@ pub(crate) fn dismiss(flush: impl Fn(), is_queued: impl Fn() -> bool) {
     }
 }
 
-/// Flushes a hang check that is only queued to let go of a core whose jobs have ended. Not if a job is
-/// under way: each look at one counts.
+/// Flushes a hang check that is only queued to let go of a core whose jobs have ended. Not if a job
+/// is under way: each look at one counts.
 pub(crate) fn let_go(flush: impl Fn(), is_over: impl Fn() -> bool) {
     for _ in 0..DISMISSALS {
         if !is_over() {
@@ -94,8 +95,8 @@ impl<P: Payload> Ring<P> {
         sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(delay));
     }
 
-    /// Waits until the hang check has seen that the ring is closed, and has let go of it: whoever binds
-    /// the core next wants its registers. The ring must be closed.
+    /// Waits until the hang check has seen that the ring is closed, and has let go of it: whoever
+    /// binds the core next wants its registers. The ring must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
         dismiss(
             || sys::work::flush_delayed(&self.hang_check),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Where the words of the last jobs lie, also of those that have ended: for who wants to see what the front
-//! end was given.
+//! Where the words of the last jobs lie, also of those that have ended: for who wants to see what
+//! the front end was given.
 //!
-//! Pure logic. Places go round in the memory for jobs. Each has a *position*, which is its offset and the bytes of
-//! all rounds before it; so the words of a job are all there as long as nothing lies more than one round behind
-//! its start. A place is noted before it is written: who has read words, and then finds them to be there, has
-//! read that job's. Positions come round after 4 GiB; of a number that is still known the bytes since then are fewer.
+//! Pure logic. Places go round in the memory for jobs. Each has a *position*, which is its offset
+//! and the bytes of all rounds before it; so the words of a job are all there as long as nothing
+//! lies more than one round behind its start. A place is noted before it is written: who has read
+//! words, and then finds them to be there, has read that job's. Positions come round after 4 GiB;
+//! of a number that is still known the bytes since then are fewer.
 
 use kernel::prelude::*;
 
@@ -18,7 +19,8 @@ const JOBS: usize = 512;
 pub(crate) struct Noted {
     /// The job's number; 0: none.
     pub(crate) number: u64,
-    /// The process that has submitted it, by its leader's number in the initial namespace; 0: the driver.
+    /// The process that has submitted it, by its leader's number in the initial namespace; 0: the
+    /// driver.
     pub(crate) process: i32,
     /// Offset of its first byte, and how many there are.
     pub(crate) start: u32,
@@ -106,14 +108,16 @@ impl History {
         self.end = self.rounds;
     }
 
-    /// Job `number`, if its words are all there: they, or what was to be written over those before them.
+    /// Job `number`, if its words are all there: they, or what was to be written over those before
+    /// them.
     pub(crate) fn job(&self, number: u64) -> Option<Noted> {
         let slot = self.slots.get(Self::index(number))?;
         let is_there = self.end.wrapping_sub(slot.position) <= self.size;
         (slot.noted.number == number && number != 0 && is_there).then_some(slot.noted)
     }
 
-    /// The oldest of those from number `from` to number `newest`, which is the newest, whose words are all there.
+    /// The oldest of those from number `from` to number `newest`, which is the newest, whose words
+    /// are all there.
     pub(crate) fn oldest(&self, from: u64, newest: u64) -> Option<Noted> {
         // CAST: at most 64 bits.
         let kept = newest.saturating_sub(JOBS as u64 - 1);

@@ -53,8 +53,8 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     fn process_id(&self) -> i32;
 
     /// Who the process with number `process` is, and the memory of its that `words`, its commands,
-    /// name, if it has not ended: by GPU addresses, or by physical ones, if GPU address 0 is at `base`.
-    /// Called by who writes a dump; no lock is held.
+    /// name, if it has not ended: by GPU addresses, or by physical ones, if GPU address 0 is at
+    /// `base`. Called by who writes a dump; no lock is held.
     fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named>;
 
     /// The core at place `core` hung and has been reset, or given up: what that means to each

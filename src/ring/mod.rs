@@ -29,8 +29,8 @@
 //! # A core that hangs
 //!
 //! The hang check ([`hang`]) looks whether the GPU gets on ([`watch`]); if it does not, the core is
-//! reset ([`recovery`]): the guilty job and what its process has behind it are dropped ([`verdict`]),
-//! the others run from their start.
+//! reset ([`recovery`]): the guilty job and what its process has behind it are dropped
+//! ([`verdict`]), the others run from their start.
 //!
 //! # What the admin does for debugging
 //!
@@ -42,9 +42,9 @@
 //!
 //! # Locks
 //!
-//! `galcore completion` lets one thread at a time end jobs: the interrupt's or the hang check's, and
-//! lets nobody do so while the core is recovered.
-//! What they do at their end is done under it, so it comes before whatever that takes.
+//! `galcore completion` lets one thread at a time end jobs: the interrupt's or the hang check's,
+//! and lets nobody do so while the core is recovered. What they do at their end is done under it,
+//! so it comes before whatever that takes.
 //!
 //! `galcore ring` ([`Ring::state`]) is a spinlock, as are all locks that the interrupt's thread
 //! takes and clients too: a thread of low priority that is preempted while it has one would hold up
@@ -446,8 +446,8 @@ impl<P: Payload> Ring<P> {
         self.state.lock().is_dead
     }
 
-    /// How often the core was reset because it hung, or came back after it was unbound: who saw another
-    /// number has lost what was there.
+    /// How often the core was reset because it hung, or came back after it was unbound: who saw
+    /// another number has lost what was there.
     pub(crate) fn resets(&self) -> u32 {
         self.resets.load(Relaxed)
     }

@@ -6,18 +6,19 @@
 //! check ([`super::hang`]), which the first of them queues, keeps the core on as long as there are
 //! any, and lets go of it when it finds none. So a job costs nothing for it.
 //!
-//! *Off*: the ring is at rest. Nobody gets a place meanwhile; the front end stops at an END in place of
-//! its idle loop's WAIT; the clocks go, and perhaps the power. From then on nothing is known of the
-//! core, which holds no translations: memory is free without its doing.
+//! *Off*: the ring is at rest. Nobody gets a place meanwhile; the front end stops at an END in
+//! place of its idle loop's WAIT; the clocks go, and perhaps the power. From then on nothing is
+//! known of the core, which holds no translations: memory is free without its doing.
 //!
-//! *On*: it is reset and set up as at first, and its front end starts in the idle loop in front of the
-//! oldest job, of those that have come meanwhile. These rest on nothing that was there before.
+//! *On*: it is reset and set up as at first, and its front end starts in the idle loop in front of
+//! the oldest job, of those that have come meanwhile. These rest on nothing that was there before.
 //!
-//! The machine's sleep lets nobody have a place, and waits until what is under way has ended. If that
-//! takes long, what has not begun is *held*: the links to jobs become idle loops, but for those to jobs
-//! that go on in the context of the one in front of them, which would not find it after the sleep. When
-//! the front end rests, the core may go off. Awake again, it runs what is left. A job that runs on keeps
-//! the machine awake: one that has begun cannot be run once more as if it had not.
+//! The machine's sleep lets nobody have a place, and waits until what is under way has ended. If
+//! that takes long, what has not begun is *held*: the links to jobs become idle loops, but for
+//! those to jobs that go on in the context of the one in front of them, which would not find it
+//! after the sleep. When the front end rests, the core may go off. Awake again, it runs what is
+//! left. A job that runs on keeps the machine awake: one that has begun cannot be run once more as
+//! if it had not.
 
 use super::{
     dismiss,
@@ -188,8 +189,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Keeps the core on for what is under way; says whether it is. If it cannot be switched on it is
-    /// given up.
+    /// Keeps the core on for what is under way; says whether it is. If it cannot be switched on it
+    /// is given up.
     pub(super) fn hold_power(self: &Arc<Self>) -> bool {
         let is_on = self.hardware.hold();
         if !is_on {
@@ -198,7 +199,8 @@ impl<P: Payload> Ring<P> {
         is_on
     }
 
-    /// Something has come since the core has been slowed down: it runs at the speed that it is to have.
+    /// Something has come since the core has been slowed down: it runs at the speed that it is to
+    /// have.
     pub(crate) fn catch_up(&self) {
         if self.hardware.is_slow() || self.hardware.is_out_of_step() {
             self.hardware.set_slow(false);
@@ -207,8 +209,9 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// From now on the core runs at `scale` 64ths of its clock, when it is on and has something to do.
-    /// Waits no longer than a moment: if the core is recovered right now, the next job sees to it.
+    /// From now on the core runs at `scale` 64ths of its clock, when it is on and has something to
+    /// do. Waits no longer than a moment: if the core is recovered right now, the next job sees to
+    /// it.
     pub(crate) fn set_scale(&self, scale: u32) {
         self.hardware.set_scale(scale);
         if let Some(completing) = wait::poll(SPEED_TIME, || self.completion.try_lock()) {
@@ -230,8 +233,8 @@ impl<P: Payload> Ring<P> {
         self.load_speed(&completing);
     }
 
-    /// Lets the core run at the speed that it is to have, if it is on. Nobody resets it meanwhile, or
-    /// stops it for good: who does so closes the ring first, and then waits for `completing`.
+    /// Lets the core run at the speed that it is to have, if it is on. Nobody resets it meanwhile,
+    /// or stops it for good: who does so closes the ring first, and then waits for `completing`.
     fn load_speed(&self, _completing: &Completing<'_>) {
         if self.state.lock().is_stopped {
             return;
@@ -247,9 +250,10 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Calls `look` with the core if it is on: it stays so meanwhile, and nobody else touches what only one may.
-    /// `None`: it is off, or has been stopped. Any client can have many threads do so: they wait for each
-    /// other first, and the interrupt's thread has one of them before it and not all.
+    /// Calls `look` with the core if it is on: it stays so meanwhile, and nobody else touches what
+    /// only one may. `None`: it is off, or has been stopped. Any client can have many threads do
+    /// so: they wait for each other first, and the interrupt's thread has one of them before it and
+    /// not all.
     pub(crate) fn if_on<T>(&self, look: impl FnOnce(&Hardware) -> T) -> Option<T> {
         let _looking = self.looks.lock();
         let _completing = self.completion.lock();
@@ -287,13 +291,14 @@ impl<P: Payload> Ring<P> {
         );
     }
 
-    /// Keeps jobs from being ended, and the core from being reset, as long as what this returns lives.
+    /// Keeps jobs from being ended, and the core from being reset, as long as what this returns
+    /// lives.
     pub(crate) fn hold_completion(&self) -> Completing<'_> {
         self.completion.lock()
     }
 
-    /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front end
-    /// must be stopped for good, or cut off from memory.
+    /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front
+    /// end must be stopped for good, or cut off from memory.
     pub(crate) fn lose(self: &Arc<Self>) {
         self.close();
         let mut tolls = Tolls::new();
@@ -305,8 +310,8 @@ impl<P: Payload> Ring<P> {
         self.hardware.tell_dropped(tolls.dropped());
     }
 
-    /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`: what
-    /// runs does not end, nor is taken for a hang.
+    /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`:
+    /// what runs does not end, nor is taken for a hang.
     pub(crate) fn fall_asleep(self: &Arc<Self>) -> Result {
         let newest = {
             let mut state = self.state.lock();
@@ -329,7 +334,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Holds what has not begun, if it can begin after the sleep; says whether nothing runs any more.
+    /// Holds what has not begun, if it can begin after the sleep; says whether nothing runs any
+    /// more.
     fn hold_jobs(self: &Arc<Self>) -> Option<()> {
         let _completing = self.completion.lock();
         self.end_raised();
@@ -362,8 +368,8 @@ impl<P: Payload> Ring<P> {
         is_quiet.then_some(())
     }
 
-    /// Makes the links to jobs that need nothing of the one in front of them idle loops. Nobody writes to
-    /// the ring meanwhile.
+    /// Makes the links to jobs that need nothing of the one in front of them idle loops. Nobody
+    /// writes to the ring meanwhile.
     pub(super) fn cut_links(&self, state: &State<P>) -> Result {
         let mut wait = state.rest;
         for age in 0..state.in_flight.len() {

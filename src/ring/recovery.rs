@@ -2,39 +2,42 @@
 
 //! The recovery of a core that hangs.
 //!
-//! It is the hang check's, which is one work item of the core's: nothing of it runs twice at a time.
-//! The rest of the driver goes on; other cores do not notice.
+//! It is the hang check's, which is one work item of the core's: nothing of it runs twice at a
+//! time. The rest of the driver goes on; other cores do not notice.
 //!
 //! 1. *Nobody ends jobs*: `galcore completion` is held until the front end runs again. *Nobody gets
-//!    a place* in the ring, and who has one fills it, which takes no sleep: then the ring's memory is
-//!    this thread's. Submitters wait as for a full ring.
+//!    a place* in the ring, and who has one fills it, which takes no sleep: then the ring's memory
+//!    is this thread's. Submitters wait as for a full ring.
 //! 2. What has ended by now has. *The front end is held* where it is: the links into the oldest job
 //!    and out of it become idle loops. If it gets on now, it was no hang: the links come back, and
 //!    that was it. So an innocent job that is behind has not begun when the core is reset.
 //!    What it was doing is noted for the dump ([`super::dump`]), which is written at the end.
-//! 3. *Reset* ([`Hardware::recover`](crate::hw::Hardware::recover)): nothing of before reaches memory
-//!    any more, the TLB is empty, no event of before is left, not even with an interrupt under way.
-//!    It is the same core as before, and is set up as it was at first ([`Ring::set_up`]).
-//! 4. *Judge* ([`super::verdict`]). All jobs keep their places, ids and numbers. A dropped one's words
-//!    become a jump to its event: so it ends in its turn, as [`Outcome::Dropped`], and its records run
-//!    and its memory is let go of as ever. Those that run are as they were written. They rest on the
-//!    pipe that is selected, which the jump in front of them sees to, and on addresses that the GPU
-//!    holds, which are all made nobody's first.
-//! 5. *The front end starts* behind the ring's jobs ([`super::START_BYTES`]), goes to the oldest, and
-//!    from there along the links that there are.
+//! 3. *Reset* ([`Hardware::recover`](crate::hw::Hardware::recover)): nothing of before reaches
+//!    memory any more, the TLB is empty, no event of before is left, not even with an interrupt
+//!    under way. It is the same core as before, and is set up as it was at first
+//!    ([`Ring::set_up`]).
+//! 4. *Judge* ([`super::verdict`]). All jobs keep their places, ids and numbers. A dropped one's
+//!    words become a jump to its event: so it ends in its turn, as [`Outcome::Dropped`], and its
+//!    records run and its memory is let go of as ever. Those that run are as they were written.
+//!    They rest on the pipe that is selected, which the jump in front of them sees to, and on
+//!    addresses that the GPU holds, which are all made nobody's first.
+//! 5. *The front end starts* behind the ring's jobs ([`super::START_BYTES`]), goes to the oldest,
+//!    and from there along the links that there are.
 //!
-//! If the core does not come out of its reset it is *given up*: cut off from memory, so that nothing
-//! is freed under it, and closed. All jobs end as dropped, who waits or comes is told that the GPU
-//! does not respond, and memory comes back. Unbinding and binding it, or the module, tries again.
+//! If the core does not come out of its reset it is *given up*: cut off from memory, so that
+//! nothing is freed under it, and closed. All jobs end as dropped, who waits or comes is told that
+//! the GPU does not respond, and memory comes back. Unbinding and binding it, or the module, tries
+//! again.
 //!
 //! What it may be unbound by meanwhile waits for the hang check, and closes the ring and masks the
 //! interrupt before; so whoever masks last here looks whether the ring is closed.
 //!
 //! # A reset that is asked for
 //!
-//! The admin may have the core reset though it gets on. Then what runs gets [`REST_TIME`] to end, with the links
-//! cut, so that no other begins but those that go on in its context. If it does not, it is dropped as a guilty
-//! job is, but nobody is charged. If nothing is under way the front end starts where it rests.
+//! The admin may have the core reset though it gets on. Then what runs gets [`REST_TIME`] to end,
+//! with the links cut, so that no other begins but those that go on in its context. If it does not,
+//! it is dropped as a guilty job is, but nobody is charged. If nothing is under way the front end
+//! starts where it rests.
 //!
 //! All of it is bounded: the filling of a place, resets, the end of the interrupt half, the set-up.
 
@@ -92,8 +95,8 @@ use kernel::{
 /// processor is another guest's.
 const FILL_TIME: u32 = 1000;
 
-/// Looks until `look` says whether the queue of jobs is the recovery's, [`FILL_TIME`] at most; returns
-/// that, or that it is not.
+/// Looks until `look` says whether the queue of jobs is the recovery's, [`FILL_TIME`] at most;
+/// returns that, or that it is not.
 pub(crate) fn until_filled(look: impl FnMut() -> Option<bool>) -> bool {
     wait::poll(FILL_TIME, look).unwrap_or(false)
 }
@@ -265,8 +268,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Lets what runs end, with what goes on in its context, [`REST_TIME`] at most, and no job begin. The
-    /// ring is ours.
+    /// Lets what runs end, with what goes on in its context, [`REST_TIME`] at most, and no job
+    /// begin. The ring is ours.
     fn bring_to_rest(self: &Arc<Self>) -> Result {
         self.cut_links(&self.state.lock())?;
         sys::barrier::write();
@@ -288,8 +291,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Ends what has ended; says whether nothing runs. What the front end did before it saw the idle loops
-    /// that have been made it has done by then.
+    /// Ends what has ended; says whether nothing runs. What the front end did before it saw the
+    /// idle loops that have been made it has done by then.
     fn is_at_rest(self: &Arc<Self>) -> bool {
         fsleep(Delta::from_millis(1));
         self.hardware.acknowledge();
@@ -337,7 +340,8 @@ impl<P: Payload> Ring<P> {
         let Some((_, oldest)) = state.in_flight.get(0) else {
             return Ok(());
         };
-        // The second words stay, for the release. A LINK that is an idle loop's already is none to us.
+        // The second words stay, for the release. A LINK that is an idle loop's already is none to
+        // us.
         self.memory.write(state.rest, words::WAIT)?;
         self.memory.write(oldest.mark, words::WAIT)
     }
@@ -415,8 +419,8 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Makes the job of this age one that is dropped: of its words, but for the event, nothing is left
-    /// but the pipe that what is behind it wants.
+    /// Makes the job of this age one that is dropped: of its words, but for the event, nothing is
+    /// left but the pipe that what is behind it wants.
     fn drop_job(&self, state: &mut State<P>, age: usize) -> Result {
         let next = state.in_flight.get(age + 1);
         let pipe = next.and_then(|(_, slot)| slot.load.basis.pipe);
@@ -456,8 +460,8 @@ impl<P: Payload> Ring<P> {
             .write_words(at, &[words::link(target, bytes), target])
     }
 
-    /// Makes the words that the front end begins with, where the oldest job, from `start` to `mark`,
-    /// wants `pipe`.
+    /// Makes the words that the front end begins with, where the oldest job, from `start` to
+    /// `mark`, wants `pipe`.
     pub(super) fn start_at_job(
         &self,
         pipe: Option<Pipe>,
@@ -472,12 +476,12 @@ impl<P: Payload> Ring<P> {
         // The reset has made them 0, which is an address too.
         for part in [Part::All3d, Part::All2d] {
             if self.setup.engines.has(part.pipe()) && !lists.words(part).is_empty() {
-                words.put(&words::select_pipe(self.caches, part.pipe()))?;
+                words.put(&words::select_pipe(&self.caches, part.pipe()))?;
                 words.put(lists.words(part))?;
             }
         }
         if let Some(pipe) = pipe {
-            words.put(&words::select_pipe(self.caches, pipe))?;
+            words.put(&words::select_pipe(&self.caches, pipe))?;
         }
         let target = self.gpu(start);
         // CAST: less than `RING_BYTES`.

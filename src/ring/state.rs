@@ -123,8 +123,8 @@ pub(super) struct State<P> {
     pub(super) is_asleep: bool,
     /// Jobs that can begin after the machine's sleep do not begin.
     pub(super) is_holding: bool,
-    /// Jobs are under way, but none has begun, and none begins before the machine is awake, and the core
-    /// on.
+    /// Jobs are under way, but none has begun, and none begins before the machine is awake, and the
+    /// core on.
     pub(super) is_held: bool,
     /// The core is off: the front end does not run. Jobs wait.
     pub(super) is_off: bool,
@@ -222,7 +222,8 @@ impl<P> State<P> {
         self.in_flight.len() == 0 || (self.is_held && self.is_asleep)
     }
 
-    /// The oldest job, if it begins now: the core is on, and it has not begun before, nor is it dropped.
+    /// The oldest job, if it begins now: the core is on, and it has not begun before, nor is it
+    /// dropped.
     pub(super) fn begins(&mut self) -> Option<u64> {
         let (_, oldest) = self.in_flight.get(0)?;
         let number = oldest.number;
@@ -328,7 +329,8 @@ impl<P> State<P> {
 }
 
 impl<P: Payload> State<P> {
-    /// The oldest job of core `core` has ended, as was seen `now`: what it has taken is its process's.
+    /// The oldest job of core `core` has ended, as was seen `now`: what it has taken is its
+    /// process's.
     #[inline]
     pub(super) fn charge(&mut self, core: usize, now: Stamp) {
         if let Some((_, oldest)) = self.in_flight.get(0) {

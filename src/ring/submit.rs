@@ -211,7 +211,7 @@ impl<P: Payload> Ring<P> {
         let uses = source.with_uses(uses);
         let changes = self.vm.changes();
         let flush = state.gpu.flushed != changes;
-        let frame = Frame::new(self.caches, &state.gpu, stream, source, uses, flush);
+        let frame = Frame::new(&state.gpu, stream, source, uses, flush);
         let state_bytes = match (&frame.states, states) {
             (Some(_), Some(states)) => states.bytes(),
             _ => 0,
@@ -371,7 +371,7 @@ impl<P: Payload> Ring<P> {
             at += core::mem::size_of_val(words);
             Ok(())
         };
-        frame.emit(self.caches, self.hardware.mmu_version(), stream, emit)?;
+        frame.emit(&self.caches, self.hardware.mmu_version(), stream, emit)?;
         self.write_end(place, at)?;
         self.start_at(place)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the ring's jobs show in traces. Recorded under `galcore ring`, so each job has its submit, its
-//! begin and its end in this order, and one on a core begins behind the end of the one before.
+//! What the ring's jobs show in traces. Recorded under `galcore ring`, so each job has its submit,
+//! its begin and its end in this order, and one on a core begins behind the end of the one before.
 
 use super::{
     job::Outcome,
@@ -96,7 +96,8 @@ impl<P: Payload> Ring<P> {
         });
     }
 
-    /// The core hangs in its oldest job; `is_guilty`: the process that has submitted it pays for it.
+    /// The core hangs in its oldest job; `is_guilty`: the process that has submitted it pays for
+    /// it.
     pub(super) fn trace_hang(&self, is_guilty: bool) {
         trace::Hang::record(|| {
             let state = self.state.lock();

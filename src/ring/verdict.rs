@@ -4,15 +4,15 @@
 //! more.
 //!
 //! Pure logic. The kernel's drain at the end of each job keeps the front end from going on before
-//! the pixel engine has, so the jobs in front of the one that it is in are done, and those behind it
-//! have not begun. The one that it is in is guilty if there are commands of a process's in it: it is
-//! dropped, and all that this process has behind it, which counts on it. All others run once more
-//! from their start, in their order: none of them has done anything yet.
+//! the pixel engine has, so the jobs in front of the one that it is in are done, and those behind
+//! it have not begun. The one that it is in is guilty if there are commands of a process's in it:
+//! it is dropped, and all that this process has behind it, which counts on it. All others run once
+//! more from their start, in their order: none of them has done anything yet.
 //!
 //! The reset takes the states with it, and with them the context that was loaded. A job that loads
 //! its own does not mind; behind a guilty one that is so, as that was another process's. One that
-//! goes on in the context of a job that is done already, or is dropped, cannot run: it is *lost*, by
-//! nobody's guilt. That can only be where the core hung outside of all commands.
+//! goes on in the context of a job that is done already, or is dropped, cannot run: it is *lost*,
+//! by nobody's guilt. That can only be where the core hung outside of all commands.
 
 use super::inflight::IDS;
 

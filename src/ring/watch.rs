@@ -3,10 +3,10 @@
 //! Whether a core gets on, as the hang check sees it.
 //!
 //! Pure logic. Something has moved if a job has ended, the front end is somewhere else, or the
-//! counters of what was drawn are others: a draw may take long, one that does nothing for
-//! long is none. What stands still is a hang when the time is over, which is short if the core itself
-//! has told of an error or stands before a command that there is none of.
-//! (An error alone proves nothing: a job may get over it.)
+//! counters of what was drawn are others: a draw may take long, one that does nothing for long is
+//! none. What stands still is a hang when the time is over, which is short if the core itself has
+//! told of an error or stands before a command that there is none of. (An error alone proves
+//! nothing: a job may get over it.)
 
 use super::GPU_TIMEOUT;
 use crate::{
@@ -19,8 +19,8 @@ use kernel::time::msecs_to_jiffies;
 /// over.
 const FAILED_TIME: u32 = 100;
 
-/// Whether a core that hangs is reset, and how long it may stand still, and how long if it has told of
-/// an error, in jiffies. `timeout`: the parameter `gpuTimeout`.
+/// Whether a core that hangs is reset, and how long it may stand still, and how long if it has told
+/// of an error, in jiffies. `timeout`: the parameter `gpuTimeout`.
 pub(crate) fn limits(timeout: u32) -> (bool, (usize, usize)) {
     let (recovers, limit) = match timeout {
         0 => (false, GPU_TIMEOUT),
@@ -89,7 +89,8 @@ impl Watch {
         has
     }
 
-    /// The core is this far now. `limit`: how long it may stand still, and how long if it has failed.
+    /// The core is this far now. `limit`: how long it may stand still, and how long if it has
+    /// failed.
     pub(crate) fn look(
         &mut self,
         now: usize,

@@ -8,8 +8,8 @@
 //! stall that nothing ends), and GPU addresses in states that are neither 0 nor in memory of the
 //! process. To the engines 0 is an address like any other, and with MMU version 1 it is memory of
 //! somebody's: in the copy it becomes the address of memory that is nobody's
-//! ([`Scratch`](super::lookup::Scratch)). A draw to a target that the stream itself has loaded with 0
-//! is refused besides: nothing would come of it, and its author would not learn why.
+//! ([`Scratch`](super::lookup::Scratch)). A draw to a target that the stream itself has loaded with
+//! 0 is refused besides: nothing would come of it, and its author would not learn why.
 //!
 //! Of an address only the first byte is known: how far the engine goes from there, other states
 //! say, and those are not looked at.
@@ -125,7 +125,8 @@ pub(crate) struct Refusal {
 }
 
 impl Fault {
-    /// What it is, for who has written the stream; and the state (its word address) that it is about.
+    /// What it is, for who has written the stream; and the state (its word address) that it is
+    /// about.
     fn text(self) -> (&'static str, Option<u32>) {
         match self {
             Fault::State(address) => ("only the kernel loads it", Some(address)),
@@ -211,8 +212,8 @@ struct Checker<'a> {
     resolves_somewhere: bool,
 }
 
-/// The states that say where the 2D engine draws to, and where the resolve engine does: of cores with
-/// one pixel pipe, and the first pipe's of others.
+/// The states that say where the 2D engine draws to, and where the resolve engine does: of cores
+/// with one pixel pipe, and the first pipe's of others.
 const TARGETS: [u32; 3] = [
     state::DE_DEST_ADDRESS,
     state::RS_DEST_ADDR,
@@ -356,8 +357,9 @@ impl Checker<'_> {
             state::GL_STALL_TOKEN => self.stall(value)?,
             state::RS_KICKER | state::RS_KICKER_INPLACE | state::CL_KICKER => {
                 self.draw(Pipe::Pipe3d)?;
-                // The vendor's clients load a core with several pixel pipes with both kinds of targets,
-                // Mesa with those of the pipes: which one counts if they differ is not known.
+                // The vendor's clients load a core with several pixel pipes with both kinds of
+                // targets, Mesa with those of the pipes: which one counts if they differ is not
+                // known.
                 if address == state::RS_KICKER && !self.resolves_somewhere {
                     self.draws_to(self.states.resolve_target)?;
                 }
@@ -654,7 +656,8 @@ mod tests {
             let refused = Some((Fault::Nowhere(target), Some(0)));
             assert_eq!(fault(&[&to_zero, draw], entry, false), refused);
             assert_eq!(fault(&[&to_own, &to_zero, draw], entry, false), refused);
-            // Loaded, but nothing is drawn; or not there; or nobody knows; or the admin wants it so.
+            // Loaded, but nothing is drawn; or not there; or nobody knows; or the admin wants it
+            // so.
             assert_eq!(fault(&[&to_zero], entry, false), None);
             assert_eq!(fault(&[&to_zero, &to_own, draw], entry, false), None);
             assert_eq!(fault(&[draw], entry, false), None);
@@ -820,7 +823,7 @@ mod tests {
     #[test]
     fn a_pipe_switch_is_followed() {
         let caches = Caches::new(true, true, true, MmuVersion::V1);
-        let switch = select_pipe(caches, Pipe::Pipe2d);
+        let switch = select_pipe(&caches, Pipe::Pipe2d);
         assert_eq!(
             check_all(&switch, Pipe::Pipe3d),
             Ok(Exit {

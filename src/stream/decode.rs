@@ -17,7 +17,8 @@ use kernel::{
     prelude::*, //
 };
 
-/// Commands by their opcodes: what they are called, and how many words they have, if that is always the same.
+/// Commands by their opcodes: what they are called, and how many words they have, if that is always
+/// the same.
 const COMMANDS: [(u32, &str, u32); 16] = [
     (opcode::LOAD_STATE, "LOAD_STATE", 0),
     (opcode::END, "END", 2),
@@ -69,7 +70,8 @@ fn rectangles(first: u32) -> u32 {
     }
 }
 
-/// Words of the command that begins with `first`; of one that is not known 2, as all begin on 8 bytes.
+/// Words of the command that begins with `first`; of one that is not known 2, as all begin on 8
+/// bytes.
 fn length(first: u32) -> u32 {
     match first >> 27 {
         opcode::LOAD_STATE => (1 + load_count(first)).next_multiple_of(2),
@@ -94,8 +96,8 @@ pub(crate) enum FrontEnd {
 /// Where among words one is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decoder {
-    /// First word of the command that the next one belongs to, and how many of its words there have been; 0:
-    /// the next one begins a command.
+    /// First word of the command that the next one belongs to, and how many of its words there have
+    /// been; 0: the next one begins a command.
     pub(crate) first: u32,
     pub(crate) place: u32,
 }
@@ -220,7 +222,8 @@ impl fmt::Display for Decoded {
 }
 
 impl Decoded {
-    /// A word of a `DRAW_2D`: of a rectangle the left upper corner, then the right lower one; or data.
+    /// A word of a `DRAW_2D`: of a rectangle the left upper corner, then the right lower one; or
+    /// data.
     fn rectangle(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let corner = self.place.saturating_sub(2);
         if self.place < 2 {
@@ -304,7 +307,7 @@ mod tests {
     #[test]
     fn commands_have_the_words_of_the_field() {
         expect(
-            &select_pipe(CACHES, Pipe::Pipe2d),
+            &select_pipe(&CACHES, Pipe::Pipe2d),
             &[
                 "LOAD_STATE 1 from 0x0380c",
                 "  0x0380c GL.FLUSH_CACHE",
@@ -409,7 +412,7 @@ mod tests {
             let words = length(random);
             assert!(words % 2 == 0 && (2..=2 + 512 + 2048).contains(&words));
         }
-        assert_eq!(length(flush_mmu(CACHES, MmuVersion::V1)[0]), 2);
+        assert_eq!(length(flush_mmu(&CACHES, MmuVersion::V1)[0]), 2);
     }
 
     #[test]

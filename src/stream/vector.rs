@@ -11,11 +11,14 @@
 //! take addresses must name memory of the process, and 0 becomes memory that is nobody's, as with
 //! other cores ([`super::checker`]).
 //!
-//! No MMU keeps the core in a piece of memory. So what it is told of a surface or of a buffer of the
-//! tessellator's, its address, stride and size, is followed from job to job ([`Values`]), and where
-//! something is drawn all that it may touch must lie in one piece of the process's memory
-//! ([`Access::reach`]). Rectangles are cut off at the target's edges.
-//! Sources: sources.md, vector graphics; what of a path or an image is used, VGLite (MIT) for this core.
+//! No MMU keeps the core in a piece of memory. So what it is told of a surface or of a buffer of
+//! the tessellator's, its address, stride and size, is followed from job to job ([`Values`]), and
+//! where something is drawn all that it may touch must lie in one piece of the process's memory
+//! ([`Access::bytes_from`]). Rectangles are cut off at the target's edges. Sources: sources.md,
+//! vector graphics; what of a path or an image is used, VGLite (MIT) for this core.
+//!
+//! The words, their checker and its tests, a third of the file, are one thing: what a state may be
+//! depends on all three.
 
 use super::vector_names;
 use kernel::{
@@ -63,8 +66,8 @@ pub(crate) const TARGET: usize = tracked::TARGET;
 /// By [`TRACKED`], what the core holds.
 pub(crate) type Values = [u32; TRACKED.len()];
 
-/// What the core holds of nobody's: no surface has a size, and addresses are those of memory that is
-/// nobody's.
+/// What the core holds of nobody's: no surface has a size, and addresses are those of memory that
+/// is nobody's.
 pub(crate) fn nothing(scratch: u32) -> Values {
     core::array::from_fn(|which| match which < ADDRESS_STATES {
         true => scratch,
@@ -410,9 +413,9 @@ fn place(address: u32) -> Option<usize> {
 pub(crate) struct Access<'a> {
     /// Address of memory that is nobody's.
     pub(crate) scratch: u32,
-    /// How many bytes of one piece of the process's memory, or of memory that is nobody's, lie at an
-    /// address and behind it; `None`: it may not use that. Without this nobody looks.
-    pub(crate) reach: Option<&'a dyn Fn(u32) -> Option<u64>>,
+    /// How many bytes of one piece of the process's memory, or of memory that is nobody's, lie at
+    /// an address and behind it; `None`: it may not use that. Without this nobody looks.
+    pub(crate) bytes_from: Option<&'a dyn Fn(u32) -> Option<u64>>,
     /// What the process may not use is no fault, but becomes memory that is nobody's: a context has
     /// the states of a whole process, with memory that is gone.
     pub(crate) forgives: bool,
@@ -421,20 +424,22 @@ pub(crate) struct Access<'a> {
 impl Access<'_> {
     /// What is loaded for the address `value`; `None`: it may not be used.
     fn resolve(&self, value: u32) -> Option<u32> {
-        let Some(reach) = self.reach else {
+        let Some(bytes_from) = self.bytes_from else {
             return Some(value);
         };
         match value {
             0 => Some(self.scratch),
-            _ if reach(value).is_some() => Some(value),
+            _ if bytes_from(value).is_some() => Some(value),
             _ => self.forgives.then_some(self.scratch),
         }
     }
 
     /// Whether the process may use `bytes` where the state at `place` says.
     fn has(&self, values: &Values, place: usize, bytes: u64) -> Result<(), Fault> {
-        let reach = self.reach.and_then(|reach| reach(values[place]));
-        match reach.is_some_and(|left| bytes <= left) {
+        let left = self
+            .bytes_from
+            .and_then(|bytes_from| bytes_from(values[place]));
+        match left.is_some_and(|left| bytes <= left) {
             true => Ok(()),
             false => Err(Fault::Extent(TRACKED[place])),
         }
@@ -666,7 +671,7 @@ pub(crate) fn check(
                     if words[0] & OPERAND_MASK & !COUNT_MASK != 0 {
                         return Err(Fault::Opcode);
                     }
-                    if access.reach.is_some() {
+                    if access.bytes_from.is_some() {
                         if !is_sure {
                             check_drawing(&values, access)?;
                             is_sure = true;
@@ -749,7 +754,7 @@ mod tests {
     const OWN_BYTES: u32 = 64 << 10;
     const SCRATCH: u32 = 0x2000_0000;
 
-    fn reach(address: u32) -> Option<u64> {
+    fn bytes_from(address: u32) -> Option<u64> {
         match address {
             SCRATCH => Some(4096),
             OWN..=u32::MAX if address - OWN < OWN_BYTES => {
@@ -762,7 +767,7 @@ mod tests {
     fn access(forgives: bool) -> Access<'static> {
         Access {
             scratch: SCRATCH,
-            reach: Some(&reach),
+            bytes_from: Some(&bytes_from),
             forgives,
         }
     }
@@ -834,7 +839,7 @@ mod tests {
         assert!(run(&mut []).is_ok());
         // Nobody looks.
         let none = Access {
-            reach: None,
+            bytes_from: None,
             ..access(false)
         };
         let mut words = [0x3001_0A11, 7, 0x4000_0001, 0, 0, 0];

@@ -2,8 +2,9 @@
 
 //! Words of vector graphics, for who reads them: what states and commands are called.
 //!
-//! Pure logic. The register database has no names of these states (`state_vg.xml` lists them with what a
-//! reset makes of them), so they are called what they are for. Source: sources.md, vector graphics.
+//! Pure logic. The register database has no names of these states (`state_vg.xml` lists them with
+//! what a reset makes of them), so they are called what they are for. Source: sources.md, vector
+//! graphics.
 
 use super::vector::{
     length_of,

@@ -217,10 +217,8 @@ pub(crate) const fn wait_link(address: u32) -> [u32; 4] {
 /// What flushes the caches that a core has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caches {
-    /// Bits of `GL_FLUSH_CACHE` for what is written back.
-    bits: u32,
-    /// What flushes tile status: a load of `TS_FLUSH_CACHE`, or a NOP where there is none.
-    tile_status: [u32; 2],
+    /// What [`drain`] says of them: made once, as it stands behind every job.
+    drain: [u32; DRAIN_WORDS],
     /// What has the core forget what it has read: loads of `GL_FLUSH_CACHE`, or NOPs.
     textures: [u32; 4],
 }
@@ -236,12 +234,12 @@ const fn flush_of(bits: u32) -> [u32; 2] {
 impl Caches {
     /// Those of a core with these engines; `tile_status`: the 3D engine has it.
     ///
-    /// Texture caches, and the second level of the shaders' cache that cores with version 2 of the MMU
-    /// have, hold nothing to write back. But what they have read is of addresses that are another's
-    /// when translations have changed. Draws that still run would fill them again, and cores without
-    /// `TEX_CACHE_FLUSH_FIX` want the pixel engine to have drained before; the textures of vertex
-    /// shaders are flushed by a command of their own. Sources: the vendor's drivers from 4.6.9 on for the
-    /// bits and the order, etnaviv for what goes behind each job.
+    /// Texture caches, and the second level of the shaders' cache that cores with version 2 of the
+    /// MMU have, hold nothing to write back. But what they have read is of addresses that are
+    /// another's when translations have changed. Draws that still run would fill them again, and
+    /// cores without `TEX_CACHE_FLUSH_FIX` want the pixel engine to have drained before; the
+    /// textures of vertex shaders are flushed by a command of their own. Sources: the vendor's
+    /// drivers from 4.6.9 on for the bits and the order, etnaviv for what goes behind each job.
     pub(crate) const fn new(
         pipe_3d: bool,
         pipe_2d: bool,
@@ -259,12 +257,21 @@ impl Caches {
             (true, MmuVersion::V2) => (flush::TEXTURE | flush::SHADER_L2, flush::TEXTURE_VS),
         };
         let ([a, b], [c, d]) = (flush_of(read), flush_of(by_vertices));
+        let [status, flush] = match pipe_3d && tile_status {
+            true => [load_state(state::TS_FLUSH_CACHE, 1), 1],
+            false => [NOP, 0],
+        };
         Self {
-            bits: bits_3d | bits_2d,
-            tile_status: match pipe_3d && tile_status {
-                true => [load_state(state::TS_FLUSH_CACHE, 1), 1],
-                false => [NOP, 0],
-            },
+            drain: [
+                load_state(state::GL_FLUSH_CACHE, 1),
+                bits_3d | bits_2d,
+                status,
+                flush,
+                load_state(state::GL_SEMAPHORE_TOKEN, 1),
+                TOKEN_FE_TO_PE,
+                STALL,
+                TOKEN_FE_TO_PE,
+            ],
             textures: [a, b, c, d],
         }
     }
@@ -286,23 +293,13 @@ pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 10;
 /// the front end stands tells what the pixel engine has done.
 ///
 /// All caches: a client may have drawn in both pipes.
-pub(crate) const fn drain(caches: Caches) -> [u32; DRAIN_WORDS] {
-    let [status, flush] = caches.tile_status;
-    [
-        load_state(state::GL_FLUSH_CACHE, 1),
-        caches.bits,
-        status,
-        flush,
-        load_state(state::GL_SEMAPHORE_TOKEN, 1),
-        TOKEN_FE_TO_PE,
-        STALL,
-        TOKEN_FE_TO_PE,
-    ]
+pub(crate) const fn drain(caches: &Caches) -> &[u32; DRAIN_WORDS] {
+    &caches.drain
 }
 
 /// Words that switch to `pipe`: drain, select.
-pub(crate) const fn select_pipe(caches: Caches, pipe: Pipe) -> [u32; SELECT_PIPE_WORDS] {
-    let [a, b, c, d, e, f, g, h] = drain(caches);
+pub(crate) const fn select_pipe(caches: &Caches, pipe: Pipe) -> [u32; SELECT_PIPE_WORDS] {
+    let [a, b, c, d, e, f, g, h] = caches.drain;
     [
         a,
         b,
@@ -323,10 +320,10 @@ pub(crate) const fn select_idle_pipe(pipe: Pipe) -> [u32; 2] {
 }
 
 /// Words that flush the MMU's translations, in every unit: first what was drawn with the old ones
-/// leaves the caches and drains, what was read with them is forgotten, and nothing follows before the
-/// flush has ended.
-pub(crate) const fn flush_mmu(caches: Caches, version: MmuVersion) -> [u32; FLUSH_MMU_WORDS] {
-    let [a, b, c, d, e, f, g, h] = drain(caches);
+/// leaves the caches and drains, what was read with them is forgotten, and nothing follows before
+/// the flush has ended.
+pub(crate) const fn flush_mmu(caches: &Caches, version: MmuVersion) -> [u32; FLUSH_MMU_WORDS] {
+    let [a, b, c, d, e, f, g, h] = caches.drain;
     let [i, j, k, l] = caches.textures;
     let (state, value) = match version {
         MmuVersion::V1 => (state::GL_FLUSH_MMU, FLUSH_MMU_ALL),
@@ -434,7 +431,7 @@ mod tests {
     fn a_pipe_switch_drains_what_there_is() {
         let both = Caches::new(true, true, true, MmuVersion::V1);
         assert_eq!(
-            select_pipe(both, Pipe::Pipe2d),
+            select_pipe(&both, Pipe::Pipe2d),
             [
                 0x0801_0E03,
                 0x2B,
@@ -467,8 +464,8 @@ mod tests {
                 [0x0801_0E03, 0x8, 0x1800_0000, 0],
             ),
         ] {
-            assert_eq!(drain(caches)[..4], words);
-            assert_eq!(flush_mmu(caches, MmuVersion::V2)[..4], words);
+            assert_eq!(drain(&caches)[..4], words);
+            assert_eq!(flush_mmu(&caches, MmuVersion::V2)[..4], words);
         }
     }
 
@@ -493,7 +490,7 @@ mod tests {
             ),
         ] {
             let caches = Caches::new(pipe_3d, true, true, version);
-            assert_eq!(flush_mmu(caches, version)[8..14], words);
+            assert_eq!(flush_mmu(&caches, version)[8..14], words);
         }
     }
 

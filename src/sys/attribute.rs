@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `gpu_govern`, a file of the platform driver's in sysfs: the `kernel` crate has no driver attributes
-//! yet.
+//! `gpu_govern`, a file of the platform driver's in sysfs: the `kernel` crate has no driver
+//! attributes yet.
 
 use super::{
     raw_device,
@@ -115,8 +115,9 @@ impl<T: Attribute> Answers<T> {
 }
 
 impl<'bound> Shown<'bound> {
-    /// Makes the file of the driver of `dev`, if it is not there, for which `T` answers: always the same.
-    /// It may be read, and written, before this returns.
+    /// Makes the file of the driver of `dev`, if it is not there, for which `T` answers. It may be
+    /// read, and written, before this returns. `EBUSY`: it is another driver's, or another's
+    /// answers.
     pub(crate) fn new<T: Attribute>(dev: &'bound device::Device<device::Bound>) -> Result<Self> {
         let in_use = InUse::new()?;
         // SAFETY: The device is bound, and the answers are static and need no data.
@@ -131,8 +132,8 @@ impl<'bound> Shown<'bound> {
 
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; the driver is there as long as a device of it is bound. If it is
-        // the last, nobody is in an answer when it returns, and nobody will be.
+        // SAFETY: By the type invariant; the driver is there as long as a device of it is bound. If
+        // it is the last, nobody is in an answer when it returns, and nobody will be.
         unsafe { shim::gal_hide_govern() }
     }
 }

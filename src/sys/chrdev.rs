@@ -203,7 +203,8 @@ impl<T: FileOperations> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by procfs with a file that `open` set up, of which it holds a reference during the call.
+    /// Called by procfs with a file that `open` set up, of which it holds a reference during the
+    /// call.
     #[cfg(CONFIG_PROC_FS)]
     unsafe extern "C" fn show_fdinfo(m: *mut bindings::seq_file, file: *mut bindings::file) {
         // SAFETY: `open` stored it and `release` cannot run during this call.

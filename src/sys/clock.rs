@@ -2,19 +2,16 @@
 
 //! A quick clock, for what is measured of every job.
 //!
-//! `ktime_get` takes sixty instructions on ARM, most of which make nanoseconds of a counter. Here it is
-//! the counter that is read, the one that the kernel's own delays go by, and nanoseconds are made of it
-//! when somebody looks ([`nanoseconds`]). It may come round after a few seconds: what takes longer is
-//! measured in jiffies.
+//! `ktime_get` takes sixty instructions on ARM, most of which make nanoseconds of a counter. Here
+//! it is the counter that is read, the one that the kernel's own delays go by, and nanoseconds are
+//! made of it when somebody looks ([`nanoseconds`]). It may come round after a few seconds: what
+//! takes longer is measured in jiffies.
 
 use super::{
     jiffies,
     shim, //
 };
-use kernel::{
-    bindings,
-    fmt, //
-};
+use kernel::bindings;
 
 /// From so many jiffies on these are what is measured in: a second.
 const LONG: usize = bindings::HZ as usize;
@@ -75,49 +72,13 @@ pub(crate) fn nanoseconds(counts: u64) -> u64 {
     unsafe { shim::gal_count_ns(counts) }
 }
 
-/// The decimal digits of a number of 64 bits, for which Rust's own formatting divides: on 32-bit ARM the
-/// kernel has no such division for it.
-pub(crate) struct Digits {
-    room: [u8; 24],
-    length: usize,
-}
-
-impl Digits {
-    /// Those of `number`.
-    pub(crate) fn of(number: u64) -> Self {
-        let mut room = [0; 24];
-        // SAFETY: There is room for so many bytes.
-        let length = unsafe { shim::gal_decimal(room.as_mut_ptr().cast(), room.len(), number) };
-        Self { room, length }
-    }
-
-    /// As text.
-    pub(crate) fn text(&self) -> &str {
-        let digits = self.room.get(..self.length).unwrap_or(&[]);
-        core::str::from_utf8(digits).unwrap_or("?")
-    }
-}
-
-/// A number of 64 bits, shown in decimal.
-pub(crate) struct Decimal(pub(crate) u64);
-
-impl fmt::Display for Decimal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(Digits::of(self.0).text())
-    }
-}
-
 #[kernel::macros::kunit_tests(galcore_clock)]
 mod tests {
     use super::super::monotonic_ns;
     use super::*;
-    use kernel::{
-        prelude::fmt,
-        str::CString,
-        time::{
-            delay::fsleep,
-            Delta, //
-        }, //
+    use kernel::time::{
+        delay::fsleep,
+        Delta, //
     };
 
     #[test]
@@ -145,15 +106,5 @@ mod tests {
         let (end, over) = (Stamp::now(), monotonic_ns());
         let (counted, passed) = (nanoseconds(end.since(begun)), over - start);
         assert!((29_900_000..=passed + 100_000).contains(&counted));
-    }
-
-    #[test]
-    fn numbers_of_64_bits_are_printed() {
-        let text = CString::try_from_fmt(fmt!("{}|{:>24}", Decimal(u64::MAX), Decimal(0)));
-        let text = text.unwrap();
-        assert_eq!(
-            text.to_bytes(),
-            b"18446744073709551615|                       0"
-        );
     }
 }

@@ -5,7 +5,8 @@
 
 use super::{
     raw_device,
-    shim, //
+    shim,
+    unload::InUse, //
 };
 use kernel::{
     device,
@@ -20,8 +21,12 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `0` is of `gal_new_stand_in`, and stays until it is dropped: [`StandIns`] goes later.
-pub(crate) struct StandIn(*mut shim::gal_stand_in);
+/// `raw` is of `gal_new_stand_in`, and stays until this is dropped: what ends all that is left of
+/// them goes behind the last use of the module.
+pub(crate) struct StandIn {
+    raw: *mut shim::gal_stand_in,
+    _in_use: InUse,
+}
 
 // SAFETY: Only used to drop it, which any thread may do.
 unsafe impl Send for StandIn {}
@@ -30,28 +35,35 @@ unsafe impl Sync for StandIn {}
 
 impl StandIn {
     /// Stands in for the core `dev`, if it has a node. Drivers that waited for it alone are bound
-    /// before this returns: an error may be theirs.
+    /// before this returns: an error may be theirs. `EBUSY`: there is one for it.
     pub(crate) fn new(dev: &device::Device<device::Bound>) -> Result<Option<Self>> {
+        let in_use = InUse::new()?;
         // SAFETY: The device is live; of it only its name and its node are taken.
-        let stand_in = from_err_ptr(unsafe { shim::gal_new_stand_in(raw_device(dev)) })?;
-        // INVARIANT: Made just now, or taken up again.
-        Ok((!stand_in.is_null()).then(|| Self(stand_in)))
+        let raw = from_err_ptr(unsafe { shim::gal_new_stand_in(raw_device(dev)) })?;
+        if raw.is_null() {
+            return Ok(None);
+        }
+        // INVARIANT: Made just now, or taken up again by nobody else.
+        Ok(Some(Self {
+            raw,
+            _in_use: in_use,
+        }))
     }
 }
 
 impl Drop for StandIn {
     fn drop(&mut self) {
         // SAFETY: By the type invariant.
-        unsafe { shim::gal_drop_stand_in(self.0) }
+        unsafe { shim::gal_drop_stand_in(self.raw) }
     }
 }
 
-/// What ends all that is left of them with the module, whoever has it: dropped behind the last one.
-pub(crate) struct StandIns;
-
-impl Drop for StandIns {
-    fn drop(&mut self) {
-        // SAFETY: No driver of this module is registered any more, so that there are no new ones.
-        unsafe { shim::gal_end_stand_ins() }
-    }
+/// Ends all that is left of them, whoever has it.
+///
+/// # Safety
+///
+/// There is no [`InUse`] any more, and none can be had.
+pub(super) unsafe fn end_all() {
+    // SAFETY: By the caller there is no `StandIn`.
+    unsafe { shim::gal_end_stand_ins() }
 }

@@ -52,8 +52,8 @@ impl File {
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.size) }
     }
 
-    /// Gives the first `used` bytes to the kernel as the dump of `dev`, which is forgotten if there is
-    /// an earlier one. May sleep.
+    /// Gives the first `used` bytes to the kernel as the dump of `dev`, which is forgotten if there
+    /// is an earlier one. May sleep.
     pub(crate) fn publish(self, dev: &Device, used: usize) {
         let this = core::mem::ManuallyDrop::new(self);
         // SAFETY: By the type invariant the memory is ours; it is given away here, and not dropped.

@@ -2,8 +2,9 @@
 
 //! Folders of text files in debugfs.
 //!
-//! Not those of the `kernel` crate: their operations are in this module and name no owner, but debugfs looks into
-//! them when a file is closed, also when the module is not there any more. While one of ours is open the module stays.
+//! Not those of the `kernel` crate: their operations are in this module and name no owner, but
+//! debugfs looks into them when a file is closed, also when the module is not there any more. While
+//! one of ours is open the module stays.
 
 use super::{
     shim,
@@ -140,7 +141,8 @@ unsafe extern "C" fn write_file(
 
 /// # Safety
 ///
-/// `mark` is a reader's, and nobody else's meanwhile; `records` is in front of a [`Records`] that lasts.
+/// `mark` is a reader's, and nobody else's meanwhile; `records` is in front of a [`Records`] that
+/// lasts.
 unsafe extern "C" fn advance_records(
     mark: *mut shim::gal_mark,
     records: *const shim::gal_debug_records,
@@ -199,7 +201,8 @@ unsafe impl Send for Folder {}
 unsafe impl Sync for Folder {}
 
 impl Folder {
-    /// Makes it, or what of it can be made: nothing where there is no debugfs. `ENODEV`: the module goes.
+    /// Makes it, or what of it can be made: nothing where there is no debugfs. `ENODEV`: the module
+    /// goes.
     pub(crate) fn new(name: &CStr, files: &'static [File]) -> Result<Self> {
         let in_use = InUse::new()?;
         // SAFETY: A string. What comes back may be an error, which the others take.
@@ -207,14 +210,16 @@ impl Folder {
         for file in files {
             if let Some(records) = &file.records {
                 let records = core::ptr::from_ref(records).cast();
-                // SAFETY: A string; the records are part of something that lasts, and so may be called at any time.
+                // SAFETY: A string; the records are part of something that lasts, and so may be
+                // called at any time.
                 unsafe {
                     shim::gal_debug_records_file(folder, file.name.as_char_ptr(), records);
                 }
                 continue;
             }
             let answers = core::ptr::from_ref(file).cast();
-            // SAFETY: A string; the answers are part of something that lasts, and so may be called at any time.
+            // SAFETY: A string; the answers are part of something that lasts, and so may be called
+            // at any time.
             unsafe {
                 shim::gal_debug_file(
                     folder,

@@ -9,7 +9,10 @@ use super::{
     physical::Part,
     platform::OwnDevice,
     raw_device,
-    region::Assigned,
+    region::{
+        Assigned,
+        Region, //
+    },
     shim,
     vma::NewArea, //
 };
@@ -73,13 +76,19 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Has its contiguous memory come from the first region of the core's node, a reusable one.
-    /// `EBUSY`: it does so already.
+    /// Has its contiguous memory come from the first region of the core's node. `EBUSY`: it does so
+    /// already. `EINVAL`: there is none that is reusable: another is whose who takes it as it is.
     pub(crate) fn assign_region(&mut self) -> Result {
         if self.region.is_some() {
             return Err(EBUSY);
         }
-        self.region = Some(Assigned::new(self.owner.as_ref(), self.core)?);
+        if !Region::of(self.core)?.is_some_and(|region| region.is_reusable) {
+            return Err(EINVAL);
+        }
+        // SAFETY: Nobody gets memory for our device: that takes a `Device`, and there is none. All
+        // memory keeps that, which keeps the region.
+        let region = unsafe { Assigned::new(self.owner.as_ref(), self.core)? };
+        self.region = Some(region);
         Ok(())
     }
 
@@ -287,14 +296,17 @@ impl DmaBuffer {
         Ok(())
     }
 
-    /// Maps the buffer's start into the area, which must not be longer. The area does not keep the
-    /// buffer alive: see `vma::map`.
-    pub(super) fn mmap(&self, area: &NewArea<'_>) -> Result {
+    /// Maps the buffer's start into the area. `EINVAL`: the area is longer.
+    ///
+    /// # Safety
+    ///
+    /// As for [`super::vma::Memory::map_into`].
+    pub(super) unsafe fn mmap(&self, area: &NewArea<'_>) -> Result {
         if area.bytes() > self.size {
             return Err(EINVAL);
         }
-        // SAFETY: By its invariant the area is being set up, and is empty; the buffer is live, and
-        // not shorter.
+        // SAFETY: By its invariant the area is being set up, and is empty; the buffer is not
+        // shorter, and by the caller lives as long.
         to_result(unsafe {
             shim::gal_mmap_dma(
                 area.as_ptr(),

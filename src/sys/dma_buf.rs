@@ -34,6 +34,7 @@ use kernel::{
         from_err_ptr,
         to_result, //
     },
+    fs::file::flags,
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
@@ -439,6 +440,24 @@ pub(crate) trait Exportable: Send + Sync + 'static {
     fn memory(&self) -> Option<Memory<'_>>;
 }
 
+/// What a new dma-buf's descriptor may be used for, in flags of `open`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access(u32);
+
+impl Access {
+    /// Reading and writing; `exec` closes it.
+    pub(crate) const FULL: Self = Self(flags::O_RDWR | flags::O_CLOEXEC);
+
+    /// What flags of `open` say of reading, writing and `exec`.
+    pub(crate) fn of_flags(given: u32) -> Self {
+        Self(given & (flags::O_ACCMODE | flags::O_CLOEXEC))
+    }
+
+    fn closes_on_exec(self) -> bool {
+        self.0 & flags::O_CLOEXEC != 0
+    }
+}
+
 /// What a dma-buf of ours keeps.
 struct Owner<T> {
     object: Arc<T>,
@@ -475,10 +494,13 @@ impl<T: Exportable> Exporter<T> {
         Arc::as_ptr(self).cast()
     }
 
-    /// Makes a dma-buf of `object`'s memory, which it keeps alive. `EINVAL`: it cannot be one.
-    /// `EMFILE`: the process has no descriptor left.
-    pub(crate) fn export(self: &Arc<Self>, object: Arc<T>) -> Result<NewFile> {
-        let reserved = Reserved::new()?;
+    /// Makes a dma-buf of `object`'s memory, which it keeps alive, for `access`. `EINVAL`: it
+    /// cannot be one. `EMFILE`: the process has no descriptor left.
+    pub(crate) fn export(self: &Arc<Self>, object: Arc<T>, access: Access) -> Result<NewFile> {
+        let reserved = match access.closes_on_exec() {
+            true => Reserved::new()?,
+            false => Reserved::kept_by_exec()?,
+        };
         let (pages, start, bytes) = match object.memory().ok_or(EINVAL)? {
             Memory::Part(part) => (null_mut(), part.start(), part.bytes()),
             Memory::Pages(pages) => {
@@ -499,6 +521,7 @@ impl<T: Exportable> Exporter<T> {
             exporter: self.tag(),
             owner: owner.cast(),
             put: Some(put::<T>),
+            flags: access.0,
         };
         // SAFETY: The dma-buf gets a reference of the object, so that nobody has the object for
         // himself, and the memory that it lends of itself it lends as long; so it is with the array

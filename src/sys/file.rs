@@ -25,6 +25,11 @@ impl Reserved {
         FileDescriptorReservation::get_unused_fd_flags(flags::O_CLOEXEC).map(Self)
     }
 
+    /// As [`Reserved::new`], but `exec` does not close it.
+    pub(super) fn kept_by_exec() -> Result<Self> {
+        FileDescriptorReservation::get_unused_fd_flags(0).map(Self)
+    }
+
     /// The number with its file. `ENOMEM`: there is none.
     ///
     /// # Safety

@@ -18,8 +18,8 @@ use kernel::{
 /// Framebuffers that are looked for at once.
 pub(crate) const MOST: usize = 8;
 
-/// A framebuffer, or the first part of one, that a process has mapped for writing. Its file is kept:
-/// as long as that is open the framebuffer's driver keeps the memory.
+/// A framebuffer, or the first part of one, that a process has mapped for writing. Its file is
+/// kept: as long as that is open the framebuffer's driver keeps the memory.
 pub(crate) struct Framebuffer {
     file: ARef<File>,
     start: PhysAddr,
@@ -38,8 +38,8 @@ impl Framebuffer {
     }
 
     /// The same, to be kept: by a file of its own where that can be opened, since what hangs on the
-    /// client's, such as a lock, is to go when the client closes it. Calls the framebuffer's driver,
-    /// which may sleep.
+    /// client's, such as a lock, is to go when the client closes it. Calls the framebuffer's
+    /// driver, which may sleep.
     pub(crate) fn kept(self) -> Self {
         // SAFETY: The file is held.
         let own = unsafe { shim::gal_open_again(self.file.as_ptr().cast()) };

@@ -107,17 +107,3 @@ impl<'bound, T: Handler + 'static> Registration<'bound, T> {
         })
     }
 }
-
-/// How many enabled device-tree nodes describe cores.
-pub(crate) fn count_nodes() -> usize {
-    // SAFETY: Only looks the tree up.
-    let count = unsafe { shim::gal_count_nodes() };
-    // CAST: 32 bits into at least 32.
-    count as usize
-}
-
-/// Whether an enabled device-tree node describes a core whose registers start at `registers`.
-pub(crate) fn node_exists(registers: kernel::io::PhysAddr) -> bool {
-    // SAFETY: Only looks the tree up.
-    unsafe { shim::gal_node_exists(registers) }
-}

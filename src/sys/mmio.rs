@@ -8,11 +8,12 @@
 use super::physical::Claim;
 use kernel::{
     bindings,
+    device::Bound,
     io::{
         Mmio,
-        MmioRaw,
-        PhysAddr, //
+        MmioRaw, //
     },
+    platform,
     prelude::*, //
 };
 
@@ -49,11 +50,14 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
-    /// Claims and maps `size` bytes of registers at physical address `start`. The claim is to be given
-    /// back when nobody touches them any more: another driver may have them then, though they may be mapped.
+    /// Claims and maps block `index` of the registers of `pdev`. The claim is to be given back when
+    /// nobody touches them any more: another driver may have them then, though they may be mapped.
     ///
-    /// `EBUSY`: another driver has them. `EINVAL`: too small or not a multiple of 4.
-    pub(crate) fn map(start: PhysAddr, size: usize) -> Result<(Self, Claim)> {
+    /// `ENODEV`: there is no such block. `EBUSY`: another driver has it. `EINVAL`: too small or not
+    /// a multiple of 4.
+    pub(crate) fn map(pdev: &platform::Device<Bound>, index: u32) -> Result<(Self, Claim)> {
+        let resource = pdev.resource_by_index(index).ok_or(ENODEV)?;
+        let (start, size) = (resource.start(), usize::try_from(resource.size())?);
         if size < MIN_SIZE {
             return Err(EINVAL);
         }

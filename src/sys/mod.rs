@@ -7,16 +7,17 @@
 //! safe code does: what a call relies on is in its types (`vma::NewArea`, `physical::Part`,
 //! `dma::Device`, `unload::InUse`), and where an object lends what C is to use, C has a reference
 //! of the object, so that nobody has the object for himself and what it lends stays. It knows
-//! nothing of GPUs but the names of what traces show (`trace`), imports no other room, and takes no
-//! lock of its own but for the registries of shared pages and dma-bufs. The C half is `shim.c`,
-//! macros and inlines only, and for dma-bufs, fences, components and power `shim_dma_buf.c`,
-//! `shim_fence.c`, `shim_component.c` and `shim_power.c`, with the operations that the kernel calls;
-//! `shim_trace.c` is the trace events.
+//! nothing of GPUs but the names of what traces show (`trace`), and imports `wait` alone, which
+//! lies below. It takes no lock of its own but for the registries of shared pages and dma-bufs, and
+//! in C those of the lists of stand-ins and of powers, of power domains, and of `gpu_govern`. The C
+//! half is `shim.c`, macros and inlines only, and for dma-bufs, fences, components, power and
+//! framebuffers `shim_dma_buf.c`, `shim_fence.c`, `shim_component.c`, `shim_power.c` and
+//! `shim_framebuffer.c`, with the operations that the kernel calls; `shim_trace.c` is the trace
+//! events.
 //!
-//! Two things are beyond that. Which physical addresses are registers, or a pool outside the
-//! kernel's memory, the machine's owner says (`physical::Reserved`, `mmio::Registers`): they must
-//! only be nobody else's. And a device on a bus with `dma-ranges` that is taken away under open
-//! files loses these, so that its memory is not to be freed any more.
+//! What no type can show is that a range of physical addresses is registers, or memory that is
+//! nobody else's: the machine's owner says so, in the device tree or by parameters, and what he has
+//! not said is refused here (`physical::Source`, `platform::OwnDevice`, `mmio::Registers`).
 
 pub(crate) mod attribute;
 pub(crate) mod barrier;
@@ -25,6 +26,7 @@ pub(crate) mod clock;
 pub(crate) mod component;
 pub(crate) mod coredump;
 pub(crate) mod debugfs;
+pub(crate) mod decimal;
 pub(crate) mod dma;
 pub(crate) mod dma_buf;
 pub(crate) mod fence;
@@ -44,6 +46,7 @@ pub(crate) mod region;
 pub(crate) mod reset;
 pub(crate) mod slot;
 pub(crate) mod trace;
+pub(crate) mod tree;
 pub(crate) mod unload;
 pub(crate) mod user;
 pub(crate) mod views;
@@ -193,8 +196,8 @@ pub(crate) fn user_id() -> u32 {
     unsafe { shim::gal_user_id() }
 }
 
-/// The calling thread's effective user, as a number of the whole machine's: within a user namespace too each
-/// user has one of its own.
+/// The calling thread's effective user, as a number of the whole machine's: within a user namespace
+/// too each user has one of its own.
 pub(crate) fn effective_user_id() -> u32 {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_effective_user_id() }
@@ -324,6 +327,9 @@ pub(crate) fn jiffies64() -> u64 {
     // SAFETY: Only reads the counter.
     unsafe { shim::gal_jiffies64() }
 }
+
+/// Ticks a second.
+pub(crate) const HZ: u32 = bindings::HZ;
 
 /// The kernel's tick counter.
 pub(crate) fn jiffies() -> usize {

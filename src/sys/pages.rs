@@ -111,8 +111,12 @@ pub(crate) struct PinnedPages {
 }
 
 /// The physical address of a page.
-fn physical(page: *mut bindings::page) -> u64 {
-    // SAFETY: Only computes with the pointer, which is one to a page.
+///
+/// # Safety
+///
+/// `page` is one.
+unsafe fn physical(page: *mut bindings::page) -> u64 {
+    // SAFETY: Only computes with the pointer, which by the caller is one to a page.
     super::widen(unsafe { shim::gal_page_address(page) })
 }
 
@@ -128,12 +132,17 @@ impl PinnedPages {
         )
     }
 
-    /// Maps a page, which is pinned and must stay so until [`PinnedPages::unmap`]. `ENOMEM`: no
-    /// room. `EBUSY`: it is mapped as a part of a dma-buf.
-    fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
-        self.registry.lock().pin(physical(page), || {
+    /// Maps a page. `ENOMEM`: no room. `EBUSY`: it is mapped as a part of a dma-buf.
+    ///
+    /// # Safety
+    ///
+    /// The page is pinned, and stays so until [`PinnedPages::unmap`].
+    unsafe fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
+        // SAFETY: By the caller.
+        let address = unsafe { physical(page) };
+        self.registry.lock().pin(address, || {
             let mut dma = 0;
-            // SAFETY: The page is pinned.
+            // SAFETY: By the caller the page is pinned.
             match unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
                 true => Ok(dma),
                 false => Err(ENOMEM),
@@ -148,7 +157,9 @@ impl PinnedPages {
     /// It is one of [`PinnedPages::map`]'s, and its user has ended.
     unsafe fn unmap(&self, page: *mut bindings::page) {
         let mut registry = self.registry.lock();
-        if let Some(dma) = registry.unpin(physical(page)) {
+        // SAFETY: By the caller.
+        let address = unsafe { physical(page) };
+        if let Some(dma) = registry.unpin(address) {
             // SAFETY: By the caller this was the last user. Under the lock: whoever maps it again
             // comes later.
             unsafe { shim::gal_unmap_page(raw_device(&self.dev), dma) };
@@ -300,8 +311,10 @@ impl Pages {
             if index % MANY == 0 && super::is_killed() {
                 return Err(EINTR);
             }
+            // SAFETY: It was pinned above, and stays so until `drop` has unmapped it.
+            let dma = unsafe { registry.map(page)? };
             // INVARIANT: Mapped; there is room.
-            this.dma.push(registry.map(page)?, GFP_KERNEL_ACCOUNT)?;
+            this.dma.push(dma, GFP_KERNEL_ACCOUNT)?;
         }
         this.sync(piece.0, piece.1, Sync::ForDevice);
         Ok(this)
@@ -435,8 +448,8 @@ impl Pages {
             return Err(EINVAL);
         }
         let cached = !matches!(self.origin, Origin::Allocated(_));
-        // SAFETY: By the type invariant the pages are ours or pinned, and are only read: pointers to
-        // them all lie behind each other. There is room in `to`, checked above.
+        // SAFETY: By the type invariant the pages are ours or pinned, and are only read: pointers
+        // to them all lie behind each other. There is room in `to`, checked above.
         to_result(unsafe {
             shim::gal_copy_pages(
                 self.pages.as_ptr().cast_mut(),
@@ -448,20 +461,27 @@ impl Pages {
         })
     }
 
-    /// Writes one word at byte `offset`, a multiple of 4, for the CPU alone. Outside the pages
-    /// nothing happens.
+    /// Writes one word at byte `offset`, a multiple of 4, for the CPU alone. Outside the pages, and
+    /// to pages that are not allocated ones, nothing happens.
     pub(crate) fn poke(&self, offset: usize, word: u32) {
+        if !matches!(self.origin, Origin::Allocated(_)) {
+            return;
+        }
         if let Some(&page) = self.pages.get(offset / PAGE_SIZE) {
             if offset % 4 == 0 {
-                // SAFETY: By the type invariant the page is ours or pinned.
+                // SAFETY: By the type invariant the page is ours.
                 unsafe { shim::gal_poke_page(page, offset % PAGE_SIZE, word) };
             }
         }
     }
 
-    /// Maps allocated pages into the area, cached or write-combined. The area does not keep them
-    /// alive: see `vma::map`. `ENXIO`: the area is longer. `EINVAL`: the pages are not ours.
-    pub(super) fn mmap(&self, area: &NewArea<'_>, cached: bool) -> Result {
+    /// Maps allocated pages into the area, cached or write-combined. `ENXIO`: the area is longer.
+    /// `EINVAL`: the pages are not ours.
+    ///
+    /// # Safety
+    ///
+    /// As for [`super::vma::Memory::map_into`].
+    pub(super) unsafe fn mmap(&self, area: &NewArea<'_>, cached: bool) -> Result {
         let Origin::Allocated(orders) = &self.origin else {
             return Err(EINVAL);
         };
@@ -480,7 +500,7 @@ impl Pages {
             }
             let user = area.start() + at * PAGE_SIZE;
             // SAFETY: As above; from `user` on the area has room for `count` pages, and the block,
-            // whose pages are live, has so many.
+            // whose pages by the caller live as long, has so many.
             to_result(unsafe { shim::gal_mmap_block(vma, user, self.pages[at], count) })?;
             at += count;
         }

@@ -11,7 +11,55 @@ pub(crate) use super::shim::gal_parameters as RawParameters;
 
 /// A copy of the parameters as the loader filled them in.
 pub(crate) fn read() -> RawParameters {
+    *all()
+}
+
+/// The parameters as the loader filled them in.
+fn all() -> &'static RawParameters {
     // SAFETY: The loader wrote the parameters before module init; permission 0444 lets nobody
     // write them afterwards.
-    unsafe { core::ptr::addr_of!(shim::gal_parameters).read() }
+    unsafe { &*core::ptr::addr_of!(shim::gal_parameters) }
+}
+
+/// Whether the parameters of a core, which has an interrupt line, say that its registers are the
+/// `size` bytes at `start`.
+pub(super) fn name_registers(start: u64, size: usize) -> bool {
+    let raw = all();
+    let single = [
+        (raw.irqLine, (raw.registerMemBase, raw.registerMemSize)),
+        (
+            raw.irqLine2D,
+            (raw.registerMemBase2D, raw.registerMemSize2D),
+        ),
+        (
+            raw.irqLineVG,
+            (raw.registerMemBaseVG, raw.registerMemSizeVG),
+        ),
+    ];
+    let several = raw.registerBases.into_iter().zip(raw.registerSizes);
+    let several = raw.irqs.into_iter().zip(several);
+    let several_2d = raw.register2DBases.into_iter().zip(raw.register2DSizes);
+    let several_2d = raw.irq2Ds.into_iter().zip(several_2d);
+    // `Init` has a `chain` too, so this one is called by its trait.
+    let all = Iterator::chain(single.into_iter(), several);
+    // CAST: at most 64 bits.
+    Iterator::chain(all, several_2d)
+        .any(|(line, (base, bytes))| line > 0 && base != 0 && (base as u64, bytes) == (start, size))
+}
+
+/// Whether `contiguousBase`, if it is given, and `contiguousSize` name all of the `size` bytes at
+/// `start`.
+pub(super) fn name_memory(start: u64, size: usize) -> bool {
+    let raw = all();
+    // CAST: at most 64 bits.
+    let (first, bytes) = (raw.contiguousBase as u64, raw.contiguousSize as u64);
+    first != 0 && lies_in(start, size, first, bytes)
+}
+
+/// Whether the `size` bytes at `start` lie in the `bytes` bytes at `first`.
+pub(super) fn lies_in(start: u64, size: usize, first: u64, bytes: u64) -> bool {
+    // CAST: at most 64 bits.
+    let offset = start.checked_sub(first);
+    let end = offset.and_then(|offset| offset.checked_add(size as u64));
+    end.is_some_and(|end| end <= bytes)
 }

@@ -2,9 +2,15 @@
 
 //! Physical memory and register ranges, by address.
 
-use super::shim;
+use super::{
+    params,
+    region::Region,
+    shim,
+    widen, //
+};
 use core::marker::PhantomData;
 use kernel::{
+    device,
     error::to_result,
     io::PhysAddr,
     page::PAGE_SIZE,
@@ -106,6 +112,29 @@ pub(crate) fn is_system_ram(start: PhysAddr, size: usize) -> bool {
     unsafe { shim::gal_is_system_ram(start, size) }
 }
 
+/// Who says that memory outside the kernel's is for this driver. That it is not for another, and
+/// not the kernel's own, is looked up; that it is memory, and nobody's whom the kernel does not
+/// know, is the machine's owner's to say: what nobody has said of it is refused.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// The parameters contiguousBase and contiguousSize.
+    Parameters,
+    /// The first memory region of this device's node.
+    Node(&'a device::Device),
+}
+
+impl Source<'_> {
+    fn names(self, start: u64, size: usize) -> bool {
+        match self {
+            Source::Parameters => params::name_memory(start, size),
+            Source::Node(dev) => match Region::of(dev) {
+                Ok(Some(region)) => params::lies_in(start, size, region.start, region.bytes),
+                _ => false,
+            },
+        }
+    }
+}
+
 /// Memory outside the kernel's, owned by this driver.
 ///
 /// # Invariants
@@ -114,13 +143,13 @@ pub(crate) fn is_system_ram(start: PhysAddr, size: usize) -> bool {
 pub(crate) struct Reserved(Claim);
 
 impl Reserved {
-    /// Takes `size` bytes at `start`.
+    /// Takes `size` bytes at `start`, as `source` says.
     ///
     /// `EEXIST` when the kernel uses any of them as its own memory, `EBUSY` when another driver has
-    /// them, `EINVAL` when they are not whole pages.
-    pub(crate) fn new(start: PhysAddr, size: usize) -> Result<Self> {
+    /// them, `EINVAL` when they are not whole pages, or `source` does not name them.
+    pub(crate) fn new(start: PhysAddr, size: usize, source: Source<'_>) -> Result<Self> {
         // CAST: only the bits below a page count.
-        if (start as usize | size) % PAGE_SIZE != 0 {
+        if (start as usize | size) % PAGE_SIZE != 0 || !source.names(widen(start), size) {
             return Err(EINVAL);
         }
         if is_system_ram(start, size) {

@@ -3,7 +3,10 @@
 //! The platform driver's registration, and a platform device made by the driver itself, for boards
 //! whose device tree has no node.
 
-use super::unload::InUse;
+use super::{
+    params,
+    unload::InUse, //
+};
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop, //
@@ -26,7 +29,6 @@ use kernel::{
     of,
     platform,
     prelude::*,
-    str::BStr,
     types::Opaque, //
 };
 
@@ -150,7 +152,7 @@ unsafe impl Sync for OwnDevice {}
 impl OwnDevice {
     /// Registers a device `name`, the `number`th of this name if there are several, with `size`
     /// bytes of registers at `start` and Linux interrupt `irq`. The driver of that name probes it
-    /// before this returns.
+    /// before this returns. `EINVAL`: no core's parameters say that these are its registers.
     pub(crate) fn new(
         name: &'static CStr,
         number: Option<u8>,
@@ -158,6 +160,9 @@ impl OwnDevice {
         size: usize,
         irq: u32,
     ) -> Result<Self> {
+        if !params::name_registers(super::widen(start), size) {
+            return Err(EINVAL);
+        }
         let last = PhysAddr::try_from(size)
             .ok()
             .and_then(|size| size.checked_sub(1))
@@ -224,47 +229,4 @@ impl Drop for OwnDevice {
         // SAFETY: By the type invariant.
         unsafe { bindings::platform_device_unregister(self.0) }
     }
-}
-
-/// Bytes of a name, with the zero at its end.
-const NAME_BYTES: usize = 64;
-
-/// Who has a core that the device tree describes.
-pub(crate) struct NodeHolder {
-    device: [u8; NAME_BYTES],
-    driver: [u8; NAME_BYTES],
-}
-
-impl NodeHolder {
-    /// Of the enabled node with that index; `None` behind the last. Waits for a driver that is just
-    /// coming to the device or leaving it.
-    pub(crate) fn of(index: u32) -> Option<Self> {
-        let (mut device, mut driver) = ([0; NAME_BYTES], [0; NAME_BYTES]);
-        // SAFETY: Both are as long as is said, and get a string with a zero at its end.
-        let is_there = unsafe {
-            super::shim::gal_node_holder(
-                index,
-                device.as_mut_ptr().cast(),
-                driver.as_mut_ptr().cast(),
-                NAME_BYTES,
-            )
-        };
-        is_there.then_some(Self { device, driver })
-    }
-
-    /// The device's name; empty if the kernel has made none of the node.
-    pub(crate) fn device(&self) -> &BStr {
-        text(&self.device)
-    }
-
-    /// The driver's name; empty if none has it.
-    pub(crate) fn driver(&self) -> &BStr {
-        text(&self.driver)
-    }
-}
-
-/// What stands before the zero.
-fn text(bytes: &[u8]) -> &BStr {
-    let end = bytes.iter().position(|&byte| byte == 0);
-    BStr::from_bytes(&bytes[..end.unwrap_or(bytes.len())])
 }

@@ -46,8 +46,8 @@ use kernel::{
     }, //
 };
 
-/// How often a device that others keep on for a moment is tried to be cycled, and how long after each
-/// time in milliseconds.
+/// How often a device that others keep on for a moment is tried to be cycled, and how long after
+/// each time in milliseconds.
 const CYCLE_ATTEMPTS: u32 = 20;
 const CYCLE_PAUSE: i64 = 2;
 
@@ -68,8 +68,8 @@ pub(crate) trait Switch: Send + Sync + 'static {
     /// [`Switch::switch_off`] follows. `EBUSY`: it takes too long; the machine does not sleep.
     fn sleep(&self) -> Result;
 
-    /// The machine hibernates, and is asleep: it comes back with the kernel's memory alone. `EBUSY`:
-    /// somebody would lose what he has in other memory; it does not hibernate.
+    /// The machine hibernates, and is asleep: it comes back with the kernel's memory alone.
+    /// `EBUSY`: somebody would lose what he has in other memory; it does not hibernate.
     fn hibernate(&self) -> Result;
 
     /// The machine is awake again, and the device is as it was before, or off.
@@ -111,8 +111,8 @@ impl<T: Switch> Operations<T> {
 
     /// # Safety
     ///
-    /// As [`Operations::of`]. The kernel calls it between `gal_start_power` and `gal_stop_power`; so the
-    /// others.
+    /// As [`Operations::of`]. The kernel calls it between `gal_start_power` and `gal_stop_power`;
+    /// so the others.
     unsafe extern "C" fn switch_off(context: *mut c_void) -> c_int {
         // SAFETY: By the caller.
         code(unsafe { Self::of(context) }.switch_off())
@@ -171,31 +171,38 @@ fn code(result: Result) -> c_int {
 ///
 /// # Invariants
 ///
-/// `raw` is of `gal_start_power`, with a context that leads into `switch`, which does not move, and
-/// stays if this is forgotten, as the code does.
-pub(crate) struct Managed<T: Switch> {
+/// `raw` is of `gal_start_power`, for a device that is bound as long as `'bound`, with a context
+/// that leads into `switch`, which does not move, and stays if this is forgotten, as the code does.
+pub(crate) struct Managed<'bound, T: Switch> {
     raw: NonNull<shim::gal_power>,
     supply: Supply,
     is_kept_on: Atomic<bool>,
     _switch: KBox<T>,
     _in_use: InUse,
+    _bound: PhantomData<&'bound ()>,
 }
 
-// SAFETY: Only used to end it, which any thread may do; what it holds is `Send`.
-unsafe impl<T: Switch> Send for Managed<T> {}
-// SAFETY: As above.
-unsafe impl<T: Switch> Sync for Managed<T> {}
+// SAFETY: Only used to end it, which any thread may do, and which waits for calls that are under
+// way; what it holds is `Send`.
+unsafe impl<T: Switch> Send for Managed<'_, T> {}
+// SAFETY: As above; the cooling ends once, whoever asks for it.
+unsafe impl<T: Switch> Sync for Managed<'_, T> {}
 
-impl<T: Switch> Managed<T> {
-    /// Lets the kernel switch the device of `supply` off and on by `switch`. It is on now, and goes
-    /// off when nobody wants it for `delay` milliseconds, or never, if it `stays_on`. `ENOMEM`.
+impl<'bound, T: Switch> Managed<'bound, T> {
+    /// Lets the kernel switch the device of `supply`, which is `dev`, off and on by `switch`. It is
+    /// on now, and goes off when nobody wants it for `delay` milliseconds, or never, if it
+    /// `stays_on`. `EINVAL`: it is another device's, or `dev` another module's. `EBUSY`: there is
+    /// one for it. `ENOMEM`.
     pub(crate) fn new(
-        _: &Device<Bound>,
+        dev: &'bound Device<Bound>,
         supply: &Supply,
         switch: T,
         delay: u32,
         stays_on: bool,
     ) -> Result<Self> {
+        if raw_device(dev) != supply.raw() {
+            return Err(EINVAL);
+        }
         let in_use = InUse::new()?;
         let switch = KBox::new(switch, GFP_KERNEL)?;
         let context = core::ptr::from_ref(&*switch).cast_mut().cast();
@@ -204,8 +211,8 @@ impl<T: Switch> Managed<T> {
             true => Operations::<T>::DIVIDED,
             false => Operations::<T>::UNDIVIDED,
         };
-        // SAFETY: The device is being bound to a driver of this module's; the context stays until
-        // `gal_stop_power`, and the table for good.
+        // SAFETY: The device is bound, and stays so until `gal_stop_power`; the context does, too,
+        // and the table for good.
         let raw = from_err_ptr(unsafe {
             shim::gal_start_power(supply.raw(), context, operations, delay, stays_on)
         })?;
@@ -219,11 +226,12 @@ impl<T: Switch> Managed<T> {
             is_kept_on: Atomic::new(false),
             _switch: switch,
             _in_use: in_use,
+            _bound: PhantomData,
         })
     }
 
-    /// Switches the device on, and keeps it on until this is dropped: for its end. Nothing cools it any
-    /// more.
+    /// Switches the device on, and keeps it on until this is dropped: for its end. Nothing cools it
+    /// any more.
     pub(crate) fn keep_on(&self) {
         // SAFETY: By the type invariant.
         unsafe { shim::gal_stop_cooling(self.raw.as_ptr()) };
@@ -232,7 +240,7 @@ impl<T: Switch> Managed<T> {
     }
 }
 
-impl<T: Switch> Drop for Managed<T> {
+impl<T: Switch> Drop for Managed<'_, T> {
     fn drop(&mut self) {
         self.supply.0.is_managed.store(false, Relaxed);
         if self.supply.0.is_held.xchg(false, Full) {
@@ -345,14 +353,14 @@ impl Supply {
         is_on.then(|| On(self))
     }
 
-    /// Switches the device on, should it be off: it stays so for the usual time at least. The error is
-    /// of its [`Switch`]. No lock that this takes may be held; so below.
+    /// Switches the device on, should it be off: it stays so for the usual time at least. The error
+    /// is of its [`Switch`]. No lock that this takes may be held; so below.
     pub(crate) fn wake(&self) -> Result {
         if !self.is_managed() {
             return Err(ENODEV);
         }
-        // Who comes in the middle of a cycle would keep it from going off. It is on then, or not any
-        // more.
+        // Who comes in the middle of a cycle would keep it from going off. It is on then, or not
+        // any more.
         let _: Option<()> = wait::poll(CYCLE_TIME, || {
             (!self.0.is_cycled.load(Relaxed)).then_some(())
         });
@@ -362,9 +370,9 @@ impl Supply {
         Ok(())
     }
 
-    /// Switches the device on, and keeps it on as long as what this returns lives, and this binding:
-    /// its [`Switch`] is to ask whether it [is kept on](Supply::is_kept_on). The machine's sleep does
-    /// not mind, nor [`Supply::cycle`].
+    /// Switches the device on, and keeps it on as long as what this returns lives, and this
+    /// binding: its [`Switch`] is to ask whether it [is kept on](Supply::is_kept_on). The machine's
+    /// sleep does not mind, nor [`Supply::cycle`].
     pub(crate) fn keep(&self) -> Result<KeptOn> {
         self.0.keeps.fetch_add(1, Relaxed);
         let kept = KeptOn(self.clone());
@@ -372,7 +380,8 @@ impl Supply {
         Ok(kept)
     }
 
-    /// Switches the device on if it is to be on, used or not. If that fails, who uses it next tries again.
+    /// Switches the device on if it is to be on, used or not. If that fails, who uses it next tries
+    /// again.
     pub(crate) fn wake_if_kept(&self) {
         if self.is_kept_on() {
             let _ = self.wake();
@@ -398,8 +407,8 @@ impl Supply {
         self.is_managed() && unsafe { shim::gal_has_power_domain(self.raw()) }
     }
 
-    /// From now on its power domain keeps its power while the device is off, or no longer; until it is
-    /// unbound. `ENODEV`: it has none.
+    /// From now on its power domain keeps its power while the device is off, or no longer; until it
+    /// is unbound. `ENODEV`: it has none.
     pub(crate) fn keep_domain(&self, keep: bool) -> Result {
         if !self.is_managed() {
             return Err(ENODEV);
@@ -409,8 +418,8 @@ impl Supply {
     }
 
     /// Lets its power domain switch off and on, so that it loses its state. Who holds it, and calls
-    /// this, holds it afterwards. Nobody begins to keep it on meanwhile; who has begun is waited for.
-    /// `EBUSY`: it does not go off: its owner keeps it on.
+    /// this, holds it afterwards. Nobody begins to keep it on meanwhile; who has begun is waited
+    /// for. `EBUSY`: it does not go off: its owner keeps it on.
     pub(crate) fn cycle(&self) -> Result {
         self.0.is_cycled.xchg(true, Full);
         let mut cycled = Err(EBUSY);

@@ -54,10 +54,13 @@ impl Region {
 pub(super) struct Assigned(ARef<device::Device>);
 
 impl Assigned {
-    /// Has the contiguous memory of `dev` come from the first region of the node of `core`. Only
-    /// [`super::dma::Setup`] makes one, as long as there is no such memory, and all that there is
-    /// then keeps it.
-    pub(super) fn new(dev: &device::Device, core: &device::Device) -> Result<Self> {
+    /// Has the contiguous memory of `dev` come from the first region of the node of `core`.
+    ///
+    /// # Safety
+    ///
+    /// `dev` has no contiguous memory yet, and nobody gets it any meanwhile. What it gets then does
+    /// not outlive this.
+    pub(super) unsafe fn new(dev: &device::Device, core: &device::Device) -> Result<Self> {
         // SAFETY: The devices are valid; by the caller ours has no memory, and nobody gets it any.
         to_result(unsafe { shim::gal_assign_region(raw_device(dev), raw_device(core)) })?;
         // INVARIANT: Assigned just now.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys: macros and inlines that Rust cannot call. No decision is taken here.
+ * The C half of src/sys: macros and inlines that Rust cannot call. No decision is taken here. It is
+ * long as a list is: each function stands alone.
  */
 #include <linux/anon_inodes.h>
 #include <linux/cred.h>
@@ -147,6 +148,8 @@ int gal_show_govern(struct device *dev, const struct gal_govern_answers *answers
 	int error = 0;
 
 	guard(mutex)(&gal_govern_lock);
+	if (gal_govern_count && (gal_govern_answers != answers || gal_govern_driver != dev->driver))
+		return -EBUSY;
 	if (!gal_govern_count) {
 		gal_govern_answers = answers;
 		gal_govern_driver = dev->driver;

@@ -202,6 +202,8 @@ struct gal_export {
 	const void *exporter;
 	void *owner;
 	void (*put)(void *owner);
+	/* What its file may be used for: O_ACCMODE. */
+	unsigned int flags;
 };
 
 struct file *gal_export_buffer(const struct gal_export *what);

@@ -107,6 +107,8 @@ static struct gal_stand_in *gal_find_stand_in(struct device *core)
 	guard(mutex)(&gal_stand_ins_lock);
 	list_for_each_entry(stand_in, &gal_stand_ins, link) {
 		if (stand_in->dev.of_node == core->of_node) {
+			if (stand_in->wanted)
+				return ERR_PTR(-EBUSY);
 			stand_in->wanted = true;
 			return stand_in;
 		}

@@ -268,7 +268,7 @@ struct file *gal_export_buffer(const struct gal_export *what)
 		return ERR_PTR(-ENOMEM);
 	info.ops = &gal_export_operations;
 	info.size = export->bytes;
-	info.flags = O_RDWR;
+	info.flags = what->flags & O_ACCMODE;
 	info.priv = export;
 	buffer = dma_buf_export(&info);
 	if (IS_ERR(buffer)) {

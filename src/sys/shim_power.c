@@ -3,9 +3,11 @@
  * The C half of src/sys/power.rs: what the kernel calls when a device of ours is to be switched off
  * or on. The `kernel` crate has no such callbacks yet.
  */
+#include <linux/cleanup.h>
 #include <linux/device.h>
 #include <linux/err.h>
 #include <linux/list.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/pm.h>
 #include <linux/pm_qos.h>
@@ -13,6 +15,7 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/thermal.h>
+#include <linux/wait_bit.h>
 
 #include "shim.h"
 
@@ -24,6 +27,8 @@ struct gal_power {
 	struct thermal_cooling_device *cooling;
 	unsigned long cooling_state;
 	bool always_on;
+	/* Callbacks that are under way, under gal_powers_lock. */
+	unsigned int calls;
 	/* What keeps its power domain on while it is off. */
 	struct dev_pm_qos_request domain;
 };
@@ -34,15 +39,11 @@ static LIST_HEAD(gal_powers);
 /* In front of gal_powers_lock: requests to power domains. */
 static DEFINE_MUTEX(gal_domains_lock);
 
-/*
- * NULL: the driver of the device is on its way in or out. Else it stays while a callback runs: it is
- * taken off behind pm_runtime_disable(), and with the device's lock held.
- */
+/* Under gal_powers_lock. */
 static struct gal_power *gal_find_power(struct device *dev)
 {
 	struct gal_power *power;
 
-	guard(spinlock)(&gal_powers_lock);
 	list_for_each_entry(power, &gal_powers, link) {
 		if (power->dev == dev)
 			return power;
@@ -50,23 +51,52 @@ static struct gal_power *gal_find_power(struct device *dev)
 	return NULL;
 }
 
+/* NULL: the driver of the device is on its way in or out. Else it stays until gal_end_call(). */
+static struct gal_power *gal_begin_call(struct device *dev)
+{
+	struct gal_power *power;
+
+	guard(spinlock)(&gal_powers_lock);
+	power = gal_find_power(dev);
+	if (power)
+		power->calls++;
+	return power;
+}
+
+static void gal_end_call(struct gal_power *power)
+{
+	if (!power)
+		return;
+	guard(spinlock)(&gal_powers_lock);
+	if (!--power->calls)
+		wake_up_var(&power->calls);
+}
+
+static bool gal_is_called(struct gal_power *power)
+{
+	guard(spinlock)(&gal_powers_lock);
+	return power->calls;
+}
+
+DEFINE_FREE(gal_power, struct gal_power *, gal_end_call(_T))
+
 static int gal_runtime_suspend(struct device *dev)
 {
-	struct gal_power *power = gal_find_power(dev);
+	struct gal_power *power __free(gal_power) = gal_begin_call(dev);
 
 	return power ? power->operations->switch_off(power->context) : 0;
 }
 
 static int gal_runtime_resume(struct device *dev)
 {
-	struct gal_power *power = gal_find_power(dev);
+	struct gal_power *power __free(gal_power) = gal_begin_call(dev);
 
 	return power ? power->operations->switch_on(power->context) : 0;
 }
 
 static int gal_system_suspend(struct device *dev)
 {
-	struct gal_power *power = gal_find_power(dev);
+	struct gal_power *power __free(gal_power) = gal_begin_call(dev);
 	int error;
 
 	if (!power)
@@ -82,7 +112,7 @@ static int gal_system_suspend(struct device *dev)
 
 static int gal_system_resume(struct device *dev)
 {
-	struct gal_power *power = gal_find_power(dev);
+	struct gal_power *power __free(gal_power) = gal_begin_call(dev);
 	int error;
 
 	if (!power)
@@ -98,7 +128,7 @@ static int gal_system_resume(struct device *dev)
  */
 static int gal_system_freeze(struct device *dev)
 {
-	struct gal_power *power = gal_find_power(dev);
+	struct gal_power *power __free(gal_power) = gal_begin_call(dev);
 	int error = gal_system_suspend(dev);
 
 	if (error || !power)
@@ -172,21 +202,32 @@ static void gal_start_cooling(struct gal_power *power)
 		power->cooling = cooling;
 }
 
-/* The device is on, and is being bound. */
+/*
+ * The device is on. -EINVAL: no driver of this module's has it, whose operations these could become for
+ * good. -EBUSY: its power is managed already.
+ */
 struct gal_power *gal_start_power(struct device *dev, void *context,
 				  const struct gal_power_operations *operations, int delay,
 				  bool always_on)
 {
-	struct gal_power *power = kzalloc(sizeof(*power), GFP_KERNEL);
+	struct gal_power *power;
 
+	if (!dev->driver || dev->driver->owner != THIS_MODULE)
+		return ERR_PTR(-EINVAL);
+	power = kzalloc_obj(*power);
 	if (!power)
 		return ERR_PTR(-ENOMEM);
 	power->dev = dev;
 	power->context = context;
 	power->operations = operations;
 	power->always_on = always_on;
-	scoped_guard(spinlock, &gal_powers_lock)
+	scoped_guard(spinlock, &gal_powers_lock) {
+		if (gal_find_power(dev)) {
+			kfree(power);
+			return ERR_PTR(-EBUSY);
+		}
 		list_add(&power->link, &gal_powers);
+	}
 	/* Always the same. */
 	dev->driver->pm = pm_ptr(&gal_pm_ops);
 	if (always_on)
@@ -200,12 +241,11 @@ struct gal_power *gal_start_power(struct device *dev, void *context,
 	return power;
 }
 
-/* No call is under way when it returns. By the one who ends the driver. */
+/* No call is under way when it returns, or another who ends it waits for that. */
 void gal_stop_cooling(struct gal_power *power)
 {
-	struct thermal_cooling_device *cooling = power->cooling;
+	struct thermal_cooling_device *cooling = xchg(&power->cooling, NULL);
 
-	power->cooling = NULL;
 	if (cooling)
 		thermal_cooling_device_unregister(cooling);
 }
@@ -226,6 +266,8 @@ void gal_stop_power(struct gal_power *power)
 		if (dev_pm_qos_request_active(&power->domain))
 			dev_pm_qos_remove_request(&power->domain);
 	}
+	/* Nobody finds it any more. */
+	wait_var_event(&power->calls, !gal_is_called(power));
 	kfree(power);
 }
 
@@ -304,7 +346,8 @@ int gal_keep_domain(struct device *dev, bool keep)
 	int error = 0;
 
 	guard(mutex)(&gal_domains_lock);
-	power = gal_find_power(dev);
+	scoped_guard(spinlock, &gal_powers_lock)
+		power = gal_find_power(dev);
 	if (!power || !dev->pm_domain)
 		return -ENODEV;
 	if (keep && !dev_pm_qos_request_active(&power->domain))
@@ -320,7 +363,8 @@ static void gal_set_domain_flags(struct device *dev, s32 flags)
 	struct gal_power *power;
 
 	guard(mutex)(&gal_domains_lock);
-	power = gal_find_power(dev);
+	scoped_guard(spinlock, &gal_powers_lock)
+		power = gal_find_power(dev);
 	if (power && dev_pm_qos_request_active(&power->domain))
 		dev_pm_qos_update_request(&power->domain, flags);
 }

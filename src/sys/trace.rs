@@ -2,10 +2,10 @@
 
 //! Trace events: what somebody may want to see of what the GPU does, when.
 //!
-//! Each is a type with the event's fields. An event that nobody wants costs a branch that is not there
-//! (a static key): what is recorded is only asked for behind it. Recording takes no lock, does not sleep,
-//! and may be done under any lock and in any thread; it is not for interrupts' upper halves of ours. In a
-//! kernel without trace points nothing of it is left.
+//! Each is a type with the event's fields. An event that nobody wants costs a branch that is not
+//! there (a static key): what is recorded is only asked for behind it. Recording takes no lock,
+//! does not sleep, and may be done under any lock and in any thread; it is not for interrupts'
+//! upper halves of ours. In a kernel without trace points nothing of it is left.
 //!
 //! C header: `galcore_trace.h`, which has the text of each.
 
@@ -19,8 +19,8 @@ pub(crate) fn process() -> i32 {
     kernel::current!().group_leader().pid()
 }
 
-/// Declares events: the type, its fields as the C functions take them, the event's key and the function
-/// that records it.
+/// Declares events: the type, its fields as the C functions take them, the event's key and the
+/// function that records it.
 macro_rules! events {
     ($(
         $(#[$doc:meta])*
@@ -89,8 +89,8 @@ events! {
         event_id: u32,
     }
 
-    /// A job begins, as far as the driver knows: the one in front of it has ended, or there was none, and the
-    /// core is on. One that is dropped before that has none.
+    /// A job begins, as far as the driver knows: the one in front of it has ended, or there was
+    /// none, and the core is on. One that is dropped before that has none.
     Begin, __tracepoint_galcore_begin, rust_do_trace_galcore_begin {
         /// The core's place.
         core: u32,
@@ -182,7 +182,8 @@ events! {
         core: u32,
         /// Which of the two.
         on: bool,
-        /// 0: it is used, or is not; 1: a client has asked for it; 2: a recovery; 3: it was given up.
+        /// 0: it is used, or is not; 1: a client has asked for it; 2: a recovery; 3: it was given
+        /// up.
         why: u32,
         /// 64ths of its clock that it is to run at.
         speed: u32,
@@ -231,8 +232,8 @@ impl WaitFor {
         }
     }
 
-    /// Does `wait`, which takes `milliseconds` at most ([`u32::MAX`]: for ever), and records that; `status`
-    /// is 0 or the interface's number of the error that came of it.
+    /// Does `wait`, which takes `milliseconds` at most ([`u32::MAX`]: for ever), and records that;
+    /// `status` is 0 or the interface's number of the error that came of it.
     #[inline(always)]
     pub(crate) fn record<T>(
         self,

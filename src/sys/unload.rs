@@ -64,7 +64,11 @@ impl Drop for InUse {
 }
 
 /// From now on there may be uses.
-pub(super) fn open() {
+///
+/// # Safety
+///
+/// There is the module's queue, and it stays until [`close`] finds that there are no uses.
+pub(super) unsafe fn open() {
     IS_OPEN.xchg(1, Full);
 }
 

@@ -79,18 +79,25 @@ impl<'a> NewArea<'a> {
 /// Memory that can be mapped into a process.
 pub(crate) trait Memory {
     /// Maps the memory's start into `area`, cached if the memory allows it and `cached` says so.
-    fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result;
+    ///
+    /// # Safety
+    ///
+    /// The memory lives as long as what is mapped: until `area`, and all that is split off it or
+    /// copied from it, is gone, or, on an error, until the area is empty again.
+    unsafe fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result;
 }
 
 impl Memory for DmaBuffer {
-    fn map_into(&self, area: &NewArea<'_>, _: bool) -> Result {
-        self.mmap(area)
+    unsafe fn map_into(&self, area: &NewArea<'_>, _: bool) -> Result {
+        // SAFETY: By the caller.
+        unsafe { self.mmap(area) }
     }
 }
 
 impl Memory for Pages {
-    fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result {
-        self.mmap(area, cached)
+    unsafe fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result {
+        // SAFETY: By the caller.
+        unsafe { self.mmap(area, cached) }
     }
 }
 
@@ -145,10 +152,11 @@ pub(crate) fn map<T: Mappable>(area: NewArea<'_>, object: Arc<T>, cached: bool) 
     let vma = area.as_ptr();
     // SAFETY: By the area's invariant it may be looked at.
     let page = unsafe { (*vma).vm_pgoff };
-    // Whatever memory this is of those that the object has: from now on the area has a reference of
-    // the object, so that nobody has the object for himself, and what it lends of itself it lends
-    // as long.
-    object.memory().map_into(&area, cached).inspect_err(|_| {
+    // SAFETY: Whatever memory this is of those that the object has: from now on the area has a
+    // reference of the object, so that nobody has the object for himself, and what it lends of
+    // itself it lends as long. On an error the area is emptied while we have that reference.
+    let mapped = unsafe { object.memory().map_into(&area, cached) };
+    mapped.inspect_err(|_| {
         // The memory manager unmaps what is there when we have returned, and the object may be
         // gone by then: other threads must not see its pages that long.
         // SAFETY: As above.

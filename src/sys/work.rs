@@ -3,7 +3,7 @@
 //! The module's own work queue: module exit waits for all that runs in it.
 
 use super::{
-    shim,
+    component, shim,
     unload::{
         self,
         InUse, //
@@ -82,7 +82,8 @@ impl OwnQueue {
             unsafe { bindings::destroy_workqueue(queue) };
             return Err(error);
         }
-        unload::open();
+        // SAFETY: It was made and named above, and goes when it is closed and there are no uses.
+        unsafe { unload::open() };
         // INVARIANT: Made, named and watched.
         Ok(Self(queue))
     }
@@ -95,13 +96,14 @@ impl Drop for OwnQueue {
         unsafe { bindings::drain_workqueue(self.0) };
         for _ in 0..ROUNDS {
             if unload::close() {
-                QUEUE.store(0, Release);
                 // SAFETY: By the type invariant. Nobody queues any more, now or later: that takes a
                 // use, of which there are none, and of which none can be had.
                 unsafe {
+                    component::end_all();
                     bindings::destroy_workqueue(self.0);
                     shim::gal_unwatch_unload();
                 }
+                QUEUE.store(0, Release);
                 return;
             }
             // Somebody may be just queueing.
@@ -172,8 +174,8 @@ pub(crate) fn flush_one<T: ?Sized, const ID: u64>(work: &Work<T, ID>) {
     let raw = core::ptr::from_ref(work)
         .cast_mut()
         .cast::<bindings::work_struct>();
-    // SAFETY: `Work` is a transparent wrapper of the C structure, initialised when it was pinned, and
-    // live for as long as the reference.
+    // SAFETY: `Work` is a transparent wrapper of the C structure, initialised when it was pinned,
+    // and live for as long as the reference.
     unsafe { bindings::flush_work(raw) };
 }
 

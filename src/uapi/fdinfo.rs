@@ -3,10 +3,11 @@
 //! `/proc/PID/fdinfo/FD` of an open file: what its process uses, in the keys of the kernel's
 //! Documentation/gpu/drm-usage-stats.rst, which monitors read.
 //!
-//! All files of a process are one client, and have one `drm-client-id`. Engines are the cores, by what
-//! they draw; where several draw the same they are one engine, with their number as its capacity.
-//! Regions of memory are `pool`, `contiguous` (pages in one piece, outside of the pool) and `virtual`
-//! (scattered pages), what the process has allocated of each; and `user`: what is not ours, and mapped for the GPU.
+//! All files of a process are one client, and have one `drm-client-id`. Engines are the cores, by
+//! what they draw; where several draw the same they are one engine, with their number as its
+//! capacity. Regions of memory are `pool`, `contiguous` (pages in one piece, outside of the pool)
+//! and `virtual` (scattered pages), what the process has allocated of each; and `user`: what is not
+//! ours, and mapped for the GPU.
 
 use crate::{
     abi::HardwareType,
@@ -15,7 +16,7 @@ use crate::{
         Clients,
         Process, //
     },
-    sys::clock::Decimal, //
+    sys::decimal::Decimal, //
 };
 use kernel::{
     seq_file::SeqFile,

@@ -81,6 +81,14 @@ impl OpenedFile {
                 {
                     return Ok(guess);
                 }
+                // Two threads may have noted a guess and what is left of others, crosswise.
+                let candidates = match candidates.may_be(guess) {
+                    true => candidates,
+                    false => Candidates::of_size(
+                        guess.format().argument_bytes().into(),
+                        argument.input_bytes,
+                    ),
+                };
                 let verdict = match self.found_by_others() {
                     Some(choice) if candidates.may_be(choice) => Verdict::certain(choice),
                     _ => self.weigh(guess, candidates, &argument)?,

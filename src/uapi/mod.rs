@@ -410,8 +410,8 @@ impl OpenedFile {
         }
     }
 
-    /// The profiler's commands of generations where these have an interface, and an ioctl, to themselves. Other
-    /// commands are none there.
+    /// The profiler's commands of generations where these have an interface, and an ioctl, to
+    /// themselves. Other commands are none there.
     #[cold]
     #[inline(never)]
     fn profiler_interface(&self, caller: Caller, at: usize) -> Result {

@@ -2,8 +2,8 @@
 
 //! Why a request was refused, in words, for who has written the client.
 //!
-//! Pure logic. A status alone says little, and each has several causes. What a COMMIT is refused for
-//! is told where it is found.
+//! Pure logic. A status alone says little, and each has several causes. What a COMMIT is refused
+//! for is told where it is found.
 
 use crate::{
     abi::{
@@ -82,7 +82,8 @@ impl Refused<'_> {
                 Request::Lock { node, .. }
                 | Request::Unlock { node, .. }
                 | Request::NameNode { node }
-                | Request::ExportNode { node }
+                | Request::ExportNode { node, .. }
+                | Request::WaitNode { node }
                 | Request::SetMetadata { node, .. }
                 | Request::ReadMetadata { node }
                 | Request::FinishUnlock { node, .. }
@@ -133,6 +134,9 @@ impl Refused<'_> {
             }
             (Request::MapMemory { handle } | Request::UnmapMemory { handle }, _) => {
                 write!(f, "buffer {handle:#x} is 0, or not mapped")
+            }
+            (Request::MapPool { .. } | Request::UnmapPool { .. }, Error::InvalidArgument) => {
+                f.write_str("the pool is not mapped, or no address or bytes are named")
             }
             (Request::MapUser { user, bytes }, Error::InvalidArgument) => {
                 write!(f, "{bytes:#x} bytes at {user:#x}: neither may be 0, and they may not wrap")

@@ -40,9 +40,9 @@ impl<P: Payload> Queue<P> {
         self.state.lock().follow_modes();
     }
 
-    /// Resets the core, unless it is off: then it is reset as it comes on. What is under way gets a moment
-    /// to end; then the job that runs is dropped, and what its process has behind it. Nobody is guilty.
-    /// Waits until it is done, [`RESET_TIME`] at most.
+    /// Resets the core, unless it is off: then it is reset as it comes on. What is under way gets a
+    /// moment to end; then the job that runs is dropped, and what its process has behind it. Nobody
+    /// is guilty. Waits until it is done, [`RESET_TIME`] at most.
     pub(crate) fn reset_now(self: &Arc<Self>) {
         let checks = {
             let mut state = self.state.lock();
@@ -64,7 +64,8 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    /// Lets the core raise interrupts from now on, or not. If not, the hang check finds what has ended.
+    /// Lets the core raise interrupts from now on, or not. If not, the hang check finds what has
+    /// ended.
     pub(crate) fn set_interrupts(&self, on: bool) {
         self.hardware.set_silenced(!on);
         let _completing = self.completion.lock();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The dump of a hang: as that of a core with a ring ([`Dumps`](crate::ring::Dumps)), but for what is
-//! the evidence: the registers that such a core has, and the words of the job that runs, which is
-//! guilty.
+//! The dump of a hang: as that of a core with a ring ([`Dumps`](crate::ring::Dumps)), but for what
+//! is the evidence: the registers that such a core has, and the words of the job that runs, which
+//! is guilty.
 
 use super::{
     Queue,

@@ -3,23 +3,24 @@
 //! The hang check: ends jobs whose interrupts have not come, and the core's hangs.
 //!
 //! While jobs are under way it looks every [`PERIOD`]. If none has ended since it looked last, it
-//! takes raised interrupts itself; modules that are idle two periods later say that the job has ended
-//! without its interrupts. A core that has not got on for the time of the parameter `gpuTimeout`
-//! ([`Watch`](crate::ring::Watch)), or a short one if it has told of an error, is recovered, by the
-//! rules of [`ring`](crate::ring).
+//! takes raised interrupts itself; modules that are idle two periods later say that the job has
+//! ended without its interrupts. A core that has not got on for the time of the parameter
+//! `gpuTimeout` ([`Watch`](crate::ring::Watch)), or a short one if it has told of an error, is
+//! recovered, by the rules of [`ring`](crate::ring).
 //!
 //! # Recovery
 //!
 //! 1. Nobody gets a place in the queue, and who has one fills it; nobody ends jobs.
-//! 2. What it was doing is noted for the dump ([`super::dump`]), which is written at the end.
-//!    The core is reset ([`Hardware::recover`](crate::hw::Hardware::recover)): by its own soft reset,
-//!    which no other core shares. It is told again where its page table lies; its states are unknown.
+//! 2. What it was doing is noted for the dump ([`super::dump`]), which is written at the end. The
+//!    core is reset ([`Hardware::recover`](crate::hw::Hardware::recover)): by its own soft reset,
+//!    which no other core shares. It is told again where its page table lies; its states are
+//!    unknown.
 //! 3. The job that runs is guilty: it has been started, and there is nothing that tells how far its
-//!    front end came. It is dropped, and what its process has queued behind it, which counts on states
-//!    of its. All others have not been started; each loads its own context, for a guilty process's
-//!    came before.
-//! 4. Processes are told ([`Payload::core_was_reset`]). Then the jobs end in their order, and the next
-//!    one is started.
+//!    front end came. It is dropped, and what its process has queued behind it, which counts on
+//!    states of its. All others have not been started; each loads its own context, for a guilty
+//!    process's came before.
+//! 4. Processes are told ([`Payload::core_was_reset`]). Then the jobs end in their order, and the
+//!    next one is started.
 
 use super::Queue;
 use crate::{
@@ -63,8 +64,8 @@ use kernel::{
 /// How often the hang check looks while jobs are under way, in milliseconds.
 const PERIOD: u32 = 30;
 
-/// How long a core must be seen idle, without any progress, to have ended its job, in milliseconds: by
-/// time, as others can have it looked at.
+/// How long a core must be seen idle, without any progress, to have ended its job, in milliseconds:
+/// by time, as others can have it looked at.
 const IDLE_TIME: u32 = 2 * PERIOD;
 
 impl_has_delayed_work! {
@@ -94,8 +95,8 @@ impl<P: Payload> Queue<P> {
         sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(delay));
     }
 
-    /// Waits until the hang check has seen that the queue is closed, and has let go of it: whoever binds
-    /// the core next wants its registers. The queue must be closed.
+    /// Waits until the hang check has seen that the queue is closed, and has let go of it: whoever
+    /// binds the core next wants its registers. The queue must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
         dismiss(
             || sys::work::flush_delayed(&self.hang_check),
@@ -187,8 +188,8 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    /// Resets the core, and drops the job that it hangs in and what its process has behind it; or, as the
-    /// admin wants that, the one that runs, and nobody is charged.
+    /// Resets the core, and drops the job that it hangs in and what its process has behind it; or,
+    /// as the admin wants that, the one that runs, and nobody is charged.
     fn recover(self: &Arc<Self>, cause: Cause) {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
         if self.pause() {
@@ -201,8 +202,8 @@ impl<P: Payload> Queue<P> {
             if !is_back {
                 self.drop_all();
             }
-            // Those that are dropped, which nobody else has ended meanwhile, and then the next one is
-            // started.
+            // Those that are dropped, which nobody else has ended meanwhile, and then the next one
+            // is started.
             self.state.lock().is_paused = false;
             self.end_raised();
             self.start_next(&mut self.state.lock());
@@ -230,8 +231,8 @@ impl<P: Payload> Queue<P> {
         })
     }
 
-    /// Resets the core if it still hangs, or that is asked for, and judges; says whether it is there again.
-    /// The caller holds `completion`.
+    /// Resets the core if it still hangs, or that is asked for, and judges; says whether it is
+    /// there again. The caller holds `completion`.
     fn reset_core(&self, cause: Cause, tolls: &mut Tolls, evidence: &mut Option<Evidence>) -> bool {
         let is_hang = cause == Cause::Hang;
         self.hardware.acknowledge();

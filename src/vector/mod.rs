@@ -20,9 +20,9 @@
 //!
 //! # Locks
 //!
-//! As those of [`Ring`](crate::ring::Ring): `galcore completion` lets one thread at a time end jobs;
-//! `galcore vector` is a spinlock, held for moments, also under what comes before `galcore ring`.
-//! Who has a place to fill is not preempted.
+//! As those of [`Ring`](crate::ring::Ring): `galcore completion` lets one thread at a time end
+//! jobs; `galcore vector` is a spinlock, held for moments, also under what comes before
+//! `galcore ring`. Who has a place to fill is not preempted.
 //!
 //! Source: sources.md, vector graphics.
 
@@ -216,8 +216,8 @@ pub(crate) struct Queue<P: Payload> {
 }
 
 impl<P: Payload> Queue<P> {
-    /// The queue of the core `hardware`, which knows its page table from now on. `ENOMEM`: no memory
-    /// that it reaches.
+    /// The queue of the core `hardware`, which knows its page table from now on. `ENOMEM`: no
+    /// memory that it reaches.
     pub(crate) fn new(
         hardware: Arc<Hardware>,
         reclaimer: Arc<Reclaimer>,
@@ -409,8 +409,8 @@ impl<P: Payload> Queue<P> {
         }))
     }
 
-    /// Writes the words of a job, with the same commands as when its place was reserved, and lets it
-    /// run.
+    /// Writes the words of a job, with the same commands as when its place was reserved, and lets
+    /// it run.
     pub(crate) fn fill(self: &Arc<Self>, place: Reservation, commands: [&[u32]; 2]) {
         // Every offset was checked against the memory's size when the place was reserved.
         let _ = self.write(&place, commands);
@@ -435,8 +435,8 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    /// The oldest job from number `from` on whose words are in the memory, all of them. Takes the queue's
-    /// lock for a moment.
+    /// The oldest job from number `from` on whose words are in the memory, all of them. Takes the
+    /// queue's lock for a moment.
     pub(crate) fn given(&self, from: u64) -> Option<Given> {
         let state = self.state.lock();
         let history = &state.history;
@@ -445,8 +445,8 @@ impl<P: Payload> Queue<P> {
         history.given(from, self.address, [newest, written, state.completed])
     }
 
-    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place may have
-    /// been given to another.
+    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place
+    /// may have been given to another.
     pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
         job.copy(&self.memory, offset, to, |number| {
             self.state.lock().history.job(number)

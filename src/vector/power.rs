@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! A core that goes off while it has nothing to do: as one with a ring
-//! ([`Ring::switch_off`](crate::ring::Ring::switch_off)), but that it stops by itself behind each job.
+//! ([`Ring::switch_off`](crate::ring::Ring::switch_off)), but that it stops by itself behind each
+//! job.
 
 use super::Queue;
 use crate::{
@@ -41,8 +42,8 @@ impl<P: Payload> Queue<P> {
         Ok(())
     }
 
-    /// Switches the core on, and starts what has come meanwhile. An error, which has been printed, is
-    /// final.
+    /// Switches the core on, and starts what has come meanwhile. An error, which has been printed,
+    /// is final.
     pub(crate) fn switch_on(&self) -> Result {
         if self.hardware.is_cycled() {
             return self.hardware.switch_on_cycled();
@@ -62,8 +63,8 @@ impl<P: Payload> Queue<P> {
         Ok(())
     }
 
-    /// Keeps the core on for what is under way; says whether it is. If it cannot be switched on it is
-    /// given up.
+    /// Keeps the core on for what is under way; says whether it is. If it cannot be switched on it
+    /// is given up.
     pub(super) fn hold_power(&self) -> bool {
         let is_on = self.hardware.hold();
         if !is_on {
@@ -72,8 +73,8 @@ impl<P: Payload> Queue<P> {
         is_on
     }
 
-    /// It is said to be at its lowest clock until it has something to do, if it is on and has nothing now:
-    /// it has only one.
+    /// It is said to be at its lowest clock until it has something to do, if it is on and has
+    /// nothing now: it has only one.
     pub(crate) fn slow_down(&self) {
         let state = self.state.lock();
         if !state.is_off && !state.is_checked && state.jobs.len() == 0 {
@@ -92,8 +93,8 @@ impl<P: Payload> Queue<P> {
         );
     }
 
-    /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front end
-    /// must be stopped for good, or cut off from memory.
+    /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front
+    /// end must be stopped for good, or cut off from memory.
     pub(crate) fn lose(&self) {
         self.close();
         let mut tolls = Tolls::new();
@@ -108,9 +109,9 @@ impl<P: Payload> Queue<P> {
         self.hardware.tell_dropped(tolls.dropped());
     }
 
-    /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`: it
-    /// does not end for twice [`SLEEP_TIME`]. Nothing of it is held: a job rests on states that the one in
-    /// front of it has left.
+    /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`:
+    /// it does not end for twice [`SLEEP_TIME`]. Nothing of it is held: a job rests on states that
+    /// the one in front of it has left.
     pub(crate) fn fall_asleep(&self) -> Result {
         let newest = {
             let mut state = self.state.lock();

@@ -247,7 +247,8 @@ impl<P> State<P> {
         Ok(begun)
     }
 
-    /// Number of the newest job in front of which all have their words, it too; `newest` is the last of all.
+    /// Number of the newest job in front of which all have their words, it too; `newest` is the
+    /// last of all.
     pub(super) fn written(&self, newest: u64) -> u64 {
         let ages = 0..self.jobs.len();
         let mut slots = ages.filter_map(|age| self.jobs.get(age).map(|(_, slot)| slot));

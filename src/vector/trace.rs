@@ -67,7 +67,8 @@ impl<P: Payload> Queue<P> {
         });
     }
 
-    /// The core hangs in its oldest job; `is_guilty`: the process that has submitted it pays for it.
+    /// The core hangs in its oldest job; `is_guilty`: the process that has submitted it pays for
+    /// it.
     pub(super) fn trace_hang(&self, is_guilty: bool) {
         trace::Hang::record(|| {
             let state = self.state.lock();

@@ -33,8 +33,6 @@ extern const struct library LIBRARY;
 /* What the ioctl itself has refused. */
 #define ERRNO 1000
 
-/* A driver of another kind would not know it: this is the test's, as modprobe.d is a user's. */
-#define SET_INTERFACE _IOW('G', 1, char[16])
 #define INTERFACE 30000
 
 #if defined(CMD_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY)
@@ -43,6 +41,28 @@ extern const struct library LIBRARY;
 #else
 #define UNLOCK_RECORD CMD_UNLOCK_VIDEO_MEMORY
 #define unlock_record abi_UnlockVideoMemory
+#endif
+
+/* Types behind those of surfaces: the first is memory for commands. */
+#if defined(VALUE_SURF_NUM_TYPES)
+#define TYPE_COMMAND VALUE_SURF_NUM_TYPES
+#endif
+
+/*
+ * Up to 5.0.11 the driver's table of cores has the first one at 0, and a program that knows of one
+ * core alone says nothing.
+ */
+#if defined(HAS_header_hardwareType) && !defined(HAS_header_coreIndex)
+#define MAY_LEAVE_HARDWARE 1
+#else
+#define MAY_LEAVE_HARDWARE 0
+#endif
+
+/* From 4.0.0 to 4.6.9 signals are numbers of all processes, and nobody looks whose one is. */
+#if ABI_ARGUMENT == 32 && !defined(CMD_RELEASE_VIDEO_MEMORY)
+#define MAY_LEAVE_PROCESS 1
+#else
+#define MAY_LEAVE_PROCESS 0
 #endif
 
 static int call(struct session *s, struct abi_interface *i, uint32_t command)
@@ -82,7 +102,7 @@ static void begin(struct abi_interface *i)
 			return because("%s: %d (%s:%d)", #what, status_, __FILE__, __LINE__);      \
 	} while (0)
 
-static int query(struct session *s)
+static int query_memory(struct session *s)
 {
 	struct abi_interface i;
 
@@ -94,14 +114,50 @@ static int query(struct session *s)
 	s->pool_handle = i.u.QueryVideoMemory.contiguousPhysical;
 #endif
 	s->pool_bytes = i.u.QueryVideoMemory.contiguousSize;
-	/* What the last call has left is there still. */
+	return 0;
+}
+
+static int query_identity(struct session *s)
+{
+	struct abi_interface i;
+
+	begin(&i);
 	MUST(call(s, &i, CMD_QUERY_CHIP_IDENTITY));
 	s->model = i.u.QueryChipIdentity.chipModel;
 #ifdef HAS_QueryChipIdentity_chipFeatures
 	s->features = i.u.QueryChipIdentity.chipFeatures;
 #endif
+#define TELL(what, field)                                                                          \
+	do {                                                                                       \
+		s->identity[what] = i.u.QueryChipIdentity.field;                                   \
+		s->identity_has |= 1u << what;                                                     \
+	} while (0)
+#ifdef HAS_QueryChipIdentity_registerMax
+	TELL(IDENTITY_REGISTERS, registerMax);
+#endif
+#ifdef HAS_QueryChipIdentity_threadCount
+	TELL(IDENTITY_THREADS, threadCount);
+#endif
+#ifdef HAS_QueryChipIdentity_shaderCoreCount
+	TELL(IDENTITY_SHADERS, shaderCoreCount);
+#endif
+#ifdef HAS_QueryChipIdentity_vertexCacheSize
+	TELL(IDENTITY_VERTEX_CACHE, vertexCacheSize);
+#endif
+#ifdef HAS_QueryChipIdentity_instructionCount
+	TELL(IDENTITY_INSTRUCTIONS, instructionCount);
+#endif
+#ifdef CMD_QUERY_CHIP_OPTION
+	/* What the last call has left is there still. */
+	MUST(call(s, &i, CMD_QUERY_CHIP_OPTION));
+#endif
 	MUST(call(s, &i, CMD_GET_BASE_ADDRESS));
 	return 0;
+}
+
+static int query(struct session *s)
+{
+	return query_memory(s) || query_identity(s) ? -1 : 0;
 }
 
 /* Which core, as a library asks for the one that it wants. */
@@ -223,15 +279,15 @@ static int unmap_pool(struct session *s)
 }
 #endif
 
-static int allocate(struct session *s, struct memory *m, uint32_t bytes, enum pool pool)
+static int allocate_type(struct session *s, struct memory *m, uint32_t bytes, uint32_t type,
+			 enum pool pool)
 {
 	struct abi_interface i;
 
 	begin(&i);
 	i.u.AllocateLinearVideoMemory.bytes = bytes;
 	i.u.AllocateLinearVideoMemory.alignment = 64;
-	i.u.AllocateLinearVideoMemory.type = s->engine == ENGINE_2D ? VALUE_SURF_BITMAP :
-								      VALUE_SURF_RENDER_TARGET;
+	i.u.AllocateLinearVideoMemory.type = type;
 	i.u.AllocateLinearVideoMemory.pool = pool;
 #ifdef HAS_AllocateLinearVideoMemory_flag
 	i.u.AllocateLinearVideoMemory.flag = 0;
@@ -248,7 +304,17 @@ static int allocate(struct session *s, struct memory *m, uint32_t bytes, enum po
 	return 0;
 }
 
-static int lock(struct session *s, struct memory *m)
+static int allocate(struct session *s, struct memory *m, uint32_t bytes, enum pool pool)
+{
+	return allocate_type(s, m, bytes,
+			     s->engine == ENGINE_2D ? VALUE_SURF_BITMAP : VALUE_SURF_RENDER_TARGET,
+			     pool);
+}
+
+/* The parts of LOCK and UNLOCK, where a library says which it wants. */
+enum { PART_LOCK = 1, PART_MAP = 2, PART_UNLOCK = 4, PART_UNMAP = 8 };
+
+static int lock_parts(struct session *s, struct memory *m, uint32_t parts)
 {
 	struct abi_interface i;
 
@@ -258,30 +324,58 @@ static int lock(struct session *s, struct memory *m)
 	i.u.LockVideoMemory.cacheable = 0;
 #endif
 #ifdef HAS_LockVideoMemory_op
-	/* lock, map */
-	i.u.LockVideoMemory.op = 1 | 2;
+	i.u.LockVideoMemory.op = parts;
 #endif
 	MUST(call(s, &i, CMD_LOCK_VIDEO_MEMORY));
-	m->address = i.u.LockVideoMemory.address;
-	m->words = POINTER(i.u.LockVideoMemory.memory);
+	if (parts & PART_LOCK)
+		m->address = i.u.LockVideoMemory.address;
+	if (parts & PART_MAP)
+		m->words = POINTER(i.u.LockVideoMemory.memory);
+	return 0;
+}
+
+static int lock(struct session *s, struct memory *m)
+{
+	int in_parts = 0;
+
+#ifdef HAS_LockVideoMemory_op
+	in_parts = any() % 3 == 0;
+#endif
+	/* Nothing at all, then one behind the other. */
+	if (in_parts ? lock_parts(s, m, 0) || lock_parts(s, m, PART_LOCK) ||
+			       lock_parts(s, m, PART_MAP) :
+		       lock_parts(s, m, PART_LOCK | PART_MAP))
+		return -1;
 	if (m->address == 0 || m->words == NULL)
 		return because("locked at %#x, %p", m->address, (void *)m->words);
 	return 0;
 }
 
-static int unlock(struct session *s, const struct memory *m)
+static int unlock_parts(struct session *s, const struct memory *m, uint32_t parts)
 {
 	struct abi_interface i;
 
+	(void)parts;
 	begin(&i);
 	i.u.UnlockVideoMemory.node = m->node;
 	i.u.UnlockVideoMemory.type = VALUE_SURF_BITMAP;
 #ifdef HAS_UnlockVideoMemory_op
-	/* unlock, unmap */
-	i.u.UnlockVideoMemory.op = 4 | 8;
+	i.u.UnlockVideoMemory.op = parts;
 #endif
 	MUST(call(s, &i, CMD_UNLOCK_VIDEO_MEMORY));
 	return i.u.UnlockVideoMemory.asynchroneous != 0;
+}
+
+static int unlock(struct session *s, const struct memory *m)
+{
+#ifdef HAS_UnlockVideoMemory_op
+	if (any() % 3 == 0) {
+		if (unlock_parts(s, m, 0) < 0 || unlock_parts(s, m, PART_UNMAP) < 0)
+			return -1;
+		return unlock_parts(s, m, PART_UNLOCK);
+	}
+#endif
+	return unlock_parts(s, m, PART_UNLOCK | PART_UNMAP);
 }
 
 static int release(struct session *s, const struct memory *m)
@@ -437,15 +531,12 @@ static int wait_signal(struct session *s, int32_t signal, uint32_t milliseconds)
 	return signal_command(s, &i, 3);
 }
 
-/* Records in memory that is freed as soon as the call is back. */
+/* Records in memory that goes as soon as the call is back. */
 static struct abi_gcsQUEUE *records(const struct event *events, unsigned int number)
 {
-	struct abi_gcsQUEUE *first = malloc((number + !number) * sizeof(*first));
+	struct abi_gcsQUEUE *first = take((number + !number) * sizeof(*first));
 	unsigned int n;
 
-	if (first == NULL)
-		abort();
-	scribble(first, number * sizeof(*first));
 	for (n = 0; n < number; n++) {
 		const struct event *event = &events[n];
 		struct abi_gcsQUEUE *record = &first[n];
@@ -458,7 +549,7 @@ static struct abi_gcsQUEUE *records(const struct event *events, unsigned int num
 			record->iface = CMD_SIGNAL;
 			signal->signal = event->signal;
 			signal->auxSignal = 0;
-			signal->process = getpid();
+			signal->process = MAY_LEAVE_PROCESS && any() % 2 ? 0 : getpid();
 			signal->fromWhere = 1;
 			break;
 		}
@@ -499,6 +590,11 @@ static struct abi_gcsQUEUE *records(const struct event *events, unsigned int num
 	return first;
 }
 
+static void drop_records(struct abi_gcsQUEUE *first, unsigned int number)
+{
+	give_back(first, (number + !number) * sizeof(*first));
+}
+
 static int commit_queue(struct session *s, const struct event *events, unsigned int number)
 {
 	struct abi_gcsQUEUE *queue = records(events, number);
@@ -516,8 +612,7 @@ static int commit_queue(struct session *s, const struct event *events, unsigned 
 #ifdef CMD_EVENT_COMMIT
 	status = call(s, &i, CMD_EVENT_COMMIT);
 #endif
-	scribble(queue, number * sizeof(*queue));
-	free(queue);
+	drop_records(queue, number);
 	MUST(status);
 	return 0;
 }
@@ -556,7 +651,7 @@ static int command_memory(struct session *s, struct memory *m, uint32_t *handle)
 	m->bytes = i.u.AllocateContiguousMemory.bytes;
 #else
 	*handle = 0;
-	if (allocate(s, m, COMMAND_BYTES, POOL_DEFAULT) || lock(s, m))
+	if (allocate_type(s, m, COMMAND_BYTES, TYPE_COMMAND, POOL_DEFAULT) || lock(s, m))
 		return -1;
 #endif
 	if (m->words == NULL || m->bytes < COMMAND_BYTES)
@@ -594,6 +689,128 @@ static int free_command_memory(struct session *s, struct memory *m, uint32_t han
 	return 0;
 }
 
+#ifdef CMD_ATTACH
+#define DELTA_BYTES sizeof(struct abi_gcsSTATE_DELTA)
+#define RECORDS_BYTES (MOST_STATES * sizeof(struct abi_gcsSTATE_DELTA_RECORD))
+
+static void drop_delta(struct session *s, unsigned int which)
+{
+	give_back(s->deltas[which].delta, DELTA_BYTES);
+	give_back(s->deltas[which].records, RECORDS_BYTES);
+	s->deltas[which].delta = NULL;
+	s->deltas[which].records = NULL;
+}
+
+static void drop_deltas(struct session *s)
+{
+	unsigned int n;
+
+	for (n = 0; n < MOST_DELTAS; n++)
+		drop_delta(s, n);
+}
+
+static void put_record(struct abi_gcsSTATE_DELTA_RECORD *records, uint32_t *count, uint32_t address,
+		       uint32_t value)
+{
+	uint32_t n;
+
+	for (n = 0; n < *count && records[n].address != address / 4; n++)
+		;
+	if (n == MOST_STATES)
+		abort();
+	if (n == *count)
+		++*count;
+	records[n].address = address / 4;
+	records[n].mask = n % 2 ? ~0u : 0;
+	records[n].data = value;
+}
+
+/* Puts into a delta what has been loaded since the last one. */
+static void collect(struct session *s, unsigned int which)
+{
+	struct abi_gcsSTATE_DELTA *delta = s->deltas[which].delta;
+	uint32_t count = delta->recordCount;
+	unsigned int n;
+
+	for (n = 0; n < s->states_count; n++)
+		put_record(s->deltas[which].records, &count, s->states_loaded[n].address,
+			   s->states_loaded[n].value);
+	delta->recordCount = count;
+	/* From 6.2 on one more, so that none can be told from no change. */
+	if (s->elements)
+#ifdef HAS_header_coreIndex
+		delta->elementCount = s->elements + 1;
+#else
+		delta->elementCount = s->elements;
+#endif
+}
+
+/* What has changed. */
+static uint64_t delta(struct session *s)
+{
+	struct abi_gcsSTATE_DELTA *delta = s->deltas[s->current].delta;
+
+	if (delta == NULL) {
+		delta = take(sizeof(*delta));
+		s->deltas[s->current].delta = delta;
+		s->deltas[s->current].records = take(RECORDS_BYTES);
+	}
+#ifdef HAS_gcsSTATE_DELTA_refCount
+	delta->refCount = 0;
+#endif
+	delta->elementCount = 0;
+	delta->recordCount = 0;
+	delta->recordArray = PTR(s->deltas[s->current].records);
+#ifdef HAS_gcsSTATE_DELTA_prev
+	delta->prev = PTR(delta);
+	delta->next = PTR(delta);
+#endif
+	collect(s, s->current);
+	return PTR(delta);
+}
+
+/* After a COMMIT, which may have switched contexts. */
+static int let_go_of_delta(struct session *s, int has_switched)
+{
+#ifdef HAS_gcsSTATE_DELTA_refCount
+	struct abi_gcsSTATE_DELTA *delta = s->deltas[s->current].delta;
+	unsigned int n;
+
+	(void)has_switched;
+	if ((int32_t)delta->refCount > 0) {
+		s->previous = s->current;
+		s->has_previous = 1;
+		/* Those that the driver has let go of are gone. */
+		for (n = 0; n < MOST_DELTAS; n++) {
+			delta = s->deltas[n].delta;
+			if (delta && (int32_t)delta->refCount <= 0)
+				drop_delta(s, n);
+			if (s->deltas[n].delta == NULL)
+				s->current = n;
+		}
+		if (s->current == s->previous)
+			return because("the driver keeps all of %u deltas", MOST_DELTAS);
+	} else {
+		/* The driver has not seen it: it goes with what the driver has, or with the next one. */
+		drop_delta(s, s->current);
+		if (!s->has_previous)
+			return 0;
+		collect(s, s->previous);
+	}
+	s->states_count = 0;
+	s->elements = 0;
+#else
+	drop_delta(s, s->current);
+	/* Else it goes on collecting. */
+	if (has_switched) {
+		s->states_count = 0;
+		s->elements = 0;
+	}
+#endif
+	return 0;
+}
+#endif
+
 static int attach(struct session *s)
 {
 #ifdef CMD_ATTACH
@@ -609,11 +826,11 @@ static int attach(struct session *s)
 	MUST(call(s, &i, CMD_ATTACH));
 	s->context = i.u.Attach.context;
 #else
-	struct abi_gcoCONTEXT *context = malloc(sizeof(*context));
+	struct abi_gcoCONTEXT *context = take(sizeof(*context));
 	volatile uint32_t *words;
 	unsigned int n;
 
-	if (context == NULL || command_memory(s, &s->states, &s->states_handle))
+	if (command_memory(s, &s->states, &s->states_handle))
 		return -1;
 	/* 32 bytes for a pipe switch, one state, room for a LINK. */
 	words = s->states.words;
@@ -621,7 +838,6 @@ static int attach(struct session *s)
 		words[n] = any();
 	words[8] = 0x08010000 | (s->engine == ENGINE_2D ? 0x1260 : 0x1604) / 4;
 	words[9] = 0;
-	scribble(context, sizeof(*context));
 	context->object_type = OBJECT_CONTEXT;
 	context->id = 0;
 	context->pipe2DIndex = 2;
@@ -639,8 +855,6 @@ static int attach(struct session *s)
 
 static int start(struct session *s, enum engine engine, int fd)
 {
-	char name[16];
-
 	memset(s, 0, sizeof(*s));
 	s->library = &LIBRARY;
 	s->engine = engine;
@@ -648,19 +862,19 @@ static int start(struct session *s, enum engine engine, int fd)
 	s->fd = fd >= 0 ? fd : open("/dev/galcore", O_RDWR);
 	if (s->fd < 0)
 		return because("/dev/galcore: %s", strerror(errno));
-	if (fd < 0 && must_ask(ABI_NAME)) {
-		strncpy(name, ABI_NAME, sizeof(name));
-		if (ioctl(s->fd, SET_INTERFACE, name))
-			return because("%s: %s", name, strerror(errno));
-	}
-	if (choose(s) || query(s))
+	/* The pool is mapped before anything is asked of the cores. */
+	if (query_memory(s))
 		return -1;
-	s->board_2d |= (s->features & 0x200) != 0;
-	s->board_3d |= (s->features & 1) != 0;
 #ifndef HAS_LockVideoMemory_op
 	if (fd < 0 && map_pool(s))
 		return -1;
 #endif
+	if (choose(s) || query_identity(s))
+		return -1;
+	s->board_2d |= (s->features & 0x200) != 0;
+	s->board_3d |= (s->features & 1) != 0;
+	if (MAY_LEAVE_HARDWARE && engine == ENGINE_3D && s->board_3d && any() % 2)
+		s->hardware = 0;
 	if (attach(s) || make_signal(s, &s->done))
 		return -1;
 	return command_memory(s, &s->commands, &s->commands_handle);
@@ -681,10 +895,9 @@ static int stop(struct session *s)
 	begin(&i);
 	i.u.Detach.context = s->context;
 	MUST(call(s, &i, CMD_DETACH));
-	free(s->delta);
-	free(s->records);
+	drop_deltas(s);
 #else
-	free(s->own_context);
+	give_back(s->own_context, sizeof(struct abi_gcoCONTEXT));
 	if (free_command_memory(s, &s->states, s->states_handle))
 		return -1;
 #endif
@@ -711,41 +924,12 @@ static void remember(struct session *s, uint32_t address, uint32_t value)
 	s->states_loaded[n].value = value;
 }
 
-#ifdef CMD_ATTACH
-/* What has changed, in memory that stays while the driver may look. */
-static uint64_t delta(struct session *s)
+static void use_elements(struct session *s, unsigned int count)
 {
-	struct abi_gcsSTATE_DELTA *delta = s->delta;
-	struct abi_gcsSTATE_DELTA_RECORD *records = s->records;
-	unsigned int n;
-
-	if (delta == NULL) {
-		delta = malloc(sizeof(*delta));
-		records = malloc(MOST_STATES * sizeof(*records));
-		if (delta == NULL || records == NULL)
-			abort();
-		scribble(delta, sizeof(*delta));
-#ifdef HAS_gcsSTATE_DELTA_refCount
-		delta->refCount = 0;
-#endif
-		delta->elementCount = 0;
-		delta->recordArray = PTR(records);
-#ifdef HAS_gcsSTATE_DELTA_prev
-		delta->prev = PTR(delta);
-		delta->next = PTR(delta);
-#endif
-		s->delta = delta;
-		s->records = records;
-	}
-	for (n = 0; n < s->states_count; n++) {
-		records[n].address = s->states_loaded[n].address / 4;
-		records[n].mask = n % 2 ? ~0u : 0;
-		records[n].data = s->states_loaded[n].value;
-	}
-	delta->recordCount = s->states_count;
-	return PTR(delta);
+	s->elements = count;
 }
-#else
+
+#ifndef CMD_ATTACH
 /* The context's buffer as the next commands find the states. */
 static void rewrite_states(struct session *s)
 {
@@ -778,13 +962,11 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 #endif
 #if !defined(HAS_Commit_subCommit_context)
 	struct abi_gcoCMDBUF on_stack, *b = &on_stack;
-	/* On the stack, or in the heap. */
-	struct abi_gcoCMDBUF *in_heap = malloc(sizeof(*in_heap));
+	/* On the stack, or in memory of its own. */
+	struct abi_gcoCMDBUF *apart = take(sizeof(*apart));
 
-	if (in_heap == NULL)
-		abort();
 	if (s->commits % 2)
-		b = in_heap;
+		b = apart;
 	scribble(b, sizeof(*b));
 	b->object_type = OBJECT_COMMANDS;
 #ifdef HAS_gcoCMDBUF_entryPipe
@@ -853,7 +1035,7 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 		memcpy(i.u.Commit.contexts, &one, sizeof(one));
 		one = PTR(b);
 		memcpy(i.u.Commit.commandBuffers, &one, sizeof(one));
-		one = delta(s);
+		one = i.u.Commit.delta;
 		memcpy(i.u.Commit.deltas, &one, sizeof(one));
 		i.u.Commit.context = PTR(i.u.Commit.contexts);
 		i.u.Commit.commandBuffer = PTR(i.u.Commit.commandBuffers);
@@ -883,19 +1065,23 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 #endif
 #if !defined(HAS_Commit_subCommit_context)
 	scribble(&on_stack, sizeof(on_stack));
-	scribble(in_heap, sizeof(*in_heap));
-	free(in_heap);
+	give_back(apart, sizeof(*apart));
 #endif
 #ifdef CMD_ATTACH
-	scribble(queue, number * sizeof(*queue));
-	free(queue);
+	drop_records(queue, number);
 #endif
 	MUST(status);
-#ifndef CMD_ATTACH
+#ifdef CMD_ATTACH
+#ifdef HAS_Commit_contextSwitched
+	return let_go_of_delta(s, i.u.Commit.contextSwitched != 0);
+#else
+	return let_go_of_delta(s, 0);
+#endif
+#else
 	if (number)
 		return commit_queue(s, events, number);
-#endif
 	return 0;
+#endif
 }
 
 static int commit(struct session *s, const uint32_t *words, unsigned int count, enum entry entry,
@@ -953,7 +1139,11 @@ const struct library LIBRARY = {
 	.wait = wait_signal,
 	.commit = commit,
 	.remember = remember,
+	.use_elements = use_elements,
 	.queue = commit_queue,
+#ifdef HAS_ChipInfo_types
+	.names_cores = 1,
+#endif
 #ifdef CMD_WRAP_USER_MEMORY
 	.has_wrap = 1,
 #endif

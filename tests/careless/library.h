@@ -42,6 +42,17 @@ struct event {
 };
 
 #define MOST_STATES 64
+#define MOST_DELTAS 8
+
+/* What identities of many generations tell, and all the same. */
+enum identity {
+	IDENTITY_REGISTERS,
+	IDENTITY_THREADS,
+	IDENTITY_SHADERS,
+	IDENTITY_VERTEX_CACHE,
+	IDENTITY_INSTRUCTIONS,
+	IDENTITY_WORDS,
+};
 
 struct session {
 	const struct library *library;
@@ -53,6 +64,9 @@ struct session {
 	uint32_t hardware;
 	uint32_t model;
 	uint32_t features;
+	uint32_t identity[IDENTITY_WORDS];
+	/* Which of these the generation has, as bits. */
+	uint32_t identity_has;
 	/* What any of the board's cores has. */
 	int board_2d, board_3d;
 	void *pool;
@@ -70,13 +84,22 @@ struct session {
 	uint32_t states_handle;
 	uint32_t in_use;
 	unsigned int commits;
-	/* What the commands have loaded, as the context is to have it. */
+	/* What the commands have loaded and the context does not have yet, or all that it is to have. */
 	struct {
 		uint32_t address, value;
 	} states_loaded[MOST_STATES];
 	unsigned int states_count;
-	/* The same, as the generation has it: a gcsSTATE_DELTA and its records. */
-	void *delta, *records;
+	/* Vertex elements in use; 0: as before. */
+	unsigned int elements;
+	/*
+	 * gcsSTATE_DELTAs and their records. Where the driver counts references, the last one that it
+	 * has taken is added to, and the one behind it is next; else there is one at a time.
+	 */
+	struct {
+		void *delta, *records;
+	} deltas[MOST_DELTAS];
+	unsigned int current, previous;
+	int has_previous;
 };
 
 struct library {
@@ -105,9 +128,11 @@ struct library {
 		      enum entry entry, const struct event *events, unsigned int number);
 	/* Notes for the session's context that a state has been loaded, by its byte address. */
 	void (*remember)(struct session *session, uint32_t address, uint32_t value);
+	/* The same of how many vertex elements there are. */
+	void (*use_elements)(struct session *session, unsigned int count);
 	int (*queue)(struct session *session, const struct event *events, unsigned int number);
 	/* What differs between generations. */
-	int has_wrap, has_map, counts_locks, releases, has_contexts;
+	int has_wrap, has_map, counts_locks, releases, has_contexts, names_cores;
 };
 
 /* All of them, oldest first. */
@@ -121,5 +146,6 @@ int because(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void scribble(void *memory, size_t bytes);
 uint32_t any(void);
 
-/* Whether a file of that generation must say so, since the driver takes its size for another one's. */
-int must_ask(const char *name);
+/* Scribbled memory above 2 GiB, with nothing behind it; and its end. */
+void *take(size_t bytes);
+void give_back(void *memory, size_t bytes);

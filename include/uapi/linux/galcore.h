@@ -586,7 +586,7 @@ struct gcsHAL_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY {
 /**
  * struct gcsHAL_EXPORT_VIDEO_MEMORY - EXPORT_VIDEO_MEMORY
  * @node: in: handle
- * @flags: not used by the driver
+ * @flags: in: open(2)'s: O_RDWR to map it for writing, O_CLOEXEC
  * @fd: out: descriptor of a dma-buf of the node
  */
 struct gcsHAL_EXPORT_VIDEO_MEMORY {
@@ -711,9 +711,11 @@ struct gcsHAL_EVENT_COMMIT {
  * struct gcsHAL_COMMAND_LOCATION - where commands are
  * @priority: not used by the driver
  * @channelId: not used by the driver
- * @videoMemNode: not used by the driver
+ * @videoMemNode: handle of the node that holds them; not used by this driver,
+ *	but the vendor's finds their memory by it: none is gcvSTATUS_NOT_FOUND
  * @pad0: padding
- * @address: not used by the driver
+ * @address: GPU address of the memory that holds them, as LOCK has told it; not
+ *	used by this driver, but the vendor's lets the GPU run them there
  * @logical: address of the memory that holds them: a node's that is locked, or
  *	non-paged
  * @startOffset: start of the head in it; a multiple of 8

@@ -2,9 +2,9 @@
 
 //! What a core counts, and which of it the generations tell, in their order.
 //!
-//! Names in quotes are the C headers'. Newer generations tell much that the cores which this driver knows do not
-//! count, or that nobody says how to select: such a word is 0. Sources: tests/abi, sources.md, profiling, and
-//! etnaviv's signals for what is counted.
+//! Names in quotes are the C headers'. Newer generations tell much that the cores which this driver
+//! knows do not count, or that nobody says how to select: such a word is 0. Sources: tests/abi,
+//! sources.md, profiling, and etnaviv's signals for what is counted.
 
 macro_rules! counter_names {
     (

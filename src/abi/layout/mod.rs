@@ -25,6 +25,9 @@ pub(crate) mod vector;
 /// Bytes of the largest interface of any generation.
 pub(crate) const MAX_INTERFACE_BYTES: usize = 400;
 
+/// From one pool's counters in DATABASE to the next one's.
+pub(crate) const POOL_BYTES: u16 = 40;
+
 /// A field of 4 or 8 bytes, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
@@ -76,6 +79,17 @@ impl Field {
         Self {
             at: self.at + self.bytes * index,
             ..self
+        }
+    }
+
+    /// The field `bytes` behind it, if it exists.
+    pub(crate) fn behind(self, bytes: u16) -> Self {
+        match self.exists() {
+            true => Self {
+                at: self.at + bytes,
+                ..self
+            },
+            false => self,
         }
     }
 
@@ -265,7 +279,8 @@ structures! {
         vector: Option<vector::Vector>,
         /// What the profiler's commands tell.
         profile: counters::Profile,
-        /// Bytes of the interface that these commands have to themselves, behind an ioctl of its own; 0: none.
+        /// Bytes of the interface that these commands have to themselves, behind an ioctl of its
+        /// own; 0: none.
         profiler_bytes: u16,
     }
 
@@ -303,6 +318,8 @@ structures! {
     map_memory: MapMemory = "MapMemory" {
         /// In: handle.
         physical = "physical" | "physName",
+        /// In: bytes.
+        size = "bytes",
         /// Out: user address.
         logical = "logical",
     }
@@ -310,6 +327,10 @@ structures! {
     unmap_memory: UnmapMemory = "UnmapMemory" {
         /// In: handle.
         physical = "physical" | "physName",
+        /// In: bytes.
+        size = "bytes",
+        /// In: user address.
+        logical = "logical",
     }
     /// ALLOCATE_LINEAR_VIDEO_MEMORY.
     allocate_linear: AllocateLinearVideoMemory = "AllocateLinearVideoMemory" {
@@ -418,6 +439,8 @@ structures! {
     export_node: ExportVideoMemory = "ExportVideoMemory" {
         /// In: handle.
         node = "node",
+        /// In: flags of `open`.
+        flags = "flags",
         /// Out: descriptor of the dma-buf.
         fd = "fd",
     }
@@ -476,6 +499,11 @@ structures! {
         fd = "fenceFD",
         /// In: milliseconds.
         timeout = "timeout",
+    }
+    /// WAIT_FENCE.
+    wait_node: WaitFence = "WaitFence" {
+        /// In: handle.
+        node = "handle",
     }
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY.
     finish_unlock: BottomHalfUnlockVideoMemory = "BottomHalfUnlockVideoMemory" {
@@ -547,8 +575,8 @@ structures! {
     }
     /// COMMIT.
     commit: Commit = "Commit" {
-        /// In: what ATTACH gave; the first core's, where there is one for each. What has the name of
-        /// one beside the array of all is the client's own pointer to that.
+        /// In: what ATTACH gave; the first core's, where there is one for each. What has the name
+        /// of one beside the array of all is the client's own pointer to that.
         context = "contexts" | "context" | "subCommit.context",
         /// In: `gcoCMDBUF`, likewise.
         command_buffer = "commandBuffers" | "commandBuffer",
@@ -738,6 +766,16 @@ structures! {
         contiguous_given = "contiguous.counters.allocCount",
         /// Out: how often some was freed.
         contiguous_returned = "contiguous.counters.freeCount",
+        /// Out: nodes of the first pool now. The next pools' are [`POOL_BYTES`] behind each other.
+        pool = "vidMemPool[0].counters.bytes",
+        /// Out: at most.
+        pool_max = "vidMemPool[0].counters.maxBytes",
+        /// Out: in all.
+        pool_total = "vidMemPool[0].counters.totalBytes",
+        /// Out: how often some was allocated.
+        pool_given = "vidMemPool[0].counters.allocCount",
+        /// Out: how often some was freed.
+        pool_returned = "vidMemPool[0].counters.freeCount",
     }
     /// CHIP_INFO, all out: count, then arrays.
     chip_info: ChipInfo = "ChipInfo" {
@@ -1248,7 +1286,8 @@ pub(crate) struct Quirks {
     pub(crate) has_profiler: bool,
     /// Where there is one, it is on if nobody has said otherwise.
     pub(crate) profiles: bool,
-    /// A register of a core that is off reads 0, and writing it does nothing; else the core is not ready.
+    /// A register of a core that is off reads 0, and writing it does nothing; else the core is not
+    /// ready.
     pub(crate) off_reads_zero: bool,
     /// Signals can be mapped.
     pub(crate) maps_signals: bool,
@@ -1278,6 +1317,9 @@ pub(crate) struct Quirks {
     /// QUERY_VIDEO_MEMORY names the pool, and MAP_MEMORY maps what it names; else clients give mmap
     /// the name, which is 0, as the offset.
     pub(crate) names_pool: bool,
+    /// All nodes in pages of their own are of one pool, and DATABASE counts those that lie in one
+    /// piece as contiguous memory.
+    pub(crate) one_paged_pool: bool,
     /// STALL waits no longer than SET_TIMEOUT says; else as long as the core gets on.
     pub(crate) stall_is_limited: bool,
     /// Contexts keep what the drivers from 5.0.11 on have them keep.
@@ -1563,6 +1605,7 @@ impl Layout {
             && self.shared_buffer.bytes <= room
             && self.create_fence.bytes <= room
             && self.wait_fence.bytes <= room
+            && self.wait_node.bytes <= room
             && self.context.bytes as usize <= MAX_CONTEXT_BYTES
     }
 }

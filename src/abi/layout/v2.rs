@@ -90,6 +90,7 @@ pub(crate) const V2: Layout = Layout {
         allocates_commands: false,
         unlocks_later: false,
         names_pool: false,
+        one_paged_pool: false,
         stall_is_limited: true,
         newer_contexts: false,
         elements_and_one: false,
@@ -113,11 +114,14 @@ pub(crate) const V2: Layout = Layout {
     map_memory: MapMemory {
         bytes: 12,
         physical: word(0),
+        size: word(4),
         logical: word(8),
     },
     unmap_memory: UnmapMemory {
         bytes: 12,
         physical: word(0),
+        size: word(4),
+        logical: word(8),
     },
     allocate_linear: AllocateLinearVideoMemory {
         bytes: 20,
@@ -166,6 +170,7 @@ pub(crate) const V2: Layout = Layout {
     shared_buffer: ShBuf::ABSENT,
     create_fence: CreateNativeFence::ABSENT,
     wait_fence: WaitNativeFence::ABSENT,
+    wait_node: WaitFence::ABSENT,
     finish_unlock: BottomHalfUnlockVideoMemory::ABSENT,
     allocate_non_paged: AllocateNonPagedMemory {
         bytes: 12,

@@ -67,11 +67,14 @@ pub(crate) const V4_0_0: Layout = Layout {
     map_memory: MapMemory {
         bytes: 24,
         physical: word(0),
+        size: long(8),
         logical: long(16),
     },
     unmap_memory: UnmapMemory {
         bytes: 24,
         physical: word(0),
+        size: long(8),
+        logical: long(16),
     },
     allocate_linear: AllocateLinearVideoMemory {
         bytes: 24,

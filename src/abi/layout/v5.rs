@@ -133,6 +133,9 @@ pub(crate) const P6: Layout = Layout {
         contiguous: long(88),
         contiguous_max: long(96),
         contiguous_total: long(104),
+        pool: long(168),
+        pool_max: long(176),
+        pool_total: long(184),
         ..V4_6_9.database
     },
     command_buffer: CommandBufferLayout {
@@ -207,6 +210,8 @@ pub(crate) const P8: Layout = Layout {
         non_paged_returned: word(76),
         contiguous_given: word(112),
         contiguous_returned: word(116),
+        pool_given: word(192),
+        pool_returned: word(196),
         ..P6.database
     },
     wrap: WrapUserMemory {

@@ -79,6 +79,10 @@ pub(crate) const V6_2_2: Layout = Layout {
         node: word(88),
         ..WrapUserMemory::ABSENT
     },
+    wait_node: WaitFence {
+        bytes: 8,
+        node: word(0),
+    },
     create_fence: CreateNativeFence {
         signal: long(0),
         ..P8.create_fence
@@ -266,6 +270,7 @@ pub(crate) const V6_2_4_P3: Layout = Layout {
     export_node: ExportVideoMemory {
         bytes: 12,
         node: word(0),
+        flags: word(4),
         fd: word(8),
     },
     metadata: SetVidMemMetadata {

@@ -68,6 +68,7 @@ pub(crate) const V6_4_11: Layout = Layout {
         surface_types: 17,
         pools: 9,
         tells_bytes: true,
+        one_paged_pool: true,
         caches_nodes: true,
         detaches_known: true,
         takes_commit_done: true,

@@ -54,8 +54,8 @@ pub(super) fn show_clocks(f: &mut fmt::Formatter<'_>) -> fmt::Result {
             return Ok(());
         }
         let (own, mut shaders) = core.frequencies();
-        // Where shaders have no clock of their own they have the core's. imx-gputop takes neither without the other,
-        // and does not close the file then.
+        // Where shaders have no clock of their own they have the core's. imx-gputop takes neither
+        // without the other, and does not close the file then.
         if shaders == 0 && matches!(core.kind(), HardwareType::ThreeD | HardwareType::Both) {
             shaders = own;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `/sys/kernel/debug/gc`, as the vendor's drivers from 5.0.11 on have it: programs read these files.
+//! `/sys/kernel/debug/gc`, as the vendor's drivers from 5.0.11 on have it: programs read these
+//! files.
 //!
 //! | File | What it has |
 //! |---|---|
@@ -10,13 +11,13 @@
 //! | `idle`, `load`, `clk` | for how long the first core was on and off; how busy each core is; its clocks |
 //! | `version`, `core_count`, `poweroff_timeout` | what they are called |
 //!
-//! A process's number written to `vidmem` leaves that one alone there; 0 is all of them. What else the
-//! vendor lets be written is not to be: the clock's 64ths (clients have a request for that, and what
-//! is too warm another), the time before a core goes off (`autosuspend_delay_ms` of the device), how many cores
-//! clients use.
+//! A process's number written to `vidmem` leaves that one alone there; 0 is all of them. What else
+//! the vendor lets be written is not to be: the clock's 64ths (clients have a request for that, and
+//! what is too warm another), the time before a core goes off (`autosuspend_delay_ms` of the
+//! device), how many cores clients use.
 //!
-//! Numbers of cores are the vendor's: 3D cores from 0 on, 2D cores from 8 on, that for vector graphics
-//! is 9. Source: the 6.4.3 driver's debugfs, and what imx-gputop reads of it.
+//! Numbers of cores are the vendor's: 3D cores from 0 on, 2D cores from 8 on, that for vector
+//! graphics is 9. Source: the 6.4.3 driver's debugfs, and what imx-gputop reads of it.
 
 mod cores;
 mod processes;
@@ -28,11 +29,11 @@ use crate::{
         Device, //
     },
     sys::{
-        clock::Digits,
         debugfs::{
             File,
             Folder, //
         },
+        decimal::Digits, //
     }, //
 };
 use kernel::{

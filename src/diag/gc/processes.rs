@@ -9,9 +9,9 @@ use crate::{
         Process,
         CLIENTS, //
     },
-    sys::clock::{
-        self,
-        Decimal, //
+    sys::{
+        clock,
+        decimal::Decimal, //
     }, //
 };
 use kernel::{
@@ -45,7 +45,8 @@ const KINDS: [&str; crate::client::KINDS] = [
     "Command",
 ];
 
-/// The pools, by the vendor's words (`gcePOOL` of the 5.0.11 driver, the last with one for contiguous pages).
+/// The pools, by the vendor's words (`gcePOOL` of the 5.0.11 driver, the last with one for
+/// contiguous pages).
 const POOLS: [&str; 9] = [
     "Default",
     "Local",

@@ -100,6 +100,14 @@ impl Board {
     }
 }
 
+/// The tree that needs an IOMMU in the machine, which a 64-bit kernel alone drives.
+pub const BEHIND_IOMMU: &str = "behind-iommu";
+
+/// Whether the tree names places in the memory of a machine that has as much as usual.
+pub fn has_places(tree: &str) -> bool {
+    matches!(tree, "pool-regions" | "framebuffer")
+}
+
 /// Source of an overlay that goes on top of a board's.
 pub fn extra_overlay(name: &str) -> Result<&'static str> {
     match name {
@@ -108,8 +116,10 @@ pub fn extra_overlay(name: &str) -> Result<&'static str> {
         "reset-line" => Ok(include_str!("../dts/reset-line.dts")),
         "framebuffer" => Ok(include_str!("../dts/framebuffer.dts")),
         "opp" => Ok(include_str!("../dts/opp.dts")),
+        BEHIND_IOMMU => Ok(include_str!("../dts/behind-iommu.dts")),
         _ => bail!(
-            "there is no device tree '{name}'; known: pool-regions, core-apart, reset-line, opp, framebuffer"
+            "there is no device tree '{name}'; known: pool-regions, core-apart, reset-line, opp, framebuffer, \
+             {BEHIND_IOMMU}"
         ),
     }
 }

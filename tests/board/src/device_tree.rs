@@ -20,11 +20,23 @@ use anyhow::Result;
 
 use crate::boards::extra_overlay;
 use crate::boards::Board;
+use crate::boards::BEHIND_IOMMU;
 use crate::machine::Assets;
 use crate::machine::Boot;
 
-/// Options of QEMU that choose the machine; the same for dump and boot.
-pub const MACHINE: &str = "virt,highmem=off,memory-backend=ram";
+/// Options of QEMU that choose the machine for the dump, and for most boots.
+const MACHINE: &str = "virt,highmem=off,memory-backend=ram";
+
+/// What puts the IOMMU of [`BEHIND_IOMMU`] into the machine, with nothing behind it: QEMU's refuses the GPU model.
+const IOMMU: &str = ",iommu=smmuv3,default-bus-bypass-iommu=on";
+
+/// Options of QEMU that choose the machine of `boot`.
+pub fn machine(boot: &Boot) -> String {
+    match boot.tree.as_str() {
+        BEHIND_IOMMU => format!("{MACHINE}{IOMMU}"),
+        _ => MACHINE.to_string(),
+    }
+}
 
 /// What is added to QEMU's tree for the overlays' sake.
 const LABELS: &str = "/ { __symbols__ { intc = \"/intc@8000000\"; }; };\n";

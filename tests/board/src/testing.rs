@@ -182,6 +182,9 @@ fn conclude(results: &Results, signals: &Signals) -> Result<u8> {
     if signals.last() != 0 {
         say("interrupted; not all tests were run");
     }
+    for line in results.not_run() {
+        println!("{line}");
+    }
     if let Some(kernel) = &results.kernel {
         println!("kernel: {kernel}");
     }

@@ -401,6 +401,8 @@ impl Abi {
             for (field, value) in [
                 ("context", context.into()),
                 ("queue", queue.head()),
+                ("commandBuffer.videoMemNode", record.physical.into()),
+                ("commandBuffer.address", record.address.into()),
                 ("commandBuffer.logical", record.logical),
                 ("commandBuffer.startOffset", record.start_offset.into()),
                 ("commandBuffer.size", size.into()),

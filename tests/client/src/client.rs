@@ -353,10 +353,13 @@ pub fn command_memory(
         let buffer = device.allocate_contiguous(bytes.into())?;
         return Ok((buffer, CommandMemory::Contiguous));
     }
-    let node = device.allocate(bytes, 64, uapi::surface::VERTEX, Pool::DEFAULT)?;
+    // Of type COMMAND: the kinds of memory that are no surfaces follow the last one of these.
+    let kind = abi.values["SURF_NUM_TYPES"];
+    let node = device.allocate(bytes, 64, kind, Pool::DEFAULT)?;
     let location = device.lock(node)?;
     let buffer = Buffer {
-        physical: 0,
+        // Handles have 32 bits.
+        physical: node.handle as u32,
         address: location.address,
         bytes: bytes.into(),
         logical: location.logical,
@@ -389,6 +392,7 @@ pub fn place(
         start_offset: start,
         offset,
         free: (buffer.bytes as u32).saturating_sub(offset + uapi::RESERVED_TAIL),
+        address: buffer.address,
         ..Default::default()
     }
 }

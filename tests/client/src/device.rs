@@ -498,12 +498,19 @@ impl Device {
         )
     }
 
-    /// EXPORT_VIDEO_MEMORY, or in generations without it GET_VIDEO_MEMORY_FD: status and descriptor.
+    /// EXPORT_VIDEO_MEMORY for reading and writing, or in generations without it GET_VIDEO_MEMORY_FD: status and
+    /// descriptor.
     pub fn export(&self, handle: u64) -> Result<(Status, u64)> {
         if self.abi.has("EXPORT_VIDEO_MEMORY") {
-            return self.ask("EXPORT_VIDEO_MEMORY", &[("node", handle)], "fd");
+            return self.export_for(handle, libc::O_RDWR | libc::O_CLOEXEC);
         }
         self.node_descriptor(handle)
+    }
+
+    /// EXPORT_VIDEO_MEMORY, with flags of `open`: status and descriptor.
+    pub fn export_for(&self, handle: u64, flags: i32) -> Result<(Status, u64)> {
+        let fields = [("node", handle), ("flags", u64::from(flags as u32))];
+        self.ask("EXPORT_VIDEO_MEMORY", &fields, "fd")
     }
 
     /// GET_VIDEO_MEMORY_FD: status and descriptor.

@@ -334,6 +334,28 @@ impl Region {
         })
     }
 
+    /// As [`Region::map_private`], but as code, as a loader maps a library; [`Region::write`] would end the process.
+    pub fn map_code(file: impl AsFd, bytes: usize) -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::EXEC;
+        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                MapFlags::PRIVATE,
+                file,
+                0,
+            )?
+        };
+        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self {
+            start,
+            bytes,
+            owned: true,
+        })
+    }
+
     /// `bytes` bytes of the process's own memory, zeros.
     pub fn anonymous(bytes: usize) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;

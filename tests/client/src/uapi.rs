@@ -102,10 +102,14 @@ pub trait Structure: Wire {
 macro_rules! structure {
     ($($(#[$meta:meta])* $name:ident = $c_name:literal, $size:literal {
         $($(#[$field_meta:meta])* $offset:literal => $field:ident: $type:ty,)*
+        $(; $($(#[$more_meta:meta])* $more:ident: $more_type:ty,)*)?
     })*) => {$(
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name { $($(#[$field_meta])* pub $field: $type,)* }
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)*
+            $($($(#[$more_meta])* pub $more: $more_type,)*)?
+        }
 
         impl Default for $name {
             fn default() -> Self {
@@ -116,7 +120,10 @@ macro_rules! structure {
         impl Wire for $name {
             const SIZE: usize = $size;
             fn take(bytes: &[u8]) -> Self {
-                Self { $($field: <$type>::take(&bytes[$offset..]),)* }
+                Self {
+                    $($field: <$type>::take(&bytes[$offset..]),)*
+                    $($($more: Default::default(),)*)?
+                }
             }
             fn put(&self, bytes: &mut [u8]) {
                 $(self.$field.put(&mut bytes[$offset..]);)*
@@ -497,7 +504,8 @@ structure! {
         20 => using_filter_blit: i32,
         /// The client's own.
         24 => using_palette: i32,
-        /// The client's own.
+        /// Handle of that memory: the client's own. In 6.4.11 it is a node's, which the vendor's driver
+        /// finds the commands by.
         28 => physical: u32,
         /// Address of the memory with the commands.
         32 => logical: u64,
@@ -513,6 +521,9 @@ structure! {
         56 => last_reserve: u64,
         /// The client's own.
         64 => last_offset: u32,
+        ;
+        /// GPU address of that memory. Told in 6.4.11, where the vendor's GPU runs the commands at their own place.
+        address: u32,
     }
 }
 

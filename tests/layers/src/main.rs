@@ -18,7 +18,6 @@ use anyhow::Context;
 use anyhow::Result;
 use clap::Parser;
 use proc_macro2::Delimiter;
-use proc_macro2::Ident;
 use proc_macro2::TokenStream;
 use proc_macro2::TokenTree;
 
@@ -101,10 +100,22 @@ fn depth_of(file: &Path) -> usize {
     }
 }
 
-/// The first names of the paths that begin with `tokens`, behind a `::`.
-fn first_names(tokens: &[TokenTree]) -> Vec<Ident> {
+/// What stands for all rooms at once: the crate itself, by whatever name, or all of its names.
+const ALL: &str = "*";
+
+/// The first names of the paths that begin with `tokens`, behind a `::`, and their lines.
+fn first_names(tokens: &[TokenTree]) -> Vec<(String, usize)> {
     match tokens.first() {
-        Some(TokenTree::Ident(name)) => vec![name.clone()],
+        Some(TokenTree::Ident(name)) => {
+            let line = name.span().start().line;
+            match name == "self" {
+                true => vec![(ALL.to_string(), line)],
+                false => vec![(name.to_string(), line)],
+            }
+        }
+        Some(TokenTree::Punct(star)) if star.as_char() == '*' => {
+            vec![(ALL.to_string(), star.span().start().line)]
+        }
         Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
             let inside: Vec<_> = group.stream().into_iter().collect();
             let is_comma =
@@ -146,13 +157,16 @@ fn scan(tokens: TokenStream, depth: usize, imports: &mut Vec<Import>) {
                     left = left.saturating_sub(1);
                     next += 3;
                 }
-                if left == 0 && is_path_separator(&tokens[next..]) {
-                    for name in first_names(&tokens[next + 2..]) {
-                        imports.push(Import {
-                            line: name.span().start().line,
-                            room: name.to_string(),
-                        });
-                    }
+                let is_renamed =
+                    matches!(tokens.get(next), Some(TokenTree::Ident(word)) if word == "as");
+                let names = match is_path_separator(&tokens[next..]) {
+                    true => first_names(&tokens[next + 2..]),
+                    false if is_renamed => vec![(ALL.to_string(), word.span().start().line)],
+                    false => Vec::new(),
+                };
+                if left == 0 {
+                    let found = names.into_iter();
+                    imports.extend(found.map(|(room, line)| Import { line, room }));
                 }
                 at = next - 1;
             }
@@ -177,6 +191,16 @@ fn faults_of(layers: &Layers, file: &Path, text: &str) -> Result<Vec<Fault>> {
     let own = layers.line(&from)?;
     let mut faults = Vec::new();
     for import in imports_of(file, text)? {
+        if import.room == ALL {
+            faults.push(Fault {
+                file: file.to_path_buf(),
+                line: import.line,
+                from: from.clone(),
+                to: import.room,
+                is_up: true,
+            });
+            continue;
+        }
         // A macro of ours, or the module's own items.
         let Some(&line) = layers.0.get(&import.room) else {
             continue;
@@ -295,6 +319,19 @@ mod tests {
             assert_eq!(faults("sys/dma.rs", text), up, "{text}");
         }
         assert_eq!(faults("sys/mod.rs", "use super::ring::A;"), up);
+        // The crate under another name, or all of its names: what is named behind that is not seen.
+        let all = [(1, "*".into(), true)];
+        for text in [
+            "use crate::*;",
+            "use crate as all;",
+            "use crate::{self as all};",
+            "use crate::{*};",
+            "use super::super::*;",
+            "mod tests { use super::super::super as all; }",
+        ] {
+            assert_eq!(faults("sys/dma.rs", text), all, "{text}");
+        }
+        assert!(faults("sys/dma.rs", "use super::*; pub(crate) fn f() {}").is_empty());
         // Within the room.
         assert!(faults("sys/dma.rs", "use super::ring::A;").is_empty());
         assert!(faults("sys/dma.rs", "mod tests { use super::super::ring; }").is_empty());

@@ -352,6 +352,7 @@ static int dma_buf(void)
 	if (allocate(&memory, gcvPOOL_VIRTUAL))
 		return -1;
 	iface.u.ExportVideoMemory.node = memory.node;
+	iface.u.ExportVideoMemory.flags = O_RDWR | O_CLOEXEC;
 	EXPECT(run(&iface, gcvHAL_EXPORT_VIDEO_MEMORY), gcvSTATUS_OK);
 	fd = iface.u.ExportVideoMemory.fd;
 	view = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -55,6 +55,9 @@ static struct check checks[MOST_CHECKS];
 static unsigned int check_count;
 static int has_failed;
 static struct picture expected, found;
+/* What was there before a clear, in the checks that remember it. */
+static struct picture before;
+static int has_before;
 static uint32_t packed[MOST_PIXELS];
 static EGLDisplay display;
 static EGLConfig config;
@@ -133,7 +136,7 @@ static void put(struct picture *picture, int x, int y, const struct format *form
 
 static void compare_part(const struct format *format, int x, int y, int width, int height)
 {
-	int wrong = 0, first_x = 0, first_y = 0;
+	int wrong = 0, stale = 0, first_x = 0, first_y = 0;
 	/* How narrow channels are made wide is not laid down to the last bit. */
 	int tolerance = format->type == GL_UNSIGNED_BYTE ? 0 : 1;
 
@@ -147,6 +150,8 @@ static void compare_part(const struct format *format, int x, int y, int width, i
 
 			for (int i = 0; i < 4; i++)
 				differs |= abs(is[i] - want[i]) > tolerance;
+			if (differs && has_before)
+				stale += !memcmp(is, before.pixels[(y + row) * before.width + x + column], 4);
 			if (differs && wrong++ == 0) {
 				first_x = column;
 				first_y = row;
@@ -156,9 +161,10 @@ static void compare_part(const struct format *format, int x, int y, int width, i
 		const uint8_t *is = found.pixels[first_y * width + first_x];
 		const uint8_t *want = expected.pixels[(y + first_y) * expected.width + x + first_x];
 
-		fail("%d of %d pixels are wrong, the first at %d,%d: %02x%02x%02x%02x, not %02x%02x%02x%02x", wrong,
-		     width * height, x + first_x, y + first_y, is[0], is[1], is[2], is[3], want[0], want[1], want[2],
-		     want[3]);
+		fail("%d of %d pixels are wrong, %d as before the clear, the first at %d,%d: %02x%02x%02x%02x, not "
+		     "%02x%02x%02x%02x",
+		     wrong, width * height, stale, x + first_x, y + first_y, is[0], is[1], is[2], is[3], want[0],
+		     want[1], want[2], want[3]);
 	}
 }
 
@@ -171,6 +177,14 @@ static void begin(int width, int height)
 {
 	expected.width = width;
 	expected.height = height;
+	has_before = 0;
+}
+
+/* What is expected now is to be gone soon. */
+static void remember(void)
+{
+	memcpy(&before, &expected, sizeof(before));
+	has_before = 1;
 }
 
 /* ---- what is drawn on ---- */
@@ -380,8 +394,12 @@ static void check_upload_cleared(const struct check *check)
 
 static void check_upload_part_cleared(const struct check *check)
 {
+	GLuint texture = new_texture(check->format, check->width, check->height);
+
 	begin(check->width, check->height);
-	onto_texture(new_texture(check->format, check->width, check->height));
+	upload(check->format);
+	remember();
+	onto_texture(texture);
 	clear_colour(check->format);
 	upload_part(check->format, 0, check->width / 3, check->height / 3, check->width / 2, check->height / 2);
 	compare(check->format);
@@ -411,9 +429,12 @@ static void copy_whole(const struct check *check, GLuint to)
 static void check_copy_cleared(const struct check *check)
 {
 	GLuint to = new_texture(check->format, check->width, check->height);
+	GLuint from = new_texture(check->format, check->width, check->height);
 
 	begin(check->width, check->height);
-	onto_texture(new_texture(check->format, check->width, check->height));
+	upload(check->format);
+	remember();
+	onto_texture(from);
 	clear_colour(check->format);
 	copy_whole(check, to);
 	compare(check->format);

@@ -11,8 +11,12 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
-use galcore_client::Abi;
 use serde::Serialize;
+
+use crate::generation;
+use crate::generation::Answer;
+use crate::generation::Candidate;
+use crate::generation::Fit;
 
 /// What is in front of the version.
 const MARK: &[u8] = b"$VERSION$";
@@ -23,16 +27,6 @@ const PLATFORM: &[u8] = b"$PLATFORM$";
 /// Bytes of a library at most.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Versions that the interface does not tell itself, by generation: what boards' kernels had.
-const UNTOLD: &[(&str, &str)] = &[
-    ("dove", "0.8.0.3184"),
-    ("dove_old", "0.8.0.1998"),
-    ("dove_old", "0.8.0.1123"),
-];
-
-/// Major, minor, patch and build.
-type Version = [u32; 4];
-
 /// What a library tells.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Library {
@@ -42,46 +36,45 @@ pub struct Library {
     pub version: String,
     /// What it was built for, if it says so.
     pub platform: Option<String>,
-    /// The generation that it speaks.
-    pub interface: &'static str,
-    /// That generation is known of this very version; else of the nearest.
-    pub is_exact: bool,
+    /// What it speaks.
+    #[serde(flatten)]
+    pub answer: Answer,
 }
 
 impl Library {
-    /// Reads a library.
-    pub fn read(path: &Path) -> Result<Self> {
+    /// Reads a library, for a board with cores of these models; none: not known.
+    pub fn read(path: &Path, models: &[u32]) -> Result<Self> {
         let mut bytes = Vec::new();
         let file = File::open(path).with_context(|| path.display().to_string())?;
         file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-        Self::of_bytes(path, &bytes).with_context(|| path.display().to_string())
+        Self::of_bytes(path, &bytes, models).with_context(|| path.display().to_string())
     }
 
-    fn of_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
+    fn of_bytes(path: &Path, bytes: &[u8], models: &[u32]) -> Result<Self> {
         let text =
             signed(bytes, MARK).context("no library of the vendor's: it has no $VERSION$")?;
-        let version = parse(&text).with_context(|| format!("{text} is no version"))?;
-        let (interface, is_exact) = generation(version)
+        let version = generation::parse(&text).with_context(|| format!("{text} is no version"))?;
+        let answer = generation::of(version, models)
             .with_context(|| format!("no generation of the interface is near {text}"))?;
         Ok(Self {
             path: path.to_path_buf(),
             version: text,
             platform: signed(bytes, PLATFORM),
-            interface,
-            is_exact,
+            answer,
         })
     }
 
     /// The libraries that a process has mapped and that have a signature.
-    pub fn of_process(process: u32) -> Result<Vec<Self>> {
+    pub fn of_process(process: u32, models: &[u32]) -> Result<Vec<Self>> {
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps"))
             .with_context(|| format!("process {process}"))?;
         let mut paths: Vec<_> = mapped(&maps);
+        paths.sort_unstable();
         paths.dedup();
         let mut found = Vec::new();
         for path in paths {
             // What is no library of the vendor's, or gone, is none.
-            if let Ok(library) = Self::read(Path::new(path)) {
+            if let Ok(library) = Self::read(Path::new(path), models) {
                 found.push(library);
             }
         }
@@ -91,14 +84,6 @@ impl Library {
         );
         Ok(found)
     }
-
-    /// The line of modprobe.d that has the driver take it for what it is: all programs, or `program` alone.
-    pub fn options(&self, program: Option<&str>) -> String {
-        match program {
-            None => format!("options galcore interface={}", self.interface),
-            Some(program) => format!("options galcore interface={program}:{}", self.interface),
-        }
-    }
 }
 
 impl fmt::Display for Library {
@@ -107,12 +92,86 @@ impl fmt::Display for Library {
         if let Some(platform) = &self.platform {
             write!(out, " for {platform}")?;
         }
-        let how = match self.is_exact {
-            true => "known",
-            false => "the nearest that is known",
-        };
-        writeln!(out, ", speaks {} ({how})", self.interface)
+        let names: Vec<_> = self
+            .answer
+            .candidates
+            .iter()
+            .map(|candidate| candidate.interface)
+            .collect();
+        match (self.answer.interface, self.answer.candidates.first()) {
+            (Some(name), Some(first)) => {
+                let how = match first.fit {
+                    Fit::Exact => "known",
+                    Fit::Nearest => "the nearest that is known",
+                    Fit::Possible => "by the core",
+                };
+                writeln!(out, ", speaks {name} ({how})")
+            }
+            _ => writeln!(
+                out,
+                ", speaks one of {}: the core decides",
+                names.join(", ")
+            ),
+        }
     }
+}
+
+/// The line of modprobe.d that has the driver take clients for one generation: all programs, or `program` alone.
+fn line(interface: &str, program: Option<&str>) -> String {
+    match program {
+        None => format!("options galcore interface={interface}"),
+        Some(program) => format!("options galcore interface={program}:{interface}"),
+    }
+}
+
+/// What goes to modprobe.d for these libraries of one program, or of any: one line if they leave no doubt, and all that
+/// may be meant instead as comments.
+pub fn options(libraries: &[Library], program: Option<&str>) -> String {
+    let mut chosen: Vec<_> = libraries
+        .iter()
+        .map(|library| library.answer.interface)
+        .collect();
+    chosen.sort_unstable();
+    chosen.dedup();
+    let mut candidates: Vec<&Candidate> = Vec::new();
+    for library in libraries {
+        for candidate in &library.answer.candidates {
+            if candidates
+                .iter()
+                .all(|known| known.interface != candidate.interface)
+            {
+                candidates.push(candidate);
+            }
+        }
+    }
+    let mut text = String::new();
+    let (taken, why) = match chosen[..] {
+        [Some(interface)] => {
+            text.push_str(&line(interface, program));
+            text.push('\n');
+            (Some(interface), "Or, if that draws nothing:")
+        }
+        [None] => (
+            None,
+            "The version does not tell which of these it is: name the core (--core), or take the # from one line.",
+        ),
+        _ => (
+            None,
+            "Libraries of several generations: take the # from the line of the one that opens the device.",
+        ),
+    };
+    let others: Vec<_> = candidates
+        .into_iter()
+        .filter(|candidate| Some(candidate.interface) != taken)
+        .collect();
+    if !others.is_empty() {
+        text.push_str(&format!("# {why}\n"));
+    }
+    for candidate in others {
+        let line = line(candidate.interface, program);
+        text.push_str(&format!("# {}:\n# {line}\n", candidate.mark));
+    }
+    text
 }
 
 /// The files whose code `maps` has mapped, whose names are those of libraries.
@@ -139,110 +198,81 @@ fn signed(bytes: &[u8], mark: &[u8]) -> Option<String> {
     texts.into_iter().next()
 }
 
-/// Reads `4.6.9:6622` and `4.6.9.6622`; what follows the last number, such as `p8`, does not count.
-fn parse(text: &str) -> Option<Version> {
-    let mut numbers = text.split([':', '.']).filter_map(|part| {
-        let end = part.find(|letter: char| !letter.is_ascii_digit());
-        part[..end.unwrap_or(part.len())].parse().ok()
-    });
-    let mut next = || numbers.next();
-    let (major, minor, patch) = (next()?, next()?, next()?);
-    // Behind `5.0.11.p8` comes the build: the last number of all.
-    Some([major, minor, patch, numbers.last().unwrap_or(0)])
-}
-
-/// All generations by their versions.
-fn known() -> impl Iterator<Item = (Version, &'static str)> {
-    let told = Abi::all()
-        .iter()
-        .filter_map(|abi| Some((parse(abi.version)?, abi.name)));
-    let untold = UNTOLD
-        .iter()
-        .filter_map(|(name, version)| Some((parse(version)?, *name)));
-    told.chain(untold)
-}
-
-/// The generation of a version, and whether it is known of this very one; else of the highest below it with the same
-/// first two numbers, or of the lowest above. Of several it is the first.
-fn generation(version: Version) -> Option<(&'static str, bool)> {
-    let alike = || known().filter(|(known, _)| known[..2] == version[..2]);
-    if let Some((_, name)) = alike().find(|(known, _)| *known == version) {
-        return Some((name, true));
-    }
-    let mut below: Option<(Version, &str)> = None;
-    let mut above: Option<(Version, &str)> = None;
-    for (known, name) in alike() {
-        if known < version && below.is_none_or(|(best, _)| known > best) {
-            below = Some((known, name));
-        }
-        if known > version && above.is_none_or(|(best, _)| known < best) {
-            above = Some((known, name));
-        }
-    }
-    below.or(above).map(|(_, name)| (name, false))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(bytes: &[u8]) -> Result<Library> {
-        Library::of_bytes(Path::new("libGAL.so"), bytes)
+    fn of(bytes: &[u8], models: &[u32]) -> Result<Library> {
+        Library::of_bytes(Path::new("libGAL.so"), bytes, models)
+    }
+
+    fn signed_as(version: &str, models: &[u32]) -> Library {
+        of(format!("$VERSION${version}$").as_bytes(), models).unwrap()
     }
 
     #[test]
     fn signatures_are_read() {
         let bytes = b"\x7fELF\0\0\n\0$VERSION$4.6.9:6622$\n\0\n\0$PLATFORM$Linux$\n\0";
-        let library = of(bytes).unwrap();
+        let library = of(bytes, &[]).unwrap();
         assert_eq!(library.version, "4.6.9:6622");
         assert_eq!(library.platform.as_deref(), Some("Linux"));
-        assert_eq!((library.interface, library.is_exact), ("4.1.0", true));
-        assert_eq!(library.options(None), "options galcore interface=4.1.0");
-        assert_eq!(
-            library.options(Some("kodi.bin")),
-            "options galcore interface=kodi.bin:4.1.0"
-        );
+        assert_eq!(library.answer.interface, Some("4.1.0"));
         assert_eq!(
             library.to_string(),
             "libGAL.so: version 4.6.9:6622 for Linux, speaks 4.1.0 (known)\n"
+        );
+        assert_eq!(
+            options(&[library], Some("kodi.bin")),
+            "options galcore interface=kodi.bin:4.1.0\n"
         );
     }
 
     #[test]
     fn what_has_none_is_refused() {
-        assert!(of(b"\x7fELF").is_err());
-        assert!(of(b"$VERSION$").is_err());
-        assert!(of(b"$VERSION$no number$").is_err());
-        assert!(of(b"$VERSION$9.9.9:1$").is_err());
+        assert!(of(b"\x7fELF", &[]).is_err());
+        assert!(of(b"$VERSION$", &[]).is_err());
+        assert!(of(b"$VERSION$no number$", &[]).is_err());
+        assert!(of(b"$VERSION$9.9.9:1$", &[]).is_err());
         // What only looks like one is passed over.
         let bytes = b"$VERSION$\x01\x02$ $VERSION$6.4.11.p3:1049711+fslc$";
-        assert_eq!(of(bytes).unwrap().interface, "6.4.11");
+        assert_eq!(of(bytes, &[]).unwrap().answer.interface, Some("6.4.11"));
+    }
+
+    /// The lines that count, and the others.
+    fn lines(text: &str) -> (Vec<&str>, Vec<&str>) {
+        text.lines().partition(|line| !line.starts_with('#'))
     }
 
     #[test]
-    fn versions_are_generations() {
-        let interface = |text: &str| generation(parse(text)?);
-        for (version, name, is_exact) in [
-            ("0.8.0:3184", "dove", true),
-            ("0.8.0:1998", "dove_old", true),
-            ("0.8.0:2500", "dove_old", false),
-            ("0.8.0:700", "dove_old", false),
-            ("4.6.6:1381", "v4", true),
-            ("4.6.9:1210", "4.0.0", true),
-            ("4.6.9:1478", "4.0.0", false),
-            ("4.6.9:6622", "4.1.0", true),
-            ("4.6.9:9754", "4.6.9", true),
-            ("5.0.11:31013", "5.0.11.p6", true),
-            ("5.0.11:41671", "5.0.11.p8", true),
-            ("5.0.11.p8.41671", "5.0.11.p8", true),
-            ("6.2.2:93313", "6.2.2", true),
-            ("6.2.3:129602", "6.2.3", true),
-            ("6.2.4.p2:163672", "6.2.4.p2", true),
-            ("6.4.11.p2:745085", "6.4.11", false),
-        ] {
-            assert_eq!(interface(version), Some((name, is_exact)), "{version}");
+    fn others_of_the_version_are_comments() {
+        let text = options(&[signed_as("0.8.0:2000", &[0x800])], None);
+        let (counts, comments) = lines(&text);
+        assert_eq!(counts, ["options galcore interface=v2"]);
+        for name in ["arnova", "dove", "dove_old"] {
+            let wanted = format!("# options galcore interface={name}");
+            assert!(comments.contains(&&wanted[..]), "{text}");
         }
-        assert_eq!(interface("9.0.0:1"), None);
+        // Nobody knows the board: no line counts.
+        let unknown = signed_as("4.6.6:1381", &[]);
+        assert!(unknown.to_string().ends_with(": the core decides\n"));
+        let text = options(&[unknown], None);
+        let (counts, comments) = lines(&text);
+        assert!(counts.is_empty(), "{text}");
+        assert!(comments.contains(&"# options galcore interface=v4"));
+        assert!(comments.contains(&"# options galcore interface=eureka"));
+    }
+
+    #[test]
+    fn several_versions_of_one_program_are_told() {
+        let both = [signed_as("4.6.9:1210", &[]), signed_as("4.6.9:6622", &[])];
+        let text = options(&both, None);
+        let (counts, comments) = lines(&text);
+        assert!(counts.is_empty(), "{text}");
+        assert!(comments[0].contains("several generations"), "{text}");
+        assert!(comments.contains(&"# options galcore interface=4.0.0"));
+        assert!(comments.contains(&"# options galcore interface=4.1.0"));
+        let same = [signed_as("4.6.9:6622", &[]), signed_as("4.6.9:6622", &[])];
+        assert_eq!(options(&same, None), "options galcore interface=4.1.0\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Asks the driver as any client does, and reads `/sys` and `/proc/driver/gc`. It draws nothing.
 
 mod features;
+mod generation;
 mod library;
 mod report;
 mod system;
@@ -29,16 +30,42 @@ struct Options {
 
     /// Tells instead which generation of the interface this library of the vendor's speaks (libGAL.so, libVIVANTE.so
     /// ...), and the line of modprobe.d that says so.
-    #[arg(long, value_name = "FILE", conflicts_with = "process")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "process",
+        group = "of_libraries"
+    )]
     library: Option<PathBuf>,
 
     /// The same of the libraries that a running process has.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", group = "of_libraries")]
     process: Option<u32>,
+
+    /// The model of the board's core, such as GC800: it decides between generations whose libraries have the same
+    /// version. By default the running driver is asked.
+    #[arg(long, value_name = "MODEL", value_parser = model, requires = "of_libraries")]
+    core: Option<u32>,
 
     /// The line is for the program of this name alone, as in /proc/PID/comm.
     #[arg(long, value_name = "NAME")]
     program: Option<String>,
+}
+
+/// Reads `GC800`.
+fn model(text: &str) -> Result<u32, String> {
+    let prefixes = ["GC", "gc", "0x"];
+    let digits = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
+    let digits = digits.unwrap_or(text);
+    u32::from_str_radix(digits, 16).map_err(|_| "a model is written like GC800".to_string())
+}
+
+/// Models of the cores: the one that is named, or what the driver has; none if it does not answer.
+fn models(options: &Options) -> Vec<u32> {
+    match options.core {
+        Some(model) => vec![model],
+        None => Report::take().cores.iter().map(|core| core.model).collect(),
+    }
 }
 
 /// Tells which generation libraries speak.
@@ -51,21 +78,19 @@ fn libraries(options: &Options, libraries: &[Library]) -> Result<ExitCode> {
     for library in libraries {
         write!(out, "{library}")?;
     }
-    // A process's libraries are of one version, or it would not run.
-    if let Some(library) = libraries.first() {
-        writeln!(out, "\n# for /etc/modprobe.d/galcore.conf")?;
-        writeln!(out, "{}", library.options(options.program.as_deref()))?;
-    }
+    writeln!(out, "\n# for /etc/modprobe.d/galcore.conf")?;
+    let lines = library::options(libraries, options.program.as_deref());
+    write!(out, "{lines}")?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn main() -> Result<ExitCode> {
     let options = Options::parse();
     if let Some(path) = &options.library {
-        return libraries(&options, &[Library::read(path)?]);
+        return libraries(&options, &[Library::read(path, &models(&options))?]);
     }
     if let Some(process) = options.process {
-        return libraries(&options, &Library::of_process(process)?);
+        return libraries(&options, &Library::of_process(process, &models(&options))?);
     }
     let report = Report::take();
     let mut out = std::io::stdout().lock();

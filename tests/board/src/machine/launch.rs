@@ -159,7 +159,7 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
     let memory = boot.memory;
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|w| w.to_string()));
-    add(&["-M", device_tree::MACHINE]);
+    add(&["-M", &device_tree::machine(boot)]);
     add(&["-cpu", assets.processor.model()]);
     add(&["-smp", &boot.smp.to_string(), "-m", &memory.to_string()]);
     if boot.icount {

@@ -17,6 +17,7 @@ use super::results::SuiteResult;
 use super::suites::Group;
 use super::suites::Needs;
 use super::suites::Step;
+use crate::boards;
 use crate::cli::Tools;
 use crate::etnaviv;
 use crate::initramfs::GuestFile;
@@ -36,6 +37,7 @@ use crate::machine::TaskOutcome;
 use crate::machine::Watcher;
 use crate::machine::Work;
 use crate::mesa;
+use crate::processor::Processor;
 use crate::signals::Signals;
 
 /// Exit status by which a kselftest says it could not be tried.
@@ -234,7 +236,10 @@ impl Session<'_> {
             board: needs.board,
             binding: needs.binding,
             smp: needs.smp,
-            memory: needs.memory,
+            memory: match boards::has_places(&needs.tree) {
+                true => needs.memory,
+                false => with_checks(needs.memory, assets.processor),
+            },
             append: needs.append.clone(),
             tree: needs.tree.clone(),
             kunit: needs.kunit,
@@ -269,6 +274,17 @@ impl Session<'_> {
             outcome,
             out,
         })
+    }
+}
+
+/// MiB that the 64-bit kernel, which checks every access, takes besides.
+const CHECKS_MIB: u32 = 256;
+
+/// RAM of a boot whose suites need `memory` MiB: on each kernel as much of it is theirs.
+fn with_checks(memory: u32, processor: Processor) -> u32 {
+    match processor.is_64_bit() {
+        true => (memory + CHECKS_MIB).min(boards::REACHED_MIB).max(memory),
+        false => memory,
     }
 }
 

@@ -71,7 +71,11 @@ impl SuiteResult {
     /// A line for the progress.
     pub fn line(&self) -> String {
         let count = self.count();
-        let word = if count.failed > 0 { "FAIL" } else { "ok  " };
+        let word = match (count.failed, count.passed, count.skipped) {
+            (1.., ..) => "FAIL",
+            (0, 0, 1..) => "SKIP",
+            _ => "ok  ",
+        };
         format!(
             "{word} {} ({}): {} in {:.1} s",
             self.name,
@@ -147,13 +151,35 @@ impl Results {
         lines
     }
 
-    /// Writes `test.summary` to `out`, and `results.xml` in JUnit's form to `logs`.
+    /// A line for each suite of which nothing ran, with the reason.
+    pub fn not_run(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for suite in &self.suites {
+            let count = suite.count();
+            if count.skipped > 0 && count.passed + count.failed == 0 {
+                // The reason is behind what was printed before it.
+                let mut reasons = suite.cases.iter().filter_map(|case| case.detail.last());
+                let reason = reasons.next().map_or("it does not say why", String::as_str);
+                lines.push(format!(
+                    "NOT RUN: {} ({}): {reason}",
+                    suite.name, suite.place
+                ));
+            }
+        }
+        lines
+    }
+
+    /// Writes `test.summary` and `test.notrun` to `out`, and `results.xml` in JUnit's form to `logs`.
     pub fn write(&self, out: &Path, logs: &Path) -> Result<()> {
         let count = self.count();
         let summary = out.join("test.summary");
         let numbers = format!("{} {} {}\n", count.passed, count.failed, count.skipped);
         fs::write(&summary, numbers)
             .with_context(|| format!("cannot write {}", summary.display()))?;
+        let not_run = out.join("test.notrun");
+        let lines = self.not_run().into_iter().map(|line| line + "\n");
+        fs::write(&not_run, lines.collect::<String>())
+            .with_context(|| format!("cannot write {}", not_run.display()))?;
         let junit = logs.join("results.xml");
         fs::write(&junit, self.junit()).with_context(|| format!("cannot write {}", junit.display()))
     }
@@ -247,6 +273,35 @@ mod tests {
         assert!(text.contains("FAILED: b <x>\n    1 \"is\" not 2\nnote\n"));
         assert!(!text.contains("FAILED: a"));
         assert!(Results::default().failures().is_empty());
+    }
+
+    /// A suite that ran in part is none of them.
+    #[test]
+    fn suites_of_which_nothing_ran_are_told() {
+        let without = |name: &str, detail: Vec<String>| SuiteResult {
+            name: name.to_string(),
+            place: "dove dt".to_string(),
+            cases: vec![case("Mesa", Outcome::Skipped, detail)],
+            notes: Vec::new(),
+            log: PathBuf::new(),
+            time: Duration::ZERO,
+        };
+        let mut all = results();
+        assert!(all.not_run().is_empty());
+        let suite = without("mesa", vec!["no packages".to_string()]);
+        assert!(suite.line().starts_with("SKIP mesa"));
+        all.suites.push(suite);
+        all.suites.push(without("other", vec![]));
+        let lines = [
+            "NOT RUN: mesa (dove dt): no packages",
+            "NOT RUN: other (dove dt): it does not say why",
+        ];
+        assert_eq!(all.not_run(), lines);
+        assert_eq!(all.summary(), "1 passed, 1 failed, 3 skipped");
+        let dir = tempfile::tempdir().unwrap();
+        all.write(dir.path(), dir.path()).unwrap();
+        let text = fs::read_to_string(dir.path().join("test.notrun")).unwrap();
+        assert_eq!(text, lines.join("\n") + "\n");
     }
 
     #[test]

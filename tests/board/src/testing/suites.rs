@@ -377,8 +377,8 @@ impl Table {
         self.host.len() + self.kunit.len() + guest.sum::<usize>()
     }
 
-    /// The boots to make: suites with the same needs share one. KUnit has boots
-    /// of its own, for there every load of the module runs its suites.
+    /// The boots to make: suites with the same needs share one, as far as their programs fit.
+    /// KUnit has boots of its own, for there every load of the module runs its suites.
     pub fn groups(&self) -> Vec<Group> {
         let mut groups: Vec<Group> = self
             .kunit
@@ -434,8 +434,12 @@ impl Table {
     }
 }
 
+/// Steps of one boot at most: their programs, some 2 MiB each, are unpacked into half of the guest's RAM.
+const MOST_STEPS: usize = 24;
+
 fn group_for(groups: &mut Vec<Group>, needs: Needs) -> &mut Group {
-    let position = match groups.iter().position(|group| group.needs == needs) {
+    let last = groups.iter().rposition(|group| group.needs == needs);
+    let position = match last.filter(|&last| groups[last].steps.len() < MOST_STEPS) {
         Some(position) => position,
         None => {
             groups.push(Group {
@@ -511,6 +515,23 @@ soak_only = true
         assert_eq!(steps, ["signals", "memory"]);
         assert!(groups.iter().any(|group| !group.needs.load));
         assert_eq!(table.steps(), 8);
+    }
+
+    #[test]
+    fn a_boot_has_no_more_programs_than_fit() {
+        let one = |n| {
+            format!("[[guest]]\nname = \"one-{n}\"\nprogram = \"memory\"\nboards = [\"dove\"]\n")
+        };
+        let more: Vec<String> = (0..MOST_STEPS).map(one).collect();
+        let more = more.concat();
+        let table = Table::parse(&format!("{TABLE}{more}")).unwrap().ordinary();
+        let steps: Vec<usize> = table
+            .groups()
+            .iter()
+            .filter(|group| group.needs.describe() == "dove dt" && !group.needs.kunit)
+            .map(|group| group.steps.len())
+            .collect();
+        assert_eq!(steps, [MOST_STEPS, 2]);
     }
 
     #[test]

@@ -95,12 +95,15 @@ fn copy_converts_formats_and_stays_in_the_window() {
         let at = TARGET as usize + y * 128 + 2 * x;
         u16::from_le_bytes([bus.bytes[at], bus.bytes[at + 1]])
     };
-    assert_eq!(
-        u32::from(pixel(31, 7)),
-        Format::R5G6B5.pack(0xff00_0000 | (7 * 64 + 31))
-    );
+    // Of 0xff0001df and 0xff000180: blue 27 and 16 of 31; the green is too little.
+    assert_eq!(pixel(31, 7), 0x001b);
+    assert_eq!(pixel(0, 6), 0x0010);
     assert_eq!(pixel(32, 0), 0xeeee);
     assert_eq!(pixel(0, 8), 0xeeee);
+    bus.bytes[SOURCE as usize..][..4].copy_from_slice(&0x80ab_cdef_u32.to_le_bytes());
+    resolve.run(&mut bus);
+    let at = TARGET as usize;
+    assert_eq!(bus.bytes[at..at + 2], 0xae7d_u16.to_le_bytes());
 }
 
 #[test]
@@ -245,8 +248,102 @@ fn the_clients_warm_up_passes() {
     warm_up.run(&mut FlatBus::new());
 }
 
+/// A format, written down here and not asked of the model: its code, its bytes, and where its channels are.
+#[derive(Clone, Copy)]
+struct ByHand {
+    format: Format,
+    code: u32,
+    bytes: u32,
+    /// First bit and bits of alpha, red, green and blue.
+    channels: [(u32, u32); 4],
+}
+
+const BY_HAND: [ByHand; 4] = [
+    ByHand {
+        format: Format::A4R4G4B4,
+        code: 1,
+        bytes: 2,
+        channels: [(12, 4), (8, 4), (4, 4), (0, 4)],
+    },
+    ByHand {
+        format: Format::A1R5G5B5,
+        code: 3,
+        bytes: 2,
+        channels: [(15, 1), (10, 5), (5, 5), (0, 5)],
+    },
+    ByHand {
+        format: Format::R5G6B5,
+        code: 4,
+        bytes: 2,
+        channels: [(0, 0), (11, 5), (5, 6), (0, 5)],
+    },
+    ByHand {
+        format: Format::A8R8G8B8,
+        code: 6,
+        bytes: 4,
+        channels: [(24, 8), (16, 8), (8, 8), (0, 8)],
+    },
+];
+
+impl ByHand {
+    /// The pixel that begins in `memory`, as it is there.
+    fn load(&self, memory: &[u8]) -> u32 {
+        let bytes = memory[..self.bytes as usize].iter().rev();
+        bytes.fold(0, |word, byte| word << 8 | u32::from(*byte))
+    }
+
+    fn store(&self, pixel: u32, memory: &mut [u8]) {
+        for (index, byte) in memory[..self.bytes as usize].iter_mut().enumerate() {
+            *byte = (pixel >> (8 * index)) as u8;
+        }
+    }
+
+    /// Alpha, red, green and blue, of 255.
+    fn widen(&self, pixel: u32) -> [u32; 4] {
+        self.channels.map(|(first, bits)| {
+            let value = pixel >> first & ((1 << bits) - 1);
+            match bits {
+                0 => 255,
+                1 => value * 255,
+                4 => value * 17,
+                5 => value * 8 + value / 4,
+                6 => value * 4 + value / 16,
+                _ => value,
+            }
+        })
+    }
+
+    fn narrow(&self, channels: [u32; 4]) -> u32 {
+        let each = self.channels.iter().zip(channels);
+        each.fold(0, |pixel, ((first, bits), value)| match bits {
+            0 => pixel,
+            _ => pixel | value >> (8 - bits) << first,
+        })
+    }
+}
+
+/// The table itself, by pixels that were worked out on paper.
+#[test]
+fn formats_by_hand_are_right() {
+    let [argb4444, argb1555, rgb565, argb8888] = BY_HAND;
+    assert_eq!(argb4444.widen(0x1234), [0x11, 0x22, 0x33, 0x44]);
+    assert_eq!(argb1555.widen(0x9234), [0xff, 0x21, 0x8c, 0xa5]);
+    assert_eq!(rgb565.widen(0x1234), [0xff, 0x10, 0x45, 0xa5]);
+    assert_eq!(argb8888.widen(0x1234_5678), [0x12, 0x34, 0x56, 0x78]);
+    let pixel = [0x80, 0xab, 0xcd, 0xef];
+    assert_eq!(argb4444.narrow(pixel), 0x8ace);
+    assert_eq!(argb1555.narrow(pixel), 0xd73d);
+    assert_eq!(rgb565.narrow(pixel), 0xae7d);
+    assert_eq!(argb8888.narrow(pixel), 0x80ab_cdef);
+    assert_eq!(rgb565.load(&[0x34, 0x12, 0xff]), 0x1234);
+    let mut bytes = [0; 5];
+    argb8888.store(0x1234_5678, &mut bytes);
+    assert_eq!(bytes, [0x78, 0x56, 0x34, 0x12, 0]);
+}
+
 /// A surface with the size that its memory has.
 struct Area {
+    format: ByHand,
     surface: Surface,
     width: u32,
     height: u32,
@@ -266,15 +363,15 @@ impl Area {
                 4 * parts * (1 + random.below(12)),
             ),
         };
-        let formats = [Format::A8R8G8B8, Format::R5G6B5, Format::A4R4G4B4];
-        let format = formats[random.below(3) as usize];
+        let format = BY_HAND[random.below(BY_HAND.len() as u32) as usize];
         let rows = if layout == Layout::Linear { 1 } else { 4 };
-        let half = width * height * format.bytes() / 2;
+        let half = width * height * format.bytes / 2;
         Self {
+            format,
             surface: Surface {
                 bases: [base, base + half],
-                stride: width * format.bytes() * rows,
-                format,
+                stride: width * format.bytes * rows,
+                format: format.format,
                 layout,
                 is_split,
             },
@@ -285,7 +382,7 @@ impl Area {
 
     /// Where each pixel lies: found from memory's side.
     fn places(&self) -> Vec<((u32, u32), usize)> {
-        let bytes = self.surface.format.bytes();
+        let bytes = self.format.bytes;
         let parts = if self.surface.is_split { 2 } else { 1 };
         let pixels = self.width * self.height / parts;
         let place = |part: u32, index| {
@@ -298,20 +395,14 @@ impl Area {
             .collect()
     }
 
-    /// The picture in `memory`, row by row, as A8R8G8B8 and as it is there.
-    fn picture(&self, memory: &[u8]) -> Vec<(u32, u32)> {
-        let mut picture = vec![(0, 0); (self.width * self.height) as usize];
+    /// The channels of the picture in `memory`, row by row.
+    fn picture(&self, memory: &[u8]) -> Vec<[u32; 4]> {
+        let mut picture = vec![[0; 4]; (self.width * self.height) as usize];
         for ((x, y), at) in self.places() {
-            let raw = self.surface.format.load(&memory[at..]);
-            picture[(y * self.width + x) as usize] = (self.surface.format.unpack(raw), raw);
+            let pixel = self.format.load(&memory[at..]);
+            picture[(y * self.width + x) as usize] = self.format.widen(pixel);
         }
         picture
-    }
-
-    fn code(&self) -> u32 {
-        (0..7)
-            .find(|code| Format::from_code(*code) == Some(self.surface.format))
-            .unwrap()
     }
 
     fn stride(&self) -> u32 {
@@ -351,8 +442,8 @@ fn random_case(random: &mut Random, bus: &mut FlatBus) -> (Resolve, Vec<u8>) {
     let tiled = |area: &Area, bit: u32| u32::from(area.surface.layout != Layout::Linear) << bit;
     set(
         RS_CONFIG,
-        to.code() << 8
-            | from.code()
+        to.format.code << 8
+            | from.format.code
             | tiled(&from, 7)
             | tiled(&to, 14)
             | (samples.0 - 1) << 5
@@ -399,25 +490,17 @@ fn random_case(random: &mut Random, bus: &mut FlatBus) -> (Resolve, Vec<u8>) {
             continue;
         }
         let mut sums = [0; 4];
-        let mut raw = 0;
         for (column, row) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
             if column < samples.0 && row < samples.1 {
                 let at = (y * samples.1 + row) * from.width + x * samples.0 + column;
-                let (argb, as_it_is) = picture[at as usize];
-                raw = as_it_is;
-                for (sum, byte) in sums.iter_mut().zip(argb.to_le_bytes()) {
-                    *sum += u32::from(byte);
+                for (sum, value) in sums.iter_mut().zip(picture[at as usize]) {
+                    *sum += value;
                 }
             }
         }
         let count = samples.0 * samples.1;
-        let mean = sums.map(|sum| (f64::from(sum) / f64::from(count)).round() as u8);
-        let is_copy = count == 1 && from.surface.format == to.surface.format;
-        let pixel = match is_copy {
-            true => raw,
-            false => to.surface.format.pack(u32::from_le_bytes(mean)),
-        };
-        to.surface.format.store(pixel, &mut wanted[at..]);
+        let mean = sums.map(|sum| (f64::from(sum) / f64::from(count)).round() as u32);
+        to.format.store(to.format.narrow(mean), &mut wanted[at..]);
     }
     (of_states(states, pipes, bits), wanted)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Answers beside those that were recorded of another driver.
+//! Answers beside those that were recorded of another driver, and those that this one gave when a difference was judged.
 
 use std::collections::HashMap;
 
@@ -33,6 +33,11 @@ impl<'a> Table<'a> {
         self.0.get(case).map(Vec::as_slice)
     }
 
+    /// The cases.
+    pub fn cases(&self) -> impl Iterator<Item = &'a str> + use<'_, 'a> {
+        self.0.keys().copied()
+    }
+
     /// How many cases there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -48,9 +53,11 @@ impl<'a> Table<'a> {
 #[derive(Debug)]
 pub struct Difference<'a> {
     pattern: &'a str,
-    /// The reason.
-    pub reason: &'a str,
+    kind: &'a str,
 }
+
+/// Of what is only there as the other driver was loaded otherwise.
+const SET_UP: &str = "set-up";
 
 /// Kinds of reasons.
 const KINDS: [&str; 5] = [
@@ -58,7 +65,7 @@ const KINDS: [&str; 5] = [
     "vendor's fault",
     "number only",
     "not built",
-    "set-up",
+    SET_UP,
 ];
 
 /// Reads the list of differences: patterns of cases' names, the kind, the reason.
@@ -70,12 +77,17 @@ pub fn differences(text: &str) -> Result<Vec<Difference<'_>>> {
         let (kind, _) = reason.split_once(": ").context("no kind")?;
         ensure!(KINDS.contains(&kind), "{line:?}: there is no such kind");
         let patterns = patterns.split_whitespace();
-        differences.extend(patterns.map(|pattern| Difference { pattern, reason }));
+        differences.extend(patterns.map(|pattern| Difference { pattern, kind }));
     }
     Ok(differences)
 }
 
 impl Difference<'_> {
+    /// Whether there is none where both drivers are loaded alike.
+    pub fn is_set_up(&self) -> bool {
+        self.kind == SET_UP
+    }
+
     /// Whether it is about this case. `*` stands for anything.
     pub fn is_about(&self, case: &str) -> bool {
         let mut parts = self.pattern.split('*');
@@ -103,36 +115,51 @@ impl Difference<'_> {
 pub enum Verdict {
     /// The same.
     Equal,
-    /// Not the same, and there is a reason.
+    /// Not the same, there is a reason, and it is the answer that the reason is about.
     Explained,
+    /// Not the same, and there is a reason for another answer.
+    Changed,
     /// Not the same, and nobody says why.
     Unexplained,
-    /// The same, though the list of differences has it.
+    /// The same, though the list of differences or this driver's table has it.
     Outdated,
 }
 
-/// Compares one case's answers.
+/// Compares one case's answers with those of the other driver, and where there is a reason to differ with `ours`, those
+/// of this one that the reason is about.
 pub fn verdict(
     case: &str,
     found: &[&str],
     recorded: &[&str],
+    ours: Option<&[&str]>,
     differences: &[Difference<'_>],
 ) -> Verdict {
-    let is_listed = differences.iter().any(|one| one.is_about(case));
-    let survives = !found.contains(&CRASH);
-    match (found == recorded, is_listed) {
-        // Whoever does not come back is no example.
-        (_, false) if recorded.contains(&CRASH) && survives => Verdict::Explained,
-        (true, false) if survives => Verdict::Equal,
-        (true, true) => Verdict::Outdated,
-        (false, true) if survives => Verdict::Explained,
-        _ => Verdict::Unexplained,
+    let is_listed = is_listed(case, differences);
+    // Whoever does not come back is no example.
+    let is_reason = is_listed || recorded.contains(&CRASH);
+    match ours {
+        _ if found.contains(&CRASH) => Verdict::Unexplained,
+        None if found == recorded && !is_listed => Verdict::Equal,
+        _ if found == recorded => Verdict::Outdated,
+        _ if !is_reason => Verdict::Unexplained,
+        Some(ours) if ours == found => Verdict::Explained,
+        _ => Verdict::Changed,
     }
+}
+
+fn is_listed(case: &str, differences: &[Difference<'_>]) -> bool {
+    differences.iter().any(|one| one.is_about(case))
 }
 
 #[cfg(test)]
 mod tests {
+    use gpu_control::Board;
+
     use super::*;
+    use crate::answers::cases;
+    use crate::answers::recording;
+    use crate::answers::CASES;
+    use crate::answers::DIFFERENCES;
 
     #[test]
     fn patterns_name_cases() {
@@ -150,28 +177,60 @@ mod tests {
 
     #[test]
     fn nothing_is_passed_over() {
-        let table = Table::read("# Of a driver.\na | X -> 0\na | Y -> 0\nb | X -> -1\n").unwrap();
+        let table = "# Of a driver.\na | X -> 0\na | Y -> 0\nb | X -> -1\nc | does not come back\n";
+        let table = Table::read(table).unwrap();
+        let ours = Table::read("a | X -> 0\na | Y -> -1\nc | X -> -1\n").unwrap();
         let list = differences("a | security: why\n").unwrap();
-        let told = |case, found: &[&str]| verdict(case, found, table.of(case).unwrap(), &list);
-        assert_eq!(table.len(), 2);
+        let told = |case, found: &[&str]| {
+            verdict(case, found, table.of(case).unwrap(), ours.of(case), &list)
+        };
+        assert_eq!(table.len(), 3);
         assert_eq!(told("a", &["X -> 0", "Y -> 0"]), Verdict::Outdated);
         assert_eq!(told("a", &["X -> 0", "Y -> -1"]), Verdict::Explained);
+        assert_eq!(told("a", &["X -> 0", "Y -> -2"]), Verdict::Changed);
         assert_eq!(told("a", &[CRASH]), Verdict::Unexplained);
         assert_eq!(told("b", &["X -> -1"]), Verdict::Equal);
         assert_eq!(told("b", &["X -> 0"]), Verdict::Unexplained);
+        assert_eq!(told("c", &["X -> -1"]), Verdict::Explained);
+        assert_eq!(told("c", &["X -> 0"]), Verdict::Changed);
+        assert_eq!(told("c", &[CRASH]), Verdict::Unexplained);
+        // What nobody has kept is not compared with nothing.
+        let found = ["X -> 0", "Y -> -1"];
+        let recorded = table.of("a").unwrap();
         assert_eq!(
-            verdict("b", &["X -> 0"], &[CRASH], &list),
-            Verdict::Explained
-        );
-        assert_eq!(
-            verdict("b", &[CRASH], &[CRASH], &list),
-            Verdict::Unexplained
+            verdict("a", &found, recorded, None, &list),
+            Verdict::Changed
         );
     }
 
     #[test]
-    fn the_lists_can_be_read() {
-        let text = include_str!("../../../abi/behaviour/differences.txt");
-        differences(text).unwrap();
+    fn the_lists_agree() {
+        let list = differences(DIFFERENCES).unwrap();
+        let mut used = vec![false; list.len()];
+        for board in Board::ALL {
+            let Some(recording) = recording(board) else {
+                continue;
+            };
+            let table = Table::read(recording.theirs).unwrap();
+            let ours = Table::read(recording.ours).unwrap();
+            let known = cases::read(CASES).unwrap();
+            for case in &known {
+                let case = case.name.as_str();
+                let (theirs, kept) = (table.of(case), ours.of(case));
+                assert!(theirs.is_some(), "{case} was not recorded");
+                let has_reason = is_listed(case, &list) || theirs.unwrap().contains(&CRASH);
+                assert_eq!(has_reason, kept.is_some(), "{case}: reason, and our answer");
+                assert_ne!(theirs, kept, "{case} is no difference");
+                for (used, one) in used.iter_mut().zip(&list) {
+                    *used |= kept.is_some() && one.is_about(case);
+                }
+            }
+            let is_known = |name: &str| known.iter().any(|case| case.name == name);
+            let unknown: Vec<_> = ours.cases().filter(|case| !is_known(case)).collect();
+            assert!(unknown.is_empty(), "{unknown:?}");
+        }
+        for (one, used) in list.iter().zip(used) {
+            assert!(used, "{} is about nothing", one.pattern);
+        }
     }
 }

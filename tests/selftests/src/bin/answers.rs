@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A fixed list of calls of 6.4.11, each case by a process of its own: what the driver answers beside what the vendor's
-//! did, recorded by `scripts/oracle`.
+//! did, and beside what this one did where there is a reason to differ, both recorded by `scripts/oracle`.
 //!
 //! `--print` only writes the answers. It ends with status 3 behind a case that the driver does not survive; `--behind
-//! CASE` goes on there. `--only TEXT` leaves out cases whose names do not have it.
+//! CASE` goes on there. `--ours` only writes those that are not the vendor's. `--set-up` compares the cases that differ as
+//! the vendor's driver was loaded otherwise, and wants no difference: this one is loaded as that was. `--only TEXT` leaves
+//! out cases whose names do not have it.
 
 use std::fs::File;
 use std::io::Read;
@@ -22,20 +24,20 @@ use galcore_client::Device;
 use galcore_selftests::answers::cases;
 use galcore_selftests::answers::cases::Case;
 use galcore_selftests::answers::compare;
+use galcore_selftests::answers::compare::Difference;
 use galcore_selftests::answers::compare::Table;
 use galcore_selftests::answers::compare::Verdict;
 use galcore_selftests::answers::compare::CRASH;
 use galcore_selftests::answers::compare::SEPARATOR;
 use galcore_selftests::answers::perform::Performer;
+use galcore_selftests::answers::recording;
+use galcore_selftests::answers::CASES;
+use galcore_selftests::answers::DIFFERENCES;
 use galcore_selftests::control::Control;
 use galcore_selftests::reference;
-use gpu_control::Board;
 use rustix::event::PollFd;
 use rustix::event::PollFlags;
 use rustix::event::Timespec;
-
-const CASES: &str = include_str!("../../../abi/behaviour/cases.txt");
-const DIFFERENCES: &str = include_str!("../../../abi/behaviour/differences.txt");
 
 /// The generation of the list.
 const GENERATION: &str = "6.4.11";
@@ -46,13 +48,8 @@ const LIMIT: u64 = 8;
 /// Status of `--print` behind a case that the driver does not survive.
 const STOPPED: u8 = 3;
 
-/// What was recorded of a board.
-fn recorded(board: Board) -> Option<&'static str> {
-    match board {
-        Board::Gc880 => Some(include_str!("../../../abi/behaviour/6.4.11.p3-imx6dl.txt")),
-        _ => None,
-    }
-}
+/// What is written of a case that wants a file of the kernel's which there is none of.
+const LACKING: &str = "the kernel lacks what it wants: ";
 
 /// Does the case in this process, and writes its lines.
 fn perform(case: &Case, hardware_type: u32, mut output: File) -> Result<()> {
@@ -63,7 +60,16 @@ fn perform(case: &Case, hardware_type: u32, mut output: File) -> Result<()> {
             Ok(Some(line)) => writeln!(output, "{line}")?,
             Ok(None) => {}
             Err(error) => {
-                writeln!(output, "cannot be done: {error:#}")?;
+                let is_missing = |cause: &(dyn std::error::Error + 'static)| {
+                    let io = cause.downcast_ref().map(std::io::Error::kind);
+                    io == Some(std::io::ErrorKind::NotFound)
+                        || cause.downcast_ref() == Some(&rustix::io::Errno::NOENT)
+                };
+                let why = match error.chain().any(is_missing) {
+                    true => LACKING,
+                    false => "cannot be done: ",
+                };
+                writeln!(output, "{why}{error:#}")?;
                 break;
             }
         }
@@ -136,35 +142,70 @@ fn print(cases: &[Case], hardware_type: u32) -> Result<bool> {
     Ok(true)
 }
 
+/// Writes what the driver answers where that is not what was recorded.
+fn print_ours(cases: &[Case], hardware_type: u32, theirs: &Table<'_>) -> Result<()> {
+    for case in cases {
+        let found = answers(case, hardware_type)?;
+        let recorded = theirs.of(&case.name).unwrap_or_default();
+        if found != recorded {
+            for line in found {
+                println!("{}{SEPARATOR}{line}", case.name);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The part of a name that says what it is about.
 fn group(case: &Case) -> &str {
     case.name.split(['/', ' ']).next().unwrap_or_default()
 }
 
-/// Compares with the table, group by group.
-fn check(all: &[Case], hardware_type: u32, table: &Table<'_>) -> Result<bool> {
-    let differences = compare::differences(DIFFERENCES)?;
+/// What is compared with.
+struct Tables<'a> {
+    /// The vendor's driver's answers.
+    theirs: Table<'a>,
+    /// This one's, where there is a reason to differ.
+    ours: Table<'a>,
+    differences: Vec<Difference<'a>>,
+}
+
+/// Compares with the tables, group by group.
+fn check(all: &[Case], hardware_type: u32, tables: &Tables<'_>) -> Result<bool> {
     let groups: Vec<&[Case]> = all
         .chunk_by(|one, other| group(one) == group(other))
         .collect();
     println!("KTAP version 1\n1..{}", groups.len());
-    let (mut equal, mut explained, mut wrong) = (0, 0, 0);
+    let (mut equal, mut explained, mut wrong, mut left_out) = (0, 0, 0, 0);
     for (index, cases) in groups.iter().enumerate() {
-        let mut bad = 0;
+        let (mut bad, mut lacking) = (0, None);
         for case in *cases {
-            let recorded = table.of(&case.name).unwrap_or_default();
+            let recorded = tables.theirs.of(&case.name).unwrap_or_default();
+            let ours = tables.ours.of(&case.name);
             let found = answers(case, hardware_type)?;
             let found: Vec<&str> = found.iter().map(String::as_str).collect();
-            match compare::verdict(&case.name, &found, recorded, &differences) {
+            if let Some(why) = found.iter().find(|line| line.starts_with(LACKING)) {
+                left_out += 1;
+                lacking = Some(why.to_string());
+                continue;
+            }
+            match compare::verdict(&case.name, &found, recorded, ours, &tables.differences) {
                 Verdict::Equal => equal += 1,
                 Verdict::Explained => explained += 1,
                 verdict => {
                     bad += 1;
                     println!("# {}: {verdict:?}", case.name);
-                    for line in recorded.iter().filter(|line| !found.contains(line)) {
-                        println!("#   recorded: {line}");
+                    let told = [
+                        ("vendor's", recorded),
+                        ("ours was", ours.unwrap_or_default()),
+                    ];
+                    for (whose, lines) in told {
+                        for line in lines.iter().filter(|line| !found.contains(line)) {
+                            println!("#   {whose}: {line}");
+                        }
                     }
-                    for line in found.iter().filter(|line| !recorded.contains(line)) {
+                    let is_told = |line: &&str| recorded.contains(line) && ours.is_none();
+                    for line in found.iter().filter(|line| !is_told(line)) {
                         println!("#   found:    {line}");
                     }
                 }
@@ -172,28 +213,43 @@ fn check(all: &[Case], hardware_type: u32, table: &Table<'_>) -> Result<bool> {
         }
         wrong += bad;
         let not = if bad == 0 { "" } else { "not " };
+        let skip = match lacking {
+            Some(why) if bad == 0 => format!(" # SKIP some: {why}"),
+            _ => String::new(),
+        };
         println!(
-            "{not}ok {} - {}, {} cases",
+            "{not}ok {} - {}, {} cases{skip}",
             index + 1,
             group(&cases[0]),
             cases.len()
         );
     }
     println!(
-        "# {} cases, {equal} equal, {explained} different with reasons, {wrong} unexplained",
+        "# {} cases, {equal} equal, {explained} different with reasons, {wrong} unexplained, {left_out} left out",
         all.len()
     );
     Ok(wrong == 0)
 }
 
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Check,
+    CheckSetUp,
+    Print,
+    PrintOurs,
+}
+
 fn run() -> Result<ExitCode> {
     let mut cases = cases::read(CASES)?;
-    let mut prints = false;
+    let mut task = Task::Check;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().context("a value is missing");
         match argument.as_str() {
-            "--print" => prints = true,
+            "--print" => task = Task::Print,
+            "--ours" => task = Task::PrintOurs,
+            "--set-up" => task = Task::CheckSetUp,
             "--only" => {
                 let text = value()?;
                 cases.retain(|case| case.name.contains(&text));
@@ -207,18 +263,37 @@ fn run() -> Result<ExitCode> {
         }
     }
     let hardware_type = hardware_type()?;
-    if prints {
+    if task == Task::Print {
         return Ok(match print(&cases, hardware_type)? {
             true => ExitCode::SUCCESS,
             false => ExitCode::from(STOPPED),
         });
     }
-    let board = reference::board(&Control::open()?)?;
-    let Some(table) = recorded(board) else {
+    let Some(recording) = recording(reference::board(&Control::open()?)?) else {
         println!("KTAP version 1\n1..1\nok 1 - start # SKIP no answers are recorded of this board");
         return Ok(ExitCode::SUCCESS);
     };
-    Ok(match check(&cases, hardware_type, &Table::read(table)?)? {
+    let mut tables = Tables {
+        theirs: Table::read(recording.theirs)?,
+        ours: Table::read(recording.ours)?,
+        differences: compare::differences(DIFFERENCES)?,
+    };
+    if task == Task::PrintOurs {
+        print_ours(&cases, hardware_type, &tables.theirs)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if task == Task::CheckSetUp {
+        tables.differences.retain(Difference::is_set_up);
+        cases.retain(|case| {
+            tables
+                .differences
+                .iter()
+                .any(|one| one.is_about(&case.name))
+        });
+        tables.differences.clear();
+        tables.ours = Table::default();
+    }
+    Ok(match check(&cases, hardware_type, &tables)? {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })

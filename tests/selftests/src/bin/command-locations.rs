@@ -73,6 +73,8 @@ impl Fixture {
     fn location(&self, piece: Piece, next: u64) -> Vec<u64> {
         let mut bytes = vec![0; self.abi.members["gcsHAL_COMMAND_LOCATION"]];
         for (field, value) in [
+            ("videoMemNode", self.buffer.physical.into()),
+            ("address", self.buffer.address.into()),
             ("logical", piece.logical),
             ("startOffset", piece.start.into()),
             ("size", piece.size.into()),

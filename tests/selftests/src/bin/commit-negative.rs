@@ -354,18 +354,6 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                 0,
                 Some(Interface::new(Command::WRITE_DATA)),
             ),
-            (
-                "a timer that does not exist",
-                Status::INVALID_ARGUMENT,
-                0,
-                Some(Interface::with(
-                    Command::TIMESTAMP,
-                    &uapi::TimeStamp {
-                        timer: 8,
-                        ..Default::default()
-                    },
-                )),
-            ),
             ("unreadable record", Status::OUT_OF_RESOURCES, 0x10, None),
         ] {
             bench.refuse(what, wanted, |device, queue| {

@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use anyhow::Result;
 use galcore_client::draw;
 use galcore_client::draw::Engine;
@@ -31,6 +32,7 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use gpu_control::Board;
 
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
 const BLANK: u32 = 0xff00_0009;
@@ -58,18 +60,7 @@ fn retile(stream: &mut Stream, pipes: u32, from: (&Surface, bool), to: (&Surface
         .state(state::RS_EXTRA_CONFIG, 0)
         .states(state::RS_DITHER, &[u32::MAX; 2]);
     let (source, dest) = (from.0.location.address, to.0.location.address);
-    if pipes == 1 {
-        stream
-            .state(state::RS_SOURCE_ADDR, source)
-            .state(state::RS_DEST_ADDR, dest)
-            .state(state::RS_WINDOW_SIZE, point(WIDTH, HEIGHT));
-    } else {
-        stream
-            .states(state::RS_PIPE_SOURCE_ADDR, &[source; 2])
-            .states(state::RS_PIPE_DEST_ADDR, &[dest; 2])
-            .states(state::RS_PIPE_OFFSET, &[0, point(0, HEIGHT / 2)])
-            .state(state::RS_WINDOW_SIZE, point(WIDTH, HEIGHT / 2));
-    }
+    window(stream, pipes, ([source; 2], [dest; 2]), (WIDTH, HEIGHT));
     stream.state(state::RS_KICKER, state::RS_KICK);
 }
 
@@ -80,6 +71,273 @@ fn random_rect(random: &mut Random) -> Rect {
         1 + random.below(HEIGHT / 8 - y),
     );
     Rect::new(x * 16, y * 8, width * 16, height * 8)
+}
+
+/// A format of the resolve engine, as it is known here: its code, its bytes, and first bit and bits of alpha, red, green
+/// and blue.
+struct Format {
+    name: &'static str,
+    code: u32,
+    bytes: u32,
+    channels: [(u32, u32); 4],
+}
+
+const FORMATS: [Format; 4] = [
+    Format {
+        name: "A4R4G4B4",
+        code: 1,
+        bytes: 2,
+        channels: [(12, 4), (8, 4), (4, 4), (0, 4)],
+    },
+    Format {
+        name: "A1R5G5B5",
+        code: 3,
+        bytes: 2,
+        channels: [(15, 1), (10, 5), (5, 5), (0, 5)],
+    },
+    Format {
+        name: "R5G6B5",
+        code: 4,
+        bytes: 2,
+        channels: [(0, 0), (11, 5), (5, 6), (0, 5)],
+    },
+    Format {
+        name: "A8R8G8B8",
+        code: 6,
+        bytes: 4,
+        channels: [(24, 8), (16, 8), (8, 8), (0, 8)],
+    },
+];
+
+impl Format {
+    /// Pixel number `index` of a row that begins at `at`.
+    fn load(&self, memory: &[u8], at: u32, index: u32) -> u32 {
+        let at = (at + index * self.bytes) as usize;
+        let bytes = memory[at..at + self.bytes as usize].iter().rev();
+        bytes.fold(0, |word, byte| word << 8 | u32::from(*byte))
+    }
+
+    fn store(&self, memory: &mut [u8], at: u32, index: u32, pixel: u32) {
+        let at = (at + index * self.bytes) as usize;
+        memory[at..at + self.bytes as usize]
+            .copy_from_slice(&pixel.to_le_bytes()[..self.bytes as usize]);
+    }
+
+    /// The channels of a pixel, of 255: high bits are repeated, and what is not there is opaque.
+    fn widen(&self, pixel: u32) -> [u32; 4] {
+        self.channels.map(|(first, bits)| {
+            let value = pixel >> first & ((1 << bits) - 1);
+            match bits {
+                0 => 255,
+                1 => value * 255,
+                4 => value * 17,
+                5 => value * 8 + value / 4,
+                6 => value * 4 + value / 16,
+                _ => value,
+            }
+        })
+    }
+
+    /// Low bits are dropped.
+    fn narrow(&self, channels: [u32; 4]) -> u32 {
+        let each = self.channels.iter().zip(channels);
+        each.fold(0, |pixel, ((first, bits), value)| match bits {
+            0 => pixel,
+            _ => pixel | value >> (8 - bits) << first,
+        })
+    }
+}
+
+/// The window that is made smaller, in pixels of the source: each pixel pipe does half of it.
+const WINDOW: (u32, u32) = (64, 32);
+
+fn bytes_of(surface: &Surface) -> Vec<u8> {
+    let words = surface.memory.len() / 4;
+    let words = (0..words).map(|word| surface.memory.read(4 * word));
+    words.flat_map(u32::to_le_bytes).collect()
+}
+
+/// A resolve that makes one pixel of so many across and down, from one format to another.
+fn downsample(
+    paint: &mut Paint,
+    pipes: u32,
+    source: &Surface,
+    (from, to): (&Format, &Format),
+    (across, down): (u32, u32),
+) -> Result<()> {
+    paint.surface.set_all(BLANK);
+    let strides = (WINDOW.0 * from.bytes, WINDOW.0 * to.bytes);
+    let (read, drawn) = (source.location.address, paint.surface.location.address);
+    let config = from.code | to.code << 8 | (across - 1) << 5 | (down - 1) << 6;
+    let mut stream = Stream::new();
+    stream
+        .flush(Pipe::Pipe3d)
+        .stall()
+        .state(state::RS_CONFIG, config)
+        .state(state::RS_SOURCE_STRIDE, strides.0)
+        .state(state::RS_DEST_STRIDE, strides.1)
+        .state(state::RS_CLEAR_CONTROL, 0)
+        .state(state::RS_EXTRA_CONFIG, 0)
+        .states(state::RS_DITHER, &[u32::MAX; 2]);
+    window(&mut stream, pipes, ([read; 2], [drawn; 2]), WINDOW);
+    stream.state(state::RS_KICKER, state::RS_KICK);
+    run(paint, &mut stream)?;
+
+    let pixels = bytes_of(source);
+    let mut wanted = BLANK.to_le_bytes().repeat(paint.surface.memory.len() / 4);
+    for y in 0..WINDOW.1 / down {
+        for x in 0..WINDOW.0 / across {
+            let mut sums = [0; 4];
+            for (column, row) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+                if column < across && row < down {
+                    let at = (y * down + row) * strides.0;
+                    let pixel = from.load(&pixels, at, x * across + column);
+                    for (sum, value) in sums.iter_mut().zip(from.widen(pixel)) {
+                        *sum += value;
+                    }
+                }
+            }
+            // The mean, halves rounded up.
+            let count = across * down;
+            let mean = sums.map(|sum| (2 * sum + count) / (2 * count));
+            to.store(&mut wanted, y * strides.1, x, to.narrow(mean));
+        }
+    }
+    let found = bytes_of(&paint.surface);
+    let wrong = found.iter().zip(&wanted).position(|(is, want)| is != want);
+    let what = format!(
+        "{across} x {down}, {} to {}: first wrong byte",
+        from.name, to.name
+    );
+    same(&what, wrong, None)
+}
+
+/// Where the pixel pipes read and write, and what part each of them does.
+fn window(stream: &mut Stream, pipes: u32, (source, dest): ([u32; 2], [u32; 2]), size: (u32, u32)) {
+    if pipes == 1 {
+        stream
+            .state(state::RS_SOURCE_ADDR, source[0])
+            .state(state::RS_DEST_ADDR, dest[0])
+            .state(state::RS_WINDOW_SIZE, point(size.0, size.1));
+    } else {
+        stream
+            .states(state::RS_PIPE_SOURCE_ADDR, &source)
+            .states(state::RS_PIPE_DEST_ADDR, &dest)
+            .states(state::RS_PIPE_OFFSET, &[0, point(0, size.1 / 2)])
+            .state(state::RS_WINDOW_SIZE, point(size.0, size.1 / 2));
+    }
+}
+
+const TS_FLUSH_CACHE: u32 = 0x1650;
+const TS_MEM_CONFIG: u32 = 0x1654;
+const TS_COLOR_STATUS_BASE: u32 = 0x1658;
+const COLOR_FAST_CLEAR: u32 = 1 << 1;
+/// Fills so many tiles, where a core has it.
+const RS_KICKER_INPLACE: u32 = 0x16b0;
+/// Memory controller 2.0, in the first word of minor features: tile status is named by GPU address.
+const MINOR0_MC20: u32 = 1 << 22;
+/// Two bits are the status of a tile, else four; in the same word.
+const MINOR0_2BITPERTILE: u32 = 1 << 10;
+/// Bytes that a status is of.
+const TILE: u32 = 64;
+/// Super-tiled, and in two halves, one for each pixel pipe.
+const SUPERTILED: u32 = 1 << 31;
+const SPLIT: u32 = 1 << 30;
+
+/// What fills the tiles that the tile status says are cleared.
+#[derive(Clone, Copy, PartialEq)]
+enum InPlace {
+    /// A resolve from a surface to itself.
+    Resolve,
+    /// The kicker of its own, for so many tiles.
+    Kicker(u32),
+}
+
+/// What the tile status says is cleared is filled, and what was drawn stays: word by word of the surface's memory.
+fn in_place(paint: &mut Paint, pipes: u32, seed: u32, how: InPlace) -> Result<()> {
+    const CLEAR: u32 = 0x8765_4321;
+    let mut random = Random::new(0x1919_0000 + seed);
+    let minor = paint.client.identity().chip_minor_features;
+    let bits = if minor & MINOR0_2BITPERTILE == 0 {
+        4
+    } else {
+        2
+    };
+    let base = match minor & MINOR0_MC20 {
+        0 => paint.client.base_address(),
+        _ => 0,
+    };
+    let tiles = WIDTH * HEIGHT * 4 / TILE;
+    let status = paint.client.device().allocate_contiguous(4096)?;
+    let cleared: Vec<bool> = (0..tiles).map(|_| random.below(2) == 0).collect();
+    for word in 0..tiles * bits / 32 {
+        let each = 32 / bits;
+        let first = (word * each) as usize;
+        let told = cleared[first..first + each as usize].iter().rev();
+        let told = told.fold(0, |all, cleared| all << bits | u32::from(*cleared));
+        status.memory.write(4 * word as usize, told);
+    }
+    let words = WIDTH * HEIGHT;
+    for word in 0..words {
+        paint
+            .surface
+            .memory
+            .write(4 * word as usize, 0x5000_0000 | word);
+    }
+    let surface = paint.surface.location.address;
+    let second = surface + words / 2 * 4;
+    let tiled = paint.surface.stride * 4 | SUPERTILED;
+    let (stride, halves) = match (pipes, how) {
+        // All pixel pipes of a core with the kicker draw into one surface.
+        (1, _) | (_, InPlace::Kicker(_)) => (tiled, [surface; 2]),
+        _ => (tiled | SPLIT, [surface, second]),
+    };
+    let mut stream = Stream::new();
+    stream
+        .flush(Pipe::Pipe3d)
+        .stall()
+        .state(TS_FLUSH_CACHE, 1)
+        .states(
+            TS_COLOR_STATUS_BASE,
+            &[base + status.address, base + surface, CLEAR],
+        )
+        .state(TS_MEM_CONFIG, COLOR_FAST_CLEAR)
+        .state(state::RS_CONFIG, 6 | 6 << 8 | 1 << 7 | 1 << 14)
+        .state(state::RS_SOURCE_STRIDE, stride)
+        .state(state::RS_DEST_STRIDE, stride)
+        .state(state::RS_CLEAR_CONTROL, 0)
+        .state(state::RS_EXTRA_CONFIG, 0)
+        .states(state::RS_DITHER, &[u32::MAX; 2]);
+    window(&mut stream, pipes, (halves, halves), (WIDTH, HEIGHT));
+    let filled = match how {
+        InPlace::Resolve => {
+            stream.state(state::RS_KICKER, state::RS_KICK);
+            tiles
+        }
+        InPlace::Kicker(count) => {
+            stream.state(RS_KICKER_INPLACE, count);
+            count
+        }
+    };
+    stream
+        .flush(Pipe::Pipe3d)
+        .stall()
+        .state(TS_FLUSH_CACHE, 1)
+        .state(TS_MEM_CONFIG, 0);
+    run(paint, &mut stream)?;
+    for word in 0..words {
+        let tile = word * 4 / TILE;
+        let wanted = match tile < filled && cleared[tile as usize] {
+            true => CLEAR,
+            false => 0x5000_0000 | word,
+        };
+        let found = paint.surface.memory.read(4 * word as usize);
+        ensure!(
+            found == wanted,
+            "word {word}, of tile {tile}, is {found:#010x}, not {wanted:#010x}"
+        );
+    }
+    Ok(paint.client.device().free_contiguous(&status)?)
 }
 
 /// Random fills and copies in windows that the engine can do.
@@ -283,6 +541,40 @@ fn main() -> ExitCode {
                 Ok(())
             },
         );
+        suite.test(
+            "pixels of four formats become one of each other",
+            move || {
+                let mut paint = paint.borrow_mut();
+                let source = paint.client.create_surface(WIDTH, HEIGHT)?;
+                let mut random = Random::new(0x0d0e_5a3b);
+                for word in 0..WINDOW.0 * WINDOW.1 {
+                    source
+                        .memory
+                        .write(4 * word as usize, random.colour() ^ word << 24);
+                }
+                for from in &FORMATS {
+                    for to in &FORMATS {
+                        for samples in [(1, 1), (2, 1), (1, 2), (2, 2)] {
+                            downsample(&mut paint, pipes, &source, (from, to), samples)?;
+                        }
+                    }
+                }
+                Ok(paint.client.release_surface(source)?)
+            },
+        );
+        suite.test("a resolve in place fills what is cleared", move || {
+            let mut paint = paint.borrow_mut();
+            (0..3).try_for_each(|seed| in_place(&mut paint, pipes, seed, InPlace::Resolve))
+        });
+        if control.board() == Some(Board::Gc3000) {
+            suite.test("so does the kicker for that, so many tiles", move || {
+                let mut paint = paint.borrow_mut();
+                for tiles in [0, 1, 333, WIDTH * HEIGHT * 4 / TILE] {
+                    in_place(&mut paint, pipes, tiles, InPlace::Kicker(tiles))?;
+                }
+                Ok(())
+            });
+        }
         if has_2d(&identity) {
             both_engines(&mut suite, paint, engine);
         }

@@ -120,7 +120,15 @@ fn table() -> Result<()> {
     let slot = gpu_control::PLACES[place()?.context("no core")?].slot;
     let path = format!("/sys/bus/pci/devices/0000:00:{slot:02x}.0/resource0");
     let file = OpenOptions::new().read(true).write(true).open(&path)?;
-    let registers = Region::map(file, 4096, 0)?;
+    let registers = match Region::map(file, 4096, 0) {
+        // As distributions have it.
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
+            return harness::skip(
+                "the kernel keeps everybody off registers that a driver has claimed",
+            );
+        }
+        other => other?,
+    };
     let tables = || [0x400, 0x404, 0x408, 0x40c, 0x410].map(|at| registers.read(at));
     let before = system::awake(tables)?;
     ensure!(before[0] != 0, "no table at all");

@@ -15,6 +15,8 @@ use anyhow::Result;
 use galcore_client::device::Foreign;
 use galcore_client::device::Memory;
 use galcore_client::device::Node;
+use galcore_client::raw::Area;
+use galcore_client::raw::Kind;
 use galcore_client::sys;
 use galcore_client::sys::Region;
 use galcore_client::uapi;
@@ -42,6 +44,9 @@ use galcore_selftests::video::gpu_fill;
 use galcore_selftests::video::surface_at;
 use galcore_selftests::video::unlock;
 use galcore_selftests::video::BLOCK;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::io::FdFlags;
 
 const PAGE: usize = 4096;
 const BYTES: u32 = 4 * 4096;
@@ -304,6 +309,45 @@ fn export_node(abi: &'static Abi, pool: Pool) -> Result<()> {
     drop((mapped, second_page));
     ensure!(used()? != before, "it is gone before its descriptor");
     drop(descriptor);
+    books_settle(before)
+}
+
+/// EXPORT's flags are those of its file: they say who may map it for writing, and whether `exec` keeps it.
+fn export_flags(abi: &'static Abi) -> Result<()> {
+    let client = client(abi)?;
+    let before = at_rest(used)?;
+    let node = client.device().allocate(BYTES, 64, 6, Pool::VIRTUAL)?;
+    for (flags, is_writable, is_closed) in [
+        (OFlags::RDWR | OFlags::CLOEXEC, true, true),
+        (OFlags::RDWR, true, false),
+        (OFlags::CLOEXEC, false, true),
+        (OFlags::RDONLY, false, false),
+    ] {
+        let what = format!("{flags:?}");
+        let (status, number) = client
+            .device()
+            .export_for(node.handle, flags.bits() as i32)?;
+        same(&what, status, Status::OK)?;
+        let file = sys::take_descriptor(number)?;
+        let kept = rustix::io::fcntl_getfd(&file)?;
+        same(&what, kept.contains(FdFlags::CLOEXEC), is_closed)?;
+        let map = |read_only| {
+            let kind = Kind {
+                read_only,
+                ..Default::default()
+            };
+            let mapped = Area::map(Some(&file), BYTES as usize, 0, kind);
+            mapped.map(drop).map_err(|error| error.raw_os_error())
+        };
+        same(&format!("{what}: for reading"), map(true), Ok(()))?;
+        let wanted = match is_writable {
+            true => Ok(()),
+            false => Err(Some(Errno::ACCESS.raw_os_error())),
+        };
+        same(&format!("{what}: for writing"), map(false), wanted)?;
+    }
+    client.device().free(node)?;
+    client.finish()?;
     books_settle(before)
 }
 
@@ -783,6 +827,11 @@ fn main() -> ExitCode {
         }
         for name in ["5.0.11.p8", "6.4.11"] {
             let abi = named(name)?;
+            if abi.has("EXPORT_VIDEO_MEMORY") {
+                suite.test(format!("{name}: flags of a dma-buf"), move || {
+                    export_flags(abi)
+                });
+            }
             for pool in POOLS {
                 if !is_allowed(abi, pool) {
                     continue;

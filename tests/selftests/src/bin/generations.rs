@@ -675,6 +675,23 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
         device.free(node)?;
         client.finish()?;
         same("without it", books(bytes)?, before)?;
+        // From 6.4 on what lies in one piece is contiguous memory, too.
+        let in_one_piece = if abi.name == "6.4.11" { 8192 } else { 0 };
+        for (counter, wanted) in [
+            ("vidMemPool[0].counters.bytes", 8192),
+            ("contiguous.counters.bytes", in_one_piece),
+        ] {
+            if abi.field("Database", counter).is_none() {
+                continue;
+            }
+            let before = books(counter)?;
+            let others = device.allocate(8192, 64, surface::BITMAP, Pool::VIRTUAL)?;
+            same(counter, books(counter)?, before)?;
+            let node = device.allocate(8192, 64, surface::BITMAP, Pool::SYSTEM)?;
+            same(counter, books(counter)? - before, wanted)?;
+            device.free(node)?;
+            device.free(others)?;
+        }
         let others = [("processID", 1), ("validProcessID", 1)];
         let (found, _) = device.ask("DATABASE", &others, bytes)?;
         same("another's books", found, Status::INVALID_DATA)?;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! insmod with things wrong: an error in bounded time, one clear line in the kernel log, no harm done.
 //!
-//! Needs the module not to be loaded, or loaded and not in use. Arguments: `[MODULE PARAMETERS...]`.
+//! Needs the module not to be loaded, or loaded and not in use. Arguments: `[--refused WORDS] [MODULE PARAMETERS...]`;
+//! with `--refused` the board is wrong as it is, and the line has these words.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -122,7 +123,7 @@ const NONSENSE: &[(&str, &str)] = &[
 
 fn main() -> ExitCode {
     harness::program(|| {
-        let options = Options::parse(&[])?;
+        let options = Options::parse(&["refused"])?;
         let module = &Module::from_words(&options.rest)?;
         let was_loaded = Module::is_loaded();
         if was_loaded {
@@ -130,6 +131,15 @@ fn main() -> ExitCode {
         }
         let control = &Control::open()?;
         let mut suite = Suite::new();
+        if let Some(words) = options.get("refused") {
+            suite.test(format!("the board is refused: {words}"), move || {
+                expect_failure(module, "this board", &[words])
+            });
+            suite.test("nobody has touched its registers", move || {
+                same("violations", control.violations(), 0)
+            });
+            return suite.run();
+        }
         suite.test("as told by the board it loads and draws", || {
             expect_success(module)
         });

@@ -1399,8 +1399,10 @@ fn main() -> ExitCode {
         suite.test("who the core is, and what its buffers are like", identity);
         suite.test("commands that it does not know", other_commands);
         suite.test("addresses are physical", addresses);
-        suite.test("commits draw, and say when", sequence);
-        suite.test("a context runs when it changes", contexts);
+        // A core that has been off runs the context again.
+        let kept_on = |test: fn() -> Result<()>| move || system::awake(test)?;
+        suite.test("commits draw, and say when", kept_on(sequence));
+        suite.test("a context runs when it changes", kept_on(contexts));
         suite.test("tasks", tasks);
         suite.test("what is hostile is refused as a whole", hostile);
         suite.test("another process's memory is nobody's", foreign);

@@ -33,7 +33,6 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
 use galcore_selftests::reference;
-use galcore_selftests::states::Scratch;
 use galcore_selftests::system;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::ProcGc;
@@ -685,43 +684,8 @@ fn log_lines() -> Result<()> {
     )
 }
 
-/// With `streamCheck=3` an address that is not the client's is loaded as memory that is nobody's.
-fn mended_addresses() -> Result<()> {
-    const INDEX: u32 = 0x644;
-    let mut client = Client::start()?;
-    let control = Control::open()?;
-    let device = client.device();
-    let dump = device.allocate_contiguous(gpu_control::STATE_DUMP_BYTES as u64)?;
-    let own = device.allocate_contiguous(4096)?;
-    let scratch = Scratch::read()?.of(INDEX);
-    let base = client.base_address();
-    let freed = device.allocate_contiguous(4096)?;
-    device.free_contiguous(&freed)?;
-    let pipe = client.engine().pipe();
-    for (what, value, wanted) in [
-        ("its own", own.address, own.address),
-        ("no memory at all", 0x7fff_fff0, scratch),
-        ("freed memory", freed.address, scratch),
-        ("its own again", own.address + 16, own.address + 16),
-    ] {
-        client.run(pipe, Stream::new().state(INDEX, value))?;
-        control.write(gpu_control::STATE_DUMP, dump.address + base);
-        let found = dump.memory.read(INDEX as usize);
-        harness::same_word(what, found, wanted)?;
-    }
-    // What only the kernel writes stays refused.
-    let refused = client.run(pipe, Stream::new().state(0x3804, 1));
-    let status = refused.err().and_then(|error| error.status());
-    same("an event", status, Some(Status::INVALID_DATA))?;
-    client.device().free_contiguous(&dump)?;
-    Ok(client.device().free_contiguous(&own)?)
-}
-
 /// The argument of a process that does not say which generation it speaks.
 const GUESS: &str = "--guess";
-
-/// The argument for a driver that was loaded with `streamCheck=3`.
-const MENDED: &str = "--mended";
 
 /// Is that process.
 fn guess() -> Result<()> {
@@ -795,13 +759,6 @@ fn main() -> ExitCode {
     }
     if std::env::args().nth(1).as_deref() == Some(GUESS) {
         return harness::exit(guess());
-    }
-    if let Some(MENDED) = std::env::args().nth(1).as_deref() {
-        return harness::program(|| {
-            let mut suite = Suite::new();
-            suite.test("addresses of others are replaced", mended_addresses);
-            suite.run()
-        });
     }
     harness::program(|| {
         let board = reference::board(&Control::open()?)?;

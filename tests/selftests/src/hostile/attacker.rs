@@ -187,8 +187,11 @@ impl State {
         let node = *self.nodes.last().context("no node")?;
         let abi = self.abi;
         let opened = self.opened()?;
-        let logical = opened.device.lock(node)?.logical;
+        let location = opened.device.lock(node)?;
+        let logical = location.logical;
         let record = uapi::CommandBufferRecord {
+            physical: node.handle as u32,
+            address: location.address,
             logical,
             offset: uapi::RESERVED_HEAD,
             bytes: PAGE as u32,
@@ -200,6 +203,8 @@ impl State {
         for _ in 0..LOCATIONS {
             let mut bytes = vec![0u8; size];
             for (field, value) in [
+                ("videoMemNode", node.handle),
+                ("address", location.address.into()),
                 ("logical", logical),
                 ("startOffset", 0),
                 ("size", u64::from(uapi::RESERVED_HEAD + uapi::RESERVED_TAIL)),

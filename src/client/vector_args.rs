@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What a COMMIT for the vector graphics core names in the client's memory: its context and its
+//! table of tasks, each copied once, bounded.
+
+use super::commit::mistake;
+use crate::{
+    abi::{
+        vector::{
+            self,
+            Commit,
+            Context,
+            Table, //
+        },
+        Record, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    limits::{
+        MAX_RECORDS,
+        MAX_TASKS,
+        MAX_TASK_BYTES, //
+    },
+    sys::{
+        self,
+        user::append_words, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    }, //
+};
+
+/// Blocks of a task table: of the front end, the tessellator, the drawing engine and the pixel
+/// engine. The others have no interrupts.
+pub(super) const COMMAND: usize = 0;
+pub(super) const TESSELLATOR: usize = 1;
+pub(super) const DRAWING: usize = 5;
+pub(super) const PIXEL: usize = 8;
+
+/// Copies `count` words at user address `user`.
+pub(super) fn read_words(user: u64, count: usize) -> Result<KVVec<u32>> {
+    let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
+    let mut words = KVVec::new();
+    append_words(&mut words, at, count)?;
+    Ok(words)
+}
+
+/// Reads the context.
+pub(super) fn read_context(commit: &Commit) -> Result<Context> {
+    let words = read_words(commit.context, vector::CONTEXT_BYTES / 4)?;
+    Ok(commit.format.decode_context(&words))
+}
+
+/// Reads the task table; one without tasks if there is none, or it says that they have no bytes.
+/// `InvalidArgument`: tasks for a block that has no interrupt.
+pub(super) fn read_table(commit: &Commit) -> Result<Table> {
+    const NONE: Table = Table {
+        heads: [0; 9],
+        count: 0,
+        size: 0,
+    };
+    if commit.tasks == 0 {
+        return Ok(NONE);
+    }
+    let words = read_words(commit.tasks, vector::TABLE_BYTES / 4)?;
+    let table = commit.format.decode_table(&words);
+    if table.size == 0 {
+        return Ok(NONE);
+    }
+    let mut blocks = table.heads.iter().enumerate();
+    let is_known = |block| matches!(block, COMMAND | TESSELLATOR | DRAWING | PIXEL);
+    match blocks.all(|(block, &head)| head == 0 || is_known(block)) {
+        true => Ok(table),
+        false => Err(mistake!(
+            Error::InvalidArgument,
+            "the task table has tasks of a block that there is not"
+        )),
+    }
+}
+
+/// Reads all tasks of a table: their records, with their blocks. `InvalidArgument`: they are too
+/// many, or not as many as the table says; or a record is none.
+pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize, Record)>> {
+    let mut records = KVVec::new();
+    let (mut elements, mut bytes) = (0, 0u32);
+    // As the C driver: the last block's first.
+    for (block, &head) in table.heads.iter().enumerate().rev() {
+        let mut next = head;
+        while next != 0 {
+            elements += 1;
+            if elements > MAX_TASKS {
+                return Err(mistake!(
+                    Error::InvalidArgument,
+                    "more than {MAX_TASKS} tasks, or a circle"
+                ));
+            }
+            if sys::is_killed() {
+                return Err(Error::Interrupted);
+            }
+            let words = read_words(next, vector::TASK_BYTES / 4)?;
+            let (following, size) = commit.format.decode_task(&words);
+            bytes = bytes.saturating_add(size);
+            if size % 4 != 0 || bytes > MAX_TASK_BYTES {
+                return Err(mistake!(
+                    Error::InvalidArgument,
+                    "the task at {:#x} has {:#x} bytes: a multiple of 4, and {MAX_TASK_BYTES:#x} in all", next, size));
+            }
+            // CAST: both at most 64 bits.
+            let behind = next + vector::TASK_BYTES as u64;
+            let words = read_words(behind, (size / 4) as usize)?;
+            let each = |record| -> Result {
+                if records.len() == MAX_RECORDS {
+                    return Err(mistake!(
+                        Error::InvalidArgument,
+                        "more than {MAX_RECORDS} records of tasks"
+                    ));
+                }
+                Ok(records.push((block, record), GFP_KERNEL_ACCOUNT)?)
+            };
+            let decoded = commit.format.decode_records(&words, each);
+            decoded.ok_or_else(|| {
+                mistake!(
+                    Error::InvalidArgument,
+                    "the task at {:#x} has what is no record",
+                    behind
+                )
+            })??;
+            next = following;
+        }
+    }
+    let is_as_told = usize::try_from(table.count) == Ok(records.len()) && bytes <= table.size;
+    match is_as_told {
+        true => Ok(records),
+        false => Err(mistake!(
+            Error::InvalidArgument,
+            "the task table tells of {:#x} records in {:#x} bytes: there are {:#x} in {:#x}",
+            table.count,
+            table.size,
+            records.len(),
+            bytes
+        )),
+    }
+}
+
+/// Tells the client the name of its context.
+pub(super) fn write_name(commit: &Commit, name: u64) -> Result<(), kernel::error::Error> {
+    let at = usize::try_from(commit.context + vector::context_id())?;
+    let mut writer = UserSlice::new(UserPtr::from_addr(at), 8).writer();
+    writer.write_slice(&name.to_ne_bytes())
+}

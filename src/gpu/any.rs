@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A core of whatever kind, for who binds it, switches it and looks at it.
+
+use super::{
+    core::{
+        IdleState,
+        Interrupt,
+        PowerSwitch, //
+    },
+    device::Place,
+    Core,
+    VectorCore, //
+};
+use crate::{
+    abi::HardwareType,
+    hw::{
+        Hardware,
+        Identity, //
+    },
+    memory::VideoMemory,
+    ring::{
+        Payload,
+        Waited, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A core of whatever kind.
+pub(crate) enum AnyCore<P: Payload> {
+    /// One with a ring.
+    Ring(Arc<Core<P>>),
+    /// One for vector graphics.
+    Vector(Arc<VectorCore<P>>),
+}
+
+impl<P: Payload> Clone for AnyCore<P> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Ring(core) => Self::Ring(core.clone()),
+            Self::Vector(core) => Self::Vector(core.clone()),
+        }
+    }
+}
+
+impl<P: Payload> AnyCore<P> {
+    /// The core `hardware`, which has been reset, at `place`. It does not run yet.
+    ///
+    /// Every failure has been printed.
+    pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Self> {
+        match hardware.identity().hardware_type() {
+            HardwareType::Vector => VectorCore::new(place, hardware).map(Self::Vector),
+            _ => Core::new(place, hardware).map(Self::Ring),
+        }
+    }
+
+    /// What its interrupt does.
+    pub(crate) fn interrupt(&self) -> Interrupt<P> {
+        Interrupt(self.clone())
+    }
+
+    /// What switches it off and on. What it draws lies in `memory`.
+    pub(crate) fn power_switch(&self, memory: &Arc<VideoMemory>) -> PowerSwitch<P> {
+        PowerSwitch {
+            core: self.clone(),
+            memory: memory.clone(),
+        }
+    }
+
+    /// Starts it, and looks whether its interrupt comes. The interrupt must be requested. What it
+    /// does not do has been printed.
+    pub(crate) fn start(&self) -> Result {
+        match self {
+            Self::Ring(core) => {
+                core.start()?;
+                core.test_interrupt()
+            }
+            Self::Vector(core) => core.start(),
+        }
+    }
+
+    /// Lets what is under way end, for a moment, and then nobody submit any more.
+    pub(crate) fn drain(&self) {
+        match self {
+            Self::Ring(core) => core.drain(),
+            Self::Vector(core) => core.drain(),
+        }
+    }
+
+    /// Its hardware.
+    pub(crate) fn hardware(&self) -> &Hardware {
+        match self {
+            Self::Ring(core) => core.hardware(),
+            Self::Vector(core) => core.hardware(),
+        }
+    }
+
+    pub(super) fn identity(&self) -> &Identity {
+        self.hardware().identity()
+    }
+
+    /// The state of its modules; `None`: it has been stopped.
+    pub(super) fn idle_state(&self) -> Option<IdleState> {
+        match self {
+            Self::Ring(core) => core.idle_state(),
+            Self::Vector(core) => core.idle_state(),
+        }
+    }
+
+    /// How often it was reset, or came back.
+    pub(crate) fn resets(&self) -> u32 {
+        match self {
+            Self::Ring(core) => core.ring().resets(),
+            Self::Vector(core) => core.queue().resets(),
+        }
+    }
+
+    /// The number of its newest job.
+    pub(crate) fn newest(&self) -> u64 {
+        match self {
+            Self::Ring(core) => core.ring().newest(),
+            Self::Vector(core) => core.queue().newest(),
+        }
+    }
+}

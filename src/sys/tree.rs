@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What the device tree says of cores, and who has them.
+
+use super::shim;
+use kernel::{
+    io::PhysAddr,
+    str::BStr, //
+};
+
+/// How many enabled device-tree nodes describe cores.
+pub(crate) fn count_nodes() -> usize {
+    // SAFETY: Only looks the tree up.
+    let count = unsafe { shim::gal_count_nodes() };
+    // CAST: 32 bits into at least 32.
+    count as usize
+}
+
+/// Whether an enabled device-tree node describes a core whose registers start at `registers`.
+pub(crate) fn node_exists(registers: PhysAddr) -> bool {
+    // SAFETY: Only looks the tree up.
+    unsafe { shim::gal_node_exists(registers) }
+}
+
+/// Bytes of a name, with the zero at its end.
+const NAME_BYTES: usize = 64;
+
+/// Who has a core that the device tree describes.
+pub(crate) struct NodeHolder {
+    device: [u8; NAME_BYTES],
+    driver: [u8; NAME_BYTES],
+}
+
+impl NodeHolder {
+    /// Of the enabled node with that index; `None` behind the last. Waits for a driver that is just
+    /// coming to the device or leaving it.
+    pub(crate) fn of(index: u32) -> Option<Self> {
+        let (mut device, mut driver) = ([0; NAME_BYTES], [0; NAME_BYTES]);
+        // SAFETY: Both are as long as is said, and get a string with a zero at its end.
+        let is_there = unsafe {
+            shim::gal_node_holder(
+                index,
+                device.as_mut_ptr().cast(),
+                driver.as_mut_ptr().cast(),
+                NAME_BYTES,
+            )
+        };
+        is_there.then_some(Self { device, driver })
+    }
+
+    /// The device's name; empty if the kernel has made none of the node.
+    pub(crate) fn device(&self) -> &BStr {
+        text(&self.device)
+    }
+
+    /// The driver's name; empty if none has it.
+    pub(crate) fn driver(&self) -> &BStr {
+        text(&self.driver)
+    }
+}
+
+/// What stands before the zero.
+fn text(bytes: &[u8]) -> &BStr {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    BStr::from_bytes(&bytes[..end.unwrap_or(bytes.len())])
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory for what calls point to: above 2 GiB, so that addresses have a sign; with nothing behind it,
+ * so that nobody reads more than there is; and gone as soon as it is given back.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "library.h"
+
+#define PAGE 4096u
+
+static uintptr_t page_of(const void *memory)
+{
+	return (uintptr_t)memory & ~(uintptr_t)(PAGE - 1);
+}
+
+void *take(size_t bytes)
+{
+	const size_t all = (bytes + PAGE - 1) / PAGE * PAGE;
+	void *const wish = (void *)(0xa8000000u + any() % 0x4000 * PAGE);
+	char *start = mmap(wish, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (start == MAP_FAILED || (uintptr_t)start < 0x80000000u)
+		abort();
+	scribble(start, all);
+	return start + (all - bytes) / 8 * 8;
+}
+
+void give_back(void *memory, size_t bytes)
+{
+	const size_t all = (bytes + PAGE - 1) / PAGE * PAGE;
+
+	if (memory)
+		munmap((void *)page_of(memory), all);
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which generations of the interface a version may be of, and which of them boards with a core had.
+
+use galcore_client::Abi;
+use serde::Serialize;
+
+/// Major, minor, patch and build.
+pub type Version = [u32; 4];
+
+/// A generation whose version does not tell it from others, or that tells none.
+struct Alike {
+    interface: &'static str,
+    /// What the versions begin with.
+    series: &'static [u32],
+    /// Versions that are not in the interface: what boards' kernels had.
+    versions: &'static [&'static str],
+    /// Models of the cores of boards that had it.
+    models: &'static [u32],
+    /// What tells it from the others of the series.
+    mark: &'static str,
+}
+
+const ALIKE: &[Alike] = &[
+    Alike {
+        interface: "dove",
+        series: &[0, 8],
+        versions: &["0.8.0.3184"],
+        models: &[0x600],
+        mark: "Marvell Dove (GC600), kernels with galcore 0.8.0.3184",
+    },
+    Alike {
+        interface: "dove_old",
+        series: &[0, 8],
+        versions: &["0.8.0.1998", "0.8.0.1123"],
+        models: &[0x600],
+        mark: "Marvell Dove (GC600), kernels with galcore 0.8.0.1998 or 0.8.0.1123",
+    },
+    Alike {
+        interface: "v2",
+        series: &[0, 8],
+        versions: &[],
+        models: &[0x800, 0x860],
+        mark: "RK2918 (GC800) and JZ4770 (GC860): QUERY_CHIP_IDENTITY has a word more than dove's",
+    },
+    Alike {
+        interface: "arnova",
+        series: &[0, 8],
+        versions: &[],
+        models: &[0x800],
+        mark:
+            "one RK2918 tablet (GC800): an interface of 64 bytes, which no parameter is needed for",
+    },
+    Alike {
+        interface: "v4",
+        series: &[4, 6, 6],
+        versions: &[],
+        models: &[0x320, 0x355, 0x860, 0x880, 0x2000],
+        mark: "i.MX6, and GCW Zero (GC860): CACHE has 20 bytes",
+    },
+    Alike {
+        interface: "eureka",
+        series: &[4, 6, 6],
+        versions: &[],
+        models: &[0x1000],
+        mark: "Marvell 88DE3100 (GC1000): CACHE has 28 bytes, in another order",
+    },
+];
+
+/// How well a generation is known to be that of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fit {
+    /// It has this very version.
+    Exact,
+    /// Its version is the nearest: the highest below, or else the lowest above.
+    Nearest,
+    /// Its version is on the other side of it, or is not known.
+    Possible,
+}
+
+/// A generation that a version may be of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Candidate {
+    /// Its name, as the parameter `interface` has it.
+    pub interface: &'static str,
+    /// How well it is known.
+    pub fit: Fit,
+    /// What tells it from the others.
+    pub mark: String,
+    /// Boards with the core had it; `None`: the core is not known, or the generation is of any.
+    pub has_core: Option<bool>,
+}
+
+/// What a version is of.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// The generation, unless only the board could tell.
+    pub interface: Option<&'static str>,
+    /// All that it may be, the likeliest first.
+    pub candidates: Vec<Candidate>,
+}
+
+/// Reads `4.6.9:6622` and `4.6.9.6622`; what follows the last number, such as `p8`, does not count.
+pub fn parse(text: &str) -> Option<Version> {
+    let mut numbers = text.split([':', '.']).filter_map(|part| {
+        let end = part.find(|letter: char| !letter.is_ascii_digit());
+        part[..end.unwrap_or(part.len())].parse().ok()
+    });
+    let mut next = || numbers.next();
+    let (major, minor, patch) = (next()?, next()?, next()?);
+    // Behind `5.0.11.p8` comes the build: the last number of all.
+    Some([major, minor, patch, numbers.last().unwrap_or(0)])
+}
+
+/// All versions that are known, with their generations.
+fn known() -> impl Iterator<Item = (Version, &'static str)> {
+    let told = Abi::all()
+        .iter()
+        .filter_map(|abi| Some((parse(abi.version)?, abi.name)));
+    let untold = ALIKE.iter().flat_map(|alike| {
+        let versions = alike.versions.iter();
+        versions.filter_map(|version| Some((parse(version)?, alike.interface)))
+    });
+    told.chain(untold)
+}
+
+/// The known versions beside `version` with the same first two numbers: the highest up to it, and the lowest above.
+fn neighbours(version: Version) -> [Option<Version>; 2] {
+    let alike = || {
+        let versions = known().map(|(known, _)| known);
+        versions.filter(move |known| known[..2] == version[..2])
+    };
+    [
+        alike().filter(|known| *known <= version).max(),
+        alike().filter(|known| *known > version).min(),
+    ]
+}
+
+/// What `version` may be of, on a board with cores of these models; none: not known.
+pub fn of(version: Version, models: &[u32]) -> Option<Answer> {
+    let [below, above] = neighbours(version);
+    let nearest = below.or(above)?;
+    let other = above.filter(|above| nearest != version && *above != nearest);
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut add = |interface: &'static str, fit: Fit, version: Option<Version>| {
+        if candidates.iter().any(|known| known.interface == interface) {
+            return;
+        }
+        let alike = ALIKE.iter().find(|alike| alike.interface == interface);
+        let has_core = alike
+            .filter(|_| !models.is_empty())
+            .map(|alike| alike.models.iter().any(|model| models.contains(model)));
+        let mark = match (alike, version) {
+            (Some(alike), _) => alike.mark.to_string(),
+            (None, Some([a, b, c, d])) => format!("libraries of {a}.{b}.{c}, build {d}"),
+            (None, None) => String::new(),
+        };
+        candidates.push(Candidate {
+            interface,
+            fit,
+            mark,
+            has_core,
+        });
+    };
+    let fit = match nearest == version {
+        true => Fit::Exact,
+        false => Fit::Nearest,
+    };
+    for (wanted, fit) in [(Some(nearest), fit), (other, Fit::Possible)] {
+        for (known, interface) in known().filter(|(known, _)| Some(*known) == wanted) {
+            add(interface, fit, Some(known));
+        }
+    }
+    for alike in ALIKE
+        .iter()
+        .filter(|alike| version.starts_with(alike.series))
+    {
+        add(alike.interface, Fit::Possible, None);
+    }
+    // The order stays, of what is alike in this.
+    candidates.sort_by_key(|candidate| (candidate.has_core == Some(false), candidate.fit));
+    let first = candidates.first()?;
+    let is_alike = |candidate: &Candidate| {
+        ALIKE
+            .iter()
+            .any(|alike| alike.interface == candidate.interface)
+    };
+    // Where the board decides, its core must have been told, and be one of a generation's.
+    let is_decided = !is_alike(first) || first.has_core == Some(true);
+    Some(Answer {
+        interface: is_decided.then_some(first.interface),
+        candidates,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(text: &str, models: &[u32]) -> Answer {
+        of(parse(text).unwrap(), models).unwrap()
+    }
+
+    fn names(answer: &Answer) -> Vec<&'static str> {
+        let names = answer.candidates.iter().map(|known| known.interface);
+        names.collect()
+    }
+
+    #[test]
+    fn versions_are_generations() {
+        for (version, name, fit) in [
+            ("4.6.9:1210", "4.0.0", Fit::Exact),
+            ("4.6.9:1478", "4.0.0", Fit::Nearest),
+            ("4.6.9:6622", "4.1.0", Fit::Exact),
+            ("4.6.9:9754", "4.6.9", Fit::Exact),
+            ("5.0.11:31013", "5.0.11.p6", Fit::Exact),
+            ("5.0.11:41671", "5.0.11.p8", Fit::Exact),
+            ("5.0.11.p8.41671", "5.0.11.p8", Fit::Exact),
+            ("6.2.2:93313", "6.2.2", Fit::Exact),
+            ("6.2.3:129602", "6.2.3", Fit::Exact),
+            ("6.2.4.p2:163672", "6.2.4.p2", Fit::Exact),
+            ("6.4.11.p2:745085", "6.4.11", Fit::Nearest),
+        ] {
+            let answer = answer(version, &[]);
+            assert_eq!(answer.interface, Some(name), "{version}");
+            assert_eq!(answer.candidates[0].fit, fit, "{version}");
+        }
+        assert_eq!(of([9, 0, 0, 1], &[0x600]), None);
+    }
+
+    /// A build between two known ones may be like either.
+    #[test]
+    fn what_is_between_is_named() {
+        assert_eq!(names(&answer("4.6.9:1478", &[])), ["4.0.0", "4.1.0"]);
+        assert_eq!(
+            answer("4.6.9:1478", &[]).candidates[1].mark,
+            "libraries of 4.6.9, build 6622"
+        );
+        assert_eq!(names(&answer("4.6.9:1210", &[])), ["4.0.0"]);
+        assert_eq!(names(&answer("4.6.9:20000", &[])), ["4.6.9"]);
+    }
+
+    /// Each generation of a series is reached, by a core of its boards.
+    #[test]
+    fn the_core_decides_where_the_version_does_not() {
+        for (version, models, name) in [
+            ("0.8.0:3184", &[0x600][..], "dove"),
+            ("0.8.0:1998", &[0x600], "dove_old"),
+            ("0.8.0:2500", &[0x600], "dove_old"),
+            ("0.8.0:700", &[0x600], "dove_old"),
+            ("0.8.0:3184", &[0x800], "v2"),
+            ("0.8.0:700", &[0x860], "v2"),
+            ("4.6.6:1381", &[0x2000, 0x320, 0x355], "v4"),
+            ("4.6.6:1381", &[0x860], "v4"),
+            ("4.6.6:1381", &[0x1000], "eureka"),
+        ] {
+            let answer = answer(version, models);
+            assert_eq!(answer.interface, Some(name), "{version} {models:x?}");
+            let all = match version.starts_with('0') {
+                true => 4,
+                false => 2,
+            };
+            assert_eq!(names(&answer).len(), all, "{version}");
+        }
+        assert_eq!(
+            names(&answer("0.8.0:3184", &[0x800])),
+            ["v2", "arnova", "dove", "dove_old"]
+        );
+    }
+
+    #[test]
+    fn without_the_core_none_is_taken() {
+        for version in ["0.8.0:3184", "0.8.0:1", "4.6.6:1381"] {
+            for models in [&[][..], &[0x7000]] {
+                assert_eq!(answer(version, models).interface, None, "{version}");
+            }
+        }
+    }
+
+    /// What the table names is there, and each of the old ones is in it.
+    #[test]
+    fn the_table_fits_the_generations() {
+        for alike in ALIKE {
+            let abi = Abi::named(alike.interface).unwrap();
+            assert!(parse(abi.version).is_none_or(|version| version.starts_with(alike.series)));
+            assert!(!alike.models.is_empty() && !alike.mark.is_empty());
+        }
+        let untold = Abi::all().iter().filter(|abi| abi.version.is_empty());
+        for abi in untold {
+            assert!(ALIKE.iter().any(|alike| alike.interface == abi.name));
+        }
+    }
+}
