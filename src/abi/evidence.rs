@@ -95,6 +95,8 @@ struct Reading {
     /// `None`: whatever the client meant, it is refused.
     kind: Option<Discriminant<Request>>,
     makes_sense: bool,
+    /// Not much speaks for it: so it is done if nobody else would send it.
+    is_odd: bool,
     /// It has something to show that others would show elsewhere.
     is_telling: bool,
     /// Which is enough.
@@ -142,11 +144,7 @@ impl Candidates {
     }
 
     /// Whether it is one of them.
-    pub(crate) fn may_be(self, choice: Choice) -> bool {
-        self.has(choice)
-    }
-
-    fn has(self, choice: Choice) -> bool {
+    pub(crate) fn has(self, choice: Choice) -> bool {
         self.places & choice.bit() != 0
     }
 
@@ -154,6 +152,17 @@ impl Candidates {
         (0u8..16)
             .map(|place| Choice::of_place(place, Reason::Commands))
             .filter(move |&choice| self.has(choice))
+    }
+
+    /// Those of the same size, of `words` words, that are out.
+    fn those_out(self, current: Choice, words: usize) -> Self {
+        let block_bytes = current.format().argument_bytes().into();
+        // CAST: a few hundred bytes.
+        let all = Self::of_size(block_bytes, 4 * words as u64);
+        Self {
+            places: all.places & !self.places,
+            ..self
+        }
     }
 
     /// The one that is most likely on a core of this model.
@@ -177,19 +186,35 @@ impl Candidates {
         read: Reader<'_>,
     ) -> Verdict {
         let (mut sensible, mut telling, mut answered, mut decides) = (0, 0, 0, false);
+        let (mut candidates, mut may_decide, mut odd) = (self, false, 0);
         let mut kinds = [None; LAYOUTS.len()];
         for choice in self.choices() {
             let reading = reading(choice.format(), words, has, read);
+            may_decide |= reading.decides;
             if reading.makes_sense {
                 let place = choice.bit();
                 sensible |= place;
                 telling |= if reading.is_telling { place } else { 0 };
+                odd |= if reading.is_odd { place } else { 0 };
                 answered |= if reading.kind.is_some() { place } else { 0 };
                 decides |= reading.is_telling && reading.decides;
                 if let Some(kind) = kinds.get_mut(usize::from(choice.place())) {
                     *kind = reading.kind;
                 }
             }
+        }
+        // Where those that are left find nothing, what one that is out has to show brings it back:
+        // it has sent something that made no sense.
+        if may_decide && telling == 0 {
+            for choice in self.those_out(current, words.len()).choices() {
+                let reading = reading(choice.format(), words, has, read);
+                if reading.makes_sense && reading.is_telling && reading.decides {
+                    candidates.places |= choice.bit();
+                    (telling, decides) = (telling | choice.bit(), true);
+                }
+            }
+            sensible |= telling;
+            answered |= telling;
         }
         let places = match (sensible, telling) {
             // Nobody would send this: it tells nothing.
@@ -201,10 +226,11 @@ impl Candidates {
             (sensible, _) => sensible,
         };
         // Who would be refused has probably not asked for that.
-        let likely = match (telling, answered & places) {
-            (0, 0) => places,
-            (0, answered) => answered,
-            (telling, _) => telling,
+        let likely = match (telling, answered & places & !odd, answered & places) {
+            (0, 0, 0) => places,
+            (0, 0, answered) => answered,
+            (0, usual, _) => usual,
+            (telling, ..) => telling,
         };
         let likely = Self {
             places: likely,
@@ -220,7 +246,7 @@ impl Candidates {
             (Some(kind), Some(other)) => kind == other,
             _ => true,
         };
-        let alike = self.choices().filter(reads_alike);
+        let alike = candidates.choices().filter(reads_alike);
         let places = alike.fold(0, |places, other| places | other.bit()) & places;
         let left = Self {
             places,
@@ -247,7 +273,7 @@ impl Candidates {
 #[inline(never)]
 fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) -> Reading {
     let request = format.decode_apart(words);
-    let (mut is_telling, mut decides) = (false, false);
+    let (mut is_telling, mut decides, mut is_odd) = (false, false, false);
     let makes_sense = match request {
         _ if format.is_never_sent(words) => false,
         Request::UnmapPool { .. } => has.pool_view,
@@ -271,10 +297,11 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
         Request::FreeNode { node, .. } => has.nodes && node != POOL_NAME,
         Request::UnmapUser(_) => has.user_memory,
         Request::MapUser { user, bytes } => user >= FIRST_ADDRESS && bytes != 0,
-        // A wait for no time at all, or for one that nobody would take, may be the time at another
-        // place.
+        // A wait for no time at all may be the time at another place. One that nobody would take
+        // most probably is: who waits as it says does not come back.
         Request::UserSignal(UserSignal::Wait { milliseconds, .. }) => {
             is_telling = matches!(milliseconds, 2..=LONGEST_WAIT | u32::MAX);
+            is_odd = milliseconds > LONGEST_WAIT && !is_telling;
             true
         }
         Request::UserSignal(signal) => signal != UserSignal::Unknown,
@@ -300,6 +327,7 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
             _ => Some(discriminant(&request)),
         },
         makes_sense,
+        is_odd,
         is_telling,
         decides,
     }
@@ -515,6 +543,73 @@ mod tests {
             assert_eq!(left, next);
         }
         assert_eq!(left.requests, MOST_REQUESTS);
+    }
+
+    #[test]
+    fn waits_tell() {
+        let all = Candidates::of_size(16, 216);
+        let wait = |current: &str, at_12: u32, at_16: u32| {
+            let union_at = Choice::by_name(b"dove", Reason::First)
+                .map_or(0, |choice| usize::from(choice.format().0.union_at) / 4);
+            let mut words = [0; 54];
+            words[0] = 16;
+            words[union_at] = 3;
+            (words[union_at + 3], words[union_at + 4]) = (at_12, at_16);
+            let found = told(all, current, &words, NOTHING, &mut |_, _| false);
+            found.map(|(name, _, left, _)| (name, left))
+        };
+        // The time is at 16 in Dove's later ones, at 12 in the others; the other word is anything.
+        const NOISE: u32 = 0x9ABC_DEF0;
+        assert_eq!(wait("v2", NOISE, 20_000), Some(("dove", 3)));
+        assert_eq!(wait("dove", 20_000, NOISE), Some(("v2", 3)));
+        assert_eq!(wait("v2", NOISE, 0), Some(("dove", 3)));
+        assert_eq!(wait("dove", 1, NOISE), Some(("v2", 3)));
+        // Which of two it is does not tell, nor what is odd in both.
+        assert_eq!(wait("dove", 0, 1), Some(("dove", 3)));
+        assert_eq!(wait("v2", 0, 0), Some(("v2", 3)));
+        assert_eq!(wait("dove", NOISE, NOISE), Some(("dove", 3)));
+    }
+
+    #[test]
+    fn nonsense_is_forgotten() {
+        let all = Candidates::of_size(16, 216);
+        let place = |name: &str| Choice::by_name(name.as_bytes(), Reason::First);
+        let (Some(dove), Some(v2)) = (place("dove"), place("v2")) else {
+            return;
+        };
+        // A context of dove's that can be read as it, and nobody's.
+        let object_at = dove.format().0.context.object.at() as usize / 4;
+        let mut commit = [0x1_0000; 54];
+        commit[0] = 19;
+        let context = |has_states: bool| {
+            let mut context = [0; 54];
+            context[object_at] = ClientContext::OBJECT_TYPE;
+            if has_states {
+                context[dove.format().0.context.buffer_size.at() as usize / 4] = 0x1000;
+                context[156 / 4] = 0x2_0000;
+                context[160 / 4] = 0x2_0800;
+            }
+            context
+        };
+        let weigh = |of: Candidates, current, words: &[u32], context: [u32; 54], most| {
+            let mut read = |_: u64, words: &mut [u32]| {
+                for (word, &with) in words.iter_mut().zip(&context) {
+                    *word = with;
+                }
+                words.len() <= most
+            };
+            let verdict = of.weigh(current, words, NOTHING, 0, &mut read);
+            (verdict.choice.format().name(), verdict.left)
+        };
+        // A context of which there is no more than v2 has: elsewhere that is v2's.
+        let short = context(false);
+        let (taken, left) = weigh(all, dove, &commit, short, 128 / 4);
+        assert_eq!((taken, left.has(dove)), ("v2", false));
+        // A context that shows what it is brings back who was out; one that shows nothing does not.
+        let (taken, after) = weigh(left, v2, &commit, context(false), 54);
+        assert_eq!((taken, after.has(dove)), ("v2", false));
+        let (taken, after) = weigh(left, v2, &commit, context(true), 54);
+        assert_eq!((taken, after.places), ("dove", dove.bit()));
     }
 
     #[test]
