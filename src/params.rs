@@ -151,7 +151,7 @@ pub(crate) struct Parameters {
     /// And each those of the framebuffers that it has mapped.
     pub(crate) framebuffers: bool,
     /// The generation of the interface where its size leaves several.
-    pub(crate) interface: programs::Wishes,
+    pub(crate) interface: programs::ByProgram,
     /// How long a core may stand still before it is reset, in milliseconds; 0: for ever.
     pub(crate) gpu_timeout: u32,
     /// Cores are switched off while they have nothing to do.
@@ -317,8 +317,8 @@ fn kinds(names: &str) -> Result<Kinds, Refusal> {
     Ok(kinds)
 }
 
-fn interface(raw: &RawParameters) -> Result<programs::Wishes, Refusal> {
-    programs::Wishes::parse(interface_name(raw)).map_err(|why| Refusal("interface", why))
+fn interface(raw: &RawParameters) -> Result<programs::ByProgram, Refusal> {
+    programs::ByProgram::parse(interface_name(raw)).map_err(|why| Refusal("interface", why))
 }
 
 /// The parameter `interface`.

@@ -21,7 +21,6 @@ use super::{
         UNLOCK_PARTS, //
     },
     vector::COMMAND_BUFFER_INFO,
-    Books,
     CacheRange,
     ClientContext,
     CommandBuffer,
@@ -37,6 +36,7 @@ use super::{
     NamedUserMemory,
     NodeMetadata,
     Parts,
+    ProcessLedgers,
     Record,
     Reply,
     Request,
@@ -1545,7 +1545,7 @@ impl Format {
         }
     }
 
-    fn encode_database(self, u: &mut [u32], books: &Books) {
+    fn encode_database(self, u: &mut [u32], ledgers: &ProcessLedgers) {
         let fields = &self.0.database;
         let (process, is_valid) = (fields.process.word(u), fields.is_valid.word(u));
         zero(u, fields.bytes);
@@ -1566,7 +1566,7 @@ impl Format {
             [fields.video, fields.video_max, fields.video_total],
             [fields.video_given, fields.video_returned],
             0,
-            &books.video,
+            &ledgers.video,
         );
         put(
             [
@@ -1576,19 +1576,19 @@ impl Format {
             ],
             [fields.non_paged_given, fields.non_paged_returned],
             0,
-            &books.non_paged,
+            &ledgers.non_paged,
         );
         let (contiguous, pools) = match self.0.quirks.one_paged_pool {
             true => (
-                &books.in_one_piece,
-                [Some(&books.pool), Some(&books.paged), None],
+                &ledgers.in_one_piece,
+                [Some(&ledgers.pool), Some(&ledgers.paged), None],
             ),
             false => (
-                &books.contiguous,
+                &ledgers.contiguous,
                 [
-                    Some(&books.pool),
-                    Some(&books.contiguous_pages),
-                    Some(&books.scattered),
+                    Some(&ledgers.pool),
+                    Some(&ledgers.contiguous_pages),
+                    Some(&ledgers.scattered),
                 ],
             ),
         };

@@ -151,12 +151,12 @@ pub(crate) fn is_short_block(words: [u32; 4]) -> bool {
 /// Chooses the generation of interfaces of `input` and `output` bytes behind a block of
 /// `block_bytes`; `None`: there is none.
 ///
-/// `wishes` count in their order, each only if it fits. `model` is the core's.
+/// `preferences` count in their order, each only if it fits. `model` is the core's.
 pub(crate) fn choose(
     block_bytes: usize,
     input: u64,
     output: u64,
-    wishes: [Option<Choice>; 4],
+    preferences: [Option<Choice>; 4],
     model: u32,
 ) -> Option<Choice> {
     let fits = |layout: &Layout| {
@@ -164,12 +164,12 @@ pub(crate) fn choose(
             && layout.has_size(input)
             && input == output
     };
-    let wish = wishes.into_iter().flatten().find(|choice| {
+    let preferred = preferences.into_iter().flatten().find(|choice| {
         let layout = choice.format().0;
         usize::from(layout.argument_bytes) == block_bytes && layout.takes(input, output)
     });
-    if wish.is_some() {
-        return wish;
+    if preferred.is_some() {
+        return preferred;
     }
     let place = |reason, wanted: &dyn Fn(&Layout) -> bool| {
         let place = LAYOUTS
@@ -264,23 +264,23 @@ mod tests {
 
     #[test]
     fn wishes_count_where_they_fit() {
-        let wish = |name: &str, reason| Choice::by_name(name.as_bytes(), reason);
-        let asked = wish("4.1.0", Reason::Asked);
-        let parameter = wish("dove_old", Reason::Parameter);
+        let named = |name: &str, reason| Choice::by_name(name.as_bytes(), reason);
+        let asked = named("4.1.0", Reason::Asked);
+        let parameter = named("dove_old", Reason::Parameter);
         let chosen =
             |block, bytes| choose(block, bytes, bytes, [asked, None, None, parameter], GC2000);
         assert_eq!(chosen(32, 168), asked);
         assert_eq!(chosen(16, 216), parameter);
         assert_eq!(chosen(32, 320).map(|c| c.reason), Some(Reason::First));
         // Only 6.4.11 takes less than its own size, from who has asked for it.
-        let newest = wish("6.4.11", Reason::Parameter);
+        let newest = named("6.4.11", Reason::Parameter);
         let chosen = |input, output| choose(32, input, output, [None, None, None, newest], GC2000);
         assert_eq!(chosen(100, 384), newest);
         assert_eq!(chosen(39, 384), None);
         assert_eq!(chosen(384, 385), None);
-        assert_eq!(wish("4.6.7", Reason::Asked), None);
+        assert_eq!(named("4.6.7", Reason::Asked), None);
         assert_eq!(
-            wish("imx6", Reason::Asked).map(|c| c.format().name()),
+            named("imx6", Reason::Asked).map(|c| c.format().name()),
             Some("v4")
         );
     }

@@ -57,7 +57,7 @@ pub(crate) enum Foreign {
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct ImportRequest {
     /// The memory.
     pub(crate) what: Foreign,
     /// The GPU writes it, too.
@@ -85,7 +85,7 @@ impl Extension {
     }
 
     /// Reads the structure. `InvalidArgument`: an access that there is not.
-    pub(crate) fn decode(self, words: &[u32]) -> Result<Wish, Error> {
+    pub(crate) fn decode(self, words: &[u32]) -> Result<ImportRequest, Error> {
         // CAST: the bits of a signed field.
         let dma_buf = |fd: Field| Foreign::DmaBuf {
             fd: fd.word(words) as i32,
@@ -104,7 +104,7 @@ impl Extension {
         if access == 0 || access & !(READ | WRITE) != 0 {
             return Err(Error::InvalidArgument);
         }
-        Ok(Wish {
+        Ok(ImportRequest {
             what,
             write: access & WRITE != 0,
         })
@@ -152,10 +152,10 @@ mod tests {
         let mut words = [0; MAX_EXTENSION_BYTES / 4];
         (words[80 / 4], words[84 / 4]) = (7, 3);
         let dma_buf = Foreign::DmaBuf { fd: 7 };
-        let wish = |what, write| Ok(Wish { what, write });
-        assert_eq!(Extension::DmaBuf.decode(&words), wish(dma_buf, true));
+        let import = |what, write| Ok(ImportRequest { what, write });
+        assert_eq!(Extension::DmaBuf.decode(&words), import(dma_buf, true));
         words[84 / 4] = 1;
-        assert_eq!(Extension::DmaBuf.decode(&words), wish(dma_buf, false));
+        assert_eq!(Extension::DmaBuf.decode(&words), import(dma_buf, false));
         for access in [0, 4, 7] {
             words[84 / 4] = access;
             let refused = Extension::DmaBuf.decode(&words);
@@ -167,10 +167,10 @@ mod tests {
             user: sys::user::narrow(0x1_0000_1000),
             bytes: 64,
         };
-        assert_eq!(Extension::UserMemory.decode(&words), wish(user, true));
+        assert_eq!(Extension::UserMemory.decode(&words), import(user, true));
         words[2] = u32::MAX;
         let none = Foreign::DmaBuf { fd: -1 };
-        assert_eq!(Extension::OldDmaBuf.decode(&words), wish(none, true));
+        assert_eq!(Extension::OldDmaBuf.decode(&words), import(none, true));
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Ledger {
 
 /// What DATABASE tells of a process.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct ProcessLedgers {
     /// Nodes of video memory.
     pub(crate) video: Ledger,
     /// Buffers of ALLOCATE_NON_PAGED_MEMORY.

@@ -29,8 +29,8 @@ use kernel::{
     prelude::*, //
 };
 pub(crate) use ledger::{
-    Books,
     Ledger, //
+    ProcessLedgers,
 };
 
 pub(crate) use codec::{
@@ -848,7 +848,7 @@ pub(crate) enum Reply<'a> {
         microseconds: i32,
     },
     /// DATABASE: video memory, non-paged, contiguous.
-    Database(KBox<Books>),
+    Database(KBox<ProcessLedgers>),
     /// EVENT_COMMIT of a process with a completion page.
     Submitted {
         /// Its number, from 1 up.

@@ -25,7 +25,7 @@ struct Program {
 
 /// What the parameter says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct ByProgram {
     any: Option<Choice>,
     programs: [Option<Program>; MOST_PROGRAMS],
 }
@@ -39,14 +39,14 @@ fn kept(name: &[u8]) -> [u8; NAME_BYTES] {
     kept
 }
 
-impl Wishes {
+impl ByProgram {
     /// Reads the parameter. The error says what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
-        let mut wishes = Self {
+        let mut by_program = Self {
             any: None,
             programs: [None; MOST_PROGRAMS],
         };
-        let mut places = wishes.programs.iter_mut();
+        let mut places = by_program.programs.iter_mut();
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let (program, generation) = match part.rsplit_once(':') {
                 None => (None, part),
@@ -57,8 +57,8 @@ impl Wishes {
                 Choice::by_name(generation.as_bytes(), reason).ok_or("names no generation")
             };
             match program {
-                None if wishes.any.is_some() => return Err("names two for all programs"),
-                None => wishes.any = Some(choice(Reason::Parameter)?),
+                None if by_program.any.is_some() => return Err("names two for all programs"),
+                None => by_program.any = Some(choice(Reason::Parameter)?),
                 Some(program) => {
                     let place = places.next().ok_or("names too many programs")?;
                     *place = Some(Program {
@@ -68,7 +68,7 @@ impl Wishes {
                 }
             }
         }
-        Ok(wishes)
+        Ok(by_program)
     }
 
     /// What the program with this name speaks, of up to 15 letters, ended by a zero or not; and
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str, program: &str) -> Option<(&'static str, Reason)> {
-        let [named, any] = Wishes::parse(text).ok()?.of(program.as_bytes());
+        let [named, any] = ByProgram::parse(text).ok()?.of(program.as_bytes());
         let choice = named.or(any)?;
         Some((choice.format().name(), choice.reason))
     }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        let why = |text| Wishes::parse(text).err();
+        let why = |text| ByProgram::parse(text).err();
         assert_eq!(why("4.1"), Some("names no generation"));
         assert_eq!(why("Xorg:"), Some("names no generation"));
         assert_eq!(why(":v2"), Some("has a colon without a program"));

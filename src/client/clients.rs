@@ -60,7 +60,7 @@ pub(crate) struct Clients {
     #[pin]
     guilt: Guilt,
     /// A process wants less than a core's full clock.
-    pub(super) has_wishes: Atomic<bool>,
+    pub(super) has_lowered: Atomic<bool>,
     /// One thread at a time sets the cores' clocks.
     #[pin]
     pub(super) speeds: Mutex<()>,
@@ -80,7 +80,7 @@ impl Clients {
                 shared_signals <- SharedSignals::new(),
                 processes <- new_spinlock!(KVec::new(), "galcore processes"),
                 guilt <- Guilt::new(),
-                has_wishes: Atomic::new(false),
+                has_lowered: Atomic::new(false),
                 speeds <- new_mutex!((), "galcore speeds"),
             }),
             GFP_KERNEL,

@@ -45,16 +45,6 @@ struct GraphicBuffer {
 }
 
 impl Process {
-    /// A node that the process has. `InvalidObject`: it has none of this handle.
-    fn living_node(&self, handle: u32) -> Result<Arc<Node>> {
-        let tables = self.tables();
-        let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
-        match entry.is_alive() {
-            true => Ok(entry.node.clone()),
-            false => Err(Error::InvalidObject),
-        }
-    }
-
     /// A node that the process has, with its name; `None`: it is the process's own memory.
     /// `InvalidObject`: it has none of this handle.
     fn hold_node(&self, handle: u32) -> Result<Option<KeptNode>> {
@@ -68,7 +58,7 @@ impl Process {
             }
             // That has no name, and is its own again with FREE, or its end: who has the descriptor
             // then would keep pages locked that count for nobody.
-            Err(Error::NotSupported) => self.living_node(handle).map(|_| None),
+            Err(Error::NotSupported) => self.live_node(handle).map(|_| None),
             Err(error) => Err(error),
         }
     }
@@ -77,7 +67,7 @@ impl Process {
     /// `NotFound`: the descriptor is no dma-buf's; as with the vendor's it is noted, and nothing
     /// else.
     pub(super) fn set_metadata(&self, handle: u32, metadata: NodeMetadata) -> Result<Reply<'_>> {
-        let node = self.living_node(handle)?;
+        let node = self.live_node(handle)?;
         let noted = node.metadata();
         noted.set_status(metadata.status)?;
         if metadata.status >= 0 && !dma_buf::is_buffer(metadata.status) {
@@ -89,7 +79,7 @@ impl Process {
 
     /// The same, asked. `InvalidObject`: no such node.
     pub(super) fn read_metadata(&self, handle: u32) -> Result<Reply<'_>> {
-        let node = self.living_node(handle)?;
+        let node = self.live_node(handle)?;
         Ok(Reply::Metadata(node.metadata().read()))
     }
 

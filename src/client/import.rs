@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     abi::{
-        extensions::Wish,
+        extensions::ImportRequest,
         Foreign,
         Reply, //
     },
@@ -67,18 +67,18 @@ impl Mapped {
 }
 
 impl Process {
-    /// Makes the GPU reach what `wish` names.
-    fn take(&self, wish: Wish) -> Result<UserMemory> {
+    /// Makes the GPU reach what `request` names.
+    fn take(&self, request: ImportRequest) -> Result<UserMemory> {
         // What records have unmapped counts as long as it is not given back.
         self.finish_returns();
         let memory = self.device.memory();
         let reclaim = || self.reclaim().map(|_| ());
-        match wish.what {
-            Foreign::DmaBuf { fd } => memory.import(fd, wish.write, reclaim),
+        match request.what {
+            Foreign::DmaBuf { fd } => memory.import(fd, request.write, reclaim),
             Foreign::User { user: 0, .. } | Foreign::User { bytes: 0, .. } => {
                 Err(Error::InvalidArgument)
             }
-            Foreign::User { user, bytes } => memory.map_user(user, bytes, wish.write, reclaim),
+            Foreign::User { user, bytes } => memory.map_user(user, bytes, request.write, reclaim),
         }
     }
 
@@ -86,10 +86,10 @@ impl Process {
     ///
     /// A dma-buf of ours is the node itself, as with WRAP: the process has it once more until it is
     /// unmapped.
-    pub(crate) fn map_foreign(self: &Arc<Self>, wish: Wish) -> Result<(u32, u32)> {
-        match self.own_node(wish.what) {
+    pub(crate) fn map_foreign(self: &Arc<Self>, request: ImportRequest) -> Result<(u32, u32)> {
+        match self.own_node(request.what) {
             Some(node) => self.map_own(node),
-            None => self.insert_user_memory(self.take(wish)?),
+            None => self.insert_user_memory(self.take(request)?),
         }
     }
 
@@ -150,7 +150,7 @@ impl Process {
             let bytes = node.bytes();
             return self.wrap_own(node, bytes);
         }
-        let memory = match (self.take(Wish { what, write: true }), what) {
+        let memory = match (self.take(ImportRequest { what, write: true }), what) {
             (Err(error), Foreign::User { user, bytes }) => {
                 return match self.elsewhere(user, bytes) {
                     Some(memory) => self.wrap_elsewhere(memory, bytes),
@@ -200,7 +200,7 @@ impl Process {
     }
 
     /// The process's node. `InvalidObject`: no such node, or it is freed.
-    fn live_node(&self, handle: u32) -> Result<Arc<Node>> {
+    pub(super) fn live_node(&self, handle: u32) -> Result<Arc<Node>> {
         let tables = self.tables();
         let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
         match entry.is_alive() {

@@ -65,9 +65,9 @@ pub(super) enum Life {
 /// Where a node in a process's table comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The process has allocated it: its books have the bytes.
+    /// The process has allocated it: its ledgers have the bytes.
     Own,
-    /// By its name, as a dma-buf, or of memory that is not ours: the process's books do not have
+    /// By its name, as a dma-buf, or of memory that is not ours: the process's ledgers do not have
     /// the bytes.
     Foreign,
     /// It is another process's, and nodes are shared: the entry goes with its last lock.

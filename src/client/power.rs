@@ -110,15 +110,15 @@ impl Clients {
     pub(crate) fn set_speeds(&self) {
         let _one_at_a_time = self.speeds.lock();
         // Who joins behind the look sees this, and comes here too.
-        self.has_wishes.store(true, Relaxed);
-        let (mut scales, mut has_wishes) = ([0; MAX_CORES], false);
+        self.has_lowered.store(true, Relaxed);
+        let (mut scales, mut has_lowered) = ([0; MAX_CORES], false);
         self.for_each_member(|process| {
             for (place, scale) in scales.iter_mut().enumerate() {
                 *scale = process.scale(place).max(*scale);
-                has_wishes |= process.scale(place) != FULL_SCALE;
+                has_lowered |= process.scale(place) != FULL_SCALE;
             }
         });
-        self.has_wishes.store(has_wishes, Relaxed);
+        self.has_lowered.store(has_lowered, Relaxed);
         for core in self.device().cores() {
             let scale = match scales[core.index()] {
                 0 => FULL_SCALE,
@@ -140,7 +140,7 @@ impl Clients {
     /// A process has come, or goes: what it wants counts, or does not any more.
     pub(super) fn note_change(&self, process: &Process) {
         let has_own = (0..MAX_CORES).any(|place| process.scale(place) != FULL_SCALE);
-        if has_own || self.has_wishes.load(Relaxed) {
+        if has_own || self.has_lowered.load(Relaxed) {
             self.set_speeds();
         }
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     abi::{
-        Books,
+        ProcessLedgers,
         Reply, //
     },
     error::{
@@ -54,10 +54,10 @@ impl Process {
         if process.is_some_and(|process| i32::try_from(process).ok() != Some(own)) {
             return Err(Error::InvalidData);
         }
-        let mut books = KBox::new(Books::default(), GFP_KERNEL_ACCOUNT)?;
+        let mut ledgers = KBox::new(ProcessLedgers::default(), GFP_KERNEL_ACCOUNT)?;
         let tables = self.tables();
         let video = &tables.video;
-        *books = Books {
+        *ledgers = ProcessLedgers {
             video: video.all,
             non_paged: tables.non_paged,
             contiguous: tables.contiguous,
@@ -68,6 +68,6 @@ impl Process {
             paged: video.paged,
         };
         drop(tables);
-        Ok(Reply::Database(books))
+        Ok(Reply::Database(ledgers))
     }
 }

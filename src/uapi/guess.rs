@@ -53,15 +53,15 @@ static GUESSES: RateLimit = RateLimit::new();
 
 impl OpenedFile {
     /// What the parameter `interface` says of the process's program, and of all.
-    fn wished(&self) -> [Option<Choice>; 2] {
+    fn of_parameter(&self) -> [Option<Choice>; 2] {
         let parameters = self.clients.device().parameters();
         parameters.interface.of(self.process.command_name().bytes())
     }
 
     /// What the file speaks, or may be taken for before its first command.
-    pub(super) fn known_or_wished(&self) -> Option<Choice> {
+    pub(super) fn known_or_of_parameter(&self) -> Option<Choice> {
         let known = Choice::unpack(self.interface.load(Relaxed));
-        known.or_else(|| self.wished().into_iter().flatten().next())
+        known.or_else(|| self.of_parameter().into_iter().flatten().next())
     }
 
     /// Detects which generation the file speaks, by its first ioctls. Apart from the others, which
@@ -82,7 +82,7 @@ impl OpenedFile {
                     return Ok(guess);
                 }
                 // Two threads may have noted a guess and what is left of others, crosswise.
-                let candidates = match candidates.may_be(guess) {
+                let candidates = match candidates.has(guess) {
                     true => candidates,
                     false => Candidates::of_size(
                         guess.format().argument_bytes().into(),
@@ -90,7 +90,7 @@ impl OpenedFile {
                     ),
                 };
                 let verdict = match self.found_by_others() {
-                    Some(choice) if candidates.may_be(choice) => Verdict::certain(choice),
+                    Some(choice) if candidates.has(choice) => Verdict::certain(choice),
                     _ => self.weigh(guess, candidates, &argument)?,
                 };
                 Ok(self.note(known, verdict, &argument))
@@ -108,7 +108,7 @@ impl OpenedFile {
     /// By the first ioctl; `asked` is what the client has asked for.
     fn detect_first(&self, asked: u32, caller: Caller, at: usize) -> Result<Choice> {
         let (argument, block_bytes, short_sizes) = Argument::read_any(at, caller)?;
-        let [of_program, of_all] = self.wished();
+        let [of_program, of_all] = self.of_parameter();
         let model = self.clients.device().model();
         let choice = detect::choose(
             block_bytes,

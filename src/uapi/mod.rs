@@ -380,7 +380,7 @@ impl OpenedFile {
     #[cold]
     #[inline(never)]
     fn extension(&self, extension: Extension, caller: Caller, at: usize) -> Result {
-        let Some(choice) = self.known_or_wished() else {
+        let Some(choice) = self.known_or_of_parameter() else {
             warn_client!(
                 ENVELOPES,
                 "maps memory before its first command: where its status is to go depends on the generation (see interface)"
@@ -400,7 +400,7 @@ impl OpenedFile {
             .map_err(|_| malformed("the interface", argument.input))?;
         let mapped = extension
             .decode(words)
-            .and_then(|wish| self.process.map_foreign(wish));
+            .and_then(|import| self.process.map_foreign(import));
         match mapped {
             Err(error) if error.errno().is_some() => Err(error),
             answer => {
@@ -417,7 +417,7 @@ impl OpenedFile {
     fn profiler_interface(&self, caller: Caller, at: usize) -> Result {
         // It may be the first thing that the file is asked for.
         let format = self
-            .known_or_wished()
+            .known_or_of_parameter()
             .map(Choice::format)
             .or_else(Format::with_profiler_interface)
             .ok_or(Error::Envelope)?;
