@@ -272,81 +272,37 @@ unsafe impl Sync for Region {}
 impl Region {
     /// Maps `bytes` bytes of `file` at `offset`, shared, for reading and writing.
     pub fn map(file: impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
-        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
-        let start = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                file,
-                offset,
-            )?
-        };
-        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self {
-            start,
-            bytes,
-            owned: true,
-        })
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        Self::map_with(file, bytes, offset, protection, MapFlags::SHARED)
     }
 
     /// Maps `bytes` bytes of `file` at `offset`, shared, for reading; [`Region::write`] would end the process.
     pub fn map_read_only(file: impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
-        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
-        let start = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ,
-                MapFlags::SHARED,
-                file,
-                offset,
-            )?
-        };
-        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self {
-            start,
-            bytes,
-            owned: true,
-        })
+        Self::map_with(file, bytes, offset, ProtFlags::READ, MapFlags::SHARED)
     }
 
     /// As [`Region::map`], but private.
     pub fn map_private(file: impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
-        let start = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                protection,
-                MapFlags::PRIVATE,
-                file,
-                offset,
-            )?
-        };
-        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self {
-            start,
-            bytes,
-            owned: true,
-        })
+        Self::map_with(file, bytes, offset, protection, MapFlags::PRIVATE)
     }
 
     /// As [`Region::map_private`], but as code, as a loader maps a library; [`Region::write`] would end the process.
     pub fn map_code(file: impl AsFd, bytes: usize) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::EXEC;
+        Self::map_with(file, bytes, 0, protection, MapFlags::PRIVATE)
+    }
+
+    fn map_with(
+        file: impl AsFd,
+        bytes: usize,
+        offset: u64,
+        protection: ProtFlags,
+        flags: MapFlags,
+    ) -> io::Result<Self> {
         // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
         let start = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                protection,
-                MapFlags::PRIVATE,
-                file,
-                0,
-            )?
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file, offset)?
         };
         let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::AddrNotAvailable)?;
         Ok(Self {

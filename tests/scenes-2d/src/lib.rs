@@ -11,6 +11,7 @@ pub mod blit;
 pub mod colour;
 pub mod filter;
 pub mod make;
+pub mod resolve_formats;
 pub mod surface;
 
 /// Numbers that look random: xorshift.

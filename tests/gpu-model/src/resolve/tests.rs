@@ -7,6 +7,8 @@ use crate::gpu::Random;
 use crate::surface::tests::pixel_at;
 use crate::surface::tests::surface;
 use crate::tile_status::TILE;
+use galcore_scenes_2d::resolve_formats;
+use galcore_scenes_2d::resolve_formats::FORMATS;
 
 const SOURCE: u32 = 0x1_0000;
 const TARGET: u32 = 0x4_0000;
@@ -248,102 +250,17 @@ fn the_clients_warm_up_passes() {
     warm_up.run(&mut FlatBus::new());
 }
 
-/// A format, written down here and not asked of the model: its code, its bytes, and where its channels are.
-#[derive(Clone, Copy)]
-struct ByHand {
-    format: Format,
-    code: u32,
-    bytes: u32,
-    /// First bit and bits of alpha, red, green and blue.
-    channels: [(u32, u32); 4],
-}
-
-const BY_HAND: [ByHand; 4] = [
-    ByHand {
-        format: Format::A4R4G4B4,
-        code: 1,
-        bytes: 2,
-        channels: [(12, 4), (8, 4), (4, 4), (0, 4)],
-    },
-    ByHand {
-        format: Format::A1R5G5B5,
-        code: 3,
-        bytes: 2,
-        channels: [(15, 1), (10, 5), (5, 5), (0, 5)],
-    },
-    ByHand {
-        format: Format::R5G6B5,
-        code: 4,
-        bytes: 2,
-        channels: [(0, 0), (11, 5), (5, 6), (0, 5)],
-    },
-    ByHand {
-        format: Format::A8R8G8B8,
-        code: 6,
-        bytes: 4,
-        channels: [(24, 8), (16, 8), (8, 8), (0, 8)],
-    },
+/// The formats as the model has them, in the order of [`FORMATS`], which do not ask the model.
+const OF_MODEL: [Format; FORMATS.len()] = [
+    Format::A4R4G4B4,
+    Format::A1R5G5B5,
+    Format::R5G6B5,
+    Format::A8R8G8B8,
 ];
-
-impl ByHand {
-    /// The pixel that begins in `memory`, as it is there.
-    fn load(&self, memory: &[u8]) -> u32 {
-        let bytes = memory[..self.bytes as usize].iter().rev();
-        bytes.fold(0, |word, byte| word << 8 | u32::from(*byte))
-    }
-
-    fn store(&self, pixel: u32, memory: &mut [u8]) {
-        for (index, byte) in memory[..self.bytes as usize].iter_mut().enumerate() {
-            *byte = (pixel >> (8 * index)) as u8;
-        }
-    }
-
-    /// Alpha, red, green and blue, of 255.
-    fn widen(&self, pixel: u32) -> [u32; 4] {
-        self.channels.map(|(first, bits)| {
-            let value = pixel >> first & ((1 << bits) - 1);
-            match bits {
-                0 => 255,
-                1 => value * 255,
-                4 => value * 17,
-                5 => value * 8 + value / 4,
-                6 => value * 4 + value / 16,
-                _ => value,
-            }
-        })
-    }
-
-    fn narrow(&self, channels: [u32; 4]) -> u32 {
-        let each = self.channels.iter().zip(channels);
-        each.fold(0, |pixel, ((first, bits), value)| match bits {
-            0 => pixel,
-            _ => pixel | value >> (8 - bits) << first,
-        })
-    }
-}
-
-/// The table itself, by pixels that were worked out on paper.
-#[test]
-fn formats_by_hand_are_right() {
-    let [argb4444, argb1555, rgb565, argb8888] = BY_HAND;
-    assert_eq!(argb4444.widen(0x1234), [0x11, 0x22, 0x33, 0x44]);
-    assert_eq!(argb1555.widen(0x9234), [0xff, 0x21, 0x8c, 0xa5]);
-    assert_eq!(rgb565.widen(0x1234), [0xff, 0x10, 0x45, 0xa5]);
-    assert_eq!(argb8888.widen(0x1234_5678), [0x12, 0x34, 0x56, 0x78]);
-    let pixel = [0x80, 0xab, 0xcd, 0xef];
-    assert_eq!(argb4444.narrow(pixel), 0x8ace);
-    assert_eq!(argb1555.narrow(pixel), 0xd73d);
-    assert_eq!(rgb565.narrow(pixel), 0xae7d);
-    assert_eq!(argb8888.narrow(pixel), 0x80ab_cdef);
-    assert_eq!(rgb565.load(&[0x34, 0x12, 0xff]), 0x1234);
-    let mut bytes = [0; 5];
-    argb8888.store(0x1234_5678, &mut bytes);
-    assert_eq!(bytes, [0x78, 0x56, 0x34, 0x12, 0]);
-}
 
 /// A surface with the size that its memory has.
 struct Area {
-    format: ByHand,
+    format: &'static resolve_formats::Format,
     surface: Surface,
     width: u32,
     height: u32,
@@ -363,7 +280,8 @@ impl Area {
                 4 * parts * (1 + random.below(12)),
             ),
         };
-        let format = BY_HAND[random.below(BY_HAND.len() as u32) as usize];
+        let number = random.below(FORMATS.len() as u32) as usize;
+        let format = &FORMATS[number];
         let rows = if layout == Layout::Linear { 1 } else { 4 };
         let half = width * height * format.bytes / 2;
         Self {
@@ -371,7 +289,7 @@ impl Area {
             surface: Surface {
                 bases: [base, base + half],
                 stride: width * format.bytes * rows,
-                format: format.format,
+                format: OF_MODEL[number],
                 layout,
                 is_split,
             },

@@ -19,6 +19,8 @@ use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
 use galcore_client::Surface;
+use galcore_scenes_2d::resolve_formats::Format;
+use galcore_scenes_2d::resolve_formats::FORMATS;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::expect_pixels;
 use galcore_selftests::fixture::has_2d;
@@ -73,81 +75,6 @@ fn random_rect(random: &mut Random) -> Rect {
     Rect::new(x * 16, y * 8, width * 16, height * 8)
 }
 
-/// A format of the resolve engine, as it is known here: its code, its bytes, and first bit and bits of alpha, red, green
-/// and blue.
-struct Format {
-    name: &'static str,
-    code: u32,
-    bytes: u32,
-    channels: [(u32, u32); 4],
-}
-
-const FORMATS: [Format; 4] = [
-    Format {
-        name: "A4R4G4B4",
-        code: 1,
-        bytes: 2,
-        channels: [(12, 4), (8, 4), (4, 4), (0, 4)],
-    },
-    Format {
-        name: "A1R5G5B5",
-        code: 3,
-        bytes: 2,
-        channels: [(15, 1), (10, 5), (5, 5), (0, 5)],
-    },
-    Format {
-        name: "R5G6B5",
-        code: 4,
-        bytes: 2,
-        channels: [(0, 0), (11, 5), (5, 6), (0, 5)],
-    },
-    Format {
-        name: "A8R8G8B8",
-        code: 6,
-        bytes: 4,
-        channels: [(24, 8), (16, 8), (8, 8), (0, 8)],
-    },
-];
-
-impl Format {
-    /// Pixel number `index` of a row that begins at `at`.
-    fn load(&self, memory: &[u8], at: u32, index: u32) -> u32 {
-        let at = (at + index * self.bytes) as usize;
-        let bytes = memory[at..at + self.bytes as usize].iter().rev();
-        bytes.fold(0, |word, byte| word << 8 | u32::from(*byte))
-    }
-
-    fn store(&self, memory: &mut [u8], at: u32, index: u32, pixel: u32) {
-        let at = (at + index * self.bytes) as usize;
-        memory[at..at + self.bytes as usize]
-            .copy_from_slice(&pixel.to_le_bytes()[..self.bytes as usize]);
-    }
-
-    /// The channels of a pixel, of 255: high bits are repeated, and what is not there is opaque.
-    fn widen(&self, pixel: u32) -> [u32; 4] {
-        self.channels.map(|(first, bits)| {
-            let value = pixel >> first & ((1 << bits) - 1);
-            match bits {
-                0 => 255,
-                1 => value * 255,
-                4 => value * 17,
-                5 => value * 8 + value / 4,
-                6 => value * 4 + value / 16,
-                _ => value,
-            }
-        })
-    }
-
-    /// Low bits are dropped.
-    fn narrow(&self, channels: [u32; 4]) -> u32 {
-        let each = self.channels.iter().zip(channels);
-        each.fold(0, |pixel, ((first, bits), value)| match bits {
-            0 => pixel,
-            _ => pixel | value >> (8 - bits) << first,
-        })
-    }
-}
-
 /// The window that is made smaller, in pixels of the source: each pixel pipe does half of it.
 const WINDOW: (u32, u32) = (64, 32);
 
@@ -191,7 +118,8 @@ fn downsample(
             for (column, row) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
                 if column < across && row < down {
                     let at = (y * down + row) * strides.0;
-                    let pixel = from.load(&pixels, at, x * across + column);
+                    let pixel =
+                        from.load(&pixels[(at + (x * across + column) * from.bytes) as usize..]);
                     for (sum, value) in sums.iter_mut().zip(from.widen(pixel)) {
                         *sum += value;
                     }
@@ -200,7 +128,8 @@ fn downsample(
             // The mean, halves rounded up.
             let count = across * down;
             let mean = sums.map(|sum| (2 * sum + count) / (2 * count));
-            to.store(&mut wanted, y * strides.1, x, to.narrow(mean));
+            let at = (y * strides.1 + x * to.bytes) as usize;
+            to.store(to.narrow(mean), &mut wanted[at..]);
         }
     }
     let found = bytes_of(&paint.surface);
