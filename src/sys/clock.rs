@@ -9,12 +9,12 @@
 
 use super::{
     jiffies,
-    shim, //
+    shim,
+    HZ, //
 };
-use kernel::bindings;
 
 /// From so many jiffies on these are what is measured in: a second.
-const LONG: usize = bindings::HZ as usize;
+const LONG: usize = HZ as usize;
 
 /// A moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ mod tests {
     fn what_takes_long_is_measured_in_jiffies() {
         let second = Stamp::at(0, LONG + 1).since(Stamp::at(7, 0));
         let ns = nanoseconds(second);
-        let wanted = 1_000_000_000 + 1_000_000_000 / u64::from(bindings::HZ);
+        let wanted = 1_000_000_000 + 1_000_000_000 / u64::from(HZ);
         assert!(ns.abs_diff(wanted) < 1_000_000);
     }
 

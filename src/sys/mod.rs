@@ -329,7 +329,7 @@ pub(crate) fn jiffies64() -> u64 {
 }
 
 /// Ticks a second.
-pub(crate) const HZ: u32 = bindings::HZ;
+pub(crate) const HZ: u32 = shim::gal_ticks_GAL_HZ;
 
 /// The kernel's tick counter.
 pub(crate) fn jiffies() -> usize {

@@ -7,6 +7,7 @@
 #define GALCORE_SHIM_H
 
 #include <linux/device.h>
+#include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
 #include <linux/types.h>
@@ -25,6 +26,14 @@ struct sg_table;
 /* The module parameters, by the names that the vendor's driver gave them. */
 #define GAL_3D_CORES 16
 #define GAL_2D_CORES 4
+
+/*
+ * Ticks a second. The bindings of the kernel crate have the HZ of user space, which is 100: bindgen
+ * takes the first of a macro's two definitions.
+ */
+enum gal_ticks {
+	GAL_HZ = HZ,
+};
 
 struct gal_parameters {
 	int irqLine;

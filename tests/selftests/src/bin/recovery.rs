@@ -724,6 +724,11 @@ const PULSES: u64 = 3;
 
 /// Cores that the reset line helps, and those that it does not.
 fn reset_line(module: &Module, timeout: Duration) -> Result<bool> {
+    // Of ours it is a module, which a test loads. One that is built in has its word of the control BAR already, and
+    // kernels of distributions then give others nothing of it (IO_STRICT_DEVMEM).
+    if fs::exists("/sys/bus/platform/drivers/simple-reset/1004411c.reset-controller")? {
+        return harness::skip("the line's controller has its driver already");
+    }
     let control = &Control::open()?;
     let pulses = || control.counter(counter::LINE_RESETS);
     let load = || -> Result<()> {
