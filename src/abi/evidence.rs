@@ -7,8 +7,9 @@
 //! client's memory that is none), that one is out. As long as all that are left read the same kind
 //! of request it does not matter which of them is taken, and the next request may tell more. Where
 //! they read it as different things, those are left that read it as the likeliest does: it is done
-//! as that says. A COMMIT that has something to show leaves those that show it. A guess stays open
-//! until one is left, or for [`MOST_REQUESTS`]. Pure logic: user memory is read by who asks.
+//! as that says. A COMMIT that has something to show leaves those that show it, and brings one back
+//! that was out. A guess stays open until one is left, or for [`MOST_REQUESTS`]. Pure logic: user
+//! memory is read by who asks.
 
 use super::{
     codec::POOL_NAME,
@@ -103,6 +104,67 @@ struct Reading {
     decides: bool,
 }
 
+/// What all make of it: places of the list.
+#[derive(Default)]
+struct Tally {
+    sensible: u32,
+    telling: u32,
+    answered: u32,
+    odd: u32,
+    /// What is told is enough.
+    decides: bool,
+    kinds: [Option<Discriminant<Request>>; LAYOUTS.len()],
+}
+
+impl Tally {
+    fn note(&mut self, choice: Choice, reading: Reading) {
+        if !reading.makes_sense {
+            return;
+        }
+        let bit_if = |is: bool| if is { choice.bit() } else { 0 };
+        self.sensible |= choice.bit();
+        self.telling |= bit_if(reading.is_telling);
+        self.answered |= bit_if(reading.kind.is_some());
+        self.odd |= bit_if(reading.is_odd);
+        self.decides |= reading.is_telling && reading.decides;
+        if let Some(kind) = self.kinds.get_mut(usize::from(choice.place())) {
+            *kind = reading.kind;
+        }
+    }
+
+    /// Which it may be. `None`: nobody would send this; it tells nothing.
+    fn places(&self) -> Option<u32> {
+        match (self.sensible, self.telling) {
+            (0, _) => None,
+            // The others would send this for nothing.
+            (_, telling) if self.decides => Some(telling),
+            // Others may have something else there: they are less likely, until something decides.
+            (sensible, _) => Some(sensible),
+        }
+    }
+
+    /// Which of `places` it most probably is.
+    fn likely(&self, places: u32) -> u32 {
+        // Who would be refused has probably not asked for that.
+        let answered = self.answered & places;
+        match (self.telling, answered & !self.odd, answered) {
+            (0, 0, 0) => places,
+            (0, 0, answered) => answered,
+            (0, usual, _) => usual,
+            (telling, ..) => telling,
+        }
+    }
+
+    /// Whether two read it as the same kind of request, as far as they read it.
+    fn reads_alike(&self, one: Choice, other: Choice) -> bool {
+        let kind_of = |choice: Choice| *self.kinds.get(usize::from(choice.place()))?;
+        match (kind_of(one), kind_of(other)) {
+            (Some(kind), Some(other)) => kind == other,
+            _ => true,
+        }
+    }
+}
+
 impl Candidates {
     /// None: there is nothing to guess.
     const NONE: Self = Self {
@@ -185,55 +247,27 @@ impl Candidates {
         model: u32,
         read: Reader<'_>,
     ) -> Verdict {
-        let (mut sensible, mut telling, mut answered, mut decides) = (0, 0, 0, false);
-        let (mut candidates, mut may_decide, mut odd) = (self, false, 0);
-        let mut kinds = [None; LAYOUTS.len()];
+        let (mut tally, mut is_commit) = (Tally::default(), false);
         for choice in self.choices() {
             let reading = reading(choice.format(), words, has, read);
-            may_decide |= reading.decides;
-            if reading.makes_sense {
-                let place = choice.bit();
-                sensible |= place;
-                telling |= if reading.is_telling { place } else { 0 };
-                odd |= if reading.is_odd { place } else { 0 };
-                answered |= if reading.kind.is_some() { place } else { 0 };
-                decides |= reading.is_telling && reading.decides;
-                if let Some(kind) = kinds.get_mut(usize::from(choice.place())) {
-                    *kind = reading.kind;
-                }
-            }
+            is_commit |= reading.decides;
+            tally.note(choice, reading);
         }
         // Where those that are left find nothing, what one that is out has to show brings it back:
         // it has sent something that made no sense.
-        if may_decide && telling == 0 {
+        let mut candidates = self;
+        if is_commit && tally.telling == 0 {
             for choice in self.those_out(current, words.len()).choices() {
                 let reading = reading(choice.format(), words, has, read);
                 if reading.makes_sense && reading.is_telling && reading.decides {
                     candidates.places |= choice.bit();
-                    (telling, decides) = (telling | choice.bit(), true);
+                    tally.note(choice, reading);
                 }
             }
-            sensible |= telling;
-            answered |= telling;
         }
-        let places = match (sensible, telling) {
-            // Nobody would send this: it tells nothing.
-            (0, _) => self.places,
-            (sensible, 0) => sensible,
-            // The others would send this for nothing.
-            (_, telling) if decides => telling,
-            // Or have something else there: they are less likely, until something decides.
-            (sensible, _) => sensible,
-        };
-        // Who would be refused has probably not asked for that.
-        let likely = match (telling, answered & places & !odd, answered & places) {
-            (0, 0, 0) => places,
-            (0, 0, answered) => answered,
-            (0, usual, _) => usual,
-            (telling, ..) => telling,
-        };
+        let places = tally.places().unwrap_or(self.places);
         let likely = Self {
-            places: likely,
+            places: tally.likely(places),
             ..self
         };
         let mut choice = match likely.has(current) {
@@ -241,12 +275,9 @@ impl Candidates {
             _ => likely.likeliest(model).unwrap_or(current),
         };
         // It is done as that one reads it: those that read something else are out.
-        let kind_of = |choice: Choice| *kinds.get(usize::from(choice.place()))?;
-        let reads_alike = |other: &Choice| match (kind_of(choice), kind_of(*other)) {
-            (Some(kind), Some(other)) => kind == other,
-            _ => true,
-        };
-        let alike = candidates.choices().filter(reads_alike);
+        let alike = candidates
+            .choices()
+            .filter(|&other| tally.reads_alike(choice, other));
         let places = alike.fold(0, |places, other| places | other.bit()) & places;
         let left = Self {
             places,
