@@ -38,8 +38,11 @@ const MOST_REQUESTS: u32 = 250;
 /// User pages begin here at the earliest.
 const FIRST_ADDRESS: u64 = 0x1000;
 
-/// The longest wait that is plausible, in milliseconds, but for ever.
+/// The longest wait that tells of a generation, in milliseconds, but for ever.
 const LONGEST_WAIT: u32 = 60_000;
+
+/// The longest wait that a client would take, in milliseconds, but for ever: an hour.
+const ODD_WAIT: u32 = 3_600_000;
 
 /// Records that a delta has at most.
 const MOST_RECORDS: u32 = 1 << 20;
@@ -332,7 +335,7 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
         // most probably is: who waits as it says does not come back.
         Request::UserSignal(UserSignal::Wait { milliseconds, .. }) => {
             is_telling = matches!(milliseconds, 2..=LONGEST_WAIT | u32::MAX);
-            is_odd = milliseconds > LONGEST_WAIT && !is_telling;
+            is_odd = milliseconds > ODD_WAIT && !is_telling;
             true
         }
         Request::UserSignal(signal) => signal != UserSignal::Unknown,
@@ -595,6 +598,7 @@ mod tests {
         assert_eq!(wait("dove", 20_000, NOISE), Some(("v2", 3)));
         assert_eq!(wait("v2", NOISE, 0), Some(("dove", 3)));
         assert_eq!(wait("dove", 1, NOISE), Some(("v2", 3)));
+        assert_eq!(wait("v2", NOISE, 120_000), Some(("dove", 3)));
         // Which of two it is does not tell, nor what is odd in both.
         assert_eq!(wait("dove", 0, 1), Some(("dove", 3)));
         assert_eq!(wait("v2", 0, 0), Some(("v2", 3)));
