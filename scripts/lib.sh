@@ -39,6 +39,43 @@ checkout_key() {
 	galcore_top | short_hash
 }
 
+# commit_key PATH...: stands for the content of these paths of the checkout, in any
+# clone. Prints nothing where git does not have that very content: an edited tree
+# keeps what it builds to itself.
+commit_key() {
+	local top git
+	top=$(galcore_top)
+	git=(git --no-optional-locks -c safe.directory='*' -C "$top")
+	[ -z "$("${git[@]}" status --porcelain -- "$@" 2>&1)" ] || return 0
+	"${git[@]}" ls-tree HEAD "$@" 2>/dev/null | short_hash
+}
+
+# shared_output KIND KEY...: the folder for what was built of the content with these
+# keys; every clone finds it. Only the newest of a kind are kept.
+shared_output() {
+	local kind=$1 keep=8 folder
+	shift
+	folder=$(galcore_cache)/built/$kind-$(short_hash <<<"$*")
+	mkdir -p "$folder"
+	touch "$folder"
+	# Not what another run may have begun with within the last three hours.
+	find "${folder%/*}" -mindepth 1 -maxdepth 1 -name "$kind-*" -mmin +180 -printf '%T@ %p\n' |
+		sort -rn | tail -n +$((keep + 1)) | cut -d' ' -f2- | xargs -rd '\n' rm -rf
+	printf '%s\n' "$folder"
+}
+
+# publish FOLDER FILE...: puts copies there, each whole at any moment.
+publish() {
+	local folder=$1 file new
+	shift
+	mkdir -p "$folder"
+	for file; do
+		new=$folder/.new-$$-${file##*/}
+		cp "$file" "$new"
+		mv "$new" "$folder/${file##*/}"
+	done
+}
+
 # Which kernel is meant: a configuration of scripts/kernel-configs, or Debian's
 # own, debian[-SUITE][-lpae].
 kernel_choice() {
