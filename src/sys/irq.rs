@@ -20,13 +20,13 @@ use kernel::{
     prelude::*, //
 };
 
-/// The Linux number of `line` of the root interrupt controller: on a GIC the interrupt id (shared
-/// ones start at 32), on a controller with one-cell specifiers its input.
+/// The Linux number of `line` of the SoC's interrupt controller: on a GIC, or a controller in front
+/// of one, the interrupt id (shared ones start at 32), with one-cell specifiers its input.
 ///
 /// The number stays the line's for good, as that of a line in the device tree does: who has a
 /// number could not be told that it is nobody's any more.
 ///
-/// `EINVAL`: no such line. `ENODEV`: the device tree names no root controller.
+/// `EINVAL`: no such line. `ENODEV`: neither the device tree's root nor the SoC's bus names one.
 pub(crate) fn map_line(line: u32) -> Result<u32> {
     // SAFETY: Any number may be asked for.
     let irq = unsafe { shim::gal_map_irq_line(line) };

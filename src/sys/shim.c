@@ -1016,15 +1016,35 @@ static unsigned int gal_find_irq(struct irq_fwspec *spec)
 	return irq_find_mapping(domain, hwirq);
 }
 
-int gal_map_irq_line(unsigned int line)
+/*
+ * The controller that lines of the board's documents are numbered for: the
+ * parent of the root, or else of the SoC's bus. Trees of i.MX6, MMP and STM32MP1
+ * have it there alone. On i.MX6 it is the GPC, which passes an interrupt on to
+ * the GIC only where it was asked to.
+ */
+static struct device_node *gal_main_controller(void)
 {
 	struct device_node *root = of_find_node_by_path("/");
-	struct device_node *controller = root ? of_irq_find_parent(root) : NULL;
+	struct device_node *controller, *bus;
+
+	if (!root)
+		return NULL;
+	controller = of_irq_find_parent(root);
+	for_each_available_child_of_node(root, bus) {
+		if (!controller && of_device_is_compatible(bus, "simple-bus"))
+			controller = of_irq_find_parent(bus);
+	}
+	of_node_put(root);
+	return controller;
+}
+
+int gal_map_irq_line(unsigned int line)
+{
+	struct device_node *controller = gal_main_controller();
 	struct irq_fwspec spec = {};
 	u32 cells;
 	int irq;
 
-	of_node_put(root);
 	if (!controller)
 		return -ENODEV;
 	if (of_property_read_u32(controller, "#interrupt-cells", &cells))

@@ -43,7 +43,7 @@ const LABELS: &str = "/ { __symbols__ { intc = \"/intc@8000000\"; }; };\n";
 
 /// Makes the tree of `boot` in `dir`; returns its path.
 pub fn make(assets: &Assets, boot: &Boot, dir: &Path) -> Result<PathBuf> {
-    let base = base_tree(assets, boot.smp, boot.memory)?;
+    let base = base_tree(assets, boot)?;
     let extra = boot.tree.as_str();
     let tree = dir.join("board.dtb");
     let mut merge = Command::new("fdtoverlay");
@@ -57,11 +57,13 @@ pub fn make(assets: &Assets, boot: &Boot, dir: &Path) -> Result<PathBuf> {
 }
 
 /// The machine's own tree, from the cache or from QEMU.
-fn base_tree(assets: &Assets, smp: u32, memory: u32) -> Result<PathBuf> {
+fn base_tree(assets: &Assets, boot: &Boot) -> Result<PathBuf> {
     let (qemu, cache) = (assets.qemu.as_path(), assets.cache.as_path());
     let processor = assets.processor.model();
+    let (smp, memory) = (boot.smp, boot.memory);
+    let place = parent_place(boot.board);
     let kept = cache.join(format!(
-        "virt-{processor}-{smp}-{memory}-{:016x}.dtb",
+        "virt-{processor}-{smp}-{memory}-{place:?}-{:016x}.dtb",
         stamp(qemu)?
     ));
     if kept.exists() {
@@ -81,7 +83,7 @@ fn base_tree(assets: &Assets, smp: u32, memory: u32) -> Result<PathBuf> {
         .args(["-nodefaults", "-display", "none"]);
     run(dump)?;
     let labelled = tempfile::NamedTempFile::new_in(cache)?;
-    label(dumped.path(), labelled.path())?;
+    label(dumped.path(), labelled.path(), place)?;
     // Another run may do the same; the last rename wins with the same content.
     labelled
         .persist(&kept)
@@ -89,11 +91,50 @@ fn base_tree(assets: &Assets, smp: u32, memory: u32) -> Result<PathBuf> {
     Ok(kept)
 }
 
+/// Where a tree names the parent of interrupts that have none of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ParentPlace {
+    /// In the root node, as QEMU's and Dove's trees.
+    Root,
+    /// In the SoC's bus, as i.MX6's. The root has none.
+    Bus,
+}
+
+fn parent_place(board: Board) -> ParentPlace {
+    match board {
+        Board::Dove => ParentPlace::Root,
+        _ => ParentPlace::Bus,
+    }
+}
+
+/// Moves the root's interrupt parent into a bus. Nodes that relied on it name it themselves.
+fn parent_in_bus(source: &str) -> Result<String> {
+    let is_parent = |line: &&str| line.starts_with("\tinterrupt-parent = ");
+    let Some(parent) = source.lines().find(is_parent).map(str::trim) else {
+        bail!("QEMU's device tree names no interrupt parent in its root");
+    };
+    let mut moved = String::new();
+    for line in source.lines().filter(|line| !is_parent(line)) {
+        moved.push_str(line);
+        if line.trim().starts_with("interrupts = ") {
+            moved.push_str(parent);
+        }
+        moved.push('\n');
+    }
+    moved.push_str(&format!(
+        "/ {{ soc {{ compatible = \"simple-bus\"; #address-cells = <2>; #size-cells = <2>; ranges; {parent} }}; }};\n"
+    ));
+    Ok(moved)
+}
+
 /// Gives the nodes that overlays refer to their labels, which QEMU does not.
-fn label(dumped: &Path, labelled: &Path) -> Result<()> {
+fn label(dumped: &Path, labelled: &Path, place: ParentPlace) -> Result<()> {
     let mut decompile = Command::new("dtc");
     decompile.args(["-q", "-I", "dtb", "-O", "dts"]).arg(dumped);
     let mut source = run(decompile)?;
+    if place == ParentPlace::Bus {
+        source = parent_in_bus(&source)?;
+    }
     source.push_str(LABELS);
     let text = labelled.with_extension("dts");
     fs::write(&text, source).with_context(|| format!("cannot write {}", text.display()))?;
@@ -163,7 +204,7 @@ mod tests {
 
     /// A stand-in for QEMU's tree with what the overlays rely on.
     const BASE: &str = "/dts-v1/; / { #address-cells = <2>; #size-cells = <2>;
-        interrupt-parent = <1>; intc@8000000 { #interrupt-cells = <3>; interrupt-controller;
+        interrupt-parent = <1>; timer { interrupts = <1 13 4>; }; intc@8000000 { #interrupt-cells = <3>; interrupt-controller;
         phandle = <1>; }; };";
 
     fn dtc_is_here() -> bool {
@@ -183,7 +224,8 @@ mod tests {
             base.args(["-q", "-I", "dts", "-O", "dtb", "-o"])
                 .args([path("base.dtb"), path("base.dts")]);
             run(base).unwrap();
-            label(&path("base.dtb"), &path("labelled.dtb")).unwrap();
+            let place = parent_place(board);
+            label(&path("base.dtb"), &path("labelled.dtb"), place).unwrap();
             let mut merge = Command::new("fdtoverlay");
             merge.arg("-i").arg(path("labelled.dtb")).arg("-o");
             merge.arg(path("board.dtb"));
@@ -193,7 +235,10 @@ mod tests {
             decompile.args(["-q", "-I", "dtb", "-O", "dts"]);
             decompile.arg(path("board.dtb"));
             let text = run(decompile).unwrap();
-            assert!(text.contains("interrupt-parent = <0x01>"), "{text}");
+            let in_root = text.contains("\n\tinterrupt-parent = <0x01>;");
+            assert_eq!(in_root, place == ParentPlace::Root, "{text}");
+            let named = text.matches("interrupt-parent = <0x01>").count();
+            assert!(in_root || named >= 3, "{text}");
             let nodes: Vec<_> = text
                 .lines()
                 .filter_map(|line| line.trim().strip_prefix("gpu@"))
