@@ -37,7 +37,7 @@ export OUT KERNEL
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test soak bench check check-debian shell env kernel module deb docs editor pictures clean distclean
+.PHONY: help run test soak bench check check-debian land shell env kernel module deb docs editor pictures clean distclean
 
 help:
 	@echo 'galcore in Rust: a Linux driver for Vivante GPUs'
@@ -48,6 +48,7 @@ help:
 	@echo '  make soak             the long tests, and those of check-debian'
 	@echo '  make bench            what each operation costs: instructions, register accesses, time'
 	@echo '  make check            formatting, lints, documentation, bindings, scripts'
+	@echo '  make land             what CI does with this commit, in a clean clone; says pass or fail in one line'
 	@echo '  make check-debian     the packages for Debian: lintian, installed, booted; the way through dkms'
 	@echo '  make shell            a shell on the virtual board, the module loaded'
 	@echo
@@ -83,6 +84,9 @@ soak:
 
 bench:
 	@scripts/board bench --out '$(OUT)' --runs 2
+
+land:
+	@scripts/land
 
 shell:
 	@scripts/board shell
