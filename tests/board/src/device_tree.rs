@@ -56,6 +56,14 @@ pub fn make(assets: &Assets, boot: &Boot, dir: &Path) -> Result<PathBuf> {
     Ok(tree)
 }
 
+/// The tree for cores that parameters describe: none where QEMU's own is as the board's.
+pub fn without_cores(assets: &Assets, boot: &Boot) -> Result<Option<PathBuf>> {
+    match parent_place(boot.board) {
+        ParentPlace::Root => Ok(None),
+        ParentPlace::Bus => base_tree(assets, boot).map(Some),
+    }
+}
+
 /// The machine's own tree, from the cache or from QEMU.
 fn base_tree(assets: &Assets, boot: &Boot) -> Result<PathBuf> {
     let (qemu, cache) = (assets.qemu.as_path(), assets.cache.as_path());

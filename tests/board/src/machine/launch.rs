@@ -44,7 +44,7 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
         );
     }
     let tree = match boot.binding {
-        Binding::Params => None,
+        Binding::Params => device_tree::without_cores(assets, boot)?,
         Binding::Dt => Some(device_tree::make(assets, boot, dir)?),
     };
     let mut files = boot.files.clone();
