@@ -28,6 +28,44 @@ die() {
 	exit 1
 }
 
+# usage: what the head of the running script says of itself.
+usage() {
+	sed -n '4,/^$/s/^# \{0,1\}//p' "$0"
+}
+
+# usage_line: the forms of its command line alone.
+usage_line() {
+	usage | sed -nE '/^usage:/,/^$/s/^(usage:)? *(scripts[^(]*[^( ]).*/\2/p' | sed 's/   .*//' | paste -sd';' | sed 's/;/; or /g'
+}
+
+# options_are 'OPTION...' WORD...: before anything else is done, prints the usage where
+# --help is among the words up to "--", and refuses options that are not those.
+options_are() {
+	local known=" $1 " word
+	shift
+	for word; do
+		case $word in
+		--) return 0 ;;
+		-h | --help)
+			usage
+			exit 0
+			;;
+		-?*) [[ $known = *" ${word%%=*} "* ]] || refuse "$word" ;;
+		esac
+	done
+}
+
+# no_arguments WORD...: for a script that takes none.
+no_arguments() {
+	[ $# -eq 0 ] || refuse "$1"
+}
+
+refuse() {
+	local kind=argument
+	[[ $1 != -* ]] || kind=option
+	die "unknown $kind '$1'; usage: $(usage_line)"
+}
+
 # Is this shell inside the build environment already?
 in_env() {
 	[ -e /etc/galcore-env ]
@@ -143,20 +181,38 @@ free_gib() {
 	printf '%s\n' $((kib / 1048576))
 }
 
-# as_root CMD...: CMD with mounts of its own, and as root of a namespace where
-# the caller is not root.
+# namespace: the words for unshare by which this user has mounts of its own: as root, as
+# root of a user namespace with a range of ids, or, where newuidmap or the range is
+# missing, with one id alone. Fails where none of them works.
+namespace() {
+	local words
+	for words in --mount '--mount --map-root-user --map-auto' '--mount --map-root-user'; do
+		# shellcheck disable=SC2086 # words
+		if unshare $words -- true 2>/dev/null; then
+			printf '%s\n' "$words"
+			return
+		fi
+	done
+	return 1
+}
+
+# Has this user only one id there?
+has_one_id() {
+	[ "$(namespace)" = '--mount --map-root-user' ]
+}
+
+# as_root CMD...: CMD with mounts of its own, as root or as a namespace's.
 as_root() {
-	if [ "$(id -u)" -eq 0 ]; then
-		unshare --mount -- "$@"
-	else
-		unshare --mount --map-root-user --map-auto -- "$@"
-	fi
+	local words
+	words=$(namespace) || return
+	read -ra words <<<"$words"
+	unshare "${words[@]}" -- "$@"
 }
 
 # The root's files belong to ids that an ordinary user cannot remove alone.
 # --one-file-system: never reach through a mount.
 remove_tree() {
-	[ ! -e "$1" ] || as_root rm -rf --one-file-system "$1"
+	[ ! -e "$1" ] || as_root rm -rf --one-file-system "$1" || rm -rf --one-file-system "$1"
 }
 
 # run_logged LABEL LOG CMD...: CMD with its output in LOG, and its progress on
