@@ -7,6 +7,9 @@
 # The Linux releases that the driver has been built for.
 # shellcheck disable=SC2034 # for those who source this
 galcore_first=7.2 galcore_last=7.3
+# The suite of Debian's whose kernel the build environment itself can prepare.
+# shellcheck disable=SC2034
+galcore_backports=trixie-backports
 
 # The folder that holds everything made outside the checkout.
 galcore_cache() {
@@ -167,6 +170,17 @@ run_in_debian() {
 	shift 2
 	[ -n "${GALCORE_INSIDE:-}" ] ||
 		GALCORE_INSIDE=1 exec "$(galcore_top)/scripts/env" --debian "$suite" "$(galcore_top)/scripts/$name" "$@"
+}
+
+# run_with_compilers SUITE NAME ARGS...: go on as scripts/NAME where that suite's compilers are. Those
+# of the environment's own backports are its own.
+run_with_compilers() {
+	if [ "$1" = "$galcore_backports" ]; then
+		shift
+		run_in_env "$@"
+	else
+		run_in_debian "$@"
+	fi
 }
 
 # First 12 digits of the SHA-256 of standard input: part of folder names.
