@@ -47,7 +47,8 @@ help:
 	@echo '  make run              boot the virtual board, draw a picture, print its path;'
 	@echo '                        BOARD=dove, imx6q ... for another board'
 	@echo '  make test             all tests; SUITE="NAME..." for some of them'
-	@echo '  make soak             the long tests, and those of check-debian'
+	@echo '  make soak             the long tests, those of check-debian, and, as root, make run and'
+	@echo '                        make test on fresh Debian 12, 13 and Ubuntu 24.04'
 	@echo '  make bench            what each operation costs: instructions, register accesses, time'
 	@echo '  make check            formatting, lints, documentation, bindings, scripts'
 	@echo '  make land             what CI does with this commit, in a clean clone; says pass or fail in one line'
@@ -83,6 +84,7 @@ test:
 
 soak:
 	@scripts/board soak --out '$(OUT)' $(SUITE)
+	@$(if $(SUITE),:,scripts/bare-roots)
 	@$(if $(SUITE),:,scripts/perfetto --test)
 	@$(if $(SUITE),:,KERNEL='$(debian_kernel)' scripts/check-debian)
 
