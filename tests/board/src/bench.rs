@@ -236,6 +236,7 @@ fn measure(
             command,
             limit: LIMIT,
             files_to: out.clone(),
+            module: None,
         }]),
         out,
     };

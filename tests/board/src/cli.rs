@@ -447,6 +447,13 @@ pub struct TestArgs {
     /// Folder for logs and results [default: out].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Only what runs on this board.
+    #[arg(long, value_enum)]
+    pub board: Option<Board>,
+    /// Each suite once: on its first board, or that of --board, its first kernel and binding; a whole name means that
+    /// suite alone, and what fails is not run again.
+    #[arg(long)]
+    pub once: bool,
     /// Boots at once [default: the number of processors, 4 at most].
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub jobs: Option<u8>,

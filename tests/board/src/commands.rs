@@ -140,6 +140,7 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
         command,
         limit: Duration::from_secs(arguments.timeout),
         files_to: out.clone(),
+        module: None,
     };
     let mut boot = boot_of(&arguments.machine, Work::Programs(vec![task]), out)?;
     boot.files.extend(file);
@@ -241,6 +242,7 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
             command,
             limit: DEMO_LIMIT,
             files_to: out.clone(),
+            module: None,
         }]),
         out,
     };

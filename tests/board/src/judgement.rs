@@ -115,6 +115,8 @@ mod tests {
             report: Some(Report::default()),
             boot_time: Duration::ZERO,
             total_time: Duration::ZERO,
+            processor_time: Duration::ZERO,
+            said: vec![],
         }
     }
 

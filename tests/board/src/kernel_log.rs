@@ -184,25 +184,28 @@ fn end_of_report(lines: &[&str], start: usize) -> usize {
     limit
 }
 
-/// For each line the program that ran when it was written.
+/// For each line the program that ran when it was written. To unload the module is the end of the program before, to load
+/// it for a program is that one's beginning.
 fn tasks_of_lines(lines: &[&str]) -> Vec<Option<usize>> {
-    let mut current = None;
+    let (mut current, mut last) = (None, None);
     lines
         .iter()
         .map(|line| {
             let mut of_line = current;
             if let Some(words) = mark(line) {
-                let mut words = words.split_whitespace();
-                if words.next() == Some("program") {
-                    let index = words.next().and_then(|n| n.parse().ok());
-                    match words.next() {
-                        Some("begins") => {
-                            current = index;
-                            of_line = index;
-                        }
-                        Some("ends") => current = None,
-                        _ => {}
+                let words: Vec<&str> = words.split_whitespace().collect();
+                let number = |word: &str| word.parse().ok();
+                let begun = match words[..] {
+                    ["program", index, "begins"] | ["loading", index] => number(index),
+                    ["unloading"] => last,
+                    ["program", _, "ends", ..] | ["loaded" | "unloaded", ..] => {
+                        current = None;
+                        None
                     }
+                    _ => None,
+                };
+                if begun.is_some() {
+                    (of_line, current, last) = (begun, begun, begun);
                 }
             }
             of_line
@@ -367,6 +370,35 @@ mod tests {
             "galcore-board: program 3 begins\nb\ngalcore-board: program 3 ends with 0\n"
         );
         assert_eq!(of_task(log, 2), "");
+    }
+
+    #[test]
+    fn what_comes_of_unloading_and_loading_is_a_programs() {
+        let marks = [
+            "loading 0",
+            "WARNING: a",
+            "loaded",
+            "WARNING: b",
+            "program 0 begins",
+            "program 0 ends with 0",
+            "unloading",
+            "WARNING: c",
+            "unloaded",
+            "loading 1",
+            "WARNING: d",
+            "loaded not",
+            "unloading",
+            "WARNING: e",
+        ];
+        let log: String = marks
+            .iter()
+            .map(|line| match line.starts_with("WARNING") {
+                true => format!("{line}\n---[ end trace 0 ]---\n"),
+                false => format!("galcore-board: {line}\n"),
+            })
+            .collect();
+        let tasks: Vec<_> = scan(&log).iter().map(|finding| finding.task).collect();
+        assert_eq!(tasks, [Some(0), None, Some(0), Some(1), Some(1)]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! The GPU model and QEMU run as processes; the guest's `/init` tells what it
 //! does on virtio-serial ports. [`boot`] starts all of it, watches, and ends it.
 
+mod clock;
 mod launch;
 mod ports;
 mod records;
@@ -52,6 +53,17 @@ pub struct Task {
     pub limit: Duration,
     /// Where the files go that it left in its work folder.
     pub files_to: PathBuf,
+    /// What it finds of the module; none: what the programs before it left of the boot's.
+    pub module: Option<Module>,
+}
+
+/// What a program finds of the module.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Module {
+    /// Whether it is loaded, or left to the program.
+    pub load: bool,
+    /// Parameters to load it with; `extra` of [`crate::boards::module_parameters`].
+    pub parameters: String,
 }
 
 /// What to do once the guest is up.
@@ -146,8 +158,19 @@ pub struct TaskOutcome {
     pub stdout: Vec<u8>,
     /// What it wrote to stderr.
     pub stderr: Vec<u8>,
+    /// Why it could not be started, in the guest's words.
+    pub refused: Option<String>,
     /// How long it ran.
     pub time: Duration,
+    /// How much of the host's processors the board took meanwhile, all of them together.
+    pub processor_time: Duration,
+}
+
+impl TaskOutcome {
+    /// Whether it ran, or the module was loaded for it, when the board came to its end.
+    pub fn did_not_end(&self) -> bool {
+        self.started && self.status.is_none() && self.refused.is_none()
+    }
 }
 
 /// A breach of the hardware's rules that the GPU model saw.
@@ -202,6 +225,10 @@ pub struct Outcome {
     pub boot_time: Duration,
     /// From the start of the processes to their end.
     pub total_time: Duration,
+    /// How much of the host's processors they took, all of them together.
+    pub processor_time: Duration,
+    /// The model's complaints as it said them, each with the program that ran.
+    pub said: Vec<(Option<usize>, String)>,
 }
 
 impl Outcome {

@@ -55,6 +55,11 @@ impl Process {
         Ok(Process { child })
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its stdout; there once.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()

@@ -107,6 +107,7 @@ pub fn profile(tools: &Tools, arguments: &ProfileArgs, signals: &Signals) -> Res
             command,
             limit: LIMIT,
             files_to: out.clone(),
+            module: None,
         }]),
         out,
     };

@@ -4,6 +4,7 @@
 //! Runs the host's unit tests, the module's KUnit suites and the guest's
 //! programs (as many in one boot as want the same board), and counts.
 
+mod estimate;
 mod guest;
 mod host;
 mod progress;
@@ -15,6 +16,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::thread;
+use std::time::Instant;
 
 use anyhow::anyhow;
 use anyhow::bail;
@@ -25,17 +27,26 @@ use crate::cli::TestArgs;
 use crate::cli::Tools;
 use crate::commands::say;
 use crate::signals::Signals;
+use estimate::Estimates;
 use guest::Session;
 use progress::Progress;
+use results::Again;
 use results::Results;
 use results::SuiteResult;
+use results::BOOT;
 use suites::Group;
 use suites::Table;
 
 /// `scripts/board test` and, with `soak`, `scripts/board soak`.
 pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) -> Result<u8> {
     let table = Table::load(soak)?.on_kernel(&tools.kernel);
-    let table = table.select(&arguments.suites)?;
+    let mut table = table.select(&arguments.suites)?;
+    if let Some(board) = arguments.board {
+        table = table.on_board(board)?;
+    }
+    if arguments.once {
+        table = table.once(&arguments.suites);
+    }
     if arguments.needs {
         let place = match table.groups().is_empty() {
             true => "host",
@@ -69,15 +80,33 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
         progress: Progress::new(table.steps()),
         signals,
     };
-    let mut suites = run.host()?;
-    suites.extend(run.guest(arguments.jobs.map_or_else(default_jobs, usize::from))?);
+    let begin = Instant::now();
+    let jobs = arguments.jobs.map_or_else(default_jobs, usize::from);
+    let mut suites = run.all(jobs)?;
+    // What runs for hours is not run again, nor what somebody wants to see once.
+    if !soak && !arguments.once {
+        run.again(&mut suites, has_to_be_steady(&tools.top))?;
+    }
     run.progress.finish();
     let mut results = Results::from(suites);
     if let Some(release) = kernel.into_inner().unwrap_or_else(PoisonError::into_inner) {
         results.kernel = Some(format!("Linux {release} ({})", tools.kernel));
     }
     results.write(&out, &logs)?;
+    for line in results.times(begin.elapsed()) {
+        say(&line);
+    }
     conclude(&results, signals)
+}
+
+/// Whether a suite that passes in a second run counts as failed: in continuous integration, and on the main branch.
+fn has_to_be_steady(top: &Path) -> bool {
+    let head = fs::read_to_string(top.join(".git/HEAD")).unwrap_or_default();
+    is_main(&head) || std::env::var("CI").is_ok_and(|value| !matches!(&*value, "" | "0" | "false"))
+}
+
+fn is_main(head: &str) -> bool {
+    head.trim() == "ref: refs/heads/main"
 }
 
 /// Boots at once: a boot keeps one processor busy.
@@ -100,7 +129,49 @@ struct Run<'a> {
     signals: &'a Signals,
 }
 
+/// A part of the work that one thread does.
+enum Job<'a> {
+    /// The host's suites, which wait for each other's builds.
+    Host,
+    /// A boot, with its number.
+    Boot(usize, &'a Group),
+}
+
 impl Run<'_> {
+    /// Does all, `jobs` things at once, what takes longest first.
+    fn all(&self, jobs: usize) -> Result<Vec<SuiteResult>> {
+        let groups = self.table.groups();
+        let mut estimates = Estimates::load(&self.tools.cache);
+        let mut work: Vec<Job> = groups
+            .iter()
+            .enumerate()
+            .map(|(number, group)| Job::Boot(number, group))
+            .collect();
+        work.sort_by_key(|job| match job {
+            Job::Boot(_, group) => std::cmp::Reverse(estimates.of(group)),
+            Job::Host => std::cmp::Reverse(std::time::Duration::ZERO),
+        });
+        if !self.table.host.is_empty() {
+            // They are many small things: the second thread boots meanwhile.
+            work.insert(0, Job::Host);
+        }
+        let suites = self.work_off(work, jobs)?;
+        estimates.learn(&suites);
+        estimates.save();
+        Ok(suites)
+    }
+
+    fn session<T>(&self, run: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
+        run(&Session {
+            tools: self.tools,
+            kernel: self.kernel,
+            assets: &self.tools.assets(true)?,
+            logs: self.logs,
+            progress: &self.progress,
+            signals: self.signals,
+        })
+    }
+
     fn host(&self) -> Result<Vec<SuiteResult>> {
         let mut results = Vec::new();
         for suite in &self.table.host {
@@ -112,68 +183,79 @@ impl Run<'_> {
         Ok(results)
     }
 
-    /// Makes the boots, `jobs` at once; those with several processors alone.
-    fn guest(&self, jobs: usize) -> Result<Vec<SuiteResult>> {
-        let groups = self.table.groups();
-        if groups.is_empty() {
-            return Ok(Vec::new());
+    /// Runs what failed once more, each suite in a boot of its own and alone on the host; with `steady` that decides
+    /// nothing. More than some failures are no accident.
+    fn again(&self, suites: &mut [SuiteResult], steady: bool) -> Result<()> {
+        let failed = |suite: &&mut SuiteResult| suite.count().failed > 0;
+        if suites.iter_mut().filter(failed).count() > MOST_AGAIN {
+            return Ok(());
         }
-        let session = Session {
-            tools: self.tools,
-            kernel: self.kernel,
-            assets: &self.tools.assets(true)?,
-            logs: self.logs,
-            progress: &self.progress,
-            signals: self.signals,
+        let boots = self.table.groups().len();
+        for (number, suite) in suites.iter_mut().filter(failed).enumerate() {
+            let Some(group) = suite.alone.take() else {
+                continue;
+            };
+            if self.signals.last() != 0 {
+                break;
+            }
+            self.progress
+                .note(&format!("once more, alone: {}", suite.title()));
+            let mut results = self.session(|session| session.run(boots + number, &group))?;
+            if results.iter().any(|result| result.count().failed > 0) {
+                continue;
+            }
+            let second = results.iter().position(|result| result.name != BOOT);
+            suite.again = second.map(|position| Again {
+                result: Box::new(results.swap_remove(position)),
+                counts: !steady,
+            });
+        }
+        Ok(())
+    }
+
+    /// Does the work with `jobs` threads, which take the next part when they are free. Results are in the table's order.
+    fn work_off(&self, work: Vec<Job>, jobs: usize) -> Result<Vec<SuiteResult>> {
+        let jobs = jobs.min(work.len());
+        let queue = Mutex::new(work.into_iter());
+        let work = || {
+            let mut done = Vec::new();
+            while self.signals.last() == 0 {
+                // A thread that panicked has not left the iterator in a bad state.
+                let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+                match next {
+                    Some(Job::Host) => done.push((0, self.host()?)),
+                    Some(Job::Boot(number, group)) => {
+                        let suites = self.session(|session| session.run(number, group))?;
+                        done.push((number + 1, suites));
+                    }
+                    None => break,
+                }
+            }
+            Ok(done)
         };
-        let (small, large): (Vec<_>, Vec<_>) = groups
-            .iter()
-            .enumerate()
-            .partition(|(_, group)| group.needs.smp == 1);
-        let mut results = work_off(small, jobs, self.signals, &session)?;
-        results.extend(work_off(large, 1, self.signals, &session)?);
+        let parts: Vec<Result<Vec<_>>> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+            threads
+                .into_iter()
+                .map(|thread| {
+                    let result = thread.join();
+                    result.unwrap_or_else(|_| {
+                        Err(anyhow!("the test runner has a mistake: see above"))
+                    })
+                })
+                .collect()
+        });
+        let mut results = Vec::new();
+        for part in parts {
+            results.extend(part?);
+        }
         results.sort_by_key(|(number, _)| *number);
         Ok(results.into_iter().flat_map(|(_, suites)| suites).collect())
     }
 }
 
-/// Runs the groups with `jobs` threads, which take the next one when they are free.
-fn work_off(
-    groups: Vec<(usize, &Group)>,
-    jobs: usize,
-    signals: &Signals,
-    session: &Session,
-) -> Result<Vec<(usize, Vec<SuiteResult>)>> {
-    let jobs = jobs.min(groups.len());
-    let queue = Mutex::new(groups.into_iter());
-    let work = || {
-        let mut done = Vec::new();
-        while signals.last() == 0 {
-            // A thread that panicked has not left the iterator in a bad state.
-            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some((number, group)) = next else {
-                break;
-            };
-            done.push((number, session.run(number, group)?));
-        }
-        Ok(done)
-    };
-    let parts: Vec<Result<Vec<_>>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-        threads
-            .into_iter()
-            .map(|thread| {
-                let result = thread.join();
-                result.unwrap_or_else(|_| Err(anyhow!("the test runner has a mistake: see above")))
-            })
-            .collect()
-    });
-    let mut results = Vec::new();
-    for part in parts {
-        results.extend(part?);
-    }
-    Ok(results)
-}
+/// Suites that are run again at most.
+const MOST_AGAIN: usize = 10;
 
 fn conclude(results: &Results, signals: &Signals) -> Result<u8> {
     for line in results.failures() {
@@ -216,6 +298,13 @@ const MARK: &str = ".galcore-test";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_main_branch_is_known() {
+        assert!(is_main("ref: refs/heads/main\n"));
+        assert!(!is_main("ref: refs/heads/main-2\n"));
+        assert!(!is_main("0123456789abcdef\n"));
+    }
 
     #[test]
     fn only_folders_of_our_own_are_emptied() {

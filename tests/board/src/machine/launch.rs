@@ -79,9 +79,14 @@ fn guest_modules(galcore: &Path) -> Vec<GuestFile> {
 fn plan(boot: &Boot, nonce: &str) -> String {
     use initramfs::quote;
 
-    let parameters = boards::module_parameters(boot.board, boot.binding, boot.memory, &boot.insmod);
+    let parameters =
+        |extra: &str| boards::module_parameters(boot.board, boot.binding, boot.memory, extra);
+    let of_boot = parameters(&boot.insmod);
     let mut plan = format!("mark={nonce}\n");
-    if boot.load {
+    // The next program's step may unload it.
+    let prepared = |task: &Task| task.module.is_some();
+    let by_steps = matches!(&boot.work, Work::Programs(tasks) if tasks.iter().any(prepared));
+    if boot.load || by_steps {
         plan.push_str("keep_loaded=1\n");
     }
     for (_, place) in boot.board.placed() {
@@ -96,16 +101,22 @@ fn plan(boot: &Boot, nonce: &str) -> String {
         ("GALCORE_BOARD", boot.board.cores()[0].name()),
         ("GALCORE_BINDING", boot.binding.name()),
         ("GALCORE_MODULE", GUEST_MODULE),
-        ("GALCORE_PARAMETERS", &parameters.join(" ")),
     ] {
         plan.push_str(&format!("export {name}={}\n", quote(value)));
     }
+    let told = |parameters: &[String]| {
+        format!(
+            "export GALCORE_PARAMETERS={}\n",
+            quote(&parameters.join(" "))
+        )
+    };
+    plan.push_str(&told(&of_boot));
     let words = |words: &[String]| -> String {
         let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
         quoted.join(" ")
     };
     if boot.load {
-        plan.push_str(&format!("load {}\n", words(&parameters)));
+        plan.push_str(&format!("load {}\n", words(&of_boot)));
     }
     match &boot.work {
         Work::Programs(tasks) => {
@@ -114,9 +125,15 @@ fn plan(boot: &Boot, nonce: &str) -> String {
                 plan.push_str("all_commands\n");
             }
             for (index, task) in tasks.iter().enumerate() {
-                let seconds = task.limit.as_secs_f64().ceil();
-                let command = words(&task.command);
-                plan.push_str(&format!("program {index} {seconds} {command}\n"));
+                if let Some(module) = &task.module {
+                    let wanted = parameters(&module.parameters);
+                    plan.push_str(&told(&wanted));
+                    plan.push_str(&match module.load {
+                        true => format!("with_module {index} {} && ", words(&wanted)),
+                        false => "without_module && ".to_string(),
+                    });
+                }
+                plan.push_str(&format!("program {index} {}\n", words(&task.command)));
             }
         }
         Work::Shell(rows, columns, _) => {

@@ -90,7 +90,12 @@ pub struct ModelLog {
     tail: Vec<String>,
     /// Whether it has made its socket.
     pub listening: bool,
+    /// The breaches of the hardware's rules that it told of, each with the program that ran.
+    pub complaints: Vec<(Option<usize>, String)>,
 }
+
+/// How the model begins to tell of a breach, after what its logger puts before it.
+const COMPLAINT: &str = "] violation ";
 
 /// Last lines that are shown when a process dies.
 const TAIL: usize = 6;
@@ -103,16 +108,20 @@ impl ModelLog {
             file: create(path)?,
             tail: Vec::new(),
             listening: false,
+            complaints: Vec::new(),
         })
     }
 
-    /// Takes what the model said.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Takes what the model said while that program ran, or after it.
+    pub fn feed(&mut self, bytes: &[u8], task: Option<usize>) -> Result<()> {
         self.file
             .write_all(bytes)
             .context("cannot write gpu-model.log")?;
         for line in self.lines.feed(bytes) {
             self.listening |= line.contains("listening on");
+            if let Some((_, complaint)) = line.split_once(COMPLAINT) {
+                self.complaints.push((task, complaint.to_string()));
+            }
             self.tail.push(line);
             if self.tail.len() > TAIL {
                 self.tail.remove(0);

@@ -22,6 +22,7 @@ use anyhow::bail;
 use anyhow::Context;
 use anyhow::Result;
 
+use super::clock::Clock;
 use super::launch;
 use super::ports;
 use super::ports::Event;
@@ -47,14 +48,14 @@ use crate::process::Process;
 use crate::signals::Signals;
 use crate::streams::Lines;
 
-// How long the parts of a boot may take. On an idle PC all of it takes some
-// seconds; these are for a loaded one.
+// How long the parts of a boot may take by the board's clock. On an idle PC all
+// of it takes some seconds; these are for a slow one.
 const MODEL_LIMIT: Duration = Duration::from_secs(10);
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 const LOAD_LIMIT: Duration = Duration::from_secs(180);
 const STEP_LIMIT: Duration = Duration::from_secs(60);
 const PANIC_LIMIT: Duration = Duration::from_secs(5);
-/// Added to a program's own limit, within which the guest itself ends it.
+/// How long the guest may take to end a program whose time is up.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// How often processes, signals and deadlines are looked at.
@@ -105,6 +106,8 @@ pub fn boot(
         ports::listen(dir.path(), port, sender.clone(), Arc::clone(&stop))?;
     }
     let model = launch::start_model(assets, boot, dir.path(), &sender)?;
+    let mut clock = Clock::new();
+    clock.add(model.id());
     let mut run = Run {
         boot,
         watcher,
@@ -126,14 +129,17 @@ pub fn boot(
         stderr: ProgramOutput::new(&nonce),
         archives: Archives::new(&dir.path().join("archives"))?,
         tasks: vec![TaskOutcome::default(); files_to(boot).len()],
-        running_since: None,
-        deadline: Deadline::new("the GPU model to listen", MODEL_LIMIT),
+        running: None,
+        last: None,
+        clock,
+        deadline: Deadline::never(),
         failed: None,
         done: None,
         released: false,
         started: Instant::now(),
         boot_time: Duration::ZERO,
     };
+    run.wait("the GPU model to listen", MODEL_LIMIT);
     run.wait_for_model()?;
     run.start_qemu(
         &assets.qemu,
@@ -156,30 +162,29 @@ fn files_to(boot: &Boot) -> Vec<&Path> {
     }
 }
 
-/// What is waited for, and until when.
+/// What is waited for, and until when by the board's clock.
 struct Deadline {
     what: String,
-    at: Option<Instant>,
+    at: Option<Duration>,
 }
 
 impl Deadline {
-    fn new(what: &str, limit: Duration) -> Deadline {
-        Deadline {
-            what: format!("{what} ({} s)", limit.as_secs()),
-            at: Some(Instant::now() + limit),
-        }
-    }
-
     fn never() -> Deadline {
         Deadline {
             what: String::new(),
             at: None,
         }
     }
+}
 
-    fn passed(&self) -> bool {
-        self.at.is_some_and(|at| Instant::now() >= at)
-    }
+/// The program that runs.
+struct Running {
+    task: usize,
+    since: Instant,
+    /// The board's processor time before it.
+    before: Duration,
+    /// Whether the guest was told that its time is up.
+    is_late: bool,
 }
 
 struct Run<'a> {
@@ -204,7 +209,10 @@ struct Run<'a> {
     stderr: ProgramOutput,
     archives: Archives,
     tasks: Vec<TaskOutcome>,
-    running_since: Option<Instant>,
+    running: Option<Running>,
+    /// The program that ran last.
+    last: Option<usize>,
+    clock: Clock,
     deadline: Deadline,
     /// The guest's own words why it cannot go on.
     failed: Option<String>,
@@ -217,6 +225,20 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Sets what is waited for.
+    fn wait(&mut self, what: &str, limit: Duration) {
+        self.deadline = Deadline {
+            what: format!("{what} ({} s)", limit.as_secs()),
+            at: Some(self.clock.now() + limit),
+        };
+    }
+
+    /// Whether it was in vain.
+    fn is_over(&mut self) -> bool {
+        let now = self.clock.now();
+        self.deadline.at.is_some_and(|at| now >= at)
+    }
+
     fn wait_for_model(&mut self) -> Result<()> {
         while !self.model_log.listening {
             let gone = self.model.ended();
@@ -228,7 +250,7 @@ impl Run<'_> {
                     self.model_log.tail()
                 );
             }
-            if self.deadline.passed() {
+            if self.is_over() {
                 bail!("the GPU model does not listen: {}", self.model_log.tail());
             }
         }
@@ -246,8 +268,9 @@ impl Run<'_> {
             process::forward(stdout, sender.clone(), Event::Console, Event::Closed);
             process::forward(stderr, sender.clone(), Event::Qemu, Event::Closed);
         }
+        self.clock.add(qemu.id());
         self.qemu = Some(qemu);
-        self.deadline = Deadline::new("the kernel to start", BOOT_LIMIT);
+        self.wait("the kernel to start", BOOT_LIMIT);
         Ok(())
     }
 
@@ -313,13 +336,29 @@ impl Run<'_> {
                 return Ok(Some(End::ModelDied(self.model_words(status))));
             }
         }
-        if self.deadline.passed() {
+        if self.is_over() && !self.end_late_program() {
             return Ok(Some(match self.kernel.panicked {
                 true => End::Panicked,
                 false => End::Hung(self.deadline.what.clone()),
             }));
         }
         Ok(None)
+    }
+
+    /// Tells the guest that its program's time is up; false: it knows, or there is none.
+    fn end_late_program(&mut self) -> bool {
+        let (Some(running), Some(control)) = (&mut self.running, &mut self.control) else {
+            return false;
+        };
+        if running.is_late || self.kernel.panicked {
+            return false;
+        }
+        running.is_late = true;
+        // If QEMU is gone that is noticed elsewhere.
+        let _ = writeln!(control, "late {}", running.task);
+        let what = self.deadline.what.clone();
+        self.wait(&what, GRACE);
+        true
     }
 
     fn model_words(&self, status: ExitStatus) -> String {
@@ -367,10 +406,13 @@ impl Run<'_> {
                 let panicked = self.kernel.panicked;
                 self.kernel.feed(&bytes)?;
                 if self.kernel.panicked && !panicked {
-                    self.deadline = Deadline::new("the end after a panic", PANIC_LIMIT);
+                    self.wait("the end after a panic", PANIC_LIMIT);
                 }
             }
-            Event::Model(bytes) => self.model_log.feed(&bytes)?,
+            Event::Model(bytes) => {
+                let running = self.running.as_ref().map(|running| running.task);
+                self.model_log.feed(&bytes, running.or(self.last))?;
+            }
             Event::Qemu(bytes) => {
                 if self.qemu_said.len() < MOST_OUTPUT {
                     self.qemu_said.extend(bytes);
@@ -403,11 +445,11 @@ impl Run<'_> {
             }
             Port::Result => {
                 // Large files take their time: only a standstill counts.
-                self.deadline = Deadline::new("the program's files", STEP_LIMIT);
+                self.wait("the program's files", STEP_LIMIT);
                 self.archives.feed(bytes)?;
             }
             Port::Terminal => {
-                self.prompt = self.running_since.is_some();
+                self.prompt = self.running.is_some();
                 self.watcher.terminal(bytes);
             }
         }
@@ -427,48 +469,71 @@ impl Run<'_> {
         match word {
             "hello" => {
                 self.boot_time = self.started.elapsed();
-                self.deadline = Deadline::new("the first program", STEP_LIMIT);
+                self.wait("the first program", STEP_LIMIT);
             }
-            "loading" => self.deadline = Deadline::new("the module to load", LOAD_LIMIT),
-            "loaded" => self.deadline = Deadline::new("the first program", STEP_LIMIT),
+            "loading" => {
+                // For a program.
+                if !rest.is_empty() {
+                    self.tasks[task].started = true;
+                    self.last = Some(task);
+                }
+                self.wait("the module to load", LOAD_LIMIT);
+            }
+            "loaded" => self.wait("the program to start", STEP_LIMIT),
+            "refused" => {
+                let reason = rest.split_once(' ').map_or("", |(_, reason)| reason);
+                self.tasks[task].refused = Some(reason.to_string());
+                self.wait("the next program", STEP_LIMIT);
+            }
             "begin" => self.begin(task),
             "late" => self.tasks[task].late = true,
             "files" => self.archives.announce(task, number),
             "end" => self.ended(task, i32::try_from(number).unwrap_or(i32::MAX)),
             "fail" => {
                 self.failed.get_or_insert_with(|| rest.to_string());
-                self.deadline = Deadline::new("the board to power off", STEP_LIMIT);
+                self.wait("the board to power off", STEP_LIMIT);
             }
             "done" => {
                 self.done = Some(Instant::now());
-                self.deadline = Deadline::new("the board to power off", STEP_LIMIT);
+                self.wait("the board to power off", STEP_LIMIT);
             }
             _ => {}
         }
     }
 
     fn begin(&mut self, task: usize) {
-        self.running_since = Some(Instant::now());
+        self.running = Some(Running {
+            task,
+            since: Instant::now(),
+            before: self.clock.processor_time(),
+            is_late: false,
+        });
+        self.last = Some(task);
         self.tasks[task].started = true;
-        self.deadline = match &self.boot.work {
+        match &self.boot.work {
             Work::Programs(tasks) => {
                 let what = format!("the program {}", tasks[task].command.join(" "));
-                Deadline::new(&what, tasks[task].limit + GRACE)
+                self.wait(&what, tasks[task].limit);
             }
-            Work::Shell(..) => Deadline::never(),
-        };
+            Work::Shell(..) => self.deadline = Deadline::never(),
+        }
         self.watcher.started(task);
     }
 
     fn ended(&mut self, task: usize, status: i32) {
-        let outcome = &mut self.tasks[task];
-        outcome.status = Some(status);
-        outcome.time = self
-            .running_since
-            .take()
-            .map_or(Duration::ZERO, |since| since.elapsed());
-        self.deadline = Deadline::new("the next program", STEP_LIMIT);
-        self.watcher.ended(task, outcome);
+        self.take_times();
+        self.tasks[task].status = Some(status);
+        self.wait("the next program", STEP_LIMIT);
+        self.watcher.ended(task, &self.tasks[task]);
+    }
+
+    /// The program that ran does not any more.
+    fn take_times(&mut self) {
+        if let Some(running) = self.running.take() {
+            let outcome = &mut self.tasks[running.task];
+            outcome.time = running.since.elapsed();
+            outcome.processor_time = self.clock.processor_time().saturating_sub(running.before);
+        }
     }
 
     /// Lets the guest power off once all it has sent is here.
@@ -477,7 +542,10 @@ impl Run<'_> {
             return;
         };
         let programs = match self.boot.work {
-            Work::Programs(_) => self.tasks.iter().filter(|t| t.status.is_some()).count(),
+            Work::Programs(_) => {
+                let over = |task: &&TaskOutcome| task.status.is_some() || task.refused.is_some();
+                self.tasks.iter().filter(over).count()
+            }
             Work::Shell(..) => 0,
         };
         let complete = self.stdout.complete >= programs
@@ -505,6 +573,8 @@ impl Run<'_> {
 
     /// Ends the processes and gathers what they left.
     fn tear_down(mut self, end: End, dir: &Path) -> Result<Outcome> {
+        self.take_times();
+        let processor_time = self.clock.processor_time();
         if let Some(mut qemu) = self.qemu.take() {
             qemu.kill();
         }
@@ -522,15 +592,6 @@ impl Run<'_> {
         });
         let files_to = files_to(self.boot);
         self.archives.unpack(|task| files_to.get(task).copied())?;
-        if let Some(since) = self.running_since {
-            for task in self
-                .tasks
-                .iter_mut()
-                .filter(|t| t.started && t.status.is_none())
-            {
-                task.time = since.elapsed();
-            }
-        }
         let log = self.kernel.finish()?;
         Ok(Outcome {
             end,
@@ -540,6 +601,8 @@ impl Run<'_> {
             report,
             boot_time: self.boot_time,
             total_time: self.started.elapsed(),
+            processor_time,
+            said: self.model_log.complaints,
         })
     }
 

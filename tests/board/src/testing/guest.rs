@@ -6,7 +6,6 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -14,6 +13,7 @@ use anyhow::Result;
 use super::progress::Progress;
 use super::results::case;
 use super::results::SuiteResult;
+use super::results::BOOT;
 use super::suites::Group;
 use super::suites::Needs;
 use super::suites::Step;
@@ -45,6 +45,9 @@ const KSELFTEST_SKIP: i32 = 4;
 
 /// Last lines of a failed program's streams that are shown.
 const TAIL: usize = 25;
+
+/// The case of a breach of the hardware's rules.
+const STRICT: &str = "strict GPU model";
 
 /// What the boots of a run have in common.
 pub struct Session<'a> {
@@ -145,11 +148,10 @@ impl Session<'_> {
         );
         SuiteResult {
             name: step.name.clone(),
-            place: needs.describe(),
+            place: needs.describe_with(&step.module),
             cases: vec![case("built", Outcome::Failed, vec![detail])],
-            notes: Vec::new(),
             log: self.logs.to_path_buf(),
-            time: Duration::ZERO,
+            ..SuiteResult::default()
         }
     }
 
@@ -178,11 +180,10 @@ impl Session<'_> {
     ) -> SuiteResult {
         SuiteResult {
             name: step.name.clone(),
-            place: needs.describe(),
+            place: needs.describe_with(&step.module),
             cases: vec![case("Mesa", *outcome, vec![problem.clone()])],
-            notes: Vec::new(),
             log: self.logs.to_path_buf(),
-            time: Duration::ZERO,
+            ..SuiteResult::default()
         }
     }
 
@@ -192,9 +193,8 @@ impl Session<'_> {
             name: name.to_string(),
             place: needs.describe(),
             cases: vec![case("results", Outcome::Skipped, vec![detail])],
-            notes: Vec::new(),
             log: self.logs.to_path_buf(),
-            time: Duration::ZERO,
+            ..SuiteResult::default()
         }
     }
 
@@ -230,6 +230,7 @@ impl Session<'_> {
                     .collect(),
                 limit: step.limit,
                 files_to: out.join(&step.name),
+                module: Some(step.module.clone()),
             })
             .collect();
         let boot = Boot {
@@ -247,8 +248,8 @@ impl Session<'_> {
             icount: false,
             trace: false,
             monitor: None,
-            insmod: needs.insmod.clone(),
-            load: needs.load,
+            insmod: String::new(),
+            load: needs.kunit,
             files,
             work: Work::Programs(tasks),
             out: out.clone(),
@@ -309,8 +310,11 @@ struct Shown<'a> {
 impl Watcher for Shown<'_> {
     fn started(&mut self, task: usize) {
         if let Some(step) = self.steps.get(task) {
-            self.progress
-                .running(&format!("{} ({})", step.name, self.needs.describe()));
+            self.progress.running(&format!(
+                "{} ({})",
+                step.name,
+                self.needs.describe_with(&step.module)
+            ));
         }
     }
 }
@@ -341,13 +345,27 @@ impl Booted<'_> {
         for finding in self.findings(Some(index)) {
             cases.push(self.case_of(finding));
         }
+        let said = self.outcome.said.iter();
+        let said = said.filter(|(task, _)| *task == Some(index));
+        let said: Vec<_> = said.map(|(_, complaint)| complaint.clone()).collect();
+        if !said.is_empty() {
+            cases.push(case(STRICT, Outcome::Failed, said));
+        }
         SuiteResult {
             name: step.name.clone(),
-            place: self.needs.describe(),
-            notes: notes(task),
+            place: self.needs.describe_with(&step.module),
+            notes: self.notes(task),
             cases,
             log,
             time: task.time,
+            processor_time: task.processor_time,
+            alone: Some(Box::new(Group {
+                needs: self.needs.clone(),
+                alone: true,
+                kunit: None,
+                steps: vec![step.clone()],
+            })),
+            again: None,
         }
     }
 
@@ -359,6 +377,9 @@ impl Booted<'_> {
         task: &TaskOutcome,
         cases: &[Case],
     ) -> Option<String> {
+        if let Some(reason) = &task.refused {
+            return Some(format!("the module does not load for it: {reason}"));
+        }
         if !task.started {
             return Some(format!("it was not started: {}", self.outcome.end));
         }
@@ -396,9 +417,10 @@ impl Booted<'_> {
             name: name.to_string(),
             place: self.needs.describe(),
             cases,
-            notes: Vec::new(),
             log: self.out.join("kernel.log"),
             time: self.outcome.total_time,
+            processor_time: self.outcome.processor_time,
+            ..SuiteResult::default()
         }
     }
 
@@ -411,12 +433,13 @@ impl Booted<'_> {
         ];
         detail.extend(judgement::tail(&self.outcome.log, TAIL));
         SuiteResult {
-            name: "boot".to_string(),
+            name: BOOT.to_string(),
             place: self.needs.describe(),
             cases: vec![case("boots at once", Outcome::Skipped, detail)],
-            notes: Vec::new(),
             log: self.out.clone(),
             time: self.outcome.total_time,
+            processor_time: self.outcome.processor_time,
+            ..SuiteResult::default()
         }
     }
 
@@ -427,6 +450,8 @@ impl Booted<'_> {
         let end = &self.outcome.end;
         match end {
             End::Done => cases.push(case("boots and powers off", Outcome::Passed, vec![])),
+            // That is the suite's.
+            _ if self.outcome.tasks.iter().any(TaskOutcome::did_not_end) => {}
             End::Panicked => {}
             _ => {
                 let mut detail = vec![end.to_string()];
@@ -442,13 +467,14 @@ impl Booted<'_> {
         }
         cases.extend(outside.into_iter().map(|finding| self.case_of(finding)));
         let violations = self.outcome.violations();
-        if violations.is_empty() {
-            cases.push(case("strict GPU model", Outcome::Passed, vec![]));
+        let said = self.outcome.said.iter();
+        if said.filter(|(task, _)| task.is_some()).count() >= violations.len() {
+            cases.push(case(STRICT, Outcome::Passed, vec![]));
         } else {
             let words = violations
                 .iter()
                 .map(|v| format!("{}: {}", v.kind, v.detail));
-            cases.push(case("strict GPU model", Outcome::Failed, words.collect()));
+            cases.push(case(STRICT, Outcome::Failed, words.collect()));
         }
         let notes = match end {
             End::Done => Vec::new(),
@@ -459,13 +485,31 @@ impl Booted<'_> {
             }
         };
         SuiteResult {
-            name: "boot".to_string(),
+            name: BOOT.to_string(),
             place: self.needs.describe(),
             cases,
             notes,
             log: self.out.clone(),
             time: self.outcome.total_time,
+            processor_time: self.outcome.processor_time,
+            ..SuiteResult::default()
         }
+    }
+
+    /// The ends of a program's streams, to be shown if it failed; and of the kernel's log if it took the board with it.
+    fn notes(&self, task: &TaskOutcome) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (name, bytes) in [("stdout", &task.stdout), ("stderr", &task.stderr)] {
+            if !bytes.is_empty() {
+                notes.push(format!("its last lines on {name}:"));
+                notes.extend(judgement::tail(&String::from_utf8_lossy(bytes), TAIL));
+            }
+        }
+        if task.did_not_end() {
+            notes.push("last lines of the kernel log:".to_string());
+            notes.extend(judgement::tail(&self.outcome.log, TAIL));
+        }
+        notes
     }
 
     fn findings(&self, task: Option<usize>) -> impl Iterator<Item = &Finding> {
@@ -503,38 +547,28 @@ impl Booted<'_> {
     }
 }
 
-/// The ends of a program's streams, to be shown if it failed.
-fn notes(task: &TaskOutcome) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (name, bytes) in [("stdout", &task.stdout), ("stderr", &task.stderr)] {
-        if !bytes.is_empty() {
-            notes.push(format!("its last lines on {name}:"));
-            notes.extend(judgement::tail(&String::from_utf8_lossy(bytes), TAIL));
-        }
-    }
-    notes
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::boards::Binding;
     use crate::boards::Board;
+    use crate::machine::Module;
     use crate::machine::Report;
+    use crate::machine::Violation;
 
     fn needs() -> Needs {
         Needs {
             board: Board::Dove,
             binding: Binding::Dt,
             kunit: false,
-            load: true,
-            insmod: String::new(),
             append: String::new(),
             tree: String::new(),
             etnaviv: false,
             mesa: false,
             kernel: String::new(),
-            smp: 1,
+            smp: 2,
             memory: 512,
         }
     }
@@ -547,13 +581,27 @@ mod tests {
             limit: Duration::from_secs(5),
             leaves: vec![],
             with: vec![],
+            module: Module {
+                load: true,
+                parameters: String::new(),
+            },
         }
     }
 
     /// The counts of a program's suite and of the boot, for that end of both.
     fn judge(end: End, status: Option<i32>, stdout: &str, log: &str) -> [String; 2] {
+        judge_changed(end, status, stdout, log, |_| {})
+    }
+
+    fn judge_changed(
+        end: End,
+        status: Option<i32>,
+        stdout: &str,
+        log: &str,
+        change: impl FnOnce(&mut BootOutcome),
+    ) -> [String; 2] {
         let (needs, steps) = (needs(), [step()]);
-        let booted = Booted {
+        let mut booted = Booted {
             needs: &needs,
             steps: &steps,
             outcome: BootOutcome {
@@ -569,9 +617,12 @@ mod tests {
                 report: Some(Report::default()),
                 boot_time: Duration::ZERO,
                 total_time: Duration::ZERO,
+                processor_time: Duration::ZERO,
+                said: vec![],
             },
             out: PathBuf::from("/nowhere"),
         };
+        change(&mut booted.outcome);
         [
             booted.suite(0).count().summary(),
             booted.board().count().summary(),
@@ -622,6 +673,49 @@ mod tests {
             judge(hung, None, "", ""),
             [
                 "0 passed, 1 failed, 0 skipped",
+                "2 passed, 0 failed, 0 skipped"
+            ]
+        );
+        let failed = End::GuestFailed("galcore.ko cannot be unloaded".to_string());
+        assert_eq!(
+            judge(failed, Some(0), "", "")[1],
+            "2 passed, 1 failed, 0 skipped"
+        );
+    }
+
+    #[test]
+    fn a_module_that_does_not_load_fails_its_suite_alone() {
+        let refuse = |outcome: &mut BootOutcome| {
+            outcome.tasks[0].refused = Some("Invalid argument".to_string());
+        };
+        assert_eq!(
+            judge_changed(End::Done, None, "", "", refuse),
+            ["0 passed, 1 failed, 0 skipped", GOOD_BOARD]
+        );
+    }
+
+    #[test]
+    fn the_models_complaints_go_to_the_program_that_ran() {
+        let complain = |said: Option<usize>| {
+            move |outcome: &mut BootOutcome| {
+                let violation = Violation {
+                    kind: "prefetch".to_string(),
+                    detail: "overrun".to_string(),
+                };
+                outcome.report = Some(Report {
+                    violations: vec![violation],
+                });
+                outcome.said.push((said, "prefetch: overrun".to_string()));
+            }
+        };
+        assert_eq!(
+            judge_changed(End::Done, Some(0), "", "", complain(Some(0))),
+            ["1 passed, 1 failed, 0 skipped", GOOD_BOARD]
+        );
+        assert_eq!(
+            judge_changed(End::Done, Some(0), "", "", complain(None)),
+            [
+                "1 passed, 0 failed, 0 skipped",
                 "2 passed, 1 failed, 0 skipped"
             ]
         );
@@ -654,6 +748,8 @@ mod tests {
             report: None,
             boot_time: Duration::from_secs(boot_time),
             total_time: Duration::ZERO,
+            processor_time: Duration::ZERO,
+            said: vec![],
         };
         let hung = || End::Hung("the kernel to start".to_string());
         assert!(outcome(hung(), "", 0).hung_before_init());

@@ -23,7 +23,7 @@ use crate::process;
 use crate::process::Process;
 use crate::signals::Signals;
 
-/// How long building and running a crate's tests may take.
+/// How long building and running a crate's tests may take, waits for other builds not counted.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs the suite.
@@ -46,7 +46,7 @@ pub fn run(
         "--package".to_string(),
         suite.package.clone(),
     ];
-    let (status, text) = output_of("cargo", &arguments, LIMIT, signals)?;
+    let (status, text) = output_of("cargo", &arguments, progress, signals)?;
     let log = logs.join(format!("{}.log", suite.name));
     fs::write(&log, &text).with_context(|| format!("cannot write {}", log.display()))?;
     let mut cases = parse(&text);
@@ -69,22 +69,34 @@ pub fn run(
         notes,
         log,
         time: start.elapsed(),
+        ..SuiteResult::default()
     };
     progress.done(&result);
     Ok(result)
 }
 
-/// Runs a program of the host; its status (none if it was ended) and its words.
+/// How cargo says that another build has the folder.
+const BLOCKED: &str = "Blocking waiting for file lock";
+
+/// Whether the last thing that cargo said is that it waits for another build.
+fn is_blocked(output: &[u8]) -> bool {
+    let mut lines = output.rsplit(|byte| *byte == b'\n');
+    let last = lines.find(|line| !line.is_empty()).unwrap_or_default();
+    String::from_utf8_lossy(last).contains(BLOCKED)
+}
+
+/// Runs cargo; its status (none if it was ended) and its words.
 fn output_of(
     name: &str,
     arguments: &[String],
-    limit: Duration,
+    progress: &Progress,
     signals: &Signals,
 ) -> Result<(Option<i32>, String)> {
     let Some(program) = process::find(name) else {
         bail!("{name} is missing: start the tests by scripts/board, which brings it");
     };
-    let start = Instant::now();
+    let mut start = Instant::now();
+    let mut told = false;
     let mut child = Process::start(&program, arguments)?;
     let (sender, receiver) = sync_channel(64);
     if let (Some(stdout), Some(stderr)) = (child.stdout(), child.stderr()) {
@@ -101,7 +113,14 @@ fn output_of(
         if let Some(status) = ended {
             return Ok((Some(status.code().unwrap_or(-1)), text()));
         }
-        if start.elapsed() > limit || signals.last() != 0 {
+        if is_blocked(&bytes) {
+            start = Instant::now();
+            if !told {
+                progress.note("waiting for another build: cargo has its folder locked");
+                told = true;
+            }
+        }
+        if start.elapsed() > LIMIT || signals.last() != 0 {
             child.kill();
             return Ok((None, text()));
         }
@@ -149,6 +168,16 @@ fn words_of(text: &str, name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_for_another_build_is_seen() {
+        let line = b"    Blocking waiting for file lock on build directory\n";
+        assert!(is_blocked(line));
+        assert!(!is_blocked(b""));
+        let mut more = line.to_vec();
+        more.extend(b"   Compiling x v0.1.0\n");
+        assert!(!is_blocked(&more));
+    }
 
     #[test]
     fn tests_of_cargo_are_counted() {

@@ -10,11 +10,18 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::Result;
 
+use super::suites::Group;
 use crate::ktap::Case;
 use crate::ktap::Outcome;
 
+/// The name of the results of a boot itself.
+pub const BOOT: &str = "boot";
+
+/// How many of the slowest suites are listed.
+const SLOWEST: usize = 10;
+
 /// What came of one suite in one place.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SuiteResult {
     /// The suite's name.
     pub name: String,
@@ -28,6 +35,21 @@ pub struct SuiteResult {
     pub log: PathBuf,
     /// How long it took.
     pub time: Duration,
+    /// How much of the host's processors its board took meanwhile.
+    pub processor_time: Duration,
+    /// A boot of its own in which it can be run again.
+    pub alone: Option<Box<Group>>,
+    /// What came of it when it was run again, alone.
+    pub again: Option<Again>,
+}
+
+/// A second run of a suite that failed, which passed.
+#[derive(Debug)]
+pub struct Again {
+    /// What came of it.
+    pub result: Box<SuiteResult>,
+    /// Whether that is what counts.
+    pub counts: bool,
 }
 
 /// How many tests ended how.
@@ -65,7 +87,19 @@ impl Count {
 impl SuiteResult {
     /// How many of its tests ended how.
     pub fn count(&self) -> Count {
-        Count::of(&self.cases)
+        Count::of(&self.that_counts().cases)
+    }
+
+    fn that_counts(&self) -> &SuiteResult {
+        match &self.again {
+            Some(again) if again.counts => &again.result,
+            _ => self,
+        }
+    }
+
+    /// Its name and place, by which it is found again in another run.
+    pub fn title(&self) -> String {
+        format!("{} ({})", self.name, self.place)
     }
 
     /// A line for the progress.
@@ -77,11 +111,11 @@ impl SuiteResult {
             _ => "ok  ",
         };
         format!(
-            "{word} {} ({}): {} in {:.1} s",
-            self.name,
-            self.place,
+            "{word} {}: {} in {:.1} s, {:.1} s of processors",
+            self.title(),
             count.summary(),
-            self.time.as_secs_f64()
+            self.time.as_secs_f64(),
+            self.processor_time.as_secs_f64()
         )
     }
 }
@@ -98,7 +132,8 @@ pub fn case(name: &str, outcome: Outcome, detail: Vec<String>) -> Case {
 /// The results of a run.
 #[derive(Debug, Default)]
 pub struct Results {
-    suites: Vec<SuiteResult>,
+    /// Of each suite in each place.
+    pub suites: Vec<SuiteResult>,
     /// The kernel that ran, if one did.
     pub kernel: Option<String>,
 }
@@ -133,9 +168,12 @@ impl Results {
     /// What failed, with what is known about it.
     pub fn failures(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        for suite in self.suites.iter().filter(|s| s.count().failed > 0) {
+        for suite in &self.suites {
+            if Count::of(&suite.cases).failed == 0 {
+                continue;
+            }
             lines.push(String::new());
-            lines.push(format!("==== {} ({}) ====", suite.name, suite.place));
+            lines.push(format!("==== {} ====", suite.title()));
             for case in &suite.cases {
                 if case.outcome == Outcome::Failed {
                     lines.push(format!("FAILED: {}", case.name));
@@ -144,6 +182,17 @@ impl Results {
             }
             lines.extend(suite.notes.iter().cloned());
             lines.push(format!("everything it printed: {}", suite.log.display()));
+            if let Some(again) = &suite.again {
+                let what = match again.counts {
+                    true => "that is what counts",
+                    false => "it counts as failed all the same",
+                };
+                lines.push(format!(
+                    "UNSTEADY: run again alone it passed, and {what}: {}",
+                    again.result.log.display()
+                ));
+                lines.extend(again.result.notes.iter().cloned());
+            }
         }
         if !lines.is_empty() {
             lines.push(String::new());
@@ -160,12 +209,40 @@ impl Results {
                 // The reason is behind what was printed before it.
                 let mut reasons = suite.cases.iter().filter_map(|case| case.detail.last());
                 let reason = reasons.next().map_or("it does not say why", String::as_str);
-                lines.push(format!(
-                    "NOT RUN: {} ({}): {reason}",
-                    suite.name, suite.place
-                ));
+                lines.push(format!("NOT RUN: {}: {reason}", suite.title()));
             }
         }
+        lines
+    }
+
+    /// The suites that took longest, and what all of it took.
+    pub fn times(&self, passed: Duration) -> Vec<String> {
+        let (boots, mut suites): (Vec<_>, Vec<_>) =
+            self.suites.iter().partition(|suite| suite.name == BOOT);
+        suites.sort_by_key(|suite| std::cmp::Reverse(suite.time));
+        let mut lines = Vec::new();
+        if suites.len() > SLOWEST {
+            lines.push("the slowest suites:".to_string());
+        }
+        let shown = suites
+            .iter()
+            .take(SLOWEST)
+            .filter(|_| suites.len() > SLOWEST);
+        lines.extend(shown.map(|suite| {
+            format!(
+                "{:7.1} s, {:6.1} s of processors: {}",
+                suite.time.as_secs_f64(),
+                suite.processor_time.as_secs_f64(),
+                suite.title()
+            )
+        }));
+        let busy: Duration = boots.iter().map(|boot| boot.processor_time).sum();
+        lines.push(format!(
+            "{} boots; {:.1} min in all, {:.1} min of processors for the boots",
+            boots.len(),
+            passed.as_secs_f64() / 60.0,
+            busy.as_secs_f64() / 60.0
+        ));
         lines
     }
 
@@ -192,8 +269,8 @@ impl Results {
             let _ = writeln!(
                 xml,
                 "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" time=\"{:.3}\">",
-                escape(&format!("{} ({})", suite.name, suite.place)),
-                suite.cases.len(),
+                escape(&suite.title()),
+                suite.that_counts().cases.len(),
                 count.failed,
                 count.skipped,
                 suite.time.as_secs_f64()
@@ -205,7 +282,7 @@ impl Results {
                     "<properties><property name=\"kernel\" value=\"{kernel}\"/></properties>"
                 );
             }
-            for case in &suite.cases {
+            for case in &suite.that_counts().cases {
                 let detail = escape(&case.detail.join("\n"));
                 let inside = match case.outcome {
                     Outcome::Passed => String::new(),
@@ -255,6 +332,7 @@ mod tests {
             notes: vec!["note".to_string()],
             log: PathBuf::from("out/x"),
             time: Duration::from_millis(1500),
+            ..SuiteResult::default()
         }])
     }
 
@@ -282,9 +360,7 @@ mod tests {
             name: name.to_string(),
             place: "dove dt".to_string(),
             cases: vec![case("Mesa", Outcome::Skipped, detail)],
-            notes: Vec::new(),
-            log: PathBuf::new(),
-            time: Duration::ZERO,
+            ..SuiteResult::default()
         };
         let mut all = results();
         assert!(all.not_run().is_empty());
@@ -302,6 +378,62 @@ mod tests {
         all.write(dir.path(), dir.path()).unwrap();
         let text = fs::read_to_string(dir.path().join("test.notrun")).unwrap();
         assert_eq!(text, lines.join("\n") + "\n");
+    }
+
+    #[test]
+    fn an_unsteady_suite_counts_as_the_branch_wants() {
+        let mut results = results();
+        for (counts, summary, words) in [
+            (
+                true,
+                "1 passed, 0 failed, 0 skipped",
+                "is what counts: out/y",
+            ),
+            (
+                false,
+                "1 passed, 1 failed, 1 skipped",
+                "as failed all the same: out/y",
+            ),
+        ] {
+            let again = SuiteResult {
+                cases: vec![case("a", Outcome::Passed, vec![])],
+                log: PathBuf::from("out/y"),
+                ..SuiteResult::default()
+            };
+            results.suites[0].again = Some(Again {
+                result: Box::new(again),
+                counts,
+            });
+            assert_eq!(results.summary(), summary);
+            let text = results.failures().join("\n");
+            assert!(text.contains("FAILED: b <x>") && text.contains("out/x"));
+            assert!(text.contains(words), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_slowest_suites_are_told() {
+        let mut results = results();
+        let line = "0 boots; 1.5 min in all, 0.0 min of processors for the boots";
+        assert_eq!(results.times(Duration::from_secs(90)), [line]);
+        for seconds in 0..12 {
+            results.suites.push(SuiteResult {
+                name: format!("suite-{seconds}"),
+                place: "dove dt".to_string(),
+                time: Duration::from_secs(seconds),
+                ..SuiteResult::default()
+            });
+        }
+        results.suites.push(SuiteResult {
+            name: BOOT.to_string(),
+            time: Duration::from_secs(100),
+            processor_time: Duration::from_secs(30),
+            ..SuiteResult::default()
+        });
+        let lines = results.times(Duration::from_secs(90));
+        assert_eq!(lines.len(), SLOWEST + 2);
+        assert!(lines[1].ends_with("suite-11 (dove dt)"), "{}", lines[1]);
+        assert!(lines[SLOWEST + 1].starts_with("1 boots; 1.5 min in all, 0.5 min"));
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub fn timeline(tools: &Tools, arguments: &TimelineArgs, signals: &Signals) -> R
         command,
         limit: Duration::from_secs(arguments.timeout),
         files_to: out.clone(),
+        module: None,
     };
     let mut boot = boot_of(&arguments.machine, Work::Programs(vec![task]), out.clone())?;
     boot.files.extend(file);
