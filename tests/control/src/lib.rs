@@ -82,6 +82,9 @@ pub const WARNINGS: usize = 0x024;
 pub const PENDING_INTERRUPTS: usize = 0x028;
 /// ro: 1 while rectangles, resolves or events wait in the pixel engine's queue.
 pub const WORK_PENDING: usize = 0x02c;
+/// ro: milliseconds for which the host kept threads of the machine and of the model waiting for a processor so far, all
+/// of them together; 0 where the host does not say. Of time in the guest that much at most was the host's doing.
+pub const HOST_WAIT: usize = 0x030;
 
 /// 64-bit counters: low word at the offset, high word at the offset + 4. Reading the low word latches the high one.
 pub mod counter {

@@ -189,6 +189,7 @@ impl ControlBar {
             layout::WARNINGS => gpu.recorder.warning_count(),
             layout::PENDING_INTERRUPTS => gpu.pending_interrupts(),
             layout::WORK_PENDING => gpu.work_pending().into(),
+            layout::HOST_WAIT => gpu.host_wait(),
             layout::STATE_INDEX => self.state_index.load(Relaxed),
             layout::STATE_VALUE => gpu.state(self.state_index.load(Relaxed)),
             layout::EXPECT_VIOLATION => gpu.recorder.open_expectations(),

@@ -52,6 +52,7 @@ use crate::registers::*;
 use crate::strict::Finding;
 use crate::strict::Recorder;
 use crate::vg::VgFrontEnd;
+use crate::waits;
 
 /// Word of an opcode that no core has.
 const ILLEGAL_WORD: u32 = 0xf800_0000;
@@ -73,6 +74,8 @@ pub struct Options {
     pub lenient: bool,
     /// Lines draw their last pixel.
     pub line_inclusive: bool,
+    /// A file with the number of the machine's process, once it runs.
+    pub machine: Option<PathBuf>,
 }
 
 impl Options {
@@ -85,6 +88,7 @@ impl Options {
             seed: 1,
             lenient: false,
             line_inclusive: false,
+            machine: None,
         }
     }
 }
@@ -510,6 +514,12 @@ impl Gpu {
     /// Whether the pixel engine has work.
     pub fn work_pending(&self) -> bool {
         self.work.load(SeqCst) != 0
+    }
+
+    /// Milliseconds for which the host has kept the machine and the model waiting.
+    pub fn host_wait(&self) -> u32 {
+        let waited = waits::so_far(self.options.machine.as_deref());
+        waited.as_millis() as u32
     }
 
     /// Pending interrupt bits.

@@ -36,3 +36,4 @@ pub mod strict;
 pub mod surface;
 pub mod tile_status;
 pub mod vg;
+pub mod waits;

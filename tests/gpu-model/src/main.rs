@@ -55,6 +55,10 @@ struct Arguments {
     /// 2D lines draw their last pixel too.
     #[arg(long)]
     line_inclusive: bool,
+    /// A file with the number of the machine's process, once it runs: for the register that says how long the host kept it
+    /// waiting.
+    #[arg(long)]
+    machine: Option<PathBuf>,
 }
 
 /// The file of core `number` where the first core has `path`.
@@ -87,6 +91,7 @@ fn run(arguments: Arguments) -> anyhow::Result<i32> {
             seed: arguments.seed.wrapping_add(number as u64),
             lenient: arguments.lenient,
             line_inclusive: arguments.line_inclusive,
+            machine: arguments.machine.clone(),
         })?);
         gpu.spawn_threads()?;
         servers.push(Server::new(

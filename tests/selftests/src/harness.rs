@@ -25,6 +25,8 @@ use galcore_client::device;
 use galcore_client::uapi::Status;
 use galcore_client::Error;
 
+use crate::control::Control;
+
 /// Longest time a program may take; then it gives up rather than hang. Seconds.
 static LIMIT: AtomicU64 = AtomicU64::new(900);
 
@@ -139,8 +141,8 @@ pub fn program(body: impl FnOnce() -> Result<bool>) -> ExitCode {
         }
     }));
     std::thread::spawn(|| {
-        let begin = Instant::now();
-        while begin.elapsed().as_secs() < LIMIT.load(Ordering::Relaxed) {
+        let begin = Stopwatch::start();
+        while !begin.is_over(Duration::from_secs(LIMIT.load(Ordering::Relaxed))) {
             std::thread::sleep(Duration::from_secs(1));
         }
         println!("Bail out! no end after {} s", begin.elapsed().as_secs());
@@ -198,15 +200,99 @@ pub fn not_tty<T>(what: &str, result: std::io::Result<T>) -> Result<()> {
     }
 }
 
+/// Measures time as the board has it: that for which the host kept it waiting for a processor does not count, as far as
+/// the software GPU knows of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    begin: Instant,
+    waited: u32,
+}
+
+/// Of the time of the wall at least this part counts, so that every wait ends.
+const LEAST: u32 = 4;
+
+impl Stopwatch {
+    /// Begins now.
+    pub fn start() -> Self {
+        let waited = host_wait();
+        Self {
+            begin: Instant::now(),
+            waited,
+        }
+    }
+
+    /// How long ago it was started.
+    pub fn elapsed(&self) -> Duration {
+        let lost = self.lost();
+        counted(self.begin.elapsed(), lost)
+    }
+
+    /// Whether that is more. It is asked often: the GPU's word is only wanted if the wall's clock says so.
+    pub fn is_over(&self, limit: Duration) -> bool {
+        self.begin.elapsed() > limit && self.elapsed() > limit
+    }
+
+    /// How long the host has kept the board waiting since.
+    pub fn lost(&self) -> Duration {
+        let waited = host_wait().wrapping_sub(self.waited);
+        Duration::from_millis(waited.into())
+    }
+}
+
+/// How often a figure is taken that the host spoils.
+const SPOILT: u32 = 6;
+
+/// Takes the largest of some times by `measure`. One above the bound fails, unless the host kept the board waiting for as
+/// much of it: then it is taken again. A host that spoils it each time says nothing about the driver.
+pub fn bounded(
+    what: &str,
+    bound: Duration,
+    mut measure: impl FnMut() -> Result<Duration>,
+) -> Result<()> {
+    let mut last = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..SPOILT {
+        let watch = Stopwatch::start();
+        let took = measure()?;
+        let lost = watch.lost();
+        if took <= bound {
+            return Ok(());
+        }
+        if took.saturating_sub(lost) > bound {
+            bail!("{what} took {took:?}, the bound is {bound:?}, the host took {lost:?}");
+        }
+        last = (took, lost);
+    }
+    skip(format!(
+        "the host is too busy: {what} took {:?}, of which it may have had {:?}",
+        last.0, last.1
+    ))
+}
+
+/// How much of the time that has passed counts.
+fn counted(passed: Duration, waited: Duration) -> Duration {
+    passed.saturating_sub(waited).max(passed / LEAST)
+}
+
+/// Milliseconds for which the host has kept the board waiting, all of its threads together; 0 where nobody says so.
+fn host_wait() -> u32 {
+    thread_local! {
+        static CONTROL: Option<Control> = Control::open().ok();
+    }
+    CONTROL.with(|control| {
+        let control = control.as_ref();
+        control.map_or(0, |control| control.read(gpu_control::HOST_WAIT))
+    })
+}
+
 /// Tries `condition` until it holds.
 pub fn eventually(
     what: &str,
     limit: Duration,
     mut condition: impl FnMut() -> Result<bool>,
 ) -> Result<()> {
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     while !condition()? {
-        if begin.elapsed() > limit {
+        if begin.is_over(limit) {
             bail!("{what}: not within {} ms", limit.as_millis());
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -216,8 +302,8 @@ pub fn eventually(
 
 /// What `read` says when all that was let go of before has come back, or does not within some seconds.
 pub fn at_rest<T>(mut read: impl FnMut() -> Result<T>) -> Result<T> {
-    let begin = Instant::now();
-    while crate::system::is_pending()? && begin.elapsed() < Duration::from_secs(10) {
+    let begin = Stopwatch::start();
+    while crate::system::is_pending()? && !begin.is_over(Duration::from_secs(10)) {
         std::thread::sleep(Duration::from_millis(5));
     }
     read()
@@ -245,7 +331,7 @@ pub fn settles_while<T: PartialEq + Debug, P: PartialEq>(
     mut found: impl FnMut() -> Result<(T, P)>,
     why: impl FnOnce() -> String,
 ) -> Result<()> {
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     let (mut last, mut moved) = (None, begin);
     loop {
         let now = found()?;
@@ -253,9 +339,9 @@ pub fn settles_while<T: PartialEq + Debug, P: PartialEq>(
             return Ok(());
         }
         if last.as_ref() != Some(&now) {
-            moved = Instant::now();
+            moved = Stopwatch::start();
         }
-        if moved.elapsed() > STANDSTILL || begin.elapsed() > NEVER {
+        if moved.is_over(STANDSTILL) || begin.is_over(NEVER) {
             bail!("{what}: found {:?}, wanted {wanted:?} {}", now.0, why());
         }
         last = Some(now);
@@ -306,5 +392,32 @@ impl Options {
             Some(value) => Ok(value.parse()?),
             None => Ok(default),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_holds_where_the_host_is_quiet() {
+        let ms = Duration::from_millis;
+        assert!(bounded("it", ms(5), || Ok(ms(5))).is_ok());
+        // There is no software GPU here, so that nothing is the host's doing.
+        let mut rounds = 0;
+        let result = bounded("it", ms(5), || {
+            rounds += 1;
+            Ok(ms(6))
+        });
+        assert!(result.is_err_and(|error| error.downcast_ref::<Skip>().is_none()));
+        assert_eq!(rounds, 1);
+    }
+
+    #[test]
+    fn the_hosts_time_does_not_count() {
+        let ms = Duration::from_millis;
+        assert_eq!(counted(ms(500), ms(0)), ms(500));
+        assert_eq!(counted(ms(500), ms(300)), ms(200));
+        assert_eq!(counted(ms(500), ms(9000)), ms(125));
     }
 }

@@ -16,7 +16,6 @@ use std::path::Path;
 use std::process::Child;
 use std::sync::OnceLock;
 use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::bail;
 use anyhow::ensure;
@@ -28,6 +27,7 @@ use rustix::fs::Mode;
 
 use crate::harness::settles;
 use crate::harness::settles_while;
+use crate::harness::Stopwatch;
 
 /// What debugfs says of the interface that this process speaks: generation, bytes, why.
 pub fn interface_of_self() -> Result<(String, usize, String)> {
@@ -376,7 +376,7 @@ impl Module {
 
     /// Loads it; the time it took is in the answer either way.
     pub fn load(&self) -> (Duration, rustix::io::Result<()>) {
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         let result = File::open(&self.path)
             .map_err(|error| {
                 rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO)

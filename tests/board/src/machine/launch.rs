@@ -29,6 +29,9 @@ use crate::processor::Processor;
 /// Where the guest has its module.
 const GUEST_MODULE: &str = "/galcore/galcore.ko";
 
+/// Where the model finds QEMU's number.
+pub const MACHINE: &str = "machine";
+
 /// Tree and initramfs of this boot.
 pub struct BootFiles {
     tree: Option<PathBuf>,
@@ -245,6 +248,7 @@ pub fn start_model(
         "--report".to_string(),
         path(dir.join("gpu.json")),
     ];
+    arguments.extend(["--machine".to_string(), path(dir.join(MACHINE))]);
     for core in boot.board.cores() {
         arguments.extend(["--board".to_string(), core.name().to_string()]);
     }

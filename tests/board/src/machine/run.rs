@@ -146,6 +146,9 @@ pub fn boot(
         &launch::qemu_arguments(assets, boot, dir.path(), &files),
         &sender,
     )?;
+    if let Some(qemu) = &run.qemu {
+        fs::write(dir.path().join(launch::MACHINE), qemu.id().to_string())?;
+    }
     if matches!(boot.work, Work::Shell(..)) {
         process::forward(io::stdin(), sender.clone(), Event::Typed, Event::TypedEnd);
     }

@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context;
@@ -27,6 +26,7 @@ use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use gpu_control::fault;
@@ -171,9 +171,9 @@ fn main() -> ExitCode {
             let paint = paint.borrow();
             for _ in 0..20 {
                 let number = submit(paint.device(), signal)?;
-                let begin = Instant::now();
+                let begin = Stopwatch::start();
                 while read()?.number < number {
-                    ensure!(begin.elapsed() < Duration::from_secs(5), "not within 5 s");
+                    ensure!(!begin.is_over(Duration::from_secs(5)), "not within 5 s");
                     thread::yield_now();
                 }
                 paint.device().wait_signal(signal, 10_000)?;

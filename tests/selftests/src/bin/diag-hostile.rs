@@ -37,6 +37,7 @@ use galcore_selftests::harness;
 use galcore_selftests::harness::eventually;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::KernelLog;
@@ -148,7 +149,7 @@ fn hung(control: &Control) -> Result<()> {
     let stream = paint.fill_all(BAD);
     let mut queue = Queue::new();
     queue.signal(signal);
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     paint.commit(&stream, &mut queue)?;
     paint.device().wait_signal(signal, LONG)?;
     println!("# over after {:?}", begun.elapsed());
@@ -160,7 +161,7 @@ fn hung(control: &Control) -> Result<()> {
         begun.elapsed()
     );
     for mut killed in [counters, looker] {
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         killed.0.kill()?;
         killed.0.wait()?;
         let took = begun.elapsed();

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context;
@@ -38,6 +37,7 @@ use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
@@ -214,7 +214,7 @@ fn interrupt_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, control
                 for _ in 0..5 {
                     paint.device().stall()?;
                     let armed = control.arm(fault, 1);
-                    let begin = Instant::now();
+                    let begin = Stopwatch::start();
                     paint.device().commit_queue(Queue::new().signal(ids[0]))?;
                     paint.device().wait_signal(ids[0], 10_000)?;
                     longest = longest.max(begin.elapsed());

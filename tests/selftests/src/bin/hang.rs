@@ -9,7 +9,6 @@ use std::process::Child;
 use std::process::ExitCode;
 use std::process::Stdio;
 use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Result;
@@ -21,6 +20,7 @@ use galcore_selftests::harness;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::Module;
@@ -47,7 +47,7 @@ fn child() -> Result<Child> {
 }
 
 fn within<T>(what: &str, limit: Duration, action: impl FnOnce() -> Result<T>) -> Result<T> {
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     let value = action()?;
     let took = begin.elapsed();
     println!("# {what}: {} ms", took.as_millis());

@@ -4,7 +4,6 @@
 use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context;
@@ -23,6 +22,7 @@ use galcore_selftests::harness;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
@@ -569,7 +569,7 @@ fn walk_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                     (Pool::UNKNOWN, refusal),
                 ] {
                     let what = format!("type {kind:#x}, asked for {asked}");
-                    let begin = Instant::now();
+                    let begin = Stopwatch::start();
                     match (device.allocate(large, 64, kind, asked), wanted) {
                         (Ok(taken), wanted) => {
                             same(&what, Ok(taken.pool), wanted)?;
@@ -618,7 +618,7 @@ fn walk_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 (Pool::VIRTUAL, u32::MAX),
                 (Pool::CONTIGUOUS, u32::MAX),
             ] {
-                let begin = Instant::now();
+                let begin = Stopwatch::start();
                 let result = opened.allocate(bytes, pool);
                 refused(
                     &format!("{bytes:#x} bytes of {pool}"),

@@ -14,7 +14,6 @@ use std::process::ExitCode;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context;
@@ -26,6 +25,7 @@ use galcore_selftests::fixture::Random;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
@@ -103,15 +103,15 @@ fn ups(controls: &[Control]) -> u64 {
 fn on_and_off(controls: &[Control], processes: u32, wanted: u64) -> Result<()> {
     let before = ups(controls);
     let mut children = spawn(controls.len() as u32, processes)?;
-    let (mut last, mut moved) = (before, Instant::now());
+    let (mut last, mut moved) = (before, Stopwatch::start());
     while ups(controls) - before < wanted {
         thread::sleep(Duration::from_millis(100));
         are_well(&mut children)?;
         let now = ups(controls);
         if now != last {
-            (last, moved) = (now, Instant::now());
+            (last, moved) = (now, Stopwatch::start());
         }
-        ensure!(moved.elapsed() < PATIENCE, "no core goes off any more");
+        ensure!(!moved.is_over(PATIENCE), "no core goes off any more");
     }
     tell(finish(children)?, ups(controls) - before);
     Ok(())

@@ -4,7 +4,6 @@
 
 use std::process::ExitCode;
 use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::bail;
 use anyhow::ensure;
@@ -18,6 +17,7 @@ use galcore_client::Queue;
 use galcore_selftests::harness;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
@@ -151,7 +151,7 @@ fn lasts() -> Result<()> {
     let id = device.create_signal(true)?;
     other.tell(&format!("wait {id} {}", 20 * SOON))?;
     std::thread::sleep(Duration::from_millis(20));
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     device.destroy_signal(id)?;
     same(
         "a wait for what is over",
@@ -176,14 +176,14 @@ fn ends() -> Result<()> {
     other.kill()?;
     device.wait_signal(its, 0)?;
     // Its end may take a moment.
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     while device
         .wait_signal(lost, 0)
         .err()
         .and_then(|error| error.status())
         == Some(Status::TIMEOUT)
     {
-        ensure!(begin.elapsed() < Duration::from_secs(5), "it has not ended");
+        ensure!(!begin.is_over(Duration::from_secs(5)), "it has not ended");
     }
     device.set_signal(kept, true)?;
     device.wait_signal(kept, 0)?;

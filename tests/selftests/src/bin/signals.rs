@@ -30,6 +30,7 @@ use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use rustix::process::kill_process;
@@ -420,7 +421,7 @@ fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                         .map(|time| scope.spawn(move || device.wait_signal(id, time)))
                         .collect();
                     thread::sleep(Duration::from_millis(150));
-                    let begin = Instant::now();
+                    let begin = Stopwatch::start();
                     device.destroy_signal(id)?;
                     for waiter in waiters {
                         let result = waiter.join().expect("no panic");
@@ -618,7 +619,7 @@ fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, count: u32) {
         for _ in 0..3 {
             let mut crowd = child(device, &["--child", "crowd", "0"])?;
             same("child", line(&mut crowd)?.as_str(), "waiting")?;
-            let begin = Instant::now();
+            let begin = Stopwatch::start();
             crowd.kill()?;
             crowd.wait()?;
             let took = begin.elapsed();
@@ -630,13 +631,13 @@ fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, count: u32) {
         format!("{count} signals of one process: refused at the limit, nobody else is harmed"),
         move || {
             let before = system::settled_free()?;
-            let begin = Instant::now();
+            let begin = Stopwatch::start();
             let mut other = child(device, &["--child", "many", &count.to_string()])?;
             let id = device.create_signal(false)?;
             let mut longest = Duration::ZERO;
             let mut rounds = 0;
             while other.try_wait()?.is_none() {
-                let begin = Instant::now();
+                let begin = Stopwatch::start();
                 device.commit_queue(Queue::new().signal(id))?;
                 device.wait_signal(id, 10_000)?;
                 longest = longest.max(begin.elapsed());
@@ -692,7 +693,7 @@ fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, count: u32) {
                     used()?
                 );
                 thread::sleep(Duration::from_millis(30));
-                let begin = Instant::now();
+                let begin = Stopwatch::start();
                 holder.kill()?;
                 holder.wait()?;
                 let took = begin.elapsed();

@@ -7,7 +7,6 @@
 
 use std::process::ExitCode;
 use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context;
@@ -28,6 +27,7 @@ use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::states;
 use galcore_selftests::states::Scratch;
@@ -72,12 +72,9 @@ impl Bench {
 
     /// What was fetched since the last time, when the front end idles.
     fn fetched(&self) -> Result<Vec<Unit>> {
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         while self.control.front_end() != Some(FrontEndState::Waiting) {
-            ensure!(
-                begin.elapsed() < Duration::from_secs(10),
-                "it does not idle"
-            );
+            ensure!(!begin.is_over(Duration::from_secs(10)), "it does not idle");
         }
         // The whole loop, not only the first WAIT.
         std::thread::sleep(Duration::from_millis(20));

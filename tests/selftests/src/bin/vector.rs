@@ -24,6 +24,7 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::same_word;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::hostile::here;
 use galcore_selftests::system;
@@ -713,7 +714,7 @@ fn hang() -> Result<()> {
     let tasks = Tasks::default().with(PIXEL, signal(done));
     for _ in 0..3 {
         control.write(fault::HANG_AT_DRAW, 1);
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         same("status", client.send(&first, &tasks)?, OK)?;
         client.device.wait_signal(done, 10_000)?;
         let took = begun.elapsed();

@@ -20,6 +20,8 @@ use super::innocent::Innocent;
 use super::kill;
 use super::number;
 use super::PAGE;
+use crate::harness::skip;
+use crate::harness::Stopwatch;
 use crate::other::descriptor_of;
 use crate::other::Other;
 use crate::system;
@@ -33,6 +35,9 @@ pub const DEATH: Duration = Duration::from_millis(100);
 
 /// A machine that is busy itself may spoil a measurement, but not each time.
 const ATTEMPTS: u32 = 4;
+
+/// As often a host that kept the board waiting for as long may spoil one besides. It says nothing then.
+const SPOILT: u32 = 8;
 
 /// No machine adds so much: it is not tried again.
 const BEYOND: Duration = Duration::from_secs(2);
@@ -65,10 +70,12 @@ fn harmless_to<'a>(
 ) -> Result<()> {
     let bound = here(BOUND)?;
     let mut extras = Vec::new();
-    for _ in 0..ATTEMPTS {
+    let mut spoilt = 0;
+    while extras.len() < ATTEMPTS as usize {
         let mut attacker = Other::start(abi)?;
         prepare(&mut attacker)?;
         let mut innocent = Innocent::start()?;
+        let watch = Stopwatch::start();
         let waits = innocent.while_watching(urgent, || {
             attack(attacker)?;
             // What goes on behind it counts, too.
@@ -76,20 +83,29 @@ fn harmless_to<'a>(
             Ok(())
         })?;
         println!(
-            "# {} waits, mean {} us, longest {} ms, the machine {} ms, extra {} ms",
+            "# {} waits, mean {} us, longest {} ms, the machine {} ms, extra {} ms, the host {} ms",
             waits.count,
             waits.mean.as_micros(),
             waits.longest.as_millis(),
             waits.machine.as_millis(),
-            waits.extra().as_millis()
+            waits.extra().as_millis(),
+            watch.lost().as_millis()
         );
         if waits.extra() <= bound {
             return Ok(());
         }
+        let guests = waits.extra().saturating_sub(watch.lost());
+        if guests <= bound && spoilt < SPOILT {
+            spoilt += 1;
+            continue;
+        }
         extras.push(waits.extra().as_millis());
-        if waits.extra() > BEYOND {
+        if guests > BEYOND {
             break;
         }
+    }
+    if spoilt == SPOILT {
+        return skip("the host keeps the board waiting for longer than what is measured");
     }
     bail!("others wait {extras:?} ms longer, the bound is {bound:.1?}")
 }
@@ -205,13 +221,15 @@ pub fn renewed() -> Result<()> {
         let mut attacker = Other::start(Abi::own())?;
         show_each(&mut attacker)?;
         ask(&mut attacker, "free-each-by-record")?;
+        let watch = Stopwatch::start();
         let took = innocent.renew(bytes)?;
+        let lost = watch.lost();
         let is_over = !system::is_pending()?;
         attacker.kill()?;
         ProcGc::nothing_left()?;
         println!("# alone {alone:.1?}, beside it {took:.1?}");
         ensure!(!is_over || took > BEYOND, "the attack ended too soon");
-        if took <= 4 * alone + here(BOUND)? {
+        if took <= 4 * alone + here(BOUND)? + lost {
             return Ok(());
         }
         times.push(took.as_millis());

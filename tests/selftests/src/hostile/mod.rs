@@ -33,6 +33,7 @@ use anyhow::Result;
 use galcore_client::sys::Region;
 use galcore_client::Abi;
 
+use crate::harness::Stopwatch;
 use crate::other;
 use crate::other::Other;
 
@@ -59,7 +60,7 @@ pub fn number<T: std::str::FromStr>(words: &[&str], index: usize) -> Result<T> {
 
 /// How long it takes until a process that is killed has ended.
 pub fn kill(victim: Other) -> Result<Duration> {
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     // With that it has also been waited for.
     victim.kill()?;
     Ok(begin.elapsed())
