@@ -73,8 +73,7 @@ fn print(report: &Report, json: bool) -> Result<()> {
         return Ok(writeln!(out)?);
     }
     // As on a terminal that is large enough for all of it.
-    let lines = report.cores.len() + report.clients.len() + report.needs_root.len() + 6;
-    let size = (120, u16::try_from(lines).unwrap_or(u16::MAX));
+    let size = (120, view::height(report));
     let backend = ratatui::backend::TestBackend::new(size.0, size.1);
     let mut terminal = Terminal::new(backend)?;
     terminal.draw(|frame| view::draw(frame, report))?;

@@ -23,6 +23,8 @@ pub struct Usage {
     pub cores: Vec<CoreLine>,
     /// By process id, how many jobs it has submitted.
     pub jobs: BTreeMap<u32, u64>,
+    /// By the driver's number of a process and the core's place, nanoseconds that the core was busy for it.
+    pub busy: BTreeMap<(u64, usize), u64>,
 }
 
 /// The numbers among the words of a text.
@@ -47,6 +49,9 @@ pub fn usage(text: &str) -> Usage {
             Some(&"process") => {
                 if let (Some(id), Some(jobs)) = (number(1), number(5)) {
                     *usage.jobs.entry(id as u32).or_default() += jobs;
+                }
+                if let (Some(number), Some(place), Some(busy)) = (number(2), number(3), number(4)) {
+                    usage.busy.insert((number, place as usize), busy);
                 }
             }
             _ => {}
@@ -166,6 +171,7 @@ mod tests {
         assert_eq!(found.cores.len(), 2);
         assert_eq!(found.cores[1].times, [1, 2, 3, 4, 5]);
         assert_eq!(found.jobs[&77], 8);
+        assert_eq!(found.busy, BTreeMap::from([((3, 0), 50), ((3, 1), 1)]));
     }
 
     #[test]

@@ -114,6 +114,9 @@ pub struct Core {
     pub revision: String,
     /// How much of the time it was busy.
     pub load_percent: f64,
+    /// How much of the time it was busy for clients that have ended since the look before. The driver keeps no figures
+    /// of these: it is what is left of the load when those of the clients that are there are taken off.
+    pub ended_percent: f64,
     /// How much of the time it was on.
     pub on_percent: f64,
     /// Nanoseconds that it was busy since it was bound.
@@ -235,6 +238,13 @@ fn cores(before: &Sample, after: &Sample) -> Vec<Core> {
         return Vec::new();
     };
     let passed = new.time.saturating_sub(old.time);
+    // Of one file, so that all figures are of the same moment.
+    let used_by_clients = |place: usize| -> u64 {
+        let there = new.busy.iter().filter(|((_, of), _)| *of == place);
+        there
+            .map(|(client, &busy)| busy.saturating_sub(old.busy.get(client).copied().unwrap_or(0)))
+            .sum()
+    };
     let core = |(index, core): (usize, &parse::CoreLine)| {
         let was = old.cores.iter().find(|old| old.place == core.place);
         let grown = |which: usize| {
@@ -250,6 +260,7 @@ fn cores(before: &Sample, after: &Sample) -> Vec<Core> {
             model,
             revision,
             load_percent: percent(grown(0), passed),
+            ended_percent: percent(grown(0).saturating_sub(used_by_clients(core.place)), passed),
             on_percent: percent(grown(1) + grown(3), passed),
             busy_ns: core.times[0],
             clock_hz: clock,
@@ -374,6 +385,20 @@ pub(crate) mod tests {
         assert!(report.needs_root.is_empty());
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["clients"][0]["engines"]["3d"]["busy_ns"], 600_000_000);
+    }
+
+    #[test]
+    fn ended_clients_have_used_what_is_left() {
+        assert_eq!(report(true).cores[0].ended_percent, 0.0);
+        let folder = tempfile::tempdir().unwrap();
+        let sources = files(folder.path(), 1000, 100, true);
+        let before = Sample::take(&sources);
+        // Of the core's 500 ms the client that is still there has 100.
+        let usage =
+            "time 2000000000\ncore 0 3d 600000000 2000000000 0 0 0\nprocess 42 7 0 200000000 9\n";
+        fs::write(sources.debug.join("galcore/usage"), usage).unwrap();
+        let core = &Report::between(&before, &Sample::take(&sources)).cores[0];
+        assert_eq!((core.load_percent, core.ended_percent), (50.0, 40.0));
     }
 
     #[test]

@@ -17,6 +17,9 @@ use crate::sample::Core;
 use crate::sample::Memory;
 use crate::sample::Report;
 
+/// A load below this shows as 0.0%.
+const LEAST_PERCENT: f64 = 0.05;
+
 /// Characters of a bar.
 const BAR: usize = 20;
 
@@ -76,6 +79,27 @@ fn client_row(client: &Client) -> Row<'static> {
     ])
 }
 
+/// What clients have used that ended between the two looks; none if they have used nothing.
+fn ended_row(report: &Report) -> Option<Row<'static>> {
+    let cores = report.cores.iter();
+    let used = cores.filter(|core| core.ended_percent >= LEAST_PERCENT);
+    let used: Vec<String> = used
+        .map(|core| format!("{} {:.1}%", core.kind, core.ended_percent))
+        .collect();
+    (!used.is_empty()).then(|| Row::new(["-".into(), "(ended)".into(), used.join("  ")]))
+}
+
+/// Rows of the table of clients, with its head.
+fn client_rows(report: &Report) -> usize {
+    1 + report.clients.len() + usize::from(ended_row(report).is_some())
+}
+
+/// Rows that all of a report takes.
+pub fn height(report: &Report) -> u16 {
+    let rows = 1 + (report.cores.len() + 1) + 2 + client_rows(report).max(2);
+    u16::try_from(rows + report.needs_root.len() + 1).unwrap_or(u16::MAX)
+}
+
 fn memory_line(memory: &Option<Memory>) -> Line<'static> {
     match memory {
         None => Line::from("the driver is not loaded: there is no /proc/driver/gc"),
@@ -128,7 +152,8 @@ pub fn draw(frame: &mut Frame, report: &Report) {
         Constraint::Length(8),
         Constraint::Length(8),
     ];
-    let table = Table::new(report.clients.iter().map(client_row), widths);
+    let rows = report.clients.iter().map(client_row);
+    let table = Table::new(rows.chain(ended_row(report)), widths);
     let heads = Row::new(heads.map(Cell::from)).style(head);
     frame.render_widget(table.header(heads), bottom);
     let notes = report.needs_root.iter();
@@ -180,6 +205,39 @@ mod tests {
         let wanted = ["42", "glmark2-es2", "3d", "50.0%", "9", "1", "128", "K"];
         assert_eq!(client[..8], wanted, "{lines:#?}");
         assert_eq!(lines[11], "q: quit");
+    }
+
+    /// Without clients, too: the table of these has room for one.
+    #[test]
+    fn nothing_is_cut_off() {
+        let mut report = sample::tests::report(true);
+        report.cores[0].ended_percent = 0.0;
+        let core = report.cores[0].clone();
+        report.cores = vec![core.clone(), core.clone(), core];
+        for (place, kind) in ["3d", "2d", "vg"].into_iter().enumerate() {
+            report.cores[place].place = place;
+            report.cores[place].kind = kind.into();
+        }
+        let client = report.clients[0].clone();
+        for count in [0, 1, 5] {
+            report.clients = vec![client.clone(); count];
+            let lines = screen(&report, 120, height(&report));
+            let has = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+            let found = ["0 3d", "1 2d", "2 vg", "42 ", "q: quit"].map(has);
+            assert_eq!(found, [1, 1, 1, count, 1], "{lines:#?}");
+        }
+    }
+
+    #[test]
+    fn those_that_have_ended_have_a_row() {
+        let mut report = sample::tests::report(true);
+        report.cores[0].ended_percent = 6.25;
+        let lines = screen(&report, 120, height(&report));
+        let row: Vec<&str> = lines[7].split_whitespace().collect();
+        assert_eq!(row, ["-", "(ended)", "3d", "6.2%"], "{lines:#?}");
+        report.cores[0].ended_percent = 0.04;
+        let lines = screen(&report, 120, height(&report));
+        assert!(!lines.iter().any(|line| line.contains("(ended)")));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //!
 //! Needs the module to be loaded.
 
+use std::io::BufRead;
+use std::io::BufReader;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::process::Stdio;
@@ -449,6 +451,8 @@ fn watched() -> Result<()> {
     for load in [load, of_core] {
         ensure!(load.is_some_and(|load| load > 70.0), "load {load:?}");
     }
+    let ended = report["cores"][core.place]["ended_percent"].as_f64();
+    ensure!(ended.is_some_and(|load| load < 10.0), "ended {ended:?}");
     let model = Device::open_core(core.number)?.identity()?.chip_model;
     let wanted = format!("{model:x}");
     let chip = report["cores"][core.place]["model"].as_str();
@@ -457,6 +461,41 @@ fn watched() -> Result<()> {
     same("KiB of the pool", pool, Some(ProcGc::used_now()?[0]))?;
     let missing = report["needs_root"].as_array().context("needs_root")?;
     same("what needs root", missing.len(), 0)
+}
+
+/// A client that begins and ends between two looks of gctop's: the core's time is not lost.
+fn too_short() -> Result<()> {
+    let core = cores()?.into_iter().next().context("no core")?;
+    let control = Control::open_core(core.number)?;
+    let own = std::env::current_exe()?.with_file_name("gctop");
+    let mut gctop = std::process::Command::new(own)
+        .args(["--json", "--interval", "3"])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let reports = BufReader::new(gctop.stdout.take().context("no output")?).lines();
+    let mut most = Duration::ZERO;
+    // A look may come while the client is there: the next one is tried.
+    for report in reports.take(6) {
+        let report: serde_json::Value = serde_json::from_str(&report?)?;
+        let part = report["cores"][core.place]["ended_percent"].as_f64();
+        let seconds = report["seconds"].as_f64().context("no time")?;
+        let ended = part.context("nothing of those that have ended")? / 100.0 * seconds;
+        most = most.max(Duration::from_secs_f64(ended));
+        println!("# ended clients had {ended} s");
+        if most >= SLOW {
+            break;
+        }
+        let mut other = start(&core)?;
+        let slow = control.arm(fault::SLOW_DRAWS, SLOW.as_micros() as u32);
+        other.ask("draw")?;
+        drop((slow, other));
+    }
+    gctop.kill()?;
+    gctop.wait()?;
+    ensure!(most >= SLOW, "{most:?} of {SLOW:?}");
+    // What it draws first comes on top.
+    ensure!(most < SLOW * 2, "{most:?} of {SLOW:?}");
+    Ok(())
 }
 
 /// The same on a terminal: live, of any size, until a key is pressed.
@@ -597,6 +636,7 @@ fn main() -> ExitCode {
         suite.test("gputop reads the vendor's files", formats);
         suite.test("files of a process are one client", clients_of_fdinfo);
         suite.test("gctop shows a client that draws", watched);
+        suite.test("gctop has the time of clients that have ended", too_short);
         suite.test("gctop on a terminal", on_a_terminal);
         suite.test("nobody but root reads what is others'", nobody_else);
         suite.run()
