@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
 /* The 2D engine: a rectangle copied from one surface to another, and the same once more with an XOR. */
 #include "common.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
 /* The least that draws: memory, a few commands, a signal behind them, and a look at the pixels. */
 #include "common.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -7,9 +7,9 @@
 
 #include "common.h"
 
-/* The driver puts its own words in front of and behind the commands: so much room it wants. */
-#define HEAD 32u
-#define TAIL 8u
+/* Room for the driver's own words, as the vendor's wants it. */
+#define HEAD gcdCOMMAND_RESERVED_HEAD
+#define TAIL gcdCOMMAND_RESERVED_TAIL
 
 int device;
 struct gcsHAL_QUERY_CHIP_IDENTITY chip;
@@ -157,7 +157,7 @@ void commit(const uint32_t *words, unsigned int count, uint32_t pipe, int32_t si
 	struct gcsQUEUE record = { .command = gcvHAL_SIGNAL };
 	struct gcsHAL_INTERFACE iface = { 0 };
 	struct gcsHAL_COMMAND_LOCATION *location = &iface.u.Commit.subCommit.commandBuffer;
-	uint32_t bytes = HEAD + (count * 4 + 7) / 8 * 8 + TAIL;
+	const uint32_t bytes = HEAD + (count * 4 + 7) / 8 * 8 + TAIL;
 	unsigned int i;
 
 	if (!commands.node)

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * What every client of galcore does: open the device, find a core, get memory, commit commands, and
  * wait. Everything else in this folder is an example of one thing.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
  * The completion page, which this driver alone has: what is done is seen in memory, without a system call.
  * Jobs of a core are counted from 1 from the moment that the page is mapped.

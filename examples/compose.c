@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
 /* The 2D engine: a stretched picture, bits that come in the command stream, and a square that is half transparent. */
 #include "common.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
  * What a client asks first: the interface's version, the cores and what they can do, and how much memory
  * there is.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
  * Page-backed memory (pool VIRTUAL): as much as the machine has, in pages that the GPU reaches through its
  * MMU. Its second half of UNLOCK belongs into the queue of the last commit that uses it: the GPU may be at

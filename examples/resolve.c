@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
  * The resolve engine of a 3D core: what it renders lies in tiles of 4 x 4 pixels, what a screen shows in
  * rows. Rows are made tiles here, and rows again.

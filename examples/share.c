@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
  * Two processes: one makes memory and hands it on as a dma-buf, the other draws into it. A real pair would
  * send the descriptor over a socket; a child has it anyway.

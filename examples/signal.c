@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
  * Waiting: a signal that the driver sets when the GPU has come so far. Two frames are under way at once;
  * the process waits for the first only when it needs its memory again.

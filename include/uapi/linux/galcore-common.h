@@ -153,9 +153,9 @@ struct gcsSTATE_DELTA_RECORD {
 
 /*
  * Offset for mmap() of the completion page: one page, shared and read-only.
- * Once a process has mapped it, COMMIT and EVENT_COMMIT write the number of
- * the job, which counts those of its core, into the @handle of the request's
- * header, from 1 on.
+ * Once a process has mapped it, its jobs are counted from 1, those of each core
+ * apart. Up to 6.2 COMMIT and EVENT_COMMIT write the number of the job into the
+ * @handle of the request's header; 6.4.11 has none, so the client counts.
  */
 #define GALCORE_COMPLETION_OFFSET	(1ULL << 36)
 

@@ -49,6 +49,13 @@
 /* Commands start and end on so many bytes. */
 #define gcdCOMMAND_ALIGNMENT		8
 
+/*
+ * Room before and behind the commands that serves every galcore,
+ * gcsHAL_COMMAND_LOCATION.reservedHead and .reservedTail.
+ */
+#define gcdCOMMAND_RESERVED_HEAD	32
+#define gcdCOMMAND_RESERVED_TAIL	8
+
 /* gcsHAL_ALLOCATE_LINEAR_VIDEO_MEMORY.flag and gcsUSER_MEMORY_DESC.flag; others are hints. */
 #define gcvALLOC_FLAG_CONTIGUOUS	0x1	/* in one piece */
 #define gcvALLOC_FLAG_NON_CONTIGUOUS	0x2	/* in pages, through the MMU */
@@ -183,7 +190,7 @@ enum gceVIDMEM_TYPE {
 	gcvVIDMEM_TYPE_COUNT		= 17,
 };
 
-/* gcsHAL_SHBUF.command. */
+/* What LOCK_VIDEO_MEMORY and UNLOCK_VIDEO_MEMORY do, their @op: bits. */
 enum gceLOCK_VIDEO_MEMORY_OP {
 	gcvLOCK_VIDEO_MEMORY_OP_NONE	= 0,
 	gcvLOCK_VIDEO_MEMORY_OP_LOCK	= 1,
@@ -192,6 +199,7 @@ enum gceLOCK_VIDEO_MEMORY_OP {
 	gcvLOCK_VIDEO_MEMORY_OP_UNMAP	= 8,
 };
 
+/* gcsHAL_SHBUF.command. */
 enum gceSHBUF_COMMAND_CODES {
 	gcvSHBUF_CREATE		= 0,
 	gcvSHBUF_DESTROY	= 1,
@@ -467,7 +475,7 @@ struct gcsHAL_FREE_NON_PAGED_MEMORY {
  * struct gcsHAL_ALLOCATE_LINEAR_VIDEO_MEMORY - ALLOCATE_LINEAR_VIDEO_MEMORY
  * @bytes: in: wanted
  * @alignment: in: of the GPU address, in bytes; 0: any
- * @type: in: enum gceSURF_TYPE
+ * @type: in: enum gceVIDMEM_TYPE
  * @flag: in: gcvALLOC_FLAG_
  * @pool: in: enum gcePOOL to look in, out: that it lies in
  * @sRAMIndex: not used by the driver
@@ -714,14 +722,18 @@ struct gcsHAL_EVENT_COMMIT {
  * @videoMemNode: handle of the node that holds them; not used by this driver,
  *	but the vendor's finds their memory by it: none is gcvSTATUS_NOT_FOUND
  * @pad0: padding
- * @address: GPU address of the memory that holds them, as LOCK has told it; not
+ * @address: GPU address of the memory that holds them, as LOCK answers it; not
  *	used by this driver, but the vendor's lets the GPU run them there
  * @logical: address of the memory that holds them: a node's that is locked, or
  *	non-paged
  * @startOffset: start of the head in it; a multiple of 8
- * @size: bytes, with head and tail; a multiple of 8
- * @reservedHead: bytes of the head, which are not run; a multiple of 8
- * @reservedTail: bytes of the tail, which are not run; a multiple of 8
+ * @size: bytes, with head and tail; a multiple of 8: the commands are what is
+ *	left without these
+ * @reservedHead: bytes of the head, which are not run; a multiple of 8. This
+ *	driver writes nothing there and takes 0; the vendor's writes a pipe
+ *	switch there: gcdCOMMAND_RESERVED_HEAD
+ * @reservedTail: bytes of the tail, which are not run; a multiple of 8. As
+ *	the head; the vendor's writes a LINK there: gcdCOMMAND_RESERVED_TAIL
  * @patchHead: not used by the driver
  * @exitIndex: not used by the driver
  * @entryPipe: enum gcePIPE_SELECT that they begin in, of the first piece: the
@@ -751,13 +763,15 @@ struct gcsHAL_COMMAND_LOCATION {
 
 /**
  * struct gcsHAL_SUBCOMMIT - commands for a core
- * @coreId: 0
+ * @coreId: which core of the kind in @hardwareType, from 0: the same as
+ *	@coreIndex of the interface, but for the parts that @next chains
  * @pad0: padding
  * @delta: address of the first struct gcsSTATE_DELTA; 0: none
  * @context: handle of ATTACH; 0: none
  * @queue: address of the first struct gcsQUEUE; 0: none
  * @commandBuffer: the commands
- * @next: 0
+ * @next: address of the struct gcsHAL_SUBCOMMIT of another core, which is
+ *	submitted next; 0: the last
  * @useLocalMem: not used by the driver
  * @pad1: padding
  */
@@ -823,7 +837,8 @@ struct gcsHAL_USER_SIGNAL {
  * struct gcsHAL_SIGNAL - SIGNAL, in a queue only
  * @signal: in: the signal
  * @auxSignal: not used by the driver
- * @process: in: whose it is: the caller's process id, or nothing happens
+ * @process: in: the caller's process id, or 0. With the id of another client
+ *	the record is left out
  * @fromWhere: not used by the driver: always behind the pixel engine
  * @pad0: padding
  */
@@ -1012,7 +1027,7 @@ struct gcsHAL_GET_VIDEO_MEMORY_FD {
  * @command: in: enum gceHAL_COMMAND_CODES
  * @hardwareType: in: enum gceHARDWARE_TYPE, 0 to 7
  * @devIndex: 0
- * @coreIndex: 0
+ * @coreIndex: in: which core of the kind in @hardwareType, from 0
  * @status: out: enum gceSTATUS
  * @engine: 0
  * @ignoreTLS: not used by the driver
