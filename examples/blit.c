@@ -16,17 +16,17 @@
 static void blit(const struct memory *from, const struct memory *to, uint32_t rop)
 {
 	const uint32_t words[] = {
-		/* source: address, stride, rotation, A8R8G8B8, left top corner, size */
+		/* source: address, stride, rotation, format A8R8G8B8, top left corner, size */
 		LOAD(0x1200, 6), from->address, STRIDE, 0, 6 << 24 | 6, FROM_Y << 16 | FROM_X,
 		HEIGHT << 16 | WIDTH, 0,
-		/* destination: address, stride, rotation, BIT_BLT and A8R8G8B8 */
+		/* destination: address, stride, rotation, command BIT_BLT and format A8R8G8B8 */
 		LOAD(0x1228, 4), to->address, STRIDE, 0, 2 << 12 | 6, 0,
-		/* raster operation for both colours, clipping window */
+		/* raster operation for foreground and background, clipping window */
 		LOAD(0x125c, 3), 3 << 20 | rop << 8 | rop, 0, HEIGHT << 16 | WIDTH,
 		/* no blending, no transparency */
 		LOAD(0x127c, 1), 0,
 		LOAD(0x12d4, 1), 0,
-		/* DRAW_2D of one rectangle in the target; what some cores want behind it */
+		/* DRAW_2D of one rectangle: top left, bottom right; old cores want three loads after it */
 		0x20000100, 0, TO_Y << 16 | TO_X, (TO_Y + SIZE) << 16 | (TO_X + SIZE),
 		LOAD(0, 1), 0, LOAD(0, 1), 0, LOAD(0, 1), 0,
 		/* flush the 2D cache */

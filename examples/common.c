@@ -122,7 +122,7 @@ void release(const struct memory *memory)
 	iface.u.UnlockVideoMemory.node = memory->node;
 	iface.u.UnlockVideoMemory.op = gcvLOCK_VIDEO_MEMORY_OP_UNLOCK | gcvLOCK_VIDEO_MEMORY_OP_UNMAP;
 	run(&iface, gcvHAL_UNLOCK_VIDEO_MEMORY);
-	/* Of memory behind the MMU the GPU lets go later: when it is past what was committed. */
+	/* A node in pages is the GPU's until it has done what was committed: the second half waits for that. */
 	if (iface.u.UnlockVideoMemory.asynchroneous) {
 		memset(&iface, 0, sizeof(iface));
 		iface.u.BottomHalfUnlockVideoMemory.node = memory->node;
@@ -162,14 +162,14 @@ void commit(const uint32_t *words, unsigned int count, uint32_t pipe, int32_t si
 
 	if (!commands.node)
 		commands = allocate_type(0x10000, gcvVIDMEM_TYPE_COMMAND, gcvPOOL_DEFAULT);
-	/* The examples commit little, and wait before they come to the start again. */
+	/* The examples commit little, and wait before the buffer starts over. */
 	if (used + bytes > 0x10000)
 		used = 0;
 	for (i = 0; i < count; i++)
 		commands.words[(used + HEAD) / 4 + i] = words[i];
 	if (count % 2)
 		commands.words[(used + HEAD) / 4 + i] = 0;
-	/* The vendor's driver goes by the node and the GPU's address, this one by the process's. */
+	/* The vendor's driver finds the commands by node and GPU address, this one by the CPU address. */
 	location->videoMemNode = commands.node;
 	location->address = commands.address;
 	location->logical = (uintptr_t)commands.words;
