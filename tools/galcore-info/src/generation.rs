@@ -91,11 +91,22 @@ pub struct Candidate {
     pub has_core: Option<bool>,
 }
 
+/// A core that decides.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// Models of it, such as GC600.
+    pub cores: Vec<String>,
+    /// The generation on boards with one of these.
+    pub interface: &'static str,
+}
+
 /// What a version is of.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// The generation, unless only the board could tell.
     pub interface: Option<&'static str>,
+    /// What the board's core would tell, where there is no generation.
+    pub decisions: Vec<Decision>,
     /// All that it may be, the likeliest first.
     pub candidates: Vec<Candidate>,
 }
@@ -136,8 +147,54 @@ fn neighbours(version: Version) -> [Option<Version>; 2] {
     ]
 }
 
+/// Which cores decide between `candidates`, and for which.
+fn decisions(version: Version, candidates: &[Candidate]) -> Vec<Decision> {
+    let named = candidates.iter().filter_map(|candidate| {
+        let alike = ALIKE
+            .iter()
+            .find(|alike| alike.interface == candidate.interface);
+        alike.map(|alike| alike.models)
+    });
+    let mut models: Vec<u32> = named.flatten().copied().collect();
+    models.sort_unstable();
+    models.dedup();
+    let mut decisions: Vec<Decision> = Vec::new();
+    for model in models {
+        let Some((Some(interface), _)) = choose(version, &[model]) else {
+            continue;
+        };
+        let core = format!("GC{model:x}");
+        match decisions
+            .iter_mut()
+            .find(|decision| decision.interface == interface)
+        {
+            Some(decision) => decision.cores.push(core),
+            None => decisions.push(Decision {
+                cores: vec![core],
+                interface,
+            }),
+        }
+    }
+    decisions
+}
+
 /// What `version` may be of, on a board with cores of these models; none: not known.
 pub fn of(version: Version, models: &[u32]) -> Option<Answer> {
+    let (interface, candidates) = choose(version, models)?;
+    let decisions = match interface {
+        Some(_) => Vec::new(),
+        None => decisions(version, &candidates),
+    };
+    Some(Answer {
+        interface,
+        decisions,
+        candidates,
+    })
+}
+
+/// The generation of `version` on a board with cores of these models, unless only the board could tell; and all that it
+/// may be, the likeliest first.
+fn choose(version: Version, models: &[u32]) -> Option<(Option<&'static str>, Vec<Candidate>)> {
     let [below, above] = neighbours(version);
     let nearest = below.or(above)?;
     let other = above.filter(|above| nearest != version && *above != nearest);
@@ -187,10 +244,7 @@ pub fn of(version: Version, models: &[u32]) -> Option<Answer> {
     };
     // Where the board decides, its core must have been told, and be one of a generation's.
     let is_decided = !is_alike(first) || first.has_core == Some(true);
-    Some(Answer {
-        interface: is_decided.then_some(first.interface),
-        candidates,
-    })
+    Some((is_decided.then_some(first.interface), candidates))
 }
 
 #[cfg(test)]

@@ -107,11 +107,16 @@ impl fmt::Display for Library {
                 };
                 writeln!(out, ", speaks {name} ({how})")
             }
-            _ => writeln!(
-                out,
-                ", speaks one of {}: the core decides",
-                names.join(", ")
-            ),
+            _ => {
+                let names = names.join(", ");
+                writeln!(out, ", speaks one of {names}: the core decides")?;
+                for decision in &self.answer.decisions {
+                    let cores = decision.cores.iter();
+                    let cores: Vec<_> = cores.map(|core| format!("--core {core}")).collect();
+                    writeln!(out, "  with {}: {}", cores.join(" or "), decision.interface)?;
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -153,7 +158,7 @@ pub fn options(libraries: &[Library], program: Option<&str>) -> String {
         }
         [None] => (
             None,
-            "The version does not tell which of these it is: name the core (--core), or take the # from one line.",
+            "The version does not tell which of these it is: name the core as above, or take the # from one line.",
         ),
         _ => (
             None,
@@ -254,7 +259,24 @@ mod tests {
         }
         // Nobody knows the board: no line counts.
         let unknown = signed_as("4.6.6:1381", &[]);
-        assert!(unknown.to_string().ends_with(": the core decides\n"));
+        assert!(
+            unknown.to_string().ends_with(
+                ": the core decides\n  with --core GC320 or --core GC355 or --core GC860 or --core GC880 or \
+                 --core GC2000: v4\n  with --core GC1000: eureka\n"
+            ),
+            "{unknown}"
+        );
+        let unknown = signed_as("0.8.0:1998", &[]).to_string();
+        assert!(
+            unknown.ends_with(
+                "  with --core GC600: dove_old\n  with --core GC800 or --core GC860: v2\n"
+            ),
+            "{unknown}"
+        );
+        // Named, nothing is left open.
+        let named = signed_as("0.8.0:1998", &[0x600]);
+        assert!(!named.to_string().contains("--core"), "{named}");
+        let unknown = signed_as("4.6.6:1381", &[]);
         let text = options(&[unknown], None);
         let (counts, comments) = lines(&text);
         assert!(counts.is_empty(), "{text}");

@@ -3,30 +3,48 @@
 //!
 //! Asks the driver as any client does, and reads `/sys` and `/proc/driver/gc`. It draws nothing.
 
+mod bundle;
 mod features;
 mod generation;
 mod library;
 mod report;
 mod system;
 
+use std::fs;
+use std::io;
+use std::io::ErrorKind;
 use std::io::Write;
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use anyhow::Result;
+use bundle::Part;
 use clap::Parser;
 use library::Library;
 use report::Report;
 
 /// Shows what GPUs galcore.ko has, what they can do, and who has those that it has not.
 ///
-/// Exit status: 0 if the driver has answered, or the library could be told, else 1.
+/// Exit status: 0 if the driver has answered, the library could be told, or the report is written, else 1.
 #[derive(Parser)]
 #[command(version)]
 struct Options {
     /// Prints one line of JSON instead of text.
     #[arg(long)]
     json: bool,
+
+    /// Writes all that the report of a fault needs to FILE, `-` for stdout: this, the driver's lines of the kernel log,
+    /// its parameters and its files in /proc and debugfs. As root it has all of that.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        default_missing_value = "galcore-report.txt",
+        conflicts_with = "json"
+    )]
+    report: Option<PathBuf>,
 
     /// Tells instead which generation of the interface this library of the vendor's speaks (libGAL.so, libVIVANTE.so
     /// ...), and the line of modprobe.d that says so.
@@ -68,32 +86,64 @@ fn models(options: &Options) -> Vec<u32> {
     }
 }
 
-/// Tells which generation libraries speak.
-fn libraries(options: &Options, libraries: &[Library]) -> Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
-    if options.json {
-        writeln!(out, "{}", serde_json::to_string(libraries)?)?;
-        return Ok(ExitCode::SUCCESS);
+/// The libraries that are asked for, if any are.
+fn libraries(options: &Options) -> Option<Result<Vec<Library>>> {
+    match (&options.library, options.process) {
+        (Some(path), _) => Some(Library::read(path, &models(options)).map(|library| vec![library])),
+        (None, Some(process)) => Some(Library::of_process(process, &models(options))),
+        (None, None) => None,
     }
-    for library in libraries {
-        write!(out, "{library}")?;
-    }
-    writeln!(out, "\n# for /etc/modprobe.d/galcore.conf")?;
+}
+
+/// Which generation libraries speak, and the lines of modprobe.d.
+fn text_of(options: &Options, libraries: &[Library]) -> String {
+    let told: String = libraries.iter().map(ToString::to_string).collect();
     let lines = library::options(libraries, options.program.as_deref());
-    write!(out, "{lines}")?;
-    Ok(ExitCode::SUCCESS)
+    format!("{told}\n# for /etc/modprobe.d/galcore.conf\n{lines}")
+}
+
+/// Writes everything to one file, and says what could not be read.
+fn report_to(path: &Path, options: &Options) -> Result<()> {
+    let mut parts = vec![Part::new("galcore-info", Ok(Report::take().to_string()))];
+    if let Some(libraries) = libraries(options) {
+        let text = libraries.map(|libraries| text_of(options, &libraries));
+        let text = text.map_err(|error| io::Error::other(format!("{error:#}")));
+        parts.push(Part::new("the library", text));
+    }
+    parts.extend(bundle::kernel(Path::new("/")));
+    let text: String = parts.iter().map(ToString::to_string).collect();
+    match path == Path::new("-") {
+        true => io::stdout().write_all(text.as_bytes())?,
+        false => fs::write(path, text).with_context(|| path.display().to_string())?,
+    }
+    let problems = || parts.iter().filter_map(Part::problem);
+    for (name, error) in problems() {
+        eprintln!("galcore-info: not in the report: {name}: {error}");
+    }
+    if problems().any(|(_, error)| error.kind() == ErrorKind::PermissionDenied) {
+        eprintln!("galcore-info: run it as root to have all of it");
+    }
+    if path != Path::new("-") {
+        eprintln!("galcore-info: the report is in {}", path.display());
+    }
+    Ok(())
 }
 
 fn main() -> Result<ExitCode> {
     let options = Options::parse();
-    if let Some(path) = &options.library {
-        return libraries(&options, &[Library::read(path, &models(&options))?]);
+    if let Some(path) = &options.report {
+        return report_to(path, &options).map(|()| ExitCode::SUCCESS);
     }
-    if let Some(process) = options.process {
-        return libraries(&options, &Library::of_process(process, &models(&options))?);
+    let mut out = io::stdout().lock();
+    if let Some(libraries) = libraries(&options) {
+        let libraries = libraries?;
+        match options.json {
+            true => writeln!(out, "{}", serde_json::to_string(&libraries)?)?,
+            false => write!(out, "{}", text_of(&options, &libraries))?,
+        }
+        return Ok(ExitCode::SUCCESS);
     }
     let report = Report::take();
-    let mut out = std::io::stdout().lock();
     match options.json {
         true => writeln!(out, "{}", serde_json::to_string(&report)?)?,
         false => write!(out, "{report}")?,

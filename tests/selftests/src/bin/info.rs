@@ -303,6 +303,52 @@ fn version_of_several(board: Board) -> Result<()> {
     Ok(())
 }
 
+/// All that the report of a fault needs is in one file.
+fn report_of_a_fault() -> Result<()> {
+    let path = std::env::temp_dir().join("report.txt");
+    let library = library("libGAL.so", "4.6.9:6622")?;
+    let arguments = ["--report", text_of(&path)?, "--library", text_of(&library)?];
+    let output = run(&arguments)?;
+    print!("# {}", String::from_utf8_lossy(&output.stderr));
+    same("written", output.status.success(), true)?;
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let part = |name: &str| -> Result<&str> {
+        let head = format!("==== {name} ====\n");
+        let (_, rest) = text.split_once(&head).with_context(|| head.clone())?;
+        Ok(rest.split("\n====").next().unwrap_or_default())
+    };
+    let device = Device::open()?;
+    let chip = format!("GC{:x} revision", device.identity()?.chip_model);
+    let of_proc = std::fs::read_to_string("/proc/driver/gc")?;
+    let pool = of_proc
+        .lines()
+        .find(|line| line.starts_with("Total reserved"));
+    let debugfs = |name: &str| format!("/sys/kernel/debug/galcore/{name}");
+    for (name, wanted) in [
+        ("galcore-info", &chip[..]),
+        ("the library", "interface=4.1.0"),
+        ("/proc/driver/gc", pool.context("no pool")?),
+        (&debugfs("interface"), ""),
+        (&debugfs("pending"), ""),
+        (&debugfs("jobs"), ""),
+        (&debugfs("resets"), "core 0 "),
+        (&debugfs("usage"), "core 0 "),
+        (&debugfs("scratch"), "0x"),
+        ("/sys/module/galcore/parameters", "gpuTimeout="),
+        ("/dev/kmsg, lines with galcore", "galcore"),
+    ] {
+        let found = part(name)?;
+        println!("# {name}: {} bytes", found.len());
+        same(name, found.contains(wanted), true)?;
+        same("read", found.contains("(not read"), false)?;
+    }
+    same(
+        "of others",
+        part("/dev/kmsg, lines with galcore")?.contains("Booting Linux"),
+        false,
+    )
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(be_other) {
         return code;
@@ -322,6 +368,7 @@ fn main() -> ExitCode {
             "several libraries of a process are all named",
             several_libraries,
         );
+        suite.test("the report of a fault has all of it", report_of_a_fault);
         suite.test("the core decides where the version does not", move || {
             version_of_several(board)
         });
