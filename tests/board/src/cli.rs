@@ -56,6 +56,10 @@ pub enum Command {
     /// Writes DIR/timeline.svg, DIR/timeline.pftrace for Perfetto, and DIR/trace.txt, the kernel's text, and says which
     /// jobs were late and why. With --from, of a trace that was recorded on a real board. Exit status: as for `run`.
     Timeline(TimelineArgs),
+    /// Run a program, and show what it uses of the GPU meanwhile: reports of gctop, on stderr.
+    ///
+    /// Exit status: as for `run`.
+    Top(TopArgs),
     /// Measure what the driver's operations cost, in instructions and register accesses.
     ///
     /// Prints a table and writes it to DIR/bench/bench.json. Exit status: 1 if
@@ -304,7 +308,7 @@ fn guest_file(text: &str) -> Result<GuestFile> {
 }
 
 /// Arguments of `run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct RunArgs {
     /// The board.
     #[command(flatten)]
@@ -379,6 +383,17 @@ pub struct TimelineArgs {
         value_name = "PROGRAM ARGS"
     )]
     pub command: Vec<String>,
+}
+
+/// Arguments of `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Seconds between two reports, from 0.05 to 3600.
+    #[arg(long, short, default_value = "0.5", value_name = "SECONDS")]
+    pub interval: String,
+    /// The rest is as for `run`.
+    #[command(flatten)]
+    pub run: RunArgs,
 }
 
 /// Reads FROM-TO, in milliseconds.
@@ -521,6 +536,17 @@ mod tests {
         ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_program_is_watched_with_the_options_of_run() {
+        let words = "board top --interval 0.2 --board imx6q --timeout 9 -- prog --once";
+        let cli = Cli::try_parse_from(words.split(' ')).unwrap();
+        let Command::Top(top) = cli.command else {
+            panic!("not top");
+        };
+        assert_eq!((top.interval.as_str(), top.run.timeout), ("0.2", 9));
+        assert_eq!(top.run.command, ["prog", "--once"]);
     }
 
     #[test]

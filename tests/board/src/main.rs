@@ -27,6 +27,7 @@ mod signals;
 mod streams;
 mod testing;
 mod timeline;
+mod top;
 
 use std::process::ExitCode;
 
@@ -66,6 +67,7 @@ fn perform(cli: &Cli) -> Result<u8> {
         Command::Demo(arguments) => commands::demo(&cli.tools, arguments, &signals),
         Command::Test(arguments) => testing::test(&cli.tools, arguments, false, &signals),
         Command::Timeline(arguments) => timeline::timeline(&cli.tools, arguments, &signals),
+        Command::Top(arguments) => top::top(&cli.tools, arguments, &signals),
         Command::Bench(arguments) => bench::bench(&cli.tools, arguments, &signals),
         Command::Profile(arguments) => profile::profile(&cli.tools, arguments, &signals),
         Command::Soak(arguments) => testing::test(&cli.tools, arguments, true, &signals),

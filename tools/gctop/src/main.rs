@@ -11,6 +11,9 @@ mod view;
 use std::io::ErrorKind;
 use std::io::IsTerminal;
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::process::ExitCode;
 use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -35,6 +38,9 @@ use termion::raw::IntoRawMode;
 use termion::screen::IntoAlternateScreen;
 
 /// Shows what Vivante GPUs do under galcore.ko, and for whom.
+///
+/// With PROGRAM it runs that, prints reports to stderr until it ends, and ends with its exit status (128 + signal if
+/// it was killed).
 #[derive(Parser)]
 #[command(version)]
 struct Options {
@@ -47,7 +53,13 @@ struct Options {
     /// Seconds between two looks, from which loads are made.
     #[arg(long, short, default_value_t = 1.0, value_parser = seconds)]
     interval: f64,
+    /// A program to run, and its arguments.
+    #[arg(last = true, value_name = "PROGRAM ARGS", conflicts_with = "once")]
+    program: Vec<String>,
 }
+
+/// How often it is looked whether the program has ended.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Columns and rows of a terminal that does not say how many it has.
 const SERIAL: (u16, u16) = (80, 24);
@@ -66,8 +78,7 @@ fn ends(key: &Key) -> bool {
 }
 
 /// Prints a report as lines of text, or as JSON.
-fn print(report: &Report, json: bool) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+fn print(mut out: impl Write, report: &Report, json: bool) -> Result<()> {
     if json {
         serde_json::to_writer(&mut out, report)?;
         return Ok(writeln!(out)?);
@@ -151,7 +162,8 @@ fn print_all(sources: &Sources, interval: Duration, options: &Options) -> Result
     loop {
         std::thread::sleep(interval);
         let after = Sample::take(sources);
-        print(&Report::between(&before, &after), options.json)?;
+        let report = Report::between(&before, &after);
+        print(std::io::stdout().lock(), &report, options.json)?;
         if options.once {
             return Ok(());
         }
@@ -159,16 +171,53 @@ fn print_all(sources: &Sources, interval: Duration, options: &Options) -> Result
     }
 }
 
-fn main() -> Result<()> {
+/// Runs the program, and prints reports to stderr until it ends; the last one is of what is left of the time.
+fn watch(
+    sources: &Sources,
+    interval: Duration,
+    options: &Options,
+    program: &str,
+    arguments: &[String],
+) -> Result<ExitCode> {
+    let mut before = Sample::take(sources);
+    let child = Command::new(program).args(arguments).spawn();
+    let mut child = child.with_context(|| program.to_string())?;
+    loop {
+        let next = Instant::now() + interval;
+        let mut ended = child.try_wait()?;
+        while ended.is_none() && Instant::now() < next {
+            std::thread::sleep(LOOK.min(next.saturating_duration_since(Instant::now())));
+            ended = child.try_wait()?;
+        }
+        let after = Sample::take(sources);
+        let report = Report::between(&before, &after);
+        match print(std::io::stderr().lock(), &report, options.json) {
+            Err(error) if !is_unread(&error) => return Err(error),
+            _ => {}
+        }
+        if let Some(status) = ended {
+            let code = status.code().or(status.signal().map(|signal| 128 + signal));
+            let code = code.and_then(|code| u8::try_from(code).ok());
+            return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
+        }
+        before = after;
+    }
+}
+
+fn main() -> Result<ExitCode> {
     let options = Options::parse();
     let sources = Sources::default();
     let interval = Duration::from_secs_f64(options.interval);
-    if !options.once && !options.json {
-        return show(&sources, interval);
+    if let Some((program, arguments)) = options.program.split_first() {
+        return watch(&sources, interval, &options, program, arguments);
     }
-    match print_all(&sources, interval, &options) {
-        Err(error) if is_unread(&error) => Ok(()),
-        result => result,
+    let result = match options.once || options.json {
+        true => print_all(&sources, interval, &options),
+        false => show(&sources, interval),
+    };
+    match result {
+        Err(error) if is_unread(&error) => Ok(ExitCode::SUCCESS),
+        result => result.map(|()| ExitCode::SUCCESS),
     }
 }
 
@@ -183,6 +232,33 @@ mod tests {
         assert!(Options::try_parse_from(["gctop", "--interval", "0"]).is_err());
         let options = Options::try_parse_from(["gctop", "--json", "--once"]).unwrap();
         assert!(options.json && options.once);
+        let options = Options::try_parse_from(["gctop", "--", "glmark2", "--once"]).unwrap();
+        assert_eq!(options.program, ["glmark2", "--once"]);
+        assert!(Options::try_parse_from(["gctop", "--once", "--", "glmark2"]).is_err());
+    }
+
+    #[test]
+    fn a_program_is_watched_until_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let sources = Sources {
+            proc: folder.path().into(),
+            debug: folder.path().into(),
+        };
+        let run = |program: &str, arguments: &[&str]| {
+            let arguments: Vec<&str> = arguments.to_vec();
+            let words = ["gctop", "--json", "--", program];
+            let options = Options::try_parse_from(words.iter().chain(&arguments)).unwrap();
+            let (program, arguments) = options.program.split_first().unwrap();
+            let interval = Duration::from_secs(60);
+            watch(&sources, interval, &options, program, arguments)
+        };
+        let begun = Instant::now();
+        let code = run("sh", &["-c", "exit 3"]).unwrap();
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(3)));
+        let code = run("sh", &["-c", "kill -9 $$"]).unwrap();
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(137)));
+        assert!(run("no-such-program-here", &[]).is_err());
+        assert!(begun.elapsed() < Duration::from_secs(30));
     }
 
     #[test]

@@ -498,6 +498,45 @@ fn too_short() -> Result<()> {
     Ok(())
 }
 
+/// A program that gctop runs: its words, its exit status, and what it used.
+fn run_by_gctop() -> Result<()> {
+    let core = cores()?.into_iter().next().context("no core")?;
+    let control = Control::open_core(core.number)?;
+    let own = std::env::current_exe()?;
+    let gctop = |interval: &str, program: &[&str]| {
+        std::process::Command::new(own.with_file_name("gctop"))
+            .args(["--json", "--interval", interval, "--"])
+            .args(program)
+            .output()
+    };
+    let output = gctop("60", &["sh", "-c", "echo word; exit 7"])?;
+    same("status", output.status.code(), Some(7))?;
+    same("words", output.stdout, b"word\n".to_vec())?;
+    let example = own.with_file_name("example-clear");
+    let slow = control.arm(fault::SLOW_DRAWS, LONG.as_micros() as u32);
+    let output = gctop("0.3", &[example.to_str().context("no text")?])?;
+    drop(slow);
+    ensure!(output.status.success(), "{}", output.status);
+    let words = String::from_utf8(output.stdout)?;
+    ensure!(words.contains("pixels are 0xff336699"), "{words:?}");
+    let errors = String::from_utf8(output.stderr)?;
+    let mut most: f64 = 0.0;
+    for line in errors.lines() {
+        let report: serde_json::Value = serde_json::from_str(line)?;
+        let clients = report["clients"].as_array().context("no clients")?;
+        let client = clients
+            .iter()
+            .find(|client| client["name"] == "example-clear");
+        let engines = client.and_then(|client| client["engines"].as_object());
+        let loads = engines.iter().flat_map(|engines| engines.values());
+        let loads = loads.filter_map(|engine| engine["load_percent"].as_f64());
+        most = loads.fold(most, f64::max);
+    }
+    println!("# {} reports, {most}% at most", errors.lines().count());
+    ensure!(most > 70.0, "{errors}");
+    Ok(())
+}
+
 /// The same on a terminal: live, of any size, until a key is pressed.
 fn on_a_terminal() -> Result<()> {
     let core = cores()?.into_iter().next().context("no core")?;
@@ -637,6 +676,7 @@ fn main() -> ExitCode {
         suite.test("files of a process are one client", clients_of_fdinfo);
         suite.test("gctop shows a client that draws", watched);
         suite.test("gctop has the time of clients that have ended", too_short);
+        suite.test("gctop runs a program", run_by_gctop);
         suite.test("gctop on a terminal", on_a_terminal);
         suite.test("nobody but root reads what is others'", nobody_else);
         suite.run()
