@@ -29,7 +29,9 @@
  * mmap() at offset 0 shows the SYSTEM pool, at GALCORE_COMPLETION_OFFSET the
  * completion page, which is this driver's own.
  *
- * Commands that the driver does not do are listed without a layout.
+ * Commands are listed without a layout if the driver does not do them, or if
+ * only the vendor's libraries use them (profiler, power, registers, metadata):
+ * the facts in tests/abi/6.4.11.txt have these.
  */
 #ifndef _UAPI_LINUX_GALCORE_H
 #define _UAPI_LINUX_GALCORE_H
@@ -283,9 +285,10 @@ struct gcsHAL_SET_TIMEOUT {
  * @externalPhysName: out: 0
  * @pad1: padding
  * @externalSize: out: 0
- * @contiguousPhysName: out: offset to give to mmap(): 0
+ * @contiguousPhysName: out: name of the SYSTEM pool, for MAP_MEMORY
  * @pad2: padding
  * @contiguousSize: out: bytes of the SYSTEM pool: the length to give to mmap()
+ *	at offset 0
  * @exclusivePhysName: out: 0
  * @pad3: padding
  * @exclusiveSize: out: 0
@@ -625,9 +628,10 @@ struct gcsHAL_IMPORT_VIDEO_MEMORY {
 
 /**
  * struct gcsHAL_MAP_MEMORY - MAP_MEMORY
- * @physName: in: handle of non-paged memory
+ * @physName: in: handle of non-paged memory, or contiguousPhysName of
+ *	QUERY_VIDEO_MEMORY
  * @pad0: padding
- * @bytes: not used by the driver
+ * @bytes: in, of the pool: not 0
  * @logical: out: address in the process
  */
 struct gcsHAL_MAP_MEMORY {
@@ -639,10 +643,10 @@ struct gcsHAL_MAP_MEMORY {
 
 /**
  * struct gcsHAL_UNMAP_MEMORY - UNMAP_MEMORY
- * @physName: in: handle of non-paged memory
+ * @physName: in: as of MAP_MEMORY
  * @pad0: padding
- * @bytes: not used by the driver
- * @logical: not used by the driver
+ * @bytes: in, of the pool: not 0
+ * @logical: in, of the pool: not 0
  */
 struct gcsHAL_UNMAP_MEMORY {
 	__u32 physName;
@@ -1091,7 +1095,8 @@ struct gcsHAL_INTERFACE {
  * struct gcsQUEUE - a record of an event queue, COMMIT and EVENT_COMMIT
  * @next: address of the next; 0: the last
  * @command: enum gceHAL_COMMAND_CODES: SIGNAL, WRITE_DATA, TIMESTAMP,
- *	UNLOCK_VIDEO_MEMORY (the second half) or COMMIT_DONE
+ *	UNLOCK_VIDEO_MEMORY (the second half), FREE_NON_PAGED_MEMORY or
+ *	COMMIT_DONE
  * @pad0: padding
  * @u: what the command needs
  */
