@@ -28,6 +28,7 @@ use galcore_client::uapi::surface;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
+use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
@@ -138,6 +139,8 @@ impl Drop for Debug {
 /// A client that makes mistakes.
 struct Bench {
     client: Client,
+    /// The device, in the generation that the page is about.
+    newest: Device,
     control: Control,
     buffer: Buffer,
     /// A surface of its own, of 16 x 32 pixels, and where.
@@ -165,6 +168,7 @@ impl Bench {
             node,
             control: Control::open()?,
             client,
+            newest: Device::open_as(Abi::named("6.4.11").context("a generation")?, true)?,
             debug: Debug::on()?,
             rows: rows()?,
             done: RefCell::default(),
@@ -375,18 +379,24 @@ fn memory_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
 
 fn commit_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     let device = bench.device();
-    // A record that is wrong in one way.
+    // A record that is wrong in one way, as 6.4.11 has it.
     let wrong = move |change: &dyn Fn(&mut uapi::CommandBufferRecord)| -> Result<String> {
         let mut record = bench.record(&NOP);
         change(&mut record);
-        bench.commit(&record)
+        answer(Ok(bench.newest.send_commit(
+            &record,
+            0,
+            &mut Queue::new(),
+        )?))
     };
     row(suite, bench, "no buffer", move || {
         let commit = uapi::Commit::default();
         answer(Ok(device.send(Command::COMMIT, &commit)?.0))
     });
     row(suite, bench, "wrong object", move || {
-        wrong(&|record| record.object = 0x1234_5678)
+        let mut record = bench.record(&NOP);
+        record.object = 0x1234_5678;
+        bench.commit(&record)
     });
     row(suite, bench, "entryPipe", move || {
         wrong(&|record| record.entry_pipe = 7)
@@ -398,7 +408,7 @@ fn commit_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     row(suite, bench, "odd length", move || {
         wrong(&|record| record.offset += 4)
     });
-    row(suite, bench, "offset", move || {
+    row(suite, bench, "size", move || {
         wrong(&|record| (record.start_offset, record.offset) = (0x40, 0x50))
     });
     row(suite, bench, "too near the end", move || {
