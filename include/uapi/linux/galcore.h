@@ -242,8 +242,10 @@ enum gceCHIPPOWERSTATE {
  * struct gcsHAL_CHIP_INFO - CHIP_INFO
  * @count: out: cores that are bound, 3D before 2D before vector graphics
  * @types: out: enum gceHARDWARE_TYPE of each
- * @ids: out: number of each
- * @coreIndexs: 0
+ * @ids: out: number among the 3D cores; of a 2D core 0, of one for vector
+ *	graphics all ones
+ * @coreIndexs: out: place among the driver's cores, which stays the same when
+ *	another core goes
  * @hwDevIDs: 0
  */
 struct gcsHAL_CHIP_INFO {
@@ -944,7 +946,7 @@ struct gcuDATABASE_INFO {
 
 /**
  * struct gcsHAL_DATABASE - DATABASE: what the process has
- * @validProcessID: out: 1
+ * @validProcessID: in: 0: the caller; else @processID says it
  * @processID: in: the caller's own
  * @vidMem: out: nodes
  * @nonPaged: out: non-paged memory
