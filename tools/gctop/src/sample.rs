@@ -99,6 +99,21 @@ impl Sample {
             self.clients.entry(client.id).or_insert((id, name, client));
         }
     }
+
+    /// How long a client has kept the engines of a kind busy. If the usage file may be read, it says: all of its figures
+    /// are of one moment, and fdinfo is read later, process by process.
+    fn busy(&self, client: u64, engine: &str) -> u64 {
+        let of_fdinfo = || {
+            let (_, _, info) = self.clients.get(&client)?;
+            info.engines.get(engine).copied()
+        };
+        let Some(usage) = &self.usage else {
+            return of_fdinfo().unwrap_or(0);
+        };
+        let cores = usage.cores.iter().filter(|core| core.kind == engine);
+        let busy = cores.filter_map(|core| usage.busy.get(&(client, core.place)));
+        busy.sum()
+    }
 }
 
 /// A core.
@@ -272,12 +287,15 @@ fn cores(before: &Sample, after: &Sample) -> Vec<Core> {
 }
 
 fn clients(before: &Sample, after: &Sample, passed: Duration) -> Vec<Client> {
-    let passed = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
+    let passed = match (&before.usage, &after.usage) {
+        (Some(before), Some(after)) => after.time.saturating_sub(before.time),
+        _ => u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX),
+    };
     let client = |(&id, (pid, name, info)): (&u64, &(u32, String, ClientInfo))| {
-        let was = before.clients.get(&id).map(|(_, _, info)| &info.engines);
-        let engine = |(engine, &busy): (&String, &u64)| {
+        let engine = |engine: &String| {
+            let busy = after.busy(id, engine);
             // What one that is new has used it has used since.
-            let was = was.map_or(0, |was| was.get(engine).copied().unwrap_or(0));
+            let was = before.busy(id, engine);
             let load_percent = percent(busy.saturating_sub(was), passed);
             let used = Engine {
                 load_percent,
@@ -293,7 +311,7 @@ fn clients(before: &Sample, after: &Sample, passed: Duration) -> Vec<Client> {
             id,
             jobs: after.usage.as_ref().map(jobs),
             hangs: after.usage.as_ref().map(|_| hangs()),
-            engines: info.engines.iter().map(engine).collect(),
+            engines: info.engines.keys().map(engine).collect(),
             memory_kib: info.memory.clone(),
         }
     };
@@ -359,6 +377,18 @@ pub(crate) mod tests {
         Report::between(&before, &after)
     }
 
+    /// A client whose fdinfo is of 300 ms later than the usage file.
+    fn client_found_late() -> Client {
+        let folder = tempfile::tempdir().unwrap();
+        let before = Sample::take(&files(folder.path(), 1000, 100, true));
+        let sources = files(folder.path(), 2300, 900, true);
+        let usage =
+            "time 2000000000\ncore 0 3d 600000000 2000000000 0 0 0\nprocess 42 7 0 600000000 9\n";
+        fs::write(sources.debug.join("galcore/usage"), usage).unwrap();
+        let mut report = Report::between(&before, &Sample::take(&sources));
+        report.clients.remove(0)
+    }
+
     #[test]
     fn two_looks_make_a_load() {
         let report = report(true);
@@ -371,6 +401,8 @@ pub(crate) mod tests {
         );
         // Two files, one client.
         assert_eq!(report.clients.len(), 1);
+        // A client that is found later than the usage file was read has used what that says.
+        assert_eq!(client_found_late().engines["3d"].load_percent, 50.0);
         let client = &report.clients[0];
         assert_eq!(
             (client.pid, client.jobs, client.hangs),
