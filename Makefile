@@ -58,7 +58,8 @@ help:
 	@echo '  make module           only build galcore.ko; prints its path'
 	@echo '  make deb              packages for Debian forky'"'"'s own kernel: module and utilities'
 	@echo '  make editor           rust-project.json for rust-analyzer, without further arguments'
-	@echo '  make docs             documentation of the source; prints its first page'
+	@echo '  make docs             the documentation as a site with search, and that of the'
+	@echo '                        source; prints its first page'
 	@echo '  make kernel           only build the kernel'
 	@echo '  make env              only set up the build environment'
 	@echo
@@ -116,7 +117,7 @@ check-debian:
 	@KERNEL='$(debian_kernel)' scripts/check-debian
 
 docs:
-	@scripts/module --rustdoc
+	@scripts/docs
 
 editor:
 	@scripts/editor
