@@ -12,6 +12,7 @@ use kernel::{
         code,
         Error as Errno, //
     },
+    fmt,
 };
 
 /// Why a request failed.
@@ -56,24 +57,30 @@ pub(crate) enum Error {
 impl Error {
     /// The value for the interface's `status` field (`gceSTATUS`).
     pub(crate) fn status(self) -> i32 {
+        self.in_c().0
+    }
+
+    /// The value and the C headers' name of it, without its `gcvSTATUS_`.
+    #[inline]
+    fn in_c(self) -> (i32, &'static str) {
         match self {
-            Error::InvalidArgument | Error::Envelope => -1,
-            Error::InvalidObject => -2,
-            Error::OutOfMemory => -3,
-            Error::MemoryLocked => -4,
-            Error::MemoryUnlocked => -5,
-            Error::InvalidAddress => -8,
-            Error::NotSupported => -13,
-            Error::Timeout => -15,
-            Error::OutOfResources => -16,
-            Error::InvalidData => -17,
-            Error::NotFound => -19,
-            Error::InvalidRequest => -21,
-            Error::GpuNotResponding => -22,
-            Error::TimerOverflow => -23,
+            Error::InvalidArgument | Error::Envelope => (-1, "INVALID_ARGUMENT"),
+            Error::InvalidObject => (-2, "INVALID_OBJECT"),
+            Error::OutOfMemory => (-3, "OUT_OF_MEMORY"),
+            Error::MemoryLocked => (-4, "MEMORY_LOCKED"),
+            Error::MemoryUnlocked => (-5, "MEMORY_UNLOCKED"),
+            Error::InvalidAddress => (-8, "INVALID_ADDRESS"),
+            Error::NotSupported => (-13, "NOT_SUPPORTED"),
+            Error::Timeout => (-15, "TIMEOUT"),
+            Error::OutOfResources => (-16, "OUT_OF_RESOURCES"),
+            Error::InvalidData => (-17, "INVALID_DATA"),
+            Error::NotFound => (-19, "NOT_FOUND"),
+            Error::InvalidRequest => (-21, "INVALID_REQUEST"),
+            Error::GpuNotResponding => (-22, "GPU_NOT_RESPONDING"),
+            Error::TimerOverflow => (-23, "TIMER_OVERFLOW"),
             // No error: the client is to come again.
-            Error::ChipNotReady => 11,
-            Error::Interrupted => -26,
+            Error::ChipNotReady => (11, "CHIP_NOT_READY"),
+            Error::Interrupted => (-26, "INTERRUPTED"),
         }
     }
 
@@ -84,6 +91,13 @@ impl Error {
             Error::Interrupted => Some(code::ERESTARTSYS),
             _ => None,
         }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (status, name) = self.in_c();
+        write!(f, "gcvSTATUS_{name} ({status})")
     }
 }
 

@@ -212,6 +212,12 @@ impl Format {
         )
     }
 
+    /// The C headers' name of the command, without its `gcvHAL_`; empty: the generation has none of
+    /// this number.
+    pub(crate) fn command_name(self, words: &[u32]) -> &'static str {
+        self.command(words).c_name()
+    }
+
     /// Whether the command is for a vector graphics core.
     #[inline]
     fn is_for_vector(self, words: &[u32]) -> bool {
@@ -1223,8 +1229,15 @@ impl Format {
 
     /// Writes the status of a failure, as this generation tells it.
     pub(crate) fn fail(self, words: &mut [u32], error: Error) {
+        let told = self.told(words, error);
+        // CAST: the bits of a signed field.
+        self.put_status(words, told.status() as u32);
+    }
+
+    /// What this generation calls a failure of the request in `words`.
+    pub(crate) fn told(self, words: &[u32], error: Error) -> Error {
         let is_old = self.0.quirks.unknown_signal == UnknownSignal::Invalid;
-        let error = match (self.command(words), error) {
+        match (self.command(words), error) {
             (Command::UserSignal, Error::NotFound) if is_old => {
                 match self.user_signal(self.union(words)) {
                     UserSignal::Signal { .. } => Error::InvalidRequest,
@@ -1245,9 +1258,7 @@ impl Format {
                 Error::InvalidObject | Error::InvalidData,
             ) if self.0.quirks.unknown_node_not_found => Error::NotFound,
             (_, error) => error,
-        };
-        // CAST: the bits of a signed field.
-        self.put_status(words, error.status() as u32);
+        }
     }
 
     /// Answers a request of an interface that the profiler's commands have to themselves.

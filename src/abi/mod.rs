@@ -335,6 +335,11 @@ impl CoreSelector {
         Self { index, ..self }
     }
 
+    /// Its kind and which of that, as the request has them.
+    pub(crate) fn numbers(self) -> (u32, u32) {
+        (self.hardware_type, self.index)
+    }
+
     /// How its generation finds the core.
     pub(crate) fn routing(self) -> Routing {
         self.numbers.routing

@@ -760,7 +760,7 @@ pub(super) fn told<T>(what: &str, result: Result<T>) -> Result<T> {
     result.inspect_err(|error| {
         // Else it comes again, or is the caller's to hear.
         if error.errno().is_none() {
-            warn_client!(FAILURES, "{}: status {}, {:?}", what, error.status(), error);
+            warn_client!(FAILURES, "{}: {}", what, error);
         }
     })
 }

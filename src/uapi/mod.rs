@@ -271,15 +271,19 @@ impl OpenedFile {
         if matches!(error, Error::Timeout | Error::ChipNotReady) {
             return;
         }
-        debug_client!(
-            "{}",
-            refusals::Refused {
-                command: word(words, 0),
-                request: &format.decode_apart(words),
-                core: self.clients.device().place(core).ok(),
-                error,
-            }
-        );
+        let refused = refusals::Refused {
+            name: format.command_name(words),
+            command: word(words, 0),
+            request: &format.decode_apart(words),
+            core: self.clients.device().place(core),
+            selector: core,
+            error,
+            told: format.told(words, error),
+        };
+        match refused.is_always_told() {
+            true => warn_client!(ENVELOPES, "{}", refused),
+            false => debug_client!("{}", refused),
+        }
     }
 
     /// Tells the log of an interface whose size is not the generation's.

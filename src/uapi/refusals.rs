@@ -7,23 +7,37 @@
 
 use crate::{
     abi::{
+        CoreSelector,
         Request,
+        Surface,
         UserSignal, //
     },
-    error::Error, //
+    error::{
+        Error,
+        Result, //
+    }, //
 };
-use kernel::fmt;
+use kernel::{
+    fmt,
+    prelude::*, //
+};
 
 /// A request that was refused.
 pub(super) struct Refused<'a> {
-    /// Its number in its generation.
+    /// Its name in its generation; empty: it has none.
+    pub(super) name: &'static str,
+    /// Its number there.
     pub(super) command: u32,
     /// What it was.
     pub(super) request: &'a Request,
-    /// The place of the core that it names, if there is one.
-    pub(super) core: Option<usize>,
+    /// The place of the core that it names.
+    pub(super) core: Result<usize>,
+    /// How it names it.
+    pub(super) selector: CoreSelector,
     /// With what.
     pub(super) error: Error,
+    /// What its generation calls that.
+    pub(super) told: Error,
 }
 
 /// What is the same for all objects.
@@ -31,14 +45,35 @@ const NOT_A_NODE: &str = "is no node of the process's, or was freed";
 
 impl fmt::Display for Refused<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { command, error, .. } = self;
-        let status = error.status();
-        write!(f, "command {command} refused with {status} ({error:?}): ")?;
+        match self.name {
+            "" => write!(f, "command {}", self.command)?,
+            name => write!(f, "gcvHAL_{name}")?,
+        }
+        f.write_fmt(fmt!(" refused with {}: ", self.told))?;
         self.reason(f)
     }
 }
 
+/// `gcvPOOL_UNKNOWN`: what a request has whose author forgot the pool.
+const NO_POOL: u32 = 0;
+
 impl Refused<'_> {
+    /// Whether the log tells it without dynamic debug, too: a field that was left at 0, whose status
+    /// leads astray.
+    pub(super) fn is_always_told(&self) -> bool {
+        match self.request {
+            Request::AllocateLinear { pool: NO_POOL, .. }
+            | Request::AllocateSurface(Surface { pool: NO_POOL, .. }) => true,
+            _ => self.names_no_core(),
+        }
+    }
+
+    /// Whether it may be that its generation has no such core.
+    fn names_no_core(&self) -> bool {
+        let none = Error::InvalidArgument;
+        self.error == none && self.core.is_err_and(|error| error == none)
+    }
+
     /// What was found wrong, or what may have been where the status has several causes.
     fn reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.request, self.error) {
@@ -47,15 +82,20 @@ impl Refused<'_> {
                  names a sub-command that there is not",
             ),
             (_, Error::GpuNotResponding) => match self.core {
-                Some(core) => write!(
+                Ok(core) => write!(
                     f,
                     "core {core} hangs, is given up or being removed, or the process has hung cores too often"
                 ),
-                None => f.write_str("there is no such core now"),
+                Err(_) => f.write_str("there is no such core now"),
             },
             (_, Error::NotSupported) => {
                 f.write_str("it is not built, not for this core, or for CAP_SYS_ADMIN only")
             }
+            (
+                Request::AllocateLinear { pool: NO_POOL, .. }
+                | Request::AllocateSurface(Surface { pool: NO_POOL, .. }),
+                _,
+            ) => f.write_str("pool is 0 (gcvPOOL_UNKNOWN): gcvPOOL_DEFAULT is 1"),
             (Request::AllocateContiguous { bytes, .. }, _) => write!(f, "{bytes:#x} bytes"),
             (Request::FreeContiguous(named), Error::InvalidArgument) => write!(
                 f,
@@ -166,6 +206,10 @@ impl Refused<'_> {
             (Request::SetScale { scale }, Error::InvalidArgument) => {
                 write!(f, "the scale is {scale:#x}: it is 1 to 64")
             }
+            _ if self.names_no_core() => {
+                let (kind, index) = self.selector.numbers();
+                write!(f, "hardwareType is {kind:#x} and coreIndex {index:#x}: there is no such core")
+            }
             (
                 Request::Attach { .. }
                 | Request::Stall { .. }
@@ -184,37 +228,81 @@ impl Refused<'_> {
 #[kernel::macros::kunit_tests(galcore_refusals)]
 mod tests {
     use super::*;
+    use crate::abi::layout::LAYOUTS;
     use kernel::str::CString;
 
-    fn text(request: Request, error: Error) -> CString {
-        let refused = Refused {
+    fn refused(request: &Request, error: Error) -> Refused<'_> {
+        // The newest generation's, which has no core of type 0.
+        let numbers = &LAYOUTS[LAYOUTS.len() - 1].quirks.hardware;
+        Refused {
+            name: "FREE_VIDEO_MEMORY",
             command: 13,
-            request: &request,
-            core: Some(1),
+            request,
+            core: Ok(1),
+            selector: CoreSelector::new(numbers, 0, 0),
             error,
-        };
+            told: error,
+        }
+    }
+
+    fn text(refused: &Refused<'_>) -> CString {
         CString::try_from_fmt(kernel::prelude::fmt!("{refused}")).unwrap()
     }
 
     #[test]
     fn what_was_wrong_is_named() {
-        let unlock = Request::FreeNode {
+        let free = Request::FreeNode {
             node: 0x1_0005,
             if_unlocked: false,
         };
         assert_eq!(
-            text(unlock, Error::InvalidData).to_bytes(),
-            b"command 13 refused with -17 (InvalidData): \
+            text(&refused(&free, Error::InvalidData)).to_bytes(),
+            b"gcvHAL_FREE_VIDEO_MEMORY refused with gcvSTATUS_INVALID_DATA (-17): \
               0x10005 is no node of the process's, or was freed"
         );
+        // As generations tell it that have another status for this.
+        let told = Refused {
+            told: Error::NotFound,
+            ..refused(&free, Error::InvalidData)
+        };
         assert_eq!(
-            text(Request::QueryTimer { timer: 9 }, Error::GpuNotResponding).to_bytes(),
-            b"command 13 refused with -22 (GpuNotResponding): core 1 hangs, is given up or being \
+            text(&told).to_bytes(),
+            b"gcvHAL_FREE_VIDEO_MEMORY refused with gcvSTATUS_NOT_FOUND (-19): \
+              0x10005 is no node of the process's, or was freed"
+        );
+        let timer = Request::QueryTimer { timer: 9 };
+        let unnamed = Refused {
+            name: "",
+            ..refused(&timer, Error::GpuNotResponding)
+        };
+        assert_eq!(
+            text(&unnamed).to_bytes(),
+            b"command 13 refused with gcvSTATUS_GPU_NOT_RESPONDING (-22): core 1 hangs, is given up or being \
               removed, or the process has hung cores too often"
         );
-        assert_eq!(
-            text(Request::QueryTimer { timer: 9 }, Error::InvalidArgument).to_bytes(),
-            b"command 13 refused with -1 (InvalidArgument): there is no timer 0x9"
-        );
+        assert!(!unnamed.is_always_told());
+    }
+
+    #[test]
+    fn what_was_left_at_0_is_always_told() {
+        let linear = Request::AllocateLinear {
+            bytes: 64,
+            alignment: 64,
+            kind: 6,
+            pool: 0,
+        };
+        let pool = refused(&linear, Error::OutOfMemory);
+        assert!(pool.is_always_told());
+        assert!(text(&pool)
+            .to_bytes()
+            .ends_with(b": pool is 0 (gcvPOOL_UNKNOWN): gcvPOOL_DEFAULT is 1"));
+        let lock = Request::Stall { is_limited: false };
+        let core = Refused {
+            core: Err(Error::InvalidArgument),
+            ..refused(&lock, Error::InvalidArgument)
+        };
+        assert!(core.is_always_told());
+        let wanted = b": hardwareType is 0x0 and coreIndex 0x0: there is no such core";
+        assert!(text(&core).to_bytes().ends_with(wanted));
     }
 }

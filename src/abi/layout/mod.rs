@@ -1342,9 +1342,8 @@ macro_rules! command_names {
             $(#[doc = $c_name] $name,)*
         }
 
-        #[cfg(test)]
         impl Command {
-            /// The C header's name.
+            /// The C headers' name, without its `gcvHAL_`; empty: it is none.
             pub(crate) fn c_name(self) -> &'static str {
                 match self { Self::Unknown => "", $(Self::$name => $c_name,)* }
             }

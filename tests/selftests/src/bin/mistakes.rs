@@ -335,6 +335,28 @@ fn memory_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         answer(Ok(device.send(Command::LOCK_VIDEO_MEMORY, &lock)?.0))
     };
     row(suite, bench, "no such node", move || lock(NOTHING));
+    suite.test("no core", move || {
+        // The generation that has no cores of type 0.
+        let newest = Abi::named("6.4.11").context("a generation")?;
+        let mut device = Device::open_as(newest, true)?;
+        device.set_hardware_type(0);
+        let lock = uapi::LockVideoMemory {
+            node: bench.node.handle,
+            ..Default::default()
+        };
+        let make = || answer(Ok(device.send(Command::LOCK_VIDEO_MEMORY, &lock)?.0));
+        bench.told("no core", make).map(drop)
+    });
+    row(suite, bench, "no pool", move || {
+        let allocate = uapi::AllocateLinearVideoMemory {
+            bytes: 4096,
+            alignment: 64,
+            surface_type: surface::BITMAP,
+            ..Default::default()
+        };
+        let command = Command::ALLOCATE_LINEAR_VIDEO_MEMORY;
+        answer(Ok(device.send(command, &allocate)?.0))
+    });
     row(suite, bench, "unlocked twice", move || {
         let node = device.allocate(4096, 64, surface::BITMAP, Pool::SYSTEM)?;
         device.lock(node)?;
