@@ -107,13 +107,19 @@ macro_rules! warn_client {
 pub(crate) use warn_client;
 
 /// Lines of [`debug_client`].
-pub(crate) static DEBUG_LINES: RateLimit = RateLimit::asked(Mode::Warnings);
+static DEBUG_LINES: RateLimit = RateLimit::asked(Mode::Warnings);
+
+/// Whether one more line of [`debug_client`] may be printed now.
+#[cold]
+pub(crate) fn allows_debug_line() -> bool {
+    sys::debugs() && DEBUG_LINES.allow()
+}
 
 /// Prints a line for debugging about what a process asks for, with its name, if dynamic debug is
 /// on: the `kernel` crate's own macro does not know that. A hundred of all processes in a window.
 macro_rules! debug_client {
     ($($arg:tt)*) => {
-        if $crate::sys::debugs() && $crate::log::DEBUG_LINES.allow() {
+        if $crate::log::allows_debug_line() {
             kernel::print_macro!(
                 kernel::print::format_strings::DEBUG,
                 false,

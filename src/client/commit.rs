@@ -53,6 +53,7 @@ use crate::{
         MAX_SUB_COMMITS, //
     },
     log::{
+        debug_client,
         warn_client,
         RateLimit, //
     },
@@ -72,11 +73,15 @@ use crate::{
             Exit,
             Refusal, //
         },
+        doubts,
         lookup::{
             Addresses,
             Lookup, //
         },
-        words::Pipe, //
+        words::{
+            state::DE_SRC_ADDRESS,
+            Pipe, //
+        }, //
     },
     sys::{
         self,
@@ -288,6 +293,7 @@ impl Process {
             };
             loaded.begin();
             let exit = self.check(core, &tables, &mut words, entry)?;
+            self.doubt(core, &tables, &words);
             let (removals, wipes) = (tables.addresses.removals(), loaded.wipes());
             (exit, removals, wipes)
         };
@@ -464,6 +470,24 @@ impl Process {
             false => checker::check(words, core.states(), entry, addresses, Some(loaded)),
         };
         checked.map_err(|refusal| self.refuse("command buffer", refusal, tables))
+    }
+
+    /// Tells the log what looks like a mistake in checked commands, while dynamic debug is on.
+    #[inline(never)]
+    fn doubt(&self, core: &Core, tables: &Tables, words: &[u32]) {
+        if !sys::debugs() {
+            return;
+        }
+        let source = tables.per_core[core.index()].loaded.value(DE_SRC_ADDRESS);
+        let place = doubts::Place {
+            resolve_target: core.states().resolve_target(),
+            // That is what 0 has become.
+            has_source: source.is_some_and(|source| source != core.scratch().address),
+            last: &|address| Some(tables.addresses.find(address)?.last()),
+        };
+        if let Some(doubt) = doubts::first(words, place) {
+            debug_client!("COMMIT: {}", doubt);
+        }
     }
 
     /// Tells the log of a refused stream.

@@ -39,23 +39,23 @@ const COMMANDS: [(u32, &str, u32); 16] = [
 ];
 
 /// Bits 31:27 of a command's first word.
-mod opcode {
-    pub(super) const LOAD_STATE: u32 = 1;
-    pub(super) const END: u32 = 2;
-    pub(super) const NOP: u32 = 3;
-    pub(super) const DRAW_2D: u32 = 4;
-    pub(super) const DRAW_PRIMITIVES: u32 = 5;
-    pub(super) const DRAW_INDEXED: u32 = 6;
-    pub(super) const WAIT: u32 = 7;
-    pub(super) const LINK: u32 = 8;
-    pub(super) const STALL: u32 = 9;
-    pub(super) const CALL: u32 = 10;
-    pub(super) const RETURN: u32 = 11;
-    pub(super) const DRAW_INSTANCED: u32 = 12;
+pub(super) mod opcode {
+    pub(in crate::stream) const LOAD_STATE: u32 = 1;
+    pub(in crate::stream) const END: u32 = 2;
+    pub(in crate::stream) const NOP: u32 = 3;
+    pub(in crate::stream) const DRAW_2D: u32 = 4;
+    pub(in crate::stream) const DRAW_PRIMITIVES: u32 = 5;
+    pub(in crate::stream) const DRAW_INDEXED: u32 = 6;
+    pub(in crate::stream) const WAIT: u32 = 7;
+    pub(in crate::stream) const LINK: u32 = 8;
+    pub(in crate::stream) const STALL: u32 = 9;
+    pub(in crate::stream) const CALL: u32 = 10;
+    pub(in crate::stream) const RETURN: u32 = 11;
+    pub(in crate::stream) const DRAW_INSTANCED: u32 = 12;
 }
 
 /// Values of a `LOAD_STATE`.
-fn load_count(first: u32) -> u32 {
+pub(super) fn load_count(first: u32) -> u32 {
     match (first >> 16) & 0x3FF {
         0 => 1024,
         count => count,
@@ -63,7 +63,7 @@ fn load_count(first: u32) -> u32 {
 }
 
 /// Rectangles of a `DRAW_2D`.
-fn rectangles(first: u32) -> u32 {
+pub(super) fn rectangles(first: u32) -> u32 {
     match (first >> 8) & 0xFF {
         0 => 256,
         count => count,
@@ -72,7 +72,7 @@ fn rectangles(first: u32) -> u32 {
 
 /// Words of the command that begins with `first`; of one that is not known 2, as all begin on 8
 /// bytes.
-fn length(first: u32) -> u32 {
+pub(super) fn length(first: u32) -> u32 {
     match first >> 27 {
         opcode::LOAD_STATE => (1 + load_count(first)).next_multiple_of(2),
         opcode::DRAW_2D => 2 + 2 * rectangles(first) + ((first >> 16) & 0x7FF).next_multiple_of(2),

@@ -89,21 +89,21 @@ impl Loaded {
         }
     }
 
-    /// State `state` may have been loaded with `value`, by a context that goes.
-    pub(crate) fn adopt(&self, state: u32, value: u32) {
+    /// What state `state` was loaded with last, if anything.
+    pub(crate) fn value(&self, state: u32) -> Option<u32> {
         // CAST: 32 bits into at least 32.
         let at = state as usize;
-        let bit = 1 << (state & 31);
-        let is_known = self
-            .known
-            .get(at / 32)
-            .is_some_and(|bits| bits.get() & bit != 0);
-        let found = self.values.get(at).map(Cell::get);
-        match is_known {
-            false => self.note(state, value),
-            true if found == Some(value) => {}
+        let bits = self.known.get(at / 32)?.get();
+        (bits & 1 << (state & 31) != 0).then_some(self.values.get(at)?.get())
+    }
+
+    /// State `state` may have been loaded with `value`, by a context that goes.
+    pub(crate) fn adopt(&self, state: u32, value: u32) {
+        match self.value(state) {
+            None => self.note(state, value),
+            Some(found) if found == value => {}
             // The commands' or the context's: whichever came last.
-            true => self.doubt(),
+            Some(_) => self.doubt(),
         }
     }
 

@@ -7,6 +7,7 @@
 pub(crate) mod addresses;
 pub(crate) mod checker;
 pub(crate) mod decode;
+pub(crate) mod doubts;
 pub(crate) mod loaded;
 pub(crate) mod lookup;
 pub(crate) mod states;

@@ -422,6 +422,11 @@ impl States {
         })
     }
 
+    /// The state that says where the resolve engine draws to.
+    pub(crate) fn resolve_target(&self) -> u32 {
+        self.resolve_target
+    }
+
     /// The pipes of the core.
     pub(crate) fn engines(&self) -> Engines {
         self.engines

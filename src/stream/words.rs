@@ -32,6 +32,8 @@ pub(crate) mod state {
     pub(crate) const RS_KICKER: u32 = word(0x1600);
     /// `RS_KICKER_INPLACE`: any write starts the resolve engine.
     pub(crate) const RS_KICKER_INPLACE: u32 = word(0x16B0);
+    /// `DE_SRC_ADDRESS`: where the 2D engine blits from.
+    pub(crate) const DE_SRC_ADDRESS: u32 = word(0x1200);
     /// `DE_DEST_ADDRESS`: where the 2D engine draws to.
     pub(crate) const DE_DEST_ADDRESS: u32 = word(0x1228);
     /// `RS_DEST_ADDR`: where the resolve engine draws to, with one pixel pipe.

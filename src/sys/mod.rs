@@ -137,7 +137,6 @@ pub(crate) fn memory_bytes() -> (usize, usize) {
 
 /// Whether lines are wanted that say why requests are refused: dynamic debug has them on
 /// (`module galcore +p`).
-#[cold]
 pub(crate) fn debugs() -> bool {
     // SAFETY: Only reads a flag.
     unsafe { shim::gal_debugs() }

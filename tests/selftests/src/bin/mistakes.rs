@@ -19,6 +19,7 @@ use anyhow::Result;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::device::Node;
+use galcore_client::state;
 use galcore_client::stream::Pipe;
 use galcore_client::sys;
 use galcore_client::sys::Arguments;
@@ -436,6 +437,23 @@ fn commit_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     row(suite, bench, "too near the end", move || {
         wrong(&|record| record.offset = bench.buffer.bytes as u32)
     });
+    row(suite, bench, "no commands", move || {
+        wrong(&|record| record.offset = record.start_offset + uapi::RESERVED_HEAD)
+    });
+    suite.test("cut off", move || {
+        let (old, memory) = (0x1111_1111, &bench.target.memory);
+        memory.fill(old);
+        let words = bench.fill(&bench.target, 0x0303_0303).words().to_vec();
+        let draw = words
+            .iter()
+            .position(|&word| word >> 27 == 4 || word == load(0x1600));
+        let mut record = bench.record(&words);
+        let start = record.start_offset + uapi::RESERVED_HEAD;
+        record.offset = start + 4 * draw.context("it draws")? as u32;
+        bench.told("cut off", || bench.commit(&record))?;
+        device.stall()?;
+        same_word("a pixel", memory.read(0), old)
+    });
     suite.test("no head", move || {
         let wanted = bench.row("no head")?.answer;
         let (here, there) = (bench.target.location.address, bench.buffer.address);
@@ -523,6 +541,56 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         let line = bench.told("freed node", || bench.aim(address))?;
         let wanted = format!("it was node {:#x}, which is freed", node.handle);
         ensure!(line.ends_with(&wanted), "{line:?}, wanted {wanted:?}");
+        Ok(())
+    });
+    suite.test("no source", move || {
+        if bench.pipe() != Pipe::Pipe2d {
+            bench.row("no source")?;
+            return harness::skip("this core does not blit");
+        }
+        let (old, memory) = (0x1111_1111, &bench.target.memory);
+        memory.fill(old);
+        let mut stream = Stream::new();
+        let corner = bench.target.height << 16 | bench.target.width;
+        let (stride, blit) = (bench.target.stride, 2 << 12 | 6);
+        stream
+            // The source's stride and format, of 32 bits in both kinds of cores; its size.
+            .states(0x1204, &[stride, 0, 6 << 24 | 6, 0, corner])
+            .states(0x1228, &[bench.target.location.address, stride, 0, blit])
+            .states(state::DE_ROP, &[state::ROP_COPY, 0, corner])
+            .state(0x127c, 0)
+            .state(0x12d4, 0)
+            .state(0x12d8, 0)
+            .draw_2d(&[(0, corner)]);
+        bench.told("no source", || bench.send(stream.words()))?;
+        device.stall()?;
+        ensure!(memory.read(0) != old, "nothing was drawn");
+        Ok(())
+    });
+    suite.test("long stride", move || {
+        const BYTES: u32 = 0x8000;
+        let mut own = Vec::new();
+        for _ in 0..4 {
+            let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
+            let location = device.lock(node)?;
+            let memory = device.memory(node, location, bench.client.pool())?;
+            own.push((node, location.address, memory));
+        }
+        // Its own memory follows: no other process's is drawn over.
+        let behind = |address| own.iter().find(|own| own.1 == address + BYTES);
+        let pair = own.iter().find_map(|own| Some((own, behind(own.1)?)));
+        let ((_, address, memory), (_, _, next)) = pair.context("no two nodes lie side by side")?;
+        let mut target = surface_at(address + BYTES - 2048, memory.clone())?;
+        target.stride *= 10;
+        next.fill(0);
+        let words = bench.fill(&target, 0x4444_4444);
+        bench.told("long stride", || bench.send(words.words()))?;
+        device.stall()?;
+        same_word("the next node", next.read(4 * 640 - 2048), 0x4444_4444)?;
+        for (node, ..) in own {
+            device.unlock_all(node)?;
+            device.free(node)?;
+        }
         Ok(())
     });
     let draw: &[u32] = &[0x2800_0000, 1, 0, 1];
