@@ -240,7 +240,7 @@ fn measure(
         }]),
         out,
     };
-    let outcome = machine::boot(&tools.assets(true)?, &boot, &mut PassOn, signals)?;
+    let outcome = machine::boot(&tools.assets(true)?, &boot, &mut PassOn::default(), signals)?;
     let status = conclude(&outcome, &boot.out);
     if status != 0 {
         return Ok(Err(status));

@@ -152,6 +152,17 @@ fn pool_mib(memory: u32) -> u32 {
     }
 }
 
+/// MiB of memory that a machine needs whose files are `mib` MiB: for them twice, as they are unpacked, contiguous memory,
+/// the kernel, and the pool.
+pub fn memory_for_files(mib: u64) -> u64 {
+    let own = 2 * mib + u64::from(CMA_MIB) + 96;
+    let pool = match own + u64::from(POOL_MIB / 2) {
+        0..384 => POOL_MIB / 2,
+        _ => POOL_MIB,
+    };
+    own + u64::from(pool)
+}
+
 /// MiB of contiguous memory, as the kernels' configurations have it.
 const CMA_MIB: u32 = 64;
 

@@ -83,8 +83,8 @@ pub struct Tools {
         global = true
     )]
     pub top: PathBuf,
-    /// Which kernel runs: armv7 (our own), debian, debian-lpae, debian-SUITE, ...; see
-    /// scripts/kernel.
+    /// Which kernel runs: armv7 (our own), debian, debian-lpae, debian-SUITE, ... (see
+    /// scripts/kernel); or the path of one of yours, the folder where it was built or its image.
     #[arg(
         long,
         env = "KERNEL",
@@ -185,6 +185,11 @@ impl Tools {
         })
     }
 
+    /// Whether the kernel is the user's own, whose path is named.
+    pub fn has_own_kernel(&self) -> bool {
+        self.kernel.contains('/')
+    }
+
     /// What the usual kernel is for.
     pub fn processor(&self) -> Result<Processor> {
         Processor::of_kernel(&self.image)
@@ -205,6 +210,8 @@ impl Tools {
         };
         let module = match (&self.module, module) {
             (Some(path), true) => Some(file(path, "galcore.ko")?),
+            // That of a kernel without Rust cannot be.
+            (None, true) if self.has_own_kernel() => None,
             (None, true) => bail!("no galcore.ko is named (GALCORE_MODULE): scripts/board does it"),
             (_, false) => None,
         };
@@ -316,6 +323,13 @@ pub struct RunArgs {
     /// Mesa is in the guest, and etnaviv has the GPU in galcore's place.
     #[arg(long)]
     pub mesa: bool,
+    /// The same with a Mesa of yours: a folder with its files as they are to lie in the guest (DESTDIR of 'meson
+    /// install'), which take the place of Debian's; or a folder like those of scripts/mesa.
+    #[arg(long, value_name = "DIR")]
+    pub mesa_dir: Option<PathBuf>,
+    /// Show the command lines that the software GPU and QEMU are started with.
+    #[arg(long)]
+    pub print_command: bool,
     /// Seconds that the program may take.
     #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,

@@ -18,6 +18,7 @@ use crate::cli::MachineArgs;
 use crate::cli::RunArgs;
 use crate::cli::ShellArgs;
 use crate::cli::Tools;
+use crate::etnaviv;
 use crate::initramfs;
 use crate::initramfs::GuestFile;
 use crate::judgement;
@@ -25,6 +26,7 @@ use crate::kernel_log;
 use crate::keyboard;
 use crate::keyboard::RawTerminal;
 use crate::machine;
+use crate::machine::Assets;
 use crate::machine::Boot;
 use crate::machine::Outcome;
 use crate::machine::Stream;
@@ -44,9 +46,19 @@ pub fn say(text: &str) {
 }
 
 /// Passes a program's output on as it comes.
-pub struct PassOn;
+#[derive(Default)]
+pub struct PassOn {
+    /// Shows what is started on the host, too.
+    pub commands: bool,
+}
 
 impl Watcher for PassOn {
+    fn starts(&mut self, program: &Path, arguments: &[String]) {
+        if self.commands {
+            eprintln!("{}", shell_line(program, arguments));
+        }
+    }
+
     fn output(&mut self, _task: usize, stream: Stream, bytes: &[u8]) {
         // Nobody may listen any more; the program's status still counts.
         let _ = match stream {
@@ -58,6 +70,20 @@ impl Watcher for PassOn {
     fn terminal(&mut self, bytes: &[u8]) {
         let _ = write_out(bytes);
     }
+}
+
+/// A command as one types it.
+fn shell_line(program: &Path, arguments: &[String]) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=,.:/".contains(c);
+    let mut line = program.display().to_string();
+    for word in arguments {
+        line.push(' ');
+        line.push_str(&match !word.is_empty() && word.chars().all(is_plain) {
+            true => word.clone(),
+            false => initramfs::quote(word),
+        });
+    }
+    line
 }
 
 fn write_out(bytes: &[u8]) -> io::Result<()> {
@@ -131,9 +157,15 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
         .out
         .clone()
         .unwrap_or_else(|| tools.top.join("out/run"));
-    let (mut command, file) =
-        guest_command_with(&arguments.command, tools.processor()?, arguments.mesa)?;
-    if arguments.mesa {
+    let has_mesa = arguments.mesa || arguments.mesa_dir.is_some();
+    let (mut command, file) = guest_command_with(&arguments.command, tools.processor()?, has_mesa)?;
+    let assets = tools.assets(true)?;
+    // A kernel without galcore.ko has etnaviv, unless it is left to the program.
+    let has_etnaviv = has_mesa
+        || assets.module.is_none()
+            && !arguments.machine.no_insmod
+            && tools.build.as_deref().and_then(etnaviv::modules).is_some();
+    if has_etnaviv {
         command.insert(0, mesa::LAUNCHER.to_string());
     }
     let task = Task {
@@ -144,12 +176,19 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
     };
     let mut boot = boot_of(&arguments.machine, Work::Programs(vec![task]), out)?;
     boot.files.extend(file);
-    if arguments.mesa {
+    adapt(tools, &assets, &mut boot);
+    if has_etnaviv {
         boot.load = false;
-        boot.files.extend(mesa::files(tools)?);
+        boot.files.extend(mesa::launcher(tools)?);
     }
-    let assets = tools.assets(true)?;
-    let outcome = machine::boot(&assets, &boot, &mut PassOn, signals)?;
+    if has_mesa {
+        let libraries = mesa::libraries(tools, arguments.mesa_dir.as_deref())?;
+        boot.files.extend(libraries);
+    }
+    let mut watcher = PassOn {
+        commands: arguments.print_command,
+    };
+    let outcome = machine::boot(&assets, &boot, &mut watcher, signals)?;
     let status = conclude(&outcome, &boot.out);
     if !arguments.quiet {
         say(&format!(
@@ -164,6 +203,14 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
         ));
     }
     Ok(status)
+}
+
+/// What differs with a kernel of the user's own.
+fn adapt(tools: &Tools, assets: &Assets, boot: &mut Boot) {
+    boot.load &= assets.module.is_some();
+    if let (true, Some(build)) = (tools.has_own_kernel(), &tools.build) {
+        boot.files.extend(etnaviv::early(build));
+    }
 }
 
 /// Explains a bad end; returns the exit status.
@@ -184,15 +231,21 @@ pub fn shell(tools: &Tools, arguments: &ShellArgs, signals: &Signals) -> Result<
         .clone()
         .unwrap_or_else(|| tools.top.join("out/shell"));
     let (rows, columns) = keyboard::size();
-    let boot = boot_of(
+    let mut boot = boot_of(
         &arguments.machine,
         Work::Shell(rows, columns, out.clone()),
         out,
     )?;
     let assets = tools.assets(true)?;
+    adapt(tools, &assets, &mut boot);
+    if assets.module.is_none() {
+        if let Some(modules) = tools.build.as_deref().and_then(etnaviv::modules) {
+            boot.files.extend(modules);
+        }
+    }
     say("Ctrl-A x ends the board; 'exit' powers it off; 'dmesg' shows the kernel log");
     let terminal = RawTerminal::enter().context("the terminal cannot be used")?;
-    let outcome = machine::boot(&assets, &boot, &mut PassOn, signals);
+    let outcome = machine::boot(&assets, &boot, &mut PassOn::default(), signals);
     drop(terminal);
     let outcome = outcome?;
     println!();
@@ -246,7 +299,7 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
         }]),
         out,
     };
-    let outcome = machine::boot(&tools.assets(true)?, &boot, &mut PassOn, signals)?;
+    let outcome = machine::boot(&tools.assets(true)?, &boot, &mut PassOn::default(), signals)?;
     let status = conclude(&outcome, &boot.out);
     if status == 0 && !picture.is_file() {
         bail!("galcore-demo left no picture.png");
@@ -272,6 +325,15 @@ mod tests {
             (command.to_vec(), None)
         );
         assert!(guest_command(&["./no-such-file-here".to_string()], Processor::CortexA15).is_err());
+    }
+
+    #[test]
+    fn commands_are_shown_as_one_types_them() {
+        let words = ["-m", "512", r#"{"a":1}"#, ""].map(str::to_string);
+        assert_eq!(
+            shell_line(Path::new("/bin/qemu"), &words),
+            r#"/bin/qemu -m 512 '{"a":1}' ''"#
+        );
     }
 
     #[test]

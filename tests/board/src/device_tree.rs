@@ -48,7 +48,7 @@ pub fn make(assets: &Assets, boot: &Boot, dir: &Path) -> Result<PathBuf> {
     let tree = dir.join("board.dtb");
     let mut merge = Command::new("fdtoverlay");
     merge.arg("-i").arg(base).arg("-o").arg(&tree);
-    merge.args(compile_overlays(dir, boot.board)?);
+    merge.args(compile_overlays(dir, boot.board, assets.module.is_some())?);
     if !extra.is_empty() {
         merge.arg(compile_overlay(dir, extra, extra_overlay(extra)?)?);
     }
@@ -168,11 +168,36 @@ fn stamp(qemu: &Path) -> Result<u64> {
     Ok(hasher.finish())
 }
 
-fn compile_overlays(dir: &Path, board: Board) -> Result<Vec<PathBuf>> {
+/// The overlays of a board; `controls_power` says whether what drives its power controller is there, beside galcore.ko.
+fn compile_overlays(dir: &Path, board: Board, controls_power: bool) -> Result<Vec<PathBuf>> {
     let texts = board.overlays().iter().enumerate();
     texts
-        .map(|(number, text)| compile_overlay(dir, &format!("board-{number}"), text))
+        .map(|(number, text)| {
+            let name = format!("board-{number}");
+            match controls_power {
+                true => compile_overlay(dir, &name, text),
+                false => compile_overlay(dir, &name, &without_power(text)),
+            }
+        })
         .collect()
+}
+
+/// An overlay whose core has its clock from the oscillator itself, and no power domain: a driver would wait for what
+/// drives the controller.
+fn without_power(overlay: &str) -> String {
+    let mut text = String::new();
+    for line in overlay
+        .lines()
+        .filter(|line| !line.contains("power-domains = "))
+    {
+        let is_clocks = line.trim_start().starts_with("clocks = ");
+        text.push_str(&match is_clocks {
+            true => line.replace("_power>", "_core_clock>"),
+            false => line.to_string(),
+        });
+        text.push('\n');
+    }
+    text
 }
 
 fn compile_overlay(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
@@ -224,7 +249,10 @@ mod tests {
         if !dtc_is_here() {
             return;
         }
-        for &board in Board::value_variants() {
+        for (&board, controls_power) in Board::value_variants()
+            .iter()
+            .flat_map(|board| [(board, true), (board, false)])
+        {
             let dir = tempfile::tempdir().unwrap();
             let path = |name: &str| dir.path().join(name);
             fs::write(path("base.dts"), BASE).unwrap();
@@ -237,7 +265,7 @@ mod tests {
             let mut merge = Command::new("fdtoverlay");
             merge.arg("-i").arg(path("labelled.dtb")).arg("-o");
             merge.arg(path("board.dtb"));
-            merge.args(compile_overlays(dir.path(), board).unwrap());
+            merge.args(compile_overlays(dir.path(), board, controls_power).unwrap());
             run(merge).unwrap();
             let mut decompile = Command::new("dtc");
             decompile.args(["-q", "-I", "dtb", "-O", "dts"]);
@@ -260,6 +288,7 @@ mod tests {
                 let interrupt = format!("interrupts = <0x00 {:#04x} 0x04>", place.interrupt);
                 assert!(text.contains(&interrupt), "{}: {text}", board.name());
             }
+            assert_eq!(text.contains("power-domains"), controls_power, "{text}");
             assert!(text.contains("vivante,gc"), "{}: {text}", board.name());
             assert!(text.contains("clock-names"), "{}: {text}", board.name());
         }

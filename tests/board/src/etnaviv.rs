@@ -1,54 +1,143 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's own driver for GPUs of this kind, etnaviv: its modules for the guest.
+//! The kernel's own driver for GPUs of this kind, etnaviv, and other modules out of the folder where a kernel was built.
 
+use std::fs;
 use std::path::Path;
+use std::path::PathBuf;
 
 use crate::initramfs::GuestFile;
 
-/// It and what it needs, in the folder where the kernel was built, in the order in which they are loaded.
-const MODULES: [&str; 5] = [
-    "drivers/i2c/i2c-core.ko",
-    "drivers/gpu/drm/drm_panel_orientation_quirks.ko",
-    "drivers/gpu/drm/drm.ko",
-    "drivers/gpu/drm/scheduler/gpu-sched.ko",
-    "drivers/gpu/drm/etnaviv/etnaviv.ko",
-];
-
-/// Where they are in the guest; the order of their names is that in which they are loaded.
+/// Where its modules are in the guest; the order of their names is that in which they are loaded.
 pub const FOLDER: &str = "/galcore/etnaviv";
 
-/// Its modules out of the folder where a kernel was built; `None`: that kernel has it not.
+/// Where `/init` looks for what it needs itself.
+const EARLY: &str = "/galcore/early";
+
+/// Etnaviv and what it needs out of the folder where a kernel was built: nothing where it is built in. `None`: that
+/// kernel does not have it.
 pub fn modules(build: &Path) -> Option<Vec<GuestFile>> {
-    let files = MODULES.iter().enumerate().map(|(order, module)| {
-        let name = module.rsplit('/').next().unwrap_or(module);
+    Some(in_guest(FOLDER, of_build(build, &["etnaviv"])?))
+}
+
+/// What the board's own devices need of a kernel that has them as modules.
+pub fn early(build: &Path) -> Vec<GuestFile> {
+    let wanted = ["virtio_pci", "virtio_console"];
+    in_guest(EARLY, of_build(build, &wanted).unwrap_or_default())
+}
+
+fn in_guest(folder: &str, modules: Vec<PathBuf>) -> Vec<GuestFile> {
+    let files = modules.into_iter().enumerate().map(|(order, host)| {
+        let name = host.file_name().unwrap_or_default().to_string_lossy();
         GuestFile {
-            host: build.join(module),
-            guest: format!("{FOLDER}/{order}-{name}"),
+            guest: format!("{folder}/{order:02}-{name}"),
+            host,
         }
     });
-    let files: Vec<_> = files.collect();
-    files
-        .iter()
-        .all(|file| file.host.is_file())
-        .then_some(files)
+    files.collect()
+}
+
+/// The modules `names` and what they depend on, in the order in which they are loaded, without what is built in.
+/// `None`: one of them is not there.
+fn of_build(build: &Path, names: &[&str]) -> Option<Vec<PathBuf>> {
+    let list = |name: &str| fs::read_to_string(build.join(name)).unwrap_or_default();
+    let (modules, builtin) = (list("modules.order"), list("modules.builtin"));
+    let mut found = Vec::new();
+    for name in names {
+        add(build, &modules, &builtin, name, &mut found)?;
+    }
+    Some(found)
+}
+
+/// Adds the module `name` behind what it depends on. The kernel's modules do not depend on each other in circles.
+fn add(
+    build: &Path,
+    modules: &str,
+    builtin: &str,
+    name: &str,
+    found: &mut Vec<PathBuf>,
+) -> Option<()> {
+    let is_it = |line: &&str| {
+        let stem = Path::new(line).file_stem().unwrap_or_default();
+        stem.to_string_lossy().replace('-', "_") == name.replace('-', "_")
+    };
+    if builtin.lines().any(|line| is_it(&line)) {
+        return Some(());
+    }
+    // Its lines name objects or modules, by the kernel's version.
+    let file = build
+        .join(modules.lines().find(is_it)?)
+        .with_extension("ko");
+    if found.contains(&file) {
+        return Some(());
+    }
+    for needed in dependencies(&fs::read(&file).ok()?) {
+        add(build, modules, builtin, &needed, found)?;
+    }
+    found.push(file);
+    Some(())
+}
+
+/// What a module says that it depends on: in its `.modinfo` section, which is made of texts.
+fn dependencies(module: &[u8]) -> Vec<String> {
+    const KEY: &[u8] = b"\0depends=";
+    let Some(at) = module.windows(KEY.len()).position(|bytes| bytes == KEY) else {
+        return Vec::new();
+    };
+    let text = module[at + KEY.len()..].split(|&byte| byte == 0).next();
+    let names = String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
+    let names = names.split(',').filter(|name| !name.is_empty());
+    names.map(str::to_string).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn write(build: &Path, name: &str, content: &str) {
+        let file = build.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+
     #[test]
-    fn a_kernel_has_all_modules_or_none() {
+    fn modules_come_behind_what_they_need() {
         let build = tempfile::tempdir().unwrap();
-        assert!(modules(build.path()).is_none());
-        for module in MODULES {
-            let file = build.path().join(module);
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, "").unwrap();
-        }
-        let files = modules(build.path()).unwrap();
-        assert_eq!(files[4].guest, "/galcore/etnaviv/4-etnaviv.ko");
-        std::fs::remove_file(&files[2].host).unwrap();
-        assert!(modules(build.path()).is_none());
+        let build = build.path();
+        assert!(modules(build).is_none());
+        write(
+            build,
+            "modules.order",
+            "drm/etnaviv.o\ndrm/gpu-sched.o\ndrm/drm.o\n",
+        );
+        write(
+            build,
+            "drm/etnaviv.ko",
+            "\u{7f}ELF\0license=x\0depends=drm,gpu-sched,i2c-core\0name=etnaviv\0",
+        );
+        write(build, "drm/gpu-sched.ko", "\0depends=drm\0");
+        write(build, "drm/drm.ko", "\0depends=\0");
+        // Neither a module nor built in.
+        assert!(modules(build).is_none());
+        write(build, "modules.builtin", "kernel/drivers/i2c/i2c-core.ko\n");
+        let files = modules(build).unwrap();
+        let names: Vec<_> = files.iter().map(|file| file.guest.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "/galcore/etnaviv/00-drm.ko",
+                "/galcore/etnaviv/01-gpu-sched.ko",
+                "/galcore/etnaviv/02-etnaviv.ko"
+            ]
+        );
+        assert_eq!(files[2].host, build.join("drm/etnaviv.ko"));
+        fs::remove_file(build.join("drm/drm.ko")).unwrap();
+        assert!(modules(build).is_none());
+        assert!(early(build).is_empty());
+        write(
+            build,
+            "modules.builtin",
+            "kernel/drivers/gpu/drm/etnaviv/etnaviv.ko\n",
+        );
+        assert_eq!(modules(build), Some(Vec::new()));
     }
 }

@@ -11,6 +11,7 @@ mod records;
 mod run;
 
 use std::fmt;
+use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -255,6 +256,8 @@ pub enum Stream {
 
 /// Somebody who watches a boot.
 pub trait Watcher {
+    /// A program of the host is about to be started.
+    fn starts(&mut self, _program: &Path, _arguments: &[String]) {}
     /// Output of a program, as it comes.
     fn output(&mut self, _task: usize, _stream: Stream, _bytes: &[u8]) {}
     /// A program starts.

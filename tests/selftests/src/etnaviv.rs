@@ -148,7 +148,11 @@ pub fn is_there() -> bool {
 }
 
 /// Loads what is not loaded of the modules in `folder`, in the order of their names. What it finds is bound by then.
+/// Without a folder it is built into the kernel.
 pub fn load(folder: &Path) -> Result<()> {
+    if !folder.is_dir() {
+        return bind_again();
+    }
     let mut modules: Vec<PathBuf> = fs::read_dir(folder)
         .with_context(|| folder.display().to_string())?
         .map(|entry| Ok(entry?.path()))
@@ -161,6 +165,22 @@ pub fn load(folder: &Path) -> Result<()> {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => {
                 return Err(error).with_context(|| format!("insmod {}", module.display()))
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Has one that is built in look for its cores again: when the kernel started, they did not answer yet.
+fn bind_again() -> Result<()> {
+    for entry in fs::read_dir(CORES).with_context(|| format!("no etnaviv: {CORES}"))? {
+        let entry = entry?;
+        if entry.path().join("of_node").exists() {
+            for file in ["unbind", "bind"] {
+                let path = Path::new(CORES).join(file);
+                let name = entry.file_name();
+                fs::write(&path, name.as_encoded_bytes())
+                    .with_context(|| format!("{name:?} > {}", path.display()))?;
             }
         }
     }

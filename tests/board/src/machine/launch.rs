@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a boot is started with: files, arguments, processes.
 
+use std::fs;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -19,6 +20,7 @@ use super::Task;
 use super::Work;
 use crate::boards;
 use crate::boards::Binding;
+use crate::commands::say;
 use crate::device_tree;
 use crate::initramfs;
 use crate::initramfs::GuestFile;
@@ -60,6 +62,13 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
     }
     let initramfs = dir.join("initramfs");
     initramfs::write(&initramfs, &assets.busybox, &plan(boot, nonce), &files)?;
+    let mib = fs::metadata(&initramfs)?.len() >> 20;
+    let needed = boards::memory_for_files(mib);
+    if u64::from(boot.memory) < needed {
+        say(&format!(
+            "the guest's files are {mib} MiB, of which it may lose some: --memory {needed}"
+        ));
+    }
     Ok(BootFiles { tree, initramfs })
 }
 
@@ -234,13 +243,8 @@ pub fn of_core(name: &str, number: usize, extension: &str) -> String {
     }
 }
 
-/// Starts the GPU model; its reports go to `dir`.
-pub fn start_model(
-    assets: &Assets,
-    boot: &Boot,
-    dir: &Path,
-    sender: &SyncSender<Event>,
-) -> Result<Process> {
+/// The GPU model's command line; its reports go to `dir`.
+pub fn model_arguments(boot: &Boot, dir: &Path) -> Vec<String> {
     let path = |path: PathBuf| path.to_string_lossy().into_owned();
     let mut arguments = vec![
         "--socket".to_string(),
@@ -258,7 +262,16 @@ pub fn start_model(
     if boot.trace {
         arguments.extend(["--trace".to_string(), path(boot.out.join("gpu.trace"))]);
     }
-    let mut model = Process::start(&assets.gpu_model, &arguments)?;
+    arguments
+}
+
+/// Starts the GPU model.
+pub fn start_model(
+    assets: &Assets,
+    arguments: &[String],
+    sender: &SyncSender<Event>,
+) -> Result<Process> {
+    let mut model = Process::start(&assets.gpu_model, arguments)?;
     if let (Some(stdout), Some(stderr)) = (model.stdout(), model.stderr()) {
         process::forward(stdout, sender.clone(), Event::Model, Event::Model(vec![]));
         process::forward(stderr, sender.clone(), Event::Model, Event::Model(vec![]));

@@ -105,9 +105,13 @@ pub fn boot(
     for port in Port::ALL {
         ports::listen(dir.path(), port, sender.clone(), Arc::clone(&stop))?;
     }
-    let model = launch::start_model(assets, boot, dir.path(), &sender)?;
+    let model = launch::model_arguments(boot, dir.path());
+    watcher.starts(&assets.gpu_model, &model);
+    let model = launch::start_model(assets, &model, &sender)?;
     let mut clock = Clock::new();
     clock.add(model.id());
+    let qemu = launch::qemu_arguments(assets, boot, dir.path(), &files);
+    watcher.starts(&assets.qemu, &qemu);
     let mut run = Run {
         boot,
         watcher,
@@ -141,11 +145,7 @@ pub fn boot(
     };
     run.wait("the GPU model to listen", MODEL_LIMIT);
     run.wait_for_model()?;
-    run.start_qemu(
-        &assets.qemu,
-        &launch::qemu_arguments(assets, boot, dir.path(), &files),
-        &sender,
-    )?;
+    run.start_qemu(&assets.qemu, &qemu, &sender)?;
     if let Some(qemu) = &run.qemu {
         fs::write(dir.path().join(launch::MACHINE), qemu.id().to_string())?;
     }

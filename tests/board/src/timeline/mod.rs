@@ -75,7 +75,7 @@ pub fn timeline(tools: &Tools, arguments: &TimelineArgs, signals: &Signals) -> R
         host: tools.top.join(RECORD),
         guest: GUEST_RECORD.to_string(),
     });
-    let outcome = machine::boot(&tools.assets(true)?, &boot, &mut PassOn, signals)?;
+    let outcome = machine::boot(&tools.assets(true)?, &boot, &mut PassOn::default(), signals)?;
     let status = conclude(&outcome, &out);
     let trace = out.join(TEXT);
     if !trace.is_file() {
