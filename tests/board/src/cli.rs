@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line.
 
+use std::fs;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -190,6 +191,13 @@ impl Tools {
         self.kernel.contains('/')
     }
 
+    /// Whether the usual kernel says that it has `option`.
+    pub fn kernel_has(&self, option: &str) -> bool {
+        let config = self.build.as_ref().map(|build| build.join(".config"));
+        let text = config.and_then(|config| fs::read_to_string(config).ok());
+        text.is_some_and(|text| text.lines().any(|line| line == format!("{option}=y")))
+    }
+
     /// What the usual kernel is for.
     pub fn processor(&self) -> Result<Processor> {
         Processor::of_kernel(&self.image)
@@ -327,6 +335,9 @@ pub struct RunArgs {
     /// install'), which take the place of Debian's; or a folder like those of scripts/mesa.
     #[arg(long, value_name = "DIR")]
     pub mesa_dir: Option<PathBuf>,
+    /// Show the driver's lines of the kernel log when the program has ended; else only if it failed.
+    #[arg(long)]
+    pub log: bool,
     /// Show the command lines that the software GPU and QEMU are started with.
     #[arg(long)]
     pub print_command: bool,

@@ -37,6 +37,9 @@ use crate::mesa;
 use crate::processor::Processor;
 use crate::signals::Signals;
 
+/// Most lines of the driver's that are shown of a program that failed.
+const MOST_LINES: usize = 20;
+
 /// How long the demonstration may take.
 const DEMO_LIMIT: Duration = Duration::from_secs(60);
 
@@ -190,6 +193,12 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
     };
     let outcome = machine::boot(&assets, &boot, &mut watcher, signals)?;
     let status = conclude(&outcome, &boot.out);
+    let most = match (arguments.log, status) {
+        (true, _) => usize::MAX,
+        (false, 0) => 0,
+        (false, _) => MOST_LINES,
+    };
+    show_driver(&outcome.log, most, &boot.out);
     if !arguments.quiet {
         say(&format!(
             "{} ({}), Linux {}: up in {:.1} s, program {:.1} s, all {:.1} s; status {status}; files and logs in {}",
@@ -205,11 +214,30 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
     Ok(status)
 }
 
-/// What differs with a kernel of the user's own.
+/// What differs where somebody looks on: the driver says why it refuses what. And with a kernel of the user's own.
 fn adapt(tools: &Tools, assets: &Assets, boot: &mut Boot) {
+    let debugs = ["CONFIG_DYNAMIC_DEBUG", "CONFIG_DYNAMIC_DEBUG_CORE"];
+    if !boot.insmod.contains("dyndbg") && debugs.iter().any(|option| tools.kernel_has(option)) {
+        boot.insmod.push_str(" dyndbg=+p");
+    }
     boot.load &= assets.module.is_some();
     if let (true, Some(build)) = (tools.has_own_kernel(), &tools.build) {
         boot.files.extend(etnaviv::early(build));
+    }
+}
+
+/// Shows what the driver said while the program ran, the last `most` lines.
+fn show_driver(log: &str, most: usize, out: &Path) {
+    let lines = kernel_log::of_driver(&kernel_log::of_task(log, 0));
+    let left_out = lines.len().saturating_sub(most);
+    if left_out > 0 && most > 0 {
+        say(&format!(
+            "{left_out} lines of the driver's are left out: {}",
+            out.join("kernel.log").display()
+        ));
+    }
+    for line in &lines[left_out..] {
+        say(line);
     }
 }
 
