@@ -180,6 +180,15 @@ pub const FETCH_DUMP: usize = 0x118;
 pub const FETCH_DUMP_UNITS: usize = 8192;
 /// Bytes that [`FETCH_DUMP`] writes.
 pub const FETCH_DUMP_BYTES: usize = FETCH_DUMP_UNITS * 16;
+/// w: the physical address of [`WRITEABLE_DUMP_BYTES`] of guest memory, to which the memory that engines may write is
+/// written now, as MMU version 2's tables have it: for each range four words, the lowest GPU address that leads to its
+/// beginning, its physical address, its bytes, 1. Zeros follow the last. No ranges before the tables are loaded, and none
+/// with another MMU. The address is a multiple of 4.
+pub const WRITEABLE_DUMP: usize = 0x128;
+/// The most ranges that [`WRITEABLE_DUMP`] writes.
+pub const WRITEABLE_DUMP_RANGES: usize = 8192;
+/// Bytes that [`WRITEABLE_DUMP`] writes.
+pub const WRITEABLE_DUMP_BYTES: usize = WRITEABLE_DUMP_RANGES * 16;
 /// rw: bit 0 holds the core in the reset of its line, as a reset controller does (`snps,dw-high-reset` is one whose
 /// register this may be). When it falls the core is as at power-on.
 pub const RESET_LINE: usize = 0x11c;
@@ -272,6 +281,10 @@ pub mod fault {
 
     /// w: the same until its power domain has been off ([`POWER`](super::POWER)), which clears this.
     pub const RESET_NEEDS_POWER: usize = 0x264;
+
+    /// w: how many bytes, at most 24 and a multiple of 8, the front end's address register runs ahead of a stall, along
+    /// LINKs: what it has fetched while it waits.
+    pub const FETCH_AHEAD: usize = 0x268;
 
     /// [`HANG_KIND`]: it stands still at the command.
     pub const HANG_SILENT: u32 = 0;
@@ -476,4 +489,6 @@ violation_kinds! {
     /// An event from the pixel engine, or a flush of translations, while a cache has what nobody wrote back: of tile
     /// status, or, where translations are flushed, of pixels. It goes to memory later, where something else may be.
     UnflushedCache = 28, "unflushed-cache";
+    /// The front end fetched what an engine wrote. What it executes is the kernel's, which writes with the processor.
+    ExecutedWrite = 29, "executed-write";
 }

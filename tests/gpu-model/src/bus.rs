@@ -299,13 +299,15 @@ impl Bus for MemoryBus<'_> {
         self.stretches(port, address, data.len(), true, |bus, physical, range| {
             let Some(physical) = physical else { return };
             let at = address.wrapping_add(range.start as u32);
-            if bus.memory.write(physical, &data[range]).is_err() {
+            if bus.memory.write(physical, &data[range.clone()]).is_err() {
                 bus.bus_error(
                     port,
                     true,
                     format!("write at {at:#010x} (physical {physical:#010x}) is outside memory"),
                 );
+                return;
             }
+            bus.gpu.note_write(physical, &data[range]);
         });
     }
 

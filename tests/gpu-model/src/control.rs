@@ -94,6 +94,8 @@ pub struct Faults {
     pub reset_needs_line: AtomicU32,
     /// The same until it has lost its power.
     pub reset_needs_power: AtomicU32,
+    /// Bytes that the front end's address runs ahead of a stall.
+    pub fetch_ahead: AtomicU32,
 }
 
 impl Faults {
@@ -112,7 +114,7 @@ impl Faults {
         cell.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
     }
 
-    fn all(&self) -> [&AtomicU32; 21] {
+    fn all(&self) -> [&AtomicU32; 22] {
         [
             &self.hang_at_command,
             &self.hang_at_draw,
@@ -135,6 +137,7 @@ impl Faults {
             &self.hang_at_colour,
             &self.reset_needs_line,
             &self.reset_needs_power,
+            &self.fetch_ahead,
         ]
     }
 
@@ -161,6 +164,7 @@ impl Faults {
             fault::HANG_AT_COLOUR => &self.hang_at_colour,
             fault::RESET_NEEDS_LINE => &self.reset_needs_line,
             fault::RESET_NEEDS_POWER => &self.reset_needs_power,
+            fault::FETCH_AHEAD => &self.fetch_ahead,
             _ => return None,
         })
     }
@@ -233,6 +237,7 @@ impl ControlBar {
             layout::STATE_INDEX => self.state_index.store(value % state::WORDS as u32, Relaxed),
             layout::STATE_DUMP => gpu.dump_states(value),
             layout::FETCH_DUMP => gpu.dump_fetched(value),
+            layout::WRITEABLE_DUMP => gpu.dump_writeable(value),
             layout::RESET_LINE => gpu.drive_reset_line(value & 1 != 0),
             layout::POWER => gpu.set_power(value),
             layout::EXPECT_VIOLATION => gpu.recorder.expect(value),

@@ -437,6 +437,7 @@ impl FrontEnd {
             return Err(Hang);
         };
         gpu.note_fetch(address, unit);
+        gpu.check_fetch(physical, unit, |text| self.finding(text));
         gpu.visible.low.store(unit as u32, Relaxed);
         gpu.visible.high.store((unit >> 32) as u32, Relaxed);
         self.next = self.next.wrapping_add(8);
@@ -718,9 +719,28 @@ impl FrontEnd {
         self.stalled_for = self.stalled_for.max(mark);
         if self.passed < mark {
             self.phase = Phase::Stalled(mark);
+            let address = self.fetched_ahead(gpu);
+            gpu.visible.address.store(address, Relaxed);
             gpu.publish(FrontEndState::Stalled, dma_state::STALL);
         }
         Ok(())
+    }
+
+    /// What the address register shows in a stall: on silicon it may run ahead along the stream.
+    fn fetched_ahead(&mut self, gpu: &Gpu) -> u32 {
+        let units = gpu.faults.fetch_ahead.load(Relaxed).min(24) / 8;
+        let (setup, memory) = (gpu.setup(), gpu.memory.snapshot());
+        let mut address = self.current.0;
+        for _ in 0..units {
+            let mut bus = self.bus(gpu, &setup, &memory, address);
+            let physical = bus.translate(Port::FrontEnd, address, false);
+            let unit = physical.and_then(|(physical, _)| memory.read_u64(physical).ok());
+            address = match unit.map(|unit| (Command::decode(unit as u32), (unit >> 32) as u32)) {
+                Some((Command::Link { .. }, target)) => target,
+                _ => address.wrapping_add(8),
+            };
+        }
+        address
     }
 
     /// The cache of tile status has nothing that is not in memory.

@@ -33,6 +33,8 @@ use gpu_control::FETCH_DUMP_BYTES;
 use gpu_control::FETCH_DUMP_UNITS;
 use gpu_control::POWER_CLOCK;
 use gpu_control::POWER_DOMAIN;
+use gpu_control::WRITEABLE_DUMP_BYTES;
+use gpu_control::WRITEABLE_DUMP_RANGES;
 
 use crate::control::Counters;
 use crate::control::Faults;
@@ -46,6 +48,7 @@ use crate::mmu::Port;
 use crate::mmu::PortSetup;
 use crate::mmu::Setup;
 use crate::mmu::V2Setup;
+use crate::mmu_v2;
 use crate::personality::Personality;
 use crate::profile::Profile;
 use crate::registers::*;
@@ -53,6 +56,7 @@ use crate::strict::Finding;
 use crate::strict::Recorder;
 use crate::vg::VgFrontEnd;
 use crate::waits;
+use crate::written::Written;
 
 /// Word of an opcode that no core has.
 const ILLEGAL_WORD: u32 = 0xf800_0000;
@@ -76,6 +80,8 @@ pub struct Options {
     pub line_inclusive: bool,
     /// A file with the number of the machine's process, once it runs.
     pub machine: Option<PathBuf>,
+    /// What the engines of all cores of the machine have written.
+    pub written: Arc<Written>,
 }
 
 impl Options {
@@ -89,6 +95,7 @@ impl Options {
             lenient: false,
             line_inclusive: false,
             machine: None,
+            written: Arc::default(),
         }
     }
 }
@@ -543,6 +550,39 @@ impl Gpu {
             .collect();
         // Who dumps to where nothing is finds nothing there.
         let _ = self.memory.snapshot().write(address, &bytes);
+    }
+
+    /// Writes to guest memory at a physical address where the page tables let engines write.
+    pub(crate) fn dump_writeable(&self, address: u32) {
+        let memory = self.memory.snapshot();
+        let table = self.setup().v2.table;
+        let ranges = table.map_or_else(Vec::new, |table| mmu_v2::writeable(table, &memory));
+        let words = ranges.into_iter().take(WRITEABLE_DUMP_RANGES);
+        let words = words.flat_map(|it| [it.address, it.physical, it.bytes, 1]);
+        let mut bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        bytes.resize(WRITEABLE_DUMP_BYTES, 0);
+        // Who dumps to where nothing is finds nothing there.
+        let _ = memory.write(address, &bytes);
+    }
+
+    /// An engine writes to memory.
+    pub(crate) fn note_write(&self, physical: u32, data: &[u8]) {
+        self.options.written.note(physical, data);
+    }
+
+    /// The front end has fetched a unit: what an engine wrote is no command.
+    pub(crate) fn check_fetch(
+        &self,
+        physical: u32,
+        unit: u64,
+        finding: impl FnOnce(String) -> Finding,
+    ) {
+        if self.options.written.is_executed(physical, unit) {
+            let text = format!("fetch of what an engine wrote (physical {physical:#010x})");
+            let finding = finding(text);
+            self.recorder
+                .violation(ViolationKind::ExecutedWrite, finding);
+        }
     }
 
     /// Remembers that the front end fetched a unit. A loop of two is remembered once.

@@ -7,6 +7,7 @@
 //! Rooms: [`server`] (vfio-user, PCI), [`host`] (register block), [`frontend`] (command stream) with [`stream`]
 //! (decoding), [`vg`] (the same of VG cores), [`mmu`] with [`mmu_v2`] and [`mmu_vg`], [`bus`] (memory through it),
 //! [`engine2d`], [`resolve`] with [`surface`] and [`tile_status`], and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
+//! [`written`] (what must not be executed),
 //! [`strict`] (violations and report), [`personality`] and [`registers`] (what a core is).
 //!
 //! "spec" in comments is the project's specification of command submission and hardware behaviour.
@@ -37,3 +38,4 @@ pub mod surface;
 pub mod tile_status;
 pub mod vg;
 pub mod waits;
+pub mod written;

@@ -82,6 +82,7 @@ fn finish(cores: &[Arc<Gpu>]) -> i32 {
 fn run(arguments: Arguments) -> anyhow::Result<i32> {
     let mut cores = Vec::new();
     let mut servers = Vec::new();
+    let written = Arc::<gpu_model::written::Written>::default();
     for (number, board) in arguments.board.iter().enumerate() {
         let file = |path: &Option<PathBuf>| path.as_ref().map(|path| numbered(path, number));
         let gpu = Arc::new(Gpu::new(Options {
@@ -92,6 +93,7 @@ fn run(arguments: Arguments) -> anyhow::Result<i32> {
             lenient: arguments.lenient,
             line_inclusive: arguments.line_inclusive,
             machine: arguments.machine.clone(),
+            written: written.clone(),
         })?);
         gpu.spawn_threads()?;
         servers.push(Server::new(

@@ -79,6 +79,61 @@ fn walk(table: u32, address: u32, memory: &Snapshot) -> Result<Walk, Fault> {
     })
 }
 
+/// Memory that engines may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Writeable {
+    /// Physical address.
+    pub physical: u32,
+    /// The lowest GPU address that leads there.
+    pub address: u32,
+    /// Bytes.
+    pub bytes: u32,
+}
+
+/// All memory that the tables let engines write, by physical address; what lies behind each other for the GPU too is one.
+pub fn writeable(table: u32, memory: &Snapshot) -> Vec<Writeable> {
+    let mut pages = Vec::new();
+    for first in 0..1u32 << (32 - FIRST_SHIFT) {
+        let base = first << FIRST_SHIFT;
+        let Ok(word) = entry(memory, table.wrapping_add(4 * first)) else {
+            continue;
+        };
+        if word & PRESENT == 0 {
+            continue;
+        }
+        let shift = PAGE_SHIFTS[(word >> 2 & 3) as usize];
+        for index in 0..(1u32 << FIRST_SHIFT >> shift).max(1) {
+            let address = base + (index << shift);
+            match walk(table, address, memory) {
+                Ok(walk) if walk.entry & (PRESENT | WRITEABLE) == PRESENT | WRITEABLE => {
+                    pages.push(Writeable {
+                        physical: walk.entry >> shift << shift,
+                        address,
+                        bytes: 1 << shift,
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+    pages.sort_unstable();
+    let mut ranges: Vec<Writeable> = Vec::new();
+    for page in pages {
+        match ranges.last_mut() {
+            // Many addresses may lead to one page.
+            Some(last) if last.physical == page.physical && last.bytes == page.bytes => {}
+            Some(last)
+                if last.physical.wrapping_add(last.bytes) == page.physical
+                    && last.address.wrapping_add(last.bytes) == page.address =>
+            {
+                last.bytes += page.bytes;
+            }
+            _ => ranges.push(page),
+        }
+    }
+    ranges
+}
+
 impl Mmu for MmuV2 {
     fn translate(
         &mut self,
@@ -275,6 +330,36 @@ mod tests {
         assert!(bench.refused(0x0040_0000, true).stale.is_some());
         bench.mmu.flush(0x1f);
         assert_eq!(bench.physical(0x0040_0000), 0x4123_4000);
+    }
+
+    #[test]
+    fn what_may_be_written_is_listed() {
+        let bench = Bench::new();
+        bench.set(TABLE, 1, SECOND | PRESENT);
+        let page = |at: u32| 0x4123_0000 + at * 0x1000;
+        for (index, entry) in [
+            (0, page(0) | WRITEABLE | PRESENT),
+            (1, page(1) | WRITEABLE | PRESENT),
+            (2, page(2) | PRESENT),
+            (3, page(3) | WRITEABLE),
+            // Two addresses of one page.
+            (8, page(9) | WRITEABLE | PRESENT),
+            (9, page(9) | WRITEABLE | PRESENT),
+        ] {
+            bench.set(SECOND, index, entry);
+        }
+        let range = |physical, address, bytes| Writeable {
+            physical,
+            address,
+            bytes,
+        };
+        assert_eq!(
+            writeable(TABLE, &bench.memory.snapshot()),
+            [
+                range(page(0), 0x0040_0000, 0x2000),
+                range(page(9), 0x0040_8000, 0x1000)
+            ]
+        );
     }
 
     #[test]

@@ -291,6 +291,7 @@ impl VgFrontEnd {
             return Err(Halt::Hang);
         };
         gpu.note_fetch(address | tag, unit);
+        gpu.check_fetch(physical, unit, |text| self.history.finding(text, at));
         self.next = address.wrapping_add(8);
         self.left -= 1;
         Ok(unit)
