@@ -25,7 +25,7 @@
 //! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
 //!    windows look there.
 //! 4. `galcore process` ([`client::Process`]): the handle tables of one process. `galcore
-//!    framebuffers` ([`memory`]): those of which the log has told. Never one under the other.
+//!    framebuffers` ([`memory`]): those that the GPU reaches. Never one under the other.
 //! 5. `galcore core` ([`gpu::Core`]), `galcore heap` ([`memory`]), `galcore mmu` and `galcore tlbs`
 //!    ([`mmu::Vm`]), `galcore rings` ([`ring::Reclaimer`]) and `galcore pinned pages`
 //!    ([`sys::pages`]): never one under another.

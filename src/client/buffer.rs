@@ -26,6 +26,7 @@ use crate::{
         Backing,
         Buffer, //
     },
+    mmu::Contents,
     stream::addresses::{
         Kind,
         Owner, //
@@ -81,7 +82,7 @@ impl Process {
     ) -> Result<Reply<'_>> {
         let memory = self.device.memory();
         memory.failures().pass()?;
-        let buffer = memory.allocate_buffer(bytes)?;
+        let buffer = memory.allocate_buffer(bytes, Contents::Clients)?;
         let entry = BufferEntry {
             buffer: Visible::new(buffer.clone(), self)?,
             user: 0,

@@ -16,7 +16,8 @@ use crate::{
     log::debug_client,
     memory::{
         gpu_address,
-        Elsewhere, //
+        Elsewhere,
+        FramebufferUse, //
     },
     stream::addresses::{
         Kind,
@@ -38,6 +39,14 @@ use kernel::{
 
 /// Not a number that [`framebuffer::stamp`] would give twice.
 pub(super) const UNSEEN: usize = usize::MAX;
+
+/// A framebuffer that a process's commands may name.
+pub(super) struct Named {
+    range: Range,
+    kept: Framebuffer,
+    /// Has the GPU reach it.
+    _use: FramebufferUse,
+}
 
 impl Process {
     /// Looks for framebuffers, if they are wanted and the process has mapped something since it was
@@ -71,12 +80,21 @@ impl Process {
             let Some(range) = framebuffers.range_of(&one) else {
                 continue;
             };
-            let is_noted = self.tables().has_framebuffer(range);
-            if is_noted || !framebuffers.admit(self.device.vm(), &one, range) {
+            if self.tables().has_framebuffer(range) {
                 continue;
             }
             let kept = one.kept();
-            let noted = self.tables().insert_framebuffer(range, kept);
+            let Some(of) = framebuffers.admit(self.device.vm(), &kept, range) else {
+                continue;
+            };
+            let mut named = Some(Named {
+                range,
+                kept,
+                _use: of,
+            });
+            let noted = self.tables().insert_framebuffer(&mut named);
+            // What is not noted, or was before, goes without the lock.
+            drop(named);
             if let Err(error) = noted {
                 debug_client!("a framebuffer cannot be noted: {error:?}");
             }
@@ -121,29 +139,32 @@ impl Process {
 impl Tables {
     /// Whether the process's commands may name all of `range` as a framebuffer's.
     fn has_framebuffer(&self, range: Range) -> bool {
-        self.framebuffers.iter().any(|(of, _)| of.holds(range))
+        self.framebuffers.iter().any(|of| of.range.holds(range))
     }
 
     /// Where the process's framebuffers are: first physical address and bytes.
     fn known_framebuffers(&self) -> [Option<(PhysAddr, usize)>; framebuffer::MOST] {
         let mut all = [None; framebuffer::MOST];
-        for (place, (_, known)) in all.iter_mut().zip(&self.framebuffers) {
-            *place = Some((known.start(), known.bytes()));
+        for (place, known) in all.iter_mut().zip(&self.framebuffers) {
+            *place = Some((known.kept.start(), known.kept.bytes()));
         }
         all
     }
 
     /// Has the process's commands name a framebuffer's addresses, and its driver keep its memory as
-    /// long. `MemoryLocked`: they are another object's. `OutOfResources`: there are too many.
-    /// `OutOfMemory`. Then they may not.
-    fn insert_framebuffer(&mut self, range: Range, kept: Framebuffer) -> Result {
+    /// long: takes it, and leaves what it takes the place of. `MemoryLocked`: they are another
+    /// object's. `OutOfResources`: there are too many. `OutOfMemory`. Then they may not.
+    fn insert_framebuffer(&mut self, named: &mut Option<Named>) -> Result {
+        let Some(range) = named.as_ref().map(|named| named.range) else {
+            return Ok(());
+        };
         // Another thread may have been quicker.
         if self.has_framebuffer(range) {
             return Ok(());
         }
         self.framebuffers.reserve(1, GFP_KERNEL_ACCOUNT)?;
         // It may have mapped less of it before: that is kept until this is noted.
-        let of_it = |(of, _): &(Range, Framebuffer)| of.start() == range.start();
+        let of_it = |of: &Named| of.range.start() == range.start();
         let place = self.framebuffers.iter().position(of_it);
         if place.is_none() && self.framebuffers.len() >= framebuffer::MOST {
             return Err(Error::OutOfResources);
@@ -153,7 +174,7 @@ impl Tables {
             // It has none.
             handle: 0,
         };
-        let before = place.and_then(|place| self.framebuffers.get(place).map(|(of, _)| *of));
+        let before = place.and_then(|place| self.framebuffers.get(place).map(|of| of.range));
         if before.is_some() {
             self.addresses.remove(range.start());
         }
@@ -163,9 +184,17 @@ impl Tables {
             let _ = before.map(&mut insert);
         })?;
         match place.and_then(|place| self.framebuffers.get_mut(place)) {
-            // Putting its file does not sleep: that is closed when the caller goes back.
-            Some(known) => *known = (range, kept),
-            None => self.framebuffers.push((range, kept), GFP_KERNEL_ACCOUNT)?,
+            Some(known) => {
+                if let Some(named) = named {
+                    core::mem::swap(known, named);
+                }
+            }
+            None => {
+                if let Some(named) = named.take() {
+                    // There is room.
+                    let _ = self.framebuffers.push_within_capacity(named);
+                }
+            }
         }
         Ok(())
     }
@@ -173,7 +202,7 @@ impl Tables {
     /// How many bytes of a framebuffer of the process's lie at GPU address `address` and behind it.
     pub(super) fn framebuffer_bytes(&self, address: u32) -> Option<u64> {
         let mut all = self.framebuffers.iter();
-        let (range, _) = all.find(|(range, _)| range.contains(address))?;
+        let range = all.find(|of| of.range.contains(address))?.range;
         Some(u64::from(range.last() - address) + 1)
     }
 }

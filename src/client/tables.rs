@@ -4,6 +4,7 @@
 
 use super::{
     buffer::BufferEntry,
+    framebuffers::Named,
     handles::Handles,
     import::Mapped,
     ledgers::VideoLedgers,
@@ -17,7 +18,6 @@ use super::{
 };
 use crate::{
     abi::Ledger,
-    addr::Range,
     context::Context,
     limits::MAX_CORES,
     memory::Backing,
@@ -25,10 +25,7 @@ use crate::{
         addresses::AddressSet,
         loaded::Loaded, //
     },
-    sys::{
-        framebuffer::Framebuffer,
-        power::KeptOn, //
-    }, //
+    sys::power::KeptOn, //
 };
 use kernel::{
     prelude::*,
@@ -64,7 +61,7 @@ pub(super) struct Tables {
     pub(super) mapped: Ledger,
     /// Framebuffers that the process has mapped; in `addresses`, too. Their drivers keep the memory
     /// as long as it is here.
-    pub(super) framebuffers: KVec<(Range, Framebuffer)>,
+    pub(super) framebuffers: KVec<Named>,
     pub(super) pieces: KVec<PieceEntry>,
     /// What it leaves for others.
     pub(super) shared_infos: KVec<Info>,

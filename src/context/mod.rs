@@ -34,6 +34,7 @@ use crate::{
         Buffer,
         VideoMemory, //
     },
+    mmu::Contents,
     stream::{
         loaded::Loaded,
         lookup::Lookup,
@@ -261,7 +262,8 @@ impl Copy {
     fn new(memory: &VideoMemory, map: &Arc<StateMap>) -> Result<Self> {
         let words = map.template();
         // CAST: at most 64 bits.
-        let buffer = memory.allocate_buffer(core::mem::size_of_val(words) as u64)?;
+        let bytes = core::mem::size_of_val(words) as u64;
+        let buffer = memory.allocate_buffer(bytes, Contents::Executed)?;
         buffer.memory().write_words(0, words)?;
         let mut live = KVVec::new();
         live.resize(map.addresses().len(), 0, GFP_KERNEL_ACCOUNT)?;

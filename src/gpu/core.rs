@@ -24,7 +24,7 @@ use crate::{
     },
     memory::VideoMemory,
     mmu::{
-        Access,
+        Contents,
         LinearMapping,
         Vm, //
     },
@@ -187,7 +187,7 @@ impl<P: Payload> Core<P> {
         let ring = Ring::new(hardware.clone(), setup, vm.clone(), reclaimer.clone())
             .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
         let ring_mapping = vm
-            .map_linear(ring.memory(), ring.address(), Access::ReadOnly)
+            .map_linear(ring.memory(), ring.address(), Contents::Executed)
             .map_err(|_| {
                 dev_err!(dev, "no memory for the MMU's tables\n");
                 ENOMEM

@@ -14,7 +14,7 @@ use crate::{
         ThisProcess, //
     },
     mmu::{
-        Access,
+        LinearMapping,
         Vm, //
     },
     sys::{
@@ -25,21 +25,64 @@ use crate::{
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::Mutex, //
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
 };
 
+/// Framebuffers, or first parts of one, that the GPU reaches at once.
+const MOST: usize = 16;
+
 /// Framebuffers of which the log tells, each once.
-const MOST: usize = 8;
+const MOST_TOLD: usize = 8;
 
 /// Those that are not taken.
 static REFUSED: RateLimit = RateLimit::new();
 
-/// Those that have been shown.
+/// One that the GPU reaches.
+struct Reached {
+    range: Range,
+    /// Processes that may name it.
+    users: usize,
+    /// How, where the MMU must be told.
+    _mapping: Option<LinearMapping>,
+}
+
+struct State {
+    reached: KVec<Reached>,
+    told: [Option<u32>; MOST_TOLD],
+}
+
+/// Those that processes may name.
 #[pin_data]
 pub(crate) struct Framebuffers {
     base_address: u32,
     #[pin]
-    told: Mutex<[Option<u32>; MOST]>,
+    state: Mutex<State>,
+}
+
+/// A process may name one. Not to be dropped under a lock of the process's.
+pub(crate) struct Use {
+    of: Arc<Framebuffers>,
+    range: Range,
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.of.leave(self.range);
+    }
+}
+
+impl State {
+    /// Whether the log has not told of the one at `start` yet, and will now.
+    fn is_new(&mut self, start: u32) -> bool {
+        if self.told.contains(&Some(start)) {
+            return false;
+        }
+        let room = self.told.iter_mut().find(|place| place.is_none());
+        room.map(|place| *place = Some(start)).is_some()
+    }
 }
 
 impl Framebuffers {
@@ -47,7 +90,10 @@ impl Framebuffers {
     pub(super) fn new(base_address: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             base_address,
-            told <- new_mutex!([const { None }; MOST], "galcore framebuffers"),
+            state <- new_mutex!(State {
+                reached: KVec::new(),
+                told: [None; MOST_TOLD],
+            }, "galcore framebuffers"),
         })
     }
 
@@ -62,30 +108,67 @@ impl Framebuffers {
         range
     }
 
-    /// Has the GPU of `vm` reach what a process has mapped, at `range`. Where it has once reached
-    /// it always does: commands are kept from there. Says whether there is memory for its tables.
-    pub(crate) fn admit(&self, vm: &Vm, mapped: &Framebuffer, range: Range) -> bool {
-        // Always: what was mapped there before, of memory that was another's, may have been ended.
-        let reached = vm.map_for_good(range.start(), range.bytes(), Access::ReadWrite);
-        if reached.is_err() {
-            refuse(mapped, "no memory for the MMU's tables");
-            return false;
-        }
-        if self.is_new(range.start()) {
-            let (start, bytes) = (widen(mapped.start()), mapped.bytes());
-            pr_info!("{ThisProcess}: has mapped a framebuffer of {bytes:#x} bytes at {start:#x}: who has may draw there\n");
-        }
-        true
+    /// Has the GPU of `vm` reach `kept`, which a process has mapped, at `range`, as long as what is
+    /// returned lives; longer where another process may name some framebuffer still. `None`: there
+    /// is no memory for it, or there are too many.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        vm: &Arc<Vm>,
+        kept: &Framebuffer,
+        range: Range,
+    ) -> Option<Use> {
+        let mut state = self.state.lock();
+        let known = state.reached.iter_mut().find(|one| one.range.holds(range));
+        let range = match known {
+            Some(one) => {
+                one.users += 1;
+                one.range
+            }
+            None => {
+                let has_room = state.reached.len() < MOST
+                    && state.reached.reserve(1, GFP_KERNEL_ACCOUNT).is_ok();
+                let mapping = match vm.map_framebuffer(kept, range) {
+                    Ok(mapping) if has_room => mapping,
+                    _ => {
+                        drop(state);
+                        refuse(
+                            kept,
+                            "there are too many, or no memory for the MMU's tables",
+                        );
+                        return None;
+                    }
+                };
+                // There is room.
+                let _ = state.reached.push_within_capacity(Reached {
+                    range,
+                    users: 1,
+                    _mapping: mapping,
+                });
+                if state.is_new(range.start()) {
+                    let (start, bytes) = (widen(kept.start()), kept.bytes());
+                    pr_info!("{ThisProcess}: has mapped a framebuffer of {bytes:#x} bytes at {start:#x}: who has may draw there\n");
+                }
+                range
+            }
+        };
+        drop(state);
+        Some(Use {
+            of: self.clone(),
+            range,
+        })
     }
 
-    /// Whether the log has not told of the one at `start` yet, and will now.
-    fn is_new(&self, start: u32) -> bool {
-        let mut told = self.told.lock();
-        if told.contains(&Some(start)) {
-            return false;
+    /// A process may not name `range` any more. They may lie in one another, so all end together:
+    /// when no process may name any.
+    fn leave(&self, range: Range) {
+        let mut state = self.state.lock();
+        let reached = &mut state.reached;
+        if let Some(one) = reached.iter_mut().find(|one| one.range == range) {
+            one.users -= 1;
         }
-        let room = told.iter_mut().find(|place| place.is_none());
-        room.map(|place| *place = Some(start)).is_some()
+        if reached.iter().all(|one| one.users == 0) {
+            reached.clear();
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use crate::{
         RateLimit, //
     },
     mmu::{
-        Access,
+        Contents,
         Counter,
         Mapping,
         Paged,
@@ -84,6 +84,7 @@ use pool::{
 
 pub(crate) use {
     buffer::Buffer,
+    framebuffers::Use as FramebufferUse,
     node::{
         Backing,
         Elsewhere,
@@ -150,7 +151,7 @@ pub(crate) struct VideoMemory {
     shared_pool: bool,
     vm: Arc<Vm>,
     failures: Failures,
-    framebuffers: Pin<KBox<Framebuffers>>,
+    framebuffers: Arc<Framebuffers>,
     /// TILE_STATUS may lie behind the MMU (memory controller 2.0).
     tile_status_anywhere: bool,
 }
@@ -174,7 +175,7 @@ impl VideoMemory {
         let allowed = allowed.map(|range| (range.start(), range.bytes()));
         // `Init` has a `chain` too, so this one is called by its trait.
         for (address, bytes) in Iterator::chain(allowed, pool_range) {
-            vm.map_for_good(address, bytes, Access::ReadWrite)
+            vm.map_for_good(address, bytes)
                 .inspect_err(|_| dev_err!(log, "no memory for the MMU's tables\n"))?;
         }
         let pinned = PinnedPages::new(dev)?;
@@ -190,7 +191,7 @@ impl VideoMemory {
             shared_pool: parameters.shared_pool,
             vm,
             failures: Failures::none(),
-            framebuffers: KBox::pin_init(Framebuffers::new(base_address), GFP_KERNEL)?,
+            framebuffers: Arc::pin_init(Framebuffers::new(base_address), GFP_KERNEL)?,
             tile_status_anywhere: identity.has_new_memory_controller(),
         };
         Ok(Arc::new(this, GFP_KERNEL)?)
@@ -207,7 +208,7 @@ impl VideoMemory {
     }
 
     /// What clients have mapped of framebuffers.
-    pub(crate) fn framebuffers(&self) -> &Framebuffers {
+    pub(crate) fn framebuffers(&self) -> &Arc<Framebuffers> {
         &self.framebuffers
     }
 
@@ -262,10 +263,10 @@ impl VideoMemory {
         memory.part(0, memory.bytes())
     }
 
-    /// Allocates a contiguous buffer of at least `bytes`, zeroed.
+    /// Allocates a contiguous buffer of at least `bytes`, zeroed, for `contents`.
     ///
     /// `InvalidArgument`: no bytes. `OutOfMemory`: none that the GPU reaches.
-    pub(crate) fn allocate_buffer(&self, bytes: u64) -> Result<Arc<Buffer>> {
+    pub(crate) fn allocate_buffer(&self, bytes: u64, contents: Contents) -> Result<Arc<Buffer>> {
         if bytes == 0 {
             return Err(Error::InvalidArgument);
         }
@@ -282,7 +283,7 @@ impl VideoMemory {
         let memory = Arc::new(memory, GFP_KERNEL_ACCOUNT)?;
         let mapping = self
             .vm
-            .map_linear(&memory, address, Access::ReadWrite)
+            .map_linear(&memory, address, contents)
             .map_err(|_| Error::OutOfMemory)?;
         self.contiguous.add(bytes);
         let buffer = Buffer {
@@ -481,7 +482,9 @@ impl VideoMemory {
                 Pool::Virtual if i > 0 && !self.may_be_scattered(kind) => break,
                 Pool::Virtual => self.allocate_scattered(bytes).map(Place::Virtual),
                 Pool::System => self.allocate_in_pool(bytes, alignment, kind, owner),
-                Pool::Contiguous => self.allocate_buffer(bytes.into()).map(Place::Pages),
+                Pool::Contiguous => self
+                    .allocate_buffer(bytes.into(), Contents::Clients)
+                    .map(Place::Pages),
             };
             match place {
                 Ok(place) => return self.node(place, owner),

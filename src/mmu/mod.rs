@@ -37,6 +37,7 @@ mod stale;
 mod two_level;
 
 use crate::{
+    addr::Range,
     error::{
         Error,
         Result, //
@@ -48,7 +49,8 @@ use crate::{
         dma::{
             self,
             DmaBuffer, //
-        }, //
+        },
+        framebuffer::Framebuffer, //
     },
     wait::{
         self,
@@ -86,7 +88,10 @@ use stale::{
     Stale,
     StaleList, //
 };
-use two_level::TwoLevel;
+use two_level::{
+    Access,
+    TwoLevel, //
+};
 
 pub(crate) use {
     mapping::{
@@ -97,8 +102,7 @@ pub(crate) use {
         Counter,
         Paged, //
     },
-    stale::NO_TRANSLATIONS,
-    two_level::Access, //
+    stale::NO_TRANSLATIONS, //
 };
 
 /// Pages above bit 31: 2 GiB.
@@ -174,6 +178,25 @@ impl Tables {
     }
 }
 
+/// What contiguous memory holds, and so whether the GPU may write there. Who maps some must say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// What the GPU executes, or the kernel trusts. An engine that could write there would run
+    /// words that no check has seen: read-only, where the MMU can keep it so.
+    Executed,
+    /// Clients' data.
+    Clients,
+}
+
+impl Contents {
+    fn access(self) -> Access {
+        match self {
+            Self::Executed => Access::ReadOnly,
+            Self::Clients => Access::ReadWrite,
+        }
+    }
+}
+
 /// What lies behind a mapping, kept until no translation of it is left.
 enum Kept {
     Pages {
@@ -182,6 +205,10 @@ enum Kept {
     /// Only ever dropped.
     Memory {
         _memory: Arc<DmaBuffer>,
+    },
+    /// The same.
+    Framebuffer {
+        _file: Framebuffer,
     },
 }
 
@@ -349,13 +376,13 @@ impl Vm {
         Some((tables.address(), tables.safe_address()))
     }
 
-    /// Lets the GPU reach `bytes` at its address `address`, below bit 31, as physical memory: their
-    /// pages, for as long as the address space lives. `ENOMEM`: no memory for the tables.
+    /// Lets the GPU read and write `bytes` of clients' at its address `address`, below bit 31, as
+    /// physical memory: their pages, for as long as the address space lives. `ENOMEM`: no memory
+    /// for the tables.
     pub(crate) fn map_for_good(
         &self,
         address: u32,
         bytes: usize,
-        access: Access,
     ) -> Result<(), kernel::error::Error> {
         let Some(tables) = &self.tables.two_level else {
             // It does already.
@@ -363,29 +390,52 @@ impl Vm {
         };
         let (first, count) = pages(address, bytes);
         let state = self.state.lock();
-        tables.map_linear(first, count, access)?;
+        tables.map_linear(first, count)?;
         drop(state);
         self.note_change();
         Ok(())
     }
 
     /// Lets the GPU reach `memory`, whose address is `address`, below bit 31, as physical memory,
-    /// until what is returned is dropped; with MMU version 1 it does already, and may write there.
-    /// `OutOfResources`: no memory for the tables, or to note it.
+    /// until what is returned is dropped; with MMU version 1 it does already, and may write there,
+    /// whatever the `contents`. `OutOfResources`: no memory for the tables, or to note it.
     pub(crate) fn map_linear(
         self: &Arc<Self>,
         memory: &Arc<DmaBuffer>,
         address: u32,
-        access: Access,
+        contents: Contents,
+    ) -> Result<Option<LinearMapping>> {
+        let kept = || Kept::Memory {
+            _memory: memory.clone(),
+        };
+        self.map_piece(address, memory.size(), contents, kept)
+    }
+
+    /// The same for clients' memory of another driver's, at `range`, which is kept until no
+    /// translation of it is left.
+    pub(crate) fn map_framebuffer(
+        self: &Arc<Self>,
+        framebuffer: &Framebuffer,
+        range: Range,
+    ) -> Result<Option<LinearMapping>> {
+        let kept = || Kept::Framebuffer {
+            _file: framebuffer.again(),
+        };
+        self.map_piece(range.start(), range.bytes(), Contents::Clients, kept)
+    }
+
+    fn map_piece(
+        self: &Arc<Self>,
+        address: u32,
+        bytes: usize,
+        contents: Contents,
+        kept: impl FnOnce() -> Kept,
     ) -> Result<Option<LinearMapping>> {
         let Some(tables) = &self.tables.two_level else {
             return Ok(None);
         };
-        let (first, count) = pages(address, memory.size());
-        let kept = Kept::Memory {
-            _memory: memory.clone(),
-        };
-        let stale = Stale::new(first, count, kept).map_err(|_| Error::OutOfResources)?;
+        let (first, count) = pages(address, bytes);
+        let stale = Stale::new(first, count, kept()).map_err(|_| Error::OutOfResources)?;
         let state = self.state.lock();
         tables
             .prepare(first, count)
@@ -393,7 +443,7 @@ impl Vm {
         drop(state);
         for page in first..first + count {
             // CAST: less than 2^20 pages.
-            tables.set(page, (page as u32) << PAGE_BITS, access);
+            tables.set(page, (page as u32) << PAGE_BITS, contents.access());
         }
         self.note_change();
         Ok(Some(LinearMapping::new(self, stale)))

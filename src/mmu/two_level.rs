@@ -62,7 +62,7 @@ const LARGE_PAGES: u32 = 1 << 2;
 
 /// What the GPU may do with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(super) enum Access {
     /// Read it.
     ReadOnly,
     /// Read and write it.
@@ -276,22 +276,19 @@ impl TwoLevel {
         second.is_some_and(|second| second.is_large.load(Relaxed))
     }
 
-    /// Maps `count` pages from `first` to their own numbers, for good. One caller at a time.
-    /// `ENOMEM`: no memory; what has been mapped stays.
-    pub(super) fn map_linear(&self, first: usize, count: usize, access: Access) -> Result {
+    /// Maps `count` pages from `first` to their own numbers, for good, for reading and writing. One
+    /// caller at a time. `ENOMEM`: no memory; what has been mapped stays.
+    pub(super) fn map_linear(&self, first: usize, count: usize) -> Result {
         let Split { head, whole, tail } = split(first, count);
-        self.map_small(head, access)?;
-        self.map_small(tail, access)?;
+        self.map_small(head)?;
+        self.map_small(tail)?;
         let room = self.large.iter().find(|slot| slot.as_ref().is_none());
         let is_there = whole.clone().all(|entry| self.has_large(entry));
         let is_fresh = !whole.clone().any(|entry| self.has_small(entry));
         match room {
             _ if is_there => Ok(()),
-            Some(room) if is_fresh => self.map_large(room, whole, access),
-            _ => self.map_small(
-                whole.start * SMALL_PER_FIRST..whole.end * SMALL_PER_FIRST,
-                access,
-            ),
+            Some(room) if is_fresh => self.map_large(room, whole),
+            _ => self.map_small(whole.start * SMALL_PER_FIRST..whole.end * SMALL_PER_FIRST),
         }
     }
 
@@ -312,19 +309,19 @@ impl TwoLevel {
         Ok(())
     }
 
-    fn map_small(&self, pages: Range<usize>, access: Access) -> Result {
+    fn map_small(&self, pages: Range<usize>) -> Result {
         self.prepare(pages.start, pages.len())?;
         for page in pages {
-            self.set(page, address_of(page), access);
+            self.set(page, address_of(page), Access::ReadWrite);
         }
         Ok(())
     }
 
-    fn map_large(&self, room: &SetOnce<DmaBuffer>, whole: Range<usize>, access: Access) -> Result {
+    fn map_large(&self, room: &SetOnce<DmaBuffer>, whole: Range<usize>) -> Result {
         let bytes = page_align(whole.len() * LARGE_TABLE_BYTES).ok_or(EINVAL)?;
         let (tables, address) = self.table(bytes)?;
         for (i, large) in (whole.start * LARGE_PER_FIRST..whole.end * LARGE_PER_FIRST).enumerate() {
-            let entry = page_entry(address_of(large * SMALL_PER_LARGE), access);
+            let entry = page_entry(address_of(large * SMALL_PER_LARGE), Access::ReadWrite);
             tables.write(i * 4, entry)?;
         }
         room.populate(tables);

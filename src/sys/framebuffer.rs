@@ -37,6 +37,14 @@ impl Framebuffer {
         self.bytes
     }
 
+    /// The same, kept once more.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            file: self.file.clone(),
+            ..*self
+        }
+    }
+
     /// The same, to be kept: by a file of its own where that can be opened, since what hangs on the
     /// client's, such as a lock, is to go when the client closes it. Calls the framebuffer's
     /// driver, which may sleep.

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the GPU executes, no engine can write, with MMU version 2: neither by a draw that runs past the client's memory
+//! into a context's copy, nor anywhere else that the tables lead.
+
+use std::process::ExitCode;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::client::place;
+use galcore_client::device::Buffer;
+use galcore_client::device::Location;
+use galcore_client::draw::Engine;
+use galcore_client::stream::Pipe;
+use galcore_client::uapi::Pool;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_client::Surface;
+use galcore_selftests::control::Control;
+use galcore_selftests::harness;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::states::Scratch;
+use galcore_selftests::system;
+use galcore_selftests::video::locked_surface;
+use galcore_selftests::video::node;
+use gpu_control::Board;
+use gpu_control::ViolationKind;
+use gpu_control::CLEAR_EXPECTATIONS;
+use gpu_control::EXPECTED_SEEN;
+use gpu_control::EXPECT_ANY_NUMBER;
+use gpu_control::EXPECT_VIOLATION;
+use gpu_control::STATE_INDEX;
+use gpu_control::STATE_VALUE;
+
+const PAGE: u32 = 4096;
+
+/// Bytes of each of the client's buffers: more than a page, so that they lie where contexts do.
+const OWN: u32 = 2 * PAGE;
+
+/// Opcodes.
+const LINK: u32 = 0x4000_0000;
+const OPCODE: u32 = 0xf800_0000;
+
+/// A state that nothing else loads, and what the attack loads it with.
+const MARK: u32 = 0x0ef0;
+const MARKED: u32 = 0x5eed_600d;
+
+/// Bytes of a row of 16 pixels.
+const ROW: u32 = 64;
+/// The widest stride of the resolve engine's targets.
+const WIDEST: u32 = 0x3_ff00;
+
+/// A client with a second context, and the GPU from outside.
+struct Bench {
+    client: Client,
+    control: Control,
+    contexts: [u32; 2],
+    /// Made before the second context, so that its copies lie behind some of them.
+    pages: Vec<Buffer>,
+    commands: Buffer,
+    dump: Buffer,
+}
+
+impl Bench {
+    fn new() -> Result<Self> {
+        let client = Client::start()?;
+        // A core that goes off loads its context again at another time than the test means.
+        system::stay_awake()?;
+        let device = client.device();
+        let pages = (0..16)
+            .map(|_| device.allocate_contiguous(u64::from(OWN)))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            pages,
+            control: Control::open()?,
+            contexts: [client.context(), device.attach()?.context],
+            commands: device.allocate_contiguous(0x1000)?,
+            dump: device.allocate_contiguous(gpu_control::FETCH_DUMP_BYTES as u64)?,
+            client,
+        })
+    }
+
+    fn device(&self) -> &Device {
+        self.client.device()
+    }
+
+    fn commit(&self, context: u32, stream: &Stream) -> Result<()> {
+        let record = place(&self.commands, 0, Pipe::Pipe3d, stream);
+        self.device().commit(&record, context, &mut Queue::new())?;
+        Ok(self.device().stall()?)
+    }
+
+    /// Loads both copies of both contexts.
+    fn load_all(&self) -> Result<()> {
+        let nothing = Stream::default();
+        for context in [self.contexts, self.contexts].concat() {
+            self.commit(context, Stream::new().append(&nothing).nop())?;
+        }
+        Ok(())
+    }
+
+    /// The units that the front end fetched since the last time: address and words.
+    fn fetched(&self) -> Vec<(u32, [u32; 2])> {
+        self.dump.memory.fill(0);
+        let base = self.client.base_address();
+        self.control
+            .write(gpu_control::FETCH_DUMP, self.dump.address + base);
+        let word = |index: usize, part: usize| self.dump.memory.read(index * 16 + part * 4);
+        (0..gpu_control::FETCH_DUMP_UNITS)
+            .take_while(|&index| word(index, 3) != 0)
+            .map(|index| (word(index, 0), [word(index, 1), word(index, 2)]))
+            .collect()
+    }
+
+    /// Where the contexts' copies are that the GPU loads: the first unit of each, and the one behind its last. A copy is
+    /// what a LINK leads to that comes back.
+    fn copies(&self) -> Result<Vec<(u32, u32)>> {
+        self.fetched();
+        self.load_all()?;
+        let units = self.fetched();
+        let mut copies = Vec::new();
+        for (at, (address, [word, target])) in units.iter().enumerate() {
+            let back = units[at..].iter().find(|(from, [word, to])| {
+                word & OPCODE == LINK && *to == address + 8 && from.abs_diff(*target) < 0x1_0000
+            });
+            if let (LINK, Some((end, _))) = (word & OPCODE, back) {
+                copies.push((*target, end + 8));
+            }
+        }
+        copies.sort_unstable();
+        copies.dedup();
+        ensure!(copies.len() >= 2, "{} copies in {units:x?}", copies.len());
+        Ok(copies)
+    }
+
+    /// A buffer, and a copy that lies behind it, as near as there is one.
+    fn neighbours(&self) -> Result<(&Buffer, (u32, u32))> {
+        let copies = self.copies()?;
+        let pairs = self.pages.iter().flat_map(|own| {
+            let distance = move |copy: u32| (copy & !(PAGE - 1)).wrapping_sub(own.address + OWN);
+            copies
+                .iter()
+                .map(move |&copy| (distance(copy.0), own, copy))
+        });
+        let nearest = pairs.min_by_key(|(distance, ..)| *distance);
+        let (distance, own, copy) = nearest.context("no copies")?;
+        println!("# {distance:#x} bytes between the client's memory and the copy");
+        ensure!(distance < WIDEST - ROW, "they are too far from each other");
+        Ok((own, copy))
+    }
+}
+
+/// The attack: rows that the process may begin to write in its own memory, and that lie in a context's copy; there each
+/// unit becomes a LINK to commands that no check has seen.
+fn overrun(bench: &Bench) -> Result<()> {
+    let (own, (copy, end)) = bench.neighbours()?;
+    let (first, second) = (copy & !(PAGE - 1), own.address + OWN - ROW);
+    let payload = bench.device().allocate_contiguous(u64::from(PAGE))?;
+    let rest = first + ROW;
+    let words = [
+        0x0801_0000 | (MARK / 4),
+        MARKED,
+        LINK | (end - rest).div_ceil(8),
+        rest,
+    ];
+    for (index, word) in words.into_iter().enumerate() {
+        payload.memory.write(4 * index, word);
+    }
+    let (_, source) = locked_surface(&bench.client, 8 * ROW, Pool::SYSTEM, false)?;
+    for offset in (0..8 * ROW as usize).step_by(8) {
+        source.memory.write(offset, LINK | 2);
+        source.memory.write(offset + 4, payload.address);
+    }
+    let target = Surface {
+        node: node(0),
+        location: Location {
+            address: second,
+            logical: 0,
+        },
+        memory: own.memory.clone(),
+        width: 16,
+        height: 8,
+        stride: first - second,
+    };
+    let engine = Engine::of(bench.client.identity());
+    let (rows, mut stream) = (Rect::new(0, 0, 16, 8), Stream::new());
+    engine.copy_all(&mut stream, &source, (0, 0), &target, &[rows], rows);
+    stream.flush(Pipe::Pipe3d);
+    let control = &bench.control;
+    let seen = control.read(EXPECTED_SEEN);
+    control.write(
+        EXPECT_VIOLATION,
+        ViolationKind::MmuException as u32 | EXPECT_ANY_NUMBER,
+    );
+    let drawn = bench.commit(bench.contexts[0], &stream);
+    let loaded = drawn.and_then(|()| bench.load_all());
+    control.write(CLEAR_EXPECTATIONS, 1);
+    loaded?;
+    // What was the client's to write it has written.
+    let at = (OWN - ROW) as usize;
+    same("its own memory", own.memory.read(at), LINK | 2)?;
+    control.write(STATE_INDEX, MARK / 4);
+    let mark = control.read(STATE_VALUE);
+    ensure!(mark != MARKED, "the process's own words were executed");
+    ensure!(
+        control.read(EXPECTED_SEEN) > seen,
+        "the MMU let all rows through"
+    );
+    same("violations", control.violations(), 0)
+}
+
+/// Every page that the tables let engines write is a client's, the pool's, or scratch memory.
+fn walk(bench: &Bench, core: &Control) -> Result<()> {
+    let other = Client::start()?;
+    let device = bench.device();
+    let list = device.allocate_contiguous(gpu_control::WRITEABLE_DUMP_BYTES as u64)?;
+    let (_, behind) = locked_surface(&bench.client, 8 * PAGE, Pool::VIRTUAL, false)?;
+    let (_, pooled) = locked_surface(&bench.client, PAGE, Pool::SYSTEM, false)?;
+    bench.load_all()?;
+    let start = bench.client.pool().address();
+    let pool = pooled.location.address - (pooled.memory.address() - start) as u32;
+    let pool = u64::from(pool)..u64::from(pool) + bench.client.pool().len() as u64;
+    let scratch = Scratch::read()?.address;
+    let own = [&bench.commands, &bench.dump, &list];
+    let own: Vec<_> = own.into_iter().chain(&bench.pages).collect();
+    let is_clients = |address: u32| {
+        pool.contains(&u64::from(address))
+            || own.iter().any(|buffer| buffer.has(address))
+            || [&bench.client, &other]
+                .iter()
+                .any(|client| client.has_command_memory(address))
+            || address == scratch
+            || address.wrapping_sub(behind.location.address) < 8 * PAGE
+    };
+    system::awake(|| {
+        core.write(
+            gpu_control::WRITEABLE_DUMP,
+            list.address + bench.client.base_address(),
+        );
+    })?;
+    let word = |index: usize, part: usize| list.memory.read(index * 16 + part * 4);
+    let (mut pages, mut foreign) = (0, Vec::new());
+    for index in 0..gpu_control::WRITEABLE_DUMP_RANGES {
+        let [address, physical, bytes, is_there] = [0, 1, 2, 3].map(|part| word(index, part));
+        if is_there == 0 {
+            break;
+        }
+        for offset in (0..bytes).step_by(PAGE as usize) {
+            pages += 1;
+            if !is_clients(address + offset) {
+                foreign.push((address + offset, physical + offset));
+            }
+        }
+    }
+    println!("# {pages} pages can be written");
+    // All of the pool, and the two clients' command memory.
+    ensure!(
+        pages > bench.client.pool().len() / PAGE as usize,
+        "{pages} pages"
+    );
+    ensure!(
+        foreign.is_empty(),
+        "{} pages that are no client's can be written: {:x?}",
+        foreign.len(),
+        &foreign[..foreign.len().min(8)]
+    );
+    device.free_contiguous(&list)?;
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let bench = &Bench::new()?;
+        // Not the core for vector graphics: it has tables of its own.
+        let cores: &Vec<_> = &(0..2)
+            .map_while(|number| Control::open_core(number).ok())
+            .filter(|core| matches!(core.board(), Some(Board::Gc3000 | Board::Gc320Qp)))
+            .collect();
+        let mut suite = Suite::new();
+        for core in cores {
+            let name = core.board().map_or("", Board::name);
+            suite.test(
+                format!("{name}: what can be written is clients'"),
+                move || walk(bench, core),
+            );
+        }
+        suite.test(
+            "a draw that runs past the client's memory writes no command",
+            || overrun(bench),
+        );
+        suite.test("no violation that was not asked for", move || {
+            ensure!(!cores.is_empty(), "no core with MMU version 2");
+            let all = cores.iter().map(Control::violations).sum();
+            same("violations", all, 0)
+        });
+        suite.run().context("executed")
+    })
+}
