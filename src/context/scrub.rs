@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Words that make the GPU forget addresses.
+//! Words that make the GPU forget addresses, and other processes' data.
 //!
 //! Addresses outlive the commands that load them: they stay in the GPU's states, where a draw that
 //! loads none uses them. So before the commands of another process, or behind the end of some
 //! memory of this one, every state that takes an address is loaded with that of memory that is
-//! nobody's.
+//! nobody's. So do palettes, colors, uniforms and instructions: before the commands of another
+//! process those are loaded with zeros. A process that is alone loads none of them.
 //!
 //! Pure logic; the words are made once for each core. Those of the 3D pipe come twice: all of them,
 //! and those that no context keeps, for in front of one.
@@ -34,8 +35,12 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The most words of the lists of both pipes: all states of the union of cores, with their headers.
-pub(crate) const MAX_WORDS: usize = 1280;
+/// The most words of the lists of both pipes that forget addresses: all states of the union of
+/// cores, with their headers.
+pub(crate) const MAX_ADDRESS_WORDS: usize = 1280;
+
+/// The most words of those that forget data besides, most of them instructions.
+pub(crate) const MAX_WORDS: usize = 24 << 10;
 
 /// Pipes that a core can have.
 pub(crate) const PIPES: usize = 2;
@@ -49,21 +54,39 @@ pub(crate) struct Author {
     pub(crate) wipes: u64,
 }
 
-/// By pipe, whose addresses its states may hold; `None`: not known.
+/// By pipe, whose addresses its states may hold, and which process's data; `None`: not known.
 #[derive(Default)]
-pub(crate) struct Authors([Option<Author>; PIPES]);
+pub(crate) struct Authors {
+    addresses: [Option<Author>; PIPES],
+    data: [Option<u64>; PIPES],
+}
 
 impl Authors {
     /// Whether a pipe's states may hold addresses that are not `author`'s.
     pub(crate) fn are_others(&self, pipe: Pipe, author: Author) -> bool {
-        self.0[pipe.index()] != Some(author)
+        self.addresses[pipe.index()] != Some(author)
+    }
+
+    /// Whether a pipe's states may hold data of another process.
+    fn has_others_data(&self, pipe: Pipe, author: Author) -> bool {
+        self.data[pipe.index()] != Some(author.process)
+    }
+
+    /// The core has been off: which addresses its states hold is not known, but whatever data they
+    /// hold is still the same process's.
+    pub(crate) fn behind_a_pause(&self) -> Self {
+        Self {
+            addresses: [None; PIPES],
+            data: self.data,
+        }
     }
 
     /// Commands of `author`'s have used `uses`; `None`: nobody has looked at their addresses.
     pub(crate) fn note(&mut self, uses: Engines, author: Option<Author>) {
         for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
             if uses.has(pipe) {
-                self.0[pipe.index()] = author;
+                self.addresses[pipe.index()] = author;
+                self.data[pipe.index()] = author.map(|author| author.process);
             }
         }
     }
@@ -97,11 +120,14 @@ impl Authors {
             if !uses.has(pipe) {
                 return None;
             }
-            let part = match pipe {
+            let part = match (pipe, self.has_others_data(pipe, author)) {
                 _ if !self.are_others(pipe, author) => Part::Stale(pipe),
-                Pipe::Pipe2d => Part::All2d,
-                Pipe::Pipe3d if has_copy => Part::BesideContext,
-                Pipe::Pipe3d => Part::All3d,
+                (Pipe::Pipe2d, true) => Part::Fresh2d,
+                (Pipe::Pipe2d, false) => Part::All2d,
+                (Pipe::Pipe3d, true) if has_copy => Part::FreshBesideContext,
+                (Pipe::Pipe3d, false) if has_copy => Part::BesideContext,
+                (Pipe::Pipe3d, true) => Part::Fresh3d,
+                (Pipe::Pipe3d, false) => Part::All3d,
             };
             (!lists.words(part).is_empty()).then_some(part)
         })
@@ -135,12 +161,18 @@ impl Wipe {
 /// The states that one list loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// All of the 2D pipe's.
+    /// All of the 2D pipe's that take addresses.
     All2d,
-    /// All of the 3D pipe's.
+    /// All of the 3D pipe's that take addresses.
     All3d,
-    /// Those of the 3D pipe's that no context keeps.
+    /// Those of the 3D pipe's that take addresses and no context keeps.
     BesideContext,
+    /// As [`Part::All2d`], and those that carry data.
+    Fresh2d,
+    /// As [`Part::All3d`], and those that carry data.
+    Fresh3d,
+    /// As [`Part::BesideContext`], and those that carry data and no context keeps.
+    FreshBesideContext,
     /// Those of a pipe's that hold freed memory of the author's own.
     Stale(Pipe),
 }
@@ -149,8 +181,10 @@ impl Part {
     /// The pipe that must be selected.
     pub(crate) fn pipe(self) -> Pipe {
         match self {
-            Part::All2d => Pipe::Pipe2d,
-            Part::All3d | Part::BesideContext => Pipe::Pipe3d,
+            Part::All2d | Part::Fresh2d => Pipe::Pipe2d,
+            Part::All3d | Part::BesideContext | Part::Fresh3d | Part::FreshBesideContext => {
+                Pipe::Pipe3d
+            }
             Part::Stale(pipe) => pipe,
         }
     }
@@ -172,6 +206,9 @@ impl<'a> Lists<'a> {
             Part::All2d => &self.scrub.all_2d,
             Part::All3d => &self.scrub.all_3d,
             Part::BesideContext => &self.scrub.beside_context,
+            Part::Fresh2d => &self.scrub.fresh_2d,
+            Part::Fresh3d => &self.scrub.fresh_3d,
+            Part::FreshBesideContext => &self.scrub.fresh_beside_context,
             Part::Stale(pipe) => self.stale[pipe.index()],
         }
     }
@@ -182,16 +219,20 @@ pub(crate) struct Scrub {
     all_2d: KVVec<u32>,
     all_3d: KVVec<u32>,
     beside_context: KVVec<u32>,
+    fresh_2d: KVVec<u32>,
+    fresh_3d: KVVec<u32>,
+    fresh_beside_context: KVVec<u32>,
 }
 
-/// `LOAD_STATE`s of `addresses`, which ascend: those behind each other with one.
+/// `LOAD_STATE`s of `addresses`, which ascend: those behind each other with one. What takes no
+/// address is loaded with 0.
 fn load(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec<u32>> {
     let mut list = KVVec::new();
     // Where the open header stands, and the state behind its last.
     let mut open: Option<(usize, u32)> = None;
     for address in addresses {
         let at = match open {
-            Some((at, next)) if next == address => at,
+            Some((at, next)) if next == address && words::has_room(list[at], 1) => at,
             _ => {
                 if list.len() % 2 != 0 {
                     list.push(0, GFP_KERNEL)?;
@@ -200,9 +241,12 @@ fn load(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec
                 list.len() - 1
             }
         };
-        // No row of addresses is longer than 1023.
         list[at] += 1 << 16;
-        list.push(scratch.of(address), GFP_KERNEL)?;
+        let value = match states::takes_address(address) {
+            true => scratch.of(address),
+            false => 0,
+        };
+        list.push(value, GFP_KERNEL)?;
         open = Some((at, address + 1));
     }
     if list.len() % 2 != 0 {
@@ -220,12 +264,22 @@ impl Scrub {
             all.filter(move |&address| states::pipe_of(address) == pipe)
         };
         let beside = of(Pipe::Pipe3d).filter(|&address| map.place(address).is_none());
+        let fresh = |pipe| {
+            let all = states.addresses_and_data();
+            all.filter(move |&address| states::pipe_of(address) == pipe)
+        };
+        let fresh_beside = fresh(Pipe::Pipe3d).filter(|&address| map.place(address).is_none());
         let scrub = Self {
             all_2d: load(of(Pipe::Pipe2d), scratch)?,
             all_3d: load(of(Pipe::Pipe3d), scratch)?,
             beside_context: load(beside, scratch)?,
+            fresh_2d: load(fresh(Pipe::Pipe2d), scratch)?,
+            fresh_3d: load(fresh(Pipe::Pipe3d), scratch)?,
+            fresh_beside_context: load(fresh_beside, scratch)?,
         };
-        if scrub.all_2d.len() + scrub.all_3d.len() > MAX_WORDS {
+        if scrub.all_2d.len() + scrub.all_3d.len() > MAX_ADDRESS_WORDS
+            || scrub.fresh_2d.len() + scrub.fresh_3d.len() > MAX_WORDS
+        {
             return Err(Error::NotSupported);
         }
         Ok(Arc::new(scrub, GFP_KERNEL)?)
@@ -310,7 +364,7 @@ mod tests {
             wipes: 0,
         };
         let parts = authors.wipes(lists, other, uses, Pipe::Pipe3d, false);
-        assert_eq!(parts, [None, Some(Part::All3d)]);
+        assert_eq!(parts, [None, Some(Part::Fresh3d)]);
     }
 
     /// The states that a list loads, each with what it must be loaded with.
@@ -323,7 +377,11 @@ mod tests {
             let count = (header >> 16 & 0x3FF) as usize;
             assert!(count > 0);
             for (address, &value) in (header & 0xFFFF..).zip(&list[at + 1..at + 1 + count]) {
-                assert_eq!(value, SCRATCH.of(address));
+                let wanted = match states::takes_address(address) {
+                    true => SCRATCH.of(address),
+                    false => 0,
+                };
+                assert_eq!(value, wanted);
                 loaded.push(address, GFP_KERNEL).unwrap();
             }
             at += (1 + count).next_multiple_of(2);
@@ -356,6 +414,44 @@ mod tests {
                 assert!(of_3d.contains(address) && map.place(*address).is_none());
             }
             assert_eq!(scrub.words(Part::All3d).is_empty(), of_3d.is_empty());
+        }
+    }
+
+    #[test]
+    fn data_is_forgotten_with_the_addresses() {
+        for states in [
+            cores::both(),
+            cores::dove(),
+            cores::imx6qp(),
+            cores::gc320(),
+        ] {
+            let map = map(&Identity::default());
+            let scrub = Scrub::new(&states, &map, &SCRATCH).unwrap();
+            for (fresh, addresses) in [
+                (Part::Fresh2d, Part::All2d),
+                (Part::Fresh3d, Part::All3d),
+                (Part::FreshBesideContext, Part::BesideContext),
+            ] {
+                let fresh = loaded(scrub.words(fresh));
+                let addresses = loaded(scrub.words(addresses));
+                assert!(addresses.iter().all(|address| fresh.contains(address)));
+                for &address in &fresh {
+                    // Nothing that starts a draw.
+                    let sets = states.sets().unwrap();
+                    assert!(!sets.is_special(address) || sets.takes_address(address));
+                }
+            }
+            for (pipe, part, byte) in [
+                (Pipe::Pipe2d, Part::Fresh2d, 0x1C00),
+                (Pipe::Pipe2d, Part::Fresh2d, 0x37FC),
+                (Pipe::Pipe2d, Part::Fresh2d, 0x1240),
+                (Pipe::Pipe3d, Part::Fresh3d, 0x5FFC),
+                (Pipe::Pipe3d, Part::Fresh3d, 0x164C),
+            ] {
+                let fresh = loaded(scrub.words(part));
+                let is_there = fresh.contains(&state::word(byte));
+                assert_eq!(is_there, states.engines().has(pipe));
+            }
         }
     }
 
@@ -420,17 +516,28 @@ mod tests {
         };
         let (me, poorer, other) = (author(1, 5), author(1, 6), author(2, 5));
         // After a reset.
-        assert_eq!(wipes(&authors, me, ONLY_2D), [None, Some(Part::All2d)]);
+        assert_eq!(wipes(&authors, me, ONLY_2D), [None, Some(Part::Fresh2d)]);
         authors.note(ONLY_2D, Some(me));
         assert_eq!(wipes(&authors, me, ONLY_2D), [None, None]);
         // The other pipe is another matter.
-        assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(Part::All3d)]);
-        assert_eq!(wipes(&authors, me, BOTH), [Some(Part::All3d), None]);
+        assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(Part::Fresh3d)]);
+        assert_eq!(wipes(&authors, me, BOTH), [Some(Part::Fresh3d), None]);
         authors.note(BOTH, Some(me));
         assert_eq!(wipes(&authors, me, BOTH), [None, None]);
+        // The core has been off: its data is its own still.
+        let resumed = authors.behind_a_pause();
+        assert_eq!(
+            wipes(&resumed, me, BOTH),
+            [Some(Part::All3d), Some(Part::All2d)]
+        );
+        assert_eq!(wipes(&resumed, other, ONLY_2D), [None, Some(Part::Fresh2d)]);
         // Memory has gone; another process; and back.
-        for author in [poorer, other, me] {
-            assert_eq!(wipes(&authors, author, ONLY_2D), [None, Some(Part::All2d)]);
+        for (author, part) in [
+            (poorer, Part::All2d),
+            (other, Part::Fresh2d),
+            (me, Part::Fresh2d),
+        ] {
+            assert_eq!(wipes(&authors, author, ONLY_2D), [None, Some(part)]);
             authors.note(ONLY_2D, Some(author));
             assert_eq!(wipes(&authors, author, ONLY_2D), [None, None]);
             authors.note(
@@ -443,7 +550,7 @@ mod tests {
         }
         // Nobody has looked.
         authors.note(ONLY_3D, None);
-        assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(Part::All3d)]);
+        assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(Part::Fresh3d)]);
     }
 
     #[test]
@@ -451,7 +558,7 @@ mod tests {
         let scrub = Scrub::new(&cores::dove(), &map(&Identity::default()), &SCRATCH).unwrap();
         let authors = Authors::default();
         let wipes = authors.wipes(lists(&scrub), author(1, 0), BOTH, Pipe::Pipe3d, true);
-        assert_eq!(wipes, [Some(Part::All2d), Some(Part::BesideContext)]);
+        assert_eq!(wipes, [Some(Part::Fresh2d), Some(Part::FreshBesideContext)]);
         let mut pipe = None;
         let of = |part| scrub.words(part).len();
         let wipe = Wipe::new(Part::All2d, lists(&scrub), &mut pipe);

@@ -217,7 +217,7 @@ const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN - START_BYTES;
 /// Bytes behind them for what the front end runs first when it starts: what sets the core up; what
 /// makes it as the oldest job wants it, and leads there. At their end is the [`TRAP`].
 const START_BYTES: usize = (4
-    * ((PIPES + 1) * words::SELECT_PIPE_WORDS + scrub::MAX_WORDS + words::LINK_WORDS)
+    * ((PIPES + 1) * words::SELECT_PIPE_WORDS + scrub::MAX_ADDRESS_WORDS + words::LINK_WORDS)
     + WAIT_LINK_BYTES)
     .next_multiple_of(64);
 

@@ -24,7 +24,6 @@ use super::{
     dismiss,
     let_go,
     state::{
-        GpuState,
         State,
         Whereabouts, //
     },
@@ -95,7 +94,7 @@ impl<P: Payload> Ring<P> {
         {
             let mut state = self.state.lock();
             state.is_off = true;
-            state.gpu = GpuState::unknown();
+            state.gpu = state.gpu.behind_a_pause();
         }
         self.flushed.xchg(NO_TRANSLATIONS, Full);
         drop(completing);

@@ -78,6 +78,14 @@ impl GpuState {
                 .is_some_and(|author| uses.pipe_3d && self.authors.are_others(Pipe::Pipe3d, author))
     }
 
+    /// Nothing is known but whose data it may hold: as after a pause.
+    pub(super) fn behind_a_pause(&self) -> Self {
+        Self {
+            authors: self.authors.behind_a_pause(),
+            ..Self::unknown()
+        }
+    }
+
     /// Nothing is known: as after a reset.
     pub(super) fn unknown() -> Self {
         Self {

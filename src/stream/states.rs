@@ -52,6 +52,10 @@ enum Need {
     LargeInstructions,
     /// More than 256 uniforms: vertex and pixel shaders have them in common.
     CommonUniforms,
+    /// At most 256 instructions: each kind of shader has memory of its own for them.
+    OwnInstructions,
+    /// 257 to 1024 instructions, in memory that all shaders share.
+    SharedInstructions,
     /// Newer cores only, which this driver does not know.
     Newer,
 }
@@ -188,6 +192,40 @@ const OTHERS: [Row; 65] = [
     Row(0x3FFFC, 1, Need::Any, "DUMMY"),
 ];
 
+/// States that carry data: colors, palettes, brushes, kernels, numbers, instructions. A draw that
+/// loads none of them shows what the process before has left. What says how to draw is not here.
+const DATA: [Row; 29] = [
+    Row(0x01218, 2, Need::Pipe2d, "DE.SRC_COLOR"),
+    Row(0x01240, 6, Need::Pipe2d, "DE.PATTERN"),
+    Row(0x01270, 2, Need::Pipe2d, "DE.CLEAR_PIXEL_VALUE"),
+    Row(0x012C0, 4, Need::Pipe2d, "DE.CLEAR_PIXEL_VALUE32"),
+    Row(0x012DC, 2, Need::Pipe2d, "DE.COLOR_KEY_HIGH"),
+    Row(0x01800, 128, Need::Pipe2d, "DE.FILTER_KERNEL"),
+    Row(0x01C00, 256, Need::Pipe2d, "DE.INDEX_COLOR_TABLE"),
+    Row(0x02800, 256, Need::Pipe2d, "DE.FILTER_KERNELS"),
+    Row(0x03400, 256, Need::Pipe2d, "DE.INDEX_COLOR_TABLE32"),
+    Row(0x12800, 96, Need::MultiSource, "DE.BLOCK4"),
+    Row(0x12A00, 192, Need::MultiSourceEx, "DE.BLOCK8"),
+    Row(0x006C0, 64, Need::Pipe3d, "FE.GENERIC_ATTRIB"),
+    Row(0x01424, 1, Need::Pipe3d, "PE.ALPHA_BLEND_COLOR"),
+    Row(0x014B0, 2, Need::Pipe3d, "PE.ALPHA_COLOR_EXT"),
+    Row(0x01640, 4, Need::Pipe3d, "RS.FILL_VALUE"),
+    Row(0x01660, 1, Need::Pipe3d, "TS.COLOR_CLEAR_VALUE"),
+    Row(0x0166C, 1, Need::Pipe3d, "TS.DEPTH_CLEAR_VALUE"),
+    Row(0x016A8, 1, Need::Pipe3d, "TS.HDEPTH_CLEAR_VALUE"),
+    Row(0x016BC, 1, Need::Pipe3d, "TS.COLOR_CLEAR_VALUE_EXT"),
+    Row(0x01760, 16, Need::Pipe3d, "TS.SAMPLER_CLEAR_VALUE"),
+    Row(0x01A00, 24, Need::Halti2, "TS.RT_CLEAR_VALUE"),
+    Row(0x12000, 512, Need::TextureFilter, "NTE.FILTER_KERNEL"),
+    Row(0x04000, 1024, Need::OwnInstructions, "VS.INST_MEM"),
+    Row(0x06000, 1024, Need::OwnInstructions, "PS.INST_MEM"),
+    Row(0x0C000, 4096, Need::SharedInstructions, "SH.INST_MEM"),
+    Row(0x20000, 0x4000, Need::LargeInstructions, "SH.INST_MEM"),
+    Row(0x05000, 1024, Need::Pipe3d, "VS.UNIFORMS"),
+    Row(0x07000, 1024, Need::Pipe3d, "PS.UNIFORMS"),
+    Row(0x30000, 2048, Need::CommonUniforms, "SH.UNIFORMS"),
+];
+
 /// Of newer cores only: for their names. The first that fits.
 const NEWER: [(u32, u32, &str); 14] = [
     (0x03868, 1, "GL.FENCE_OUT_ADDRESS"),
@@ -214,7 +252,12 @@ pub(crate) const fn is_physical(address: u32) -> bool {
 /// The pipe that state `address` (a word address) belongs to.
 pub(crate) fn pipe_of(address: u32) -> Pipe {
     match address << 2 {
-        0x1200..0x1400 | 0x1_2800..0x1_3000 => Pipe::Pipe2d,
+        0x1200..0x1400
+        | 0x1800..0x1A00
+        | 0x1C00..0x2000
+        | 0x2800..0x2C00
+        | 0x3400..0x3800
+        | 0x1_2800..0x1_3000 => Pipe::Pipe2d,
         _ => Pipe::Pipe3d,
     }
 }
@@ -363,6 +406,8 @@ impl Features {
             Need::InstructionCache => has_3d && self.minor3 & (1 << 3) != 0,
             Need::LargeInstructions => has_3d && self.instructions > 1024,
             Need::CommonUniforms => has_3d && self.constants > 256,
+            Need::OwnInstructions => has_3d && self.instructions <= 256,
+            Need::SharedInstructions => has_3d && matches!(self.instructions, 257..=1024),
             Need::Newer => false,
         }
     }
@@ -375,6 +420,8 @@ pub(crate) struct States {
     special: KVVec<u32>,
     /// Those that take a GPU address and that the core has.
     address: KVVec<u32>,
+    /// Those that carry data and that the core has.
+    data: KVVec<u32>,
     /// The state that says where the resolve engine draws to.
     resolve_target: u32,
 }
@@ -388,6 +435,15 @@ fn mark(set: &mut [u32], first: u32, count: u32, value: bool) {
             *word = if value { *word | bit } else { *word & !bit };
         }
     }
+}
+
+/// The states of a set, in their order.
+fn members(set: impl Iterator<Item = u32>) -> impl Iterator<Item = u32> {
+    (0u32..).zip(set).flat_map(|(index, word)| {
+        (0..32)
+            .filter(move |bit| word >> bit & 1 != 0)
+            .map(move |bit| index * 32 + bit)
+    })
 }
 
 impl States {
@@ -411,10 +467,26 @@ impl States {
         for state in CONTROL {
             mark(&mut special, state, 1, true);
         }
+        let mut data = KVVec::from_elem(0, SET_WORDS, GFP_KERNEL)?;
+        for &Row(byte, count, need, _) in &DATA {
+            let count = match need {
+                // An instruction has four words.
+                Need::SharedInstructions | Need::LargeInstructions => {
+                    count.min(features.instructions.saturating_mul(4))
+                }
+                _ => count,
+            };
+            mark(&mut data, state::word(byte), count, features.meets(need));
+        }
+        for (data, special) in data.iter_mut().zip(&special) {
+            // Nothing that clients may not load.
+            *data &= !special;
+        }
         Ok(Self {
             engines: features.engines,
             special,
             address,
+            data,
             resolve_target: match features.pixel_pipes {
                 0 | 1 => state::RS_DEST_ADDR,
                 _ => state::RS_PIPE_DEST_ADDR,
@@ -444,12 +516,13 @@ impl States {
 
     /// The states that take a GPU address, in their order.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = u32> + '_ {
-        let words = (0u32..).zip(self.address.iter());
-        words.flat_map(|(index, &word)| {
-            (0..32)
-                .filter(move |bit| word >> bit & 1 != 0)
-                .map(move |bit| index * 32 + bit)
-        })
+        members(self.address.iter().copied())
+    }
+
+    /// Those and the ones that carry data, in their order.
+    pub(crate) fn addresses_and_data(&self) -> impl Iterator<Item = u32> + '_ {
+        let both = self.address.iter().zip(&self.data);
+        members(both.map(|(address, data)| address | data))
     }
 }
 

@@ -66,7 +66,12 @@ pub const TILE_STATUS: [u32; 5] = [0x1658, 0x165c, 0x1664, 0x1668, 0x16a4];
 /// The pipe that a state belongs to (byte address).
 pub fn pipe_of(byte: u32) -> Pipe {
     match byte {
-        0x1200..0x1400 | 0x12800..0x13000 => Pipe::Pipe2d,
+        0x1200..0x1400
+        | 0x1800..0x1a00
+        | 0x1c00..0x2000
+        | 0x2800..0x2c00
+        | 0x3400..0x3800
+        | 0x12800..0x13000 => Pipe::Pipe2d,
         _ => Pipe::Pipe3d,
     }
 }
@@ -117,6 +122,45 @@ pub fn addresses_of(board: Board) -> Vec<u32> {
     let mut all: Vec<u32> = all.filter(|&byte| has(board, byte)).collect();
     all.sort_unstable();
     all
+}
+
+/// States that carry data which a draw can show (byte address, how many): source colours, brush, clear and global
+/// colours, colour keys, kernels, palettes; blend and clear colours, uniforms.
+const DATA: [(u32, u32); 20] = [
+    (0x01218, 2),
+    (0x01240, 6),
+    (0x01270, 2),
+    (0x012c0, 4),
+    (0x012dc, 2),
+    (0x01424, 1),
+    (0x014b0, 2),
+    (0x01640, 4),
+    (0x01660, 1),
+    (0x0166c, 1),
+    (0x016a8, 1),
+    (0x016bc, 1),
+    (0x01760, 16),
+    (0x01800, 128),
+    (0x01c00, 256),
+    (0x02800, 256),
+    (0x03400, 256),
+    (0x05000, 1024),
+    (0x07000, 1024),
+    (0x006c0, 64),
+];
+
+/// The runs of states that carry data on a board's core and belong to a pipe (byte address, how many).
+pub fn data_of(board: Board, pipe: Pipe) -> Vec<(u32, u32)> {
+    let instructions: &[(u32, u32)] = match board {
+        // 256 of them, of vertex and of pixel shaders.
+        Board::Dove => &[(0x4000, 1024), (0x6000, 1024)],
+        // 512 of both; clear colours of 8 render targets, and uniforms of both.
+        Board::Gc3000 => &[(0xc000, 2048), (0x1a00, 24), (0x30000, 2048)],
+        _ => &[(0xc000, 2048)],
+    };
+    let all = DATA.iter().chain(instructions).copied();
+    all.filter(|&(byte, _)| has(board, byte) && pipe_of(byte) == pipe)
+        .collect()
 }
 
 /// Memory that is nobody's: what states are loaded with that hold no address of the client's.

@@ -22,7 +22,9 @@ use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
 use galcore_client::Surface;
+use galcore_selftests::contexts::StateDump;
 use galcore_selftests::control::Control;
+use galcore_selftests::fixture::has_2d;
 use galcore_selftests::fixture::has_3d;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
@@ -236,6 +238,53 @@ fn anothers(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
     Ok(())
 }
 
+/// What a process loads into a state that carries data.
+fn secret(byte: u32) -> u32 {
+    byte.wrapping_mul(0x9e37_79b1) | 1
+}
+
+/// Data that one process has loaded stays for itself, and is gone for another.
+fn anothers_data(bench: &Bench, other: &mut Other, pipe: Pipe, context: &str) -> Result<()> {
+    let board = bench.control.board().context("an unknown board")?;
+    let runs = states::data_of(board, pipe);
+    let commit = |stream: &Stream| -> Result<()> {
+        let record = place(&bench.buffer, 0, pipe, stream);
+        bench.device().commit(&record, 0, &mut Queue::new())?;
+        Ok(bench.device().stall()?)
+    };
+    for &(first, count) in &runs {
+        for from in (0..count).step_by(1000) {
+            let states = from..count.min(from + 1000);
+            let values: Vec<u32> = states.map(|at| secret(first + 4 * at)).collect();
+            commit(Stream::new().states(first + 4 * from, &values))?;
+        }
+    }
+    let dump = StateDump::new(bench.device())?;
+    let kept = || -> Result<(usize, usize)> {
+        dump.take(&bench.client, &bench.control)?;
+        let of = |&(first, count): &(u32, u32)| (first..first + 4 * count).step_by(4);
+        let all: Vec<u32> = runs.iter().flat_map(of).collect();
+        let kept = all.iter().filter(|&&byte| dump.state(byte) == secret(byte));
+        Ok((kept.count(), all.len()))
+    };
+    // Not even the end of some memory takes it away.
+    let canvas = Canvas::new(&bench.client)?;
+    bench.commit(0, &bench.fill(&canvas, 1))?;
+    canvas.free(bench.device())?;
+    commit(&nop())?;
+    let (own, all) = kept()?;
+    println!("# {own} of {all} words are there for their own process");
+    // But for the colours that the fill has loaded.
+    ensure!(own + 8 >= all, "{own} of {all} words are left");
+    let before = bench.control.counter(counter::STATE_WORDS);
+    other.ask(&format!("nop {} {context}", pipe.number()))?;
+    let words = bench.control.counter(counter::STATE_WORDS) - before;
+    println!("# {words} words of states for another process");
+    let (left, _) = kept()?;
+    dump.free(bench.device())?;
+    same("words of another process's", left, 0)
+}
+
 /// What one client loads stays, as long as nobody else comes and nothing is freed: not one word more is fetched.
 fn nothing_lost(bench: &Bench) -> Result<()> {
     let canvas = Canvas::new(&bench.client)?;
@@ -423,6 +472,24 @@ fn be_other(_: &'static galcore_client::Abi) -> Result<()> {
                     Some((offset, word)) => format!("{word:#x} at {offset:#x}"),
                 })
             }
+            // A commit of nothing, in a context or in none.
+            ["nop", pipe, context] => {
+                let pipe = match *pipe {
+                    "0" => Pipe::Pipe3d,
+                    _ => Pipe::Pipe2d,
+                };
+                let context = match *context {
+                    "context" => bench.device().attach()?.context,
+                    _ => 0,
+                };
+                let record = place(&bench.buffer, 0, pipe, &nop());
+                bench.device().commit(&record, context, &mut Queue::new())?;
+                bench.device().stall()?;
+                if context != 0 {
+                    bench.device().detach(context)?;
+                }
+                Ok("committed".to_string())
+            }
             ["drop"] => {
                 held.take().context("no canvas")?.free(bench.device())?;
                 Ok("dropped".to_string())
@@ -449,6 +516,22 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         anothers(bench, &mut start()?, context)?;
         Ok(bench.device().detach(context)?)
     });
+    let identity = bench.client.identity();
+    for (pipe, name, is_there) in [
+        (Pipe::Pipe2d, "2D", has_2d(identity)),
+        (Pipe::Pipe3d, "3D", has_3d(identity)),
+    ] {
+        if !is_there {
+            continue;
+        }
+        suite.test(
+            format!("{name}: another process's data is out of reach"),
+            move || anothers_data(bench, &mut start()?, pipe, "none"),
+        );
+        suite.test(format!("{name}: and in a context, too"), move || {
+            anothers_data(bench, &mut start()?, pipe, "context")
+        });
+    }
     suite.test(
         "a client alone loses nothing, and pays nothing",
         move || nothing_lost(bench),

@@ -116,21 +116,29 @@ impl Bench {
         units
     }
 
-    /// Units that load the scratch memory's address into all states of a pipe that take addresses: those behind each
-    /// other with one command.
+    /// Units that load the scratch memory's address into all states of a pipe that take addresses, and 0 into those that
+    /// carry data: those behind each other with one command.
     fn scrub(&self, pipe: Pipe) -> Result<Vec<[u32; 2]>> {
         let scratch = Scratch::read()?;
-        let addresses = states::addresses_of(self.board);
+        let data = states::data_of(self.board, pipe).into_iter();
+        let data = data.flat_map(|(first, count)| (first..first + 4 * count).step_by(4));
+        let mut all = states::addresses_of(self.board);
+        all.extend(data);
+        all.sort_unstable();
         let mut stream = Stream::new();
         let mut run: Vec<u32> = Vec::new();
-        let of_pipe = addresses
+        let of_pipe = all
             .into_iter()
             .filter(|&byte| states::pipe_of(byte) == pipe);
         // An address that ends the last run.
         for byte in of_pipe.chain([u32::MAX]) {
             match run.last() {
-                Some(last) if last + 4 != byte => {
-                    let values: Vec<u32> = run.iter().map(|&byte| scratch.of(byte)).collect();
+                Some(last) if last + 4 != byte || run.len() == 1023 => {
+                    let value = |&byte: &u32| match states::takes_address(byte) {
+                        true => scratch.of(byte),
+                        false => 0,
+                    };
+                    let values: Vec<u32> = run.iter().map(value).collect();
                     stream.states(run[0], &values);
                     run = vec![byte];
                 }
