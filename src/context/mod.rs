@@ -473,9 +473,11 @@ impl Load {
         self.bytes as usize
     }
 
-    /// Whether a GPU address is that of one of its words.
-    pub(crate) fn contains(&self, address: u32) -> bool {
-        address.wrapping_sub(self.address) < self.bytes
+    /// How many bytes behind its start a GPU address is, if it is that of one of its words.
+    pub(crate) fn offset_of(&self, address: u32) -> Option<usize> {
+        let offset = address.wrapping_sub(self.address);
+        // CAST: 32 bits into at least 32.
+        (offset < self.bytes).then_some(offset as usize)
     }
 }
 

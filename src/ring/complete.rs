@@ -118,12 +118,14 @@ impl<P: Payload> Ring<P> {
     /// How many jobs, from the oldest, the front end has passed.
     ///
     /// In a job, those before it are done: their LINK was behind the drain. In its idle loop it
-    /// is done too if the modules say that they are idle; the address alone may be a prefetch's.
+    /// is done too if the modules say that they are idle, and in the first words of a job those
+    /// before it are: the address alone may be a prefetch's. What is farther in is too far for one.
     pub(super) fn passed(&self) -> usize {
         let position = self.hardware.position();
         let idle = self.hardware.is_idle();
         match self.whereabouts(&self.state.lock(), position) {
             Whereabouts::In(age) => age,
+            Whereabouts::Entering(age) => (age + usize::from(idle)).saturating_sub(1),
             Whereabouts::Behind(age) => age + usize::from(idle),
             Whereabouts::Before | Whereabouts::Lost => 0,
         }

@@ -178,7 +178,7 @@ impl<P: Payload> Ring<P> {
         let rest = match self.whereabouts(&state, progress.position) {
             Whereabouts::Before => Some(state.rest),
             Whereabouts::Behind(age) => state.in_flight.get(age).map(|(_, slot)| slot.mark),
-            Whereabouts::In(_) | Whereabouts::Lost => None,
+            Whereabouts::Entering(_) | Whereabouts::In(_) | Whereabouts::Lost => None,
         };
         match rest {
             Some(rest) => Progress {

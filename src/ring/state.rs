@@ -20,6 +20,7 @@ use super::{
     verdict::Suspect,
     watch::Watch,
     Payload,
+    PREFETCH_MARGIN,
     RING_BYTES,
     USABLE_BYTES,
     WAIT_LINK_BYTES, //
@@ -48,6 +49,9 @@ const NEVER_FLUSHED: u64 = u64::MAX;
 pub(super) enum Whereabouts {
     /// In the idle loop in front of all jobs, or in what it runs first: it has not begun.
     Before,
+    /// In the first words of the job of this age, or of the context that this loads. Its address
+    /// may be that of what it has fetched while it stalls at the end of the job before.
+    Entering(usize),
     /// In the job of this age, or in the context that this loads.
     In(usize),
     /// In the idle loop behind it.
@@ -55,6 +59,10 @@ pub(super) enum Whereabouts {
     /// Somewhere else.
     Lost,
 }
+
+/// Bytes that the front end has fetched at most of what it does not execute yet: as much as may be
+/// fetched behind the ring's end.
+const FETCHED_AHEAD: usize = PREFETCH_MARGIN;
 
 /// What the GPU is like behind all jobs.
 pub(super) struct GpuState {
@@ -255,10 +263,14 @@ impl<P> State<P> {
                 break;
             };
             let load = slot.load.basis.load;
-            if (slot.start..slot.mark).contains(&place)
-                || load.is_some_and(|load| load.contains(address))
-            {
-                return Whereabouts::In(age);
+            let into_load = load.and_then(|load| load.offset_of(address));
+            let into_job = (slot.start..slot.mark)
+                .contains(&place)
+                .then(|| place - slot.start);
+            match into_job.or(into_load) {
+                Some(offset) if offset < FETCHED_AHEAD => return Whereabouts::Entering(age),
+                Some(_) => return Whereabouts::In(age),
+                None => {}
             }
             if is_in_loop(slot.mark, place) {
                 return Whereabouts::Behind(age);
@@ -371,7 +383,7 @@ fn is_in_loop(wait: usize, place: usize) -> bool {
 mod tests {
     use super::*;
 
-    const BYTES: usize = 64;
+    const BYTES: usize = 128;
 
     fn state() -> KBox<State<u32>> {
         let mut state =
@@ -417,9 +429,14 @@ mod tests {
         let at = |state: &State<u32>, place| state.whereabouts(place, 0);
         assert_eq!(at(&state, 0), Whereabouts::Before);
         assert_eq!(at(&state, 8), Whereabouts::Before);
-        assert_eq!(at(&state, places[0].at), Whereabouts::In(0));
+        assert_eq!(at(&state, places[0].at), Whereabouts::Entering(0));
         assert_eq!(at(&state, places[0].wait), Whereabouts::Behind(0));
-        assert_eq!(at(&state, places[1].at + 8), Whereabouts::In(1));
+        assert_eq!(at(&state, places[1].at + 8), Whereabouts::Entering(1));
+        assert_eq!(
+            at(&state, places[1].at + FETCHED_AHEAD - 8),
+            Whereabouts::Entering(1)
+        );
+        assert_eq!(at(&state, places[1].at + FETCHED_AHEAD), Whereabouts::In(1));
         assert_eq!(at(&state, places[1].wait + 16), Whereabouts::Behind(1));
         assert_eq!(at(&state, USABLE_BYTES), Whereabouts::Before);
         assert_eq!(at(&state, RING_BYTES), Whereabouts::Lost);
@@ -427,7 +444,7 @@ mod tests {
         assert!(state.pop().is_some());
         // What was behind the first job is in front of the second.
         assert_eq!(at(&state, places[0].wait + 8), Whereabouts::Before);
-        assert_eq!(at(&state, places[1].at), Whereabouts::In(0));
+        assert_eq!(at(&state, places[1].at), Whereabouts::Entering(0));
     }
 
     #[test]

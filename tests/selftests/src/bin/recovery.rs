@@ -475,6 +475,36 @@ impl Kind {
     }
 }
 
+/// The front end's address runs ahead of the stall behind a draw that never ends, into the words of the job behind it.
+/// All the same it is the draw's process that has hung the core.
+fn ahead(control: &Control) -> Result<()> {
+    let mut innocent = Innocent::new()?;
+    let mut culprit = culprit()?;
+    innocent.commit()?;
+    innocent.wait()?;
+    let before = innocent.paint.device().resets()?;
+    control.write(fault::FETCH_AHEAD, 24);
+    // Both are in the ring before the first begins.
+    control.write(fault::HOLD, 1);
+    control.write(fault::ENDLESS_DRAW, 1);
+    same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
+    innocent.commit()?;
+    control.write(fault::HOLD, 0);
+    stuck(control)?;
+    innocent.wait()?;
+    control.write(fault::FETCH_AHEAD, 0);
+    same("wait", culprit.ask("wait")?.as_str(), "done")?;
+    same("of the guilty", culprit.ask("resets")?.as_str(), "1 0 1")?;
+    let (guilty, innocent_of, dropped) = innocent.paint.device().resets()?;
+    same(
+        "of the innocent",
+        (guilty, innocent_of, dropped),
+        (before.0, before.1 + 1, before.2),
+    )?;
+    innocent.check()?;
+    innocent.close()
+}
+
 /// Waits until the front end is stuck.
 fn stuck(control: &Control) -> Result<()> {
     eventually("the GPU hangs", Duration::from_secs(10), || {
@@ -1042,6 +1072,10 @@ fn main() -> ExitCode {
                 ensure!(control.counter(counter::POWER_UPS) > before, "no power");
                 Ok(())
             },
+        );
+        suite.test(
+            "an address that runs ahead of a stall makes nobody guilty",
+            move || ahead(control),
         );
         suite.test("a slow draw is no hang", move || {
             let mut innocent = Innocent::new()?;
