@@ -203,15 +203,6 @@ impl Tables {
         Ok(())
     }
 
-    /// Forgets where a buffer that leaves is mapped.
-    pub(super) fn forget_view(&mut self, entry: &BufferEntry) {
-        if let Some(UserView { of, .. }) = self.user_views.find(entry.user) {
-            if matches!(of, Viewed::Buffer(_)) {
-                self.user_views.remove(entry.user, of);
-            }
-        }
-    }
-
     /// Takes a buffer out, with its bytes out of the ledger.
     fn remove_buffer(&mut self, handle: u32) -> Option<BufferEntry> {
         let entry = self.buffers.remove(handle)?;

@@ -52,6 +52,7 @@ struct Slot<T> {
 #[must_use]
 pub(crate) struct Detached<T> {
     place: u32,
+    handle: u32,
     object: T,
 }
 
@@ -59,6 +60,11 @@ impl<T> Detached<T> {
     /// The object.
     pub(crate) fn get(&self) -> &T {
         &self.object
+    }
+
+    /// The handle that it had.
+    pub(crate) fn handle(&self) -> u32 {
+        self.handle
     }
 }
 
@@ -236,7 +242,11 @@ impl<T> Handles<T> {
     /// Takes an object out so that it can be put back without memory. `NotFound`: unknown.
     pub(crate) fn detach(&mut self, handle: u32) -> Result<Detached<T>> {
         let (place, object) = self.take(handle).ok_or(Error::NotFound)?;
-        Ok(Detached { place, object })
+        Ok(Detached {
+            place,
+            handle,
+            object,
+        })
     }
 
     /// Puts back an object that [`Handles::detach`] took out.

@@ -25,6 +25,7 @@ use super::{
     node::Claimed,
     submit::QueueOnly,
     tables::Tables,
+    user_views::Viewed,
     Core,
     Process, //
 };
@@ -413,7 +414,8 @@ impl<'a> Queue<'a> {
                 Claim::Buffer(detached) => {
                     unmap_buffer(detached.get());
                     let mut tables = self.process.tables();
-                    tables.forget_view(detached.get());
+                    let view = Viewed::Buffer(detached.handle());
+                    tables.user_views.remove(detached.get().user, view);
                     let entry = tables.buffers.give_up(detached);
                     tables
                         .buffer_ledger(entry.non_paged)
