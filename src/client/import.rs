@@ -87,17 +87,22 @@ impl Process {
     /// A dma-buf of ours is the node itself, as with WRAP: the process has it once more until it is
     /// unmapped.
     pub(crate) fn map_foreign(self: &Arc<Self>, request: ImportRequest) -> Result<(u32, u32)> {
-        match self.own_node(request.what) {
+        match self.own_node(request.what)? {
             Some(node) => self.map_own(node),
             None => self.insert_user_memory(self.take(request)?),
         }
     }
 
-    /// The node whose dma-buf `what` is.
-    fn own_node(&self, what: Foreign) -> Option<Arc<Node>> {
-        match what {
-            Foreign::DmaBuf { fd } => self.device.memory().exporter().find(fd),
-            Foreign::User { .. } => None,
+    /// The node whose dma-buf `what` is. `InvalidArgument`: the descriptor is for reading only, and
+    /// the node another process's. Whoever has a node can write it, as the GPU has it mapped once
+    /// for all.
+    fn own_node(&self, what: Foreign) -> Result<Option<Arc<Node>>> {
+        let Foreign::DmaBuf { fd } = what else {
+            return Ok(None);
+        };
+        match self.device.memory().exporter().find(fd) {
+            Some((node, false)) if !node.is_made_by(self.number) => Err(Error::InvalidArgument),
+            found => Ok(found.map(|(node, _)| node)),
         }
     }
 
@@ -146,7 +151,7 @@ impl Process {
     /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's ledger. One of memory
     /// without pages (a framebuffer) gives no addresses: the process may use them anyway.
     pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
-        if let Some(node) = self.own_node(what) {
+        if let Some(node) = self.own_node(what)? {
             let bytes = node.bytes();
             return self.wrap_own(node, bytes);
         }

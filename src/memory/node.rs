@@ -250,6 +250,11 @@ impl Node {
         }
     }
 
+    /// Whether it was made by the process with number `process`.
+    pub(crate) fn is_made_by(&self, process: u64) -> bool {
+        self.owner == process
+    }
+
     /// Whether its view is [`View::Pages`].
     pub(crate) fn is_paged(&self) -> bool {
         match &self.place {

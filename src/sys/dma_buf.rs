@@ -535,14 +535,15 @@ impl<T: Exportable> Exporter<T> {
     }
 
     /// The object whose dma-buf the calling process's descriptor `fd` is, if it is one of this
-    /// exporter's.
-    pub(crate) fn find(self: &Arc<Self>, fd: i32) -> Option<Arc<T>> {
+    /// exporter's, and whether the descriptor is for writing.
+    pub(crate) fn find(self: &Arc<Self>, fd: i32) -> Option<(Arc<T>, bool)> {
         let buffer = Buffer::get(fd).ok()?;
         // SAFETY: The buffer is valid.
         let owner = unsafe { shim::gal_exported_by(buffer.0.as_ptr(), self.tag()) };
         let owner = NonNull::new(owner.cast::<Owner<T>>())?;
         // SAFETY: Only this exporter's dma-bufs have its address, and their owners are of this
         // type; the dma-buf keeps its own.
-        Some(unsafe { owner.as_ref() }.object.clone())
+        let object = unsafe { owner.as_ref() }.object.clone();
+        Some((object, buffer.is_writeable()))
     }
 }

@@ -589,6 +589,12 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 taken.push(node);
                 Ok(address.to_string())
             }
+            // The status of what is not to be given.
+            "try" => {
+                let descriptor = other::descriptor_of(value(1)?, value(2)?)?;
+                let (status, _) = client.device().wrap_dma_buf(descriptor.as_raw_fd())?;
+                Ok(status.to_string())
+            }
             "draw" => {
                 let address: u32 = words.get(1).context("word")?.parse()?;
                 draw_blind(&mut client, address)?;
@@ -601,6 +607,29 @@ fn be_other(abi: &'static Abi) -> Result<()> {
             word => bail!("what is {word}?"),
         }
     })
+}
+
+/// Who is given a surface's dma-buf for reading cannot have the GPU write there.
+fn for_reading(abi: &'static Abi) -> Result<()> {
+    let client = client(abi)?;
+    let before = at_rest(used)?;
+    let node = client.device().allocate(BYTES, 64, 6, Pool::VIRTUAL)?;
+    let mut other = Other::start(abi)?;
+    for (flags, wanted) in [
+        (OFlags::RDONLY | OFlags::CLOEXEC, Status::INVALID_ARGUMENT),
+        (OFlags::RDWR | OFlags::CLOEXEC, Status::OK),
+    ] {
+        let device = client.device();
+        let (status, number) = device.export_for(node.handle, flags.bits() as i32)?;
+        same("EXPORT", status, Status::OK)?;
+        let descriptor = sys::take_descriptor(number)?;
+        let take = format!("try {} {}", std::process::id(), descriptor.as_raw_fd());
+        same("WRAP", other.ask(&take)?, wanted.to_string())?;
+    }
+    drop(other);
+    client.device().free(node)?;
+    client.finish()?;
+    books_settle(before)
 }
 
 /// A surface of one process's in another's hands; the second one ends orderly or not.
@@ -830,6 +859,9 @@ fn main() -> ExitCode {
             if abi.has("EXPORT_VIDEO_MEMORY") {
                 suite.test(format!("{name}: flags of a dma-buf"), move || {
                     export_flags(abi)
+                });
+                suite.test(format!("{name}: a dma-buf for reading"), move || {
+                    for_reading(abi)
                 });
             }
             for pool in POOLS {
