@@ -102,6 +102,7 @@ impl Session<'_> {
             let name = folder(number, boots, &group.needs);
             let booted = self.boot(&group.needs, &steps, &name)?;
             if let End::Interrupted(_) = booted.outcome.end {
+                booted.write_logs()?;
                 break;
             }
             boots += 1;

@@ -488,7 +488,7 @@ impl Table {
 }
 
 /// Steps of one boot at most: their programs, some 2 MiB each, are unpacked into half of the guest's RAM.
-const MOST_STEPS: usize = 40;
+const MOST_STEPS: usize = 28;
 
 /// Adds a step to the group of such a boot.
 fn add(groups: &mut Vec<Group>, needs: Needs, step: Step, alone: bool) {
