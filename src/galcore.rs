@@ -36,14 +36,14 @@
 //!    `galcore processes` (under it only `galcore guilt`), `galcore shared nodes`,
 //!    `galcore shared signals`, `galcore names`, `galcore changes`, `galcore timers`,
 //!    `galcore shared buffer`, `galcore signal` (under it only the kernel's of a fence) and
-//!    `galcore completion page`; `galcore file` ([`uapi`]), `galcore context`
-//!    ([`context::Context`]), `galcore places` ([`gpu::Device`]) and `galcore power times` ([`hw`],
-//!    also under 6).
+//!    `galcore completion page`; `galcore file` ([`uapi`]), `galcore locked pages`
+//!    ([`sys::pages`]), `galcore context` ([`context::Context`]), `galcore places`
+//!    ([`gpu::Device`]) and `galcore power times` ([`hw`], also under 6).
 //!
 //! In the C half of [`sys`]: `gal_govern_lock` is above `galcore governed`, for whose holders in
 //! the file `gpu_govern` it waits; `gal_domains_lock` is beside 1, with the kernel's locks of power
-//! management under it; `gal_powers_lock`, also under that, and `gal_stand_ins_lock`, under the
-//! kernel's of components, are leaves.
+//! management under it; `gal_powers_lock`, also under that, `gal_stand_ins_lock`, under the
+//! kernel's of components, and `gal_fences_lock` are leaves.
 //!
 //! Nothing waits for the GPU, and no user memory is touched, under 1, 2 and 4 to 7; under 3 nothing
 //! of ours waits either. The interrupt half takes no lock.

@@ -34,6 +34,7 @@ pub(crate) mod file;
 pub(crate) mod framebuffer;
 pub(crate) mod holder;
 pub(crate) mod irq;
+mod locked;
 mod mapped;
 pub(crate) mod mmio;
 pub(crate) mod pages;

@@ -5,6 +5,10 @@
 use super::{
     dma,
     dma_buf::Import,
+    locked::{
+        Accounts,
+        Locked, //
+    },
     mapped::Mapped,
     raw_device,
     shim,
@@ -16,10 +20,7 @@ use kernel::{
     alloc::flags::__GFP_NOWARN,
     bindings,
     dma::DmaAddress,
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
+    error::to_result,
     impl_has_work, new_mutex, new_work,
     page::PAGE_SIZE,
     prelude::*,
@@ -74,33 +75,6 @@ enum Origin {
     Imported(Import),
 }
 
-/// Pages that count as locked in a process's memory map.
-///
-/// # Invariants
-///
-/// `count` pages are counted in `mm`, of which a reference is held.
-struct Locked {
-    mm: *mut bindings::mm_struct,
-    count: usize,
-}
-
-impl Locked {
-    /// Counts `count` pages for the calling process. `ENOMEM`: it may not lock so many.
-    fn new(count: usize) -> Result<Self> {
-        // SAFETY: Counts in the caller's own memory map, and takes a reference.
-        let mm = from_err_ptr(unsafe { shim::gal_account_pages(count) })?;
-        // INVARIANT: Counted just now.
-        Ok(Self { mm, count })
-    }
-}
-
-impl Drop for Locked {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe { shim::gal_unaccount_pages(self.mm, self.count) }
-    }
-}
-
 /// The pages of others that a device reaches. Each is mapped once, however often it is pinned: then
 /// what is handed over by one user is seen by all. So what is pinned is not imported too.
 #[pin_data]
@@ -108,6 +82,7 @@ pub(crate) struct PinnedPages {
     dev: dma::Device,
     #[pin]
     registry: Mutex<Mapped>,
+    accounts: Arc<Accounts>,
 }
 
 /// The physical address of a page.
@@ -123,9 +98,11 @@ unsafe fn physical(page: *mut bindings::page) -> u64 {
 impl PinnedPages {
     /// None pinned.
     pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
+        let accounts = Accounts::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.clone(),
+                accounts,
                 registry <- new_mutex!(Mapped::new(), "galcore pinned pages"),
             }),
             GFP_KERNEL,
@@ -266,7 +243,7 @@ impl Pages {
     /// to the device now, and back by [`Pages::give_back`], at the latest at the end; what lies
     /// beside it is never touched.
     ///
-    /// `ENOMEM`: the process may not lock so much memory, or there is none. `EFAULT`: not all of
+    /// `ENOMEM`: the process's user may not lock so much memory, or there is none. `EFAULT`: not all of
     /// them are there and, with `write`, writable. `EBUSY`: some are mapped as parts of a dma-buf.
     pub(crate) fn pin(
         registry: &Arc<PinnedPages>,
@@ -284,7 +261,7 @@ impl Pages {
                 write,
                 returned: Atomic::new(0),
                 registry: registry.clone(),
-                _locked: Locked::new(count)?,
+                _locked: Locked::new(&registry.accounts, count)?,
             },
             count,
         )?;

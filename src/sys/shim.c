@@ -585,26 +585,26 @@ void gal_unpin_pages(struct page **pages, unsigned long count, bool dirty)
 	unpin_user_pages_dirty_lock(pages, count, dirty);
 }
 
-struct mm_struct *gal_account_pages(unsigned long count)
+unsigned long gal_lock_limit(void)
 {
-	struct mm_struct *mm = current->mm;
-	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-
-	if (!mm)
-		return ERR_PTR(-ESRCH);
-	/* As RDMA counts it: without the memory map's lock, which completion must not wait for. */
-	if (atomic64_add_return(count, &mm->pinned_vm) > limit && !capable(CAP_IPC_LOCK)) {
-		atomic64_sub(count, &mm->pinned_vm);
-		return ERR_PTR(-ENOMEM);
-	}
-	mmgrab(mm);
-	return mm;
+	return rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 }
 
-void gal_unaccount_pages(struct mm_struct *mm, unsigned long count)
+/* Asked for each time: a refusal is no matter for the audit log. */
+bool gal_may_lock_all(void)
+{
+	return capable_noaudit(CAP_IPC_LOCK);
+}
+
+/* As RDMA counts them: without the memory map's lock, which completion must not wait for. */
+void gal_add_pinned(struct mm_struct *mm, unsigned long count)
+{
+	atomic64_add(count, &mm->pinned_vm);
+}
+
+void gal_remove_pinned(struct mm_struct *mm, unsigned long count)
 {
 	atomic64_sub(count, &mm->pinned_vm);
-	mmdrop(mm);
 }
 
 phys_addr_t gal_page_address(struct page *page)
