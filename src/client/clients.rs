@@ -20,6 +20,7 @@ use crate::{
     sys::slot::Slot, //
 };
 use kernel::{
+    mm::Mm,
     prelude::*,
     sync::{
         aref::ARef,
@@ -38,7 +39,8 @@ pub(crate) static CLIENTS: Slot<Clients> = Slot::new();
 
 /// A process with open files, or one whose work has not ended yet.
 struct Member {
-    /// Its thread group's leader, which no other process can be while it is held here.
+    /// Its thread group's leader, which no other process can be while it is held here. Programs
+    /// that it has executed have it too: they differ by their memory map, which is the `process`'s.
     leader: ARef<Task>,
     /// 0: it ends, and is nobody's any more.
     files: usize,
@@ -116,21 +118,23 @@ impl Clients {
         &self.shared_buffers
     }
 
-    /// A file is opened: returns the objects of the calling process, which its files share.
+    /// A file is opened: returns the objects of the calling process, which its files share. Another
+    /// program that the process executes has objects of its own. `ESRCH`: no process calls.
     pub(crate) fn join(self: &Arc<Self>) -> Result<Arc<Process>> {
         let current = kernel::current!();
         let leader = current.group_leader();
-        if let Some(process) = self.joined(leader) {
+        let mm: &Mm = current.mm().ok_or(ESRCH)?;
+        if let Some(process) = self.joined(leader, mm) {
             return Ok(process);
         }
         // What is made here for nothing goes at the end, without the lock.
-        let process = Process::new(self.clone(), leader.into())?;
+        let process = Process::new(self.clone(), leader.into(), mm.into())?;
         let mut room = KVec::new();
         loop {
             let wanted = {
                 let mut members = self.processes.lock();
                 // Another thread may have been quicker.
-                if let Some(process) = Self::join_member(&mut members, leader) {
+                if let Some(process) = Self::join_member(&mut members, leader, mm) {
                     return Ok(process);
                 }
                 let wanted = members.len() + 1;
@@ -157,15 +161,17 @@ impl Clients {
         Ok(process)
     }
 
-    /// A file more of the process with this leader, if it has any.
-    fn joined(&self, leader: &Task) -> Option<Arc<Process>> {
-        Self::join_member(&mut self.processes.lock(), leader)
+    /// A file more of the process with this leader and memory map, if it has any.
+    fn joined(&self, leader: &Task, mm: &Mm) -> Option<Arc<Process>> {
+        Self::join_member(&mut self.processes.lock(), leader, mm)
     }
 
-    fn join_member(members: &mut KVec<Member>, leader: &Task) -> Option<Arc<Process>> {
-        let member = members
-            .iter_mut()
-            .find(|member| member.files > 0 && core::ptr::eq(&*member.leader, leader))?;
+    fn join_member(members: &mut KVec<Member>, leader: &Task, mm: &Mm) -> Option<Arc<Process>> {
+        let member = members.iter_mut().find(|member| {
+            member.files > 0
+                && core::ptr::eq(&*member.leader, leader)
+                && member.process.has_mm(Some(mm))
+        })?;
         member.files += 1;
         Some(member.process.clone())
     }

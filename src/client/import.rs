@@ -87,6 +87,7 @@ impl Process {
     /// A dma-buf of ours is the node itself, as with WRAP: the process has it once more until it is
     /// unmapped.
     pub(crate) fn map_foreign(self: &Arc<Self>, request: ImportRequest) -> Result<(u32, u32)> {
+        self.check_own()?;
         match self.own_node(request.what)? {
             Some(node) => self.map_own(node),
             None => self.insert_user_memory(self.take(request)?),

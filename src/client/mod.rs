@@ -3,9 +3,13 @@
 //! The clients: processes that have the device open, what they own, and the running of their
 //! requests.
 //!
-//! A [`Process`] stands for all files that one process has open: libraries open the device more
-//! than once and use handles across. It ends with the last of them; then everything it owned is
-//! given back, behind the GPU's last use.
+//! A [`Process`] stands for all files that one program of one process has open: libraries open the
+//! device more than once and use handles across. It ends with the last of them; then everything it
+//! owned is given back, behind the GPU's last use.
+//!
+//! A file can outlive the program that opened it, and reach others: by fork, exec, or a socket. The
+//! [`Process`] then serves only the memory map that it was opened from: see
+//! [`Process::check_caller`].
 //!
 //! # Locks
 //!
@@ -81,6 +85,10 @@ use crate::{
         MAX_CORES,
         MAX_TIMERS, //
     },
+    log::{
+        warn_client,
+        RateLimit, //
+    },
     ring::{
         Hider,
         GPU_TIMEOUT, //
@@ -97,6 +105,7 @@ use action::Events;
 use changes::Changes;
 use completion::CompletionPage;
 use kernel::{
+    mm::Mm,
     new_work,
     prelude::*,
     sync::{
@@ -166,6 +175,9 @@ pub(crate) type Published = gpu::Published<Events>;
 /// A core that has been started.
 pub(crate) type Running = gpu::Running<Events>;
 
+/// Requests by files that other programs have opened.
+static PASSED_ON: RateLimit = RateLimit::new();
+
 /// The number of the next process. 64 bits do not come round.
 static PROCESSES: Atomic<u64> = Atomic::new(1);
 
@@ -175,11 +187,13 @@ pub(crate) struct Process {
     device: Arc<Device>,
     clients: Arc<Clients>,
     leader: ARef<Task>,
+    /// The memory map that its user addresses, windows and pins are of. `exec` replaces that of the
+    /// leader, so the reference is to the structure alone, whose address no other one gets.
+    mm: ARef<Mm>,
     /// The leader's number, as the process's own threads know it.
     own_id: i32,
     /// The completion page, once the process has asked for it. Under the tables' lock.
     completion: SetOnce<Arc<CompletionPage>>,
-    opener: sys::Opener,
     /// No other process has had it, or will.
     number: u64,
     /// How long STALL waits, in milliseconds.
@@ -235,7 +249,11 @@ type TablesGuard<'a> = Guard<'a, Tables, MutexBackend>;
 
 impl Process {
     /// A process without objects.
-    fn new(clients: Arc<Clients>, leader: ARef<Task>) -> Result<Arc<Self>, kernel::error::Error> {
+    fn new(
+        clients: Arc<Clients>,
+        leader: ARef<Task>,
+        mm: ARef<Mm>,
+    ) -> Result<Arc<Self>, kernel::error::Error> {
         let views = Views::new()?;
         let reclaimer = clients.device().reclaimer().clone();
         let hider = Hider::new(views.clone(), leader.clone(), reclaimer)?;
@@ -249,7 +267,7 @@ impl Process {
                 own_id: leader.tgid_nr_ns(None),
                 completion: SetOnce::new(),
                 leader,
-                opener: sys::Opener::current(),
+                mm,
                 views,
                 hider,
                 resets_asked: Atomic::new(0),
@@ -283,6 +301,37 @@ impl Process {
         match core::ptr::eq(caller.group_leader().as_ptr(), self.leader.as_ptr()) {
             true => self.own_id,
             false => self.leader.tgid_nr_ns(None),
+        }
+    }
+
+    /// Whether `mm` is the process's memory map.
+    #[inline]
+    fn has_mm(&self, mm: Option<&Mm>) -> bool {
+        mm.is_some_and(|mm| core::ptr::eq(mm, &*self.mm))
+    }
+
+    /// Whether the calling thread has the process's memory map: else it has got one of its files.
+    #[inline]
+    fn is_callers(&self) -> bool {
+        self.has_mm(kernel::current!().mm().map(|mm| &**mm))
+    }
+
+    /// Refuses `request` if it concerns memory or jobs and the caller has another memory map:
+    /// addresses, windows and pins mean nothing there, and the caller's rights may differ.
+    /// `InvalidData`, as the vendor's driver answers a process without records.
+    #[inline]
+    fn check_caller(&self, request: &Request) -> Result {
+        match self.is_callers() || is_for_anybody(request) {
+            true => Ok(()),
+            false => Err(refuse_caller()),
+        }
+    }
+
+    /// The same for what is always about its memory.
+    fn check_own(&self) -> Result {
+        match self.is_callers() {
+            true => Ok(()),
+            false => Err(refuse_caller()),
         }
     }
 
@@ -363,6 +412,7 @@ impl Process {
         text: &dyn Fn() -> Text,
     ) -> Result<Reply<'_>> {
         let done = |()| Reply::Nothing;
+        self.check_caller(&request)?;
         match request {
             Request::ProfileSetting { is_built, is_on } => {
                 self.profile_setting(selector, is_built, is_on)
@@ -398,6 +448,7 @@ impl Process {
         let selector = core;
         let core = || self.device.core(selector);
         let done = |()| Reply::Nothing;
+        self.check_caller(&request)?;
         match request {
             Request::QueryVideoMemory => Ok(self.query_video_memory()),
             Request::QueryChipIdentity => {
@@ -578,4 +629,46 @@ impl Process {
             Request::Refused(error) => Err(error),
         }
     }
+}
+
+/// Tells the log of a request by another program's file.
+#[cold]
+#[inline(never)]
+fn refuse_caller() -> Error {
+    warn_client!(
+        PASSED_ON,
+        "has a file that another program opened, whose memory it is: it must open the device itself"
+    );
+    Error::InvalidData
+}
+
+/// Whether a request needs neither memory nor jobs of the process whose file it comes by, so that
+/// anybody may make it who has got the file: questions about the device, and signals, which
+/// processes wait for together.
+#[cold]
+#[inline(never)]
+fn is_for_anybody(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::QueryVideoMemory
+            | Request::QueryChipIdentity
+            | Request::QueryKernelSettings
+            | Request::GetBaseAddress
+            | Request::Version
+            | Request::ChipInfo
+            | Request::ChipOptions
+            | Request::QueryScale
+            | Request::QueryFrequency
+            | Request::QueryCpuFrequency
+            | Request::QueryPower
+            | Request::QueryResets
+            | Request::QueryTimer { .. }
+            | Request::QueryCommandBuffer
+            | Request::Database { .. }
+            | Request::UserSignal(_)
+            | Request::CreateFence { .. }
+            | Request::WaitFence { .. }
+            | Request::Ignored
+            | Request::Refused(_)
+    )
 }

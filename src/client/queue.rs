@@ -78,18 +78,14 @@ pub(super) struct Queue<'a> {
 }
 
 impl Process {
-    /// Whether a SIGNAL record is about this process's signals: it names its leader, the caller,
-    /// where a child has inherited the file, or no other client. The C drivers look at the number
-    /// of the signal alone, and a library may still have its number from before a fork. Of a longer
-    /// field the low half counts.
+    /// Whether a SIGNAL record is about this process's signals: it names its leader, or no other
+    /// client. The C drivers look at the number of the signal alone, and a library may still have
+    /// its number from before a fork. Of a longer field the low half counts.
     #[inline(always)]
     fn is_named(&self, number: u64) -> bool {
         // CAST: the low half, as a number of a process.
         let number = number as i32;
-        number == self.id()
-            || number == 0
-            || number == kernel::current!().tgid_nr_ns(None)
-            || !self.clients.has(number)
+        number == self.id() || number == 0 || !self.clients.has(number)
     }
 }
 
@@ -163,8 +159,10 @@ impl<'a> Queue<'a> {
                 id,
                 process: target,
             } if process.device.parameters().linux_signal => {
-                // Only the sender itself: nobody may signal others through the kernel.
-                if i32::try_from(target).ok() != Some(process.id()) {
+                // Only to the sender itself, as kill(2) always permits: who shares no more than
+                // the memory map may be another user's.
+                let is_own = sys::is_thread_of(&process.leader);
+                if i32::try_from(target).ok() != Some(process.id()) || !is_own {
                     return Err(mistake!(
                         Error::InvalidArgument,
                         "a SIGNAL record is for process {:#x}, not for the caller",

@@ -34,10 +34,11 @@ impl Process {
         }
     }
 
-    /// Sends the realtime signal of the parameters to this process.
+    /// Sends the realtime signal of the parameters to this process. Only its own threads have asked
+    /// for that, so it needs no rights.
     pub(crate) fn send_signal(&self, value: u32) {
         let number = self.device.parameters().signal;
-        self.opener.send_signal(&self.leader, number, value);
+        sys::send_signal(&self.leader, &self.mm, number, value);
     }
 
     pub(super) fn time_delta(&self, timer: u32) -> Result<Reply<'_>> {

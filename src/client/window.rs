@@ -51,11 +51,13 @@ pub(crate) type PoolView = window::View<Process>;
 impl Process {
     /// Maps what the file offset of `area` names: the pool at 0, or a buffer of this process.
     ///
-    /// Returns the view, if it is one of the pool.
+    /// Returns the view, if it is one of the pool. `EPERM`: the caller is another program, and the
+    /// log says so.
     pub(crate) fn mmap(
         self: &Arc<Self>,
         area: NewArea<'_>,
     ) -> Result<Option<Arc<PoolView>>, kernel::error::Error> {
+        self.check_own().map_err(|_| EPERM)?;
         let offset = area.offset();
         if offset == 0 {
             let window = PoolView::prepare(area, self.clone(), self.views.clone())?;

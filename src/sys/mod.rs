@@ -78,6 +78,7 @@ use kernel::{
     bindings,
     device,
     fmt,
+    mm::Mm,
     page::PAGE_SIZE,
     prelude::*,
     task::Task, //
@@ -266,40 +267,18 @@ pub(crate) fn monotonic_ns() -> u64 {
     u64::try_from(now).unwrap_or(0)
 }
 
-/// Who has opened the device: what a process may do, as it was then.
-///
-/// # Invariants
-///
-/// `0` is a reference to credentials.
-pub(crate) struct Opener(*const bindings::cred);
-
-// SAFETY: Credentials do not change, and any thread may look at them and drop a reference.
-unsafe impl Send for Opener {}
-// SAFETY: As above.
-unsafe impl Sync for Opener {}
-
-impl Opener {
-    /// The calling process.
-    pub(crate) fn current() -> Self {
-        // INVARIANT: A new reference.
-        // SAFETY: Only looks at the calling thread.
-        Self(unsafe { shim::gal_hold_cred() })
-    }
-
-    /// Sends realtime signal `number` with `value` to the process of `leader`, if the opener may:
-    /// it may have become another user's by now. Failures are the receiver's: its queue is full, or
-    /// it is gone.
-    pub(crate) fn send_signal(&self, leader: &Task, number: i32, value: u32) {
-        // SAFETY: The task is referenced, and so are the credentials.
-        unsafe { shim::gal_send_signal(leader.as_ptr(), self.0, number, value) };
-    }
+/// Whether the calling thread is one of the process of `leader`.
+pub(crate) fn is_thread_of(leader: &Task) -> bool {
+    // SAFETY: The task is referenced.
+    unsafe { shim::gal_is_thread_of(leader.as_ptr()) }
 }
 
-impl Drop for Opener {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe { shim::gal_release_cred(self.0) }
-    }
+/// Sends realtime signal `number` with `value` to the process of `leader`, unless that has left the
+/// memory map `mm`: then it executes another program, whose rights may exceed the sender's.
+/// Failures are the receiver's: its queue is full, or it is gone.
+pub(crate) fn send_signal(leader: &Task, mm: &Mm, number: i32, value: u32) {
+    // SAFETY: The task is referenced, and so is the memory map, which is only compared.
+    unsafe { shim::gal_send_signal(leader.as_ptr(), mm.as_raw(), number, value) };
 }
 
 /// As long as it lives the thread is not preempted: others wait for what it does. It must not

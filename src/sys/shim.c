@@ -36,6 +36,7 @@
 #include <linux/reset.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 #include <linux/sizes.h>
 #include <linux/timekeeping.h>
 #include <linux/timex.h>
@@ -756,36 +757,22 @@ void gal_smp_wmb(void)
 	smp_wmb();
 }
 
-const struct cred *gal_hold_cred(void)
+bool gal_is_thread_of(struct task_struct *leader)
 {
-	return get_current_cred();
+	return same_thread_group(leader, current);
 }
 
-void gal_release_cred(const struct cred *cred)
-{
-	put_cred(cred);
-}
-
-/* The rule of kill(2), for who opened the device: the receiver may be another program by now. */
-static bool gal_may_signal(const struct cred *from, struct task_struct *to)
-{
-	const struct cred *cred;
-	bool may;
-
-	rcu_read_lock();
-	cred = __task_cred(to);
-	may = uid_eq(from->euid, cred->suid) || uid_eq(from->euid, cred->uid) ||
-	      uid_eq(from->uid, cred->suid) || uid_eq(from->uid, cred->uid);
-	rcu_read_unlock();
-	return may;
-}
-
-void gal_send_signal(struct task_struct *leader, const struct cred *from, int number, u32 value)
+void gal_send_signal(struct task_struct *leader, const struct mm_struct *mm, int number, u32 value)
 {
 	struct kernel_siginfo info;
+	bool is_other;
 
+	/* A leader that has exited has no memory map; its threads may go on, with that one. */
+	task_lock(leader);
+	is_other = leader->mm && leader->mm != mm;
+	task_unlock(leader);
 	/* The kernel looks at the upper end only. */
-	if (number < 1 || !gal_may_signal(from, leader))
+	if (number < 1 || is_other)
 		return;
 	clear_siginfo(&info);
 	info.si_signo = number;

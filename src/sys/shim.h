@@ -14,7 +14,6 @@
 
 #include "galcore_trace.h"
 
-struct cred;
 struct dentry;
 struct dma_buf;
 struct dma_buf_attachment;
@@ -259,9 +258,8 @@ void gal_smp_rmb(void);
 void gal_smp_wmb(void);
 
 /* Signals. */
-void gal_send_signal(struct task_struct *leader, const struct cred *from, int number, u32 value);
-const struct cred *gal_hold_cred(void);
-void gal_release_cred(const struct cred *cred);
+bool gal_is_thread_of(struct task_struct *leader);
+void gal_send_signal(struct task_struct *leader, const struct mm_struct *mm, int number, u32 value);
 
 /* Physical memory outside the kernel's. */
 bool gal_is_system_ram(phys_addr_t start, size_t size);

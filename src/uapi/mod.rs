@@ -541,6 +541,7 @@ impl FileOperations for OpenedFile {
         let offset = area.offset();
         let view = self.process.mmap(area).map_err(|error| match error {
             ENOMEM => ENOMEM,
+            EPERM => ENOTTY,
             _ => {
                 warn_client!(
                     ENVELOPES,

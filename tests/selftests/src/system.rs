@@ -12,6 +12,7 @@ use std::io::SeekFrom;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Child;
 use std::sync::OnceLock;
@@ -465,6 +466,24 @@ fn make_nodes() -> Result<()> {
         .with_context(|| format!("mknod {node}"))?;
     }
     Ok(())
+}
+
+/// Lets everybody open the device while `body` runs.
+pub fn for_everybody<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    let before = fs::metadata(NODES[0])?.permissions();
+    fs::set_permissions(NODES[0], fs::Permissions::from_mode(0o666))?;
+    let done = body();
+    fs::set_permissions(NODES[0], before)?;
+    done
+}
+
+/// The same, with a copy of this program at `path` that is root's whoever starts it.
+pub fn with_set_uid<T>(path: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    fs::copy(std::env::current_exe()?, path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o4755))?;
+    let done = for_everybody(body);
+    fs::remove_file(path)?;
+    done
 }
 
 /// The size of the pool that the module was told, if the runner says.

@@ -4,16 +4,13 @@
 //! Needs the module loaded that way.
 
 use std::cell::RefCell;
-use std::fs;
 use std::fs::File;
-use std::fs::Permissions;
 use std::io::BufRead;
 use std::io::BufReader;
 use std::io::ErrorKind;
 use std::io::Read;
 use std::io::Write;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
@@ -28,7 +25,6 @@ use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
-use galcore_client::device::NODES;
 use galcore_client::draw::Engine;
 use galcore_client::sys;
 use galcore_client::uapi;
@@ -39,13 +35,14 @@ use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
 use galcore_client::Surface;
+use galcore_selftests::control::Control;
 use galcore_selftests::fixture::expect_pixels;
 use galcore_selftests::fixture::placed;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
-use galcore_selftests::other;
 use galcore_selftests::system;
+use gpu_control::fault;
 
 /// What the parameter `signal` is when it is not given.
 const DEFAULT_SIGNAL: i32 = 48;
@@ -104,48 +101,67 @@ fn record(value: i32, process: u64) -> uapi::Signal {
     }
 }
 
-/// What a client is started as: an ordinary user's, and a program that is root's whoever starts it.
-const ROLES: [&str; 2] = ["--client", "--root"];
+/// What a client is started as: an ordinary user's, a program that it becomes, and one that has got a file.
+const ROLES: [&str; 3] = ["--client", "--program", "--heir"];
 
-/// That program: a copy of this one.
+/// A program that is root's whoever starts it: a copy of this one.
 const SET_UID: &str = "/linux-signal-root";
 
 /// An ordinary user.
 const USER: u32 = 1000;
 
-/// Opens the device as an ordinary user and tells which descriptor it is; then becomes another program, if it is told.
+/// Opens the device as an ordinary user, has its device send it a signal, and becomes another program.
 fn client() -> Result<()> {
     sys::accept_signal(DEFAULT_SIGNAL)?;
     sys::become_user(USER)?;
     let device = Device::open()?;
-    println!("{}", device.file().as_raw_fd());
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line)?;
-    if line.trim() == "exec" {
-        return Err(Command::new(SET_UID).arg(ROLES[1]).exec().into());
+    for line in std::io::stdin().lines() {
+        match line?.as_str() {
+            "send" => {
+                let mut queue = Queue::new();
+                queue.record(uapi::Command::SIGNAL, &record(7, std::process::id().into()));
+                device.commit_queue(&mut queue)?;
+                println!("sent");
+            }
+            "exec" => {
+                let program = std::env::current_exe()?;
+                return Err(Command::new(program).arg(ROLES[1]).exec().into());
+            }
+            "exec set-uid" => return Err(Command::new(SET_UID).arg(ROLES[1]).exec().into()),
+            word => println!("{word}"),
+        }
     }
-    echo()
+    Ok(())
 }
 
-/// Is root's altogether.
-fn root() -> Result<()> {
-    sys::become_user(0)?;
-    println!("root");
-    echo()
-}
-
-fn echo() -> Result<()> {
+/// What it becomes.
+fn program() -> Result<()> {
+    println!("executed");
     for line in std::io::stdin().lines() {
         println!("{}", line?);
     }
     Ok(())
 }
 
-/// A client, and this process's copy of its open device.
+/// An ordinary user with a file of its parent's, who asks for signals to that one.
+fn heir() -> Result<()> {
+    let file = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let device = Device::of_file(file.into())?;
+    sys::become_user(USER)?;
+    let parent = u64::from(std::os::unix::process::parent_id());
+    for process in [parent, std::process::id().into()] {
+        let mut queue = Queue::new();
+        queue.record(uapi::Command::SIGNAL, &record(7, process));
+        let status = device.send_queue(&mut queue)?;
+        same("a SIGNAL record", status, Status::INVALID_DATA)?;
+    }
+    Ok(())
+}
+
+/// A client.
 struct Other {
     child: Child,
     output: BufReader<ChildStdout>,
-    device: Device,
 }
 
 impl Other {
@@ -154,16 +170,10 @@ impl Other {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let mut output = BufReader::new(child.stdout.take().context("no pipe")?);
-        let mut line = String::new();
-        output.read_line(&mut line)?;
-        let number = line.trim().parse().with_context(|| line.clone())?;
-        let file = other::descriptor_of(child.id() as i32, number)?;
-        Ok(Self {
-            device: Device::of_file(file.into())?,
-            child,
-            output,
-        })
+        let output = BufReader::new(child.stdout.take().context("no pipe")?);
+        let mut other = Self { child, output };
+        same("the client", other.ask("there?")?.as_str(), "there?")?;
+        Ok(other)
     }
 
     fn ask(&mut self, what: &str) -> Result<String> {
@@ -172,14 +182,6 @@ impl Other {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         Ok(line.trim().to_string())
-    }
-
-    /// Has its device send it the signal, which ends whoever does not expect it.
-    fn send(&self) -> Result<()> {
-        let mut queue = Queue::new();
-        queue.record(uapi::Command::SIGNAL, &record(7, self.child.id().into()));
-        self.device.commit_queue(&mut queue)?;
-        Ok(self.device.stall()?)
     }
 }
 
@@ -191,42 +193,85 @@ impl Drop for Other {
     }
 }
 
-/// Lets everybody open the device and start the set-uid program while `body` runs.
-fn with_set_uid(body: impl FnOnce() -> Result<()>) -> Result<()> {
-    let allow = |path: &str, mode| fs::set_permissions(path, Permissions::from_mode(mode));
-    let before = fs::metadata(NODES[0])?.permissions();
-    fs::copy(std::env::current_exe()?, SET_UID)?;
-    allow(SET_UID, 0o4755)?;
-    allow(NODES[0], 0o666)?;
-    let done = body();
-    fs::set_permissions(NODES[0], before)?;
-    fs::remove_file(SET_UID)?;
-    done
+/// What draws, and a locked surface of 64 x 64 pixels.
+fn target(device: &Device) -> Result<(Engine, Surface)> {
+    let node = device.allocate(64 * 64 * 4, 64, uapi::surface::BITMAP, Pool::CONTIGUOUS)?;
+    let location = device.lock(node)?;
+    let target = Surface {
+        node,
+        location,
+        memory: device.memory(node, location, &device.map(4096, 0)?)?,
+        width: 64,
+        height: 64,
+        stride: 256,
+    };
+    Ok((Engine::of(&device.identity()?), target))
 }
 
-/// A process that has become another user's program is not signalled by what it was.
-fn root_is_not_signalled() -> Result<()> {
-    with_set_uid(|| {
-        // One that is still its user's is.
+/// Signals that a program asked for do not end those that it executes: its job ends behind a hang.
+fn programs_are_not_signalled(device: &Device) -> Result<()> {
+    let control = Control::open()?;
+    system::with_set_uid(SET_UID, || {
+        // While it is itself, it is.
         let mut plain = Other::start()?;
-        plain.send()?;
+        same("a SIGNAL record", plain.ask("send")?.as_str(), "sent")?;
+        // Waiting closes its input, which ends it, too.
+        std::thread::sleep(SHORT);
         let ended = plain.child.wait()?;
         same("ended by signal", ended.signal(), Some(DEFAULT_SIGNAL))?;
-        let mut root = Other::start()?;
-        same("after exec", root.ask("exec")?.as_str(), "root")?;
-        for _ in 0..3 {
-            root.send()?;
+        for exec in ["exec", "exec set-uid"] {
+            let (engine, target) = target(device)?;
+            let mut stream = Stream::new();
+            engine.fill(&mut stream, &target, Rect::new(0, 0, 64, 64), 1);
+            stream.flush(engine.pipe());
+            let (buffer, command) = placed(device, engine, &stream, 0x4000)?;
+            let mut other = Other::start()?;
+            control.write(fault::HANG_KIND, fault::HANG_ILLEGAL_OPCODE);
+            control.write(fault::HANG_AT_DRAW, 1);
+            let begun = Instant::now();
+            device.commit(&command, 0, &mut Queue::new())?;
+            same("a SIGNAL record", other.ask("send")?.as_str(), "sent")?;
+            same(exec, other.ask(exec)?.as_str(), "executed")?;
+            println!(
+                "# executed {} ms after the hang",
+                begun.elapsed().as_millis()
+            );
+            device.stall()?;
+            println!(
+                "# the job ended {} ms after the hang",
+                begun.elapsed().as_millis()
+            );
             std::thread::sleep(SHORT);
-            same("the answer", root.ask("there?")?.as_str(), "there?")?;
+            same(exec, other.ask("there?")?.as_str(), "there?")?;
+            let mut queue = Queue::new();
+            queue.free_contiguous(&buffer);
+            if device.unlock(target.node)? {
+                queue.unlock(target.node);
+            }
+            device.commit_queue(queue.free(target.node))?;
         }
         Ok(())
     })
 }
 
+/// Who has got a file of root's cannot have root's process signalled.
+fn heirs_send_none(device: &Device, signals: &File) -> Result<()> {
+    let output = system::again(&[ROLES[2]])?
+        .stdin(Stdio::from(device.as_fd().try_clone_to_owned()?))
+        .output()?;
+    device.stall()?;
+    let came = next(signals, SHORT)?;
+    ensure!(came.is_none(), "{came:?} came");
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{said}");
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let role = match std::env::args().nth(1) {
         Some(word) if word == ROLES[0] => Some(client()),
-        Some(word) if word == ROLES[1] => Some(root()),
+        Some(word) if word == ROLES[1] => Some(program()),
+        Some(word) if word == ROLES[2] => Some(heir()),
         _ => None,
     };
     if let Some(result) = role {
@@ -297,18 +342,7 @@ fn main() -> ExitCode {
         suite.test(
             "a signal comes after what was committed before",
             move || {
-                let engine = Engine::of(&device.identity()?);
-                let node =
-                    device.allocate(64 * 64 * 4, 64, uapi::surface::BITMAP, Pool::CONTIGUOUS)?;
-                let location = device.lock(node)?;
-                let target = Surface {
-                    node,
-                    location,
-                    memory: device.memory(node, location, &device.map(4096, 0)?)?,
-                    width: 64,
-                    height: 64,
-                    stride: 256,
-                };
+                let (engine, target) = target(device)?;
                 for value in 1..=20 {
                     let colour = 0xff00_0000 + value as u32;
                     let mut stream = Stream::new();
@@ -343,8 +377,12 @@ fn main() -> ExitCode {
             Ok(())
         });
         suite.test(
-            "a process that has become root's by exec gets none",
-            root_is_not_signalled,
+            "a program that is executed meanwhile gets none",
+            move || programs_are_not_signalled(device),
+        );
+        suite.test(
+            "a user with a file of root's cannot have root's process signalled",
+            move || heirs_send_none(device, signals),
         );
         suite.test("other records go on as ever", move || {
             if let Some(target) = surface.borrow_mut().take() {

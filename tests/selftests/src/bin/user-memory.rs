@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! MAP_USER_MEMORY, UNMAP_USER_MEMORY and CACHE: arguments, limits, what pins and what lets go.
 
-use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::process::Stdio;
 
 use anyhow::ensure;
 use anyhow::Context;
@@ -495,9 +493,7 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
         },
     );
     let child = move |role: &str| -> Result<()> {
-        let file = device.as_fd().try_clone_to_owned()?;
         let output = system::again(&[role])?
-            .stdin(Stdio::from(file))
             .output()
             .context("another process")?;
         let said = String::from_utf8_lossy(&output.stdout);
@@ -682,13 +678,9 @@ fn leave() -> Result<()> {
     Ok(())
 }
 
-/// The device, which is open as standard input, of a process without capabilities that may pin so many pages.
+/// The device, and from now on no capabilities, and a limit of so many pages to pin.
 fn with_limit(pages: usize) -> Result<Device> {
-    let device = std::io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .context("dup")?;
-    let device = Device::of_file(device.into())?;
+    let device = Device::open()?;
     let limit = Rlimit {
         current: Some((pages * PAGE) as u64),
         maximum: Some((pages * PAGE) as u64),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A process that does one of many bad things.
 
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -379,7 +378,6 @@ impl State {
             "unpin" => self.unpin(),
             "scatter" => self.scatter(number(words, 1)?, number(words, 2)?),
             "copy" => self.copy(),
-            "file" => Ok(self.opened()?.device.file().as_raw_fd().to_string()),
             "windows-until" => self.windows_until(number(words, 1)?),
             "spin" => {
                 let (begin, time) = (Instant::now(), time(1)?);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What costs others time: an innocent process commits and waits all the while, and its waits stay short.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::thread;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use std::time::Instant;
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Result;
+use galcore_client::device::NODES;
+use galcore_client::raw::opened_by_another;
 use galcore_client::uapi::Pool;
 use galcore_client::Abi;
 use galcore_client::Device;
@@ -22,7 +25,6 @@ use super::number;
 use super::PAGE;
 use crate::harness::skip;
 use crate::harness::Stopwatch;
-use crate::other::descriptor_of;
 use crate::other::Other;
 use crate::system;
 use crate::system::ProcGc;
@@ -396,13 +398,11 @@ pub fn scattered() -> Result<()> {
 /// the end of a process for ever needs 50 ms for each.
 const ORPHANS: (u32, Duration) = (400, Duration::from_secs(6));
 
-/// A process ends while another one goes on with its open file. What that frees comes back as soon as anybody's does.
+/// A process ends while another one, which shares its memory map, goes on with its open file. What that frees comes
+/// back as soon as anybody's does.
 pub fn orphaned() -> Result<()> {
-    let mut opener = Other::start(Abi::own())?;
-    let number: i32 = number(&[opener.ask("file")?.as_str()], 0)?;
-    let file = descriptor_of(opener.id(), number)?;
-    opener.kill()?;
-    let device = Device::of_file(File::from(file))?;
+    let path = CString::new(NODES[0])?;
+    let device = Device::of_file(File::from(opened_by_another(&path)?))?;
     let pool = device.map_pool()?;
     let mut queue = Queue::new();
     for _ in 0..ORPHANS.0 {
