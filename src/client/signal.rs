@@ -36,10 +36,6 @@ use kernel::{
     }, //
 };
 
-/// The longest time that a fence is not signaled, in milliseconds: somebody else may wait for it
-/// who cannot end it.
-const FENCE_LIMIT: u32 = 10_000;
-
 type Fences = [Option<Fence>; MAX_FENCES];
 
 /// Nanoseconds of a millisecond.
@@ -140,14 +136,14 @@ impl Signal {
     }
 
     /// A sync file of a fence that is signaled when the signal is set the next time, or is set now.
-    /// With an error it is when the signal is destroyed, or after [`FENCE_LIMIT`].
+    /// With an error it is when the signal is destroyed, or after a time ([`Fence`]).
     ///
     /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, or the signal
     /// has [`MAX_FENCES`]. `NotSupported`: the kernel has no sync files. `OutOfMemory`.
     pub(crate) fn fence_file(&self) -> Result<NewFile> {
         // Made before the lock: who sets the signal must not wait for memory.
         let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL_ACCOUNT)?;
-        let fence = Fence::new(FENCE_LIMIT)?;
+        let fence = Fence::new()?;
         let file = fence.file()?;
         let is_over = {
             let mut state = self.state.lock();

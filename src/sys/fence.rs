@@ -10,7 +10,8 @@ use super::{
         Reserved, //
     },
     shim,
-    unload::InUse, //
+    unload::InUse,
+    work, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -19,15 +20,15 @@ use kernel::{
     prelude::*, //
 };
 
-/// A fence that is not signaled yet. It is at the latest when this goes, or when its time is up:
-/// others, who cannot help it, may wait.
+/// A fence that is not signaled yet. It is at the latest when this goes, or after 10 s, with an
+/// error: others, who cannot help it, may wait.
 ///
 /// # Invariants
 ///
 /// The pointer is of a live fence of `gal_new_fence`, of which a reference is ours.
 pub(crate) struct Fence {
     fence: NonNull<shim::gal_fence>,
-    /// For its timer.
+    /// For the work item that ends it.
     _in_use: InUse,
 }
 
@@ -37,12 +38,13 @@ unsafe impl Send for Fence {}
 unsafe impl Sync for Fence {}
 
 impl Fence {
-    /// A fence that ends after `milliseconds` with `ETIMEDOUT`, if it is not signaled before.
-    /// `ENOMEM`.
-    pub(crate) fn new(milliseconds: u32) -> Result<Self> {
+    /// A fence that ends with `ETIMEDOUT` if it is not signaled in time. `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
         let in_use = InUse::new()?;
-        // SAFETY: Makes a new one.
-        let fence = from_err_ptr(unsafe { shim::gal_new_fence(milliseconds) })?;
+        let queue = work::raw_queue(&in_use);
+        // SAFETY: Makes a new one. The queue lives as long as there is a use, and `end_all` comes
+        // before its end.
+        let fence = from_err_ptr(unsafe { shim::gal_new_fence(queue) })?;
         // INVARIANT: Made just now.
         let fence = NonNull::new(fence).ok_or(ENOMEM)?;
         Ok(Self {
@@ -87,4 +89,14 @@ impl Drop for Fence {
 pub(crate) fn wait(fd: i32, milliseconds: u32) -> Result {
     // SAFETY: Any numbers may be given.
     kernel::error::to_result(unsafe { shim::gal_wait_fence(fd, milliseconds) })
+}
+
+/// Ends the work item of fences.
+///
+/// # Safety
+///
+/// There is no [`Fence`], nor will there be one.
+pub(super) unsafe fn end_all() {
+    // SAFETY: By the caller nothing queues it any more.
+    unsafe { shim::gal_end_fences() }
 }

@@ -21,6 +21,7 @@ struct gal_fence;
 struct gal_stand_in;
 struct proc_dir_entry;
 struct sg_table;
+struct workqueue_struct;
 
 /* The module parameters, by the names that the vendor's driver gave them. */
 #define GAL_3D_CORES 16
@@ -228,7 +229,11 @@ void *gal_exported_by(struct dma_buf *buffer, const void *exporter);
 void gal_allow_long_segments(struct device *dev);
 
 /* Fences. */
-struct gal_fence *gal_new_fence(unsigned int milliseconds);
+/* Milliseconds after which a fence ends, signaled or not. */
+#define GAL_FENCE_MS 10000
+
+struct gal_fence *gal_new_fence(struct workqueue_struct *queue);
+void gal_end_fences(void);
 struct file *gal_fence_file(struct gal_fence *fence);
 bool gal_fence_is_over(struct gal_fence *fence);
 void gal_signal_fence(struct gal_fence *fence);

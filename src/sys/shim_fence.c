@@ -9,18 +9,30 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/sync_file.h>
-#include <linux/timer.h>
+#include <linux/workqueue.h>
 
 #include "shim.h"
 
 #if IS_ENABLED(CONFIG_SYNC_FILE)
 
-/* The timer has a reference as long as it is pending or runs. */
+/* The list has a reference as long as the fence is there. */
 struct gal_fence {
 	struct dma_fence base;
 	spinlock_t lock;
-	struct timer_list timer;
+	struct list_head late;
+	unsigned long deadline;
 };
+
+/*
+ * Fences that are not signaled, the oldest first: all have the same time. One work item ends them,
+ * for a timer of each would end as many as a process can make in one interrupt.
+ */
+static LIST_HEAD(gal_fences);
+static DEFINE_SPINLOCK(gal_fences_lock);
+
+static void gal_end_late_fences(struct work_struct *work);
+static DECLARE_DELAYED_WORK(gal_late_fences, gal_end_late_fences);
+static struct workqueue_struct *gal_late_queue;
 
 static const char *gal_fence_name(struct dma_fence *base)
 {
@@ -46,27 +58,52 @@ static void gal_complete_fence(struct gal_fence *fence, int error)
 	spin_unlock_irqrestore(&fence->lock, flags);
 }
 
-static void gal_fence_late(struct timer_list *timer)
+static void gal_end_late_fences(struct work_struct *work)
 {
-	struct gal_fence *fence = timer_container_of(fence, timer, timer);
+	struct gal_fence *fence;
+	unsigned long now;
 
-	gal_complete_fence(fence, -ETIMEDOUT);
-	dma_fence_put(&fence->base);
+	for (;;) {
+		spin_lock(&gal_fences_lock);
+		fence = list_first_entry_or_null(&gal_fences, struct gal_fence, late);
+		now = jiffies;
+		if (!fence || time_before(now, fence->deadline))
+			break;
+		list_del_init(&fence->late);
+		spin_unlock(&gal_fences_lock);
+		gal_complete_fence(fence, -ETIMEDOUT);
+		dma_fence_put(&fence->base);
+		cond_resched();
+	}
+	if (fence)
+		queue_delayed_work(gal_late_queue, &gal_late_fences, fence->deadline - now);
+	spin_unlock(&gal_fences_lock);
 }
 
-struct gal_fence *gal_new_fence(unsigned int milliseconds)
+struct gal_fence *gal_new_fence(struct workqueue_struct *queue)
 {
 	struct gal_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL_ACCOUNT);
+	unsigned long limit = msecs_to_jiffies(GAL_FENCE_MS);
 
 	if (!fence)
 		return ERR_PTR(-ENOMEM);
 	spin_lock_init(&fence->lock);
 	dma_fence_init(&fence->base, &gal_fence_operations, &fence->lock,
 		       dma_fence_context_alloc(1), 1);
-	timer_setup(&fence->timer, gal_fence_late, 0);
 	dma_fence_get(&fence->base);
-	mod_timer(&fence->timer, jiffies + msecs_to_jiffies(milliseconds));
+	spin_lock(&gal_fences_lock);
+	fence->deadline = jiffies + limit;
+	list_add_tail(&fence->late, &gal_fences);
+	gal_late_queue = queue;
+	/* Queued already, it is for one that is as old or older. */
+	queue_delayed_work(queue, &gal_late_fences, limit);
+	spin_unlock(&gal_fences_lock);
 	return fence;
+}
+
+void gal_end_fences(void)
+{
+	cancel_delayed_work_sync(&gal_late_fences);
 }
 
 struct file *gal_fence_file(struct gal_fence *fence)
@@ -88,9 +125,14 @@ void gal_signal_fence(struct gal_fence *fence)
 
 void gal_end_fence(struct gal_fence *fence, int error)
 {
+	bool was_listed;
+
 	gal_complete_fence(fence, error);
-	/* Once this is over nothing of this module is needed by the fence. */
-	if (timer_delete_sync(&fence->timer))
+	spin_lock(&gal_fences_lock);
+	was_listed = !list_empty(&fence->late);
+	list_del_init(&fence->late);
+	spin_unlock(&gal_fences_lock);
+	if (was_listed)
 		dma_fence_put(&fence->base);
 	dma_fence_put(&fence->base);
 }
@@ -118,9 +160,13 @@ int gal_wait_fence(int fd, unsigned int milliseconds)
 
 #else
 
-struct gal_fence *gal_new_fence(unsigned int milliseconds)
+struct gal_fence *gal_new_fence(struct workqueue_struct *queue)
 {
 	return ERR_PTR(-ENOTSUPP);
+}
+
+void gal_end_fences(void)
+{
 }
 
 struct file *gal_fence_file(struct gal_fence *fence)

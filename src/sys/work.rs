@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The module's own work queue: module exit waits for all that runs in it.
+//! The module's own work queues: module exit waits for all that runs in them.
+//!
+//! All but the looks at a core that are due ([`enqueue_delayed`]) is a client's matter and takes as
+//! long as that has memory: it runs at the usual priority. The looks are everybody's, and short:
+//! what they end and recover must not wait for who keeps the processors busy.
 
 use super::{
-    component, shim,
+    component, fence, shim,
     unload::{
         self,
         InUse, //
@@ -36,20 +40,52 @@ use kernel::{
     },
 };
 
-/// Address of the queue; 0 while there is none. It does not change as long as there is an
+/// Addresses of the queues; 0 while there are none. They do not change as long as there is an
 /// [`InUse`].
 static QUEUE: Atomic<usize> = Atomic::new(0);
+static URGENT: Atomic<usize> = Atomic::new(0);
 
 /// How often, and how long each time, the end waits for those who are just queueing something.
 const ROUNDS: u32 = 100;
 const ROUND: Delta = Delta::from_millis(10);
 
-/// The queue's owner, to be dropped last at module exit.
+/// A queue without anything in it.
 ///
 /// # Invariants
 ///
-/// `0` is a live queue, the one that [`QUEUE`] names. The module's unload is watched.
-pub(crate) struct OwnQueue(*mut bindings::workqueue_struct);
+/// `0` is a live queue, and is destroyed with this.
+struct Raw(*mut bindings::workqueue_struct);
+
+impl Raw {
+    /// One with these flags besides. `ENOMEM`.
+    fn new(name: &CStr, flags: u32) -> Result<Self> {
+        let flags = flags | bindings::wq_flags_WQ_UNBOUND | bindings::wq_flags_WQ_MEM_RECLAIM;
+        // SAFETY: A plain name without conversions.
+        let queue = unsafe { bindings::alloc_workqueue_noprof(name.as_char_ptr(), flags, 0) };
+        // INVARIANT: Made just now.
+        match queue.is_null() {
+            true => Err(ENOMEM),
+            false => Ok(Self(queue)),
+        }
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::destroy_workqueue(self.0) }
+    }
+}
+
+/// The queues' owner, to be dropped last at module exit.
+///
+/// # Invariants
+///
+/// The queues are those that [`QUEUE`] and [`URGENT`] name. The module's unload is watched.
+pub(crate) struct OwnQueue {
+    usual: core::mem::ManuallyDrop<Raw>,
+    urgent: core::mem::ManuallyDrop<Raw>,
+}
 
 // SAFETY: Only used to destroy the queue, which any thread may do.
 unsafe impl Send for OwnQueue {}
@@ -59,33 +95,27 @@ unsafe impl Sync for OwnQueue {}
 impl OwnQueue {
     /// Makes the queue. `EBUSY`: there is one. `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: A plain name without conversions.
-        let queue = unsafe {
-            bindings::alloc_workqueue_noprof(
-                c"galcore".as_char_ptr(),
-                bindings::wq_flags_WQ_UNBOUND | bindings::wq_flags_WQ_MEM_RECLAIM,
-                0,
-            )
-        };
-        if queue.is_null() {
-            return Err(ENOMEM);
-        }
-        if QUEUE.cmpxchg(0, queue as usize, Full).is_err() {
-            // SAFETY: Made above, and nobody else knows it.
-            unsafe { bindings::destroy_workqueue(queue) };
-            return Err(EBUSY);
-        }
+        let usual = Raw::new(c"galcore", 0)?;
+        let urgent = Raw::new(c"galcore-urgent", bindings::wq_flags_WQ_HIGHPRI)?;
+        QUEUE
+            .cmpxchg(0, usual.0 as usize, Full)
+            .map_err(|_| EBUSY)?;
+        URGENT.store(urgent.0 as usize, Release);
         // SAFETY: Not watched yet: the exchange above lets one through until `QUEUE` is 0 again.
         if let Err(error) = to_result(unsafe { shim::gal_watch_unload() }) {
+            // Without uses nobody has looked at them.
+            URGENT.store(0, Release);
             QUEUE.store(0, Release);
-            // SAFETY: As above: without uses nobody has looked at `QUEUE`.
-            unsafe { bindings::destroy_workqueue(queue) };
             return Err(error);
         }
-        // SAFETY: It was made and named above, and goes when it is closed and there are no uses.
+        // SAFETY: They were made and named above, and go when they are closed and there are no
+        // uses.
         unsafe { unload::open() };
         // INVARIANT: Made, named and watched.
-        Ok(Self(queue))
+        Ok(Self {
+            usual: core::mem::ManuallyDrop::new(usual),
+            urgent: core::mem::ManuallyDrop::new(urgent),
+        })
     }
 }
 
@@ -93,33 +123,51 @@ impl Drop for OwnQueue {
     fn drop(&mut self) {
         // What is queued may queue more until it is done.
         // SAFETY: By the type invariant.
-        unsafe { bindings::drain_workqueue(self.0) };
+        unsafe {
+            bindings::drain_workqueue(self.urgent.0);
+            bindings::drain_workqueue(self.usual.0);
+        }
         for _ in 0..ROUNDS {
             if unload::close() {
                 // SAFETY: By the type invariant. Nobody queues any more, now or later: that takes a
-                // use, of which there are none, and of which none can be had.
+                // use, of which there are none, and of which none can be had. The queues are
+                // dropped here alone.
                 unsafe {
                     component::end_all();
-                    bindings::destroy_workqueue(self.0);
+                    fence::end_all();
+                    core::mem::ManuallyDrop::drop(&mut self.urgent);
+                    core::mem::ManuallyDrop::drop(&mut self.usual);
                     shim::gal_unwatch_unload();
                 }
+                URGENT.store(0, Release);
                 QUEUE.store(0, Release);
                 return;
             }
             // Somebody may be just queueing.
             fsleep(ROUND);
         }
-        // Something still calls this module, and was forgotten. The queue stays, and so does the
+        // Something still calls this module, and was forgotten. The queues stay, and so does the
         // watch.
         pr_err!("the module is in use and cannot go\n");
     }
 }
 
-/// The queue.
-fn queue(_: &InUse) -> &Queue {
-    let queue = QUEUE.load(Acquire) as *const bindings::workqueue_struct;
+/// The usual queue, for C.
+pub(super) fn raw_queue(_: &InUse) -> *mut bindings::workqueue_struct {
+    QUEUE.load(Acquire) as *mut bindings::workqueue_struct
+}
+
+/// The usual queue.
+fn queue(in_use: &InUse) -> &Queue {
     // SAFETY: A use can be had only after `OwnQueue::new` has named the queue, and it is not
     // destroyed as long as there is one.
+    unsafe { Queue::from_raw(raw_queue(in_use)) }
+}
+
+/// The queue of what runs before others.
+fn urgent(_: &InUse) -> &Queue {
+    let queue = URGENT.load(Acquire) as *const bindings::workqueue_struct;
+    // SAFETY: As above.
     unsafe { Queue::from_raw(queue) }
 }
 
@@ -147,7 +195,8 @@ pub(crate) trait Delayed {
     fn in_use(&self) -> &InUse;
 }
 
-/// Queues `work` for when `delay` is over.
+/// Queues `work` for when `delay` is over. It runs before others, so it takes no longer than a
+/// constant.
 pub(crate) fn enqueue_delayed<T, const ID: u64>(work: Arc<T>, delay: Jiffies)
 where
     T: Delayed + Send + Sync + 'static,
@@ -155,17 +204,16 @@ where
 {
     // The timer that is set here has a reference of the object until the work runs. So nobody can
     // have the object for himself, to move or drop what is in it, and the use lives as long.
-    let queue = queue(work.in_use()) as *const Queue;
+    let queue = core::ptr::from_ref(urgent(work.in_use()));
     // SAFETY: As there is a use it is valid, now and when the timer is through.
     let _ = unsafe { &*queue }.enqueue_delayed(work, delay);
 }
 
-/// Waits for all that is queued now. Not to be called from the queue.
+/// Waits for all that is queued now, but for the looks that are due. Not to be called from a queue.
 pub(crate) fn flush() {
     if let Ok(in_use) = InUse::new() {
-        let queue = core::ptr::from_ref(queue(&in_use)).cast_mut();
-        // SAFETY: `Queue` is a transparent wrapper, and is live as long as there is a use.
-        unsafe { bindings::__flush_workqueue(queue.cast()) };
+        // SAFETY: The queue is live as long as there is a use.
+        unsafe { bindings::__flush_workqueue(raw_queue(&in_use)) };
     }
 }
 
@@ -194,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loaded_module_has_one_queue() {
+    fn a_loaded_module_has_its_queues_once() {
         assert_eq!(OwnQueue::new().err(), Some(EBUSY));
         // And that one is still open.
         assert!(InUse::new().is_ok());

@@ -15,14 +15,23 @@ const MOUNT: &str = "/sys/kernel/tracing";
 /// Room for events, in KiB for each processor.
 const ROOM: u32 = 8192;
 
-/// A recording of all events of the driver; over when it is dropped.
+/// The driver's own events.
+const OWN: &str = "galcore";
+
+/// A recording of events, all of the driver's if nothing else is said; over when it is dropped.
 pub struct Recording {
     folder: PathBuf,
+    events: Vec<String>,
 }
 
 impl Recording {
     /// Starts one; `None`: this kernel has no trace events.
     pub fn start() -> Result<Option<Self>> {
+        Self::of(&[OWN], None)
+    }
+
+    /// Starts one of other events, by their folders, of one thread if that is given.
+    pub fn of(events: &[&str], thread: Option<i32>) -> Result<Option<Self>> {
         let folder = PathBuf::from(MOUNT);
         if !folder.exists() {
             return Ok(None);
@@ -37,11 +46,14 @@ impl Recording {
             )
             .context(MOUNT)?;
         }
-        let recording = Self { folder };
+        let events = events.iter().map(|event| event.to_string()).collect();
+        let recording = Self { folder, events };
         recording.set("tracing_on", "0")?;
         recording.set("buffer_size_kb", &ROOM.to_string())?;
         recording.set("trace", "")?;
-        recording.set("events/galcore/enable", "1")?;
+        let thread = thread.map_or(String::new(), |thread| thread.to_string());
+        recording.set("set_event_pid", &thread)?;
+        recording.enable("1")?;
         recording.set("tracing_on", "1")?;
         Ok(Some(recording))
     }
@@ -51,10 +63,23 @@ impl Recording {
         fs::write(&path, value).with_context(|| format!("{value:?} to {}", path.display()))
     }
 
-    /// What has been recorded so far, and its text.
-    pub fn read(&self) -> Result<(Trace, String)> {
+    fn enable(&self, value: &str) -> Result<()> {
+        let mut files = self
+            .events
+            .iter()
+            .map(|event| format!("events/{event}/enable"));
+        files.try_for_each(|file| self.set(&file, value))
+    }
+
+    /// The text of what has been recorded so far.
+    pub fn text(&self) -> Result<String> {
         let path = self.folder.join("trace");
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        fs::read_to_string(&path).with_context(|| path.display().to_string())
+    }
+
+    /// What has been recorded so far of the driver's events, and its text.
+    pub fn read(&self) -> Result<(Trace, String)> {
+        let text = self.text()?;
         let trace = Trace::parse(&text);
         ensure!(trace.lost == 0, "{} events were lost", trace.lost);
         ensure!(trace.strange.is_empty(), "not read: {:?}", trace.strange);
@@ -76,6 +101,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        let _ = self.set("events/galcore/enable", "0");
+        let _ = self.enable("0");
+        let _ = self.set("set_event_pid", "");
     }
 }
