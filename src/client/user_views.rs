@@ -69,7 +69,8 @@ impl UserViews {
             }
             let _ = self.0.remove(&old.start);
         }
-        self.0.try_create_and_insert(view.start, view, GFP_KERNEL)?;
+        self.0
+            .try_create_and_insert(view.start, view, GFP_KERNEL_ACCOUNT)?;
         Ok(())
     }
 

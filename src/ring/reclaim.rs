@@ -126,7 +126,7 @@ impl Retired {
                 to_hide: Atomic::new(0),
                 behind: [const { Atomic::new(NOTHING) }; MAX_CORES],
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?)
     }
 
