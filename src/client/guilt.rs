@@ -18,8 +18,8 @@
 //!   hangs than one process can cause do these wait, too, a few seconds each time ([`OLD_WAIT`]):
 //!   they may be the next ones of many that were opened in advance.
 //!
-//! Other users never wait. Processes that had `CAP_SYS_ADMIN` when they opened the device have no
-//! user's account: they can stop the machine by other means, and where all programs are root's none
+//! Other users never wait. Processes that have `CAP_SYS_ADMIN` when they submit have no user's
+//! account: they can stop the machine by other means, and where all programs are root's none
 //! is to wait for another. One hang is forgiven for each [`GOOD_TIME`] without any, in both.
 //!
 //! Both tables are bounded. If one is full, who has hung nothing for the longest time is forgotten.

@@ -54,6 +54,9 @@ const MAX_WAIT: u32 = 60_000;
 /// Who waits for what others have done.
 static WAITS: RateLimit = RateLimit::new();
 
+/// No user's number.
+const NOBODY: u32 = u32::MAX;
+
 /// The resets that a process was in.
 pub(crate) struct Resets {
     /// How many it has caused.
@@ -65,8 +68,11 @@ pub(crate) struct Resets {
     /// How often something was charged that may be due here, and up to which it is paid.
     charges: Atomic<u32>,
     paid: Atomic<u32>,
-    /// Whose they are.
+    /// Whose they are, but for the user.
     who: Person,
+    /// The real user of who has submitted last, and the one that it is on account of, if any.
+    real_user: Atomic<u32>,
+    user: Atomic<u32>,
     /// The name of its program.
     name: CommandName,
 }
@@ -87,17 +93,19 @@ impl Resets {
     pub(super) fn new(leader: &Task, guilt: &Guilt) -> Self {
         let resets = Self::of(Person {
             process: ProcessId(sys::process_id(leader), sys::start_time(leader)),
-            user: (!sys::is_admin()).then(sys::user_id),
+            user: None,
             since: sys::jiffies64(),
         });
-        if guilt.due(&resets.who) != Due::Nothing {
-            resets.charges.store(1, Relaxed);
-        }
+        resets.note_caller();
+        let is_due = guilt.due(&resets.who()) != Due::Nothing;
+        resets.charges.store(is_due.into(), Relaxed);
         resets
     }
 
     fn of(who: Person) -> Self {
         Self {
+            real_user: Atomic::new(NOBODY),
+            user: Atomic::new(who.user.unwrap_or(NOBODY)),
             guilty: Atomic::new(0),
             innocent: Atomic::new(0),
             dropped: Atomic::new(0),
@@ -106,6 +114,35 @@ impl Resets {
             who,
             name: CommandName::of_caller(),
         }
+    }
+
+    /// Whose they are now.
+    fn who(&self) -> Person {
+        let user = self.user.load(Relaxed);
+        Person {
+            user: (user != NOBODY).then_some(user),
+            ..self.who
+        }
+    }
+
+    /// The calling thread submits: what its commands do is on account of its user, not of the one
+    /// that opened the file, who may have had more rights.
+    #[inline]
+    pub(super) fn note_caller(&self) {
+        let user = sys::user_id();
+        if self.real_user.load(Relaxed) != user {
+            self.note_user(user);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_user(&self, user: u32) {
+        self.real_user.store(user, Relaxed);
+        let account = if sys::is_admin() { NOBODY } else { user };
+        self.user.store(account, Relaxed);
+        // That one may owe something.
+        self.look_again();
     }
 
     /// The name of the process's program.
@@ -131,7 +168,8 @@ impl Resets {
             return None;
         }
         self.guilty.fetch_add(1, Relaxed);
-        let owed = guilt.charge(&self.who);
+        let who = self.who();
+        let owed = guilt.charge(&who);
         self.look_again();
         let what = match owed {
             MAX_HANGS.. => "its commands are refused from now on",
@@ -140,18 +178,19 @@ impl Resets {
         };
         // At most so many lines of one process: it is refused then.
         if !modes::is_on(Mode::Resets) {
-            return Some(self.who);
+            return Some(who);
         }
         pr_warn!(
             "process {id} ({}) has hung the GPU (core {core}, time {owed}): {what}\n",
             self.name
         );
-        Some(self.who)
+        Some(who)
     }
 
     /// Another process was charged with a hang.
     pub(super) fn note_others(&self, other: &Person) {
-        if self.who.user.is_some() && self.who.user == other.user {
+        let user = self.who().user;
+        if user.is_some() && user == other.user {
             self.look_again();
         }
     }
@@ -188,7 +227,7 @@ impl Resets {
         // Counted from the hang, so a call that is restarted does not begin anew.
         loop {
             let charges = self.charges.load(Acquire);
-            match guilt.due(&self.who) {
+            match guilt.due(&self.who()) {
                 Due::Refusal => return Err(Error::GpuNotResponding),
                 Due::Wait(is_for_others) if sys::jiffies().wrapping_sub(begun) < limit => {
                     if is_for_others && !core::mem::replace(&mut is_told, true) {

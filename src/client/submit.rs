@@ -191,6 +191,7 @@ impl Process {
     /// In front of commands: waits as long as is due for hangs.
     #[inline]
     pub(super) fn pay(&self) -> Result {
+        self.resets.note_caller();
         self.resets.pay(self.clients.guilt())
     }
 

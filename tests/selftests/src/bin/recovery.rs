@@ -10,8 +10,6 @@
 //! Without: needs the module not to be loaded, or loaded and not in use. Arguments: `[MODULE PARAMETERS...]`, with `gpuTimeout`.
 
 use std::fs;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Child;
 use std::process::ExitCode;
 use std::process::Stdio;
@@ -23,7 +21,6 @@ use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Completion;
-use galcore_client::device::NODES;
 use galcore_client::draw::Engine;
 use galcore_client::sys::become_user;
 use galcore_client::uapi::Status;
@@ -166,15 +163,6 @@ fn culprit_of(user: u32) -> Result<Other> {
     Ok(other)
 }
 
-/// Lets everybody open the device while `body` runs.
-fn with_open_device(body: impl FnOnce() -> Result<()>) -> Result<()> {
-    let before = fs::metadata(NODES[0])?.permissions();
-    fs::set_permissions(NODES[0], Permissions::from_mode(0o666))?;
-    let done = body();
-    fs::set_permissions(NODES[0], before)?;
-    done
-}
-
 /// Commits of several threads, each with files of its own; returns the longest time in which none of them was taken.
 fn flood() -> Result<Duration> {
     const THREADS: u32 = 3;
@@ -286,7 +274,15 @@ fn users(control: &Control) -> Result<()> {
     let mut hung = (before, Duration::ZERO);
     // Each is another process, which has hung nothing yet.
     for number in 0..6 {
-        let mut culprit = culprit_of(1000)?;
+        // Who has opened the device as root, and has given that up, is like any.
+        let mut culprit = match number % 2 {
+            0 => culprit_of(1000)?,
+            _ => {
+                let mut culprit = culprit()?;
+                culprit.ask("user 1000")?;
+                culprit
+            }
+        };
         let asked = Instant::now();
         let waited = quick_hang(control, &mut culprit)?;
         hung = (asked, waited);
@@ -1186,7 +1182,7 @@ fn main() -> ExitCode {
         });
         suite.test(
             "a user's later processes wait for what the others have done, and nobody else",
-            move || with_open_device(|| users(control)),
+            move || system::for_everybody(|| users(control)),
         );
         suite.test("threads that wait for a place pay as all do", move || {
             parked(control, timeout)
