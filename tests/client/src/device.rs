@@ -360,7 +360,8 @@ impl Device {
         self.hardware_type = hardware_type;
     }
 
-    fn speaking(file: File, abi: &'static Abi) -> Result<Self> {
+    /// A device that was opened by others, whose file speaks another generation of the interface.
+    pub fn speaking(file: File, abi: &'static Abi) -> Result<Self> {
         let mut device = Self {
             file,
             hardware_type: 0,

@@ -102,6 +102,19 @@ pub fn memory_is_back(before: u64, noise: u64) -> Result<()> {
     Ok(())
 }
 
+/// Pages that are pinned by anybody.
+pub fn pinned_by_all() -> Result<u64> {
+    let text = fs::read_to_string("/proc/vmstat")?;
+    let number = |name: &str| -> Result<u64> {
+        let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+        let (_, value) = lines
+            .find(|(found, _)| *found == name)
+            .context("no such count")?;
+        Ok(value.parse()?)
+    };
+    Ok(number("nr_foll_pin_acquired")? - number("nr_foll_pin_released")?)
+}
+
 /// KiB of this process that drivers have pinned, by `/proc/self/status`.
 pub fn pinned() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/status")?;

@@ -2,10 +2,20 @@
 //! Every command of every generation of the interface with payloads at random: an answer each time, nothing lost, and the
 //! driver goes on working. Beside it a thread maps, unmaps and forks, some requests find no room in the process, and
 //! where the kernel can have them fail, some of its allocations do.
+//!
+//! With `--passed` the calls are those of processes that fork, execute a set-uid program, become other users, and hand
+//! each other their files.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::IoSlice;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -15,6 +25,10 @@ use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::device::NODES;
+use galcore_client::raw::copied;
+use galcore_client::raw::Area;
+use galcore_client::raw::Kind;
 use galcore_client::sys;
 use galcore_client::uapi;
 use galcore_client::Abi;
@@ -30,8 +44,15 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::hostile::beside;
 use galcore_selftests::hostile::beside::Trouble;
 use galcore_selftests::hostile::gaps;
+use galcore_selftests::other::descriptor_of;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
+use rustix::net::RecvAncillaryBuffer;
+use rustix::net::RecvAncillaryMessage;
+use rustix::net::RecvFlags;
+use rustix::net::SendAncillaryBuffer;
+use rustix::net::SendAncillaryMessage;
+use rustix::net::SendFlags;
 
 /// Calls before the file is closed and another one opened.
 const CALLS_OF_A_FILE: u32 = 250;
@@ -47,6 +68,24 @@ const UDMABUF_BYTES: u64 = 4 * 4096;
 
 /// Longest time that a WAIT may take, in milliseconds.
 const WAIT_LIMIT: u64 = 2;
+
+/// The set-uid program: a copy of this one.
+const SET_UID: &str = "/fuzz-root";
+
+/// First argument of a process of a family, with [`Member::arguments`] behind it.
+const MEMBER: &str = "--member";
+
+/// Descriptors of the device that a process has, at most.
+const FILES: usize = 6;
+
+/// Calls that a process leaves to a child, at most.
+const SHARE: u32 = 200;
+
+/// Generations of processes below the first one.
+const DEPTH: u32 = 2;
+
+/// How long a child may take, in milliseconds.
+const CHILD_LIMIT: u32 = 600_000;
 
 struct Fuzz {
     random: Random,
@@ -305,9 +344,279 @@ impl Fuzz {
     }
 }
 
+/// A process of those that hand on what they have.
+struct Member {
+    fuzz: Fuzz,
+    abi: &'static Abi,
+    /// How many processes are above it.
+    depth: u32,
+    files: Vec<Device>,
+    /// A pair of sockets that all have, where the kernel has sockets.
+    sockets: Option<(OwnedFd, OwnedFd)>,
+}
+
+impl Member {
+    fn new(abi: &'static Abi, seed: u32, depth: u32) -> Self {
+        let mut fuzz = Fuzz::new(seed);
+        // For root alone, and in the thread that asks.
+        fuzz.injects = false;
+        fuzz.fill_scratch();
+        Self {
+            fuzz,
+            abi,
+            depth,
+            files: Vec::new(),
+            sockets: None,
+        }
+    }
+
+    /// One that another program was, with what [`Member::arguments`] tells.
+    fn from_arguments(words: &[String]) -> Result<(Self, u32)> {
+        let word = |at: usize| words.get(at).context("too few words");
+        let abi = Abi::named(word(0)?).context("a generation")?;
+        let mut member = Self::new(abi, word(2)?.parse()?, word(3)?.parse()?);
+        for number in &words[4.min(words.len())..] {
+            let file = sys::take_descriptor(number.parse()?)?;
+            member.have(file);
+        }
+        Ok((member, word(1)?.parse()?))
+    }
+
+    /// What another program needs to go on with `count` calls.
+    fn arguments(&mut self, count: u32) -> Vec<String> {
+        let seed = self.fuzz.any();
+        let mut all = vec![MEMBER.to_string(), self.abi.name.to_string()];
+        all.extend([count, seed, self.depth].map(|number| number.to_string()));
+        let files = self.files.iter().map(|device| device.file().as_raw_fd());
+        all.extend(files.map(|number| number.to_string()));
+        all
+    }
+
+    /// Has a file of the device, if it is one.
+    fn have(&mut self, file: OwnedFd) {
+        let is_device = || -> Result<bool> {
+            let wanted = rustix::fs::stat(NODES[0])?.st_rdev;
+            Ok(rustix::fs::fstat(&file)?.st_rdev == wanted)
+        };
+        if !is_device().unwrap_or(false) {
+            return;
+        }
+        if let Ok(device) = Device::speaking(File::from(file), self.abi) {
+            if self.files.len() >= FILES {
+                let last = self.fuzz.random.below(FILES as u32) as usize;
+                self.files.swap_remove(last);
+            }
+            self.files.push(device);
+        }
+    }
+
+    /// Any of its files.
+    fn any_file(&mut self) -> Option<&Device> {
+        let at = self.fuzz.random.below(self.files.len().max(1) as u32) as usize;
+        self.files.get(at)
+    }
+
+    /// Takes a descriptor of another process.
+    fn take(&mut self) -> Result<()> {
+        let own = std::process::id() as i32;
+        let process = match self.fuzz.random.below(2) {
+            0 => std::os::unix::process::parent_id() as i32,
+            _ => own + 1 + self.fuzz.random.below(4) as i32,
+        };
+        let number = 3 + self.fuzz.random.below(12) as i32;
+        let file = descriptor_of(process, number)?;
+        self.have(file);
+        Ok(())
+    }
+
+    /// Sends a file.
+    fn send(&mut self) -> Result<()> {
+        let at = self.fuzz.random.below(self.files.len().max(1) as u32) as usize;
+        let device = self.files.get(at).context("no file")?;
+        let (socket, _) = self.sockets.as_ref().context("no sockets")?;
+        let files = [device.file().as_fd()];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        let byte = [IoSlice::new(b"f")];
+        rustix::net::sendmsg(socket, &byte, &mut control, SendFlags::DONTWAIT)?;
+        Ok(())
+    }
+
+    /// Gets one that was sent.
+    fn receive(&mut self) -> Result<()> {
+        let (_, socket) = self.sockets.as_ref().context("no sockets")?;
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut room);
+        let mut byte = [0];
+        let mut bytes = [IoSliceMut::new(&mut byte)];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        rustix::net::recvmsg(socket, &mut bytes, &mut control, flags)?;
+        let mut files = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(all) = message {
+                files.extend(all);
+            }
+        }
+        files.into_iter().for_each(|file| self.have(file));
+        Ok(())
+    }
+
+    /// Becomes another program, which makes the calls that are left.
+    fn execute(&mut self, count: u32) -> Result<()> {
+        let program = match self.fuzz.random.below(2) {
+            0 => SET_UID.into(),
+            _ => std::env::current_exe()?,
+        };
+        for device in &self.files {
+            let none = rustix::io::FdFlags::empty();
+            rustix::io::fcntl_setfd(device.file(), none)?;
+        }
+        let arguments = self.arguments(count);
+        Err(Command::new(program).args(arguments).exec().into())
+    }
+
+    /// A child that makes so many calls with what this process has; whether it came to their end.
+    fn child(&mut self, count: u32) -> Result<bool> {
+        let seed = self.fuzz.any();
+        let is_killed = self.fuzz.random.below(8) == 0;
+        let child = copied(|| {
+            self.fuzz.random = Random::new(seed);
+            self.depth += 1;
+            let called = self.calls(count);
+            if let Err(error) = &called {
+                println!("# {}: {error:#}", self.abi.name);
+            }
+            called.is_ok()
+        })?;
+        // Some calls of this process's beside it.
+        for _ in 0..8 {
+            self.call()?;
+        }
+        if is_killed {
+            child.end().context("a child that is killed does not end")?;
+            return Ok(false);
+        }
+        let ended = child.wait(CHILD_LIMIT);
+        ensure!(ended == Some(0), "a child ended by {ended:?}");
+        Ok(true)
+    }
+
+    /// One call by any of its files.
+    fn call(&mut self) -> Result<()> {
+        let at = self.fuzz.random.below(self.files.len().max(1) as u32) as usize;
+        let Some(device) = self.files.get(at) else {
+            return Ok(());
+        };
+        match self.fuzz.random.below(32) {
+            0 => self.fuzz.extension(device),
+            _ => self.fuzz.call(device),
+        }
+    }
+
+    /// So many calls, its own and its children's.
+    fn calls(&mut self, count: u32) -> Result<()> {
+        let mut done = 0;
+        while done < count {
+            let left = count - done;
+            // What comes to nothing comes to nothing.
+            match self.fuzz.random.below(128) {
+                0..=3 => {
+                    if let Ok(device) = Device::open_as(self.abi, true) {
+                        self.have(device.file().try_clone()?.into());
+                    }
+                }
+                4 if self.files.len() > 1 => drop(self.files.pop()),
+                5 if self.depth < DEPTH => {
+                    let share = self.fuzz.random.below(left.min(SHARE)) + 1;
+                    if self.child(share)? {
+                        done += share;
+                    }
+                }
+                6 if self.depth > 0 => {
+                    let user = [0, 1000, 1001][self.fuzz.random.below(3) as usize];
+                    let _ = sys::become_user(user);
+                }
+                7 if self.depth > 0 => {
+                    // Comes back only if there is no such program.
+                    let _ = self.execute(left);
+                }
+                8 => {
+                    let _ = self.take();
+                }
+                9 => {
+                    let _ = self.send();
+                }
+                10 => {
+                    let _ = self.receive();
+                }
+                11 | 12 => {
+                    let kind = Kind {
+                        private: false,
+                        read_only: false,
+                        populate: true,
+                    };
+                    if let Some(device) = self.any_file() {
+                        let file: &dyn AsFd = device;
+                        drop(Area::map(Some(file), 4096, 0, kind));
+                    }
+                }
+                13 => self.fuzz.fill_scratch(),
+                _ => {
+                    self.call()?;
+                    done += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Is a process of a family.
+fn be_member(words: &[String]) -> Result<()> {
+    let (mut member, count) = Member::from_arguments(words)?;
+    if member.depth == 0 {
+        let kind = rustix::net::SocketType::DGRAM;
+        member.sockets = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            kind,
+            rustix::net::SocketFlags::empty(),
+            None,
+        )
+        .ok();
+    }
+    member.calls(count)
+}
+
+/// Families of processes, one for each generation of the interface.
+fn passed(count: u32, seed: u32) -> Result<()> {
+    let all = Abi::all();
+    let share = (count / all.len() as u32).to_string();
+    system::with_set_uid(SET_UID, || {
+        for (number, abi) in all.iter().enumerate() {
+            let seed = (seed + number as u32).to_string();
+            let arguments = [MEMBER, abi.name, &share, &seed, "0"];
+            let status = system::again(&arguments)?.status()?;
+            ensure!(status.success(), "{}: {status}", abi.name);
+        }
+        Ok(())
+    })
+}
+
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|word| word == MEMBER) {
+        // With one thread: it forks.
+        return match be_member(&words[1..]) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                println!("# {}: {error:#}", words.join(" "));
+                ExitCode::FAILURE
+            }
+        };
+    }
     harness::program(|| {
-        let options = Options::parse(&["count", "seed", "generation"])?;
+        let options = Options::parse(&["count", "seed", "generation", "passed"])?;
         let count = options.number("count", 16_000)?;
         let seed = options.number("seed", 1)?;
         harness::allow(Duration::from_secs(120 + u64::from(count) / 100));
@@ -319,8 +628,18 @@ fn main() -> ExitCode {
             println!("# {}: {:?}", abi.name, fuzz.statuses);
             return Ok(true);
         }
-        let before = at_rest(|| Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?)))?;
+        let before = at_rest(in_use)?;
         let mut suite = Suite::new();
+        if let Some(count) = options.get("passed") {
+            let count: u32 = count.parse()?;
+            harness::allow(Duration::from_secs(300 + u64::from(count) / 50));
+            suite.test(
+                format!("{count} calls of processes that hand on their files (seed {seed}) have an answer"),
+                move || passed(count, seed),
+            );
+            after(&mut suite, before);
+            return suite.run();
+        }
         suite.test(
             format!("{count} calls with payloads at random (seed {seed}) have an answer"),
             move || {
@@ -335,15 +654,24 @@ fn main() -> ExitCode {
                 Ok(())
             },
         );
-        suite.test("the GPU still draws", || Paint::new()?.prove(0xff12_3456));
-        suite.test("nothing is lost", move || {
-            settles("memory and MMU entries in use", before, || {
-                Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?))
-            })
-        });
-        suite.test("no memory of the driver's is lost", leaks);
+        after(&mut suite, before);
         suite.run()
     })
+}
+
+/// Memory, entries of the MMU and pinned pages in use.
+fn in_use() -> Result<([u64; 3], u64, u64)> {
+    let pinned = system::pinned_by_all()?;
+    Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?, pinned))
+}
+
+/// What is so in the end.
+fn after(suite: &mut Suite<'_>, before: ([u64; 3], u64, u64)) {
+    suite.test("the GPU still draws", || Paint::new()?.prove(0xff12_3456));
+    suite.test("nothing is lost", move || {
+        settles("memory, MMU entries and pins in use", before, in_use)
+    });
+    suite.test("no memory of the driver's is lost", leaks);
 }
 
 /// What kmemleak finds of the driver's, on a kernel that was booted with `kmemleak=on`.
