@@ -32,12 +32,33 @@ use crate::{
         Node,
         UserMemory, //
     },
-    sys::dma_buf::Access, //
+    sys::dma_buf::{
+        Access,
+        DmaBuf, //
+    }, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
+
+/// What a request names: a descriptor is looked up once, as what it is can change meanwhile.
+enum Source {
+    /// A dma-buf.
+    DmaBuf(DmaBuf),
+    /// Memory of the caller's.
+    User { user: u64, bytes: u64 },
+}
+
+impl Source {
+    /// `InvalidArgument`: the descriptor is no dma-buf's. `NotSupported`: the kernel has none.
+    fn of(what: Foreign) -> Result<Self> {
+        Ok(match what {
+            Foreign::DmaBuf { fd } => Self::DmaBuf(DmaBuf::get(fd)?),
+            Foreign::User { user, bytes } => Self::User { user, bytes },
+        })
+    }
+}
 
 /// What Russell King's ioctls or MAP_USER_MEMORY have made the GPU reach.
 pub(super) enum Mapped {
@@ -67,18 +88,18 @@ impl Mapped {
 }
 
 impl Process {
-    /// Makes the GPU reach what `request` names.
-    fn take(&self, request: ImportRequest) -> Result<UserMemory> {
+    /// Makes the GPU reach `source`.
+    fn take(&self, source: &Source, write: bool) -> Result<UserMemory> {
         // What records have unmapped counts as long as it is not given back.
         self.finish_returns();
         let memory = self.device.memory();
         let reclaim = || self.reclaim().map(|_| ());
-        match request.what {
-            Foreign::DmaBuf { fd } => memory.import(fd, request.write, reclaim),
-            Foreign::User { user: 0, .. } | Foreign::User { bytes: 0, .. } => {
+        match *source {
+            Source::DmaBuf(ref buffer) => memory.import(buffer, write, reclaim),
+            Source::User { user: 0, .. } | Source::User { bytes: 0, .. } => {
                 Err(Error::InvalidArgument)
             }
-            Foreign::User { user, bytes } => memory.map_user(user, bytes, request.write, reclaim),
+            Source::User { user, bytes } => memory.map_user(user, bytes, write, reclaim),
         }
     }
 
@@ -88,20 +109,21 @@ impl Process {
     /// unmapped.
     pub(crate) fn map_foreign(self: &Arc<Self>, request: ImportRequest) -> Result<(u32, u32)> {
         self.check_own()?;
-        match self.own_node(request.what)? {
+        let source = Source::of(request.what)?;
+        match self.own_node(&source)? {
             Some(node) => self.map_own(node),
-            None => self.insert_user_memory(self.take(request)?),
+            None => self.insert_user_memory(self.take(&source, request.write)?),
         }
     }
 
-    /// The node whose dma-buf `what` is. `InvalidArgument`: the descriptor is for reading only, and
-    /// the node another process's. Whoever has a node can write it, as the GPU has it mapped once
-    /// for all.
-    fn own_node(&self, what: Foreign) -> Result<Option<Arc<Node>>> {
-        let Foreign::DmaBuf { fd } = what else {
+    /// The node whose dma-buf `source` is. `InvalidArgument`: its file is for reading only, and
+    /// the node another process's. A process that has a node can write it, as the GPU has one
+    /// mapping of it.
+    fn own_node(&self, source: &Source) -> Result<Option<Arc<Node>>> {
+        let Source::DmaBuf(buffer) = source else {
             return Ok(None);
         };
-        match self.device.memory().exporter().find(fd) {
+        match self.device.memory().exporter().find(buffer) {
             Some((node, false)) if !node.is_made_by(self.number) => Err(Error::InvalidArgument),
             found => Ok(found.map(|(node, _)| node)),
         }
@@ -152,12 +174,13 @@ impl Process {
     /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's ledger. One of memory
     /// without pages (a framebuffer) gives no addresses: the process may use them anyway.
     pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
-        if let Some(node) = self.own_node(what)? {
+        let source = Source::of(what)?;
+        if let Some(node) = self.own_node(&source)? {
             let bytes = node.bytes();
             return self.wrap_own(node, bytes);
         }
-        let memory = match (self.take(ImportRequest { what, write: true }), what) {
-            (Err(error), Foreign::User { user, bytes }) => {
+        let memory = match (self.take(&source, true), source) {
+            (Err(error), Source::User { user, bytes }) => {
                 return match self.elsewhere(user, bytes) {
                     Some(memory) => self.wrap_elsewhere(memory, bytes),
                     None if error == Error::OutOfResources => self.wrap_shown(user, bytes),

@@ -46,6 +46,7 @@ use crate::{
             DmaBuffer, //
         },
         dma_buf::{
+            DmaBuf,
             Exporter,
             Imports, //
         },
@@ -373,11 +374,10 @@ impl VideoMemory {
         })
     }
 
-    /// Maps the dma-buf of the calling process's descriptor `fd` for the GPU: for reading only, if
-    /// the descriptor is not for writing or nobody wants to `write`, and the MMU can keep the GPU
-    /// from it.
+    /// Maps a dma-buf for the GPU: for reading only, if it is not for writing or nobody wants to
+    /// `write`, and the MMU can keep the GPU from it.
     ///
-    /// `InvalidArgument`: there is none, it is for reading only, or not in whole pages.
+    /// `InvalidArgument`: it is for reading only, or not in whole pages.
     /// `OutOfMemory`: no room in the GPU's address space. `NotSupported`: the kernel has no
     /// dma-bufs. Else `OutOfResources`: its owner gives none of it, or some is mapped for the GPU
     /// already, as a process's own or as another dma-buf.
@@ -385,13 +385,13 @@ impl VideoMemory {
     /// `reclaim` waits for what clients have let go of.
     pub(crate) fn import(
         &self,
-        fd: i32,
+        buffer: &DmaBuf,
         write: bool,
         reclaim: impl Fn() -> Result,
     ) -> Result<UserMemory> {
         let read_only = self.vm.has_read_only_pages();
-        let import = || match self.imports.import(fd, write || !read_only) {
-            Err(EACCES) if read_only => self.imports.import(fd, false),
+        let import = || match self.imports.import(buffer, write || !read_only) {
+            Err(EACCES) if read_only => self.imports.import(buffer, false),
             import => import,
         };
         let import = match import() {

@@ -56,19 +56,23 @@ use kernel::{
 
 /// A dma-buf.
 ///
+/// A descriptor is looked up once a call: another thread can put another file in its place at any
+/// time.
+///
 /// # Invariants
 ///
 /// The pointer is valid, and a reference is ours.
-struct Buffer(NonNull<shim::dma_buf>);
+pub(crate) struct DmaBuf(NonNull<shim::dma_buf>);
 
 // SAFETY: The kernel's functions on them may be called by any thread.
-unsafe impl Send for Buffer {}
+unsafe impl Send for DmaBuf {}
 // SAFETY: As above.
-unsafe impl Sync for Buffer {}
+unsafe impl Sync for DmaBuf {}
 
-impl Buffer {
+impl DmaBuf {
     /// That of the calling process's descriptor `fd`. `EBADF`, `EINVAL`: there is none.
-    fn get(fd: i32) -> Result<Self> {
+    /// `ENOTSUPP`: the kernel has no dma-bufs.
+    pub(crate) fn get(fd: i32) -> Result<Self> {
         // SAFETY: Any number may be given.
         let buffer = from_err_ptr(unsafe { shim::gal_get_buffer(fd) })?;
         // INVARIANT: It came with a reference.
@@ -91,7 +95,16 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Clone for DmaBuf {
+    fn clone(&self) -> Self {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_hold_buffer(self.0.as_ptr()) };
+        // INVARIANT: The reference was taken just now.
+        Self(self.0)
+    }
+}
+
+impl Drop for DmaBuf {
     fn drop(&mut self) {
         // SAFETY: By the type invariant.
         unsafe { shim::gal_put_buffer(self.0.as_ptr()) }
@@ -100,7 +113,7 @@ impl Drop for Buffer {
 
 /// Whether the calling process's descriptor `fd` is a dma-buf, whosever.
 pub(crate) fn is_buffer(fd: i32) -> bool {
-    Buffer::get(fd).is_ok()
+    DmaBuf::get(fd).is_ok()
 }
 
 /// The addresses of a dma-buf's pages, as it is attached. `EINVAL`: it is not made of whole pages.
@@ -109,7 +122,7 @@ pub(crate) fn is_buffer(fd: i32) -> bool {
 /// # Safety
 ///
 /// `import` is an attachment of `buffer`, and is mapped.
-unsafe fn pages_of(buffer: &Buffer, import: &shim::gal_import) -> Result<KVVec<DmaAddress>> {
+unsafe fn pages_of(buffer: &DmaBuf, import: &shim::gal_import) -> Result<KVVec<DmaAddress>> {
     let bytes = buffer.bytes();
     if bytes == 0 || bytes % PAGE_SIZE != 0 {
         return Err(EINVAL);
@@ -138,7 +151,7 @@ impl Looker {
     }
 
     /// The physical ranges of a dma-buf's memory, and what keeps it there meanwhile.
-    fn look<'a>(&self, buffer: &'a Buffer) -> Result<(Seen<'a>, KVVec<Range<u64>>)> {
+    fn look<'a>(&self, buffer: &'a DmaBuf) -> Result<(Seen<'a>, KVVec<Range<u64>>)> {
         let mut import = shim::gal_import {
             attachment: null_mut(),
             table: null_mut(),
@@ -162,7 +175,7 @@ impl Looker {
 ///
 /// `import` is an attachment of `buffer`, and is mapped.
 struct Seen<'a> {
-    buffer: &'a Buffer,
+    buffer: &'a DmaBuf,
     import: shim::gal_import,
 }
 
@@ -176,7 +189,7 @@ impl Drop for Seen<'_> {
 /// A dma-buf that is, or is about to be, attached to a device and mapped for it.
 #[pin_data]
 struct Attached {
-    buffer: Buffer,
+    buffer: DmaBuf,
     #[pin]
     parts: Mutex<Option<Parts>>,
 }
@@ -188,7 +201,7 @@ struct Parts {
     ranges: KVVec<Range<u64>>,
 }
 
-// SAFETY: As for [`Buffer`]; the parts change under their lock.
+// SAFETY: As for [`DmaBuf`]; the parts change under their lock.
 unsafe impl Send for Attached {}
 // SAFETY: As above.
 unsafe impl Sync for Attached {}
@@ -228,14 +241,12 @@ impl Imports {
         )
     }
 
-    /// Takes the dma-buf of the calling process's descriptor `fd`.
+    /// Takes a dma-buf.
     ///
-    /// `EBADF`, `EINVAL`: there is none, or it is not made of whole pages. `EACCES`: it is to be
-    /// written, and is for reading only. `EBUSY`: some of its memory is mapped for the device
-    /// already, as a process's own or as another dma-buf, or is in it twice. Else what its owner
-    /// says.
-    pub(crate) fn import(self: &Arc<Self>, fd: i32, write: bool) -> Result<Import> {
-        let buffer = Buffer::get(fd)?;
+    /// `EINVAL`: it is not made of whole pages. `EACCES`: it is to be written, and is for reading
+    /// only. `EBUSY`: some of its memory is mapped for the device already, as a process's own or as
+    /// another dma-buf, or is in it twice. Else what its owner says.
+    pub(crate) fn import(self: &Arc<Self>, buffer: &DmaBuf, write: bool) -> Result<Import> {
         if write && !buffer.is_writeable() {
             return Err(EACCES);
         }
@@ -258,7 +269,7 @@ impl Imports {
 
     /// Attaches a dma-buf, unless its memory is mapped already: then the device must not have it
     /// twice, not even while that is found out.
-    fn attach(&self, buffer: &Buffer) -> Result<Parts> {
+    fn attach(&self, buffer: &DmaBuf) -> Result<Parts> {
         let looker = self.looker.as_ref().ok_or(ENOTSUPP)?;
         let (seen, ranges) = looker.look(buffer)?;
         self.pinned.import(&ranges)?;
@@ -282,7 +293,7 @@ impl Imports {
     }
 
     /// Counts one more user of a dma-buf.
-    fn enter(&self, buffer: Buffer) -> Result<Arc<Attached>> {
+    fn enter(&self, buffer: &DmaBuf) -> Result<Arc<Attached>> {
         let key = buffer.0.as_ptr().addr();
         let mut registry = self.registry.lock();
         if let Some(shared) = registry.get_mut(&key) {
@@ -291,7 +302,7 @@ impl Imports {
         }
         let room = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let attached = pin_init!(Attached {
-            buffer,
+            buffer: buffer.clone(),
             parts <- new_mutex!(None, "galcore attachment"),
         });
         let attached = Arc::pin_init(attached, GFP_KERNEL_ACCOUNT)?;
@@ -534,10 +545,9 @@ impl<T: Exportable> Exporter<T> {
         unsafe { reserved.fill(file) }
     }
 
-    /// The object whose dma-buf the calling process's descriptor `fd` is, if it is one of this
-    /// exporter's, and whether the descriptor is for writing.
-    pub(crate) fn find(self: &Arc<Self>, fd: i32) -> Option<(Arc<T>, bool)> {
-        let buffer = Buffer::get(fd).ok()?;
+    /// The object whose dma-buf `buffer` is, if it is one of this exporter's, and whether its
+    /// file is for writing.
+    pub(crate) fn find(self: &Arc<Self>, buffer: &DmaBuf) -> Option<(Arc<T>, bool)> {
         // SAFETY: The buffer is valid.
         let owner = unsafe { shim::gal_exported_by(buffer.0.as_ptr(), self.tag()) };
         let owner = NonNull::new(owner.cast::<Owner<T>>())?;

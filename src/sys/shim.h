@@ -196,6 +196,7 @@ struct gal_import {
 struct device *gal_new_looker(void);
 
 struct dma_buf *gal_get_buffer(int fd);
+void gal_hold_buffer(struct dma_buf *buffer);
 void gal_put_buffer(struct dma_buf *buffer);
 bool gal_is_writeable(struct dma_buf *buffer);
 struct file *gal_buffer_file(struct dma_buf *buffer);

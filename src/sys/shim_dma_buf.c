@@ -21,6 +21,11 @@ struct dma_buf *gal_get_buffer(int fd)
 	return dma_buf_get(fd);
 }
 
+void gal_hold_buffer(struct dma_buf *buffer)
+{
+	get_dma_buf(buffer);
+}
+
 void gal_put_buffer(struct dma_buf *buffer)
 {
 	dma_buf_put(buffer);
@@ -294,6 +299,10 @@ MODULE_IMPORT_NS("DMA_BUF");
 struct dma_buf *gal_get_buffer(int fd)
 {
 	return ERR_PTR(-ENOTSUPP);
+}
+
+void gal_hold_buffer(struct dma_buf *buffer)
+{
 }
 
 void gal_put_buffer(struct dma_buf *buffer)

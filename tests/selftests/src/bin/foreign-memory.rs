@@ -7,6 +7,10 @@ use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::bail;
 use anyhow::ensure;
@@ -33,6 +37,7 @@ use galcore_selftests::harness::not_tty;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
@@ -815,12 +820,69 @@ fn no_descriptor_left() -> Result<()> {
     books_settle(before)
 }
 
+/// Another thread puts our own dma-buf and another driver's in turn under the descriptor that is mapped: whatever the
+/// driver finds there, ours is the node itself, at its one address, and the other one's memory is its.
+fn raced() -> Result<()> {
+    let giver = client(named("5.0.11.p8")?)?;
+    let mut client = client(named("4.0.0")?)?;
+    let before = at_rest(used)?;
+    let node = giver.device().allocate(BYTES, 64, 6, Pool::SYSTEM)?;
+    let location = giver.device().lock(node)?;
+    let view = giver.device().memory(node, location, giver.pool())?;
+    let own = export(&giver, node)?;
+    let other = Udmabuf::new()?;
+    let mut descriptor = own.try_clone()?;
+    let what = Foreign::DmaBuf(descriptor.as_raw_fd());
+    let stop = AtomicBool::new(false);
+    let (mut ours, mut others) = (0, 0);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                // Neither fails: all three are open.
+                let _ = rustix::io::dup2(&other.descriptor, &mut descriptor);
+                let _ = rustix::io::dup2(&own, &mut descriptor);
+            }
+        });
+        let mut round = || -> Result<()> {
+            let (status, info, address) = client.device().map_foreign(what, READ | WRITE)?;
+            same("GDMABUF", status, Status::OK)?;
+            if address == location.address {
+                ours += 1;
+            } else {
+                others += 1;
+                view.fill(0);
+                draw(&mut client, address, &other.memory, DRAWN ^ others)?;
+                expect_all("our own memory", &view, 0)?;
+            }
+            unmap(&client, info, address)
+        };
+        let end = Instant::now() + Duration::from_secs(30);
+        let mut result = Ok(());
+        while result.is_ok() && Instant::now() < end {
+            result = round();
+        }
+        stop.store(true, Ordering::Relaxed);
+        result
+    });
+    println!("# found {ours} times ours, {others} times the other one's");
+    result?;
+    ensure!(ours > 3 && others > 3, "{ours} and {others} times");
+    drop((descriptor, own, other));
+    release(&giver, node)?;
+    client.finish()?;
+    books_settle(before)
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(be_other) {
         return code;
     }
     harness::program(|| {
         let mut suite = Suite::new();
+        if Options::parse(&["raced"])?.get("raced").is_some() {
+            suite.test("a descriptor that changes meanwhile", raced);
+            return suite.run();
+        }
         let pipes = Device::open()?.identity()?.pixel_pipes;
         for abi in Abi::all() {
             let what = abi.name;
