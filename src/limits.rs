@@ -17,6 +17,10 @@ pub(crate) const FULL_SCALE: u32 = 64;
 /// Else `OutOfResources`.
 pub(crate) const MAX_HANDLES: usize = 1 << 14;
 
+/// Processes of one user, with those that have exited while others have their files. Else `EAGAIN`
+/// of `open`. The administrator may have more.
+pub(crate) const MAX_PROCESSES: usize = 1024;
+
 /// Contexts of one process, each of which takes contiguous memory. Else `OutOfResources`.
 pub(crate) const MAX_CONTEXTS: usize = 256;
 

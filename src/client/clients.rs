@@ -11,6 +11,7 @@ use super::{
     shared::SharedNodes,
     shared_buffers::SharedBuffers,
     shared_signals::SharedSignals,
+    users::Users,
     Device,
     Process, //
 };
@@ -22,6 +23,10 @@ use crate::{
 use kernel::{
     mm::Mm,
     prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
     sync::{
         aref::ARef,
         atomic::Atomic,
@@ -47,6 +52,110 @@ struct Member {
     process: Arc<Process>,
 }
 
+/// The processes. An opener that has exited stays while another process has its file, and one
+/// process can have many such files: so nothing that a client can repeat looks at all of them.
+struct Members {
+    /// By the processes' numbers.
+    all: RBTree<u64, Member>,
+    /// Those that have files, by the addresses of their leaders, and their numbers.
+    open: RBTree<(usize, u64), ()>,
+}
+
+/// Room for one more.
+struct Room {
+    member: RBTreeNodeReservation<u64, Member>,
+    open: RBTreeNodeReservation<(usize, u64), ()>,
+}
+
+impl Room {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            member: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
+            open: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
+        })
+    }
+}
+
+/// Where a task is: no other is there as long as it is held.
+fn place_of(task: &Task) -> usize {
+    task.as_ptr().addr()
+}
+
+impl Members {
+    /// None yet.
+    fn new() -> Self {
+        Self {
+            all: RBTree::new(),
+            open: RBTree::new(),
+        }
+    }
+
+    /// One more, with one file.
+    fn insert(&mut self, room: Room, leader: ARef<Task>, process: Arc<Process>) {
+        let number = process.number();
+        let key = (place_of(&leader), number);
+        self.open.insert(room.open.into_node(key, ()));
+        let member = Member {
+            leader,
+            files: 1,
+            process,
+        };
+        self.all.insert(room.member.into_node(number, member));
+    }
+
+    /// That with this number, if it has files.
+    fn get_open(&self, number: u64) -> Option<&Member> {
+        self.all.get(&number).filter(|member| member.files > 0)
+    }
+
+    /// That of `leader` which `is_it`, if it has files.
+    fn of_leader(&self, leader: &Task, is_it: impl Fn(&Process) -> bool) -> Option<&Member> {
+        let place = place_of(leader);
+        let mut from = 0;
+        // Ends: each step is the next one of the leader.
+        loop {
+            let cursor = self.open.cursor_lower_bound(&(place, from))?;
+            let &(of, number) = cursor.current().0;
+            if of != place {
+                return None;
+            }
+            match self.get_open(number) {
+                Some(member) if is_it(&member.process) => return Some(member),
+                _ => from = number + 1,
+            }
+        }
+    }
+
+    /// The first whose number is `from` at least.
+    fn next(&self, from: u64) -> Option<&Member> {
+        let cursor = self.all.cursor_lower_bound(&from)?;
+        self.all.get(cursor.current().0)
+    }
+
+    /// A file more of the process with this leader and memory map, if it has any.
+    fn join(&mut self, leader: &Task, mm: &Mm) -> Option<Arc<Process>> {
+        let member = self.of_leader(leader, |process| process.has_mm(Some(mm)))?;
+        let number = member.process.number();
+        let member = self.all.get_mut(&number)?;
+        member.files += 1;
+        Some(member.process.clone())
+    }
+
+    /// A file less of that with this number; whether it was the last.
+    fn leave(&mut self, number: u64) -> bool {
+        let Some(member) = self.all.get_mut(&number) else {
+            return false;
+        };
+        member.files -= 1;
+        let is_over = member.files == 0;
+        if is_over {
+            let key = (place_of(&member.leader), number);
+            self.open.remove(&key);
+        }
+        is_over
+    }
+}
+
 /// A device and those who have it open.
 #[pin_data]
 pub(crate) struct Clients {
@@ -57,8 +166,9 @@ pub(crate) struct Clients {
     shared_signals: SharedSignals,
     names: Arc<Names<Node>>,
     shared_buffers: Arc<SharedBuffers>,
+    users: Arc<Users>,
     #[pin]
-    processes: SpinLock<KVec<Member>>,
+    processes: SpinLock<Members>,
     #[pin]
     guilt: Guilt,
     /// A process wants less than a core's full clock.
@@ -73,14 +183,16 @@ impl Clients {
     pub(crate) fn new(device: Arc<Device>) -> Result<Arc<Self>> {
         let names = Arc::pin_init(Names::new(), GFP_KERNEL)?;
         let shared_buffers = Arc::pin_init(Names::new(), GFP_KERNEL)?;
+        let users = Arc::pin_init(Users::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 device,
                 names,
                 shared_buffers,
+                users,
                 shared_nodes <- SharedNodes::new(),
                 shared_signals <- SharedSignals::new(),
-                processes <- new_spinlock!(KVec::new(), "galcore processes"),
+                processes <- new_spinlock!(Members::new(), "galcore processes"),
                 guilt <- Guilt::new(),
                 has_lowered: Atomic::new(false),
                 speeds <- new_mutex!((), "galcore speeds"),
@@ -118,89 +230,68 @@ impl Clients {
         &self.shared_buffers
     }
 
+    /// The users who have it open.
+    pub(super) fn users(&self) -> &Arc<Users> {
+        &self.users
+    }
+
     /// A file is opened: returns the objects of the calling process, which its files share. Another
     /// program that the process executes has objects of its own. `ESRCH`: no process calls.
+    /// `EAGAIN`: its user has too many.
     pub(crate) fn join(self: &Arc<Self>) -> Result<Arc<Process>> {
         let current = kernel::current!();
         let leader = current.group_leader();
         let mm: &Mm = current.mm().ok_or(ESRCH)?;
-        if let Some(process) = self.joined(leader, mm) {
+        if let Some(process) = self.processes.lock().join(leader, mm) {
             return Ok(process);
         }
         // What is made here for nothing goes at the end, without the lock.
         let process = Process::new(self.clone(), leader.into(), mm.into())?;
-        let mut room = KVec::new();
-        loop {
-            let wanted = {
-                let mut members = self.processes.lock();
-                // Another thread may have been quicker.
-                if let Some(process) = Self::join_member(&mut members, leader, mm) {
-                    return Ok(process);
-                }
-                let wanted = members.len() + 1;
-                if members.capacity() < wanted && room.capacity() >= wanted {
-                    members.drain_all().for_each(|member| {
-                        // There is room.
-                        let _ = room.push_within_capacity(member);
-                    });
-                    core::mem::swap(&mut *members, &mut room);
-                }
-                let member = Member {
-                    leader: leader.into(),
-                    files: 1,
-                    process: process.clone(),
-                };
-                match members.push_within_capacity(member) {
-                    Ok(()) => break,
-                    Err(_) => wanted,
-                }
-            };
-            room = KVec::with_capacity(wanted * 2, GFP_KERNEL)?;
+        let room = Room::new()?;
+        {
+            let mut members = self.processes.lock();
+            // Another thread may have been quicker.
+            if let Some(process) = members.join(leader, mm) {
+                return Ok(process);
+            }
+            members.insert(room, leader.into(), process.clone());
         }
         self.note_change(&process);
         Ok(process)
     }
 
-    /// A file more of the process with this leader and memory map, if it has any.
-    fn joined(&self, leader: &Task, mm: &Mm) -> Option<Arc<Process>> {
-        Self::join_member(&mut self.processes.lock(), leader, mm)
-    }
-
-    fn join_member(members: &mut KVec<Member>, leader: &Task, mm: &Mm) -> Option<Arc<Process>> {
-        let member = members.iter_mut().find(|member| {
-            member.files > 0
-                && core::ptr::eq(&*member.leader, leader)
-                && member.process.has_mm(Some(mm))
-        })?;
-        member.files += 1;
-        Some(member.process.clone())
-    }
-
-    /// Calls `look` with the id and the objects of each process that has files. One that comes or
-    /// goes meanwhile may be left out.
+    /// Calls `look` with the id and the objects of each process that has files. One that goes
+    /// meanwhile may be left out; those that come are.
     pub(crate) fn for_each_process(&self, mut look: impl FnMut(i32, &Process)) {
-        let mut index = 0;
+        let (mut from, mut end) = (0, None);
+        // Ends: at the newest that there was when it began.
         loop {
-            let (leader, process) = {
+            let (leader, process, has_files) = {
                 let members = self.processes.lock();
-                let Some(member) = members.get(index) else {
+                let newest = || {
+                    members
+                        .all
+                        .cursor_back()
+                        .map_or(0, |last| *last.current().0)
+                };
+                let end = *end.get_or_insert_with(newest);
+                let Some(member) = members.next(from).filter(|_| from <= end) else {
                     return;
                 };
-                let has_files = member.files > 0;
-                let process = has_files.then(|| member.process.clone());
-                (member.leader.tgid_nr_ns(None), process)
+                let leader = member.leader.tgid_nr_ns(None);
+                (leader, member.process.clone(), member.files > 0)
             };
-            if let Some(process) = process {
+            from = process.number() + 1;
+            if has_files {
                 look(leader, &process);
             }
-            index += 1;
         }
     }
 
     /// Calls `look` with each process that has files. Nothing is to be allocated, or waited for.
     pub(super) fn for_each_member(&self, mut look: impl FnMut(&Process)) {
         let members = self.processes.lock();
-        let open = members.iter().filter(|member| member.files > 0);
+        let open = members.all.values().filter(|member| member.files > 0);
         open.for_each(|member| look(&member.process));
     }
 
@@ -209,8 +300,7 @@ impl Clients {
     pub(super) fn charge(&self, core: usize, tolls: &[Toll]) {
         let members = self.processes.lock();
         for toll in tolls {
-            let its = |member: &&Member| member.process.number() == toll.process;
-            let Some(member) = members.iter().find(its) else {
+            let Some(member) = members.all.get(&toll.process) else {
                 continue;
             };
             let (id, resets) = (member.leader.tgid_nr_ns(None), member.process.resets());
@@ -221,8 +311,8 @@ impl Clients {
         }
     }
 
-    /// The process with this number of ours, and its id, if it has files.
-    pub(super) fn process(&self, number: u64) -> Option<(i32, Arc<Process>)> {
+    /// The process with this number of ours, if it has files.
+    pub(super) fn process(&self, number: u64) -> Option<Arc<Process>> {
         let members = self.processes.lock();
         let mut members = members.iter();
         let member =
@@ -233,36 +323,25 @@ impl Clients {
     /// The process with this number, as the caller sees it, if it has files.
     #[cold]
     pub(super) fn find(&self, number: i32) -> Option<Arc<Process>> {
-        // 0 is what all have that the caller does not see.
-        if number <= 0 {
-            return None;
-        }
+        let leader = sys::leader_of(number)?;
         let members = self.processes.lock();
-        let mut open = members.iter().filter(|member| member.files > 0);
-        let member = open.find(|member| member.leader.tgid_nr_ns(None) == number)?;
+        let member = members.of_leader(&leader, |_| true)?;
         Some(member.process.clone())
     }
 
     /// Whether the process with this number, as the caller sees it, has files.
     #[cold]
     pub(super) fn has(&self, number: i32) -> bool {
-        let members = self.processes.lock();
-        let mut open = members.iter().filter(|member| member.files > 0);
-        number > 0 && open.any(|member| member.leader.tgid_nr_ns(None) == number)
+        let leader = sys::leader_of(number);
+        leader.is_some_and(|leader| {
+            let members = self.processes.lock();
+            members.of_leader(&leader, |_| true).is_some()
+        })
     }
 
     /// A file is closed; with its last one a process ends.
     pub(crate) fn leave(&self, process: Arc<Process>) {
-        let is_over = {
-            let mut members = self.processes.lock();
-            let member = members
-                .iter_mut()
-                .find(|member| Arc::ptr_eq(&member.process, &process));
-            member.is_some_and(|member| {
-                member.files -= 1;
-                member.files == 0
-            })
-        };
+        let is_over = self.processes.lock().leave(process.number());
         if is_over {
             self.note_change(&process);
             process.end();
@@ -271,13 +350,8 @@ impl Clients {
 
     /// All that `process`, which ends, has submitted has ended: nothing more can be charged to it.
     pub(super) fn forget(&self, process: &Process) {
-        let gone = {
-            let mut members = self.processes.lock();
-            let index = members
-                .iter()
-                .position(|member| core::ptr::eq(&*member.process, process));
-            index.and_then(|index| members.remove(index).ok())
-        };
+        let gone = self.processes.lock().all.remove(&process.number());
+        // Not under the lock.
         drop(gone);
     }
 }

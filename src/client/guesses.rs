@@ -3,16 +3,14 @@
 //! What it costs to ask for names that nothing has: names of nodes and ids of shared buffers
 //! ([`super::names`]).
 //!
-//! Who knows a name gets what has it, so names must not be found by trying. A user (the kernel's
-//! user id, not a process, of which one can make as many as one likes) may try [`FREE_TRIES`] that
-//! fail; from then on he has one for each [`COST`]. The cost is noted before the name is looked up,
-//! and given back if there is such a name: whoever is killed, or kills a child that seems to have
-//! failed, has paid all the same. So who has only asked for names that exist never waits, and
-//! neither do other users. All users together have as many tries as there are [`SLOTS`]. The
-//! kernel's administrator, who can read all memory, does not pay.
-//!
-//! No locks: a slot is one atomic number.
+//! Who knows a name gets what has it, so names must not be found by trying. A user ([`super::users`],
+//! not a process, of which one can make as many as one likes) may try [`FREE_TRIES`] that fail; from
+//! then on there is one for each [`COST`]. The cost is noted before the name is looked up, and given
+//! back if there is such a name: a process that is killed, or kills a child that seems to have
+//! failed, has paid all the same. So a user who asks only for names that exist never waits, whatever
+//! other users do. The kernel's administrator, who can read all memory, does not pay.
 
+use super::users::Users;
 use crate::{
     error::{
         Error,
@@ -24,9 +22,9 @@ use crate::{
     },
     sys, //
 };
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use kernel::sync::{
+    atomic::Relaxed,
+    Arc, //
 };
 
 /// What a try that fails costs, in nanoseconds: 200 ms.
@@ -38,14 +36,8 @@ const FREE_TRIES: u64 = 64;
 /// What may be owed, in nanoseconds.
 const CREDIT: u64 = FREE_TRIES * COST;
 
-/// Users with the same number modulo this share what they owe.
-const SLOTS: usize = 64;
-
 /// Binary logarithm of about a millisecond in nanoseconds.
 const MILLISECOND: u32 = 20;
-
-/// When all that the users of a slot owe is paid, by the monotonic clock.
-static PAID: [Atomic<u64>; SLOTS] = [const { Atomic::new(0) }; SLOTS];
 
 static GUESSES: RateLimit = RateLimit::new();
 
@@ -59,20 +51,20 @@ fn charge(paid: u64, now: u64) -> Result<u64, u64> {
     }
 }
 
-/// Looks up a name by `look`, which answers `NotFound` if there is none: then the calling user has
-/// paid.
+/// Looks up a name by `look`, which answers `NotFound` if there is none: then the calling user,
+/// among `users`, has paid.
 ///
-/// `Interrupted`: a Unix signal came while he had to wait.
-pub(super) fn look_up<T>(look: impl FnOnce() -> Result<T>) -> Result<T> {
-    // CAST: 32 bits into at least 32.
-    let slot = &PAID[sys::user_id() as usize % SLOTS];
+/// `Interrupted`: a Unix signal came while the caller had to wait. `OutOfMemory`.
+pub(super) fn look_up<T>(users: &Arc<Users>, look: impl FnOnce() -> Result<T>) -> Result<T> {
+    let user = users.caller()?;
+    let account = user.paid();
     let mut is_told = false;
     // Each round waits, or another thread of the user's has been quicker. A Unix signal ends it.
     loop {
-        let (paid, now) = (slot.load(Relaxed), sys::monotonic_ns());
+        let (paid, now) = (account.load(Relaxed), sys::monotonic_ns());
         match charge(paid, now) {
             Ok(then) => {
-                if slot.cmpxchg(paid, then, Relaxed).is_ok() {
+                if account.cmpxchg(paid, then, Relaxed).is_ok() {
                     break;
                 }
             }
@@ -93,7 +85,7 @@ pub(super) fn look_up<T>(look: impl FnOnce() -> Result<T>) -> Result<T> {
     }
     let found = look();
     if !matches!(found, Err(Error::NotFound)) || sys::is_admin() {
-        slot.fetch_sub(COST, Relaxed);
+        account.fetch_sub(COST, Relaxed);
     }
     found
 }

@@ -59,6 +59,7 @@ mod unnamed;
 mod usage;
 mod user_views;
 mod userptr;
+mod users;
 mod vector;
 mod vector_args;
 mod visible;
@@ -186,6 +187,8 @@ static PROCESSES: Atomic<u64> = Atomic::new(1);
 pub(crate) struct Process {
     device: Arc<Device>,
     clients: Arc<Clients>,
+    /// Counts it among its user's.
+    _member: users::Member,
     leader: ARef<Task>,
     /// The memory map that its user addresses, windows and pins are of. `exec` replaces that of the
     /// leader, so the reference is to the structure alone, whose address no other one gets.
@@ -254,6 +257,7 @@ impl Process {
         leader: ARef<Task>,
         mm: ARef<Mm>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
+        let member = clients.users().enter_process()?;
         let views = Views::new()?;
         let reclaimer = clients.device().reclaimer().clone();
         let hider = Hider::new(views.clone(), leader.clone(), reclaimer)?;
@@ -264,6 +268,7 @@ impl Process {
                 device: clients.device().clone(),
                 resets: Resets::new(&leader, clients.guilt()),
                 clients,
+                _member: member,
                 own_id: leader.tgid_nr_ns(None),
                 completion: SetOnce::new(),
                 leader,

@@ -18,6 +18,7 @@ use super::{
         NodeEntry,
         Origin, //
     },
+    users::Users,
     visible::Visible,
     Process, //
 };
@@ -126,9 +127,14 @@ impl<T> Name<T> {
     }
 
     /// Holds a name that there is, and gives its thing. `NotFound`: there is none, which costs the
-    /// calling user something: see [`super::guesses`]. No lock may be held. `Interrupted`.
-    pub(super) fn hold(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
-        let thing = guesses::look_up(|| names.registry.lock().hold(number))?;
+    /// calling user, among `users`, something: see [`super::guesses`]. No lock may be held.
+    /// `Interrupted`.
+    pub(super) fn hold(
+        users: &Arc<Users>,
+        names: &Arc<Names<T>>,
+        number: u32,
+    ) -> Result<(Self, Arc<T>)> {
+        let thing = guesses::look_up(users, || names.registry.lock().hold(number))?;
         let names = names.clone();
         Ok((Self { names, number }, thing))
     }
@@ -208,7 +214,8 @@ impl Process {
     /// IMPORT_VIDEO_MEMORY: a handle of the node with this name. A process that has the node gets
     /// its handle once more, to be freed once more. `NotFound`: there is no such name.
     pub(super) fn import_named(self: &Arc<Self>, number: u32) -> Result<Reply<'_>> {
-        let (name, node) = Name::hold(self.clients.names(), number)?;
+        let (users, names) = (self.clients.users(), self.clients.names());
+        let (name, node) = Name::hold(users, names, number)?;
         let node = self.have_node(node, Some(name))?;
         Ok(Reply::Imported { node })
     }

@@ -142,7 +142,8 @@ impl Process {
                 Ok(Reply::SharedBuffer { id })
             }
             SharedBuffer::Map { id } => {
-                let (name, piece) = Name::hold(self.clients.shared_buffers(), id)?;
+                let (name, piece) =
+                    Name::hold(self.clients.users(), self.clients.shared_buffers(), id)?;
                 self.keep_piece(name, piece)?;
                 Ok(Reply::Nothing)
             }

@@ -73,7 +73,10 @@ mod shim {
     include!(env!("GALCORE_SHIM_BINDINGS"));
 }
 
-use core::fmt::Write as _;
+use core::{
+    fmt::Write as _,
+    ptr::NonNull, //
+};
 use kernel::{
     bindings,
     device,
@@ -81,6 +84,7 @@ use kernel::{
     mm::Mm,
     page::PAGE_SIZE,
     prelude::*,
+    sync::aref::ARef,
     task::Task, //
 };
 
@@ -252,6 +256,15 @@ impl fmt::Display for CommandName {
 pub(crate) fn process_id(task: &Task) -> i32 {
     // SAFETY: The task is referenced; the number stays as long as it does.
     unsafe { (*task.as_ptr()).tgid }
+}
+
+/// The leader of the process that has `number`, as the calling thread sees it. `None`: there is none
+/// any more.
+pub(crate) fn leader_of(number: i32) -> Option<ARef<Task>> {
+    // SAFETY: Any number may be given.
+    let leader = NonNull::new(unsafe { shim::gal_find_leader(number) })?;
+    // SAFETY: It came with a reference, which becomes ours. `Task` is a transparent wrapper.
+    Some(unsafe { ARef::from_raw(leader.cast()) })
 }
 
 /// When a task's process was started: no other that has had the same number was then.

@@ -30,6 +30,7 @@
 #include <linux/of_irq.h>
 #include <linux/of_platform.h>
 #include <linux/of_reserved_mem.h>
+#include <linux/pid.h>
 #include <linux/platform_device.h>
 #include <linux/proc_fs.h>
 #include <linux/random.h>
@@ -701,6 +702,12 @@ u64 gal_count_ns(u64 counts)
 size_t gal_decimal(char *to, size_t bytes, u64 number)
 {
 	return scnprintf(to, bytes, "%llu", number);
+}
+
+struct task_struct *gal_find_leader(pid_t number)
+{
+	guard(rcu)();
+	return get_pid_task(find_vpid(number), PIDTYPE_TGID);
 }
 
 u32 gal_user_id(void)

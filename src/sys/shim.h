@@ -242,6 +242,7 @@ void gal_end_fence(struct gal_fence *fence, int error);
 int gal_wait_fence(int fd, unsigned int milliseconds);
 
 /* The caller. */
+struct task_struct *gal_find_leader(pid_t number);
 u32 gal_user_id(void);
 u32 gal_effective_user_id(void);
 u64 gal_jiffies64(void);

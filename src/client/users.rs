@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The users of a device: what counts for all processes of one together.
+//!
+//! A user is [`sys::user_id`]'s: within a user namespace, the user who made that. Each has an entry
+//! of its own, so that one user's account never holds another user up. An entry lasts as long as the
+//! user has a process here, and then until what it owes for failed look-ups ([`super::guesses`]) is
+//! paid, which takes seconds. Of users without processes at most [`MAX_DEBTORS`] have an entry.
+//!
+//! Lock: `galcore users`, a leaf.
+
+use crate::{
+    limits::MAX_PROCESSES,
+    sys, //
+};
+use kernel::{
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+};
+
+/// Users without processes who may owe something. One more, and the one who owes the least is
+/// forgiven.
+const MAX_DEBTORS: usize = 256;
+
+/// One user's account.
+struct Entry {
+    /// When all that the user owes is paid, by the monotonic clock.
+    paid: Arc<Atomic<u64>>,
+    /// How many [`Member`]s there are.
+    members: usize,
+}
+
+impl Entry {
+    /// What is not paid at `now`, in nanoseconds.
+    fn owed(&self, now: u64) -> u64 {
+        self.paid.load(Relaxed).saturating_sub(now)
+    }
+}
+
+/// The accounts, by the users' numbers.
+struct Accounts(RBTree<u32, Entry>);
+
+impl Accounts {
+    /// One member more of `user`, `limit` at most. `EAGAIN`: there are as many. `ENOMEM`.
+    fn enter(&mut self, user: u32, limit: usize, now: u64) -> Result<Arc<Atomic<u64>>> {
+        if let Some(entry) = self.0.get_mut(&user) {
+            if entry.members >= limit {
+                return Err(EAGAIN);
+            }
+            entry.members += 1;
+            return Ok(entry.paid.clone());
+        }
+        self.forget_debtors(now);
+        let paid = Arc::new(Atomic::new(0), GFP_KERNEL_ACCOUNT)?;
+        let entry = Entry {
+            paid: paid.clone(),
+            members: 1,
+        };
+        self.0
+            .insert(RBTreeNode::new(user, entry, GFP_KERNEL_ACCOUNT)?);
+        Ok(paid)
+    }
+
+    /// One member less of `user`.
+    fn leave(&mut self, user: u32, now: u64) {
+        let Some(entry) = self.0.get_mut(&user) else {
+            return;
+        };
+        entry.members -= 1;
+        if entry.members == 0 && entry.owed(now) == 0 {
+            self.0.remove(&user);
+        }
+    }
+
+    /// Makes room for one more user without members.
+    fn forget_debtors(&mut self, now: u64) {
+        // Ends: each round but the last removes one.
+        loop {
+            let (mut count, mut least) = (0, None);
+            for (&user, entry) in &self.0 {
+                if entry.members == 0 {
+                    let owed = entry.owed(now);
+                    count += 1;
+                    least = least.min(Some((owed, user))).or(Some((owed, user)));
+                }
+            }
+            match least {
+                Some((owed, user)) if owed == 0 || count >= MAX_DEBTORS => {
+                    self.0.remove(&user);
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+/// The users of a device.
+#[pin_data]
+pub(crate) struct Users {
+    #[pin]
+    accounts: Mutex<Accounts>,
+}
+
+impl Users {
+    /// None yet.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            accounts <- new_mutex!(Accounts(RBTree::new()), "galcore users"),
+        })
+    }
+
+    /// A process more of the calling user. `EAGAIN`: it has [`MAX_PROCESSES`], and is not the
+    /// administrator. `ENOMEM`.
+    pub(super) fn enter_process(self: &Arc<Self>) -> Result<Member> {
+        let limit = match sys::is_admin() {
+            true => usize::MAX,
+            false => MAX_PROCESSES,
+        };
+        self.enter(limit)
+    }
+
+    /// The calling user, whether it has a process here or not. `ENOMEM`.
+    pub(super) fn caller(self: &Arc<Self>) -> Result<Member> {
+        self.enter(usize::MAX)
+    }
+
+    fn enter(self: &Arc<Self>, limit: usize) -> Result<Member> {
+        let user = sys::user_id();
+        let now = sys::monotonic_ns();
+        let paid = self.accounts.lock().enter(user, limit, now)?;
+        Ok(Member {
+            users: self.clone(),
+            user,
+            paid,
+        })
+    }
+}
+
+/// What keeps a user's account: a process, or a call.
+pub(super) struct Member {
+    users: Arc<Users>,
+    user: u32,
+    paid: Arc<Atomic<u64>>,
+}
+
+impl Member {
+    /// When all that the user owes is paid, by the monotonic clock.
+    pub(super) fn paid(&self) -> &Atomic<u64> {
+        &self.paid
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let now = sys::monotonic_ns();
+        self.users.accounts.lock().leave(self.user, now);
+    }
+}
