@@ -83,7 +83,7 @@ impl Hardware {
     #[inline(never)]
     fn take_failures(&self, raised: HI_INTR_ACKNOWLEDGE, whose: &dyn Fn() -> i32) {
         self.has_failed.store(true, Relaxed);
-        if raised.axi_bus_error() && self.errors.allow() {
+        if raised.axi_bus_error() && self.errors.allow_job(whose()) {
             dev_err!(
                 self.dev,
                 "the GPU met a bus error (AXI status {:#x}, front end at {:#010x}, oldest job: process {})\n",
@@ -99,7 +99,7 @@ impl Hardware {
 
     /// Prints what the MMU did not let through, and lets it tell of the next time.
     fn report_mmu_exception(&self, whose: &dyn Fn() -> i32) {
-        let is_allowed = self.errors.allow();
+        let is_allowed = self.errors.allow_job(whose());
         if self.mmu_version() == MmuVersion::V1 {
             if is_allowed {
                 dev_err!(
@@ -155,9 +155,9 @@ impl Hardware {
         idle.fe() && idle.into_raw() & 0xFE == 0xFE
     }
 
-    /// Whether one more line about errors may be printed now.
-    pub(crate) fn may_tell(&self) -> bool {
-        self.errors.allow()
+    /// Whether one more line about errors may be printed now, which jobs of process `id` have caused.
+    pub(crate) fn may_tell(&self, id: i32) -> bool {
+        self.errors.allow_job(id)
     }
 
     /// Prints that the core does not move any more.

@@ -333,7 +333,7 @@ impl Hardware {
             return Ok(());
         }
         // A client may have it tried again and again.
-        if self.errors.allow() {
+        if self.errors.allow_job(0) {
             dev_err!(
                 self.dev,
                 "the GPU does not come out of reset (idle {:#010x}, clock control {:#010x})\n",
@@ -357,7 +357,7 @@ impl Hardware {
         }
         let mut attempts = RESET_ATTEMPTS;
         if let Some(line) = &self.power.line {
-            if RESETS.allow() {
+            if RESETS.allow_job(0) {
                 dev_warn!(
                     self.dev,
                     "the GPU does not come out of its soft reset: it is reset by its line\n"
@@ -366,7 +366,7 @@ impl Hardware {
             for _ in 0..LINE_ATTEMPTS {
                 attempts += 1;
                 if let Err(error) = line.pulse() {
-                    if RESETS.allow() {
+                    if RESETS.allow_job(0) {
                         dev_err!(self.dev, "its reset line does not work ({error:?})\n");
                     }
                     break;
@@ -379,7 +379,7 @@ impl Hardware {
             }
         }
         if may_cycle && self.power.supply.has_domain() {
-            if RESETS.allow() {
+            if RESETS.allow_job(0) {
                 dev_warn!(
                     self.dev,
                     "the GPU does not come out of its reset: its power domain is switched off and on\n"
@@ -388,7 +388,7 @@ impl Hardware {
             for _ in 0..DOMAIN_ATTEMPTS {
                 attempts += 1;
                 if let Err(error) = self.cycle() {
-                    if RESETS.allow() {
+                    if RESETS.allow_job(0) {
                         dev_err!(self.dev, "its power domain does not go off ({error:?})\n");
                     }
                     break;

@@ -353,7 +353,7 @@ impl Hardware {
         if let Some(gating) = gating {
             regs.write_reg(gating);
         }
-        if self.power_lines.allow() {
+        if self.power_lines.allow_job(0) {
             dev_info!(self.dev, "it runs at {speed}/{FULL_SCALE} of its clock\n");
         }
     }
@@ -442,7 +442,7 @@ impl Hardware {
 
     /// Says that it has been switched `which` way, if the admin wants that.
     fn tell_power(&self, which: &str) {
-        if self.power_lines.allow() {
+        if self.power_lines.allow_job(0) {
             dev_info!(self.dev, "it is {which}\n");
         }
     }
@@ -506,7 +506,7 @@ impl Hardware {
         if (model, revision) == self.identity.raw {
             return Ok(());
         }
-        if self.errors.allow() {
+        if self.errors.allow_job(0) {
             dev_err!(
                 self.dev,
                 "the GPU comes back as another: model {model:#x} revision {revision:#x}\n"

@@ -91,11 +91,7 @@ impl<P: Payload> Ring<P> {
     /// The same. The caller holds `completion`.
     pub(super) fn end_raised(self: &Arc<Self>) {
         // Taken under the lock: bits that wait outside could outlive their jobs.
-        let fired = self.hardware.take_events(|| {
-            let state = self.state.lock();
-            let oldest = state.in_flight.get(0);
-            oldest.map_or(0, |(_, slot)| slot.load.payload.process_id())
-        });
+        let fired = self.hardware.take_events(|| self.oldest_process());
         let (done, certain, before) = {
             let state = self.state.lock();
             let flights = &state.in_flight;
@@ -113,6 +109,13 @@ impl<P: Payload> Ring<P> {
             // Not of a job that begins now: one that has ended with this may have caused it.
             self.state.lock().watch.note_failure(before);
         }
+    }
+
+    /// The id of the process whose job is the oldest under way; 0: none is, or it is the driver's.
+    pub(super) fn oldest_process(&self) -> i32 {
+        let state = self.state.lock();
+        let oldest = state.in_flight.get(0);
+        oldest.map_or(0, |(_, slot)| slot.load.payload.process_id())
     }
 
     /// How many jobs, from the oldest, the front end has passed.

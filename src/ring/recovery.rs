@@ -208,15 +208,15 @@ impl<P: Payload> Ring<P> {
         self: &Arc<Self>,
         cause: Cause,
         tolls: &mut Tolls,
-        evidence: &mut Option<Evidence>,
+        evidence: &mut Option<KBox<Evidence>>,
     ) -> Result<Start, End> {
         match cause {
             Cause::Hang => self.hold_hanging()?,
             Cause::Asked => self.bring_to_rest().map_err(|_| End::GivenUp)?,
         }
         let fates = self.judge(cause, tolls);
-        let tells =
-            modes::is_on(Mode::Resets) && (cause == Cause::Asked || self.hardware.may_tell());
+        let may_tell = || self.hardware.may_tell(self.oldest_process());
+        let tells = modes::is_on(Mode::Resets) && (cause == Cause::Asked || may_tell());
         if cause == Cause::Hang {
             self.trace_hang(fates[0] == Fate::Guilty);
             *evidence = self.take_evidence(fates[0] == Fate::Guilty);

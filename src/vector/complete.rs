@@ -56,15 +56,18 @@ enum Progress<P> {
 }
 
 impl<P: Payload> Queue<P> {
+    /// The id of the process whose job is the oldest under way; 0: none is, or it is the driver's.
+    pub(super) fn oldest_process(&self) -> i32 {
+        let state = self.state.lock();
+        let oldest = state.jobs.get(0);
+        oldest.map_or(0, |(_, slot)| slot.load.late.process_id())
+    }
+
     /// Does what raised interrupts say is to be done.
     pub(crate) fn complete(&self) {
         let completing = self.completion.lock();
         // Taken under the lock: bits that wait outside could outlive their jobs.
-        let fired = self.hardware.take_events(|| {
-            let state = self.state.lock();
-            let oldest = state.jobs.get(0);
-            oldest.map_or(0, |(_, slot)| slot.load.late.process_id())
-        });
+        let fired = self.hardware.take_events(|| self.oldest_process());
         let before = {
             let mut state = self.state.lock();
             state.raised |= fired;

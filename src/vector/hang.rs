@@ -233,7 +233,12 @@ impl<P: Payload> Queue<P> {
 
     /// Resets the core if it still hangs, or that is asked for, and judges; says whether it is
     /// there again. The caller holds `completion`.
-    fn reset_core(&self, cause: Cause, tolls: &mut Tolls, evidence: &mut Option<Evidence>) -> bool {
+    fn reset_core(
+        &self,
+        cause: Cause,
+        tolls: &mut Tolls,
+        evidence: &mut Option<KBox<Evidence>>,
+    ) -> bool {
         let is_hang = cause == Cause::Hang;
         self.hardware.acknowledge();
         let progress = self.hardware.vector_progress();
@@ -245,7 +250,8 @@ impl<P: Payload> Queue<P> {
                 return true;
             }
         }
-        let tells = modes::is_on(Mode::Resets) && (!is_hang || self.hardware.may_tell());
+        let may_tell = || self.hardware.may_tell(self.oldest_process());
+        let tells = modes::is_on(Mode::Resets) && (!is_hang || may_tell());
         if is_hang {
             self.trace_hang(true);
             if tells {
