@@ -18,6 +18,7 @@ use crate::{
     error::Result,
     memory::Word,
     ring::{
+        Culprit,
         Named,
         Outcome,
         Payload,
@@ -166,8 +167,11 @@ impl Payload for Events {
     }
 
     fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named> {
-        let (id, process) = CLIENTS.get()?.process(process)?;
-        Some(process.named_by(id, words, base))
+        Some(CLIENTS.get()?.process(process)?.named_by(words, base))
+    }
+
+    fn culprit(process: u64) -> Option<Culprit> {
+        CLIENTS.get()?.culprit(process)
     }
 
     fn core_was_reset(core: usize, tolls: &[Toll]) {

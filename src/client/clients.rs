@@ -17,8 +17,14 @@ use super::{
 };
 use crate::{
     memory::Node,
-    ring::Toll,
-    sys::slot::Slot, //
+    ring::{
+        Culprit,
+        Toll, //
+    },
+    sys::{
+        self,
+        slot::Slot, //
+    }, //
 };
 use kernel::{
     mm::Mm,
@@ -303,9 +309,9 @@ impl Clients {
             let Some(member) = members.all.get(&toll.process) else {
                 continue;
             };
-            let (id, resets) = (member.leader.tgid_nr_ns(None), member.process.resets());
-            if let Some(who) = resets.note(id, core, toll, &self.guilt) {
-                let others = members.iter().filter(|other| !its(other));
+            if let Some(who) = member.process.resets().note(core, toll, &self.guilt) {
+                let is_other = |other: &&Member| other.process.number() != toll.process;
+                let others = members.all.values().filter(is_other);
                 others.for_each(|other| other.process.resets().note_others(&who));
             }
         }
@@ -314,10 +320,13 @@ impl Clients {
     /// The process with this number of ours, if it has files.
     pub(super) fn process(&self, number: u64) -> Option<Arc<Process>> {
         let members = self.processes.lock();
-        let mut members = members.iter();
-        let member =
-            members.find(|member| member.files > 0 && member.process.number() == number)?;
-        Some((member.leader.tgid_nr_ns(None), member.process.clone()))
+        Some(members.get_open(number)?.process.clone())
+    }
+
+    /// Who the process with this number is, also when it has closed its files, or exited.
+    pub(super) fn culprit(&self, number: u64) -> Option<Culprit> {
+        let members = self.processes.lock();
+        Some(members.all.get(&number)?.process.resets().culprit())
     }
 
     /// The process with this number, as the caller sees it, if it has files.

@@ -25,14 +25,11 @@ use kernel::prelude::*;
 const STEP: usize = 1024;
 
 impl Process {
-    /// Who it is, and the memory of its that `words` name: in the order in which they do, each
-    /// piece once, [`MAX_PIECES`] of them at most. `id`: its number. A word that only looks like an
-    /// address counts too. `base`: they are physical addresses, and that of GPU address 0 is this.
-    /// No lock may be held.
-    pub(super) fn named_by(&self, id: i32, words: &[&[u32]], base: Option<u32>) -> Named {
+    /// The memory of its that `words` name: in the order in which they do, each piece once,
+    /// [`MAX_PIECES`] of them at most. A word that only looks like an address counts too. `base`:
+    /// they are physical addresses, and that of GPU address 0 is this. No lock may be held.
+    pub(super) fn named_by(&self, words: &[&[u32]], base: Option<u32>) -> Named {
         let mut named = Named {
-            id,
-            name: self.resets().name().clone(),
             generation: self.interface().map(|(choice, _)| choice.format().name()),
             pieces: KVec::new(),
         };

@@ -27,7 +27,10 @@ use crate::{
         self,
         Mode, //
     },
-    ring::Toll,
+    ring::{
+        Culprit,
+        Toll, //
+    },
     sys::{
         self,
         CommandName, //
@@ -68,7 +71,8 @@ pub(crate) struct Resets {
     /// How often something was charged that may be due here, and up to which it is paid.
     charges: Atomic<u32>,
     paid: Atomic<u32>,
-    /// Whose they are, but for the user.
+    /// Whose they are, but for the user. Noted when the device was opened: a process that has ended
+    /// has no number.
     who: Person,
     /// The real user of who has submitted last, and the one that it is on account of, if any.
     real_user: Atomic<u32>,
@@ -91,11 +95,12 @@ pub(crate) struct Counts {
 impl Resets {
     /// None, for the calling process, whose leader is `leader`. What `guilt` knows of it is due.
     pub(super) fn new(leader: &Task, guilt: &Guilt) -> Self {
-        let resets = Self::of(Person {
+        let who = Person {
             process: ProcessId(sys::process_id(leader), sys::start_time(leader)),
             user: None,
             since: sys::jiffies64(),
-        });
+        };
+        let resets = Self::of(who);
         resets.note_caller();
         let is_due = guilt.due(&resets.who()) != Due::Nothing;
         resets.charges.store(is_due.into(), Relaxed);
@@ -145,9 +150,13 @@ impl Resets {
         self.look_again();
     }
 
-    /// The name of the process's program.
-    pub(super) fn name(&self) -> &CommandName {
-        &self.name
+    /// Who the process is.
+    pub(super) fn culprit(&self) -> Culprit {
+        Culprit {
+            id: self.who.process.0,
+            user: self.real_user.load(Relaxed),
+            name: self.name.clone(),
+        }
     }
 
     /// How many there were.
@@ -159,9 +168,8 @@ impl Resets {
         }
     }
 
-    /// Core `core` was reset, which has cost the process, whose id is `id`, this. Returns who was
-    /// charged.
-    pub(super) fn note(&self, id: i32, core: usize, toll: &Toll, guilt: &Guilt) -> Option<Person> {
+    /// Core `core` was reset, which has cost the process this. Returns who was charged.
+    pub(super) fn note(&self, core: usize, toll: &Toll, guilt: &Guilt) -> Option<Person> {
         self.dropped.fetch_add(toll.dropped, Relaxed);
         if !toll.is_guilty {
             self.innocent.fetch_add(1, Relaxed);
@@ -181,8 +189,10 @@ impl Resets {
             return Some(who);
         }
         pr_warn!(
-            "process {id} ({}) has hung the GPU (core {core}, time {owed}): {what}\n",
-            self.name
+            "process {} ({}) has hung the GPU (core {core}, time {owed}, user {}): {what}\n",
+            self.who.process.0,
+            self.name,
+            self.real_user.load(Relaxed)
         );
         Some(who)
     }
@@ -255,11 +265,12 @@ mod tests {
     use super::*;
 
     fn resets(process: i32, user: u32) -> Resets {
-        Resets::of(Person {
+        let who = Person {
             process: ProcessId(process, 0),
             user: Some(user),
             since: sys::jiffies64(),
-        })
+        };
+        Resets::of(who)
     }
 
     fn toll(is_guilty: bool) -> Toll {
@@ -274,7 +285,7 @@ mod tests {
     fn the_innocent_pay_nothing() {
         let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
         let resets = resets(1, 1000);
-        assert_eq!(resets.note(1, 0, &toll(false), &guilt), None);
+        assert_eq!(resets.note(0, &toll(false), &guilt), None);
         let counts = resets.counts();
         assert_eq!((counts.guilty, counts.innocent, counts.dropped), (0, 1, 2));
         assert!(resets.is_paid());
@@ -286,7 +297,7 @@ mod tests {
         let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
         let (culprit, users, others) = (resets(1, 1000), resets(2, 1000), resets(3, 1001));
         for _ in 0..MAX_HANGS {
-            let who = culprit.note(1, 0, &toll(true), &guilt).unwrap();
+            let who = culprit.note(0, &toll(true), &guilt).unwrap();
             users.note_others(&who);
             others.note_others(&who);
         }

@@ -10,7 +10,9 @@
 //! allows. Other processes' words, in the ring too, are left out.
 //!
 //! Memory that is not free at once is not waited for: then there is no dump, and a line says so.
-//! There is one in [`INTERVAL`] at most for each core. The format is [`super::etdump`]'s.
+//! A core has [`SLOTS`] dumps at most, one of each process: a process that hangs it again has the
+//! newest, one in [`INTERVAL`] at most. Which one goes when there are too many is said at
+//! [`choose`]. The format is [`super::etdump`]'s.
 //!
 //! [`Dumps`] is what all kinds of cores share; how a ring's evidence is taken stands here, too.
 
@@ -43,7 +45,10 @@ use crate::{
     mmu::Vm,
     sys::{
         self,
-        coredump,
+        coredump::{
+            self,
+            Stand, //
+        },
         CommandName, //
     }, //
 };
@@ -58,10 +63,7 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         new_mutex,
         Arc,
         Mutex, //
@@ -74,8 +76,14 @@ use kernel::{
     }, //
 };
 
-/// The least time between two dumps of a core, in milliseconds.
+/// The least time between two dumps of a core that one process has caused, in milliseconds.
 const INTERVAL: u32 = 10_000;
+
+/// Dumps of a core that are shown at once.
+const SLOTS: usize = 3;
+
+/// How long the kernel shows one, in milliseconds.
+const SHOWN: u32 = 300_000;
 
 /// Pieces of memory in a dump, at most.
 pub(crate) const MAX_PIECES: usize = 64;
@@ -105,12 +113,18 @@ pub(crate) struct Piece {
     pub(crate) memory: Object,
 }
 
-/// What is known of the guilty process.
-pub(crate) struct Named {
+/// Who a process is, as it was when it opened the device.
+pub(crate) struct Culprit {
     /// Its id.
     pub(crate) id: i32,
+    /// Its user.
+    pub(crate) user: u32,
     /// The name of its program.
     pub(crate) name: CommandName,
+}
+
+/// What is known of the guilty process's memory.
+pub(crate) struct Named {
     /// The generation of the interface that it speaks.
     pub(crate) generation: Option<&'static str>,
     /// Memory of its.
@@ -158,6 +172,8 @@ pub(crate) struct Evidence {
     context: Option<Span>,
     /// The guilty process, by its number; 0: nobody.
     process: u64,
+    /// Who that is.
+    culprit: Option<Culprit>,
     /// Number and event id of the oldest job.
     job: (u64, u32),
 }
@@ -187,6 +203,7 @@ impl Evidence {
             commands: Some(span),
             context: None,
             process,
+            culprit: None,
             job,
         }
     }
@@ -213,9 +230,7 @@ impl<P: Payload> WorkItem<{ WORK }> for Ring<P> {
     type Pointer = Arc<Ring<P>>;
 
     fn run(this: Arc<Ring<P>>) {
-        if let Some(evidence) = this.dumps.take() {
-            this.write_dump(&evidence);
-        }
+        this.write_dumps();
     }
 }
 
@@ -225,9 +240,9 @@ type Outcome<T = ()> = Result<T, kernel::error::Error>;
 impl<P: Payload> Ring<P> {
     /// Takes the evidence, if it is wanted. `has_culprit`: the oldest job is the guilty one. The
     /// ring is ours, and the front end is held. Waits for nothing.
-    pub(super) fn take_evidence(&self, has_culprit: bool) -> Option<Evidence> {
+    pub(super) fn take_evidence(&self, has_culprit: bool) -> Option<KBox<Evidence>> {
         let take = || self.evidence(has_culprit);
-        self.dumps.evidence_of(&self.hardware, take)
+        self.dumps.evidence_of::<P>(&self.hardware, take)
     }
 
     fn evidence(&self, has_culprit: bool) -> Outcome<Evidence> {
@@ -314,13 +329,14 @@ impl<P: Payload> Ring<P> {
             commands,
             context,
             process: guilty.map_or(0, |guilty| guilty.process),
+            culprit: None,
             job: oldest,
         })
     }
 
     /// Has the file written by somebody else: it takes as long as the guilty process lets it, whose
     /// tables are looked at, and the core is to be looked after meanwhile. Two at once are one.
-    pub(super) fn write_dump_later(self: &Arc<Self>, evidence: Evidence) {
+    pub(super) fn write_dump_later(self: &Arc<Self>, evidence: KBox<Evidence>) {
         self.dumps.write_later::<_, WORK>(evidence, self.clone());
     }
 
@@ -329,7 +345,7 @@ impl<P: Payload> Ring<P> {
         self.dumps.dismiss(&self.dump_work);
     }
 
-    fn write_dump(&self, evidence: &Evidence) {
+    fn write_dumps(&self) {
         let scene = Scene {
             hardware: &self.hardware,
             core: self.setup.core,
@@ -338,7 +354,7 @@ impl<P: Payload> Ring<P> {
             bytes: RING_BYTES,
             addressing: Addressing::Translated(&self.vm),
         };
-        self.dumps.write::<P>(&scene, evidence);
+        self.dumps.write_all::<P>(&scene);
     }
 }
 
@@ -375,16 +391,58 @@ impl Addressing<'_> {
     }
 }
 
+/// Whose a dump is: the process, by its number, and its user. Nobody's is process 0's, which has
+/// no user.
+type Owner = (u64, Option<u32>);
+
+/// A dump of a core's.
+struct Slot {
+    owner: Owner,
+    /// When its evidence was taken, in jiffies.
+    since: usize,
+    /// What is to be written.
+    evidence: Option<KBox<Evidence>>,
+}
+
+/// The slot for a dump of `new`, where they are `taken` so, each with its age in jiffies: that of
+/// the same process; a free one, as the kernel has forgotten those that are older than `shown`; else
+/// the oldest of the user who has most of them. So one user's dumps do not hide those of another.
+fn choose(taken: &[Option<(Owner, usize)>; SLOTS], new: Owner, shown: usize) -> usize {
+    let is_free = |slot: &Option<(Owner, usize)>| slot.is_none_or(|(_, age)| age >= shown);
+    let own = |slot: &Option<(Owner, usize)>| slot.is_some_and(|(owner, _)| owner.0 == new.0);
+    if let Some(slot) = taken.iter().position(own) {
+        return slot;
+    }
+    if let Some(slot) = taken.iter().position(is_free) {
+        return slot;
+    }
+    let count = |user: Option<u32>| {
+        let all = taken.iter().flatten();
+        // With the new one.
+        let others = all.filter(|(owner, _)| owner.1 == user).count();
+        others + usize::from(user == new.1)
+    };
+    let all = taken.iter().enumerate();
+    let which = all.max_by_key(|(_, slot)| slot.map(|(owner, age)| (count(owner.1), age)));
+    which.map_or(0, |(slot, _)| slot)
+}
+
+/// Milliseconds in jiffies.
+fn ticks(milliseconds: u32) -> usize {
+    // CAST: jiffies have the machine's width.
+    msecs_to_jiffies(milliseconds) as usize
+}
+
 /// The dumps of one core.
 #[pin_data]
 pub(crate) struct Dumps {
     /// How much is kept; 0: nothing.
     level: u32,
-    /// When evidence was taken last, in jiffies; 0: never.
-    last: Atomic<usize>,
-    /// What is to be written.
     #[pin]
-    evidence: Mutex<Option<Evidence>>,
+    slots: Mutex<[Option<Slot>; SLOTS]>,
+    /// What those from the second one on are shown of; the first is the core's own.
+    #[pin]
+    stands: Mutex<[Option<Stand>; SLOTS]>,
 }
 
 impl Dumps {
@@ -392,59 +450,110 @@ impl Dumps {
     pub(crate) fn new(level: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             level,
-            last: Atomic::new(0),
-            evidence <- new_mutex!(None, "galcore evidence"),
+            slots <- new_mutex!([const { None }; SLOTS], "galcore evidence"),
+            stands <- new_mutex!([const { None }; SLOTS], "galcore dumps"),
         })
     }
 
     /// Takes the evidence, if it is wanted.
-    pub(crate) fn evidence_of(
+    pub(crate) fn evidence_of<P: Payload>(
         &self,
         hardware: &Hardware,
         take: impl FnOnce() -> Result<Evidence, kernel::error::Error>,
-    ) -> Option<Evidence> {
-        if self.level == 0 || !coredump::is_possible() || !self.is_due() {
+    ) -> Option<KBox<Evidence>> {
+        if self.level == 0 || !coredump::is_possible() {
             return None;
         }
-        take().inspect_err(|_| tell_no_memory(hardware)).ok()
+        // It is too large for the stack of who keeps several.
+        let flags = GFP_NOWAIT | __GFP_NOWARN;
+        let kept = take().and_then(|evidence| Ok(KBox::new(evidence, flags)?));
+        let mut evidence = kept.inspect_err(|_| tell_no_memory(hardware)).ok()?;
+        // Now: when the dump is written the process may be forgotten.
+        evidence.culprit = P::culprit(evidence.process);
+        self.is_due(evidence.process).then_some(evidence)
     }
 
-    /// Whether there has been none for a while; if so, from now on there has.
-    fn is_due(&self) -> bool {
-        // CAST: jiffies have the machine's width.
-        let interval = msecs_to_jiffies(INTERVAL) as usize;
-        let now = sys::jiffies().max(1);
-        let last = self.last.load(Relaxed);
-        let is_due = last == 0 || now.wrapping_sub(last) >= interval;
-        if is_due {
-            self.last.store(now, Relaxed);
-        }
-        is_due
+    /// Whether the process with this number has caused none for a while.
+    fn is_due(&self, process: u64) -> bool {
+        let now = sys::jiffies();
+        let slots = self.slots.lock();
+        let mut own = slots
+            .iter()
+            .flatten()
+            .filter(|slot| slot.owner.0 == process);
+        own.all(|slot| now.wrapping_sub(slot.since) >= ticks(INTERVAL))
     }
 
-    /// Keeps it for `writer`'s work, which is queued. One that nobody has written goes.
-    pub(crate) fn write_later<W, const ID: u64>(&self, evidence: Evidence, writer: W)
+    /// Keeps it for `writer`'s work, which is queued. One that was in its slot goes.
+    pub(crate) fn write_later<W, const ID: u64>(&self, evidence: KBox<Evidence>, writer: W)
     where
         W: RawWorkItem<ID> + Send + 'static,
     {
-        let earlier = self.evidence.lock().replace(evidence);
+        let culprit = evidence.culprit.as_ref();
+        let owner = (evidence.process, culprit.map(|culprit| culprit.user));
+        let now = sys::jiffies();
+        let new = Slot {
+            owner,
+            since: now,
+            evidence: Some(evidence),
+        };
+        let earlier = {
+            let mut slots = self.slots.lock();
+            let taken = slots.each_ref().map(|slot| {
+                let slot = slot.as_ref();
+                slot.map(|slot| (slot.owner, now.wrapping_sub(slot.since)))
+            });
+            let slot = choose(&taken, owner, ticks(SHOWN));
+            slots.get_mut(slot).and_then(|slot| slot.replace(new))
+        };
         drop(earlier);
         sys::work::enqueue(writer);
     }
 
-    /// Waits until `work` writes none any more; one that it has not begun is not written.
+    /// Waits until `work` writes none any more; those that it has not begun are not written.
     pub(crate) fn dismiss<T: ?Sized, const ID: u64>(&self, work: &Work<T, ID>) {
-        drop(self.take());
+        for slot in 0..SLOTS {
+            drop(self.take(slot));
+        }
         sys::work::flush_one(work);
+        let stands = core::mem::replace(&mut *self.stands.lock(), [const { None }; SLOTS]);
+        drop(stands);
     }
 
-    /// What is kept.
-    pub(crate) fn take(&self) -> Option<Evidence> {
-        self.evidence.lock().take()
+    /// What is to be written in this slot.
+    fn take(&self, slot: usize) -> Option<KBox<Evidence>> {
+        let mut slots = self.slots.lock();
+        slots.get_mut(slot)?.as_mut()?.evidence.take()
     }
 
-    /// Writes the file and gives it to the kernel. No lock is held. Memory is not waited for.
-    pub(crate) fn write<P: Payload>(&self, scene: &Scene<'_>, evidence: &Evidence) {
+    /// Writes the files that are due and gives them to the kernel. No lock is held. Memory is not
+    /// waited for.
+    pub(crate) fn write_all<P: Payload>(&self, scene: &Scene<'_>) {
+        for slot in 0..SLOTS {
+            if let Some(evidence) = self.take(slot) {
+                self.write::<P>(scene, &evidence, slot);
+            }
+        }
+    }
+
+    /// Shows a file in this slot. Without a device for it there is none.
+    fn show(&self, scene: &Scene<'_>, slot: usize, file: coredump::File, bytes: usize) -> Outcome {
+        let own = scene.hardware.device();
+        let mut stands = self.stands.lock();
+        match stands.get_mut(slot) {
+            Some(stand) if slot > 0 => {
+                let stand = match stand {
+                    Some(stand) => stand,
+                    None => stand.insert(Stand::new(own, scene.core, slot)?),
+                };
+                file.publish(stand.device(), bytes);
+            }
+            _ => file.publish(own, bytes),
+        }
+        Ok(())
+    }
+
+    fn write<P: Payload>(&self, scene: &Scene<'_>, evidence: &Evidence, slot: usize) {
         let spans = [evidence.commands, evidence.context];
         let none: &[u32] = &[];
         let words = spans.map(|span| span.map_or(none, |span| evidence.words_of(span)));
@@ -452,17 +561,20 @@ impl Dumps {
             0 => None,
             process => P::named_by(process, &words, scene.addressing.base()),
         };
-        match self.assemble(scene, evidence, spans, named.as_ref()) {
-            Ok((file, bytes)) => {
+        let shown = self
+            .assemble(scene, evidence, spans, named.as_ref())
+            .and_then(|(file, bytes)| {
+                self.show(scene, slot, file, bytes)?;
                 // CAST: at most 4 GiB.
                 let kib = (bytes / 1024) as u32;
                 dev_info!(
                     scene.hardware.device(),
-                    "what the GPU was doing: a dump of {kib} KiB in /sys/class/devcoredump, unless there is one already\n"
+                    "what the GPU was doing: a dump of {kib} KiB in /sys/class/devcoredump\n"
                 );
-                file.publish(scene.hardware.device(), bytes);
-            }
-            Err(_) => tell_no_memory(scene.hardware),
+                Ok(())
+            });
+        if shown.is_err() {
+            tell_no_memory(scene.hardware);
         }
     }
 
@@ -580,12 +692,15 @@ impl Dumps {
             (_, None) => text.write_fmt(fmt!("guilty: a process that has ended\n"))?,
             (_, Some(named)) => {
                 text.write_fmt(fmt!("guilty: a process\n"))?;
-                text.write_fmt(fmt!("pid: {}\n", named.id))?;
-                text.write_fmt(fmt!("comm: {}\n", named.name))?;
                 if let Some(generation) = named.generation {
                     text.write_fmt(fmt!("interface: {generation}\n"))?;
                 }
             }
+        }
+        if let Some(culprit) = &evidence.culprit {
+            text.write_fmt(fmt!("pid: {}\n", culprit.id))?;
+            text.write_fmt(fmt!("user: {}\n", culprit.user))?;
+            text.write_fmt(fmt!("comm: {}\n", culprit.name))?;
         }
         if let Some(span) = evidence.commands {
             text.write_fmt(fmt!(
@@ -697,6 +812,27 @@ mod tests {
             [16 * MIB, 16 * MIB, 0, 0, 0, 0]
         );
         assert_eq!(granted(2, [1; 100].into_iter()), [1; MAX_PIECES]);
+    }
+
+    #[test]
+    fn one_user_hides_no_other_ones_dumps() {
+        let (a, b) = (Some(1000), Some(1001));
+        let mut taken = [None; SLOTS];
+        assert_eq!(choose(&taken, (1, a), 100), 0);
+        taken[0] = Some(((1, a), 30));
+        assert_eq!(choose(&taken, (2, a), 100), 1);
+        // The same process's is replaced.
+        assert_eq!(choose(&taken, (1, a), 100), 0);
+        taken[1] = Some(((2, a), 20));
+        taken[2] = Some(((3, b), 50));
+        assert_eq!(choose(&taken, (4, a), 100), 0);
+        taken[0] = Some(((4, a), 10));
+        assert_eq!(choose(&taken, (5, a), 100), 1);
+        // Another one of a user who has one takes the place of the other's oldest, or of its own.
+        assert_eq!(choose(&taken, (6, Some(0)), 100), 1);
+        assert_eq!(choose(&taken, (6, b), 100), 2);
+        // What the kernel has forgotten is free.
+        assert_eq!(choose(&taken, (5, a), 50), 2);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //! A job: what is submitted to the GPU at once, and what is to happen when it ends.
 
 use super::{
-    dump::Named,
+    dump::{
+        Culprit,
+        Named, //
+    },
     reclaim::Retired, //
 };
 use crate::{
@@ -52,9 +55,12 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// The number of that process's leader in the initial namespace; 0: the driver.
     fn process_id(&self) -> i32;
 
-    /// Who the process with number `process` is, and the memory of its that `words`, its commands,
-    /// name, if it has not ended: by GPU addresses, or by physical ones, if GPU address 0 is at
-    /// `base`. Called by who writes a dump; no lock is held.
+    /// Who the process with number `process` is, whose job is under way. No lock is held.
+    fn culprit(process: u64) -> Option<Culprit>;
+
+    /// The memory of the process with number `process` that `words`, its commands, name, if it has
+    /// not ended: by GPU addresses, or by physical ones, if GPU address 0 is at `base`. Called by
+    /// who writes a dump; no lock is held.
     fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named>;
 
     /// The core at place `core` hung and has been reset, or given up: what that means to each

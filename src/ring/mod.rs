@@ -140,6 +140,7 @@ pub(crate) use {
     debug::print_words,
     dump::{
         Addressing,
+        Culprit,
         Dumps,
         Evidence,
         Named,

@@ -2,8 +2,8 @@
 
 //! Files of the kernel's device coredumps: what a device that hangs leaves behind.
 //!
-//! The kernel shows one for each device, until it is read and written to, or five minutes have
-//! passed, to root alone (`/sys/class/devcoredump`).
+//! The kernel shows one for each device, until it is written to, or five minutes have passed, to
+//! root alone (`/sys/class/devcoredump`). A [`Stand`] lets it show more than one of a device.
 
 use super::{
     raw_device,
@@ -12,13 +12,32 @@ use super::{
 use core::ptr::NonNull;
 use kernel::{
     device::Device,
-    prelude::*, //
+    faux,
+    prelude::*,
+    str::CString, //
 };
 
 /// Whether the kernel takes any.
 pub(crate) fn is_possible() -> bool {
     // SAFETY: Only says how the kernel was configured.
     unsafe { shim::gal_has_dumps() }
+}
+
+/// A device, below another one, that one more dump of that is shown of. The dump outlives it.
+pub(crate) struct Stand(faux::Registration);
+
+impl Stand {
+    /// Number `number` of core `core`, whose device is `parent`. May sleep.
+    pub(crate) fn new(parent: &Device, core: usize, number: usize) -> Result<Self> {
+        let name = CString::try_from_fmt(fmt!("galcore-dump.{core}.{number}"))?;
+        faux::Registration::new(&name, Some(parent)).map(Self)
+    }
+
+    /// It.
+    pub(crate) fn device(&self) -> &Device {
+        let faux: &faux::Device<_> = self.0.as_ref();
+        faux.as_ref()
+    }
 }
 
 /// A file that is being written.
@@ -52,8 +71,8 @@ impl File {
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.size) }
     }
 
-    /// Gives the first `used` bytes to the kernel as the dump of `dev`, which is forgotten if there
-    /// is an earlier one. May sleep.
+    /// Gives the first `used` bytes to the kernel as the dump of `dev`, in place of an earlier one.
+    /// May sleep.
     pub(crate) fn publish(self, dev: &Device, used: usize) {
         let this = core::mem::ManuallyDrop::new(self);
         // SAFETY: By the type invariant the memory is ours; it is given away here, and not dropped.

@@ -883,6 +883,7 @@ void gal_free_dump(void *data)
 /* The data is the kernel's from now on, whatever becomes of the module. */
 void gal_publish_dump(struct device *dev, void *data, size_t size)
 {
+	dev_coredump_put(dev);
 	dev_coredumpv(dev, data, size, GFP_NOWAIT | __GFP_NOWARN);
 }
 

@@ -39,9 +39,6 @@ impl<P: Payload> WorkItem<{ WORK }> for Queue<P> {
     type Pointer = Arc<Queue<P>>;
 
     fn run(this: Arc<Queue<P>>) {
-        let Some(evidence) = this.dumps.take() else {
-            return;
-        };
         let scene = Scene {
             hardware: &this.hardware,
             core: this.setup.core,
@@ -50,14 +47,15 @@ impl<P: Payload> WorkItem<{ WORK }> for Queue<P> {
             bytes: BYTES,
             addressing: Addressing::Physical(this.setup.base_address),
         };
-        this.dumps.write::<P>(&scene, &evidence);
+        this.dumps.write_all::<P>(&scene);
     }
 }
 
 impl<P: Payload> Queue<P> {
     /// Takes the evidence, if it is wanted. Nobody starts or ends jobs. Waits for nothing.
-    pub(super) fn take_evidence(&self) -> Option<Evidence> {
-        self.dumps.evidence_of(&self.hardware, || self.evidence())
+    pub(super) fn take_evidence(&self) -> Option<KBox<Evidence>> {
+        self.dumps
+            .evidence_of::<P>(&self.hardware, || self.evidence())
     }
 
     fn evidence(&self) -> Result<Evidence> {
@@ -80,7 +78,7 @@ impl<P: Payload> Queue<P> {
     }
 
     /// Has the file written by somebody else: see [`crate::ring`].
-    pub(super) fn write_dump_later(self: &Arc<Self>, evidence: Evidence) {
+    pub(super) fn write_dump_later(self: &Arc<Self>, evidence: KBox<Evidence>) {
         self.dumps.write_later::<_, WORK>(evidence, self.clone());
     }
 

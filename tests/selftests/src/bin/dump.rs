@@ -366,41 +366,93 @@ fn others_cannot_read(data: &PathBuf) -> Result<()> {
     same("by root", read(0)?.as_str(), "read")
 }
 
-/// Behind this time there may be another dump, and a little more.
+/// Behind this time there may be another dump of a process, and a little more.
 const AGAIN: Duration = Duration::from_secs(11);
 
-/// One dump, until it is forgotten, and one for a while.
-fn one_at_a_time(module: &Module) -> Result<()> {
+/// The dumps that there are soon, `count` of them.
+fn the_dumps(count: usize) -> Result<Vec<(PathBuf, Dump)>> {
+    let mut found = Vec::new();
+    eventually("there are the dumps", Duration::from_secs(10), || {
+        found.clear();
+        for data in etdump::offered()? {
+            // A newer one may take its place meanwhile.
+            let Ok(file) = fs::read(&data) else {
+                return Ok(false);
+            };
+            found.push((data, file));
+        }
+        Ok(found.len() == count)
+    })?;
+    let parse = |(data, file)| Ok((data, Dump::parse(file)?));
+    found.into_iter().map(parse).collect()
+}
+
+/// Whose they are, in order.
+fn owners(dumps: &[(PathBuf, Dump)]) -> Result<Vec<i32>> {
+    let pid = |(_, dump): &(PathBuf, Dump)| Ok(dump.line("pid")?.parse()?);
+    let mut pids = dumps.iter().map(pid).collect::<Result<Vec<i32>>>()?;
+    pids.sort();
+    Ok(pids)
+}
+
+/// One of each process, three in all, for root alone. A process that hangs the core again has the newest.
+fn of_each_process(module: &Module) -> Result<()> {
     let _loaded = Loaded::new(module, &[])?;
     let control = &Control::open()?;
-    let hang = || Guilty::start("default", 256, 128)?.hang(control);
-    hang()?;
-    let (data, dump) = the_dump()?;
-    others_cannot_read(&data)?;
-    hang()?;
-    thread::sleep(here(Duration::from_millis(500))?);
-    let (again, other) = the_dump()?;
-    same("the dump", &again, &data)?;
-    ensure!(dump.file == other.file, "it is another");
-    etdump::forget(&data)?;
-    gone()?;
-    // So soon behind one there is none, though none is there. A busy host may be too slow to see it.
+    let mut culprits = Vec::new();
     for _ in 0..4 {
-        thread::sleep(AGAIN);
-        hang()?;
-        let begun = Instant::now();
-        take_dump()?;
-        hang()?;
-        if begun.elapsed() < AGAIN - Duration::from_secs(2) {
-            return none();
-        }
-        thread::sleep(here(Duration::from_millis(500))?);
-        for data in etdump::offered()? {
-            etdump::forget(&data)?;
-        }
-        gone()?;
+        culprits.push(Guilty::start("default", 256, 128)?);
     }
-    bail!("two hangs take longer than {AGAIN:?}");
+    let ids: Vec<i32> = culprits.iter().map(|guilty| guilty.other.id()).collect();
+    let begun = Instant::now();
+    let mut first = String::new();
+    for count in 1..=3 {
+        culprits[count - 1].hang(control)?;
+        let dumps = the_dumps(count)?;
+        same("whose dumps", owners(&dumps)?, ids[..count].to_vec())?;
+        for (data, dump) in &dumps {
+            others_cannot_read(data)?;
+            same("user", dump.line("user")?, "0")?;
+        }
+        if count == 1 {
+            first = dumps[0].1.line("job")?.to_string();
+        }
+    }
+    // So soon behind one there is no newer one of the same process. A busy host may be too slow to see it.
+    culprits[0].hang(control)?;
+    let of_first = |dumps: &[(PathBuf, Dump)]| -> Result<String> {
+        let name = ids[0].to_string();
+        for (_, dump) in dumps {
+            if dump.line("pid")? == name {
+                return Ok(dump.line("job")?.to_string());
+            }
+        }
+        bail!("none of the first one's")
+    };
+    if begun.elapsed() < AGAIN - Duration::from_secs(2) {
+        thread::sleep(here(Duration::from_millis(500))?);
+        same(
+            "the first one's job",
+            of_first(&the_dumps(3)?)?,
+            first.clone(),
+        )?;
+    }
+    thread::sleep(AGAIN);
+    culprits[0].hang(control)?;
+    eventually("there is a newer one", Duration::from_secs(10), || {
+        Ok(of_first(&the_dumps(3)?)? != first)
+    })?;
+    // A fourth process's takes the place of the oldest, the second one's.
+    culprits[3].hang(control)?;
+    let wanted = vec![ids[0], ids[2], ids[3]];
+    eventually("the oldest one's is gone", Duration::from_secs(10), || {
+        Ok(owners(&the_dumps(3)?)? == wanted)
+    })?;
+    // Each can be forgotten for itself.
+    for (data, _) in the_dumps(3)? {
+        etdump::forget(&data)?;
+    }
+    gone()
 }
 
 /// Who is killed while it hangs has a dump all the same, but for its memory.
@@ -410,12 +462,24 @@ fn killed(module: &Module) -> Result<()> {
     let mut innocent = Paint::new()?;
     innocent.prove(1)?;
     let mut guilty = Guilty::start("default", 256, 128)?;
+    let id = guilty.other.id();
+    let mut log = KernelLog::from_now()?;
     control.write(fault::HANG_AT_DRAW, 1);
     let words = guilty.other.ask("fill 1")?;
     let words: Vec<u32> = words.split(' ').map(str::parse).collect::<Result<_, _>>()?;
     guilty.other.kill()?;
     let dump = take_dump()?;
     same("guilty", dump.line("guilty")?, "a process that has ended")?;
+    // What it was called when it lived.
+    same("pid", dump.line("pid")?, id.to_string().as_str())?;
+    same("comm", dump.line("comm")?, "dump")?;
+    let name = format!("process {id} (dump) has hung the GPU (core 0, time 1, user 0)");
+    let mut lines = Vec::new();
+    eventually("the log names it", Duration::from_secs(10), || {
+        lines.extend(log.lines()?);
+        Ok(lines.iter().any(|line| line.text.contains(&name)))
+    })
+    .with_context(|| format!("{lines:#?}"))?;
     let marked = dump.marked()?.words();
     same("commands", marked.get(..words.len()), Some(&words[..]))?;
     same("memory", dump.of(etdump::BUFFER).count(), 0)?;
@@ -661,8 +725,8 @@ fn main() -> ExitCode {
                 Some(2 << 20),
             )
         });
-        suite.test("one at a time, for root alone", move || {
-            one_at_a_time(module)
+        suite.test("one of each process, for root alone", move || {
+            of_each_process(module)
         });
         suite.test(
             "without memory there is none, and nothing else is missed",
