@@ -14,6 +14,7 @@
 //!
 //! 0. `galcore returns` ([`client::Process`]): one step of giving a process its own memory back.
 //!    `galcore commands` ([`gpu::Device`]): one command of `/proc/driver/gc` at a time.
+//!    `galcore dumps` ([`ring`]): the devices that dumps are shown of.
 //! 1. `galcore attachment` ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks
 //!    come under it, and `galcore imports`, the list of them, and `galcore pinned pages`; no other
 //!    of ours.
@@ -34,7 +35,8 @@
 //!    under another.
 //! 7. Leaves: `galcore hiding` and `galcore evidence` ([`ring`]), and of [`client`]
 //!    `galcore processes` (under it only `galcore guilt`), `galcore shared nodes`,
-//!    `galcore shared signals`, `galcore names`, `galcore changes`, `galcore timers`,
+//!    `galcore shared signals`, `galcore names`, `galcore users`, `galcore restarts`,
+//!    `galcore changes`, `galcore timers`,
 //!    `galcore shared buffer`, `galcore signal` (under it only the kernel's of a fence) and
 //!    `galcore completion page`; `galcore file` ([`uapi`]), `galcore locked pages`
 //!    ([`sys::pages`]), `galcore context` ([`context::Context`]), `galcore places`

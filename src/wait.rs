@@ -37,17 +37,17 @@ pub(crate) enum Left {
     Something(u64),
 }
 
-/// Waits on `moved` with the lock of `state` until `look` says that nothing is left: for
-/// [`TIMEOUT`], which starts over with each progress if `starts_over`.
+/// Waits on `moved` with the lock of `state` until `look` says that nothing is left: for so many
+/// milliseconds, and if `starts_over`, for [`TIMEOUT`] after each progress.
 ///
 /// `Interrupted`: a Unix signal came. `GpuNotResponding`: the time is over. Else what `look` says.
 pub(crate) fn while_moving<T: ?Sized, B: Backend>(
     moved: &CondVar,
     state: &mut Guard<'_, T, B>,
-    starts_over: bool,
+    (milliseconds, starts_over): (u32, bool),
     look: impl Fn(&T) -> Result<Left>,
 ) -> Result {
-    let mut left = msecs_to_jiffies(TIMEOUT);
+    let mut left = msecs_to_jiffies(milliseconds);
     let mut before = None;
     // Ends: what is waited for is so much at most when this begins.
     while let Left::Something(now) = look(state)? {

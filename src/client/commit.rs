@@ -19,7 +19,6 @@ use super::{
         PerCore,
         Tables, //
     },
-    waits::waited,
     Core,
     Events,
     Process, //
@@ -85,7 +84,6 @@ use crate::{
     },
     sys::{
         self,
-        trace::WaitFor,
         user::{
             append_words,
             UserWords, //
@@ -757,10 +755,7 @@ impl Work for Submission<'_> {
             return Ok(());
         }
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
-            let ring = self.core.ring();
-            let last = buffers.last_use();
-            let wait = || ring.wait_for_progress(last);
-            waited(WaitFor::Job(self.core.index(), last), GPU_TIMEOUT, wait)?;
+            self.process.progressing(self.core, buffers.last_use())?;
             self.merged = deltas::merge(buffers, self.delta, self.format);
             self.load = Some(buffers.load());
         }

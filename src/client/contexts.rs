@@ -3,7 +3,7 @@
 //! ATTACH, DETACH and STALL: the contexts of a process, and waiting for all that it has submitted.
 
 use super::{
-    waits::waited,
+    restarts::Limited,
     Core,
     Process, //
 };
@@ -18,10 +18,7 @@ use crate::{
         MAX_CONTEXTS,
         MAX_CORES, //
     },
-    ring::{
-        Waited,
-        GPU_TIMEOUT, //
-    },
+    ring::Waited,
     sys::trace::WaitFor, //
 };
 use kernel::sync::{
@@ -91,14 +88,15 @@ impl Process {
     pub(super) fn stall(&self, core: &Core, is_limited: bool) -> Result {
         let ring = core.ring();
         let newest = ring.newest();
-        let what = WaitFor::Job(core.index(), newest);
         if is_limited {
+            let what = WaitFor::Job(core.index(), newest);
             // At most a minute.
             let timeout = self.stall_timeout.load(Relaxed).max(1);
             let timeout = timeout.next_multiple_of(STALL_STEP);
-            waited(what, timeout, || ring.wait_for(newest, timeout))?;
+            let what = (what, Limited::Stall(core.index(), timeout));
+            self.limited(what, timeout, || 0, |left| ring.wait_for(newest, left))?;
         } else {
-            waited(what, GPU_TIMEOUT, || ring.wait_for_progress(newest))?;
+            self.progressing(core, newest)?;
         }
         self.finish_returns();
         Ok(())

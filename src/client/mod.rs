@@ -46,6 +46,7 @@ mod queue;
 mod records;
 mod registers;
 mod resets;
+mod restarts;
 mod shared;
 mod shared_buffers;
 mod shared_info;
@@ -134,10 +135,13 @@ use kernel::{
 };
 use node::Locking;
 use resets::Resets;
+use restarts::{
+    Limited,
+    Restarts, //
+};
 use tables::Tables;
 use timer::Timer;
 use usage::Usage;
-use waits::waited;
 
 pub(crate) use clients::{
     Clients,
@@ -208,6 +212,8 @@ pub(crate) struct Process {
     views: Arc<Views>,
     /// What takes its memory out of that.
     hider: Arc<Hider>,
+    #[pin]
+    restarts: Restarts,
     /// What resets of cores have cost it, and what it pays for those that it has caused.
     resets: Resets,
     /// How often it has asked for a reset.
@@ -275,6 +281,7 @@ impl Process {
                 mm,
                 views,
                 hider,
+                restarts <- Restarts::new(),
                 resets_asked: Atomic::new(0),
                 scales: [const { Atomic::new(FULL_SCALE) }; MAX_CORES],
                 unnamed_core: Atomic::new(0),
@@ -577,8 +584,9 @@ impl Process {
             Request::UserSignal(command) => self.user_signal(command),
             Request::CreateFence { signal } => self.create_fence(signal),
             Request::WaitFence { fd, milliseconds } => {
-                let wait = || Ok(sys::fence::wait(fd, milliseconds)?);
-                waited(WaitFor::Fence(fd), milliseconds, wait).map(done)
+                let what = (WaitFor::Fence(fd), Limited::Fence(fd, milliseconds));
+                let wait = |left| Ok(sys::fence::wait(fd, left)?);
+                self.limited(what, milliseconds, || 0, wait).map(done)
             }
             Request::WaitNode { node } => self.wait_node(node),
             Request::Attach { newer } => self.attach(&*core()?, newer),

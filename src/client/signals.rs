@@ -3,8 +3,8 @@
 //! USER_SIGNAL: the signals of a process, by number.
 
 use super::{
+    restarts::Limited,
     signal::Signal,
-    waits::waited,
     Process, //
 };
 use crate::{
@@ -96,9 +96,8 @@ impl Process {
             }
             UserSignal::Wait { id, milliseconds } => {
                 let signal = self.signal(id)?;
-                waited(WaitFor::Signal(id), milliseconds, || {
-                    signal.wait(milliseconds)
-                })?;
+                let what = (WaitFor::Signal(id), Limited::Signal(id, milliseconds));
+                self.limited(what, milliseconds, || 0, |left| signal.wait(left))?;
                 self.finish_returns();
                 Ok(Reply::Nothing)
             }

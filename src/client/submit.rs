@@ -9,6 +9,7 @@ use super::{
     },
     completion::CompletionPage,
     queue::Queue,
+    restarts::Limited,
     tables::Tables,
     waits::waited,
     Core,
@@ -213,6 +214,16 @@ impl Process {
         core::array::from_fn(|core| self.last_jobs[core].load(Relaxed))
     }
 
+    /// Waits until job `number` of `core` has ended. `Interrupted`: a Unix signal came.
+    /// `GpuNotResponding`: the core makes no progress.
+    pub(super) fn progressing(&self, core: &Core, number: u64) -> Result {
+        let ring = core.ring();
+        let what = WaitFor::Job(core.index(), number);
+        let what = (what, Limited::Progress(core.index()));
+        let wait = |left| ring.wait_for_progress(number, left);
+        self.limited(what, GPU_TIMEOUT, || ring.completed(), wait)
+    }
+
     /// Waits until all that the process has submitted has ended, or the GPU makes no progress: what
     /// it could use of the process's own memory is the process's again then. `Interrupted`: a Unix
     /// signal came.
@@ -232,19 +243,17 @@ impl Process {
             if Some(core.index()) == except {
                 continue;
             }
-            let number = last[core.index()];
-            let wait = || core.ring().wait_for_progress(number);
-            let what = WaitFor::Job(core.index(), number);
-            match waited(what, GPU_TIMEOUT, wait) {
+            match self.progressing(&core, last[core.index()]) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 outcome => result = result.and(outcome),
             }
         }
         for core in self.device.vectors() {
-            let number = last[core.index()];
-            let wait = || core.queue().wait_for_progress(number);
+            let (number, queue) = (last[core.index()], core.queue());
             let what = WaitFor::Job(core.index(), number);
-            match waited(what, GPU_TIMEOUT, wait) {
+            let what = (what, Limited::Progress(core.index()));
+            let wait = |left| queue.wait_for_progress(number, left);
+            match self.limited(what, GPU_TIMEOUT, || queue.completed(), wait) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 outcome => result = result.and(outcome),
             }

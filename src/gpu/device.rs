@@ -38,7 +38,8 @@ use crate::{
         Reclaimer,
         Waited, //
     },
-    sys::slot::Slot, //
+    sys::slot::Slot,
+    wait, //
 };
 use kernel::{
     io::PhysAddr,
@@ -393,13 +394,19 @@ impl<P: Payload> Device<P> {
         };
         for core in self.cores() {
             let (ring, number) = (core.ring(), newest[core.index()]);
-            if !is_over(ring.wait_for_progress(number), ring.is_over(number))? {
+            if !is_over(
+                ring.wait_for_progress(number, wait::TIMEOUT),
+                ring.is_over(number),
+            )? {
                 return Ok(false);
             }
         }
         for core in self.vectors() {
             let (queue, number) = (core.queue(), newest[core.index()]);
-            if !is_over(queue.wait_for_progress(number), queue.is_over(number))? {
+            if !is_over(
+                queue.wait_for_progress(number, wait::TIMEOUT),
+                queue.is_over(number),
+            )? {
                 return Ok(false);
             }
         }

@@ -162,8 +162,8 @@ impl<P: Payload> AnyCore<P> {
     fn wait_for_rest(&self) -> Result {
         let newest = self.newest();
         match self {
-            AnyCore::Ring(core) => core.ring().wait_for_progress(newest),
-            AnyCore::Vector(core) => core.queue().wait_for_progress(newest),
+            AnyCore::Ring(core) => core.ring().wait_for_progress(newest, wait::TIMEOUT),
+            AnyCore::Vector(core) => core.queue().wait_for_progress(newest, wait::TIMEOUT),
         }
     }
 }

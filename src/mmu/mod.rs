@@ -544,7 +544,8 @@ impl Vm {
     pub(crate) fn wait_for_reclaim(&self) -> Result {
         let mut state = self.state.lock();
         let wanted = state.ended;
-        let waited = wait::while_moving(&self.reclaimed, &mut state, true, |state| {
+        let limit = (wait::TIMEOUT, true);
+        let waited = wait::while_moving(&self.reclaimed, &mut state, limit, |state| {
             Ok(match state.freed < wanted {
                 true => Left::Something(state.freed),
                 false => Left::Nothing,

@@ -226,15 +226,22 @@ impl<P: Payload> Ring<P> {
         }
     }
 
+    /// Number of the newest job that has ended and done what it had to.
+    pub(crate) fn completed(&self) -> u64 {
+        self.state.lock().completed
+    }
+
     /// Waits until job `number` has ended and done what it had to, as long as the GPU makes
     /// progress.
     ///
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for 20 s.
-    pub(crate) fn wait_for_progress(&self, number: u64) -> Result {
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for `milliseconds`, and
+    /// then for 20 s.
+    pub(crate) fn wait_for_progress(&self, number: u64, milliseconds: u32) -> Result {
         let mut state = self.state.lock();
         // Till the end: who moves wakes only if there are some.
         state.waiters += 1;
-        let waited = wait::while_moving(&self.moved, &mut state, true, |state| {
+        let limit = (milliseconds, true);
+        let waited = wait::while_moving(&self.moved, &mut state, limit, |state| {
             match state.completed >= number {
                 true if state.is_lost(number) => Err(Error::GpuNotResponding),
                 true => Ok(Left::Nothing),

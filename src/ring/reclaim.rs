@@ -465,7 +465,8 @@ impl Reclaimer {
     fn wait_to_end(&self, starts_over: bool, counts: impl Fn(&State) -> (u64, u64)) -> Result {
         let mut state = self.state.lock();
         let (wanted, _) = counts(&state);
-        wait::while_moving(&self.moved, &mut state, starts_over, |state| {
+        let limit = (wait::TIMEOUT, starts_over);
+        wait::while_moving(&self.moved, &mut state, limit, |state| {
             let (_, ended) = counts(state);
             Ok(match ended < wanted {
                 true => Left::Something(ended),

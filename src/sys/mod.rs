@@ -154,6 +154,13 @@ pub(crate) fn is_killed() -> bool {
     unsafe { shim::gal_is_killed() }
 }
 
+/// Whether the handlers of all Unix signals that wait for the calling thread let its system call be
+/// restarted (`SA_RESTART`), or there are none.
+pub(crate) fn will_restart() -> bool {
+    // SAFETY: Only looks at the calling thread.
+    unsafe { shim::gal_will_restart() }
+}
+
 /// Whether the process of `task` ends, or has ended: all of its threads are on their way out.
 pub(crate) fn is_ending(task: &Task) -> bool {
     // SAFETY: The task is referenced.

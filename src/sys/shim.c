@@ -727,6 +727,24 @@ u32 gal_effective_user_id(void)
 	return from_kuid(&init_user_ns, current_euid());
 }
 
+bool gal_will_restart(void)
+{
+	sigset_t pending;
+	int number;
+
+	guard(spinlock_irq)(&current->sighand->siglock);
+	sigorsets(&pending, &current->pending.signal, &current->signal->shared_pending.signal);
+	sigandnsets(&pending, &pending, &current->blocked);
+	for (number = 1; number <= _NSIG; number++) {
+		const struct sigaction *action = &current->sighand->action[number - 1].sa;
+
+		if (sigismember(&pending, number) && action->sa_handler != SIG_DFL &&
+		    action->sa_handler != SIG_IGN && !(action->sa_flags & SA_RESTART))
+			return false;
+	}
+	return true;
+}
+
 int gal_sleep(unsigned int milliseconds)
 {
 	if (signal_pending(current))

@@ -196,13 +196,19 @@ impl<P: Payload> Queue<P> {
         Ok(())
     }
 
+    /// Number of the newest job that has ended and done what it had to.
+    pub(crate) fn completed(&self) -> u64 {
+        self.state.lock().completed
+    }
+
     /// Waits until job `number` has ended and done what it had to, as long as the core makes
     /// progress.
     ///
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
-    pub(crate) fn wait_for_progress(&self, number: u64) -> Result {
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for `milliseconds`, and
+    /// then for [`GPU_TIMEOUT`].
+    pub(crate) fn wait_for_progress(&self, number: u64, milliseconds: u32) -> Result {
         let mut state = self.state.lock();
-        let mut left = msecs_to_jiffies(GPU_TIMEOUT);
+        let mut left = msecs_to_jiffies(milliseconds);
         while state.completed < number {
             if state.is_stopped {
                 return Err(Error::GpuNotResponding);

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Waits that Unix signals interrupt, and how long they have lasted.
+//!
+//! The kernel restarts the ioctl of an interrupted wait when the handlers allow that
+//! (`SA_RESTART`), with the arguments it had. With an interval timer, as an X server has, that
+//! would begin the wait's time anew with each tick. So the beginning is kept, by thread and by
+//! what is waited for, until the thread waits again. `ERESTART_RESTARTBLOCK` is no way: with a
+//! handler it becomes `EINTR`, which the vendor's libraries take for a failure.
+//!
+//! Where a handler does not allow a restart the ioctl has ended, with `EINTR`, and nothing is kept.
+//! A handler that leaves by `longjmp` is not seen: the next wait of the same thread for the same
+//! thing counts as the old one.
+//!
+//! Lock: `galcore restarts`, a leaf.
+
+use super::{
+    waits::waited,
+    Process, //
+};
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    sys::{
+        self,
+        trace::WaitFor, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        new_mutex,
+        Mutex, //
+    },
+    time::Delta, //
+};
+
+/// Interrupted waits that are kept of one process: one for each thread in a handler. One more takes
+/// the place of the oldest.
+const MAX_KEPT: usize = 64;
+
+/// The wait time that means for ever.
+const FOREVER: u32 = u32::MAX;
+
+/// Nanoseconds of a millisecond, and of a tick.
+const MILLISECOND: u64 = 1_000_000;
+// CAST: at least 32 bits into 64.
+const TICK: u64 = 1_000_000_000 / sys::HZ as u64;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limited {
+    /// A user signal, so many milliseconds.
+    Signal(u32, u32),
+    /// A fence, by its descriptor, so many milliseconds.
+    Fence(i32, u32),
+    /// All that a core has, so many milliseconds.
+    Stall(usize, u32),
+    /// That a core gets on with what the process has there.
+    Progress(usize),
+}
+
+/// An interrupted wait.
+#[derive(Clone, Copy)]
+struct Kept {
+    /// The thread's number.
+    thread: i32,
+    what: Limited,
+    /// When it began, or something moved last, by the monotonic clock.
+    since: u64,
+    /// How far things had come then.
+    progress: u64,
+}
+
+/// The interrupted waits of a process.
+#[pin_data]
+pub(super) struct Restarts {
+    /// Whether there may be some.
+    any: Atomic<bool>,
+    #[pin]
+    kept: Mutex<KVec<Kept>>,
+}
+
+impl Restarts {
+    /// None yet.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            any: Atomic::new(false),
+            kept <- new_mutex!(KVec::new(), "galcore restarts"),
+        })
+    }
+
+    /// Takes what is kept of this thread, which waits for `what` now.
+    fn take(&self, thread: i32, what: Limited) -> Option<Kept> {
+        let mut kept = self.kept.lock();
+        let index = kept.iter().position(|kept| kept.thread == thread)?;
+        // A call may have waited for more than one thing to get on.
+        let others = |kept: &&mut Kept| kept.what != what;
+        if let Some(Limited::Progress(_)) = kept.get_mut(index).filter(others).map(|kept| kept.what)
+        {
+            return None;
+        }
+        let found = kept.remove(index).ok();
+        self.any.store(!kept.is_empty(), Relaxed);
+        found.filter(|found| found.what == what)
+    }
+
+    /// Keeps it. Without memory the time begins anew.
+    fn keep(&self, new: Kept) {
+        let mut kept = self.kept.lock();
+        let own = kept.iter().position(|kept| kept.thread == new.thread);
+        let is_full = kept.len() >= MAX_KEPT;
+        if let Some(index) = own.or(is_full.then_some(0)) {
+            let _ = kept.remove(index);
+        }
+        let _ = kept.push(new, GFP_KERNEL_ACCOUNT);
+        self.any.store(!kept.is_empty(), Relaxed);
+    }
+}
+
+/// How many of `milliseconds` are left at `now` of a wait that began at `since`.
+fn left(milliseconds: u32, since: u64, now: u64) -> u32 {
+    let gone = now.saturating_sub(since);
+    let all = u64::from(milliseconds) * MILLISECOND;
+    // CAST: less than 2^63.
+    let left = Delta::from_nanos(all.saturating_sub(gone) as i64);
+    // CAST: at most `milliseconds`.
+    left.as_millis_ceil() as u32
+}
+
+impl Process {
+    /// Does `wait`, which takes as many milliseconds at most as it is given: `milliseconds` in all,
+    /// over the restarts of the ioctl. `progress`: what starts them over when it changes.
+    #[inline]
+    pub(super) fn limited<T>(
+        &self,
+        (trace, what): (WaitFor, Limited),
+        milliseconds: u32,
+        progress: impl Fn() -> u64,
+        wait: impl FnOnce(u32) -> Result<T>,
+    ) -> Result<T> {
+        let (begun, before) = (sys::jiffies(), progress());
+        let earlier = match self.restarts.any.load(Relaxed) {
+            true => self.resumed(what, before),
+            false => None,
+        };
+        let limit = match earlier {
+            Some(since) if milliseconds != FOREVER => {
+                left(milliseconds, since, sys::monotonic_ns())
+            }
+            _ => milliseconds,
+        };
+        let outcome = waited(trace, limit, || wait(limit));
+        if let (Err(Error::Interrupted), true) = (&outcome, milliseconds != FOREVER) {
+            let after = progress();
+            let since = earlier.filter(|_| after == before);
+            let ticks = match after == before {
+                // The first one may have been almost over.
+                true => sys::jiffies().wrapping_sub(begun).saturating_sub(1),
+                false => 0,
+            };
+            self.interrupted(what, since, ticks, after);
+        }
+        outcome
+    }
+
+    /// When the wait began that the calling thread resumes, if it does.
+    #[cold]
+    #[inline(never)]
+    fn resumed(&self, what: Limited, progress: u64) -> Option<u64> {
+        let kept = self.restarts.take(kernel::current!().pid(), what)?;
+        (kept.progress == progress).then_some(kept.since)
+    }
+
+    /// The calling thread's wait, which began at `since`, or so many ticks ago, is interrupted.
+    #[cold]
+    #[inline(never)]
+    fn interrupted(&self, what: Limited, since: Option<u64>, ticks: usize, progress: u64) {
+        if !sys::will_restart() {
+            return;
+        }
+        let now = sys::monotonic_ns();
+        // CAST: at most 64 bits.
+        let gone = (ticks as u64).saturating_mul(TICK);
+        self.restarts.keep(Kept {
+            thread: kernel::current!().pid(),
+            what,
+            since: since.unwrap_or(now.saturating_sub(gone)),
+            progress,
+        });
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_restarts)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 7_000 * MILLISECOND;
+
+    #[test]
+    fn what_is_left_is_rounded_up() {
+        assert_eq!(left(500, NOW, NOW), 500);
+        let after = |ns: u64| left(500, NOW, NOW + ns);
+        assert_eq!(after(10 * MILLISECOND), 490);
+        assert_eq!(after(10 * MILLISECOND + 1), 490);
+        assert_eq!(after(500 * MILLISECOND - 1), 1);
+        assert_eq!(after(500 * MILLISECOND), 0);
+        assert_eq!(after(u64::MAX - NOW), 0);
+        assert_eq!(left(u32::MAX - 1, NOW, NOW), u32::MAX - 1);
+        // The clock does not go back; if it does nothing is longer than it was.
+        assert_eq!(left(500, NOW, 0), 500);
+    }
+
+    fn kept(thread: i32, since: u64) -> Kept {
+        Kept {
+            thread,
+            what: Limited::Signal(1, 500),
+            since,
+            progress: 0,
+        }
+    }
+
+    #[test]
+    fn a_wait_is_resumed_once_by_its_thread_for_the_same_thing() {
+        let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
+        let take = |thread, what| restarts.take(thread, what).map(|kept| kept.since);
+        restarts.keep(kept(1, 5));
+        restarts.keep(kept(2, 6));
+        assert_eq!(take(3, Limited::Signal(1, 500)), None);
+        assert_eq!(take(1, Limited::Signal(1, 500)), Some(5));
+        assert_eq!(take(1, Limited::Signal(1, 500)), None);
+        assert_eq!(take(2, Limited::Signal(1, 501)), None);
+        assert_eq!(take(2, Limited::Signal(1, 500)), None);
+        for thread in 0..1000 {
+            restarts.keep(kept(thread, 5));
+        }
+        assert_eq!(restarts.kept.lock().len(), MAX_KEPT);
+        assert_eq!(take(0, Limited::Signal(1, 500)), None);
+        assert_eq!(take(999, Limited::Signal(1, 500)), Some(5));
+    }
+}
