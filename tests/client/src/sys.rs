@@ -4,12 +4,15 @@
 
 use std::fs::File;
 use std::io;
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
 use std::os::fd::FromRawFd;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 
 use rustix::mm::MapFlags;
 use rustix::mm::ProtFlags;
@@ -475,6 +478,99 @@ impl Drop for Idle {
             libc::kill(self.process, libc::SIGKILL);
             libc::waitpid(self.process, std::ptr::null_mut(), 0);
         }
+    }
+}
+
+/// Files of processes that have opened one each and exited, which this process has now.
+#[derive(Debug)]
+pub struct Orphans {
+    /// The files.
+    pub files: Vec<OwnedFd>,
+    /// Why the next process could not open one; 0: that was all.
+    pub error: i32,
+}
+
+/// The system call, as the C library's would have all threads of this process do it.
+#[cfg(target_arch = "arm")]
+const SET_USER: libc::c_long = libc::SYS_setuid32;
+#[cfg(not(target_arch = "arm"))]
+const SET_USER: libc::c_long = libc::SYS_setuid;
+
+/// Has `count` processes of `user`, one after another, open `path`, with this process's table of files.
+pub fn orphan(path: &std::ffi::CStr, count: u32, user: u32) -> io::Result<Orphans> {
+    let (report, end) = rustix::pipe::pipe()?;
+    let mut report = File::from(report);
+    let mut files = Vec::new();
+    for _ in 0..count {
+        // SAFETY: the child calls nothing but system calls, as it must when other threads exist, with its own memory.
+        let child = unsafe {
+            let flags = libc::CLONE_FILES | libc::SIGCHLD;
+            let child = libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0);
+            if child == 0 {
+                let is_user = user == 0 || libc::syscall(SET_USER, user) == 0;
+                let opened = match is_user {
+                    true => libc::open(path.as_ptr(), libc::O_RDWR),
+                    false => -1,
+                };
+                let said = match opened {
+                    -1 => -*libc::__errno_location(),
+                    opened => opened,
+                };
+                libc::write(end.as_raw_fd(), (&raw const said).cast(), 4);
+                libc::_exit(0);
+            }
+            child
+        };
+        if child < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut said = [0u8; 4];
+        report.read_exact(&mut said)?;
+        // SAFETY: the child is this process's own and has not been waited for.
+        unsafe { libc::waitpid(child as libc::pid_t, std::ptr::null_mut(), 0) };
+        match i32::from_ne_bytes(said) {
+            // SAFETY: the child has opened it for this process, and has left it.
+            file @ 0.. => files.push(unsafe { OwnedFd::from_raw_fd(file) }),
+            error => {
+                let error = -error;
+                return Ok(Orphans { files, error });
+            }
+        }
+    }
+    Ok(Orphans { files, error: 0 })
+}
+
+static TICKS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count_tick(_signal: libc::c_int) {
+    TICKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How often [`tick`]'s signal has come.
+pub fn ticks() -> u32 {
+    TICKS.load(Ordering::Relaxed)
+}
+
+/// Sends this process SIGALRM each `milliseconds`, 0: not any more, with a handler that counts and lets system calls be
+/// restarted, as an X server has it.
+pub fn tick(milliseconds: u32) -> io::Result<()> {
+    accept_signal(libc::SIGALRM)?;
+    // SAFETY: zeros are a valid value of both; they and the handler are valid as long as they are looked at.
+    let result = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = count_tick as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        let mut timer: libc::itimerval = std::mem::zeroed();
+        timer.it_interval.tv_usec = milliseconds as libc::suseconds_t * 1000;
+        timer.it_value = timer.it_interval;
+        match libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut()) {
+            0 => libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()),
+            error => error,
+        }
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

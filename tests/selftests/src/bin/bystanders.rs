@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What one process, or user, can make of others' time and of their lines in the kernel's log.
+
+use std::fs;
+use std::fs::Permissions;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::process::ExitCode;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::sys;
+use galcore_client::sys::become_user;
+use galcore_client::sys::Orphans;
+use galcore_client::sys::Place;
+use galcore_client::uapi::IOCTL_INTERFACE;
+use galcore_client::Abi;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_selftests::harness;
+use galcore_selftests::harness::eventually;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
+use galcore_selftests::system::KernelLog;
+use rustix::process::getrlimit;
+use rustix::process::setrlimit;
+use rustix::process::Resource;
+use rustix::process::Rlimit;
+
+const NODE: &std::ffi::CStr = c"/dev/galcore";
+
+/// Openers that have exited, and whose files another process has.
+const OPENERS: u32 = 2000;
+
+/// Processes of one user that may have the device open (MAX_PROCESSES).
+const MAX_PROCESSES: u32 = 1024;
+
+/// Records of one queue, at most.
+const RECORDS: usize = 4096;
+
+/// A number that no process has: above the highest.
+const NOBODY: u32 = 0x7fff_0000;
+
+const ATTACKER: u32 = 1000;
+const VICTIM: u32 = 1001;
+
+/// What files one process may have.
+fn allow_files() -> Result<()> {
+    let wanted = u64::from(OPENERS) + 100;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let more = Rlimit {
+            current: Some(wanted),
+            maximum: Some(limit.maximum.unwrap_or(wanted).max(wanted)),
+        };
+        setrlimit(Resource::Nofile, more)?;
+    }
+    Ok(())
+}
+
+/// How many there are, and why there is no more.
+fn said(orphans: &Orphans) -> (u32, i32) {
+    (orphans.files.len() as u32, orphans.error)
+}
+
+/// How long an EVENT_COMMIT takes whose records are for no process that there is: the quickest of some.
+fn event_commit(device: &Device, id: i32) -> Result<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let mut queue = Queue::new();
+        for _ in 0..RECORDS {
+            queue.signal_of(id, NOBODY);
+        }
+        let begin = Instant::now();
+        device.commit_queue(&mut queue)?;
+        times.push(begin.elapsed());
+        device.stall()?;
+        device.wait_signal(id, 10_000)?;
+    }
+    times.into_iter().min().context("no time")
+}
+
+/// Openers that have exited take nobody's time.
+fn exited_openers() -> Result<()> {
+    allow_files()?;
+    let device = Device::open()?;
+    let id = device.create_signal(false)?;
+    let usual = event_commit(&device, id)?;
+    let begin = Instant::now();
+    let orphans = sys::orphan(NODE, OPENERS, 0)?;
+    same("openers", said(&orphans), (OPENERS, 0))?;
+    println!("# {OPENERS} openers in {:?}", begin.elapsed());
+    let took = event_commit(&device, id)?;
+    println!("# {RECORDS} records: {usual:?}, with {OPENERS} exited openers {took:?}");
+    drop(orphans);
+    ensure!(took < 3 * usual, "{took:?}, and {usual:?} without them");
+    Ok(())
+}
+
+/// One user has so many processes at most, whether they run or not; other users have theirs.
+fn of_one_user() -> Result<()> {
+    allow_files()?;
+    let path = NODE.to_str()?;
+    let mode = fs::metadata(path)?.permissions();
+    fs::set_permissions(path, Permissions::from_mode(0o666))?;
+    let attempt = |count, user| -> Result<Orphans> { Ok(sys::orphan(NODE, count, user)?) };
+    let result = (|| {
+        let again = rustix::io::Errno::AGAIN.raw_os_error();
+        let all = attempt(MAX_PROCESSES + 50, ATTACKER)?;
+        same("openers", said(&all), (MAX_PROCESSES, again))?;
+        let more = attempt(1, ATTACKER)?;
+        same("one more", said(&more), (0, again))?;
+        let other = attempt(10, VICTIM)?;
+        same("another user", said(&other), (10, 0))?;
+        let root = attempt(10, 0)?;
+        same("the administrator", said(&root), (10, 0))?;
+        drop(all);
+        eventually("it may again", Duration::from_secs(60), || {
+            Ok(said(&attempt(1, ATTACKER)?) == (1, 0))
+        })
+    })();
+    fs::set_permissions(path, mode)?;
+    result
+}
+
+/// Is another process, which has errors told of.
+fn be_other(abi: &'static Abi) -> Result<()> {
+    let device = Device::open_as(abi, true)?;
+    other::serve(|words| match *words {
+        ["user", user] => {
+            become_user(user.parse()?)?;
+            Ok("changed".to_string())
+        }
+        ["err", count] => {
+            for _ in 0..count.parse::<u32>()? {
+                let sent =
+                    sys::exchange_without_block(device.as_fd(), IOCTL_INTERFACE, Place::Unmapped);
+                ensure!(sent.is_err(), "it was taken");
+            }
+            Ok("done".to_string())
+        }
+        _ => bail!("what is {words:?}?"),
+    })
+}
+
+fn start(user: u32) -> Result<Other> {
+    let mut other = Other::start(Abi::own())?;
+    let answer = other.ask(&format!("user {user}"))?;
+    same("it", answer.as_str(), "changed")?;
+    Ok(other)
+}
+
+/// Lines in `log` about each of `others`.
+fn lines_about(log: &mut KernelLog, others: &[&Other]) -> Result<Vec<usize>> {
+    let lines = log.lines()?;
+    let about = |other: &&Other| {
+        let name = format!("process {}: ", other.id());
+        lines
+            .iter()
+            .filter(|line| line.text.contains(&name))
+            .count()
+    };
+    Ok(others.iter().map(about).collect())
+}
+
+/// Many errors of one process do not hide what the log has to tell of another one.
+fn lines() -> Result<()> {
+    let mut flood = start(ATTACKER)?;
+    let mut neighbor = start(ATTACKER)?;
+    let mut victim = start(VICTIM)?;
+    let mut log = KernelLog::from_now()?;
+    for round in 0..3 {
+        flood.ask("err 300")?;
+        neighbor.ask("err 1")?;
+        victim.ask("err 1")?;
+        let told = lines_about(&mut log, &[&flood, &neighbor, &victim])?;
+        println!("# round {round}: {told:?} lines");
+        // A window may begin meanwhile.
+        ensure!(told[0] <= 20, "{told:?} lines");
+        ensure!(told[1] == 1 && told[2] == 1, "{told:?} lines");
+        std::thread::sleep(Duration::from_secs(4));
+    }
+    // Nor do those of many processes of one user.
+    let mut many = Vec::new();
+    for _ in 0..40 {
+        many.push(start(ATTACKER)?);
+    }
+    log.lines()?;
+    for other in &mut many {
+        other.ask("err 20")?;
+    }
+    victim.ask("err 1")?;
+    let mut about: Vec<&Other> = many.iter().collect();
+    about.push(&victim);
+    let mut told = lines_about(&mut log, &about)?;
+    let of_victim = told.pop();
+    let all: usize = told.iter().sum();
+    println!("# {all} lines about 40 processes, {of_victim:?} about another user's");
+    same("about the other one", of_victim, Some(1))?;
+    ensure!((10..=3 * 30).contains(&all), "{all} lines about one user's");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = other::role(be_other) {
+        return code;
+    }
+    harness::program(|| {
+        let mut suite = Suite::new();
+        suite.test("openers that have exited", exited_openers);
+        suite.test("processes of one user", of_one_user);
+        suite.test("lines in the kernel's log", lines);
+        suite.run()
+    })
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Waits of a program with an interval timer, whose handler has the kernel restart them: they end when their time is
+//! over, not that time after the last tick.
+
+use std::os::fd::AsRawFd;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::sys;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::Interface;
+use galcore_client::uapi::Status;
+use galcore_client::uapi::UNION_OFFSET;
+use galcore_client::Abi;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::harness;
+use galcore_selftests::harness::refused;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Suite;
+use gpu_control::fault;
+
+const LIMIT: Duration = Duration::from_millis(500);
+
+/// Between ticks, in milliseconds.
+const TICK: u32 = 10;
+
+/// Times `wait` under the timer, which ends after many times what it may take: then it would wait for ever.
+fn ticking(wait: impl FnOnce() -> Result<()>) -> Result<Duration> {
+    let (done, end) = mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || match end.recv_timeout(30 * LIMIT) {
+        Err(RecvTimeoutError::Timeout) => sys::tick(0),
+        _ => Ok(()),
+    });
+    let before = sys::ticks();
+    let begin = Instant::now();
+    sys::tick(TICK)?;
+    let result = wait();
+    let took = begin.elapsed();
+    sys::tick(0)?;
+    drop(done);
+    watch.join().ok().context("a panic")??;
+    result?;
+    let ticks = sys::ticks() - before;
+    println!("# {took:?}, {ticks} ticks");
+    ensure!(ticks >= 5, "{ticks} ticks only");
+    Ok(took)
+}
+
+/// `wait`, of [`LIMIT`], takes about as long with ticks as without, and no less than it is to take.
+fn same_time(wait: impl Fn() -> Result<()>) -> Result<()> {
+    let begin = Instant::now();
+    wait()?;
+    let usual = begin.elapsed();
+    for _ in 0..3 {
+        let took = ticking(&wait)?;
+        ensure!(took >= LIMIT, "{took:?} only");
+        // A busy host's ticks take time, too.
+        ensure!(took < 3 * usual, "{took:?}, and {usual:?} without ticks");
+    }
+    Ok(())
+}
+
+fn wait_fence(device: &Device, descriptor: i32) -> Result<Status> {
+    let fields = [
+        ("fenceFD", descriptor as u64),
+        ("timeout", LIMIT.as_millis() as u64),
+    ];
+    Ok(device.ask("WAIT_NATIVE_FENCE", &fields, "fenceFD")?.0)
+}
+
+/// A fence of a signal that nothing sets.
+fn fence() -> Result<()> {
+    let abi = Abi::named("6.4.11").context("a generation")?;
+    let device = Device::open_as(abi, true)?;
+    let signal = device.create_signal(false)?;
+    let fields = [("signal", signal as u64)];
+    let (status, number) = device.ask("CREATE_NATIVE_FENCE", &fields, "fenceFD")?;
+    if status == Status::NOT_SUPPORTED {
+        return skip("this kernel has no sync files");
+    }
+    same("CREATE", status, Status::OK)?;
+    let fence = sys::take_descriptor(number)?;
+    same_time(|| {
+        let status = wait_fence(&device, fence.as_raw_fd())?;
+        same("WAIT", status, Status::TIMEOUT)
+    })
+}
+
+/// STALL for a core that stands still, of the generation that has a limit.
+fn stall() -> Result<()> {
+    let control = Control::open()?;
+    let paint = Paint::new()?;
+    let device = paint.device();
+    if !device.abi().is_own() {
+        return skip("its STALL has no limit");
+    }
+    let set = |milliseconds: u32| {
+        let mut interface = Interface::new(Command::SET_TIMEOUT);
+        interface.bytes_mut()[UNION_OFFSET..][..4].copy_from_slice(&milliseconds.to_ne_bytes());
+        same("SET_TIMEOUT", device.exchange(&mut interface)?, Status::OK)
+    };
+    device.stall()?;
+    let id = device.create_signal(false)?;
+    let armed = control.arm(fault::HOLD, 1);
+    set(LIMIT.as_millis() as u32)?;
+    device.commit_queue(Queue::new().signal(id))?;
+    let took = same_time(|| refused("STALL", device.stall(), Status::GPU_NOT_RESPONDING));
+    drop(armed);
+    set(u32::MAX)?;
+    device.wait_signal(id, 10_000)?;
+    took
+}
+
+/// A wait for ever goes on, and is not lost.
+fn forever(device: &Device, id: i32) -> Result<()> {
+    let setter = Device::open()?;
+    let thread = std::thread::spawn(move || -> Result<()> {
+        std::thread::sleep(LIMIT);
+        Ok(setter.set_signal(id, true)?)
+    });
+    let took = ticking(|| Ok(device.wait_signal(id, u32::MAX)?))?;
+    thread.join().ok().context("a panic")??;
+    ensure!(took >= LIMIT, "{took:?} only");
+    Ok(())
+}
+
+/// After one that was interrupted the next one has all its time.
+fn next_one(device: &Device, id: i32) -> Result<()> {
+    for _ in 0..3 {
+        let wait = || {
+            device.set_signal(id, true)?;
+            device.wait_signal(id, 500)?;
+            refused("WAIT", device.wait_signal(id, 300), Status::TIMEOUT)
+        };
+        ticking(wait)?;
+        let begin = Instant::now();
+        refused("WAIT", device.wait_signal(id, 300), Status::TIMEOUT)?;
+        let took = begin.elapsed();
+        ensure!(took >= Duration::from_millis(300), "{took:?} only");
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let device = &Device::open()?;
+        let id = device.create_signal(false)?;
+        let mut suite = Suite::new();
+        suite.test("WAIT", move || {
+            let wait = || refused("WAIT", device.wait_signal(id, 500), Status::TIMEOUT);
+            same_time(wait)
+        });
+        suite.test("a longer WAIT", move || {
+            let begin = Instant::now();
+            let limit = Duration::from_millis(1500);
+            let wait = || refused("WAIT", device.wait_signal(id, 1500), Status::TIMEOUT);
+            wait()?;
+            let usual = begin.elapsed();
+            let took = ticking(wait)?;
+            ensure!(took >= limit, "{took:?} only");
+            ensure!(took < 3 * usual, "{took:?}, and {usual:?} without ticks");
+            Ok(())
+        });
+        suite.test("WAIT for ever", move || forever(device, id));
+        suite.test("the next WAIT", move || next_one(device, id));
+        suite.test("WAIT_NATIVE_FENCE", fence);
+        suite.test("STALL", stall);
+        suite.run()
+    })
+}
