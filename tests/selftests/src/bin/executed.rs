@@ -27,6 +27,7 @@ use galcore_selftests::states::Scratch;
 use galcore_selftests::system;
 use galcore_selftests::video::locked_surface;
 use galcore_selftests::video::node;
+use galcore_selftests::video::unlock;
 use gpu_control::Board;
 use gpu_control::ViolationKind;
 use gpu_control::CLEAR_EXPECTATIONS;
@@ -218,7 +219,7 @@ fn walk(bench: &Bench, core: &Control) -> Result<()> {
     let other = Client::start()?;
     let device = bench.device();
     let list = device.allocate_contiguous(gpu_control::WRITEABLE_DUMP_BYTES as u64)?;
-    let (_, behind) = locked_surface(&bench.client, 8 * PAGE, Pool::VIRTUAL, false)?;
+    let (scattered, behind) = locked_surface(&bench.client, 8 * PAGE, Pool::VIRTUAL, false)?;
     let (_, pooled) = locked_surface(&bench.client, PAGE, Pool::SYSTEM, false)?;
     bench.load_all()?;
     let start = bench.client.pool().address();
@@ -268,8 +269,9 @@ fn walk(bench: &Bench, core: &Control) -> Result<()> {
         foreign.len(),
         &foreign[..foreign.len().min(8)]
     );
-    device.free_contiguous(&list)?;
-    Ok(())
+    unlock(device, scattered)?;
+    device.free(scattered)?;
+    Ok(device.free_contiguous(&list)?)
 }
 
 fn main() -> ExitCode {
