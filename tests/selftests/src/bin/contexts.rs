@@ -221,7 +221,7 @@ enum Kind {
 fn kept(board: Board) -> BTreeMap<u32, (Kind, u32)> {
     use Kind::*;
     let (elements, instructions, pipes) = match board {
-        Board::Gc2000 => (16, 512, 2),
+        Board::Gc2000 | Board::Gc3000 => (16, 512, 2),
         Board::Gc880 => (16, 512, 1),
         _ => (12, 256, 1),
     };
@@ -317,6 +317,18 @@ fn kept(board: Board) -> BTreeMap<u32, (Kind, u32)> {
     runs.push((0x21c0, 12, 0x0032_1000, Plain));
     for level in 0..14 {
         runs.push((0x2400 + 0x40 * level, 12, 0, Address));
+    }
+    if board == Board::Gc3000 {
+        // HALTI1: 32 samplers in a place of their own.
+        for texture in [
+            0x10000, 0x10080, 0x10100, 0x10180, 0x10200, 0x10280, 0x10300, 0x10400, 0x10480,
+        ] {
+            runs.push((texture, 32, 0, Plain));
+        }
+        runs.extend([(0x2c00, 256, 0, Plain), (0x10380, 32, 0x0032_1000, Plain)]);
+        for sampler in 0..32 {
+            runs.push((0x10800 + 0x40 * sampler, 14, 0, Address));
+        }
     }
     if instructions <= 256 {
         runs.extend([(0x4000, 1024, 0, Plain), (0x6000, 1024, 0, Plain)]);
@@ -692,6 +704,7 @@ fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     suite.test("stateCount is the vendor's", move || {
         let wanted = match bench.board {
             Board::Gc2000 | Board::Gc880 => 0x3800,
+            Board::Gc3000 => 0x43fe,
             _ => 0x1d00,
         };
         let attached = bench.device().attach()?;
