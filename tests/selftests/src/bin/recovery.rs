@@ -64,7 +64,7 @@ use gpu_control::FrontEndState;
 const LONG: u32 = 20_000;
 
 /// How much longer than `gpuTimeout` it may take until the next innocent job is done.
-const MORE: Duration = Duration::from_millis(100);
+const MORE: Duration = Duration::from_millis(250);
 
 /// How long it may take where the core itself tells of an error.
 const AT_ONCE: Duration = Duration::from_millis(300);
