@@ -215,7 +215,8 @@ impl<P: Payload> Ring<P> {
         let mut state = self.state.lock();
         let mut left = msecs_to_jiffies(milliseconds).saturating_add(1);
         while state.completed < number {
-            if state.is_stopped {
+            // A wait with no time left is over, also for a thread that has a signal pending.
+            if state.is_stopped || milliseconds == 0 {
                 return Err(Error::GpuNotResponding);
             }
             left = self.wait(&mut state, left)?;

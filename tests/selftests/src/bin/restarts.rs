@@ -131,7 +131,8 @@ fn forever(device: &Device, id: i32) -> Result<()> {
     });
     let took = ticking(|| Ok(device.wait_signal(id, u32::MAX)?))?;
     thread.join().ok().context("a panic")??;
-    ensure!(took >= LIMIT, "{took:?} only");
+    // The other thread sleeps a little before the time is taken.
+    ensure!(took >= LIMIT * 9 / 10, "{took:?} only");
     Ok(())
 }
 
