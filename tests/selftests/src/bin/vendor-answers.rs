@@ -659,7 +659,10 @@ fn log_lines() -> Result<()> {
     let status = Status(abi.header_of(&commit.bytes, "status") as i32);
     same("COMMIT of no memory", status, Status::INVALID_ADDRESS)?;
     let process = format!("process {}", std::process::id());
-    logged(&mut log, &[&process, "COMMIT", "gcvSTATUS_INVALID_ADDRESS (-8)"])?;
+    logged(
+        &mut log,
+        &[&process, "COMMIT", "gcvSTATUS_INVALID_ADDRESS (-8)"],
+    )?;
     let pipe = client.engine().pipe();
     client.run(pipe, Stream::new().nop())?;
     let child = system::again(&[GUESS])?.output()?;
