@@ -64,9 +64,8 @@ fn same_time(wait: impl Fn() -> Result<()>) -> Result<()> {
     for _ in 0..3 {
         let took = ticking(&wait)?;
         ensure!(took >= LIMIT, "{took:?} only");
-        // Ticks take time, too, and STALL begins anew where the core moves. A wait that each tick
-        // begins anew lasts as long as the timer, 30 limits.
-        ensure!(took < 20 * LIMIT, "{took:?}, and {usual:?} without ticks");
+        // A busy host's ticks take time, too.
+        ensure!(took < 3 * usual, "{took:?}, and {usual:?} without ticks");
     }
     Ok(())
 }
