@@ -358,6 +358,7 @@ impl Gpu {
         self.work.store(0, Relaxed);
         self.endless.store(false, SeqCst);
         self.profile.clear();
+        self.progress.store(0, Relaxed);
         let now = self.micros();
         self.cycle_base.store(now, Relaxed);
         self.total_base.store(now, Relaxed);
