@@ -56,6 +56,17 @@ pub fn meminfo(name: &str) -> Result<u64> {
         .with_context(|| format!("{name}: {number:?}"))
 }
 
+/// KiB that are free, those on the processors' own lists among them, which MemFree leaves out: a
+/// process that ends moves megabytes between the two.
+fn free() -> Result<u64> {
+    let zones = fs::read_to_string("/proc/zoneinfo")?;
+    let on_lists: u64 = zones
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("count:")?.trim().parse::<u64>().ok())
+        .sum();
+    Ok(meminfo("MemFree")? + on_lists * 4)
+}
+
 /// Free KiB once caches are dropped and deferred frees have been done.
 pub fn settled_free() -> Result<u64> {
     crate::harness::at_rest(|| Ok(()))?;
@@ -64,7 +75,7 @@ pub fn settled_free() -> Result<u64> {
         // The file is there only in kernels with CONFIG_SYSCTL.
         let _ = fs::write("/proc/sys/vm/drop_caches", "3");
         std::thread::sleep(Duration::from_millis(30));
-        let now = meminfo("MemFree")?;
+        let now = free()?;
         if now <= best + 16 {
             return Ok(now.max(best));
         }
