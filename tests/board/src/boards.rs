@@ -55,6 +55,15 @@ impl Board {
         }
     }
 
+    /// How many processors it has in tests. Two find more races, and cost a third more: QEMU stops all of them for
+    /// each page that ARM's Linux takes from the TLB.
+    pub fn processors(self) -> u32 {
+        match self {
+            Board::Dove | Board::Imx6q | Board::Imx6qp => 2,
+            _ => 1,
+        }
+    }
+
     /// Its cores, in the order of their places.
     pub fn cores(self) -> &'static [Core] {
         match self {

@@ -63,6 +63,9 @@ pub struct GuestSuite {
     pub args: Vec<String>,
     /// The boards it runs on, one after another.
     pub boards: Vec<Board>,
+    /// More boards, in `soak` or when one of them is asked for.
+    #[serde(default)]
+    pub soak_boards: Vec<Board>,
     /// How the driver finds the GPU, each way in turn.
     #[serde(default = "device_tree_only")]
     pub bindings: Vec<Binding>,
@@ -87,9 +90,8 @@ pub struct GuestSuite {
     /// The kernels it runs on, one after another: [`USUAL`], or files of `scripts/kernel-configs/`.
     #[serde(default = "usual_kernel")]
     pub kernels: Vec<String>,
-    /// Number of processors.
-    #[serde(default = "two")]
-    pub smp: u32,
+    /// Number of processors, if it is not the board's.
+    pub smp: Option<u32>,
     /// Whether it leaves the machine as no other suite may find it: it has a boot to itself.
     #[serde(default)]
     pub alone: bool,
@@ -153,10 +155,6 @@ fn yes() -> bool {
     true
 }
 
-fn two() -> u32 {
-    2
-}
-
 fn half_a_gib() -> u32 {
     512
 }
@@ -197,7 +195,7 @@ impl Needs {
             self.board.name().to_string(),
             self.binding.name().to_string(),
         ];
-        if self.smp != two() {
+        if self.smp != self.board.processors() {
             words.push(format!("{} cpus", self.smp));
         }
         if self.memory != half_a_gib() {
@@ -292,6 +290,7 @@ impl Table {
                 suite.args = soak.args.clone();
                 suite.timeout = soak.timeout;
             }
+            suite.boards.append(&mut suite.soak_boards);
         }
         self
     }
@@ -396,7 +395,8 @@ impl Table {
         self.kunit.retain(|suite| suite.board == board);
         let names = self.guest.iter().map(|suite| suite.name.as_str());
         let names = names.collect::<Vec<_>>().join(", ");
-        self.guest.retain(|suite| suite.boards.contains(&board));
+        self.guest
+            .retain(|suite| suite.boards.contains(&board) || suite.soak_boards.contains(&board));
         for suite in &mut self.guest {
             suite.boards = vec![board];
         }
@@ -444,7 +444,7 @@ impl Table {
                     etnaviv: false,
                     mesa: false,
                     kernel: String::new(),
-                    smp: two(),
+                    smp: suite.board.processors(),
                     memory: half_a_gib(),
                 },
                 alone: true,
@@ -464,7 +464,7 @@ impl Table {
                         etnaviv: suite.etnaviv,
                         mesa: suite.mesa,
                         kernel: kernel.to_string(),
-                        smp: suite.smp,
+                        smp: suite.smp.unwrap_or(board.processors()),
                         memory: suite.memory,
                     };
                     let step = Step {
@@ -597,7 +597,7 @@ soak_only = true
     }
 
     /// A boot costs some ten seconds of both processors: more than this `make test` has no time for.
-    const MOST_BOOTS: usize = 64;
+    const MOST_BOOTS: usize = 60;
 
     #[test]
     fn few_boots_are_made() {
