@@ -62,7 +62,13 @@ fn free() -> Result<u64> {
     let zones = fs::read_to_string("/proc/zoneinfo")?;
     let on_lists: u64 = zones
         .lines()
-        .filter_map(|line| line.trim().strip_prefix("count:")?.trim().parse::<u64>().ok())
+        .filter_map(|line| {
+            line.trim()
+                .strip_prefix("count:")?
+                .trim()
+                .parse::<u64>()
+                .ok()
+        })
         .sum();
     Ok(meminfo("MemFree")? + on_lists * 4)
 }
@@ -123,7 +129,8 @@ pub fn pinned_by_all() -> Result<u64> {
             .context("no such count")?;
         Ok(value.parse()?)
     };
-    Ok(number("nr_foll_pin_acquired")? - number("nr_foll_pin_released")?)
+    // The two are not counted at one moment.
+    Ok(number("nr_foll_pin_acquired")?.saturating_sub(number("nr_foll_pin_released")?))
 }
 
 /// KiB of this process that drivers have pinned, by `/proc/self/status`.
