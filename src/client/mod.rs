@@ -75,7 +75,8 @@ use crate::{
         CoreSelector,
         Reply,
         Request,
-        Text, //
+        Text,
+        UserSignal, //
     },
     error::{
         Error,
@@ -656,8 +657,9 @@ fn refuse_caller() -> Error {
 }
 
 /// Whether a request needs neither memory nor jobs of the process whose file it comes by, so that
-/// anybody may make it who has got the file: questions about the device, and signals, which
-/// processes wait for together.
+/// anybody may make it who has got the file: questions about the device, and waiting for signals and
+/// setting them, which processes do together. Not to destroy them: exit handlers of a forked child
+/// would end its parent's.
 #[cold]
 #[inline(never)]
 fn is_for_anybody(request: &Request) -> bool {
@@ -678,7 +680,7 @@ fn is_for_anybody(request: &Request) -> bool {
             | Request::QueryTimer { .. }
             | Request::QueryCommandBuffer
             | Request::Database { .. }
-            | Request::UserSignal(_)
+            | Request::UserSignal(UserSignal::Wait { .. } | UserSignal::Signal { .. })
             | Request::CreateFence { .. }
             | Request::WaitFence { .. }
             | Request::Ignored
