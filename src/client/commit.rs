@@ -36,6 +36,7 @@ use crate::{
     context::{
         scrub::{
             Author,
+            OwnData,
             Scrub,
             PIPES, //
         },
@@ -278,11 +279,12 @@ impl Process {
         let entry = entry_pipe(core, buffer.entry_pipe)?;
         let mut words = self.copy_commands(&buffer, commit)?;
         let mut hold = context.map(|context| context.hold()).transpose()?;
-        let stale;
+        let (stale, data);
         let (exit, removals, wipes) = {
             let mut tables = self.tables();
             // Without room for it a FREE costs the client more; nothing else does.
             let _ = tables.per_core[core.index()].loaded.prepare();
+            data = tables.per_core[core.index()].data(core.scrub());
             let loaded = &tables.per_core[core.index()].loaded;
             let may_be_stale = loaded.may_be_stale(tables.addresses.removals());
             stale = match may_be_stale && self.device.parameters().check_addresses {
@@ -312,6 +314,7 @@ impl Process {
             merged: Merged::default(),
             switched: None,
             stale,
+            data,
             wipes,
             is_context_new: false,
             left: Cell::new(None),
@@ -565,6 +568,8 @@ struct Submission<'a> {
     /// By pipe, states with freed memory, and the words that make the GPU forget it; `None`: there
     /// are none.
     stale: Option<[Stale; PIPES]>,
+    /// What the process has loaded of the 2D pipe's data before.
+    data: Option<Arc<OwnData>>,
     /// How often the GPU was to forget all of the process's addresses, at the last check.
     wipes: u64,
     /// The states of the own context have been noted behind the commands, which come behind them.
@@ -621,6 +626,7 @@ impl Process {
         let PerCore {
             loaded,
             last_context,
+            ..
         } = &tables.per_core[core.index()];
         let mut all: [Stale; PIPES] = Default::default();
         let addresses = self.addresses(core, tables);
@@ -706,6 +712,7 @@ impl Work for Submission<'_> {
                 Some([first, second]) => [&first.words, &second.words],
                 None => [&[]; PIPES],
             },
+            data: self.data.as_deref(),
             context: self
                 .own
                 .as_deref()
@@ -719,6 +726,7 @@ impl Work for Submission<'_> {
         let PerCore {
             loaded,
             last_context,
+            ..
         } = &mut tables.per_core[self.core.index()];
         if let Some(context) = self.hold.as_ref().map(Hold::context) {
             let is_last = |last: &Arc<_>| Arc::ptr_eq(last, context);

@@ -18,7 +18,13 @@ use super::{
 };
 use crate::{
     abi::Ledger,
-    context::Context,
+    context::{
+        scrub::{
+            OwnData,
+            Scrub, //
+        },
+        Context, //
+    },
     limits::MAX_CORES,
     memory::Backing,
     stream::{
@@ -81,6 +87,8 @@ pub(super) struct Tables {
 pub(super) struct PerCore {
     /// Which addresses they have had it load.
     pub(super) loaded: Loaded,
+    /// Which data they have had the 2D pipe load, once they have had any.
+    pub(super) data: Option<Arc<OwnData>>,
     /// The attached context of the last of them that had one.
     pub(super) last_context: Option<Arc<Context>>,
 }
@@ -90,8 +98,30 @@ impl PerCore {
     pub(super) fn all() -> [Self; MAX_CORES] {
         core::array::from_fn(|_| Self {
             loaded: Loaded::new(),
+            data: None,
             last_context: None,
         })
+    }
+}
+
+impl PerCore {
+    /// Which data the process's commands so far have had the 2D pipe load. Without memory it is as
+    /// if they had loaded none.
+    pub(super) fn data(&mut self, scrub: &Scrub) -> Option<Arc<OwnData>> {
+        if let Some(noted) = self.loaded.take_data() {
+            let noted = match &self.data {
+                Some(_) => noted,
+                // What there was no memory for before, too.
+                None => {
+                    self.data = OwnData::new(scrub).ok();
+                    (0, u32::MAX)
+                }
+            };
+            if let Some(data) = &self.data {
+                data.update(noted, |state| self.loaded.data(state));
+            }
+        }
+        self.data.clone()
     }
 }
 

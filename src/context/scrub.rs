@@ -8,6 +8,10 @@
 //! nobody's. So do palettes, colors, uniforms and instructions: before the commands of another
 //! process those are loaded with zeros. A process that is alone loads none of them.
 //!
+//! What a process itself has loaded of the 2D pipe's data comes back instead ([`OwnData`]): no
+//! context keeps it, and clients load palettes and kernels once. So it does when the core has been
+//! off.
+//!
 //! Pure logic; the words are made once for each core. Those of the 3D pipe come twice: all of them,
 //! and those that no context keeps, for in front of one.
 
@@ -32,7 +36,13 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
 };
 
 /// The most words of the lists of both pipes that forget addresses: all states of the union of
@@ -73,11 +83,13 @@ impl Authors {
     }
 
     /// The core has been off: which addresses its states hold is not known, but whatever data they
-    /// hold is still the same process's.
+    /// hold is still the same process's. The 2D pipe's has to come back.
     pub(crate) fn behind_a_pause(&self) -> Self {
+        let mut data = self.data;
+        data[Pipe::Pipe2d.index()] = None;
         Self {
             addresses: [None; PIPES],
-            data: self.data,
+            data,
         }
     }
 
@@ -167,7 +179,7 @@ pub(crate) enum Part {
     All3d,
     /// Those of the 3D pipe's that take addresses and no context keeps.
     BesideContext,
-    /// As [`Part::All2d`], and those that carry data.
+    /// As [`Part::All2d`], and those that carry data, with the author's own.
     Fresh2d,
     /// As [`Part::All3d`], and those that carry data.
     Fresh3d,
@@ -197,9 +209,70 @@ pub(crate) struct Lists<'a> {
     pub(crate) scrub: &'a Scrub,
     /// By pipe, that of the author's own stale addresses.
     pub(crate) stale: [&'a [u32]; PIPES],
+    /// [`Part::Fresh2d`] with the author's data, if it has loaded any.
+    pub(crate) data: Option<&'a OwnData>,
+}
+
+/// [`Part::Fresh2d`] with one process's own data. Its threads can change it while it is read.
+pub(crate) struct OwnData(KVVec<Atomic<u32>>);
+
+impl OwnData {
+    /// No data. `OutOfMemory`.
+    pub(crate) fn new(scrub: &Scrub) -> Result<Arc<Self>> {
+        let mut list = KVVec::with_capacity(scrub.fresh_2d.len(), GFP_KERNEL_ACCOUNT)?;
+        for &word in &scrub.fresh_2d {
+            list.push(Atomic::new(word), GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(Arc::new(Self(list), GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// Takes `value_of` the states from `first` to `last` that carry data.
+    pub(crate) fn update(&self, (first, last): (u32, u32), value_of: impl Fn(u32) -> u32) {
+        let mut rest = &self.0[..];
+        // Ends: each round takes a command off.
+        while let [header, values @ ..] = rest {
+            let header = header.load(Relaxed);
+            // CAST: 10 bits.
+            let (start, count) = (header & 0xFFFF, (header >> 16 & 0x3FF) as usize);
+            // CAST: 16 bits.
+            let skipped = first.saturating_sub(start) as usize;
+            let states = (start..=last).zip(values.iter().take(count)).skip(skipped);
+            for (state, value) in states.filter(|&(state, _)| !states::takes_address(state)) {
+                value.store(value_of(state), Relaxed);
+            }
+            rest = values
+                .get((1 + count).next_multiple_of(2) - 1..)
+                .unwrap_or(&[]);
+        }
+    }
+
+    /// Gives its words to `emit`, some at a time.
+    fn emit<E>(&self, mut emit: impl FnMut(&[u32]) -> Result<(), E>) -> Result<(), E> {
+        let mut some = [0; 32];
+        for words in self.0.chunks(some.len()) {
+            for (to, word) in some.iter_mut().zip(words) {
+                *to = word.load(Relaxed);
+            }
+            emit(&some[..words.len()])?;
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Lists<'a> {
+    /// Gives the words of a list to `emit`.
+    pub(crate) fn emit<E>(
+        self,
+        part: Part,
+        mut emit: impl FnMut(&[u32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match (part, self.data) {
+            // As many as those without data.
+            (Part::Fresh2d, Some(data)) => data.emit(emit),
+            _ => emit(self.words(part)),
+        }
+    }
+
     /// The words of a list, whole commands; none if there is nothing to load.
     pub(crate) fn words(self, part: Part) -> &'a [u32] {
         match part {
@@ -303,7 +376,12 @@ impl Scrub {
     #[cfg(CONFIG_KUNIT)]
     fn words(&self, part: Part) -> &[u32] {
         let stale = [&[][..]; PIPES];
-        Lists { scrub: self, stale }.words(part)
+        Lists {
+            scrub: self,
+            stale,
+            data: None,
+        }
+        .words(part)
     }
 }
 
@@ -335,6 +413,7 @@ mod tests {
         Lists {
             scrub,
             stale: [&[]; PIPES],
+            data: None,
         }
     }
 
@@ -347,6 +426,7 @@ mod tests {
         let lists = Lists {
             scrub: &scrub,
             stale: [&words, &[]],
+            data: None,
         };
         let author = Author {
             process: 1,
@@ -456,6 +536,39 @@ mod tests {
     }
 
     #[test]
+    fn own_data_comes_back_and_no_address() {
+        let scrub = Scrub::new(&cores::dove(), &map(&Identity::default()), &SCRATCH).unwrap();
+        let data = OwnData::new(&scrub).unwrap();
+        let words = || {
+            let mut all = KVec::new();
+            data.emit(|some| all.extend_from_slice(some, GFP_KERNEL))
+                .unwrap();
+            all
+        };
+        let fresh = scrub.words(Part::Fresh2d);
+        assert_eq!(words()[..], *fresh);
+        // From inside a run of states to inside another one.
+        let (first, last) = (state::word(0x1244), state::word(0x1C10));
+        data.update((first, last), |state| state << 16 | 5);
+        let changed = words();
+        assert_eq!(changed.len(), fresh.len());
+        let mut at = 0;
+        while at < fresh.len() {
+            let (start, count) = (fresh[at] & 0xFFFF, (fresh[at] >> 16 & 0x3FF) as usize);
+            assert_eq!(changed[at], fresh[at]);
+            for (state, place) in (start..).zip(at + 1..at + 1 + count) {
+                let is_data = !states::takes_address(state);
+                let wanted = match is_data && (first..=last).contains(&state) {
+                    true => state << 16 | 5,
+                    false => fresh[place],
+                };
+                assert_eq!(changed[place], wanted);
+            }
+            at += (1 + count).next_multiple_of(2);
+        }
+    }
+
+    #[test]
     fn a_context_loads_most() {
         let identity = Identity {
             model: 0x600,
@@ -524,11 +637,11 @@ mod tests {
         assert_eq!(wipes(&authors, me, BOTH), [Some(Part::Fresh3d), None]);
         authors.note(BOTH, Some(me));
         assert_eq!(wipes(&authors, me, BOTH), [None, None]);
-        // The core has been off: its data is its own still.
+        // The core has been off: its data is its own still, or comes back.
         let resumed = authors.behind_a_pause();
         assert_eq!(
             wipes(&resumed, me, BOTH),
-            [Some(Part::All3d), Some(Part::All2d)]
+            [Some(Part::All3d), Some(Part::Fresh2d)]
         );
         assert_eq!(wipes(&resumed, other, ONLY_2D), [None, Some(Part::Fresh2d)]);
         // Memory has gone; another process; and back.

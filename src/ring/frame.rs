@@ -15,6 +15,7 @@ use crate::{
         scrub::{
             Author,
             Lists,
+            OwnData,
             Scrub,
             Wipe,
             PIPES, //
@@ -69,6 +70,8 @@ pub(crate) struct Stream<'a> {
     pub(crate) author: Option<(Author, &'a Scrub)>,
     /// By pipe, words that make the GPU forget those of the author's own addresses that are freed.
     pub(crate) stale: [&'a [u32]; PIPES],
+    /// The author's data in states that no context keeps, if it has any.
+    pub(crate) data: Option<&'a OwnData>,
 }
 
 impl<'a> Stream<'a> {
@@ -187,6 +190,7 @@ impl Frame {
                 let lists = Lists {
                     scrub,
                     stale: stream.stale,
+                    data: stream.data,
                 };
                 // Its copy in the kernel's memory has only the process's addresses.
                 let has_copy = matches!(source, Source::Copy(..));
@@ -233,12 +237,13 @@ impl Frame {
             let lists = Lists {
                 scrub,
                 stale: stream.stale,
+                data: stream.data,
             };
             for wipe in self.wipes.iter().flatten() {
                 if wipe.switch {
                     emit(&words::select_pipe(caches, wipe.part.pipe()))?;
                 }
-                emit(lists.words(wipe.part))?;
+                lists.emit(wipe.part, &mut emit)?;
             }
         }
         if let Some(load) = &self.load {

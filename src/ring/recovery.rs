@@ -471,6 +471,7 @@ impl<P: Payload> Ring<P> {
         let lists = Lists {
             scrub: &self.setup.scrub,
             stale: [&[]; PIPES],
+            data: None,
         };
         let mut words = self.start_words();
         // The reset has made them 0, which is an address too.

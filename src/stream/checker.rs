@@ -274,14 +274,24 @@ impl Checker<'_> {
         if first + count > 0x1_0000 {
             return Err(Fault::State(0x1_0000));
         }
-        if self.states.any_special(first, count) {
+        if self.states.any_watched(first, count) {
             for (address, value) in (first..).zip(values) {
                 if self.states.is_special(address) {
                     self.special(address, value, converted, count)?;
+                } else if self.states.is_watched(address) {
+                    self.note_data(address, value.get(), converted);
                 }
             }
         }
         Ok((1 + values.len()).next_multiple_of(2))
+    }
+
+    /// A state that carries data is loaded with `value`. What that is converted to is not known
+    /// here: then the data is lost when another process's commands come.
+    fn note_data(&self, address: u32, value: u32, converted: bool) {
+        if let Some(loaded) = self.loaded {
+            loaded.note_data(address, if converted { 0 } else { value });
+        }
     }
 
     /// Checks the load of a special state, one of `count` of a command; an address becomes what is
@@ -471,7 +481,7 @@ fn behind_harmless<'w>(
     let count = (first >> 16) & 0x3FF;
     let address = first & 0xFFFF;
     let is_load = matches!(Opcode::of(first), Opcode::LoadState);
-    if !is_load || count == 0 || address + count > 0x1_0000 || states.any_special(address, count) {
+    if !is_load || count == 0 || address + count > 0x1_0000 || states.any_watched(address, count) {
         return None;
     }
     // Without the first value, and with the padding. CAST: at most 1023.
@@ -518,7 +528,7 @@ fn pass(
         // Most commands load one state that means nothing here.
         if let [first, _, tail @ ..] = rest {
             let first = first.get();
-            if first & !(FIXP | 0xFFFF) == LOAD_ONE && !states.is_special(first & 0xFFFF) {
+            if first & !(FIXP | 0xFFFF) == LOAD_ONE && !states.is_watched(first & 0xFFFF) {
                 rest = tail;
                 continue;
             }

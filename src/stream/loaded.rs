@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which addresses a process's own commands have had the GPU load.
+//! Which addresses a process's own commands have had the GPU load, and which data of the 2D pipe.
 //!
 //! Pure logic. An address stays in the GPU when its memory is freed. Then the states that hold one
 //! of that memory, and no others, are to be loaded with harmless ones: a client need not load again
@@ -8,7 +8,8 @@
 //!
 //! The check of a stream notes each address as it passes it, before the stream has its place in the
 //! ring. If another stream of the process is checked between, or nothing comes of the stream, what
-//! is noted is not sure, and all states are forgotten at the next occasion.
+//! is noted is not sure, and all states are forgotten at the next occasion. Data is noted as it
+//! comes, and never in doubt: if it is wrong, it is the process's own all the same.
 
 use super::{
     states,
@@ -38,6 +39,8 @@ pub(crate) struct Loaded {
     verified: Cell<u64>,
     /// How often all was to be forgotten.
     wipes: Cell<u64>,
+    /// The first and the last state with data that was noted since [`Loaded::take_data`].
+    data: Cell<Option<(u32, u32)>>,
 }
 
 impl Loaded {
@@ -50,6 +53,7 @@ impl Loaded {
             is_unsure: Cell::new(false),
             verified: Cell::new(0),
             wipes: Cell::new(0),
+            data: Cell::new(None),
         }
     }
 
@@ -87,6 +91,28 @@ impl Loaded {
             }
             _ => self.is_unsure.set(true),
         }
+    }
+
+    /// State `state`, which carries data, is loaded with `value`.
+    #[inline]
+    pub(crate) fn note_data(&self, state: u32, value: u32) {
+        // CAST: 32 bits into at least 32.
+        if let Some(place) = self.values.get(state as usize) {
+            place.set(value);
+            let (first, last) = self.data.get().unwrap_or((state, state));
+            self.data.set(Some((first.min(state), last.max(state))));
+        }
+    }
+
+    /// The first and the last state with data that was noted since this was called last.
+    pub(crate) fn take_data(&self) -> Option<(u32, u32)> {
+        self.data.take()
+    }
+
+    /// The data of state `state`: 0 if none was noted.
+    pub(crate) fn data(&self, state: u32) -> u32 {
+        // CAST: 32 bits into at least 32.
+        self.values.get(state as usize).map_or(0, Cell::get)
     }
 
     /// What state `state` was loaded with last, if anything.
@@ -210,6 +236,22 @@ mod tests {
         loaded.forget(&[0x2400 / 4]);
         assert!(stale(&loaded, Pipe::Pipe3d, 2).is_empty());
         assert!(!loaded.is_unsure());
+    }
+
+    #[test]
+    fn data_is_kept_with_the_range_that_is_new() {
+        let loaded = loaded();
+        assert_eq!(loaded.take_data(), None);
+        for (byte, value) in [(0x1C04, 3), (0x1218, 4), (0x1C00, 5)] {
+            loaded.note_data(byte / 4, value);
+        }
+        assert_eq!(loaded.take_data(), Some((0x1218 / 4, 0x1C04 / 4)));
+        assert_eq!(loaded.take_data(), None);
+        // It is no address, and stays when those are forgotten.
+        assert!(stale(&loaded, Pipe::Pipe2d, 3).is_empty());
+        loaded.forget_all();
+        let found = [0x1C04, 0x1218, 0x1C00, 0x1240].map(|byte| loaded.data(byte / 4));
+        assert_eq!(found, [3, 4, 5, 0]);
     }
 
     #[test]

@@ -422,6 +422,8 @@ pub(crate) struct States {
     address: KVVec<u32>,
     /// Those that carry data and that the core has.
     data: KVVec<u32>,
+    /// The special ones, and those of the 2D pipe that carry data: these are noted.
+    watched: KVVec<u32>,
     /// The state that says where the resolve engine draws to.
     resolve_target: u32,
 }
@@ -482,11 +484,18 @@ impl States {
             // Nothing that clients may not load.
             *data &= !special;
         }
+        let mut watched = KVVec::with_capacity(SET_WORDS, GFP_KERNEL)?;
+        watched.extend_from_slice(&special, GFP_KERNEL)?;
+        let of_2d = |address: &u32| pipe_of(*address) == Pipe::Pipe2d;
+        for address in members(data.iter().copied()).filter(of_2d) {
+            mark(&mut watched, address, 1, true);
+        }
         Ok(Self {
             engines: features.engines,
             special,
             address,
             data,
+            watched,
             resolve_target: match features.pixel_pipes {
                 0 | 1 => state::RS_DEST_ADDR,
                 _ => state::RS_PIPE_DEST_ADDR,
@@ -511,6 +520,7 @@ impl States {
             resolve_target: self.resolve_target,
             special: self.special.as_slice().try_into().ok()?,
             address: self.address.as_slice().try_into().ok()?,
+            watched: self.watched.as_slice().try_into().ok()?,
         })
     }
 
@@ -535,6 +545,7 @@ pub(crate) struct Sets<'a> {
     pub(crate) resolve_target: u32,
     special: &'a StateSet,
     address: &'a StateSet,
+    watched: &'a StateSet,
 }
 
 impl Sets<'_> {
@@ -548,20 +559,25 @@ impl Sets<'_> {
         is_in(self.address, address)
     }
 
-    /// Whether it must look at any of `count` states (1 to 1024) from `first` on, all below 65536.
-    pub(crate) fn any_special(&self, first: u32, count: u32) -> bool {
+    /// Whether state `address` (16 bits) is special, or carries data of the 2D pipe.
+    pub(crate) fn is_watched(&self, address: u32) -> bool {
+        is_in(self.watched, address)
+    }
+
+    /// Whether any of `count` states (1 to 1024) from `first` on is watched, all below 65536.
+    pub(crate) fn any_watched(&self, first: u32, count: u32) -> bool {
         let last = first + count - 1;
         let from = u32::MAX << (first & 31);
         let to = u32::MAX >> (31 - (last & 31));
         // CAST: 11 bits.
         let (head, tail) = ((first >> 5) as usize, (last >> 5) as usize);
         if head == tail {
-            return self.special[head & 0x7FF] & from & to != 0;
+            return self.watched[head & 0x7FF] & from & to != 0;
         }
-        self.special[head & 0x7FF] & from != 0
-            || self.special[tail & 0x7FF] & to != 0
+        self.watched[head & 0x7FF] & from != 0
+            || self.watched[tail & 0x7FF] & to != 0
             || self
-                .special
+                .watched
                 .get(head + 1..tail)
                 .is_some_and(|words| words.iter().any(|&word| word != 0))
     }
@@ -745,8 +761,8 @@ mod tests {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let count = 1 + ((random >> 3) & 0x7F);
             let first = (random >> 12) % (0x1_0000 - count);
-            let any = (first..first + count).any(|address| sets.is_special(address));
-            assert_eq!(sets.any_special(first, count), any);
+            let any = (first..first + count).any(|address| sets.is_watched(address));
+            assert_eq!(sets.any_watched(first, count), any);
         }
     }
 

@@ -28,6 +28,7 @@ use galcore_selftests::fixture::has_2d;
 use galcore_selftests::fixture::has_3d;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
@@ -281,8 +282,28 @@ fn anothers_data(bench: &Bench, other: &mut Other, pipe: Pipe, context: &str) ->
     let words = bench.control.counter(counter::STATE_WORDS) - before;
     println!("# {words} words of states for another process");
     let (left, _) = kept()?;
-    dump.free(bench.device())?;
-    same("words of another process's", left, 0)
+    same("words of another process's", left, 0)?;
+    // What no context keeps comes back with the process's own next commands: clients load it once.
+    if pipe == Pipe::Pipe2d {
+        commit(&nop())?;
+        same("words that are back behind another's", kept()?.0, own)?;
+        system::may_sleep()?;
+        let power = || Ok(bench.control.read(gpu_control::POWER));
+        let off = settles("power", 0, power);
+        system::stay_awake()?;
+        off?;
+        commit(&nop())?;
+        same("words that are back behind a pause", kept()?.0, own)?;
+        // Its last ones, and none of them is another's still.
+        let (first, _) = runs[0];
+        commit(Stream::new().state(first, 7))?;
+        other.ask(&format!("nop {} {context}", pipe.number()))?;
+        same("words of another process's", kept()?.0, 0)?;
+        commit(&nop())?;
+        dump.take(&bench.client, &bench.control)?;
+        same("the last one", dump.state(first), 7)?;
+    }
+    Ok(dump.free(bench.device())?)
 }
 
 /// What one client loads stays, as long as nobody else comes and nothing is freed: not one word more is fetched.
