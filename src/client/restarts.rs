@@ -128,10 +128,10 @@ impl Restarts {
 fn left(milliseconds: u32, since: u64, now: u64) -> u32 {
     let gone = now.saturating_sub(since);
     let all = u64::from(milliseconds) * MILLISECOND;
-    // CAST: less than 2^63.
-    let left = Delta::from_nanos(all.saturating_sub(gone) as i64);
-    // CAST: at most `milliseconds`.
-    left.as_millis_ceil() as u32
+    // Rounded up.
+    let left = all.saturating_sub(gone) + MILLISECOND - 1;
+    // CAST: less than 2^63, and at most `milliseconds` then.
+    Delta::from_nanos(left as i64).as_millis() as u32
 }
 
 impl Process {

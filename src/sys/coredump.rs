@@ -35,8 +35,9 @@ impl Stand {
 
     /// It.
     pub(crate) fn device(&self) -> &Device {
-        let faux: &faux::Device<_> = self.0.as_ref();
-        faux.as_ref()
+        // From Linux 7.3 on there is a type between.
+        let own = self.0.as_ref();
+        own.as_ref()
     }
 }
 

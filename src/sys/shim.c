@@ -595,7 +595,7 @@ unsigned long gal_lock_limit(void)
 /* Asked for each time: a refusal is no matter for the audit log. */
 bool gal_may_lock_all(void)
 {
-	return capable_noaudit(CAP_IPC_LOCK);
+	return ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK);
 }
 
 /* As RDMA counts them: without the memory map's lock, which completion must not wait for. */
