@@ -70,7 +70,7 @@ pub(crate) struct CompletionPage {
 impl CompletionPage {
     /// A page that says: none.
     pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
-        let pages = Pages::allocate(dev, 1)?;
+        let pages = Pages::allocate(dev, 1, |_| {})?;
         pages.poke(HEAD_VERSION, VERSION);
         // CAST: a few.
         pages.poke(HEAD_CORES, MAX_CORES as u32);

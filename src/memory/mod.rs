@@ -15,6 +15,7 @@ mod metadata;
 mod node;
 mod pool;
 pub(crate) mod surface;
+mod taking;
 mod userptr;
 
 use crate::{
@@ -23,7 +24,6 @@ use crate::{
         Result, //
     },
     hw::Identity,
-    limits,
     log::{
         warn_client,
         RateLimit, //
@@ -81,6 +81,10 @@ use node::Place;
 use pool::{
     zero_in_steps,
     SystemPool, //
+};
+use taking::{
+    Pieces,
+    Taking, //
 };
 
 pub(crate) use {
@@ -153,6 +157,7 @@ pub(crate) struct VideoMemory {
     vm: Arc<Vm>,
     failures: Failures,
     framebuffers: Arc<Framebuffers>,
+    taking: Taking,
     /// TILE_STATUS may lie behind the MMU (memory controller 2.0).
     tile_status_anywhere: bool,
 }
@@ -193,6 +198,7 @@ impl VideoMemory {
             vm,
             failures: Failures::none(),
             framebuffers: Arc::pin_init(Framebuffers::new(base_address), GFP_KERNEL)?,
+            taking: Taking::new(),
             tile_status_anywhere: identity.has_new_memory_controller(),
         };
         Ok(Arc::new(this, GFP_KERNEL)?)
@@ -278,7 +284,12 @@ impl VideoMemory {
             // CAST: at most 64 bits.
             .filter(|&bytes| (bytes as u64) < LINEAR_WINDOW)
             .ok_or(Error::OutOfMemory)?;
-        let memory = DmaBuffer::new(&self.dev, bytes)?;
+        let share = match sys::is_apart(bytes) {
+            true => None,
+            false => Some(self.taking.begin(bytes, Pieces::Contiguous)?),
+        };
+        let memory = DmaBuffer::charged(&self.dev, bytes)?;
+        drop(share);
         let address = gpu_address(memory.dma_address(), bytes, self.base_address)
             .ok_or(Error::OutOfMemory)?;
         let memory = Arc::new(memory, GFP_KERNEL_ACCOUNT)?;
@@ -300,11 +311,13 @@ impl VideoMemory {
     fn allocate_scattered(&self, bytes: u32) -> Result<Mapping> {
         // CAST: 32 bits into at least 32.
         let bytes = page_align(bytes as usize).ok_or(Error::OutOfMemory)?;
-        let (available, total) = sys::memory_bytes();
-        if bytes > self.vm.longest_free() || !limits::leaves_reserve(bytes, available, total) {
+        if bytes > self.vm.longest_free() {
             return Err(Error::OutOfMemory);
         }
-        let pages = Pages::allocate(&self.dev, bytes / PAGE_SIZE)?;
+        let share = self.taking.begin(bytes, Pieces::Scattered)?;
+        let has = |count: usize| share.has(count * PAGE_SIZE);
+        let pages = Pages::allocate(&self.dev, bytes / PAGE_SIZE, has)?;
+        drop(share);
         let backing = Paged::new(pages, Some(&self.scattered));
         self.vm.map(Arc::new(backing, GFP_KERNEL_ACCOUNT)?)
     }

@@ -156,8 +156,21 @@ unsafe impl Sync for DmaBuffer {}
 impl DmaBuffer {
     const ATTRS: c_ulong = bindings::DMA_ATTR_WRITE_COMBINE as c_ulong;
 
-    /// Allocates `size` bytes, a multiple of the page size (else `EINVAL`), for `dev`.
+    /// `__GFP_RETRY_MAYFAIL`: no process is ended for it.
+    const NO_FORCE: bindings::gfp_t = 1 << bindings::___GFP_RETRY_MAYFAIL_BIT;
+
+    /// Allocates `size` bytes, a multiple of the page size (else `EINVAL`), for `dev`. `ENOMEM`: as
+    /// many cannot be had without ending a process.
     pub(crate) fn new(dev: &Device, size: usize) -> Result<Self> {
+        Self::allocate(dev, size, bindings::GFP_KERNEL)
+    }
+
+    /// The same, charged to the calling process where it is not of the kernel's contiguous areas.
+    pub(crate) fn charged(dev: &Device, size: usize) -> Result<Self> {
+        Self::allocate(dev, size, bindings::GFP_KERNEL_ACCOUNT)
+    }
+
+    fn allocate(dev: &Device, size: usize, flags: bindings::gfp_t) -> Result<Self> {
         if size == 0 || size % PAGE_SIZE != 0 {
             return Err(EINVAL);
         }
@@ -168,7 +181,7 @@ impl DmaBuffer {
                 raw_device(dev),
                 size,
                 &mut dma,
-                bindings::GFP_KERNEL | bindings::__GFP_NOWARN,
+                flags | Self::NO_FORCE | bindings::__GFP_NOWARN,
                 Self::ATTRS,
             )
         };

@@ -141,6 +141,12 @@ pub(crate) fn memory_bytes() -> (usize, usize) {
     (in_bytes(available), in_bytes(total))
 }
 
+/// Whether `bytes` of contiguous memory are none that [`memory_bytes`] counts.
+pub(crate) fn is_apart(bytes: usize) -> bool {
+    // SAFETY: Only counts.
+    unsafe { shim::gal_is_apart(bytes) }
+}
+
 /// Whether lines are wanted that say why requests are refused: dynamic debug has them on
 /// (`module galcore +p`).
 pub(crate) fn debugs() -> bool {

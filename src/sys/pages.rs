@@ -188,8 +188,9 @@ impl Pages {
     /// Allocates `count` zeroed pages for `dev`. `ENOMEM`: there are not so many, or the process is
     /// being killed.
     ///
-    /// As many as can be had at once are contiguous: a block costs little more than a page.
-    pub(crate) fn allocate(dev: &dma::Device, count: usize) -> Result<Self> {
+    /// As many as can be had at once are contiguous: a block costs little more than a page. Calls
+    /// `has` with each number of pages that it has got.
+    pub(crate) fn allocate(dev: &dma::Device, count: usize, has: impl Fn(usize)) -> Result<Self> {
         let orders = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
         let mut this = Self::empty(dev, Origin::Allocated(orders), count)?;
         let mut order = LARGEST_ORDER;
@@ -197,7 +198,7 @@ impl Pages {
         while let Some(largest) = (count - this.pages.len()).checked_ilog2() {
             order = order.min(largest);
             match this.allocate_block(order) {
-                Ok(()) => {}
+                Ok(()) => has(1 << order),
                 Err(error) if order == 0 => return Err(error),
                 Err(_) => order -= 1,
             }

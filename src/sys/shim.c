@@ -546,6 +546,16 @@ unsigned long gal_available_pages(void)
 	return max(si_mem_available() - free_cma, 0L);
 }
 
+/*
+ * Whether contiguous memory of so many bytes is none that others could have: on 32-bit ARM it comes
+ * from CMA alone where there is any, else from wherever there is some.
+ */
+bool gal_is_apart(size_t bytes)
+{
+	return IS_ENABLED(CONFIG_ARM) &&
+	       PFN_UP(bytes) <= global_zone_page_state(NR_FREE_CMA_PAGES);
+}
+
 unsigned long gal_total_pages(void)
 {
 	return totalram_pages();

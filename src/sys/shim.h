@@ -156,6 +156,7 @@ int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *
 
 /* Single pages for a device: allocated, or pinned where a process has them. */
 unsigned long gal_available_pages(void);
+bool gal_is_apart(size_t bytes);
 unsigned long gal_total_pages(void);
 u32 gal_random(void);
 bool gal_in_compat_call(void);

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What one user's processes together can take of the machine's memory: never so much that the kernel ends other users'
+//! processes.
+
+use std::process::ExitCode;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Result;
+use galcore_client::device;
+use galcore_client::sys::become_user;
+use galcore_client::sys::Region;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
+use galcore_client::Abi;
+use galcore_client::Device;
+use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
+use galcore_selftests::system::for_everybody;
+use galcore_selftests::system::meminfo;
+use galcore_selftests::system::KernelLog;
+use galcore_selftests::system::ProcGc;
+
+const ATTACKER: u32 = 1000;
+const VICTIM: u32 = 1001;
+
+const PAGE: u64 = 4096;
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+/// Processes that take memory at once.
+const TAKERS: usize = 6;
+
+/// What the victim takes meanwhile: less than what is left to it.
+const MORE_PAGES: u64 = MIB / PAGE;
+
+/// How much more the driver takes than it leaves: a 32nd, 4 MiB at least, 64 MiB at most.
+fn reserve() -> Result<u64> {
+    Ok((meminfo("MemTotal")? / 32).clamp(4 << 10, 64 << 10) * KIB)
+}
+
+/// Takes what it can get: how many pieces that is, and the least that it has seen available.
+fn take(mut one: impl FnMut() -> device::Result<()>, most: u32) -> Result<String> {
+    let mut count = 0;
+    while count < most && one().is_ok() {
+        count += 1;
+    }
+    Ok(count.to_string())
+}
+
+/// Is another process.
+fn be_other(abi: &'static Abi) -> Result<()> {
+    let device = std::cell::OnceCell::new();
+    let mut held = Vec::new();
+    other::serve(|words| match *words {
+        ["user", user] => {
+            become_user(user.parse()?)?;
+            Ok("changed".to_string())
+        }
+        ["open"] => {
+            let opened = Device::open_as(abi, true)?;
+            ensure!(device.set(opened).is_ok(), "it is open");
+            Ok("opened".to_string())
+        }
+        ["hold", bytes] => {
+            let region = Region::anonymous(bytes.parse()?)?;
+            for at in (0..region.len()).step_by(PAGE as usize) {
+                region.write(at, 1);
+            }
+            held.push(region);
+            Ok("held".to_string())
+        }
+        ["virtual", bytes, most] => {
+            let device = device.get().expect("open");
+            let bytes = bytes.parse()?;
+            take(
+                || {
+                    device
+                        .allocate(bytes, 64, surface::BITMAP, Pool::VIRTUAL)
+                        .map(|_| ())
+                },
+                most.parse()?,
+            )
+        }
+        ["contiguous", bytes, most] => {
+            let device = device.get().expect("open");
+            let bytes = bytes.parse()?;
+            take(
+                || device.allocate_contiguous(bytes).map(|_| ()),
+                most.parse()?,
+            )
+        }
+        _ => bail!("what is {words:?}?"),
+    })
+}
+
+fn start(user: u32) -> Result<Other> {
+    let mut other = Other::start(Abi::own())?;
+    let answer = other.ask(&format!("user {user}"))?;
+    same("it", answer.as_str(), "changed")?;
+    Ok(other)
+}
+
+/// Has processes of one user take pieces all at once, while another user's has an eighth of what there is: that one
+/// lives, and what the driver leaves is left at any time.
+fn taken(what: &str, pieces: impl Fn(u64) -> (u64, u32)) -> Result<()> {
+    for_everybody(|| {
+        let before = at_rest(ProcGc::used_now)?;
+        let mut victim = start(VICTIM)?;
+        let available = meminfo("MemAvailable")? * KIB;
+        victim.ask(&format!("hold {}", (available / 8) & !(PAGE - 1)))?;
+        let mut takers = Vec::new();
+        for _ in 0..TAKERS {
+            let mut taker = start(ATTACKER)?;
+            taker.ask("open")?;
+            takers.push(taker);
+        }
+        let mut log = KernelLog::from_now()?;
+        let available = (meminfo("MemAvailable")? - meminfo("CmaFree")?) * KIB;
+        let (bytes, most) = pieces(available);
+        for taker in &mut takers {
+            taker.tell(&format!("{what} {bytes} {most}"))?;
+        }
+        // As much as they hold when nobody takes any more.
+        let begin = Instant::now();
+        let mut least = u64::MAX;
+        let mut answers = Vec::new();
+        let reader = std::thread::spawn(move || {
+            for taker in &mut takers {
+                answers.push(taker.answer());
+            }
+            (takers, answers)
+        });
+        let (mut lives, mut more) = (true, 0..MORE_PAGES);
+        while !reader.is_finished() {
+            if lives && more.next().is_some() {
+                lives = victim.ask(&format!("hold {PAGE}")).is_ok();
+            }
+            least = least.min(meminfo("MemAvailable")?.saturating_sub(meminfo("CmaFree")?) * KIB);
+            ensure!(
+                begin.elapsed() < Duration::from_secs(300),
+                "they do not end"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (takers, answers) = reader.join().expect("no panic");
+        println!(
+            "# {what} of {} KiB: {answers:?}, {} KiB of {} were left",
+            bytes / KIB,
+            least / KIB,
+            available / KIB
+        );
+        let killed: Vec<_> = log
+            .lines()?
+            .into_iter()
+            .map(|line| line.text)
+            .filter(|line| line.contains("Killed process") || line.contains("invoked oom-killer"))
+            .collect();
+        println!("# {killed:?}");
+        drop(takers);
+        same("the victim lives", lives, true)?;
+        same("killed", killed.len(), 0)?;
+        let reserve = reserve()?;
+        ensure!(
+            least + 2 * MIB >= reserve,
+            "{} KiB were left of {}",
+            least / KIB,
+            reserve / KIB
+        );
+        settles("memory", before, ProcGc::used_now)
+    })
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = other::role(be_other) {
+        return code;
+    }
+    harness::program(|| {
+        let mut suite = Suite::new();
+        suite.test("scattered memory, by many at once", || {
+            taken("virtual", |available| {
+                ((available * 3 / 5) & !(PAGE - 1), 1)
+            })
+        });
+        suite.test("scattered memory, in small pieces", || {
+            taken("virtual", |_| (4 * MIB, u32::MAX))
+        });
+        suite.test("contiguous memory, single pages", || {
+            taken("contiguous", |_| (PAGE, u32::MAX))
+        });
+        suite.test("contiguous memory", || {
+            taken("contiguous", |_| (MIB, u32::MAX))
+        });
+        if let Some(part) = Options::parse(&["part"])?.get("part") {
+            suite.only(part);
+        }
+        suite.run()
+    })
+}
