@@ -723,13 +723,18 @@ struct task_struct *gal_find_leader(pid_t number)
 u32 gal_user_id(void)
 {
 	struct user_namespace *namespace = current_user_ns();
+	kuid_t user;
 
 	/* Within a namespace of his he has many: he is who has made the outermost of them. */
 	if (namespace == &init_user_ns)
 		return from_kuid(&init_user_ns, current_uid());
 	while (namespace->parent != &init_user_ns)
 		namespace = namespace->parent;
-	return from_kuid(&init_user_ns, namespace->owner);
+	user = namespace->owner;
+	/* Those that root makes are other people's, each by the users that it was given. */
+	if (uid_eq(user, GLOBAL_ROOT_UID))
+		user = make_kuid(namespace, 0);
+	return uid_valid(user) ? from_kuid(&init_user_ns, user) : 0;
 }
 
 u32 gal_effective_user_id(void)

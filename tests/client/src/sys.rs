@@ -583,6 +583,15 @@ pub fn become_user(user: u32) -> io::Result<()> {
     }
 }
 
+/// Moves this thread, the only one of its process, to a user namespace of its own, whose users somebody else says.
+pub fn leave_users() -> io::Result<()> {
+    // SAFETY: touches no memory.
+    match unsafe { libc::unshare(libc::CLONE_NEWUSER) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Lets the Unix signal `number`, which whoever started this process may have blocked, come to this thread.
 pub fn accept_signal(number: i32) -> io::Result<()> {
     // SAFETY: an empty set is what the bytes are made into before they are looked at.

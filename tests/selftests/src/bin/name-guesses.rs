@@ -10,6 +10,7 @@ use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::sys::become_user;
+use galcore_client::sys::leave_users;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
@@ -17,6 +18,7 @@ use galcore_client::Client;
 use galcore_client::Device;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
+use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::hostile::here;
 use galcore_selftests::other;
@@ -71,6 +73,10 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 become_user(number(1)? as u32)?;
                 Ok("changed".to_string())
             }
+            "apart" => Ok(match leave_users() {
+                Ok(()) => "apart".to_string(),
+                Err(error) => format!("impossible: {error}"),
+            }),
             // Tries that got an answer, in so many milliseconds.
             "guess" => {
                 let end = Instant::now() + Duration::from_millis(number(1)?);
@@ -161,6 +167,59 @@ fn many_guessers() -> Result<()> {
     Ok(())
 }
 
+/// A process of `user` in a user namespace of its own, whose users are 65536 from `first` on; `maker` makes that. `None`:
+/// this kernel has none.
+fn contained(maker: u32, first: u32, user: u32) -> Result<Option<Other>> {
+    let mut other = start(maker)?;
+    if other.ask("apart")? != "apart" {
+        return Ok(None);
+    }
+    for (file, count) in [("uid_map", 0x10000), ("gid_map", 0x10000)] {
+        let path = format!("/proc/{}/{file}", other.id());
+        std::fs::write(&path, format!("0 {first} {count}")).context(path)?;
+    }
+    same(
+        "it",
+        other.ask(&format!("user {user}"))?.as_str(),
+        "changed",
+    )?;
+    Ok(Some(other))
+}
+
+/// A user's own namespaces are the user's. Those that root makes are each a user of its own.
+fn containers() -> Result<()> {
+    const OWNER: u32 = 1003;
+    let tries = |other: &mut Other, milliseconds: u32| -> Result<u64> {
+        Ok(other.ask(&format!("guess {milliseconds}"))?.parse()?)
+    };
+    let Some(mut first) = contained(0, 0x2_0000, 1000)? else {
+        return skip("this kernel has no user namespaces");
+    };
+    let mut second = contained(0, 0x4_0000, 1000)?.context("no namespace")?;
+    let mut own = contained(OWNER, 0x6_0000, 1000)?.context("no namespace")?;
+    let mut owner = start(OWNER)?;
+    let all = [
+        tries(&mut first, 3000)?,
+        tries(&mut second, 3000)?,
+        tries(&mut own, 3000)?,
+        tries(&mut owner, 1000)?,
+    ];
+    println!(
+        "# tries in two containers, in a user's own namespace, and of that user then: {all:?}"
+    );
+    ensure!(all[0] >= FREE_TRIES && all[1] >= FREE_TRIES, "{all:?}");
+    // Who has none left gets five in a second.
+    ensure!(all[2] >= FREE_TRIES && all[3] <= FREE_TRIES / 2, "{all:?}");
+    // Another user of the same container.
+    let mut neighbour = contained(0, 0x2_0000, 1001)?.context("no namespace")?;
+    let more = tries(&mut neighbour, 1000)?;
+    ensure!(
+        more <= FREE_TRIES / 2,
+        "{more} tries of the first container's other user"
+    );
+    Ok(())
+}
+
 /// Whoever waits can be killed; and whoever is has paid: his user's next processes get no tries for it.
 fn killed_guessers() -> Result<()> {
     // What is free goes first.
@@ -226,6 +285,7 @@ fn main() -> ExitCode {
         let mut suite = Suite::new();
         suite.test("sixteen processes guess, others import", many_guessers);
         suite.test("guessers are killed", killed_guessers);
+        suite.test("containers, and namespaces of users", containers);
         suite.test("the kernel's log tells of it", move || is_told(begun));
         suite.run()
     })
