@@ -109,6 +109,9 @@ pub(crate) enum Fault {
     UnarmedStall,
     /// A semaphore is armed that is armed already.
     ArmedTwice,
+    /// A semaphore that is no front end's is armed at the end: the next process's would be armed
+    /// twice.
+    LeftArmed,
 }
 
 /// A refused stream: what, and at which word.
@@ -143,6 +146,7 @@ impl Fault {
             ),
             Fault::UnarmedStall => ("it stalls on a token that no semaphore in the buffer arms", None),
             Fault::ArmedTwice => ("it arms a semaphore that no stall has waited for", None),
+            Fault::LeftArmed => ("it leaves a semaphore armed that no stall waits for", None),
         }
     }
 }
@@ -187,6 +191,11 @@ impl Tokens {
         let armed = self.0[from] & to != 0;
         self.0[from] &= !to;
         armed
+    }
+
+    /// Whether one is armed.
+    fn any(&self) -> bool {
+        self.0.iter().any(|&to| to != 0)
     }
 }
 
@@ -546,9 +555,14 @@ fn pass(
             .get(len..)
             .ok_or_else(|| refuse(rest, Fault::Truncated))?;
     }
+    // For that one the kernel stalls.
+    let armed = checker.tokens.disarm(TOKEN_FE_TO_PE);
+    if checker.tokens.any() {
+        return Err(refuse(rest, Fault::LeftArmed));
+    }
     Ok(Exit {
         pipe: checker.pipe,
-        armed: checker.tokens.disarm(TOKEN_FE_TO_PE),
+        armed,
         uses: checker.uses,
     })
 }
@@ -907,6 +921,19 @@ mod tests {
             fault(&[a, b, a, 0x0501, c, d, c, 0x0501], Pipe::Pipe3d),
             None
         );
+    }
+
+    #[test]
+    fn no_semaphore_stays_armed() {
+        let arm = |token| [load_state(state::GL_SEMAPHORE_TOKEN, 1), token];
+        let wait = |token| [load_state(state::GL_STALL_TOKEN, 1), token];
+        assert_eq!(fault(&arm(TOKEN_FE_TO_PE), Pipe::Pipe3d), None);
+        for token in [0x0705, 0x0501, 0x1F1F, 0] {
+            let ([a, b], [c, d]) = (arm(token), wait(token));
+            let [e, f] = arm(TOKEN_FE_TO_PE);
+            assert_eq!(fault(&[a, b, e, f], Pipe::Pipe3d), Some(Fault::LeftArmed));
+            assert_eq!(fault(&[a, b, e, f, c, d], Pipe::Pipe3d), None);
+        }
     }
 
     #[test]

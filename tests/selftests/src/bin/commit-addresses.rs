@@ -345,6 +345,10 @@ fn mistakes(bench: &Bench) -> Result<()> {
             vec![semaphore, token, semaphore, token],
             "it arms a semaphore that no stall has waited for, at word 2".to_string(),
         ),
+        (
+            vec![semaphore, 0x705],
+            "it leaves a semaphore armed that no stall waits for, at word 2".to_string(),
+        ),
     ];
     let identity = bench.client.identity();
     let other = match bench.client.engine().pipe() {

@@ -604,6 +604,9 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     row(suite, bench, "missing stall", move || {
         bench.send(&[semaphore, token, semaphore, token])
     });
+    row(suite, bench, "semaphore left armed", move || {
+        bench.send(&[semaphore, 0x705])
+    });
     row(suite, bench, "missing semaphore", move || {
         bench.send(&[stall, token])
     });
