@@ -23,6 +23,9 @@ use kernel::{
 /// with any alignment count.
 const ALIGNMENT_TRIES: usize = 16;
 
+/// Nodes that are kept for nothing, at least.
+const SPARE_NODES: usize = 64;
+
 /// Length and end of a free range.
 type ByLength = (usize, usize);
 
@@ -162,6 +165,23 @@ impl Ranges {
             }
         }
         self.promised -= 1;
+        self.shrink();
+    }
+
+    /// Frees some of the nodes that are no longer needed, if there are many: as many objects may
+    /// never be there again, and what they took is nobody's.
+    fn shrink(&mut self) {
+        for _ in 0..2 {
+            let needed = self.promised + 2;
+            if self.nodes <= 2 * needed + SPARE_NODES {
+                return;
+            }
+            let Some(spare) = self.spare.pop() else {
+                return;
+            };
+            drop(spare);
+            self.nodes -= 1;
+        }
     }
 
     /// Another start for the range that ends at `end`.
@@ -292,6 +312,28 @@ mod tests {
         ranges.give(100, 10);
         ranges.give(122, 78);
         assert_eq!(take(&mut ranges, 100, 1), Some(100));
+    }
+
+    #[test]
+    fn nodes_of_many_are_not_kept() {
+        const COUNT: usize = 1000;
+        let mut ranges = Ranges::new(0, COUNT).unwrap();
+        for at in 0..COUNT {
+            assert_eq!(take(&mut ranges, 1, 1), Some(at));
+        }
+        for at in (0..COUNT).step_by(2) {
+            ranges.give(at, 1);
+        }
+        assert_eq!(check(&ranges), COUNT / 2);
+        for at in (1..COUNT).step_by(2) {
+            ranges.give(at, 1);
+        }
+        assert_eq!(check(&ranges), 1);
+        assert!(ranges.nodes <= 2 * 2 + SPARE_NODES);
+        // And made again.
+        for at in 0..COUNT {
+            assert_eq!(take(&mut ranges, 1, 1), Some(at));
+        }
     }
 
     #[test]

@@ -513,11 +513,12 @@ impl Vm {
         self.tables
             .prepare(first, count)
             .map_err(|_| Error::OutOfResources)?;
-        state.free.reserve().map_err(|_| Error::OutOfResources)?;
         let kept = Kept::Pages {
             _pages: backing.clone(),
         };
         let stale = Stale::new(first, count, kept).map_err(|_| Error::OutOfResources)?;
+        // Last: what is reserved is taken.
+        state.free.reserve().map_err(|_| Error::OutOfResources)?;
         state.free.take(first, count);
         state.used += count;
         drop(state);
