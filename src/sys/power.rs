@@ -47,9 +47,9 @@ use kernel::{
 };
 
 /// How often a device that others keep on for a moment is tried to be cycled, and how long after
-/// each time in milliseconds: 2 seconds in all, as a thread that keeps it on may be preempted for
-/// long, and a core that cannot be cycled is given up.
-const CYCLE_ATTEMPTS: u32 = 400;
+/// each time in milliseconds: half a second in all, as a thread that keeps it on may be preempted
+/// for long, and a core that cannot be cycled is given up.
+const CYCLE_ATTEMPTS: u32 = 80;
 const CYCLE_PAUSE: i64 = 5;
 
 /// How long that may take, in milliseconds.
