@@ -75,8 +75,7 @@ use crate::{
         CoreSelector,
         Reply,
         Request,
-        Text,
-        UserSignal, //
+        Text, //
     },
     error::{
         Error,
@@ -657,9 +656,8 @@ fn refuse_caller() -> Error {
 }
 
 /// Whether a request needs neither memory nor jobs of the process whose file it comes by, so that
-/// anybody may make it who has got the file: questions about the device, and waiting for signals and
-/// setting them, which processes do together. Not to destroy them: exit handlers of a forked child
-/// would end its parent's.
+/// anybody may make it who has got the file: questions about the device, and signals, which
+/// processes wait for together.
 #[cold]
 #[inline(never)]
 fn is_for_anybody(request: &Request) -> bool {
@@ -680,7 +678,7 @@ fn is_for_anybody(request: &Request) -> bool {
             | Request::QueryTimer { .. }
             | Request::QueryCommandBuffer
             | Request::Database { .. }
-            | Request::UserSignal(UserSignal::Wait { .. } | UserSignal::Signal { .. })
+            | Request::UserSignal(_)
             | Request::CreateFence { .. }
             | Request::WaitFence { .. }
             | Request::Ignored

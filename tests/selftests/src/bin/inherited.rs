@@ -266,7 +266,7 @@ fn of_an_executed_program() -> Result<()> {
 }
 
 /// All that a program is refused by a file that another one has opened.
-fn are_refused(device: &Device, node: Node, context: u32, signal: i32, pool: u64) -> Result<()> {
+fn are_refused(device: &Device, node: Node, context: u32, pool: u64) -> Result<()> {
     let own = Memory::new(Region::anonymous(PAGE)?);
     let bytes = PAGE as u64;
     refused(
@@ -292,10 +292,6 @@ fn are_refused(device: &Device, node: Node, context: u32, signal: i32, pool: u64
     refused("ATTACH", device.attach(), PASSED_ON)?;
     refused("DETACH", device.detach(context), PASSED_ON)?;
     refused("STALL", device.stall(), PASSED_ON)?;
-    // As a library's exit handlers do.
-    refused("DESTROY", device.destroy_signal(signal), PASSED_ON)?;
-    refused("CREATE", device.create_signal(false), PASSED_ON)?;
-    refused("MAP", device.map_signal(signal), PASSED_ON)?;
     let mut queue = Queue::new();
     queue.write_data(0x1000, STAIN);
     same("EVENT_COMMIT", device.send_queue(&mut queue)?, PASSED_ON)?;
@@ -329,7 +325,7 @@ fn fork() -> Result<String> {
     let pool = device.map_pool()?.address();
     let context = device.attach()?.context;
     let child = copied(|| {
-        let done = are_refused(device, node, context, signal, pool)
+        let done = are_refused(device, node, context, pool)
             .and_then(|()| are_answered(device, signal))
             // What it opens is its own.
             .and_then(|()| Paint::new()?.prove(0xff00_1234));
