@@ -52,8 +52,10 @@ use kernel::{
 const CYCLE_ATTEMPTS: u32 = 80;
 const CYCLE_PAUSE: i64 = 5;
 
-/// How long that may take, in milliseconds.
-const CYCLE_TIME: u32 = 500;
+/// How long others wait for a cycle, in milliseconds: longer than its attempts take. One that came
+/// earlier would keep the device on.
+// CAST: a few.
+const CYCLE_TIME: u32 = 2 * CYCLE_ATTEMPTS * CYCLE_PAUSE as u32;
 
 /// What switches a device off and on. All may sleep.
 pub(crate) trait Switch: Send + Sync + 'static {
