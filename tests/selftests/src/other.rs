@@ -69,6 +69,19 @@ impl Other {
         Ok(other)
     }
 
+    /// Starts it as [`Other::start`] does; then it becomes `user`.
+    pub fn start_as(abi: &Abi, user: u32) -> Result<Self> {
+        let mut other = Self::start(abi)?;
+        other.become_user(user)?;
+        Ok(other)
+    }
+
+    /// Has it become `user`.
+    pub fn become_user(&mut self, user: u32) -> Result<()> {
+        let answer = self.ask(&format!("user {user}"))?;
+        same("it", answer.as_str(), "changed")
+    }
+
     /// The answer to `what`.
     pub fn ask(&mut self, what: &str) -> Result<String> {
         self.tell(what)?;

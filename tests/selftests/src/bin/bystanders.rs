@@ -150,10 +150,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
 }
 
 fn start(user: u32) -> Result<Other> {
-    let mut other = Other::start(Abi::own())?;
-    let answer = other.ask(&format!("user {user}"))?;
-    same("it", answer.as_str(), "changed")?;
-    Ok(other)
+    Other::start_as(Abi::own(), user)
 }
 
 /// Lines in `log` about each of `others`.

@@ -111,13 +111,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
 }
 
 fn start(user: u32) -> Result<Other> {
-    let mut other = Other::start(Abi::named(GENERATION).context("a generation")?)?;
-    same(
-        "it",
-        other.ask(&format!("user {user}"))?.as_str(),
-        "changed",
-    )?;
-    Ok(other)
+    Other::start_as(Abi::named(GENERATION).context("a generation")?, user)
 }
 
 /// Sixteen processes of one user, while others import.
@@ -178,11 +172,7 @@ fn contained(maker: u32, first: u32, user: u32) -> Result<Option<Other>> {
         let path = format!("/proc/{}/{file}", other.id());
         std::fs::write(&path, format!("0 {first} {count}")).context(path)?;
     }
-    same(
-        "it",
-        other.ask(&format!("user {user}"))?.as_str(),
-        "changed",
-    )?;
+    other.become_user(user)?;
     Ok(Some(other))
 }
 
