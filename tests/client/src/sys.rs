@@ -583,7 +583,7 @@ pub fn become_user(user: u32) -> io::Result<()> {
     }
 }
 
-/// Moves this thread, the only one of its process, to a user namespace of its own, whose users somebody else says.
+/// Moves this thread, the only one of its process, to a user namespace of its own. Another process maps its users.
 pub fn leave_users() -> io::Result<()> {
     // SAFETY: touches no memory.
     match unsafe { libc::unshare(libc::CLONE_NEWUSER) } {
