@@ -581,11 +581,6 @@ impl<P: Payload> Waited for Ring<P> {
         }
     }
 
-    fn tied(&self) -> u64 {
-        let state = self.state.lock();
-        state.in_flight.loads().map(|job| job.retired_count).sum()
-    }
-
     fn is_over(&self, number: u64) -> bool {
         self.state.lock().completed >= number
     }

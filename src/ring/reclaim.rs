@@ -79,9 +79,6 @@ pub(crate) trait Waited: Send + Sync {
     /// Ties `item` to job `number`, or to the newest before; gives it back if that has ended.
     fn tie(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>>;
 
-    /// How many items are tied to its jobs.
-    fn tied(&self) -> u64;
-
     /// Whether job `number` has ended, or been dropped.
     fn is_over(&self, number: u64) -> bool;
 }
@@ -167,6 +164,8 @@ struct State {
     contexts: KVec<Arc<Context>>,
     /// What is to be dropped by the work item.
     items: List<Retired>,
+    /// How many are tied to the rings' jobs.
+    tied: u64,
     /// How many have been put there, and how many have been dealt with.
     begun: u64,
     ended: u64,
@@ -214,6 +213,7 @@ impl Reclaimer {
                 state <- new_spinlock!(State {
                     contexts,
                     items: List::new(),
+                    tied: 0,
                     begun: 0,
                     ended: 0,
                     hides_begun: 0,
@@ -301,14 +301,17 @@ impl Reclaimer {
                 item.behind[core].store(number, Relaxed);
             }
         }
-        Self::tie_next(&rings, item)
+        self.tie_next(&rings, item)
     }
 
     /// Ties `item` to the first job that it waits for; gives it back if it waits for none any more.
     fn tie_next(
+        &self,
         rings: &[Option<Arc<dyn Waited>>; MAX_CORES],
         mut item: ListArc<Retired>,
     ) -> Option<ListArc<Retired>> {
+        // Counted before a job can end with it: the count is never too low.
+        self.state.lock().tied += 1;
         for (core, ring) in rings.iter().enumerate() {
             let Some(ring) = ring else {
                 continue;
@@ -318,12 +321,14 @@ impl Reclaimer {
                 item = ring.tie(number, item)?;
             }
         }
+        self.state.lock().tied -= 1;
         Some(item)
     }
 
     /// Takes over what a job that has ended kept.
     pub(crate) fn take(self: &Arc<Self>, items: &mut List<Retired>, count: u64) {
         let mut state = self.state.lock();
+        state.tied -= count;
         state.begun += count;
         state.items.push_all_back(items);
         drop(state);
@@ -371,7 +376,7 @@ impl Reclaimer {
             };
             let item = {
                 let rings = self.rings.lock();
-                Self::tie_next(&rings, item)
+                self.tie_next(&rings, item)
             };
             if let Some(item) = item {
                 item.kept.clone().passed();
@@ -411,18 +416,11 @@ impl Reclaimer {
     /// How many objects have been let go of and are not dropped yet, and how many processes have
     /// begun to end and have not.
     pub(crate) fn pending(&self) -> (usize, usize) {
-        let tied: u64 = self
-            .rings
-            .lock()
-            .iter()
-            .flatten()
-            .map(|ring| ring.tied())
-            .sum();
         let state = self.state.lock();
         let hides = state.hides_begun - state.hides_ended;
         // CAST: each of them takes memory.
         (
-            (tied + hides + state.begun - state.ended) as usize,
+            (state.tied + hides + state.begun - state.ended) as usize,
             (state.endings_begun - state.endings_ended) as usize,
         )
     }

@@ -526,11 +526,6 @@ impl<P: Payload> Waited for Queue<P> {
         }
     }
 
-    fn tied(&self) -> u64 {
-        let state = self.state.lock();
-        state.jobs.loads().map(|job| job.retired_count).sum()
-    }
-
     fn is_over(&self, number: u64) -> bool {
         self.state.lock().completed >= number
     }

@@ -64,6 +64,11 @@ impl Board {
         }
     }
 
+    /// Whether `make test` runs it with the kernel's checks: those with several cores, which lock the most.
+    pub fn is_checked(self) -> bool {
+        matches!(self, Board::Imx6q | Board::Imx6qp)
+    }
+
     /// Its cores, in the order of their places.
     pub fn cores(self) -> &'static [Core] {
         match self {

@@ -494,6 +494,9 @@ pub struct TestArgs {
     /// suite alone, and what fails is not run again.
     #[arg(long)]
     pub once: bool,
+    /// With lockdep, and two processors where a board has them, as in soak: on armv7 everywhere.
+    #[arg(long)]
+    pub checked: bool,
     /// Boots at once [default: the number of processors, 4 at most].
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub jobs: Option<u8>,

@@ -41,6 +41,7 @@ use suites::Table;
 pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) -> Result<u8> {
     let table = Table::load(soak)?.on_kernel(&tools.kernel);
     let mut table = table.select(&arguments.suites)?;
+    table.quick &= !arguments.checked;
     if let Some(board) = arguments.board {
         table = table.on_board(board)?;
     }

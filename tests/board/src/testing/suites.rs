@@ -26,6 +26,9 @@ pub struct Table {
     /// Programs that run in the guest.
     #[serde(default)]
     pub guest: Vec<GuestSuite>,
+    /// Whether [`QUICK`] is used where that will do.
+    #[serde(skip)]
+    pub quick: bool,
 }
 
 /// The unit tests of a crate.
@@ -87,7 +90,8 @@ pub struct GuestSuite {
     /// Whether Mesa and etnaviv's modules are in the guest.
     #[serde(default)]
     pub mesa: bool,
-    /// The kernels it runs on, one after another: [`USUAL`], or files of `scripts/kernel-configs/`.
+    /// The kernels it runs on, one after another: [`USUAL`], or files of `scripts/kernel-configs/`. [`DEFAULT`] is the
+    /// usual one with its checks wherever the suite runs.
     #[serde(default = "usual_kernel")]
     pub kernels: Vec<String>,
     /// Number of processors, if it is not the board's.
@@ -115,14 +119,18 @@ pub struct GuestSuite {
 }
 
 impl GuestSuite {
-    /// Each kernel (empty: the usual one) with each board.
-    fn places(&self) -> impl Iterator<Item = (&str, &Board)> {
-        self.kernels.iter().flat_map(|kernel| {
-            let kernel = match kernel.as_str() {
-                USUAL => "",
-                other => other,
-            };
-            self.boards.iter().map(move |board| (kernel, board))
+    /// Each kernel (empty: the chosen one) with each board. With `quick` the usual one is [`QUICK`] where that will do.
+    fn places(&self, quick: bool) -> impl Iterator<Item = (&str, &Board)> {
+        let will_do = move |board: &Board| quick && self.smp.is_none() && !board.is_checked();
+        self.kernels.iter().flat_map(move |kernel| {
+            self.boards.iter().map(move |board| {
+                let kernel = match kernel.as_str() {
+                    USUAL if will_do(board) => QUICK,
+                    USUAL | DEFAULT => "",
+                    other => other,
+                };
+                (kernel, board)
+            })
         })
     }
 }
@@ -146,6 +154,9 @@ const USUAL: &str = "usual";
 
 /// The kernel that is chosen unless somebody says otherwise.
 const DEFAULT: &str = "armv7";
+
+/// The same without lockdep and for one processor, in less than half of the time. `soak` has [`DEFAULT`] everywhere.
+const QUICK: &str = "armv7-quick";
 
 fn usual_kernel() -> Vec<String> {
     vec![USUAL.to_string()]
@@ -195,7 +206,7 @@ impl Needs {
             self.board.name().to_string(),
             self.binding.name().to_string(),
         ];
-        if self.smp != self.board.processors() {
+        if self.smp != self.board.processors() && self.kernel != QUICK {
             words.push(format!("{} cpus", self.smp));
         }
         if self.memory != half_a_gib() {
@@ -278,6 +289,7 @@ impl Table {
 
     fn ordinary(mut self) -> Table {
         self.guest.retain(|suite| !suite.soak_only);
+        self.quick = true;
         self
     }
 
@@ -354,11 +366,12 @@ impl Table {
         if chosen == DEFAULT {
             return self;
         }
+        self.quick = false;
         for suite in &mut self.guest {
             let runs = suite
                 .kernels
                 .iter()
-                .any(|name| name == USUAL || name == chosen);
+                .any(|name| name == USUAL || name == DEFAULT || name == chosen);
             suite.kernels = match runs {
                 true => usual_kernel(),
                 false => Vec::new(),
@@ -370,9 +383,9 @@ impl Table {
 
     /// The kernels beside the usual one that the suites want.
     pub fn kernels(&self) -> BTreeSet<&str> {
-        let kernels = self.guest.iter().flat_map(|suite| &suite.kernels);
-        let kernels = kernels.map(String::as_str);
-        kernels.filter(|kernel| *kernel != USUAL).collect()
+        let places = self.guest.iter().flat_map(|suite| suite.places(self.quick));
+        let kernels = places.map(|(kernel, _)| kernel);
+        kernels.filter(|kernel| !kernel.is_empty()).collect()
     }
 
     /// Whether a suite wants Mesa.
@@ -453,7 +466,7 @@ impl Table {
             })
             .collect();
         for suite in &self.guest {
-            for (kernel, &board) in suite.places() {
+            for (kernel, &board) in suite.places(self.quick) {
                 for &binding in &suite.bindings {
                     let needs = Needs {
                         board,
@@ -464,7 +477,10 @@ impl Table {
                         etnaviv: suite.etnaviv,
                         mesa: suite.mesa,
                         kernel: kernel.to_string(),
-                        smp: suite.smp.unwrap_or(board.processors()),
+                        smp: match kernel {
+                            QUICK => 1,
+                            _ => suite.smp.unwrap_or(board.processors()),
+                        },
                         memory: suite.memory,
                     };
                     let step = Step {
@@ -629,12 +645,19 @@ soak_only = true
         assert_eq!(groups.len(), 6);
         assert!(groups[0].needs.kunit);
         let shared = &groups[1];
-        assert_eq!(shared.needs.describe(), "dove dt");
+        assert_eq!(shared.needs.describe(), "dove dt armv7-quick");
+        assert_eq!(shared.needs.smp, 1);
+        let checked = |group: &&Group| group.needs.board == Board::Imx6q;
+        let checked = groups.iter().find(checked).unwrap();
+        assert_eq!((&*checked.needs.kernel, checked.needs.smp), ("", 2));
+        assert!(table.kernels().contains(QUICK));
+        let soak = Table::parse(TABLE).unwrap().soak();
+        assert!(soak.kernels().is_empty());
         let steps: Vec<&str> = shared.steps.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(steps, ["signals", "memory", "mmap", "buffers", "reload"]);
         let place = |step: &Step| shared.needs.describe_with(&step.module);
-        assert_eq!(place(&shared.steps[3]), "dove dt bankSize=1");
-        assert_eq!(place(&shared.steps[4]), "dove dt loads itself");
+        assert_eq!(place(&shared.steps[3]), "dove dt armv7-quick bankSize=1");
+        assert_eq!(place(&shared.steps[4]), "dove dt armv7-quick loads itself");
         assert!(groups.iter().any(|group| group.alone && !group.needs.kunit));
         assert_eq!(table.steps(), 11);
     }
@@ -649,7 +672,7 @@ soak_only = true
         let steps: Vec<usize> = table
             .groups()
             .iter()
-            .filter(|group| group.needs.describe() == "dove dt" && !group.alone)
+            .filter(|group| group.needs.describe() == "dove dt armv7-quick" && !group.alone)
             .map(|group| group.steps.len())
             .collect();
         // As evenly as may be: with as many more there are five too many.

@@ -631,16 +631,22 @@ fn signals_of_others(name: &str) -> Result<()> {
     Ok(device.destroy_signal(last)?)
 }
 
-/// Waits for a line of the kernel's log with all of `parts`.
-fn logged(log: &mut KernelLog, parts: &[&str]) -> Result<()> {
-    let mut seen = Vec::new();
+/// Waits for a line of the kernel's log with all of `parts`, which `cause` brings about. Other processes of the user may
+/// have used up the lines of a window of 10 seconds.
+fn logged(
+    log: &mut KernelLog,
+    parts: &[&str],
+    mut cause: impl FnMut() -> Result<()>,
+) -> Result<()> {
     harness::eventually(
         &format!("{parts:?} in the log"),
-        Duration::from_secs(5),
+        Duration::from_secs(30),
         || {
-            seen.extend(log.lines()?.into_iter().map(|line| line.text));
-            let has_all = |line: &String| parts.iter().all(|part| line.contains(part));
-            Ok(seen.iter().any(has_all))
+            cause()?;
+            std::thread::sleep(Duration::from_secs(1));
+            let lines = log.lines()?;
+            let has_all = |text: &str| parts.iter().all(|part| text.contains(part));
+            Ok(lines.iter().any(|line| has_all(&line.text)))
         },
     )
 }
@@ -654,37 +660,36 @@ fn log_lines() -> Result<()> {
         ..Default::default()
     };
     let abi = client.device().abi();
-    let mut commit = abi.commit(&record, 0, &Queue::new())?;
-    client.device().exchange_bytes(&mut commit.bytes)?;
-    let status = Status(abi.header_of(&commit.bytes, "status") as i32);
-    same("COMMIT of no memory", status, Status::INVALID_ADDRESS)?;
     let process = format!("process {}", std::process::id());
-    logged(
-        &mut log,
-        &[&process, "COMMIT", "gcvSTATUS_INVALID_ADDRESS (-8)"],
-    )?;
+    let parts = [&process, "COMMIT", "gcvSTATUS_INVALID_ADDRESS (-8)"];
+    logged(&mut log, &parts, || {
+        let mut commit = abi.commit(&record, 0, &Queue::new())?;
+        client.device().exchange_bytes(&mut commit.bytes)?;
+        let status = Status(abi.header_of(&commit.bytes, "status") as i32);
+        same("COMMIT of no memory", status, Status::INVALID_ADDRESS)
+    })?;
     let pipe = client.engine().pipe();
     client.run(pipe, Stream::new().nop())?;
-    let child = system::again(&[GUESS])?.output()?;
-    same("a client that does not ask", child.status.success(), true)?;
     let guess = [
         "4.0.0, 4.1.0, 4.6.9 have",
         "168 bytes",
         "taken for 4.0.0",
         "interface)",
     ];
-    logged(&mut log, &guess)?;
+    logged(&mut log, &guess, || {
+        let child = system::again(&[GUESS])?.output()?;
+        same("a client that does not ask", child.status.success(), true)
+    })?;
     let file = OpenOptions::new().read(true).write(true).open(NODES[0])?;
-    let mut bytes = [0u8; 40];
-    let result = sys::exchange(file.as_fd(), uapi::IOCTL_INTERFACE, &mut bytes);
-    same("a size of none", result.is_err(), true)?;
-    logged(
-        &mut log,
-        &[
-            "0x28 bytes in and 0x28 out behind an argument of 32",
-            "if of 16",
-        ],
-    )
+    let size = [
+        "0x28 bytes in and 0x28 out behind an argument of 32",
+        "if of 16",
+    ];
+    logged(&mut log, &size, || {
+        let mut bytes = [0u8; 40];
+        let result = sys::exchange(file.as_fd(), uapi::IOCTL_INTERFACE, &mut bytes);
+        same("a size of none", result.is_err(), true)
+    })
 }
 
 /// The argument of a process that does not say which generation it speaks.
