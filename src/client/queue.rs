@@ -268,7 +268,12 @@ impl<'a> Queue<'a> {
             }
             Record::WriteData { address, data } => {
                 let tables = process.tables();
-                let word = tables.word_at(address).ok_or_else(|| {
+                // The vendor's drivers take a physical address, on which clients cannot depend for
+                // memory in pages: its GPU address does, too.
+                let base = process.device.base_address();
+                let linear = address.checked_sub(base).filter(|_| base != 0);
+                let word = linear.and_then(|linear| tables.word_at(linear));
+                let word = word.or_else(|| tables.word_at(address)).ok_or_else(|| {
                     mistake!(
                         Error::InvalidAddress,
                         "a WRITE_DATA record is for {:#x}: no multiple of 4, or not in locked memory of the process's", address)

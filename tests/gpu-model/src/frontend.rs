@@ -49,7 +49,6 @@ use crate::stream::fixed_to_float;
 use crate::stream::Command;
 use crate::strict::hex;
 use crate::strict::Finding;
-use crate::tile_status::StatusFormat;
 use crate::tile_status::TileStatus;
 
 /// Jobs that fit into the pixel engine's queue.
@@ -875,7 +874,7 @@ impl FrontEnd {
         let resolve = Box::new(Resolve::new(
             self.block(gpu, RS_FIRST, RS_END),
             gpu.personality.pixel_pipes(),
-            StatusFormat::of(&gpu.personality),
+            gpu.status_format(),
         ));
         match resolve.check() {
             Err((ViolationKind::ResolveWindow, text)) => {
@@ -898,7 +897,7 @@ impl FrontEnd {
             return self.hang(gpu, ViolationKind::MissingEngine, text);
         }
         let states = self.block(gpu, RS_FIRST, RS_END);
-        if let Some(status) = TileStatus::new(&states, StatusFormat::of(&gpu.personality)) {
+        if let Some(status) = TileStatus::new(&states, gpu.status_format()) {
             let position = self.current.0;
             self.push(
                 gpu,

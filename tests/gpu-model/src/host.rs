@@ -19,6 +19,7 @@ use crate::profile::CYCLES_PER_MICROSECOND;
 use crate::registers::*;
 use crate::strict::hex;
 use crate::strict::Finding;
+use crate::tile_status::StatusFormat;
 
 /// A model that no board has.
 const ANOTHER_MODEL: u32 = 0x1000;
@@ -139,6 +140,14 @@ impl Gpu {
             idle &= !(engines | IDLE_STATE_PE);
         }
         idle
+    }
+
+    /// How tile status is kept, with the memory base that the host has set.
+    pub(crate) fn status_format(&self) -> StatusFormat {
+        StatusFormat::of(
+            &self.personality,
+            self.registers.get(MC_MEMORY_BASE_ADDR_PE),
+        )
     }
 
     fn clock_control(&self) -> u32 {

@@ -183,10 +183,11 @@ impl Personality {
 
     /// HI_IDLE_STATE of the core when all is idle.
     pub fn idle_bits(&self) -> u32 {
-        if self.has_vg() {
-            IDLE_STATE_VG_ALL
-        } else {
-            IDLE_STATE_ALL
+        match self.model {
+            _ if self.has_vg() => IDLE_STATE_VG_ALL,
+            // The CuBox shows 0xfe while the front end loops.
+            0x600 => IDLE_STATE_FIRST_ALL,
+            _ => IDLE_STATE_ALL,
         }
     }
 

@@ -222,6 +222,8 @@ pub const CLOCK_CONTROL_STORED: u32 = 0x00f8_1fff;
 
 /// All idle bits of [`HI_IDLE_STATE`]; bit 31 (AXI low power) is no idle bit.
 pub const IDLE_STATE_ALL: u32 = 0x7fff_ffff;
+/// The same of the first cores, which have no other modules.
+pub const IDLE_STATE_FIRST_ALL: u32 = 0xff;
 /// Front end bit of [`HI_IDLE_STATE`].
 pub const IDLE_STATE_FE: u32 = 1 << 0;
 /// Drawing engine bit.

@@ -19,12 +19,15 @@ pub struct StatusFormat {
     pub bits: u32,
     /// Its addresses go through the memory base (memory controller 2.0), else they are physical.
     pub is_translated: bool,
+    /// The memory base that the pixel engine's addresses go through.
+    pub memory_base: u32,
 }
 
 impl StatusFormat {
-    /// That of a core.
-    pub fn of(personality: &Personality) -> Self {
+    /// That of a core whose pixel engine's memory base is `memory_base`.
+    pub fn of(personality: &Personality, memory_base: u32) -> Self {
         Self {
+            memory_base,
             bits: if personality.has_2_bits_per_tile() {
                 2
             } else {
@@ -40,6 +43,7 @@ impl StatusFormat {
 pub struct TileStatus {
     format: StatusFormat,
     status: u32,
+    /// As the pixel engine addresses it.
     surface: u32,
     clear_value: u32,
 }
@@ -50,7 +54,12 @@ impl TileStatus {
         (states.get(TS_MEM_CONFIG) & TS_COLOR_FAST_CLEAR != 0).then(|| Self {
             format,
             status: states.get(TS_COLOR_STATUS_BASE),
-            surface: states.get(TS_COLOR_SURFACE_BASE),
+            surface: match format.is_translated {
+                true => states.get(TS_COLOR_SURFACE_BASE),
+                false => states
+                    .get(TS_COLOR_SURFACE_BASE)
+                    .wrapping_sub(format.memory_base),
+            },
             clear_value: states.get(TS_COLOR_CLEAR_VALUE),
         })
     }
@@ -127,8 +136,31 @@ mod tests {
         let format = StatusFormat {
             bits,
             is_translated: true,
+            memory_base: 0,
         };
         TileStatus::new(&StateBlock::new(RS_FIRST, words), format)
+    }
+
+    #[test]
+    fn without_memory_controller_2_bases_are_physical() {
+        let mut words = vec![0; ((RS_END - RS_FIRST) / 4) as usize];
+        for (address, value) in [
+            (TS_COLOR_STATUS_BASE, 0x4000_0000),
+            (TS_COLOR_SURFACE_BASE, 0x4000_1000),
+            (TS_MEM_CONFIG, TS_COLOR_FAST_CLEAR),
+        ] {
+            words[((address - RS_FIRST) / 4) as usize] = value;
+        }
+        let of = |is_translated| {
+            let format = StatusFormat {
+                bits: 4,
+                is_translated,
+                memory_base: 0x4000_0000,
+            };
+            TileStatus::new(&StateBlock::new(RS_FIRST, words.clone()), format).unwrap()
+        };
+        assert_eq!((of(false).status, of(false).surface), (0x4000_0000, 0x1000));
+        assert_eq!(of(true).surface, 0x4000_1000);
     }
 
     #[test]

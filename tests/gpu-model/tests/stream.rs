@@ -219,7 +219,7 @@ fn the_ring_idles_and_takes_a_commit() {
     let rig = Rig::new(Board::Dove);
     rig.start_ring();
     assert_eq!(rig.gpu.front_end_state(), FrontEndState::Waiting);
-    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), 0x7fff_fffe);
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), 0xfe);
     assert_eq!(rig.gpu.mmio_read(HI_CLOCK_CONTROL) & CLOCK_CONTROL_IDLE, 0);
     let addresses = [(); 4].map(|()| rig.gpu.mmio_read(FE_DMA_ADDRESS));
     assert_eq!(addresses, [RING, RING + 8, RING, RING + 8]);
@@ -1466,14 +1466,14 @@ fn a_reset_can_be_made_to_fail() {
     assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), 0);
     assert_eq!(rig.gpu.mmio_read(HI_CLOCK_CONTROL), 0x100);
     rig.soft_reset();
-    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_FIRST_ALL);
     bar.write(&rig.gpu, fault::RESET_STUCK, u32::MAX);
     for _ in 0..3 {
         rig.soft_reset();
         assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), 0);
     }
     bar.write(&rig.gpu, fault::CLEAR_ALL, 0);
-    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_FIRST_ALL);
     rig.clean();
 }
 

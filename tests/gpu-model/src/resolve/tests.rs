@@ -33,6 +33,7 @@ fn of_states(words: Vec<u32>, pipes: usize, bits: u32) -> Resolve {
     let format = StatusFormat {
         bits,
         is_translated: false,
+        memory_base: 0,
     };
     Resolve::new(StateBlock::new(RS_FIRST, words), pipes, format)
 }

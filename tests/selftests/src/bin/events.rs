@@ -356,6 +356,12 @@ fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
             let buffer = device.allocate_contiguous(4096)?;
             let user = user_page()?;
             let mapping = device.map_user(user.address(), 4096)?;
+            // By its physical address as well, as the vendor's drivers have it.
+            let base = device.base_address()?;
+            let physical = |address: u32| match address >> 31 {
+                0 => address + base,
+                _ => address,
+            };
             for (what, address, memory) in [
                 ("pool", pool.1, &pool.2),
                 ("contiguous pages", pages.1, &pages.2),
@@ -365,13 +371,14 @@ fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
             ] {
                 for offset in [0, 4, 2048, 4092] {
                     let value = 0xabcd_0000 | offset;
-                    let mut queue = Queue::new();
-                    queue
-                        .write_data(address + offset, 1)
-                        .write_data(address + offset, value);
-                    device.commit_queue(&mut queue).context(what)?;
-                    device.stall()?;
-                    harness::same_word(what, memory.read(offset as usize), value)?;
+                    for at in [address + offset, physical(address + offset)] {
+                        let mut queue = Queue::new();
+                        queue.write_data(at, 1).write_data(at, value);
+                        device.commit_queue(&mut queue).context(what)?;
+                        device.stall()?;
+                        harness::same_word(what, memory.read(offset as usize), value)?;
+                        memory.write(offset as usize, 7);
+                    }
                     memory.write(offset as usize, 0);
                     same(what, memory.find_other_than(0), None)?;
                 }
