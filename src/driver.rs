@@ -163,10 +163,7 @@ impl platform::Driver for Driver {
                     dev_err!(dev, "its clocks cannot be enabled ({error:?})\n");
                 }
             })?;
-        let points = set_clock(dev, &clocks, parameters.core_clock)?;
-        if let (rate @ 1.., _) = clocks.rates() {
-            dev_info!(dev, "its clock: {rate} Hz\n");
-        }
+        let points = Points::get(dev)?;
         let supply = Supply::new(dev)?;
         let line = ResetLine::get(dev).inspect_err(|&error| {
             if error != EPROBE_DEFER {
@@ -180,10 +177,13 @@ impl platform::Driver for Driver {
         let start = claim.start();
         let identity = hw::identify(dev, &registers)?;
         let kind = identity.hardware_type();
-        let (is_wanted, name) = match kind {
-            HardwareType::ThreeD | HardwareType::Both => (parameters.kinds.three_d, "3d"),
-            HardwareType::TwoD => (parameters.kinds.two_d, "2d"),
-            HardwareType::Vector => (parameters.kinds.vector, "vg"),
+        let clock_rates = parameters.core_clocks;
+        let (is_wanted, clock_rate, name) = match kind {
+            HardwareType::ThreeD | HardwareType::Both => {
+                (parameters.kinds.three_d, clock_rates.three_d, "3d")
+            }
+            HardwareType::TwoD => (parameters.kinds.two_d, clock_rates.two_d, "2d"),
+            HardwareType::Vector => (parameters.kinds.vector, clock_rates.vector, "vg"),
         };
         if !is_wanted {
             dev_info!(
@@ -191,6 +191,10 @@ impl platform::Driver for Driver {
                 "left to others: {name} is not among the cores of the parameter\n"
             );
             return Err(ENODEV);
+        }
+        let points = set_clock(dev, &clocks, points, clock_rate)?;
+        if let (rate @ 1.., _) = clocks.rates() {
+            dev_info!(dev, "its clock: {rate} Hz\n");
         }
         let shares_board = parameters.shares_board;
         let (clients, made) = find_clients(dev, parameters, &identity)?;
@@ -258,14 +262,14 @@ impl platform::Driver for Driver {
     }
 }
 
-/// Takes the operating points of `dev`, if it has some, and sets its clock to `wanted` Hz if that
-/// is given. `EPROBE_DEFER`: they are not all there yet. `ENOMEM`.
+/// Sets the clock of `dev` through its operating points, if it has some: to `wanted` Hz if that is
+/// given. A core that is left to another driver keeps its rate. `ENOMEM`.
 fn set_clock(
     dev: &kernel::device::Device,
     clocks: &Clocks,
+    points: Option<Points>,
     wanted: Option<usize>,
 ) -> Result<Option<Arc<Points>>> {
-    let points = Points::get(dev)?;
     let set = match (&points, wanted) {
         (Some(points), wanted) => points.set_first(dev, clocks, wanted),
         (None, Some(rate)) => clocks.set_rate(rate),
@@ -462,7 +466,8 @@ impl ParameterCores {
         let mut devices = KVec::new();
         let (mut described, mut bound) = (0, 0);
         for location in parameters.locations.iter().flatten() {
-            if tree::node_exists(location.registers) {
+            let node = tree::node_at(location.registers);
+            if node.as_ref().is_some_and(|node| node.is_enabled) {
                 pr_info!(
                     "the device tree describes the core at {:#x}: its node is used\n",
                     location.registers
@@ -471,7 +476,7 @@ impl ParameterCores {
             }
             // The first has a name without a number.
             let number = (described > 0).then_some(described);
-            let device = new_device(location, number)?;
+            let device = new_device(location, node.map(|node| node.line), number)?;
             described += 1;
             bound += usize::from(device.is_bound());
             devices.push(device, GFP_KERNEL)?;
@@ -521,9 +526,21 @@ fn tell_of_nodes() {
     }
 }
 
-/// A device for a core that the parameters describe.
-fn new_device(location: &CoreLocation, number: Option<u8>) -> Result<OwnDevice> {
+/// A device for a core that the parameters describe; `line`: the interrupt that a disabled node
+/// has for it, 0 for none. Documents of old kernels number interrupts in ways of their own.
+fn new_device(
+    location: &CoreLocation,
+    line: Option<u32>,
+    number: Option<u8>,
+) -> Result<OwnDevice> {
     let (start, size) = (location.registers, location.size);
+    if let Some(right) = line.filter(|&line| line != 0 && line != location.line) {
+        pr_err!(
+            "irqLine {} is not the interrupt of the core at {start:#x}: the device tree's disabled node has {right}\n",
+            location.line
+        );
+        return Err(EINVAL);
+    }
     if crate::sys::physical::is_system_ram(start, size) {
         pr_err!("registerMemBase {start:#x} is memory, not registers\n");
         return Err(EINVAL);

@@ -30,9 +30,6 @@ const MAX_LINE: u32 = 1019;
 /// Highest number of a realtime signal.
 const MAX_SIGNAL: i32 = 64;
 
-/// What the vendor's drivers have for `coreClock`, and do not look at.
-const VENDORS_CLOCK: usize = 156_000_000;
-
 /// `gpu_frequency` is less.
 const MAX_MEGAHERTZ: usize = 4000;
 
@@ -158,8 +155,8 @@ pub(crate) struct Parameters {
     pub(crate) power_management: bool,
     /// For so long, in milliseconds, if nobody says otherwise.
     pub(crate) autosuspend: u32,
-    /// The rate of the cores' clocks, in Hz, if it is to be another.
-    pub(crate) core_clock: Option<usize>,
+    /// Rates of the cores' clocks, where another than the firmware's is given.
+    pub(crate) core_clocks: ClockRates,
     /// The least 64ths of its clock that a core is slowed down to when it is too warm.
     pub(crate) least_scale: u32,
     /// How much is kept of a core that hangs, from 0, nothing, to 3.
@@ -534,7 +531,7 @@ impl Parameters {
                 delay if delay <= MAX_AUTOSUSPEND => delay,
                 _ => return Err(Refusal("autosuspend", "must be a day at most")),
             },
-            core_clock: core_clock(raw)?,
+            core_clocks: ClockRates::new(raw)?,
             least_scale: match raw.initgpu3DMinClock {
                 scale @ 1..=FULL_SCALE => scale,
                 _ => return Err(Refusal("initgpu3DMinClock", "must be from 1 to 64")),
@@ -570,14 +567,30 @@ impl Parameters {
     }
 }
 
-/// The rate of the cores' clocks, by either of the vendor's parameters: `coreClock` comes first.
-fn core_clock(raw: &RawParameters) -> Result<Option<usize>, Refusal> {
-    // CAST: 32 bits into at least 32.
-    match (raw.coreClock as usize, raw.gpu_frequency) {
-        (0 | VENDORS_CLOCK, 0) => Ok(None),
-        (0 | VENDORS_CLOCK, megahertz @ 1..MAX_MEGAHERTZ) => Ok(Some(megahertz * 1_000_000)),
-        (0 | VENDORS_CLOCK, _) => Err(Refusal("gpu_frequency", "is in MHz, below 4000")),
-        (hertz, _) => Ok(Some(hertz)),
+/// A rate in Hz for each kind of core. Kinds may share a clock, so each has a parameter of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClockRates {
+    /// `coreClock`, else `gpu_frequency`, for 3D cores, and those for 3D and 2D.
+    pub(crate) three_d: Option<usize>,
+    /// `coreClock2D`.
+    pub(crate) two_d: Option<usize>,
+    /// `coreClockVG`.
+    pub(crate) vector: Option<usize>,
+}
+
+impl ClockRates {
+    fn new(raw: &RawParameters) -> Result<Self, Refusal> {
+        if raw.gpu_frequency >= MAX_MEGAHERTZ {
+            return Err(Refusal("gpu_frequency", "is in MHz, below 4000"));
+        }
+        // CAST: 32 bits into at least 32.
+        let given = |hertz: u32| (hertz != 0).then_some(hertz as usize);
+        let of_dove = (raw.gpu_frequency != 0).then_some(raw.gpu_frequency * 1_000_000);
+        Ok(Self {
+            three_d: given(raw.coreClock).or(of_dove),
+            two_d: given(raw.coreClock2D),
+            vector: given(raw.coreClockVG),
+        })
     }
 }
 
@@ -627,6 +640,8 @@ pub(crate) fn show() {
     pr_info!("powerManagement   = {}\n", raw.powerManagement);
     pr_info!("autosuspend       = {}\n", raw.autosuspend);
     pr_info!("coreClock         = {}\n", raw.coreClock);
+    pr_info!("coreClock2D       = {}\n", raw.coreClock2D);
+    pr_info!("coreClockVG       = {}\n", raw.coreClockVG);
     pr_info!("gpu_frequency     = {}\n", raw.gpu_frequency);
     pr_info!("initgpu3DMinClock = {}\n", raw.initgpu3DMinClock);
     pr_info!("stuckDump         = {}\n", raw.stuckDump);
@@ -673,6 +688,8 @@ mod tests {
             powerManagement: 1,
             autosuspend: 200,
             coreClock: 0,
+            coreClock2D: 0,
+            coreClockVG: 0,
             gpu_frequency: 0,
             initgpu3DMinClock: 1,
             stuckDump: 2,
@@ -701,18 +718,27 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_has_one_rate() {
+    fn each_kind_of_core_has_a_rate() {
         let clock = |hertz, megahertz| {
             let mut raw = raw();
             (raw.coreClock, raw.gpu_frequency) = (hertz, megahertz);
-            Parameters::check(&raw).map_or(None, |parameters| parameters.core_clock)
+            Parameters::check(&raw).map_or(None, |parameters| parameters.core_clocks.three_d)
         };
         assert_eq!(clock(0, 0), None);
         assert_eq!(clock(528_000_000, 0), Some(528_000_000));
         assert_eq!(clock(0, 312), Some(312_000_000));
         assert_eq!(clock(0, 3999), Some(3_999_000_000));
-        assert_eq!(clock(156_000_000, 0), None);
+        assert_eq!(clock(156_000_000, 0), Some(156_000_000));
         assert_eq!(clock(528_000_000, 312), Some(528_000_000));
+        let mut all = raw();
+        (all.coreClock2D, all.coreClockVG) = (396_000_000, 0);
+        let rates = Parameters::check(&all).map(|parameters| parameters.core_clocks);
+        let wanted = ClockRates {
+            three_d: None,
+            two_d: Some(396_000_000),
+            vector: None,
+        };
+        assert!(rates.is_ok_and(|rates| rates == wanted));
         for megahertz in [4000, usize::MAX] {
             assert_eq!(
                 refused(|raw| raw.gpu_frequency = megahertz),

@@ -116,8 +116,10 @@ MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memo
 GAL_PARAMETER(gpuTimeout, uint, "Milliseconds without any progress after which a core is reset, and who has hung it loses what it has submitted; 0: never");
 GAL_PARAMETER(powerManagement, int, "1: a core is switched off while it has nothing to do; 0: never");
 GAL_PARAMETER(autosuspend, uint, "Milliseconds without work after which a core is switched off; afterwards autosuspend_delay_ms of each device");
-GAL_PARAMETER(coreClock, uint, "Rate of the cores' clock in Hz; 0: as it is");
-GAL_PARAMETER(gpu_frequency, ulong, "The same in MHz, as Dove's driver has it; 0: as it is");
+GAL_PARAMETER(coreClock, uint, "Rate of the 3D core's clock in Hz; 0: as it is");
+GAL_PARAMETER(coreClock2D, uint, "The same of the 2D core");
+GAL_PARAMETER(coreClockVG, uint, "The same of the core for vector graphics");
+GAL_PARAMETER(gpu_frequency, ulong, "coreClock in MHz, as Dove's driver has it; 0: as it is");
 GAL_PARAMETER(initgpu3DMinClock, uint, "Least 64ths of its clock that a core is slowed down to when it is too warm, from 1 to 64");
 GAL_PARAMETER(recovery, uint, "0: a core that hangs is not reset, as with gpuTimeout=0");
 GAL_PARAMETER(stuckDump, uint, "What is kept of a core that hangs: 0 nothing, 1 registers and commands, 2 the memory that they name too, 3 more of it");
@@ -982,17 +984,30 @@ bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size
 	return true;
 }
 
-bool gal_node_exists(phys_addr_t registers)
+/*
+ * Whether a node, enabled or not, has its registers there; and its interrupt as
+ * the board's documents number it (see gal_map_irq_line), 0 if it has none.
+ */
+bool gal_find_node(phys_addr_t registers, bool *enabled, unsigned int *line)
 {
+	struct of_phandle_args irq;
 	struct device_node *node;
 	struct resource resource;
 
 	for_each_compatible_node(node, NULL, "vivante,gc") {
-		if (of_device_is_available(node) && !of_address_to_resource(node, 0, &resource) &&
-		    resource.start == registers) {
-			of_node_put(node);
-			return true;
+		if (of_address_to_resource(node, 0, &resource) || resource.start != registers)
+			continue;
+		*enabled = of_device_is_available(node);
+		*line = 0;
+		if (!of_irq_parse_one(node, 0, &irq)) {
+			if (irq.args_count == 1)
+				*line = irq.args[0];
+			else if (irq.args_count == 3 && irq.args[0] == 0)
+				*line = irq.args[1] + 32;
+			of_node_put(irq.np);
 		}
+		of_node_put(node);
+		return true;
 	}
 	return false;
 }
@@ -1105,6 +1120,11 @@ int gal_map_irq_line(unsigned int line)
 	return irq ? irq : -EINVAL;
 }
 
+/*
+ * On i.MX6 the GPU's regulator and on i.MX8M its reset controller are modules.
+ * A core that waits for them longer than the kernel's 10 s is given up.
+ */
+MODULE_SOFTDEP("pre: anatop-regulator reset-imx7");
 MODULE_VERSION("0.1.0");
 
 /* Of nobody else's: a line that two cores share resets both. NULL: the node names none. */

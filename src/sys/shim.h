@@ -66,6 +66,8 @@ struct gal_parameters {
 	int powerManagement;
 	unsigned int autosuspend;
 	unsigned int coreClock;
+	unsigned int coreClock2D;
+	unsigned int coreClockVG;
 	unsigned long gpu_frequency;
 	unsigned int initgpu3DMinClock;
 	unsigned int recovery;
@@ -351,7 +353,7 @@ int gal_cycle_power(struct device *dev);
 /* Interrupt lines, as board documents number them. */
 unsigned int gal_count_nodes(void);
 bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size);
-bool gal_node_exists(phys_addr_t registers);
+bool gal_find_node(phys_addr_t registers, bool *enabled, unsigned int *line);
 int gal_map_irq_line(unsigned int line);
 
 /* Components for device-tree nodes of ours, for drivers that wait for the components of all nodes. */

@@ -16,10 +16,22 @@ pub(crate) fn count_nodes() -> usize {
     count as usize
 }
 
-/// Whether an enabled device-tree node describes a core whose registers start at `registers`.
-pub(crate) fn node_exists(registers: PhysAddr) -> bool {
-    // SAFETY: Only looks the tree up.
-    unsafe { shim::gal_node_exists(registers) }
+/// A device-tree node that describes a core.
+pub(crate) struct Node {
+    /// The kernel makes a device of it.
+    pub(crate) is_enabled: bool,
+    /// Its interrupt, as the parameter `irqLine` has it; 0: it has none.
+    pub(crate) line: u32,
+}
+
+/// The node whose registers start at `registers`.
+pub(crate) fn node_at(registers: PhysAddr) -> Option<Node> {
+    let mut node = Node {
+        is_enabled: false,
+        line: 0,
+    };
+    // SAFETY: Looks the tree up, and writes to the two fields alone.
+    unsafe { shim::gal_find_node(registers, &mut node.is_enabled, &mut node.line) }.then_some(node)
 }
 
 /// Bytes of a name, with the zero at its end.

@@ -5,6 +5,7 @@
 //! Needs the module not to be in use, bound by the device tree. Arguments: `[MODULE PARAMETERS...]`, with an
 //! `autosuspend` that is longer than anything here, so that a core goes off only as it is asked to.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufRead;
 use std::io::BufReader;
@@ -17,6 +18,7 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
@@ -36,6 +38,7 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
+use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::Module;
 use galcore_selftests::vg;
 use galcore_selftests::video::unlock;
@@ -323,7 +326,8 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
             unlock(device, node)?;
             device.free(node)?;
             switch(device, STATE_OFF)?;
-            same("power", control.read(POWER), 0)?;
+            // What frees the node may look at it.
+            eventually("the core is off", SOON, || Ok(control.read(POWER) == 0))?;
             same("state", query(device)?, (STATE_OFF, true))?;
         }
         // And while another thread looks.
@@ -747,6 +751,40 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
         Module::unload()?;
         module.load_or_fail()
     });
+    if Control::open_core(2).is_ok() {
+        suite.test("each core's rate is its own", move || {
+            let loaded = |words: &[&str]| -> Result<BTreeMap<String, u64>> {
+                Module::unload()?;
+                let mut log = KernelLog::from_now()?;
+                module.with(words).load_or_fail()?;
+                let mut rates = BTreeMap::new();
+                for line in log.lines()? {
+                    let Some((device, rate)) = line.text.split_once(": its clock: ") else {
+                        continue;
+                    };
+                    let rate = rate.trim_end_matches(" Hz").parse()?;
+                    rates.insert(device.to_string(), rate);
+                }
+                Ok(rates)
+            };
+            let before = loaded(&[])?;
+            let cores: Vec<String> = before.keys().cloned().collect();
+            let [three_d, two_d, vector] = cores.as_slice() else {
+                bail!("{before:?}");
+            };
+            // The vendor's default is a rate like any other.
+            let mut wanted = before.clone();
+            wanted.insert(three_d.clone(), 156_000_000);
+            same("3D", loaded(&["coreClock=156000000"])?, wanted.clone())?;
+            wanted.insert(two_d.clone(), 396_000_000);
+            wanted.insert(vector.clone(), 297_000_000);
+            let both = ["coreClock2D=396000000", "coreClockVG=297000000"];
+            same("2D and VG", loaded(&both)?, wanted.clone())?;
+            // A core that is left to another driver keeps its rate.
+            loaded(&["cores=2d,vg", "coreClock=128000000"])?;
+            same("left alone", loaded(&[])?, wanted)
+        });
+    }
 }
 
 /// Another client, which has it open.

@@ -513,6 +513,22 @@ fn apart(suite: &mut Suite<'_>, model_3d: u32, rounds: u32, binds: u32) {
         format!("irqLine2D={}", 32 + place.interrupt),
         "cores=2d".to_string(),
     ];
+    let wrong = parameters.clone().map(|word| match word.split_once('=') {
+        Some(("irqLine2D", _)) => "irqLine2D=42".to_string(),
+        _ => word,
+    });
+    suite.test("apart: the disabled node's interrupt is named", move || {
+        let mut log = KernelLog::from_now()?;
+        let loaded = load_galcore(&wrong.each_ref().map(String::as_str));
+        ensure!(loaded.is_err(), "with another interrupt");
+        let right = format!("irqLine 42 is not the interrupt of the core at {:#x}: the device tree's disabled node has {}", place.registers, 32 + place.interrupt);
+        let lines = log.lines()?;
+        ensure!(
+            lines.iter().any(|line| line.text.contains(&right)),
+            "{lines:?}"
+        );
+        Ok(())
+    });
     let load = move || load_galcore(&parameters.each_ref().map(String::as_str));
     let first = load.clone();
     suite.test("apart: etnaviv has the others", move || {
