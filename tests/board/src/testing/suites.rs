@@ -91,7 +91,7 @@ pub struct GuestSuite {
     #[serde(default)]
     pub mesa: bool,
     /// The kernels it runs on, one after another: [`USUAL`], or files of `scripts/kernel-configs/`. [`DEFAULT`] is the
-    /// usual one with its checks wherever the suite runs.
+    /// usual one with its checks wherever the suite runs, and [`QUICK`] without.
     #[serde(default = "usual_kernel")]
     pub kernels: Vec<String>,
     /// Number of processors, if it is not the board's.
@@ -121,12 +121,14 @@ pub struct GuestSuite {
 impl GuestSuite {
     /// Each kernel (empty: the chosen one) with each board. With `quick` the usual one is [`QUICK`] where that will do.
     fn places(&self, quick: bool) -> impl Iterator<Item = (&str, &Board)> {
-        let will_do = move |board: &Board| quick && self.smp.is_none() && !board.is_checked();
+        // etnaviv's modules are those of the chosen kernel.
+        let quick = quick && self.smp.is_none() && !self.etnaviv && !self.mesa;
         self.kernels.iter().flat_map(move |kernel| {
             self.boards.iter().map(move |board| {
                 let kernel = match kernel.as_str() {
-                    USUAL if will_do(board) => QUICK,
-                    USUAL | DEFAULT => "",
+                    USUAL if quick && !board.is_checked() => QUICK,
+                    QUICK if quick => QUICK,
+                    USUAL | DEFAULT | QUICK => "",
                     other => other,
                 };
                 (kernel, board)
@@ -371,7 +373,7 @@ impl Table {
             let runs = suite
                 .kernels
                 .iter()
-                .any(|name| name == USUAL || name == DEFAULT || name == chosen);
+                .any(|name| [USUAL, DEFAULT, QUICK, chosen].contains(&name.as_str()));
             suite.kernels = match runs {
                 true => usual_kernel(),
                 false => Vec::new(),

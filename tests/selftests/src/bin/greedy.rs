@@ -2,6 +2,9 @@
 //! What one user's processes together can take of the machine's memory: never so much that the kernel ends other users'
 //! processes.
 
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::time::Instant;
@@ -20,6 +23,7 @@ use galcore_selftests::harness;
 use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
+use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
@@ -28,6 +32,7 @@ use galcore_selftests::system::for_everybody;
 use galcore_selftests::system::meminfo;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::ProcGc;
+use rustix::mount::MountFlags;
 
 const ATTACKER: u32 = 1000;
 const VICTIM: u32 = 1001;
@@ -101,7 +106,78 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 most.parse()?,
             )
         }
+        ["signals", count] => {
+            let device = device.get().expect("open");
+            take(|| device.create_signal(false).map(|_| ()), count.parse()?)
+        }
         _ => bail!("what is {words:?}?"),
+    })
+}
+
+/// A memory cgroup with a limit.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// `None`: this kernel has none.
+    fn new(most: u64) -> Result<Option<Self>> {
+        let root = Path::new("/cgroup");
+        fs::create_dir_all(root)?;
+        let flags = MountFlags::empty();
+        if rustix::mount::mount("none", root, "cgroup2", flags, None).is_err()
+            || fs::write(root.join("cgroup.subtree_control"), "+memory").is_err()
+        {
+            return Ok(None);
+        }
+        let group = root.join("greedy");
+        fs::create_dir_all(&group)?;
+        fs::write(group.join("memory.max"), most.to_string())?;
+        Ok(Some(Self(group)))
+    }
+
+    fn add(&self, process: &Other) -> Result<()> {
+        Ok(fs::write(
+            self.0.join("cgroup.procs"),
+            process.id().to_string(),
+        )?)
+    }
+
+    fn charged(&self) -> Result<u64> {
+        let text = fs::read_to_string(self.0.join("memory.current"))?;
+        Ok(text.trim().parse()?)
+    }
+}
+
+/// What the driver allocates for a process is its cgroup's, and no more than that may have.
+fn charged() -> Result<()> {
+    const MOST: u64 = 24 * MIB;
+    let Some(group) = Cgroup::new(MOST)? else {
+        return skip("this kernel has no memory cgroups");
+    };
+    for_everybody(|| {
+        let mut taker = start(ATTACKER)?;
+        group.add(&taker)?;
+        taker.ask("open")?;
+        let before = group.charged()?;
+        for (what, count, least) in [
+            (format!("virtual {} 2", 4 * MIB), "2", 8 * MIB),
+            ("signals 8192".to_string(), "8192", 8192 * 64),
+        ] {
+            let before = group.charged()?;
+            same(&what, taker.ask(&what)?.as_str(), count)?;
+            let more = group.charged()?.saturating_sub(before);
+            println!("# {what}: {} KiB", more / KIB);
+            ensure!(more >= least, "{what}: {more} bytes charged");
+        }
+        // It is refused, or killed by the kernel as one that takes its own memory would be.
+        let answer = taker.ask(&format!("virtual {} 100", 4 * MIB));
+        println!("# the rest: {answer:?}, {} KiB", group.charged()? / KIB);
+        if let Ok(count) = answer {
+            ensure!(count.parse::<u64>()? < MOST / (4 * MIB), "{count} pieces");
+        }
+        ensure!(group.charged()? <= MOST, "more than its limit");
+        drop(taker);
+        let left = |at: u64| at <= before;
+        settles("back", true, || Ok(left(group.charged()?)))
     })
 }
 
@@ -203,6 +279,7 @@ fn main() -> ExitCode {
         suite.test("contiguous memory", || {
             taken("contiguous", |_| (MIB, u32::MAX))
         });
+        suite.test("a memory cgroup", charged);
         if let Some(part) = Options::parse(&["part"])?.get("part") {
             suite.only(part);
         }
