@@ -388,11 +388,7 @@ impl Identity {
     pub(crate) fn is_known(&self) -> bool {
         matches!(
             (self.model, self.revision),
-            (0x600, _)
-                | (0x2000, 0x5108)
-                | (0x880, 0x5106)
-                | (0x320, 0x5007 | 0x5303)
-                | (0x355, _)
+            (0x600, _) | (0x2000, 0x5108) | (0x880, 0x5106) | (0x320, 0x5007 | 0x5303) | (0x355, _)
         ) || self.has_halti2()
     }
 
