@@ -224,6 +224,7 @@ fn measure(
         memory: 512,
         append: String::new(),
         tree: String::new(),
+        dtb: String::new(),
         kunit: false,
         seed: Some(1),
         icount,

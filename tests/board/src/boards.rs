@@ -9,6 +9,8 @@ use gpu_control::Place;
 use gpu_control::PLACES;
 use serde::Deserialize;
 
+use crate::soc;
+
 /// Where the machine's RAM starts.
 const RAM_BASE: u64 = 0x4000_0000;
 
@@ -37,6 +39,12 @@ pub enum Board {
     Gc320,
     /// The 3D core of the i.MX6 QuadPlus alone, with MMU version 2.
     Gc3000,
+    /// i.MX6 Quad on QEMU's own machine, with the device tree of a real board.
+    Sabrelite,
+    /// i.MX6 DualLite, the same.
+    SabreliteDl,
+    /// i.MX6 QuadPlus, the same.
+    SabreliteQp,
 }
 
 impl Board {
@@ -52,6 +60,40 @@ impl Board {
             Board::Gc880 => "gc880",
             Board::Gc320 => "gc320",
             Board::Gc3000 => "gc3000",
+            Board::Sabrelite => "sabrelite",
+            Board::SabreliteDl => "sabrelite-dl",
+            Board::SabreliteQp => "sabrelite-qp",
+        }
+    }
+
+    /// The device tree of a real board that it has unless another one is named, on a machine of QEMU's for its SoC; none: it
+    /// is a "virt" machine.
+    pub fn real_tree(self) -> Option<&'static str> {
+        match self {
+            Board::Sabrelite => Some("imx6q-sabrelite"),
+            Board::SabreliteDl => Some("imx6dl-sabrelite"),
+            Board::SabreliteQp => Some("imx6qp-nitrogen6_max"),
+            _ => None,
+        }
+    }
+
+    /// The board with the cores of the SoC that a real board's tree is for, by the tree's name.
+    pub fn with_real_tree(self, tree: &str) -> Result<Board> {
+        let name = tree.rsplit('/').next().unwrap_or(tree);
+        match (self.real_tree(), name) {
+            (None, _) => bail!("--dtb is for boards with a machine of QEMU's own: sabrelite"),
+            (_, name) if name.starts_with("imx6qp-") => Ok(Board::SabreliteQp),
+            (_, name) if name.starts_with("imx6q-") => Ok(Board::Sabrelite),
+            (_, name) if name.starts_with("imx6dl-") => Ok(Board::SabreliteDl),
+            _ => bail!("{name}: the name of a tree begins with imx6q-, imx6dl- or imx6qp- here"),
+        }
+    }
+
+    /// RAM in MiB unless something else is asked for.
+    pub fn memory(self) -> u32 {
+        match self.real_tree() {
+            Some(_) => 1024,
+            None => 512,
         }
     }
 
@@ -81,12 +123,27 @@ impl Board {
             Board::Gc880 => &[Core::Gc880],
             Board::Gc320 => &[Core::Gc320],
             Board::Gc3000 => &[Core::Gc3000],
+            Board::Sabrelite => Board::Imx6q.cores(),
+            Board::SabreliteDl => Board::Imx6dl.cores(),
+            Board::SabreliteQp => Board::Imx6qp.cores(),
         }
     }
 
     /// Its cores with their places.
     pub fn placed(self) -> impl Iterator<Item = (Core, Place)> {
-        self.cores().iter().copied().zip(PLACES)
+        let places = match self.real_tree() {
+            Some(_) => soc::PLACES,
+            None => PLACES,
+        };
+        self.cores().iter().copied().zip(places)
+    }
+
+    /// Bytes of a core's registers.
+    fn register_bytes(self) -> u64 {
+        match self.real_tree() {
+            Some(_) => soc::REGISTER_BYTES.into(),
+            None => gpu_control::REGISTER_BAR_SIZE,
+        }
     }
 
     /// Sources of the overlays that add the cores to the machine's device tree. fdtoverlay puts each new node before
@@ -110,6 +167,7 @@ impl Board {
             Board::Gc880 => &[GC880],
             Board::Gc320 => &[GC320],
             Board::Gc3000 => &[GC3000],
+            Board::Sabrelite | Board::SabreliteDl | Board::SabreliteQp => &[],
         }
     }
 }
@@ -226,16 +284,16 @@ pub fn module_parameters(board: Board, binding: Binding, memory: u32, extra: &st
             let suffix = suffix(board, core);
             parameters.extend([
                 format!("registerMemBase{suffix}={:#x}", place.registers),
-                format!(
-                    "registerMemSize{suffix}={:#x}",
-                    gpu_control::REGISTER_BAR_SIZE
-                ),
+                format!("registerMemSize{suffix}={:#x}", board.register_bytes()),
                 format!("irqLine{suffix}={}", FIRST_SPI + place.interrupt),
             ]);
         }
     }
-    parameters.push(format!("contiguousBase={:#x}", pool_start(memory)));
-    let bytes = u64::from(pool_mib(memory)) << 20;
+    let (start, bytes) = match board.real_tree() {
+        Some(_) => soc::pool(binding),
+        None => (Some(pool_start(memory)), u64::from(pool_mib(memory)) << 20),
+    };
+    parameters.extend(start.map(|start| format!("contiguousBase={start:#x}")));
     parameters.push(format!("contiguousSize={bytes:#x}"));
     for parameter in extra.split_whitespace() {
         let name = name_of(parameter);
@@ -293,6 +351,32 @@ mod tests {
     }
 
     #[test]
+    fn a_real_board_has_its_own_parameters() {
+        let parameters = |board, binding| module_parameters(board, binding, 1024, "").join(" ");
+        assert_eq!(
+            parameters(Board::Sabrelite, Binding::Params),
+            "registerMemBase=0x130000 registerMemSize=0x4000 irqLine=41 \
+             registerMemBase2D=0x134000 registerMemSize2D=0x4000 irqLine2D=42 \
+             registerMemBaseVG=0x2204000 registerMemSizeVG=0x4000 irqLineVG=43 \
+             contiguousBase=0x34000000 contiguousSize=0xc000000"
+        );
+        assert_eq!(
+            parameters(Board::SabreliteDl, Binding::Dt),
+            "contiguousSize=0x4000000"
+        );
+    }
+
+    #[test]
+    fn a_real_boards_tree_tells_its_cores() {
+        let board = |tree| Board::Sabrelite.with_real_tree(tree);
+        assert_eq!(board("imx6q-cubox-i").unwrap(), Board::Sabrelite);
+        assert_eq!(board("imx6dl-cubox-i").unwrap(), Board::SabreliteDl);
+        assert_eq!(board("/a/imx6qp-sabresd.dtb").unwrap(), Board::SabreliteQp);
+        assert!(board("imx6sx-sdb").is_err());
+        assert!(Board::Imx6q.with_real_tree("imx6q-cubox-i").is_err());
+    }
+
+    #[test]
     fn dt_binding_names_only_the_pool() {
         assert_eq!(
             module_parameters(Board::Dove, Binding::Dt, 1024, ""),
@@ -336,7 +420,8 @@ mod tests {
 
     #[test]
     fn every_board_has_an_overlay_that_names_its_clocks() {
-        for board in Board::value_variants() {
+        let made_up = |board: &&Board| board.real_tree().is_none();
+        for board in Board::value_variants().iter().filter(made_up) {
             assert_eq!(board.overlays().len(), board.cores().len());
             for overlay in board.overlays() {
                 assert!(overlay.contains("clock-names"), "{}", board.name());

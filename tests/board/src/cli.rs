@@ -232,6 +232,7 @@ impl Tools {
             kernel: file(&self.image, "the kernel")?,
             module,
             busybox: self.busybox.clone(),
+            programs: self.programs.clone(),
             cache: self.cache.clone(),
         })
     }
@@ -260,9 +261,10 @@ pub struct MachineArgs {
     /// Number of processors.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
     pub smp: u32,
-    /// RAM in MiB; the last 128 of the first 1024 are the contiguous pool (64 with less than 384).
-    #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=2048))]
-    pub memory: u32,
+    /// RAM in MiB; the last 128 of the first 1024 are the contiguous pool (64 with less than 384) [default: 512, of a
+    /// sabrelite 1024].
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=2048))]
+    pub memory: Option<u32>,
     /// Module parameters beside the board's own, which they replace.
     #[arg(long, value_name = "K=V ...", allow_hyphen_values = true)]
     pub insmod: Vec<String>,
@@ -275,6 +277,10 @@ pub struct MachineArgs {
     /// What is added to the board's device tree: a file of tests/board/dts, without ".dts".
     #[arg(long, value_name = "NAME", default_value = "")]
     pub tree: String,
+    /// The device tree of a sabrelite: the name of an i.MX6 board's in the kernel (imx6q-cubox-i), or the path of a file;
+    /// its name tells the SoC, and so the cores.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub dtb: String,
     /// Another file to have in the guest, at the path GUEST or in /files.
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
     pub files: Vec<String>,

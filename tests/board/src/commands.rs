@@ -98,12 +98,16 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
 /// A boot of `machine` that does `work`.
 pub fn boot_of(machine: &MachineArgs, work: Work, out: PathBuf) -> Result<Boot> {
     Ok(Boot {
-        board: machine.board,
+        board: match machine.dtb.as_str() {
+            "" => machine.board,
+            dtb => machine.board.with_real_tree(dtb)?,
+        },
         binding: machine.binding(),
         smp: machine.smp,
-        memory: machine.memory,
+        memory: machine.memory.unwrap_or(machine.board.memory()),
         append: machine.append.join(" "),
         tree: machine.tree.clone(),
+        dtb: machine.dtb.clone(),
         kunit: false,
         seed: machine.seed,
         icount: machine.icount,
@@ -308,9 +312,10 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
             false => Binding::Dt,
         },
         smp: 1,
-        memory: 512,
+        memory: arguments.board.memory(),
         append: String::new(),
         tree: String::new(),
+        dtb: String::new(),
         kunit: false,
         seed: None,
         icount: false,

@@ -23,8 +23,8 @@ const INIT: &str = include_str!("../guest/init");
 /// `/init` itself uses, and what programs are likely to call.
 const COMMANDS: &[&str] = &[
     "cat", "chmod", "cp", "dmesg", "echo", "grep", "insmod", "kill", "ls", "mkdir", "mknod",
-    "mount", "mv", "poweroff", "ps", "rm", "rmdir", "rmmod", "setsid", "sh", "sleep", "stty",
-    "sync", "tar", "test", "true", "umount", "wc",
+    "mount", "mv", "poweroff", "ps", "reboot", "rm", "rmdir", "rmmod", "setsid", "sh", "sleep",
+    "stty", "sync", "tar", "test", "true", "umount", "wc",
 ];
 
 /// A file of the host to have in the guest.

@@ -41,6 +41,8 @@ pub struct Assets {
     pub module: Option<PathBuf>,
     /// A static busybox for the guest.
     pub busybox: PathBuf,
+    /// The folder with the project's own guest programs.
+    pub programs: PathBuf,
     /// Folder for things worth keeping between runs.
     pub cache: PathBuf,
 }
@@ -91,6 +93,8 @@ pub struct Boot {
     pub append: String,
     /// What is added to the board's device tree (see [`crate::boards::extra_overlay`]); empty: nothing.
     pub tree: String,
+    /// The real board's tree, by name or path; empty: the usual one of [`Board::real_tree`], or none.
+    pub dtb: String,
     /// Whether KUnit suites run when the module is loaded.
     pub kunit: bool,
     /// Seed for the GPU model's random choices.

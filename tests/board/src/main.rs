@@ -24,6 +24,7 @@ mod process;
 mod processor;
 mod profile;
 mod signals;
+mod soc;
 mod streams;
 mod testing;
 mod timeline;

@@ -95,6 +95,7 @@ pub fn profile(tools: &Tools, arguments: &ProfileArgs, signals: &Signals) -> Res
         memory: 512,
         append: String::new(),
         tree: String::new(),
+        dtb: String::new(),
         kunit: false,
         seed: Some(1),
         icount: true,

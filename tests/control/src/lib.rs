@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Layout of the control BAR (PCI BAR 2, 4 KiB) of the software GPU.
 //!
-//! A guest program maps `/sys/bus/pci/devices/0000:00:01.0/resource2` and uses plain aligned 32-bit loads and
-//! stores at the byte offsets below. Accesses to this BAR are not counted as GPU register accesses.
+//! A guest program maps `/sys/bus/pci/devices/0000:00:01.0/resource2`, or what [`CONTROL_VARIABLE`] names, and uses plain
+//! aligned 32-bit loads and stores at the byte offsets below. Accesses to this BAR are not counted as GPU register accesses.
 //!
 //! A board with several cores has a PCI device for each, at [`PLACES`] in the order 3D, 2D, VG, with a control BAR of its
 //! own: counters, violations, expectations and faults are that core's.
@@ -12,6 +12,8 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+
+pub mod frames;
 
 /// Size of the control BAR in bytes.
 pub const BAR_SIZE: u64 = 4096;
@@ -23,6 +25,10 @@ pub const REGISTER_BAR_SIZE: u64 = 256 * 1024;
 pub const PCI_VENDOR_ID: u16 = 0x1234;
 /// PCI device id ("GC" in ASCII). No driver in Linux claims 1234:4743.
 pub const PCI_DEVICE_ID: u16 = 0x4743;
+
+/// Environment variable of the guest with the control BAR of each core, `FILE:OFFSET` each and separated by blanks; not set
+/// where the cores' PCI devices have them.
+pub const CONTROL_VARIABLE: &str = "GALCORE_CONTROL";
 
 /// Where the virtual board has a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use anyhow::Result;
 
 use super::ports::Event;
 use super::ports::Port;
+use super::ports::ALL_PORTS;
 use super::Assets;
 use super::Boot;
 use super::Task;
@@ -27,9 +28,13 @@ use crate::initramfs::GuestFile;
 use crate::process;
 use crate::process::Process;
 use crate::processor::Processor;
+use crate::soc;
 
 /// Where the guest has its module.
 const GUEST_MODULE: &str = "/galcore/galcore.ko";
+
+/// The guest's program for the ports of a machine without virtio.
+const SERIAL_PORTS: &str = "serial-ports";
 
 /// Where the model finds QEMU's number.
 pub const MACHINE: &str = "machine";
@@ -37,6 +42,8 @@ pub const MACHINE: &str = "machine";
 /// Tree and initramfs of this boot.
 pub struct BootFiles {
     tree: Option<PathBuf>,
+    /// That of a real board.
+    soc: Option<soc::Tree>,
     initramfs: PathBuf,
 }
 
@@ -48,17 +55,30 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
             boards::REACHED_MIB
         );
     }
-    let tree = match boot.binding {
-        Binding::Params => device_tree::without_cores(assets, boot)?,
-        Binding::Dt => Some(device_tree::make(assets, boot, dir)?),
+    let soc = match boot.board.real_tree() {
+        Some(_) => Some(soc::Tree::of_boot(assets, boot, dir)?),
+        None => None,
+    };
+    let tree = match (&soc, boot.binding) {
+        (Some(tree), _) => Some(tree.path.clone()),
+        (None, Binding::Params) => device_tree::without_cores(assets, boot)?,
+        (None, Binding::Dt) => Some(device_tree::make(assets, boot, dir)?),
     };
     let mut files = boot.files.clone();
+    if soc.is_some() {
+        files.push(GuestFile {
+            host: assets.programs.join(SERIAL_PORTS),
+            guest: format!("/galcore/{SERIAL_PORTS}"),
+        });
+    }
     if let Some(module) = &assets.module {
         files.push(GuestFile {
             host: module.clone(),
             guest: GUEST_MODULE.to_string(),
         });
-        files.extend(guest_modules(module));
+        if soc.is_none() {
+            files.extend(guest_modules(module));
+        }
     }
     let initramfs = dir.join("initramfs");
     initramfs::write(&initramfs, &assets.busybox, &plan(boot, nonce), &files)?;
@@ -69,7 +89,11 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
             "the guest's files are {mib} MiB, of which it may lose some: --memory {needed}"
         ));
     }
-    Ok(BootFiles { tree, initramfs })
+    Ok(BootFiles {
+        tree,
+        soc,
+        initramfs,
+    })
 }
 
 /// What the guest's kernel lacks, which `scripts/module --guest` makes beside the folder of `galcore`, galcore.ko.
@@ -101,13 +125,21 @@ fn plan(boot: &Boot, nonce: &str) -> String {
     if boot.load || by_steps {
         plan.push_str("keep_loaded=1\n");
     }
-    for (_, place) in boot.board.placed() {
+    if boot.board.real_tree().is_none() {
+        for (_, place) in boot.board.placed() {
+            plan.push_str(&format!(
+                "enable_gpu {:02x} {:x}\n",
+                place.slot, place.registers
+            ));
+        }
+        plan.push_str("power_controller\n");
+    } else {
+        let bars = quote(&soc::control_bars(boot));
         plan.push_str(&format!(
-            "enable_gpu {:02x} {:x}\n",
-            place.slot, place.registers
+            "export {}={bars}\n",
+            gpu_control::CONTROL_VARIABLE
         ));
     }
-    plan.push_str("power_controller\n");
     for (name, value) in [
         // By its first core's name, which the tests compare with that core.
         ("GALCORE_BOARD", boot.board.cores()[0].name()),
@@ -157,11 +189,19 @@ fn plan(boot: &Boot, nonce: &str) -> String {
 }
 
 /// The kernel's command line.
-fn kernel_arguments(boot: &Boot) -> String {
+fn kernel_arguments(boot: &Boot, soc: Option<&soc::Tree>) -> String {
+    let (console, memory) = match soc {
+        Some(tree) => (
+            tree.arguments(),
+            soc::memory_arguments(boot.binding).to_string(),
+        ),
+        None => (
+            "console=ttyAMA0,115200 earlycon=pl011,0x9000000".to_string(),
+            boards::memory_arguments(boot.memory),
+        ),
+    };
     let mut arguments = format!(
-        "console=ttyAMA0,115200 earlycon=pl011,0x9000000 ignore_loglevel printk.devkmsg=on \
-         {} kunit.enable={}",
-        boards::memory_arguments(boot.memory),
+        "{console} ignore_loglevel printk.devkmsg=on {memory} kunit.enable={}",
         u8::from(boot.kunit)
     );
     // From 11.1 on QEMU's processors sleep in WFE, and miss an SEV once in many hours: without a tick from outside all
@@ -188,8 +228,13 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
     let memory = boot.memory;
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|w| w.to_string()));
-    add(&["-M", &device_tree::machine(boot)]);
-    add(&["-cpu", assets.processor.model()]);
+    match &files.soc {
+        Some(_) => add(&["-M", soc::MACHINE]),
+        None => {
+            add(&["-M", &device_tree::machine(boot)]);
+            add(&["-cpu", assets.processor.model()]);
+        }
+    }
     add(&["-smp", &boot.smp.to_string(), "-m", &memory.to_string()]);
     if boot.icount {
         add(&["-icount", "shift=0"]);
@@ -205,22 +250,39 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
         ]),
         None => add(&["-monitor", "none"]),
     }
-    add(&["-serial", "stdio", "-no-reboot"]);
+    add(&["-no-reboot"]);
     add(&["-kernel", &path(&assets.kernel)]);
     add(&["-initrd", &path(&files.initramfs)]);
     if let Some(tree) = &files.tree {
         add(&["-dtb", &path(tree)]);
     }
-    add(&["-append", &kernel_arguments(boot)]);
+    add(&["-append", &kernel_arguments(boot, files.soc.as_ref())]);
     // The address settles BAR0 and the interrupt: see dts/virt.dtsi.
     for (number, (_, place)) in boot.board.placed().enumerate() {
-        let gpu = serde_json::json!({
+        let mut gpu = serde_json::json!({
             "driver": "vfio-user-pci",
             "socket": { "path": path(&dir.join(of_core("gpu", number, ""))), "type": "unix" },
             "addr": format!("{:x}", place.slot),
         });
+        if files.soc.is_some() {
+            gpu["bus"] = soc::BUS.into();
+        }
         add(&["-device", &gpu.to_string()]);
     }
+    if let Some(tree) = &files.soc {
+        let socket = |name: &str| path(&dir.join(name));
+        let ports = format!("socket,id={ALL_PORTS},path={}", socket(ALL_PORTS));
+        add(&["-chardev", &ports]);
+        for serial in tree.serial(ALL_PORTS) {
+            add(&["-serial", &serial]);
+        }
+        // Until the machine is set up.
+        add(&["-S", "-qmp", &format!("unix:{}", socket(soc::QMP))]);
+        add(&["-qtest", &format!("unix:{}", socket(soc::QTEST))]);
+        add(&["-qtest-log", "/dev/null"]);
+        return arguments;
+    }
+    add(&["-serial", "stdio"]);
     add(&["-device", "virtio-serial-pci,addr=2,max_ports=8"]);
     for port in Port::ALL {
         let name = port.name();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The guest's virtio-serial ports and what the reading threads tell.
 
+use std::io;
+use std::io::Read;
+use std::io::Write;
 use std::os::unix::net::UnixListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,6 +16,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
+use gpu_control::frames;
+use gpu_control::frames::Decoder;
 
 use crate::process;
 
@@ -46,9 +51,36 @@ impl Port {
     }
 }
 
+/// The socket that carries all of them on a machine without virtio.
+pub const ALL_PORTS: &str = "ports";
+
+/// Writes to the guest by one of its ports.
+pub struct PortWriter {
+    stream: UnixStream,
+    /// The number that goes before the bytes, where the stream carries all ports.
+    number: Option<u8>,
+}
+
+impl Write for PortWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(number) = self.number else {
+            return self.stream.write(bytes);
+        };
+        let bytes = &bytes[..bytes.len().min(frames::MOST)];
+        let mut frame = frames::header(number, bytes.len()).to_vec();
+        frame.extend_from_slice(bytes);
+        self.stream.write_all(&frame)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
 /// What the reading threads tell the main loop.
 pub enum Event {
-    Connected(Port, UnixStream),
+    Connected(Port, PortWriter),
     Data(Port, Vec<u8>),
     Closed,
     Console(Vec<u8>),
@@ -65,7 +97,70 @@ pub fn listen(
     sender: SyncSender<Event>,
     stop: Arc<AtomicBool>,
 ) -> Result<()> {
-    let listener = UnixListener::bind(dir.join(port.name()))
+    with_connection(dir, port.name(), stop, move |stream| {
+        if !connected(&stream, port, None, &sender) {
+            return;
+        }
+        process::forward(
+            stream,
+            sender,
+            move |bytes| Event::Data(port, bytes),
+            Event::Closed,
+        );
+    })
+}
+
+/// The same for the socket that carries all ports.
+pub fn listen_to_all(dir: &Path, sender: SyncSender<Event>, stop: Arc<AtomicBool>) -> Result<()> {
+    with_connection(dir, ALL_PORTS, stop, move |mut stream| {
+        for (number, port) in (0..).zip(Port::ALL) {
+            if !connected(&stream, port, Some(number), &sender) {
+                return;
+            }
+        }
+        let mut decoder = Decoder::default();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let mut pieces = Vec::new();
+            match stream.read(&mut buffer) {
+                Ok(count) if count > 0 => decoder.feed(&buffer[..count], |number, data| {
+                    let port = Port::ALL.get(usize::from(number));
+                    pieces.extend(port.map(|&port| Event::Data(port, data.to_vec())));
+                }),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+            if pieces.into_iter().any(|piece| sender.send(piece).is_err()) {
+                return;
+            }
+        }
+        // Fails only if nobody listens.
+        let _ = sender.send(Event::Closed);
+    })
+}
+
+/// Tells the main loop how to write to a port; false if nobody listens.
+fn connected(
+    stream: &UnixStream,
+    port: Port,
+    number: Option<u8>,
+    sender: &SyncSender<Event>,
+) -> bool {
+    let Ok(stream) = stream.try_clone() else {
+        return true;
+    };
+    let writer = PortWriter { stream, number };
+    sender.send(Event::Connected(port, writer)).is_ok()
+}
+
+/// Waits for QEMU on the socket `name` in a thread, which then does `work`.
+fn with_connection(
+    dir: &Path,
+    name: &str,
+    stop: Arc<AtomicBool>,
+    work: impl FnOnce(UnixStream) + Send + 'static,
+) -> Result<()> {
+    let listener = UnixListener::bind(dir.join(name))
         .with_context(|| format!("cannot make a socket in {}", dir.display()))?;
     listener.set_nonblocking(true)?;
     thread::spawn(move || {
@@ -76,20 +171,11 @@ pub fn listen(
                 Err(_) => thread::sleep(Duration::from_millis(5)),
             }
         };
-        if stream.set_nonblocking(false).is_err() {
-            return;
+        // A guest that does not listen must not hold up the runner.
+        let limit = stream.set_write_timeout(Some(Duration::from_secs(1)));
+        if stream.set_nonblocking(false).is_ok() && limit.is_ok() {
+            work(stream);
         }
-        if let Ok(writer) = stream.try_clone() {
-            if sender.send(Event::Connected(port, writer)).is_err() {
-                return;
-            }
-        }
-        process::forward(
-            stream,
-            sender,
-            move |bytes| Event::Data(port, bytes),
-            Event::Closed,
-        );
     });
     Ok(())
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::io;
 use std::io::IsTerminal;
 use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
@@ -27,6 +26,7 @@ use super::launch;
 use super::ports;
 use super::ports::Event;
 use super::ports::Port;
+use super::ports::PortWriter;
 use super::records::Archives;
 use super::records::KernelLog;
 use super::records::ModelLog;
@@ -46,6 +46,7 @@ use crate::keyboard::Keyboard;
 use crate::process;
 use crate::process::Process;
 use crate::signals::Signals;
+use crate::soc;
 use crate::streams::Lines;
 
 // How long the parts of a boot may take by the board's clock. On an idle PC all
@@ -102,9 +103,18 @@ pub fn boot(
     let files = launch::prepare_files(assets, boot, dir.path(), &nonce)?;
     let (sender, receiver) = sync_channel(64);
     let stop = Arc::new(AtomicBool::new(false));
-    for port in Port::ALL {
-        ports::listen(dir.path(), port, sender.clone(), Arc::clone(&stop))?;
-    }
+    let soc = match boot.board.real_tree() {
+        Some(_) => {
+            ports::listen_to_all(dir.path(), sender.clone(), Arc::clone(&stop))?;
+            Some(soc::Sockets::new(dir.path())?)
+        }
+        None => {
+            for port in Port::ALL {
+                ports::listen(dir.path(), port, sender.clone(), Arc::clone(&stop))?;
+            }
+            None
+        }
+    };
     let model = launch::model_arguments(boot, dir.path());
     watcher.starts(&assets.gpu_model, &model);
     let model = launch::start_model(assets, &model, &sender)?;
@@ -146,8 +156,11 @@ pub fn boot(
     run.wait("the GPU model to listen", MODEL_LIMIT);
     run.wait_for_model()?;
     run.start_qemu(&assets.qemu, &qemu, &sender)?;
-    if let Some(qemu) = &run.qemu {
+    if let Some(qemu) = &mut run.qemu {
         fs::write(dir.path().join(launch::MACHINE), qemu.id().to_string())?;
+        if let Some(sockets) = soc {
+            soc::set_up(boot, sockets, qemu)?;
+        }
     }
     if matches!(boot.work, Work::Shell(..)) {
         process::forward(io::stdin(), sender.clone(), Event::Typed, Event::TypedEnd);
@@ -199,8 +212,8 @@ struct Run<'a> {
     model: Process,
     model_gone: Option<(Instant, ExitStatus)>,
     qemu: Option<Process>,
-    control: Option<UnixStream>,
-    terminal: Option<UnixStream>,
+    control: Option<PortWriter>,
+    terminal: Option<PortWriter>,
     keyboard: Keyboard,
     /// Whether the guest's shell has said something.
     prompt: bool,
@@ -398,11 +411,7 @@ impl Run<'_> {
     fn handle(&mut self, event: Event) -> Result<()> {
         match event {
             Event::Connected(Port::Control, stream) => self.control = Some(stream),
-            Event::Connected(Port::Terminal, stream) => {
-                // A guest that does not listen must not hold up the runner.
-                stream.set_write_timeout(Some(Duration::from_secs(1)))?;
-                self.terminal = Some(stream);
-            }
+            Event::Connected(Port::Terminal, stream) => self.terminal = Some(stream),
             Event::Connected(..) | Event::Closed => {}
             Event::Data(port, bytes) => self.data(port, &bytes)?,
             Event::Console(bytes) => {

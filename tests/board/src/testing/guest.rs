@@ -244,6 +244,7 @@ impl Session<'_> {
             },
             append: needs.append.clone(),
             tree: needs.tree.clone(),
+            dtb: String::new(),
             kunit: needs.kunit,
             seed: None,
             icount: false,

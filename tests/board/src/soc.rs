@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! QEMU's machine for the i.MX6 (`sabrelite`), with the software GPU where the SoC has its cores.
+//!
+//! The cores are PCI devices of the machine's DesignWare host. Before the first instruction of the guest, from outside:
+//! the host's interrupt outputs are connected to the GPU's interrupts (QMP), and its outbound windows, which map any CPU
+//! address to a bus address, put the cores' registers to the SoC's addresses (qtest). The guest has a real board's tree,
+//! in which nothing is changed, and must not have a driver for the host.
+
+use std::fs;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Write;
+use std::os::unix::net::UnixListener;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use gpu_control::Board as Core;
+use gpu_control::Place;
+use serde_json::json;
+use serde_json::Value;
+
+use crate::boards::Binding;
+use crate::device_tree;
+use crate::machine::Assets;
+use crate::machine::Boot;
+use crate::process::Process;
+
+/// Option of QEMU that chooses the machine. Its on-chip RAM is shared, too: the GPU model maps all memory.
+pub const MACHINE: &str = "sabrelite,memory-backend=ram,aux-ram-share=on";
+
+/// The bus that the cores are on.
+pub const BUS: &str = "dw-pcie";
+
+/// Where i.MX6Q, DL and QP have their cores, in the order 3D, 2D, VG. The slot's INTA is the host's output of that number.
+pub const PLACES: [Place; 3] = [
+    Place {
+        slot: 0,
+        registers: 0x0013_0000,
+        interrupt: 9,
+    },
+    Place {
+        slot: 1,
+        registers: 0x0013_4000,
+        interrupt: 10,
+    },
+    Place {
+        slot: 2,
+        registers: 0x0220_4000,
+        interrupt: 11,
+    },
+];
+
+/// Bytes of a core's registers.
+pub const REGISTER_BYTES: u32 = 0x4000;
+
+/// The UARTs, in QEMU's order.
+const UARTS: [u32; 5] = [
+    0x0202_0000,
+    0x021e_8000,
+    0x021e_c000,
+    0x021f_0000,
+    0x021f_4000,
+];
+
+/// Registers of the PCI host.
+const DBI: u32 = 0x01ff_c000;
+/// Where the host maps what is written for the devices' configuration first, and their control BARs at last.
+const SCRATCH: u32 = 0x01f0_0000;
+/// Bus addresses of the cores' BARs: first the registers, and from [`CONTROL_BARS`] on the control BARs.
+const BARS: u32 = 0x0100_0000;
+const BAR_STEP: u32 = 0x4_0000;
+const CONTROL_BARS: u32 = BARS + 3 * BAR_STEP;
+/// Bytes of a control BAR.
+const CONTROL_STEP: u32 = 0x1000;
+/// Bus number of the devices.
+const BUS_NUMBER: u32 = 1;
+
+/// The host in QEMU's tree of objects.
+const HOST_PATH: &str = "/machine/soc/pcie";
+/// The interrupt controller's shared interrupts there.
+const INTERRUPT_PATH: &str = "/machine/soc/a9mpcore/unnamed-gpio-in";
+
+/// The machine's two sockets for the set-up, in the folder of the boot.
+pub const QMP: &str = "qmp";
+/// See [`QMP`].
+pub const QTEST: &str = "qtest";
+
+/// How long QEMU may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where the pool begins, if the driver does not look for it, and its bytes: of contiguous memory, or, where parameters say
+/// all, the end of a 1 GiB board's memory but for its last 256 MiB.
+pub fn pool(binding: Binding) -> (Option<u64>, u64) {
+    match binding {
+        Binding::Dt => (None, 64 << 20),
+        Binding::Params => (Some(0x3400_0000), 192 << 20),
+    }
+}
+
+/// The kernel's arguments for its memory.
+pub fn memory_arguments(binding: Binding) -> &'static str {
+    match binding {
+        Binding::Dt => "cma=192M",
+        Binding::Params => "mem=576M@0x10000000 mem=256M@0x40000000",
+    }
+}
+
+/// The device tree of a boot and what it says of the UARTs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// The file.
+    pub path: PathBuf,
+    /// The UART of the kernel's messages, by its place in [`UARTS`].
+    pub console: usize,
+    /// The one that carries the runner's ports.
+    pub ports: usize,
+}
+
+impl Tree {
+    /// That of `boot`, which has a real board's. Changed, in `dir`, only where parameters are to describe the cores.
+    pub fn of_boot(assets: &Assets, boot: &Boot, dir: &Path) -> Result<Tree> {
+        if !boot.tree.is_empty() {
+            bail!("--tree is for the made-up boards");
+        }
+        if boot.binding == Binding::Params && boot.memory < 1024 {
+            bail!("the parameters are those of a board with 1024 MiB (--memory)");
+        }
+        let mut path = file(assets, boot)?;
+        if boot.binding == Binding::Params {
+            path = without_cores(&path, boot, dir)?;
+        }
+        let source = device_tree::source(&path)?;
+        let console = console(&source)
+            .with_context(|| format!("{} names no UART for the console", path.display()))?;
+        Ok(Tree {
+            path,
+            console,
+            ports: unused(&source, console),
+        })
+    }
+
+    /// The console's name and the address that carries the ports, as kernel arguments.
+    pub fn arguments(&self) -> String {
+        format!(
+            "console=ttymxc{},115200 earlycon=ec_imx6q,{:#x} GALCORE_UART={:#x}",
+            self.console, UARTS[self.console], UARTS[self.ports]
+        )
+    }
+
+    /// QEMU's -serial, one for each UART: the console is ours on stdio, the ports on the chardev of that name.
+    pub fn serial(&self, chardev: &str) -> Vec<String> {
+        let of_uart = |number| match number {
+            _ if number == self.console => "stdio".to_string(),
+            _ if number == self.ports => format!("chardev:{chardev}"),
+            _ => "null".to_string(),
+        };
+        (0..UARTS.len()).map(of_uart).collect()
+    }
+}
+
+/// The file of the board's tree: among those of the kernel's build, or the one that is named.
+fn file(assets: &Assets, boot: &Boot) -> Result<PathBuf> {
+    let name = match boot.dtb.as_str() {
+        "" => boot.board.real_tree().context("no real board")?,
+        name => name,
+    };
+    let path = match name.contains('/') {
+        true => PathBuf::from(name),
+        false => {
+            let folder = assets.kernel.parent().context("the kernel has a folder")?;
+            folder.join(format!("dts/nxp/imx/{name}.dtb"))
+        }
+    };
+    if !path.is_file() {
+        bail!(
+            "there is no device tree {}: this kernel's build has none of that name",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+/// The tree, with the cores' nodes disabled.
+fn without_cores(tree: &Path, boot: &Boot, dir: &Path) -> Result<PathBuf> {
+    let changed = dir.join("params.dtb");
+    fs::copy(tree, &changed).with_context(|| format!("cannot copy {}", tree.display()))?;
+    for (_, place) in boot.board.placed() {
+        let mut disable = Command::new("fdtput");
+        disable.args(["-t", "s"]).arg(&changed);
+        disable.arg(format!("/soc/gpu@{:x}", place.registers));
+        disable.args(["status", "disabled"]);
+        device_tree::run(disable)?;
+    }
+    Ok(changed)
+}
+
+/// A node's property in the source of a tree, as it is written there.
+fn property<'a>(source: &'a str, node: &str, name: &str) -> Option<&'a str> {
+    let body = source.split(&format!("{node} {{\n")).nth(1)?;
+    let body = body.split("};").next()?;
+    body.lines().find_map(|line| {
+        let (found, value) = line.trim().strip_suffix(';')?.split_once(" = ")?;
+        (found == name).then(|| value.trim_matches('"'))
+    })
+}
+
+/// The UART that the tree has for the console; where it leaves that to the boot loader, the first that the board uses.
+fn console(source: &str) -> Option<usize> {
+    let Some(path) = property(source, "\tchosen", "stdout-path") else {
+        return (0..UARTS.len()).find(|&number| status(source, number) == Some("okay"));
+    };
+    let path = path.split(':').next().unwrap_or(path);
+    let path = match path.starts_with('/') {
+        true => path,
+        false => property(source, "\taliases", path)?,
+    };
+    let (_, address) = path.rsplit_once('@')?;
+    let address = u32::from_str_radix(address, 16).ok()?;
+    UARTS.iter().position(|&uart| uart == address)
+}
+
+/// What the tree says of a UART.
+fn status(source: &str, number: usize) -> Option<&str> {
+    property(source, &format!("serial@{:x}", UARTS[number]), "status")
+}
+
+/// A UART that the board does not use; if it uses all of them, one that is not the console.
+fn unused(source: &str, console: usize) -> usize {
+    let is_off = |&number: &usize| status(source, number) == Some("disabled");
+    let others = || (0..UARTS.len()).rev().filter(|&number| number != console);
+    let first = others().find(is_off).or_else(|| others().next());
+    first.unwrap_or_default()
+}
+
+/// The environment variable's value by which the guest's programs find the cores' control BARs.
+pub fn control_bars(boot: &Boot) -> String {
+    let bars = boot
+        .board
+        .placed()
+        .map(|(_, place)| format!("/dev/mem:{:#x}", SCRATCH + place.slot * CONTROL_STEP));
+    bars.collect::<Vec<_>>().join(" ")
+}
+
+/// What a window of the host maps to.
+#[derive(Clone, Copy)]
+enum Kind {
+    Memory = 0,
+    Configuration = 4,
+}
+
+/// A window's registers and their values, in the order of the writes: the last one applies them.
+fn window(number: u32, address: u32, bytes: u32, bus: u32, kind: Kind) -> [(u32, u32); 9] {
+    [
+        (DBI + 0x900, number),
+        (DBI + 0x908, 0),
+        (DBI + 0x90c, address),
+        (DBI + 0x910, 0),
+        (DBI + 0x914, address + bytes - 1),
+        (DBI + 0x918, bus),
+        (DBI + 0x91c, 0),
+        (DBI + 0x904, kind as u32),
+        (DBI + 0x908, 1 << 31),
+    ]
+}
+
+/// The root port's buses, its memory, and that it passes accesses on in both directions.
+fn root_port() -> [(u32, u32); 3] {
+    [
+        (DBI + 0x18, BUS_NUMBER << 16 | BUS_NUMBER << 8),
+        (DBI + 0x20, BARS & 0xfff0_0000 | BARS >> 16),
+        (DBI + 0x04, 6),
+    ]
+}
+
+/// What a slot's device is told, in the window at [`SCRATCH`].
+fn device(slot: u32) -> [(u32, u32); 3] {
+    [
+        (SCRATCH + 0x10, BARS + slot * BAR_STEP),
+        (SCRATCH + 0x18, CONTROL_BARS + slot * CONTROL_STEP),
+        (SCRATCH + 0x04, 6),
+    ]
+}
+
+/// Waits for QEMU, sets up its machine, and lets it run. Nothing is done if QEMU ends: that is noticed elsewhere.
+pub fn set_up(boot: &Boot, sockets: Sockets, qemu: &mut Process) -> Result<()> {
+    let Some((qmp, qtest)) = sockets.connected(qemu)? else {
+        return Ok(());
+    };
+    let (mut qmp, mut qtest) = (Lines::new(qmp)?, Lines::new(qtest)?);
+    let done = place(boot, &mut qmp, &mut qtest);
+    match (done, qemu.wait(Duration::from_millis(100))) {
+        (Err(_), Some(_)) => Ok(()),
+        (done, _) => done,
+    }
+}
+
+fn place(boot: &Boot, qmp: &mut Lines, qtest: &mut Lines) -> Result<()> {
+    qmp.greeted()?;
+    qmp.execute("qmp_capabilities", json!({}))?;
+    for (_, place) in boot.board.placed() {
+        let wire = json!({
+            "path": HOST_PATH,
+            "property": format!("sysbus-irq[{}]", place.slot),
+            "value": format!("{INTERRUPT_PATH}[{}]", place.interrupt),
+        });
+        qmp.execute("qom-set", wire)?;
+    }
+    qtest.write_all(&root_port())?;
+    for (core, place) in boot.board.placed() {
+        let function = BUS_NUMBER << 24 | place.slot << 19;
+        qtest.write_all(&window(0, SCRATCH, 0x1_0000, function, Kind::Configuration))?;
+        let id = qtest.readl(SCRATCH)?;
+        let wanted =
+            u32::from(gpu_control::PCI_DEVICE_ID) << 16 | u32::from(gpu_control::PCI_VENDOR_ID);
+        ensure!(
+            id == wanted,
+            "{} is not in slot {} of the machine's PCI bus: {id:#x}",
+            core.name(),
+            place.slot
+        );
+        qtest.write_all(&device(place.slot))?;
+    }
+    qtest.write_all(&window(
+        0,
+        SCRATCH,
+        3 * CONTROL_STEP,
+        CONTROL_BARS,
+        Kind::Memory,
+    ))?;
+    for (number, (core, place)) in (1..).zip(boot.board.placed()) {
+        let bus = BARS + place.slot * BAR_STEP;
+        qtest.write_all(&window(
+            number,
+            place.registers,
+            REGISTER_BYTES,
+            bus,
+            Kind::Memory,
+        ))?;
+        let control = SCRATCH + place.slot * CONTROL_STEP;
+        let code = qtest.readl(control + gpu_control::BOARD as u32)?;
+        ensure!(
+            Core::from_code(code) == Some(core),
+            "the control BAR of {} is not at {control:#x}: {code:#x}",
+            core.name()
+        );
+    }
+    qmp.execute("cont", json!({}))
+}
+
+/// Where QEMU connects to.
+pub struct Sockets {
+    qmp: UnixListener,
+    qtest: UnixListener,
+}
+
+impl Sockets {
+    /// Makes them in `dir`.
+    pub fn new(dir: &Path) -> Result<Sockets> {
+        let listen = |name: &str| -> Result<UnixListener> {
+            let listener = UnixListener::bind(dir.join(name))
+                .with_context(|| format!("cannot make a socket in {}", dir.display()))?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        Ok(Sockets {
+            qmp: listen(QMP)?,
+            qtest: listen(QTEST)?,
+        })
+    }
+
+    /// Both connections; none if QEMU has ended.
+    fn connected(self, qemu: &mut Process) -> Result<Option<(UnixStream, UnixStream)>> {
+        let mut found = (None, None);
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let accept = |listener: &UnixListener| listener.accept().ok().map(|(stream, _)| stream);
+            found.0 = found.0.or_else(|| accept(&self.qmp));
+            found.1 = found.1.or_else(|| accept(&self.qtest));
+            match found {
+                (Some(qmp), Some(qtest)) => return Ok(Some((qmp, qtest))),
+                other => found = other,
+            }
+            if qemu.ended().is_some() {
+                return Ok(None);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        bail!("QEMU does not connect for the machine's set-up");
+    }
+}
+
+/// A connection on which each line is answered by a line.
+struct Lines {
+    reader: BufReader<UnixStream>,
+}
+
+impl Lines {
+    fn new(stream: UnixStream) -> Result<Lines> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Lines {
+            reader: BufReader::new(stream),
+        })
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        let count = self.reader.read_line(&mut line);
+        ensure!(
+            count.context("QEMU does not answer")? > 0,
+            "QEMU has closed its connection"
+        );
+        Ok(line)
+    }
+
+    /// QMP's first line.
+    fn greeted(&mut self) -> Result<()> {
+        self.line().map(drop)
+    }
+
+    /// A command of QMP; events between it and the answer are of no interest.
+    fn execute(&mut self, command: &str, arguments: Value) -> Result<()> {
+        let request = json!({ "execute": command, "arguments": arguments });
+        writeln!(self.reader.get_mut(), "{request}")?;
+        loop {
+            let answer: Value = serde_json::from_str(&self.line()?)?;
+            if let Some(error) = answer.get("error") {
+                bail!("QEMU refuses {request}: {error}");
+            }
+            if answer.get("return").is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A command of qtest; lines that tell of interrupts are of no interest.
+    fn command(&mut self, command: &str) -> Result<String> {
+        writeln!(self.reader.get_mut(), "{command}")?;
+        loop {
+            let line = self.line()?;
+            if let Some(answer) = line.strip_prefix("OK") {
+                return Ok(answer.trim().to_string());
+            }
+            ensure!(
+                line.starts_with("IRQ"),
+                "QEMU refuses '{command}': {}",
+                line.trim()
+            );
+        }
+    }
+
+    fn write_all(&mut self, writes: &[(u32, u32)]) -> Result<()> {
+        for (address, value) in writes {
+            self.command(&format!("writel {address:#x} {value:#x}"))?;
+        }
+        Ok(())
+    }
+
+    fn readl(&mut self, address: u32) -> Result<u32> {
+        let answer = self.command(&format!("readl {address:#x}"))?;
+        let digits = answer.strip_prefix("0x").unwrap_or(&answer);
+        // A word of 64 bits, of which the upper half is 0.
+        let value = u64::from_str_radix(digits, 16).context("qtest's answer to readl")?;
+        Ok(u32::try_from(value)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_applied_by_their_last_word() {
+        let words = window(2, 0x13_4000, 0x4000, 0x0104_0000, Kind::Memory);
+        assert_eq!(words[0], (0x01ff_c900, 2));
+        assert_eq!(words[2], (0x01ff_c90c, 0x13_4000));
+        assert_eq!(words[4], (0x01ff_c914, 0x13_7fff));
+        assert_eq!(words[5], (0x01ff_c918, 0x0104_0000));
+        assert_eq!(words[7], (0x01ff_c904, 0));
+        assert_eq!(words[8], (0x01ff_c908, 0x8000_0000));
+        let words = window(0, SCRATCH, 0x1_0000, 1 << 24, Kind::Configuration);
+        assert_eq!(words[7].1, 4);
+    }
+
+    #[test]
+    fn the_root_port_reaches_all_bars() {
+        assert_eq!(
+            root_port(),
+            [
+                (0x01ff_c018, 0x0001_0100),
+                (0x01ff_c020, 0x0100_0100),
+                (0x01ff_c004, 6)
+            ]
+        );
+        // Base and limit name the same MiB.
+        let last = device(2)[1].1 + CONTROL_STEP - 1;
+        assert_eq!((last >> 20, last), (BARS >> 20, 0x010c_2fff));
+    }
+
+    const TREE: &str = "/dts-v1/;\n\n/ {\n\taliases {\n\t\tserial0 = \"/soc/bus@2000000/spba-bus@2000000/serial@2020000\";\n\
+        \t\tserial1 = \"/soc/bus@2100000/serial@21e8000\";\n\t};\n\n\
+        \tchosen {\n\t\tstdout-path = \"serial1:115200n8\";\n\t};\n\n\
+        \t\t\tserial@2020000 {\n\t\t\t\tstatus = \"okay\";\n\t\t\t};\n\
+        \t\t\tserial@21f0000 {\n\t\t\t\tstatus = \"disabled\";\n\t\t\t};\n\
+        \t\t\tserial@21f4000 {\n\t\t\t\tstatus = \"okay\";\n\t\t\t};\n};\n";
+
+    #[test]
+    fn the_tree_names_the_console_and_leaves_uarts() {
+        assert_eq!(console(TREE), Some(1));
+        let by_path = TREE.replace("serial1:115200n8", "/soc/bus@2000000/serial@2020000");
+        assert_eq!(console(&by_path), Some(0));
+        assert_eq!(console(&TREE.replace("serial1:", "serial7:")), None);
+        assert_eq!(console(&TREE.replace("stdout-path", "other")), Some(0));
+        assert_eq!(unused(TREE, 1), 3);
+        let none_is_off = TREE.replace("disabled", "okay");
+        assert_eq!(unused(&none_is_off, 1), 4);
+        assert_eq!(unused(&none_is_off, 4), 3);
+        let tree = Tree {
+            path: PathBuf::new(),
+            console: 1,
+            ports: 3,
+        };
+        assert_eq!(
+            tree.serial("ports"),
+            ["null", "stdio", "null", "chardev:ports", "null"]
+        );
+        assert!(tree.arguments().contains("console=ttymxc1,"));
+        assert!(tree.arguments().ends_with("GALCORE_UART=0x21f0000"));
+    }
+}
