@@ -288,7 +288,7 @@ pub mod fault {
     /// w: the same until its power domain has been off ([`POWER`](super::POWER)), which clears this.
     pub const RESET_NEEDS_POWER: usize = 0x264;
 
-    /// w: how many bytes, at most 24 and a multiple of 8, the front end's address register runs ahead of a stall, along
+    /// w: how many bytes, at most 64 and a multiple of 8, the front end's address register runs ahead of a stall, along
     /// LINKs: what it has fetched while it waits.
     pub const FETCH_AHEAD: usize = 0x268;
 

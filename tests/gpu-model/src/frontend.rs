@@ -727,7 +727,7 @@ impl FrontEnd {
 
     /// What the address register shows in a stall: on silicon it may run ahead along the stream.
     fn fetched_ahead(&mut self, gpu: &Gpu) -> u32 {
-        let units = gpu.faults.fetch_ahead.load(Relaxed).min(24) / 8;
+        let units = gpu.faults.fetch_ahead.load(Relaxed).min(64) / 8;
         let (setup, memory) = (gpu.setup(), gpu.memory.snapshot());
         let mut address = self.current.0;
         for _ in 0..units {

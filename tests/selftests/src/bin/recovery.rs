@@ -479,7 +479,7 @@ fn ahead(control: &Control) -> Result<()> {
     innocent.commit()?;
     innocent.wait()?;
     let before = innocent.paint.device().resets()?;
-    control.write(fault::FETCH_AHEAD, 24);
+    control.write(fault::FETCH_AHEAD, 48);
     // Both are in the ring before the first begins.
     control.write(fault::HOLD, 1);
     control.write(fault::ENDLESS_DRAW, 1);
