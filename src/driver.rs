@@ -528,11 +528,7 @@ fn tell_of_nodes() {
 
 /// A device for a core that the parameters describe; `line`: the interrupt that a disabled node
 /// has for it, 0 for none. Documents of old kernels number interrupts in ways of their own.
-fn new_device(
-    location: &CoreLocation,
-    line: Option<u32>,
-    number: Option<u8>,
-) -> Result<OwnDevice> {
+fn new_device(location: &CoreLocation, line: Option<u32>, number: Option<u8>) -> Result<OwnDevice> {
     let (start, size) = (location.registers, location.size);
     if let Some(right) = line.filter(|&line| line != 0 && line != location.line) {
         pr_err!(
