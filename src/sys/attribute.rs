@@ -104,7 +104,8 @@ impl<T: Attribute> Answers<T> {
     ///
     /// `text` has that many bytes for the length of the call.
     unsafe extern "C" fn store(text: *const c_char, bytes: usize) -> isize {
-        // SAFETY: By the caller.
+        // SAFETY: By the caller's contract `text` is valid for reads of `bytes` bytes during the
+        // call.
         let text = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), bytes) };
         match T::store(text) {
             // CAST: sysfs takes at most a page.

@@ -162,7 +162,7 @@ impl<T: FileOperations> Operations<T> {
         code: c_uint,
         argument: c_ulong,
     ) -> c_long {
-        // SAFETY: As ours.
+        // SAFETY: The VFS calls this with a file of ours, which is what `ioctl_of` requires.
         unsafe { Self::ioctl_of(Caller::Native, file, code, argument) }
     }
 
@@ -177,7 +177,7 @@ impl<T: FileOperations> Operations<T> {
     ) -> c_long {
         // What is above the low half of a register is not the program's.
         let argument = argument & 0xFFFF_FFFF;
-        // SAFETY: As ours.
+        // SAFETY: The VFS calls this with a file of ours, which is what `ioctl_of` requires.
         unsafe { Self::ioctl_of(Caller::Compat, file, code, argument) }
     }
 
@@ -220,7 +220,8 @@ impl<T: FileOperations> Operations<T> {
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,
     ) -> c_int {
-        // SAFETY: As in `ioctl`.
+        // SAFETY: `open` stored an `Arc<T>` in the file, and the VFS holds the file during this
+        // call.
         let state = unsafe { Arc::<T>::borrow((*file).private_data) };
         // SAFETY: The area is new and locked.
         let area = unsafe { VmaNew::from_raw(vma) };
@@ -251,7 +252,7 @@ pub(crate) struct CharDevice<T> {
 
 // SAFETY: Only used to unregister, which any thread may do.
 unsafe impl<T> Send for CharDevice<T> {}
-// SAFETY: No method takes `&self`.
+// SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl<T> Sync for CharDevice<T> {}
 
 /// Where minor numbers start in a 32-bit device number.
@@ -268,7 +269,8 @@ impl<T: FileOperations> CharDevice<T> {
     ) -> Result<Self> {
         let count = u32::try_from(nodes.len())?;
         let in_use = InUse::new()?;
-        // SAFETY: Name and table are static.
+        // SAFETY: The name and the table of operations are static, so they outlive the
+        // registration.
         let result = unsafe {
             bindings::__register_chrdev(
                 major,
@@ -280,10 +282,11 @@ impl<T: FileOperations> CharDevice<T> {
         };
         to_result(result)?;
         let major = if major == 0 { result as u32 } else { major };
-        // SAFETY: The name is static.
+        // SAFETY: The name is static, so it outlives the class.
         let class = from_err_ptr(unsafe { bindings::class_create(class.as_char_ptr()) })
             .inspect_err(|_| {
-                // SAFETY: Registered above.
+                // SAFETY: The region was registered above with the same numbers, and has no node
+                // yet.
                 unsafe { bindings::__unregister_chrdev(major, 0, count, name.as_char_ptr()) }
             })?;
         // INVARIANT: Registered, class made, no node yet.
@@ -317,7 +320,8 @@ impl<T: FileOperations> CharDevice<T> {
 
 impl<T> Drop for CharDevice<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the region, the class and `nodes` nodes exist, and only
+        // this drop removes them.
         unsafe {
             for minor in 0..self.nodes {
                 bindings::device_destroy(self.class, (self.major << MINOR_BITS) | minor);

@@ -30,7 +30,7 @@ pub(crate) struct StandIn {
 
 // SAFETY: Only used to drop it, which any thread may do.
 unsafe impl Send for StandIn {}
-// SAFETY: As above.
+// SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl Sync for StandIn {}
 
 impl StandIn {
@@ -53,7 +53,8 @@ impl StandIn {
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant `raw` is a live stand-in, and nothing uses it after this
+        // drop.
         unsafe { shim::gal_drop_stand_in(self.raw) }
     }
 }

@@ -57,7 +57,7 @@ impl File {
         if size == 0 {
             return Err(EINVAL);
         }
-        // SAFETY: Allocates; the result is checked.
+        // SAFETY: An allocation has no preconditions; a null result is refused below.
         let data = unsafe { shim::gal_allocate_dump(size) };
         // INVARIANT: Zeroed memory, allocated just now.
         Ok(Self {
@@ -89,7 +89,8 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant `data` came from `gal_allocate_dump`, and nothing uses it
+        // after this drop.
         unsafe { shim::gal_free_dump(self.data.as_ptr().cast()) }
     }
 }

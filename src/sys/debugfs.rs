@@ -126,7 +126,7 @@ unsafe extern "C" fn write_file(
     bytes: usize,
     answers: *const shim::gal_debug_answers,
 ) -> isize {
-    // SAFETY: As above.
+    // SAFETY: C was given a file that lasts, at whose start `answers` is.
     let file = unsafe { &*answers.cast::<File>() };
     let Some(take) = file.take else {
         return EINVAL.to_errno() as isize;
@@ -197,7 +197,7 @@ pub(crate) struct Folder {
 
 // SAFETY: Only used to remove the folder, which any thread may do.
 unsafe impl Send for Folder {}
-// SAFETY: No method takes `&self`.
+// SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl Sync for Folder {}
 
 impl Folder {

@@ -106,7 +106,7 @@ impl<'a> Setup<'a> {
 /// Whether addresses of `dev` are others than physical ones: an IOMMU translates them, or a
 /// hypervisor.
 pub(crate) fn is_translated(dev: &device::Device) -> bool {
-    // SAFETY: The device is valid.
+    // SAFETY: The reference guarantees a live device, which the call only reads.
     unsafe { shim::gal_is_translated(raw_device(dev)) }
 }
 
@@ -292,7 +292,8 @@ impl DmaBuffer {
     /// Fills the buffer with `word`.
     pub(crate) fn fill(&self, word: u32) {
         for i in 0..self.size / 4 {
-            // SAFETY: Inside the allocation and aligned.
+            // SAFETY: `i` counts whole words of the allocation, so the write is inside it and
+            // aligned.
             unsafe { self.cpu.cast::<u32>().add(i).write_volatile(word) };
         }
     }

@@ -66,38 +66,39 @@ pub(crate) struct DmaBuf(NonNull<shim::dma_buf>);
 
 // SAFETY: The kernel's functions on them may be called by any thread.
 unsafe impl Send for DmaBuf {}
-// SAFETY: As above.
+// SAFETY: `&self` only reaches those functions, and they may run on several threads at once.
 unsafe impl Sync for DmaBuf {}
 
 impl DmaBuf {
     /// That of the calling process's descriptor `fd`. `EBADF`, `EINVAL`: there is none.
     /// `ENOTSUPP`: the kernel has no dma-bufs.
     pub(crate) fn get(fd: i32) -> Result<Self> {
-        // SAFETY: Any number may be given.
+        // SAFETY: The call looks the descriptor up in the caller's table and refuses numbers that
+        // are not in use.
         let buffer = from_err_ptr(unsafe { shim::gal_get_buffer(fd) })?;
         // INVARIANT: It came with a reference.
         NonNull::new(buffer).map(Self).ok_or(EINVAL)
     }
 
     fn is_writeable(&self) -> bool {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the dma-buf is live.
         unsafe { shim::gal_is_writeable(self.0.as_ptr()) }
     }
 
     fn bytes(&self) -> usize {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the dma-buf is live.
         unsafe { shim::gal_buffer_bytes(self.0.as_ptr()) }
     }
 
     fn file(&self) -> *mut bindings::file {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the dma-buf is live.
         unsafe { shim::gal_buffer_file(self.0.as_ptr()) }
     }
 }
 
 impl Clone for DmaBuf {
     fn clone(&self) -> Self {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the dma-buf is live, so its reference count is above 0.
         unsafe { shim::gal_hold_buffer(self.0.as_ptr()) };
         // INVARIANT: The reference was taken just now.
         Self(self.0)
@@ -106,7 +107,8 @@ impl Clone for DmaBuf {
 
 impl Drop for DmaBuf {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant this reference is ours, and nothing uses it after this
+        // drop.
         unsafe { shim::gal_put_buffer(self.0.as_ptr()) }
     }
 }
@@ -141,7 +143,8 @@ struct Looker(ARef<device::Device>);
 impl Looker {
     /// A new one; `None`: the kernel has no dma-bufs. `ENOMEM`.
     fn new() -> Result<Option<Self>> {
-        // SAFETY: Makes a new one.
+        // SAFETY: Making a device has no preconditions; the call returns it with a reference, or an
+        // error.
         let dev = from_err_ptr(unsafe { shim::gal_new_looker() })?;
         Ok(NonNull::new(dev).map(|dev| {
             // SAFETY: It came with a reference, which becomes ours. `device::Device` is a
@@ -162,7 +165,7 @@ impl Looker {
         to_result(unsafe { shim::gal_attach(dev, raw, true, &mut import) })?;
         // INVARIANT: Attached just now.
         let seen = Seen { buffer, import };
-        // SAFETY: It is mapped.
+        // SAFETY: The import was attached and mapped just now, so its table of pages is valid.
         let pages = unsafe { pages_of(buffer, &seen.import) }?;
         let ranges = mapped::ranges(&pages)?;
         Ok((seen, ranges))
@@ -203,7 +206,7 @@ struct Parts {
 
 // SAFETY: As for [`DmaBuf`]; the parts change under their lock.
 unsafe impl Send for Attached {}
-// SAFETY: As above.
+// SAFETY: `&self` only reaches functions that any thread may call, and parts under their lock.
 unsafe impl Sync for Attached {}
 
 struct Shared {
@@ -382,7 +385,7 @@ impl Import {
     /// Maps all of it into the calling process, as its owner does that. Returns the address.
     pub(crate) fn map_into_caller(&self) -> Result<usize> {
         let file = self.attached.buffer.file();
-        // SAFETY: The dma-buf holds its file.
+        // SAFETY: The dma-buf is live, and it holds its file.
         let user = unsafe { super::map_file(file, self.bytes(), self.write, 0) }?;
         if let Some((_, file)) = view_at(user) {
             self.view.store(file, Relaxed);
@@ -480,7 +483,8 @@ struct Owner<T> {
 ///
 /// `owner` came from `into_foreign`, and this is its end.
 unsafe extern "C" fn put<T: Send + Sync + 'static>(owner: *mut c_void) {
-    // SAFETY: By the caller.
+    // SAFETY: By the caller's contract `owner` came from `into_foreign`, and nothing uses it
+    // afterwards.
     drop(unsafe { KBox::<Owner<T>>::from_foreign(owner) });
 }
 
@@ -538,7 +542,7 @@ impl<T: Exportable> Exporter<T> {
         // himself, and the memory that it lends of itself it lends as long; so it is with the array
         // of pages, whose number this is.
         let file = from_err_ptr(unsafe { shim::gal_export_buffer(&what) }).inspect_err(|_| {
-            // SAFETY: It was not taken.
+            // SAFETY: The export failed, so `owner` was not taken and is still ours to drop.
             unsafe { put::<T>(owner.cast()) };
         })?;
         // SAFETY: A new file, whose only reference is ours.
@@ -548,7 +552,7 @@ impl<T: Exportable> Exporter<T> {
     /// The object whose dma-buf `buffer` is, if it is one of this exporter's, and whether its
     /// file is for writing.
     pub(crate) fn find(self: &Arc<Self>, buffer: &DmaBuf) -> Option<(Arc<T>, bool)> {
-        // SAFETY: The buffer is valid.
+        // SAFETY: By its type invariant the dma-buf is live; the tag is only compared.
         let owner = unsafe { shim::gal_exported_by(buffer.0.as_ptr(), self.tag()) };
         let owner = NonNull::new(owner.cast::<Owner<T>>())?;
         // SAFETY: Only this exporter's dma-bufs have its address, and their owners are of this

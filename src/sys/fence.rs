@@ -34,7 +34,7 @@ pub(crate) struct Fence {
 
 // SAFETY: Any thread may call the functions of fences.
 unsafe impl Send for Fence {}
-// SAFETY: As above.
+// SAFETY: `&self` only reaches those functions, and they may run on several threads at once.
 unsafe impl Sync for Fence {}
 
 impl Fence {
@@ -64,13 +64,14 @@ impl Fence {
 
     /// Whether its time was up.
     pub(crate) fn is_over(&self) -> bool {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the fence is live.
         unsafe { shim::gal_fence_is_over(self.fence.as_ptr()) }
     }
 
     /// What it stands for has happened.
     pub(crate) fn signal(self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the fence is live, and `self` ends with this call: it is
+        // signaled once.
         unsafe { shim::gal_signal_fence(self.fence.as_ptr()) };
     }
 }
@@ -87,7 +88,8 @@ impl Drop for Fence {
 ///
 /// `EINVAL`: there is none. `ETIMEDOUT`: not in that time. `ERESTARTSYS`: a Unix signal came first.
 pub(crate) fn wait(fd: i32, milliseconds: u32) -> Result {
-    // SAFETY: Any numbers may be given.
+    // SAFETY: The call looks the descriptor up in the caller's table and refuses numbers that are
+    // not in use.
     kernel::error::to_result(unsafe { shim::gal_wait_fence(fd, milliseconds) })
 }
 

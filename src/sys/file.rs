@@ -39,7 +39,8 @@ impl Reserved {
         let file = NonNull::new(file).ok_or(ENOMEM)?;
         Ok(NewFile {
             reservation: self.0,
-            // SAFETY: By the caller.
+            // SAFETY: By the caller's contract `file` is live, and its reference passes to the
+            // result.
             file: unsafe { ARef::from_raw(file.cast::<File>()) },
         })
     }

@@ -49,7 +49,7 @@ impl Framebuffer {
     /// client's, such as a lock, is to go when the client closes it. Calls the framebuffer's
     /// driver, which may sleep.
     pub(crate) fn kept(self) -> Self {
-        // SAFETY: The file is held.
+        // SAFETY: `self.file` holds a reference, so the file is live during the call.
         let own = unsafe { shim::gal_open_again(self.file.as_ptr().cast()) };
         let Some(own) = NonNull::new(own) else {
             return self;
@@ -89,7 +89,7 @@ pub(crate) fn mapped(known: impl Iterator<Item = (PhysAddr, usize)>) -> Result<K
     kernel::error::to_result(count.min(0))?;
     // CAST: not negative.
     for one in found.iter().take(count as usize).skip(before) {
-        // SAFETY: The first `count` are written.
+        // SAFETY: The call returned `count`, the number of leading elements that are written.
         let one = unsafe { one.assume_init_read() };
         if let Some(file) = NonNull::new(one.file) {
             let framebuffer = Framebuffer {

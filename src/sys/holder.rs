@@ -46,7 +46,7 @@ pub(crate) fn keep<T: Send + 'static>(object: T) -> Result<NewFile> {
     // SAFETY: The file gets the box, and ends it by its function once; `T` may be dropped by any
     // thread.
     let file = from_err_ptr(unsafe { shim::gal_new_holder(held.cast()) }).inspect_err(|_| {
-        // SAFETY: It was not taken.
+        // SAFETY: The call failed, so `held` was not taken and is still ours to drop.
         unsafe { put::<T>(held.cast()) };
     })?;
     // SAFETY: A new file, whose only reference is ours.

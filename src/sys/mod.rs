@@ -135,7 +135,7 @@ pub(crate) fn widen(address: impl Into<u64>) -> u64 {
 
 /// Bytes of memory that can be had now, and of all there is.
 pub(crate) fn memory_bytes() -> (usize, usize) {
-    // SAFETY: Only count.
+    // SAFETY: Both calls read counters of the memory manager and have no preconditions.
     let (available, total) = unsafe { (shim::gal_available_pages(), shim::gal_total_pages()) };
     let in_bytes = |pages: usize| pages.saturating_mul(PAGE_SIZE);
     (in_bytes(available), in_bytes(total))
@@ -143,14 +143,14 @@ pub(crate) fn memory_bytes() -> (usize, usize) {
 
 /// Whether `bytes` of contiguous memory are none that [`memory_bytes`] counts.
 pub(crate) fn is_apart(bytes: usize) -> bool {
-    // SAFETY: Only counts.
+    // SAFETY: The call compares a number with the size of CMA and has no preconditions.
     unsafe { shim::gal_is_apart(bytes) }
 }
 
 /// Whether lines are wanted that say why requests are refused: dynamic debug has them on
 /// (`module galcore +p`).
 pub(crate) fn debugs() -> bool {
-    // SAFETY: Only reads a flag.
+    // SAFETY: The call reads a flag and has no preconditions.
     unsafe { shim::gal_debugs() }
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn will_restart() -> bool {
 
 /// Whether the process of `task` ends, or has ended: all of its threads are on their way out.
 pub(crate) fn is_ending(task: &Task) -> bool {
-    // SAFETY: The task is referenced.
+    // SAFETY: The reference guarantees a live task, of which the call reads flags.
     unsafe { shim::gal_is_ending(task.as_ptr()) }
 }
 
@@ -204,7 +204,7 @@ pub(crate) fn is_admin() -> bool {
 
 /// Whether the calling process may look at what others do (`CAP_PERFMON`, or `CAP_SYS_ADMIN`).
 pub(crate) fn may_profile() -> bool {
-    // SAFETY: As above.
+    // SAFETY: May be called from any process context; the number is a valid capability.
     unsafe { bindings::capable(bindings::CAP_PERFMON as kernel::ffi::c_int) || is_admin() }
 }
 
@@ -274,7 +274,7 @@ pub(crate) fn process_id(task: &Task) -> i32 {
 /// The leader of the process that has `number`, as the calling thread sees it. `None`: there is none
 /// any more.
 pub(crate) fn leader_of(number: i32) -> Option<ARef<Task>> {
-    // SAFETY: Any number may be given.
+    // SAFETY: The call looks the number up under RCU and returns null where no process has it.
     let leader = NonNull::new(unsafe { shim::gal_find_leader(number) })?;
     // SAFETY: It came with a reference, which becomes ours. `Task` is a transparent wrapper.
     Some(unsafe { ARef::from_raw(leader.cast()) })
@@ -288,14 +288,14 @@ pub(crate) fn start_time(task: &Task) -> u64 {
 
 /// The monotonic clock, in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
-    // SAFETY: Only reads the clock.
+    // SAFETY: Reading the monotonic clock has no preconditions.
     let now = unsafe { bindings::ktime_get() };
     u64::try_from(now).unwrap_or(0)
 }
 
 /// Whether the calling thread is one of the process of `leader`.
 pub(crate) fn is_thread_of(leader: &Task) -> bool {
-    // SAFETY: The task is referenced.
+    // SAFETY: The reference guarantees a live task, which is only compared with the caller's.
     unsafe { shim::gal_is_thread_of(leader.as_ptr()) }
 }
 
@@ -322,14 +322,15 @@ impl NoPreemption {
 
 impl Drop for NoPreemption {
     fn drop(&mut self) {
-        // SAFETY: Disabled by `new`.
+        // SAFETY: `new` disabled preemption in this thread (the type is not `Send`), and only this
+        // drop enables it again.
         unsafe { shim::gal_preempt_enable() }
     }
 }
 
 /// The kernel's tick counter, which never comes round.
 pub(crate) fn jiffies64() -> u64 {
-    // SAFETY: Only reads the counter.
+    // SAFETY: Reading the tick counter has no preconditions.
     unsafe { shim::gal_jiffies64() }
 }
 

@@ -115,7 +115,7 @@ impl PinnedPages {
     ///
     /// The page is pinned, and stays so until [`PinnedPages::unmap`].
     unsafe fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
-        // SAFETY: By the caller.
+        // SAFETY: By the caller's contract the page is pinned, so it is a valid page.
         let address = unsafe { physical(page) };
         self.registry.lock().pin(address, || {
             let mut dma = 0;
@@ -134,7 +134,7 @@ impl PinnedPages {
     /// It is one of [`PinnedPages::map`]'s, and its user has ended.
     unsafe fn unmap(&self, page: *mut bindings::page) {
         let mut registry = self.registry.lock();
-        // SAFETY: By the caller.
+        // SAFETY: By the caller's contract the page is still pinned, so it is a valid page.
         let address = unsafe { physical(page) };
         if let Some(dma) = registry.unpin(address) {
             // SAFETY: By the caller this was the last user. Under the lock: whoever maps it again
@@ -217,7 +217,8 @@ impl Pages {
         let addresses = self.dma.spare_capacity_mut();
         let addresses = addresses.get_mut(..count).ok_or(EINVAL)?;
         let mut dma = 0;
-        // SAFETY: `dev` is valid.
+        // SAFETY: The reference that `self.dev` holds guarantees a live device; `dma` is valid for
+        // the write.
         let block = unsafe { shim::gal_alloc_block(raw_device(&self.dev), order, &mut dma) };
         if block.is_null() {
             return Err(ENOMEM);
@@ -276,7 +277,8 @@ impl Pages {
             )
         };
         let got = usize::try_from(pinned).unwrap_or(0);
-        // SAFETY: That many pointers were written.
+        // SAFETY: The call wrote `got` page pointers to the spare capacity, which has room for
+        // `count`, the most.
         unsafe { this.pages.inc_len(got) };
         if got < count {
             return Err(if pinned == -(bindings::ENOMEM as isize) {
@@ -559,7 +561,8 @@ impl Drop for Pages {
                     // SAFETY: By the type invariant it is mapped, and this was its user.
                     unsafe { registry.unmap(page) };
                 }
-                // SAFETY: By the type invariant.
+                // SAFETY: By the type invariant `pages` are pinned by us, with this `write`; none
+                // is mapped any more.
                 unsafe { shim::gal_unpin_pages(self.pages.as_mut_ptr(), self.pages.len(), *write) };
             }
             Origin::Imported(_) => {}

@@ -108,7 +108,7 @@ impl Drop for Claim {
 
 /// Whether any of the range is memory that the kernel hands out.
 pub(crate) fn is_system_ram(start: PhysAddr, size: usize) -> bool {
-    // SAFETY: Only looks the range up.
+    // SAFETY: The call looks the range up in the tree of resources and takes any numbers.
     unsafe { shim::gal_is_system_ram(start, size) }
 }
 

@@ -65,7 +65,7 @@ unsafe impl<T: platform::Driver> DriverLayout for Adapter<T> {
     const DEVICE_DRIVER_OFFSET: usize = core::mem::offset_of!(Self::DriverType, driver);
 }
 
-// SAFETY: `unregister` undoes a successful `register`.
+// SAFETY: `unregister` removes exactly what a successful `register` with the same `driver` added.
 unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
     unsafe fn register(
         driver: &Opaque<Self::DriverType>,
@@ -112,7 +112,8 @@ impl<T: platform::Driver> Adapter<T> {
     }
 
     extern "C" fn remove(pdev: *mut bindings::platform_device) {
-        // SAFETY: As in `probe`.
+        // SAFETY: The driver core calls this with a device bound to this driver, and holds its lock
+        // meanwhile.
         let pdev = unsafe { &*pdev.cast::<platform::Device<device::CoreInternal<'_>>>() };
         // SAFETY: A successful probe has stored data of this type.
         let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
@@ -146,7 +147,7 @@ pub(crate) struct OwnDevice(*mut bindings::platform_device);
 
 // SAFETY: Only used to unregister, to look at the binding and as a device, which any thread may do.
 unsafe impl Send for OwnDevice {}
-// SAFETY: As above.
+// SAFETY: `&self` only reads the binding or hands out the device, both of which any thread may do.
 unsafe impl Sync for OwnDevice {}
 
 impl OwnDevice {
@@ -202,7 +203,7 @@ impl OwnDevice {
             dma_mask: 0xFFFF_FFFF,
             ..pin_init::zeroed()
         };
-        // SAFETY: Name and resources are copied.
+        // SAFETY: `info` is valid during the call, which copies the name and the resources.
         let device = from_err_ptr(unsafe { bindings::platform_device_register_full(&info) })?;
         // INVARIANT: Registered just now.
         Ok(Self(device))
@@ -226,7 +227,8 @@ impl AsRef<device::Device> for OwnDevice {
 
 impl Drop for OwnDevice {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the device is registered, and only this drop unregisters
+        // it.
         unsafe { bindings::platform_device_unregister(self.0) }
     }
 }

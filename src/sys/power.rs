@@ -117,7 +117,7 @@ impl<T: Switch> Operations<T> {
     /// As [`Operations::of`]. The kernel calls it between `gal_start_power` and `gal_stop_power`;
     /// so the others.
     unsafe extern "C" fn switch_off(context: *mut c_void) -> c_int {
-        // SAFETY: By the caller.
+        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
         code(unsafe { Self::of(context) }.switch_off())
     }
 
@@ -125,7 +125,7 @@ impl<T: Switch> Operations<T> {
     ///
     /// As [`Operations::of`].
     unsafe extern "C" fn switch_on(context: *mut c_void) -> c_int {
-        // SAFETY: By the caller.
+        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
         code(unsafe { Self::of(context) }.switch_on())
     }
 
@@ -133,7 +133,7 @@ impl<T: Switch> Operations<T> {
     ///
     /// As [`Operations::of`].
     unsafe extern "C" fn sleep(context: *mut c_void) -> c_int {
-        // SAFETY: By the caller.
+        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
         code(unsafe { Self::of(context) }.sleep())
     }
 
@@ -141,7 +141,7 @@ impl<T: Switch> Operations<T> {
     ///
     /// As [`Operations::of`].
     unsafe extern "C" fn hibernate(context: *mut c_void) -> c_int {
-        // SAFETY: By the caller.
+        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
         code(unsafe { Self::of(context) }.hibernate())
     }
 
@@ -149,7 +149,7 @@ impl<T: Switch> Operations<T> {
     ///
     /// As [`Operations::of`].
     unsafe extern "C" fn wake(context: *mut c_void) {
-        // SAFETY: By the caller.
+        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
         unsafe { Self::of(context) }.wake();
     }
 
@@ -157,7 +157,7 @@ impl<T: Switch> Operations<T> {
     ///
     /// As [`Operations::of`].
     unsafe extern "C" fn limit(context: *mut c_void, speed: c_uint) {
-        // SAFETY: By the caller.
+        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
         unsafe { Self::of(context) }.limit(speed);
     }
 }
@@ -236,7 +236,7 @@ impl<'bound, T: Switch> Managed<'bound, T> {
     /// Switches the device on, and keeps it on until this is dropped: for its end. Nothing cools it
     /// any more.
     pub(crate) fn keep_on(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant `raw` is live; the call may be repeated.
         unsafe { shim::gal_stop_cooling(self.raw.as_ptr()) };
         let is_kept = self.supply.get().is_ok();
         self.is_kept_on.store(is_kept, Relaxed);
@@ -311,7 +311,8 @@ impl Supply {
     }
 
     fn put_noidle(&self) {
-        // SAFETY: As above.
+        // SAFETY: The device lives as long as there is a reference, and `get` took the use that
+        // this ends.
         unsafe { shim::gal_put_power_noidle(self.raw()) }
     }
 
@@ -350,7 +351,7 @@ impl Supply {
         if self.0.is_cycled.load(Relaxed) {
             return None;
         }
-        // SAFETY: As above.
+        // SAFETY: The device lives as long as there is a reference.
         let is_on = unsafe { shim::gal_get_power_if_on(self.raw()) };
         // Not made where it would be dropped.
         is_on.then(|| On(self))
@@ -399,14 +400,15 @@ impl Supply {
     /// Switches the device off now, and not when the usual time is over, if nobody keeps it on.
     pub(crate) fn switch_off_now(&self) {
         if self.is_managed() {
-            // SAFETY: As above.
+            // SAFETY: The device lives as long as there is a reference, and it is under runtime
+            // power management.
             unsafe { shim::gal_switch_off_now(self.raw()) }
         }
     }
 
     /// Whether the device has a power domain.
     pub(crate) fn has_domain(&self) -> bool {
-        // SAFETY: As above.
+        // SAFETY: The device lives as long as there is a reference.
         self.is_managed() && unsafe { shim::gal_has_power_domain(self.raw()) }
     }
 
@@ -427,7 +429,7 @@ impl Supply {
         self.0.is_cycled.xchg(true, Full);
         let mut cycled = Err(EBUSY);
         for _ in 0..CYCLE_ATTEMPTS {
-            // SAFETY: As above.
+            // SAFETY: The device lives as long as there is a reference.
             cycled = to_result(unsafe { shim::gal_cycle_power(self.raw()) });
             if cycled != Err(EBUSY) {
                 break;
@@ -454,7 +456,8 @@ impl Drop for KeptOn {
 impl Drop for On<'_> {
     fn drop(&mut self) {
         // No use: who looks again and again does not keep it on.
-        // SAFETY: As above.
+        // SAFETY: The device lives as long as there is a reference, and an `On` has the use that
+        // this ends.
         unsafe { shim::gal_put_power_unused(self.0.raw()) }
     }
 }

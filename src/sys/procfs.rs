@@ -40,7 +40,7 @@ pub(crate) struct Entry<T> {
 
 // SAFETY: Only used to remove the entry, which any thread may do.
 unsafe impl<T> Send for Entry<T> {}
-// SAFETY: No method takes `&self`.
+// SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl<T> Sync for Entry<T> {}
 
 impl<T: ProcFile> Entry<T> {

@@ -70,7 +70,7 @@ impl Assigned {
 
 impl Drop for Assigned {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the device has the region, and only this drop releases it.
         unsafe { shim::gal_release_region(raw_device(&self.0)) }
     }
 }

@@ -40,7 +40,7 @@ impl ResetLine {
     /// The line that the node of `dev` names, if it names one, and has `dev` out of reset.
     /// `EPROBE_DEFER`: its controller is not there yet.
     pub(crate) fn get(dev: &device::Device<device::Bound>) -> Result<Option<Self>> {
-        // SAFETY: The device is live.
+        // SAFETY: The reference guarantees a live, bound device.
         let line = from_err_ptr(unsafe { shim::gal_get_reset(raw_device(dev)) })?;
         // INVARIANT: Got just now.
         let Some(line) = NonNull::new(line).map(Self) else {
@@ -60,21 +60,22 @@ impl ResetLine {
                 fsleep(Delta::from_millis(HOLD_TIME));
                 self.drive(false)
             }
-            // SAFETY: By the type invariant.
+            // SAFETY: By the type invariant the reset control has not been put.
             Err(ENOTSUPP) => to_result(unsafe { shim::gal_pulse_reset(self.0.as_ptr()) }),
             Err(error) => Err(error),
         }
     }
 
     fn drive(&self, is_held: bool) -> Result {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the reset control has not been put.
         to_result(unsafe { shim::gal_drive_reset(self.0.as_ptr(), is_held) })
     }
 }
 
 impl Drop for ResetLine {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the reset control has not been put, and nothing uses it
+        // after this drop.
         unsafe { shim::gal_put_reset(self.0.as_ptr()) }
     }
 }

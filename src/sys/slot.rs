@@ -32,7 +32,7 @@ pub(crate) struct Slot<T> {
 // SAFETY: What any thread puts in, any thread may get a reference of or drop: `Arc<T>` is `Send`
 // and `Sync` for such `T`. The word is atomic.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
-// SAFETY: As above.
+// SAFETY: A `Slot` owns at most an `Arc<T>`, which is `Send` for such `T`.
 unsafe impl<T: Send + Sync> Send for Slot<T> {}
 
 impl<T> Slot<T> {

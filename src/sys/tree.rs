@@ -10,7 +10,7 @@ use kernel::{
 
 /// How many enabled device-tree nodes describe cores.
 pub(crate) fn count_nodes() -> usize {
-    // SAFETY: Only looks the tree up.
+    // SAFETY: The call walks the device tree under its own lock and has no preconditions.
     let count = unsafe { shim::gal_count_nodes() };
     // CAST: 32 bits into at least 32.
     count as usize

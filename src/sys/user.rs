@@ -84,7 +84,7 @@ pub(crate) fn append_words(words: &mut KVVec<u32>, at: usize, count: usize) -> R
     UserSlice::new(UserPtr::from_addr(at), length)
         .reader()
         .read_raw(bytes)?;
-    // SAFETY: `read_raw` has written them all.
+    // SAFETY: `read_raw` returned without an error, so all `count` words are written.
     unsafe { words.inc_len(count) };
     Ok(())
 }

@@ -45,7 +45,8 @@ unsafe impl Sync for Views {}
 impl Views {
     /// One without views. `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        // SAFETY: It has no preconditions.
+        // SAFETY: Making an inode has no preconditions; the call returns it with a reference, or an
+        // error.
         let inode = from_err_ptr(unsafe { shim::gal_new_inode() })?;
         // INVARIANT: Made just now, and the reference is ours.
         let views = Self {
@@ -103,7 +104,7 @@ impl Views {
         let areas = self.areas.load(Relaxed).max(1) as usize;
         let pages = (ENTRIES_AT_ONCE / areas).max(1);
         let bytes = bytes.min(pages << bindings::PAGE_SHIFT);
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the inode is live; the range may be any.
         unsafe { shim::gal_zap(self.inode, offset, bytes) };
         bytes
     }
@@ -111,7 +112,8 @@ impl Views {
 
 impl Drop for Views {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the reference is ours, and nothing uses the inode after
+        // this drop.
         unsafe { shim::gal_release_inode(self.inode) }
     }
 }

@@ -89,14 +89,14 @@ pub(crate) trait Memory {
 
 impl Memory for DmaBuffer {
     unsafe fn map_into(&self, area: &NewArea<'_>, _: bool) -> Result {
-        // SAFETY: By the caller.
+        // SAFETY: The caller keeps to the contract of `map_into`, which is that of `mmap`.
         unsafe { self.mmap(area) }
     }
 }
 
 impl Memory for Pages {
     unsafe fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result {
-        // SAFETY: By the caller.
+        // SAFETY: The caller keeps to the contract of `map_into`, which is that of `mmap`.
         unsafe { self.mmap(area, cached) }
     }
 }
@@ -159,7 +159,7 @@ pub(crate) fn map<T: Mappable>(area: NewArea<'_>, object: Arc<T>, cached: bool) 
     mapped.inspect_err(|_| {
         // The memory manager unmaps what is there when we have returned, and the object may be
         // gone by then: other threads must not see its pages that long.
-        // SAFETY: As above.
+        // SAFETY: By the area's invariant it is being set up, so no other thread changes it.
         unsafe { shim::gal_clear_area(vma) };
     })?;
     // SAFETY: By the area's invariant it is being set up, and nothing else uses these two fields:

@@ -143,7 +143,7 @@ impl<P: Pager> View<P> {
     ///
     /// Called by the memory manager for an area of ours that is to become two.
     unsafe extern "C" fn may_split(vma: *mut bindings::vm_area_struct, _: c_ulong) -> c_int {
-        // SAFETY: The area owns a reference.
+        // SAFETY: The area owns a reference to a view of this type, so the view is live.
         let view = unsafe { &*(*vma).vm_private_data.cast_const().cast::<Self>() };
         match view.views.has_room() {
             true => 0,

@@ -60,7 +60,7 @@ impl Raw {
     /// One with these flags besides. `ENOMEM`.
     fn new(name: &CStr, flags: u32) -> Result<Self> {
         let flags = flags | bindings::wq_flags_WQ_UNBOUND | bindings::wq_flags_WQ_MEM_RECLAIM;
-        // SAFETY: A plain name without conversions.
+        // SAFETY: The name is a C string without conversions, so no further arguments are read.
         let queue = unsafe { bindings::alloc_workqueue_noprof(name.as_char_ptr(), flags, 0) };
         // INVARIANT: Made just now.
         match queue.is_null() {
@@ -72,7 +72,7 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the queue is live, and nothing uses it after this drop.
         unsafe { bindings::destroy_workqueue(self.0) }
     }
 }
@@ -89,7 +89,7 @@ pub(crate) struct OwnQueue {
 
 // SAFETY: Only used to destroy the queue, which any thread may do.
 unsafe impl Send for OwnQueue {}
-// SAFETY: No method takes `&self`.
+// SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl Sync for OwnQueue {}
 
 impl OwnQueue {
@@ -122,7 +122,8 @@ impl OwnQueue {
 impl Drop for OwnQueue {
     fn drop(&mut self) {
         // What is queued may queue more until it is done.
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant both queues are live during the drop; their own drops
+        // follow it.
         unsafe {
             bindings::drain_workqueue(self.urgent.0);
             bindings::drain_workqueue(self.usual.0);
@@ -167,7 +168,8 @@ fn queue(in_use: &InUse) -> &Queue {
 /// The queue of what runs before others.
 fn urgent(_: &InUse) -> &Queue {
     let queue = URGENT.load(Acquire) as *const bindings::workqueue_struct;
-    // SAFETY: As above.
+    // SAFETY: A use can be had only after `OwnQueue::new` has named the queue, which lives until
+    // the last use ends.
     unsafe { Queue::from_raw(queue) }
 }
 
