@@ -10,7 +10,7 @@
 /// Cores of a device.
 pub(crate) const MAX_CORES: usize = 4;
 
-/// A core's clock is told in so many parts.
+/// The denominator of a core's clock rate.
 pub(crate) const FULL_SCALE: u32 = 64;
 
 /// Objects of one kind in one process: nodes, contiguous buffers, signals, pieces of user memory.

@@ -24,11 +24,11 @@ const BURST: u32 = 10;
 /// The same of what the admin has asked for.
 const ASKED_BURST: u32 = 100;
 
-/// A user's processes together have as many lines as so many of them.
+/// The most lines of a user's processes together, as a multiple of one process's.
 const USER_SHARE: u32 = 3;
 
 /// Processes, and users, that one limit tells apart in one window.
-const TOLD_APART: usize = 16;
+const TRACKED: usize = 16;
 
 /// Binary logarithm of a window's jiffies: 5 to 10 seconds, however many these are.
 const WINDOW: u32 = (5 * sys::HZ).next_power_of_two().ilog2();
@@ -72,12 +72,12 @@ impl<const N: usize> Counts<N> {
 
 /// A limit of lines in a window of 5 to 10 seconds. Each process has its own, so that one that
 /// causes many does not hide what another one does; a user's have one together besides, as a user
-/// can have many. Processes, or users, beyond [`TOLD_APART`] share one limit.
+/// can have many. Processes, or users, beyond [`TRACKED`] share one limit.
 pub(crate) struct RateLimit {
     mode: Mode,
     burst: u32,
-    processes: Counts<TOLD_APART>,
-    users: Counts<TOLD_APART>,
+    processes: Counts<TRACKED>,
+    users: Counts<TRACKED>,
     rest: Counts<1>,
 }
 

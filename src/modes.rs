@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the admin has switched on and off by `/proc/driver/gc`, for all cores and as long as the
-//! module is loaded.
+//! Debug modes that the admin sets by `/proc/driver/gc`, for all cores and as long as the module is
+//! loaded.
 //!
-//! Who is on the way of a job does not look here: the rings have what concerns them in a word of
-//! their own, and are told when it changes.
+//! The path of a job does not look here: the rings keep what concerns them in a word of their own,
+//! which each change updates.
 
 use kernel::sync::atomic::{
     Atomic,

@@ -112,10 +112,10 @@ impl Ranges {
         let Some((start, end)) = self.around(at) else {
             return;
         };
-        let behind = at + length;
-        if behind < end {
-            self.set_start(end, behind);
-            self.resize((end - start, end), (end - behind, end));
+        let after = at + length;
+        if after < end {
+            self.set_start(end, after);
+            self.resize((end - start, end), (end - after, end));
             if start < at {
                 self.insert(start, at);
             }

@@ -37,7 +37,7 @@ pub(crate) enum Left {
     Something(u64),
 }
 
-/// Waits on `moved` with the lock of `state` until `look` says that nothing is left: for so many
+/// Waits on `moved` with the lock of `state` until `look` says that nothing is left: for that many
 /// milliseconds, and if `starts_over`, for [`TIMEOUT`] after each progress.
 ///
 /// `Interrupted`: a Unix signal came. `GpuNotResponding`: the time is over. Else what `look` says.
@@ -73,7 +73,7 @@ pub(crate) fn poll<T>(milliseconds: u32, mut look: impl FnMut() -> Option<T>) ->
     let begun = Instant::<Monotonic>::now();
     // Ends: the clock goes on.
     loop {
-        // Before the look: the last one is behind the time.
+        // Before the look: the last one is after the time.
         let is_over = begun.elapsed() >= Delta::from_millis(milliseconds.into());
         let found = look();
         if found.is_some() || is_over {

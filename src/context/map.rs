@@ -6,11 +6,11 @@
 //! part of the interface (clients size their arrays by it) and its order is what silicon was tested
 //! with:
 //!
-//! 1. flush of the 2D cache, stall, 3D pipe: left out by who comes from the 3D pipe;
+//! 1. flush of the 2D cache, stall, 3D pipe: skipped by an entry from the 3D pipe;
 //! 2. flush of the 3D caches, stall;
 //! 3. `LOAD_STATE`s of all states;
 //! 4. semaphore and stall, and the slot of a LINK to the client's commands;
-//! 5. an entry for who comes from the 2D pipe and needs the last states only. Nobody uses it.
+//! 5. an entry from the 2D pipe that needs only the last states. No generation uses it.
 //!
 //! Source: sources.md, contexts. Half of the file is the list of states and the
 //! tests.
@@ -43,7 +43,7 @@ use kernel::{
 /// Bit of a `LOAD_STATE` header: values are 16.16 numbers.
 const FIXP: u32 = 1 << 26;
 
-/// What stands in words that are nothing.
+/// What padding words hold.
 const PADDING: u32 = 0xDEAD_DEAD;
 
 /// Byte where to enter with the 3D pipe selected.
@@ -87,7 +87,7 @@ impl Newer<'_> {
         self.constants > 256
     }
 
-    /// The state behind those uniforms; 0: there are none.
+    /// The state after those uniforms; 0: there are none.
     fn common_uniforms_end(&self) -> usize {
         match self.has_common_uniforms() {
             // CAST: 32 bits into at least 32.
@@ -141,7 +141,7 @@ pub(super) struct Places<'a>(&'a [u16]);
 const SPECIAL: u16 = 1 << 15;
 
 impl Places<'_> {
-    /// The word where state `address` (a word address) stands, if it is kept, and whether that is a
+    /// The word that holds state `address` (a word address), if it is kept, and whether that is a
     /// special one.
     #[inline(always)]
     pub(super) fn find(self, address: u32) -> Option<(usize, bool)> {
@@ -179,7 +179,7 @@ fn group_of(elements: (usize, usize), at: usize, address: u32) -> Group {
 struct Builder {
     words: KVVec<u32>,
     places: KVVec<u16>,
-    /// Word of the open `LOAD_STATE`'s header, the state behind its last one, and whether it
+    /// Word of the open `LOAD_STATE`'s header, the state after its last one, and whether it
     /// converts.
     open: Option<(usize, u32, bool)>,
 }
@@ -740,7 +740,7 @@ impl StateMap {
         group_of(self.elements(), at, address)
     }
 
-    /// The word where state `address` (a word address) stands, if it is kept.
+    /// The word that holds state `address` (a word address), if it is kept.
     pub(crate) fn place(&self, address: u32) -> Option<usize> {
         self.places().find(address).map(|(at, _)| at)
     }

@@ -4,12 +4,12 @@
 //!
 //! A [`Context`] of the 4.x interface has two copies of a command stream ([`StateMap`]) in memory
 //! of its own, used in turn, so that one can be brought up to date while the GPU reads the other.
-//! The ring links to a copy in front of the client's commands when another context was loaded last.
-//! What the client has changed since, it tells in *deltas*: lists of states in its memory, given
-//! with each COMMIT. In most generations one that comes with a switch is noted for both copies and
-//! read when a copy is used next, so a copy's address list of deltas is short. In the newest one it
-//! is read in that switch, and the other copy takes over what this one has ([`Buffers::follow`])
-//! when it is used next. Reading deltas is the session's business.
+//! The ring links to a copy before the client's commands when another context was loaded last. The
+//! client passes later changes with each COMMIT as *deltas*: lists of states in its memory. In most
+//! generations a delta that comes with a switch is noted for both copies and read when a copy is
+//! used next, so a copy's address list of deltas is short. In the newest one it is read in that
+//! switch, and the other copy takes over what this one has ([`Buffers::follow`]) when it is used
+//! next. Reading deltas is the session's business.
 //!
 //! Only [`Buffers`] knows the stream; the ring sees a [`Load`]: where to go first. What it tells
 //! contexts apart by is the [`Owner`]: of these, and of those that clients of the oldest interfaces
@@ -114,7 +114,7 @@ fn special_value(map: &StateMap, at: usize, mask: u32, value: u32) -> u32 {
 struct Image {
     map: Arc<StateMap>,
     words: KVVec<u32>,
-    /// How many vertex elements to load; 0: nobody has said, so all.
+    /// How many vertex elements to load; 0: the client did not say, so all.
     element_count: usize,
     /// The vertex elements have changed.
     elements_changed: bool,
@@ -217,7 +217,7 @@ impl Image {
         }
     }
 
-    /// The `LOAD_STATE` of the vertex elements, and how many words it and the NOPs behind it have.
+    /// The `LOAD_STATE` of the vertex elements, and how many words it and the NOPs after it have.
     ///
     /// Exactly those in use are loaded: the first switches all off, each further one itself on.
     fn element_words(&self) -> ([u32; ELEMENT_WORDS], usize) {
@@ -232,9 +232,9 @@ impl Image {
         for (to, from) in block[1..].iter_mut().zip(&self.words[first..first + count]) {
             *to = *from;
         }
-        let behind = (1 + count).next_multiple_of(2);
+        let after = (1 + count).next_multiple_of(2);
         let len = (1 + all).next_multiple_of(2);
-        block[behind..len]
+        block[after..len]
             .iter_mut()
             .step_by(2)
             .for_each(|word| *word = words::NOP);
@@ -251,7 +251,7 @@ struct Copy {
     live: KVVec<u32>,
     /// How often the process's addresses had changed when they were looked at last; `None`: never.
     changes: Option<u64>,
-    /// User addresses of deltas that are to be read before it is used again.
+    /// User addresses of deltas to read before it is used again.
     pending: [u64; PENDING],
     pending_count: usize,
     /// The job that used it last.
@@ -409,7 +409,7 @@ impl Buffers {
         }
     }
 
-    /// Where the GPU is to go to load the next copy.
+    /// Where the GPU loads the next copy.
     pub(crate) fn load(&mut self) -> Load {
         let copy = self.copy();
         Load {
@@ -473,7 +473,7 @@ impl Load {
         self.bytes as usize
     }
 
-    /// How many bytes behind its start a GPU address is, if it is that of one of its words.
+    /// Offset in bytes of a GPU address from its start, if it is that of one of its words.
     pub(crate) fn offset_of(&self, address: u32) -> Option<usize> {
         let offset = address.wrapping_sub(self.address);
         // CAST: 32 bits into at least 32.
@@ -498,7 +498,7 @@ pub(crate) struct Context {
     core: usize,
     /// Which they are.
     map: Arc<StateMap>,
-    /// `None` while somebody has them.
+    /// `None` while another thread has them.
     #[pin]
     buffers: Mutex<Option<KBox<Buffers>>>,
     #[pin]
@@ -535,7 +535,7 @@ impl Context {
     /// more.
     pub(crate) fn may_have_strays(&self, lookup: Lookup<'_>) -> bool {
         let buffers = self.buffers.lock();
-        // Somebody else has them, and may be loading one.
+        // Another thread has them, and may be loading one.
         buffers
             .as_ref()
             .is_none_or(|buffers| buffers.has_strays(lookup))
@@ -550,12 +550,12 @@ impl Context {
     pub(crate) fn leave_to(&self, loaded: &Loaded) {
         match self.buffers.lock().as_ref() {
             Some(buffers) => buffers.leave_to(loaded),
-            // Somebody else has them, and may be loading one.
+            // Another thread has them, and may be loading one.
             None => loaded.doubt(),
         }
     }
 
-    /// Copies the states that `load` is about to `to`. Waits for nobody. `EBUSY`: somebody else has
+    /// Copies the states that `load` is about to `to`. Does not wait. `EBUSY`: another thread has
     /// them, or looks at them, now.
     pub(crate) fn copy(&self, load: Load, to: &mut [u32]) -> kernel::error::Result {
         let buffers = self.buffers.try_lock().ok_or(EBUSY)?;
@@ -568,7 +568,8 @@ impl Context {
         Ok(())
     }
 
-    /// Waits until nobody else has its buffers and takes them. `Interrupted`: a Unix signal came.
+    /// Waits until no other thread has its buffers and takes them. `Interrupted`: a Unix signal
+    /// came.
     pub(crate) fn hold(self: Arc<Self>) -> Result<Hold> {
         let mut buffers = self.buffers.lock();
         loop {
@@ -705,8 +706,8 @@ mod tests {
             let count = count as usize;
             assert_eq!((block[0], block[count]), (header, 0xFF + count as u32));
             // Whole commands follow: NOPs up to the end.
-            let behind = (1 + count).next_multiple_of(2);
-            for (i, &word) in block.iter().enumerate().skip(behind) {
+            let after = (1 + count).next_multiple_of(2);
+            for (i, &word) in block.iter().enumerate().skip(after) {
                 assert_eq!(word, if i % 2 == 0 { words::NOP } else { 0 });
             }
         }

@@ -3,17 +3,17 @@
 //! Words that make the GPU forget addresses, and other processes' data.
 //!
 //! Addresses outlive the commands that load them: they stay in the GPU's states, where a draw that
-//! loads none uses them. So before the commands of another process, or behind the end of some
-//! memory of this one, every state that takes an address is loaded with that of memory that is
-//! nobody's. So do palettes, colors, uniforms and instructions: before the commands of another
-//! process those are loaded with zeros. A process that is alone loads none of them.
+//! loads none uses them. So before the commands of another process, and after the end of some
+//! memory of this one, every state that takes an address is loaded with that of scratch memory. So
+//! do palettes, colors, uniforms and instructions: before the commands of another process those are
+//! loaded with zeros. A process that is alone loads none of them.
 //!
 //! What a process itself has loaded of the 2D pipe's data comes back instead ([`OwnData`]): no
 //! context keeps it, and clients load palettes and kernels once. So it does when the core has been
 //! off.
 //!
 //! Pure logic; the words are made once for each core. Those of the 3D pipe come twice: all of them,
-//! and those that no context keeps, for in front of one.
+//! and those that no context keeps, for use before one.
 
 use super::StateMap;
 use crate::{
@@ -93,7 +93,7 @@ impl Authors {
         }
     }
 
-    /// Commands of `author`'s have used `uses`; `None`: nobody has looked at their addresses.
+    /// Commands of `author`'s have used `uses`; `None`: their addresses were not checked.
     pub(crate) fn note(&mut self, uses: Engines, author: Option<Author>) {
         for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
             if uses.has(pipe) {
@@ -113,9 +113,9 @@ impl Authors {
         is_unclean(Pipe::Pipe3d) || is_unclean(Pipe::Pipe2d)
     }
 
-    /// What is to be loaded before commands of `author`'s that use `uses`, in this order: the pipe
-    /// that they need first comes last. `has_copy`: behind it a context is loaded from the kernel's
-    /// memory.
+    /// What must be loaded before commands of `author`'s that use `uses`, in this order: the pipe
+    /// that they need first comes last. `has_copy`: a context is loaded from the kernel's memory
+    /// afterwards.
     pub(crate) fn wipes(
         &self,
         lists: Lists<'_>,
@@ -158,7 +158,7 @@ pub(crate) struct Wipe {
 }
 
 impl Wipe {
-    /// A list where `pipe` is selected (`None`: not known); behind it, its own is.
+    /// A list where `pipe` is selected (`None`: not known); after it, its own is.
     pub(crate) fn new(part: Part, lists: Lists<'_>, pipe: &mut Option<Pipe>) -> Self {
         let switch = pipe.replace(part.pipe()) != Some(part.pipe());
         let switch_words = if switch { words::SELECT_PIPE_WORDS } else { 0 };
@@ -297,11 +297,11 @@ pub(crate) struct Scrub {
     fresh_beside_context: KVVec<u32>,
 }
 
-/// `LOAD_STATE`s of `addresses`, which ascend: those behind each other with one. What takes no
-/// address is loaded with 0.
+/// `LOAD_STATE`s of `addresses`, which ascend: consecutive ones with one. What takes no address is
+/// loaded with 0.
 fn load(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec<u32>> {
     let mut list = KVVec::new();
-    // Where the open header stands, and the state behind its last.
+    // Where the open header is, and the state after its last.
     let mut open: Option<(usize, u32)> = None;
     for address in addresses {
         let at = match open {
@@ -661,7 +661,7 @@ mod tests {
                 }),
             );
         }
-        // Nobody has looked.
+        // Their addresses were not checked.
         authors.note(ONLY_3D, None);
         assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(Part::Fresh3d)]);
     }

@@ -7,11 +7,11 @@
 //! and stop the machine. Not the acknowledge register, whose reading takes interrupts away from the
 //! driver.
 //!
-//! Written may be what changes how fast the core is, or what is seen of it: clock gating, the
-//! memory controller's switches and the selectors of counters. Nothing else: not the clock control,
-//! which stops and resets the core behind the driver's back; not interrupts; not page tables,
-//! memory bases, the MMU or where the front end is, which keep processes apart; not the counters,
-//! which others look at.
+//! Only registers that change the core's speed, or what it shows, can be written: clock gating, the
+//! memory controller's switches and the selectors of counters. Not the clock control, which stops
+//! and resets the core without the driver's knowledge; not interrupts; not page tables, memory
+//! bases, the MMU or where the front end is, which keep processes apart; not the counters, which
+//! other readers use.
 
 use super::{
     profile::CONFIGS,
@@ -51,7 +51,7 @@ const READABLE_MMU: (u32, u32) = (0x188, 0x19C);
 /// Those that may be written.
 const WRITABLE: [u32; 5] = [0x100, 0x414, 0x470, 0x474, 0x478];
 
-/// Those of them that nobody writes on early cores.
+/// Those of them that no driver writes on early cores.
 const WRITABLE_LATER: [u32; 2] = [0x104, 0x10C];
 
 /// Bits of a selector that, all set, reset what the block counts.

@@ -22,7 +22,7 @@ const SE: u32 = 1 << 5;
 const RA: u32 = 1 << 6;
 const TX: u32 = 1 << 7;
 const SH_EU: u32 = 1 << 10;
-/// Nobody says what it is.
+/// Its meaning is not documented.
 const UNNAMED: u32 = 1 << 15;
 const RA_EZ: u32 = 1 << 16;
 const RA_HZ: u32 = 1 << 17;
@@ -78,7 +78,7 @@ impl Identity {
         bits
     }
 
-    /// `PM_PULSE_EATER`, which reads as `eater` behind a reset; not every core lets it be read.
+    /// `PM_PULSE_EATER`, which reads as `eater` after a reset; not every core lets it be read.
     fn eater(&self, eater: u32) -> u32 {
         let is_any = |cores: &[(u32, u32)]| cores.iter().any(|core| self.is(core.0, core.1));
         if is_any(&[(0x4000, 0x5208), (0x4000, 0x5222)]) {
@@ -95,8 +95,8 @@ impl Identity {
 }
 
 impl Hardware {
-    /// Lets the clocks of idle modules be gated, unless somebody wants to know what they count. The
-    /// core is on.
+    /// Lets the clocks of idle modules be gated, unless a reader of their counters exists. The core
+    /// is on.
     pub(crate) fn set_counting_clocks(&self) {
         if !self.identity.has_power_registers() {
             return;

@@ -36,7 +36,7 @@ const MINOR0_MORE: u32 = 1 << 21;
 const MINOR0_MC20: u32 = 1 << 22;
 /// Minor features 0: hierarchical Z.
 const MINOR0_HZ: u32 = 1 << 27;
-/// Minor features 1: an event needs no padding behind it.
+/// Minor features 1: an event needs no padding after it.
 const MINOR1_NO_EVENT_PADDING: u32 = 1 << 3;
 /// Minor features 1: twice the vertex elements and 12 varyings.
 const MINOR1_HALTI0: u32 = 1 << 23;
@@ -166,8 +166,8 @@ impl Identity {
         self.model == model && self.revision == revision
     }
 
-    /// Those of a core for vector graphics: what others tell as minor features 1 is told as minor
-    /// features 2, and there is nothing else. Source: sources.md, vector graphics.
+    /// Those of a core for vector graphics: its minor features 1 are reported as minor features 2,
+    /// and there is nothing else. Source: sources.md, vector graphics.
     fn read_vector_features(&mut self, words: &impl Words) {
         self.minor_features[0] = words.minor_features_0();
         self.minor_features[2] = words.minor_features_1();
@@ -312,7 +312,7 @@ impl Identity {
         self.features & FEATURE_PIPE_2D != 0
     }
 
-    /// Bits of `HI_IDLE_STATE` that are all set when the modules behind the front end, which loops,
+    /// Bits of `HI_IDLE_STATE` that are all set when the modules fed by the front end, which loops,
     /// are idle. The first cores have 0 where they have no module. Source: etnaviv, which names
     /// these models.
     pub(crate) fn idle_modules(&self) -> u32 {
@@ -383,8 +383,8 @@ impl Identity {
         self.is(0x3000, 0x5450)
     }
 
-    /// Whether the core is one that what is known of states has been held against, and not told
-    /// from its features alone.
+    /// Whether the known states were compared with this core itself, and not derived from its
+    /// features alone.
     pub(crate) fn is_known(&self) -> bool {
         matches!(
             (self.model, self.revision),
@@ -397,7 +397,7 @@ impl Identity {
         self.minor_features[1] & MINOR1_MMU_V2 != 0
     }
 
-    /// Whether fast clear is to be on, by the parameter and the core.
+    /// Whether fast clear is used, by the parameter and the core.
     pub(crate) fn fast_clear(&self, choice: Choice) -> bool {
         let able = self.features & FEATURE_FAST_CLEAR != 0;
         let wise = !(self.model == 0x500 && self.revision < 3);
@@ -408,14 +408,14 @@ impl Identity {
         }
     }
 
-    /// Whether compression is to be on; it needs fast clear.
+    /// Whether compression is used; it needs fast clear.
     pub(crate) fn compression(&self, fast_clear: Choice, choice: Choice) -> bool {
         self.fast_clear(fast_clear)
             && self.features & FEATURE_COMPRESSION != 0
             && choice != Choice::Off
     }
 
-    /// The identity as clients are to see it: without what the parameters switch off.
+    /// The identity as clients see it: without what the parameters switch off.
     pub(crate) fn reported(mut self, fast_clear: Choice, compression: Choice) -> Self {
         if !self.fast_clear(fast_clear) {
             self.features &= !FEATURE_FAST_CLEAR;
@@ -724,15 +724,15 @@ mod tests {
             specs: [!0; 4],
         });
         assert_eq!(id.hardware_type(), HardwareType::Vector);
-        let mut told = Identity {
+        let mut reported = Identity {
             model: 0x355,
             revision: 0x1215,
             raw: (0x355, 0x1215),
             features: 0x1E2C_7CC8,
             ..Default::default()
         };
-        told.minor_features = [0x0024_207F, 0, 0x0001_0104, 0];
-        assert_eq!(id.reported(Choice::Auto, Choice::Auto), told);
+        reported.minor_features = [0x0024_207F, 0, 0x0001_0104, 0];
+        assert_eq!(id.reported(Choice::Auto, Choice::Auto), reported);
         assert!(!id.has_mmu_v2());
     }
 

@@ -149,7 +149,7 @@ impl Hardware {
         self.registers.read(HI_IDLE_STATE).into_raw() & 0xFE == 0xFE
     }
 
-    /// Whether the front end has stopped, and all behind it is idle.
+    /// Whether the front end has stopped, and all modules that it feeds are idle.
     pub(crate) fn has_stopped(&self) -> bool {
         let idle = self.registers.read(HI_IDLE_STATE);
         idle.fe() && idle.into_raw() & 0xFE == 0xFE

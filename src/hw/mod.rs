@@ -119,11 +119,11 @@ pub(crate) struct Hardware {
     pending: Atomic<u32>,
     /// The interrupt half takes bits from the core.
     is_taking: Atomic<u32>,
-    /// The core has told of an error since that was asked last.
+    /// The core has reported an error since the last call of [`Hardware::has_failed`].
     has_failed: Atomic<bool>,
     /// The line has brought an interrupt of this core.
     line_works: Atomic<bool>,
-    /// It is to raise no interrupts.
+    /// Its interrupts are disabled.
     is_silenced: Atomic<bool>,
     errors: RateLimit,
     /// Lines about its power.
@@ -131,8 +131,8 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// The core `dev` at `place` of the device, which is `identity` and has `power`, behind
-    /// `registers`, with memory of `memory`: resets it. `ENODEV`: it stays busy.
+    /// The core `dev` at `place` of the device, which is `identity` and has `power`, with
+    /// `registers` and memory of `memory`: resets it. `ENODEV`: it stays busy.
     ///
     /// Every failure has been printed.
     pub(crate) fn new(
@@ -277,9 +277,8 @@ impl Hardware {
         self.registers.write_reg(HI_INTR_ENBL::from_raw(interrupts));
     }
 
-    /// From now on the core is to raise no interrupts, or is to again:
-    /// [`Hardware::enable_interrupts`] lets it. Those that do not come are found all the same,
-    /// later.
+    /// Disables or enables the core's interrupts; [`Hardware::enable_interrupts`] writes it. Events
+    /// whose interrupt does not come are found later.
     pub(crate) fn set_silenced(&self, is_silenced: bool) {
         self.is_silenced.store(is_silenced, Relaxed);
     }
@@ -347,8 +346,8 @@ impl Hardware {
 
     /// Resets the core until it is idle, and `is_right` says that it is: [`RESET_ATTEMPTS`] times
     /// at most by itself, then [`LINE_ATTEMPTS`] times by its line, then [`DOMAIN_ATTEMPTS`] times
-    /// by its power domain, if it `may_cycle` that: who switches the core on or off may not.
-    /// Returns how many times, if it is.
+    /// by its power domain, if it `may_cycle` that, which the code that switches the core on or off
+    /// may not. Returns how many times, if it is.
     fn reset_until(&self, may_cycle: bool, mut is_right: impl FnMut(&Self) -> bool) -> Option<u32> {
         for attempt in 1..=RESET_ATTEMPTS {
             if self.reset_once() && is_right(self) {
@@ -444,8 +443,8 @@ impl Hardware {
     }
 }
 
-/// Switches the clocks of the core `dev` on and reads who is there. `ENODEV`: nobody. What is wrong
-/// has been printed.
+/// Switches the clocks of the core `dev` on and reads its identity. `ENODEV`: there is no core.
+/// What is wrong has been printed.
 pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identity> {
     load_clock(regs, HI_CLOCK_CONTROL::zeroed());
     let identity = Identity::read(regs);

@@ -35,7 +35,7 @@ mod table {
     /// The table of a device.
     pub(super) struct Table {
         table: opp::Table,
-        /// Goes behind it.
+        /// Dropped after the table.
         _config: opp::ConfigToken,
     }
 
@@ -107,8 +107,8 @@ mod table {
     }
 }
 
-/// The operating points of a core. Nobody else has them until this is dropped; what it has set
-/// stays, but for the voltage.
+/// The operating points of a core. Exclusive until this is dropped; what it has set stays, but for
+/// the voltage.
 pub(crate) struct Points {
     table: table::Table,
     highest: [usize; NAMED],
@@ -178,7 +178,7 @@ impl Points {
             );
         }
         match rate {
-            // Nobody knows what it is.
+            // It is not known.
             0 => Ok(()),
             _ => self.set_rate(dev, clocks, rate),
         }

@@ -2,9 +2,9 @@
 
 //! The power of a core: its clocks, its reset line, and the power domain of its node.
 //!
-//! A core that is off has no registers: on silicon the machine stops at an access. Who touches one
-//! keeps the core on ([`Hardware::supply`]) or is the one that switches it. The interrupt half,
-//! which others on the line may call at any time, asks whether it is on.
+//! A core that is off has no registers: on silicon the machine stops at an access. Code that
+//! touches one either keeps the core on ([`Hardware::supply`]) or is the code that switches it. The
+//! interrupt half, which runs at any time when other devices share the line, asks whether it is on.
 
 use super::{
     identity::raw_model_and_revision,
@@ -150,7 +150,7 @@ pub(super) struct State {
     /// `HI_IDLE_STATE` and `HI_CLOCK_CONTROL` when it went off.
     last_idle: Atomic<u32>,
     last_clock: Atomic<u32>,
-    /// 64ths of its clock that it is to run at.
+    /// The 64ths of its clock at which it must run.
     scale: Atomic<u32>,
     /// And at most, as it is too warm.
     limit: Atomic<u32>,
@@ -209,7 +209,7 @@ impl Hardware {
     }
 
     /// Keeps the core on until its supply is released; says whether it is. If not, which has been
-    /// printed, it is to be given up.
+    /// printed, the caller must give it up.
     pub(crate) fn hold(&self) -> bool {
         let held = self.power.supply.hold();
         if held.is_err() {
@@ -239,8 +239,8 @@ impl Hardware {
         );
     }
 
-    /// Whether the core has registers now. Who asks, and then touches one, is the one that switches
-    /// it, or has made sure that nobody does.
+    /// Whether the core has registers now. A caller that then touches one switches the core itself,
+    /// or has made sure that nothing else does.
     pub(crate) fn is_on(&self) -> bool {
         self.state.is_on.load(Relaxed)
     }
@@ -254,17 +254,17 @@ impl Hardware {
         )
     }
 
-    /// 64ths of its clock that it is to run at when it has something to do.
+    /// The 64ths of its clock at which it must run when it has something to do.
     pub(crate) fn scale(&self) -> u32 {
         self.state.scale.load(Relaxed)
     }
 
-    /// From now on it is to run at these. [`Hardware::load_speed`] lets it.
+    /// Sets these 64ths from now on. [`Hardware::load_speed`] loads them.
     pub(crate) fn set_scale(&self, scale: u32) {
         self.state.scale.store(scale, Relaxed);
     }
 
-    /// From now on it is to run at these at most, whoever wants more.
+    /// Sets the most 64ths from now on, whatever is requested.
     pub(crate) fn set_limit(&self, limit: u32) {
         self.state.limit.store(limit, Relaxed);
     }
@@ -279,7 +279,7 @@ impl Hardware {
         self.state.is_slow.load(Relaxed)
     }
 
-    /// It is to do so from now on, or not any more. [`Hardware::load_speed`] lets it.
+    /// Sets whether it does. [`Hardware::load_speed`] loads that.
     pub(crate) fn set_slow(&self, is_slow: bool) {
         if self.state.is_slow.xchg(is_slow, Relaxed) != is_slow {
             self.state.note_time();
@@ -318,19 +318,19 @@ impl Hardware {
         }
     }
 
-    /// Whether it does not run at the speed that it is to.
+    /// Whether it does not run at the speed that it should.
     #[inline]
     pub(crate) fn is_out_of_step(&self) -> bool {
         self.state.loaded.load(Relaxed) != self.speed()
     }
 
-    /// Its clock is the full one again, as behind a reset.
+    /// Its clock is the full one again, as after a reset.
     pub(super) fn note_full_speed(&self) {
         self.state.loaded.store(FULL_SCALE, Relaxed);
     }
 
-    /// Lets the core, which is on, run at the speed that it is to. By the one who may reset it.
-    /// Module clocks are not gated meanwhile (sources.md, power).
+    /// Sets the core, which is on, to the speed that it should run at. Only for a caller that may
+    /// reset it. Module clocks are not gated meanwhile (sources.md, power).
     pub(crate) fn load_speed(&self) {
         if self.is_isolated() {
             return;
@@ -358,7 +358,7 @@ impl Hardware {
         }
     }
 
-    /// In Hz, the rates of the core's and the shaders' clocks at the speed that it is to have; 0:
+    /// In Hz, the rates of the core's and the shaders' clocks at the speed that it should have; 0:
     /// not known.
     pub(crate) fn frequencies(&self) -> (u32, u32) {
         let scaled = |rate: usize| {
@@ -401,8 +401,8 @@ impl Hardware {
         self.state.is_cycled.load(Relaxed)
     }
 
-    /// Switches the core off: it must be idle, and the front end stopped, unless it hangs. Nobody
-    /// touches a register afterwards.
+    /// Switches the core off: it must be idle, and the front end stopped, unless it hangs. No
+    /// register is touched afterwards.
     pub(crate) fn switch_off(&self) {
         if !self.is_on() {
             return;
@@ -522,7 +522,7 @@ impl Hardware {
         self.state.went_off.store(false, Relaxed);
         let mut cycled = self.power.supply.cycle();
         if cycled == Err(EBUSY) && self.state.went_off.load(Relaxed) {
-            // Somebody has had it on again before that was seen.
+            // It was on again before that was seen.
             cycled = Ok(());
         }
         self.state.is_cycled.store(false, Relaxed);

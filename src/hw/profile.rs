@@ -2,10 +2,10 @@
 
 //! What a core counts of its work.
 //!
-//! The counters are 32 bits wide, come round, and are lost with the core's power and with its
-//! resets. So whoever wants them has them added up here ([`Tally`]): when they are asked for, and
-//! before the core goes off. Nobody clears one: each who asks looks at the difference to what there
-//! was before. What was counted between the last look and a reset is lost.
+//! The counters are 32 bits wide, wrap, and are lost with the core's power and with its resets. So
+//! while a reader exists they are added up here ([`Tally`]): when they are asked for, and before
+//! the core goes off. They are never cleared: each reader takes the difference to an earlier value.
+//! What was counted between the last look and a reset is lost.
 //!
 //! While anybody wants them no module's clock is gated, with which counters stand still. Sources:
 //! sources.md, profiling, and etnaviv's signals of Linux 7.3 for which of them each pixel pipe has
@@ -35,7 +35,7 @@ use kernel::{
 /// The models whose host interface counts idle cycles where others count all.
 const IDLE_IN_PLACE_OF_TOTAL: [u32; 3] = [0x880, 0x2000, 0x2100];
 
-/// The byte offsets of `MC_PROFILE_CONFIG0` and the two behind it, and of what they select.
+/// The byte offsets of `MC_PROFILE_CONFIG0` and the two after it, and of what they select.
 pub(super) const CONFIGS: [usize; 3] = [0x470, 0x474, 0x478];
 const RA: usize = 0x448;
 const TX: usize = 0x44C;
@@ -150,7 +150,7 @@ static SOURCES: [Source; 6] = sources! {
 pub(crate) struct Tally {
     /// Who wants it.
     users: Atomic<u32>,
-    /// What the counters showed last; 0 behind a reset.
+    /// What the counters showed last; 0 after a reset.
     last: [Atomic<u32>; Counter::CELLS],
     totals: [Atomic<u32>; Counter::CELLS],
 }
@@ -174,7 +174,7 @@ impl Tally {
         self.users.load(Relaxed) != 0
     }
 
-    /// What has been counted. Each number only grows, and comes round.
+    /// What has been counted. Each number only grows, and wraps.
     pub(crate) fn totals(&self) -> Cells {
         core::array::from_fn(|cell| self.totals[cell].load(Relaxed))
     }
@@ -197,7 +197,7 @@ impl Tally {
     }
 }
 
-/// Somebody wants a core's counters as long as it lives.
+/// Keeps a core's counters added up as long as it lives.
 pub(crate) struct Counting(Arc<Tally>);
 
 impl Counting {
@@ -350,7 +350,7 @@ impl Hardware {
         self.tally.note(Counter::IdleCycles, idle);
     }
 
-    /// The blocks behind the ports were reset: what they count begins with 0 again.
+    /// The blocks at the ports were reset: their counts begin with 0 again.
     pub(super) fn forget_selected(&self) {
         let clear = |counter: Counter| {
             // CAST: the number of a variant.
@@ -381,7 +381,7 @@ mod tests {
         tally.forget();
         tally.note(Counter::Cycles, 7);
         assert_eq!(total(), 137);
-        // It has come round.
+        // It has wrapped.
         tally.note(Counter::Cycles, u32::MAX);
         tally.note(Counter::Cycles, 4);
         assert_eq!(total(), 137u32.wrapping_add(u32::MAX - 7 + 5));

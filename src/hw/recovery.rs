@@ -43,13 +43,15 @@ pub(crate) struct Progress {
     pub(crate) position: u32,
     /// The counters of what was drawn, in one number.
     pub(crate) drawn: u32,
-    /// The first word of the command that the front end makes out, if it does that while everything
-    /// behind it is idle. While a draw is under way the words are often its own, and no command.
+    /// The first word of the command that the front end makes out, if it does that while every
+    /// module that it feeds is idle. While a draw is under way the words are often its own, and no
+    /// command.
     pub(crate) command: Option<u32>,
 }
 
 impl Hardware {
-    /// How far the core, which has these pipes, is. Nobody else may select counters.
+    /// How far the core, which has these pipes, is. The caller excludes other users of the
+    /// selectors.
     pub(crate) fn progress(&self, has_3d: bool, has_2d: bool) -> Progress {
         let regs = &self.registers;
         let mut drawn = 0u32;
@@ -78,7 +80,7 @@ impl Hardware {
         }
     }
 
-    /// Whether the core has told of a bus error or an MMU exception since this was asked last.
+    /// Whether the core has reported a bus error or an MMU exception since the last call.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Relaxed) && self.has_failed.xchg(false, Relaxed)
     }
@@ -119,10 +121,11 @@ impl Hardware {
     /// Forgets what the core has raised before it was reset. A job that runs once more has the
     /// event that it had: a bit of before would end it.
     ///
-    /// The interrupt half may be between reading the register and telling of it. It says so before
-    /// it reads: who read before the reset is seen here, and who reads behind it reads nothing.
+    /// The interrupt half may be between reading the register and reporting what it read. It marks
+    /// itself before it reads: one that read before the reset is seen here, and one that reads
+    /// after it reads nothing.
     pub(super) fn forget_interrupts(&self) -> Result {
-        // A read of before is over for the bus: the reset was read back behind it.
+        // A read that began earlier is over for the bus: the reset was read back after it.
         for _ in 0..INTERRUPT_TIME {
             // In full order with the interrupt half's.
             if self.is_taking.fetch_add(0, Full) == 0 {

@@ -21,7 +21,7 @@ use kernel::{
 /// Interrupt of the front end's END.
 pub(crate) const END_INTERRUPT: u32 = 13;
 
-/// All interrupts but the tessellator's overflow, which nobody waits for.
+/// All interrupts but the tessellator's overflow, which nothing waits for.
 const INTERRUPTS: u32 = !1;
 
 /// Modules that are idle when all is done: front end, drawing engine, image, path, tessellator.

@@ -19,7 +19,8 @@ pub(crate) struct Buffer {
     pub(super) memory: Arc<DmaBuffer>,
     pub(super) address: u32,
     pub(super) counter: Counter,
-    /// How the GPU reaches it, where it must be told. Keeps the memory while translations are left.
+    /// How the GPU reaches it, where it goes through the MMU. Keeps the memory while translations
+    /// are left.
     pub(super) _mapping: Option<LinearMapping>,
 }
 

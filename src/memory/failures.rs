@@ -21,7 +21,7 @@ const GRANTED: u32 = 30;
 pub(crate) struct Failures {
     /// Of 2^32; 0: none. All of them, if it is the largest number.
     rate: Atomic<u32>,
-    /// So many are granted first.
+    /// The number of allocations that are granted first.
     left: Atomic<u32>,
 }
 
@@ -34,13 +34,13 @@ impl Failures {
         }
     }
 
-    /// From now on `rate` of 2^32 allocations fail, at random, behind the first [`GRANTED`].
+    /// From now on `rate` of 2^32 allocations fail, at random, after the first [`GRANTED`].
     pub(crate) fn set(&self, rate: u32) {
         self.left.store(GRANTED, Relaxed);
         self.rate.store(rate, Relaxed);
     }
 
-    /// A client's request allocates memory. `OutOfMemory`: it is to fail.
+    /// A client's request allocates memory. `OutOfMemory`: this one must fail.
     #[inline]
     pub(crate) fn pass(&self) -> Result {
         match self.rate.load(Relaxed) {

@@ -2,9 +2,9 @@
 
 //! Framebuffers of other drivers that the GPU may draw into (`allowedRanges=framebuffer`).
 //!
-//! fbdev has no list that modules can read, but who draws into a framebuffer has mapped it. Which
-//! process may name one, and has its driver keep the memory meanwhile, is the process's affair: see
-//! `framebuffers` of [`crate::client`]. Here is what all have in common: where the GPU reaches it.
+//! fbdev has no list that modules can read, but a process that draws into a framebuffer has mapped
+//! it. Which process may name one, and keeps its memory meanwhile, is decided by `framebuffers` of
+//! [`crate::client`]. Here is what all have in common: where the GPU reaches it.
 
 use super::gpu_address;
 use crate::{
@@ -35,7 +35,7 @@ use kernel::{
 const MOST: usize = 16;
 
 /// Framebuffers of which the log tells, each once.
-const MOST_TOLD: usize = 8;
+const MOST_LOGGED: usize = 8;
 
 /// Those that are not taken.
 static REFUSED: RateLimit = RateLimit::new();
@@ -45,13 +45,13 @@ struct Reached {
     range: Range,
     /// Processes that may name it.
     users: usize,
-    /// How, where the MMU must be told.
+    /// How, where it goes through the MMU.
     _mapping: Option<LinearMapping>,
 }
 
 struct State {
     reached: KVec<Reached>,
-    told: [Option<u32>; MOST_TOLD],
+    logged: [Option<u32>; MOST_LOGGED],
 }
 
 /// Those that processes may name.
@@ -75,12 +75,12 @@ impl Drop for Use {
 }
 
 impl State {
-    /// Whether the log has not told of the one at `start` yet, and will now.
+    /// Whether the one at `start` was not logged yet; it counts as logged from now on.
     fn is_new(&mut self, start: u32) -> bool {
-        if self.told.contains(&Some(start)) {
+        if self.logged.contains(&Some(start)) {
             return false;
         }
-        let room = self.told.iter_mut().find(|place| place.is_none());
+        let room = self.logged.iter_mut().find(|place| place.is_none());
         room.map(|place| *place = Some(start)).is_some()
     }
 }
@@ -92,7 +92,7 @@ impl Framebuffers {
             base_address,
             state <- new_mutex!(State {
                 reached: KVec::new(),
-                told: [None; MOST_TOLD],
+                logged: [None; MOST_LOGGED],
             }, "galcore framebuffers"),
         })
     }
@@ -146,7 +146,7 @@ impl Framebuffers {
                 });
                 if state.is_new(range.start()) {
                     let (start, bytes) = (widen(kept.start()), kept.bytes());
-                    pr_info!("{ThisProcess}: has mapped a framebuffer of {bytes:#x} bytes at {start:#x}: who has may draw there\n");
+                    pr_info!("{ThisProcess}: has mapped a framebuffer of {bytes:#x} bytes at {start:#x}: such processes may draw there\n");
                 }
                 range
             }

@@ -19,7 +19,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// The most banks; memory behind the last is not used.
+/// The most banks; memory after the last is not used.
 const MAX_BANKS: usize = 8;
 
 /// A remainder of at most this many bytes stays with the allocation before it.
@@ -127,7 +127,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Takes the first `bytes`, of which nobody has any, out of it for good. Behind
+    /// Removes the first `bytes`, none of which is in use, permanently. To be called after
     /// [`Heap::keep_owners`].
     pub(crate) fn leave_out(&mut self, bytes: usize) -> Result {
         let Some(first) = self.banks.get_mut(0) else {
@@ -152,8 +152,7 @@ impl Heap {
         is_left
     }
 
-    /// Nothing is known any more of what free memory holds. An error: not all is free, but for so
-    /// many bytes.
+    /// Forgets what free memory holds. An error: that many bytes are in use.
     pub(crate) fn leave(&mut self) -> core::result::Result<(), usize> {
         match self.total - self.free {
             0 => {
@@ -238,7 +237,7 @@ impl Heap {
         self.free(span);
     }
 
-    /// Takes a span back that nobody has used, and merges it with its free neighbours.
+    /// Frees a span that was never used, and merges it with its free neighbors.
     pub(crate) fn free(&mut self, span: Span) {
         self.free += span.bytes;
         if let Some(ranges) = self.banks.get_mut(span.bank) {
@@ -301,7 +300,7 @@ mod tests {
         assert_eq!(vertex.offset(), 4096);
         assert_eq!(heap.leave(), Err(vertex.bytes()));
         heap.free_of(vertex, 3);
-        // What lies in front of nothing is not given back with a neighbour.
+        // Memory below the first span is not given back with a neighbor.
         let [a, b] =
             [2, 2].map(|number| heap.allocate(MIB / 2 - 4096, 4096, kind(number)).unwrap());
         assert_eq!([a.offset(), b.offset()], [4096, MIB / 2]);
@@ -420,7 +419,7 @@ mod tests {
         assert!(!heap.is_left_by(&mut span, 1));
         heap.free(span);
         heap.keep_owners().unwrap();
-        // Nobody knows what is there at first.
+        // What is there at first is not known.
         let mut span = heap.allocate(2 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
         assert!(!heap.is_left_by(&mut span, 1));
         heap.free_of(span, 1);
@@ -429,7 +428,7 @@ mod tests {
         assert!(heap.is_left_by(&mut first, 1) && heap.is_left_by(&mut second, 1));
         assert!(!heap.is_left_by(&mut first, 2));
         heap.free_of(second, 2);
-        // Not while somebody has some of it.
+        // Not while any of it is in use.
         assert_eq!(heap.leave(), Err(first.bytes()));
         // Never used by the one who gave it back.
         heap.free(first);

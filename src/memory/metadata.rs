@@ -22,20 +22,20 @@ use kernel::{
     }, //
 };
 
-/// How often somebody who finds another just making room lets that one run.
+/// How often a caller yields to another one that is just making room.
 const ROUNDS: u32 = 100;
 
-/// What one node has. Few have any, so room is made when something is told: with it a node is twice
-/// as large to the allocator. Who reads while another writes may see some of both.
-pub(crate) struct Metadata(SetOnce<KBox<Told>>);
+/// What one node has. Few have any, so room is made at the first write: with it a node is twice as
+/// large to the allocator. A reader beside a writer may see some of both.
+pub(crate) struct Metadata(SetOnce<KBox<Values>>);
 
-/// What was told last.
-struct Told {
+/// What was written last.
+struct Values {
     status: Atomic<i32>,
     words: [Atomic<u32>; NodeMetadata::WORDS],
 }
 
-impl Told {
+impl Values {
     /// Nothing yet.
     const fn new() -> Self {
         Self {
@@ -46,43 +46,46 @@ impl Told {
 }
 
 impl Metadata {
-    /// Nobody has told anything.
+    /// Nothing was written.
     pub(super) const fn new() -> Self {
         Self(SetOnce::new())
     }
 
-    /// What was told last.
+    /// What was written last.
     pub(crate) fn read(&self) -> NodeMetadata {
-        let nothing = Told::new();
-        let told = self.0.as_ref().map_or(&nothing, |told| &**told);
+        let nothing = Values::new();
+        let values = self.0.as_ref().map_or(&nothing, |values| &**values);
         NodeMetadata {
-            status: told.status.load(Relaxed),
-            words: core::array::from_fn(|at| told.words[at].load(Relaxed)),
+            status: values.status.load(Relaxed),
+            words: core::array::from_fn(|at| values.words[at].load(Relaxed)),
         }
     }
 
     /// Notes where the tile status is. `OutOfMemory`.
     pub(crate) fn set_status(&self, status: i32) -> Result {
-        self.told()?.status.store(status, Relaxed);
+        self.values()?.status.store(status, Relaxed);
         Ok(())
     }
 
     /// Notes the rest. `OutOfMemory`.
     pub(crate) fn set_words(&self, words: [u32; NodeMetadata::WORDS]) -> Result {
-        for (to, word) in self.told()?.words.iter().zip(words) {
+        for (to, word) in self.values()?.words.iter().zip(words) {
             to.store(word, Relaxed);
         }
         Ok(())
     }
 
     /// Room for it, made if there is none.
-    fn told(&self) -> Result<&Told> {
+    fn values(&self) -> Result<&Values> {
         for _ in 0..ROUNDS {
-            if let Some(told) = self.0.as_ref() {
-                return Ok(told);
+            if let Some(values) = self.0.as_ref() {
+                return Ok(values);
             }
             // If another has just begun to set it, it is not there at once.
-            if !self.0.populate(KBox::new(Told::new(), GFP_KERNEL_ACCOUNT)?) {
+            if !self
+                .0
+                .populate(KBox::new(Values::new(), GFP_KERNEL_ACCOUNT)?)
+            {
                 sys::yield_if_due();
             }
         }

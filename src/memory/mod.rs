@@ -115,7 +115,7 @@ pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Opt
     }
 }
 
-/// Memory that is to be mapped for the GPU twice.
+/// Memory that is mapped for the GPU twice.
 static TWICE: RateLimit = RateLimit::new();
 
 const MAPPED_ALREADY: &str =
@@ -136,7 +136,7 @@ pub(crate) struct Usage {
     pub(crate) pool_least_free: usize,
     /// Contiguous buffers and nodes outside the pool.
     pub(crate) contiguous: usize,
-    /// Nodes behind the MMU.
+    /// Nodes that the GPU reaches through the MMU.
     pub(crate) scattered: usize,
 }
 
@@ -158,7 +158,7 @@ pub(crate) struct VideoMemory {
     failures: Failures,
     framebuffers: Arc<Framebuffers>,
     taking: Taking,
-    /// TILE_STATUS may lie behind the MMU (memory controller 2.0).
+    /// The MMU translates TILE_STATUS, too (memory controller 2.0).
     tile_status_anywhere: bool,
 }
 
@@ -255,8 +255,8 @@ impl VideoMemory {
         }
     }
 
-    /// The machine hibernates: of a pool outside of the kernel's memory nothing is kept. If nobody
-    /// has any of it that is no matter; else an error, with how many bytes.
+    /// The machine hibernates: of a pool outside of the kernel's memory nothing is kept. Without
+    /// allocations in it that does not matter; else an error, with how many bytes.
     pub(crate) fn leave_pool(&self) -> core::result::Result<(), usize> {
         match &self.pool {
             Some(pool) if !pool.memory.is_kernels() => pool.heap.lock().leave(),
@@ -330,7 +330,7 @@ impl VideoMemory {
     /// read-only pages, writable), more than the process may lock, no room in the GPU's address
     /// space, or some are mapped for the GPU as parts of a dma-buf.
     ///
-    /// `reclaim` waits for what clients have let go of.
+    /// `reclaim` waits for what clients have released.
     pub(crate) fn map_user(
         &self,
         user: u64,
@@ -387,15 +387,15 @@ impl VideoMemory {
         })
     }
 
-    /// Maps a dma-buf for the GPU: for reading only, if it is not for writing or nobody wants to
-    /// `write`, and the MMU can keep the GPU from it.
+    /// Maps a dma-buf for the GPU: read-only, if it is not writeable or `write` is false, and the
+    /// MMU can keep the GPU from writing.
     ///
     /// `InvalidArgument`: it is for reading only, or not in whole pages.
     /// `OutOfMemory`: no room in the GPU's address space. `NotSupported`: the kernel has no
     /// dma-bufs. Else `OutOfResources`: its owner gives none of it, or some is mapped for the GPU
     /// already, as a process's own or as another dma-buf.
     ///
-    /// `reclaim` waits for what clients have let go of.
+    /// `reclaim` waits for what clients have released.
     pub(crate) fn import(
         &self,
         buffer: &DmaBuf,
@@ -517,7 +517,7 @@ impl VideoMemory {
         })
     }
 
-    /// Whether a surface that found no contiguous memory may lie behind the MMU.
+    /// Whether a surface that found no contiguous memory may be reached through the MMU.
     fn may_be_scattered(&self, kind: u32) -> bool {
         kind & KIND_MASK != TILE_STATUS || self.tile_status_anywhere
     }

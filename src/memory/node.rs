@@ -42,14 +42,14 @@ use kernel::{
     },
 };
 
-/// Where a surface is to lie, or lies (`gcePOOL`).
+/// Where a surface should be, or is (`gcePOOL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pool {
     /// The pool.
     System,
     /// Pages of its own, physically contiguous.
     Contiguous,
-    /// Pages of its own, scattered, behind the GPU's MMU.
+    /// Pages of its own, scattered, mapped by the GPU's MMU.
     Virtual,
 }
 
@@ -91,7 +91,7 @@ pub(super) enum Place {
     Elsewhere(Elsewhere),
 }
 
-/// Memory that the GPU reaches where it is, whoever has it.
+/// Memory that the GPU reaches at its physical address, whatever its owner.
 #[derive(Clone, Copy)]
 pub(crate) struct Elsewhere {
     /// GPU address of its first byte.
@@ -334,7 +334,7 @@ impl Node {
         }
     }
 
-    /// What the MMU leads to, if it lies behind that.
+    /// What the MMU maps, if it maps this node.
     fn mapping(&self) -> Option<&Mapping> {
         match &self.place {
             Some(Place::Virtual(mapping)) => Some(mapping),
@@ -373,13 +373,13 @@ impl Exportable for Node {
             Some(Place::Virtual(mapping)) => {
                 Some(dma_buf::Memory::Pages(mapping.backing().pages()))
             }
-            // Whoever has it can share it himself.
+            // Every holder can share it.
             Some(Place::Wrapped(_) | Place::Elsewhere(_)) | None => None,
         }
     }
 }
 
-/// A word of somebody's GPU memory, by its object and its place in it.
+/// A word of GPU memory, by its object and its place in it.
 pub(crate) struct Word {
     pub(super) object: Object,
     pub(super) offset: usize,
@@ -387,7 +387,7 @@ pub(crate) struct Word {
     pub(super) address: u32,
 }
 
-/// Memory of somebody's, whatever it is.
+/// Memory of any kind that a client has.
 pub(crate) enum Object {
     /// A node.
     Node(Arc<Node>),
@@ -515,7 +515,7 @@ impl Word {
         }
     }
 
-    /// Adds to the word, and says what it is now. Who else writes it at the same time may be lost.
+    /// Adds to the word, and returns its new value. A concurrent write may be lost.
     pub(crate) fn count(&self, up: bool) -> Option<u32> {
         let before = self.read()?;
         let now = match up {

@@ -41,7 +41,7 @@ impl Taking {
     /// The caller is about to take `bytes`. `OutOfMemory`: that, with what others are about to
     /// take, leaves the machine less than its reserve.
     pub(super) fn begin(&self, bytes: usize, pieces: Pieces) -> Result<Share<'_>> {
-        // Alone first: a request that can never be granted keeps nobody from anything.
+        // Alone first: a request that can never be granted must not block others.
         if !leaves_reserve(bytes, pieces) {
             return Err(Error::OutOfMemory);
         }

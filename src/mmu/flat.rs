@@ -90,8 +90,8 @@ impl Flat {
     }
 }
 
-/// Where in the table, in bytes, the entry of page `first` is, or that of the first page behind it
-/// that has one, and how many pages have none.
+/// Offset in bytes of the entry of page `first`, or of the first page after it that has one, and
+/// how many pages have none.
 fn entry_of(first: usize) -> (usize, usize) {
     let below = FIRST_PAGE.saturating_sub(first);
     (first.saturating_sub(FIRST_PAGE) * 4, below)

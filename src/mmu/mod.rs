@@ -7,28 +7,28 @@
 //! beside the tables and not, as the C driver's, inside, where the GPU would read it.
 //!
 //! Addresses with bit 31 clear are physical. With MMU version 1 ([`flat`]) the hardware makes them
-//! so, counted from `baseAddress`, and nobody can keep a client from any. With MMU version 2
-//! ([`two_level`]) every address is translated: what the GPU is to reach there is mapped to its own
-//! address, and nothing else: the pool, for good; contiguous buffers, and the rings, which the GPU
+//! so, counted from `baseAddress`, and no client can be kept from any. With MMU version 2
+//! ([`two_level`]) every address is translated, and only what the GPU must reach there is mapped,
+//! to its own address: the pool, permanently; contiguous buffers, and the rings, which the GPU
 //! cannot write, while they live.
 //!
 //! # Scratch
 //!
-//! The last 64 MiB of addresses all lead to one page that nobody has, whatever the MMU: there
-//! states lead that hold no address of the client's. Not left unmapped with version 2, where each
-//! access would raise an exception: to clients a state that holds 0 is no mistake.
+//! The last 64 MiB of addresses all lead to one scratch page, whatever the MMU: states that hold no
+//! address of the client's point there. They are mapped with version 2, too, where each access
+//! would raise an exception otherwise: to clients a state that holds 0 is no mistake.
 //!
 //! # Stale translations
 //!
 //! A core keeps translations in its TLB until that is flushed, through its ring. So changes of the
 //! tables are counted ([`Vm::changes`]): a core whose TLB has not been flushed past the newest
-//! flushes it in front of its next job. Pages and addresses of an ended mapping are kept until
-//! every core has been flushed past its end ([`Tlb`]); the reaper, a work item, frees them then,
-//! and has those flush that do not by themselves. The address space does not know what a ring is.
+//! flushes it before its next job. Pages and addresses of an ended mapping are kept until every
+//! core has been flushed past its end ([`Tlb`]); the reaper, a work item, frees them then, and
+//! flushes the TLBs of cores that have no job. The address space does not know rings.
 //!
 //! Locks: `galcore mmu` guards the state and the making of tables; no other of ours is taken under
-//! it. `galcore tlbs` guards the list of the cores; under it come their own. Entries are written by
-//! whoever has their pages. Source: sources.md, MMU.
+//! it. `galcore tlbs` guards the list of the cores; under it come their own. Entries need no lock:
+//! only the owner of a page writes its entry. Source: sources.md, MMU.
 
 mod flat;
 mod mapping;
@@ -111,8 +111,8 @@ const PAGES: usize = 1 << 19;
 /// Number of the first of them: a page's number is its GPU address without the last 12 bits.
 const FIRST_PAGE: usize = 1 << 19;
 
-/// The last of them are never given out: all lead to one page that is nobody's. 64 MiB, for an
-/// engine walks on from the address that it is given.
+/// The last of them are never allocated: all lead to the scratch page. 64 MiB, since an engine
+/// accesses memory from the given address upwards.
 const SCRATCH_PAGES: usize = 1 << 14;
 
 /// Those that can be given out.
@@ -178,7 +178,8 @@ impl Tables {
     }
 }
 
-/// What contiguous memory holds, and so whether the GPU may write there. Who maps some must say.
+/// What contiguous memory holds, and so whether the GPU may write there. Every caller that maps
+/// some must say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
     /// What the GPU executes, or the kernel trusts. An engine that could write there would run
@@ -197,7 +198,7 @@ impl Contents {
     }
 }
 
-/// What lies behind a mapping, kept until no translation of it is left.
+/// What a mapping leads to, kept until no translation of it is left.
 enum Kept {
     Pages {
         _pages: Arc<Paged>,
@@ -338,7 +339,7 @@ impl Vm {
 
     /// A TLB may have been flushed: what no TLB can hold any more is freed soon. Takes no lock.
     /// What [`Tlb::flushed`] answers must have changed before, in full order: the reaper looks at
-    /// it behind what this looks at.
+    /// it after what this looks at.
     pub(crate) fn flushed(self: &Arc<Self>) {
         if self.has_stale.load(Relaxed) {
             self.queue_reaper();
@@ -358,8 +359,7 @@ impl Vm {
         self.tables.flat.as_ref().map(Flat::address)
     }
 
-    /// GPU address of memory that is nobody's: what is read there means nothing, and what is
-    /// written there does no harm.
+    /// GPU address of scratch memory: reads return nothing useful, and writes do no harm.
     pub(crate) fn scratch_address(&self) -> u32 {
         // CAST: less than 2^20 pages.
         (FIRST_SCRATCH_PAGE as u32) << PAGE_BITS
@@ -475,8 +475,8 @@ impl Vm {
         }
     }
 
-    /// Copies the tables for MMUs of `version` to `to`. They stay where they are for good, but
-    /// their entries change meanwhile.
+    /// Copies the tables for MMUs of `version` to `to`. They never move, but their entries change
+    /// meanwhile.
     pub(crate) fn copy_tables(
         &self,
         version: MmuVersion,
@@ -499,7 +499,7 @@ impl Vm {
         self.tables.two_level.is_some() && self.tables.flat.is_none()
     }
 
-    /// Maps pages one behind the other; those that are not writeable only if
+    /// Maps pages at consecutive addresses; those that are not writeable only if
     /// [`Vm::has_read_only_pages`]. `OutOfResources`: no such room, or no memory to note it.
     pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
         let count = backing.dma_addresses().len();

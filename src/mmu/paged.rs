@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Scattered pages that are, or will be, behind the MMU.
+//! Scattered pages that the MMU maps, or will map.
 
 use crate::sys::{
     self,

@@ -34,7 +34,7 @@ pub(super) struct Stale<K> {
     pub(super) first: usize,
     /// How many pages.
     pub(super) count: usize,
-    /// What lies behind them.
+    /// The memory that they led to.
     pub(super) kept: K,
     /// The change that has ended it; 0 while it lives.
     change: Atomic<u64>,

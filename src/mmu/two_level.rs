@@ -4,8 +4,9 @@
 //! for pages of 4 KiB or of 64 KiB.
 //!
 //! A second-level table is made when the first page in its 4 MiB is mapped, and stays. Entries that
-//! are not in use raise an exception; the access itself goes to the safe bytes, which nobody else
-//! has. Only what is mapped for good, such as the pool, has pages of 64 KiB: where it fills 4 MiB.
+//! are not in use raise an exception; the access itself goes to the safe bytes, which have no other
+//! use. Only what is mapped permanently, such as the pool, has pages of 64 KiB: where it fills 4
+//! MiB.
 //!
 //! Source: sources.md, MMU, engines.
 
@@ -95,14 +96,14 @@ fn touched(first: usize, count: usize) -> Range<usize> {
     first / SMALL_PER_FIRST..end.min(FIRST_ENTRIES)
 }
 
-/// A range of pages, by how it is to be mapped.
+/// A range of pages, by how it is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Split {
     /// Pages before the first whole 4 MiB.
     head: Range<usize>,
     /// First-level entries that the range fills.
     whole: Range<usize>,
-    /// Pages behind the last whole 4 MiB.
+    /// Pages after the last whole 4 MiB.
     tail: Range<usize>,
 }
 
@@ -129,19 +130,19 @@ fn split(first: usize, count: usize) -> Split {
 struct Second {
     /// The table for small pages.
     small: SetOnce<DmaBuffer>,
-    /// It leads to large pages instead, all of them mapped for good.
+    /// It leads to large pages instead, all of them mapped permanently.
     is_large: Atomic<bool>,
 }
 
 /// The tables.
 pub(super) struct TwoLevel {
     dev: dma::Device,
-    /// The first level and, in the page behind it, the safe bytes.
+    /// The first level and, in the page after it, the safe bytes.
     first: DmaBuffer,
     address: u32,
     /// By first-level entry.
     second: KVVec<Second>,
-    /// The second-level tables for large pages: those of a range one behind the other.
+    /// The second-level tables for large pages: those of a range are consecutive.
     large: [SetOnce<DmaBuffer>; LARGE_RANGES],
     /// The second-level table of the scratch addresses, all of it, and their page.
     scratch: SetOnce<(DmaBuffer, DmaBuffer)>,
@@ -193,7 +194,7 @@ impl TwoLevel {
         self.first.size()
     }
 
-    /// Copies the first level to `to`, and behind it for each entry there that leads to a table, in
+    /// Copies the first level to `to`, and after it for each entry there that leads to a table, in
     /// their order, a page with that, as many as there is room for.
     pub(super) fn copy(&self, to: &mut [u8]) -> Result {
         let room = to.len().min(PAGE_SIZE);
@@ -276,8 +277,8 @@ impl TwoLevel {
         second.is_some_and(|second| second.is_large.load(Relaxed))
     }
 
-    /// Maps `count` pages from `first` to their own numbers, for good, for reading and writing. One
-    /// caller at a time. `ENOMEM`: no memory; what has been mapped stays.
+    /// Maps `count` pages from `first` to their own numbers, permanently, for reading and writing.
+    /// One caller at a time. `ENOMEM`: no memory; what has been mapped stays.
     pub(super) fn map_linear(&self, first: usize, count: usize) -> Result {
         let Split { head, whole, tail } = split(first, count);
         self.map_small(head)?;
@@ -292,8 +293,8 @@ impl TwoLevel {
         }
     }
 
-    /// Lets `count` pages from `first`, whole first-level entries, all lead to one page of their
-    /// own, for good. `ENOMEM`. To be called once.
+    /// Maps `count` pages from `first`, whole first-level entries, to one page of their own,
+    /// permanently. `ENOMEM`. To be called once.
     pub(super) fn map_scratch(&self, first: usize, count: usize) -> Result {
         let page = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
         let table = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
@@ -344,8 +345,8 @@ impl TwoLevel {
         }
     }
 
-    /// Lets `page`, for which [`TwoLevel::prepare`] has been called, lead to physical address
-    /// `address`. Among large pages, which lead to themselves for good, nothing changes.
+    /// Maps `page`, for which [`TwoLevel::prepare`] has been called, to physical address `address`.
+    /// Among large pages, which are mapped to themselves permanently, nothing changes.
     pub(super) fn set(&self, page: usize, address: u32, access: Access) {
         self.write(page, page_entry(address, access));
     }

@@ -2,8 +2,8 @@
 
 //! Which GPU addresses a process's commands may name.
 //!
-//! Pure logic: address ranges that do not overlap, in a tree. What leaves them is counted, so that
-//! a check that was made earlier can be told to be still true.
+//! Pure logic: address ranges that do not overlap, in a tree. Removals are counted, so that the
+//! result of an earlier check can be recognized as still valid.
 
 use crate::{
     addr::Range,
@@ -47,7 +47,7 @@ struct Piece {
     shown: bool,
 }
 
-/// So many ranges that have left are remembered.
+/// The number of removed ranges that are remembered.
 const LEFT: usize = 16;
 
 /// The ranges of one process.
@@ -55,7 +55,7 @@ pub(crate) struct AddressSet {
     pieces: RBTree<u32, Piece>,
     additions: u64,
     removals: u64,
-    /// Those that have left last, for who names one of them still: in a circle, by `removals`.
+    /// The ranges that were removed last, to diagnose their later use: in a circle, by `removals`.
     left: [Option<(Range, Owner)>; LEFT],
 }
 
@@ -89,7 +89,7 @@ impl AddressSet {
             };
             self.pieces
                 .try_create_and_insert(start, piece, GFP_KERNEL_ACCOUNT)?;
-            // It cannot come round.
+            // It cannot wrap.
             self.additions += 1;
         }
         Ok(())
@@ -112,7 +112,7 @@ impl AddressSet {
         };
         // CAST: the low bits are enough.
         self.left[self.removals as usize % LEFT] = Some((piece.range, piece.owner));
-        // It cannot come round.
+        // It cannot wrap.
         self.removals += 1;
         piece.shown
     }
@@ -127,11 +127,11 @@ impl AddressSet {
         found.map(|(_, owner)| owner)
     }
 
-    /// The object whose range ends last before `address`, and how far behind its end that is.
+    /// The object whose range ends last before `address`, and the distance from its end.
     pub(crate) fn owner_in_front(&self, address: u32) -> Option<(Owner, u32)> {
         let (owner, range) = self.last_until(address)?;
-        let behind = address.checked_sub(range.last())?.checked_sub(1)?;
-        Some((owner, behind))
+        let distance = address.checked_sub(range.last())?.checked_sub(1)?;
+        Some((owner, distance))
     }
 
     /// How many ranges have been taken out so far: what was found before the last is not sure any
@@ -273,7 +273,7 @@ mod tests {
         assert!(set.add(0x2000, 0x1000).is_ok());
         let front = |set: &AddressSet, address| {
             set.owner_in_front(address)
-                .map(|(owner, behind)| (owner.handle, behind))
+                .map(|(owner, distance)| (owner.handle, distance))
         };
         assert_eq!(front(&set, 0x3000), Some((0x2001, 0)));
         assert_eq!(front(&set, 0x3040), Some((0x2001, 0x40)));

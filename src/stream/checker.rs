@@ -6,17 +6,17 @@
 //! lock. Refused is what would give a process power over the machine (jumping, stopping the ring,
 //! forging events, the kernel's registers), what hangs real silicon (a draw in the wrong pipe, a
 //! stall that nothing ends), and GPU addresses in states that are neither 0 nor in memory of the
-//! process. To the engines 0 is an address like any other, and with MMU version 1 it is memory of
-//! somebody's: in the copy it becomes the address of memory that is nobody's
+//! process. To the engines 0 is an address like any other, and with MMU version 1 it is real
+//! memory: in the copy it becomes the address of scratch memory
 //! ([`Scratch`](super::lookup::Scratch)). A draw to a target that the stream itself has loaded with
-//! 0 is refused besides: nothing would come of it, and its author would not learn why.
+//! 0 is refused besides: it would draw nothing, and its author would not learn why.
 //!
 //! Of an address only the first byte is known: how far the engine goes from there, other states
 //! say, and those are not looked at.
 //!
-//! States that the core is not known to have are refused: who knows what they hold. Most words are
-//! values of states that mean nothing here. One bit for each state tells which do ([`States`]), and
-//! a whole `LOAD_STATE` is passed over by its first and last state's words of it.
+//! States that the core is not known to have are refused, since they may hold anything. Most words
+//! are values of states that mean nothing here. One bit for each state tells which do ([`States`]),
+//! and a whole `LOAD_STATE` is passed over by its first and last state's words of it.
 //!
 //! More than half of the file is the checker's tests.
 
@@ -128,8 +128,7 @@ pub(crate) struct Refusal {
 }
 
 impl Fault {
-    /// What it is, for who has written the stream; and the state (its word address) that it is
-    /// about.
+    /// What it is, for the author of the stream; and the state (its word address) that it is about.
     fn text(self) -> (&'static str, Option<u32>) {
         match self {
             Fault::State(address) => ("only the kernel loads it", Some(address)),
@@ -213,7 +212,7 @@ struct Checker<'a> {
     tokens: Tokens,
     /// The pixel engine may have work.
     busy: bool,
-    /// The semaphore to the pixel engine was armed behind all of that work.
+    /// The semaphore to the pixel engine was armed after all of that work.
     covered: bool,
     /// The targets, of [`TARGETS`], that the stream has loaded with 0.
     nowhere: u32,
@@ -271,7 +270,7 @@ impl Checker<'_> {
 
     fn load_state(&mut self, words: &[Cell<u32>]) -> Result<usize, Fault> {
         let header = words[0].get();
-        // With FIXP the hardware stores another value than the one that stands here.
+        // With FIXP the hardware stores another value than this one.
         let converted = header & FIXP != 0;
         let first = header & 0xFFFF;
         let count = match (header >> 16) & 0x3FF {
@@ -303,8 +302,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the load of a special state, one of `count` of a command; an address becomes what is
-    /// to be loaded.
+    /// Checks the load of a special state, one of `count` of a command; an address is replaced by
+    /// the one to load.
     fn special(
         &mut self,
         address: u32,
@@ -425,7 +424,7 @@ impl Checker<'_> {
     }
 }
 
-/// What a checked stream leaves behind.
+/// The state of the core after a checked stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit {
     /// The selected pipe.
@@ -479,10 +478,10 @@ fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
     rest.get(1 + place).map(Cell::get)
 }
 
-/// What is behind the command that begins with `first`, if that loads several states that mean
-/// nothing here; `tail` is what lies behind the first value.
+/// The words after the command that begins with `first`, if that loads several states that mean
+/// nothing here; `tail` begins after its first value.
 #[inline(always)]
-fn behind_harmless<'w>(
+fn after_harmless<'w>(
     states: Sets<'_>,
     first: u32,
     tail: &'w [Cell<u32>],
@@ -526,7 +525,7 @@ fn pass(
         pipe: entry,
         uses,
         tokens: Tokens([0; 32]),
-        // The kernel drains behind every stream.
+        // The kernel drains after every stream.
         busy: false,
         covered: false,
         nowhere: 0,
@@ -542,8 +541,8 @@ fn pass(
                 continue;
             }
             // Or many of such.
-            if let Some(behind) = behind_harmless(states, first, tail) {
-                rest = behind;
+            if let Some(after) = after_harmless(states, first, tail) {
+                rest = after;
                 continue;
             }
         }
@@ -617,7 +616,7 @@ mod tests {
         check_core(words, &cores::both(), entry)
     }
 
-    /// What a stream that only uses `pipe` leaves behind.
+    /// The exit of a stream that only uses `pipe`.
     fn exit(pipe: Pipe) -> Exit {
         let mut uses = Engines::default();
         uses.add(pipe);
@@ -680,8 +679,7 @@ mod tests {
             let refused = Some((Fault::Nowhere(target), Some(0)));
             assert_eq!(fault(&[&to_zero, draw], entry, false), refused);
             assert_eq!(fault(&[&to_own, &to_zero, draw], entry, false), refused);
-            // Loaded, but nothing is drawn; or not there; or nobody knows; or the admin wants it
-            // so.
+            // Loaded, but nothing is drawn; or not there; or not known; or allowed by the admin.
             assert_eq!(fault(&[&to_zero], entry, false), None);
             assert_eq!(fault(&[&to_zero, &to_own, draw], entry, false), None);
             assert_eq!(fault(&[draw], entry, false), None);
@@ -752,7 +750,7 @@ mod tests {
                 Some(Fault::State(address))
             );
         }
-        // As one of several, too: 0x3800 is allowed, 0x3804 behind it is not.
+        // As one of several, too: 0x3800 is allowed, 0x3804 after it is not.
         let words = [load_state(state::GL_PIPE_SELECT, 2), 0, 0, 0];
         assert_eq!(
             fault(&words, Pipe::Pipe3d),
@@ -794,7 +792,7 @@ mod tests {
 
     #[test]
     fn data_of_a_draw_are_no_commands() {
-        // One rectangle, three words of a mask, and one that fills up; behind them a command again.
+        // One rectangle, three words of a mask, and one that fills up; then a command again.
         let words = [0x2003_0100, 0, 0, 0x0010_0010, END, END, END, END, END, 0];
         assert_eq!(fault(&words[..8], Pipe::Pipe2d), None);
         assert_eq!(
@@ -808,7 +806,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_harmless_states_is_looked_at() {
+    fn what_stands_after_harmless_states_is_looked_at() {
         // With the padding, if there is any.
         for words in [
             &[load_state(0x600, 1), 0, END, 0][..],
@@ -915,7 +913,7 @@ mod tests {
             fault(&[a, b, a, b | 0xF000_0000, c, d], Pipe::Pipe3d),
             Some(Fault::ArmedTwice)
         );
-        // Once more behind its stall; and another one beside it.
+        // Once more after its stall; and another one beside it.
         assert_eq!(fault(&[a, b, c, d, a, b, c, d], Pipe::Pipe3d), None);
         assert_eq!(
             fault(&[a, b, a, 0x0501, c, d, c, 0x0501], Pipe::Pipe3d),
@@ -1017,7 +1015,7 @@ mod tests {
         pass(words, states, Pipe::Pipe3d, addresses, None, mends)
     }
 
-    /// What that process is told about a stream.
+    /// The log text about a stream.
     fn fault_of_process(words: &[u32]) -> Option<Fault> {
         let result = check_process(&mut copy(words), None, false);
         result.err().map(|refusal| refusal.fault)
@@ -1060,7 +1058,7 @@ mod tests {
             fault_of_process(&load(8, 0x4000)),
             Some(Fault::Address(state::word(0x1608)))
         );
-        // Behind many that are no addresses, and as the last of all.
+        // After many that are no addresses, and as the last of all.
         let mut words: KVec<u32> = KVec::new();
         words.resize(1026, 0, GFP_KERNEL).unwrap();
         words[0] = load_state(state::word(0x10000), 0);
@@ -1216,7 +1214,7 @@ mod tests {
             unknown(0x14600)
         );
         assert_eq!(fault(0x14600, &cores::imx6qp(), Pipe::Pipe3d), None);
-        // Among others, too: behind the last of the 2D engine's.
+        // Among others, too: after the last of the 2D engine's.
         let words = [load_state(state::word(0x1328), 2), 0, 0, 0];
         let result = check_core(&words, &cores::dove(), Pipe::Pipe2d);
         assert_eq!(result.err().map(|refusal| refusal.fault), unknown(0x132C));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What words are, for who reads them: one at a time, as the front end fetches them.
+//! Decodes words for readers: one at a time, as the front end fetches them.
 //!
 //! Pure logic. Names are those of the register database (rnndb), as in refusals.
 
@@ -126,7 +126,7 @@ impl Decoder {
     }
 }
 
-/// A word, and where it stands.
+/// A word, and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decoded {
     front_end: FrontEnd,
@@ -283,7 +283,7 @@ mod tests {
 
     const CACHES: Caches = Caches::new(true, true, true, MmuVersion::V1);
 
-    /// Lines of words, behind each other.
+    /// Lines of consecutive words.
     fn lines(decoder: &mut Decoder, words: &[u32]) -> KVec<CString> {
         let mut lines = KVec::new();
         for &word in words {

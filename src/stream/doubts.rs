@@ -132,11 +132,11 @@ pub(crate) fn first(words: &[u32], place: Place<'_>) -> Option<Doubt> {
     while let Some(&header) = words.get(at) {
         // CAST: some thousands.
         let length = decode::length(header) as usize;
-        let behind = words.get(at + 1..).unwrap_or_default();
+        let after = words.get(at + 1..).unwrap_or_default();
         match header >> 27 {
             opcode::LOAD_STATE => {
                 let count = decode::load_count(header) as usize;
-                for (state, &value) in (header & 0xFFFF..).zip(behind.iter().take(count)) {
+                for (state, &value) in (header & 0xFFFF..).zip(after.iter().take(count)) {
                     seen.note(state, value);
                     draws |= matches!(
                         state,
@@ -151,7 +151,7 @@ pub(crate) fn first(words: &[u32], place: Place<'_>) -> Option<Doubt> {
             }
             opcode::DRAW_2D => {
                 draws = true;
-                let corners = behind.get(1..length - 1).unwrap_or_default();
+                let corners = after.get(1..length - 1).unwrap_or_default();
                 let count = 2 * decode::rectangles(header) as usize;
                 let has_data = (header >> 16) & 0x7FF != 0;
                 let rectangles = corners.get(..count).unwrap_or(corners);

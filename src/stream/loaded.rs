@@ -3,7 +3,7 @@
 //! Which addresses a process's own commands have had the GPU load, and which data of the 2D pipe.
 //!
 //! Pure logic. An address stays in the GPU when its memory is freed. Then the states that hold one
-//! of that memory, and no others, are to be loaded with harmless ones: a client need not load again
+//! of that memory, and no others, must be loaded with harmless ones: a client need not load again
 //! what it has not freed.
 //!
 //! The check of a stream notes each address as it passes it, before the stream has its place in the
@@ -153,7 +153,7 @@ impl Loaded {
         self.verified.set(removals);
     }
 
-    /// All is to be forgotten: by the GPU too, whose states count as another author's.
+    /// All must be forgotten: by the GPU too, whose states count as another author's.
     pub(crate) fn forget_all(&self) {
         self.known.iter().for_each(|bits| bits.set(0));
         // What a stream that has no place yet has noted is gone, too.

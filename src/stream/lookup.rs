@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whether a GPU address is one that a process may name, and what stands for one that is none.
+//! Whether a GPU address is one that a process may name, and the replacement for one that is not.
 //!
 //! Pure logic.
 
@@ -13,13 +13,13 @@ use crate::addr::Range;
 /// Tile status on cores without memory controller 2.0: its states hold physical addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PhysicalStates {
-    /// Physical address of GPU address 0, which clients add to what they were told.
+    /// Physical address of GPU address 0, which clients add to the addresses that they are given.
     pub(crate) base: u32,
-    /// Physical address of memory that is nobody's.
+    /// Physical address of scratch memory.
     pub(crate) scratch: u32,
 }
 
-/// Where an engine may read and write without harm: memory that is nobody's.
+/// Scratch memory, where an engine may read and write without harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scratch {
     /// Its GPU address.
@@ -78,7 +78,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// What is to be loaded into state `state` (a word address, one that takes a GPU address) for a
+    /// The value to load into state `state` (a word address, one that takes a GPU address) for a
     /// client's `value`; `None`: the client may not use that.
     pub(crate) fn resolve(&mut self, state: u32, value: u32) -> Option<u32> {
         let Addresses::Of {

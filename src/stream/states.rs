@@ -3,11 +3,10 @@
 //! Which states a client may load, by what its core has.
 //!
 //! Pure logic. A state that is in neither [`ADDRESSES`] nor [`OTHERS`], or that the core is not
-//! known to have, is refused: it may hold a GPU address that nobody looks at. Names are those of
-//! the register database (rnndb), and so are the facts: which states there are, which hold GPU
-//! addresses, what has them; besides, sources.md, contexts, command stream. Of a state that
-//! a core lacks, silicon takes no notice, so within a block rows are not finer than there is a
-//! reason for.
+//! known to have, is refused: it may hold a GPU address that would not be checked. Names are those
+//! of the register database (rnndb), and so are the facts: which states there are, which hold GPU
+//! addresses, what has them; besides, sources.md, contexts, command stream. Of a state that a core
+//! lacks, silicon takes no notice, so within a block rows are not finer than there is a reason for.
 //!
 //! Once for each core they become sets of bits ([`States`]): the check of a stream asks those. Most
 //! of the file is the table.
@@ -60,7 +59,7 @@ enum Need {
     Newer,
 }
 
-/// States behind each other: byte address of the first, how many, what has them, name.
+/// Consecutive states: byte address of the first, how many, what has them, name.
 struct Row(u32, u32, Need, &'static str);
 
 /// States that hold GPU addresses.

@@ -4,16 +4,16 @@
 //!
 //! Pure logic. The front end is another than that of 3D and 2D: bits 31 to 28 are the opcode, and
 //! every command starts on 8 bytes. A client's words may load states of the drawing engine, hold
-//! data, wait for modules, and CALL: what is called is copied behind its CALL's place
+//! data, wait for modules, and CALL: the called words are copied to the place of the CALL
 //! ([`next_call`]), so that no CALL is left, and nothing runs from memory that the client can
 //! change. Fetching, jumping back, ending and events are the kernel's. Of states only those are let
 //! through that are known, and others only with the value that they have after a reset. Those that
-//! take addresses must name memory of the process, and 0 becomes memory that is nobody's, as with
-//! other cores ([`super::checker`]).
+//! take addresses must name memory of the process, and 0 becomes scratch memory, as with other
+//! cores ([`super::checker`]).
 //!
-//! No MMU keeps the core in a piece of memory. So what it is told of a surface or of a buffer of
-//! the tessellator's, its address, stride and size, is followed from job to job ([`Values`]), and
-//! where something is drawn all that it may touch must lie in one piece of the process's memory
+//! No MMU confines the core to a piece of memory. So the address, stride and size of each surface
+//! and of each buffer of the tessellator's are followed from job to job ([`Values`]), and where
+//! something is drawn all that it may touch must lie in one piece of the process's memory
 //! ([`Access::bytes_from`]). Rectangles are cut off at the target's edges. Sources: sources.md,
 //! vector graphics; what of a path or an image is used, VGLite (MIT) for this core.
 //!
@@ -66,8 +66,8 @@ pub(crate) const TARGET: usize = tracked::TARGET;
 /// By [`TRACKED`], what the core holds.
 pub(crate) type Values = [u32; TRACKED.len()];
 
-/// What the core holds of nobody's: no surface has a size, and addresses are those of memory that
-/// is nobody's.
+/// The core's values without a process: no surface has a size, and addresses are those of scratch
+/// memory.
 pub(crate) fn nothing(scratch: u32) -> Values {
     core::array::from_fn(|which| match which < ADDRESS_STATES {
         true => scratch,
@@ -200,7 +200,7 @@ pub(crate) enum Fault {
     State(u32),
     /// A state (its word address) with an address that is not in the process's memory.
     Address(u32),
-    /// A module that nobody may wait for.
+    /// A module that no command may wait for.
     Module,
     /// A semaphore that is armed already, or that nothing stalls on; a stall on none.
     Semaphore,
@@ -223,7 +223,7 @@ pub(crate) enum Fault {
 pub(crate) struct Refusal {
     /// Index of the command's first word.
     pub(crate) at: usize,
-    /// The command's first word; 0 behind the end.
+    /// The command's first word; 0 after the end.
     pub(crate) word: u32,
     /// What is wrong with it.
     pub(crate) fault: Fault,
@@ -245,10 +245,10 @@ impl fmt::Display for Fault {
             Fault::State(state) => ("clients do not load it", state),
             Fault::Address(state) => ("its address is not in the process's memory", state),
             Fault::Stride(state) => ("the stride does not fit the surface there", state),
-            Fault::Extent(state) => ("what lies there ends behind the process's memory", state),
+            Fault::Extent(state) => ("it reaches beyond the process's memory", state),
             Fault::Opcode => return f.write_str("an opcode that has no place here, or unknown"),
             Fault::Length => return f.write_str("the command is longer than what is left"),
-            Fault::Module => return f.write_str("a module that nobody may wait for"),
+            Fault::Module => return f.write_str("a module that no command may wait for"),
             Fault::Semaphore => {
                 return f.write_str("a semaphore without a stall, or a stall without one")
             }
@@ -338,7 +338,7 @@ pub(crate) fn next_call(words: &[u32], from: usize) -> Result<Option<Call>, Refu
     Ok(None)
 }
 
-/// How many of called `words` stand in front of their RETURN.
+/// How many of called `words` come before their RETURN.
 pub(crate) fn called(words: &[u32]) -> Result<usize, Refusal> {
     let mut at = 0;
     while at < words.len() {
@@ -387,7 +387,7 @@ impl Armed {
     }
 }
 
-/// For each state from `0xA00` on, where it is in [`TRACKED`], or behind its end.
+/// For each state from `0xA00` on, its index in [`TRACKED`], or the length of that.
 const PLACES: [u8; 0x60] = {
     // CAST: small.
     let mut places = [TRACKED.len() as u8; 0x60];
@@ -411,13 +411,13 @@ fn place(address: u32) -> Option<usize> {
 /// What memory a client's words may name.
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'a> {
-    /// Address of memory that is nobody's.
+    /// Address of scratch memory.
     pub(crate) scratch: u32,
-    /// How many bytes of one piece of the process's memory, or of memory that is nobody's, lie at
-    /// an address and behind it; `None`: it may not use that. Without this nobody looks.
+    /// How many bytes of one piece of the process's memory, or of scratch memory, lie at an address
+    /// and above it; `None`: it may not use that. Without this addresses are not checked.
     pub(crate) bytes_from: Option<&'a dyn Fn(u32) -> Option<u64>>,
-    /// What the process may not use is no fault, but becomes memory that is nobody's: a context has
-    /// the states of a whole process, with memory that is gone.
+    /// What the process may not use is no fault, but becomes scratch memory: a context has the
+    /// states of a whole process, with memory that is gone.
     pub(crate) forgives: bool,
 }
 
@@ -501,8 +501,7 @@ impl Surface {
         (left + width, top + height)
     }
 
-    /// Whether the process may use all of it, where a pixel has so many bytes, and so many of its
-    /// planes are used.
+    /// Whether the process may use all of it, with this number of bytes a pixel, and of planes.
     fn check(
         &self,
         values: &Values,
@@ -532,7 +531,7 @@ impl Surface {
             true => rows.next_multiple_of(4).max(4) * bytes.max(row),
             false => rows.saturating_sub(1) * bytes + row,
         };
-        // An engine that is told of nothing may still look there.
+        // An engine without a surface may still access its address.
         let all = all.max(u64::from(pixel));
         access.has(values, self.address, all)?;
         let planes = self.planes.get(planes).unwrap_or(&[]);
@@ -628,11 +627,11 @@ fn tessellation(values: &Values, stride: usize) -> [u64; 3] {
         (bits / 8).next_multiple_of(64)
     };
     let level_1 = bits(size, 64);
-    let told = 64 * u64::from(values[tracked::LEVEL_2]);
+    let stated = 64 * u64::from(values[tracked::LEVEL_2]);
     [
         size.max(8),
         level_1.max(8),
-        bits(level_1, 32).max(told).max(8),
+        bits(level_1, 32).max(stated).max(8),
     ]
 }
 
@@ -812,7 +811,7 @@ mod tests {
         ]
     }
 
-    /// What the core holds behind that, with these states besides.
+    /// The core's values after that, with these states besides.
     fn drawn(states: &[(u32, u32)]) -> Values {
         let mut values = run(&mut drawing()).unwrap();
         for &(address, value) in states {
@@ -837,7 +836,7 @@ mod tests {
             nothing(SCRATCH)[1..ADDRESS_STATES]
         );
         assert!(run(&mut []).is_ok());
-        // Nobody looks.
+        // Addresses are not checked.
         let none = Access {
             bytes_from: None,
             ..access(false)
@@ -1011,7 +1010,7 @@ mod tests {
             let moved = [used, (size, 64 << 16 | 16), (origin, 1 << 16)];
             assert_eq!(with(&moved), Err(Fault::Extent(address)));
             assert!(with(&[used, (size, 63 << 16 | 16), (origin, 1 << 16)]).is_ok());
-            // Nobody's memory is small.
+            // Scratch memory is small.
             let nobodys = (address, SCRATCH);
             assert!(with(&[used, nobodys, (size, 4 << 16 | 256)]).is_ok());
             let over = [used, nobodys, (size, 5 << 16 | 256)];

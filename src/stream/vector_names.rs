@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Words of vector graphics, for who reads them: what states and commands are called.
+//! Words of vector graphics, for readers: the names of states and commands.
 //!
 //! Pure logic. The register database has no names of these states (`state_vg.xml` lists them with
 //! what a reset makes of them), so they are called what they are for. Source: sources.md, vector

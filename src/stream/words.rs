@@ -193,12 +193,12 @@ pub(crate) const WAIT: u32 = 0x3800_0000 | WAIT_CYCLES;
 /// First word of `STALL`; the second is the token.
 pub(crate) const STALL: u32 = 0x4800_0000;
 
-/// Words that wait for what the semaphore from front end to pixel engine was armed behind.
+/// Words that wait for the work before the arming of the semaphore from front end to pixel engine.
 pub(crate) const STALL_FE_TO_PE: [u32; 2] = [STALL, TOKEN_FE_TO_PE];
 
 /// First word of a `LINK` to GPU address `address`, letting the front end fetch `bytes` from there.
 ///
-/// The window is rounded up to the next 64-byte boundary of the address behind it, as the vendor's
+/// The window is rounded up to the next 64-byte boundary of the address after it, as the vendor's
 /// drivers do; it must stay below 512 KiB.
 pub(crate) const fn link(address: u32, bytes: u32) -> u32 {
     let end = address.wrapping_add(bytes).wrapping_add(63) & !63;
@@ -219,7 +219,7 @@ pub(crate) const fn wait_link(address: u32) -> [u32; 4] {
 /// What flushes the caches that a core has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caches {
-    /// What [`drain`] says of them: made once, as it stands behind every job.
+    /// What [`drain`] says of them: made once, as it follows every job.
     drain: [u32; DRAIN_WORDS],
     /// What has the core forget what it has read: loads of `GL_FLUSH_CACHE`, or NOPs.
     textures: [u32; 4],
@@ -241,7 +241,7 @@ impl Caches {
     /// another's when translations have changed. Draws that still run would fill them again, and
     /// cores without `TEX_CACHE_FLUSH_FIX` want the pixel engine to have drained before; the
     /// textures of vertex shaders are flushed by a command of their own. Sources: the vendor's
-    /// drivers from 4.6.9 on for the bits and the order, etnaviv for what goes behind each job.
+    /// drivers from 4.6.9 on for the bits and the order, etnaviv for what follows each job.
     pub(crate) const fn new(
         pipe_3d: bool,
         pipe_2d: bool,
@@ -291,8 +291,8 @@ pub(crate) const SELECT_PIPE_WORDS: usize = DRAIN_WORDS + 2;
 /// Words of [`flush_mmu`].
 pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 10;
 
-/// Words that write `caches` back and wait until the pixel engine has drained. Behind them, where
-/// the front end stands tells what the pixel engine has done.
+/// Words that write `caches` back and wait until the pixel engine has drained. After them, the
+/// front end's position shows what the pixel engine has done.
 ///
 /// All caches: a client may have drawn in both pipes.
 pub(crate) const fn drain(caches: &Caches) -> &[u32; DRAIN_WORDS] {
@@ -373,8 +373,8 @@ pub(crate) const fn configure_mmu(pipe: Pipe, table: u32, safe: u32) -> [u32; 10
 /// Words of an event, with the padding that some cores need between two of them.
 pub(crate) const EVENT_WORDS: usize = 8;
 
-/// Words that raise interrupt `id` when the pixel engine has drained; the first
-/// [`event_len`] of them are to be used.
+/// Words that raise interrupt `id` when the pixel engine has drained; only the first [`event_len`]
+/// of them are used.
 pub(crate) const fn event(id: u32) -> [u32; EVENT_WORDS] {
     [
         load_state(state::GL_EVENT, 1),
