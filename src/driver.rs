@@ -86,7 +86,7 @@ crate::sys::platform::of_device_table!(
 /// How often the work queue is flushed at the end, at most.
 const END_ROUNDS: u32 = 64;
 
-/// Nodes that are told of, at most, if none of them is ours.
+/// The most nodes that are logged, if none of them is ours.
 const MAX_TOLD: u32 = 8;
 
 /// The driver.
@@ -111,7 +111,8 @@ pub(crate) struct Bound<'bound> {
     _powered: Powered,
     /// And then its voltage.
     _points: Option<Arc<Points>>,
-    /// Others may have its registers, which nobody touches any more, whoever still holds it.
+    /// Another driver may have its registers, which ours no longer touches, even if it is still
+    /// referenced.
     _claim: Claim,
 }
 
@@ -130,8 +131,8 @@ impl Drop for ForGood {
         let Some(clients) = CLIENTS.retract() else {
             return;
         };
-        // No core is bound, and no file is open. What is let go of comes back once for each core,
-        // and the end of a process has three steps.
+        // No core is bound, and no file is open. What was released is freed once for each core, and
+        // the end of a process has three steps.
         for _ in 0..END_ROUNDS {
             sys::work::flush();
             if !clients.device().reclaimer().is_busy() {
@@ -244,7 +245,7 @@ impl platform::Driver for Driver {
             }
             _ => (None, None),
         };
-        // It may go off as long as nobody comes.
+        // It may go off as long as it is not used.
         supply.request_off();
         made.keep();
         Ok(Bound {
@@ -309,7 +310,8 @@ fn show_govern(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Sh
     shown.ok()
 }
 
-/// Stands in for a core where etnaviv may have others: it comes up when each node's core is there.
+/// Registers the component of a core where etnaviv may have others: etnaviv's device comes up when
+/// each node has its component.
 fn stand_in(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<StandIn> {
     let stand_in = StandIn::new(dev).inspect_err(|error| {
         dev_warn!(
@@ -497,9 +499,9 @@ fn has_core() -> bool {
     clients.is_some_and(|clients| clients.device().all_cores().next().is_some())
 }
 
-/// Says why the module has been loaded and has no core: what the device tree describes, and who has
-/// that. Without a word nothing would tell this from a driver that works. Apart, as cores are bound
-/// on the stack of who loads the module.
+/// Logs why the module is loaded and has no core: what the device tree describes, and which driver
+/// is bound to that. Without this line nothing would tell this case from a driver that works. Not
+/// inlined, as cores are bound on the stack of the module's loading.
 #[cold]
 #[inline(never)]
 fn tell_of_nodes() {

@@ -36,7 +36,7 @@ pub(crate) enum Error {
     Timeout,
     /// A limit is reached, or user memory cannot be read.
     OutOfResources,
-    /// The bytes behind a pointer do not form what they should.
+    /// The bytes at a pointer do not form what they should.
     InvalidData,
     /// An id is unknown.
     NotFound,
@@ -78,13 +78,13 @@ impl Error {
             Error::InvalidRequest => (-21, "INVALID_REQUEST"),
             Error::GpuNotResponding => (-22, "GPU_NOT_RESPONDING"),
             Error::TimerOverflow => (-23, "TIMER_OVERFLOW"),
-            // No error: the client is to come again.
+            // No error: the client must call again.
             Error::ChipNotReady => (11, "CHIP_NOT_READY"),
             Error::Interrupted => (-26, "INTERRUPTED"),
         }
     }
 
-    /// The errno that `ioctl(2)` returns, if this failure is not told through `status`.
+    /// The errno that `ioctl(2)` returns, if this failure is not reported through `status`.
     pub(crate) fn errno(self) -> Option<Errno> {
         match self {
             Error::Envelope => Some(code::ENOTTY),

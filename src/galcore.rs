@@ -95,7 +95,7 @@ use sys::{
 };
 use uapi::OpenedFile;
 
-/// The loaded module. Dropped from the top: first nobody can come in, then the core goes.
+/// The loaded module. Dropped from the top: first nothing can enter any more, then the core goes.
 #[pin_data]
 struct Galcore {
     _files: CharDevice<OpenedFile>,

@@ -45,7 +45,7 @@ const MAX_AUTOSUSPEND: u32 = 24 * 3600 * 1000;
 /// Bytes of physical memory that the GPU reaches without its MMU: addresses with bit 31 clear.
 pub(crate) const LINEAR_WINDOW: u64 = 1 << 31;
 
-/// `contiguousSize` where nobody gives one.
+/// `contiguousSize` where no parameter sets one.
 const DEFAULT_POOL: usize = 4 << 20;
 
 /// Where the video memory pool comes from.
@@ -153,7 +153,7 @@ pub(crate) struct Parameters {
     pub(crate) gpu_timeout: u32,
     /// Cores are switched off while they have nothing to do.
     pub(crate) power_management: bool,
-    /// For so long, in milliseconds, if nobody says otherwise.
+    /// For that long, in milliseconds, by default.
     pub(crate) autosuspend: u32,
     /// Rates of the cores' clocks, where another than the firmware's is given.
     pub(crate) core_clocks: ClockRates,
@@ -363,7 +363,7 @@ fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
 /// What `allowedRanges` names besides pairs of numbers.
 const FRAMEBUFFER: &str = "framebuffer";
 
-/// A number as the kernel's parameters have it: decimal, octal behind a 0, hexadecimal behind `0x`.
+/// A number as the kernel's parameters have it: decimal, octal after a 0, hexadecimal after `0x`.
 fn number(text: &str) -> Option<usize> {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     match (hexadecimal, text.strip_prefix('0')) {
@@ -555,8 +555,8 @@ impl Parameters {
         })
     }
 
-    /// Reads and checks the parameters; on refusal prints why. Apart from who calls it: cores are
-    /// bound on the stack of who loads the module, where these would lie all the while.
+    /// Reads and checks the parameters; on refusal prints why. Not inlined: cores are bound on the
+    /// stack of the module's loading, where these would lie all the while.
     #[inline(never)]
     pub(crate) fn load() -> Result<KBox<Self>> {
         let parameters = Self::check(&sys::params::read()).map_err(|Refusal(name, why)| {

@@ -20,7 +20,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// Who answers.
+/// The functions that answer.
 pub(crate) trait Attribute: 'static {
     /// Writes the contents.
     fn show(text: &mut Text<'_>) -> Result;
@@ -88,7 +88,7 @@ impl<T: Attribute> Answers<T> {
 
     /// # Safety
     ///
-    /// `page` is a page that is nobody else's for the length of the call.
+    /// `page` is a page that has no other user for the length of the call.
     unsafe extern "C" fn show(page: *mut c_char) -> isize {
         // SAFETY: By the caller; sysfs clears it before.
         let page = unsafe { core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE_SIZE) };
@@ -133,8 +133,8 @@ impl<'bound> Shown<'bound> {
 
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; the driver is there as long as a device of it is bound. If
-        // it is the last, nobody is in an answer when it returns, and nobody will be.
+        // SAFETY: By the type invariant; the driver exists as long as a device of it is bound. If
+        // this is the last file, no answer runs when it returns, and none will.
         unsafe { shim::gal_hide_govern() }
     }
 }

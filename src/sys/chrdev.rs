@@ -135,8 +135,8 @@ impl<T: FileOperations> Operations<T> {
         from_result(|| {
             let state = T::open()?;
             // SAFETY: The file is ours to set up. It has a reference of its object until it is
-            // released, so that nobody has the object for himself: what that lends of itself, as
-            // `views` does, it lends as long.
+            // released, so the object is never exclusive: what it lends, as `views` does, stays
+            // lent as long.
             unsafe {
                 state.views().adopt(file);
                 (*file).private_data = state.into_foreign();

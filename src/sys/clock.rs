@@ -2,10 +2,10 @@
 
 //! A quick clock, for what is measured of every job.
 //!
-//! `ktime_get` takes sixty instructions on ARM, most of which make nanoseconds of a counter. Here
-//! it is the counter that is read, the one that the kernel's own delays go by, and nanoseconds are
-//! made of it when somebody looks ([`nanoseconds`]). It may come round after a few seconds: what
-//! takes longer is measured in jiffies.
+//! `ktime_get` takes sixty instructions on ARM, most of which make nanoseconds of a counter. This
+//! reads the counter itself, the one of the kernel's own delays, and makes nanoseconds only for a
+//! reader ([`nanoseconds`]). It may wrap after a few seconds: what takes longer is measured in
+//! jiffies.
 
 use super::{
     jiffies,
@@ -13,7 +13,7 @@ use super::{
     HZ, //
 };
 
-/// From so many jiffies on these are what is measured in: a second.
+/// From this number of jiffies on these are the measure: a second.
 const LONG: usize = HZ as usize;
 
 /// A moment.
@@ -56,7 +56,7 @@ impl Stamp {
     }
 }
 
-/// Counts in so many jiffies.
+/// Counts in that number of jiffies.
 #[cold]
 #[inline(never)]
 fn long(jiffies: usize) -> u64 {
@@ -66,7 +66,7 @@ fn long(jiffies: usize) -> u64 {
     (jiffies as u64).saturating_mul(each as u64)
 }
 
-/// Nanoseconds of so many counts.
+/// Nanoseconds of a number of counts.
 pub(crate) fn nanoseconds(counts: u64) -> u64 {
     // SAFETY: The conversion is arithmetic on its argument and has no preconditions.
     unsafe { shim::gal_count_ns(counts) }
@@ -87,7 +87,7 @@ mod tests {
             Stamp::at(5, 1).since(Stamp::at(usize::MAX - 4, usize::MAX)),
             10
         );
-        // Another processor's is behind.
+        // Another processor's is late.
         assert_eq!(Stamp::at(4, 0).since(Stamp::at(5, 0)), 0);
     }
 

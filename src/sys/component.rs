@@ -21,8 +21,8 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `raw` is of `gal_new_stand_in`, and stays until this is dropped: what ends all that is left of
-/// them goes behind the last use of the module.
+/// `raw` is of `gal_new_stand_in`, and stays until this is dropped: all that are left are freed
+/// only after the last use of the module.
 pub(crate) struct StandIn {
     raw: *mut shim::gal_stand_in,
     _in_use: InUse,
@@ -34,8 +34,8 @@ unsafe impl Send for StandIn {}
 unsafe impl Sync for StandIn {}
 
 impl StandIn {
-    /// Stands in for the core `dev`, if it has a node. Drivers that waited for it alone are bound
-    /// before this returns: an error may be theirs. `EBUSY`: there is one for it.
+    /// Adds a component for the core `dev`, if it has a node. Drivers that waited for it alone are
+    /// bound before this returns: an error may be theirs. `EBUSY`: there is one for it.
     pub(crate) fn new(dev: &device::Device<device::Bound>) -> Result<Option<Self>> {
         let in_use = InUse::new()?;
         // SAFETY: The device is live; of it only its name and its node are taken.
@@ -43,7 +43,7 @@ impl StandIn {
         if raw.is_null() {
             return Ok(None);
         }
-        // INVARIANT: Made just now, or taken up again by nobody else.
+        // INVARIANT: Made just now, or taken up again, and exclusive in both cases.
         Ok(Some(Self {
             raw,
             _in_use: in_use,
@@ -59,7 +59,7 @@ impl Drop for StandIn {
     }
 }
 
-/// Ends all that is left of them, whoever has it.
+/// Ends all that is left of them, whatever their aggregates.
 ///
 /// # Safety
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Files of the kernel's device coredumps: what a device that hangs leaves behind.
+//! Files of the kernel's device coredumps: the state of a device that hangs.
 //!
 //! The kernel shows one for each device, until it is written to, or five minutes have passed, to
 //! root alone (`/sys/class/devcoredump`). A [`Stand`] lets it show more than one of a device.

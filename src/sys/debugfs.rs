@@ -111,7 +111,7 @@ unsafe extern "C" fn show_file(
     m: *mut bindings::seq_file,
     answers: *const shim::gal_debug_answers,
 ) -> c_int {
-    // SAFETY: C was given a file that lasts, in front of which the answers are.
+    // SAFETY: C was given a file that lasts, at whose start the answers are.
     let file = unsafe { &*answers.cast::<File>() };
     // SAFETY: Valid for the length of the call.
     seq_print!(unsafe { SeqFile::from_raw(m) }, "{file}");
@@ -141,7 +141,7 @@ unsafe extern "C" fn write_file(
 
 /// # Safety
 ///
-/// `mark` is a reader's, and nobody else's meanwhile; `records` is in front of a [`Records`] that
+/// `mark` is one reader's, without concurrent use; `records` is at the start of a [`Records`] that
 /// lasts.
 unsafe extern "C" fn advance_records(
     mark: *mut shim::gal_mark,

@@ -16,7 +16,7 @@ impl Digits {
     /// Those of `number`.
     pub(crate) fn of(number: u64) -> Self {
         let mut room = [0; 24];
-        // SAFETY: There is room for so many bytes.
+        // SAFETY: There is room for that many bytes.
         let length = unsafe { shim::gal_decimal(room.as_mut_ptr().cast(), room.len(), number) };
         Self { room, length }
     }

@@ -30,7 +30,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The device that is to own the memory of a GPU, while what decides where that comes from is set.
+/// The device that will own the memory of a GPU, while the source of that memory is set.
 ///
 /// It is made for this and never bound to a driver, so that memory stays good whichever cores of
 /// the GPU are bound, and taken away, meanwhile.
@@ -49,8 +49,8 @@ impl<'a> Setup<'a> {
         }
         let owner = OwnDevice::without_resources(name)?;
         let dev = raw_device(owner.as_ref());
-        // SAFETY: Both devices are valid, and nobody maps anything for ours yet. Its MMU has no
-        // limit of segments.
+        // SAFETY: Both devices are valid, and nothing is mapped for ours yet. Its MMU has no limit
+        // of segments.
         to_result(unsafe {
             shim::gal_allow_long_segments(dev);
             shim::gal_configure_dma(dev, raw_device(core))
@@ -68,8 +68,8 @@ impl<'a> Setup<'a> {
     /// Sets which addresses it reaches: of mapped pages, and of coherent memory.
     pub(crate) fn set_masks(&mut self, pages: DmaMask, coherent: DmaMask) -> Result {
         let dev = raw_device(self.owner.as_ref());
-        // SAFETY: The device is valid. Nobody else gets memory for it: that takes a `Device`, and
-        // there is none.
+        // SAFETY: The device is valid. No memory is allocated for it meanwhile: that takes a
+        // `Device`, and there is none.
         unsafe {
             to_result(bindings::dma_set_mask(dev, pages.value()))?;
             to_result(bindings::dma_set_coherent_mask(dev, coherent.value()))
@@ -85,8 +85,8 @@ impl<'a> Setup<'a> {
         if !Region::of(self.core)?.is_some_and(|region| region.is_reusable) {
             return Err(EINVAL);
         }
-        // SAFETY: Nobody gets memory for our device: that takes a `Device`, and there is none. All
-        // memory keeps that, which keeps the region.
+        // SAFETY: No memory is allocated for our device: that takes a `Device`, and there is none.
+        // All memory keeps that, which keeps the region.
         let region = unsafe { Assigned::new(self.owner.as_ref(), self.core)? };
         self.region = Some(region);
         Ok(())
@@ -121,8 +121,8 @@ struct Inner {
 ///
 /// # Invariants
 ///
-/// The kernel's DMA interface does not translate for the device: an address of coherent memory
-/// stands for a physical one, which `dma_to_phys` tells.
+/// The kernel's DMA interface does not translate for the device: an address of coherent memory is
+/// its physical one, which `dma_to_phys` returns.
 #[derive(Clone)]
 pub(crate) struct Device(Arc<Inner>);
 
@@ -268,7 +268,7 @@ impl DmaBuffer {
         Ok(())
     }
 
-    /// Writes `words` one behind the other from byte `offset`, a multiple of 4 inside the buffer;
+    /// Writes `words` one after the other from byte `offset`, a multiple of 4 inside the buffer;
     /// `EINVAL` otherwise. Those that do not fit are left out.
     #[inline]
     pub(crate) fn write_each(&self, offset: usize, words: impl Iterator<Item = u32>) -> Result {
@@ -336,7 +336,7 @@ impl DmaBuffer {
 
 impl Drop for DmaBuffer {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; nobody else frees it.
+        // SAFETY: By the type invariant the memory is ours, and only this drop frees it.
         unsafe {
             bindings::dma_free_attrs(
                 raw_device(&self.dev),

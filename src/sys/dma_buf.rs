@@ -184,7 +184,7 @@ struct Seen<'a> {
 
 impl Drop for Seen<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; nobody uses it any more.
+        // SAFETY: By the type invariant it is attached, and nothing uses it after this drop.
         unsafe { shim::gal_detach(self.buffer.0.as_ptr(), &self.import) };
     }
 }
@@ -246,9 +246,9 @@ impl Imports {
 
     /// Takes a dma-buf.
     ///
-    /// `EINVAL`: it is not made of whole pages. `EACCES`: it is to be written, and is for reading
-    /// only. `EBUSY`: some of its memory is mapped for the device already, as a process's own or as
-    /// another dma-buf, or is in it twice. Else what its owner says.
+    /// `EINVAL`: it is not made of whole pages. `EACCES`: writing was requested, and it is
+    /// read-only. `EBUSY`: some of its memory is mapped for the device already, as a process's own
+    /// or as another dma-buf, or is in it twice. Else its exporter's error.
     pub(crate) fn import(self: &Arc<Self>, buffer: &DmaBuf, write: bool) -> Result<Import> {
         if write && !buffer.is_writeable() {
             return Err(EACCES);
@@ -350,7 +350,7 @@ impl Imports {
     }
 }
 
-/// A use of somebody's dma-buf by our device.
+/// A use of another driver's dma-buf by our device.
 ///
 /// # Invariants
 ///
@@ -421,7 +421,7 @@ impl Drop for Import {
     fn drop(&mut self) {
         let buffer = self.attached.buffer.0.as_ptr();
         let key = buffer.addr();
-        // Whoever is not the last one does not wait for those who attach it.
+        // Only the last one waits for those that attach it.
         if self.imports.leave_others(key) {
             return;
         }
@@ -538,9 +538,9 @@ impl<T: Exportable> Exporter<T> {
             put: Some(put::<T>),
             flags: access.0,
         };
-        // SAFETY: The dma-buf gets a reference of the object, so that nobody has the object for
-        // himself, and the memory that it lends of itself it lends as long; so it is with the array
-        // of pages, whose number this is.
+        // SAFETY: The dma-buf gets a reference of the object, so the object is never exclusive, and
+        // the memory that it lends stays lent as long; so does the array of pages, whose number
+        // this is.
         let file = from_err_ptr(unsafe { shim::gal_export_buffer(&what) }).inspect_err(|_| {
             // SAFETY: The export failed, so `owner` was not taken and is still ours to drop.
             unsafe { put::<T>(owner.cast()) };

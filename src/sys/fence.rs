@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Fences as other drivers and processes know them: `dma_fence` behind a sync file.
+//! Fences for other drivers and processes: `dma_fence` in a sync file.
 //!
 //! Without `CONFIG_SYNC_FILE` every call here answers `ENOTSUPP`. The C half is `shim_fence.c`.
 
@@ -68,7 +68,7 @@ impl Fence {
         unsafe { shim::gal_fence_is_over(self.fence.as_ptr()) }
     }
 
-    /// What it stands for has happened.
+    /// Its event has happened.
     pub(crate) fn signal(self) {
         // SAFETY: By the type invariant the fence is live, and `self` ends with this call: it is
         // signaled once.

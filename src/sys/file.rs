@@ -46,8 +46,8 @@ impl Reserved {
     }
 }
 
-/// A file that has its number, but is not yet the process's: [`NewFile::install`] makes it so. What
-/// is dropped before leaves nothing behind.
+/// A file that has its number, but is not yet the process's: [`NewFile::install`] makes it so. One
+/// that is dropped before that leaves no trace.
 pub(crate) struct NewFile {
     reservation: FileDescriptorReservation,
     file: ARef<File>,

@@ -45,9 +45,9 @@ impl Framebuffer {
         }
     }
 
-    /// The same, to be kept: by a file of its own where that can be opened, since what hangs on the
-    /// client's, such as a lock, is to go when the client closes it. Calls the framebuffer's
-    /// driver, which may sleep.
+    /// The same, for keeping: by a file of its own where that can be opened, since what belongs to
+    /// the client's file, such as a lock, must end when the client closes it. Calls the
+    /// framebuffer's driver, which may sleep.
     pub(crate) fn kept(self) -> Self {
         // SAFETY: `self.file` holds a reference, so the file is live during the call.
         let own = unsafe { shim::gal_open_again(self.file.as_ptr().cast()) };
@@ -55,7 +55,7 @@ impl Framebuffer {
             return self;
         };
         Self {
-            // SAFETY: The reference is ours, and the file is in nobody's table.
+            // SAFETY: The reference is ours, and the file is in no process's table.
             file: unsafe { ARef::from_raw(own.cast::<File>()) },
             ..self
         }
@@ -77,8 +77,8 @@ pub(crate) fn mapped(known: impl Iterator<Item = (PhysAddr, usize)>) -> Result<K
         });
         before += 1;
     }
-    // SAFETY: There is room for so many, the first of them are written, and what is found is
-    // written behind them. So many fit.
+    // SAFETY: There is room for `before + MOST`, the first `before` of them are written, and what
+    // is found is written after these. Both numbers fit.
     let count = unsafe {
         shim::gal_find_framebuffers(
             found.as_mut_ptr().cast(),
@@ -93,8 +93,8 @@ pub(crate) fn mapped(known: impl Iterator<Item = (PhysAddr, usize)>) -> Result<K
         let one = unsafe { one.assume_init_read() };
         if let Some(file) = NonNull::new(one.file) {
             let framebuffer = Framebuffer {
-                // SAFETY: The reference is ours now. Whoever mapped it opened it, so that no
-                // `fdget_pos` of ours is in the way.
+                // SAFETY: The reference is ours now. The process that mapped it opened it, so that
+                // no `fdget_pos` of ours is in the way.
                 file: unsafe { ARef::from_raw(file.cast::<File>()) },
                 start: one.start,
                 bytes: one.bytes,

@@ -2,7 +2,7 @@
 /*
  * The trace events of the driver, system "galcore": see Documentation/admin-guide.md. Fields hold numbers only.
  * A core is named by its place among the device's, a process by its number in the initial namespace, a
- * job by its core and its number there. Who calls them, and when, is in trace.rs.
+ * job by its core and its number there. trace.rs says what records them, and when.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM galcore
@@ -120,7 +120,7 @@ TRACE_EVENT(galcore_wait_end,
 		  __entry->object, __entry->core, __entry->result)
 );
 
-/* What lies behind the MMU; the process is the one that has had it mapped, whoever ends it. */
+/* A mapping of the MMU; the process is the one that has made it, whichever ends it. */
 DECLARE_EVENT_CLASS(galcore_mapping,
 	TP_PROTO(int process, u32 address, u64 bytes),
 	TP_ARGS(process, address, bytes),

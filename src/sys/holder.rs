@@ -30,7 +30,7 @@ unsafe extern "C" fn put<T>(held: *mut shim::gal_held) {
     drop(held);
 }
 
-/// A file that keeps `object` until its last descriptor is closed, whoever has that: then it is
+/// A file that keeps `object` until its last descriptor is closed, in whatever process: then it is
 /// dropped, where it may sleep. The file holds the module as long.
 ///
 /// `EMFILE`: the process has no descriptor left. `ENOMEM`.

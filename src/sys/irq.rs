@@ -20,11 +20,11 @@ use kernel::{
     prelude::*, //
 };
 
-/// The Linux number of `line` of the SoC's interrupt controller: on a GIC, or a controller in front
-/// of one, the interrupt id (shared ones start at 32), with one-cell specifiers its input.
+/// The Linux number of `line` of the SoC's interrupt controller: on a GIC, or a controller that
+/// feeds one, the interrupt id (shared ones start at 32), with one-cell specifiers its input.
 ///
-/// The number stays the line's for good, as that of a line in the device tree does: who has a
-/// number could not be told that it is nobody's any more.
+/// The number stays the line's permanently, as that of a line in the device tree does: a holder of
+/// a number could not learn that it is no longer valid.
 ///
 /// `EINVAL`: no such line. `ENODEV`: neither the device tree's root nor the SoC's bus names one.
 pub(crate) fn map_line(line: u32) -> Result<u32> {
@@ -93,10 +93,10 @@ impl<'bound, T: Handler + 'static> Registration<'bound, T> {
         let handler = Ok::<_, Error>(Shaped(handler));
         #[cfg(gal_irq_handler_has_device)]
         let registration = pdev.request_threaded_irq_by_index(Flags::SHARED, 0, name, handler);
-        // SAFETY: What is to be undone is that the kernel calls code that goes, or a handler that
-        // does. Whoever forgets the box forgets the use beside it too, and then the module's code
-        // stays; and a box that is forgotten is not freed, nor the handler in it. The device is not
-        // looked at but when it is dropped.
+        // SAFETY: The registration must be undone before the handler, or the module's code, goes.
+        // Code that forgets the box forgets the use beside it too, and then the module's code
+        // stays; and a box that is forgotten is not freed, nor the handler in it. The device is
+        // only looked at when it is dropped.
         #[cfg(not(gal_irq_handler_has_device))]
         let registration =
             unsafe { pdev.request_threaded_irq_by_index(Flags::SHARED, 0, name, handler) };

@@ -87,7 +87,7 @@ pub(super) struct Locked {
 
 impl Locked {
     /// Counts `count` pages, at least one, for the calling process and its user, until this goes.
-    /// `ENOMEM`: the user may not lock so many more. `ESRCH`: it is no process.
+    /// `ENOMEM`: that exceeds the user's limit of locked pages. `ESRCH`: it is no process.
     pub(super) fn new(accounts: &Arc<Accounts>, count: usize) -> Result<Self> {
         let current = kernel::current!();
         let mm: &Mm = current.mm().ok_or(ESRCH)?;

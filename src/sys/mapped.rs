@@ -120,7 +120,7 @@ impl Mapped {
     }
 }
 
-/// The ranges of pages at `pages`, as few as can be told without sorting.
+/// The ranges of pages at `pages`, as few as can be found without sorting.
 pub(super) fn ranges(pages: &[DmaAddress]) -> Result<KVVec<Range<u64>>> {
     let mut ranges: KVVec<Range<u64>> = KVVec::new();
     for &page in pages {

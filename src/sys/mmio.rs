@@ -50,8 +50,8 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
-    /// Claims and maps block `index` of the registers of `pdev`. The claim is to be given back when
-    /// nobody touches them any more: another driver may have them then, though they may be mapped.
+    /// Claims and maps block `index` of the registers of `pdev`. The claim must be given back once
+    /// they are no longer touched: another driver may have them then, though they may be mapped.
     ///
     /// `ENODEV`: there is no such block. `EBUSY`: another driver has it. `EINVAL`: too small or not
     /// a multiple of 4.
@@ -72,7 +72,7 @@ impl Registers {
         #[cfg(not(gal_io_has_views))]
         let io = Raw::new(address as usize, size);
         let io = io.inspect_err(|_| {
-            // SAFETY: `address` came from `ioremap` and nobody uses it.
+            // SAFETY: `address` came from `ioremap`, and nothing uses it after this drop.
             unsafe { bindings::iounmap(address) }
         })?;
         // INVARIANT: Mapped above, with at least `MIN_SIZE` bytes.

@@ -5,19 +5,18 @@
 //! It owns raw kernel objects (mappings, DMA memory, device numbers, procfs entries) and gives each
 //! a type whose `Drop` undoes exactly what its constructor did. What is safe here is sound whatever
 //! safe code does: what a call relies on is in its types (`vma::NewArea`, `physical::Part`,
-//! `dma::Device`, `unload::InUse`), and where an object lends what C is to use, C has a reference
-//! of the object, so that nobody has the object for himself and what it lends stays. It knows
-//! nothing of GPUs but the names of what traces show (`trace`), and imports `wait` alone, which
-//! lies below. It takes no lock of its own but for the registries of shared pages and dma-bufs, and
-//! in C those of the lists of stand-ins and of powers, of power domains, and of `gpu_govern`. The C
-//! half is `shim.c`, macros and inlines only, and for dma-bufs, fences, components, power and
-//! framebuffers `shim_dma_buf.c`, `shim_fence.c`, `shim_component.c`, `shim_power.c` and
-//! `shim_framebuffer.c`, with the operations that the kernel calls; `shim_trace.c` is the trace
-//! events.
+//! `dma::Device`, `unload::InUse`), and where an object lends what C uses, C has a reference of the
+//! object, so that the object is never exclusive and what it lends stays. It knows nothing of GPUs
+//! but the names of what traces show (`trace`), and imports `wait` alone, which lies below. It
+//! takes no lock of its own but for the registries of shared pages and dma-bufs, and in C those of
+//! the lists of stand-ins and of powers, of power domains, and of `gpu_govern`. The C half is
+//! `shim.c`, macros and inlines only, and for dma-bufs, fences, components, power and framebuffers
+//! `shim_dma_buf.c`, `shim_fence.c`, `shim_component.c`, `shim_power.c` and `shim_framebuffer.c`,
+//! with the operations that the kernel calls; `shim_trace.c` is the trace events.
 //!
-//! What no type can show is that a range of physical addresses is registers, or memory that is
-//! nobody else's: the machine's owner says so, in the device tree or by parameters, and what he has
-//! not said is refused here (`physical::Source`, `platform::OwnDevice`, `mmio::Registers`).
+//! What no type can show is that a range of physical addresses is registers, or memory without
+//! another user: the machine's owner says so, in the device tree or by parameters, and what neither
+//! says is refused here (`physical::Source`, `platform::OwnDevice`, `mmio::Registers`).
 
 pub(crate) mod attribute;
 pub(crate) mod barrier;
@@ -154,7 +153,7 @@ pub(crate) fn debugs() -> bool {
     unsafe { shim::gal_debugs() }
 }
 
-/// Whether the calling thread is being killed: what it does for itself is to end soon.
+/// Whether the calling thread is being killed: what it does for itself must end soon.
 pub(crate) fn is_killed() -> bool {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_is_killed() }
@@ -179,7 +178,7 @@ pub(crate) fn yield_if_due() {
     unsafe { shim::gal_yield() }
 }
 
-/// Any number, which nobody can foretell.
+/// Any number, which cannot be predicted.
 pub(crate) fn random() -> u32 {
     // SAFETY: May be called from any context.
     unsafe { shim::gal_random() }
@@ -235,12 +234,12 @@ impl CommandName {
     /// The calling thread's.
     pub(crate) fn of_caller() -> Self {
         let mut name = [0; 16];
-        // SAFETY: There is room for so many bytes.
+        // SAFETY: There is room for that many bytes.
         unsafe { shim::gal_command_name(name.as_mut_ptr().cast(), name.len()) };
         Self(name)
     }
 
-    /// Its letters, with zeros behind.
+    /// Its letters, padded with zeros.
     pub(crate) fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -248,7 +247,7 @@ impl CommandName {
     /// That of `task` now.
     pub(crate) fn of(task: &Task) -> Self {
         let mut name = [0; 16];
-        // SAFETY: The task is referenced; there is room for so many bytes.
+        // SAFETY: The task is referenced; there is room for that many bytes.
         unsafe { shim::gal_task_name(task.as_ptr(), name.as_mut_ptr().cast(), name.len()) };
         Self(name)
     }
@@ -328,7 +327,7 @@ impl Drop for NoPreemption {
     }
 }
 
-/// The kernel's tick counter, which never comes round.
+/// The kernel's tick counter, which never wraps.
 pub(crate) fn jiffies64() -> u64 {
     // SAFETY: Reading the tick counter has no preconditions.
     unsafe { shim::gal_jiffies64() }

@@ -39,7 +39,7 @@ use kernel::{
 };
 use pin_init::InPlaceWrite;
 
-/// Pinned pages that take a noticeable time to map, or to let go of.
+/// Pinned pages that take a noticeable time to map, or to release.
 const MANY: usize = 1024;
 
 /// The largest block that is asked for: 256 KiB.
@@ -137,7 +137,7 @@ impl PinnedPages {
         // SAFETY: By the caller's contract the page is still pinned, so it is a valid page.
         let address = unsafe { physical(page) };
         if let Some(dma) = registry.unpin(address) {
-            // SAFETY: By the caller this was the last user. Under the lock: whoever maps it again
+            // SAFETY: By the caller this was the last user. Under the lock: another mapping of it
             // comes later.
             unsafe { shim::gal_unmap_page(raw_device(&self.dev), dma) };
         }
@@ -160,8 +160,8 @@ impl PinnedPages {
 /// # Invariants
 ///
 /// The first `dma.len()` of `pages` are mapped for `dev` at the addresses in `dma`. Allocated pages
-/// are ours alone, and all of them in blocks that lie behind each other; pinned ones are pinned. Of
-/// imported ones there are only the addresses.
+/// are ours alone, and all of them in consecutive blocks; pinned ones are pinned. Of imported ones
+/// there are only the addresses.
 pub(crate) struct Pages {
     dev: dma::Device,
     origin: Origin,
@@ -171,7 +171,7 @@ pub(crate) struct Pages {
 
 // SAFETY: The pages are reached through the DMA API only, which any thread may use.
 unsafe impl Send for Pages {}
-// SAFETY: As above; nothing changes behind `&self`.
+// SAFETY: `&self` gives access to nothing that changes.
 unsafe impl core::marker::Sync for Pages {}
 
 impl Pages {
@@ -185,8 +185,8 @@ impl Pages {
         })
     }
 
-    /// Allocates `count` zeroed pages for `dev`. `ENOMEM`: there are not so many, or the process is
-    /// being killed.
+    /// Allocates `count` zeroed pages for `dev`. `ENOMEM`: there are fewer, or the process is being
+    /// killed.
     ///
     /// As many as can be had at once are contiguous: a block costs little more than a page. Calls
     /// `has` with each number of pages that it has got.
@@ -419,9 +419,9 @@ impl Pages {
         }
     }
 
-    /// Copies what the CPU sees at `offset` to `to`. Changes hands with nobody: what the device has
-    /// written past a cache, and its owner has not asked for, may not be seen. `EINVAL`: not all of
-    /// it is there, or it is not ours to read. `ENOMEM`: it cannot be mapped. May sleep.
+    /// Copies what the CPU sees at `offset` to `to`. The pages do not change hands: what the device
+    /// has written past a cache, and the client has not synchronized, may not be seen. `EINVAL`:
+    /// not all of it is there, or it is not ours to read. `ENOMEM`: it cannot be mapped. May sleep.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
         let end = offset.checked_add(to.len()).ok_or(EINVAL)?;
         if to.is_empty() || end > self.pages.len() * PAGE_SIZE || self.imported().is_some() {
@@ -429,7 +429,7 @@ impl Pages {
         }
         let cached = !matches!(self.origin, Origin::Allocated(_));
         // SAFETY: By the type invariant the pages are ours or pinned, and are only read: pointers
-        // to them all lie behind each other. There is room in `to`, checked above.
+        // to them are consecutive. There is room in `to`, checked above.
         to_result(unsafe {
             shim::gal_copy_pages(
                 self.pages.as_ptr().cast_mut(),
@@ -479,8 +479,9 @@ impl Pages {
                 break;
             }
             let user = area.start() + at * PAGE_SIZE;
-            // SAFETY: As above; from `user` on the area has room for `count` pages, and the block,
-            // whose pages by the caller live as long, has so many.
+            // SAFETY: By the area's invariant it is being set up; from `user` on the area has room
+            // for `count` pages, and the block, whose pages by the caller live as long, has that
+            // many.
             to_result(unsafe { shim::gal_mmap_block(vma, user, self.pages[at], count) })?;
             at += count;
         }
@@ -539,7 +540,7 @@ impl Drop for Pages {
     fn drop(&mut self) {
         let is_pinned = matches!(self.origin, Origin::Pinned { .. });
         if is_pinned && self.pages.len() > MANY && super::is_killed() {
-            // Whoever waits for the end of the process does not wait for this.
+            // The end of the process does not wait for this.
             self.drop_later();
         }
         let _ = self.give_back(isize::MAX as usize);
@@ -549,7 +550,8 @@ impl Drop for Pages {
                 let mut at = 0;
                 for &order in orders {
                     let (block, dma) = (self.pages[at], self.dma[at]);
-                    // SAFETY: By the type invariant; nobody uses the block any more.
+                    // SAFETY: By the type invariant the block is ours, and nothing uses it after
+                    // this drop.
                     unsafe { shim::gal_free_block(dev, block, order.into(), dma) };
                     at += 1 << order;
                 }

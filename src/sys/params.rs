@@ -3,7 +3,7 @@
 //! The raw module parameters.
 //!
 //! They live in the C shim, because the `module!` macro's parameters do not show in sysfs. They are
-//! read-only after load, so one copy taken at module init is the truth for good.
+//! read-only after load, so one copy taken at module init stays true.
 
 use super::shim;
 
@@ -16,8 +16,8 @@ pub(crate) fn read() -> RawParameters {
 
 /// The parameters as the loader filled them in.
 fn all() -> &'static RawParameters {
-    // SAFETY: The loader wrote the parameters before module init; permission 0444 lets nobody
-    // write them afterwards.
+    // SAFETY: The loader wrote the parameters before module init; permission 0444 allows no write
+    // afterwards.
     unsafe { &*core::ptr::addr_of!(shim::gal_parameters) }
 }
 

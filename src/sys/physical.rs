@@ -17,12 +17,12 @@ use kernel::{
     prelude::*, //
 };
 
-/// A part of somebody's contiguous memory, which lives as long as it is lent.
+/// A part of contiguous memory of a lender, which lives as long as it is lent.
 ///
 /// # Invariants
 ///
-/// The memory from `start` on is the lender's alone, it is in whole pages, and stays his for `'a`.
-/// No Rust reference is ever made to it.
+/// The memory from `start` on is the lender's alone, it is in whole pages, and stays the lender's
+/// for `'a`. No Rust reference is ever made to it.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     start: PhysAddr,
@@ -112,9 +112,9 @@ pub(crate) fn is_system_ram(start: PhysAddr, size: usize) -> bool {
     unsafe { shim::gal_is_system_ram(start, size) }
 }
 
-/// Who says that memory outside the kernel's is for this driver. That it is not for another, and
-/// not the kernel's own, is looked up; that it is memory, and nobody's whom the kernel does not
-/// know, is the machine's owner's to say: what nobody has said of it is refused.
+/// The authority for memory outside the kernel's. That it is not another driver's, and not the
+/// kernel's own, is looked up; that it is memory, and without a user that the kernel does not know,
+/// only the machine's owner can say: memory without this word is refused.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
     /// The parameters contiguousBase and contiguousSize.

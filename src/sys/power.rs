@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The kernel's power management of a device: who keeps it on, and what switches it off and on.
+//! The kernel's power management of a device: its users keep it on, and a [`Switch`] switches it
+//! off and on.
 //!
-//! The kernel counts who keeps a device on. When nobody has for a while (`autosuspend_delay_ms` in
-//! the device's folder of sysfs) it calls [`Switch::switch_off`], and its power domain, if it has
-//! one, may lose power; when somebody wants it again the domain is on first, and then
-//! [`Switch::switch_on`] is called. One call is under way at a time.
+//! The kernel counts the users of a device. When there has been none for a while
+//! (`autosuspend_delay_ms` in the device's folder of sysfs) it calls [`Switch::switch_off`], and
+//! its power domain, if it has one, may lose power; for the next user the domain is on first, and
+//! then [`Switch::switch_on`] is called. One call is under way at a time.
 
 use super::{
     raw_device,
@@ -59,26 +60,25 @@ const CYCLE_TIME: u32 = 2 * CYCLE_ATTEMPTS * CYCLE_PAUSE as u32;
 
 /// What switches a device off and on. All may sleep.
 pub(crate) trait Switch: Send + Sync + 'static {
-    /// Nobody keeps it on. `EBUSY`: it has something to do; it stays on until somebody who has
-    /// kept it on does not any more.
+    /// It has no user. `EBUSY`: it has something to do; it stays on until a user has gone again.
     fn switch_off(&self) -> Result;
 
-    /// Somebody wants it. It may have lost all of its state. An error is final: nobody can have it
-    /// on any more.
+    /// It has a user again. It may have lost all of its state. An error is final: it cannot be
+    /// switched on any more.
     fn switch_on(&self) -> Result;
 
-    /// The machine is going to sleep: what is under way is to end, and nothing may begin.
+    /// The machine is going to sleep: what is under way must end, and nothing may begin.
     /// [`Switch::switch_off`] follows. `EBUSY`: it takes too long; the machine does not sleep.
     fn sleep(&self) -> Result;
 
     /// The machine hibernates, and is asleep: it comes back with the kernel's memory alone.
-    /// `EBUSY`: somebody would lose what he has in other memory; it does not hibernate.
+    /// `EBUSY`: a client would lose data in other memory; it does not hibernate.
     fn hibernate(&self) -> Result;
 
     /// The machine is awake again, and the device is as it was before, or off.
     fn wake(&self);
 
-    /// From now on the device, which is too warm, is to run at `speed` 64ths of its clock at most.
+    /// From now on the device, which is too warm, must run at `speed` 64ths of its clock at most.
     /// Called only if it [has a divider](Switch::has_divider).
     fn limit(&self, speed: u32);
 
@@ -86,7 +86,7 @@ pub(crate) trait Switch: Send + Sync + 'static {
     fn has_divider(&self) -> bool;
 }
 
-/// A [`Switch`] behind the operations that the kernel calls.
+/// A [`Switch`] as the operations that the kernel calls.
 struct Operations<T>(PhantomData<T>);
 
 impl<T: Switch> Operations<T> {
@@ -188,12 +188,12 @@ pub(crate) struct Managed<'bound, T: Switch> {
 // SAFETY: Only used to end it, which any thread may do, and which waits for calls that are under
 // way; what it holds is `Send`.
 unsafe impl<T: Switch> Send for Managed<'_, T> {}
-// SAFETY: As above; the cooling ends once, whoever asks for it.
+// SAFETY: By the type invariant `raw` is live; the cooling ends once, however often this is called.
 unsafe impl<T: Switch> Sync for Managed<'_, T> {}
 
 impl<'bound, T: Switch> Managed<'bound, T> {
     /// Lets the kernel switch the device of `supply`, which is `dev`, off and on by `switch`. It is
-    /// on now, and goes off when nobody wants it for `delay` milliseconds, or never, if it
+    /// on now, and goes off when it has had no user for `delay` milliseconds, or never, if it
     /// `stays_on`. `EINVAL`: it is another device's, or `dev` another module's. `EBUSY`: there is
     /// one for it. `ENOMEM`.
     pub(crate) fn new(
@@ -215,7 +215,7 @@ impl<'bound, T: Switch> Managed<'bound, T> {
             false => Operations::<T>::UNDIVIDED,
         };
         // SAFETY: The device is bound, and stays so until `gal_stop_power`; the context does, too,
-        // and the table for good.
+        // and the table is static.
         let raw = from_err_ptr(unsafe {
             shim::gal_start_power(supply.raw(), context, operations, delay, stays_on)
         })?;
@@ -338,7 +338,7 @@ impl Supply {
         }
     }
 
-    /// The device may go off in a while, if nobody keeps it on.
+    /// The device may go off in a while, if it has no user.
     pub(crate) fn request_off(&self) {
         if self.is_managed() {
             // SAFETY: As above. If it cannot now, it goes off another time.
@@ -375,8 +375,8 @@ impl Supply {
     }
 
     /// Switches the device on, and keeps it on as long as what this returns lives, and this
-    /// binding: its [`Switch`] is to ask whether it [is kept on](Supply::is_kept_on). The machine's
-    /// sleep does not mind, nor [`Supply::cycle`].
+    /// binding: its [`Switch`] must ask whether it [is kept on](Supply::is_kept_on). The machine's
+    /// sleep and [`Supply::cycle`] go on as before.
     pub(crate) fn keep(&self) -> Result<KeptOn> {
         self.0.keeps.fetch_add(1, Relaxed);
         let kept = KeptOn(self.clone());
@@ -384,7 +384,7 @@ impl Supply {
         Ok(kept)
     }
 
-    /// Switches the device on if it is to be on, used or not. If that fails, who uses it next tries
+    /// Switches the device on if it should be on, used or not. If that fails, the next user tries
     /// again.
     pub(crate) fn wake_if_kept(&self) {
         if self.is_kept_on() {
@@ -392,12 +392,12 @@ impl Supply {
         }
     }
 
-    /// Whether it is to stay on, whether anybody uses it or not.
+    /// Whether it stays on without users.
     pub(crate) fn is_kept_on(&self) -> bool {
         self.0.stays_on.load(Relaxed) || self.0.keeps.load(Relaxed) != 0
     }
 
-    /// Switches the device off now, and not when the usual time is over, if nobody keeps it on.
+    /// Switches the device off now, and not when the usual time is over, if it has no user.
     pub(crate) fn switch_off_now(&self) {
         if self.is_managed() {
             // SAFETY: The device lives as long as there is a reference, and it is under runtime
@@ -422,9 +422,9 @@ impl Supply {
         to_result(unsafe { shim::gal_keep_domain(self.raw(), keep) })
     }
 
-    /// Lets its power domain switch off and on, so that it loses its state. Who holds it, and calls
-    /// this, holds it afterwards. Nobody begins to keep it on meanwhile; who has begun is waited
-    /// for. `EBUSY`: it does not go off: its owner keeps it on.
+    /// Lets its power domain switch off and on, so that it loses its state. The caller, which holds
+    /// it, holds it afterwards. No new use begins meanwhile, and this waits for one that has begun.
+    /// `EBUSY`: it does not go off: its owner keeps it on.
     pub(crate) fn cycle(&self) -> Result {
         self.0.is_cycled.xchg(true, Full);
         let mut cycled = Err(EBUSY);
@@ -455,7 +455,7 @@ impl Drop for KeptOn {
 
 impl Drop for On<'_> {
     fn drop(&mut self) {
-        // No use: who looks again and again does not keep it on.
+        // No use: frequent looks do not keep it on.
         // SAFETY: The device lives as long as there is a reference, and an `On` has the use that
         // this ends.
         unsafe { shim::gal_put_power_unused(self.0.raw()) }

@@ -58,10 +58,10 @@ impl Assigned {
     ///
     /// # Safety
     ///
-    /// `dev` has no contiguous memory yet, and nobody gets it any meanwhile. What it gets then does
-    /// not outlive this.
+    /// `dev` has no contiguous memory yet, and none is allocated for it meanwhile. What it gets
+    /// then does not outlive this.
     pub(super) unsafe fn new(dev: &device::Device, core: &device::Device) -> Result<Self> {
-        // SAFETY: The devices are valid; by the caller ours has no memory, and nobody gets it any.
+        // SAFETY: The devices are valid; by the caller ours has no memory, and gets none meanwhile.
         to_result(unsafe { shim::gal_assign_region(raw_device(dev), raw_device(core)) })?;
         // INVARIANT: Assigned just now.
         Ok(Self(dev.into()))

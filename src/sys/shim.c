@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The C half of src/sys: macros and inlines that Rust cannot call. No decision is taken here. It is
- * long as a list is: each function stands alone.
+ * long because it is a list: no function depends on another.
  */
 #include <linux/anon_inodes.h>
 #include <linux/cred.h>
@@ -113,7 +113,7 @@ GAL_PARAMETER(streamCheck, int, "What a client's commands are checked for: 1 com
 module_param_string(allowedRanges, gal_parameters.allowedRanges,
 		    sizeof(gal_parameters.allowedRanges), 0444);
 MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memory that every client's commands may name; and framebuffer: what a client has mapped of /dev/fb0 and others");
-GAL_PARAMETER(gpuTimeout, uint, "Milliseconds without any progress after which a core is reset, and who has hung it loses what it has submitted; 0: never");
+GAL_PARAMETER(gpuTimeout, uint, "Milliseconds without any progress after which a core is reset, and the process that has hung it loses what it has submitted; 0: never");
 GAL_PARAMETER(powerManagement, int, "1: a core is switched off while it has nothing to do; 0: never");
 GAL_PARAMETER(autosuspend, uint, "Milliseconds without work after which a core is switched off; afterwards autosuspend_delay_ms of each device");
 GAL_PARAMETER(coreClock, uint, "Rate of the 3D core's clock in Hz; 0: as it is");
@@ -123,14 +123,14 @@ GAL_PARAMETER(gpu_frequency, ulong, "coreClock in MHz, as Dove's driver has it; 
 GAL_PARAMETER(initgpu3DMinClock, uint, "Least 64ths of its clock that a core is slowed down to when it is too warm, from 1 to 64");
 GAL_PARAMETER(recovery, uint, "0: a core that hangs is not reset, as with gpuTimeout=0");
 GAL_PARAMETER(stuckDump, uint, "What is kept of a core that hangs: 0 nothing, 1 registers and commands, 2 the memory that they name too, 3 more of it");
-GAL_PARAMETER(gpuProfiler, uint, "Who is told what the cores count: 0 nobody, 1 everybody, 2 who has CAP_PERFMON");
+GAL_PARAMETER(gpuProfiler, uint, "Which processes may read what the cores count: 0 none, 1 all, 2 those with CAP_PERFMON");
 GAL_PARAMETER(sharedSignals, int, "1: every client can wait for and set every signal whose number it knows, as with the vendor's driver");
 GAL_PARAMETER(sharedNodes, int, "1: every client can lock and free every node whose handle it knows, as with the vendor's driver");
 module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.interface), 0444);
 MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ..., and by program: kodi.bin:4.6.9,Xorg:dove; empty: what the first commands show");
 GAL_PARAMETER(showArgs, int, "Print the parameters at load");
 
-/* Held while the file comes or goes, which waits for who is in it: not by these. */
+/* Held while the file comes or goes, which waits for its readers and writers: not by these. */
 static DEFINE_MUTEX(gal_govern_lock);
 static unsigned int gal_govern_count;
 static struct device_driver *gal_govern_driver;
@@ -188,7 +188,7 @@ static ssize_t gal_proc_write_op(struct file *file, const char __user *from, siz
 {
 	const struct gal_proc_answers *answers = pde_data(file_inode(file));
 
-	/* Who has opened it, too: else he would have somebody else write to it who may. */
+	/* The opener, too: else it could pass the file to a privileged process that writes to it. */
 	if (!file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN))
 		return -EPERM;
 	return answers->write(from, bytes);
@@ -359,14 +359,14 @@ void gal_unwatch_unload(void)
 
 /*
  * Every mapping of ours is shared. Of a private one the kernel would make copies on write, which are
- * nobody's, and it tells those from our pages by vm_pgoff, which is not theirs to read here.
+ * not ours, and it tells those from our pages by vm_pgoff, which has another meaning here.
  */
 int gal_check_area(struct vm_area_struct *vma)
 {
 	return vma->vm_flags & VM_MAYSHARE ? 0 : -EINVAL;
 }
 
-/* Takes out what a mapping that has failed half-way has put in: what is behind it goes next. */
+/* Takes out what a mapping that has failed half-way has put in: its memory goes next. */
 void gal_clear_area(struct vm_area_struct *vma)
 {
 	/* Nothing else goes in before the pages' mappings have made it such an area. */
@@ -549,7 +549,7 @@ unsigned long gal_available_pages(void)
 }
 
 /*
- * Whether contiguous memory of so many bytes is none that others could have: on 32-bit ARM it comes
+ * Whether contiguous memory of that many bytes is none that others could have: on 32-bit ARM it comes
  * from CMA alone where there is any, else from wherever there is some.
  */
 bool gal_is_apart(size_t bytes)
@@ -628,7 +628,7 @@ phys_addr_t gal_page_address(struct page *page)
 
 /*
  * One mapping of a page serves all who have it pinned, whether the device may write for them or
- * not: so it is for both directions. Who may only read never asks for what the device wrote.
+ * not: so it is for both directions. A reader never asks for what the device wrote.
  */
 bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma)
 {
@@ -727,7 +727,7 @@ u32 gal_user_id(void)
 	struct user_namespace *namespace = current_user_ns();
 	kuid_t user;
 
-	/* Within a namespace of his he has many: he is who has made the outermost of them. */
+	/* Within a namespace a user has many: the owner of the outermost one counts. */
 	if (namespace == &init_user_ns)
 		return from_kuid(&init_user_ns, current_uid());
 	while (namespace->parent != &init_user_ns)
@@ -904,7 +904,7 @@ bool gal_has_dumps(void)
 	return IS_ENABLED(CONFIG_DEV_COREDUMP);
 }
 
-/* Nothing is reclaimed for it: who has no memory to spare has no dump. */
+/* Nothing is reclaimed for it: without spare memory there is no dump. */
 void *gal_allocate_dump(size_t size)
 {
 	return __vmalloc(size, GFP_NOWAIT | __GFP_NOWARN | __GFP_ZERO);
@@ -972,7 +972,7 @@ bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size
 		return false;
 	if (pdev) {
 		strscpy(device, dev_name(&pdev->dev), size);
-		/* Whoever binds it may wait for this module to be loaded. */
+		/* The thread that binds it may wait for this module to be loaded. */
 		if (device_trylock(&pdev->dev)) {
 			if (pdev->dev.driver)
 				strscpy(driver, pdev->dev.driver->name, size);
@@ -1127,7 +1127,7 @@ int gal_map_irq_line(unsigned int line)
 MODULE_SOFTDEP("pre: anatop-regulator reset-imx7");
 MODULE_VERSION("0.1.0");
 
-/* Of nobody else's: a line that two cores share resets both. NULL: the node names none. */
+/* Exclusive: a line that two cores share resets both. NULL: the node names none. */
 struct reset_control *gal_get_reset(struct device *dev)
 {
 	return reset_control_get_optional_exclusive(dev, NULL);

@@ -83,7 +83,7 @@ struct gal_parameters {
 
 extern struct gal_parameters gal_parameters;
 
-/* /proc/driver/gc, and who answers, in Rust. */
+/* /proc/driver/gc, and the functions that answer, in Rust. */
 struct gal_proc_answers {
 	int (*show)(struct seq_file *m);
 	ssize_t (*write)(const char __user *from, size_t bytes);
@@ -92,7 +92,7 @@ struct gal_proc_answers {
 struct proc_dir_entry *gal_proc_create(const struct gal_proc_answers *answers);
 void gal_proc_remove(struct proc_dir_entry *entry);
 
-/* A file in debugfs: who answers for it, in Rust. */
+/* A file in debugfs: the functions that answer for it, in Rust. */
 struct gal_debug_answers {
 	int (*show)(struct seq_file *m, const struct gal_debug_answers *answers);
 	ssize_t (*write)(const char __user *from, size_t bytes,
@@ -291,7 +291,7 @@ int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bo
 /*
  * What the calling process has mapped of framebuffers, from their first bytes on and for writing, in
  * one piece each; the files are the caller's to put. In front are those that it knows; they and no
- * more of them are not looked through again. How many then, at most so many; -EINTR. And the physical
+ * more of them are not looked through again. How many then, at most that number; -EINTR. And the physical
  * address of what it has mapped like that of anybody's memory without pages.
  */
 struct gal_framebuffer {
@@ -318,16 +318,16 @@ void gal_put_reset(struct reset_control *line);
 int gal_drive_reset(struct reset_control *line, bool held);
 int gal_pulse_reset(struct reset_control *line);
 
-/* What the kernel calls when a device is to be switched off or on, and who keeps it on. */
+/* What the kernel calls to switch a device off or on, and what keeps it on. */
 struct gal_power;
 struct gal_power_operations {
 	int (*switch_off)(void *context);
 	int (*switch_on)(void *context);
 	int (*sleep)(void *context);
-	/* Between these two, switched off: an image is to be made, of the kernel's memory alone. */
+	/* Between these two, switched off: an image will be made, of the kernel's memory alone. */
 	int (*hibernate)(void *context);
 	void (*wake)(void *context);
-	/* At most so many 64ths of its clock, from now on. NULL: it has no divider. */
+	/* At most that many 64ths of its clock, from now on. NULL: it has no divider. */
 	void (*limit)(void *context, unsigned int speed);
 };
 /* A core's cooling states: each halves the clock of the one before. */

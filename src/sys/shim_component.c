@@ -2,9 +2,8 @@
 /*
  * The C half of src/sys/component.rs: the operations that the kernel calls on our components.
  *
- * A component is of a device of its own, so that it outlives the binding of the core's: who has it,
- * an aggregate, ends for all of its components when one goes, and its clients would not survive
- * that. So one that an aggregate has stays when its core goes, and is deleted behind the aggregate.
+ * A component is of a device of its own, so that it outlives the binding of the core's: an aggregate
+ * ends for all of its components when one goes, and its clients would not survive that. So one that an aggregate has stays when its core goes, and is deleted after the aggregate.
  */
 #include <linux/component.h>
 #include <linux/device.h>
@@ -21,7 +20,7 @@
 struct gal_stand_in {
 	struct device dev;
 	struct list_head link;
-	/* A core is bound that it stands for. */
+	/* The core of this component is bound. */
 	bool wanted;
 	/* An aggregate has it, and the module is not unloaded. */
 	bool taken;

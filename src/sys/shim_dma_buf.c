@@ -132,7 +132,7 @@ static void gal_free_table(struct sg_table *table)
 	kfree(table);
 }
 
-/* Memory that is in nobody's cache: the kernel's own or not. */
+/* Memory that is in no cache: the kernel's own or not. */
 static int gal_map_range(struct device *dev, struct sg_table *table, struct gal_export *export,
 			 enum dma_data_direction direction)
 {

@@ -55,7 +55,7 @@ static bool gal_has_no_pages(const struct vm_area_struct *vma)
 	return (vma->vm_flags & needed) == needed;
 }
 
-/* From its first byte on: behind the memory some drivers have registers. */
+/* From its first byte on: some drivers map registers after the memory. */
 static bool gal_is_framebuffer(const struct vm_area_struct *vma)
 {
 	const struct inode *inode;

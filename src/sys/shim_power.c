@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys/power.rs: what the kernel calls when a device of ours is to be switched off
- * or on. The `kernel` crate has no such callbacks yet.
+ * The C half of src/sys/power.rs: what the kernel calls to switch a device of ours off or on.
+ * The `kernel` crate has no such callbacks yet.
  */
 #include <linux/cleanup.h>
 #include <linux/device.h>
@@ -36,7 +36,7 @@ struct gal_power {
 static DEFINE_SPINLOCK(gal_powers_lock);
 static LIST_HEAD(gal_powers);
 
-/* In front of gal_powers_lock: requests to power domains. */
+/* Taken before gal_powers_lock: requests to power domains. */
 static DEFINE_MUTEX(gal_domains_lock);
 
 /* Under gal_powers_lock. */
@@ -123,7 +123,7 @@ static int gal_system_resume(struct device *dev)
 }
 
 /*
- * An image is to be made, or one loaded: the core is off in it. From one that is loaded the machine goes
+ * An image will be made, or one loaded: the core is off in it. From one that is loaded the machine goes
  * on with what resume does, which takes a core for one that has lost all of its state.
  */
 static int gal_system_freeze(struct device *dev)
@@ -203,8 +203,8 @@ static void gal_start_cooling(struct gal_power *power)
 }
 
 /*
- * The device is on. -EINVAL: no driver of this module's has it, whose operations these could become for
- * good. -EBUSY: its power is managed already.
+ * The device is on. -EINVAL: no driver of this module's has it, whose operations these could
+ * become. -EBUSY: its power is managed already.
  */
 struct gal_power *gal_start_power(struct device *dev, void *context,
 				  const struct gal_power_operations *operations, int delay,
@@ -266,7 +266,7 @@ void gal_stop_power(struct gal_power *power)
 		if (dev_pm_qos_request_active(&power->domain))
 			dev_pm_qos_remove_request(&power->domain);
 	}
-	/* Nobody finds it any more. */
+	/* It can no longer be found. */
 	wait_var_event(&power->calls, !gal_is_called(power));
 	kfree(power);
 }
@@ -305,7 +305,7 @@ void gal_put_power_unused(struct device *dev)
 	__pm_runtime_put_autosuspend(dev);
 }
 
-/* Unless somebody keeps it on, or it has something to do. */
+/* Unless it has a user, or it has something to do. */
 void gal_switch_off_now(struct device *dev)
 {
 	pm_runtime_suspend(dev);
@@ -322,7 +322,7 @@ int gal_request_off(struct device *dev)
 	return pm_request_autosuspend(dev);
 }
 
-/* The same, also if somebody has just refused to switch it off. May sleep. */
+/* The same, also if its driver has just refused to switch it off. May sleep. */
 void gal_let_go_of_power(struct device *dev)
 {
 	int tries;
@@ -370,7 +370,7 @@ static void gal_set_domain_flags(struct device *dev, s32 flags)
 }
 
 /*
- * Off and on again, by the only one who uses it. -EBUSY: it does not go off. A domain that is to keep its
+ * Off and on again, by its only user. -EBUSY: it does not go off. A domain that usually keeps its
  * power loses it this time.
  */
 int gal_cycle_power(struct device *dev)
@@ -386,7 +386,7 @@ int gal_cycle_power(struct device *dev)
 		error = error < 0 && error != -EAGAIN ? error : -EBUSY;
 	else
 		error = 0;
-	/* Balanced in any case: who calls this goes on to use it. */
+	/* Balanced in any case: the caller goes on to use it. */
 	if (pm_runtime_get_sync(dev) < 0)
 		return -EIO;
 	return error;

@@ -81,8 +81,8 @@ impl<T> Slot<T> {
         }
         // SAFETY: May be called wherever sleeping is allowed.
         unsafe { bindings::synchronize_rcu() };
-        // SAFETY: By the type invariant; it was taken out once, by the exchange, and nobody looks
-        // at it without a reference of his own any more.
+        // SAFETY: By the type invariant; it was taken out once, by the exchange, and every reader
+        // left has a reference of its own.
         Some(unsafe { Arc::from_raw(object) })
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Trace events: what somebody may want to see of what the GPU does, when.
+//! Trace events: what the GPU does, and when.
 //!
-//! Each is a type with the event's fields. An event that nobody wants costs a branch that is not
-//! there (a static key): what is recorded is only asked for behind it. Recording takes no lock,
-//! does not sleep, and may be done under any lock and in any thread; it is not for interrupts'
-//! upper halves of ours. In a kernel without trace points nothing of it is left.
+//! Each is a type with the event's fields. A disabled event costs a branch that is not there (a
+//! static key): its fields are only computed after it. Recording takes no lock, does not sleep, and
+//! may be done under any lock and in any thread; it is not for interrupts' upper halves of ours. In
+//! a kernel without trace points nothing of it is left.
 //!
 //! C header: `galcore_trace.h`, which has the text of each.
 
@@ -37,7 +37,7 @@ macro_rules! events {
         }
 
         impl $event {
-            /// Records what `make` makes, if it makes something and somebody wants it.
+            /// Records what `make` makes, if it makes something and the event is enabled.
             #[inline(always)]
             #[cfg_attr(not(CONFIG_TRACEPOINTS), allow(unused_variables))]
             pub(crate) fn record<E: Into<Option<Self>>>(make: impl FnOnce() -> E) {
@@ -89,8 +89,8 @@ events! {
         event_id: u32,
     }
 
-    /// A job begins, as far as the driver knows: the one in front of it has ended, or there was
-    /// none, and the core is on. One that is dropped before that has none.
+    /// A job begins, as far as the driver knows: the one before it has ended, or there was none,
+    /// and the core is on. One that is dropped before that has none.
     Begin, __tracepoint_galcore_begin, rust_do_trace_galcore_begin {
         /// The core's place.
         core: u32,
@@ -162,7 +162,7 @@ events! {
         core: u32,
         /// The oldest job.
         seqno: u64,
-        /// The process that pays for it; 0: nobody does.
+        /// The process that is charged for it; 0: none.
         guilty: i32,
     }
 
@@ -185,7 +185,7 @@ events! {
         /// 0: it is used, or is not; 1: a client has asked for it; 2: a recovery; 3: it was given
         /// up.
         why: u32,
-        /// 64ths of its clock that it is to run at.
+        /// The 64ths of its clock at which it must run.
         speed: u32,
     }
 
@@ -210,7 +210,7 @@ pub(crate) const PIPE_VG: u32 = 4;
 pub(crate) enum WaitFor {
     /// A user signal.
     Signal(u32),
-    /// A job, and what is in front of it, on a core.
+    /// A job, and what precedes it, on a core.
     Job(usize, u64),
     /// A place in a core's queue.
     Place(usize),

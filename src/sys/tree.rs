@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the device tree says of cores, and who has them.
+//! Which cores the device tree describes, and which drivers have them.
 
 use super::shim;
 use kernel::{
@@ -37,14 +37,14 @@ pub(crate) fn node_at(registers: PhysAddr) -> Option<Node> {
 /// Bytes of a name, with the zero at its end.
 const NAME_BYTES: usize = 64;
 
-/// Who has a core that the device tree describes.
+/// The device and the driver of a core that the device tree describes.
 pub(crate) struct NodeHolder {
     device: [u8; NAME_BYTES],
     driver: [u8; NAME_BYTES],
 }
 
 impl NodeHolder {
-    /// Of the enabled node with that index; `None` behind the last. Waits for a driver that is just
+    /// Of the enabled node with that index; `None` after the last. Waits for a driver that is just
     /// coming to the device or leaving it.
     pub(crate) fn of(index: u32) -> Option<Self> {
         let (mut device, mut driver) = ([0; NAME_BYTES], [0; NAME_BYTES]);
@@ -71,7 +71,7 @@ impl NodeHolder {
     }
 }
 
-/// What stands before the zero.
+/// The text before the zero.
 fn text(bytes: &[u8]) -> &BStr {
     let end = bytes.iter().position(|&byte| byte == 0);
     BStr::from_bytes(&bytes[..end.unwrap_or(bytes.len())])

@@ -5,7 +5,7 @@
 //! A registration that safe code forgets (`mem::forget`, a box that is leaked) is never undone, and
 //! the kernel would go on to call a module that is not there any more. So each of them holds an
 //! [`InUse`]. The module's queue ([`super::work::OwnQueue`]), the last that goes, stays if there is
-//! one left; then the unload stops with a `BUG`, and the code stays for good.
+//! one left; then the unload stops with a `BUG`, and the code is never freed.
 
 use kernel::{
     prelude::*,

@@ -46,7 +46,7 @@ impl<const N: usize> UserWords<N> {
         self.read_padded(at, bytes, bytes)
     }
 
-    /// As [`UserWords::read`], with zeros behind up to `whole` bytes, and to the end of a word.
+    /// As [`UserWords::read`], padded with zeros up to `whole` bytes, and to the end of a word.
     #[inline]
     pub(crate) fn read_padded(
         &mut self,
@@ -60,17 +60,17 @@ impl<const N: usize> UserWords<N> {
         let all = unsafe {
             core::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<MaybeUninit<u8>>(), length)
         };
-        let (told, rest) = all.split_at_mut_checked(bytes).ok_or(EINVAL)?;
+        let (given, rest) = all.split_at_mut_checked(bytes).ok_or(EINVAL)?;
         UserSlice::new(UserPtr::from_addr(at), bytes)
             .reader()
-            .read_raw(told)?;
+            .read_raw(given)?;
         rest.fill(MaybeUninit::new(0));
         // SAFETY: `read_raw` has written the first part, and the line above the second.
         Ok(unsafe { &mut *(core::ptr::from_mut(room) as *mut [u32]) })
     }
 }
 
-/// Copies `count` words of user memory from `at` behind `words`. `EFAULT`: they cannot be read.
+/// Appends `count` words of user memory from `at` to `words`. `EFAULT`: they cannot be read.
 /// `ENOMEM`. Then there are no more than before.
 #[inline]
 pub(crate) fn append_words(words: &mut KVVec<u32>, at: usize, count: usize) -> Result {

@@ -4,7 +4,7 @@
 //!
 //! An open file of the device has this address space instead of its inode's, whichever device node
 //! it was opened by. So one call finds every window on the pool that was made by the process's
-//! files, and none of another process's: what they map costs nobody else anything.
+//! files, and none of another process's: no process pays for the mappings of another.
 
 use super::shim;
 use kernel::{

@@ -19,13 +19,13 @@ use kernel::{
     sync::Arc, //
 };
 
-/// An area that becomes a mapping of a file of the device: whoever makes something of it has it no
-/// more, so that it is set up once, as one thing.
+/// An area that becomes a mapping of a file of the device. Every use consumes it, so that it is set
+/// up once, as one thing.
 ///
 /// # Invariants
 ///
 /// The area is being set up by the mmap handler of a file of the device, it is shared, and nothing
-/// is mapped in it yet, but by who has this.
+/// is mapped in it yet, but by the owner of this.
 pub(crate) struct NewArea<'a>(&'a VmaNew);
 
 impl<'a> NewArea<'a> {
@@ -46,7 +46,7 @@ impl<'a> NewArea<'a> {
 
     /// The byte offset into the file that the mapping was asked for.
     pub(crate) fn offset(&self) -> u64 {
-        // SAFETY: By the type invariant nobody else changes it.
+        // SAFETY: By the type invariant nothing else changes it.
         let pages = unsafe { (*self.0.as_ptr()).vm_pgoff };
         // CAST: at most 64 bits.
         (pages as u64) << bindings::PAGE_SHIFT
@@ -67,7 +67,7 @@ impl<'a> NewArea<'a> {
         self.0.as_ptr()
     }
 
-    /// Makes it read-only for good. `EACCES`: it was asked for writing.
+    /// Makes it read-only permanently. `EACCES`: it was asked for writing.
     pub(crate) fn make_read_only(&self) -> Result {
         if self.0.flags() & VM_WRITE != 0 {
             return Err(EACCES);
@@ -153,8 +153,8 @@ pub(crate) fn map<T: Mappable>(area: NewArea<'_>, object: Arc<T>, cached: bool) 
     // SAFETY: By the area's invariant it may be looked at.
     let page = unsafe { (*vma).vm_pgoff };
     // SAFETY: Whatever memory this is of those that the object has: from now on the area has a
-    // reference of the object, so that nobody has the object for himself, and what it lends of
-    // itself it lends as long. On an error the area is emptied while we have that reference.
+    // reference of the object, so the object is never exclusive, and what it lends stays lent as
+    // long. On an error the area is emptied while we have that reference.
     let mapped = unsafe { object.memory().map_into(&area, cached) };
     mapped.inspect_err(|_| {
         // The memory manager unmaps what is there when we have returned, and the object may be

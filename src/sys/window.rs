@@ -34,7 +34,7 @@ pub(crate) trait Pager: Send + Sync + 'static {
     fn grant(&self, offset: usize, show: &mut dyn FnMut(usize, usize));
 }
 
-/// A window in a process: where it is, and whether it still stands.
+/// A window in a process: where it is, and whether it still exists.
 ///
 /// # Invariants
 ///
@@ -75,8 +75,8 @@ impl<P: Pager> View<P> {
         // SAFETY: By the area's invariant it is being set up.
         unsafe { shim::gal_prepare_window(area.as_ptr()) };
         views.add_area()?;
-        // INVARIANT: Counted just now. From here on the view has a reference of the pager, so that
-        // nobody has the pager for himself, and what he lends of himself he lends as long.
+        // INVARIANT: Counted just now. From here on the view has a reference of the pager, so the
+        // pager is never exclusive, and what it lends stays lent as long.
         let view = Self {
             pager,
             views,
@@ -91,13 +91,13 @@ impl<P: Pager> View<P> {
         Ok(Prepared { view, area })
     }
 
-    /// Address and bytes, if the window stands in the calling process.
+    /// Address and bytes, if the window exists in the calling process.
     pub(crate) fn place(&self) -> Option<(usize, usize)> {
-        let stands = self.areas.load(Relaxed) > 0 && self.mm == current_mm();
-        stands.then_some((self.start, self.bytes))
+        let exists = self.areas.load(Relaxed) > 0 && self.mm == current_mm();
+        exists.then_some((self.start, self.bytes))
     }
 
-    /// Whether the window is gone for good.
+    /// Whether the window is gone and cannot return.
     pub(crate) fn is_over(&self) -> bool {
         self.areas.load(Relaxed) == 0
     }
@@ -141,7 +141,7 @@ impl<P: Pager> View<P> {
 
     /// # Safety
     ///
-    /// Called by the memory manager for an area of ours that is to become two.
+    /// Called by the memory manager before it splits an area of ours.
     unsafe extern "C" fn may_split(vma: *mut bindings::vm_area_struct, _: c_ulong) -> c_int {
         // SAFETY: The area owns a reference to a view of this type, so the view is live.
         let view = unsafe { &*(*vma).vm_private_data.cast_const().cast::<Self>() };
@@ -153,7 +153,7 @@ impl<P: Pager> View<P> {
 
     /// # Safety
     ///
-    /// Called by the memory manager for an area that is to be moved.
+    /// Called by the memory manager before it moves an area.
     unsafe extern "C" fn mremap(_: *mut bindings::vm_area_struct) -> c_int {
         // LOCK gives out addresses in the window: it stays where it is.
         EINVAL.to_errno()

@@ -2,9 +2,9 @@
 
 //! The module's own work queues: module exit waits for all that runs in them.
 //!
-//! All but the looks at a core that are due ([`enqueue_delayed`]) is a client's matter and takes as
-//! long as that has memory: it runs at the usual priority. The looks are everybody's, and short:
-//! what they end and recover must not wait for who keeps the processors busy.
+//! All but the looks at a core that are due ([`enqueue_delayed`]) is one client's matter and takes
+//! as long as that has memory: it runs at the usual priority. The looks concern all clients, and
+//! are short: what they end and recover must not wait for a process that keeps the processors busy.
 
 use super::{
     component, fence, shim,
@@ -103,7 +103,7 @@ impl OwnQueue {
         URGENT.store(urgent.0 as usize, Release);
         // SAFETY: Not watched yet: the exchange above lets one through until `QUEUE` is 0 again.
         if let Err(error) = to_result(unsafe { shim::gal_watch_unload() }) {
-            // Without uses nobody has looked at them.
+            // Without uses nothing has read them.
             URGENT.store(0, Release);
             QUEUE.store(0, Release);
             return Err(error);
@@ -130,8 +130,8 @@ impl Drop for OwnQueue {
         }
         for _ in 0..ROUNDS {
             if unload::close() {
-                // SAFETY: By the type invariant. Nobody queues any more, now or later: that takes a
-                // use, of which there are none, and of which none can be had. The queues are
+                // SAFETY: By the type invariant. Nothing queues any more, now or later: that takes
+                // a use, of which there are none, and of which none can be had. The queues are
                 // dropped here alone.
                 unsafe {
                     component::end_all();
@@ -144,7 +144,7 @@ impl Drop for OwnQueue {
                 QUEUE.store(0, Release);
                 return;
             }
-            // Somebody may be just queueing.
+            // Another thread may be just queueing.
             fsleep(ROUND);
         }
         // Something still calls this module, and was forgotten. The queues stay, and so does the
@@ -204,8 +204,9 @@ where
     T: Delayed + Send + Sync + 'static,
     Arc<T>: RawDelayedWorkItem<ID>,
 {
-    // The timer that is set here has a reference of the object until the work runs. So nobody can
-    // have the object for himself, to move or drop what is in it, and the use lives as long.
+    // The timer that is set here has a reference of the object until the work runs. So the object
+    // is never exclusive, which moving or dropping its content would require, and the use lives as
+    // long.
     let queue = core::ptr::from_ref(urgent(work.in_use()));
     // SAFETY: As there is a use it is valid, now and when the timer is through.
     let _ = unsafe { &*queue }.enqueue_delayed(work, delay);
