@@ -1,0 +1,678 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The KUnit suite of [`super`].
+
+#[kernel::macros::kunit_tests(galcore_checker)]
+mod cases {
+    use super::super::*;
+    use crate::stream::{
+        states::{
+            cores,
+            takes_address, //
+        },
+        words::{
+            link,
+            load_state,
+            select_pipe,
+            Caches,
+            END,
+            STALL,
+            WAIT, //
+        }, //
+    };
+    use crate::{
+        addr::Range,
+        hw::MmuVersion,
+        stream::{
+            addresses::AddressSet,
+            lookup::{
+                PhysicalStates,
+                Scratch, //
+            }, //
+        }, //
+    };
+
+    const SCRATCH: Scratch = Scratch {
+        address: 0xFC00_0000,
+        physical: None,
+    };
+
+    fn copy(words: &[u32]) -> KVVec<u32> {
+        let mut copy = KVVec::new();
+        copy.extend_from_slice(words, GFP_KERNEL).unwrap();
+        copy
+    }
+
+    fn check_core(words: &[u32], states: &States, entry: Pipe) -> Result<Exit, Refusal> {
+        check(&mut copy(words), states, entry, Addresses::Any, None)
+    }
+
+    /// What a core with everything makes of a stream.
+    fn check_all(words: &[u32], entry: Pipe) -> Result<Exit, Refusal> {
+        check_core(words, &cores::both(), entry)
+    }
+
+    /// The exit of a stream that only uses `pipe`.
+    fn exit(pipe: Pipe) -> Exit {
+        let mut uses = Engines::default();
+        uses.add(pipe);
+        Exit {
+            pipe,
+            armed: false,
+            uses,
+        }
+    }
+
+    fn fault(words: &[u32], entry: Pipe) -> Option<Fault> {
+        check_all(words, entry).err().map(|refusal| refusal.fault)
+    }
+
+    #[test]
+    fn words_begin_in_an_engine_that_is_there() {
+        for (pipe_3d, pipe_2d, entries) in [
+            (true, true, [Pipe::Pipe3d, Pipe::Pipe2d]),
+            (true, false, [Pipe::Pipe3d; 2]),
+            (false, true, [Pipe::Pipe2d; 2]),
+        ] {
+            let engines = Engines { pipe_3d, pipe_2d };
+            for (number, pipe) in (0..).zip(entries) {
+                assert_eq!(engines.entry(number), Some(pipe));
+            }
+            assert_eq!(engines.entry(2), None);
+            assert_eq!(engines.entry(u32::MAX), None);
+        }
+    }
+
+    #[test]
+    fn nothing_is_drawn_to_address_0() {
+        let (zero, own) = (0, 0x1000);
+        let mut set = AddressSet::new();
+        assert!(set.add(own, 0x1000).is_ok());
+        let addresses = Addresses::Of {
+            own: &set,
+            common: &[],
+            scratch: SCRATCH,
+        };
+        let load = |state, value| [load_state(state, 1), value];
+        let draw_2d = [0x2000_0100, 0, 0, 0x0001_0001];
+        let kick = load(state::RS_KICKER, 0xBEEB_BEEB);
+        let filter = load(state::DE_VR_CONFIG, 1);
+        let fault = |parts: &[&[u32]], entry, mends| {
+            let mut words = KVVec::new();
+            for part in parts {
+                words.extend_from_slice(part, GFP_KERNEL).unwrap();
+            }
+            pass(&mut words, &cores::both(), entry, addresses, None, mends)
+                .err()
+                .map(|refusal| (refusal.fault, refusal.value))
+        };
+        for (target, draw, entry) in [
+            (state::DE_DEST_ADDRESS, &draw_2d[..], Pipe::Pipe2d),
+            (state::DE_DEST_ADDRESS, &filter[..], Pipe::Pipe2d),
+            (state::RS_DEST_ADDR, &kick[..], Pipe::Pipe3d),
+        ] {
+            let (to_zero, to_own) = (load(target, zero), load(target, own));
+            let refused = Some((Fault::Nowhere(target), Some(0)));
+            assert_eq!(fault(&[&to_zero, draw], entry, false), refused);
+            assert_eq!(fault(&[&to_own, &to_zero, draw], entry, false), refused);
+            // Loaded, but nothing is drawn; or not there; or not known; or allowed by the admin.
+            assert_eq!(fault(&[&to_zero], entry, false), None);
+            assert_eq!(fault(&[&to_zero, &to_own, draw], entry, false), None);
+            assert_eq!(fault(&[draw], entry, false), None);
+            assert_eq!(fault(&[&to_zero, draw], entry, true), None);
+        }
+    }
+
+    #[test]
+    fn with_several_pixel_pipes_one_target_is_enough() {
+        let mut set = AddressSet::new();
+        assert!(set.add(0x1000, 0x1000).is_ok());
+        let addresses = Addresses::Of {
+            own: &set,
+            common: &[],
+            scratch: SCRATCH,
+        };
+        let states = cores::two_pixel_pipes();
+        let (one, pipes) = (state::RS_DEST_ADDR, state::RS_PIPE_DEST_ADDR);
+        let fault = |loads: &[(u32, u32)]| {
+            let mut words = KVVec::new();
+            for &(state, value) in [loads, &[(state::RS_KICKER, 1)]].into_iter().flatten() {
+                let load = [load_state(state, 1), value];
+                words.extend_from_slice(&load, GFP_KERNEL).unwrap();
+            }
+            pass(&mut words, &states, Pipe::Pipe3d, addresses, None, false)
+                .err()
+                .map(|refusal| refusal.fault)
+        };
+        let nowhere = Some(Fault::Nowhere(pipes));
+        assert_eq!(fault(&[(pipes, 0)]), nowhere);
+        assert_eq!(fault(&[(pipes, 0), (one, 0)]), nowhere);
+        assert_eq!(fault(&[(one, 0x1000), (pipes, 0), (one, 0)]), nowhere);
+        assert_eq!(fault(&[(pipes, 0), (one, 0x1000)]), None);
+        assert_eq!(fault(&[(one, 0x1000), (pipes, 0)]), None);
+        assert_eq!(fault(&[(one, 0), (pipes, 0x1000)]), None);
+        assert_eq!(fault(&[(one, 0)]), None);
+    }
+
+    #[test]
+    fn an_empty_stream_is_fine() {
+        assert_eq!(check_all(&[], Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
+    }
+
+    #[test]
+    fn the_kernels_opcodes_are_refused() {
+        for word in [
+            END,
+            WAIT,
+            link(0x1000, 8),
+            10 << 27,
+            11 << 27,
+            13 << 27,
+            0,
+            !0,
+        ] {
+            assert_eq!(fault(&[word, 0], Pipe::Pipe3d), Some(Fault::Opcode));
+        }
+    }
+
+    #[test]
+    fn the_kernels_states_are_refused() {
+        for byte in [
+            0x8, 0x180, 0x184, 0x400, 0x5FC, 0x640, 0x654, 0x66C, 0x3804, 0x3810,
+        ] {
+            let address = state::word(byte);
+            assert_eq!(
+                fault(&[load_state(address, 1), 0], Pipe::Pipe3d),
+                Some(Fault::State(address))
+            );
+        }
+        // As one of several, too: 0x3800 is allowed, 0x3804 after it is not.
+        let words = [load_state(state::GL_PIPE_SELECT, 2), 0, 0, 0];
+        assert_eq!(
+            fault(&words, Pipe::Pipe3d),
+            Some(Fault::State(state::GL_EVENT))
+        );
+    }
+
+    #[test]
+    fn the_delay_states_are_accepted_alone() {
+        let words = [load_state(0, 1), 0, load_state(1, 1), 0];
+        assert_eq!(check_all(&words, Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
+        assert_eq!(
+            fault(&[load_state(0, 2), 0, 0, 0], Pipe::Pipe2d),
+            Some(Fault::State(0))
+        );
+    }
+
+    #[test]
+    fn truncated_commands_are_refused() {
+        assert_eq!(
+            fault(&[load_state(0x600, 3), 0], Pipe::Pipe3d),
+            Some(Fault::Truncated)
+        );
+        // 1 + 2 words are padded to 4.
+        assert_eq!(
+            fault(&[load_state(0x600, 2), 0, 0], Pipe::Pipe3d),
+            Some(Fault::Truncated)
+        );
+        assert_eq!(
+            fault(&[0x2000_0100, 0, 0], Pipe::Pipe2d),
+            Some(Fault::Truncated)
+        );
+        // A count of 0 is 1024 values.
+        assert_eq!(
+            fault(&[load_state(0x600, 0), 0], Pipe::Pipe3d),
+            Some(Fault::Truncated)
+        );
+    }
+
+    #[test]
+    fn data_of_a_draw_are_no_commands() {
+        // One rectangle, three words of a mask, and one that fills up; then a command again.
+        let words = [0x2003_0100, 0, 0, 0x0010_0010, END, END, END, END, END, 0];
+        assert_eq!(fault(&words[..8], Pipe::Pipe2d), None);
+        assert_eq!(
+            check_all(&words, Pipe::Pipe2d)
+                .err()
+                .map(|refusal| (refusal.at, refusal.fault)),
+            Some((8, Fault::Opcode))
+        );
+        assert_eq!(fault(&words[..7], Pipe::Pipe2d), Some(Fault::Truncated));
+        assert_eq!(fault(&words[..6], Pipe::Pipe2d), Some(Fault::Truncated));
+    }
+
+    #[test]
+    fn what_stands_after_harmless_states_is_looked_at() {
+        // With the padding, if there is any.
+        for words in [
+            &[load_state(0x600, 1), 0, END, 0][..],
+            &[load_state(0x600, 2), 0, 0, 0, END, 0],
+            &[load_state(0x600, 3), 0, 0, 0, END, 0],
+            &[load_state(0x600, 4), 0, 0, 0, 0, 0, END, 0],
+        ] {
+            assert_eq!(fault(words, Pipe::Pipe3d), Some(Fault::Opcode));
+        }
+    }
+
+    #[test]
+    fn a_state_address_does_not_wrap() {
+        assert_eq!(
+            fault(&[load_state(0xFFFF, 2), 0, 0, 0], Pipe::Pipe3d),
+            Some(Fault::State(0x1_0000))
+        );
+    }
+
+    #[test]
+    fn draws_need_their_pipe() {
+        let draw_2d = [0x2000_0100, 0, 0, 0x0010_0010];
+        let draw_3d = [5 << 27, 4, 0, 1];
+        assert_eq!(check_all(&draw_2d, Pipe::Pipe2d), Ok(exit(Pipe::Pipe2d)));
+        assert_eq!(check_all(&draw_3d, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
+        assert_eq!(fault(&draw_2d, Pipe::Pipe3d), Some(Fault::WrongPipe));
+        assert_eq!(fault(&draw_3d, Pipe::Pipe2d), Some(Fault::WrongPipe));
+        assert_eq!(
+            check_core(&draw_2d, &cores::imx6qp(), Pipe::Pipe2d)
+                .err()
+                .map(|r| r.fault),
+            Some(Fault::NoPipe)
+        );
+    }
+
+    #[test]
+    fn a_pipe_switch_is_followed() {
+        let caches = Caches::new(true, true, true, MmuVersion::V1);
+        let switch = select_pipe(&caches, Pipe::Pipe2d);
+        assert_eq!(
+            check_all(&switch, Pipe::Pipe3d),
+            Ok(Exit {
+                uses: Engines {
+                    pipe_3d: true,
+                    pipe_2d: true
+                },
+                ..exit(Pipe::Pipe2d)
+            })
+        );
+        assert_eq!(
+            check_core(&switch, &cores::imx6qp(), Pipe::Pipe3d)
+                .err()
+                .map(|r| (r.at, r.fault)),
+            Some((8, Fault::NoPipe))
+        );
+    }
+
+    #[test]
+    fn a_pipe_switch_waits_for_the_draws() {
+        let draw = [0x2000_0100, 0, 0, 0x0010_0010];
+        let select = [load_state(state::GL_PIPE_SELECT, 1), 0];
+        let arm = [load_state(state::GL_SEMAPHORE_TOKEN, 1), TOKEN_FE_TO_PE];
+        let stall = [STALL, TOKEN_FE_TO_PE];
+        let stream = |parts: &[&[u32]]| {
+            let mut words: KVec<u32> = KVec::new();
+            for part in parts {
+                words.extend_from_slice(part, GFP_KERNEL).unwrap();
+            }
+            words
+        };
+        let good = stream(&[&draw, &arm, &stall, &select]);
+        assert_eq!(
+            check_all(&good, Pipe::Pipe2d).map(|exit| exit.pipe),
+            Ok(Pipe::Pipe3d)
+        );
+        assert_eq!(
+            check_all(&arm, Pipe::Pipe2d).map(|exit| exit.armed),
+            Ok(true)
+        );
+        // The semaphore before the draw says nothing about it.
+        for bad in [
+            stream(&[&draw, &select]),
+            stream(&[&arm, &draw, &stall, &select]),
+            stream(&[&draw, &arm, &stall, &draw, &select]),
+        ] {
+            assert_eq!(fault(&bad, Pipe::Pipe2d), Some(Fault::BusyPipe));
+        }
+        let twice = stream(&[&arm, &draw, &arm, &stall, &select]);
+        assert_eq!(fault(&twice, Pipe::Pipe2d), Some(Fault::ArmedTwice));
+    }
+
+    #[test]
+    fn a_semaphore_is_armed_once() {
+        let arm = |token| [load_state(state::GL_SEMAPHORE_TOKEN, 1), token];
+        let stall = [STALL, TOKEN_FE_TO_PE];
+        let [a, b] = arm(TOKEN_FE_TO_PE);
+        let [c, d] = stall;
+        assert_eq!(
+            fault(&[a, b, a, b, c, d], Pipe::Pipe3d),
+            Some(Fault::ArmedTwice)
+        );
+        // Other bits of the value do not make another token of it.
+        assert_eq!(
+            fault(&[a, b, a, b | 0xF000_0000, c, d], Pipe::Pipe3d),
+            Some(Fault::ArmedTwice)
+        );
+        // Once more after its stall; and another one beside it.
+        assert_eq!(fault(&[a, b, c, d, a, b, c, d], Pipe::Pipe3d), None);
+        assert_eq!(
+            fault(&[a, b, a, 0x0501, c, d, c, 0x0501], Pipe::Pipe3d),
+            None
+        );
+    }
+
+    #[test]
+    fn no_semaphore_stays_armed() {
+        let arm = |token| [load_state(state::GL_SEMAPHORE_TOKEN, 1), token];
+        let wait = |token| [load_state(state::GL_STALL_TOKEN, 1), token];
+        assert_eq!(fault(&arm(TOKEN_FE_TO_PE), Pipe::Pipe3d), None);
+        for token in [0x0705, 0x0501, 0x1F1F, 0] {
+            let ([a, b], [c, d]) = (arm(token), wait(token));
+            let [e, f] = arm(TOKEN_FE_TO_PE);
+            assert_eq!(fault(&[a, b, e, f], Pipe::Pipe3d), Some(Fault::LeftArmed));
+            assert_eq!(fault(&[a, b, e, f, c, d], Pipe::Pipe3d), None);
+        }
+    }
+
+    #[test]
+    fn what_kicks_an_engine_is_a_draw() {
+        let select = [load_state(state::GL_PIPE_SELECT, 1), 0];
+        for (state, pipe, other) in [
+            (state::RS_KICKER, Pipe::Pipe3d, Pipe::Pipe2d),
+            (state::RS_KICKER_INPLACE, Pipe::Pipe3d, Pipe::Pipe2d),
+            (state::CL_KICKER, Pipe::Pipe3d, Pipe::Pipe2d),
+            (state::DE_VR_CONFIG, Pipe::Pipe2d, Pipe::Pipe3d),
+        ] {
+            let [a, b] = [load_state(state, 1), 1];
+            assert_eq!(fault(&[a, b], pipe), None);
+            assert_eq!(fault(&[a, b], other), Some(Fault::WrongPipe));
+            assert_eq!(
+                fault(&[a, b, select[0], select[1]], pipe),
+                Some(Fault::BusyPipe)
+            );
+            assert_eq!(fault(&[a | FIXP, b], pipe), Some(Fault::State(state)));
+        }
+    }
+
+    #[test]
+    fn control_states_are_not_converted() {
+        for address in [
+            state::GL_PIPE_SELECT,
+            state::GL_SEMAPHORE_TOKEN,
+            state::RS_KICKER,
+        ] {
+            assert_eq!(
+                fault(&[load_state(address, 1) | FIXP, 1], Pipe::Pipe3d),
+                Some(Fault::State(address))
+            );
+        }
+        let words = [load_state(0x600, 1) | FIXP, 1];
+        assert_eq!(check_all(&words, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
+    }
+
+    #[test]
+    fn a_stall_needs_its_semaphore() {
+        let armed = [
+            load_state(state::GL_SEMAPHORE_TOKEN, 1),
+            TOKEN_FE_TO_PE,
+            STALL,
+            TOKEN_FE_TO_PE,
+        ];
+        assert_eq!(check_all(&armed, Pipe::Pipe3d), Ok(exit(Pipe::Pipe3d)));
+        assert_eq!(fault(&armed[2..], Pipe::Pipe3d), Some(Fault::UnarmedStall));
+        let twice = [armed[0], armed[1], armed[2], armed[3], armed[2], armed[3]];
+        assert_eq!(fault(&twice, Pipe::Pipe3d), Some(Fault::UnarmedStall));
+    }
+
+    /// Checks a stream, all copied, for a process with 0x1000 bytes at 0x4000 and at 0x80001000.
+    fn check_process(
+        words: &mut [u32],
+        physical: Option<PhysicalStates>,
+        mends: bool,
+    ) -> Result<Exit, Refusal> {
+        check_process_on(&cores::both(), words, physical, mends)
+    }
+
+    /// The same, on a core that has been made before: that takes its time.
+    fn check_process_on(
+        states: &States,
+        words: &mut [u32],
+        physical: Option<PhysicalStates>,
+        mends: bool,
+    ) -> Result<Exit, Refusal> {
+        let mut own = AddressSet::new();
+        assert!(own.add(0x4000, 0x1000).is_ok());
+        assert!(own.add(0x8000_1000, 0x1000).is_ok());
+        let common = [None, Range::new(0x1000_0000, 0x100)];
+        let addresses = Addresses::Of {
+            own: &own,
+            common: &common,
+            scratch: Scratch {
+                physical,
+                ..SCRATCH
+            },
+        };
+        pass(words, states, Pipe::Pipe3d, addresses, None, mends)
+    }
+
+    /// The log text about a stream.
+    fn fault_of_process(words: &[u32]) -> Option<Fault> {
+        let result = check_process(&mut copy(words), None, false);
+        result.err().map(|refusal| refusal.fault)
+    }
+
+    #[test]
+    fn addresses_are_the_processs_own() {
+        let states = cores::both();
+        let check = |words: &mut [u32]| check_process_on(&states, words, None, false);
+        for address in states.addresses() {
+            for good in [0, 0x4000, 0x4FFF, 0x8000_1000, 0x8000_1FFF, 0x1000_00FF] {
+                let mut words = [load_state(address, 1), good];
+                assert!(check(&mut words).is_ok());
+                let loaded = if good == 0 { SCRATCH.address } else { good };
+                assert_eq!(words, [load_state(address, 1), loaded]);
+                // As another thread's free has it checked again.
+                assert!(check(&mut words).is_ok());
+                assert_eq!(words, [load_state(address, 1), loaded]);
+            }
+            for bad in [1, 0x3FFF, 0x5000, 0x8000_0FFF, 0x8000_2000, !0, 0x1000_0100] {
+                let refused = check(&mut [load_state(address, 1), bad]);
+                assert_eq!(
+                    refused.err().map(|refusal| refusal.fault),
+                    Some(Fault::Address(address))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_among_other_states_is_seen() {
+        // 0x1600 to 0x1610 without the kick: 0x1604, 0x1608 (address), 0x160C, 0x1610 (address).
+        let load = |source, dest| [load_state(state::word(0x1604), 4), 9, source, 9, dest, 0];
+        assert_eq!(fault_of_process(&load(0x4000, 0x4010)), None);
+        assert_eq!(
+            fault_of_process(&load(0x4000, 0x5000)),
+            Some(Fault::Address(state::word(0x1610)))
+        );
+        assert_eq!(
+            fault_of_process(&load(8, 0x4000)),
+            Some(Fault::Address(state::word(0x1608)))
+        );
+        // After many that are no addresses, and as the last of all.
+        let mut words: KVec<u32> = KVec::new();
+        words.resize(1026, 0, GFP_KERNEL).unwrap();
+        words[0] = load_state(state::word(0x10000), 0);
+        assert_eq!(fault_of_process(&words), None);
+        for (index, byte) in [(1024, 0x10FFC), (513, 0x10800)] {
+            words[index] = 4;
+            assert_eq!(
+                fault_of_process(&words),
+                Some(Fault::Address(state::word(byte)))
+            );
+        }
+        words[512] = 4;
+        words[513] = 0x4000;
+        words[1024] = 0x4000;
+        assert_eq!(fault_of_process(&words), None);
+    }
+
+    #[test]
+    fn strays_of_a_context_become_scratch() {
+        let clean = |words: &mut [u32]| check_process(words, None, true);
+        let mut words = [
+            load_state(state::word(0x1604), 4),
+            0x9999,
+            0x4FFC,
+            0x9999,
+            0x5000,
+            0,
+            load_state(state::word(0x0680), 1),
+            0,
+            load_state(state::word(0x0A00), 1),
+            0x5000,
+        ];
+        let (mut wanted, given) = (words, words);
+        wanted[4] = SCRATCH.address;
+        wanted[7] = SCRATCH.address;
+        assert_eq!(clean(&mut words), Ok(exit(Pipe::Pipe3d)));
+        assert_eq!(words, wanted);
+        // All else is as in commands.
+        let mut words = [given[0], 9, 1, 9, 1, 0, load_state(state::GL_EVENT, 1), 3];
+        assert!(
+            clean(&mut words).is_err_and(|refusal| refusal.fault == Fault::State(state::GL_EVENT))
+        );
+    }
+
+    #[test]
+    fn an_address_is_not_converted() {
+        for value in [0, 0x4000] {
+            let words = [load_state(state::word(0x1608), 1) | FIXP, value];
+            let refused = Some(Fault::Address(state::word(0x1608)));
+            assert_eq!(fault_of_process(&words), refused);
+            let result = check_process(&mut copy(&words), None, true);
+            assert_eq!(result.err().map(|refusal| refusal.fault), refused);
+        }
+    }
+
+    #[test]
+    fn without_the_check_nothing_is_changed() {
+        let mut words = [load_state(state::word(0x1608), 1), 0];
+        assert!(check(
+            &mut words,
+            &cores::both(),
+            Pipe::Pipe3d,
+            Addresses::Any,
+            None
+        )
+        .is_ok());
+        assert_eq!(words[1], 0);
+    }
+
+    /// What a core with the old memory controller is loaded with for a state.
+    fn loaded(byte: u32, value: u32, base: u32) -> Option<u32> {
+        let physical = PhysicalStates {
+            base,
+            scratch: 0x7000_0000,
+        };
+        let mut words = [load_state(state::word(byte), 1), value];
+        check_process(&mut words, Some(physical), false)
+            .ok()
+            .map(|_| words[1])
+    }
+
+    #[test]
+    fn tile_status_may_be_physical() {
+        for byte in [0x1658, 0x165C, 0x1664, 0x1668, 0x16A4] {
+            let loaded = |value| loaded(byte, value, 0x1000_0000);
+            assert_eq!(loaded(0x1000_4000), Some(0x1000_4000));
+            assert_eq!(loaded(0x4000), None);
+            assert_eq!(loaded(0), Some(0x7000_0000));
+            assert_eq!(loaded(0x7000_0000), Some(0x7000_0000));
+            assert_eq!(loaded(SCRATCH.address), None);
+        }
+        assert_eq!(loaded(0x1608, 0x1000_4000, 0x1000_0000), None);
+        assert_eq!(loaded(0x1608, 0, 0x1000_0000), Some(SCRATCH.address));
+    }
+
+    #[test]
+    fn a_page_of_the_mmu_is_no_physical_memory() {
+        for byte in [0x1658, 0x165C, 0x1664, 0x1668, 0x16A4] {
+            // GPU address 0x80001000 is the process's; physical address 0x80001000 is not.
+            assert_eq!(loaded(byte, 0x8000_1000, 0), None);
+            assert_eq!(loaded(byte, 0x9000_1000, 0x1000_0000), None);
+            assert_eq!(loaded(byte, 0x4000, 0), Some(0x4000));
+            // With memory controller 2.0 it is a GPU address.
+            assert_eq!(
+                fault_of_process(&[load_state(state::word(byte), 1), 0x8000_1000]),
+                None
+            );
+        }
+        // What was found for another state is not remembered for these.
+        let physical = Some(PhysicalStates {
+            base: 0,
+            scratch: 0x7000_0000,
+        });
+        let mut words = [
+            load_state(state::word(0x1608), 1),
+            0x8000_1000,
+            load_state(state::word(0x1658), 1),
+            0x8000_1000,
+        ];
+        assert!(check_process(&mut words, physical, false).is_err());
+    }
+
+    #[test]
+    fn every_state_is_as_the_lists_say() {
+        let states = cores::both();
+        for address in 0..0x1_0000 {
+            let found = check_core(&[load_state(address, 1), 0], &states, Pipe::Pipe3d);
+            let fault = found.err().map(|refusal| refusal.fault);
+            let kernels = fault == Some(Fault::State(address));
+            assert_eq!(kernels, is_kernel_state(address));
+            assert!(!(takes_address(address) && kernels));
+        }
+    }
+
+    #[test]
+    fn what_a_core_lacks_is_refused() {
+        let fault = |byte, states: &States, entry| {
+            let words = [load_state(state::word(byte), 1), 0];
+            let result = check_core(&words, states, entry);
+            result.err().map(|refusal| refusal.fault)
+        };
+        let unknown = |byte| Some(Fault::Unknown(state::word(byte)));
+        for byte in [
+            0x3868, 0x1A80, 0x1114, 0x14000, 0x1C008, 0x12EE0, 0x14A08, 0x1228,
+        ] {
+            assert_eq!(fault(byte, &cores::imx6qp(), Pipe::Pipe3d), unknown(byte));
+        }
+        for byte in [0x1430, 0x2400, 0x10800, 0x12800] {
+            assert_eq!(fault(byte, &cores::gc320(), Pipe::Pipe2d), unknown(byte));
+        }
+        assert_eq!(
+            fault(0x14600, &cores::dove(), Pipe::Pipe3d),
+            unknown(0x14600)
+        );
+        assert_eq!(fault(0x14600, &cores::imx6qp(), Pipe::Pipe3d), None);
+        // Among others, too: after the last of the 2D engine's.
+        let words = [load_state(state::word(0x1328), 2), 0, 0, 0];
+        let result = check_core(&words, &cores::dove(), Pipe::Pipe2d);
+        assert_eq!(result.err().map(|refusal| refusal.fault), unknown(0x132C));
+    }
+
+    #[test]
+    fn what_a_stream_uses_is_known() {
+        let uses = |words: &[u32], entry| check_all(words, entry).map(|exit| exit.uses);
+        let both = Engines {
+            pipe_3d: true,
+            pipe_2d: true,
+        };
+        let only = |pipe| exit(pipe).uses;
+        let load = |byte| [load_state(state::word(byte), 1), 0];
+        assert_eq!(uses(&[], Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
+        assert_eq!(uses(&load(0x1228), Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
+        assert_eq!(uses(&load(0x1430), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
+        // Whichever pipe is selected: their address states may have changed.
+        assert_eq!(uses(&load(0x1228), Pipe::Pipe3d), Ok(both));
+        assert_eq!(uses(&load(0x12A00), Pipe::Pipe3d), Ok(both));
+        assert_eq!(uses(&load(0x1430), Pipe::Pipe2d), Ok(both));
+        assert_eq!(uses(&load(0x122C), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
+        assert_eq!(uses(&load(0x3800), Pipe::Pipe2d), Ok(both));
+    }
+}
