@@ -727,7 +727,7 @@ impl StateMap {
         &self.template
     }
 
-    /// Where states stand.
+    /// The words of the states.
     #[inline]
     pub(super) fn places(&self) -> Places<'_> {
         Places(&self.places)

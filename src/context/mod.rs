@@ -467,7 +467,7 @@ impl Load {
         self.address
     }
 
-    /// Bytes.
+    /// Bytes of a copy.
     pub(crate) fn bytes(&self) -> usize {
         // CAST: 32 bits into at least 32.
         self.bytes as usize
@@ -496,7 +496,7 @@ pub(crate) struct Context {
     number: u64,
     /// The core whose states it has.
     core: usize,
-    /// Which they are.
+    /// The states that it keeps.
     map: Arc<StateMap>,
     /// `None` while another thread has them.
     #[pin]
@@ -597,7 +597,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// The context.
+    /// The context whose buffers these are.
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
     }

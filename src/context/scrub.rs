@@ -149,7 +149,7 @@ impl Authors {
 /// One list in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wipe {
-    /// Which.
+    /// Which states it loads.
     pub(crate) part: Part,
     /// Its pipe must be selected.
     pub(crate) switch: bool,

@@ -40,7 +40,7 @@ impl RegisterDump {
         }
     }
 
-    /// All of them.
+    /// All registers, as offset and value.
     pub(crate) fn all(&self) -> &[(u32, u32)] {
         &self.list[..self.count]
     }
@@ -69,7 +69,7 @@ macro_rules! put {
 }
 
 impl Hardware {
-    /// Reads them.
+    /// Reads the registers.
     pub(crate) fn dump_registers(&self) -> RegisterDump {
         let mut dump = RegisterDump::new();
         // First what moves if anything does.

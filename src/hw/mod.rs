@@ -180,7 +180,7 @@ impl Hardware {
         &self.identity
     }
 
-    /// Its MMU.
+    /// The version of its MMU.
     pub(crate) fn mmu_version(&self) -> MmuVersion {
         MmuVersion::of(&self.identity)
     }

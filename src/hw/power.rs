@@ -303,7 +303,7 @@ impl Hardware {
         }
     }
 
-    /// Whether one did.
+    /// What [`Hardware::note_suspended`] noted last.
     pub(crate) fn was_suspended(&self) -> bool {
         self.state.was_suspended.load(Relaxed)
     }

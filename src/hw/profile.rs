@@ -148,7 +148,7 @@ static SOURCES: [Source; 6] = sources! {
 
 /// What a core has counted since it was bound, as far as anybody has wanted it.
 pub(crate) struct Tally {
-    /// Who wants it.
+    /// Number of readers.
     users: Atomic<u32>,
     /// What the counters showed last; 0 after a reset.
     last: [Atomic<u32>; Counter::CELLS],
@@ -156,7 +156,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted.
+    /// A tally of zeros. `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
         let zeros = || core::array::from_fn(|_| Atomic::new(0));
         Ok(Arc::new(
@@ -201,7 +201,7 @@ impl Tally {
 pub(crate) struct Counting(Arc<Tally>);
 
 impl Counting {
-    /// What is counted.
+    /// The tally that this keeps.
     pub(crate) fn tally(&self) -> &Tally {
         &self.0
     }

@@ -24,9 +24,9 @@ pub(super) enum Power {
 /// Nanoseconds since the core was bound.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PowerTimes {
-    /// It was on.
+    /// Nanoseconds for which it was on.
     pub(crate) on: u64,
-    /// It was off.
+    /// Nanoseconds for which it was off.
     pub(crate) off: u64,
     /// It was on, at its lowest clock, as a client had asked for.
     pub(crate) idle: u64,
@@ -83,7 +83,7 @@ impl Times {
         running.power = power;
     }
 
-    /// Until now.
+    /// The times until now.
     pub(super) fn read(&self) -> PowerTimes {
         let mut running = self.running.lock();
         running.catch_up(sys::monotonic_ns());

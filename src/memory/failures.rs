@@ -26,7 +26,7 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// None.
+    /// No allocation fails.
     pub(super) const fn none() -> Self {
         Self {
             rate: Atomic::new(0),

@@ -88,7 +88,7 @@ impl Span {
     }
 }
 
-/// The heap.
+/// The memory of the pool, and which of it is free.
 pub(crate) struct Heap {
     /// The free bytes of each bank.
     banks: KVec<Ranges>,

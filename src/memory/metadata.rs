@@ -36,7 +36,7 @@ struct Values {
 }
 
 impl Values {
-    /// Nothing yet.
+    /// All values are 0.
     const fn new() -> Self {
         Self {
             status: Atomic::new(NodeMetadata::NO_STATUS),
@@ -46,7 +46,7 @@ impl Values {
 }
 
 impl Metadata {
-    /// Nothing was written.
+    /// Without values, which read as 0.
     pub(super) const fn new() -> Self {
         Self(SetOnce::new())
     }

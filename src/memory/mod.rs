@@ -129,7 +129,7 @@ const TILE_STATUS: u32 = 7;
 /// Bytes in use, and of the pool those that are not.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
-    /// Of the pool.
+    /// Bytes of the pool in use.
     pub(crate) pool: usize,
     /// Of the pool, that are free, and that were when it was fullest.
     pub(crate) pool_free: usize,
@@ -149,7 +149,7 @@ pub(crate) struct VideoMemory {
     scattered: Counter,
     /// Pages of user memory.
     pinned: Arc<PinnedPages>,
-    /// dma-bufs of others.
+    /// dma-bufs of other drivers.
     imports: Arc<Imports>,
     exporter: Arc<Exporter<Node>>,
     /// Every client sees all of the pool.

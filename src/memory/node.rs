@@ -85,7 +85,7 @@ pub(super) enum Place {
     Pool(Span),
     Pages(Arc<Buffer>),
     Virtual(Mapping),
-    /// Not ours.
+    /// User memory, which is not ours.
     Wrapped(UserMemory),
     /// Not ours, and without pages: a framebuffer.
     Elsewhere(Elsewhere),
@@ -96,7 +96,7 @@ pub(super) enum Place {
 pub(crate) struct Elsewhere {
     /// GPU address of its first byte.
     pub(crate) address: u32,
-    /// Bytes.
+    /// Its size in bytes.
     pub(crate) bytes: usize,
     /// Where the process sees it that has made the node.
     pub(crate) user: usize,
@@ -199,7 +199,7 @@ impl Node {
         &self.metadata
     }
 
-    /// Where it lies.
+    /// The pool that it comes from.
     pub(crate) fn pool(&self) -> Pool {
         match self.place {
             Some(Place::Pages(_)) => Pool::Contiguous,

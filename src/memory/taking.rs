@@ -33,7 +33,7 @@ pub(super) enum Pieces {
 pub(super) struct Taking(Atomic<u64>);
 
 impl Taking {
-    /// None.
+    /// No bytes.
     pub(super) const fn new() -> Self {
         Self(Atomic::new(0))
     }

@@ -24,7 +24,7 @@ impl UserMemory {
         self.mapping.address() + self.offset as u32
     }
 
-    /// Bytes.
+    /// Its size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -63,7 +63,7 @@ impl Flat {
         self.table.size()
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory that the table and its scratch memory take.
     pub(super) fn bytes(&self) -> usize {
         self.table.size() + self.scratch.size()
     }

@@ -60,7 +60,7 @@ fn address(stale: &Stale<Kept>) -> u32 {
     (stale.first as u32) << PAGE_BITS
 }
 
-/// Bytes of it.
+/// Bytes of what is mapped.
 fn bytes(stale: &Stale<Kept>) -> u64 {
     // CAST: at most 64 bits.
     (stale.count as u64) << PAGE_BITS
@@ -86,7 +86,7 @@ impl Mapping {
         self.mapped.stale.as_ref().map_or(0, |stale| address(stale))
     }
 
-    /// The pages.
+    /// The pages that it maps.
     pub(crate) fn backing(&self) -> &Arc<Paged> {
         &self.backing
     }

@@ -203,11 +203,11 @@ enum Kept {
     Pages {
         _pages: Arc<Paged>,
     },
-    /// Only ever dropped.
+    /// Contiguous memory. Only ever dropped.
     Memory {
         _memory: Arc<DmaBuffer>,
     },
-    /// The same.
+    /// A framebuffer. Only ever dropped.
     Framebuffer {
         _file: Framebuffer,
     },
@@ -489,7 +489,7 @@ impl Vm {
         }
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory that the tables take.
     pub(crate) fn bytes(&self) -> usize {
         self.tables.bytes()
     }

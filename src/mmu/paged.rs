@@ -26,7 +26,7 @@ use kernel::{
 pub(crate) struct Counter(Arc<Atomic<usize>>);
 
 impl Counter {
-    /// None. `OutOfMemory`.
+    /// A counter at 0. `OutOfMemory`.
     pub(crate) fn new() -> kernel::error::Result<Self> {
         Ok(Self(Arc::new(
             Atomic::new(0),
@@ -50,7 +50,7 @@ impl Counter {
     }
 }
 
-/// Pages.
+/// Pages that the MMU maps; a counter has their bytes while they live.
 pub(crate) struct Paged {
     pages: Pages,
     counter: Option<Counter>,

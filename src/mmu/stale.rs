@@ -32,7 +32,7 @@ pub(super) struct Stale<K> {
     links: ListLinks,
     /// Number of the first page.
     pub(super) first: usize,
-    /// How many pages.
+    /// Number of pages.
     pub(super) count: usize,
     /// The memory that they led to.
     pub(super) kept: K,
@@ -68,7 +68,7 @@ impl<K> Stale<K> {
 pub(super) struct StaleList<K>(List<Stale<K>>);
 
 impl<K> StaleList<K> {
-    /// None.
+    /// An empty list.
     pub(super) fn new() -> Self {
         Self(List::new())
     }

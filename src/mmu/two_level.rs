@@ -64,7 +64,7 @@ const LARGE_PAGES: u32 = 1 << 2;
 /// What the GPU may do with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Read it.
+    /// The GPU can read, and not write.
     ReadOnly,
     /// Read and write it.
     ReadWrite,
@@ -140,7 +140,7 @@ pub(super) struct TwoLevel {
     /// The first level and, in the page after it, the safe bytes.
     first: DmaBuffer,
     address: u32,
-    /// By first-level entry.
+    /// The second-level tables, by first-level entry.
     second: KVVec<Second>,
     /// The second-level tables for large pages: those of a range are consecutive.
     large: [SetOnce<DmaBuffer>; LARGE_RANGES],

@@ -60,7 +60,7 @@ pub(crate) struct AddressSet {
 }
 
 impl AddressSet {
-    /// Nothing.
+    /// An empty set.
     pub(crate) fn new() -> Self {
         Self {
             pieces: RBTree::new(),
@@ -167,7 +167,7 @@ impl AddressSet {
         range.contains(address).then_some(range)
     }
 
-    /// Whose `address` is.
+    /// The object that has `address`.
     pub(crate) fn owner(&self, address: u32) -> Option<Owner> {
         let (owner, range) = self.last_until(address)?;
         range.contains(address).then_some(owner)

@@ -44,7 +44,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Nothing.
+    /// No address is loaded.
     pub(crate) fn new() -> Self {
         Self {
             values: KVVec::new(),

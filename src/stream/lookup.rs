@@ -69,7 +69,7 @@ pub(crate) struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// Nothing remembered.
+    /// A look-up without a remembered range.
     pub(crate) fn new(addresses: Addresses<'a>) -> Self {
         Self {
             addresses,

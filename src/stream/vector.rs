@@ -310,7 +310,7 @@ pub(crate) struct Call {
     pub(crate) at: usize,
     /// Physical address.
     pub(crate) address: u32,
-    /// Words.
+    /// Number of words.
     pub(crate) words: usize,
 }
 
@@ -355,7 +355,7 @@ pub(crate) fn called(words: &[u32]) -> Result<usize, Refusal> {
 struct Armed {
     /// For the front end, a bit a module.
     modules: u32,
-    /// Between modules.
+    /// The semaphore that is armed between two modules.
     token: Option<u32>,
 }
 
@@ -492,7 +492,7 @@ const STRIDE_MASK: u32 = 0x0FFF_FFFF;
 const TILED: u32 = 1 << 28;
 
 impl Surface {
-    /// Columns and rows.
+    /// Columns and rows of the surface.
     fn size(&self, values: &Values) -> (u32, u32) {
         let half = |word: u32| (word & 0xFFFF, word >> 16);
         let (width, height) = half(values[self.size]);

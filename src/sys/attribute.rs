@@ -36,7 +36,7 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// An empty one.
+    /// An empty text.
     pub(crate) fn new(memory: &'a mut [u8]) -> Self {
         Self { memory, bytes: 0 }
     }

@@ -16,7 +16,7 @@ use super::{
 /// From this number of jiffies on these are the measure: a second.
 const LONG: usize = HZ as usize;
 
-/// A moment.
+/// A point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     count: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Now.
+    /// The current time.
     #[inline]
     pub(crate) fn now() -> Self {
         Self {

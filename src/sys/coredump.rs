@@ -33,7 +33,7 @@ impl Stand {
         faux::Registration::new(&name, Some(parent)).map(Self)
     }
 
-    /// It.
+    /// The device of the dump.
     pub(crate) fn device(&self) -> &Device {
         // From Linux 7.3 on there is a type between.
         let own = self.0.as_ref();
@@ -66,7 +66,7 @@ impl File {
         })
     }
 
-    /// Its bytes.
+    /// The bytes of the dump.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: By the type invariant; borrowed as this value is.
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.size) }

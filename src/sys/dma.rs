@@ -205,7 +205,7 @@ impl DmaBuffer {
         super::widen(self.dma)
     }
 
-    /// Bytes.
+    /// Its size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }

@@ -364,7 +364,7 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    /// Bytes.
+    /// Its size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.attached.buffer.bytes()
     }
@@ -496,7 +496,7 @@ pub(crate) struct Exporter<T> {
 }
 
 impl<T: Exportable> Exporter<T> {
-    /// A new one.
+    /// An exporter without dma-bufs.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let this = Self {
             _place: 0,

@@ -62,7 +62,7 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// Nothing.
+    /// No page is locked.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {

@@ -47,7 +47,7 @@ fn overlaps<T>(starts: &RBTree<u64, T>, wanted: &Range<u64>, end: impl Fn(u64, &
 }
 
 impl Mapped {
-    /// None.
+    /// No page is mapped.
     pub(super) fn new() -> Self {
         Self {
             pinned: RBTree::new(),

@@ -231,7 +231,7 @@ pub(crate) fn sleep(milliseconds: u32) -> Result {
 pub(crate) struct CommandName([u8; 16]);
 
 impl CommandName {
-    /// The calling thread's.
+    /// The name of the calling thread.
     pub(crate) fn of_caller() -> Self {
         let mut name = [0; 16];
         // SAFETY: There is room for that many bytes.
@@ -311,7 +311,7 @@ pub(crate) fn send_signal(leader: &Task, mm: &Mm, number: i32, value: u32) {
 pub(crate) struct NoPreemption(core::marker::PhantomData<*mut ()>);
 
 impl NoPreemption {
-    /// From now on.
+    /// Disables preemption.
     pub(crate) fn new() -> Self {
         // SAFETY: Ended by the drop, in the same thread: the type is not `Send`.
         unsafe { shim::gal_preempt_disable() };

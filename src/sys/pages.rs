@@ -96,7 +96,7 @@ unsafe fn physical(page: *mut bindings::page) -> u64 {
 }
 
 impl PinnedPages {
-    /// None pinned.
+    /// A registry without pinned pages.
     pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
         let accounts = Accounts::new()?;
         Arc::pin_init(
@@ -356,7 +356,7 @@ impl Pages {
         &self.dma
     }
 
-    /// Bytes.
+    /// Their size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.dma.len() * PAGE_SIZE
     }

@@ -60,7 +60,7 @@ impl<'a> Part<'a> {
         self.start
     }
 
-    /// Bytes.
+    /// Its size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -93,7 +93,7 @@ impl Claim {
         self.start
     }
 
-    /// Bytes.
+    /// Its size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
@@ -164,7 +164,7 @@ impl Reserved {
         self.0.start()
     }
 
-    /// Bytes.
+    /// Its size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.0.size()
     }

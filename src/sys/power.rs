@@ -278,7 +278,7 @@ struct Shared {
 pub(crate) struct On<'a>(&'a Supply);
 
 impl Supply {
-    /// That of `dev`.
+    /// The supply of `dev`.
     pub(crate) fn new(dev: &Device) -> Result<Self> {
         let shared = Shared {
             dev: dev.into(),

@@ -19,7 +19,7 @@ use kernel::{
 pub(crate) struct Region {
     /// First physical address.
     pub(crate) start: u64,
-    /// Bytes.
+    /// Its size in bytes.
     pub(crate) bytes: u64,
     /// The kernel lends it out while the device does not need it: memory comes by allocation.
     pub(crate) is_reusable: bool,

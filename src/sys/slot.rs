@@ -36,7 +36,7 @@ unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 unsafe impl<T: Send + Sync> Send for Slot<T> {}
 
 impl<T> Slot<T> {
-    /// Empty.
+    /// An empty slot.
     pub(crate) const fn new() -> Self {
         // INVARIANT: Nothing in it.
         Self {

@@ -110,11 +110,11 @@ events! {
 
     /// A thread of a process's begins to wait.
     WaitBegin, __tracepoint_galcore_wait_begin, rust_do_trace_galcore_wait_begin {
-        /// Whose.
+        /// The process.
         process: i32,
         /// For what: see [`WaitFor`].
         what: u32,
-        /// For which.
+        /// The object.
         object: u64,
         /// Of which core; -1: none.
         core: i32,
@@ -124,11 +124,11 @@ events! {
 
     /// It waits no longer.
     WaitEnd, __tracepoint_galcore_wait_end, rust_do_trace_galcore_wait_end {
-        /// Whose.
+        /// The process.
         process: i32,
         /// For what it has waited.
         what: u32,
-        /// For which.
+        /// The object.
         object: u64,
         /// Of which core; -1: none.
         core: i32,

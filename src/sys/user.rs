@@ -33,7 +33,7 @@ pub(crate) fn narrow(address: u64) -> u64 {
 pub(crate) struct UserWords<const N: usize>([MaybeUninit<u32>; N]);
 
 impl<const N: usize> UserWords<N> {
-    /// Nothing yet.
+    /// Without words.
     #[inline]
     pub(crate) fn new() -> Self {
         Self([const { MaybeUninit::uninit() }; N])
