@@ -19,7 +19,10 @@ use crate::{
         Error,
         Result, //
     },
-    hw::Identity,
+    hw::{
+        identity,
+        Identity, //
+    },
     stream::{
         states::{
             takes_address,
@@ -78,7 +81,7 @@ struct Newer<'a> {
 
 impl Newer<'_> {
     fn has_halti2(&self) -> bool {
-        self.minor4 & (1 << 16) != 0
+        self.minor4 & identity::MINOR4_HALTI2 != 0
     }
 
     /// Whether vertex and pixel shaders have their uniforms in common.
@@ -270,7 +273,7 @@ const fn flush_and_stall(caches: u32) -> [u32; 6] {
 
 impl Core {
     fn elements(&self) -> u32 {
-        if self.minor1 & (1 << 23) != 0 {
+        if self.minor1 & identity::MINOR1_HALTI0 != 0 {
             16
         } else {
             12
@@ -341,33 +344,33 @@ impl Core {
         if (11..=16).contains(&newer.varyings) {
             add(0x0A68, newer.varyings - 10, 0)?;
         }
-        let has_halti1 = self.minor2 & (1 << 11) != 0;
+        let has_halti1 = self.minor2 & identity::MINOR2_HALTI1 != 0;
         if has_halti1 {
             add(0x0884, 1, 0)?;
         }
-        if self.minor1 & (1 << 22) != 0 && !has_halti1 {
+        if self.minor1 & identity::MINOR1_LINEAR_TEXTURE_SUPPORT != 0 && !has_halti1 {
             for sampler in 0..12 {
                 add(0x2C00 + 0x40 * sampler, 1, 0)?;
             }
         }
         self.newer_uniforms(newer, &mut add)?;
-        if newer.minor3 & (1 << 3) != 0 {
+        if newer.minor3 & identity::MINOR3_INSTRUCTION_CACHE != 0 {
             for byte in [0x0868, 0x086C, 0x304C, 0x1028] {
                 add(byte, 1, 0)?;
             }
             add(0x0874, 4, 0)?;
         }
-        if newer.minor3 & (1 << 21) != 0 {
+        if newer.minor3 & identity::MINOR3_SH_ENHANCEMENTS2 != 0 {
             add(0x0940, 6, 0)?;
         }
-        if newer.minor4 & (1 << 13) != 0 {
+        if newer.minor4 & identity::MINOR4_TEXTURE_ASTC != 0 {
             for byte in [0x10500, 0x10580, 0x10600, 0x10680] {
                 add(byte, 32, 0)?;
             }
         }
         if self.pixel_pipes == 1 {
             add(0x1460, 1, 0)?;
-            if self.minor1 & (1 << 23) != 0 {
+            if self.minor1 & identity::MINOR1_HALTI0 != 0 {
                 add(0x1480, 1, 0)?;
             }
             for byte in [0x1500, 0x1520] {
@@ -496,7 +499,7 @@ impl Core {
             to.load(0x2400 + 0x40 * level, 12, 0, false)?;
         }
         to.close()?;
-        if self.minor2 & (1 << 11) == 0 {
+        if self.minor2 & identity::MINOR2_HALTI1 == 0 {
             return Ok(());
         }
         for byte in [0x10000, 0x10080, 0x10100, 0x10180, 0x10200, 0x10280] {
@@ -509,7 +512,7 @@ impl Core {
             Run(0x10400, 32, 0),
             Run(0x10480, 32, 0),
         ])?;
-        if self.minor2 & (1 << 15) != 0 {
+        if self.minor2 & identity::MINOR2_TX_FILTER != 0 {
             to.runs(&[Run(0x12000, 256, 0), Run(0x12400, 256, 0)])?;
         }
         let is_imx6q = self.model == 0x2000 && self.revision == 0x5108;

@@ -38,12 +38,32 @@ const MINOR0_MC20: u32 = 1 << 22;
 const MINOR0_HZ: u32 = 1 << 27;
 /// Minor features 1: an event needs no padding after it.
 const MINOR1_NO_EVENT_PADDING: u32 = 1 << 3;
+/// Minor features 1: linear textures.
+pub(crate) const MINOR1_LINEAR_TEXTURE_SUPPORT: u32 = 1 << 22;
 /// Minor features 1: twice the vertex elements and 12 varyings.
-const MINOR1_HALTI0: u32 = 1 << 23;
+pub(crate) const MINOR1_HALTI0: u32 = 1 << 23;
 /// Minor features 1: MMU version 2.
 const MINOR1_MMU_V2: u32 = 1 << 28;
+/// Minor features 2: 32 samplers, with states of their own.
+pub(crate) const MINOR2_HALTI1: u32 = 1 << 11;
+/// Minor features 2: texture filters.
+pub(crate) const MINOR2_TX_FILTER: u32 = 1 << 15;
+/// Minor features 2: a 2D engine that reads several sources.
+pub(crate) const MINOR2_2D_MULTI_SOURCE_BLIT: u32 = 1 << 21;
 /// Minor features 2: seven of the fixes.
 const MINOR2_BUG_FIXES7: u32 = 1 << 27;
+/// Minor features 3: a 2D engine that reads more of them.
+pub(crate) const MINOR3_2D_MULTI_SOURCE_BLT_EX: u32 = 1 << 2;
+/// Minor features 3: shaders run from memory.
+pub(crate) const MINOR3_INSTRUCTION_CACHE: u32 = 1 << 3;
+/// Minor features 3: the second shader enhancements.
+pub(crate) const MINOR3_SH_ENHANCEMENTS2: u32 = 1 << 21;
+/// Minor features 3: a 2D engine that reads compressed sources.
+pub(crate) const MINOR3_2D_FC_SOURCE: u32 = 1 << 23;
+/// Minor features 4: ASTC textures.
+pub(crate) const MINOR4_TEXTURE_ASTC: u32 = 1 << 13;
+/// Minor features 4: integers, instances and 16 vertex streams.
+pub(crate) const MINOR4_HALTI2: u32 = 1 << 16;
 
 /// A flag of the identity: a GC3000 that calls itself a GC2000.
 const FLAG_RENAMED: u32 = 1 << 1;

@@ -8,7 +8,7 @@
 mod debug;
 mod dump;
 mod gating;
-mod identity;
+pub(crate) mod identity;
 mod interrupt;
 mod points;
 mod power;

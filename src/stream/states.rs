@@ -18,7 +18,10 @@ use super::{
         Pipe, //
     }, //
 };
-use crate::hw::Identity;
+use crate::hw::{
+    identity,
+    Identity, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -396,13 +399,17 @@ impl Features {
             Need::Any => true,
             Need::Pipe3d => has_3d,
             Need::Pipe2d => has_2d,
-            Need::MultiSource => has_2d && self.minor2 & (1 << 21) != 0,
-            Need::MultiSourceEx => has_2d && self.minor3 & (1 << 2) != 0,
-            Need::FastClearSource => has_2d && self.minor3 & (1 << 23) != 0,
-            Need::Halti1 => has_3d && self.minor2 & (1 << 11) != 0,
+            Need::MultiSource => has_2d && self.minor2 & identity::MINOR2_2D_MULTI_SOURCE_BLIT != 0,
+            Need::MultiSourceEx => {
+                has_2d && self.minor3 & identity::MINOR3_2D_MULTI_SOURCE_BLT_EX != 0
+            }
+            Need::FastClearSource => has_2d && self.minor3 & identity::MINOR3_2D_FC_SOURCE != 0,
+            Need::Halti1 => has_3d && self.minor2 & identity::MINOR2_HALTI1 != 0,
             Need::Halti2 => has_3d && self.halti2,
-            Need::TextureFilter => has_3d && self.minor2 & (1 << 15) != 0,
-            Need::InstructionCache => has_3d && self.minor3 & (1 << 3) != 0,
+            Need::TextureFilter => has_3d && self.minor2 & identity::MINOR2_TX_FILTER != 0,
+            Need::InstructionCache => {
+                has_3d && self.minor3 & identity::MINOR3_INSTRUCTION_CACHE != 0
+            }
             Need::LargeInstructions => has_3d && self.instructions > 1024,
             Need::CommonUniforms => has_3d && self.constants > 256,
             Need::OwnInstructions => has_3d && self.instructions <= 256,
