@@ -14,6 +14,7 @@ use super::{
         Merged, //
     },
     queue::Queue,
+    restarts::Limited,
     submit::Work,
     tables::{
         PerCore,
@@ -129,6 +130,33 @@ pub(super) fn tell_mistake(what: fmt::Arguments<'_>) {
     warn_client!(MISTAKES, "COMMIT: {}", what);
 }
 
+/// How far a COMMIT of several parts has come.
+struct Parts {
+    /// What tells it from others of its thread.
+    what: Limited,
+    /// How many parts have been submitted.
+    done: u32,
+    /// One of them has switched contexts.
+    was_switched: bool,
+}
+
+impl Parts {
+    /// That which begins with `first`: from its start, or from where the calling thread was stopped.
+    fn resume(process: &Process, first: &Commit) -> Self {
+        let commands = match first.commands {
+            Commands::Described(user) => user,
+            Commands::Here(buffer, _) => buffer.logical,
+        };
+        let what = Limited::Part(commands, first.queue);
+        let (done, was_switched) = process.parts_done(what);
+        Self {
+            what,
+            done,
+            was_switched,
+        }
+    }
+}
+
 /// Commands start and end on 64-bit units.
 const ALIGNMENT: u32 = 8;
 
@@ -145,22 +173,17 @@ impl Process {
         first: Commit,
     ) -> Result<Reply<'_>> {
         let mut part = first;
-        let mut was_switched = false;
-        for number in 0..MAX_SUB_COMMITS {
+        let mut parts = Parts::resume(self, &first);
+        // CAST: a few.
+        for number in 0..MAX_SUB_COMMITS as u32 {
             let core = self
                 .device
                 .core_of_part(selector, part.core.unwrap_or_default())?;
-            let mut reply = match number {
-                0 => self.commit(&core, &part)?,
-                _ => self.commit_behind(&core, &part)?,
-            };
-            if let Reply::Committed { switched, .. } = &mut reply {
-                // That of any part is told.
-                was_switched |= *switched;
-                *switched = was_switched;
-            }
-            if part.next == 0 {
-                return Ok(reply);
+            if number >= parts.done || part.next == 0 {
+                let reply = self.commit_part(&core, &part, &mut parts)?;
+                if part.next == 0 {
+                    return Ok(reply);
+                }
             }
             let unreadable = || {
                 mistake!(
@@ -203,22 +226,46 @@ impl Process {
         for index in 1..count {
             core(index)?;
         }
-        let mut reply = self.commit(&*self.device.core(selector)?, &first)?;
-        for index in 1..count {
-            // The last one's answer stands.
-            reply = self.commit_behind(&*core(index)?, &part(index))?;
+        let mut parts = Parts::resume(self, &first);
+        let last = count.max(1) - 1;
+        for index in parts.done.min(last)..last {
+            let part = if index == 0 { first } else { part(index) };
+            self.commit_part(&*core(index)?, &part, &mut parts)?;
         }
-        Ok(reply)
+        let part = if last == 0 { first } else { part(last) };
+        // The last one's answer is the COMMIT's.
+        parts.was_switched = false;
+        self.commit_part(&*core(last)?, &part, &mut parts)
     }
 
-    /// Runs a part behind others, which stand already: a Unix signal, unless it kills, does not end
-    /// it, for the kernel would restart the call and those others run twice. `GpuNotResponding`: no
-    /// place for long.
-    fn commit_behind(self: &Arc<Self>, core: &Core, part: &Commit) -> Result<Reply<'_>> {
+    /// Runs the next of several parts. Those before have been submitted, and the kernel restarts a
+    /// call that a Unix signal interrupts: so one that runs a handler does not end it, and if the
+    /// thread stops or is frozen, what has been done is kept. `GpuNotResponding`: no place for
+    /// long.
+    fn commit_part(
+        self: &Arc<Self>,
+        core: &Core,
+        part: &Commit,
+        parts: &mut Parts,
+    ) -> Result<Reply<'_>> {
         for _ in 0..GPU_TIMEOUT {
             match self.commit(core, part) {
-                Err(Error::Interrupted) if !sys::is_killed() => fsleep(Delta::from_millis(1)),
-                other => return other,
+                Err(Error::Interrupted) if parts.done > 0 && !sys::is_killed() => {
+                    if self.keep_parts(parts.what, parts.done, parts.was_switched) {
+                        return Err(Error::Interrupted);
+                    }
+                    fsleep(Delta::from_millis(1));
+                }
+                Ok(mut reply) => {
+                    parts.done += 1;
+                    if let Reply::Committed { switched, .. } = &mut reply {
+                        // That of any part is told.
+                        parts.was_switched |= *switched;
+                        *switched = parts.was_switched;
+                    }
+                    return Ok(reply);
+                }
+                error => return error,
             }
         }
         Err(Error::GpuNotResponding)

@@ -64,6 +64,9 @@ pub(super) enum Limited {
     Stall(usize, u32),
     /// That a core gets on with what the process has there.
     Progress(usize),
+    /// A place for a part of a COMMIT behind others: where its commands, and the next part, are in
+    /// user memory. Its progress is how many parts have been submitted.
+    Part(u64, u64),
 }
 
 /// An interrupted wait.
@@ -111,16 +114,23 @@ impl Restarts {
         found.filter(|found| found.what == what)
     }
 
-    /// Keeps it. Without memory the time begins anew.
-    fn keep(&self, new: Kept) {
+    /// Keeps it; says whether there was memory. Without the time begins anew.
+    fn keep(&self, new: Kept) -> bool {
         let mut kept = self.kept.lock();
         let own = kept.iter().position(|kept| kept.thread == new.thread);
-        let is_full = kept.len() >= MAX_KEPT;
-        if let Some(index) = own.or(is_full.then_some(0)) {
-            let _ = kept.remove(index);
+        // Parts that have been submitted are not submitted again.
+        let oldest = || kept.iter().position(|kept| !matches!(kept.what, Limited::Part(..)));
+        match own {
+            None if kept.len() >= MAX_KEPT => match oldest() {
+                Some(index) => drop(kept.remove(index)),
+                None => return false,
+            },
+            None => {}
+            Some(index) => drop(kept.remove(index)),
         }
-        let _ = kept.push(new, GFP_KERNEL_ACCOUNT);
+        let is_kept = kept.push(new, GFP_KERNEL_ACCOUNT).is_ok();
         self.any.store(!kept.is_empty(), Relaxed);
+        is_kept
     }
 }
 
@@ -168,6 +178,29 @@ impl Process {
             self.interrupted(what, since, ticks, after);
         }
         outcome
+    }
+
+    /// How many parts of the COMMIT that `what` names the calling thread has submitted before a Unix
+    /// signal interrupted it, and what it has noted of them.
+    pub(super) fn parts_done(&self, what: Limited) -> (u32, bool) {
+        if !self.restarts.any.load(Relaxed) {
+            return (0, false);
+        }
+        let kept = self.restarts.take(kernel::current!().pid(), what);
+        // CAST: the count was 32 bits.
+        kept.map_or((0, false), |kept| (kept.progress as u32, kept.since != 0))
+    }
+
+    /// A COMMIT is interrupted after `count` of its parts: says whether it may end here, as the
+    /// kernel restarts it at once, and resumes it there. After a handler it might not come back.
+    pub(super) fn keep_parts(&self, what: Limited, count: u32, noted: bool) -> bool {
+        sys::is_stopping()
+            && self.restarts.keep(Kept {
+                thread: kernel::current!().pid(),
+                what,
+                since: noted.into(),
+                progress: count.into(),
+            })
     }
 
     /// When the wait began that the calling thread resumes, if it does.

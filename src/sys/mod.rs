@@ -163,7 +163,14 @@ pub(crate) fn is_killed() -> bool {
 /// restarted (`SA_RESTART`), or there are none.
 pub(crate) fn will_restart() -> bool {
     // SAFETY: Only looks at the calling thread.
-    unsafe { shim::gal_will_restart() }
+    unsafe { shim::gal_will_restart(true) }
+}
+
+/// Whether what interrupts the calling thread runs no handler: it is to stop or to be frozen. Its
+/// system call is restarted, and nothing of the program's runs before.
+pub(crate) fn is_stopping() -> bool {
+    // SAFETY: Only looks at the calling thread.
+    unsafe { shim::gal_will_restart(false) }
 }
 
 /// Whether the process of `task` ends, or has ended: all of its threads are on their way out.

@@ -744,7 +744,7 @@ u32 gal_effective_user_id(void)
 	return from_kuid(&init_user_ns, current_euid());
 }
 
-bool gal_will_restart(void)
+bool gal_will_restart(bool with_handlers)
 {
 	sigset_t pending;
 	int number;
@@ -756,7 +756,8 @@ bool gal_will_restart(void)
 		const struct sigaction *action = &current->sighand->action[number - 1].sa;
 
 		if (sigismember(&pending, number) && action->sa_handler != SIG_DFL &&
-		    action->sa_handler != SIG_IGN && !(action->sa_flags & SA_RESTART))
+		    action->sa_handler != SIG_IGN &&
+		    !(with_handlers && (action->sa_flags & SA_RESTART)))
 			return false;
 	}
 	return true;

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! COMMIT of 6.4.11: commands in several pieces, chained by `gcsHAL_COMMAND_LOCATION`.
+//! COMMIT of 6.4.11: commands in several pieces, chained by `gcsHAL_COMMAND_LOCATION`, and in several parts, chained by
+//! `gcsHAL_SUBCOMMIT`.
 
+use std::fs;
 use std::process::ExitCode;
+use std::time::Duration;
+use std::time::Instant;
 
+use anyhow::bail;
+use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::client::command_memory;
@@ -15,12 +21,20 @@ use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
 use galcore_client::Stream;
+use galcore_selftests::control::Control;
 use galcore_selftests::fixture::cell_of;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::CELLS;
 use galcore_selftests::harness;
+use galcore_selftests::harness::eventually;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
+use gpu_control::fault;
+use rustix::process::kill_process;
+use rustix::process::Pid;
+use rustix::process::Signal;
 
 /// Pieces are put at multiples of it in their buffer.
 const PIECE_BYTES: u32 = 2048;
@@ -256,13 +270,119 @@ fn refusals() -> Result<()> {
     fixture.paint.expect(|_, _| 0xbad0_0001)
 }
 
+/// Parts of a COMMIT, and jobs of another client before them: as many as may be under way.
+const PARTS: u32 = 4;
+const JOBS: u32 = 30;
+
+/// How long each of these jobs takes.
+const SLOW: Duration = Duration::from_secs(1);
+
+impl Fixture {
+    /// Commits each of `streams` as a part of its own.
+    fn commit_parts(&self, streams: &[Stream]) -> Result<Status> {
+        let (start, _) = self.abi.fields["Commit.subCommit.coreId"];
+        let (last, _) = self.abi.fields["Commit.subCommit.useLocalMem"];
+        // A whole number of its 64-bit fields.
+        let bytes = last + 8 - start;
+        let mut parts = Vec::new();
+        let mut next = 0u64;
+        for (number, stream) in streams.iter().enumerate().rev() {
+            let (record, _) = self.piece(number as u32, stream);
+            let mut commit = self.abi.commit(&record, 0, &Queue::new())?;
+            self.abi
+                .set(&mut commit.bytes, "Commit", "subCommit.next", next);
+            if number == 0 {
+                let (at, _) = self.abi.header["hardwareType"];
+                let hardware_type = self.paint.device().hardware_type().to_le_bytes();
+                commit.bytes[at..at + 4].copy_from_slice(&hardware_type);
+                self.paint.device().exchange_bytes(&mut commit.bytes)?;
+                let status = self.abi.header_of(&commit.bytes, "status");
+                return Ok(Status(status as i32));
+            }
+            let at = self.abi.union_at + start;
+            parts.push(commit.bytes[at..at + bytes].to_vec());
+            next = parts[parts.len() - 1].as_ptr() as usize as u64;
+        }
+        bail!("no parts")
+    }
+}
+
+/// Is another process, which commits parts: one cell each.
+fn be_other(_: &'static Abi) -> Result<()> {
+    let mut fixture = Fixture::new()?;
+    other::serve(|words| match *words {
+        ["prove"] => {
+            fixture.paint.prove(0x0101_0101)?;
+            Ok("proven".to_string())
+        }
+        ["parts"] => {
+            let stream = |number| fixture.paint.fill_cell(number, 0xc010_0000 + number);
+            let streams: Vec<Stream> = (0..PARTS).map(stream).collect();
+            let status = fixture.commit_parts(&streams)?;
+            Ok(format!("{status:?}"))
+        }
+        ["expect"] => {
+            fixture.paint.client.finish()?;
+            fixture.paint.expect(|x, y| match cell_of(x, y) {
+                cell if cell < PARTS => 0xc010_0000 + cell,
+                _ => 0x0101_0101,
+            })?;
+            Ok("drawn".to_string())
+        }
+        _ => bail!("what is {words:?}?"),
+    })
+}
+
+/// Whether the process is stopped (`T`).
+fn is_stopped(id: i32) -> Result<bool> {
+    let text = fs::read_to_string(format!("/proc/{id}/stat"))?;
+    let state = text.rsplit_once(')').context("no name")?.1.trim_start();
+    Ok(state.starts_with('T'))
+}
+
+/// A process that is stopped while a part waits for its place is stopped, and not when all have theirs; and goes on there:
+/// each part runs once.
+fn stopped() -> Result<()> {
+    let control = Control::open()?;
+    let mut other = Other::start(Abi::own())?;
+    other.ask("prove")?;
+    let mut paint = Paint::new()?;
+    paint.prove(0x0202_0202)?;
+    let before = control.counters().draws();
+    let armed = control.arm(fault::SLOW_DRAWS, SLOW.as_micros() as u32);
+    let stream = paint.fill_all(0x0303_0303);
+    for _ in 1..JOBS {
+        paint.commit(&stream, &mut Queue::new())?;
+    }
+    // The first part has the last place, or that of a job that has ended meanwhile; the others wait.
+    other.tell("parts")?;
+    std::thread::sleep(SLOW / 4);
+    let id = Pid::from_raw(other.id()).context("a process")?;
+    let begun = Instant::now();
+    kill_process(id, Signal::STOP)?;
+    eventually("it is stopped", SLOW, || is_stopped(other.id()))?;
+    println!("# stopped after {:?}", begun.elapsed());
+    drop(armed);
+    paint.client.finish()?;
+    ensure!(is_stopped(other.id())?, "it goes on");
+    kill_process(id, Signal::CONT)?;
+    same("COMMIT", other.answer()?, format!("{:?}", Status::OK))?;
+    other.ask("expect")?;
+    let drawn = control.counters().draws() - before;
+    same("draws", drawn, u64::from(JOBS - 1 + PARTS))
+}
+
 fn main() -> ExitCode {
+    if let Some(code) = other::role(be_other) {
+        return code;
+    }
     harness::program(|| {
         let mut suite = Suite::new();
         for count in [1, 2, 30] {
             suite.test(format!("pieces: {count}"), move || all_run(count));
         }
         suite.test("a chain that is wrong", refusals);
+        suite.test("stopped amid parts", stopped);
         suite.run()
     })
 }
