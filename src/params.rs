@@ -36,7 +36,7 @@ const MAX_MEGAHERTZ: usize = 4000;
 /// Highest major number of a character device (12 bits).
 const MAX_MAJOR: u32 = 4095;
 
-/// The least and the most milliseconds that `gpuTimeout` can be: a few looks, and a day.
+/// The least and the most milliseconds that `gpuTimeout` and `jobTimeout` can be: a few looks, and a day.
 const GPU_TIMEOUTS: core::ops::RangeInclusive<u32> = 200..=24 * 3600 * 1000;
 
 /// The most milliseconds that `autosuspend` can be: a day.
@@ -151,6 +151,8 @@ pub(crate) struct Parameters {
     pub(crate) interface: programs::ByProgram,
     /// How long a core may stand still before it is reset, in milliseconds; 0: for ever.
     pub(crate) gpu_timeout: u32,
+    /// How long a job may hold others up before it is dropped, in milliseconds; 0: for ever.
+    pub(crate) job_timeout: u32,
     /// Cores are switched off while they have nothing to do.
     pub(crate) power_management: bool,
     /// For that long, in milliseconds, by default.
@@ -544,6 +546,11 @@ impl Parameters {
                 (_, 0 | 1) => return Err(Refusal("gpuTimeout", "must be 0, or 200 ms to a day")),
                 _ => return Err(Refusal("recovery", "must be 0 or 1")),
             },
+            job_timeout: match raw.jobTimeout {
+                0 => 0,
+                timeout if GPU_TIMEOUTS.contains(&timeout) => timeout,
+                _ => return Err(Refusal("jobTimeout", "must be 0, or 200 ms to a day")),
+            },
             // The vendor's drivers know more of them.
             dump_level: raw.stuckDump.min(3),
             profiler: match raw.gpuProfiler {
@@ -636,6 +643,7 @@ pub(crate) fn show() {
     pr_info!("streamCheck       = {}\n", raw.streamCheck);
     pr_info!("allowedRanges     = {}\n", text(&raw.allowedRanges));
     pr_info!("gpuTimeout        = {}\n", raw.gpuTimeout);
+    pr_info!("jobTimeout        = {}\n", raw.jobTimeout);
     pr_info!("recovery          = {}\n", raw.recovery);
     pr_info!("powerManagement   = {}\n", raw.powerManagement);
     pr_info!("autosuspend       = {}\n", raw.autosuspend);
@@ -684,6 +692,7 @@ mod tests {
             sharedPool: 0,
             streamCheck: 2,
             gpuTimeout: 5000,
+            jobTimeout: 10_000,
             recovery: 1,
             powerManagement: 1,
             autosuspend: 200,
@@ -806,6 +815,8 @@ mod tests {
         assert_eq!(refused(|raw| raw.gpuTimeout = 199), Some("gpuTimeout"));
         assert_eq!(refused(|raw| raw.gpuTimeout = u32::MAX), Some("gpuTimeout"));
         assert!(refused(|raw| raw.gpuTimeout = 0).is_none());
+        assert_eq!(refused(|raw| raw.jobTimeout = 199), Some("jobTimeout"));
+        assert!(refused(|raw| raw.jobTimeout = 0).is_none());
         assert_eq!(refused(|raw| raw.recovery = 2), Some("recovery"));
         assert_eq!(refused(|raw| raw.gpuProfiler = 3), Some("gpuProfiler"));
         let timeout = |recovery| {

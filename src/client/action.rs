@@ -162,6 +162,12 @@ impl Payload for Events {
         self.usage.as_ref().map_or(0, |usage| usage.process())
     }
 
+    fn holds_up(&self, core: usize, waiters: usize) -> bool {
+        self.usage
+            .as_ref()
+            .is_some_and(|usage| usage.holds_up(core, waiters))
+    }
+
     fn process_id(&self) -> i32 {
         self.usage.as_ref().map_or(0, |usage| usage.process_id())
     }

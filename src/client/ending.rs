@@ -86,6 +86,7 @@ impl Process {
     pub(crate) fn end(self: Arc<Self>) {
         let reclaimer = self.device.reclaimer();
         reclaimer.note_ending(true);
+        self.usage.end();
         if reclaimer.are_over(&self.last_jobs()) {
             self.unshare_all();
             self.unshare_signals();

@@ -119,7 +119,10 @@ impl Restarts {
         let mut kept = self.kept.lock();
         let own = kept.iter().position(|kept| kept.thread == new.thread);
         // Parts that have been submitted are not submitted again.
-        let oldest = || kept.iter().position(|kept| !matches!(kept.what, Limited::Part(..)));
+        let oldest = || {
+            kept.iter()
+                .position(|kept| !matches!(kept.what, Limited::Part(..)))
+        };
         match own {
             None if kept.len() >= MAX_KEPT => match oldest() {
                 Some(index) => drop(kept.remove(index)),

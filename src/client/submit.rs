@@ -178,7 +178,8 @@ impl Process {
                     break ring.fill(place, work.stream().as_ref())?;
                 }
                 Attempt::Full => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
-                    ring.wait_for_place(&mut timeout)
+                    let wait = || ring.wait_for_place(&mut timeout);
+                    self.usage.waiting(core.index(), wait)
                 })?,
                 Attempt::NotLoaded => work.load()?,
             }
@@ -221,16 +222,19 @@ impl Process {
         let what = WaitFor::Job(core.index(), number);
         let what = (what, Limited::Progress(core.index()));
         let wait = |left| ring.wait_for_progress(number, left);
-        self.limited(what, GPU_TIMEOUT, || ring.completed(), wait)
+        self.limited(what, GPU_TIMEOUT, || ring.moves(), wait)
     }
 
-    /// Waits until all that the process has submitted has ended, or the GPU makes no progress: what
-    /// it could use of the process's own memory is the process's again then. `Interrupted`: a Unix
-    /// signal came.
+    /// Waits until all that the process has submitted has ended: what it could use of the process's
+    /// own memory is the process's again then. `Interrupted`: a Unix signal came.
+    /// `GpuNotResponding`: a core makes no progress, and may still use it.
     pub(super) fn wait_for_own_work(&self) -> Result {
         match self.wait_for_cores(None) {
-            Err(Error::Interrupted) => Err(Error::Interrupted),
-            _ => Ok(()),
+            // What a reset has taken, or a core that was given up, is over.
+            Err(Error::GpuNotResponding) if self.device.reclaimer().are_over(&self.last_jobs()) => {
+                Ok(())
+            }
+            outcome => outcome,
         }
     }
 
@@ -253,7 +257,7 @@ impl Process {
             let what = WaitFor::Job(core.index(), number);
             let what = (what, Limited::Progress(core.index()));
             let wait = |left| queue.wait_for_progress(number, left);
-            match self.limited(what, GPU_TIMEOUT, || queue.completed(), wait) {
+            match self.limited(what, GPU_TIMEOUT, || queue.moves(), wait) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 outcome => result = result.and(outcome),
             }

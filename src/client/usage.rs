@@ -26,6 +26,10 @@ pub(crate) struct Usage {
     busy: [Atomic<u64>; MAX_CORES],
     /// The most that anybody has been told of that.
     told: [Atomic<u64>; MAX_CORES],
+    /// By core, its threads that wait for a place there.
+    waiters: [Atomic<usize>; MAX_CORES],
+    /// The process has ended.
+    is_over: Atomic<bool>,
 }
 
 /// How often one who is told tries to note it.
@@ -39,7 +43,32 @@ impl Usage {
             process_id,
             busy: [const { Atomic::new(0) }; MAX_CORES],
             told: [const { Atomic::new(0) }; MAX_CORES],
+            waiters: [const { Atomic::new(0) }; MAX_CORES],
+            is_over: Atomic::new(false),
         }
+    }
+
+    /// The process has ended.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Relaxed);
+    }
+
+    /// Does `wait`, which is for a place on `core`.
+    pub(super) fn waiting<T>(&self, core: usize, wait: impl FnOnce() -> T) -> T {
+        let Some(waiters) = self.waiters.get(core) else {
+            return wait();
+        };
+        waiters.add(1, Relaxed);
+        let result = wait();
+        waiters.add(usize::MAX, Relaxed);
+        result
+    }
+
+    /// Whether the process has ended, or some of `waiters` threads that wait for a place on `core`
+    /// are not its own. Its own count here before they count there, so this errs on its side.
+    pub(super) fn holds_up(&self, core: usize, waiters: usize) -> bool {
+        let own = self.waiters.get(core).map_or(0, |own| own.load(Relaxed));
+        self.is_over.load(Relaxed) || waiters > own
     }
 
     /// The process, by its number.

@@ -251,7 +251,9 @@ impl Process {
                 Attempt::Full => {
                     drop(tables);
                     let wait = || queue.wait_for_place(&mut timeout);
-                    waited(WaitFor::Place(core.index()), GPU_TIMEOUT, wait)?;
+                    waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
+                        self.usage.waiting(core.index(), wait)
+                    })?;
                 }
             }
         };

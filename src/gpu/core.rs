@@ -180,6 +180,7 @@ impl<P: Payload> Core<P> {
             fast_clear: parameters.fast_clear,
             compression: parameters.compression,
             timeout: parameters.gpu_timeout,
+            job_timeout: parameters.job_timeout,
             dump_level: parameters.dump_level,
             engines: states.engines(),
             scrub: scrub.clone(),

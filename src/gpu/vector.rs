@@ -80,6 +80,7 @@ impl<P: Payload> VectorCore<P> {
             newest: place.newest(),
             resets: place.resets(),
             timeout: place.device().parameters().gpu_timeout,
+            job_timeout: place.device().parameters().job_timeout,
             table: address,
             base_address: place.device().base_address(),
             dump_level: place.device().parameters().dump_level,

@@ -161,6 +161,14 @@ impl Hardware {
     }
 
     /// Prints that the core does not move any more.
+    /// Says that a job is dropped as it has held others up for `limit` milliseconds.
+    pub(crate) fn report_too_long(&self, limit: u32) {
+        dev_err!(
+            self.dev,
+            "a job has held others up for {limit} ms (jobTimeout): it is dropped\n"
+        );
+    }
+
     pub(crate) fn report_hang(&self) {
         dev_err!(
             self.dev,

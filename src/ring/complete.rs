@@ -227,15 +227,15 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Number of the newest job that has ended and done what it had to.
-    pub(crate) fn completed(&self) -> u64 {
-        self.state.lock().completed
+    /// How far the core has come: another number whenever it has moved.
+    pub(crate) fn moves(&self) -> u64 {
+        self.state.lock().progress()
     }
 
     /// Waits until job `number` has ended and done what it had to, as long as the GPU makes
-    /// progress.
+    /// progress: as the hang check sees it.
     ///
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for `milliseconds`, and
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for `milliseconds`, and
     /// then for 20 s.
     pub(crate) fn wait_for_progress(&self, number: u64, milliseconds: u32) -> Result {
         let mut state = self.state.lock();
@@ -247,7 +247,7 @@ impl<P: Payload> Ring<P> {
                 true if state.is_lost(number) => Err(Error::GpuNotResponding),
                 true => Ok(Left::Nothing),
                 false if state.is_stopped => Err(Error::GpuNotResponding),
-                false => Ok(Left::Something(state.completed)),
+                false => Ok(Left::Something(state.progress())),
             }
         });
         state.waiters -= 1;

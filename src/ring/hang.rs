@@ -6,7 +6,8 @@
 //! takes raised events itself, and reads where the front end is: behind the kernel's drain a
 //! position is proof. So an interrupt that is lost costs two periods at most. If there is still
 //! none, it looks whether the core has got on ([`Watch`](super::watch::Watch)). One that has not
-//! for the time of the parameter `gpuTimeout` is recovered; without one the log is told, once.
+//! for the time of the parameter `gpuTimeout` is recovered; without one the log gets one line. So is
+//! one whose job has held others up for the time of `jobTimeout`.
 //!
 //! Where jobs end, nothing is read from the core here.
 
@@ -149,6 +150,16 @@ impl<P: Payload> Ring<P> {
             return Some(period);
         }
         let now = sys::jiffies();
+        let holds_up = state.holds_up(self.setup.core);
+        if state
+            .watch
+            .is_too_long(now, holds_up, self.setup.job_timeout)
+            && recovers
+        {
+            drop(state);
+            self.recover(Cause::TooLong);
+            return Some(period);
+        }
         match state.watch.look(now, progress, limits) {
             Finding::Moves => Some(period),
             // CAST: jiffies have the machine's width.

@@ -52,6 +52,10 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// The process that has submitted it, by its number; 0: the driver.
     fn process(&self) -> u64;
 
+    /// Whether its process has ended, or `waiters` threads wait for a place on the core at place
+    /// `core` and not all of them are its process's.
+    fn holds_up(&self, core: usize, waiters: usize) -> bool;
+
     /// The number of that process's leader in the initial namespace; 0: the driver.
     fn process_id(&self) -> i32;
 

@@ -268,6 +268,8 @@ pub(crate) struct Setup {
     pub(crate) compression: Choice,
     /// How long it may stand still before it is reset, in milliseconds; 0: for ever.
     pub(crate) timeout: u32,
+    /// How long a job may hold others up, in milliseconds; 0: for ever.
+    pub(crate) job_timeout: u32,
     /// How much is kept of what it did when it hung; 0: nothing.
     pub(crate) dump_level: u32,
     /// Its engines.

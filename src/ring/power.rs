@@ -318,7 +318,8 @@ impl<P: Payload> Ring<P> {
             state.in_flight.newest()
         };
         // What hangs is found out by then.
-        let more = self.setup.timeout.saturating_add(SLEEP_TIME);
+        let longest = self.setup.timeout.max(self.setup.job_timeout);
+        let more = longest.saturating_add(SLEEP_TIME);
         let is_quiet =
             self.poll_for(newest, SLEEP_TIME) || wait::poll(more, || self.hold_jobs()).is_some();
         if !is_quiet {

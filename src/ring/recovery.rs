@@ -32,6 +32,12 @@
 //! What it may be unbound by meanwhile waits for the hang check, and closes the ring and masks the
 //! interrupt before; so whoever masks last here looks whether the ring is closed.
 //!
+//! # A job that takes too long
+//!
+//! A job may move and still hold up others for longer than the parameter `jobTimeout`. Then it gets
+//! [`REST_TIME`] to end, as below; if it does not, it is dropped as one that hangs, and its process
+//! is charged.
+//!
 //! # A reset that is asked for
 //!
 //! The admin may have the core reset though it gets on. Then what runs gets [`REST_TIME`] to end,
@@ -115,6 +121,8 @@ const BLAMELESS_RESETS: u32 = 3;
 pub(crate) enum Cause {
     /// It does not get on.
     Hang,
+    /// It gets on, but the job that runs has held others up for too long.
+    TooLong,
     /// The admin wants it.
     Asked,
 }
@@ -199,7 +207,7 @@ impl<P: Payload> Ring<P> {
         state.is_paused = false;
         state.moves += 1;
         let completed = state.completed;
-        state.watch = super::watch::Watch::new(completed);
+        state.watch.forget(completed);
         drop(state);
         self.moved.notify_all();
     }
@@ -212,16 +220,20 @@ impl<P: Payload> Ring<P> {
     ) -> Result<Start, End> {
         match cause {
             Cause::Hang => self.hold_hanging()?,
+            Cause::TooLong => self.hold_running()?,
             Cause::Asked => self.bring_to_rest().map_err(|_| End::GivenUp)?,
         }
         let fates = self.judge(cause, tolls);
         let may_tell = || self.hardware.may_tell(self.oldest_process());
         let tells = modes::is_on(Mode::Resets) && (cause == Cause::Asked || may_tell());
-        if cause == Cause::Hang {
+        if cause != Cause::Asked {
             self.trace_hang(fates[0] == Fate::Guilty);
             *evidence = self.take_evidence(fates[0] == Fate::Guilty);
             if tells {
-                self.hardware.report_hang();
+                match cause {
+                    Cause::TooLong => self.hardware.report_too_long(self.setup.job_timeout),
+                    _ => self.hardware.report_hang(),
+                }
             }
         }
         self.resets.fetch_add(1, Relaxed);
@@ -262,6 +274,21 @@ impl<P: Payload> Ring<P> {
         // What it did before it saw the idle loops it has done by now, or does not do any more.
         fsleep(Delta::from_millis(1));
         if !self.still_hangs() {
+            self.release_front_end().map_err(|_| End::GivenUp)?;
+            return Err(End::NoHang);
+        }
+        Ok(())
+    }
+
+    /// Holds the front end in the job that runs, if that does not end now.
+    fn hold_running(self: &Arc<Self>) -> Result<(), End> {
+        self.bring_to_rest().map_err(|_| End::GivenUp)?;
+        let is_over = {
+            let mut state = self.state.lock();
+            let completed = state.completed;
+            state.watch.has_ended(completed)
+        };
+        if is_over {
             self.release_front_end().map_err(|_| End::GivenUp)?;
             return Err(End::NoHang);
         }
@@ -382,7 +409,7 @@ impl<P: Payload> Ring<P> {
         drop(state);
         let fates = judge(&suspects[..count], has_begun);
         for (suspect, &fate) in suspects[..count].iter().zip(&fates) {
-            let is_guilty = fate == Fate::Guilty && cause == Cause::Hang;
+            let is_guilty = fate == Fate::Guilty && cause != Cause::Asked;
             tolls.note(suspect.process, is_guilty, fate.is_dropped());
         }
         fates
@@ -399,8 +426,8 @@ impl<P: Payload> Ring<P> {
         }
         match (cause, fates[0]) {
             (Cause::Asked, _) => {}
-            (Cause::Hang, Fate::Guilty) => state.blameless = 0,
-            (Cause::Hang, _) => state.blameless += 1,
+            (_, Fate::Guilty) => state.blameless = 0,
+            (_, _) => state.blameless += 1,
         }
         // Behind the last job.
         state.gpu = GpuState::unknown();

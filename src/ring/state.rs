@@ -165,6 +165,8 @@ pub(super) struct State<P> {
     pub(super) spares: KVVec<P>,
     /// Threads that wait for something to move.
     pub(super) waiters: usize,
+    /// Those of processes that wait for a place.
+    pub(super) place_waiters: usize,
     /// The newest job that has ended.
     pub(super) completed: u64,
     /// The newest job that was seen to begin. Only kept where somebody traces that.
@@ -204,6 +206,7 @@ impl<P> State<P> {
             meter: Meter::new(),
             spares,
             waiters: 0,
+            place_waiters: 0,
             completed: newest,
             begun: newest,
             lost_from: u64::MAX,
@@ -249,6 +252,12 @@ impl<P> State<P> {
         }
         self.begun = number;
         Some(number)
+    }
+
+    /// How far the core has come: changes with each job that ends, and whenever the hang check sees
+    /// it move.
+    pub(super) fn progress(&self) -> u64 {
+        self.completed.wrapping_add(self.watch.moves())
     }
 
     /// Whether job `number` was dropped when the core was stopped for good.
@@ -356,6 +365,24 @@ impl<P: Payload> State<P> {
         if let Some((_, oldest)) = self.in_flight.get(0) {
             oldest.load.payload.used(core, self.meter.end(now));
         }
+    }
+
+    /// Whether the oldest job, on core `core`, holds anything up but its own process: another's job,
+    /// a submitter, the machine's sleep, or the end of what its process had.
+    pub(super) fn holds_up(&self, core: usize) -> bool {
+        let Some((_, oldest)) = self.in_flight.get(0) else {
+            return false;
+        };
+        let payload = &oldest.load.payload;
+        let own = payload.process();
+        let is_others = |age| match self.in_flight.get(age) {
+            Some((_, slot)) => ![0, own].contains(&slot.load.payload.process()),
+            None => false,
+        };
+        own != 0
+            && (self.is_asleep
+                || payload.holds_up(core, self.place_waiters)
+                || (1..self.in_flight.len()).any(is_others))
     }
 
     /// What recovery is to know of each job, oldest first, and how many there are.

@@ -57,7 +57,8 @@ use kernel::{
 pub(crate) struct PlaceTimeout {
     /// What [`State::moves`] was before the last try; `None`: not looked at.
     moves: Option<u64>,
-    completed: u64,
+    /// What [`State::progress`] was when the time began.
+    progress: Option<u64>,
     left: Jiffies,
 }
 
@@ -128,7 +129,7 @@ impl<P: Payload> Ring<P> {
             if let Attempt::Reserved(place) = self.reserve(None, payload, None, &mut None)? {
                 return self.fill(place, None);
             }
-            self.wait_for_place(&mut timeout)?;
+            self.wait_until_moved(&mut self.state.lock(), &mut timeout)?;
         }
     }
 
@@ -137,7 +138,7 @@ impl<P: Payload> Ring<P> {
     pub(crate) fn place_timeout(&self) -> PlaceTimeout {
         PlaceTimeout {
             moves: None,
-            completed: 0,
+            progress: None,
             left: 0,
         }
     }
@@ -145,18 +146,34 @@ impl<P: Payload> Ring<P> {
     /// Waits until trying again is worth it: after the first try that is at once, as something may
     /// have moved since.
     ///
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
+    /// The oldest job's process, if it is another, holds this one up.
+    ///
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for [`GPU_TIMEOUT`].
     pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout) -> Result {
         let mut state = self.state.lock();
-        while timeout.moves == Some(state.moves) {
-            timeout.left = self.wait(&mut state, timeout.left)?;
+        state.place_waiters += 1;
+        let waited = self.wait_until_moved(&mut state, timeout);
+        state.place_waiters -= 1;
+        waited
+    }
+
+    /// See [`Ring::wait_for_place`]. Waits for the driver's own jobs are not counted.
+    fn wait_until_moved(
+        &self,
+        state: &mut Guard<'_, State<P>, SpinLockBackend>,
+        timeout: &mut PlaceTimeout,
+    ) -> Result {
+        loop {
+            let progress = state.progress();
+            if timeout.progress.replace(progress) != Some(progress) {
+                timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
+            }
+            if timeout.moves != Some(state.moves) {
+                timeout.moves = Some(state.moves);
+                return Ok(());
+            }
+            timeout.left = self.wait(state, timeout.left)?;
         }
-        let is_first = timeout.moves.replace(state.moves).is_none();
-        if is_first || state.completed != timeout.completed {
-            timeout.completed = state.completed;
-            timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
-        }
-        Ok(())
     }
 
     /// Reserves a place with an event id for a job with `stream` (or nothing) and `payload`, and

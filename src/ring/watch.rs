@@ -7,6 +7,8 @@
 //! none. What stands still is a hang when the time is over, which is short if the core itself has
 //! told of an error or stands before a command that there is none of. (An error alone proves
 //! nothing: a job may get over it.)
+//!
+//! A job that moves may still take too long. Its time counts only while it holds others up.
 
 use super::GPU_TIMEOUT;
 use crate::{
@@ -18,6 +20,10 @@ use kernel::time::msecs_to_jiffies;
 /// How long a core may stand still that has told of an error, in milliseconds: most errors are got
 /// over.
 const FAILED_TIME: u32 = 100;
+
+/// The most that one look adds to the time for which a job has held others up, in milliseconds: a
+/// look that comes late, as on a busy machine, is not the job's fault.
+const LOOK_TIME: u32 = 250;
 
 /// Whether a core that hangs is reset, and how long it may stand still, and how long if it has told
 /// of an error, in jiffies. `timeout`: the parameter `gpuTimeout`.
@@ -45,6 +51,12 @@ pub(crate) struct Watch {
     is_failure_seen: bool,
     /// The log has been told that it hangs.
     is_told: bool,
+    /// How often it was seen to have moved.
+    moves: u64,
+    /// How long the oldest job has held others up, in jiffies.
+    held_up: usize,
+    /// When that was looked at last.
+    looked: Option<usize>,
 }
 
 /// What a look has found.
@@ -68,7 +80,35 @@ impl Watch {
             failed: None,
             is_failure_seen: false,
             is_told: false,
+            moves: 0,
+            held_up: 0,
+            looked: None,
         }
+    }
+
+    /// The core was reset, or nothing is known of it any more, when job `completed` was the newest
+    /// that had ended.
+    pub(crate) fn forget(&mut self, completed: u64) {
+        *self = Self {
+            moves: self.moves.wrapping_add(1),
+            ..Self::new(completed)
+        };
+    }
+
+    /// How often something has moved, apart from jobs that have ended.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Whether the oldest job has held others up for `limit` milliseconds (0: there is no limit).
+    /// `holds_up`: whether it does now.
+    pub(crate) fn is_too_long(&mut self, now: usize, holds_up: bool, limit: u32) -> bool {
+        let before = self.looked.replace(now).filter(|_| holds_up);
+        let passed = before.map_or(0, |before| now.wrapping_sub(before));
+        // CAST: jiffies have the machine's width.
+        let [most, limit] = [LOOK_TIME, limit].map(|time| msecs_to_jiffies(time) as usize);
+        self.held_up = self.held_up.saturating_add(passed.min(most));
+        limit != 0 && self.held_up >= limit
     }
 
     /// The core has told of an error when job `completed` was the newest that had ended.
@@ -83,6 +123,7 @@ impl Watch {
         if has {
             *self = Self {
                 failed: self.failed.filter(|&behind| behind == completed),
+                moves: self.moves,
                 ..Self::new(completed)
             };
         }
@@ -105,6 +146,7 @@ impl Watch {
                 self.failed = None;
             }
             self.is_told = false;
+            self.moves = self.moves.wrapping_add(1);
             return Finding::Moves;
         }
         let is_illegal = progress.command.is_some_and(|word| !words::exists(word));
@@ -175,6 +217,44 @@ mod tests {
         assert!(!watch.has_ended(7));
         assert!(watch.has_ended(8));
         assert_eq!(watch.look(36, at(16, 1), (10, 5)), Moves);
+    }
+
+    #[test]
+    fn a_job_has_a_limit_only_while_it_holds_others_up() {
+        let ticks = |time| msecs_to_jiffies(time) as usize;
+        let mut watch = Watch::new(7);
+        let start = usize::MAX - 2;
+        let mut now = start;
+        // Alone it may take as long as it likes.
+        for _ in 0..100 {
+            now = now.wrapping_add(ticks(100));
+            assert!(!watch.is_too_long(now, false, 1000));
+        }
+        for _ in 0..9 {
+            now = now.wrapping_add(ticks(100));
+            assert!(!watch.is_too_long(now, true, 1000));
+        }
+        // A late look counts as one that came in time.
+        now = now.wrapping_add(ticks(60_000));
+        assert!(watch.is_too_long(now, true, 1000));
+        assert!(!watch.is_too_long(now, true, 0));
+        // The next job begins anew; its first look has nothing to count from.
+        assert!(watch.has_ended(8));
+        assert!(!watch.is_too_long(now.wrapping_add(ticks(2000)), true, 200));
+        assert!(watch.is_too_long(now.wrapping_add(ticks(2200)), true, 200));
+    }
+
+    #[test]
+    fn moves_are_counted_over_jobs() {
+        let mut watch = Watch::new(7);
+        watch.look(0, at(8, 0), (10, 5));
+        watch.look(1, at(8, 0), (10, 5));
+        assert_eq!(watch.moves(), 1);
+        assert!(watch.has_ended(8));
+        watch.look(2, at(8, 0), (10, 5));
+        assert_eq!(watch.moves(), 2);
+        watch.forget(8);
+        assert_eq!(watch.moves(), 3);
     }
 
     #[test]

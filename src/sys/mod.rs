@@ -166,7 +166,7 @@ pub(crate) fn will_restart() -> bool {
     unsafe { shim::gal_will_restart(true) }
 }
 
-/// Whether what interrupts the calling thread runs no handler: it is to stop or to be frozen. Its
+/// Whether what interrupts the calling thread runs no handler: it must stop or freeze. Its
 /// system call is restarted, and nothing of the program's runs before.
 pub(crate) fn is_stopping() -> bool {
     // SAFETY: Only looks at the calling thread.

@@ -66,6 +66,7 @@ struct gal_parameters gal_parameters = {
 	.signal = 48,
 	.streamCheck = 2,
 	.gpuTimeout = 5000,
+	.jobTimeout = 10000,
 	.recovery = 1,
 	.powerManagement = 1,
 	.autosuspend = 200,
@@ -114,6 +115,7 @@ module_param_string(allowedRanges, gal_parameters.allowedRanges,
 		    sizeof(gal_parameters.allowedRanges), 0444);
 MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memory that every client's commands may name; and framebuffer: what a client has mapped of /dev/fb0 and others");
 GAL_PARAMETER(gpuTimeout, uint, "Milliseconds without any progress after which a core is reset, and the process that has hung it loses what it has submitted; 0: never");
+GAL_PARAMETER(jobTimeout, uint, "Milliseconds for which a job that runs may hold others up before it is dropped like one that hangs; 0: any time");
 GAL_PARAMETER(powerManagement, int, "1: a core is switched off while it has nothing to do; 0: never");
 GAL_PARAMETER(autosuspend, uint, "Milliseconds without work after which a core is switched off; afterwards autosuspend_delay_ms of each device");
 GAL_PARAMETER(coreClock, uint, "Rate of the 3D core's clock in Hz; 0: as it is");

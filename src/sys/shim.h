@@ -63,6 +63,7 @@ struct gal_parameters {
 	int sharedPool;
 	int streamCheck;
 	unsigned int gpuTimeout;
+	unsigned int jobTimeout;
 	int powerManagement;
 	unsigned int autosuspend;
 	unsigned int coreClock;

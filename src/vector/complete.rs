@@ -39,7 +39,8 @@ use kernel::{
 /// How long a submitter goes on waiting for its place.
 pub(crate) struct PlaceTimeout {
     moves: u64,
-    completed: u64,
+    /// What [`State::progress`] was when the time began.
+    progress: u64,
     left: Jiffies,
 }
 
@@ -175,36 +176,43 @@ impl<P: Payload> Queue<P> {
         let state = self.state.lock();
         PlaceTimeout {
             moves: state.moves,
-            completed: state.completed,
+            progress: state.progress(),
             left: msecs_to_jiffies(GPU_TIMEOUT),
         }
     }
 
     /// Waits until trying again is worth it.
     ///
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for [`GPU_TIMEOUT`].
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for [`GPU_TIMEOUT`].
     pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout) -> Result {
         let mut state = self.state.lock();
-        while state.moves == timeout.moves {
-            timeout.left = self.wait(&mut state, timeout.left)?;
-        }
-        timeout.moves = state.moves;
-        if state.completed != timeout.completed {
-            timeout.completed = state.completed;
-            timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
-        }
-        Ok(())
+        state.place_waiters += 1;
+        let waited = loop {
+            let progress = state.progress();
+            if core::mem::replace(&mut timeout.progress, progress) != progress {
+                timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
+            }
+            if core::mem::replace(&mut timeout.moves, state.moves) != state.moves {
+                break Ok(());
+            }
+            match self.wait(&mut state, timeout.left) {
+                Ok(left) => timeout.left = left,
+                Err(error) => break Err(error),
+            }
+        };
+        state.place_waiters -= 1;
+        waited
     }
 
-    /// Number of the newest job that has ended and done what it had to.
-    pub(crate) fn completed(&self) -> u64 {
-        self.state.lock().completed
+    /// How far the core has come: another number whenever it has moved.
+    pub(crate) fn moves(&self) -> u64 {
+        self.state.lock().progress()
     }
 
     /// Waits until job `number` has ended and done what it had to, as long as the core makes
-    /// progress.
+    /// progress: as the hang check sees it.
     ///
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: none ended for `milliseconds`, and
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for `milliseconds`, and
     /// then for [`GPU_TIMEOUT`].
     pub(crate) fn wait_for_progress(&self, number: u64, milliseconds: u32) -> Result {
         let mut state = self.state.lock();
@@ -213,9 +221,9 @@ impl<P: Payload> Queue<P> {
             if state.is_stopped {
                 return Err(Error::GpuNotResponding);
             }
-            let before = state.completed;
+            let before = state.progress();
             left = self.wait(&mut state, left)?;
-            if state.completed != before {
+            if state.progress() != before {
                 left = msecs_to_jiffies(GPU_TIMEOUT);
             }
         }

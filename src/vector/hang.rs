@@ -166,6 +166,17 @@ impl<P: Payload> Queue<P> {
         if !is_idle {
             state.idle_since = None;
         }
+        let holds_up = state.holds_up(self.setup.core);
+        if state
+            .watch
+            .is_too_long(now, holds_up, self.setup.job_timeout)
+            && recovers
+        {
+            drop(state);
+            drop(completing);
+            self.recover(Cause::TooLong);
+            return Some(period);
+        }
         match state.watch.look(now, progress, limits) {
             Finding::Moves => Some(period),
             // CAST: jiffies have the machine's width.
@@ -239,23 +250,26 @@ impl<P: Payload> Queue<P> {
         tolls: &mut Tolls,
         evidence: &mut Option<KBox<Evidence>>,
     ) -> bool {
-        let is_hang = cause == Cause::Hang;
+        let is_asked = cause == Cause::Asked;
         self.hardware.acknowledge();
         let progress = self.hardware.vector_progress();
-        if is_hang {
+        if !is_asked {
             let mut state = self.state.lock();
             let completed = state.completed;
-            let is_there = state.watch.is_there(progress);
+            let is_there = cause == Cause::TooLong || state.watch.is_there(progress);
             if state.watch.has_ended(completed) || !state.is_running || !is_there {
                 return true;
             }
         }
         let may_tell = || self.hardware.may_tell(self.oldest_process());
-        let tells = modes::is_on(Mode::Resets) && (!is_hang || may_tell());
-        if is_hang {
+        let tells = modes::is_on(Mode::Resets) && (is_asked || may_tell());
+        if !is_asked {
             self.trace_hang(true);
             if tells {
-                self.hardware.report_vector_hang();
+                match cause {
+                    Cause::TooLong => self.hardware.report_too_long(self.setup.job_timeout),
+                    _ => self.hardware.report_vector_hang(),
+                }
             }
             *evidence = self.take_evidence();
         }
@@ -281,7 +295,7 @@ impl<P: Payload> Queue<P> {
             let number = state.jobs.get(age).map_or(0, |(_, slot)| slot.number);
             if let Some(job) = state.jobs.load_at(number) {
                 job.is_dropped = reset.is_err() || job.process == guilty;
-                tolls.note(job.process, is_hang && age == 0, job.is_dropped);
+                tolls.note(job.process, !is_asked && age == 0, job.is_dropped);
             }
         }
         drop(state);

@@ -177,6 +177,8 @@ pub(crate) struct Setup {
     pub(crate) resets: u32,
     /// How long the core may stand still, in milliseconds; 0: it is never reset.
     pub(crate) timeout: u32,
+    /// How long a job may hold others up, in milliseconds; 0: for ever.
+    pub(crate) job_timeout: u32,
     /// Physical address of the core's page table.
     pub(crate) table: u32,
     /// Physical address of GPU address 0.

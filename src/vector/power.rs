@@ -110,7 +110,8 @@ impl<P: Payload> Queue<P> {
     }
 
     /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`:
-    /// it does not end for twice [`SLEEP_TIME`]. Nothing of it is held: a job rests on states that
+    /// it does not end for twice [`SLEEP_TIME`], and is not taken for a hang or too long. Nothing of
+    /// it is held: a job rests on states that
     /// the one in front of it has left.
     pub(crate) fn fall_asleep(&self) -> Result {
         let newest = {
@@ -118,7 +119,8 @@ impl<P: Payload> Queue<P> {
             state.is_asleep = true;
             state.jobs.newest()
         };
-        if !self.poll_for(newest, 2 * SLEEP_TIME) {
+        let longest = self.setup.timeout.max(self.setup.job_timeout);
+        if !self.poll_for(newest, longest.saturating_add(2 * SLEEP_TIME)) {
             self.hardware.tell_sleepless();
             self.wake_up();
             return Err(EBUSY);

@@ -13,6 +13,7 @@ use crate::{
         Flights,
         History,
         Meter,
+        Payload,
         Retired,
         Slot,
         Space,
@@ -179,6 +180,8 @@ pub(super) struct State<P> {
     pub(super) is_stopped: bool,
     /// The front end has stopped for good.
     pub(super) is_dead: bool,
+    /// Threads of processes that wait for a place.
+    pub(super) place_waiters: usize,
     /// The newest job that has ended.
     pub(super) completed: u64,
     /// The hang check is queued.
@@ -213,6 +216,7 @@ impl<P> State<P> {
             moves: 0,
             is_stopped: true,
             is_dead: false,
+            place_waiters: 0,
             completed: newest,
             is_checked: false,
             watch: Watch::new(newest),
@@ -223,6 +227,12 @@ impl<P> State<P> {
             prints: false,
             is_reset_asked: false,
         }
+    }
+
+    /// How far the core has come: changes with each job that ends, and whenever the hang check sees
+    /// it move.
+    pub(super) fn progress(&self) -> u64 {
+        self.completed.wrapping_add(self.watch.moves())
     }
 
     /// Where a job of `bytes`, a multiple of [`UNIT`], can go now, if there is such a place and an
@@ -268,6 +278,21 @@ impl<P> State<P> {
         self.is_running = false;
         self.raised = 0;
         Some(done)
+    }
+}
+
+impl<P: Payload> State<P> {
+    /// Whether the oldest job, on core `core`, holds anything up but its own process: another's job,
+    /// a submitter, the machine's sleep, or the end of what its process had.
+    pub(super) fn holds_up(&self, core: usize) -> bool {
+        let Some((_, oldest)) = self.jobs.get(0) else {
+            return false;
+        };
+        let own = oldest.load.process;
+        let mut others = self.jobs.loads().map(|job| job.process);
+        self.is_asleep
+            || oldest.load.late.holds_up(core, self.place_waiters)
+            || others.any(|process| process != own)
     }
 }
 

@@ -13,14 +13,21 @@ use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::device::Memory;
+use galcore_client::stream::Rect;
 use galcore_client::sys;
 use galcore_client::sys::become_user;
 use galcore_client::sys::Orphans;
 use galcore_client::sys::Place;
+use galcore_client::sys::Region;
 use galcore_client::uapi::IOCTL_INTERFACE;
 use galcore_client::Abi;
+use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
+use galcore_client::Stream;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
 use galcore_selftests::harness::eventually;
 use galcore_selftests::harness::same;
@@ -28,6 +35,11 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
 use galcore_selftests::system::KernelLog;
+use galcore_selftests::system::ProcGc;
+use galcore_selftests::video::expect_all;
+use galcore_selftests::video::surface_at;
+use galcore_selftests::video::BLOCK;
+use gpu_control::fault;
 use rustix::process::getrlimit;
 use rustix::process::setrlimit;
 use rustix::process::Resource;
@@ -132,11 +144,21 @@ fn of_one_user() -> Result<()> {
 /// Is another process, which has errors told of.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, true)?;
+    let mut paint = None;
     other::serve(|words| match *words {
         ["user", user] => {
             become_user(user.parse()?)?;
             Ok("changed".to_string())
         }
+        ["draw", count] => {
+            let paint = paint.insert(Paint::new()?);
+            let stream = paint.fill_all(0x0bad_0bad);
+            for _ in 0..count.parse::<u32>()? {
+                paint.commit(&stream, &mut Queue::new())?;
+            }
+            Ok("drawing".to_string())
+        }
+        ["resets"] => Ok(format!("{:?}", device.resets()?)),
         ["err", count] => {
             for _ in 0..count.parse::<u32>()? {
                 let sent =
@@ -204,12 +226,146 @@ fn lines() -> Result<()> {
     Ok(())
 }
 
+/// How long each of the attacker's draws takes, and how long it may hold others up (`jobTimeout`).
+const SLOW: Duration = Duration::from_secs(22);
+const JOB_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What the log says then.
+const TOO_LONG: &str = "a job has held others up";
+
+/// Jobs that are under way at once, at most.
+const JOBS: u32 = 30;
+
+/// Does `judge` while another process's draw is slow, which has `count` of them; says how long that took. With `limited`
+/// the draw is taken to hold others up too long, and no other is slow then.
+fn beside_slow_draws<T>(
+    control: &Control,
+    count: u32,
+    limited: bool,
+    judge: impl FnOnce(&mut Other) -> Result<T>,
+) -> Result<(T, Duration)> {
+    let mut slow = Other::start(Abi::own())?;
+    let mut log = KernelLog::from_now()?;
+    let armed = control.arm(fault::SLOW_DRAWS, SLOW.as_micros() as u32);
+    let begun = Instant::now();
+    slow.ask(&format!("draw {count}"))?;
+    let (result, took) = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let is_over = || {
+                let lines = log.lines()?;
+                let is_dropped = lines.iter().any(|line| line.text.contains(TOO_LONG));
+                Ok::<_, anyhow::Error>(is_dropped || (!limited && begun.elapsed() > SLOW))
+            };
+            let result = eventually("the slow draw has ended", 2 * SLOW, is_over);
+            drop(armed);
+            result
+        });
+        let result = judge(&mut slow);
+        let took = begun.elapsed();
+        watch.join().ok().context("a panic")??;
+        Ok::<_, anyhow::Error>((result?, took))
+    })?;
+    println!("# {took:?}");
+    let least = if limited { JOB_TIMEOUT } else { SLOW };
+    ensure!(took > least * 9 / 10, "only {took:?}: nothing was slow");
+    ensure!(!limited || took < SLOW / 2, "{took:?}");
+    Ok((result, took))
+}
+
+/// UNMAP_USER_MEMORY returns when the process's own job has ended, however long another's takes.
+fn unmapping(control: &Control, limited: bool) -> Result<()> {
+    let mut client = Client::start()?;
+    let own = Memory::new(Region::anonymous(4 * BLOCK)?);
+    let mapping = client.device().map_user(own.address(), own.len() as u64)?;
+    let target = surface_at(mapping.address, own.clone())?;
+    beside_slow_draws(control, 1, limited, |_| {
+        let engine = client.engine();
+        let mut stream = Stream::new();
+        let whole = Rect::new(0, 0, target.width, target.height);
+        engine.fill(&mut stream, &target, whole, 0x600d_600d);
+        stream.flush(engine.pipe());
+        client.commit(engine.pipe(), &stream, &mut Queue::new())?;
+        client.device().unmap_user(&mapping)?;
+        expect_all("own memory after UNMAP", &own, 0x600d_600d)
+    })?;
+    // None of its own, and nothing is lost.
+    let resets = (0, u32::from(limited), 0);
+    same("resets", client.device().resets()?, resets)
+}
+
+/// A COMMIT waits for its place as long as the GPU gets on, and memory for what the GPU still uses.
+fn commits(control: &Control, limited: bool) -> Result<()> {
+    let mut paint = Paint::new()?;
+    paint.prove(0x0101_0101)?;
+    beside_slow_draws(control, JOBS, limited, |slow| {
+        let stream = paint.fill_all(0x0202_0202);
+        paint.run(&stream)?;
+        paint.expect(|_, _| 0x0202_0202)?;
+        let lost = match limited {
+            true => (1, 0, JOBS),
+            false => (0, 0, 0),
+        };
+        same(
+            "the slow one's resets",
+            slow.ask("resets")?,
+            format!("{lost:?}"),
+        )
+    })?;
+    same("resets", paint.device().resets()?, (0, 0, 0))?;
+    paint.close()
+}
+
+/// What a process that was killed has submitted ends, and gives back what it had, in the time of one job.
+fn killed(control: &Control) -> Result<()> {
+    let before = ProcGc::used_now()?;
+    let mut slow = Other::start(Abi::own())?;
+    let armed = control.arm(fault::SLOW_DRAWS, SLOW.as_micros() as u32);
+    slow.ask("draw 3")?;
+    let begun = Instant::now();
+    slow.kill()?;
+    eventually("its memory is back", SLOW / 2, || {
+        Ok(ProcGc::used_now()? == before)
+    })?;
+    println!("# {:?}", begun.elapsed());
+    drop(armed);
+    let mut paint = Paint::new()?;
+    paint.prove(0x0303_0303)?;
+    paint.close()
+}
+
+/// A process alone may let the GPU work as long as it likes.
+fn alone(control: &Control) -> Result<()> {
+    let mut paint = Paint::new()?;
+    let armed = control.arm(fault::SLOW_DRAWS, (2 * JOB_TIMEOUT).as_micros() as u32);
+    let begun = Instant::now();
+    paint.prove(0x0404_0404)?;
+    drop(armed);
+    let took = begun.elapsed();
+    ensure!(took >= 2 * JOB_TIMEOUT, "only {took:?}");
+    same("its resets", paint.device().resets()?, (0, 0, 0))?;
+    paint.close()
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(be_other) {
         return code;
     }
+    let part = std::env::args().nth(1).unwrap_or_default();
     harness::program(|| {
+        let control = Control::open()?;
         let mut suite = Suite::new();
+        if let "--slow" | "--unlimited" = part.as_str() {
+            let limited = part == "--slow";
+            suite.test("UNMAP waits for its own job", || {
+                unmapping(&control, limited)
+            });
+            suite.test("a COMMIT waits for its turn", || commits(&control, limited));
+            if limited {
+                suite.test("a killed process's jobs", || killed(&control));
+                suite.test("alone there is no limit", || alone(&control));
+            }
+            return suite.run();
+        }
         suite.test("openers that have exited", exited_openers);
         suite.test("processes of one user", of_one_user);
         suite.test("lines in the kernel's log", lines);
