@@ -989,17 +989,23 @@ bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size
 
 /*
  * Whether a node, enabled or not, has its registers there; and its interrupt as
- * the board's documents number it (see gal_map_irq_line), 0 if it has none.
+ * the board's documents number it (see gal_map_irq_line), 0 if it has none. Of
+ * several nodes an enabled one counts: the kernel makes the core's device of it.
  */
 bool gal_find_node(phys_addr_t registers, bool *enabled, unsigned int *line)
 {
 	struct of_phandle_args irq;
 	struct device_node *node;
 	struct resource resource;
+	bool found = false;
 
+	*enabled = false;
 	for_each_compatible_node(node, NULL, "vivante,gc") {
 		if (of_address_to_resource(node, 0, &resource) || resource.start != registers)
 			continue;
+		if (found && !of_device_is_available(node))
+			continue;
+		found = true;
 		*enabled = of_device_is_available(node);
 		*line = 0;
 		if (!of_irq_parse_one(node, 0, &irq)) {
@@ -1009,10 +1015,12 @@ bool gal_find_node(phys_addr_t registers, bool *enabled, unsigned int *line)
 				*line = irq.args[1] + 32;
 			of_node_put(irq.np);
 		}
-		of_node_put(node);
-		return true;
+		if (*enabled) {
+			of_node_put(node);
+			break;
+		}
 	}
-	return false;
+	return found;
 }
 
 int gal_memory_region(struct device *dev, phys_addr_t *start, phys_addr_t *size, bool *reusable)

@@ -24,7 +24,7 @@ pub(crate) struct Node {
     pub(crate) line: u32,
 }
 
-/// The node whose registers start at `registers`.
+/// The node whose registers start at `registers`: of several an enabled one, if there is any.
 pub(crate) fn node_at(registers: PhysAddr) -> Option<Node> {
     let mut node = Node {
         is_enabled: false,

@@ -134,6 +134,27 @@ fn main() -> ExitCode {
                 Module::unload()
             },
         );
+        suite.test(
+            "parameters for the same core: enabled nodes decide, not a disabled one before them",
+            || {
+                let mut log = KernelLog::from_now()?;
+                let of_core = [
+                    "registerMemBase=0x10000000",
+                    "registerMemSize=0x40000",
+                    "irqLine=36",
+                ];
+                let changes = [&of_core[..], &["contiguousBase", "contiguousSize"]].concat();
+                module.with(&changes).load_or_fail()?;
+                let used = "the device tree describes the core at 0x10000000: its node is used";
+                let lines = log.lines()?;
+                ensure!(
+                    lines.iter().any(|line| line.text.contains(used)),
+                    "{lines:?}"
+                );
+                expect_pool(FIXED.1, FIXED)?;
+                Module::unload()
+            },
+        );
         suite.test("contiguousSize takes the first part of it", || {
             let found = load(&["contiguousBase", "contiguousSize=0x200000"])?;
             expect_errors(
