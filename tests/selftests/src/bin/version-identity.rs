@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::ensure;
+use anyhow::Context;
 use galcore_client::uapi;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
@@ -28,10 +29,16 @@ fn main() -> ExitCode {
             let found = (version.major, version.minor, version.patch, version.build);
             same("version", found, uapi::VERSION)
         });
-        suite.test("there is one core, of the board's type", move || {
+        let cores = system::bound()?.len();
+        suite.test("each core is there, of its type", move || {
             let info = device.chip_info()?;
-            same("count", info.count, 1)?;
-            same("type", info.types[0], reference::hardware_type(board))
+            same("count", info.count as usize, cores)?;
+            for number in 0..cores {
+                let core = Control::open_core(number)?.board();
+                let core = core.context("the GPU plays an unknown board")?;
+                same("type", info.types[number], reference::hardware_type(core))?;
+            }
+            Ok(())
         });
         suite.test(
             "CHIP_INFO sets the status whatever the hardware type",
@@ -45,7 +52,8 @@ fn main() -> ExitCode {
                     use std::os::fd::AsFd;
                     galcore_client::sys::exchange(device.as_fd(), uapi::IOCTL_INTERFACE, bytes)?;
                     same("status", interface.status(), Status::OK)?;
-                    same("count", interface.get::<uapi::ChipInfo>().count, 1)?;
+                    let count = interface.get::<uapi::ChipInfo>().count as usize;
+                    same("count", count, cores)?;
                 }
                 Ok(())
             },
