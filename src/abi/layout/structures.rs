@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The structures of the interface, and the fields that the driver reads (`in`) and writes
+//! (`out`). Names in quotes are the C headers'; a generation has one of them.
+//! `tests/abi/tables.py` reads this list.
+
+use super::*;
+
+/// Structures of fields, and [`Layout`], which has one of each.
+macro_rules! structures {
+    (
+        $(#[$layout_meta:meta])*
+        layout { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }
+        $(
+            $(#[$meta:meta])*
+            $member:ident: $name:ident = $c_name:literal {
+                $($dir:tt $field:ident = $($c_field:literal)|+,)*
+            }
+        )*
+    ) => {
+        $(
+            $(#[$meta])*
+            #[derive(Clone, Copy, Debug)]
+            pub(crate) struct $name {
+                /// Bytes of the structure; 0: the generation does not have it.
+                pub(crate) bytes: u16,
+                $($(#[doc = $c_field])+ pub(crate) $field: Field,)*
+            }
+
+            impl $name {
+                /// None of it.
+                #[allow(dead_code, reason = "some structures are whole in every generation")]
+                pub(super) const ABSENT: Self = Self { bytes: 0, $($field: ABSENT,)* };
+
+                const fn is_sound(&self) -> bool {
+                    let fields = [$(self.$field,)*];
+                    let mut at = 0;
+                    while at < fields.len() {
+                        if !fields[at].is_sound(self.bytes) {
+                            return false;
+                        }
+                        let mut other = 0;
+                        while other < at {
+                            if fields[at].overlaps(fields[other]) {
+                                return false;
+                            }
+                            other += 1;
+                        }
+                        at += 1;
+                    }
+                    true
+                }
+            }
+        )*
+
+        $(#[$layout_meta])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct Layout {
+            $($(#[$own_meta])* pub(crate) $own: $own_type,)*
+            $($(#[$meta])* pub(crate) $member: $name,)*
+        }
+
+        impl Layout {
+            pub(super) const fn structures_are_sound(&self) -> bool {
+                $(self.$member.is_sound() &&)* true
+            }
+
+            /// Tells each structure's C name and bytes, and each field with its C names.
+            #[cfg(test)]
+            pub(crate) fn visit(
+                &self,
+                structure: &mut dyn FnMut(&'static str, u16),
+                field: &mut dyn FnMut(&'static str, &[&'static str], Field),
+            ) {
+                $(
+                    structure($c_name, self.$member.bytes);
+                    $(field($c_name, &[$($c_field),+], self.$member.$field);)*
+                )*
+            }
+        }
+    };
+}
+
+structures! {
+    /// One generation of the interface.
+    layout {
+        /// The name that parameters and logs use.
+        name: &'static str,
+        /// What VERSION answers; zeros where there is no such command.
+        version: [u32; 4],
+        /// Bytes of the ioctl's argument: 16 or 32.
+        argument_bytes: u16,
+        /// Bytes of the interface as builds with and without the profiler have it.
+        sizes: &'static [u16],
+        /// Smaller ones are taken too, in and out apart: the rest counts as 0.
+        may_be_shorter: bool,
+        /// Where the union starts.
+        union_at: u16,
+        /// The model of core whose boards had this generation; 0: many.
+        model: u32,
+        /// The header.
+        header: Header,
+        /// A record of an event queue.
+        queue: Queue,
+        /// Commands by number.
+        commands: &'static [Command],
+        /// QUERY_CHIP_IDENTITY's answer.
+        identity: IdentityLayout,
+        /// What differs besides places.
+        quirks: Quirks,
+        /// COMMIT for the vector graphics core; `None`: its boards have none.
+        vector: Option<vector::Vector>,
+        /// What the profiler's commands tell.
+        profile: counters::Profile,
+        /// Bytes of the interface that these commands have to themselves, behind an ioctl of its
+        /// own; 0: none.
+        profiler_bytes: u16,
+    }
+
+    /// GET_BASE_ADDRESS.
+    base_address: GetBaseAddress = "GetBaseAddress" {
+        out base_address = "baseAddress", // what GPU addresses are counted from
+        out range_count = "flatMappingRangeCount", // ranges that the MMU maps as they are
+        out range_start = "flatMappingStart", // such a range
+        out range_end = "flatMappingEnd",
+    }
+    /// QUERY_VIDEO_MEMORY.
+    video_memory: QueryVideoMemory = "QueryVideoMemory" {
+        out internal_physical = "internalPhysical" | "internalPhysName", // memory on the chip
+        out internal_size = "internalSize", // its bytes
+        out external_physical = "externalPhysical" | "externalPhysName", // memory of a card
+        out external_size = "externalSize", // its bytes
+        // the pool: the offset for mmap
+        out contiguous_physical = "contiguousPhysical" | "contiguousPhysName",
+        out contiguous_size = "contiguousSize", // its bytes
+        out exclusive_physical = "exclusivePhysName", // memory that only the GPU reaches
+        out exclusive_size = "exclusiveSize", // its bytes
+    }
+    /// MAP_MEMORY.
+    map_memory: MapMemory = "MapMemory" {
+        in physical = "physical" | "physName",
+        in size = "bytes",
+        out logical = "logical",
+    }
+    /// UNMAP_MEMORY.
+    unmap_memory: UnmapMemory = "UnmapMemory" {
+        in physical = "physical" | "physName",
+        in size = "bytes",
+        in logical = "logical",
+    }
+    /// ALLOCATE_LINEAR_VIDEO_MEMORY.
+    allocate_linear: AllocateLinearVideoMemory = "AllocateLinearVideoMemory" {
+        in size = "bytes",
+        in alignment = "alignment",
+        in kind = "type", // `gceSURF_TYPE`
+        in flag = "flag",
+        inout pool = "pool", // `gcePOOL`
+        out node = "node",
+    }
+    /// ALLOCATE_VIDEO_MEMORY: a surface by its geometry.
+    allocate_surface: AllocateVideoMemory = "AllocateVideoMemory" {
+        inout width = "width",
+        inout height = "height",
+        in depth = "depth",
+        in format = "format", // `gceSURF_FORMAT`
+        in kind = "type", // `gceSURF_TYPE`
+        inout pool = "pool", // `gcePOOL`
+        out node = "node",
+    }
+    /// FREE_VIDEO_MEMORY, up to 4.6.9.
+    free_node: FreeVideoMemory = "FreeVideoMemory" {
+        in node = "node",
+    }
+    /// RELEASE_VIDEO_MEMORY, from 5.0.11.
+    release_node: ReleaseVideoMemory = "ReleaseVideoMemory" {
+        in node = "node",
+    }
+    /// LOCK_VIDEO_MEMORY.
+    lock: LockVideoMemory = "LockVideoMemory" {
+        in node = "node",
+        in cacheable = "cacheable", // whether the user's view is to be cached
+        out address = "address", // GPU address
+        out memory = "memory",
+        out gid = "gid", // a handle of video hardware, which there is not
+        out physical_address = "physicalAddress", // not told
+        in parts = "op", // bits of [`LOCK_PARTS`]
+    }
+    /// UNLOCK_VIDEO_MEMORY.
+    unlock: UnlockVideoMemory = "UnlockVideoMemory" {
+        in node = "node",
+        out asynchronous = "asynchroneous", // a second half must follow
+        out pool = "pool", // `gcePOOL` where it lies
+        out size = "bytes", // its bytes
+        in parts = "op", // bits of [`UNLOCK_PARTS`]
+    }
+    /// NAME_VIDEO_MEMORY.
+    name_node: NameVideoMemory = "NameVideoMemory" {
+        in node = "handle",
+        out name = "name",
+    }
+    /// IMPORT_VIDEO_MEMORY.
+    import_node: ImportVideoMemory = "ImportVideoMemory" {
+        in name = "name",
+        out node = "handle",
+    }
+    /// WRAP_USER_MEMORY.
+    wrap: WrapUserMemory = "WrapUserMemory" {
+        in flag = "desc.flag", // what kind of memory
+        in handle = "desc.handle", // descriptor of a dma-buf
+        in logical = "desc.logical",
+        in physical = "desc.physical", // physical address, or all ones
+        in size = "desc.size",
+        out node = "node",
+        out granted = "bytes",
+    }
+    /// EXPORT_VIDEO_MEMORY.
+    export_node: ExportVideoMemory = "ExportVideoMemory" {
+        in node = "node",
+        in flags = "flags", // flags of `open`
+        out fd = "fd",
+    }
+    /// GET_VIDEO_MEMORY_FD.
+    node_fd: GetVideoMemoryFd = "GetVideoMemoryFd" {
+        in node = "handle",
+        out fd = "fd",
+    }
+    /// SET_VIDEO_MEMORY_METADATA.
+    metadata: SetVidMemMetadata = "SetVidMemMetadata" {
+        in node = "node",
+        in readback = "readback", // whether it is asked for
+        inout status = "ts_fd", // descriptor of the tile status' dma-buf
+        inout fast_clear = "fc_enabled", // whether it is cleared fast. Four words follow it.
+        inout format = "compress_format", // the last of these
+    }
+    /// GET_GRAPHIC_BUFFER_FD.
+    graphic_buffer: GetGraphicBufferFd = "GetGraphicBufferFd" {
+        in nodes = "node", // handles, behind each other
+        in piece = "shBuf", // a shared buffer
+        in signal = "signal", // a signal
+        out fd = "fd", // descriptor of what keeps them
+    }
+    /// SHBUF.
+    shared_buffer: ShBuf = "ShBuf" {
+        in command = "command",
+        inout id = "id", // the buffer
+        in data = "data",
+        inout size = "bytes",
+    }
+    /// CREATE_NATIVE_FENCE; up to 5.0.11 it is of a sync point, which there is not.
+    create_fence: CreateNativeFence = "CreateNativeFence" {
+        in signal = "signal",
+        out fd = "fenceFD", // descriptor of the sync file
+    }
+    /// WAIT_NATIVE_FENCE.
+    wait_fence: WaitNativeFence = "WaitNativeFence" {
+        in fd = "fenceFD", // descriptor of the sync file
+        in timeout = "timeout",
+    }
+    /// WAIT_FENCE.
+    wait_node: WaitFence = "WaitFence" {
+        in node = "handle",
+    }
+    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY.
+    finish_unlock: BottomHalfUnlockVideoMemory = "BottomHalfUnlockVideoMemory" {
+        in node = "node",
+    }
+    /// ALLOCATE_NON_PAGED_MEMORY.
+    allocate_non_paged: AllocateNonPagedMemory = "AllocateNonPagedMemory" {
+        inout size = "bytes",
+        out physical = "physical" | "physName",
+        out logical = "logical",
+    }
+    /// FREE_NON_PAGED_MEMORY.
+    free_non_paged: FreeNonPagedMemory = "FreeNonPagedMemory" {
+        in size = "bytes",
+        in physical = "physical" | "physName",
+        in logical = "logical",
+    }
+    /// ALLOCATE_VIRTUAL_COMMAND_BUFFER: memory for commands, whose GPU address is not told.
+    allocate_commands: AllocateVirtualCommandBuffer = "AllocateVirtualCommandBuffer" {
+        inout size = "bytes",
+        out physical = "physical",
+        out logical = "logical",
+    }
+    /// FREE_VIRTUAL_COMMAND_BUFFER.
+    free_commands: FreeVirtualCommandBuffer = "FreeVirtualCommandBuffer" {
+        in size = "bytes",
+        in physical = "physical",
+        in logical = "logical",
+    }
+    /// ALLOCATE_CONTIGUOUS_MEMORY.
+    allocate_contiguous: AllocateContiguousMemory = "AllocateContiguousMemory" {
+        inout size = "bytes",
+        out address = "address", // GPU address
+        out physical = "physical",
+        out logical = "logical",
+    }
+    /// FREE_CONTIGUOUS_MEMORY.
+    free_contiguous: FreeContiguousMemory = "FreeContiguousMemory" {
+        in size = "bytes",
+        in physical = "physical",
+        in logical = "logical",
+    }
+    /// EVENT_COMMIT.
+    event: Event = "Event" {
+        in queue = "queue", // first record
+        in engine = "engine", // 0, the drawing engine; 1, the copying one
+    }
+    /// COMMIT.
+    commit: Commit = "Commit" {
+        // what ATTACH gave; the first core's, where there is one for each. What has the name of
+        // one beside the array of all is the client's own pointer to that.
+        in context = "contexts" | "context" | "subCommit.context",
+        in command_buffer = "commandBuffers" | "commandBuffer", // `gcoCMDBUF`, likewise
+        in context_buffer = "contextBuffer", // `gcoCONTEXT`
+        in delta = "deltas" | "delta" | "subCommit.delta", // `gcsSTATE_DELTA`, likewise
+        in queue = "queue" | "subCommit.queue", // first record
+        in count = "count", // for so many cores, [`MAX_PARTS`] at most
+        // 0, the drawing engine; 1, the copying one. Where the header has it, too, no kernel reads
+        // what has this name with a digit.
+        in engine = "engine",
+        in core = "subCommit.coreId", // which core
+        in next = "subCommit.next", // the next core's part
+        out stamp = "commitStamp", // its number
+        out switched = "contextSwitched", // the context was loaded, and the delta taken over
+        // where a `gcsHAL_COMMAND_LOCATION` of the commands begins, which is what the first field
+        // of one says
+        in location = "subCommit.commandBuffer.priority",
+    }
+    /// MAP_USER_MEMORY.
+    map_user: MapUserMemory = "MapUserMemory" {
+        in memory = "memory",
+        in physical = "physical", // physical address, or all ones
+        in size = "size",
+        out info = "info",
+        out address = "address", // GPU address
+    }
+    /// UNMAP_USER_MEMORY.
+    unmap_user: UnmapUserMemory = "UnmapUserMemory" {
+        in memory = "memory",
+        in size = "size",
+        in info = "info",
+    }
+    /// USER_SIGNAL.
+    user_signal: UserSignal = "UserSignal" {
+        in command = "command",
+        inout id = "id",
+        in manual_reset = "manualReset", // it stays set
+        in wait = "wait",
+        in state = "state", // set or reset
+        // of a wait: whether the signal was set because its work was called off
+        out status = "status",
+    }
+    /// SIGNAL, in queues.
+    signal: Signal = "Signal" {
+        in signal = "signal",
+        in process = "process", // whose it is
+    }
+    /// WRITE_DATA, in queues.
+    write_data: WriteData = "WriteData" {
+        in address = "address", // GPU address
+        in data = "data", // the word
+    }
+    /// SET_POWER_MANAGEMENT_STATE.
+    set_power: SetPowerManagement = "SetPowerManagement" {
+        in state = "state", // `gceCHIPPOWERSTATE`
+    }
+    /// CONFIG_POWER_MANAGEMENT.
+    config_power: ConfigPowerManagement = "ConfigPowerManagement" {
+        in enable = "enable", // whether the core may go off
+        out old = "oldValue", // whether it might before
+    }
+    /// QUERY_POWER_MANAGEMENT_STATE.
+    power: QueryPowerManagement = "QueryPowerManagement" {
+        out state = "state", // `gceCHIPPOWERSTATE`
+        out is_idle = "isIdle", // nothing is under way
+    }
+    /// CACHE.
+    cache: Cache = "Cache" {
+        in operation = "operation",
+        in logical = "logical",
+        in size = "bytes",
+        in node = "node",
+    }
+    /// TIMESTAMP.
+    timestamp: TimeStamp = "TimeStamp" {
+        in timer = "timer",
+        in request = "request", // stop, start, query
+        out delta = "timeDelta", // microseconds
+    }
+    /// QUERY_KERNEL_SETTINGS.
+    kernel_settings: QueryKernelSettings = "QueryKernelSettings" {
+        out signal = "settings.signal", // number of the realtime signal
+    }
+    /// VERSION.
+    version_numbers: Version = "Version" {
+        out major = "major",
+        out minor = "minor",
+        out patch = "patch",
+        out build = "build",
+    }
+    /// ATTACH.
+    attach: Attach = "Attach" {
+        out context = "context",
+        out state_count = "stateCount" | "maxState", // highest state plus 1
+        out record_count = "numStates", // states that a delta may hold
+        // bytes of the buffers, if they are shown to the client: they are not
+        out buffer_bytes = "bytes",
+    }
+    /// DETACH.
+    detach: Detach = "Detach" {
+        in context = "context",
+    }
+    /// SET_TIMEOUT.
+    timeout: SetTimeOut = "SetTimeOut" {
+        in timeout = "timeOut",
+    }
+    /// DATABASE.
+    database: Database = "Database" {
+        in is_valid = "validProcessID", // the process is said
+        in process = "processID",
+        out video = "vidMem.counters.bytes", // video memory now
+        out video_max = "vidMem.counters.maxBytes",
+        out video_total = "vidMem.counters.totalBytes",
+        out video_given = "vidMem.counters.allocCount",
+        out video_returned = "vidMem.counters.freeCount",
+        out non_paged = "nonPaged.counters.bytes", // non-paged buffers now
+        out non_paged_max = "nonPaged.counters.maxBytes",
+        out non_paged_total = "nonPaged.counters.totalBytes",
+        out non_paged_given = "nonPaged.counters.allocCount",
+        out non_paged_returned = "nonPaged.counters.freeCount",
+        out contiguous = "contiguous.counters.bytes", // contiguous buffers now
+        out contiguous_max = "contiguous.counters.maxBytes",
+        out contiguous_total = "contiguous.counters.totalBytes",
+        out contiguous_given = "contiguous.counters.allocCount",
+        out contiguous_returned = "contiguous.counters.freeCount",
+        // nodes of the first pool now. The next pools' are [`POOL_BYTES`] behind each other.
+        out pool = "vidMemPool[0].counters.bytes",
+        out pool_max = "vidMemPool[0].counters.maxBytes",
+        out pool_total = "vidMemPool[0].counters.totalBytes",
+        out pool_given = "vidMemPool[0].counters.allocCount",
+        out pool_returned = "vidMemPool[0].counters.freeCount",
+    }
+    /// CHIP_INFO: count, then arrays.
+    chip_info: ChipInfo = "ChipInfo" {
+        out count = "count",
+        out kind = "types",
+        out id = "ids",
+        out index = "coreIndexs",
+    }
+    /// QUERY_RESET_TIME_STAMP.
+    resets: QueryResetTimeStamp = "QueryResetTimeStamp" {
+        out stamp = "timeStamp", // how often the core has been reset
+        out context = "contextID", // the context to blame: none
+    }
+    /// QUERY_CHIP_OPTION.
+    options: QueryChipOptions = "QueryChipOptions" {
+        out profiler = "gpuProfiler", // there is a profiler
+        out fast_clear = "allowFastClear", // fast clear may be used
+        out power = "powerManagement", // cores may go off
+        out mmu = "enableMMU", // there is an MMU
+        out compression = "allowCompression", // kinds of compression that may be used
+        out small_batch = "smallBatch", // work may be cut small
+        // how much of a cache attributes have, as a code
+        out attribute_cache = "uscAttribCacheRatio",
+        out pools = "vidMemCount", // pools of memory
+        out shaders = "hasShader", // shader cores
+        // A mask of engines for networks, of which there is none
+        out networks = "enableNNClusters",
+    }
+    /// QUERY_CHIP_FREQUENCY.
+    chip_frequency: QueryChipFrequency = "QueryChipFrequency" {
+        out core = "mcClk", // in Hz
+        out shader = "shClk", // in Hz
+    }
+    /// SET_FSCALE_VALUE.
+    set_scale: SetFscaleValue = "SetFscaleValue" {
+        in value = "value", // 64ths of the full clock
+    }
+    /// GET_FSCALE_VALUE.
+    scale: GetFscaleValue = "GetFscaleValue" {
+        out value = "value", // 64ths of the full clock
+        out min = "minValue", // the least
+        out max = "maxValue", // the most
+    }
+    /// QUERY_CPU_FREQUENCY.
+    cpu_frequency: QueryCpuFrequency = "QueryCPUFrequency" {
+        out frequency = "CPUFrequency", // in kHz
+    }
+    /// READ_REGISTER.
+    read_register: ReadRegister = "ReadRegisterData" {
+        in address = "address", // byte offset
+        // what it holds; of DUMP_GPU_STATE, whether there was something to dump
+        out data = "data",
+    }
+    /// WRITE_REGISTER.
+    write_register: WriteRegister = "WriteRegisterData" {
+        in address = "address", // byte offset
+        in data = "data", // what is written
+    }
+    /// READ_REGISTER_EX: of several cores.
+    read_registers: ReadRegisterEx = "ReadRegisterDataEx" {
+        in address = "address", // byte offset
+        in cores = "coreSelect", // a bit for each core of the kind
+        out data = "data", // what it holds in the first; 4 of them
+    }
+    /// WRITE_REGISTER_EX: of several cores.
+    write_registers: WriteRegisterEx = "WriteRegisterDataEx" {
+        in address = "address", // byte offset
+        in cores = "coreSelect", // a bit for each core of the kind
+        in data = "data", // what is written in the first; 4 of them
+    }
+    /// GET_PROFILE_SETTING.
+    profile_setting: GetProfileSetting = "GetProfileSetting" {
+        out enable = "enable", // whether the library is to profile
+        out name = "fileName", // the first of the 32 words of the name of the file that it writes
+        out sync = "syncMode", // it waits for all commands first: 0
+        out mode = "profileMode", // what is counted: 0
+        out probe = "probeMode", // how: 0
+    }
+    /// SET_PROFILE_SETTING.
+    set_profile: SetProfileSetting = "SetProfileSetting" {
+        in enable = "enable", // whether it is to
+        in name = "fileName", // the first of the 32 words of the file's name
+    }
+    /// PROFILE_REGISTERS_2D.
+    counters_2d: ProfileRegisters2d = "RegisterProfileData2D" {
+        in result = "hwProfile2D", // user address of a `gcs2D_PROFILE`
+    }
+    /// READ_PROFILER_REGISTER_SETTING.
+    profile_clear: ReadProfilerRegisterSetting = "SetProfilerRegisterClear" {
+        in clears = "bclear", // reading clears
+    }
+    /// DEBUG.
+    debug: Debug = "Debug" {
+        in message = "message", // the first of the 20 words of a text for the log
+        in kind = "type", // `gceDEBUG_MESSAGE_TYPE`
+    }
+    /// GET_SHARED_INFO.
+    shared_info: GetSharedInfo = "GetSharedInfo" {
+        in process = "pid", // the process whose data it is
+        in id = "dataId", // which data
+        in node = "node", // a node, or 0
+        in data = "data", // user address where the data goes
+        in node_data = "nodeData", // user address where what is noted of the node goes
+        in size = "size" | "bytes", // bytes of the data
+        in kind = "infoType", // `gceVIDMEM_NODE_SHARED_INFO_TYPE`
+    }
+    /// SET_SHARED_INFO.
+    set_shared_info: SetSharedInfo = "SetSharedInfo" {
+        in id = "dataId", // which data
+        in node = "node", // a node, or 0
+        in data = "data", // user address of the data
+        in node_data = "nodeData", // user address of what is to be noted of the node
+        in size = "size" | "bytes", // bytes of the data
+        in kind = "infoType", // `gceVIDMEM_NODE_SHARED_INFO_TYPE`
+    }
+    /// `gcoCMDBUF`.
+    command_buffer: CommandBufferLayout = "gcoCMDBUF" {
+        in object = "object.type", // object type
+        in entry_pipe = "entryPipe", // pipe at the start
+        in logical = "logical", // user address of the buffer
+        in start_offset = "startOffset", // start of the head
+        in offset = "offset", // end of the commands
+        in reserved_head = "reservedHead", // bytes of the head, where the client says so
+        in reserved_tail = "reservedTail", // bytes of the tail, where the client says so
+    }
+    /// `gcsHAL_COMMAND_LOCATION`: commands of a COMMIT, in it or behind it.
+    location: LocationLayout = "gcsHAL_COMMAND_LOCATION" {
+        in logical = "logical", // user address of their buffer
+        in start_offset = "startOffset", // first byte in it
+        in size = "size", // bytes, with head and tail
+        in reserved_head = "reservedHead", // bytes of the head
+        in reserved_tail = "reservedTail", // bytes of the tail
+        in entry_pipe = "entryPipe", // pipe at the start, of the first
+        in next = "next", // user address of the next
+    }
+    /// `gcsSTATE_DELTA`: what a COMMIT has changed of its context.
+    delta: DeltaLayout = "gcsSTATE_DELTA" {
+        in references = "refCount", // copies of the context that have yet to take it over
+        in element_count = "elementCount", // vertex elements in use
+        in record_count = "recordCount",
+        in records = "recordArray",
+    }
+    /// `gcoCONTEXT`: the context of clients without ATTACH.
+    context: ContextLayout = "gcoCONTEXT" {
+        in object = "object.type", // object type
+        inout id = "id", // its name; 0: it has none yet
+        in pipe_2d_index = "pipe2DIndex", // not 0: its buffer begins with room for a pipe switch
+        in buffer_size = "bufferSize", // bytes of its buffer
+        in logical = "logical", // user address of its buffer
+        in link = "link", // user address of the room for a LINK in it
+        in initial_pipe = "initialPipe", // pipe at the start of its buffer
+        in entry_pipe = "entryPipe", // pipe at the start of the client's commands
+        in in_use = "inUse", // user address of a word that becomes 1 when the buffer is used
+    }
+}
