@@ -6,21 +6,21 @@
 //! begins, in the order of [`NAMES`], then of [`DIVIDERS`]: so `restart` is `re`, and all that
 //! begins with 1 but is not 16... is the full clock. Source: sources.md, /proc.
 
-/// What is to be done.
+/// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Lines that a process causes name more of it, or no longer.
     PrintPid,
-    /// Cores' power is told of, or no longer.
+    /// Starts or stops logging the cores' power.
     PowerDebug,
-    /// How idle times are to be measured: step, slice, tail slice, threshold, as many of them as
-    /// are given.
+    /// How idle times are measured: step, slice, tail slice, threshold, as many of them as are
+    /// given.
     Profile([Option<u32>; 4]),
     /// Some LINKs lead nowhere, or no longer.
     Hang,
     /// The cores are reset.
     Reset,
-    /// So many of 2^32 allocations fail.
+    /// That many of 2^32 allocations fail.
     MemFail(u32),
     /// The cores raise interrupts, or do not.
     Interrupts(bool),
@@ -39,7 +39,7 @@ pub(super) enum Command {
     /// These do nothing but to be printed.
     Su,
     Re,
-    /// Is printed so many times.
+    /// Is printed that many times.
     Stress(u32),
     /// The level and the zones of a trace that there is not.
     Debug,
@@ -58,7 +58,7 @@ pub(super) enum Said {
     Nothing,
 }
 
-/// What is made of the text behind a name.
+/// Parses the text after a name.
 type Read = fn(Numbers<'_>) -> Option<Command>;
 
 /// How commands begin.

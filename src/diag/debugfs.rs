@@ -5,13 +5,13 @@
 //! `interface`: for each process that has spoken, its id, the generation of the interface that the
 //! last of its files speaks, the bytes of that, and why this generation.
 //!
-//! `pending`: what clients have let go of and is not free yet: objects, processes, mappings of the
+//! `pending`: what clients have released and is not free yet: objects, processes, mappings of the
 //! GPU. With an idle GPU it is zeros within moments; with one that hangs it is not.
 //!
 //! `jobs`: a line for each job under way, oldest first, by core: the core, the job's number, its
 //! event id, the id of the process that has submitted it (0: the driver, or a process that has
 //! ended), the pipes that its commands use, the GPU addresses of its first word and of the WAIT
-//! behind its last, and how many objects it keeps.
+//! after its last, and how many objects it keeps.
 //!
 //! `resets`: a line for each core with how often it was reset because it hung, and one for each
 //! process that was in a reset, with its id: how many it has caused, how many it has not, and how

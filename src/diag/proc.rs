@@ -2,10 +2,10 @@
 
 //! `/proc/driver/gc`, in the Dove driver's format, which scripts parse, and with its commands.
 //!
-//! Nine lines, which tell of the core that is asked first. On a device with several cores there
-//! follow, behind all that a parser of the nine knows, the two lines of registers of each. Commands
-//! ([`super::command`]) are the admin's, who must have opened the file, too; what is not understood
-//! is told to the log, and taken all the same. Source: sources.md, /proc.
+//! Nine lines about the core that is asked first. On a device with several cores the two lines of
+//! registers of each follow, after all that a parser of the nine knows. Commands
+//! ([`super::command`]) are the admin's, who must have opened the file, too; unknown ones are
+//! logged, and accepted all the same. Source: sources.md, /proc.
 
 use super::command::{
     self,

@@ -2,17 +2,16 @@
 
 //! `/sys/kernel/debug/galcore/ring`: what the front end of each core was given, word by word.
 //!
-//! Of each job that is still in the ring, oldest first, a line
-//! `job NUMBER of core PLACE, process ID, COUNT words at ADDRESS, STATE`, and behind it a line for
-//! each word: its GPU address, the word, and what it is. `driver:` and `process:` stand in front of
-//! whose words they are. What a LINK leaves out of a job is not shown. `process 0` is the driver
-//! itself.
+//! Of each job that is still in the ring, oldest first, a line `job NUMBER of core PLACE, process
+//! ID, COUNT words at ADDRESS, STATE`, and after it a line for each word: its GPU address, the
+//! word, and what it is. `driver:` and `process:` precede the words of each. What a LINK leaves out
+//! of a job is not shown. `process 0` is the driver itself.
 //!
-//! The core is not stopped, none of its registers is read, and nobody waits: pieces of [`PIECE`]
-//! words are copied, and shown if their place was still the job's behind that. A job whose place
-//! was given to another meanwhile ends with `gone`. What is submitted after the reader has come to
-//! the core is not shown, so the file ends. It holds the words of all clients, so only who may
-//! administer the machine can open it.
+//! The core is not stopped, none of its registers is read, and nothing waits for a reader: pieces
+//! of [`PIECE`] words are copied, and shown if their place was still the job's afterwards. A job
+//! whose place was given to another meanwhile ends with `gone`. What is submitted after the reader
+//! has come to the core is not shown, so the file ends. It holds the words of all clients, so
+//! opening it takes the right to administer the machine.
 
 use crate::{
     client::{
@@ -43,7 +42,7 @@ struct Cursor {
     job: u64,
     offset: u32,
     decoder: Decoder,
-    /// Where this piece of it leads; 0: behind the job.
+    /// Where this piece of it leads; 0: to the end of the job.
     next_offset: u32,
     next_decoder: Decoder,
     /// Whose words the last ones were, and are then: the process's, or the driver's.

@@ -64,8 +64,8 @@ impl OpenedFile {
         known.or_else(|| self.of_parameter().into_iter().flatten().next())
     }
 
-    /// Detects which generation the file speaks, by its first ioctls. Apart from the others, which
-    /// are to be quick.
+    /// Detects which generation the file speaks, by its first ioctls. Not inlined into the paths of
+    /// the others, which must be quick.
     #[cold]
     #[inline(never)]
     pub(super) fn detect_interface(&self, caller: Caller, at: usize) -> Result<Choice> {
@@ -158,7 +158,7 @@ impl OpenedFile {
         Ok(self.note(asked, verdict, &argument))
     }
 
-    /// What the request behind `argument` tells of a guess.
+    /// What the request at `argument` says about a guess.
     fn weigh(&self, guess: Choice, left: Candidates, argument: &Argument) -> Result<Verdict> {
         let mut room = UserWords::<{ abi::MAX_INTERFACE_BYTES / 4 }>::new();
         let bytes = usize::try_from(argument.input_bytes)
@@ -191,11 +191,11 @@ impl OpenedFile {
             true => choice.pack() | DETECTED,
             false => choice.pack(),
         };
-        // Who sees a guess is to see that it is one.
+        // A guess is logged as one.
         if !is_final {
             self.candidates.store(left.pack(), Relaxed);
         }
-        // Another thread may have been quicker; then what it has noted stands.
+        // Another thread may have been quicker; then its result is kept.
         if let Err(found) = self.interface.cmpxchg(known, now, Full) {
             return Choice::unpack(found).unwrap_or(choice);
         }

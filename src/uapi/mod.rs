@@ -142,7 +142,7 @@ impl Argument {
     /// The 32 bytes of the newer generations.
     fn long(words: &[u32], caller: Caller) -> Self {
         let long = |at| u64::from(word(words, at)) | u64::from(word(words, at + 4)) << 32;
-        // Old clients declare the pointers as 32 bits with padding behind, which may hold anything:
+        // Old clients declare the pointers as 32 bits followed by padding, which may hold anything:
         // of a 32-bit program only the low halves count.
         let address = |at| match caller.is_32_bit() {
             // CAST: 32 bits into at least 32.
@@ -263,11 +263,11 @@ impl OpenedFile {
         }
     }
 
-    /// Tells whoever debugs a client why the request in `words`, for `core`, was refused.
+    /// Logs, for the client's developer, why the request in `words`, for `core`, was refused.
     #[cold]
     #[inline(never)]
     fn explain(&self, format: Format, words: &[u32], core: CoreSelector, error: Error) {
-        // These are answers, and whoever asks again and again gets many.
+        // These are answers, and a client that repeats them gets many.
         if matches!(error, Error::Timeout | Error::ChipNotReady) {
             return;
         }
@@ -355,7 +355,7 @@ impl OpenedFile {
         answered(self.interface(file, caller, at))
     }
 
-    /// The others. Apart from that one, which is to be quick.
+    /// The others. Not inlined into the path of that one, which must be quick.
     #[inline(never)]
     fn run_other(
         &self,
@@ -380,7 +380,8 @@ impl OpenedFile {
         }
     }
 
-    /// One of Russell King's ioctls. Apart from the other one, which is to be quick.
+    /// One of Russell King's ioctls. Not inlined into the path of the other one, which must be
+    /// quick.
     #[cold]
     #[inline(never)]
     fn extension(&self, extension: Extension, caller: Caller, at: usize) -> Result {
@@ -450,7 +451,8 @@ impl OpenedFile {
         }
     }
 
-    /// GALCORE_IOC_RESETS: what resets of cores have cost the process. `EFAULT`: it cannot be told.
+    /// GALCORE_IOC_RESETS: what resets of cores have cost the process. `EFAULT`: it cannot be
+    /// copied.
     #[cold]
     #[inline(never)]
     fn tell_resets(&self, at: usize) -> Result<(), kernel::error::Error> {
@@ -478,7 +480,7 @@ impl OpenedFile {
             if now != Some(choice.format()) {
                 return Err(EBUSY);
             }
-            // A guess that is right: it stays. Who was quicker has found the same, or another.
+            // A guess that is right: it stays. A quicker thread has found the same, or another.
             if known & DETECTED == 0 {
                 let noted = self
                     .interface

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Why a request was refused, in words, for who has written the client.
+//! Why a request was refused, in words, for the author of the client.
 //!
-//! Pure logic. A status alone says little, and each has several causes. What a COMMIT is refused
-//! for is told where it is found.
+//! Pure logic. A status alone says little, and each has several causes. The reasons for refusing a
+//! COMMIT are logged where they are found.
 
 use crate::{
     abi::{
