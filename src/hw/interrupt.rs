@@ -160,7 +160,6 @@ impl Hardware {
         self.errors.allow_job(id)
     }
 
-    /// Prints that the core does not move any more.
     /// Says that a job is dropped as it has held others up for `limit` milliseconds.
     pub(crate) fn report_too_long(&self, limit: u32) {
         dev_err!(
@@ -169,6 +168,7 @@ impl Hardware {
         );
     }
 
+    /// Prints that the core does not move any more.
     pub(crate) fn report_hang(&self) {
         dev_err!(
             self.dev,
