@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Words and text: vectors made by hand from the tables of fields, and everything there and back.
+
+use super::*;
+
+/// Words, and the text that they mean.
+const VECTORS: [([u32; 4], &str); 33] = [
+    (
+        [0x0781_1009, 0, 0, 0x2039_0008],
+        "mov.pack t1, void, void, u0",
+    ),
+    (
+        [0x0182_1009, 4, 0, 0x0015_0028],
+        "mov t2.xy__, void, void, t2.xyyy",
+    ),
+    (
+        [0x0182_1009, 4, 0, 0x0055_0028],
+        "mov t2.xy__, void, void, -t2.xyyy",
+    ),
+    (
+        [0x0182_1009, 4, 0, 0x0095_0028],
+        "mov t2.xy__, void, void, |t2.xyyy|",
+    ),
+    (
+        [0x0080_1009, 4, 0, 0x0200_0028],
+        "mov t0.x___, void, void, t2[a.x].xxxx",
+    ),
+    (
+        [0x0082_3009, 4, 0, 0x0000_0018],
+        "mov t2[a.x].x___, void, void, t1.xxxx",
+    ),
+    (
+        [0x0181_1001, 0x1500_1804, 0, 0x2815_0018],
+        "add t1.xy__, t1.xyyy, void, u1[a.w].xyyy",
+    ),
+    (
+        [0x0102_1001, 0x3fc0_0804, 0x10, 0x0055_4018],
+        "add t2._y__, u0.wwww, void, -t1.yyyy",
+    ),
+    (
+        [0x0780_1002, 0x3900_2805, 0x01c8_00c0, 0x0039_0038],
+        "mad.rtz t0, t2, t1, t3",
+    ),
+    (
+        [0x0080_1803, 0x0000_1804, 0x40, 0],
+        "mul.sat t0.x___, t1.xxxx, t0.xxxx, void",
+    ),
+    (
+        [0x0080_1005, 0x0900_0804, 0x40, 2],
+        "dp3 t0.x___, t0.xyzx, u0.xxxx, void",
+    ),
+    (
+        [0x0783_108f, 0x3900_2804, 0x05c8_00c0, 0x0039_0028],
+        "select.lt t3, t2, |t1|, t2",
+    ),
+    (
+        [0x0081_13cf, 0x0000_1804, 0x03c8_02c0, 0x0039_0058],
+        "select.lz t1.x___, t1.xxxx, -t5, t5",
+    ),
+    (
+        [0x0080_10d0, 0x0000_0804, 0x40, 2],
+        "set.ge t0.x___, t0.xxxx, u0.xxxx, void",
+    ),
+    (
+        [0x0180_1012, 5, 0, 8],
+        "log.rtz t0.xy__, void, void, t0.xxxx",
+    ),
+    ([0x14, 0, 0, 0x380], "call void, void, void, 7"),
+    (
+        [0x56, 0x800, 0xd0, 0x280],
+        "branch.gt void, u0.xxxx, t1.xxxx, 5",
+    ),
+    (
+        [0x56, 0x800, 0x40, 0x281],
+        "branch.gt void, t0.xxxx, i0.xxxx, 5",
+    ),
+    (
+        [0x0000_0296, 0x0020_1800, 0x8000_0000, 0x0000_0480],
+        "branch.not.u32 void, t1.xxxx, void, 9",
+    ),
+    ([0x17, 4, 0, 0], "texkill void, void, void, void"),
+    (
+        [0x57, 0x2804, 0x40, 2],
+        "texkill.gt void, t2.xxxx, u0.xxxx, void",
+    ),
+    (
+        [0x0781_1018, 0x1500_1f20, 0, 0],
+        "texld t1, tex0.xyzw, t1.xyyy, void, void",
+    ),
+    (
+        [0x4781_101b, 0x3900_3f20, 0, 0],
+        "texldl t1, tex8.xyzw, t3, void, void",
+    ),
+    (
+        [0x0781_101a, 0x1500_1f20, 0x00a8_0140, 0x003f_8018],
+        "texldd t1, tex0.xyzw, t1.xyyy, t2.xyyy, t1.zwww",
+    ),
+    (
+        [0x0300_1024, 5, 0x0409_8040, 0x0015_400f],
+        "div.rtz t0._yz_, void, 4.5, t0.yyyy",
+    ),
+    (
+        [0x0081_1131, 0x8000_1804, 0x00aa_0040, 0x202a_800a],
+        "cmp.le t1.x___, |t1.xxxx|, u0.yyyy, u0.zzzz",
+    ),
+    (
+        [0x0381_102d, 0x0020_1804, 0x4000_0000, 0],
+        "i2f.s16 t1.xyz_, t1.xxxx, void, void",
+    ),
+    (
+        [0x0080_103c, 0x1804, 0x4000_0140, 0],
+        "imullo0.s32 t0.x___, t1.xxxx, t2.xxxx, void",
+    ),
+    (
+        [0x0080_1019, 0x1540_0804, 0x4001_0000, 0x7400_0028],
+        "lshift.s32 t0.x___, t0.yyyy, void, 2",
+    ),
+    (
+        [0x0080_1001, 0x7e00_0805, 0x38, 0x0080_0008],
+        "add.rtz t0.x___, 0.5, void, |t0.xxxx|",
+    ),
+    (
+        [0x0081_1033, 0x0440_2804, 0x00ef_00c0, 0],
+        "dp2 t1.x___, t2.yxyx, t1.wywy, void",
+    ),
+    (
+        [0x0080_000a, 4, 0, 0x0039_01d8],
+        "movar a0.x___, void, void, t29",
+    ),
+    (
+        [0x0080_103f, 0x0000_0804, 0x0001_0000, 0x7800_00b8],
+        "bit_findlsb t0.x___, t0.xxxx, void, void",
+    ),
+];
+
+#[test]
+fn words_mean_their_text() {
+    for (words, text) in VECTORS {
+        let instruction = Instruction::decode(&words).expect(text);
+        assert_eq!(instruction.to_string(), text, "{words:08x?}");
+        assert_eq!(instruction.encode(), words, "{text}");
+        assert_eq!(assemble_line(text), Ok(instruction), "{text}");
+    }
+}
