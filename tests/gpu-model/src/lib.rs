@@ -6,7 +6,7 @@
 //!
 //! Rooms: [`server`] (vfio-user, PCI), [`host`] (register block), [`frontend`] (command stream) with [`stream`]
 //! (decoding), [`vg`] (the same of VG cores), [`mmu`] with [`mmu_v2`] and [`mmu_vg`], [`bus`] (memory through it),
-//! [`engine2d`], [`resolve`] with [`surface`] and [`tile_status`], and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
+//! [`engine2d`], [`shader`] (instructions over waves), [`resolve`] with [`surface`] and [`tile_status`], and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
 //! [`written`] (what must not be executed),
 //! [`strict`] (violations and report), [`personality`] and [`registers`] (what a core is).
 //!
@@ -32,6 +32,7 @@ pub mod profile;
 pub mod registers;
 pub mod resolve;
 pub mod server;
+pub mod shader;
 pub mod stream;
 pub mod strict;
 pub mod surface;

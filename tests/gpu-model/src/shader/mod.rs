@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Shaders: [`Program`] is one decoded for a core, [`run`] executes it for 64 vertices or pixels at once.
+//!
+//! The interpreter keeps each component of a register as 64 floats side by side ([`Lane`]), so that an instruction is
+//! one loop that the compiler makes vector code of. Integers are the bits of the floats.
+//!
+//! Facts: sources.md, shaders. What no source says is chosen here: products by rules of IEEE 754, sums not fused,
+//! registers beyond the last read 0.
+
+use gpu_isa::Condition;
+use gpu_isa::Group;
+use gpu_isa::Immediate;
+use gpu_isa::Instruction;
+use gpu_isa::Op;
+use gpu_isa::Shape;
+use gpu_isa::Source;
+use gpu_isa::Type;
+use gpu_isa::Unknown;
+
+use crate::personality::Personality;
+
+mod arithmetic;
+mod run;
+
+pub use run::run;
+
+/// Vertices or pixels of a wave. Of pixels, four in a row are a square of 2 x 2: left, right, and below them the same.
+pub const LANES: usize = 64;
+
+/// One component of a register, for each of the wave.
+pub type Lane = [f32; LANES];
+
+/// Instructions after which a shader of one wave counts as endless, if nothing else is said.
+pub const BUDGET: u64 = 1 << 20;
+
+/// Calls within calls.
+const CALLS: usize = 16;
+
+/// What a core's shaders can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// FLOOR, CEIL, SIGN.
+    pub has_sign_floor_ceil: bool,
+    /// SQRT, SIN, COS.
+    pub has_sqrt_trig: bool,
+    /// DP2 and the normalizing dot products.
+    pub has_halti0: bool,
+    /// Immediate operands, integers, memory, compared texels; MOVAR takes an integer.
+    pub has_halti2: bool,
+    /// LOG, SIN, COS, DIV in two factors.
+    pub has_fast_transcendentals: bool,
+    /// Temporaries of a shader.
+    pub registers: usize,
+}
+
+impl Features {
+    /// Those of a core.
+    pub fn of(core: &Personality) -> Self {
+        let minor = |word: usize, bit: u32| core.minor[word] >> bit & 1 != 0;
+        Self {
+            has_sign_floor_ceil: minor(0, 16),
+            has_sqrt_trig: minor(0, 20),
+            has_halti0: minor(1, 23),
+            has_halti2: minor(4, 16),
+            has_fast_transcendentals: minor(3, 14),
+            registers: 64,
+        }
+    }
+
+    fn has(&self, op: Op) -> bool {
+        match op {
+            Op::Floor | Op::Ceil | Op::Sign => self.has_sign_floor_ceil,
+            Op::Sqrt | Op::Sin | Op::Cos => self.has_sqrt_trig,
+            Op::Dp2 | Op::NormDp2 | Op::NormDp3 | Op::NormDp4 => self.has_halti0,
+            Op::Div => self.has_fast_transcendentals,
+            Op::Nop
+            | Op::Add
+            | Op::Mad
+            | Op::Mul
+            | Op::Dst
+            | Op::Dp3
+            | Op::Dp4
+            | Op::Dsx
+            | Op::Dsy
+            | Op::Mov
+            | Op::Movar
+            | Op::Movaf
+            | Op::Rcp
+            | Op::Rsq
+            | Op::Litp
+            | Op::Select
+            | Op::Set
+            | Op::Exp
+            | Op::Log
+            | Op::Frc
+            | Op::Call
+            | Op::Ret
+            | Op::Branch
+            | Op::BranchAny
+            | Op::Texkill
+            | Op::Texld
+            | Op::Texldb
+            | Op::Texldd
+            | Op::Texldl => true,
+            _ => self.has_halti2,
+        }
+    }
+}
+
+/// Why an instruction cannot be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Its words have no meaning.
+    Unknown(Unknown),
+    /// The core lacks the operation.
+    Lacks(Op),
+    /// The core has no immediate operands.
+    Immediate,
+    /// This source is missing.
+    Source(usize),
+    /// The operation does not know operands of this type.
+    Type(Type),
+    /// The condition does not fit the operation: a comparison needs two sources.
+    Condition(Condition),
+    /// It has to do with half precision, which runs two threads as one.
+    HalfPrecision,
+    /// A temporary that the core does not have.
+    Register(u16),
+    /// The model does not know what the operation does.
+    NotModelled(Op),
+    /// The code ends within an instruction.
+    Cut,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unknown(what) => write!(f, "{what} does not exist"),
+            Self::Lacks(op) => write!(f, "this core has no {}", op.name()),
+            Self::Immediate => write!(f, "this core has no immediate operands"),
+            Self::Source(number) => write!(f, "source {number} is missing"),
+            Self::Type(kind) => write!(f, "it does not take operands {}", kind.suffix()),
+            Self::Condition(condition) => write!(f, "it cannot test {}", condition.suffix()),
+            Self::HalfPrecision => write!(f, "it is for threads of half precision"),
+            Self::Register(number) => write!(f, "there is no temporary {number}"),
+            Self::NotModelled(op) => write!(f, "the model does not know {}", op.name()),
+            Self::Cut => write!(f, "the code ends within it"),
+        }
+    }
+}
+
+/// An instruction that the core cannot execute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Illegal {
+    /// Its number, from the first word of the code on.
+    pub instruction: usize,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl std::fmt::Display for Illegal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "instruction {}: {}", self.instruction, self.reason)
+    }
+}
+
+/// Where an operand comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum From {
+    Temp(usize),
+    Uniform(usize),
+    Internal,
+    /// Bits.
+    Value(u32),
+}
+
+/// A source as the interpreter wants it.
+#[derive(Clone, Copy, Debug)]
+struct Operand {
+    from: From,
+    components: [u8; 4],
+    is_negated: bool,
+    is_absolute: bool,
+    /// The component of the address register that is added, if one is.
+    relative: Option<usize>,
+}
+
+/// An instruction as the interpreter wants it.
+#[derive(Clone, Debug)]
+struct Step {
+    op: Op,
+    condition: Condition,
+    saturates: bool,
+    kind: Type,
+    /// Temporary, if the result goes to one.
+    destination: Option<usize>,
+    destination_relative: Option<usize>,
+    /// Components.
+    mask: u8,
+    sources: [Option<Operand>; 3],
+    sampler: usize,
+    sampler_relative: Option<usize>,
+    sampler_components: [u8; 4],
+    rounding: u8,
+    /// LOAD, STORE: the second source is shifted.
+    shift: u32,
+    target: usize,
+    /// The result comes in two factors.
+    in_factors: bool,
+}
+
+/// A shader, decoded for a core.
+#[derive(Clone, Debug)]
+pub struct Program {
+    steps: Vec<Step>,
+    /// MOVAR takes an integer.
+    has_integer_address: bool,
+    temporaries: usize,
+    samplers: u32,
+    has_relative_sampler: bool,
+    kills: bool,
+    derives: bool,
+}
+
+impl Program {
+    /// Decodes code, four words an instruction. Targets of branches count from its first word.
+    ///
+    /// # Errors
+    ///
+    /// The first instruction that the core does not have.
+    pub fn decode(code: &[u32], features: &Features) -> Result<Self, Illegal> {
+        let mut this = Self {
+            steps: Vec::with_capacity(code.len() / gpu_isa::WORDS),
+            has_integer_address: features.has_halti2,
+            temporaries: 0,
+            samplers: 0,
+            has_relative_sampler: false,
+            kills: false,
+            derives: false,
+        };
+        for (instruction, words) in code.chunks(gpu_isa::WORDS).enumerate() {
+            let step = this.step(words, features);
+            let step = step.map_err(|reason| Illegal {
+                instruction,
+                reason,
+            })?;
+            this.steps.push(step);
+        }
+        Ok(this)
+    }
+
+    /// Instructions.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether it has no instructions.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// One more than the highest temporary that it names.
+    pub fn temporaries(&self) -> usize {
+        self.temporaries
+    }
+
+    /// The samplers that it names, a bit each; with [`Self::has_relative_sampler`] it may use others, too.
+    pub fn samplers(&self) -> u32 {
+        self.samplers
+    }
+
+    /// Whether it computes the number of a sampler.
+    pub fn has_relative_sampler(&self) -> bool {
+        self.has_relative_sampler
+    }
+
+    /// Whether it may discard pixels.
+    pub fn kills(&self) -> bool {
+        self.kills
+    }
+
+    /// Whether it needs whole squares of 2 x 2 pixels.
+    pub fn derives(&self) -> bool {
+        self.derives
+    }
+
+    fn step(&mut self, words: &[u32], features: &Features) -> Result<Step, Reason> {
+        let words = words.first_chunk().ok_or(Reason::Cut)?;
+        let this = Instruction::decode(words).map_err(Reason::Unknown)?;
+        let op = this.op;
+        if !features.has(op) {
+            return Err(Reason::Lacks(op));
+        }
+        if matches!(
+            op,
+            Op::Conv | Op::Swizzle | Op::Txf | Op::Texldlpcf | Op::Texldgpcf
+        ) {
+            return Err(Reason::NotModelled(op));
+        }
+        if this.threads != 0 || this.is_half || this.kind == Type::F16 {
+            return Err(Reason::HalfPrecision);
+        }
+        if this.kind != Type::F32 && !arithmetic::takes_integers(op) {
+            return Err(Reason::Type(this.kind));
+        }
+        self.check_condition(&this)?;
+        let mut sources = [None; 3];
+        for (index, source) in this.sources.iter().enumerate() {
+            match source {
+                Some(source) => sources[index] = Some(self.operand(source, features)?),
+                None if op.needs(index) => return Err(Reason::Source(index)),
+                None => {}
+            }
+        }
+        let relative = |mode: u8| usize::from(mode).checked_sub(1);
+        let destination = this
+            .destination
+            .is_used
+            .then_some(this.destination.register);
+        if let Some(register) = destination {
+            self.note_temporary(u16::from(register), features)?;
+        }
+        if this.op.shape() == Shape::Texture {
+            self.samplers |= 1 << this.sampler;
+            self.has_relative_sampler |= this.sampler_address != 0;
+        }
+        self.kills |= op == Op::Texkill;
+        self.derives |= matches!(op, Op::Dsx | Op::Dsy | Op::Texld | Op::Texldb);
+        Ok(Step {
+            op,
+            condition: this.condition,
+            saturates: this.saturates,
+            kind: this.kind,
+            destination: destination.map(usize::from),
+            destination_relative: relative(this.destination.address),
+            mask: this.destination.mask,
+            sources,
+            sampler: this.sampler.into(),
+            sampler_relative: relative(this.sampler_address),
+            sampler_components: components(this.sampler_swizzle),
+            rounding: this.rounding,
+            shift: u32::from(this.extra & 7),
+            target: this.target.into(),
+            in_factors: features.has_fast_transcendentals
+                && this.rounding == 1
+                && matches!(op, Op::Log | Op::Sin | Op::Cos | Op::Div),
+        })
+    }
+
+    fn check_condition(&self, this: &Instruction) -> Result<(), Reason> {
+        let needs = match (this.op, this.condition) {
+            (Op::Branch | Op::Texkill, Condition::True) => 0,
+            (Op::Branch | Op::Texkill | Op::Set, condition) if !condition.is_binary() => 1,
+            (Op::Branch | Op::BranchAny | Op::Texkill | Op::Set, _) => 2,
+            _ => 0,
+        };
+        match (0..needs).find(|index| this.sources[*index].is_none()) {
+            Some(_) => Err(Reason::Condition(this.condition)),
+            None => Ok(()),
+        }
+    }
+
+    fn note_temporary(&mut self, number: u16, features: &Features) -> Result<usize, Reason> {
+        let index = usize::from(number);
+        if index >= features.registers {
+            return Err(Reason::Register(number));
+        }
+        self.temporaries = self.temporaries.max(index + 1);
+        Ok(index)
+    }
+
+    fn operand(&mut self, source: &Source, features: &Features) -> Result<Operand, Reason> {
+        if let Some(immediate) = source.immediate() {
+            if !features.has_halti2 {
+                return Err(Reason::Immediate);
+            }
+            return Ok(Operand {
+                from: From::Value(match immediate {
+                    Immediate::Float(value) => value.to_bits(),
+                    Immediate::Signed(value) => value as u32,
+                    Immediate::Unsigned(value) => value,
+                    Immediate::Half(bits) => arithmetic::half(bits).to_bits(),
+                }),
+                components: [0; 4],
+                is_negated: false,
+                is_absolute: false,
+                relative: None,
+            });
+        }
+        let from = match source.group {
+            Group::Temp => From::Temp(self.note_temporary(source.register, features)?),
+            Group::Internal => From::Internal,
+            Group::Uniform | Group::UniformHigh => {
+                From::Uniform(source.uniform().unwrap_or_default().into())
+            }
+            Group::TempHalf | Group::Immediate => return Err(Reason::HalfPrecision),
+        };
+        Ok(Operand {
+            from,
+            components: components(source.swizzle),
+            is_negated: source.is_negated,
+            is_absolute: source.is_absolute,
+            relative: usize::from(source.address).checked_sub(1),
+        })
+    }
+}
+
+fn components(swizzle: u8) -> [u8; 4] {
+    [0, 2, 4, 6].map(|shift| swizzle >> shift & 3)
+}
+
+/// What 64 vertices or pixels hold. To be used again for the next ones.
+#[derive(Clone, Debug)]
+pub struct Wave {
+    /// Temporaries: as many as the registers say that the shader has. Inputs go here first, and outputs are here.
+    pub temps: Vec<[Box<Lane>; 4]>,
+    /// The internal register: x is 1 for clockwise triangles.
+    pub internal: [Box<Lane>; 4],
+    /// The address register.
+    address: [[i32; LANES]; 4],
+    /// Lanes to run, a bit each. Of pixels whole squares, so that there are derivatives.
+    pub mask: u64,
+    /// Lanes that the shader discarded.
+    pub killed: u64,
+    /// Instructions executed, times lanes.
+    pub instructions: u64,
+    /// Instructions after which the shader counts as endless.
+    pub budget: u64,
+    /// For results: what an instruction computes, before it goes to its place.
+    result: Option<[Box<Lane>; 4]>,
+}
+
+fn registers() -> [Box<Lane>; 4] {
+    std::array::from_fn(|_| Box::new([0.0; LANES]))
+}
+
+impl Wave {
+    /// One with so many temporaries.
+    pub fn new(temporaries: usize) -> Self {
+        Self {
+            temps: (0..temporaries).map(|_| registers()).collect(),
+            internal: registers(),
+            address: [[0; LANES]; 4],
+            mask: u64::MAX,
+            killed: 0,
+            instructions: 0,
+            budget: BUDGET,
+            result: None,
+        }
+    }
+
+    /// Sets all temporaries and the address register to 0, and forgets what was discarded.
+    pub fn clear(&mut self) {
+        for component in self.temps.iter_mut().flatten() {
+            component.fill(0.0);
+        }
+        self.address = [[0; LANES]; 4];
+        self.killed = 0;
+    }
+}
+
+/// How the level of detail of a texel is found.
+#[derive(Clone, Copy, Debug)]
+pub enum Lod<'a> {
+    /// From the derivatives in the square of pixels, plus this.
+    Derived(Option<&'a Lane>),
+    /// It is given.
+    Given(&'a Lane),
+    /// From these derivatives to the right, and downwards.
+    Gradients([&'a Lane; 3], [&'a Lane; 3]),
+}
+
+/// A texture instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup<'a> {
+    /// The sampler's number, of both stages together.
+    pub unit: usize,
+    /// Where: s, t, r, and a fourth that nobody reads here.
+    pub coordinates: [&'a Lane; 4],
+    /// Which level.
+    pub lod: Lod<'a>,
+    /// What the texel is to be compared with, if the sampler compares.
+    pub reference: Option<&'a Lane>,
+    /// For which lanes.
+    pub mask: u64,
+}
+
+/// Why a shader got no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The memory at this address. Its owner has reported it.
+    Memory(u32),
+    /// This sampler was never set up.
+    Sampler(usize),
+    /// A call too deep, or a return without a call.
+    Calls,
+}
+
+/// What shaders ask the rest of the core for.
+pub trait Sampler {
+    /// Reads texels: red, green, blue, alpha. Lanes outside the mask may get anything.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`]: the core hangs or goes on with nothing; the caller knows.
+    fn sample(&mut self, lookup: &Lookup<'_>, out: &mut [Lane; 4]) -> Result<(), Fault>;
+
+    /// LOAD: reads a word.
+    ///
+    /// # Errors
+    ///
+    /// The address is not there.
+    fn load(&mut self, address: u32) -> Result<u32, Fault> {
+        Err(Fault::Memory(address))
+    }
+
+    /// STORE: writes a word.
+    ///
+    /// # Errors
+    ///
+    /// The address is not there.
+    fn store(&mut self, address: u32, _value: u32) -> Result<(), Fault> {
+        Err(Fault::Memory(address))
+    }
+}
+
+/// How a shader ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All lanes are through.
+    Done,
+    /// It ran for longer than the wave's budget; at this instruction it was stopped.
+    Endless(usize),
+    /// It uses so many temporaries, and the wave has fewer.
+    Temporaries(usize),
+    /// At this instruction it got no answer.
+    Fault(usize, Fault),
+}
+
+#[cfg(test)]
+mod tests;
