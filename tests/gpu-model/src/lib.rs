@@ -6,7 +6,7 @@
 //!
 //! Rooms: [`server`] (vfio-user, PCI), [`host`] (register block), [`frontend`] (command stream) with [`stream`]
 //! (decoding), [`vg`] (the same of VG cores), [`mmu`] with [`mmu_v2`] and [`mmu_vg`], [`bus`] (memory through it),
-//! [`engine2d`], [`shader`] (instructions over waves), [`resolve`] with [`surface`] and [`tile_status`], and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
+//! [`engine2d`], [`shader`] (instructions over waves), [`texture`], [`resolve`] with [`surface`] and [`tile_status`], and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
 //! [`written`] (what must not be executed),
 //! [`strict`] (violations and report), [`personality`] and [`registers`] (what a core is).
 //!
@@ -36,6 +36,7 @@ pub mod shader;
 pub mod stream;
 pub mod strict;
 pub mod surface;
+pub mod texture;
 pub mod tile_status;
 pub mod vg;
 pub mod waits;

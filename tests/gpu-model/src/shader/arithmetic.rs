@@ -149,7 +149,7 @@ pub(super) fn saturate(out: &mut Lane) {
 }
 
 /// A float of half precision.
-pub(super) fn half(bits: u16) -> f32 {
+pub(crate) fn half(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
     let (exponent, fraction) = (u32::from(bits >> 10 & 31), u32::from(bits & 0x3ff));
     match exponent {
@@ -163,7 +163,7 @@ pub(super) fn half(bits: u16) -> f32 {
 }
 
 /// Down to an integral number. The standard library's is a call, if the processor has no instruction for it.
-pub(super) fn floor(value: f32) -> f32 {
+pub(crate) fn floor(value: f32) -> f32 {
     let whole = value as i32 as f32;
     let below = if whole > value { whole - 1.0 } else { whole };
     // From here on floats have no fraction; what is no number is not below, either.

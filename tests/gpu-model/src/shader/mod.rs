@@ -22,6 +22,8 @@ use crate::personality::Personality;
 mod arithmetic;
 mod run;
 
+pub(crate) use arithmetic::floor;
+pub(crate) use arithmetic::half;
 pub use run::run;
 
 /// Vertices or pixels of a wave. Of pixels, four in a row are a square of 2 x 2: left, right, and below them the same.

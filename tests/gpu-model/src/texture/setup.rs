@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The state of a sampler: what it reads, and how.
+
+use super::format::Format;
+use super::Features;
+
+/// Levels of a texture.
+pub(super) const LEVELS: u32 = 14;
+
+/// What a texture is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Flat,
+    Solid,
+    Array,
+    Cube,
+}
+
+/// What happens outside of 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrap {
+    Repeat,
+    Mirror,
+    Edge,
+    Border,
+}
+
+/// Between texels, or levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filter {
+    None,
+    Nearest,
+    Linear,
+}
+
+/// How texels lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Bytes of a row.
+    Linear(u32),
+    /// Rows of 4 x 4 tiles, so many texels wide at least.
+    Tiled(u32),
+    Supertiled,
+    /// Tiled, in two parts as pixel pipes have them.
+    SplitTiled,
+    SplitSupertiled,
+}
+
+/// The texture has a tile status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) address: u32,
+    pub(super) clear: [u32; 2],
+}
+
+/// A sampler that cannot be used as it was set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mistake {
+    /// The core has no such texture type.
+    Type(u32),
+    /// The core, or the model, does not have the format: its number, and the extended one.
+    Format(u32, u32),
+    /// The core reads textures of powers of two only, unless they are clamped and have no levels.
+    Size(u32, u32),
+    /// A width or height of 0, or above what the core can.
+    Empty,
+    /// The core does not read this layout.
+    Layout(u32),
+    /// It asks for bytes in another order, which the model does not know.
+    Endian(u32),
+    /// A filter that does not exist there.
+    Filter(u32),
+}
+
+impl std::fmt::Display for Mistake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Type(number) => write!(f, "texture type {number} does not exist"),
+            Self::Format(base, extended) => {
+                write!(f, "texture format {base} (extended {extended}) is not there")
+            }
+            Self::Size(width, height) => write!(
+                f,
+                "{width} x {height} texels: this core wants powers of two, or no levels and clamping"
+            ),
+            Self::Empty => write!(f, "a size that the core does not have"),
+            Self::Layout(number) => write!(f, "this core does not read textures of layout {number}"),
+            Self::Endian(number) => write!(f, "byte order {number} is not known"),
+            Self::Filter(number) => write!(f, "filter {number} does not exist"),
+        }
+    }
+}
+
+/// A sampler as a draw has it.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub(super) kind: Kind,
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) depth: u32,
+    pub(super) wrap: [Wrap; 3],
+    pub(super) min: Filter,
+    pub(super) mip: Filter,
+    pub(super) mag: Filter,
+    pub(super) format: Format,
+    pub(super) layout: Layout,
+    pub(super) min_lod: f32,
+    pub(super) max_lod: f32,
+    pub(super) bias: f32,
+    /// Channel of each component: 4 is zero, 5 is one.
+    pub(super) swizzle: [usize; 4],
+    pub(super) is_seamless: bool,
+    pub(super) compare: Option<u32>,
+    pub(super) status: Option<Status>,
+    pub(super) addresses: [u32; LEVELS as usize],
+}
+
+/// Where the registers of a sampler are.
+struct Registers<'a> {
+    sampler: u32,
+    is_new: bool,
+    read: &'a dyn Fn(u32) -> u32,
+}
+
+impl Registers<'_> {
+    /// One of a sampler's own, by the addresses of both kinds of block. 0 is one that there is not.
+    fn get(&self, old: u32, new: u32) -> u32 {
+        match if self.is_new { new } else { old } {
+            0 => 0,
+            base => (self.read)(base + 4 * self.sampler),
+        }
+    }
+
+    fn address(&self, level: u32) -> u32 {
+        let (sampler, level) = (4 * self.sampler, 4 * level);
+        match self.is_new {
+            true => (self.read)(0x1_0800 + 16 * sampler + level),
+            false => (self.read)(0x2400 + 16 * level + sampler),
+        }
+    }
+}
+
+/// A number with five bits of fraction.
+fn fixed(word: u32, low: u32) -> f32 {
+    (word >> low & 0x3ff) as f32 / 32.0
+}
+
+fn filter(number: u32) -> Filter {
+    match number {
+        0 => Filter::None,
+        1 => Filter::Nearest,
+        // Anisotropic ones, too.
+        _ => Filter::Linear,
+    }
+}
+
+impl Setup {
+    /// Reads the state of a sampler; `read` gives the state at a byte address. `None`: it is switched off.
+    ///
+    /// # Errors
+    ///
+    /// [`Mistake`]: the core cannot do it, or the model does not know how.
+    pub fn read(
+        core: &Features,
+        sampler: u32,
+        read: &dyn Fn(u32) -> u32,
+    ) -> Result<Option<Self>, Mistake> {
+        let registers = Registers {
+            sampler,
+            is_new: core.has_halti1,
+            read,
+        };
+        let config = registers.get(0x2000, 0x1_0000);
+        let more = registers.get(0x21c0, 0x1_0380);
+        let kind = match (config & 7, more >> 24 & 1) {
+            (0, _) => return Ok(None),
+            (1 | 2, 0) => Kind::Flat,
+            (1..=3, 1) => Kind::Array,
+            (3, _) => Kind::Solid,
+            (5, _) => Kind::Cube,
+            (other, _) => return Err(Mistake::Type(other)),
+        };
+        if config >> 22 & 3 != 0 {
+            return Err(Mistake::Endian(config >> 22 & 3));
+        }
+        let size = registers.get(0x2040, 0x1_0080);
+        let (width, height) = (size & 0xffff, if config & 7 == 1 { 1 } else { size >> 16 });
+        if width == 0 || height == 0 || width.max(height) > core.largest {
+            return Err(Mistake::Empty);
+        }
+        let log_size = registers.get(0x2080, 0x1_0100);
+        let (base, extended) = (config >> 13 & 31, more & 63);
+        let format = Format::new(base, extended, log_size >> 31 != 0, core);
+        let format = format.ok_or(Mistake::Format(base, extended))?;
+        let volume = registers.get(0x2180, 0x1_0300);
+        let wrap = [config >> 3, config >> 5, volume >> 28].map(|mode| match mode & 3 {
+            0 => Wrap::Repeat,
+            1 => Wrap::Mirror,
+            2 => Wrap::Edge,
+            _ => Wrap::Border,
+        });
+        let mip = filter(config >> 9 & 3);
+        let is_power = width.is_power_of_two() && height.is_power_of_two();
+        let is_clamped = wrap[..2].iter().all(|wrap| *wrap == Wrap::Edge);
+        let is_plain = is_clamped && mip == Filter::None;
+        if !(core.has_any_size || is_power || is_plain) {
+            return Err(Mistake::Size(width, height));
+        }
+        let lod = registers.get(0x20c0, 0x1_0180);
+        let bias = ((lod >> 21 & 0x3ff) << 22) as i32 >> 22;
+        let base_lod = registers.get(0, 0x1_0700);
+        let swizzle = [8, 12, 16, 20].map(|low| (more >> low & 7) as usize);
+        Ok(Some(Self {
+            kind,
+            width,
+            height,
+            depth: (volume & 0x3fff).max(1),
+            wrap,
+            min: filter(config >> 7 & 3),
+            mip,
+            mag: filter(config >> 11 & 3),
+            format,
+            layout: Self::layout(core, &registers, config, more)?,
+            min_lod: fixed(lod, 11),
+            max_lod: fixed(lod, 1),
+            bias: if lod & 1 != 0 {
+                bias as f32 / 32.0
+            } else {
+                0.0
+            },
+            swizzle: if core.has_halti0 {
+                swizzle
+            } else {
+                [0, 1, 2, 3]
+            },
+            is_seamless: core.has_seamless_cubes && more >> 25 & 1 != 0,
+            compare: (base_lod >> 16 & 1 != 0).then_some(base_lod >> 20 & 7),
+            status: Self::status(core, sampler, more, read),
+            addresses: std::array::from_fn(|level| registers.address(level as u32)),
+        }))
+    }
+
+    fn layout(
+        core: &Features,
+        registers: &Registers<'_>,
+        config: u32,
+        more: u32,
+    ) -> Result<Layout, Mistake> {
+        match (config >> 20 & 3, more >> 26 & 7) {
+            (0, 0) => Ok(Layout::Tiled(4)),
+            (0, _) if !core.has_alignment => Ok(Layout::Tiled(4)),
+            (0, 1) => Ok(Layout::Tiled(16)),
+            (0, 2) if core.has_supertiles => Ok(Layout::Supertiled),
+            (0, 3) => Ok(Layout::SplitTiled),
+            (0, 4) => Ok(Layout::SplitSupertiled),
+            (3, _) if core.has_linear => Ok(Layout::Linear(registers.get(0x2c00, 0x1_0280))),
+            (0, alignment) => Err(Mistake::Layout(alignment)),
+            (addressing, _) => Err(Mistake::Layout(addressing << 4)),
+        }
+    }
+
+    fn status(
+        core: &Features,
+        sampler: u32,
+        more: u32,
+        read: &dyn Fn(u32) -> u32,
+    ) -> Option<Status> {
+        let register = |base: u32| read(base + 4 * sampler);
+        // Eight samplers have these registers.
+        let is_there = core.has_status && sampler < 8 && more >> 30 & 1 != 0;
+        (is_there && register(0x1720) & 1 != 0).then(|| Status {
+            address: register(0x1740),
+            clear: [register(0x1760), register(0x1780)],
+        })
+    }
+
+    /// Width and height of a level.
+    pub(super) fn size(&self, level: u32) -> (u32, u32) {
+        ((self.width >> level).max(1), (self.height >> level).max(1))
+    }
+
+    /// Bytes of 4 x 4 texels.
+    pub(super) fn tile_bytes(&self) -> u32 {
+        let block = self.format.block_bytes();
+        block.unwrap_or_else(|| 16 * self.format.bytes())
+    }
+
+    /// The address of 4 x 4 texels: of a level, a face or slice, a column and a row of tiles.
+    pub(super) fn tile_address(&self, level: u32, slice: u32, tile: (u32, u32)) -> u32 {
+        let (width, height) = self.size(level);
+        let bytes = self.tile_bytes();
+        let base = self.addresses[level as usize];
+        let up = |size: u32, to: u32| size.div_ceil(to) * to;
+        if self.format.block_bytes().is_some() {
+            let (columns, rows) = (width.div_ceil(4), height.div_ceil(4));
+            let index = (slice * rows + tile.1) * columns + tile.0;
+            return base.wrapping_add(index.wrapping_mul(bytes));
+        }
+        let (align_x, align_y) = match self.layout {
+            Layout::Linear(stride) => {
+                let slice = slice.wrapping_mul(stride).wrapping_mul(up(height, 4));
+                let row = (4 * tile.1).wrapping_mul(stride);
+                return base
+                    .wrapping_add(slice)
+                    .wrapping_add(row)
+                    .wrapping_add(tile.0 * bytes / 4);
+            }
+            Layout::Tiled(align) => (align, 4),
+            Layout::Supertiled => (64, 64),
+            Layout::SplitTiled => (16, 8),
+            Layout::SplitSupertiled => (64, 128),
+        };
+        // In tiles from here on.
+        let (columns, rows) = (up(width, align_x) / 4, up(height, align_y) / 4);
+        let ((mut x, mut y), mut part) = (tile, 0);
+        if matches!(self.layout, Layout::SplitTiled | Layout::SplitSupertiled) {
+            let odd = y & 1;
+            part = (x >> 1 ^ odd) & 1;
+            (x, y) = (x & !2 | odd << 1, y >> 1);
+        }
+        let index = match self.layout {
+            Layout::Supertiled | Layout::SplitSupertiled => {
+                let inside = y % 16 / 4 * 64 + x % 16 / 2 * 8 + y % 4 * 2 + x % 2;
+                (y / 16 * (columns / 16) + x / 16) * 256 + inside
+            }
+            _ => y * columns + x,
+        };
+        let index = index + slice * columns * rows + part * columns * rows / 2;
+        base.wrapping_add(index.wrapping_mul(bytes))
+    }
+
+    /// Faces or slices of a level.
+    pub(super) fn slices(&self, level: u32) -> u32 {
+        match self.kind {
+            Kind::Flat => 1,
+            Kind::Cube => 6,
+            Kind::Array => self.depth,
+            Kind::Solid => (self.depth >> level).max(1),
+        }
+    }
+}
