@@ -182,6 +182,22 @@ ops! {
     Popcount 0x61 "popcount" [2] [] Alu;
     /// Second over third source.
     Div 0x64 "div" [1 2] [] Alu;
+    /// Adds to memory, and gives what was there.
+    AtomicAdd 0x65 "atomic_add" [0 1 2] [] Alu;
+    /// Exchanges with memory.
+    AtomicXchg 0x66 "atomic_xchg" [0 1 2] [] Alu;
+    /// Exchanges with memory if that is as expected.
+    AtomicCmpXchg 0x67 "atomic_cmp_xchg" [0 1 2] [] Alu;
+    /// The lower one goes to memory.
+    AtomicMin 0x68 "atomic_min" [0 1 2] [] Alu;
+    /// The higher one goes to memory.
+    AtomicMax 0x69 "atomic_max" [0 1 2] [] Alu;
+    /// Sets bits in memory.
+    AtomicOr 0x6a "atomic_or" [0 1 2] [] Alu;
+    /// Clears bits in memory.
+    AtomicAnd 0x6b "atomic_and" [0 1 2] [] Alu;
+    /// Inverts bits in memory.
+    AtomicXor 0x6c "atomic_xor" [0 1 2] [] Alu;
     /// Bits in reverse order.
     BitRev 0x6d "bit_rev" [0] [] Alu;
     /// A texel of a level, compared.
@@ -198,6 +214,10 @@ ops! {
     NormDp3 0x75 "norm_dp3" [0] [] Alu;
     /// A vector of four components, normalized.
     NormDp4 0x76 "norm_dp4" [0] [] Alu;
+    /// From an image.
+    ImgLoad 0x79 "img_load" [0 1] [] Memory;
+    /// To an image.
+    ImgStore 0x7a "img_store" [0 1 2] [] Memory;
     /// Number of the lowest one.
     BitFindlsb 0x7f / 0x0b "bit_findlsb" [0] [] Alu;
     /// Number of the highest one.

@@ -73,9 +73,7 @@ impl fmt::Display for Source {
         };
         let number = self.uniform().unwrap_or(self.register);
         write!(f, "{bar}{group}{number}{}", address(self.address))?;
-        if self.swizzle != IDENTITY {
-            f.write_str(&swizzle(self.swizzle))?;
-        }
+        f.write_str(&swizzle(self.swizzle))?;
         f.write_str(bar)
     }
 }
@@ -135,7 +133,7 @@ impl fmt::Display for Instruction {
             Op::Movar | Op::Movaf | Op::Movai if !self.destination.is_used => {
                 write!(f, " a0{}", mask(self.destination.mask))?;
             }
-            Op::Store => write!(f, " mem{}", mask(self.destination.mask))?,
+            Op::Store | Op::ImgStore => write!(f, " mem{}", mask(self.destination.mask))?,
             _ => write!(f, " {}", self.destination)?,
         }
         if shape == Shape::Texture {

@@ -293,10 +293,7 @@ impl Program {
         if !features.has(op) {
             return Err(Reason::Lacks(op));
         }
-        if matches!(
-            op,
-            Op::Conv | Op::Swizzle | Op::Txf | Op::Texldlpcf | Op::Texldgpcf
-        ) {
+        if !is_modelled(op) {
             return Err(Reason::NotModelled(op));
         }
         if this.threads != 0 || this.is_half || this.kind == Type::F16 {
@@ -405,6 +402,28 @@ impl Program {
             relative: usize::from(source.address).checked_sub(1),
         })
     }
+}
+
+/// What no shader of OpenGL ES 2 needs, and what no source explains, is left out.
+fn is_modelled(op: Op) -> bool {
+    !matches!(
+        op,
+        Op::Conv
+            | Op::Swizzle
+            | Op::Txf
+            | Op::Texldlpcf
+            | Op::Texldgpcf
+            | Op::ImgLoad
+            | Op::ImgStore
+            | Op::AtomicAdd
+            | Op::AtomicXchg
+            | Op::AtomicCmpXchg
+            | Op::AtomicMin
+            | Op::AtomicMax
+            | Op::AtomicOr
+            | Op::AtomicAnd
+            | Op::AtomicXor
+    )
 }
 
 fn components(swizzle: u8) -> [u8; 4] {
