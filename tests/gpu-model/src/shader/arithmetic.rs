@@ -164,10 +164,13 @@ pub(crate) fn half(bits: u16) -> f32 {
 
 /// Down to an integral number. The standard library's is a call, if the processor has no instruction for it.
 pub(crate) fn floor(value: f32) -> f32 {
-    let whole = value as i32 as f32;
-    let below = if whole > value { whole - 1.0 } else { whole };
-    // From here on floats have no fraction; what is no number is not below, either.
-    if value.abs() < 8_388_608.0 {
+    // From here on floats have no fraction: what is added rounds it away.
+    const WHOLE: f32 = 8_388_608.0;
+    let shift = WHOLE.copysign(value);
+    let near = (value + shift) - shift;
+    let below = if near > value { near - 1.0 } else { near };
+    // What is no number is not below, either.
+    if value.abs() < WHOLE {
         below
     } else {
         value

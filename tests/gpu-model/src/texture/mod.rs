@@ -20,7 +20,7 @@ use format::Texel;
 use format::Tile;
 use setup::Filter;
 use setup::Kind;
-use setup::Layout;
+use setup::Level;
 use setup::Wrap;
 use setup::LEVELS;
 
@@ -79,7 +79,7 @@ const TILES: usize = 1024;
 /// Decoded tiles of 4 x 4 texels, by address and format. It notices no change of memory, as the hardware's: drop it
 /// when the command stream flushes the texture cache.
 pub struct Cache {
-    keys: Vec<u64>,
+    keys: Box<[u64; TILES]>,
     tiles: Vec<Tile>,
     /// Tiles that were read from memory.
     pub misses: u64,
@@ -88,7 +88,7 @@ pub struct Cache {
 impl Default for Cache {
     fn default() -> Self {
         Self {
-            keys: vec![u64::MAX; TILES],
+            keys: Box::new([u64::MAX; TILES]),
             tiles: vec![[[0.0; 4]; 16]; TILES],
             misses: 0,
         }
@@ -101,30 +101,30 @@ impl Cache {
         self.keys.fill(u64::MAX);
     }
 
-    /// The place of a tile, which is read if it is not there.
+    /// A tile, which is read if it is not there.
+    #[inline]
     fn find(
         &mut self,
         setup: &Setup,
         (level, slice): (u32, u32),
-        tile: (u32, u32),
+        (column, row): (u32, u32),
         memory: &mut dyn Memory,
     ) -> Result<&Tile, Fault> {
-        let address = setup.tile_address(level, slice, tile);
-        let mut key = u64::from(address) | setup.format.key() << 32;
-        if let Layout::Linear(stride) = setup.layout {
+        let level = &setup.levels[level as usize];
+        let address = level.tile(slice, column, row);
+        let mut key = u64::from(address) | setup.key;
+        if level.stride().is_some() {
             // At the right and lower edge, less is read.
-            let (width, height) = setup.size(level);
             let left = |size: u32, tile: u32| u64::from(size.saturating_sub(4 * tile).min(4) & 3);
-            let edges = left(width, tile.0) << 41 | left(height, tile.1) << 61;
-            key |= edges | u64::from(stride & 0x3_ffff) << 43;
+            key |= left(level.width, column) << 41 | left(level.height, row) << 61;
         }
         let slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % TILES;
         if self.keys[slot] != key {
             self.keys[slot] = u64::MAX;
             self.misses += 1;
             let mut bytes = [0; 256];
-            let bytes = &mut bytes[..setup.tile_bytes() as usize];
-            read_tile(setup, address, setup.size(level), tile, bytes, memory)?;
+            let bytes = &mut bytes[..level.tile_bytes as usize];
+            read_tile(setup, level, address, (column, row), bytes, memory)?;
             setup.format.decode(bytes, &mut self.tiles[slot]);
             self.keys[slot] = key;
         }
@@ -133,19 +133,20 @@ impl Cache {
 }
 
 /// Reads the bytes of a tile. Linear ones are read row by row, and no farther than the texture goes.
+#[inline(never)]
 fn read_tile(
     setup: &Setup,
+    level: &Level,
     address: u32,
-    (width, height): (u32, u32),
     (column, row): (u32, u32),
     bytes: &mut [u8],
     memory: &mut dyn Memory,
 ) -> Result<(), Fault> {
-    if let (Layout::Linear(stride), None) = (setup.layout, setup.format.block_bytes()) {
+    if let Some(stride) = level.stride() {
         let texel = setup.format.bytes();
         let rows = bytes.chunks_exact_mut(4 * texel as usize);
-        for (y, bytes) in (0..height.saturating_sub(4 * row)).zip(rows) {
-            let columns = width.saturating_sub(4 * column).min(4);
+        for (y, bytes) in (0..level.height.saturating_sub(4 * row)).zip(rows) {
+            let columns = level.width.saturating_sub(4 * column).min(4);
             let address = address.wrapping_add(y * stride);
             memory.read(address, &mut bytes[..(columns * texel) as usize])?;
         }
@@ -153,7 +154,7 @@ fn read_tile(
     }
     if let Some(status) = setup.status {
         // Two bits for 64 bytes; 1: the tile was cleared, and its memory not written since.
-        let index = address.wrapping_sub(setup.addresses[0]) / 64;
+        let index = address.wrapping_sub(setup.levels[0].address) / 64;
         let mut byte = [0];
         memory.read(status.address.wrapping_add(index / 4), &mut byte)?;
         if byte[0] >> (2 * (index % 4)) & 3 == 1 {
@@ -190,17 +191,24 @@ impl Sampler for Units<'_> {
         let setup = setup.ok_or(Fault::Sampler(lookup.unit))?;
         self.requests += u64::from(lookup.mask.count_ones());
         let lods = Lods::of(setup, lookup, self.has_derivatives);
+        let is_plain = setup.swizzle == [0, 1, 2, 3];
+        let mut taps = Taps {
+            setup,
+            cache: self.cache,
+            memory: self.memory,
+            reference: None,
+            texels: 0,
+        };
         for lane in (0..LANES).filter(|lane| lookup.mask >> lane & 1 != 0) {
             let position = Position::of(setup, lookup, lane);
-            let mut taps = Taps {
-                setup,
-                cache: self.cache,
-                memory: self.memory,
-                reference: lookup.reference.map(|reference| reference[lane]),
-                texels: 0,
-            };
+            taps.reference = lookup.reference.map(|reference| reference[lane]);
             let texel = taps.levels(&position, lods.at(lane))?;
-            self.texels += taps.texels;
+            if is_plain {
+                out.iter_mut()
+                    .zip(texel)
+                    .for_each(|(out, value)| out[lane] = value);
+                continue;
+            }
             for (channel, out) in setup.swizzle.iter().zip(out.iter_mut()) {
                 out[lane] = match channel {
                     0..=3 => texel[*channel],
@@ -209,6 +217,7 @@ impl Sampler for Units<'_> {
                 };
             }
         }
+        self.texels += taps.texels;
         Ok(())
     }
 
@@ -430,7 +439,7 @@ impl Taps<'_> {
         slice: u32,
         filter: Filter,
     ) -> Result<Texel, Fault> {
-        let (width, height) = self.setup.size(level);
+        let Level { width, height, .. } = self.setup.levels[level as usize];
         let (x, y) = (
             position.at[0] * width as f32,
             position.at[1] * height as f32,
@@ -441,38 +450,52 @@ impl Taps<'_> {
         let (x, y) = (x - 0.5, y - 0.5);
         let (left, top) = (whole(x), whole(y));
         let (across, down) = (x - left as f32, y - top as f32);
-        let (right, bottom) = (left.saturating_add(1), top.saturating_add(1));
         let place = (level, slice);
-        // Mostly all four are in one tile.
-        if left & 3 != 3 && top & 3 != 3 && left >= 0 && top >= 0 && self.reference.is_none() {
-            let (x, y) = (left as u32, top as u32);
-            if x + 1 < width && y + 1 < height {
+        let (right, bottom) = (left.saturating_add(1), top.saturating_add(1));
+        let is_inside = left >= 0 && top >= 0 && right < width as i32 && bottom < height as i32;
+        let is_plain = is_inside && self.reference.is_none();
+        let corner = |x: i32, y: i32| ((y & 3) << 2 | x & 3) as usize;
+        let tile = (left as u32 / 4, top as u32 / 4);
+        let [a, b, c, d] = match (is_plain, left & 3 == 3, top & 3 == 3) {
+            // Mostly all four are in one tile, or in two.
+            (true, false, false) => {
                 self.texels += 4;
-                let tile = self
-                    .cache
-                    .find(self.setup, place, (x / 4, y / 4), self.memory)?;
-                let at = (y % 4 * 4 + x % 4) as usize;
-                let above = mix(tile[at], tile[at + 1], across);
-                return Ok(mix(above, mix(tile[at + 4], tile[at + 5], across), down));
+                let tile = self.cache.find(self.setup, place, tile, self.memory)?;
+                let at = corner(left, top);
+                [0, 1, 4, 5].map(|more| tile[(at + more) & 15])
             }
-        }
-        let above = mix(
-            self.texel(place, left, top)?,
-            self.texel(place, right, top)?,
-            across,
-        );
-        let below = mix(
-            self.texel(place, left, bottom)?,
-            self.texel(place, right, bottom)?,
-            across,
-        );
-        Ok(mix(above, below, down))
+            (true, true, false) => {
+                self.texels += 4;
+                let at = corner(left, top);
+                let one = self.cache.find(self.setup, place, tile, self.memory)?;
+                let [a, c] = [at, at + 4].map(|at| one[at & 15]);
+                let other = (tile.0 + 1, tile.1);
+                let other = self.cache.find(self.setup, place, other, self.memory)?;
+                [a, other[(at - 3) & 15], c, other[(at + 1) & 15]]
+            }
+            (true, false, true) => {
+                self.texels += 4;
+                let at = corner(left, top);
+                let one = self.cache.find(self.setup, place, tile, self.memory)?;
+                let [a, b] = [at, at + 1].map(|at| one[at & 15]);
+                let other = (tile.0, tile.1 + 1);
+                let other = self.cache.find(self.setup, place, other, self.memory)?;
+                [a, b, other[(at - 12) & 15], other[(at - 11) & 15]]
+            }
+            _ => [
+                self.texel(place, left, top)?,
+                self.texel(place, right, top)?,
+                self.texel(place, left, bottom)?,
+                self.texel(place, right, bottom)?,
+            ],
+        };
+        Ok(mix(mix(a, b, across), mix(c, d, across), down))
     }
 
     /// One texel, which may lie outside.
     fn texel(&mut self, (level, slice): (u32, u32), x: i32, y: i32) -> Result<Texel, Fault> {
         let setup = self.setup;
-        let (width, height) = setup.size(level);
+        let Level { width, height, .. } = setup.levels[level as usize];
         let is_inside = (0..width as i32).contains(&x) && (0..height as i32).contains(&y);
         let (x, y, slice) = if is_inside {
             (x as u32, y as u32, slice)
@@ -502,7 +525,7 @@ impl Taps<'_> {
 
     /// A texel beside a face: in it, or if the cube is seamless, on the neighbor.
     fn beside(&self, level: u32, slice: u32, x: i32, y: i32) -> (u32, u32, u32) {
-        let (width, height) = self.setup.size(level);
+        let Level { width, height, .. } = self.setup.levels[level as usize];
         let edge = |at: i32, size: u32| at.clamp(0, size as i32 - 1) as u32;
         let (inner_x, inner_y) = (edge(x, width), edge(y, height));
         let is_corner = inner_x as i32 != x && inner_y as i32 != y;

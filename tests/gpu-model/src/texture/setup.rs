@@ -112,7 +112,24 @@ pub struct Setup {
     pub(super) is_seamless: bool,
     pub(super) compare: Option<u32>,
     pub(super) status: Option<Status>,
-    pub(super) addresses: [u32; LEVELS as usize],
+    pub(super) levels: [Level; LEVELS as usize],
+    /// What tiles of this texture have in common: format and stride, for the cache.
+    pub(super) key: u64,
+}
+
+/// A level of a texture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) address: u32,
+    /// Tiles of a row, padded.
+    columns: u32,
+    /// Bytes of a face or slice.
+    slice: u32,
+    /// Bytes of 4 x 4 texels.
+    pub(super) tile_bytes: u32,
+    layout: Layout,
 }
 
 /// Where the registers of a sampler are.
@@ -209,6 +226,11 @@ impl Setup {
         let lod = registers.get(0x20c0, 0x1_0180);
         let bias = ((lod >> 21 & 0x3ff) << 22) as i32 >> 22;
         let base_lod = registers.get(0, 0x1_0700);
+        let layout = Self::layout(core, &registers, config, more)?;
+        let stride = match layout {
+            Layout::Linear(stride) => u64::from(stride & 0x3_ffff),
+            _ => 0,
+        };
         let swizzle = [8, 12, 16, 20].map(|low| (more >> low & 7) as usize);
         Ok(Some(Self {
             kind,
@@ -220,7 +242,7 @@ impl Setup {
             mip,
             mag: filter(config >> 11 & 3),
             format,
-            layout: Self::layout(core, &registers, config, more)?,
+            layout,
             min_lod: fixed(lod, 11),
             max_lod: fixed(lod, 1),
             bias: if lod & 1 != 0 {
@@ -236,7 +258,11 @@ impl Setup {
             is_seamless: core.has_seamless_cubes && more >> 25 & 1 != 0,
             compare: (base_lod >> 16 & 1 != 0).then_some(base_lod >> 20 & 7),
             status: Self::status(core, sampler, more, read),
-            addresses: std::array::from_fn(|level| registers.address(level as u32)),
+            levels: std::array::from_fn(|level| {
+                let size = ((width >> level).max(1), (height >> level).max(1));
+                Level::new(size, registers.address(level as u32), format, layout)
+            }),
+            key: format.key() << 32 | stride << 43,
         }))
     }
 
@@ -274,61 +300,6 @@ impl Setup {
         })
     }
 
-    /// Width and height of a level.
-    pub(super) fn size(&self, level: u32) -> (u32, u32) {
-        ((self.width >> level).max(1), (self.height >> level).max(1))
-    }
-
-    /// Bytes of 4 x 4 texels.
-    pub(super) fn tile_bytes(&self) -> u32 {
-        let block = self.format.block_bytes();
-        block.unwrap_or_else(|| 16 * self.format.bytes())
-    }
-
-    /// The address of 4 x 4 texels: of a level, a face or slice, a column and a row of tiles.
-    pub(super) fn tile_address(&self, level: u32, slice: u32, tile: (u32, u32)) -> u32 {
-        let (width, height) = self.size(level);
-        let bytes = self.tile_bytes();
-        let base = self.addresses[level as usize];
-        let up = |size: u32, to: u32| size.div_ceil(to) * to;
-        if self.format.block_bytes().is_some() {
-            let (columns, rows) = (width.div_ceil(4), height.div_ceil(4));
-            let index = (slice * rows + tile.1) * columns + tile.0;
-            return base.wrapping_add(index.wrapping_mul(bytes));
-        }
-        let (align_x, align_y) = match self.layout {
-            Layout::Linear(stride) => {
-                let slice = slice.wrapping_mul(stride).wrapping_mul(up(height, 4));
-                let row = (4 * tile.1).wrapping_mul(stride);
-                return base
-                    .wrapping_add(slice)
-                    .wrapping_add(row)
-                    .wrapping_add(tile.0 * bytes / 4);
-            }
-            Layout::Tiled(align) => (align, 4),
-            Layout::Supertiled => (64, 64),
-            Layout::SplitTiled => (16, 8),
-            Layout::SplitSupertiled => (64, 128),
-        };
-        // In tiles from here on.
-        let (columns, rows) = (up(width, align_x) / 4, up(height, align_y) / 4);
-        let ((mut x, mut y), mut part) = (tile, 0);
-        if matches!(self.layout, Layout::SplitTiled | Layout::SplitSupertiled) {
-            let odd = y & 1;
-            part = (x >> 1 ^ odd) & 1;
-            (x, y) = (x & !2 | odd << 1, y >> 1);
-        }
-        let index = match self.layout {
-            Layout::Supertiled | Layout::SplitSupertiled => {
-                let inside = y % 16 / 4 * 64 + x % 16 / 2 * 8 + y % 4 * 2 + x % 2;
-                (y / 16 * (columns / 16) + x / 16) * 256 + inside
-            }
-            _ => y * columns + x,
-        };
-        let index = index + slice * columns * rows + part * columns * rows / 2;
-        base.wrapping_add(index.wrapping_mul(bytes))
-    }
-
     /// Faces or slices of a level.
     pub(super) fn slices(&self, level: u32) -> u32 {
         match self.kind {
@@ -336,6 +307,69 @@ impl Setup {
             Kind::Cube => 6,
             Kind::Array => self.depth,
             Kind::Solid => (self.depth >> level).max(1),
+        }
+    }
+}
+
+impl Level {
+    fn new((width, height): (u32, u32), address: u32, format: Format, layout: Layout) -> Self {
+        let up = |size: u32, to: u32| size.div_ceil(to) * to;
+        let (align_x, align_y) = match layout {
+            _ if format.block_bytes().is_some() => (4, 4),
+            Layout::Linear(_) => (4, 4),
+            Layout::Tiled(align) => (align, 4),
+            Layout::Supertiled => (64, 64),
+            Layout::SplitTiled => (16, 8),
+            Layout::SplitSupertiled => (64, 128),
+        };
+        let tile_bytes = format.block_bytes().unwrap_or(16 * format.bytes());
+        let (columns, rows) = (up(width, align_x) / 4, up(height, align_y) / 4);
+        let (layout, slice) = match layout {
+            // Compressed blocks lie row by row.
+            _ if format.block_bytes().is_some() => (Layout::Tiled(4), columns * rows * tile_bytes),
+            Layout::Linear(stride) => (layout, stride.wrapping_mul(4 * rows)),
+            _ => (layout, columns * rows * tile_bytes),
+        };
+        Self {
+            width,
+            height,
+            address,
+            columns,
+            slice,
+            tile_bytes,
+            layout,
+        }
+    }
+
+    /// The address of 4 x 4 texels: of a face or slice, a column and a row of tiles.
+    pub(super) fn tile(&self, slice: u32, mut x: u32, mut y: u32) -> u32 {
+        let mut base = self.address.wrapping_add(slice.wrapping_mul(self.slice));
+        if matches!(self.layout, Layout::SplitTiled | Layout::SplitSupertiled) {
+            let odd = y & 1;
+            if (x >> 1 ^ odd) & 1 != 0 {
+                base = base.wrapping_add(self.slice / 2);
+            }
+            (x, y) = (x & !2 | odd << 1, y >> 1);
+        }
+        let index = match self.layout {
+            Layout::Linear(stride) => {
+                let row = (4 * y).wrapping_mul(stride);
+                return base.wrapping_add(row).wrapping_add(x * self.tile_bytes / 4);
+            }
+            Layout::Supertiled | Layout::SplitSupertiled => {
+                let inside = y % 16 / 4 * 64 + x % 16 / 2 * 8 + y % 4 * 2 + x % 2;
+                (y / 16 * (self.columns / 16) + x / 16) * 256 + inside
+            }
+            Layout::Tiled(_) | Layout::SplitTiled => y * self.columns + x,
+        };
+        base.wrapping_add(index.wrapping_mul(self.tile_bytes))
+    }
+
+    /// Bytes of a row, if its texels lie one after the other.
+    pub(super) fn stride(&self) -> Option<u32> {
+        match self.layout {
+            Layout::Linear(stride) => Some(stride),
+            _ => None,
         }
     }
 }
