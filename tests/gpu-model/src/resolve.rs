@@ -28,6 +28,13 @@ pub struct Resolve {
     status: Option<TileStatus>,
 }
 
+/// A surface with the format of its pixels.
+#[derive(Clone, Copy, Debug)]
+struct Image {
+    surface: Surface,
+    format: Format,
+}
+
 impl Resolve {
     /// A resolve with these states.
     pub fn new(states: StateBlock, pixel_pipes: usize, format: StatusFormat) -> Self {
@@ -47,7 +54,7 @@ impl Resolve {
         stride: u32,
         format: u32,
         tiled: u32,
-    ) -> Option<Surface> {
+    ) -> Option<Image> {
         let config = self.states.get(RS_CONFIG);
         let stride = self.states.get(stride);
         let layout = match (config & tiled != 0, stride & (1 << 31) != 0) {
@@ -62,16 +69,17 @@ impl Resolve {
             base if base != 0 && self.pixel_pipes > 1 => base,
             _ => plain,
         });
-        Some(Surface {
+        let surface = Surface {
             bases,
             stride: stride & 0x3_ffff,
-            format,
+            bytes: format.bytes(),
             layout,
             is_split: stride & (1 << 30) != 0 && self.pixel_pipes > 1,
-        })
+        };
+        Some(Image { surface, format })
     }
 
-    fn source(&self) -> Option<Surface> {
+    fn source(&self) -> Option<Image> {
         self.surface(
             RS_SOURCE_ADDR,
             RS_PIPE_SOURCE_ADDR,
@@ -81,7 +89,7 @@ impl Resolve {
         )
     }
 
-    fn target(&self) -> Option<Surface> {
+    fn target(&self) -> Option<Image> {
         self.surface(RS_DEST_ADDR, RS_PIPE_DEST_ADDR, RS_DEST_STRIDE, 8, 1 << 14)
     }
 
@@ -156,7 +164,7 @@ impl Resolve {
         {
             return unsupported(format!("a pipe from {x},{y} on; not a multiple of 16,4"));
         }
-        let bases = |surface: &Surface| match surface.is_split {
+        let bases = |Image { surface, .. }: &Image| match surface.is_split {
             true => surface.bases.to_vec(),
             false => vec![surface.bases[0]],
         };
@@ -168,8 +176,8 @@ impl Resolve {
         if let Some(base) = odd {
             return window(format!("misaligned: {base:#x}"));
         }
-        if target.stride % target.format.bytes() != 0 {
-            return window(format!("misaligned: stride {:#x}", target.stride));
+        if target.surface.stride % target.format.bytes() != 0 {
+            return window(format!("misaligned: stride {:#x}", target.surface.stride));
         }
         Ok(())
     }
@@ -213,12 +221,12 @@ impl Resolve {
     }
 
     /// Fills four pixels of a row; they are consecutive in every layout.
-    fn fill(&self, target: &Surface, at: (u32, u32), bus: &mut dyn Bus) {
-        let address = target.address(at.0, at.1);
+    fn fill(&self, target: &Image, at: (u32, u32), bus: &mut dyn Bus) {
+        let address = target.surface.address(at.0, at.1);
         let group = match self.clear_mode() {
             1 => 0,
             // The four values take turns with every 16 pixels of memory.
-            _ => address.wrapping_sub(target.bases[0]) / (16 * target.format.bytes()) % 4,
+            _ => address.wrapping_sub(target.surface.bases[0]) / (16 * target.format.bytes()) % 4,
         };
         let value = self.states.get(RS_FILL_VALUE + 4 * group).to_le_bytes();
         let lanes = (self.states.get(RS_CLEAR_CONTROL) >> (4 * group)) & 0xf;
@@ -237,7 +245,7 @@ impl Resolve {
     }
 
     /// Makes four pixels of a row of the target.
-    fn copy(&self, source: &Surface, target: &Surface, at: (u32, u32), bus: &mut dyn Bus) {
+    fn copy(&self, source: &Image, target: &Image, at: (u32, u32), bus: &mut dyn Bus) {
         let (across, down) = self.samples();
         let mut rows = [[0; 8]; 2];
         for (y, row) in (0..down).zip(&mut rows) {
@@ -270,7 +278,7 @@ impl Resolve {
             };
             target.format.store(pixel, to);
         }
-        let address = target.address(at.0, at.1);
+        let address = target.surface.address(at.0, at.1);
         bus.write(Port::Pixel, address, &written[..4 * bytes]);
     }
 
@@ -287,8 +295,8 @@ impl Resolve {
     }
 
     /// Reads four pixels of a row.
-    fn load(&self, source: &Surface, at: (u32, u32), pixels: &mut [u32], bus: &mut dyn Bus) {
-        let address = source.address(at.0, at.1);
+    fn load(&self, source: &Image, at: (u32, u32), pixels: &mut [u32], bus: &mut dyn Bus) {
+        let address = source.surface.address(at.0, at.1);
         let each = source.format.bytes() as usize;
         let mut bytes = [0; 16];
         let bytes = &mut bytes[..4 * each];

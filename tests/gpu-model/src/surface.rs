@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How the pixels of a 3D core's surfaces lie in memory.
 
-use crate::pixel::Format;
-
 /// How pixels lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
@@ -14,15 +12,15 @@ pub enum Layout {
     Supertiled,
 }
 
-/// A surface, as the resolve engine is told of it.
+/// A surface, as an engine is told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surface {
     /// GPU addresses: of each pixel pipe's half if it is split, else the first.
     pub bases: [u32; 2],
     /// Bytes of a row of pixels (linear) or of a row of 4 x 4 tiles.
     pub stride: u32,
-    /// Pixel format.
-    pub format: Format,
+    /// Bytes of a pixel.
+    pub bytes: u32,
     /// Layout; of a split surface that of each half.
     pub layout: Layout,
     /// Two pixel pipes share it: blocks of 8 x 4 pixels belong to one and the other, as on a checkerboard, and each
@@ -46,7 +44,7 @@ impl Surface {
 
     /// Byte offset of a pixel from the base of the surface, or of the half that it is in.
     fn offset(&self, x: u32, y: u32) -> u32 {
-        let bytes = self.format.bytes();
+        let bytes = self.bytes;
         let in_tile = ((y % 4) * 4 + x % 4) * bytes;
         match self.layout {
             Layout::Linear => y.wrapping_mul(self.stride).wrapping_add(x * bytes),
@@ -102,7 +100,7 @@ pub(crate) mod tests {
         Surface {
             bases: [0; 2],
             stride,
-            format: Format::A8R8G8B8,
+            bytes: 4,
             layout,
             is_split: false,
         }

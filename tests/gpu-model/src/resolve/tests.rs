@@ -290,7 +290,7 @@ impl Area {
             surface: Surface {
                 bases: [base, base + half],
                 stride: width * format.bytes * rows,
-                format: OF_MODEL[number],
+                bytes: OF_MODEL[number].bytes(),
                 layout,
                 is_split,
             },

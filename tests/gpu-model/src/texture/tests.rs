@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use gpu_control::Board;
 
 use super::*;
-use crate::pixel;
 use crate::surface;
 use crate::surface::Surface;
 
@@ -581,7 +580,7 @@ fn layouts_are_those_of_the_resolve_engine() {
             } else {
                 16 * padded_width
             },
-            format: pixel::Format::A8R8G8B8,
+            bytes: 4,
             layout,
             is_split,
         };
