@@ -25,6 +25,24 @@ pub fn converted(value: u32) -> u32 {
     (value as i32 as f32 / 65536.0).to_bits()
 }
 
+/// The bits of a state, by its byte address, that keep others as they are when they are set. No state is loaded with them
+/// here: what is kept would be another client's.
+pub fn mask_bits(byte: u32) -> u32 {
+    match byte {
+        0x0a34 => 0x0084_4428,
+        0x1400 => 0x0a2a_2828,
+        0x1418 => 0x8888_8888,
+        0x141c => 0x0000_00f0,
+        0x1420 => 0x0001_0082,
+        0x1428 => 0x800e_800e,
+        0x142c => 0x8022_1010,
+        0x14a0 => 0x0000_0300,
+        0x14a4 => 0x4000_0090,
+        0x3818 => 0x0008_8108,
+        _ => 0,
+    }
+}
+
 /// The states that a stream of LOAD_STATEs loads, by byte address.
 pub fn loads(stream: &Stream) -> Vec<(u32, u32)> {
     let (mut rest, mut loads) = (stream.words(), Vec::new());

@@ -33,6 +33,7 @@ use galcore_client::Surface;
 use galcore_selftests::contexts::converted;
 use galcore_selftests::contexts::loads;
 use galcore_selftests::contexts::many;
+use galcore_selftests::contexts::mask_bits;
 use galcore_selftests::contexts::switch_off;
 use galcore_selftests::contexts::StateDump;
 use galcore_selftests::control::Control;
@@ -366,11 +367,11 @@ impl Bench {
         self.random.borrow_mut().below(limit)
     }
 
-    fn value(&self, kind: Kind) -> u32 {
+    fn value(&self, byte: u32, kind: Kind) -> u32 {
         match kind {
             Kind::Address if self.below(4) == 0 => 0,
             Kind::Address => self.own.address + self.below(0x8000),
-            _ => self.random.borrow_mut().colour(),
+            _ => self.random.borrow_mut().colour() & !mask_bits(byte),
         }
     }
 
@@ -437,7 +438,7 @@ impl Bench {
     fn intent(&self) -> Intent {
         let states = self.states.iter();
         states
-            .map(|(&byte, &kind)| (byte, self.value(kind)))
+            .map(|(&byte, &kind)| (byte, self.value(byte, kind)))
             .collect()
     }
 
@@ -547,7 +548,7 @@ impl Party {
         let all: Vec<u32> = bench.states.keys().copied().collect();
         for _ in 0..bench.below(20) {
             let byte = all[bench.below(all.len() as u32) as usize];
-            changes.insert(byte, bench.value(bench.states[&byte]));
+            changes.insert(byte, bench.value(byte, bench.states[&byte]));
         }
         let mut stream = Stream::new();
         stream.nop();

@@ -35,6 +35,7 @@ use galcore_client::Surface;
 use galcore_selftests::contexts::converted;
 use galcore_selftests::contexts::loads;
 use galcore_selftests::contexts::many;
+use galcore_selftests::contexts::mask_bits;
 use galcore_selftests::contexts::switch_off;
 use galcore_selftests::contexts::StateDump;
 use galcore_selftests::control::Control;
@@ -447,6 +448,7 @@ impl Bench {
                 _ if address == 0x1654 / 4 => self.any_word() & !0x2030,
                 _ => self.any_word(),
             };
+            let value = value & !mask_bits(address * 4);
             let old = intent.values[&address];
             let mask = match (kind, self.below(3)) {
                 (Kind::Address, _) | (_, 0) => 0,
