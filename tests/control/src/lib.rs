@@ -138,8 +138,24 @@ pub mod counter {
     pub const POWER_UPS: usize = 0x0e0;
     /// How often its clock came again.
     pub const CLOCK_UPS: usize = 0x0e8;
-    /// All counters in order: name and offset.
-    pub const ALL: [(&str, usize); 22] = [
+    /// Vertices that a vertex shader ran for.
+    pub const VERTICES: usize = 0x130;
+    /// Points, lines and triangles of 3D draws.
+    pub const PRIMITIVES: usize = 0x138;
+    /// Of these, those that faced away or had no area.
+    pub const CULLED: usize = 0x140;
+    /// Of these, those that were not in the view, or in it in part.
+    pub const CLIPPED: usize = 0x148;
+    /// Squares of 2 x 2 pixels that a pixel shader ran for.
+    pub const QUADS: usize = 0x150;
+    /// Pixels of 3D draws that passed all tests.
+    pub const PIXELS_3D: usize = 0x158;
+    /// Instructions of shaders, for each vertex or pixel.
+    pub const INSTRUCTIONS: usize = 0x160;
+    /// Texels that shaders asked for.
+    pub const TEXELS: usize = 0x168;
+    /// All counters: name and offset.
+    pub const ALL: [(&str, usize); 30] = [
         ("mmio_reads", MMIO_READS),
         ("mmio_writes", MMIO_WRITES),
         ("commands", COMMANDS),
@@ -162,9 +178,26 @@ pub mod counter {
         ("line_resets", LINE_RESETS),
         ("power_ups", POWER_UPS),
         ("clock_ups", CLOCK_UPS),
+        ("vertices", VERTICES),
+        ("primitives", PRIMITIVES),
+        ("culled", CULLED),
+        ("clipped", CLIPPED),
+        ("quads", QUADS),
+        ("pixels_3d", PIXELS_3D),
+        ("instructions", INSTRUCTIONS),
+        ("texels", TEXELS),
     ];
     /// Offset of the first counter.
     pub const FIRST: usize = MMIO_READS;
+    /// Offset of the first of those of 3D draws.
+    pub const FIRST_3D: usize = VERTICES;
+    /// The place of a counter in [`ALL`], by its offset.
+    pub const fn place(offset: usize) -> usize {
+        match offset {
+            FIRST_3D.. => 22 + (offset - FIRST_3D) / 8,
+            _ => (offset - FIRST) / 8,
+        }
+    }
 }
 
 /// w: any write sets all counters to 0 (violations, warnings and expectations stay).
@@ -497,4 +530,8 @@ violation_kinds! {
     UnflushedCache = 28, "unflushed-cache";
     /// The front end fetched what an engine wrote. What it executes is the kernel's, which writes with the processor.
     ExecutedWrite = 29, "executed-write";
+    /// A 3D draw whose states hang silicon: vertex elements that are not the shader's inputs, a shader with more
+    /// temporaries than it is set up with, that does not exist or cannot be executed, a sampler that was not set up, a
+    /// scissor without its fraction. The front end hangs.
+    DrawState = 30, "draw-state";
 }

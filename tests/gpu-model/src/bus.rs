@@ -323,6 +323,25 @@ impl Bus for MemoryBus<'_> {
         }
     }
 
+    fn write_physical(&mut self, address: u32, data: &[u8]) {
+        if self.aborted() {
+            return;
+        }
+        self.written += data.len() as u64;
+        match self.memory.write(address, data) {
+            Ok(()) => self.gpu.note_write(address, data),
+            Err(_) => self.bus_error(
+                Port::Pixel,
+                true,
+                format!("write to physical {address:#010x} is outside memory"),
+            ),
+        }
+    }
+
+    fn progress(&mut self) {
+        self.gpu.profile.count_progress();
+    }
+
     fn aborted(&self) -> bool {
         self.gpu.abort.load(Relaxed)
     }

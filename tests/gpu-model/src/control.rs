@@ -18,7 +18,7 @@ pub struct Counters([AtomicU64; counter::ALL.len()]);
 
 impl Counters {
     fn cell(&self, offset: usize) -> &AtomicU64 {
-        &self.0[(offset - counter::FIRST) / 8]
+        &self.0[counter::place(offset)]
     }
 
     /// Adds to a counter of [`gpu_control::counter`].
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn counters_are_dense_and_known_by_offset() {
         for (index, (_, offset)) in counter::ALL.iter().enumerate() {
-            assert_eq!(*offset, counter::FIRST + 8 * index);
+            assert_eq!(counter::place(*offset), index);
         }
     }
 

@@ -44,6 +44,10 @@ pub trait Bus {
     fn write(&mut self, port: Port, address: u32, data: &[u8]);
     /// Reads a physical address, past any translation.
     fn read_physical(&mut self, address: u32, data: &mut [u8]);
+    /// Writes to a physical address, past any translation.
+    fn write_physical(&mut self, address: u32, data: &[u8]);
+    /// A part of long work was done.
+    fn progress(&mut self) {}
     /// A reset came; the work is to be dropped.
     fn aborted(&self) -> bool;
     /// What came since the last such call was a pixel pipe's, which has written so many pixels.

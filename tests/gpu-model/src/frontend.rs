@@ -21,6 +21,9 @@ use gpu_control::ViolationKind;
 use crate::bus::History;
 use crate::bus::MemoryBus;
 use crate::control::Faults;
+use crate::draw;
+use crate::draw::Draw;
+use crate::draw::Stop;
 use crate::engine2d::Bus;
 use crate::engine2d::Engine;
 use crate::engine2d::Rectangle;
@@ -45,14 +48,20 @@ use crate::registers::INTR_AXI_BUS_ERROR;
 use crate::registers::MMUV2_CONFIGURATION;
 use crate::registers::MMUV2_SAFE_ADDRESS;
 use crate::resolve::Resolve;
+use crate::shader::Features;
+use crate::shader::Illegal;
+use crate::shader::Program;
 use crate::stream::fixed_to_float;
 use crate::stream::Command;
 use crate::strict::hex;
 use crate::strict::Finding;
+use crate::texture::Cache;
 use crate::tile_status::TileStatus;
 
 /// Jobs that fit into the pixel engine's queue.
 const QUEUE: usize = 512;
+/// Decoded shaders that are kept.
+const PROGRAMS: usize = 16;
 /// Pixels of 32 bits in a tile that has a status.
 const PIXELS_OF_TILE: u64 = 16;
 /// Words that must pass between two events from the pixel engine on cores that need it.
@@ -67,21 +76,82 @@ const MMUV2_WORD_CONFIGURATION: u32 = MMUV2_CONFIGURATION / 4;
 /// FROM and TO of a semaphore token.
 const TOKEN: u32 = 0x1f1f;
 
-/// Bits of a state that keep their old value when a mask bit is set: (state, field, mask bit).
-const MASKED: [(u32, u32, u32); 12] = [
-    (DE_PE_CONFIG, 0x3, 1 << 3),
-    (DE_ROT_ANGLE, 0x7, 1 << 8),
-    (DE_ROT_ANGLE, 0x38, 1 << 9),
-    (DE_ROT_ANGLE, 0x3000, 1 << 15),
-    (DE_ROT_ANGLE, 0x3_0000, 1 << 19),
-    (DE_PE_TRANSPARENCY, 0x333, 1 << 12),
-    (DE_PE_TRANSPARENCY, 0x333_0000, 1 << 28),
-    (DE_PE_TRANSPARENCY, 1 << 29, 1 << 31),
-    (DE_PE_CONTROL, 1 << 0, 1 << 3),
-    (DE_PE_CONTROL, 1 << 4, 1 << 7),
-    (DE_PE_CONTROL, 1 << 8, 1 << 11),
-    (DE_VR_CONFIG, 0x3, 1 << 3),
-];
+/// Bits of a state that keep their old value when a mask bit is set: each field with its mask bit.
+fn masked(state: u32) -> &'static [(u32, u32)] {
+    match state {
+        DE_PE_CONFIG | DE_VR_CONFIG => &[(0x3, 1 << 3)],
+        DE_ROT_ANGLE => &[
+            (0x7, 1 << 8),
+            (0x38, 1 << 9),
+            (0x3000, 1 << 15),
+            (0x3_0000, 1 << 19),
+        ],
+        DE_PE_TRANSPARENCY => &[(0x333, 1 << 12), (0x333_0000, 1 << 28), (1 << 29, 1 << 31)],
+        DE_PE_CONTROL => &[(1 << 0, 1 << 3), (1 << 4, 1 << 7), (1 << 8, 1 << 11)],
+        PA_CONFIG => &[
+            (0x4, 1 << 3),
+            (0x10, 1 << 5),
+            (0x300, 1 << 10),
+            (0x3000, 1 << 14),
+            (0x3_0000, 1 << 18),
+            (1 << 22, 1 << 23),
+        ],
+        PE_DEPTH_CONFIG => &[
+            (0x3, 1 << 3),
+            (1 << 4, 1 << 5),
+            (0x700, 1 << 11),
+            (1 << 12, 1 << 13),
+            (1 << 16, 1 << 17),
+            (1 << 18, 1 << 19),
+            (1 << 20, 1 << 21),
+            (1 << 24, 1 << 25),
+            (1 << 26, 1 << 27),
+        ],
+        PE_STENCIL_OP => &[
+            (0x7, 1 << 3),
+            (0x70, 1 << 7),
+            (0x700, 1 << 11),
+            (0x7000, 1 << 15),
+            (0x7_0000, 1 << 19),
+            (0x70_0000, 1 << 23),
+            (0x700_0000, 1 << 27),
+            (0x7000_0000, 1 << 31),
+        ],
+        PE_STENCIL_CONFIG => &[
+            (0x3, 1 << 4),
+            (0xff00, 1 << 5),
+            (0xff_0000, 1 << 6),
+            (0xff00_0000, 1 << 7),
+        ],
+        PE_ALPHA_OP => &[(0x1, 1 << 1), (0x70, 1 << 7), (0xff00, 1 << 16)],
+        PE_ALPHA_CONFIG => &[
+            (0x1, 1 << 1),
+            (0xf0, 1 << 2),
+            (0xf00, 1 << 3),
+            (0x7000, 1 << 15),
+            (1 << 16, 1 << 17),
+            (0xf0_0000, 1 << 18),
+            (0xf00_0000, 1 << 19),
+            (0x7000_0000, 1 << 31),
+        ],
+        PE_COLOR_FORMAT => &[
+            (0xf, 1 << 4),
+            (0xf00, 1 << 12),
+            (1 << 16, 1 << 17),
+            (1 << 20, 1 << 21),
+            (0x7f00_0000, 1 << 31),
+        ],
+        PE_STENCIL_CONFIG_EXT => &[(0xff, 1 << 8), (0xffff_0000, 1 << 9)],
+        PE_LOGIC_OP => &[(0xf, 1 << 4), (0x300, 1 << 7), (1 << 31, 1 << 30)],
+        GL_MULTI_SAMPLE_CONFIG => &[
+            (0x3, 1 << 3),
+            (0xf0, 1 << 8),
+            (0x7000, 1 << 15),
+            (0x3_0000, 1 << 19),
+        ],
+        _ => &[],
+    }
+}
 
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,10 +253,35 @@ enum Job {
         tiles: u32,
         position: u32,
     },
+    Draw {
+        draw: Box<Draw>,
+        position: u32,
+    },
+    /// An occlusion query that goes to an address begins, or one ends.
+    Query(Option<u32>),
+    FlushTextures,
     Event(u32),
     Mark(u64),
     FlushMmu(u32),
     Burden(Burden),
+}
+
+/// The shaders that were decoded last, by their code.
+#[derive(Default)]
+struct Programs(VecDeque<(Vec<u32>, Arc<Program>)>);
+
+impl Programs {
+    fn decode(&mut self, code: Vec<u32>, features: &Features) -> Result<Arc<Program>, Illegal> {
+        if let Some((_, known)) = self.0.iter().find(|(known, _)| *known == code) {
+            return Ok(known.clone());
+        }
+        let program = Arc::new(Program::decode(&code, features)?);
+        if self.0.len() == PROGRAMS {
+            self.0.pop_front();
+        }
+        self.0.push_back((code, program.clone()));
+        Ok(program)
+    }
 }
 
 /// The front end with its stream position, and the pixel engine's queue.
@@ -220,6 +315,12 @@ pub struct FrontEnd {
     random: Random,
     engine: Engine,
     links: u32,
+    /// Vertex elements that were loaded since the first was, a bit each.
+    elements: u32,
+    programs: Programs,
+    textures: Box<Cache>,
+    /// The occlusion query under way: where it goes, and samples so far.
+    query: Option<(u32, u64)>,
     /// The hang that a test wants is a stall.
     hangs_in_stall: bool,
 }
@@ -253,6 +354,10 @@ impl FrontEnd {
             random: Random::new(options.seed),
             engine: Engine::of(personality, options.line_inclusive),
             links: 0,
+            elements: 0,
+            programs: Programs::default(),
+            textures: Box::default(),
+            query: None,
             hangs_in_stall: false,
         }
     }
@@ -346,12 +451,12 @@ impl FrontEnd {
             Command::Nop | Command::ChipSelect => Ok(()),
             Command::Draw2d { rectangles, data } => self.draw_2d(gpu, rectangles, data),
             Command::DrawPrimitives | Command::DrawIndexed | Command::DrawInstanced => {
+                let mut words = vec![word0, word1];
                 for _ in 1..command.units() {
-                    self.fetch(gpu)?;
+                    let unit = self.fetch(gpu)?;
+                    words.extend([unit as u32, (unit >> 32) as u32]);
                 }
-                self.start_draw(gpu, false, command.name())?;
-                gpu.counters.add(counter::DRAWS_3D, 1);
-                Ok(())
+                self.draw_3d(gpu, command, &words)
             }
             Command::Wait { .. } => {
                 self.phase = Phase::Waiting;
@@ -545,16 +650,26 @@ impl FrontEnd {
         }
         let cell = &gpu.states[word as usize];
         let old = cell.load(Relaxed);
-        let kept = MASKED
+        let kept = masked(address)
             .iter()
-            .filter(|(state, _, mask)| *state == address && value & mask != 0)
-            .fold(0, |kept, (_, field, _)| kept | field);
+            .filter(|(_, mask)| value & mask != 0)
+            .fold(0, |kept, (field, _)| kept | field);
         cell.store(value & !kept | old & kept, Relaxed);
+        if let Some(twin) = gpu.twin(address) {
+            gpu.states[(twin / 4) as usize].store(value, Relaxed);
+        }
         match address {
             GL_PIPE_SELECT => self.select_pipe(gpu, value & 1 != 0),
             GL_EVENT => self.event(gpu, value),
             GL_SEMAPHORE_TOKEN => self.arm(gpu, value & TOKEN),
-            GL_FLUSH_CACHE if value & FLUSH_CACHE_PIXELS != 0 => self.dirty = false,
+            GL_FLUSH_CACHE => {
+                if value & FLUSH_CACHE_PIXELS != 0 {
+                    self.dirty = false;
+                }
+                if value & FLUSH_CACHE_TEXTURES != 0 {
+                    self.push(gpu, Job::FlushTextures);
+                }
+            }
             TS_FLUSH_CACHE if value & 1 != 0 => self.status_dirty = false,
             // It is MMU v1's; the states of MMU v2 are host registers.
             GL_FLUSH_MMU if !gpu.personality.has_mmu_v2() => self.flush_mmu(gpu, value),
@@ -567,6 +682,16 @@ impl FrontEnd {
                         format!("stall token {:#x}", value & TOKEN),
                     );
                 }
+            FE_VERTEX_ELEMENT_CONFIG => self.elements = 1,
+            FE_VERTEX_ELEMENT_CONFIG..FE_VERTEX_ELEMENT_END => {
+                self.elements |= 1 << ((address - FE_VERTEX_ELEMENT_CONFIG) / 4);
+            }
+            GL_OCCLUSION_QUERY_ADDR if gpu.personality.has_halti0() => {
+                self.push(gpu, Job::Query(Some(value)));
+            }
+            GL_OCCLUSION_QUERY_CONTROL if gpu.personality.has_halti0() => {
+                self.push(gpu, Job::Query(None));
+            }
             RS_KICKER => return self.kick_resolve(gpu),
             RS_KICKER_INPLACE => return self.fill_tiles(gpu, value),
             DE_VR_CONFIG if value & (1 << 3) == 0 => return self.kick_filter(gpu),
@@ -806,6 +931,98 @@ impl FrontEnd {
         (first / 4..end / 4).map(|word| gpu.state(word)).collect()
     }
 
+    /// A 3D draw, by all words of its command.
+    fn draw_3d(&mut self, gpu: &Gpu, command: Command, words: &[u32]) -> Result<(), Hang> {
+        self.start_draw(gpu, false, command.name())?;
+        gpu.counters.add(counter::DRAWS_3D, 1);
+        let command = match (command, words) {
+            (Command::DrawInstanced, [first, second, start, ..]) => {
+                draw::Command::of_instances([*first, *second, *start])
+            }
+            (Command::DrawIndexed, [_, kind, start, count, base, ..]) => {
+                draw::Command::of_primitives(*kind, *start, *count, Some(*base))
+            }
+            (_, [_, kind, start, count, ..]) => {
+                draw::Command::of_primitives(*kind, *start, *count, None)
+            }
+            _ => return Ok(()),
+        };
+        let core = draw::Core::of(&gpu.personality, gpu.status_format());
+        let programs = &mut self.programs;
+        let draw = Draw::new(
+            core,
+            command,
+            self.elements.count_ones(),
+            |state| gpu.state(state / 4),
+            |code| programs.decode(code, &core.features),
+        );
+        match draw {
+            Err((ViolationKind::DrawState, text)) => {
+                return self.hang(gpu, ViolationKind::DrawState, text);
+            }
+            Err((kind, text)) => self.report(gpu, kind, text),
+            Ok(draw) => {
+                let (draw, position) = (Box::new(draw), self.current.0);
+                self.push(gpu, Job::Draw { draw, position });
+            }
+        }
+        Ok(())
+    }
+
+    /// Does a 3D draw, or begins one that does not end.
+    fn run_draw(&mut self, gpu: &Gpu, draw: &Draw, position: u32) {
+        let mut done = None;
+        let mut textures = mem::take(&mut self.textures);
+        self.on_bus(gpu, position, |bus| {
+            done = Some(draw.run(&mut textures, bus));
+            0
+        });
+        self.textures = textures;
+        let Some((counts, result)) = done else { return };
+        if let Some((_, samples)) = &mut self.query {
+            *samples += counts.pixels;
+        }
+        gpu.profile.count_draw(&counts);
+        for (counter, amount) in [
+            (counter::VERTICES, counts.vertices),
+            (counter::PRIMITIVES, counts.primitives),
+            (counter::CULLED, counts.culled),
+            (counter::CLIPPED, counts.clipped),
+            (counter::QUADS, counts.quads),
+            (counter::PIXELS_3D, counts.pixels),
+            (counter::INSTRUCTIONS, counts.instructions.iter().sum()),
+            (counter::TEXELS, counts.texels),
+        ] {
+            gpu.counters.add(counter, amount);
+        }
+        match result {
+            Ok(()) | Err(Stop::Aborted) => return,
+            Err(Stop::Endless(at)) => {
+                gpu.trace(|| format!("{} a shader never ends, at instruction {at}", hex(position)));
+            }
+            Err(Stop::Hang(text)) => {
+                let finding = self.history.finding(text, (position, 0));
+                gpu.recorder.violation(ViolationKind::DrawState, finding);
+            }
+        }
+        gpu.endless.store(true, SeqCst);
+        self.queue.push_front(Job::Burden(Burden::Endless));
+    }
+
+    fn run_query(&mut self, gpu: &Gpu, begins: Option<u32>) {
+        match begins {
+            Some(address) => self.query = Some((address, 0)),
+            None => {
+                if let Some((address, samples)) = self.query.take() {
+                    self.on_bus(gpu, self.current.0, |bus| {
+                        bus.write(Port::Pixel, address, &samples.to_le_bytes());
+                        0
+                    });
+                }
+            }
+        }
+    }
+
     fn draw_2d(&mut self, gpu: &Gpu, rectangles: u32, data: u32) -> Result<(), Hang> {
         let mut list = Vec::with_capacity(rectangles as usize);
         for _ in 0..rectangles {
@@ -963,6 +1180,9 @@ impl FrontEnd {
                 gpu.counters.add(counter::RESOLVES, 1);
                 gpu.counters.add(counter::PIXELS, pixels);
             }
+            Job::Draw { draw, position } => self.run_draw(gpu, &draw, position),
+            Job::FlushTextures => self.textures.drop_all(),
+            Job::Query(begins) => self.run_query(gpu, begins),
             Job::Event(id) => {
                 // The queue must look empty to whoever the event wakes.
                 gpu.set_work(self.queue.len());
@@ -1019,6 +1239,9 @@ impl Processor for FrontEnd {
         self.status_dirty = false;
         self.delay_words = DELAY_WORDS;
         self.history.clear();
+        self.elements = 0;
+        self.textures.drop_all();
+        self.query = None;
     }
 
     fn step(&mut self, gpu: &Gpu) -> Step {

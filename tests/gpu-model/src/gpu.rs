@@ -542,6 +542,18 @@ impl Gpu {
             .map_or(0, |word| word.load(Relaxed))
     }
 
+    /// The other byte address of a word of shaders' instructions, on cores where that memory has two.
+    pub(crate) fn twin(&self, address: u32) -> Option<u32> {
+        let distance = state::SH_INST_MEM - state::SH_INST_MEM_MIRROR;
+        let has_twins = self.personality.has_3d() && self.personality.has_more_minor_features();
+        match address {
+            _ if !has_twins => None,
+            state::SH_INST_MEM..state::SH_INST_MEM_END => Some(address - distance),
+            state::SH_INST_MEM_MIRROR..state::SH_INST_MEM_MIRROR_END => Some(address + distance),
+            _ => None,
+        }
+    }
+
     /// Writes the whole state memory to guest memory at a physical address.
     pub(crate) fn dump_states(&self, address: u32) {
         let bytes: Vec<u8> = self

@@ -6,7 +6,8 @@
 //!
 //! Rooms: [`server`] (vfio-user, PCI), [`host`] (register block), [`frontend`] (command stream) with [`stream`]
 //! (decoding), [`vg`] (the same of VG cores), [`mmu`] with [`mmu_v2`] and [`mmu_vg`], [`bus`] (memory through it),
-//! [`engine2d`], [`shader`] (instructions over waves), [`texture`], [`resolve`] with [`surface`] and [`tile_status`], and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
+//! [`engine2d`], [`draw`] (3D) with [`shader`] (instructions over waves) and [`texture`],
+//! [`resolve`] with [`surface`] and [`tile_status`], and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
 //! [`written`] (what must not be executed),
 //! [`strict`] (violations and report), [`personality`] and [`registers`] (what a core is).
 //!
@@ -17,6 +18,7 @@
 
 pub mod bus;
 pub mod control;
+pub mod draw;
 pub mod engine2d;
 pub mod frontend;
 pub mod gpu;

@@ -226,6 +226,11 @@ impl Personality {
         self.minor[4] & (1 << 6) != 0
     }
 
+    /// Minor feature 1 bit 23: HALTI0, which has occlusion queries.
+    pub fn has_halti0(&self) -> bool {
+        self.minor[1] & (1 << 23) != 0
+    }
+
     /// Minor feature 1 bit 3 clear: the core needs five delay words after an event from the pixel engine.
     pub fn needs_extra_event_states(&self) -> bool {
         self.minor[1] & (1 << 3) == 0

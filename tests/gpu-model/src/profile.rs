@@ -5,12 +5,13 @@
 //! by colour, those of the 2D engine as such. The memory controller counts units of 8 bytes: read and written by the
 //! engines, and read by the front end; the host interface the same, by pixel pipe, where the front end's are the
 //! first one's. What the host sees of the pipes is what [`HI_CLOCK_CONTROL`] selects. Cycles are microseconds of the
-//! host's clock times [`CYCLES_PER_MICROSECOND`]. Blocks that never work here (shaders, assembly, setup, rasteriser,
-//! texture units) count nothing.
+//! host's clock times [`CYCLES_PER_MICROSECOND`]. Shaders, assembly, setup, rasteriser and texture units count what
+//! 3D draws do, as a whole: what a core counts by pipe there is the first one's. Caches have no misses here.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::draw::Counts;
 use crate::gpu::Gpu;
 use crate::registers::*;
 
@@ -51,9 +52,109 @@ pub(crate) struct Profile {
     engines_read: AtomicU64,
     engines_written: AtomicU64,
     front_end_read: AtomicU64,
+    drawn: Drawn,
+}
+
+/// What blocks between front end and pixel engine count, each until its own reset.
+#[derive(Default)]
+struct Drawn {
+    /// Of the front end: primitives.
+    sent: AtomicU64,
+    /// Of the shaders: instructions and runs, of pixels and of vertices.
+    instructions: [AtomicU64; 2],
+    runs: [AtomicU64; 2],
+    /// Of the assembly: vertices, primitives, those drawn, clipped and culled.
+    assembled: [AtomicU64; 5],
+    /// Of setup: those culled.
+    set_up: AtomicU64,
+    /// Of the rasteriser: pixels, squares, primitives.
+    rasterized: [AtomicU64; 3],
+    /// Of the texture units: requests.
+    requests: AtomicU64,
+}
+
+fn add_all<const N: usize>(counters: &[AtomicU64; N], amounts: [u64; N]) {
+    for (counter, amount) in counters.iter().zip(amounts) {
+        counter.fetch_add(amount, Relaxed);
+    }
 }
 
 impl Profile {
+    /// The front end has sent a primitive, or something of one was drawn.
+    pub(crate) fn count_progress(&self) {
+        self.drawn.sent.fetch_add(1, Relaxed);
+    }
+
+    /// What a 3D draw did.
+    pub(crate) fn count_draw(&self, counts: &Counts) {
+        let drawn = &self.drawn;
+        let pixels = 4 * counts.quads;
+        let left = counts.primitives - counts.culled;
+        add_all(
+            &drawn.instructions,
+            [counts.instructions[1], counts.instructions[0]],
+        );
+        add_all(&drawn.runs, [pixels, counts.vertices]);
+        add_all(
+            &drawn.assembled,
+            [
+                counts.vertices,
+                counts.primitives,
+                left,
+                counts.clipped,
+                counts.culled,
+            ],
+        );
+        drawn.set_up.fetch_add(counts.culled, Relaxed);
+        add_all(&drawn.rasterized, [counts.pixels, counts.quads, left]);
+        drawn.requests.fetch_add(counts.requests, Relaxed);
+    }
+
+    /// What a block shows of 3D draws.
+    fn of_draws(&self, port: u32, select: u32) -> u64 {
+        let drawn = &self.drawn;
+        let counter = match (port, select) {
+            (MC_PROFILE_FE_READ, 9) => &drawn.sent,
+            (MC_PROFILE_SH_READ, 7) => &drawn.instructions[0],
+            (MC_PROFILE_SH_READ, 8) => &drawn.runs[0],
+            (MC_PROFILE_SH_READ, 9) => &drawn.instructions[1],
+            (MC_PROFILE_SH_READ, 10) => &drawn.runs[1],
+            (MC_PROFILE_PA_READ, 3) => &drawn.assembled[0],
+            (MC_PROFILE_PA_READ, 4) => &drawn.assembled[1],
+            (MC_PROFILE_PA_READ, 5) => &drawn.assembled[2],
+            (MC_PROFILE_PA_READ, 6) => &drawn.assembled[3],
+            (MC_PROFILE_PA_READ, 8) => &drawn.assembled[4],
+            (MC_PROFILE_SE_READ, 0) => &drawn.set_up,
+            (MC_PROFILE_RA_READ, 0) => &drawn.rasterized[0],
+            (MC_PROFILE_RA_READ, 1 | 2) => &drawn.rasterized[1],
+            (MC_PROFILE_RA_READ, 3) => &drawn.rasterized[2],
+            (MC_PROFILE_TX_READ, 3) => &drawn.requests,
+            _ => return 0,
+        };
+        counter.load(Relaxed)
+    }
+
+    /// A block forgets what it has counted of 3D draws.
+    fn clear_block(&self, port: u32) {
+        let drawn = &self.drawn;
+        let clear = |counters: &[AtomicU64]| {
+            counters
+                .iter()
+                .for_each(|counter| counter.store(0, Relaxed));
+        };
+        match port {
+            MC_PROFILE_SH_READ => {
+                clear(&drawn.instructions);
+                clear(&drawn.runs);
+            }
+            MC_PROFILE_PA_READ => clear(&drawn.assembled),
+            MC_PROFILE_SE_READ => clear(std::slice::from_ref(&drawn.set_up)),
+            MC_PROFILE_RA_READ => clear(&drawn.rasterized),
+            MC_PROFILE_TX_READ => clear(std::slice::from_ref(&drawn.requests)),
+            _ => {}
+        }
+    }
+
     /// Bytes that were moved; `total`: the host interface counts, too.
     pub(crate) fn count_traffic(&self, mover: Mover, read: u64, written: u64, total: bool) {
         let pipe = match mover {
@@ -103,11 +204,24 @@ impl Profile {
 
     /// As behind a reset.
     pub(crate) fn clear(&self) {
+        for (port, _, _) in BLOCKS {
+            self.clear_block(port);
+        }
+        self.drawn.sent.store(0, Relaxed);
         self.clear_totals();
         self.clear_pixels();
         self.clear_memory();
     }
 }
+
+/// Blocks that count 3D draws: port, selector's register and first bit.
+const BLOCKS: [(u32, u32, u32); 5] = [
+    (MC_PROFILE_SH_READ, MC_PROFILE_CONFIG0, 24),
+    (MC_PROFILE_PA_READ, MC_PROFILE_CONFIG1, 0),
+    (MC_PROFILE_SE_READ, MC_PROFILE_CONFIG1, 8),
+    (MC_PROFILE_RA_READ, MC_PROFILE_CONFIG1, 16),
+    (MC_PROFILE_TX_READ, MC_PROFILE_CONFIG1, 24),
+];
 
 /// A port's selector (register and first bit), and its signature.
 fn port(offset: u32) -> (u32, u32, u32) {
@@ -165,7 +279,7 @@ impl Gpu {
             (MC_PROFILE_MC_READ, 1) => units(&self.profile.engines_read),
             (MC_PROFILE_MC_READ, 2) => units(&self.profile.front_end_read),
             (MC_PROFILE_MC_READ, 3) => units(&self.profile.engines_written),
-            _ => 0,
+            _ => self.profile.of_draws(offset, select) as u32,
         }
     }
 
@@ -175,6 +289,11 @@ impl Gpu {
         if config == MC_PROFILE_CONFIG0 && resets(16) {
             self.profile.clear_pixels();
             self.progress.store(0, Relaxed);
+        }
+        for (port, _, shift) in BLOCKS.iter().filter(|block| block.1 == config) {
+            if resets(*shift) {
+                self.profile.clear_block(*port);
+            }
         }
         if config == MC_PROFILE_CONFIG2 && resets(0) {
             self.profile.clear_memory();

@@ -286,6 +286,128 @@ pub mod state {
     offsets! {
         /// First state that is not a host register.
         FIRST = 0x0600;
+        /// Vertex elements: type, stream, components, offset.
+        FE_VERTEX_ELEMENT_CONFIG = 0x0600;
+        /// One past the last of them.
+        FE_VERTEX_ELEMENT_END = 0x0640;
+        /// Base address of the index stream.
+        FE_INDEX_STREAM_BASE_ADDR = 0x0644;
+        /// Size of an index, primitive restart.
+        FE_INDEX_STREAM_CONTROL = 0x0648;
+        /// The one vertex stream of early cores: base address.
+        FE_VERTEX_STREAM_BASE_ADDR = 0x064c;
+        /// Its stride.
+        FE_VERTEX_STREAM_CONTROL = 0x0650;
+        /// The index that begins a new strip, fan or loop.
+        FE_PRIMITIVE_RESTART_INDEX = 0x0674;
+        /// Base addresses of 8 vertex streams.
+        FE_VERTEX_STREAMS_BASE_ADDR = 0x0680;
+        /// Their strides and divisors.
+        FE_VERTEX_STREAMS_CONTROL = 0x06a0;
+        /// Base addresses of 16 vertex streams (HALTI2).
+        NFE_VERTEX_STREAMS_BASE_ADDR = 0x1_4600;
+        /// Their strides.
+        NFE_VERTEX_STREAMS_CONTROL = 0x1_4640;
+        /// Their divisors.
+        NFE_VERTEX_STREAMS_DIVISOR = 0x1_4680;
+        /// Vertex shader: instructions, of cores without [`VS_RANGE`].
+        VS_END_PC = 0x0800;
+        /// How many outputs the vertex shader has.
+        VS_OUTPUT_COUNT = 0x0804;
+        /// How many inputs it has; `[31]` one more for vertex and instance.
+        VS_INPUT_COUNT = 0x0808;
+        /// How many temporaries it has.
+        VS_TEMP_REGISTER_CONTROL = 0x080c;
+        /// Which temporaries its outputs are.
+        VS_OUTPUT = 0x0810;
+        /// Which temporaries its inputs are.
+        VS_INPUT = 0x0820;
+        /// Its first instruction, of cores without [`VS_RANGE`].
+        VS_START_PC = 0x0838;
+        /// Its first and last instruction.
+        VS_RANGE = 0x085c;
+        /// Where its constants begin among those of both shaders (HALTI1).
+        VS_UNIFORM_BASE = 0x0864;
+        /// `[0]` code comes from memory.
+        VS_ICACHE_CONTROL = 0x0868;
+        /// Viewport: scale of x, y, z.
+        PA_VIEWPORT_SCALE = 0x0a00;
+        /// Viewport: offset of x, y, z.
+        PA_VIEWPORT_OFFSET = 0x0a0c;
+        /// Half of a line's width.
+        PA_LINE_WIDTH = 0x0a18;
+        /// Half of a point's size.
+        PA_POINT_SIZE = 0x0a1c;
+        /// `[0]` the last vertex is the provoking one, `[4]` pixels have their centres at halves.
+        PA_SYSTEM_MODE = 0x0a28;
+        /// The smallest w that is not clipped.
+        PA_W_CLIP_LIMIT = 0x0a2c;
+        /// Points, culling, fill, shading.
+        PA_CONFIG = 0x0a34;
+        /// Half of a wide line's width.
+        PA_WIDE_LINE_WIDTH = 0x0a38;
+        /// For each varying, `[0]` smooth whatever [`PA_CONFIG`] says.
+        PA_SHADER_ATTRIBUTES = 0x0a40;
+        /// `[30]` depth is not converted.
+        PA_FLAGS = 0x0a88;
+        /// Scissor: left, top, right, bottom, as numbers of floating point.
+        SE_SCISSOR = 0x0c00;
+        /// Polygon offset, times the slope.
+        SE_DEPTH_SCALE = 0x0c10;
+        /// Polygon offset.
+        SE_DEPTH_BIAS = 0x0c14;
+        /// `[0]` lines have their last pixel.
+        SE_CONFIG = 0x0c18;
+        /// Pixel shader: instructions, of cores without [`PS_RANGE`].
+        PS_END_PC = 0x1000;
+        /// Which temporary the colour is.
+        PS_OUTPUT_REG = 0x1004;
+        /// How many inputs the pixel shader has.
+        PS_INPUT_COUNT = 0x1008;
+        /// How many temporaries it has.
+        PS_TEMP_REGISTER_CONTROL = 0x100c;
+        /// `[10:8]` further render targets.
+        PS_CONTROL = 0x1010;
+        /// Its first instruction, of cores without [`PS_RANGE`].
+        PS_START_PC = 0x1018;
+        /// Its first and last instruction, counted from the vertex shader's memory on.
+        PS_RANGE = 0x101c;
+        /// Where its constants begin among those of both shaders (HALTI1).
+        PS_UNIFORM_BASE = 0x1024;
+        /// Depth test, buffer and write.
+        PE_DEPTH_CONFIG = 0x1400;
+        /// Depth buffer of a core with one pixel pipe.
+        PE_DEPTH_ADDR = 0x1410;
+        /// Bytes of a row of its pixels.
+        PE_DEPTH_STRIDE = 0x1414;
+        /// Stencil functions and operations, front and back.
+        PE_STENCIL_OP = 0x1418;
+        /// Stencil mode; reference, mask and write mask, front.
+        PE_STENCIL_CONFIG = 0x141c;
+        /// Alpha test.
+        PE_ALPHA_OP = 0x1420;
+        /// Constant colour of blending.
+        PE_ALPHA_BLEND_COLOR = 0x1424;
+        /// Blending.
+        PE_ALPHA_CONFIG = 0x1428;
+        /// Format and components of colour.
+        PE_COLOR_FORMAT = 0x142c;
+        /// Colour buffer of a core with one pixel pipe.
+        PE_COLOR_ADDR = 0x1430;
+        /// Bytes of a row of its pixels.
+        PE_COLOR_STRIDE = 0x1434;
+        /// Colour buffer of each pixel pipe.
+        PE_PIPE_COLOR_ADDR = 0x1460;
+        /// Depth buffer of each pixel pipe.
+        PE_PIPE_DEPTH_ADDR = 0x1480;
+        /// Stencil reference, back.
+        PE_STENCIL_CONFIG_EXT = 0x14a0;
+        /// Logic operation, pipes in one buffer.
+        PE_LOGIC_OP = 0x14a4;
+        /// Dither table, two words; all ones = off.
+        PE_DITHER = 0x14a8;
+        /// Stencil mask and write mask, back.
+        PE_STENCIL_CONFIG_EXT2 = 0x14b8;
         /// First of the front end's command registers, never loadable from a stream.
         FE_COMMAND_FIRST = 0x0654;
         /// Last of them.
@@ -444,6 +566,12 @@ pub mod state {
         TS_COLOR_SURFACE_BASE = 0x165c;
         /// What a cleared tile reads as.
         TS_COLOR_CLEAR_VALUE = 0x1660;
+        /// Where the depth tile status lies.
+        TS_DEPTH_STATUS_BASE = 0x1664;
+        /// Which surface it belongs to.
+        TS_DEPTH_SURFACE_BASE = 0x1668;
+        /// What a cleared tile of depth reads as.
+        TS_DEPTH_CLEAR_VALUE = 0x166c;
         /// Anti-aliasing `[1:0]`, endianness `[9:8]`.
         RS_EXTRA_CONFIG = 0x16a0;
         /// In-place resolve of GC3000 and up: fills so many tiles, where they are cleared.
@@ -470,6 +598,40 @@ pub mod state {
         GL_FLUSH_CACHE = 0x380c;
         /// Flushes TLBs (MMU v1), one bit a port.
         GL_FLUSH_MMU = 0x3810;
+        /// Samples, `[1:0]`.
+        GL_MULTI_SAMPLE_CONFIG = 0x3818;
+        /// Components of the varyings, 4 bits each: 0 to 7.
+        GL_VARYING_NUM_COMPONENTS = 0x3820;
+        /// Starts an occlusion query, which goes to this address.
+        GL_OCCLUSION_QUERY_ADDR = 0x3824;
+        /// What a component of a varying is, 2 bits each: varyings 0 to 3, then 4 to 7.
+        GL_VARYING_COMPONENT_USE = 0x3828;
+        /// Ends an occlusion query.
+        GL_OCCLUSION_QUERY_CONTROL = 0x3830;
+        /// Components of the varyings 8 to 15.
+        GL_VARYING_NUM_COMPONENTS2 = 0x3834;
+        /// What a component is: varyings 8 to 11.
+        GL_VARYING_COMPONENT_USE2 = 0x3838;
+        /// What a component is: varyings 12 to 15.
+        GL_VARYING_COMPONENT_USE3 = 0x3854;
+        /// Constants of the vertex shader.
+        VS_UNIFORMS = 0x5000;
+        /// Constants of the pixel shader.
+        PS_UNIFORMS = 0x7000;
+        /// Constants of both (HALTI1).
+        SH_UNIFORMS = 0x3_0000;
+        /// Instructions of the vertex shader, of cores with 256 of them.
+        VS_INST_MEM = 0x4000;
+        /// Instructions of the pixel shader, of cores with 256 of them.
+        PS_INST_MEM = 0x6000;
+        /// Instructions of both shaders, of other cores.
+        SH_INST_MEM_MIRROR = 0x8000;
+        /// One past it.
+        SH_INST_MEM_MIRROR_END = 0xa000;
+        /// The same memory.
+        SH_INST_MEM = 0xc000;
+        /// One past it.
+        SH_INST_MEM_END = 0xe000;
         /// Makes a module other than FE wait for a semaphore.
         GL_STALL_TOKEN = 0x3c00;
     }
@@ -544,6 +706,8 @@ pub mod state {
     pub const TS_MEM_CONFIG_RESET: u32 = 0x0020_0000;
     /// Bits of [`GL_FLUSH_CACHE`] that write the pixel engine's data back: depth, colour, 2D.
     pub const FLUSH_CACHE_PIXELS: u32 = 0b1011;
+    /// Bits of [`GL_FLUSH_CACHE`] that drop what texture units have: those of pixel and of vertex shaders.
+    pub const FLUSH_CACHE_TEXTURES: u32 = 0b1_0100;
     /// [`GL_EVENT`]: fires when the front end executes it.
     pub const EVENT_FROM_FE: u32 = 1 << 5;
     /// [`GL_EVENT`]: fires when the pixel engine has drained.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tile status of colour: which tiles of a surface were cleared, and not filled.
+//! Tile status of colour and depth: which tiles of a surface were cleared, and not filled.
 
 use crate::engine2d::Bus;
 use crate::engine2d::StateBlock;
@@ -51,36 +51,69 @@ pub struct TileStatus {
 impl TileStatus {
     /// What the states name; `None` if fast clear of colour is off.
     pub fn new(states: &StateBlock, format: StatusFormat) -> Option<Self> {
-        (states.get(TS_MEM_CONFIG) & TS_COLOR_FAST_CLEAR != 0).then(|| Self {
+        Self::named(states, format, TS_COLOR_FAST_CLEAR, TS_COLOR_STATUS_BASE)
+    }
+
+    /// The same of depth.
+    pub fn of_depth(states: &StateBlock, format: StatusFormat) -> Option<Self> {
+        Self::named(states, format, TS_DEPTH_FAST_CLEAR, TS_DEPTH_STATUS_BASE)
+    }
+
+    /// `first`: where the status lies, whose it is, and what a cleared tile reads as.
+    fn named(states: &StateBlock, format: StatusFormat, bit: u32, first: u32) -> Option<Self> {
+        let surface = states.get(first + 4);
+        (states.get(TS_MEM_CONFIG) & bit != 0).then(|| Self {
             format,
-            status: states.get(TS_COLOR_STATUS_BASE),
+            status: states.get(first),
             surface: match format.is_translated {
-                true => states.get(TS_COLOR_SURFACE_BASE),
-                false => states
-                    .get(TS_COLOR_SURFACE_BASE)
-                    .wrapping_sub(format.memory_base),
+                true => surface,
+                false => surface.wrapping_sub(format.memory_base),
             },
-            clear_value: states.get(TS_COLOR_CLEAR_VALUE),
+            clear_value: states.get(first + 8),
         })
     }
 
     /// Whether the tile in which `address` is was cleared. Tiles are counted from the surface's base on, through both
     /// halves of a split one; nothing says where it ends. What is before it has no status.
     pub fn is_cleared(&self, address: u32, bus: &mut dyn Bus) -> bool {
-        let Some(offset) = address.checked_sub(self.surface) else {
+        let Some((at, shift)) = self.place(address) else {
             return false;
         };
-        let tile = offset / TILE;
+        self.read(at, bus) >> shift & self.mask() == CLEARED
+    }
+
+    /// The tile in which `address` is was written: it is plain data.
+    pub fn set_drawn(&self, address: u32, bus: &mut dyn Bus) {
+        if let Some((at, shift)) = self.place(address) {
+            let byte = [self.read(at, bus) & !(self.mask() << shift)];
+            if self.format.is_translated {
+                bus.write(Port::Pixel, at, &byte);
+            } else {
+                bus.write_physical(at, &byte);
+            }
+        }
+    }
+
+    /// Which byte has the status of a tile, and from which bit on.
+    fn place(&self, address: u32) -> Option<(u32, u32)> {
+        let tile = address.checked_sub(self.surface)? / TILE;
         let in_byte = 8 / self.format.bits;
         let at = self.status.wrapping_add(tile / in_byte);
+        Some((at, tile % in_byte * self.format.bits))
+    }
+
+    fn read(&self, at: u32, bus: &mut dyn Bus) -> u8 {
         let mut byte = [0];
         if self.format.is_translated {
             bus.read(Port::Pixel, at, &mut byte);
         } else {
             bus.read_physical(at, &mut byte);
         }
-        let mask = (1 << self.format.bits) - 1;
-        byte[0] >> (tile % in_byte * self.format.bits) & mask == CLEARED
+        byte[0]
+    }
+
+    fn mask(&self) -> u8 {
+        (1 << self.format.bits) - 1
     }
 
     /// The bytes of a cleared tile from `address` on.

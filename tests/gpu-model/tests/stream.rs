@@ -25,6 +25,8 @@ const RING: u32 = 0x0000;
 const BUFFER: u32 = 0x1000;
 const TABLE: u32 = 0x10_0000;
 const SURFACE: u32 = 0x20_0000;
+const VERTICES: u32 = 0x30_0000;
+const QUERY: u32 = 0x31_0000;
 
 const WAIT: u32 = 0x3800_00c8;
 const END: u32 = 0x1000_0000;
@@ -442,7 +444,7 @@ fn draws_in_3d_are_consumed() {
         1,
         0,
         0, //
-        12 << 27,
+        12 << 27 | 4 << 16 | 1,
         3,
         0,
         0, //
@@ -451,6 +453,178 @@ fn draws_in_3d_are_consumed() {
     ]);
     rig.clean();
     assert_eq!(rig.counter(counter::DRAWS_3D), 3);
+}
+
+/// States of a sheet over all of 64 x 64 pixels of [`SURFACE`], of which GC880's two shaders make the constant colour
+/// 0xff336699, then its draw.
+fn sheet() -> Vec<u32> {
+    use state::*;
+    let float = |value: f32| value.to_bits();
+    let half = float(32.0);
+    let mut words = Vec::new();
+    let mut set = |address, value| words.extend([load(address, 1), value]);
+    for (address, value) in [
+        (FE_VERTEX_ELEMENT_CONFIG, 8 | 2 << 12),
+        (FE_VERTEX_STREAMS_BASE_ADDR, VERTICES),
+        (FE_VERTEX_STREAMS_CONTROL, 8),
+        (VS_OUTPUT_COUNT, 1),
+        (VS_INPUT_COUNT, 1),
+        (VS_TEMP_REGISTER_CONTROL, 1),
+        (PA_VIEWPORT_SCALE, half),
+        (PA_VIEWPORT_SCALE + 4, half),
+        (PA_VIEWPORT_SCALE + 8, float(1.0)),
+        (PA_VIEWPORT_OFFSET, half),
+        (PA_VIEWPORT_OFFSET + 4, half),
+        (PA_SYSTEM_MODE, 0x11),
+        (PA_CONFIG, 2 << 12 | 1 << 16),
+        (SE_SCISSOR + 8, float(64.07)),
+        (SE_SCISSOR + 12, float(64.07)),
+        (PS_OUTPUT_REG, 1),
+        (PS_INPUT_COUNT, 1),
+        (PS_TEMP_REGISTER_CONTROL, 2),
+        (PS_RANGE, 0x100_0100),
+        (PE_COLOR_FORMAT, 6 | 0xf << 8),
+        (PE_COLOR_ADDR, SURFACE),
+        (PE_COLOR_STRIDE, 256),
+        (PE_DITHER, u32::MAX),
+        (PE_DITHER + 4, u32::MAX),
+        (PS_UNIFORMS, float(0.2)),
+        (PS_UNIFORMS + 4, float(0.4)),
+        (PS_UNIFORMS + 8, float(0.6)),
+        (PS_UNIFORMS + 12, float(1.0)),
+        // mov t1, u0
+        (SH_INST_MEM + 0x1000, 0x0781_1009),
+        (SH_INST_MEM + 0x100c, 0x2039_0008),
+    ] {
+        set(address, value);
+    }
+    words.extend([5 << 27, 5, 0, 2]);
+    words
+}
+
+/// A rig with the sheet's vertices.
+fn sheet_rig() -> Rig {
+    let rig = Rig::new(Board::Gc880);
+    let corners = [-1.0f32, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0];
+    rig.put(VERTICES, &corners.map(f32::to_bits));
+    rig
+}
+
+#[test]
+fn triangles_are_drawn_and_counted() {
+    let rig = sheet_rig();
+    rig.gpu.mmio_write(MC_PROFILE_CONFIG0, 0);
+    let mut words = vec![load(state::GL_OCCLUSION_QUERY_ADDR, 1), QUERY];
+    words.extend(sheet());
+    words.extend([load(state::GL_OCCLUSION_QUERY_CONTROL, 1), 1]);
+    words.extend(flush_and_event(1));
+    rig.run(&words);
+    rig.clean();
+    for pixel in 0..64 * 64 {
+        assert_eq!(rig.word(SURFACE + 4 * pixel), 0xff33_6699, "{pixel}");
+    }
+    assert_eq!(rig.word(SURFACE + 4 * 64 * 64), 0);
+    assert_eq!([rig.word(QUERY), rig.word(QUERY + 4)], [64 * 64, 0]);
+    for (counter, wanted) in [
+        (counter::VERTICES, 4),
+        (counter::PRIMITIVES, 2),
+        (counter::CULLED, 0),
+        (counter::CLIPPED, 0),
+        (counter::PIXELS_3D, 64 * 64),
+        // The squares on the diagonal are shaded twice.
+        (counter::QUADS, 32 * 33),
+        (counter::INSTRUCTIONS, 4 + 4 * 32 * 33),
+    ] {
+        assert_eq!(rig.counter(counter), wanted, "{counter:#x}");
+    }
+    // Each is shown by the port and the selector of its block, and that alone.
+    for (config, shift, port, select, wanted) in [
+        (MC_PROFILE_CONFIG0, 16, MC_PROFILE_PE_READ, 2, 64 * 64),
+        (MC_PROFILE_CONFIG0, 24, MC_PROFILE_SH_READ, 7, 4 * 32 * 33),
+        (MC_PROFILE_CONFIG0, 24, MC_PROFILE_SH_READ, 9, 4),
+        (MC_PROFILE_CONFIG0, 24, MC_PROFILE_SH_READ, 10, 4),
+        (MC_PROFILE_CONFIG1, 0, MC_PROFILE_PA_READ, 3, 4),
+        (MC_PROFILE_CONFIG1, 0, MC_PROFILE_PA_READ, 4, 2),
+        (MC_PROFILE_CONFIG1, 0, MC_PROFILE_PA_READ, 8, 0),
+        (MC_PROFILE_CONFIG1, 16, MC_PROFILE_RA_READ, 0, 64 * 64),
+        (MC_PROFILE_CONFIG1, 16, MC_PROFILE_RA_READ, 1, 32 * 33),
+        (MC_PROFILE_CONFIG1, 16, MC_PROFILE_RA_READ, 3, 2),
+    ] {
+        rig.gpu.mmio_write(config, select << shift);
+        assert_eq!(rig.gpu.mmio_read(port), wanted, "{port:#x} {select}");
+    }
+    // The signature resets a block.
+    rig.gpu.mmio_write(MC_PROFILE_CONFIG0, 15 << 24);
+    rig.gpu.mmio_write(MC_PROFILE_CONFIG0, 9 << 24);
+    assert_eq!(rig.gpu.mmio_read(MC_PROFILE_SH_READ), 0);
+    rig.gpu.mmio_write(MC_PROFILE_CONFIG1, 4);
+    assert_eq!(rig.gpu.mmio_read(MC_PROFILE_PA_READ), 2);
+}
+
+#[test]
+fn states_of_3d_draws_that_hang_are_found_at_the_draw() {
+    for change in [
+        // One more element, one temporary less, a scissor of whole pixels.
+        [load(state::FE_VERTEX_ELEMENT_CONFIG + 4, 1), 8],
+        [load(state::PS_TEMP_REGISTER_CONTROL, 1), 1],
+        [load(state::SE_SCISSOR + 8, 1), 64f32.to_bits()],
+        // An instruction that does not exist.
+        [load(state::SH_INST_MEM_MIRROR + 0x1000, 1), 0x3f],
+    ] {
+        let rig = sheet_rig();
+        let mut words = sheet();
+        let draw = words.len() - 4;
+        words.splice(draw..draw, change);
+        rig.run(&words);
+        rig.hung_by(ViolationKind::DrawState);
+        let at = BUFFER + 4 * (draw as u32 + 2);
+        assert_eq!(rig.gpu.recorder.last_address(), at, "{change:x?}");
+        assert_eq!(rig.word(SURFACE), 0);
+    }
+}
+
+#[test]
+fn a_shader_that_never_ends_holds_up_what_follows() {
+    let rig = sheet_rig();
+    let mut words = sheet();
+    let draw = words.len() - 4;
+    // branch 0
+    let code = state::SH_INST_MEM + 0x1000;
+    let branch = [load(code, 1), 0x16, load(code + 12, 1), 0];
+    words.splice(draw..draw, branch);
+    words.extend(flush_and_event(1));
+    rig.run(&words);
+    rig.clean();
+    assert!(rig.gpu.work_pending());
+    assert_eq!(rig.gpu.pending_interrupts(), 0);
+    rig.soft_reset();
+    assert!(!rig.gpu.work_pending());
+    rig.initialise();
+    rig.run(&sheet());
+    rig.gpu.run_until_idle();
+    assert_eq!(rig.word(SURFACE), 0xff33_6699);
+    rig.clean();
+}
+
+#[test]
+fn masked_states_of_3d_keep_their_fields() {
+    let rig = Rig::new(Board::Gc2000);
+    let set = |address: u32, value: u32| [load(address, 1), value];
+    let words = [
+        set(state::PE_DEPTH_CONFIG, 0x0001_1711),
+        // Nothing but the function.
+        set(state::PE_DEPTH_CONFIG, !0x700 & !0x800 | 0x300),
+        set(state::PA_CONFIG, 0x0040_2000),
+        set(state::PA_CONFIG, 0xffff_fbff & !0x300 | 0x200),
+        set(state::PE_STENCIL_CONFIG, 0x1234_5601),
+        set(state::PE_STENCIL_CONFIG, 0xffff_ffdf & !0xff00),
+    ];
+    rig.run(&words.concat());
+    rig.clean();
+    let state = |address: u32, field: u32| rig.gpu.state(address / 4) & field;
+    assert_eq!(state(state::PE_DEPTH_CONFIG, 0x0501_1713), 0x0001_1311);
+    assert_eq!(state(state::PA_CONFIG, 0x0043_3314), 0x0040_2200);
+    assert_eq!(state(state::PE_STENCIL_CONFIG, 0xffff_ff03), 0x1234_0001);
 }
 
 #[test]

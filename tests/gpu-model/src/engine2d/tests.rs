@@ -30,6 +30,9 @@ impl Bus for FlatBus {
     fn read_physical(&mut self, address: u32, data: &mut [u8]) {
         self.read(Port::Texture, address, data);
     }
+    fn write_physical(&mut self, address: u32, data: &[u8]) {
+        self.write(Port::Texture, address, data);
+    }
     fn aborted(&self) -> bool {
         false
     }
@@ -439,6 +442,7 @@ impl Bus for Nothing {
     }
     fn write(&mut self, _port: Port, _address: u32, _data: &[u8]) {}
     fn read_physical(&mut self, _address: u32, _data: &mut [u8]) {}
+    fn write_physical(&mut self, _address: u32, _data: &[u8]) {}
     fn aborted(&self) -> bool {
         false
     }

@@ -1,0 +1,986 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Draws on plain memory, beside a renderer that knows nothing of blocks, planes and tiles.
+
+use std::collections::BTreeMap;
+
+use gpu_control::Board;
+use gpu_isa::assemble;
+
+use super::*;
+use crate::engine2d::tests::FlatBus;
+use crate::gpu::Random;
+use crate::surface::Layout;
+use crate::surface::Surface;
+
+const VERTICES: u32 = 0x1000;
+const MORE_VERTICES: u32 = 0x8000;
+const INDICES: u32 = 0xc000;
+const STATUS: u32 = 0xe000;
+const DEPTH_STATUS: u32 = 0xf000;
+const COLOUR: u32 = 0x1_0000;
+const DEPTH: u32 = 0x8_0000;
+/// Pixels of the target, across and down.
+const SIDE: u32 = 64;
+/// From half to half of a split surface of 4 bytes a pixel.
+const HALF: u32 = SIDE * SIDE * 2;
+
+/// Where the first byte of a surface is, how it lies, and how wide a pixel is.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    base: u32,
+    bytes: u32,
+    layout: Layout,
+    is_split: bool,
+}
+
+struct Rig {
+    board: Board,
+    states: BTreeMap<u32, u32>,
+    elements: u32,
+    bus: FlatBus,
+    colour: Shown,
+    depth: Shown,
+}
+
+impl Rig {
+    /// A core that draws into a target of 64 x 64 pixels of 32 bits: shaders that pass on position and one varying, no
+    /// depth test, all components.
+    fn new(board: Board, layout: Layout) -> Self {
+        let is_split = board == Board::Gc2000;
+        let shown = |base| Shown {
+            base,
+            bytes: 4,
+            layout,
+            is_split,
+        };
+        let mut rig = Self {
+            board,
+            states: BTreeMap::new(),
+            elements: 0,
+            bus: FlatBus::new(),
+            colour: shown(COLOUR),
+            depth: shown(DEPTH),
+        };
+        rig.bus.bytes.fill(0);
+        let super_tiled = u32::from(layout == Layout::Supertiled);
+        let single = match (board, layout) {
+            (Board::Gc3000, Layout::Linear) => 1 << 8,
+            (Board::Gc3000, _) => 2 << 8,
+            _ => 0,
+        };
+        let half = (SIDE / 2) as f32;
+        let half = half.to_bits();
+        rig.set_all(&[
+            (VS_OUTPUT_COUNT, 2),
+            (VS_TEMP_REGISTER_CONTROL, 4),
+            (VS_OUTPUT, 0x0100),
+            (VS_INPUT, 0x0302_0100),
+            (PA_VIEWPORT_SCALE, half),
+            (PA_VIEWPORT_SCALE + 4, half),
+            (PA_VIEWPORT_SCALE + 8, 1f32.to_bits()),
+            (PA_VIEWPORT_OFFSET, half),
+            (PA_VIEWPORT_OFFSET + 4, half),
+            (PA_SYSTEM_MODE, 0x11),
+            (PA_CONFIG, 2 << 12 | 1 << 16),
+            (PA_LINE_WIDTH, 0.5f32.to_bits()),
+            (SE_SCISSOR + 8, (SIDE as f32 + 0.07).to_bits()),
+            (SE_SCISSOR + 12, (SIDE as f32 + 0.07).to_bits()),
+            (PS_OUTPUT_REG, 1),
+            (PS_INPUT_COUNT, 2),
+            (PS_TEMP_REGISTER_CONTROL, 4),
+            (GL_VARYING_NUM_COMPONENTS, 4),
+            (PE_COLOR_FORMAT, 6 | 0xf << 8 | super_tiled << 20),
+            (PE_DEPTH_CONFIG, 1 << 4 | super_tiled << 26),
+            (PE_COLOR_ADDR, COLOUR),
+            (PE_PIPE_COLOR_ADDR, COLOUR),
+            (
+                PE_PIPE_COLOR_ADDR + 4,
+                COLOUR + if is_split { HALF } else { 0 },
+            ),
+            (PE_COLOR_STRIDE, SIDE * 4),
+            (PE_DEPTH_ADDR, DEPTH),
+            (PE_PIPE_DEPTH_ADDR, DEPTH),
+            (
+                PE_PIPE_DEPTH_ADDR + 4,
+                DEPTH + if is_split { HALF } else { 0 },
+            ),
+            (PE_DEPTH_STRIDE, SIDE * 4),
+            (PE_DITHER, u32::MAX),
+            (PE_DITHER + 4, u32::MAX),
+            (PE_LOGIC_OP, 0xe_4000 | single | 12),
+        ]);
+        rig.code("nop", false);
+        rig.code("nop", true);
+        rig
+    }
+
+    fn set(&mut self, state: u32, value: u32) {
+        self.states.insert(state, value);
+    }
+
+    fn set_all(&mut self, list: &[(u32, u32)]) {
+        self.states.extend(list.iter().copied());
+    }
+
+    fn float(&mut self, state: u32, value: f32) {
+        self.set(state, value.to_bits());
+    }
+
+    /// Loads a shader.
+    fn code(&mut self, text: &str, is_pixel: bool) {
+        let code = assemble(text).expect(text);
+        let count = code.len() as u32 / WORDS;
+        let (memory, range, first) = match (self.board, is_pixel) {
+            (Board::Dove, false) => (VS_INST_MEM, VS_END_PC, 0),
+            (Board::Dove, true) => (PS_INST_MEM, PS_END_PC, 0),
+            (_, false) => (SH_INST_MEM, VS_RANGE, 0),
+            (_, true) => (SH_INST_MEM + 0x1000, PS_RANGE, 0x100),
+        };
+        let value = match self.board {
+            Board::Dove => count,
+            _ => (first + count - 1) << 16 | first,
+        };
+        self.set(range, value);
+        for (at, word) in (memory..).step_by(4).zip(code) {
+            self.set(at, word);
+        }
+    }
+
+    /// A constant of a shader.
+    fn constant(&mut self, is_pixel: bool, number: u32, value: [f32; 4]) {
+        let first = match (self.board, is_pixel) {
+            (Board::Gc3000, false) => SH_UNIFORMS,
+            (Board::Gc3000, true) => {
+                self.set(PS_UNIFORM_BASE, 128);
+                SH_UNIFORMS + 16 * 128
+            }
+            (_, false) => VS_UNIFORMS,
+            (_, true) => PS_UNIFORMS,
+        };
+        for (at, component) in value.into_iter().enumerate() {
+            self.float(first + 16 * number + 4 * at as u32, component);
+        }
+    }
+
+    /// Vertex elements of one stream, by type, components, normalization and offset.
+    fn elements(&mut self, stride: u32, list: &[(u32, u32, u32, u32)]) {
+        for (number, (kind, components, normalized, offset)) in (0..).zip(list) {
+            let config = kind | components % 4 << 12 | normalized << 14 | offset << 16;
+            self.set(FE_VERTEX_ELEMENT_CONFIG + 4 * number, config);
+        }
+        self.elements = list.len() as u32;
+        self.set(VS_INPUT_COUNT, list.len() as u32);
+        self.stream(0, VERTICES, stride, 0);
+    }
+
+    fn stream(&mut self, number: u32, address: u32, stride: u32, divisor: u32) {
+        match self.board {
+            Board::Dove => {
+                self.set(FE_VERTEX_STREAM_BASE_ADDR, address);
+                self.set(FE_VERTEX_STREAM_CONTROL, stride);
+            }
+            Board::Gc3000 => {
+                self.set(NFE_VERTEX_STREAMS_BASE_ADDR + 4 * number, address);
+                self.set(NFE_VERTEX_STREAMS_CONTROL + 4 * number, stride);
+                self.set(NFE_VERTEX_STREAMS_DIVISOR + 4 * number, divisor);
+            }
+            _ => {
+                self.set(FE_VERTEX_STREAMS_BASE_ADDR + 4 * number, address);
+                self.set(
+                    FE_VERTEX_STREAMS_CONTROL + 4 * number,
+                    stride | divisor << 16,
+                );
+            }
+        }
+    }
+
+    /// Vertices of position (4 floats) and colour (4 floats).
+    fn vertices(&mut self, list: &[([f32; 4], [f32; 4])]) {
+        self.elements(32, &[(8, 4, 0, 0), (8, 4, 0, 16)]);
+        let floats = list
+            .iter()
+            .flat_map(|(place, colour)| place.iter().chain(colour));
+        self.put(VERTICES, floats.flat_map(|value| value.to_le_bytes()));
+    }
+
+    fn put(&mut self, address: u32, bytes: impl IntoIterator<Item = u8>) {
+        for (at, byte) in (address as usize..).zip(bytes) {
+            self.bus.bytes[at] = byte;
+        }
+    }
+
+    fn core(&self) -> Core {
+        let personality = Personality::of(self.board);
+        Core::of(&personality, StatusFormat::of(&personality, 0))
+    }
+
+    fn draw(&self, command: Command) -> Result<Draw, Wrong> {
+        let core = self.core();
+        Draw::new(
+            core,
+            command,
+            self.elements,
+            |state| self.states.get(&state).copied().unwrap_or(0),
+            |code| Program::decode(&code, &core.features).map(Arc::new),
+        )
+    }
+
+    fn run_command(&mut self, command: Command) -> Counts {
+        let draw = self.draw(command).unwrap();
+        let (counts, result) = draw.run(&mut Cache::default(), &mut self.bus);
+        assert_eq!(result, Ok(()));
+        counts
+    }
+
+    fn run(&mut self, kind: u32, primitives: u32) -> Counts {
+        self.run_command(Command::of_primitives(kind, 0, primitives, None))
+    }
+
+    fn wrong(&self) -> String {
+        let command = Command::of_primitives(4, 0, 1, None);
+        let (kind, text) = self.draw(command).map(drop).unwrap_err();
+        assert_eq!(kind, ViolationKind::DrawState, "{text}");
+        text
+    }
+
+    fn address(&self, shown: Shown, x: u32, y: u32) -> usize {
+        let surface = Surface {
+            bases: [shown.base, shown.base + HALF],
+            stride: SIDE * shown.bytes * if shown.layout == Layout::Linear { 1 } else { 4 },
+            bytes: shown.bytes,
+            layout: shown.layout,
+            is_split: shown.is_split,
+        };
+        surface.address(x, y) as usize
+    }
+
+    fn pixel(&self, x: u32, y: u32) -> u32 {
+        self.value(self.colour, x, y)
+    }
+
+    fn value(&self, shown: Shown, x: u32, y: u32) -> u32 {
+        let mut word = [0; 4];
+        let bytes = shown.bytes as usize;
+        let at = self.address(shown, x, y);
+        word[..bytes].copy_from_slice(&self.bus.bytes[at..at + bytes]);
+        u32::from_le_bytes(word)
+    }
+
+    fn picture(&self) -> Vec<u32> {
+        let rows = (0..SIDE).flat_map(|y| (0..SIDE).map(move |x| (x, y)));
+        rows.map(|(x, y)| self.pixel(x, y)).collect()
+    }
+}
+
+/// The colour of a word of A8R8G8B8.
+fn rgba(argb: u32) -> [f32; 4] {
+    [16, 8, 0, 24].map(|shift| (argb >> shift & 0xff) as f32 / 255.0)
+}
+
+/// Where a window position (in pixels) is in clip space, with w = 1.
+fn clip(x: f32, y: f32, z: f32) -> [f32; 4] {
+    let half = SIDE as f32 / 2.0;
+    [x / half - 1.0, y / half - 1.0, z, 1.0]
+}
+
+/// Whether the centre of a pixel is in a triangle of window positions, by which side of each edge it is on: those on an
+/// edge if it is a left or a top one.
+fn is_inside(corners: [[f32; 2]; 3], x: u32, y: u32) -> bool {
+    let snapped = corners.map(|at| at.map(|at| (f64::from(at) * 16.0).round()));
+    let (px, py) = (f64::from(16 * x + 8), f64::from(16 * y + 8));
+    let side = |[ax, ay]: [f64; 2], [bx, by]: [f64; 2], x: f64, y: f64| {
+        (bx - ax) * (y - ay) - (by - ay) * (x - ax)
+    };
+    (0..3).all(|number| {
+        let (a, b, c) = (
+            snapped[number],
+            snapped[(number + 1) % 3],
+            snapped[(number + 2) % 3],
+        );
+        let inside = side(a, b, c[0], c[1]);
+        let here = side(a, b, px, py);
+        if inside == 0.0 {
+            return false;
+        }
+        if here != 0.0 {
+            return here.signum() == inside.signum();
+        }
+        // On the edge: a little to the right, and less downwards, it is inside or not.
+        let moved = side(a, b, px + 0.01, py + 0.0001);
+        moved.signum() == inside.signum()
+    })
+}
+
+/// Every core with the layouts that it can draw to.
+fn cores() -> Vec<(Board, Layout)> {
+    vec![
+        (Board::Dove, Layout::Tiled),
+        (Board::Gc880, Layout::Tiled),
+        (Board::Gc880, Layout::Supertiled),
+        (Board::Gc2000, Layout::Tiled),
+        (Board::Gc2000, Layout::Supertiled),
+        (Board::Gc3000, Layout::Supertiled),
+        (Board::Gc3000, Layout::Linear),
+    ]
+}
+
+/// Triangles at random, in sixteenths of pixels, many of them with corners at pixels' centres.
+fn corners(random: &mut Random) -> [[f32; 2]; 3] {
+    let coarse = random.below(2) == 0;
+    let mut number = || match coarse {
+        true => random.below(SIDE) as f32 + 0.5,
+        false => random.below(16 * (SIDE + 16)) as f32 / 16.0 - 8.0,
+    };
+    [(); 3].map(|()| [number(), number()])
+}
+
+#[test]
+fn triangles_cover_their_pixels_on_every_core() {
+    for (board, layout) in cores() {
+        let mut rig = Rig::new(board, layout);
+        let mut random = Random::new(7);
+        let mut wanted = vec![0; (SIDE * SIDE) as usize];
+        let mut pixels = 0;
+        let mut list = Vec::new();
+        for _ in 0..60 {
+            let corners = corners(&mut random);
+            let colour = random.below(u32::MAX);
+            list.extend(corners.map(|[x, y]| (clip(x, y, 0.0), rgba(colour))));
+            for (at, pixel) in (0..).zip(wanted.iter_mut()) {
+                if is_inside(corners, at % SIDE, at / SIDE) {
+                    *pixel = colour;
+                    pixels += 1;
+                }
+            }
+        }
+        rig.vertices(&list);
+        let counts = rig.run(4, 60);
+        assert!(rig.picture() == wanted, "{board:?} {layout:?}");
+        assert_eq!(counts.vertices, 180);
+        assert_eq!(counts.primitives, 60);
+        assert_eq!(counts.pixels, pixels);
+        assert_eq!(counts.instructions[0], 180);
+        assert_eq!(counts.instructions[1], 4 * counts.quads);
+    }
+}
+
+#[test]
+fn the_nearest_is_seen_in_both_depth_formats() {
+    for (board, layout) in cores() {
+        for is_long in [false, true] {
+            let mut rig = Rig::new(board, layout);
+            let bytes = if is_long { 4 } else { 2 };
+            rig.depth.bytes = bytes;
+            let config = rig.states[&PE_DEPTH_CONFIG] & !(1 << 4);
+            rig.set(
+                PE_DEPTH_CONFIG,
+                config | 1 | 1 << 8 | 1 << 12 | u32::from(is_long) << 4,
+            );
+            rig.set(PE_DEPTH_STRIDE, SIDE * bytes);
+            rig.bus.bytes[DEPTH as usize..].fill(0xff);
+            let mut random = Random::new(9);
+            let mut wanted = vec![(0, 1.0f32); (SIDE * SIDE) as usize];
+            let mut list = Vec::new();
+            for _ in 0..60 {
+                let corners = corners(&mut random);
+                let colour = random.below(u32::MAX);
+                let depth = (1 + random.below(1000)) as f32 / 1024.0;
+                // Cores that convert it do so from -1 to 1.
+                let z = if board == Board::Dove {
+                    depth
+                } else {
+                    2.0 * depth - 1.0
+                };
+                list.extend(corners.map(|[x, y]| (clip(x, y, z), rgba(colour))));
+                for (at, (pixel, nearest)) in (0..).zip(wanted.iter_mut()) {
+                    if is_inside(corners, at % SIDE, at / SIDE) && depth < *nearest {
+                        (*pixel, *nearest) = (colour, depth);
+                    }
+                }
+            }
+            rig.vertices(&list);
+            rig.run(4, 60);
+            let picture = rig.picture();
+            for (at, (colour, depth)) in (0..).zip(&wanted) {
+                let (x, y) = (at % SIDE, at / SIDE);
+                let what = format!("{board:?} {layout:?} {is_long} {x},{y}");
+                assert_eq!(picture[at as usize], *colour, "{what}");
+                let stored = rig.value(rig.depth, x, y);
+                let depth = f64::from(*depth);
+                // What was not drawn stays; so does the stencil, which is 0xff.
+                let wanted = match is_long {
+                    true => ((depth * 16_777_215.0).round() as u32) << 8 | 0xff,
+                    false => (depth * 65535.0).round() as u32,
+                };
+                assert!(
+                    stored.abs_diff(wanted) <= if is_long { 0x100 } else { 1 },
+                    "{what}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn cleared_tiles_become_data_where_they_are_drawn() {
+    for (board, layout) in cores() {
+        if layout == Layout::Linear {
+            continue;
+        }
+        let bits = if board == Board::Dove { 4 } else { 2 };
+        let mut rig = Rig::new(board, layout);
+        let config = rig.states[&PE_DEPTH_CONFIG];
+        let (clear, depth_clear) = (0x8040_2010, 0x7fff_ff05);
+        rig.set_all(&[
+            (PE_DEPTH_CONFIG, config | 1 | 1 << 8 | 1 << 12),
+            (TS_MEM_CONFIG, TS_COLOR_FAST_CLEAR | TS_DEPTH_FAST_CLEAR),
+            (TS_COLOR_STATUS_BASE, STATUS),
+            (TS_COLOR_SURFACE_BASE, COLOUR),
+            (TS_COLOR_CLEAR_VALUE, clear),
+            (TS_DEPTH_STATUS_BASE, DEPTH_STATUS),
+            (TS_DEPTH_SURFACE_BASE, DEPTH),
+            (TS_DEPTH_CLEAR_VALUE, depth_clear),
+        ]);
+        let tiles = SIDE * SIDE / 16;
+        let status = if bits == 2 { 0x55 } else { 0x11 };
+        for base in [STATUS, DEPTH_STATUS] {
+            rig.put(base, vec![status; (tiles * bits / 8) as usize]);
+        }
+        rig.bus.bytes[COLOUR as usize..].fill(0xdb);
+        // The first is nearer than what depth was cleared to, the second is not.
+        let near = if board == Board::Dove { 0.25 } else { -0.5 };
+        let far = 0.75;
+        let corners = [[3.0, 2.0], [40.0, 9.0], [11.0, 50.0]];
+        let vertex = |z: f32, colour: u32| move |[x, y]: [f32; 2]| (clip(x, y, z), rgba(colour));
+        let list: Vec<_> = corners.map(vertex(near, 0xff11_2233)).into_iter().collect();
+        rig.vertices(&[list, corners.map(vertex(far, 0xffff_ffff)).to_vec()].concat());
+        rig.run(4, 2);
+        let is_cleared = |rig: &Rig, status: u32, base: u32, address: usize| {
+            let tile = (address as u32 - base) / 64;
+            let byte = rig.bus.bytes[(status + tile * bits / 8) as usize];
+            byte >> (tile * bits % 8) & 3 == 1
+        };
+        let mut drawn = vec![false; (SIDE * SIDE / 16) as usize];
+        for at in 0..SIDE * SIDE {
+            let (x, y) = (at % SIDE, at / SIDE);
+            drawn[(y / 4 * 16 + x / 4) as usize] |= is_inside(corners, x, y);
+        }
+        for at in 0..SIDE * SIDE {
+            let (x, y) = (at % SIDE, at / SIDE);
+            let what = format!("{board:?} {layout:?} {x},{y}");
+            let is_drawn = drawn[(y / 4 * 16 + x / 4) as usize];
+            for (status, shown, base) in [
+                (STATUS, rig.colour, COLOUR),
+                (DEPTH_STATUS, rig.depth, DEPTH),
+            ] {
+                let address = rig.address(shown, x, y);
+                assert_eq!(is_cleared(&rig, status, base, address), !is_drawn, "{what}");
+            }
+            if is_drawn {
+                let is_inside = is_inside(corners, x, y);
+                let wanted = if is_inside { 0xff11_2233 } else { clear };
+                assert_eq!(rig.pixel(x, y), wanted, "{what}");
+                let depth = rig.value(rig.depth, x, y);
+                assert_eq!(depth & 0xff, 5, "{what}");
+                assert_eq!(depth >> 8 == depth_clear >> 8, !is_inside, "{what}");
+            } else {
+                assert_eq!(rig.pixel(x, y), 0xdbdb_dbdb, "{what}");
+            }
+        }
+    }
+}
+
+/// A grid of corners, 9 by 9, in a strip for each row; every other pixel block gets its own flat colour.
+#[test]
+fn indices_of_every_size_name_vertices() {
+    let mut pictures = Vec::new();
+    for (size, restart) in [(0, 0xff), (1, 0xffff), (2, u32::MAX)] {
+        let mut rig = Rig::new(Board::Gc2000, Layout::Tiled);
+        let mut list = Vec::new();
+        // Two vertices that no index names come first.
+        list.extend([([f32::NAN; 4], [0.0; 4]); 2]);
+        for at in 0..81u32 {
+            let (x, y) = (8.0 * (at % 9) as f32, 8.0 * (at / 9) as f32);
+            list.push((clip(x, y, 0.0), rgba(0xff00_0000 | at * 0x3_0201)));
+        }
+        rig.vertices(&list);
+        let mut indices: Vec<u32> = Vec::new();
+        for row in 0..8 {
+            indices.extend((0..9).flat_map(|column| [row * 9 + column, row * 9 + 9 + column]));
+            indices.push(restart);
+        }
+        // One that is skipped by the draw's start.
+        indices.insert(0, 3);
+        let bytes = 1 << size;
+        let all = indices
+            .iter()
+            .flat_map(|index| index.to_le_bytes()[..bytes].to_vec());
+        rig.put(INDICES, all);
+        rig.set_all(&[
+            (FE_INDEX_STREAM_BASE_ADDR, INDICES),
+            (FE_INDEX_STREAM_CONTROL, size | 1 << 8),
+            (FE_PRIMITIVE_RESTART_INDEX, restart),
+        ]);
+        let command = Command {
+            kind: 5,
+            start: 1,
+            vertices: indices.len() as u32 - 1,
+            indexed: Some(2),
+            instances: 1,
+        };
+        let counts = rig.run_command(command);
+        assert_eq!(counts.primitives, 8 * 16);
+        // Each is shaded once.
+        assert_eq!(counts.vertices, 81);
+        assert_eq!(counts.pixels, 64 * 64);
+        pictures.push(rig.picture());
+    }
+    assert!(pictures[0] == pictures[1] && pictures[1] == pictures[2]);
+    let mut rig = Rig::new(Board::Dove, Layout::Tiled);
+    rig.elements(32, &[(8, 4, 0, 0)]);
+    rig.set(FE_INDEX_STREAM_CONTROL, 2);
+    let draw = rig.draw(Command::of_primitives(4, 0, 1, Some(0)));
+    assert_eq!(draw.map(drop).unwrap_err().0, ViolationKind::Unsupported);
+}
+
+#[test]
+fn triangles_that_face_away_are_culled() {
+    // Clockwise on the screen, its row 0 at the top.
+    let clockwise = [[8.0, 8.0], [40.0, 8.0], [8.0, 40.0]];
+    let [a, b, c] = clockwise;
+    for (mode, seen) in [(0, [true, true]), (1, [false, true]), (2, [true, false])] {
+        for (corners, is_seen) in [clockwise, [a, c, b]].into_iter().zip(seen) {
+            let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+            rig.set(PA_CONFIG, 2 << 12 | 1 << 16 | mode << 8);
+            let vertices = corners.map(|[x, y]| (clip(x, y, 0.0), [1.0; 4]));
+            rig.vertices(&vertices);
+            let counts = rig.run(4, 1);
+            assert_eq!(counts.pixels != 0, is_seen, "{mode}");
+            assert_eq!(counts.culled, u64::from(!is_seen));
+        }
+    }
+}
+
+#[test]
+fn the_scissor_keeps_pixels_out() {
+    let mut rig = Rig::new(Board::Gc880, Layout::Supertiled);
+    for (at, edge) in [(0, 5.0), (4, 7.0), (8, 30.07), (12, 22.07)] {
+        rig.float(SE_SCISSOR + at, edge);
+    }
+    let corners = [[-100.0, -100.0], [300.0, -100.0], [-100.0, 300.0]];
+    rig.vertices(&corners.map(|[x, y]| (clip(x, y, 0.0), [1.0; 4])));
+    assert_eq!(rig.run(4, 1).pixels, 25 * 15);
+    for at in 0..SIDE * SIDE {
+        let (x, y) = (at % SIDE, at / SIDE);
+        let is_seen = (5..30).contains(&x) && (7..22).contains(&y);
+        assert_eq!(rig.pixel(x, y) != 0, is_seen, "{x},{y}");
+    }
+}
+
+/// A plane that goes through the eye: what is behind is cut off, and colours are right in perspective.
+#[test]
+fn triangles_are_cut_at_the_near_plane() {
+    let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+    // Rows go from a w of 1 at the bottom to one of 3 further up; left of the screen to right.
+    let vertex =
+        |x: f32, y: f32, w: f32, red: f32| ([x * w, y * w, 0.5 * w, w], [red, 0.0, 0.0, 1.0]);
+    rig.vertices(&[
+        vertex(-1.0, -1.0, 1.0, 0.0),
+        vertex(1.0, -1.0, 3.0, 1.0),
+        vertex(-1.0, 1.0, 1.0, 0.0),
+        vertex(1.0, 1.0, 3.0, 1.0),
+    ]);
+    let counts = rig.run(5, 2);
+    assert_eq!((counts.pixels, counts.clipped), (64 * 64, 0));
+    for x in 0..SIDE {
+        let part = (f64::from(x) + 0.5) / f64::from(SIDE);
+        let red = (part / 3.0) / ((1.0 - part) + part / 3.0);
+        let found = f64::from(rig.pixel(x, 31) >> 16 & 0xff);
+        assert!((found - 255.0 * red).abs() <= 0.51, "{x}: {found} {red}");
+    }
+    // Behind the eye: half of it is to be seen, left of the middle.
+    let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+    let vertex = |x: f32, y: f32, z: f32| ([x, y, z, 1.0], [1.0; 4]);
+    rig.vertices(&[
+        vertex(-1.0, -1.0, 1.0),
+        vertex(1.0, -1.0, -3.0),
+        vertex(-1.0, 1.0, 1.0),
+        vertex(1.0, 1.0, -3.0),
+    ]);
+    let counts = rig.run(5, 2);
+    assert_eq!(counts.clipped, 2);
+    assert_eq!(counts.pixels, 32 * 64);
+    assert!((0..SIDE).all(|x| (rig.pixel(x, 20) != 0) == (x < 32)));
+    // All of it.
+    let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+    rig.vertices(&[
+        vertex(-1.0, -1.0, 1.5),
+        vertex(1.0, -1.0, 1.5),
+        vertex(-1.0, 1.0, 1.5),
+    ]);
+    let counts = rig.run(4, 1);
+    assert_eq!((counts.clipped, counts.pixels, counts.culled), (1, 0, 0));
+}
+
+#[test]
+fn flat_varyings_are_the_provoking_vertexs() {
+    for (mode, wanted) in [(0x10, 0xffff_0000), (0x11, 0xff00_00ff)] {
+        let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+        rig.set(PA_CONFIG, 2 << 12);
+        rig.set(PA_SYSTEM_MODE, mode);
+        rig.vertices(&[
+            (clip(-8.0, -8.0, 0.0), rgba(0xffff_0000)),
+            (clip(200.0, -8.0, 0.0), rgba(0xff00_ff00)),
+            (clip(-8.0, 200.0, 0.0), rgba(0xff00_00ff)),
+        ]);
+        rig.run(4, 1);
+        assert!(rig.picture().iter().all(|pixel| *pixel == wanted));
+    }
+}
+
+/// The whole target in one colour.
+fn sheet(colour: u32, z: f32) -> [([f32; 4], [f32; 4]); 4] {
+    let most = SIDE as f32;
+    [[0.0, 0.0], [most, 0.0], [0.0, most], [most, most]].map(|[x, y]| (clip(x, y, z), rgba(colour)))
+}
+
+#[test]
+fn masks_and_blending_keep_what_was_there() {
+    let mut rig = Rig::new(Board::Gc2000, Layout::Supertiled);
+    rig.vertices(&sheet(0xff40_8020, 0.0));
+    rig.run(5, 2);
+    // Green and alpha only.
+    let format = rig.states[&PE_COLOR_FORMAT];
+    rig.set(PE_COLOR_FORMAT, format & !0xf00 | 0xa00);
+    rig.vertices(&sheet(0x1112_1314, 0.0));
+    rig.run(5, 2);
+    assert!(rig.picture().iter().all(|pixel| *pixel == 0x1140_1320));
+    // Source alpha, and what is left of it.
+    rig.set(PE_COLOR_FORMAT, format);
+    rig.set(PE_ALPHA_CONFIG, 1 | 4 << 4 | 5 << 8);
+    rig.vertices(&sheet(0x80ff_0000, 0.0));
+    rig.run(5, 2);
+    let mix = |new: u32, old: u32| (f64::from(new * 128 + old * 127) / 255.0).round() as u32;
+    let wanted = mix(0x80, 0x11) << 24 | mix(0xff, 0x40) << 16 | mix(0, 0x13) << 8 | mix(0, 0x20);
+    for pixel in rig.picture() {
+        let differs = (0..4).any(|at| {
+            let byte = |word: u32| word >> (8 * at) & 0xff;
+            byte(pixel).abs_diff(byte(wanted)) > 1
+        });
+        assert!(!differs, "{pixel:#x} {wanted:#x}");
+    }
+}
+
+#[test]
+fn the_stencil_counts_layers_and_discards() {
+    let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+    let config = rig.states[&PE_DEPTH_CONFIG];
+    rig.bus.bytes[DEPTH as usize..][..(SIDE * SIDE * 4) as usize].fill(0);
+    rig.set(PE_DEPTH_CONFIG, config & !3);
+    // Always passes, and counts; both sides alike.
+    rig.set_all(&[
+        (PE_STENCIL_OP, 0x0007 | 3 << 4),
+        (PE_STENCIL_CONFIG, 1 | 0xffff << 16),
+    ]);
+    let mut random = Random::new(31);
+    let mut layers = vec![0; (SIDE * SIDE) as usize];
+    let mut list = Vec::new();
+    for _ in 0..20 {
+        let corners = corners(&mut random);
+        list.extend(corners.map(|[x, y]| (clip(x, y, 0.0), [1.0; 4])));
+        for (at, count) in (0..).zip(layers.iter_mut()) {
+            *count += u32::from(is_inside(corners, at % SIDE, at / SIDE));
+        }
+    }
+    rig.vertices(&list);
+    rig.run(4, 20);
+    for (at, count) in (0..).zip(&layers) {
+        assert_eq!(rig.value(rig.depth, at % SIDE, at / SIDE), *count, "{at}");
+    }
+    // Where there are two layers.
+    rig.set_all(&[
+        (PE_STENCIL_OP, 2),
+        (PE_STENCIL_CONFIG, 1 | 2 << 8 | 0xffff << 16),
+    ]);
+    rig.vertices(&sheet(0x0102_0304, 0.0));
+    let counts = rig.run(5, 2);
+    let wanted = layers.iter().filter(|count| **count == 2).count();
+    assert_eq!(counts.pixels, wanted as u64);
+    for (at, count) in (0..).zip(&layers) {
+        let pixel = rig.pixel(at % SIDE, at / SIDE);
+        assert_eq!(pixel == 0x0102_0304, *count == 2, "{at}");
+    }
+}
+
+#[test]
+fn discarded_pixels_leave_nothing() {
+    for test in 0..2 {
+        let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+        let config = rig.states[&PE_DEPTH_CONFIG];
+        rig.set(PE_DEPTH_CONFIG, config | 1 | 7 << 8 | 1 << 12);
+        rig.constant(true, 0, [31.0, 0.0, 0.0, 0.0]);
+        match test {
+            // By the shader: left of the middle.
+            0 => rig.code("texkill.lt t0.xxxx, u0.xxxx", true),
+            // By alpha, which is 0 or 1 there.
+            _ => {
+                rig.code("set.ge t1.___w, t0.xxxx, u0.xxxx", true);
+                rig.set(PE_ALPHA_OP, 1 | 4 << 4 | 0x80 << 8);
+            }
+        }
+        rig.vertices(&sheet(0xff00_ff00, 0.0));
+        assert_eq!(rig.run(5, 2).pixels, 33 * 64);
+        for x in 0..SIDE {
+            assert_eq!(rig.pixel(x, 9), if x < 31 { 0 } else { 0xff00_ff00 }, "{x}");
+            assert_eq!(rig.value(rig.depth, x, 9) != 0, x >= 31, "{x}");
+        }
+    }
+}
+
+#[test]
+fn shaders_move_and_colour() {
+    for (board, layout) in cores() {
+        let mut rig = Rig::new(board, layout);
+        // Half as large, and moved; red is the column, green the row.
+        rig.code("mov t2, u0\nmad t0.xy__, t0, t2, u1", false);
+        rig.code("mul t1, t0, u0", true);
+        rig.constant(false, 0, [0.5, 0.5, 0.0, 0.0]);
+        rig.constant(false, 1, [0.25, -0.25, 0.0, 0.0]);
+        rig.constant(true, 0, [1.0 / 64.0, 1.0 / 64.0, 0.0, 0.0]);
+        rig.vertices(&sheet(0, 0.0));
+        assert_eq!(rig.run(5, 2).pixels, 32 * 32, "{board:?}");
+        for at in 0..SIDE * SIDE {
+            let (x, y) = (at % SIDE, at / SIDE);
+            let is_seen = (24..56).contains(&x) && (8..40).contains(&y);
+            let byte = |at: u32| ((f64::from(at) + 0.5) / 64.0 * 255.0 + 0.5) as u32;
+            let wanted = if is_seen {
+                byte(x) << 16 | byte(y) << 8
+            } else {
+                0
+            };
+            assert_eq!(rig.pixel(x, y), wanted, "{board:?} {x},{y}");
+        }
+    }
+}
+
+#[test]
+fn vertices_come_from_several_streams_and_formats() {
+    for board in [Board::Gc880, Board::Gc2000, Board::Gc3000] {
+        let layout = Layout::Supertiled;
+        let mut rig = Rig::new(board, layout);
+        // Positions are shorts of one stream, colours normalized bytes of another.
+        rig.set_all(&[
+            (FE_VERTEX_ELEMENT_CONFIG, 2 | 2 << 12 | 4 << 16),
+            (FE_VERTEX_ELEMENT_CONFIG + 4, 1 | 1 << 8 | 1 << 14),
+            (VS_INPUT_COUNT, 2),
+        ]);
+        rig.elements = 2;
+        rig.stream(0, VERTICES, 12, 0);
+        rig.stream(1, MORE_VERTICES, 4, 0);
+        let places: [[i16; 2]; 3] = [[-1, -1], [3, -1], [-1, 3]];
+        for (at, place) in (0..).zip(places) {
+            let bytes = place.iter().flat_map(|at| at.to_le_bytes());
+            rig.put(VERTICES + 12 * at + 4, bytes);
+            rig.put(MORE_VERTICES + 4 * at, [0x11, 0x22, 0x33, 0x44]);
+        }
+        assert_eq!(rig.run(4, 1).pixels, 64 * 64, "{board:?}");
+        assert!(rig.picture().iter().all(|pixel| *pixel == 0x4411_2233));
+    }
+}
+
+#[test]
+fn instances_have_rows_of_their_own() {
+    let mut rig = Rig::new(Board::Gc3000, Layout::Supertiled);
+    rig.set_all(&[
+        (FE_VERTEX_ELEMENT_CONFIG, 8 | 2 << 12),
+        (FE_VERTEX_ELEMENT_CONFIG + 4, 1 | 1 << 8 | 1 << 14),
+        (FE_VERTEX_ELEMENT_CONFIG + 8, 8 | 2 << 8 | 2 << 12),
+        (VS_INPUT_COUNT, 3),
+    ]);
+    rig.elements = 3;
+    rig.code("add t0.xy__, t0, t2", false);
+    rig.stream(0, VERTICES, 8, 0);
+    rig.stream(1, MORE_VERTICES, 4, 2);
+    rig.stream(2, MORE_VERTICES + 0x100, 8, 1);
+    // A square of 16 x 16 pixels, four times.
+    let square = [[-1.0f32, -1.0], [-0.5, -1.0], [-1.0, -0.5], [-0.5, -0.5]];
+    rig.put(
+        VERTICES,
+        square.iter().flatten().flat_map(|at| at.to_le_bytes()),
+    );
+    let colours = [0xff11_2233u32, 0xff44_5566];
+    let swapped = colours.map(|argb| argb & 0xff00_ff00 | argb >> 16 & 0xff | (argb & 0xff) << 16);
+    rig.put(
+        MORE_VERTICES,
+        swapped.iter().flat_map(|word| word.to_le_bytes()),
+    );
+    let moves = [[0.0f32, 0.0], [0.5, 0.0], [0.0, 0.5], [0.5, 0.5]];
+    rig.put(
+        MORE_VERTICES + 0x100,
+        moves.iter().flatten().flat_map(|at| at.to_le_bytes()),
+    );
+    let counts = rig.run_command(Command::of_instances([12 << 27 | 5 << 16 | 4, 4, 0]));
+    assert_eq!((counts.pixels, counts.primitives), (4 * 256, 8));
+    for at in 0..32 * 32 {
+        let (x, y) = (at % 32, at / 32);
+        assert_eq!(rig.pixel(x, y), colours[(y / 16) as usize], "{x},{y}");
+    }
+    assert_eq!(rig.pixel(32, 0), 0);
+    let many = Command::of_instances([12 << 27 | 1 << 20 | 4 << 16 | 7, 1 << 24 | 9, 5]);
+    let wanted = (4, 0, 9, Some(5), 0x1_0007);
+    let found = (
+        many.kind,
+        many.start,
+        many.vertices,
+        many.indexed,
+        many.instances,
+    );
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn points_are_squares_with_coordinates_of_their_own() {
+    let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+    // The size is the shader's third output, the coordinates the first two components of the varying.
+    rig.set_all(&[
+        (VS_OUTPUT_COUNT, 3),
+        (VS_OUTPUT, 0x02_0100),
+        (PA_CONFIG, 2 << 12 | 1 << 16 | 1 << 2 | 1 << 4),
+        (GL_VARYING_COMPONENT_USE, 2 | 3 << 2 | 1 << 4 | 1 << 6),
+    ]);
+    rig.code("mov t2, u0", false);
+    rig.constant(false, 0, [8.0; 4]);
+    rig.vertices(&[(clip(20.0, 30.0, 0.0), [9.0, 9.0, 0.0, 1.0])]);
+    assert_eq!(rig.run(1, 1).pixels, 64);
+    for at in 0..SIDE * SIDE {
+        let (x, y) = (at % SIDE, at / SIDE);
+        let is_seen = (16..24).contains(&x) && (26..34).contains(&y);
+        let byte = |at: u32| ((f64::from(at) + 0.5) / 8.0 * 255.0 + 0.5) as u32;
+        let wanted = match is_seen {
+            true => 0xff00_0000 | byte(x - 16) << 16 | byte(y - 26) << 8,
+            false => 0,
+        };
+        assert_eq!(rig.pixel(x, y), wanted, "{x},{y}");
+    }
+    // The states have half of it.
+    rig.set(PA_CONFIG, 2 << 12 | 1 << 16);
+    rig.float(PA_POINT_SIZE, 1.5);
+    assert_eq!(rig.run(1, 1).pixels, 9);
+}
+
+#[test]
+fn lines_go_from_pixel_to_pixel() {
+    let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+    let at = |x: f32, y: f32| (clip(x, y, 0.0), [1.0; 4]);
+    rig.vertices(&[at(4.5, 4.5), at(40.5, 4.5), at(40.5, 24.5), at(4.5, 24.5)]);
+    assert_eq!(rig.run(7, 4).pixels, 2 * (36 + 20));
+    for at in 0..SIDE * SIDE {
+        let (x, y) = (at % SIDE, at / SIDE);
+        let in_box = (4..=40).contains(&x) && (4..=24).contains(&y);
+        let within = (5..40).contains(&x) && (5..24).contains(&y);
+        assert_eq!(rig.pixel(x, y) != 0, in_box && !within, "{x},{y}");
+    }
+}
+
+#[test]
+fn polygon_offset_moves_depth() {
+    let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+    let config = rig.states[&PE_DEPTH_CONFIG];
+    rig.set(PE_DEPTH_CONFIG, config | 1 | 7 << 8 | 1 << 12);
+    rig.float(SE_DEPTH_BIAS, 0.125);
+    rig.vertices(&sheet(0, 0.0));
+    rig.run(5, 2);
+    let wanted = (0.625f64 * 16_777_215.0).round() as u32;
+    assert_eq!(rig.value(rig.depth, 3, 3) >> 8, wanted);
+}
+
+#[test]
+fn what_hangs_silicon_is_found_before_it_is_drawn() {
+    let rig = |change: &dyn Fn(&mut Rig)| {
+        let mut rig = Rig::new(Board::Gc2000, Layout::Tiled);
+        rig.vertices(&sheet(0, 0.0));
+        change(&mut rig);
+        rig.wrong()
+    };
+    let cases: [(&str, &dyn Fn(&mut Rig)); 6] = [
+        ("3 vertex elements", &|rig| rig.elements = 3),
+        ("uses 5 temporaries", &|rig| rig.code("mov t4, t1", true)),
+        ("scissor without a fraction: 64", &|rig| {
+            rig.float(SE_SCISSOR + 8, 64.0);
+        }),
+        ("instruction 0", &|rig| rig.set(SH_INST_MEM, 0x3f)),
+        ("instructions 511 to 513", &|rig| {
+            rig.set(PS_RANGE, 512 << 16 | 511);
+        }),
+        ("instructions 4 to 3", &|rig| rig.set(VS_RANGE, 2 << 16 | 4)),
+    ];
+    for (text, change) in cases {
+        let found = rig(change);
+        assert!(found.contains(text), "{found}");
+    }
+}
+
+#[test]
+fn textures_are_looked_up_by_varyings() {
+    for (board, layout) in cores() {
+        let mut rig = Rig::new(board, layout);
+        rig.code("texld t1, tex0, t1", true);
+        // 16 x 16 texels, nearest, clamped: tiled, without levels.
+        let [config, size, lod, more, address] = match board {
+            Board::Gc3000 => [0x1_0000, 0x1_0080, 0x1_0180, 0x1_0380, 0x1_0800],
+            _ => [0x2000, 0x2040, 0x20c0, 0x21c0, 0x2400],
+        };
+        rig.set_all(&[
+            (config, 2 | 2 << 3 | 2 << 5 | 1 << 7 | 1 << 11 | 7 << 13),
+            (size, 16 << 16 | 16),
+            (lod, 0),
+            (
+                more,
+                0x0032_1000 | if board == Board::Dove { 0 } else { 1 << 26 },
+            ),
+            (address, MORE_VERTICES),
+        ]);
+        let texel = |x: u32, y: u32| 0xff00_0000 | x << 20 | y << 12 | (x ^ y) << 4;
+        for at in 0..256 {
+            let (tile, inside) = (at / 16, at % 16);
+            let (x, y) = (tile % 4 * 4 + inside % 4, tile / 4 * 4 + inside / 4);
+            rig.put(MORE_VERTICES + 4 * at, texel(x, y).to_le_bytes());
+        }
+        let corners = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]];
+        let most = SIDE as f32;
+        let list = corners.map(|[s, t]| (clip(most * s, most * t, 0.0), [s, t, 0.0, 1.0]));
+        rig.vertices(&list);
+        let counts = rig.run(5, 2);
+        assert_eq!(counts.requests, 4 * counts.quads);
+        for at in 0..SIDE * SIDE {
+            let (x, y) = (at % SIDE, at / SIDE);
+            assert_eq!(rig.pixel(x, y), texel(x / 4, y / 4), "{board:?} {x},{y}");
+        }
+        rig.set(config, 0);
+        assert!(rig.wrong().contains("sampler 0 is not set up"));
+    }
+}
+
+#[test]
+fn a_draw_without_states_draws_nothing() {
+    for board in [Board::Dove, Board::Gc880, Board::Gc2000, Board::Gc3000] {
+        let mut rig = Rig::new(board, Layout::Tiled);
+        rig.states.clear();
+        for kind in 1..=7 {
+            let counts = rig.run(kind, 1);
+            assert_eq!(counts.pixels, 0);
+        }
+        assert!(rig.bus.bytes.iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn a_shader_that_never_ends_stops_the_draw() {
+    let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+    rig.code("again:\nadd t1, t1, t1\nbranch again", true);
+    rig.vertices(&sheet(0, 0.0));
+    let draw = rig.draw(Command::of_primitives(5, 0, 2, None)).unwrap();
+    let (counts, result) = draw.run(&mut Cache::default(), &mut rig.bus);
+    assert!(matches!(result, Err(Stop::Endless(_))), "{result:?}");
+    assert_eq!(counts.pixels, 0);
+}
