@@ -7,6 +7,7 @@
 //! * [`etdump`]: dumps of hangs, as existing tools read them.
 //! * [`etnaviv`]: the other driver for GPUs of this kind.
 //! * [`contexts`]: what the tests of contexts share.
+//! * [`deltas`]: what clients of contexts give with COMMIT.
 //! * [`states`]: the states that take GPU addresses.
 //! * [`system`]: memory, kernel log, `/proc/driver/gc`, loading and unloading the module.
 //! * [`fixture`]: a client with a surface to draw on.
@@ -23,6 +24,7 @@
 pub mod answers;
 pub mod contexts;
 pub mod control;
+pub mod deltas;
 pub mod etdump;
 pub mod etnaviv;
 pub mod fixture;

@@ -39,6 +39,14 @@ use galcore_selftests::contexts::mask_bits;
 use galcore_selftests::contexts::switch_off;
 use galcore_selftests::contexts::StateDump;
 use galcore_selftests::control::Control;
+use galcore_selftests::deltas::Blob;
+use galcore_selftests::deltas::Collector;
+use galcore_selftests::deltas::Delta;
+use galcore_selftests::deltas::DELTA_BYTES;
+use galcore_selftests::deltas::ELEMENTS;
+use galcore_selftests::deltas::RECORD_ARRAY;
+use galcore_selftests::deltas::RECORD_COUNT;
+use galcore_selftests::deltas::REFERENCES;
 use galcore_selftests::fixture::expect_pixels;
 use galcore_selftests::fixture::has_2d;
 use galcore_selftests::fixture::Random;
@@ -54,158 +62,6 @@ use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
 use galcore_selftests::video::unlock;
 use gpu_control::Board;
-
-/// Bytes of a delta's memory: its head, then its records.
-const DELTA_BYTES: usize = 0x4000;
-const RECORDS: usize = 64;
-/// Fields of a delta.
-const REFERENCES: usize = 4;
-const ELEMENTS: usize = 8;
-const RECORD_COUNT: usize = 12;
-const RECORD_ARRAY: usize = 16;
-
-/// gcsSTATE_DELTA of 4.6.9 with its records behind it.
-struct Delta {
-    memory: Memory,
-    /// Where each state's record is.
-    known: BTreeMap<u32, usize>,
-}
-
-impl Delta {
-    fn new() -> Result<Self> {
-        let memory = Memory::new(Region::anonymous(DELTA_BYTES)?);
-        let records = memory.address() + RECORDS as u64;
-        memory.write(RECORD_ARRAY, records as u32);
-        Ok(Self {
-            memory,
-            known: BTreeMap::new(),
-        })
-    }
-
-    fn address(&self) -> u64 {
-        self.memory.address()
-    }
-
-    fn references(&self) -> i32 {
-        self.memory.read(REFERENCES) as i32
-    }
-
-    fn reset(&mut self) {
-        self.known.clear();
-        self.memory.write(ELEMENTS, 0);
-        self.memory.write(RECORD_COUNT, 0);
-    }
-
-    /// Adds a record (word address), or changes the one of the same state.
-    fn add(&mut self, address: u32, mask: u32, data: u32) {
-        let count = self.memory.read(RECORD_COUNT) as usize;
-        let at = *self.known.entry(address).or_insert(count);
-        let record = RECORDS + 12 * at;
-        if at == count {
-            self.memory.write(record, address);
-            self.memory.write(record + 4, mask);
-            self.memory.write(record + 8, data);
-            self.memory.write(RECORD_COUNT, count as u32 + 1);
-            return;
-        }
-        let (old_mask, old) = (self.memory.read(record + 4), self.memory.read(record + 8));
-        let all = |mask| if mask == 0 { u32::MAX } else { mask };
-        let mask = all(mask);
-        self.memory.write(record + 4, all(old_mask) | mask);
-        self.memory.write(record + 8, (old & !mask) | (data & mask));
-    }
-
-    fn records(&self) -> Vec<[u32; 3]> {
-        let count = self.memory.read(RECORD_COUNT) as usize;
-        let word = |at: usize, i: usize| self.memory.read(RECORDS + 12 * at + 4 * i);
-        (0..count)
-            .map(|at| [word(at, 0), word(at, 1), word(at, 2)])
-            .collect()
-    }
-
-    /// Adds all of another.
-    fn fold(&mut self, other: &Delta) {
-        for [address, mask, data] in other.records() {
-            self.add(address, mask, data);
-        }
-        let elements = other.memory.read(ELEMENTS);
-        if elements != 0 {
-            self.memory.write(ELEMENTS, elements);
-        }
-    }
-}
-
-/// A context and its deltas, as a client keeps them.
-struct Blob {
-    handle: u32,
-    deltas: Vec<Delta>,
-    /// The last delta that the driver has taken.
-    taken: Option<usize>,
-}
-
-impl Blob {
-    fn new(device: &Device) -> Result<Self> {
-        Ok(Self {
-            handle: device.attach()?.context,
-            deltas: Vec::new(),
-            taken: None,
-        })
-    }
-
-    /// A delta that nobody refers to, empty.
-    fn fresh(&mut self) -> Result<usize> {
-        let taken = self.taken;
-        let is_free = |(at, delta): &(usize, &Delta)| Some(*at) != taken && delta.references() <= 0;
-        let at = match self.deltas.iter().enumerate().find(is_free) {
-            Some((at, _)) => at,
-            None => {
-                // Two wait for each of two copies, and one is new.
-                ensure!(self.deltas.len() < 6, "deltas are not let go of");
-                self.deltas.push(Delta::new()?);
-                self.deltas.len() - 1
-            }
-        };
-        self.deltas[at].reset();
-        Ok(at)
-    }
-
-    /// Commits with a delta from [`Blob::fresh`]; says whether the driver took it.
-    fn commit(
-        &mut self,
-        device: &Device,
-        buffer: &Buffer,
-        pipe: Pipe,
-        stream: &Stream,
-        delta: usize,
-    ) -> Result<bool> {
-        let record = place(buffer, 0, pipe, stream);
-        let address = self.deltas[delta].address();
-        let before = self.deltas[delta].references();
-        let status =
-            device.send_commit_with_delta(&record, self.handle, address, &mut Queue::new())?;
-        same("COMMIT", status, Status::OK)?;
-        let references = self.deltas[delta].references();
-        if references == before {
-            let taken = self.taken.context("the first delta was not taken")?;
-            let (from, to) = if delta < taken {
-                let (low, high) = self.deltas.split_at_mut(taken);
-                (&low[delta], &mut high[0])
-            } else {
-                let (low, high) = self.deltas.split_at_mut(delta);
-                (&high[0], &mut low[taken])
-            };
-            to.fold(from);
-            return Ok(false);
-        }
-        same(
-            "references of a delta that was taken",
-            references,
-            before + 2,
-        )?;
-        self.taken = Some(delta);
-        Ok(true)
-    }
-}
 
 /// What a state is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -532,73 +388,6 @@ fn proof(bench: &Bench, contexts: usize, count: u32, goes_off: bool) -> Result<(
         device.detach(blob.handle)?;
     }
     Ok(())
-}
-
-/// A client of a generation whose deltas have no reference counts: it collects what it changes until a COMMIT says that
-/// it has switched. The one with two deltas has everything in both, and gives them in turn.
-struct Collector {
-    handle: u32,
-    deltas: Vec<Delta>,
-    next: usize,
-    /// The head as the generation has it.
-    head: Memory,
-}
-
-impl Collector {
-    fn new(device: &Device, count: usize) -> Result<Self> {
-        let deltas: Result<Vec<_>> = (0..count).map(|_| Delta::new()).collect();
-        Ok(Self {
-            handle: device.attach()?.context,
-            deltas: deltas?,
-            next: 0,
-            head: Memory::new(Region::anonymous(DELTA_BYTES)?),
-        })
-    }
-
-    /// Commits; says whether the driver says that it has switched, and the stamp.
-    fn commit(
-        &mut self,
-        device: &Device,
-        buffer: &Buffer,
-        pipe: Pipe,
-        stream: &Stream,
-        step: &Delta,
-    ) -> Result<(bool, u64)> {
-        for delta in &mut self.deltas {
-            delta.fold(step);
-        }
-        let delta = &self.deltas[self.next];
-        let elements = delta.memory.read(ELEMENTS);
-        let abi = device.abi();
-        for (field, value) in [
-            ("elementCount", elements + u32::from(elements != 0)),
-            ("recordCount", delta.memory.read(RECORD_COUNT)),
-            ("recordArray", delta.memory.read(RECORD_ARRAY)),
-        ] {
-            let (at, _) = abi.fields[format!("gcsSTATE_DELTA.{field}").as_str()];
-            self.head.write(at, value);
-        }
-        let record = place(buffer, 0, pipe, stream);
-        let mut commit = abi.commit(&record, self.handle, &Queue::new())?;
-        let field = abi.delta_field();
-        abi.set(&mut commit.bytes, "Commit", field, self.head.address());
-        let (at, _) = abi.header["hardwareType"];
-        commit.bytes[at..at + 4].copy_from_slice(&device.hardware_type().to_le_bytes());
-        device.exchange_bytes(&mut commit.bytes)?;
-        let status = Status(abi.header_of(&commit.bytes, "status") as i32);
-        same("COMMIT", status, Status::OK)?;
-        let answer = |field| abi.get(&commit.bytes, "Commit", field);
-        let (is_switched, stamp) = (answer("contextSwitched") != 0, answer("commitStamp"));
-        // The memory has other uses from now on.
-        self.head.fill(0xbad0_bad0);
-        if is_switched {
-            let delta = &mut self.deltas[self.next];
-            delta.memory.fill(0xffff_ffff);
-            *delta = Delta::new()?;
-            self.next = (self.next + 1) % self.deltas.len();
-        }
-        Ok((is_switched, stamp))
-    }
 }
 
 /// As [`proof`], by clients that collect.
