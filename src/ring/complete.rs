@@ -7,6 +7,7 @@ use super::{
         Job,
         Outcome, //
     },
+    phase::Phase,
     state::{
         State,
         Whereabouts, //
@@ -67,7 +68,7 @@ impl<P: Payload> Ring<P> {
         }
         let mut state = self.state.lock();
         state.completed = state.in_flight.newest();
-        state.is_dead = true;
+        state.phase = Phase::Dead;
         drop(state);
         self.flushed.xchg(NO_TRANSLATIONS, Full);
         self.vm.flushed();
@@ -216,7 +217,7 @@ impl<P: Payload> Ring<P> {
         let mut left = msecs_to_jiffies(milliseconds).saturating_add(1);
         while state.completed < number {
             // A wait with no time left is over, also for a thread that has a signal pending.
-            if state.is_stopped || milliseconds == 0 {
+            if state.phase.is_stopped() || milliseconds == 0 {
                 return Err(Error::GpuNotResponding);
             }
             left = self.wait(&mut state, left)?;
@@ -246,7 +247,7 @@ impl<P: Payload> Ring<P> {
             match state.completed >= number {
                 true if state.is_lost(number) => Err(Error::GpuNotResponding),
                 true => Ok(Left::Nothing),
-                false if state.is_stopped => Err(Error::GpuNotResponding),
+                false if state.phase.is_stopped() => Err(Error::GpuNotResponding),
                 false => Ok(Left::Something(state.progress())),
             }
         });
@@ -258,7 +259,7 @@ impl<P: Payload> Ring<P> {
     pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
         let has_ended = wait::poll(milliseconds, || {
             let state = self.state.lock();
-            (state.completed >= number || state.is_dead).then_some(())
+            (state.completed >= number || state.phase == Phase::Dead).then_some(())
         });
         has_ended.is_some()
     }

@@ -11,6 +11,7 @@
 //! *A reset*: it is the hang check's, as any is. See [`super::recovery`].
 
 use super::{
+    phase::Phase,
     state::State,
     Payload,
     Ring,
@@ -107,7 +108,7 @@ impl<P: Payload> Ring<P> {
     pub(crate) fn set_interrupts(&self, on: bool) {
         self.hardware.set_silenced(!on);
         let _completing = self.hold_completion();
-        if self.state.lock().is_stopped || self.hardware.is_isolated() {
+        if self.state.lock().phase.is_stopped() || self.hardware.is_isolated() {
             return;
         }
         let kept_on = self.hardware.supply().if_on();
@@ -121,7 +122,7 @@ impl<P: Payload> Ring<P> {
 impl<P> State<P> {
     /// Whether there is something to be reset.
     pub(super) fn may_be_reset(&self) -> bool {
-        !(self.is_stopped || self.is_dead || self.is_off || self.is_asleep)
+        self.phase == Phase::Open && !self.is_off
     }
 }
 

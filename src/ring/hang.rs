@@ -114,7 +114,7 @@ impl<P: Payload> Ring<P> {
             let mut state = self.state.lock();
             state.is_reset_asked &= state.may_be_reset();
             let is_idle = state.has_nothing_to_do() && !state.is_reset_asked;
-            if state.is_stopped || is_idle {
+            if state.phase.is_stopped() || is_idle {
                 state.is_checked = false;
                 drop(state);
                 self.hardware.supply().release();

@@ -64,6 +64,7 @@ mod history;
 mod inflight;
 mod job;
 mod meter;
+mod phase;
 mod power;
 mod reclaim;
 mod recovery;
@@ -178,6 +179,7 @@ pub(crate) use {
         Load,
         Meter, //
     },
+    phase::Phase,
     power::SLEEP_TIME,
     reclaim::{
         Kept,
@@ -438,7 +440,7 @@ impl<P: Payload> Ring<P> {
     /// Lets nobody submit any more.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
-        state.is_stopped = true;
+        state.phase.stop();
         state.moves += 1;
         drop(state);
         self.moved.notify_all();
@@ -446,7 +448,7 @@ impl<P: Payload> Ring<P> {
 
     /// Whether nothing runs in it any more, and nothing will.
     pub(crate) fn is_dead(&self) -> bool {
-        self.state.lock().is_dead
+        self.state.lock().phase == Phase::Dead
     }
 
     /// How often the core was reset because it hung, or came back after it was unbound: who saw

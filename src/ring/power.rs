@@ -23,6 +23,7 @@
 use super::{
     dismiss,
     let_go,
+    phase::Phase,
     state::{
         State,
         Whereabouts, //
@@ -78,12 +79,12 @@ impl<P: Payload> Ring<P> {
         let completing = self.completion.lock();
         {
             let mut state = self.state.lock();
-            if state.is_dead {
+            if state.phase == Phase::Dead {
                 drop(state);
                 self.hardware.switch_off();
                 return Ok(());
             }
-            let is_kept_on = self.hardware.supply().is_kept_on() && !state.is_asleep;
+            let is_kept_on = self.hardware.supply().is_kept_on() && !state.phase.is_asleep();
             if !state.is_at_rest() || is_kept_on {
                 return Err(EBUSY);
             }
@@ -181,7 +182,7 @@ impl<P: Payload> Ring<P> {
         sys::barrier::write();
         self.hardware.enable_interrupts();
         self.hardware.run_front_end(address, units)?;
-        if self.state.lock().is_stopped {
+        if self.state.lock().phase.is_stopped() {
             // Whoever has closed it has masked the interrupt by now, or does so later.
             self.hardware.disable_interrupts();
         }
@@ -235,7 +236,7 @@ impl<P: Payload> Ring<P> {
     /// Lets the core run at the speed that it is to have, if it is on. Nobody resets it meanwhile,
     /// or stops it for good: who does so closes the ring first, and then waits for `completing`.
     fn load_speed(&self, _completing: &Completing<'_>) {
-        if self.state.lock().is_stopped {
+        if self.state.lock().phase.is_stopped() {
             return;
         }
         // Only now: who waits would keep a power domain on that is to go off.
@@ -256,7 +257,7 @@ impl<P: Payload> Ring<P> {
     pub(crate) fn if_on<T>(&self, look: impl FnOnce(&Hardware) -> T) -> Option<T> {
         let _looking = self.looks.lock();
         let _completing = self.completion.lock();
-        if self.state.lock().is_stopped {
+        if self.state.lock().phase.is_stopped() {
             return None;
         }
         // Only now: as above.
@@ -314,7 +315,7 @@ impl<P: Payload> Ring<P> {
     pub(crate) fn fall_asleep(self: &Arc<Self>) -> Result {
         let newest = {
             let mut state = self.state.lock();
-            state.is_asleep = true;
+            state.phase.fall_asleep();
             state.in_flight.newest()
         };
         // What hangs is found out by then.
@@ -347,7 +348,7 @@ impl<P: Payload> Ring<P> {
                 return None;
             }
             // From now on a recovery leaves them cut.
-            state.is_holding = true;
+            state.phase.hold(true);
             // Nothing of it is outside the ring.
             let _ = self.cut_links(&state);
         }
@@ -389,7 +390,7 @@ impl<P: Payload> Ring<P> {
         let completing = self.completion.lock();
         if self.pause() {
             let mut state = self.state.lock();
-            state.is_holding = false;
+            state.phase.hold(false);
             if !state.is_off {
                 state.is_held = false;
                 self.trace_begin(&mut state);
@@ -407,9 +408,9 @@ impl<P: Payload> Ring<P> {
         self.release_jobs();
         self.hardware.supply().wake_if_kept();
         let mut state = self.state.lock();
-        state.is_asleep = false;
+        state.phase.wake_up();
         state.moves += 1;
-        let is_due = state.in_flight.len() > 0 && !state.is_stopped;
+        let is_due = state.in_flight.len() > 0 && !state.phase.is_stopped();
         let checks = is_due && !core::mem::replace(&mut state.is_checked, true);
         drop(state);
         self.moved.notify_all();

@@ -50,6 +50,7 @@
 use super::{
     dump::Evidence,
     job::Outcome,
+    phase::Phase,
     state::{
         GpuState,
         State,
@@ -193,7 +194,7 @@ impl<P: Payload> Ring<P> {
     pub(super) fn pause(&self) -> bool {
         until_filled(|| {
             let mut state = self.state.lock();
-            if state.is_stopped {
+            if state.phase.is_stopped() {
                 return Some(false);
             }
             state.is_paused = true;
@@ -334,7 +335,7 @@ impl<P: Payload> Ring<P> {
     fn go_on(&self, start: &Start, tolls: &Tolls) -> Result {
         self.hardware.enable_interrupts();
         self.hardware.run_front_end(start.address, start.units)?;
-        if self.state.lock().is_stopped {
+        if self.state.lock().phase.is_stopped() {
             // Whoever has closed it has masked the interrupt by now, or does so later.
             self.hardware.disable_interrupts();
         }
@@ -432,7 +433,7 @@ impl<P: Payload> Ring<P> {
         // Behind the last job.
         state.gpu = GpuState::unknown();
         self.link_up(&state)?;
-        if state.is_holding {
+        if state.phase == (Phase::Asleep { holding: true }) {
             self.cut_links(&state)?;
         }
         let oldest = state.in_flight.get(0);

@@ -16,6 +16,7 @@ use super::{
         Outcome, //
     },
     meter::Meter,
+    phase::Phase,
     space::Space,
     verdict::Suspect,
     watch::Watch,
@@ -131,14 +132,12 @@ pub(super) struct State<P> {
     /// Offset of the WAIT where the front end rests if nothing is under way; it leads to the oldest
     /// job.
     pub(super) rest: usize,
+    /// Whether it takes jobs.
+    pub(super) phase: Phase,
     /// Somebody fills a place.
     pub(super) is_filling: bool,
     /// Nobody gets a place: the core is being recovered, or switched off or on.
     pub(super) is_paused: bool,
-    /// Nobody gets a place: the machine sleeps.
-    pub(super) is_asleep: bool,
-    /// Jobs that can begin after the machine's sleep do not begin.
-    pub(super) is_holding: bool,
     /// Jobs are under way, but none has begun, and none begins before the machine is awake, and the
     /// core on.
     pub(super) is_held: bool,
@@ -152,10 +151,6 @@ pub(super) struct State<P> {
     pub(super) is_reset_asked: bool,
     /// How often something has changed that submitters wait for.
     pub(super) moves: u64,
-    /// No more jobs.
-    pub(super) is_stopped: bool,
-    /// The front end has stopped for good.
-    pub(super) is_dead: bool,
     pub(super) in_flight: InFlight<Job<P>>,
     /// Where the words of the last ones lie.
     pub(super) history: History,
@@ -189,18 +184,15 @@ impl<P> State<P> {
             wait: 0,
             gpu: GpuState::unknown(),
             rest: 0,
+            phase: Phase::Stopped,
             is_filling: false,
             is_paused: false,
-            is_asleep: false,
-            is_holding: false,
             is_held: false,
             is_off: false,
             prints: false,
             links_left: 0,
             is_reset_asked: false,
             moves: 0,
-            is_stopped: true,
-            is_dead: false,
             in_flight <- InFlight::init(newest),
             history,
             meter: Meter::new(),
@@ -223,22 +215,20 @@ impl<P> State<P> {
         self.wait = 0;
         self.rest = 0;
         self.gpu = GpuState::unknown();
-        self.is_stopped = false;
-        self.is_dead = false;
-        self.is_holding = false;
+        self.phase = Phase::Open;
         self.is_held = false;
         self.is_off = false;
     }
 
     /// Whether nothing runs, nothing begins, and nobody looks after the core: it may go off.
     pub(super) fn is_at_rest(&self) -> bool {
-        let is_open = !(self.is_stopped || self.is_paused || self.is_filling);
+        let is_open = !(self.phase.is_stopped() || self.is_paused || self.is_filling);
         is_open && !self.is_checked && self.has_nothing_to_do()
     }
 
     /// Whether no job is under way that is to run now.
     pub(super) fn has_nothing_to_do(&self) -> bool {
-        self.in_flight.len() == 0 || (self.is_held && self.is_asleep)
+        self.in_flight.len() == 0 || (self.is_held && self.phase.is_asleep())
     }
 
     /// The oldest job, if it begins now: the core is on, and it has not begun before, nor is it
@@ -296,8 +286,8 @@ impl<P> State<P> {
     /// Where a job of `bytes`, with its WAIT and LINK, can go now, if there is such a place, an
     /// event id, and nobody fills another place.
     pub(super) fn find(&self, bytes: usize) -> Option<usize> {
-        let is_closed = self.is_filling || self.is_paused || self.is_asleep;
-        if is_closed || !self.in_flight.has_room() {
+        let is_open = self.phase == Phase::Open && !self.is_filling && !self.is_paused;
+        if !is_open || !self.in_flight.has_room() {
             return None;
         }
         self.space.place(bytes)
@@ -380,7 +370,7 @@ impl<P: Payload> State<P> {
             None => false,
         };
         own != 0
-            && (self.is_asleep
+            && (self.phase.is_asleep()
                 || payload.holds_up(core, self.place_waiters)
                 || (1..self.in_flight.len()).any(is_others))
     }
@@ -498,10 +488,10 @@ mod tests {
         assert!(!state.is_at_rest());
         state.is_checked = false;
         assert!(state.is_at_rest());
-        state.is_asleep = true;
+        state.phase.fall_asleep();
         assert!(state.find(BYTES).is_none());
         assert!(state.is_at_rest());
-        state.is_asleep = false;
+        state.phase.wake_up();
         assert!(state.find(BYTES).is_some());
     }
 
@@ -511,14 +501,14 @@ mod tests {
         assert!(reserve(&mut state, 1).is_some());
         state.filled();
         assert!(!state.is_at_rest());
-        state.is_asleep = true;
+        state.phase.fall_asleep();
         state.is_held = true;
         assert!(state.is_at_rest());
         state.is_checked = true;
         assert!(!state.is_at_rest());
         state.is_checked = false;
         // Awake, it is to run them.
-        state.is_asleep = false;
+        state.phase.wake_up();
         assert!(!state.is_at_rest());
         // A core that is bound anew has none.
         state.start();

@@ -208,7 +208,7 @@ impl<P: Payload> Ring<P> {
         let commands = stream.map(|stream| &stream.commands);
         let command_bytes = commands.map_or(0, |commands| commands.bytes());
         let mut state = self.state.lock();
-        if state.is_stopped {
+        if state.phase.is_stopped() {
             return Err(Error::GpuNotResponding);
         }
         let context = stream.and_then(|stream| stream.context);

@@ -17,6 +17,7 @@ use crate::{
     ring::{
         Outcome,
         Payload,
+        Phase,
         GPU_TIMEOUT, //
     },
     sys::clock::Stamp,
@@ -162,7 +163,7 @@ impl<P: Payload> Queue<P> {
     pub(crate) fn abandon(&self) {
         self.close();
         let completing = self.completion.lock();
-        self.state.lock().is_dead = true;
+        self.state.lock().phase = Phase::Dead;
         // Ends: the queue is closed.
         while self.state.lock().jobs.len() > 0 {
             self.end_oldest(Outcome::Dropped);
@@ -218,7 +219,7 @@ impl<P: Payload> Queue<P> {
         let mut state = self.state.lock();
         let mut left = msecs_to_jiffies(milliseconds);
         while state.completed < number {
-            if state.is_stopped {
+            if state.phase.is_stopped() {
                 return Err(Error::GpuNotResponding);
             }
             let before = state.progress();
@@ -234,7 +235,7 @@ impl<P: Payload> Queue<P> {
     pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
         let has_ended = wait::poll(milliseconds, || {
             let state = self.state.lock();
-            (state.completed >= number || state.is_dead).then_some(())
+            (state.completed >= number || state.phase == Phase::Dead).then_some(())
         });
         has_ended.is_some()
     }

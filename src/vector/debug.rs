@@ -13,6 +13,7 @@ use crate::{
     },
     ring::{
         Payload,
+        Phase,
         RESET_TIME, //
     },
     wait, //
@@ -30,7 +31,7 @@ impl<P> State<P> {
 
     /// Whether there is something to be reset.
     pub(super) fn may_be_reset(&self) -> bool {
-        !(self.is_stopped || self.is_dead || self.is_off || self.is_asleep)
+        self.phase == Phase::Open && !self.is_off
     }
 }
 
@@ -69,7 +70,7 @@ impl<P: Payload> Queue<P> {
     pub(crate) fn set_interrupts(&self, on: bool) {
         self.hardware.set_silenced(!on);
         let _completing = self.completion.lock();
-        if self.state.lock().is_stopped || self.hardware.is_isolated() {
+        if self.state.lock().phase.is_stopped() || self.hardware.is_isolated() {
             return;
         }
         let kept_on = self.hardware.supply().if_on();

@@ -37,6 +37,7 @@ use crate::{
         Finding,
         Outcome,
         Payload,
+        Phase,
         Tolls,
         Waited,
         REST_TIME, //
@@ -114,7 +115,7 @@ impl<P: Payload> Queue<P> {
             let mut state = self.state.lock();
             state.is_reset_asked &= state.may_be_reset();
             let is_idle = state.jobs.len() == 0 && !state.is_reset_asked;
-            if state.is_stopped || is_idle {
+            if state.phase.is_stopped() || is_idle {
                 state.is_checked = false;
                 drop(state);
                 self.hardware.supply().release();
@@ -234,7 +235,7 @@ impl<P: Payload> Queue<P> {
     fn pause(&self) -> bool {
         until_filled(|| {
             let mut state = self.state.lock();
-            if state.is_stopped {
+            if state.phase.is_stopped() {
                 return Some(false);
             }
             state.is_paused = true;
@@ -311,7 +312,7 @@ impl<P: Payload> Queue<P> {
 
     /// Nothing runs any more: what there is has been marked as dropped.
     fn drop_all(&self) {
-        self.state.lock().is_dead = true;
+        self.state.lock().phase = Phase::Dead;
         self.close();
     }
 }

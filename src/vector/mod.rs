@@ -51,6 +51,7 @@ use crate::{
         Load,
         Noted,
         Payload,
+        Phase,
         Reclaimer,
         Retired,
         Space,
@@ -269,7 +270,7 @@ impl<P: Payload> Queue<P> {
 
     /// Whether nothing runs in it any more, and nothing will.
     pub(crate) fn is_dead(&self) -> bool {
-        self.state.lock().is_dead
+        self.state.lock().phase == Phase::Dead
     }
 
     /// How long the core has been busy.
@@ -297,14 +298,14 @@ impl<P: Payload> Queue<P> {
     /// Opens the queue. The front end must be stopped.
     pub(crate) fn open(&self) {
         let mut state = self.state.lock();
-        state.is_stopped = false;
+        state.phase = Phase::Open;
         state.follow_modes();
     }
 
     /// Lets nobody submit any more.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
-        state.is_stopped = true;
+        state.phase.stop();
         state.moves += 1;
         drop(state);
         self.moved.notify_all();
@@ -331,10 +332,10 @@ impl<P: Payload> Queue<P> {
             return Err(Error::OutOfResources);
         }
         let mut state = self.state.lock();
-        if state.is_stopped {
+        if state.phase.is_stopped() {
             return Err(Error::GpuNotResponding);
         }
-        if state.is_paused || state.is_asleep {
+        if state.is_paused || state.phase != Phase::Open {
             return Ok(Attempt::Full);
         }
         let entry = state.core.entry(&work.author, self.scratch);
@@ -490,7 +491,7 @@ impl<P: Payload> Queue<P> {
     fn start_next(&self, state: &mut State<P>) {
         // Who still fills a place when the queue is closed does not start it: the core may be reset
         // already.
-        if state.is_running || state.is_stopped || state.is_dead || state.is_off {
+        if state.is_running || state.phase.is_stopped() || state.is_off {
             return;
         }
         let number = state.jobs.get(0).map_or(0, |(_, slot)| slot.number);

@@ -10,6 +10,7 @@ use crate::{
         dismiss,
         let_go,
         Payload,
+        Phase,
         Tolls,
         SLEEP_TIME, //
     },
@@ -27,10 +28,10 @@ impl<P: Payload> Queue<P> {
         let completing = self.completion.lock();
         {
             let mut state = self.state.lock();
-            let is_open = !(state.is_stopped || state.is_paused);
-            let is_kept_on = self.hardware.supply().is_kept_on() && !state.is_asleep;
+            let is_open = !(state.phase.is_stopped() || state.is_paused);
+            let is_kept_on = self.hardware.supply().is_kept_on() && !state.phase.is_asleep();
             let is_at_rest = is_open && !state.is_checked && state.jobs.len() == 0 && !is_kept_on;
-            if !is_at_rest && !state.is_dead {
+            if !is_at_rest && state.phase != Phase::Dead {
                 return Err(EBUSY);
             }
             // From now on jobs wait.
@@ -116,7 +117,7 @@ impl<P: Payload> Queue<P> {
     pub(crate) fn fall_asleep(&self) -> Result {
         let newest = {
             let mut state = self.state.lock();
-            state.is_asleep = true;
+            state.phase.fall_asleep();
             state.jobs.newest()
         };
         let longest = self.setup.timeout.max(self.setup.job_timeout);
@@ -136,7 +137,7 @@ impl<P: Payload> Queue<P> {
     pub(crate) fn wake_up(&self) {
         self.hardware.supply().wake_if_kept();
         let mut state = self.state.lock();
-        state.is_asleep = false;
+        state.phase.wake_up();
         state.moves += 1;
         drop(state);
         self.moved.notify_all();

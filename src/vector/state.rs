@@ -14,6 +14,7 @@ use crate::{
         History,
         Meter,
         Payload,
+        Phase,
         Retired,
         Slot,
         Space,
@@ -176,10 +177,8 @@ pub(super) struct State<P> {
     pub(super) raised: u32,
     /// How often something has changed that submitters wait for.
     pub(super) moves: u64,
-    /// No more jobs.
-    pub(super) is_stopped: bool,
-    /// The front end has stopped for good.
-    pub(super) is_dead: bool,
+    /// Whether it takes jobs.
+    pub(super) phase: Phase,
     /// Threads of processes that wait for a place.
     pub(super) place_waiters: usize,
     /// The newest job that has ended.
@@ -192,8 +191,6 @@ pub(super) struct State<P> {
     pub(super) idle_since: Option<usize>,
     /// The core is being reset: nobody gets a place.
     pub(super) is_paused: bool,
-    /// The machine sleeps: nobody gets a place.
-    pub(super) is_asleep: bool,
     /// The core is off: jobs wait.
     pub(super) is_off: bool,
     /// The admin wants commands to be printed.
@@ -214,15 +211,13 @@ impl<P> State<P> {
             is_running: false,
             raised: 0,
             moves: 0,
-            is_stopped: true,
-            is_dead: false,
+            phase: Phase::Stopped,
             place_waiters: 0,
             completed: newest,
             is_checked: false,
             watch: Watch::new(newest),
             idle_since: None,
             is_paused: false,
-            is_asleep: false,
             is_off: false,
             prints: false,
             is_reset_asked: false,
@@ -290,7 +285,7 @@ impl<P: Payload> State<P> {
         };
         let own = oldest.load.process;
         let mut others = self.jobs.loads().map(|job| job.process);
-        self.is_asleep
+        self.phase.is_asleep()
             || oldest.load.late.holds_up(core, self.place_waiters)
             || others.any(|process| process != own)
     }
