@@ -49,8 +49,6 @@ pub(crate) enum Action {
     Timestamp(Arc<Process>, u32, bool),
     /// Sends the realtime signal of the parameters, with this value.
     LinuxSignal(Arc<Process>, u32),
-    /// Shows the end of a core's job, and whether it was dropped, on a process's completion page.
-    Show(Arc<CompletionPage>, usize, u64),
 }
 
 /// Counting in a word of a client's memory.
@@ -90,7 +88,6 @@ impl Action {
             Action::Count(count) => count.run(),
             Action::Timestamp(process, timer, start) => process.note_time(timer, start),
             Action::LinuxSignal(process, value) => process.send_signal(value),
-            Action::Show(page, core, number) => page.show(core, number, outcome),
         }
     }
 }
@@ -101,6 +98,8 @@ pub(crate) struct Events {
     actions: KVVec<Action>,
     /// Whose they are; `None`: the driver's.
     usage: Option<Arc<Usage>>,
+    /// The completion page that shows the job's end; its core, and its number there.
+    shown: Option<(Arc<CompletionPage>, usize, u64)>,
 }
 
 impl Events {
@@ -111,6 +110,7 @@ impl Events {
         Self {
             actions: spare.actions,
             usage: own.or_else(|| Some(usage.clone())),
+            shown: None,
         }
     }
 
@@ -124,9 +124,9 @@ impl Events {
         Ok(self.actions.push(action, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Adds one in front of the others, if there is room.
-    pub(super) fn push_first(&mut self, action: Action) {
-        let _ = self.actions.insert_within_capacity(0, action);
+    /// Shows the end of the next job that `page` counts on core `core` there, before all else.
+    pub(super) fn show_on(&mut self, page: &Arc<CompletionPage>, core: usize) {
+        self.shown = Some((page.clone(), core, page.newest(core) + 1));
     }
 
     /// Whether there are none.
@@ -143,6 +143,9 @@ impl Events {
 impl Payload for Events {
     #[inline]
     fn end(&mut self, outcome: Outcome) {
+        if let Some((page, core, number)) = self.shown.take() {
+            page.show(core, number, outcome);
+        }
         let actions = self.actions.drain_all();
         actions.for_each(|action| action.run(outcome));
     }

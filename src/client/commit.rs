@@ -15,7 +15,6 @@ use super::{
     },
     queue::Queue,
     restarts::Limited,
-    submit::Work,
     tables::{
         PerCore,
         Tables, //
@@ -366,7 +365,7 @@ impl Process {
             is_context_new: false,
             left: Cell::new(None),
         };
-        let submitted = self.submit(core, &mut work, &mut queue)?;
+        let submitted = self.submit(core, Some(&mut work), &mut queue)?;
         work.finish();
         let reply = Reply::Committed {
             counted: submitted.counted,
@@ -590,7 +589,7 @@ impl Process {
 }
 
 /// Checked commands on their way into the ring.
-struct Submission<'a> {
+pub(super) struct Submission<'a> {
     process: &'a Process,
     core: &'a Core,
     words: &'a mut [u32],
@@ -702,10 +701,10 @@ impl Process {
     }
 }
 
-impl Work for Submission<'_> {
-    const HAS_COMMANDS: bool = true;
-
-    fn check(&mut self, tables: &Tables) -> Result {
+impl Submission<'_> {
+    /// Looks at what may have changed since it was looked at last. Called under the tables' lock
+    /// before each try to get a place in the ring.
+    pub(super) fn check(&mut self, tables: &Tables) -> Result {
         let removals = tables.addresses.removals();
         // Another thread may have unlocked or freed what the commands name.
         let is_removed = removals != self.removals;
@@ -734,8 +733,9 @@ impl Work for Submission<'_> {
         }
     }
 
+    /// The commands as the ring has them.
     #[inline(always)]
-    fn stream(&self) -> Option<Stream<'_>> {
+    pub(super) fn stream(&self) -> Stream<'_> {
         let attached = || {
             let context = self.hold.as_ref()?.context();
             Some(InContext {
@@ -746,7 +746,7 @@ impl Work for Submission<'_> {
                 },
             })
         };
-        Some(Stream {
+        Stream {
             commands: Checked {
                 words: self.words,
                 entry: self.entry,
@@ -765,10 +765,11 @@ impl Work for Submission<'_> {
                 .as_deref()
                 .map(OwnContext::in_ring)
                 .or_else(attached),
-        })
+        }
     }
 
-    fn placed(&self, tables: &mut Tables) {
+    /// A place has been taken. The tables' lock is held.
+    pub(super) fn placed(&self, tables: &mut Tables) {
         let removals = tables.addresses.removals();
         let PerCore {
             loaded,
@@ -803,7 +804,8 @@ impl Work for Submission<'_> {
         }
     }
 
-    fn load(&mut self) -> Result {
+    /// Makes the commands' context ready to be loaded. May wait; no lock is held.
+    pub(super) fn load(&mut self) -> Result {
         if let Some(own) = &mut self.own {
             own.load(self.process, self.core)?;
             self.is_context_new = true;
@@ -817,7 +819,8 @@ impl Work for Submission<'_> {
         Ok(())
     }
 
-    fn begun(&mut self, place: &Reservation<'_, Events>) {
+    /// The place has been taken for a job that loads a context. Others wait until it is filled.
+    pub(super) fn begun(&mut self, place: &Reservation<'_, Events>) {
         if let (true, Some(own)) = (place.loads_states(), &mut self.own) {
             own.loaded();
         }

@@ -84,9 +84,15 @@ impl CompletionPage {
         )?)
     }
 
-    /// Numbers one more job of core `core`. Called in the order of its ring.
-    pub(crate) fn count(&self, core: usize) -> u64 {
-        self.submitted[core].fetch_add(1, Relaxed) + 1
+    /// Counts one more job of core `core`. Called in the order of its ring, under a lock of the
+    /// process's.
+    pub(crate) fn count(&self, core: usize) {
+        self.submitted[core].fetch_add(1, Relaxed);
+    }
+
+    /// The number of the newest job of core `core`.
+    pub(crate) fn newest(&self, core: usize) -> u64 {
+        self.submitted[core].load(Relaxed)
     }
 
     /// Shows that job `number` of core `core` has ended so, now.

@@ -23,7 +23,6 @@ use super::{
     handles::Detached,
     import::Mapped,
     node::Claimed,
-    submit::QueueOnly,
     tables::Tables,
     user_views::Viewed,
     Core,
@@ -485,7 +484,7 @@ impl Process {
         if queue.is_empty() {
             return Ok(Reply::Nothing);
         }
-        let reply = self.submit(core, &mut QueueOnly, &mut queue)?.into();
+        let reply = self.submit(core, None, &mut queue)?.into();
         queue.submitted();
         Ok(reply)
     }
@@ -494,7 +493,7 @@ impl Process {
     pub(super) fn queue_record(self: &Arc<Self>, core: &Core, record: Record) -> Result<Reply<'_>> {
         let mut queue = Queue::empty(self, core.ring().empty_payload());
         queue.add(record)?;
-        let reply = self.submit(core, &mut QueueOnly, &mut queue)?.into();
+        let reply = self.submit(core, None, &mut queue)?.into();
         queue.submitted();
         Ok(reply)
     }

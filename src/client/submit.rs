@@ -3,10 +3,7 @@
 //! What a process submits: a stream, or nothing, and the queue of records behind it.
 
 use super::{
-    action::{
-        Action,
-        Events, //
-    },
+    commit::Submission,
     completion::CompletionPage,
     queue::Queue,
     restarts::Limited,
@@ -24,8 +21,6 @@ use crate::{
     ring::{
         Attempt,
         Numbers,
-        Reservation,
-        Stream,
         GPU_TIMEOUT, //
     },
     sys::trace::WaitFor, //
@@ -33,38 +28,12 @@ use crate::{
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc, //
     },
 };
 
-/// What a process submits.
-pub(super) trait Work {
-    /// Whether there are commands.
-    const HAS_COMMANDS: bool;
-
-    /// Looks at what may have changed since it was looked at last. Called under the tables' lock
-    /// before each try to get a place in the ring: what it finds there is so when the job takes
-    /// its place, and memory that leaves the tables later is kept until the job has ended.
-    fn check(&mut self, tables: &Tables) -> Result;
-
-    /// The commands, if any.
-    fn stream(&self) -> Option<Stream<'_>>;
-
-    /// A place has been taken. The tables' lock is held.
-    fn placed(&self, tables: &mut Tables);
-
-    /// Makes the commands' context ready to be loaded. May wait; no lock is held.
-    fn load(&mut self) -> Result;
-
-    /// A place has been taken for a job that loads a context. Others wait until it is filled.
-    fn begun(&mut self, place: &Reservation<'_, Events>);
-}
-
-/// What became of it.
+/// A job that has its place.
 pub(super) struct Submitted {
     /// The job's number in its ring.
     pub(super) job: u64,
@@ -79,29 +48,6 @@ impl From<Submitted> for Reply<'_> {
             None => Self::Nothing,
         }
     }
-}
-
-/// Nothing but a queue.
-pub(super) struct QueueOnly;
-
-impl Work for QueueOnly {
-    const HAS_COMMANDS: bool = false;
-
-    fn check(&mut self, _: &Tables) -> Result {
-        Ok(())
-    }
-
-    fn stream(&self) -> Option<Stream<'_>> {
-        None
-    }
-
-    fn placed(&self, _: &mut Tables) {}
-
-    fn load(&mut self) -> Result {
-        Ok(())
-    }
-
-    fn begun(&mut self, _: &Reservation<'_, Events>) {}
 }
 
 impl Process {
@@ -122,72 +68,70 @@ impl Process {
         self.completion.as_ref()
     }
 
-    /// Submits `work` to `core`, and the queue behind it; with a completion page, numbers the job
-    /// and shows its end before its other actions run.
-    pub(super) fn submit<W: Work>(
+    /// Submits `commands`, if there are any, to `core`, and the queue behind them; with a completion
+    /// page, numbers the job and shows its end before its actions run.
+    ///
+    /// What is found under the tables' lock is so when the job takes its place in the ring, as that
+    /// is taken under the same lock: memory that leaves the tables later is kept until the job has
+    /// ended.
+    pub(super) fn submit(
         &self,
         core: &Core,
-        work: &mut W,
+        mut commands: Option<&mut Submission<'_>>,
         queue: &mut Queue<'_>,
     ) -> Result<Submitted> {
-        let ring = core.ring();
-        let page = self.completion();
-        if page.is_some() {
-            // Room first, for the number, which is only known when nothing may fail any more.
-            queue.events().reserve(1)?;
-        }
-        let number = Atomic::new(0u64);
-        let count_job = |events: &mut Events| {
-            if let Some(page) = page {
-                let mine = page.count(core.index());
-                number.store(mine, Relaxed);
-                events.push_first(Action::Show(page.clone(), core.index(), mine));
-            }
-        };
-        let count: Option<&dyn Fn(&mut Events)> = match page {
-            Some(_) => Some(&count_job),
-            None => None,
-        };
+        let (ring, page) = (core.ring(), self.completion());
         let mut timeout = ring.place_timeout();
-        let mut room = None;
         // Each round waits, or somebody has been quicker, or a hang was charged meanwhile.
-        let job = loop {
+        let (place, counted) = loop {
             let mut tables = self.tables();
-            // Records do not hang.
-            if W::HAS_COMMANDS && !self.is_paid() {
-                drop(tables);
-                self.pay()?;
-                continue;
+            if let Some(commands) = &mut commands {
+                // Records do not hang.
+                if !self.is_paid() {
+                    drop(tables);
+                    self.pay()?;
+                    continue;
+                }
+                commands.check(&tables)?;
             }
-            work.check(&tables)?;
             queue.check(&tables)?;
-            let stream = work.stream();
-            let attempt = ring.reserve(stream.as_ref(), queue.events(), count, &mut room)?;
+            if let Some(page) = page {
+                queue.events().show_on(page, core.index());
+            }
+            let stream = commands.as_ref().map(|commands| commands.stream());
+            let attempt = ring.reserve(stream.as_ref(), queue.events())?;
             if let Attempt::Reserved(place) = &attempt {
                 self.note_job(&mut tables, core.index(), place.number());
-                work.placed(&mut tables);
+                if let Some(page) = page {
+                    page.count(core.index());
+                }
+                if let Some(commands) = &commands {
+                    commands.placed(&mut tables);
+                }
                 queue.withdraw(&mut tables);
             }
+            let counted = page.map(|page| page.newest(core.index()));
             drop(tables);
             match attempt {
-                Attempt::Reserved(place) if !place.loads() => {
-                    break ring.fill(place, stream.as_ref())?;
-                }
-                Attempt::Reserved(place) => {
-                    work.begun(place);
-                    break ring.fill(place, work.stream().as_ref())?;
-                }
+                Attempt::Reserved(place) => break (place, counted),
                 Attempt::Full => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
                     let wait = || ring.wait_for_place(&mut timeout);
                     self.usage.waiting(core.index(), wait)
                 })?,
-                Attempt::NotLoaded => work.load()?,
+                Attempt::NotLoaded => {
+                    if let Some(commands) = &mut commands {
+                        commands.load()?;
+                    }
+                }
             }
         };
-        Ok(Submitted {
-            job,
-            counted: page.map(|_| number.load(Relaxed)),
-        })
+        // From here on others wait for the place to be filled.
+        if let Some(commands) = commands.as_mut().filter(|_| place.loads()) {
+            commands.begun(&place);
+        }
+        let stream = commands.as_ref().map(|commands| commands.stream());
+        let job = ring.fill(place, stream.as_ref())?;
+        Ok(Submitted { job, counted })
     }
 
     /// In front of commands: waits as long as is due for hangs.

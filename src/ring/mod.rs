@@ -555,8 +555,7 @@ impl<P: Payload> Tlb for Ring<P> {
                 return;
             }
         }
-        let (mut payload, mut room) = (P::default(), None);
-        let attempt = self.reserve(None, &mut payload, None, &mut room);
+        let attempt = self.reserve(None, &mut P::default());
         // Full, it is not idle either: the next job flushes. Closed, it is being stopped.
         if let Ok(Attempt::Reserved(place)) = attempt {
             let _ = self.fill(place, None);

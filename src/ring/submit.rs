@@ -108,9 +108,9 @@ impl<P: Payload> Drop for Reservation<'_, P> {
 }
 
 /// What became of a try to reserve a place in the ring.
-pub(crate) enum Attempt<'a, 'r, P: Payload> {
-    /// There it is.
-    Reserved(&'a mut Reservation<'r, P>),
+pub(crate) enum Attempt<'r, P: Payload> {
+    /// It is the caller's.
+    Reserved(Reservation<'r, P>),
     /// There is none now.
     Full,
     /// The context must be loaded first, and is not ready for that.
@@ -126,7 +126,7 @@ impl<P: Payload> Ring<P> {
     pub(crate) fn submit(self: &Arc<Self>, payload: &mut P) -> Result<u64> {
         let mut timeout = self.place_timeout();
         loop {
-            if let Attempt::Reserved(place) = self.reserve(None, payload, None, &mut None)? {
+            if let Attempt::Reserved(place) = self.reserve(None, payload)? {
                 return self.fill(place, None);
             }
             self.wait_until_moved(&mut self.state.lock(), &mut timeout)?;
@@ -185,16 +185,11 @@ impl<P: Payload> Ring<P> {
     /// On error, and when there is no place, nothing has changed. `InvalidArgument`: more than
     /// [`MAX_STREAM_WORDS`], or than [`MAX_STATE_WORDS`] and [`MAX_WORDS_BEHIND_STATES`].
     /// `GpuNotResponding`: the ring is closed.
-    ///
-    /// `count`, if given, may change the payload once the place is certain. `room` is where the
-    /// answer is put, to be moved no more.
-    pub(crate) fn reserve<'a, 'r>(
+    pub(crate) fn reserve<'r>(
         self: &'r Arc<Self>,
         stream: Option<&Stream<'_>>,
         payload: &mut P,
-        count: Option<&dyn Fn(&mut P)>,
-        room: &'a mut Option<Reservation<'r, P>>,
-    ) -> Result<Attempt<'a, 'r, P>> {
+    ) -> Result<Attempt<'r, P>> {
         let states = stream.and_then(Stream::states);
         let most = match states {
             Some(_) => MAX_WORDS_BEHIND_STATES,
@@ -238,9 +233,6 @@ impl<P: Payload> Ring<P> {
         let Some(at) = state.find(bytes) else {
             return Ok(Attempt::Full);
         };
-        if let Some(count) = count {
-            count(payload);
-        }
         let context_copy = match source {
             Source::Copy(context, _) => Some(context.clone()),
             _ => None,
@@ -300,20 +292,20 @@ impl<P: Payload> Ring<P> {
                 Some([words::link(target, (bytes - until_loaded) as u32), target])
             }
         };
-        Ok(Attempt::Reserved(room.insert(Reservation {
+        Ok(Attempt::Reserved(Reservation {
             ring: self,
             place,
             frame,
             back,
             no_preemption: Some(sys::NoPreemption::new()),
-        })))
+        }))
     }
 
     /// Writes the words of a job, with the same `stream` as when its place was reserved, and starts
     /// it; returns its number.
     pub(crate) fn fill(
         self: &Arc<Self>,
-        reservation: &mut Reservation<'_, P>,
+        mut reservation: Reservation<'_, P>,
         stream: Option<&Stream<'_>>,
     ) -> Result<u64> {
         let place = reservation.place;
