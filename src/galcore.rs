@@ -30,9 +30,8 @@
 //! 5. `galcore core` ([`gpu::Core`]), `galcore heap` ([`memory`]), `galcore mmu` and `galcore tlbs`
 //!    ([`mmu::Vm`]), `galcore rings` ([`ring::Reclaimer`]) and `galcore pinned pages`
 //!    ([`sys::pages`]): never one under another.
-//! 6. `galcore ring` ([`ring::Ring`]) and `galcore vector` ([`vector::Queue`]), also under
-//!    `galcore tlbs` and `galcore rings`, and `galcore reclaim` ([`ring::Reclaimer`]): never one
-//!    under another.
+//! 6. `galcore ring` ([`ring::Engine`]), also under `galcore tlbs` and `galcore rings`, and
+//!    `galcore reclaim` ([`ring::Reclaimer`]): never one under another.
 //! 7. Leaves: `galcore hiding` and `galcore evidence` ([`ring`]), and of [`client`]
 //!    `galcore processes` (under it only `galcore guilt`), `galcore shared nodes`,
 //!    `galcore shared signals`, `galcore names`, `galcore users`, `galcore restarts`,

@@ -29,6 +29,18 @@ use kernel::{
     sync::Arc, //
 };
 
+/// What is the same for each kind of core: `$do` with the core as `$core`.
+macro_rules! each {
+    ($any:expr, $core:ident => $do:expr) => {
+        match $any {
+            $crate::gpu::AnyCore::Ring($core) => $do,
+            $crate::gpu::AnyCore::Vector($core) => $do,
+        }
+    };
+}
+
+pub(super) use each;
+
 /// A core of whatever kind.
 pub(crate) enum AnyCore<P: Payload> {
     /// One with a ring.
@@ -84,18 +96,12 @@ impl<P: Payload> AnyCore<P> {
 
     /// Lets what is under way end, for a moment, and then nobody submit any more.
     pub(crate) fn drain(&self) {
-        match self {
-            Self::Ring(core) => core.drain(),
-            Self::Vector(core) => core.drain(),
-        }
+        each!(self, core => core.drain())
     }
 
     /// Its hardware.
     pub(crate) fn hardware(&self) -> &Hardware {
-        match self {
-            Self::Ring(core) => core.hardware(),
-            Self::Vector(core) => core.hardware(),
-        }
+        each!(self, core => core.hardware())
     }
 
     pub(super) fn identity(&self) -> &Identity {
@@ -104,25 +110,16 @@ impl<P: Payload> AnyCore<P> {
 
     /// The state of its modules; `None`: it has been stopped.
     pub(super) fn idle_state(&self) -> Option<IdleState> {
-        match self {
-            Self::Ring(core) => core.idle_state(),
-            Self::Vector(core) => core.idle_state(),
-        }
+        each!(self, core => core.idle_state())
     }
 
     /// How often it was reset, or came back.
     pub(crate) fn resets(&self) -> u32 {
-        match self {
-            Self::Ring(core) => core.ring().resets(),
-            Self::Vector(core) => core.queue().resets(),
-        }
+        each!(self, core => core.engine().resets())
     }
 
     /// The number of its newest job.
     pub(crate) fn newest(&self) -> u64 {
-        match self {
-            Self::Ring(core) => core.ring().newest(),
-            Self::Vector(core) => core.queue().newest(),
-        }
+        each!(self, core => core.engine().newest())
     }
 }

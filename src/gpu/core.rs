@@ -7,7 +7,10 @@
 //! register and wakes the thread.
 
 use super::{
-    any::AnyCore,
+    any::{
+        each,
+        AnyCore, //
+    },
     device::Place, //
 };
 use crate::{
@@ -173,20 +176,19 @@ impl<P: Payload> Core<P> {
         })?;
         let parameters = device.parameters();
         let setup = Setup {
-            core: place.index(),
-            newest: place.newest(),
-            resets: place.resets(),
-            base_address,
             fast_clear: parameters.fast_clear,
             compression: parameters.compression,
-            timeout: parameters.gpu_timeout,
-            job_timeout: parameters.job_timeout,
-            dump_level: parameters.dump_level,
             engines: states.engines(),
             scrub: scrub.clone(),
         };
-        let ring = Ring::new(hardware.clone(), setup, vm.clone(), reclaimer.clone())
-            .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
+        let ring = Ring::with_vm(
+            hardware.clone(),
+            place.seat(),
+            setup,
+            vm.clone(),
+            reclaimer.clone(),
+        )
+        .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
         let ring_mapping = vm
             .map_linear(ring.memory(), ring.address(), Contents::Executed)
             .map_err(|_| {
@@ -266,9 +268,14 @@ impl<P: Payload> Core<P> {
         &self.ring
     }
 
+    /// The same, as that of cores of any kind.
+    pub(super) fn engine(&self) -> &Arc<Ring<P>> {
+        &self.ring
+    }
+
     /// Bytes of memory that the core itself takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.ring.bytes()
+        self.ring.memory().size()
     }
 
     /// Starts the front end in the ring's idle loop. The interrupt must be requested. What the GPU
@@ -399,31 +406,19 @@ pub(crate) struct PowerSwitch<P: Payload> {
 
 impl<P: Payload> Switch for PowerSwitch<P> {
     fn switch_off(&self) -> Result {
-        match &self.core {
-            AnyCore::Ring(core) => core.ring.switch_off(),
-            AnyCore::Vector(core) => core.queue().switch_off(),
-        }
+        each!(&self.core, core => core.engine().switch_off())
     }
 
     fn switch_on(&self) -> Result {
-        match &self.core {
-            AnyCore::Ring(core) => core.ring.switch_on(),
-            AnyCore::Vector(core) => core.queue().switch_on(),
-        }
+        each!(&self.core, core => core.engine().switch_on())
     }
 
     fn sleep(&self) -> Result {
-        match &self.core {
-            AnyCore::Ring(core) => core.ring.fall_asleep(),
-            AnyCore::Vector(core) => core.queue().fall_asleep(),
-        }
+        each!(&self.core, core => core.engine().fall_asleep())
     }
 
     fn wake(&self) {
-        match &self.core {
-            AnyCore::Ring(core) => core.ring.wake_up(),
-            AnyCore::Vector(core) => core.queue().wake_up(),
-        }
+        each!(&self.core, core => core.engine().wake_up())
     }
 
     fn hibernate(&self) -> Result {
@@ -468,9 +463,6 @@ impl<P: Payload> Handler for Interrupt<P> {
     }
 
     fn handle_threaded(&self) {
-        match &self.0 {
-            AnyCore::Ring(core) => core.ring.complete(),
-            AnyCore::Vector(core) => core.queue().complete(),
-        }
+        each!(&self.0, core => core.engine().complete())
     }
 }

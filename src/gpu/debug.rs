@@ -6,7 +6,10 @@
 //! lasts until it is unbound.
 
 use super::{
-    any::AnyCore,
+    any::{
+        each,
+        AnyCore, //
+    },
     core::IdleState,
     Device, //
 };
@@ -96,10 +99,7 @@ impl<P: Payload> Device<P> {
 
     fn follow_modes(&self) {
         for core in self.all() {
-            match core {
-                AnyCore::Ring(core) => core.ring().follow_modes(),
-                AnyCore::Vector(core) => core.queue().follow_modes(),
-            }
+            each!(core, core => core.engine().follow_modes());
         }
     }
 
@@ -107,10 +107,7 @@ impl<P: Payload> Device<P> {
     pub(crate) fn reset_all(&self) {
         let _admin = self.admin.lock();
         for core in self.all() {
-            match core {
-                AnyCore::Ring(core) => core.ring().reset_now(),
-                AnyCore::Vector(core) => core.queue().reset_now(),
-            }
+            each!(core, core => core.engine().reset_now());
         }
     }
 
@@ -118,10 +115,7 @@ impl<P: Payload> Device<P> {
     pub(crate) fn set_interrupts(&self, on: bool) {
         let _admin = self.admin.lock();
         for core in self.all() {
-            match core {
-                AnyCore::Ring(core) => core.ring().set_interrupts(on),
-                AnyCore::Vector(core) => core.queue().set_interrupts(on),
-            }
+            each!(core, core => core.engine().set_interrupts(on));
         }
     }
 
@@ -187,10 +181,7 @@ impl<P: Payload> AnyCore<P> {
 
     fn print(&self) {
         let dev = self.hardware().device();
-        let registers = match self {
-            Self::Ring(core) => core.registers(),
-            Self::Vector(core) => core.registers(),
-        };
+        let registers = each!(self, core => core.registers());
         match registers {
             Some(registers) => {
                 dev_info!(dev, "{}: its registers\n", self.name());

@@ -8,7 +8,10 @@
 //! Lock: `galcore places`, under which nothing is waited for but readers of a place.
 
 use super::{
-    any::AnyCore,
+    any::{
+        each,
+        AnyCore, //
+    },
     core::IdleState,
     debug::Admin,
     govern::Governor,
@@ -36,6 +39,7 @@ use crate::{
     ring::{
         Payload,
         Reclaimer,
+        Seat,
         Waited, //
     },
     sys::slot::Slot,
@@ -392,21 +396,14 @@ impl<P: Payload> Device<P> {
             Err(_) => Ok(is_over),
             Ok(()) => Ok(true),
         };
-        for core in self.cores() {
-            let (ring, number) = (core.ring(), newest[core.index()]);
-            if !is_over(
-                ring.wait_for_progress(number, wait::TIMEOUT),
-                ring.is_over(number),
-            )? {
-                return Ok(false);
-            }
-        }
-        for core in self.vectors() {
-            let (queue, number) = (core.queue(), newest[core.index()]);
-            if !is_over(
-                queue.wait_for_progress(number, wait::TIMEOUT),
-                queue.is_over(number),
-            )? {
+        for core in self.all() {
+            let number = newest[core.index()];
+            let (waited, has_ended) = each!(&core, core => {
+                let engine = core.engine();
+                let waited = engine.wait_for_progress(number, wait::TIMEOUT);
+                (waited, engine.is_over(number))
+            });
+            if !is_over(waited, has_ended)? {
                 return Ok(false);
             }
         }
@@ -434,14 +431,18 @@ impl<P: Payload> Place<P> {
         self.index
     }
 
-    /// Number of the last job that a core had here.
-    pub(crate) fn newest(&self) -> u64 {
-        self.newest
-    }
-
-    /// How often a core here was reset, or came back.
-    pub(crate) fn resets(&self) -> u32 {
-        self.resets
+    /// What the engine of a core here is to know of it.
+    pub(super) fn seat(&self) -> Seat {
+        let parameters = self.device.parameters();
+        Seat {
+            core: self.index,
+            newest: self.newest,
+            resets: self.resets,
+            base_address: self.device.base_address(),
+            timeout: parameters.gpu_timeout,
+            job_timeout: parameters.job_timeout,
+            dump_level: parameters.dump_level,
+        }
     }
 
     /// The device.
@@ -529,10 +530,7 @@ impl<P: Payload> Running<P> {
 
 impl<P: Payload> Drop for Running<P> {
     fn drop(&mut self) {
-        match &self.core {
-            AnyCore::Ring(core) => core.stop(),
-            AnyCore::Vector(core) => core.stop(),
-        }
+        each!(&self.core, core => core.stop());
         self.place.note_last(self.core.newest(), self.core.resets());
     }
 }

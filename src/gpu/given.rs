@@ -3,7 +3,10 @@
 //! What the front ends of the cores were given, for who looks: see [`crate::ring::Given`].
 
 use super::{
-    any::AnyCore,
+    any::{
+        each,
+        AnyCore, //
+    },
     Device, //
 };
 use crate::{
@@ -32,18 +35,12 @@ impl<P: Payload> AnyCore<P> {
 
     /// The oldest job from number `from` on whose words are in the memory for jobs, all of them.
     pub(crate) fn given(&self, from: u64) -> Option<Given> {
-        match self {
-            Self::Ring(core) => core.ring().given(from),
-            Self::Vector(core) => core.queue().given(from),
-        }
+        each!(self, core => core.engine().given(from))
     }
 
     /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place
     /// may have been given to another.
     pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
-        match self {
-            Self::Ring(core) => core.ring().copy_given(job, offset, to),
-            Self::Vector(core) => core.queue().copy_given(job, offset, to),
-        }
+        each!(self, core => core.engine().copy_given(job, offset, to))
     }
 }

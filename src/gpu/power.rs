@@ -7,7 +7,10 @@
 //! sources.md, power.
 
 use super::{
-    any::AnyCore,
+    any::{
+        each,
+        AnyCore, //
+    },
     core::IdleState,
     Device, //
 };
@@ -75,10 +78,7 @@ impl<P: Payload> AnyCore<P> {
         if state == PowerState::Idle {
             self.let_go();
             supply.wake().map_err(|_| Error::GpuNotResponding)?;
-            match self {
-                AnyCore::Ring(core) => core.ring().slow_down(),
-                AnyCore::Vector(core) => core.queue().slow_down(),
-            }
+            each!(self, core => core.engine().slow_down())
         } else {
             self.hardware().note_suspended(state == PowerState::Suspend);
             let time = match way {
@@ -98,18 +98,12 @@ impl<P: Payload> AnyCore<P> {
 
     /// Has what kept the core on for jobs that have ended let go of it.
     fn let_go(&self) {
-        match self {
-            AnyCore::Ring(core) => core.ring().let_go(),
-            AnyCore::Vector(core) => core.queue().let_go(),
-        }
+        each!(self, core => core.engine().let_go())
     }
 
     /// It is not at its lowest clock any more.
     fn speed_up(&self) {
-        match self {
-            AnyCore::Ring(core) => core.ring().catch_up(),
-            AnyCore::Vector(core) => core.hardware().set_slow(false),
-        }
+        each!(self, core => core.engine().catch_up())
     }
 
     /// The state of the core's power, and whether it is idle. One that has something to do is on,
@@ -146,24 +140,15 @@ impl<P: Payload> AnyCore<P> {
     }
 
     fn is_idle(&self) -> bool {
-        match self {
-            AnyCore::Ring(core) => core.ring().is_idle(),
-            AnyCore::Vector(core) => core.queue().is_idle(),
-        }
+        each!(self, core => core.engine().is_idle())
     }
 
     fn is_dead(&self) -> bool {
-        match self {
-            AnyCore::Ring(core) => core.ring().is_dead(),
-            AnyCore::Vector(core) => core.queue().is_dead(),
-        }
+        each!(self, core => core.engine().is_dead())
     }
 
     fn wait_for_rest(&self) -> Result {
         let newest = self.newest();
-        match self {
-            AnyCore::Ring(core) => core.ring().wait_for_progress(newest, wait::TIMEOUT),
-            AnyCore::Vector(core) => core.queue().wait_for_progress(newest, wait::TIMEOUT),
-        }
+        each!(self, core => core.engine().wait_for_progress(newest, wait::TIMEOUT))
     }
 }

@@ -3,7 +3,10 @@
 //! What the cores of a device have done.
 
 use super::{
-    any::AnyCore,
+    any::{
+        each,
+        AnyCore, //
+    },
     Device, //
 };
 use crate::{
@@ -25,10 +28,7 @@ impl<P: Payload> Device<P> {
 impl<P: Payload> AnyCore<P> {
     /// Its place among the device's cores.
     pub(crate) fn index(&self) -> usize {
-        match self {
-            Self::Ring(core) => core.index(),
-            Self::Vector(core) => core.index(),
-        }
+        each!(self, core => core.index())
     }
 
     /// What it draws.
@@ -43,10 +43,7 @@ impl<P: Payload> AnyCore<P> {
 
     /// How long it has been busy since it was bound.
     pub(crate) fn load(&self) -> Load {
-        match self {
-            Self::Ring(core) => core.ring().load(),
-            Self::Vector(core) => core.queue().load(),
-        }
+        each!(self, core => core.engine().load())
     }
 
     /// In Hz, its clock when nothing slows it down; 0: not known.

@@ -20,10 +20,7 @@ use crate::{
         Waited, //
     },
     sys::dma::DmaBuffer,
-    vector::{
-        self,
-        Queue, //
-    }, //
+    vector::Queue, //
 };
 use kernel::{
     device::Device,
@@ -75,17 +72,7 @@ impl<P: Payload> VectorCore<P> {
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's table\n"))?;
         table.fill(NO_PAGE);
         let address = u32::try_from(table.dma_address())?;
-        let setup = vector::Setup {
-            core: place.index(),
-            newest: place.newest(),
-            resets: place.resets(),
-            timeout: place.device().parameters().gpu_timeout,
-            job_timeout: place.device().parameters().job_timeout,
-            table: address,
-            base_address: place.device().base_address(),
-            dump_level: place.device().parameters().dump_level,
-        };
-        let queue = Queue::new(hardware.clone(), reclaimer.clone(), setup)
+        let queue = Queue::with_table(hardware.clone(), place.seat(), address, reclaimer.clone())
             .inspect_err(|_| dev_err!(dev, "no memory for the queue of commands\n"))?;
         Arc::pin_init(
             pin_init!(Self {
@@ -122,6 +109,11 @@ impl<P: Payload> VectorCore<P> {
 
     /// The queue.
     pub(crate) fn queue(&self) -> &Arc<Queue<P>> {
+        &self.queue
+    }
+
+    /// The same, as that of cores of any kind.
+    pub(super) fn engine(&self) -> &Arc<Queue<P>> {
         &self.queue
     }
 

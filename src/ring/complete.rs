@@ -3,24 +3,24 @@
 //! The end of jobs, and waiting for it.
 
 use super::{
+    engine::{
+        Engine,
+        FrontEnd, //
+    },
     job::{
         Job,
-        Outcome, //
+        Outcome,
+        Payload, //
     },
     phase::Phase,
-    state::{
-        State,
-        Whereabouts, //
-    },
-    Payload,
-    Ring, //
+    state::State,
+    GPU_TIMEOUT, //
 };
 use crate::{
     error::{
         Error,
         Result, //
     },
-    mmu::NO_TRANSLATIONS,
     sys::clock::Stamp,
     wait::{
         self,
@@ -29,10 +29,6 @@ use crate::{
 };
 use kernel::{
     sync::{
-        atomic::{
-            Full,
-            Relaxed, //
-        },
         lock::{
             spinlock::SpinLockBackend,
             Guard, //
@@ -46,104 +42,69 @@ use kernel::{
     }, //
 };
 
-impl<P: Payload> Ring<P> {
-    /// Drops what is under way. The front end must be stopped for good, or cut off from memory.
-    pub(crate) fn abandon(self: &Arc<Self>) {
+/// How long a submitter goes on waiting for its place.
+pub(crate) struct PlaceTimeout {
+    /// What [`State::moves`] was before the last try; `None`: not looked at.
+    moves: Option<u64>,
+    /// What [`State::progress`] was when the time began.
+    progress: Option<u64>,
+    left: Jiffies,
+}
+
+impl<F: FrontEnd> Engine<F> {
+    /// Drops what is under way. The front end must be stopped for good, or cut off from memory. The
+    /// caller holds `completion`.
+    pub(super) fn abandon(&self) {
         self.close();
         {
             let mut state = self.state.lock();
-            if let Some((_, oldest)) = state.in_flight.get(0) {
+            if let Some((_, oldest)) = state.jobs.get(0) {
                 state.lost_from = state.lost_from.min(oldest.number);
             }
         }
         loop {
             let mut state = self.state.lock();
-            state.charge(self.setup.core, Stamp::now());
-            let Some(done) = state.pop() else {
+            state.charge(self.seat.core, Stamp::now());
+            let Some(mut done) = state.pop() else {
                 break;
             };
+            done.load.outcome = Outcome::Dropped;
             self.trace_end(done.number, Outcome::Dropped);
             drop(state);
             self.abandon_job(done.load);
         }
         let mut state = self.state.lock();
-        state.completed = state.in_flight.newest();
+        state.completed = state.jobs.newest();
         state.phase = Phase::Dead;
         drop(state);
-        self.flushed.xchg(NO_TRANSLATIONS, Full);
-        self.vm.flushed();
+        F::forget_translations(self);
+        F::flushed(self);
         self.moved.notify_all();
     }
 
     /// Ends `job`, which was dropped. Apart from those that are done.
     #[cold]
     #[inline(never)]
-    fn abandon_job(&self, job: Job<P>) {
-        drop(self.end_job(job, Outcome::Dropped));
+    fn abandon_job(&self, job: Job<F>) {
+        drop(self.end_job(job));
     }
 
-    /// Ends the jobs that raised events say are done.
+    /// Ends the jobs that raised interrupts say are done.
     pub(crate) fn complete(self: &Arc<Self>) {
         let completing = self.completion.lock();
-        self.end_raised();
+        F::end_raised(self);
         drop(completing);
     }
 
-    /// The same. The caller holds `completion`.
-    pub(super) fn end_raised(self: &Arc<Self>) {
-        // Taken under the lock: bits that wait outside could outlive their jobs.
-        let fired = self.hardware.take_events(|| self.oldest_process());
-        let (done, certain, before) = {
-            let state = self.state.lock();
-            let flights = &state.in_flight;
-            (flights.done(fired), flights.certain(fired), state.completed)
-        };
-        // Events come in order. If one before the newest has not, one has been lost, or this one is
-        // not true: the front end's place tells.
-        let done = if done > certain {
-            done.min(certain.max(self.passed()))
-        } else {
-            done
-        };
-        self.end_oldest(done);
-        if self.hardware.has_failed() {
-            // Not of a job that begins now: one that has ended with this may have caused it.
-            self.state.lock().watch.note_failure(before);
-        }
-    }
-
     /// The id of the process whose job is the oldest under way; 0: none is, or it is the driver's.
-    pub(super) fn oldest_process(&self) -> i32 {
+    pub(crate) fn oldest_process(&self) -> i32 {
         let state = self.state.lock();
-        let oldest = state.in_flight.get(0);
+        let oldest = state.jobs.get(0);
         oldest.map_or(0, |(_, slot)| slot.load.payload.process_id())
     }
 
-    /// How many jobs, from the oldest, the front end has passed.
-    ///
-    /// In a job, those before it are done: their LINK was behind the drain. In its idle loop it
-    /// is done too if the modules say that they are idle, and in the first words of a job those
-    /// before it are: the address alone may be a prefetch's. What is farther in is too far for one.
-    pub(super) fn passed(&self) -> usize {
-        let position = self.hardware.position();
-        let idle = self.hardware.is_idle();
-        match self.whereabouts(&self.state.lock(), position) {
-            Whereabouts::In(age) => age,
-            Whereabouts::Entering(age) => (age + usize::from(idle)).saturating_sub(1),
-            Whereabouts::Behind(age) => age + usize::from(idle),
-            Whereabouts::Before | Whereabouts::Lost => 0,
-        }
-    }
-
-    /// Where the front end is when it is at GPU address `position`.
-    pub(super) fn whereabouts(&self, state: &State<P>, position: u32) -> Whereabouts {
-        // CAST: 32 bits into at least 32.
-        let place = position.wrapping_sub(self.address) as usize;
-        state.whereabouts(place, position)
-    }
-
     /// Ends the oldest `count` jobs. The caller holds `completion`.
-    pub(super) fn end_oldest(self: &Arc<Self>, count: usize) {
+    pub(crate) fn end_oldest(&self, count: usize) {
         if count == 0 {
             return;
         }
@@ -151,19 +112,15 @@ impl<P: Payload> Ring<P> {
         let mut state = self.state.lock();
         for _ in 0..count {
             // Before anybody who waits for it is told.
-            state.charge(self.setup.core, now);
+            state.charge(self.seat.core, now);
             let Some(done) = state.pop() else {
                 break;
             };
-            self.trace_end(done.number, done.load.outcome);
-            self.trace_begin(&mut state);
+            let (number, outcome) = (done.number, done.load.outcome);
+            self.trace_end(number, outcome);
+            F::begin(self, &mut state);
             drop(state);
-            let (number, flushed, outcome) = (done.number, done.load.flushed, done.load.outcome);
-            if flushed > self.flushed.load(Relaxed) {
-                // Before the address space is asked whether something waits for it.
-                self.flushed.xchg(flushed, Full);
-            }
-            let payload = self.end_job(done.load, outcome);
+            let payload = self.end_job(done.load);
             // A long list is freed here: that may sleep.
             let spare = payload.is_reusable().then_some(payload);
             state = self.state.lock();
@@ -179,7 +136,7 @@ impl<P: Payload> Ring<P> {
         }
         let waiters = state.waiters > 0;
         drop(state);
-        self.vm.flushed();
+        F::flushed(self);
         if waiters {
             self.moved.notify_all();
         }
@@ -188,27 +145,85 @@ impl<P: Payload> Ring<P> {
     /// Does what is to be done when `job` has ended, and lets go of what it kept; returns what is
     /// left of its payload.
     #[inline(always)]
-    fn end_job(&self, job: Job<P>, outcome: Outcome) -> P {
+    fn end_job(&self, job: Job<F>) -> F::Payload {
         let Job {
             mut payload,
-            context,
+            outcome,
             mut retired,
             retired_count,
-            ..
+            mut own,
         } = job;
+        F::ending(self, &mut own, outcome);
         payload.end(outcome);
         if retired_count > 0 {
             self.reclaimer.take(&mut retired, retired_count);
         }
-        if let Some(context) = context {
-            self.reclaimer.drop_later(context);
-        }
+        F::ended(self, own);
         payload
     }
 
     /// A payload without anything to do, with memory of an earlier one's if there is such.
-    pub(crate) fn empty_payload(&self) -> P {
+    pub(crate) fn empty_payload(&self) -> F::Payload {
         self.state.lock().spares.pop().unwrap_or_default()
+    }
+
+    /// A place has been filled, or given back: others may have one.
+    #[inline(always)]
+    pub(crate) fn placed(self: &Arc<Self>, mut state: Guard<'_, State<F>, SpinLockBackend>) {
+        let check = !core::mem::replace(&mut state.is_checked, true);
+        let is_off = state.is_off;
+        let waiters = state.waiters > 0;
+        drop(state);
+        if waiters {
+            self.moved.notify_all();
+        }
+        if check {
+            let hardware = &self.hardware;
+            self.check_soon(is_off || hardware.is_slow() || hardware.is_out_of_step());
+        }
+    }
+
+    /// What a submitter that has not tried yet needs for [`Engine::wait_for_place`]. Takes no lock:
+    /// most find a place at once.
+    pub(crate) fn place_timeout(&self) -> PlaceTimeout {
+        PlaceTimeout {
+            moves: None,
+            progress: None,
+            left: 0,
+        }
+    }
+
+    /// Waits until trying again is worth it: after the first try that is at once, as something may
+    /// have moved since.
+    ///
+    /// The oldest job's process, if it is another, holds this one up.
+    ///
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for [`GPU_TIMEOUT`].
+    pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout) -> Result {
+        let mut state = self.state.lock();
+        state.place_waiters += 1;
+        let waited = self.wait_until_moved(&mut state, timeout);
+        state.place_waiters -= 1;
+        waited
+    }
+
+    /// See [`Engine::wait_for_place`]. Waits for the driver's own jobs are not counted.
+    pub(super) fn wait_until_moved(
+        &self,
+        state: &mut Guard<'_, State<F>, SpinLockBackend>,
+        timeout: &mut PlaceTimeout,
+    ) -> Result {
+        loop {
+            let progress = state.progress();
+            if timeout.progress.replace(progress) != Some(progress) {
+                timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
+            }
+            if timeout.moves != Some(state.moves) {
+                timeout.moves = Some(state.moves);
+                return Ok(());
+            }
+            timeout.left = self.wait(state, timeout.left)?;
+        }
     }
 
     /// Waits until job `number` has ended and done what it had to, `milliseconds` at most.
@@ -267,7 +282,7 @@ impl<P: Payload> Ring<P> {
     /// Waits for something to move, `left` jiffies at most; returns what is left of them.
     pub(super) fn wait(
         &self,
-        state: &mut Guard<'_, State<P>, SpinLockBackend>,
+        state: &mut Guard<'_, State<F>, SpinLockBackend>,
         left: Jiffies,
     ) -> Result<Jiffies> {
         if left == 0 {

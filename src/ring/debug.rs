@@ -11,11 +11,18 @@
 //! *A reset*: it is the hang check's, as any is. See [`super::recovery`].
 
 use super::{
+    engine::{
+        Engine,
+        FrontEnd, //
+    },
     phase::Phase,
-    state::State,
+    recovery::RESET_TIME,
+    state::{
+        RingState,
+        State, //
+    },
     Payload,
-    Ring,
-    RESET_TIME, //
+    RingEnd, //
 };
 use crate::{
     log::{
@@ -44,36 +51,50 @@ const MAX_LINES: usize = 32;
 /// Commands, of whatever process.
 static COMMANDS: RateLimit = RateLimit::of(Mode::Commands);
 
-impl<P> State<P> {
+impl<F: FrontEnd> State<F> {
     /// Does from now on what the admin wants.
     pub(super) fn follow_modes(&mut self) {
         self.prints = modes::is_on(Mode::Commands);
+        F::follow_modes(&mut self.front);
+    }
+
+    /// Whether there is something to be reset.
+    pub(super) fn may_be_reset(&self) -> bool {
+        self.phase == Phase::Open && !self.is_off
+    }
+}
+
+impl RingState {
+    /// Does from now on what the admin wants.
+    pub(super) fn follow_modes(&mut self) {
         self.links_left = match (modes::is_on(Mode::Hangs), self.links_left) {
             (false, _) => 0,
             (true, 0) => LINKS,
             (true, left) => left,
         };
     }
+}
 
+impl<P: Payload> State<RingEnd<P>> {
     /// Whether the LINK to a job that has commands, or not, is to lead nowhere. A core that is off
     /// has its links made when it comes on.
     #[cold]
     pub(super) fn is_last_link(&self, has_commands: bool) -> bool {
-        has_commands && self.links_left == 1 && !self.is_off
+        has_commands && self.front.links_left == 1 && !self.is_off
     }
 
     /// There is one more LINK.
     #[cold]
     pub(super) fn count_link(&mut self, has_commands: bool) {
         if self.is_last_link(has_commands) {
-            self.links_left = LINKS;
+            self.front.links_left = LINKS;
         } else if has_commands {
-            self.links_left = (self.links_left - 1).max(1);
+            self.front.links_left = (self.front.links_left - 1).max(1);
         }
     }
 }
 
-impl<P: Payload> Ring<P> {
+impl<F: FrontEnd> Engine<F> {
     /// The modes have changed.
     pub(crate) fn follow_modes(&self) {
         self.state.lock().follow_modes();
@@ -114,15 +135,8 @@ impl<P: Payload> Ring<P> {
         let kept_on = self.hardware.supply().if_on();
         // One that comes on is told then.
         if let Some(_kept_on) = kept_on.filter(|_| self.hardware.is_on()) {
-            self.hardware.enable_interrupts();
+            F::enable_interrupts(&self.hardware);
         }
-    }
-}
-
-impl<P> State<P> {
-    /// Whether there is something to be reset.
-    pub(super) fn may_be_reset(&self) -> bool {
-        self.phase == Phase::Open && !self.is_off
     }
 }
 
@@ -167,12 +181,12 @@ mod tests {
     #[test]
     fn one_link_of_fifty_leads_nowhere() {
         let mut state = KBox::init(
-            State::<u32>::init(KVVec::new(), 0, History::none()),
+            State::<RingEnd<u32>>::init(KVVec::new(), 0, History::none()),
             GFP_KERNEL,
         )
         .unwrap();
         state.start();
-        state.links_left = LINKS;
+        state.front.links_left = LINKS;
         let mut spoiled = [0; 3];
         let mut links = 0;
         for count in &mut spoiled {
@@ -192,7 +206,7 @@ mod tests {
         }
         assert_eq!(spoiled, [LINKS, 2 * LINKS, 3 * LINKS]);
         // It waits for the core to be on.
-        state.links_left = 1;
+        state.front.links_left = 1;
         state.is_off = true;
         assert!(!state.is_last_link(true));
         state.count_link(true);

@@ -17,6 +17,10 @@
 //! [`Dumps`] is what all kinds of cores share; how a ring's evidence is taken stands here, too.
 
 use super::{
+    engine::{
+        Engine,
+        FrontEnd, //
+    },
     etdump::{
         self,
         Kind,
@@ -25,7 +29,6 @@ use super::{
     Payload,
     Ring,
     IDS,
-    RING_BYTES,
     START_BYTES,
     USABLE_BYTES,
     WAIT_LINK_BYTES, //
@@ -223,13 +226,13 @@ struct Guilty {
 }
 
 impl_has_work! {
-    impl{P: Payload} HasWork<Self, { WORK }> for Ring<P> { self.dump_work }
+    impl{F: FrontEnd} HasWork<Self, { WORK }> for Engine<F> { self.dump_work }
 }
 
-impl<P: Payload> WorkItem<{ WORK }> for Ring<P> {
-    type Pointer = Arc<Ring<P>>;
+impl<F: FrontEnd> WorkItem<{ WORK }> for Engine<F> {
+    type Pointer = Arc<Engine<F>>;
 
-    fn run(this: Arc<Ring<P>>) {
+    fn run(this: Arc<Engine<F>>) {
         this.write_dumps();
     }
 }
@@ -237,15 +240,41 @@ impl<P: Payload> WorkItem<{ WORK }> for Ring<P> {
 /// What a step of it comes to.
 type Outcome<T = ()> = Result<T, kernel::error::Error>;
 
-impl<P: Payload> Ring<P> {
+impl<F: FrontEnd> Engine<F> {
     /// Takes the evidence, if it is wanted. `has_culprit`: the oldest job is the guilty one. The
     /// ring is ours, and the front end is held. Waits for nothing.
     pub(super) fn take_evidence(&self, has_culprit: bool) -> Option<KBox<Evidence>> {
-        let take = || self.evidence(has_culprit);
-        self.dumps.evidence_of::<P>(&self.hardware, take)
+        let take = || F::evidence(self, has_culprit);
+        self.dumps.evidence_of::<F::Payload>(&self.hardware, take)
     }
 
-    fn evidence(&self, has_culprit: bool) -> Outcome<Evidence> {
+    /// Has the file written by somebody else: it takes as long as the guilty process lets it, whose
+    /// tables are looked at, and the core is to be looked after meanwhile. Two at once are one.
+    pub(super) fn write_dump_later(self: &Arc<Self>, evidence: KBox<Evidence>) {
+        self.dumps.write_later::<_, WORK>(evidence, self.clone());
+    }
+
+    /// Waits until nobody writes it any more; one that has not begun is not written.
+    pub(super) fn dismiss_dump(&self) {
+        self.dumps.dismiss(&self.dump_work);
+    }
+
+    fn write_dumps(&self) {
+        let scene = Scene {
+            hardware: &self.hardware,
+            core: self.seat.core,
+            resets: self.resets.load(Relaxed),
+            address: self.address,
+            bytes: self.memory.size(),
+            addressing: F::addressing(self),
+        };
+        self.dumps.write_all::<F::Payload>(&scene);
+    }
+}
+
+impl<P: Payload> Ring<P> {
+    /// What the front end was doing: see [`FrontEnd::evidence`].
+    pub(super) fn evidence(&self, has_culprit: bool) -> Outcome<Evidence> {
         let registers = self.hardware.dump_registers();
         let mut parts = Parts {
             list: [(0, 0); IDS + 2],
@@ -255,12 +284,12 @@ impl<P: Payload> Ring<P> {
         {
             let state = self.state.lock();
             parts.put(USABLE_BYTES, START_BYTES);
-            parts.put(state.rest, WAIT_LINK_BYTES);
-            for age in 0..state.in_flight.len() {
-                let Some((event, slot)) = state.in_flight.get(age) else {
+            parts.put(state.front.rest, WAIT_LINK_BYTES);
+            for age in 0..state.jobs.len() {
+                let Some((event, slot)) = state.jobs.get(age) else {
                     break;
                 };
-                let basis = &slot.load.basis;
+                let basis = &slot.load.own.basis;
                 let is_guilty = has_culprit && age == 0;
                 // Those of others are not looked at.
                 match is_guilty || !basis.has_commands {
@@ -276,7 +305,7 @@ impl<P: Payload> Ring<P> {
                         process: slot.load.payload.process(),
                         // CAST: 32 bits into at least 32.
                         commands: (slot.start + at as usize, bytes as usize),
-                        context: slot.load.context.clone().zip(basis.load),
+                        context: slot.load.own.context.clone().zip(basis.load),
                     });
                 }
             }
@@ -332,29 +361,6 @@ impl<P: Payload> Ring<P> {
             culprit: None,
             job: oldest,
         })
-    }
-
-    /// Has the file written by somebody else: it takes as long as the guilty process lets it, whose
-    /// tables are looked at, and the core is to be looked after meanwhile. Two at once are one.
-    pub(super) fn write_dump_later(self: &Arc<Self>, evidence: KBox<Evidence>) {
-        self.dumps.write_later::<_, WORK>(evidence, self.clone());
-    }
-
-    /// Waits until nobody writes it any more; one that has not begun is not written.
-    pub(super) fn dismiss_dump(&self) {
-        self.dumps.dismiss(&self.dump_work);
-    }
-
-    fn write_dumps(&self) {
-        let scene = Scene {
-            hardware: &self.hardware,
-            core: self.setup.core,
-            resets: self.resets.load(Relaxed),
-            address: self.address,
-            bytes: RING_BYTES,
-            addressing: Addressing::Translated(&self.vm),
-        };
-        self.dumps.write_all::<P>(&scene);
     }
 }
 

@@ -6,10 +6,12 @@
 //! and are true if the job's place is still its own behind that ([`History`]).
 
 use super::{
-    History,
-    Noted,
-    Payload,
-    Ring, //
+    engine::{
+        Engine,
+        FrontEnd, //
+    },
+    history::History,
+    Noted, //
 };
 use crate::sys::{
     self,
@@ -30,7 +32,7 @@ pub(crate) struct Given {
 impl Given {
     /// Copies words of it from `memory`, from byte `offset` of its own on; whether they are those:
     /// `look` says what job of its number is there.
-    pub(crate) fn copy(
+    fn copy(
         &self,
         memory: &DmaBuffer,
         offset: u32,
@@ -55,12 +57,7 @@ impl History {
     /// The oldest job from number `from` on whose words are there, in memory whose GPU address is
     /// `address`. The newest of all, the newest whose words have been written, and the newest that
     /// has ended are `newest`, `written`, `ended`.
-    pub(crate) fn given(
-        &self,
-        from: u64,
-        address: u32,
-        [newest, written, ended]: [u64; 3],
-    ) -> Option<Given> {
+    fn given(&self, from: u64, address: u32, [newest, written, ended]: [u64; 3]) -> Option<Given> {
         let noted = self.oldest(from, newest)?;
         (noted.number <= written).then_some(Given {
             noted,
@@ -70,12 +67,12 @@ impl History {
     }
 }
 
-impl<P: Payload> Ring<P> {
+impl<F: FrontEnd> Engine<F> {
     /// The oldest job from number `from` on whose words are in the ring, all of them. Takes the
     /// ring's lock for a moment.
     pub(crate) fn given(&self, from: u64) -> Option<Given> {
         let state = self.state.lock();
-        let newest = state.in_flight.newest();
+        let newest = state.jobs.newest();
         let written = newest - u64::from(state.is_filling && newest != 0);
         let history = &state.history;
         history.given(from, self.address, [newest, written, state.completed])

@@ -12,22 +12,20 @@
 //! Where jobs end, nothing is read from the core here.
 
 use super::{
+    engine::{
+        Engine,
+        FrontEnd, //
+    },
     recovery::Cause,
-    state::Whereabouts,
     watch::{
         limits,
         Finding, //
-    },
-    Payload,
-    Ring, //
-};
-use crate::{
-    hw::Progress,
-    sys::{
-        self,
-        unload::InUse,
-        work::Delayed, //
     }, //
+};
+use crate::sys::{
+    self,
+    unload::InUse,
+    work::Delayed, //
 };
 use kernel::{
     impl_has_delayed_work,
@@ -49,7 +47,7 @@ const DISMISSALS: u32 = 8;
 
 /// Flushes a hang check until it is not queued any more. One that runs now queues the next when it
 /// ends, and that one none.
-pub(crate) fn dismiss(flush: impl Fn(), is_queued: impl Fn() -> bool) {
+pub(super) fn dismiss(flush: impl Fn(), is_queued: impl Fn() -> bool) {
     for _ in 0..DISMISSALS {
         flush();
         if !is_queued() {
@@ -60,7 +58,7 @@ pub(crate) fn dismiss(flush: impl Fn(), is_queued: impl Fn() -> bool) {
 
 /// Flushes a hang check that is only queued to let go of a core whose jobs have ended. Not if a job
 /// is under way: each look at one counts.
-pub(crate) fn let_go(flush: impl Fn(), is_over: impl Fn() -> bool) {
+pub(super) fn let_go(flush: impl Fn(), is_over: impl Fn() -> bool) {
     for _ in 0..DISMISSALS {
         if !is_over() {
             return;
@@ -70,26 +68,26 @@ pub(crate) fn let_go(flush: impl Fn(), is_over: impl Fn() -> bool) {
 }
 
 impl_has_delayed_work! {
-    impl{P: Payload} HasDelayedWork<Self> for Ring<P> { self.hang_check }
+    impl{F: FrontEnd} HasDelayedWork<Self> for Engine<F> { self.hang_check }
 }
 
-impl<P: Payload> Delayed for Ring<P> {
+impl<F: FrontEnd> Delayed for Engine<F> {
     fn in_use(&self) -> &InUse {
         &self.in_use
     }
 }
 
-impl<P: Payload> WorkItem for Ring<P> {
-    type Pointer = Arc<Ring<P>>;
+impl<F: FrontEnd> WorkItem for Engine<F> {
+    type Pointer = Arc<Engine<F>>;
 
-    fn run(this: Arc<Ring<P>>) {
+    fn run(this: Arc<Engine<F>>) {
         if let Some(delay) = this.look() {
             sys::work::enqueue_delayed::<Self, 0>(this, delay);
         }
     }
 }
 
-impl<P: Payload> Ring<P> {
+impl<F: FrontEnd> Engine<F> {
     /// Queues the hang check: `now`, as the core is to be switched on, or for later.
     pub(super) fn check_soon(self: &Arc<Self>, now: bool) {
         let delay = if now { 0 } else { PERIOD };
@@ -138,22 +136,19 @@ impl<P: Payload> Ring<P> {
         }
         self.hardware.acknowledge();
         let completing = self.completion.lock();
-        self.end_raised();
-        self.end_oldest(self.passed());
-        // It selects counters.
-        let progress = self.progress();
+        let progress = F::settle(self);
         drop(completing);
-        let (recovers, limits) = limits(self.setup.timeout);
+        let (recovers, limits) = limits(self.seat.timeout);
         let mut state = self.state.lock();
         let completed = state.completed;
-        if state.watch.has_ended(completed) || state.in_flight.len() == 0 {
+        if state.watch.has_ended(completed) || !F::is_running(&state) {
             return Some(period);
         }
         let now = sys::jiffies();
-        let holds_up = state.holds_up(self.setup.core);
+        let holds_up = state.holds_up(self.seat.core);
         if state
             .watch
-            .is_too_long(now, holds_up, self.setup.job_timeout)
+            .is_too_long(now, holds_up, self.seat.job_timeout)
             && recovers
         {
             drop(state);
@@ -174,30 +169,10 @@ impl<P: Payload> Ring<P> {
                 drop(state);
                 if is_new {
                     self.trace_hang(false);
-                    self.hardware.report_hang();
+                    F::report_hang(&self.hardware);
                 }
                 Some(period)
             }
-        }
-    }
-
-    /// How far the core is. In an idle loop it goes round, which is no progress.
-    pub(super) fn progress(&self) -> Progress {
-        let engines = self.setup.engines;
-        let progress = self.hardware.progress(engines.pipe_3d, engines.pipe_2d);
-        let state = self.state.lock();
-        let rest = match self.whereabouts(&state, progress.position) {
-            Whereabouts::Before => Some(state.rest),
-            Whereabouts::Behind(age) => state.in_flight.get(age).map(|(_, slot)| slot.mark),
-            Whereabouts::Entering(_) | Whereabouts::In(_) | Whereabouts::Lost => None,
-        };
-        match rest {
-            Some(rest) => Progress {
-                position: self.gpu(rest),
-                command: None,
-                ..progress
-            },
-            None => progress,
         }
     }
 }

@@ -23,45 +23,36 @@ pub(crate) struct Slot<T> {
     pub(crate) load: T,
 }
 
-/// Jobs of a ring that the GPU has not finished.
-pub(crate) type InFlight<T> = Flights<T, IDS>;
-
-/// Jobs that the GPU has not finished, with `N` ids.
-pub(crate) struct Flights<T, const N: usize> {
-    slots: [Option<Slot<T>>; N],
+/// Jobs that the GPU has not finished.
+pub(crate) struct InFlight<T> {
+    slots: [Option<Slot<T>>; IDS],
+    /// How many ids there are.
+    ids: usize,
     first: usize,
     count: usize,
     numbers: u64,
 }
 
-/// `index` in the ring of `N` ids, for an index of less than twice its size.
-fn wrap<const N: usize>(index: usize) -> usize {
-    if index >= N {
-        index - N
-    } else {
-        index
-    }
-}
-
-impl<T, const N: usize> Flights<T, N> {
-    /// Nothing under way; `newest` is the number of the last job before. In its place: it is large.
-    pub(crate) fn init(newest: u64) -> impl Init<Self> {
+impl<T> InFlight<T> {
+    /// Nothing under way, with `ids` ids, [`IDS`] at most; `newest` is the number of the last job
+    /// before. In its place: it is large.
+    pub(crate) fn init(ids: usize, newest: u64) -> impl Init<Self> {
         init!(Self {
             slots <- pin_init::init_array_from_fn(|_| None),
+            ids: ids.min(IDS),
             first: 0,
             count: 0,
             numbers: newest,
         })
     }
 
-    /// The same.
-    #[cfg_attr(not(CONFIG_KUNIT), allow(dead_code))]
-    pub(crate) fn new(newest: u64) -> Self {
-        Self {
-            slots: [const { None }; N],
-            first: 0,
-            count: 0,
-            numbers: newest,
+    /// `index` in the ring of ids, for an index of less than twice its size.
+    #[inline(always)]
+    fn wrap(&self, index: usize) -> usize {
+        if index >= self.ids {
+            index - self.ids
+        } else {
+            index
         }
     }
 
@@ -77,7 +68,7 @@ impl<T, const N: usize> Flights<T, N> {
 
     /// Whether an id is free.
     pub(crate) fn has_room(&self) -> bool {
-        self.count < N
+        self.count < self.ids
     }
 
     /// Adds a job that starts at `start` of the ring and has its idle loop at `mark`; returns
@@ -86,7 +77,7 @@ impl<T, const N: usize> Flights<T, N> {
         if !self.has_room() {
             return Err(load);
         }
-        let id = wrap::<N>(self.first + self.count);
+        let id = self.wrap(self.first + self.count);
         self.numbers += 1;
         self.slots[id] = Some(Slot {
             start,
@@ -103,14 +94,14 @@ impl<T, const N: usize> Flights<T, N> {
     pub(crate) fn done(&self, fired: u32) -> usize {
         (0..self.count)
             .rev()
-            .find(|&i| fired & (1 << wrap::<N>(self.first + i)) != 0)
+            .find(|&i| fired & (1 << self.wrap(self.first + i)) != 0)
             .map_or(0, |i| i + 1)
     }
 
     /// How many jobs, from the oldest, have each raised its own bit in `fired`.
     pub(crate) fn certain(&self, fired: u32) -> usize {
         (0..self.count)
-            .take_while(|&i| fired & (1 << wrap::<N>(self.first + i)) != 0)
+            .take_while(|&i| fired & (1 << self.wrap(self.first + i)) != 0)
             .count()
     }
 
@@ -119,31 +110,18 @@ impl<T, const N: usize> Flights<T, N> {
         if age >= self.count {
             return None;
         }
-        let id = wrap::<N>(self.first + age);
+        let id = self.wrap(self.first + age);
         // CAST: less than 30.
         self.slots[id].as_ref().map(|slot| (id as u32, slot))
-    }
-
-    /// What the oldest job carries, and its event id and start.
-    pub(crate) fn oldest(&mut self) -> Option<(u32, usize, &mut T)> {
-        // CAST: less than 30.
-        let id = self.first as u32;
-        let slot = self.slots[self.first].as_mut()?;
-        Some((id, slot.start, &mut slot.load))
     }
 
     /// Takes the oldest job out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Slot<T>> {
         let done = self.slots[self.first].take()?;
-        self.first = wrap::<N>(self.first + 1);
+        self.first = self.wrap(self.first + 1);
         self.count -= 1;
         Some(done)
-    }
-
-    /// What all jobs under way carry.
-    pub(crate) fn loads(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter().flatten().map(|slot| &slot.load)
     }
 
     /// What job `number` carries, or the newest before it, if that is under way.
@@ -151,9 +129,8 @@ impl<T, const N: usize> Flights<T, N> {
         let newer = self.numbers.saturating_sub(number);
         let newer = usize::try_from(newer).ok()?;
         let age = self.count.checked_sub(1)?.checked_sub(newer)?;
-        self.slots[wrap::<N>(self.first + age)]
-            .as_mut()
-            .map(|slot| &mut slot.load)
+        let id = self.wrap(self.first + age);
+        self.slots[id].as_mut().map(|slot| &mut slot.load)
     }
 }
 
@@ -161,9 +138,24 @@ impl<T, const N: usize> Flights<T, N> {
 mod tests {
     use super::*;
 
+    fn new<T>() -> KBox<InFlight<T>> {
+        KBox::init(InFlight::init(IDS, 0), GFP_KERNEL).unwrap()
+    }
+
+    #[test]
+    fn fewer_ids_go_round_earlier() {
+        let mut flights = KBox::init(InFlight::init(10, 5), GFP_KERNEL).unwrap();
+        for job in 0..10u32 {
+            assert_eq!(flights.begin(0, 0, job), Ok((job, 6 + u64::from(job))));
+        }
+        assert_eq!(flights.begin(0, 0, 10), Err(10));
+        assert!(flights.pop().is_some());
+        assert_eq!(flights.begin(0, 0, 10), Ok((0, 16)));
+    }
+
     #[test]
     fn ids_go_round_and_numbers_go_up() {
-        let mut flights = InFlight::new(0);
+        let mut flights = new();
         for round in 0..100u64 {
             let begun = flights.begin(0, 7, round);
             assert_eq!(begun, Ok(((round % 30) as u32, round + 1)));
@@ -175,7 +167,7 @@ mod tests {
 
     #[test]
     fn there_are_thirty() {
-        let mut flights = InFlight::new(0);
+        let mut flights = new();
         for i in 0..IDS {
             assert!(flights.begin(0, i, i).is_ok());
         }
@@ -186,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_bit_stands_for_all_before_it() {
-        let mut flights = InFlight::new(0);
+        let mut flights = new();
         for i in 0..28 {
             assert!(flights.begin(10 * i, 10 * i + 8, ()).is_ok());
             assert!(flights.pop().is_some());
@@ -213,13 +205,12 @@ mod tests {
 
     #[test]
     fn garbage_goes_with_the_newest() {
-        let mut flights = InFlight::new(0);
+        let mut flights = new();
         assert!(flights.load_at(u64::MAX).is_none());
         for load in 1..=3 {
             assert!(flights.begin(0, 0, load).is_ok());
         }
         assert_eq!(flights.load_at(u64::MAX), Some(&mut 3));
-        assert_eq!(flights.loads().sum::<i32>(), 6);
         assert_eq!(flights.load_at(3), Some(&mut 3));
         assert_eq!(flights.load_at(2), Some(&mut 2));
         assert!(flights.pop().is_some());

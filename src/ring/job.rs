@@ -7,6 +7,7 @@ use super::{
         Culprit,
         Named, //
     },
+    engine::FrontEnd,
     reclaim::Retired, //
 };
 use crate::{
@@ -98,45 +99,30 @@ pub(super) struct Basis {
     pub(super) load: Option<Load>,
 }
 
-/// What the ring keeps of a job besides its place and its number.
-pub(super) struct Job<P> {
+/// What is kept of a job besides its place and its number.
+pub(crate) struct Job<F: FrontEnd> {
     /// The payload.
-    pub(super) payload: P,
+    pub(crate) payload: F::Payload,
+    /// How it has ended when its event comes.
+    pub(crate) outcome: Outcome,
+    /// What it keeps, and how many they are.
+    pub(crate) retired: List<Retired>,
+    pub(crate) retired_count: u64,
+    /// What its kind of front end keeps of it.
+    pub(crate) own: F::Job,
+}
+
+/// What the ring keeps of a job.
+#[derive(Default)]
+pub(crate) struct RingJob {
     /// The context that it loads.
     pub(super) context: Option<Arc<Context>>,
     /// The engines that its commands use.
     pub(super) uses: Engines,
     /// The change of the address space that the core's TLB has been flushed past when it has ended.
     pub(super) flushed: u64,
-    /// How it has ended when its event comes.
-    pub(super) outcome: Outcome,
     /// What its words rest on.
     pub(super) basis: Basis,
-    /// What it keeps, and how many they are.
-    pub(super) retired: List<Retired>,
-    pub(super) retired_count: u64,
-}
-
-impl<P> Job<P> {
-    /// A job that keeps nothing.
-    pub(super) fn new(
-        payload: P,
-        context: Option<Arc<Context>>,
-        uses: Engines,
-        flushed: u64,
-        basis: Basis,
-    ) -> Self {
-        Self {
-            payload,
-            context,
-            uses,
-            flushed,
-            outcome: Outcome::Done,
-            basis,
-            retired: List::new(),
-            retired_count: 0,
-        }
-    }
 }
 
 /// A job under way, as the admin sees it.
@@ -153,4 +139,37 @@ pub(crate) struct JobInfo {
     pub(crate) words: (u32, u32),
     /// Objects that it keeps.
     pub(crate) retired: u64,
+}
+
+#[cfg(CONFIG_KUNIT)]
+impl Payload for u32 {
+    fn end(&mut self, _: Outcome) {}
+
+    fn used(&self, _: usize, _: u64) {}
+
+    fn is_reusable(&self) -> bool {
+        true
+    }
+
+    fn process(&self) -> u64 {
+        (*self).into()
+    }
+
+    fn holds_up(&self, _: usize, _: usize) -> bool {
+        false
+    }
+
+    fn process_id(&self) -> i32 {
+        0
+    }
+
+    fn culprit(_: u64) -> Option<Culprit> {
+        None
+    }
+
+    fn named_by(_: u64, _: &[&[u32]], _: Option<u32>) -> Option<Named> {
+        None
+    }
+
+    fn core_was_reset(_: usize, _: &[Toll]) {}
 }

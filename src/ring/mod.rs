@@ -10,7 +10,8 @@
 //! the opcode. So a client's words run from the kernel's memory, never from its own.
 //!
 //! The ring is generic over what happens when a job ends ([`Payload`]): it does not know what a
-//! client is.
+//! client is. What it has in common with the queue of cores for vector graphics is an [`Engine`];
+//! what it does in its own way, a [`FrontEnd`].
 //!
 //! # Addresses that stay in the GPU
 //!
@@ -46,7 +47,7 @@
 //! and lets nobody do so while the core is recovered. What they do at their end is done under it,
 //! so it comes before whatever that takes.
 //!
-//! `galcore ring` ([`Ring::state`]) is a spinlock, as are all locks that the interrupt's thread
+//! `galcore ring` ([`Engine::state`]) is a spinlock, as are all locks that the interrupt's thread
 //! takes and clients too: a thread of low priority that is preempted while it has one would hold up
 //! everybody. It is held for moments only. Who has a place to fill ([`Reservation`]) is not
 //! preempted either; others wait for it interruptibly. Nothing is locked under it but the
@@ -55,8 +56,10 @@
 mod complete;
 mod debug;
 mod dump;
+mod engine;
 mod etdump;
 mod frame;
+mod front;
 mod given;
 mod hang;
 mod hider;
@@ -103,18 +106,13 @@ use crate::{
     },
     sys::{
         self,
-        clock::Stamp,
-        dma::DmaBuffer,
-        unload::InUse, //
+        dma::DmaBuffer, //
     },
     wait, //
 };
+use core::marker::PhantomData;
 use frame::Section;
-use inflight::IDS;
 use kernel::{
-    list::ListArc,
-    new_delayed_work,
-    new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -122,32 +120,24 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        new_condvar,
-        new_mutex,
-        new_spinlock,
-        Arc,
-        CondVar,
-        Mutex,
-        SpinLock, //
+        Arc, //
     },
-    workqueue::{
-        DelayedWork,
-        Work, //
-    }, //
 };
-use state::State;
 
 pub(crate) use {
     debug::print_words,
     dump::{
         Addressing,
         Culprit,
-        Dumps,
         Evidence,
         Named,
         Piece,
-        Scene,
         MAX_PIECES, //
+    },
+    engine::{
+        Engine,
+        FrontEnd,
+        Seat, //
     },
     frame::{
         Checked,
@@ -156,30 +146,17 @@ pub(crate) use {
         Stream, //
     },
     given::Given,
-    hang::{
-        dismiss,
-        let_go, //
-    },
     hider::Hider,
-    history::{
-        History,
-        Noted, //
-    },
-    inflight::{
-        Flights,
-        Slot, //
-    },
+    history::Noted,
+    inflight::IDS,
     job::{
+        Job,
         JobInfo,
         Outcome,
         Payload,
         Toll, //
     },
-    meter::{
-        Load,
-        Meter, //
-    },
-    phase::Phase,
+    meter::Load,
     power::SLEEP_TIME,
     reclaim::{
         Kept,
@@ -190,22 +167,17 @@ pub(crate) use {
         Waited, //
     },
     recovery::{
-        until_filled,
         Cause,
-        RESET_TIME,
         REST_TIME, //
     },
     space::Space,
+    state::State,
     submit::{
         Attempt,
         Reservation, //
     },
     tolls::Tolls,
-    watch::{
-        limits,
-        Finding,
-        Watch, //
-    }, //
+    verdict::Fate, //
 };
 
 /// Bytes of the ring's memory.
@@ -255,25 +227,11 @@ pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
 /// How long a submitter waits without any progress of the GPU, in milliseconds.
 pub(crate) const GPU_TIMEOUT: u32 = wait::TIMEOUT;
 
-/// What a ring is to know of its core.
+/// What a ring is to know of its core besides.
 pub(crate) struct Setup {
-    /// Its place among the device's.
-    pub(crate) core: usize,
-    /// Number of the last job that was there.
-    pub(crate) newest: u64,
-    /// How often it was reset by then, or had gone.
-    pub(crate) resets: u32,
-    /// Physical address of GPU address 0.
-    pub(crate) base_address: u32,
     /// Fast clear and compression.
     pub(crate) fast_clear: Choice,
     pub(crate) compression: Choice,
-    /// How long it may stand still before it is reset, in milliseconds; 0: for ever.
-    pub(crate) timeout: u32,
-    /// How long a job may hold others up, in milliseconds; 0: for ever.
-    pub(crate) job_timeout: u32,
-    /// How much is kept of what it did when it hung; 0: nothing.
-    pub(crate) dump_level: u32,
     /// Its engines.
     pub(crate) engines: Engines,
     /// What makes it forget addresses.
@@ -281,102 +239,48 @@ pub(crate) struct Setup {
 }
 
 /// The ring of one core.
-#[pin_data]
-pub(crate) struct Ring<P: Payload> {
+pub(crate) type Ring<P> = Engine<RingEnd<P>>;
+
+/// A front end that follows the ring.
+pub(crate) struct RingEnd<P> {
     setup: Setup,
-    memory: Arc<DmaBuffer>,
-    /// GPU address of the memory.
-    address: u32,
     event_padding: bool,
     /// What flushes the core's caches.
     caches: Caches,
-    hardware: Arc<Hardware>,
     vm: Arc<Vm>,
-    reclaimer: Arc<Reclaimer>,
     /// The change of the address space that the core's TLB has been flushed past.
     flushed: Atomic<u64>,
-    #[pin]
-    state: SpinLock<State<P>>,
-    #[pin]
-    moved: CondVar,
-    /// How often the core was reset because it hung, or came back after it was unbound.
-    resets: Atomic<u32>,
-    /// What it did when it hung.
-    #[pin]
-    dumps: Dumps,
-    #[pin]
-    dump_work: Work<Ring<P>, { dump::WORK }>,
-    /// One thread at a time ends jobs.
-    #[pin]
-    completion: Mutex<()>,
-    /// Who looks at the core, so that who ends jobs waits for one at most.
-    #[pin]
-    looks: Mutex<()>,
-    #[pin]
-    hang_check: DelayedWork<Ring<P>>,
-    in_use: InUse,
+    payload: PhantomData<fn() -> P>,
 }
 
 impl<P: Payload> Ring<P> {
-    /// Allocates the ring of the core `hardware`, which `setup` is about. `ENOMEM`: no memory that
-    /// the GPU reaches.
-    pub(crate) fn new(
+    /// Allocates the ring of the core `hardware`, which `seat` and `setup` are about. `ENOMEM`: no
+    /// memory that the GPU reaches.
+    pub(crate) fn with_vm(
         hardware: Arc<Hardware>,
+        seat: Seat,
         setup: Setup,
         vm: Arc<Vm>,
         reclaimer: Arc<Reclaimer>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
-        let memory = Arc::new(DmaBuffer::new(hardware.memory(), RING_BYTES)?, GFP_KERNEL)?;
-        let in_use = InUse::new()?;
-        let spares = KVVec::with_capacity(IDS, GFP_KERNEL)?;
-        let history = History::new(USABLE_BYTES)?;
+        let memory = DmaBuffer::new(hardware.memory(), RING_BYTES)?;
         let address =
-            gpu_address(memory.dma_address(), RING_BYTES, setup.base_address).ok_or(ENOMEM)?;
-        let (engines, newest, resets) = (setup.engines, setup.newest, setup.resets);
-        let dump_level = setup.dump_level;
-        Arc::pin_init(
-            pin_init!(Self {
-                setup,
-                memory,
-                address,
-                event_padding: hardware.identity().needs_event_padding(),
-                caches: Caches::new(
-                    engines.pipe_3d,
-                    engines.pipe_2d,
-                    hardware.identity().has_fast_clear(),
-                    hardware.mmu_version(),
-                ),
-                hardware,
-                vm,
-                reclaimer,
-                flushed: Atomic::new(NO_TRANSLATIONS),
-                state <- new_spinlock!(State::init(spares, newest, history), "galcore ring"),
-                moved <- new_condvar!("galcore ring"),
-                resets: Atomic::new(resets),
-                dumps <- Dumps::new(dump_level),
-                dump_work <- new_work!("galcore dump"),
-                completion <- new_mutex!((), "galcore completion"),
-                looks <- new_mutex!((), "galcore looks"),
-                in_use,
-                hang_check <- new_delayed_work!("galcore hang check"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Bytes of memory.
-    pub(crate) fn bytes(&self) -> usize {
-        self.memory.size()
-    }
-
-    /// The ring's memory.
-    pub(crate) fn memory(&self) -> &Arc<DmaBuffer> {
-        &self.memory
-    }
-
-    /// GPU address of the ring's memory.
-    pub(crate) fn address(&self) -> u32 {
-        self.address
+            gpu_address(memory.dma_address(), RING_BYTES, seat.base_address).ok_or(ENOMEM)?;
+        let identity = hardware.identity();
+        let front = RingEnd {
+            event_padding: identity.needs_event_padding(),
+            caches: Caches::new(
+                setup.engines.pipe_3d,
+                setup.engines.pipe_2d,
+                identity.has_fast_clear(),
+                hardware.mmu_version(),
+            ),
+            setup,
+            vm,
+            flushed: Atomic::new(NO_TRANSLATIONS),
+            payload: PhantomData,
+        };
+        Engine::new(front, hardware, memory, address, reclaimer, seat)
     }
 
     /// Sets up a core that has been reset: its registers, and MMU version 2, where the front end
@@ -386,23 +290,23 @@ impl<P: Payload> Ring<P> {
         let version = self.hardware.mmu_version();
         // Version 2 translates every address, by tables that the front end loads.
         let table = match version {
-            MmuVersion::V1 => self.vm.flat_table(),
+            MmuVersion::V1 => self.front.vm.flat_table(),
             MmuVersion::V2 => None,
         };
         let Setup {
-            base_address,
             fast_clear,
             compression,
             ..
-        } = self.setup;
+        } = self.front.setup;
         self.hardware
-            .initialize(base_address, table, fast_clear, compression);
-        let (MmuVersion::V2, Some((table, safe))) = (version, self.vm.two_level_table()) else {
+            .initialize(self.seat.base_address, table, fast_clear, compression);
+        let (MmuVersion::V2, Some((table, safe))) = (version, self.front.vm.two_level_table())
+        else {
             return Ok(());
         };
         let mut start = self.start_words();
         for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
-            if self.setup.engines.has(pipe) {
+            if self.front.setup.engines.has(pipe) {
                 start.put(&words::configure_mmu(pipe, table, safe))?;
             }
         }
@@ -430,81 +334,30 @@ impl<P: Payload> Ring<P> {
         sys::barrier::write();
         let mut state = self.state.lock();
         state.start();
-        state.follow_modes();
         // The reset has emptied the TLB.
-        self.flushed.store(self.vm.changes(), Relaxed);
+        self.front.flushed.store(self.front.vm.changes(), Relaxed);
         // CAST: 16 bytes.
         Ok((self.address, (WAIT_LINK_BYTES / 8) as u32))
     }
 
-    /// Lets nobody submit any more.
-    pub(crate) fn close(&self) {
-        let mut state = self.state.lock();
-        state.phase.stop();
-        state.moves += 1;
-        drop(state);
-        self.moved.notify_all();
-    }
-
-    /// Whether nothing runs in it any more, and nothing will.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.state.lock().phase == Phase::Dead
-    }
-
-    /// How often the core was reset because it hung, or came back after it was unbound: who saw
-    /// another number has lost what was there.
-    pub(crate) fn resets(&self) -> u32 {
-        self.resets.load(Relaxed)
-    }
-
     /// GPU address of the idle loop at the ring's end, where the front end rests when all is done.
     pub(crate) fn idle_loop(&self) -> u32 {
-        let wait = self.state.lock().wait;
+        let wait = self.state.lock().front.wait;
         self.gpu(wait)
-    }
-
-    /// GPU address of a byte of the ring.
-    fn gpu(&self, offset: usize) -> u32 {
-        // CAST: less than `RING_BYTES`. The ring ends below bit 31.
-        self.address + offset as u32
-    }
-
-    /// How long the core has been busy.
-    pub(crate) fn load(&self) -> Load {
-        let state = self.state.lock();
-        let oldest = state.in_flight.get(0);
-        let process = oldest.map(|(_, slot)| slot.load.payload.process());
-        state.meter.load(process, Stamp::now())
-    }
-
-    /// A process has ended, with all that it has submitted: nothing of it is kept.
-    pub(crate) fn forget_process(&self, process: u64) {
-        let is_its = |payload: &P| payload.process() == process;
-        // Ends: there are a few, and the process makes no more.
-        loop {
-            let spare = {
-                let mut state = self.state.lock();
-                let place = state.spares.iter().position(is_its);
-                place.and_then(|place| state.spares.remove(place).ok())
-            };
-            if spare.is_none() {
-                return;
-            }
-        }
     }
 
     /// The jobs under way, oldest first, one at a time: calls `look` with each.
     pub(crate) fn for_each_job(&self, mut look: impl FnMut(JobInfo)) {
         for age in 0..IDS {
             let state = self.state.lock();
-            let Some((event, slot)) = state.in_flight.get(age) else {
+            let Some((event, slot)) = state.jobs.get(age) else {
                 return;
             };
             let info = JobInfo {
                 number: slot.number,
                 event,
                 process: slot.load.payload.process(),
-                uses: slot.load.uses,
+                uses: slot.load.own.uses,
                 words: (self.gpu(slot.start), self.gpu(slot.mark)),
                 retired: slot.load.retired_count,
             };
@@ -544,13 +397,15 @@ impl StartWords<'_> {
 
 impl<P: Payload> Tlb for Ring<P> {
     fn flushed(&self) -> u64 {
-        self.flushed.load(Acquire)
+        self.front.flushed.load(Acquire)
     }
 
     fn flush(self: Arc<Self>) {
         {
             let state = self.state.lock();
-            if self.flushed() == NO_TRANSLATIONS || state.gpu.flushed == self.vm.changes() {
+            if self.flushed() == NO_TRANSLATIONS
+                || state.front.gpu.flushed == self.front.vm.changes()
+            {
                 // It is off; or by a job that is under way, or has ended just now.
                 return;
             }
@@ -560,31 +415,5 @@ impl<P: Payload> Tlb for Ring<P> {
         if let Ok(Attempt::Reserved(place)) = attempt {
             let _ = self.fill(place, None);
         }
-    }
-}
-
-impl<P: Payload> Waited for Ring<P> {
-    fn newest(&self) -> u64 {
-        self.state.lock().in_flight.newest()
-    }
-
-    fn is_idle(&self) -> bool {
-        self.state.lock().in_flight.len() == 0
-    }
-
-    fn tie(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
-        let mut state = self.state.lock();
-        match state.in_flight.load_at(number) {
-            Some(job) => {
-                job.retired.push_back(item);
-                job.retired_count += 1;
-                None
-            }
-            None => Some(item),
-        }
-    }
-
-    fn is_over(&self, number: u64) -> bool {
-        self.state.lock().completed >= number
     }
 }

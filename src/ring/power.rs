@@ -21,44 +21,33 @@
 //! if it had not.
 
 use super::{
-    dismiss,
-    let_go,
-    phase::Phase,
-    state::{
-        State,
-        Whereabouts, //
+    engine::{
+        Engine,
+        FrontEnd, //
     },
-    Payload,
-    Ring,
-    Tolls,
-    WAIT_LINK_BYTES, //
+    hang::{
+        dismiss,
+        let_go, //
+    },
+    job::Payload,
+    phase::Phase,
+    Tolls, //
 };
 use crate::{
     hw::Hardware,
-    mmu::NO_TRANSLATIONS,
-    stream::words,
     sys,
     wait, //
 };
 use kernel::{
     prelude::*,
     sync::{
-        atomic::Full,
         lock::{
             mutex::MutexBackend,
             Guard, //
         },
         Arc, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
     }, //
 };
-
-/// How often, and how long each time in microseconds, the front end is waited for at its END.
-const STOP_LOOKS: u32 = 100;
-const STOP_LOOK: i64 = 50;
 
 /// How long a new speed waits for who ends jobs, in milliseconds.
 const SPEED_TIME: u32 = 20;
@@ -69,7 +58,7 @@ type Completing<'a> = Guard<'a, (), MutexBackend>;
 /// How long what is under way may take before the machine sleeps, in milliseconds.
 pub(crate) const SLEEP_TIME: u32 = 5000;
 
-impl<P: Payload> Ring<P> {
+impl<F: FrontEnd> Engine<F> {
     /// Switches the core off. `EBUSY`: it has something to do; the hang check lets go of it later.
     pub(crate) fn switch_off(self: &Arc<Self>) -> Result {
         if self.hardware.is_cycled() {
@@ -90,36 +79,18 @@ impl<P: Payload> Ring<P> {
             }
             state.is_paused = true;
         }
-        self.end_front_end();
+        F::stop(self);
         self.hardware.switch_off();
         {
             let mut state = self.state.lock();
             state.is_off = true;
-            state.gpu = state.gpu.behind_a_pause();
+            F::went_off(&mut state.front);
         }
-        self.flushed.xchg(NO_TRANSLATIONS, Full);
+        F::forget_translations(self);
         drop(completing);
         self.resume();
-        self.vm.flushed();
+        F::flushed(self);
         Ok(())
-    }
-
-    /// Lets the front end stop. The ring is ours, and at rest.
-    fn end_front_end(&self) {
-        let rest = self.state.lock().rest;
-        if self.memory.write(rest, words::END).is_ok() {
-            sys::barrier::write();
-            for _ in 0..STOP_LOOKS {
-                if self.hardware.has_stopped() {
-                    return;
-                }
-                fsleep(Delta::from_micros(STOP_LOOK));
-            }
-        }
-        // It is not to be in the middle of a fetch when its clock goes.
-        if self.hardware.reset().is_err() {
-            self.hardware.isolate();
-        }
     }
 
     /// Switches the core on, which lets it run what has come meanwhile. An error, which has been
@@ -134,11 +105,8 @@ impl<P: Payload> Ring<P> {
         self.hardware.switch_on()?;
         let completing = self.completion.lock();
         let is_ours = self.pause();
-        // It holds no translations, and makes none before it starts.
-        let changes = self.vm.changes();
-        self.flushed.xchg(changes, Full);
         let started = match is_ours {
-            true => self.set_up().and_then(|()| self.start_again()),
+            true => F::start_again(self),
             // It is being stopped.
             false => {
                 self.state.lock().is_off = false;
@@ -146,47 +114,15 @@ impl<P: Payload> Ring<P> {
             }
         };
         if started.is_err() {
-            self.flushed.xchg(NO_TRANSLATIONS, Full);
+            F::forget_translations(self);
             self.hardware.isolate();
             self.hardware.switch_off();
         }
         drop(completing);
         self.resume();
         // What has ended meanwhile is not flushed past yet.
-        self.vm.flushed();
+        F::flushed(self);
         started
-    }
-
-    /// Lets the front end run from its rest. The ring is ours, and the core is as after its start.
-    fn start_again(&self) -> Result {
-        let (rest, held) = {
-            let mut state = self.state.lock();
-            let rest = state.rest;
-            self.memory
-                .write_words(rest, &words::wait_link(self.gpu(rest)))?;
-            self.link_up(&state)?;
-            state.is_off = false;
-            let is_held = core::mem::replace(&mut state.is_held, false);
-            self.trace_begin(&mut state);
-            let oldest = state.in_flight.get(0).filter(|_| is_held);
-            let held = oldest.map(|(_, slot)| (slot.load.basis.pipe, slot.start, slot.mark));
-            (rest, held)
-        };
-        // CAST: 16 bytes.
-        let units = (WAIT_LINK_BYTES / 8) as u32;
-        let (address, units) = match held {
-            // It was to find the core as it was before.
-            Some((pipe, start, mark)) => self.start_at_job(pipe, start, mark)?,
-            None => (self.gpu(rest), units),
-        };
-        sys::barrier::write();
-        self.hardware.enable_interrupts();
-        self.hardware.run_front_end(address, units)?;
-        if self.state.lock().phase.is_stopped() {
-            // Whoever has closed it has masked the interrupt by now, or does so later.
-            self.hardware.disable_interrupts();
-        }
-        Ok(())
     }
 
     /// Keeps the core on for what is under way; says whether it is. If it cannot be switched on it
@@ -236,7 +172,7 @@ impl<P: Payload> Ring<P> {
     /// Lets the core run at the speed that it is to have, if it is on. Nobody resets it meanwhile,
     /// or stops it for good: who does so closes the ring first, and then waits for `completing`.
     fn load_speed(&self, _completing: &Completing<'_>) {
-        if self.state.lock().phase.is_stopped() {
+        if !F::HAS_DIVIDER || self.state.lock().phase.is_stopped() {
             return;
         }
         // Only now: who waits would keep a power domain on that is to go off.
@@ -286,7 +222,7 @@ impl<P: Payload> Ring<P> {
             || sys::work::flush_delayed(&self.hang_check),
             || {
                 let state = self.state.lock();
-                state.is_checked && state.in_flight.len() == 0
+                state.is_checked && state.jobs.len() == 0
             },
         );
     }
@@ -303,7 +239,7 @@ impl<P: Payload> Ring<P> {
         self.close();
         let mut tolls = Tolls::new();
         self.note_all(&mut tolls);
-        P::core_was_reset(self.setup.core, tolls.all());
+        F::Payload::core_was_reset(self.seat.core, tolls.all());
         let completing = self.completion.lock();
         self.abandon();
         drop(completing);
@@ -316,13 +252,9 @@ impl<P: Payload> Ring<P> {
         let newest = {
             let mut state = self.state.lock();
             state.phase.fall_asleep();
-            state.in_flight.newest()
+            state.jobs.newest()
         };
-        // What hangs is found out by then.
-        let longest = self.setup.timeout.max(self.setup.job_timeout);
-        let more = longest.saturating_add(SLEEP_TIME);
-        let is_quiet =
-            self.poll_for(newest, SLEEP_TIME) || wait::poll(more, || self.hold_jobs()).is_some();
+        let is_quiet = self.poll_for(newest, SLEEP_TIME) || F::hold_jobs(self, newest);
         if !is_quiet {
             self.hardware.tell_sleepless();
             self.wake_up();
@@ -335,82 +267,14 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Holds what has not begun, if it can begin after the sleep; says whether nothing runs any
-    /// more.
-    fn hold_jobs(self: &Arc<Self>) -> Option<()> {
-        let _completing = self.completion.lock();
-        self.end_raised();
-        self.end_oldest(self.passed());
-        {
-            let mut state = self.state.lock();
-            // One that is off is about to come on.
-            if state.is_filling || state.is_off {
-                return None;
-            }
-            // From now on a recovery leaves them cut.
-            state.phase.hold(true);
-            // Nothing of it is outside the ring.
-            let _ = self.cut_links(&state);
-        }
-        sys::barrier::write();
-        // What it did before it saw the idle loops it has done by then.
-        fsleep(Delta::from_millis(1));
-        self.end_raised();
-        self.end_oldest(self.passed());
-        let position = self.hardware.position();
-        let mut state = self.state.lock();
-        let oldest = state.in_flight.get(0);
-        let is_free = oldest.map(|(_, slot)| !slot.load.basis.continues);
-        let is_quiet = match is_free {
-            Some(is_free) => is_free && self.whereabouts(&state, position) == Whereabouts::Before,
-            None => true,
-        };
-        state.is_held = is_quiet && is_free.is_some();
-        is_quiet.then_some(())
-    }
-
-    /// Makes the links to jobs that need nothing of the one in front of them idle loops. Nobody
-    /// writes to the ring meanwhile.
-    pub(super) fn cut_links(&self, state: &State<P>) -> Result {
-        let mut wait = state.rest;
-        for age in 0..state.in_flight.len() {
-            let Some((_, slot)) = state.in_flight.get(age) else {
-                break;
-            };
-            if !slot.load.basis.continues {
-                self.memory.write(wait, words::WAIT)?;
-            }
-            wait = slot.mark;
-        }
-        Ok(())
-    }
-
-    /// What was held may begin. A core that is off lets it when it comes on.
-    fn release_jobs(&self) {
-        let completing = self.completion.lock();
-        if self.pause() {
-            let mut state = self.state.lock();
-            state.phase.hold(false);
-            if !state.is_off {
-                state.is_held = false;
-                self.trace_begin(&mut state);
-                // Nothing of it is outside the ring.
-                let _ = self.link_up(&state);
-            }
-        }
-        sys::barrier::write();
-        drop(completing);
-        self.resume();
-    }
-
     /// The machine is awake.
     pub(crate) fn wake_up(self: &Arc<Self>) {
-        self.release_jobs();
+        F::release_jobs(self);
         self.hardware.supply().wake_if_kept();
         let mut state = self.state.lock();
         state.phase.wake_up();
         state.moves += 1;
-        let is_due = state.in_flight.len() > 0 && !state.phase.is_stopped();
+        let is_due = state.jobs.len() > 0 && !state.phase.is_stopped();
         let checks = is_due && !core::mem::replace(&mut state.is_checked, true);
         drop(state);
         self.moved.notify_all();
@@ -418,6 +282,6 @@ impl<P: Payload> Ring<P> {
             self.check_soon(true);
         }
         // What was let go of while nobody had a place for a flush.
-        self.vm.flushed();
+        F::flushed(self);
     }
 }

@@ -15,7 +15,7 @@
 //! 3. *Reset* ([`Hardware::recover`](crate::hw::Hardware::recover)): nothing of before reaches
 //!    memory any more, the TLB is empty, no event of before is left, not even with an interrupt
 //!    under way. It is the same core as before, and is set up as it was at first
-//!    ([`Ring::set_up`]).
+//!    ([`FrontEnd::prepare`]).
 //! 4. *Judge* ([`super::verdict`]). All jobs keep their places, ids and numbers. A dropped one's
 //!    words become a jump to its event: so it ends in its turn, as [`Outcome::Dropped`], and its
 //!    records run and its memory is let go of as ever. Those that run are as they were written.
@@ -49,52 +49,30 @@
 
 use super::{
     dump::Evidence,
-    job::Outcome,
-    phase::Phase,
-    state::{
-        GpuState,
-        State,
-        Whereabouts, //
+    engine::{
+        Engine,
+        FrontEnd, //
     },
+    inflight::IDS,
+    job::Payload,
     verdict::{
         judge,
         Fate, //
     },
-    Payload,
-    Ring,
-    Tolls,
-    IDS,
-    WAIT_LINK_BYTES, //
+    Tolls, //
 };
 use crate::{
-    context::scrub::{
-        Lists,
-        Part,
-        PIPES, //
-    },
     modes::{
         self,
         Mode, //
     },
-    stream::words::{
-        self,
-        Pipe, //
-    },
-    sys,
     wait, //
 };
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{
-            Full,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
     }, //
 };
 
@@ -102,17 +80,11 @@ use kernel::{
 /// processor is another guest's.
 const FILL_TIME: u32 = 1000;
 
-/// Looks until `look` says whether the queue of jobs is the recovery's, [`FILL_TIME`] at most;
-/// returns that, or that it is not.
-pub(crate) fn until_filled(look: impl FnMut() -> Option<bool>) -> bool {
-    wait::poll(FILL_TIME, look).unwrap_or(false)
-}
-
 /// How long the job that runs may take to end when a reset is asked for, in milliseconds.
 pub(crate) const REST_TIME: u32 = 100;
 
 /// How long such a reset may take, in milliseconds.
-pub(crate) const RESET_TIME: u32 = 5000;
+pub(super) const RESET_TIME: u32 = 5000;
 
 /// How often a core is reset for nobody's guilt, without a job that is done, before it is given up.
 const BLAMELESS_RESETS: u32 = 3;
@@ -139,15 +111,14 @@ enum End {
 /// A core that was reset: how it goes on.
 struct Start {
     /// Where the front end begins, and how many units of 8 bytes lie there.
-    address: u32,
-    units: u32,
+    place: (u32, u32),
     /// At which try it came back.
     attempts: u32,
     /// The log is told.
     tells: bool,
 }
 
-impl<P: Payload> Ring<P> {
+impl<F: FrontEnd> Engine<F> {
     /// Recovers the core, which was seen not to get on, or is to be reset. The hang check's.
     pub(super) fn recover(self: &Arc<Self>, cause: Cause) {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
@@ -163,7 +134,7 @@ impl<P: Payload> Ring<P> {
         // The core stands still: before a job that was judged ends, and who has closed its files is
         // forgotten with it; before anybody gets a place again, as what is due is due for those who
         // wait for one, too.
-        P::core_was_reset(self.setup.core, tolls.all());
+        F::Payload::core_was_reset(self.seat.core, tolls.all());
         let completing = self.completion.lock();
         match found {
             Ok(start) => {
@@ -183,7 +154,7 @@ impl<P: Payload> Ring<P> {
         drop(completing);
         self.resume();
         // The reset has flushed the TLB.
-        self.vm.flushed();
+        F::flushed(self);
         if let Some(evidence) = evidence {
             self.write_dump_later(evidence);
         }
@@ -192,17 +163,18 @@ impl<P: Payload> Ring<P> {
     /// Lets nobody have a place, and waits until the last one is filled; says whether the ring is
     /// ours.
     pub(super) fn pause(&self) -> bool {
-        until_filled(|| {
+        let is_ours = wait::poll(FILL_TIME, || {
             let mut state = self.state.lock();
             if state.phase.is_stopped() {
                 return Some(false);
             }
             state.is_paused = true;
             (!state.is_filling).then_some(true)
-        })
+        });
+        is_ours.unwrap_or(false)
     }
 
-    /// The end of [`Ring::pause`].
+    /// The end of [`Engine::pause`].
     pub(super) fn resume(&self) {
         let mut state = self.state.lock();
         state.is_paused = false;
@@ -222,7 +194,7 @@ impl<P: Payload> Ring<P> {
         match cause {
             Cause::Hang => self.hold_hanging()?,
             Cause::TooLong => self.hold_running()?,
-            Cause::Asked => self.bring_to_rest().map_err(|_| End::GivenUp)?,
+            Cause::Asked => F::bring_to_rest(self).map_err(|_| End::GivenUp)?,
         }
         let fates = self.judge(cause, tolls);
         let may_tell = || self.hardware.may_tell(self.oldest_process());
@@ -232,22 +204,21 @@ impl<P: Payload> Ring<P> {
             *evidence = self.take_evidence(fates[0] == Fate::Guilty);
             if tells {
                 match cause {
-                    Cause::TooLong => self.hardware.report_too_long(self.setup.job_timeout),
-                    _ => self.hardware.report_hang(),
+                    Cause::TooLong => self.hardware.report_too_long(self.seat.job_timeout),
+                    _ => F::report_hang(&self.hardware),
                 }
             }
         }
         self.resets.fetch_add(1, Relaxed);
         let attempts = self.hardware.recover().map_err(|_| End::GivenUp)?;
-        // It holds no translations, and makes none before it starts.
-        let changes = self.vm.changes();
-        self.flushed.xchg(changes, Full);
-        let (address, units) = self
-            .set_up()
-            .and_then(|()| self.sentence(cause, &fates))
-            .map_err(|_| End::GivenUp)?;
+        let place = F::prepare(self, cause, &fates).map_err(|_| End::GivenUp)?;
         {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
+            match (cause, fates[0]) {
+                (Cause::Asked, _) => {}
+                (_, Fate::Guilty) => state.blameless = 0,
+                (_, _) => state.blameless += 1,
+            }
             if state.blameless > BLAMELESS_RESETS {
                 drop(state);
                 dev_err!(
@@ -258,8 +229,7 @@ impl<P: Payload> Ring<P> {
             }
         }
         Ok(Start {
-            address,
-            units,
+            place,
             attempts,
             tells,
         })
@@ -270,12 +240,9 @@ impl<P: Payload> Ring<P> {
         if !self.still_hangs() {
             return Err(End::NoHang);
         }
-        self.hold_front_end().map_err(|_| End::GivenUp)?;
-        sys::barrier::write();
-        // What it did before it saw the idle loops it has done by now, or does not do any more.
-        fsleep(Delta::from_millis(1));
+        F::hold(self).map_err(|_| End::GivenUp)?;
         if !self.still_hangs() {
-            self.release_front_end().map_err(|_| End::GivenUp)?;
+            F::release(self).map_err(|_| End::GivenUp)?;
             return Err(End::NoHang);
         }
         Ok(())
@@ -283,58 +250,23 @@ impl<P: Payload> Ring<P> {
 
     /// Holds the front end in the job that runs, if that does not end now.
     fn hold_running(self: &Arc<Self>) -> Result<(), End> {
-        self.bring_to_rest().map_err(|_| End::GivenUp)?;
+        F::bring_to_rest(self).map_err(|_| End::GivenUp)?;
         let is_over = {
             let mut state = self.state.lock();
             let completed = state.completed;
             state.watch.has_ended(completed)
         };
         if is_over {
-            self.release_front_end().map_err(|_| End::GivenUp)?;
+            F::release(self).map_err(|_| End::GivenUp)?;
             return Err(End::NoHang);
         }
         Ok(())
     }
 
-    /// Lets what runs end, with what goes on in its context, [`REST_TIME`] at most, and no job
-    /// begin. The ring is ours.
-    fn bring_to_rest(self: &Arc<Self>) -> Result {
-        self.cut_links(&self.state.lock())?;
-        sys::barrier::write();
-        if wait::poll(REST_TIME, || self.is_at_rest().then_some(())).is_some() {
-            return Ok(());
-        }
-        {
-            let state = self.state.lock();
-            let mut wait = state.rest;
-            for age in 0..state.in_flight.len() {
-                self.memory.write(wait, words::WAIT)?;
-                if let Some((_, slot)) = state.in_flight.get(age) {
-                    wait = slot.mark;
-                }
-            }
-        }
-        sys::barrier::write();
-        self.is_at_rest();
-        Ok(())
-    }
-
-    /// Ends what has ended; says whether nothing runs. What the front end did before it saw the
-    /// idle loops that have been made it has done by then.
-    fn is_at_rest(self: &Arc<Self>) -> bool {
-        fsleep(Delta::from_millis(1));
-        self.hardware.acknowledge();
-        self.end_raised();
-        self.end_oldest(self.passed());
-        let position = self.hardware.position();
-        self.hardware.is_idle()
-            && self.whereabouts(&self.state.lock(), position) == Whereabouts::Before
-    }
-
     /// Lets the core, which was reset, run the jobs as they are now.
-    fn go_on(&self, start: &Start, tolls: &Tolls) -> Result {
-        self.hardware.enable_interrupts();
-        self.hardware.run_front_end(start.address, start.units)?;
+    fn go_on(self: &Arc<Self>, start: &Start, tolls: &Tolls) -> Result {
+        F::enable_interrupts(&self.hardware);
+        F::run(self, start.place)?;
         if self.state.lock().phase.is_stopped() {
             // Whoever has closed it has masked the interrupt by now, or does so later.
             self.hardware.disable_interrupts();
@@ -352,171 +284,22 @@ impl<P: Payload> Ring<P> {
     /// Ends what has ended; says whether nothing has, and the core is where it was.
     fn still_hangs(self: &Arc<Self>) -> bool {
         self.hardware.acknowledge();
-        self.end_raised();
-        self.end_oldest(self.passed());
-        let progress = self.progress();
+        let progress = F::settle(self);
         let mut state = self.state.lock();
         let completed = state.completed;
-        !state.watch.has_ended(completed)
-            && state.in_flight.len() > 0
-            && state.watch.is_there(progress)
-    }
-
-    /// Lets the front end neither begin the oldest job nor leave it. The ring is ours.
-    fn hold_front_end(&self) -> Result {
-        let state = self.state.lock();
-        let Some((_, oldest)) = state.in_flight.get(0) else {
-            return Ok(());
-        };
-        // The second words stay, for the release. A LINK that is an idle loop's already is none to
-        // us.
-        self.memory.write(state.rest, words::WAIT)?;
-        self.memory.write(oldest.mark, words::WAIT)
-    }
-
-    /// The end of [`Ring::hold_front_end`], whatever has ended meanwhile.
-    fn release_front_end(&self) -> Result {
-        let state = self.state.lock();
-        self.link_up(&state)?;
-        sys::barrier::write();
-        Ok(())
-    }
-
-    /// Makes the idle loop in front of each job lead to it. The ring is ours.
-    pub(super) fn link_up(&self, state: &State<P>) -> Result {
-        let mut wait = state.rest;
-        for age in 0..state.in_flight.len() {
-            let Some((_, slot)) = state.in_flight.get(age) else {
-                break;
-            };
-            let target = self.gpu(slot.start);
-            let bytes = slot.mark + WAIT_LINK_BYTES - slot.start;
-            self.memory.write(wait + 4, target)?;
-            sys::barrier::write();
-            // CAST: less than `RING_BYTES`.
-            let link = words::link(target, bytes as u32);
-            self.memory.write(wait, link)?;
-            wait = slot.mark;
-        }
-        Ok(())
+        !state.watch.has_ended(completed) && F::is_running(&state) && state.watch.is_there(progress)
     }
 
     /// Says what becomes of the jobs, oldest first. The ring is ours, and the front end is held.
     fn judge(&self, cause: Cause, tolls: &mut Tolls) -> [Fate; IDS] {
-        let position = self.hardware.position();
-        let state = self.state.lock();
-        let has_begun = self.whereabouts(&state, position) != Whereabouts::Before;
-        let (suspects, count) = state.suspects();
-        drop(state);
+        let has_begun = F::has_begun(self);
+        let (suspects, count) = self.state.lock().suspects();
         let fates = judge(&suspects[..count], has_begun);
         for (suspect, &fate) in suspects[..count].iter().zip(&fates) {
             let is_guilty = fate == Fate::Guilty && cause != Cause::Asked;
             tolls.note(suspect.process, is_guilty, fate.is_dropped());
         }
         fates
-    }
-
-    /// Makes the words of the jobs as their fates are; returns where the front end is to start, and
-    /// how many units of 8 bytes lie there. The ring is ours, and the front end is stopped.
-    fn sentence(&self, cause: Cause, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
-        let mut state = self.state.lock();
-        for (age, fate) in fates.iter().enumerate() {
-            if fate.is_dropped() {
-                self.drop_job(&mut state, age)?;
-            }
-        }
-        match (cause, fates[0]) {
-            (Cause::Asked, _) => {}
-            (_, Fate::Guilty) => state.blameless = 0,
-            (_, _) => state.blameless += 1,
-        }
-        // Behind the last job.
-        state.gpu = GpuState::unknown();
-        self.link_up(&state)?;
-        if state.phase == (Phase::Asleep { holding: true }) {
-            self.cut_links(&state)?;
-        }
-        let oldest = state.in_flight.get(0);
-        let oldest = oldest.map(|(_, slot)| (slot.load.basis.pipe, slot.start, slot.mark));
-        let rest = state.rest;
-        drop(state);
-        match oldest {
-            Some((pipe, start, mark)) => self.start_at_job(pipe, start, mark),
-            // CAST: 16 bytes.
-            None => Ok((self.gpu(rest), (WAIT_LINK_BYTES / 8) as u32)),
-        }
-    }
-
-    /// Makes the job of this age one that is dropped: of its words, but for the event, nothing is
-    /// left but the pipe that what is behind it wants.
-    fn drop_job(&self, state: &mut State<P>, age: usize) -> Result {
-        let next = state.in_flight.get(age + 1);
-        let pipe = next.and_then(|(_, slot)| slot.load.basis.pipe);
-        let Some((number, start, mark)) = state
-            .in_flight
-            .get(age)
-            .map(|(_, slot)| (slot.number, slot.start, slot.mark))
-        else {
-            return Ok(());
-        };
-        let Some(job) = state.in_flight.load_at(number) else {
-            return Ok(());
-        };
-        job.outcome = Outcome::Dropped;
-        if !job.basis.has_commands {
-            // A flush and the event are all that there is.
-            return Ok(());
-        }
-        // Not by this job.
-        job.flushed = 0;
-        let event = mark - self.event_bytes();
-        let mut at = start;
-        if let Some(pipe) = pipe {
-            // The jobs in front have drained.
-            let select = words::select_idle_pipe(pipe);
-            self.memory.write_words(at, &select)?;
-            at += core::mem::size_of_val(&select);
-        }
-        // The drain alone is longer than both.
-        if at + 4 * words::LINK_WORDS > event {
-            return Err(EINVAL);
-        }
-        let target = self.gpu(event);
-        // CAST: few bytes.
-        let bytes = (mark + WAIT_LINK_BYTES - event) as u32;
-        self.memory
-            .write_words(at, &[words::link(target, bytes), target])
-    }
-
-    /// Makes the words that the front end begins with, where the oldest job, from `start` to
-    /// `mark`, wants `pipe`.
-    pub(super) fn start_at_job(
-        &self,
-        pipe: Option<Pipe>,
-        start: usize,
-        mark: usize,
-    ) -> Result<(u32, u32)> {
-        let lists = Lists {
-            scrub: &self.setup.scrub,
-            stale: [&[]; PIPES],
-            data: None,
-        };
-        let mut words = self.start_words();
-        // The reset has made them 0, which is an address too.
-        for part in [Part::All3d, Part::All2d] {
-            if self.setup.engines.has(part.pipe()) && !lists.words(part).is_empty() {
-                words.put(&words::select_pipe(&self.caches, part.pipe()))?;
-                words.put(lists.words(part))?;
-            }
-        }
-        if let Some(pipe) = pipe {
-            words.put(&words::select_pipe(&self.caches, pipe))?;
-        }
-        let target = self.gpu(start);
-        // CAST: less than `RING_BYTES`.
-        let bytes = (mark + WAIT_LINK_BYTES - start) as u32;
-        words.put(&[words::link(target, bytes), target])?;
-        Ok(words.finish())
     }
 
     /// Gives the core up: it is cut off, and all that is under way is to be dropped.

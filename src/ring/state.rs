@@ -5,6 +5,7 @@
 //! Pure logic.
 
 use super::{
+    engine::FrontEnd,
     history::History,
     inflight::{
         InFlight,
@@ -21,6 +22,7 @@ use super::{
     verdict::Suspect,
     watch::Watch,
     Payload,
+    RingEnd,
     PREFETCH_MARGIN,
     RING_BYTES,
     USABLE_BYTES,
@@ -123,101 +125,119 @@ pub(super) struct Place {
     pub(super) number: u64,
 }
 
-/// The state of a ring.
-pub(super) struct State<P> {
-    space: Space,
+/// What a ring knows besides.
+pub(crate) struct RingState {
     /// Offset of the WAIT at the ring's end.
     pub(super) wait: usize,
     pub(super) gpu: GpuState,
     /// Offset of the WAIT where the front end rests if nothing is under way; it leads to the oldest
     /// job.
     pub(super) rest: usize,
+    /// So many LINKs to commands until one is to lead nowhere; 0: none is.
+    pub(super) links_left: u32,
+    /// The newest job that was seen to begin. Only kept where somebody traces that.
+    pub(super) begun: u64,
+}
+
+impl RingState {
+    /// Nothing is known of the GPU; jobs are numbered behind `newest`.
+    pub(super) fn new(newest: u64) -> Self {
+        Self {
+            wait: 0,
+            gpu: GpuState::unknown(),
+            rest: 0,
+            links_left: 0,
+            begun: newest,
+        }
+    }
+}
+
+/// The state of an engine.
+pub(crate) struct State<F: FrontEnd> {
+    space: Space,
     /// Whether it takes jobs.
-    pub(super) phase: Phase,
+    pub(crate) phase: Phase,
     /// Somebody fills a place.
-    pub(super) is_filling: bool,
+    pub(crate) is_filling: bool,
     /// Nobody gets a place: the core is being recovered, or switched off or on.
-    pub(super) is_paused: bool,
+    pub(crate) is_paused: bool,
     /// Jobs are under way, but none has begun, and none begins before the machine is awake, and the
     /// core on.
     pub(super) is_held: bool,
     /// The core is off: the front end does not run. Jobs wait.
-    pub(super) is_off: bool,
+    pub(crate) is_off: bool,
     /// The admin wants commands to be printed.
-    pub(super) prints: bool,
-    /// So many LINKs to commands until one is to lead nowhere; 0: none is.
-    pub(super) links_left: u32,
+    pub(crate) prints: bool,
     /// The admin wants the core to be reset.
     pub(super) is_reset_asked: bool,
     /// How often something has changed that submitters wait for.
     pub(super) moves: u64,
-    pub(super) in_flight: InFlight<Job<P>>,
+    pub(crate) jobs: InFlight<Job<F>>,
     /// Where the words of the last ones lie.
-    pub(super) history: History,
+    pub(crate) history: History,
     /// How long it has been busy with them.
     pub(super) meter: Meter,
     /// Emptied payloads, to be used again; as many as there is room for.
-    pub(super) spares: KVVec<P>,
+    pub(super) spares: KVVec<F::Payload>,
     /// Threads that wait for something to move.
     pub(super) waiters: usize,
     /// Those of processes that wait for a place.
     pub(super) place_waiters: usize,
     /// The newest job that has ended.
-    pub(super) completed: u64,
-    /// The newest job that was seen to begin. Only kept where somebody traces that.
-    begun: u64,
+    pub(crate) completed: u64,
     /// The first of the jobs that were dropped when the core was stopped for good.
     pub(super) lost_from: u64,
     /// The hang check is queued.
     pub(super) is_checked: bool,
     /// What the hang check has seen.
-    pub(super) watch: Watch,
+    pub(crate) watch: Watch,
     /// How often the core has been reset for nobody's guilt since a job was done.
     pub(super) blameless: u32,
+    /// What its kind of front end knows.
+    pub(crate) front: F::State,
 }
 
-impl<P> State<P> {
-    /// A ring that is stopped, whose jobs are numbered behind `newest`. In its place: it is large.
-    pub(super) fn init(spares: KVVec<P>, newest: u64, history: History) -> impl Init<Self> {
+impl<F: FrontEnd> State<F> {
+    /// An engine that is stopped, whose jobs are numbered behind `newest`. In its place: it is
+    /// large.
+    pub(super) fn init(
+        spares: KVVec<F::Payload>,
+        newest: u64,
+        history: History,
+    ) -> impl Init<Self> {
         init!(Self {
-            space: Space::new(USABLE_BYTES, WAIT_LINK_BYTES),
-            wait: 0,
-            gpu: GpuState::unknown(),
-            rest: 0,
+            space: Space::new(F::BYTES, F::GAP),
             phase: Phase::Stopped,
             is_filling: false,
             is_paused: false,
             is_held: false,
             is_off: false,
             prints: false,
-            links_left: 0,
             is_reset_asked: false,
             moves: 0,
-            in_flight <- InFlight::init(newest),
+            jobs <- InFlight::init(F::JOBS, newest),
             history,
             meter: Meter::new(),
             spares,
             waiters: 0,
             place_waiters: 0,
             completed: newest,
-            begun: newest,
             lost_from: u64::MAX,
             is_checked: false,
             watch: Watch::new(newest),
             blameless: 0,
+            front: F::state(newest),
         })
     }
 
-    /// The front end idles at the ring's start, after a reset.
-    pub(super) fn start(&mut self) {
-        self.space = Space::new(USABLE_BYTES, WAIT_LINK_BYTES);
+    /// The front end idles, after a reset: jobs are taken.
+    pub(crate) fn open(&mut self) {
+        self.space = Space::new(F::BYTES, F::GAP);
         self.history.forget();
-        self.wait = 0;
-        self.rest = 0;
-        self.gpu = GpuState::unknown();
         self.phase = Phase::Open;
         self.is_held = false;
         self.is_off = false;
+        self.follow_modes();
     }
 
     /// Whether nothing runs, nothing begins, and nobody looks after the core: it may go off.
@@ -228,20 +248,7 @@ impl<P> State<P> {
 
     /// Whether no job is under way that is to run now.
     pub(super) fn has_nothing_to_do(&self) -> bool {
-        self.in_flight.len() == 0 || (self.is_held && self.phase.is_asleep())
-    }
-
-    /// The oldest job, if it begins now: the core is on, and it has not begun before, nor is it
-    /// dropped.
-    pub(super) fn begins(&mut self) -> Option<u64> {
-        let (_, oldest) = self.in_flight.get(0)?;
-        let number = oldest.number;
-        let is_to_run = oldest.load.outcome == Outcome::Done;
-        if self.is_off || self.is_held || !is_to_run || number <= self.begun {
-            return None;
-        }
-        self.begun = number;
-        Some(number)
+        self.jobs.len() == 0 || (self.is_held && self.phase.is_asleep())
     }
 
     /// How far the core has come: changes with each job that ends, and whenever the hang check sees
@@ -255,13 +262,126 @@ impl<P> State<P> {
         number >= self.lost_from
     }
 
+    /// Whether jobs get places now.
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase == Phase::Open && !self.is_filling && !self.is_paused
+    }
+
+    /// Where a job of `bytes`, with what is its next one's too, can go now, if there is such a
+    /// place, an event id, and nobody fills another place.
+    pub(crate) fn find(&self, bytes: usize) -> Option<usize> {
+        match self.is_open() && self.jobs.has_room() {
+            true => self.space.place(bytes),
+            false => None,
+        }
+    }
+
+    /// Takes the place of `bytes` at `at`, which [`State::find`] has just given, for `job`; returns
+    /// its id and its number. No other is given until it is filled ([`State::filled`]).
+    pub(crate) fn take(
+        &mut self,
+        at: usize,
+        bytes: usize,
+        job: Job<F>,
+    ) -> Result<(u32, u64), Job<F>> {
+        let begun = self.jobs.begin(at, at + bytes - F::GAP, job)?;
+        self.space.take(at, bytes);
+        self.is_filling = true;
+        if self.jobs.len() == 1 {
+            self.meter.begin(Stamp::now());
+        }
+        Ok(begun)
+    }
+
+    /// The newest place is filled.
+    pub(crate) fn filled(&mut self) {
+        self.is_filling = false;
+        self.moves += 1;
+    }
+
+    /// Takes the oldest job out, which the GPU has ended; its place is free.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Slot<Job<F>>> {
+        let done = self.jobs.pop()?;
+        self.space.free_before(done.mark);
+        F::popped(&mut self.front, done.mark);
+        Some(done)
+    }
+
+    /// The oldest job of core `core` has ended, as was seen `now`: what it has taken is its
+    /// process's.
+    #[inline]
+    pub(super) fn charge(&mut self, core: usize, now: Stamp) {
+        if let Some((_, oldest)) = self.jobs.get(0) {
+            oldest.load.payload.used(core, self.meter.end(now));
+        }
+    }
+
+    /// Whether the oldest job, on core `core`, holds anything up but its own process: another's job,
+    /// a submitter, the machine's sleep, or the end of what its process had.
+    pub(super) fn holds_up(&self, core: usize) -> bool {
+        let Some((_, oldest)) = self.jobs.get(0) else {
+            return false;
+        };
+        let payload = &oldest.load.payload;
+        let own = payload.process();
+        let is_others = |age| match self.jobs.get(age) {
+            Some((_, slot)) => ![0, own].contains(&slot.load.payload.process()),
+            None => false,
+        };
+        own != 0
+            && (self.phase.is_asleep()
+                || payload.holds_up(core, self.place_waiters)
+                || (1..self.jobs.len()).any(is_others))
+    }
+
+    /// What recovery is to know of each job, oldest first, and how many there are.
+    pub(super) fn suspects(&self) -> ([Suspect; IDS], usize) {
+        let suspect = |age| match self.jobs.get(age) {
+            Some((_, slot)) => {
+                let (has_commands, continues) = F::rests_on(&slot.load.own);
+                Suspect {
+                    process: slot.load.payload.process(),
+                    // A dropped one has none any more.
+                    has_commands: has_commands && slot.load.outcome == Outcome::Done,
+                    continues,
+                }
+            }
+            None => Suspect::default(),
+        };
+        (core::array::from_fn(suspect), self.jobs.len())
+    }
+}
+
+impl<P: Payload> State<RingEnd<P>> {
+    /// The front end idles at the ring's start, after a reset.
+    pub(super) fn start(&mut self) {
+        self.front.wait = 0;
+        self.front.rest = 0;
+        self.front.gpu = GpuState::unknown();
+        self.open();
+    }
+
+    /// The oldest job, if it begins now: the core is on, and it has not begun before, nor is it
+    /// dropped.
+    pub(super) fn begins(&mut self) -> Option<u64> {
+        let (_, oldest) = self.jobs.get(0)?;
+        let number = oldest.number;
+        let is_to_run = oldest.load.outcome == Outcome::Done;
+        if self.is_off || self.is_held || !is_to_run || number <= self.front.begun {
+            return None;
+        }
+        self.front.begun = number;
+        Some(number)
+    }
+
     /// Where the front end is when it is at byte `place` of the ring, GPU address `address`.
     pub(super) fn whereabouts(&self, place: usize, address: u32) -> Whereabouts {
-        for age in 0..self.in_flight.len() {
-            let Some((_, slot)) = self.in_flight.get(age) else {
+        for age in 0..self.jobs.len() {
+            let Some((_, slot)) = self.jobs.get(age) else {
                 break;
             };
-            let load = slot.load.basis.load;
+            let load = slot.load.own.basis.load;
             let into_load = load.and_then(|load| load.offset_of(address));
             let into_job = (slot.start..slot.mark)
                 .contains(&place)
@@ -277,38 +397,25 @@ impl<P> State<P> {
         }
         // Where it starts, or rests.
         let is_start = (USABLE_BYTES..RING_BYTES).contains(&place);
-        match is_start || is_in_loop(self.rest, place) {
+        match is_start || is_in_loop(self.front.rest, place) {
             true => Whereabouts::Before,
             false => Whereabouts::Lost,
         }
     }
 
-    /// Where a job of `bytes`, with its WAIT and LINK, can go now, if there is such a place, an
-    /// event id, and nobody fills another place.
-    pub(super) fn find(&self, bytes: usize) -> Option<usize> {
-        let is_open = self.phase == Phase::Open && !self.is_filling && !self.is_paused;
-        if !is_open || !self.in_flight.has_room() {
-            return None;
-        }
-        self.space.place(bytes)
-    }
-
-    /// Takes the place of `bytes` at `at`, which [`State::find`] has just given, for `job`. No
-    /// other is given until it is filled ([`State::filled`]) or given back ([`State::given_back`]).
+    /// Takes the place of `bytes` at `at`, as [`State::take`] does.
     pub(super) fn reserve(
         &mut self,
         at: usize,
         bytes: usize,
-        job: Job<P>,
-    ) -> Result<Place, Job<P>> {
+        job: Job<RingEnd<P>>,
+    ) -> Result<Place, Job<RingEnd<P>>> {
         let wait = at + bytes - WAIT_LINK_BYTES;
-        let (event, number) = self.in_flight.begin(at, wait, job)?;
-        self.space.take(at, bytes);
-        self.is_filling = true;
+        let (event, number) = self.take(at, bytes, job)?;
         Ok(Place {
             at,
             wait,
-            previous_wait: core::mem::replace(&mut self.wait, wait),
+            previous_wait: core::mem::replace(&mut self.front.wait, wait),
             // CAST: less than `IDS`.
             event: event as u8,
             is_spoiled: false,
@@ -316,78 +423,18 @@ impl<P> State<P> {
         })
     }
 
-    /// The newest place is filled.
-    pub(super) fn filled(&mut self) {
-        self.is_filling = false;
-        self.moves += 1;
-    }
-
     /// The newest place has been filled with nothing but the event: what its job was to do to the
     /// GPU it has not done.
     pub(super) fn given_back(&mut self) {
-        if let Some(job) = self.in_flight.load_at(u64::MAX) {
+        if let Some(job) = self.jobs.load_at(u64::MAX) {
             job.outcome = Outcome::NeverRun;
-            job.basis = Default::default();
+            job.own.basis = Default::default();
             // Not by this job.
-            job.flushed = 0;
+            job.own.flushed = 0;
         }
-        self.history.give_back(self.in_flight.newest());
-        self.gpu = GpuState::unknown();
+        self.history.give_back(self.jobs.newest());
+        self.front.gpu = GpuState::unknown();
         self.filled();
-    }
-
-    /// Takes the oldest job out, which the GPU has ended; its place is free.
-    #[inline]
-    pub(super) fn pop(&mut self) -> Option<Slot<Job<P>>> {
-        let done = self.in_flight.pop()?;
-        // The front end rests in this job's idle loop or is past it.
-        self.space.free_before(done.mark);
-        self.rest = done.mark;
-        Some(done)
-    }
-}
-
-impl<P: Payload> State<P> {
-    /// The oldest job of core `core` has ended, as was seen `now`: what it has taken is its
-    /// process's.
-    #[inline]
-    pub(super) fn charge(&mut self, core: usize, now: Stamp) {
-        if let Some((_, oldest)) = self.in_flight.get(0) {
-            oldest.load.payload.used(core, self.meter.end(now));
-        }
-    }
-
-    /// Whether the oldest job, on core `core`, holds anything up but its own process: another's job,
-    /// a submitter, the machine's sleep, or the end of what its process had.
-    pub(super) fn holds_up(&self, core: usize) -> bool {
-        let Some((_, oldest)) = self.in_flight.get(0) else {
-            return false;
-        };
-        let payload = &oldest.load.payload;
-        let own = payload.process();
-        let is_others = |age| match self.in_flight.get(age) {
-            Some((_, slot)) => ![0, own].contains(&slot.load.payload.process()),
-            None => false,
-        };
-        own != 0
-            && (self.phase.is_asleep()
-                || payload.holds_up(core, self.place_waiters)
-                || (1..self.in_flight.len()).any(is_others))
-    }
-
-    /// What recovery is to know of each job, oldest first, and how many there are.
-    pub(super) fn suspects(&self) -> ([Suspect; IDS], usize) {
-        let count = self.in_flight.len();
-        let suspect = |age| match self.in_flight.get(age) {
-            Some((_, slot)) => Suspect {
-                process: slot.load.payload.process(),
-                // A dropped one has none any more.
-                has_commands: slot.load.basis.has_commands && slot.load.outcome == Outcome::Done,
-                continues: slot.load.basis.continues,
-            },
-            None => Suspect::default(),
-        };
-        (core::array::from_fn(suspect), count)
     }
 }
 
@@ -398,27 +445,36 @@ fn is_in_loop(wait: usize, place: usize) -> bool {
 
 #[kunit_tests(galcore_ring_state)]
 mod tests {
-    use super::*;
+    use super::{
+        super::job::RingJob,
+        *, //
+    };
 
     const BYTES: usize = 128;
 
-    fn state() -> KBox<State<u32>> {
+    fn state() -> KBox<State<RingEnd<u32>>> {
         let mut state =
             KBox::init(State::init(KVVec::new(), 0, History::none()), GFP_KERNEL).unwrap();
         state.start();
         state
     }
 
-    fn job(payload: u32) -> Job<u32> {
-        Job::new(payload, None, Engines::default(), 5, Default::default())
+    fn job(payload: u32) -> Job<RingEnd<u32>> {
+        Job::new(
+            payload,
+            RingJob {
+                flushed: 5,
+                ..RingJob::default()
+            },
+        )
     }
 
     /// Reserves a place and does not fill it yet.
-    fn reserve(state: &mut State<u32>, payload: u32) -> Option<Place> {
+    fn reserve(state: &mut State<RingEnd<u32>>, payload: u32) -> Option<Place> {
         let at = state.find(BYTES)?;
         let place = state.reserve(at, BYTES, job(payload)).ok()?;
-        state.gpu.pipe = Some(Pipe::Pipe3d);
-        state.gpu.flushed = 5;
+        state.front.gpu.pipe = Some(Pipe::Pipe3d);
+        state.front.gpu.flushed = 5;
         Some(place)
     }
 
@@ -443,7 +499,7 @@ mod tests {
             state.filled();
             place
         });
-        let at = |state: &State<u32>, place| state.whereabouts(place, 0);
+        let at = |state: &State<RingEnd<u32>>, place| state.whereabouts(place, 0);
         assert_eq!(at(&state, 0), Whereabouts::Before);
         assert_eq!(at(&state, 8), Whereabouts::Before);
         assert_eq!(at(&state, places[0].at), Whereabouts::Entering(0));
@@ -535,7 +591,7 @@ mod tests {
         state.is_held = false;
         assert_eq!(state.begins(), Some(2));
         // One that is dropped before it has begun does not begin.
-        if let Some(job) = state.in_flight.load_at(3) {
+        if let Some(job) = state.jobs.load_at(3) {
             job.outcome = Outcome::Dropped;
         }
         assert!(state.pop().is_some());
@@ -555,13 +611,13 @@ mod tests {
         // Who waits for a place looks again.
         assert_ne!(state.moves, moves);
         // What its job was to do has not been done.
-        assert_eq!(state.gpu.pipe, None);
-        assert_eq!(state.gpu.flushed, NEVER_FLUSHED);
+        assert_eq!(state.front.gpu.pipe, None);
+        assert_eq!(state.front.gpu.flushed, NEVER_FLUSHED);
         let next = reserve(&mut state, 3).unwrap();
         state.filled();
         assert_eq!(next.previous_wait, given_back.wait);
         let ended = [1, 2, 3].map(|_| state.pop().map(|done| done.load));
-        let ended = ended.map(|job| job.map(|job| (job.payload, job.outcome, job.flushed)));
+        let ended = ended.map(|job| job.map(|job| (job.payload, job.outcome, job.own.flushed)));
         let (done, never) = (Outcome::Done, Outcome::NeverRun);
         assert_eq!(
             ended,

@@ -8,17 +8,14 @@ use super::{
     history::Noted,
     job::{
         Basis,
-        Job, //
+        Job,
+        RingJob, //
     },
-    state::{
-        Place,
-        State, //
-    },
+    state::Place,
     Payload,
     Ring,
     Source,
     Stream,
-    GPU_TIMEOUT,
     MAX_STATE_WORDS,
     MAX_STREAM_WORDS,
     MAX_WORDS_BEHIND_STATES,
@@ -34,33 +31,9 @@ use crate::{
         checker::Engines,
         words, //
     },
-    sys::{
-        self,
-        clock::Stamp, //
-    }, //
+    sys, //
 };
-use kernel::{
-    sync::{
-        lock::{
-            spinlock::SpinLockBackend,
-            Guard, //
-        },
-        Arc, //
-    },
-    time::{
-        msecs_to_jiffies,
-        Jiffies, //
-    }, //
-};
-
-/// How long a submitter goes on waiting for its place.
-pub(crate) struct PlaceTimeout {
-    /// What [`State::moves`] was before the last try; `None`: not looked at.
-    moves: Option<u64>,
-    /// What [`State::progress`] was when the time began.
-    progress: Option<u64>,
-    left: Jiffies,
-}
+use kernel::sync::Arc;
 
 /// A place in the ring for one job, and the sole right to write to the ring. To be filled by
 /// [`Ring::fill`], soon: others wait. As long as it lives the thread must not sleep, and is not
@@ -133,49 +106,6 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// What a submitter that has not tried yet needs for [`Ring::wait_for_place`]. Takes no lock:
-    /// most find a place at once.
-    pub(crate) fn place_timeout(&self) -> PlaceTimeout {
-        PlaceTimeout {
-            moves: None,
-            progress: None,
-            left: 0,
-        }
-    }
-
-    /// Waits until trying again is worth it: after the first try that is at once, as something may
-    /// have moved since.
-    ///
-    /// The oldest job's process, if it is another, holds this one up.
-    ///
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for [`GPU_TIMEOUT`].
-    pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout) -> Result {
-        let mut state = self.state.lock();
-        state.place_waiters += 1;
-        let waited = self.wait_until_moved(&mut state, timeout);
-        state.place_waiters -= 1;
-        waited
-    }
-
-    /// See [`Ring::wait_for_place`]. Waits for the driver's own jobs are not counted.
-    fn wait_until_moved(
-        &self,
-        state: &mut Guard<'_, State<P>, SpinLockBackend>,
-        timeout: &mut PlaceTimeout,
-    ) -> Result {
-        loop {
-            let progress = state.progress();
-            if timeout.progress.replace(progress) != Some(progress) {
-                timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
-            }
-            if timeout.moves != Some(state.moves) {
-                timeout.moves = Some(state.moves);
-                return Ok(());
-            }
-            timeout.left = self.wait(state, timeout.left)?;
-        }
-    }
-
     /// Reserves a place with an event id for a job with `stream` (or nothing) and `payload`, and
     /// the right to write, if all three can be had at once. Does not wait.
     ///
@@ -209,9 +139,9 @@ impl<P: Payload> Ring<P> {
         let context = stream.and_then(|stream| stream.context);
         let author = stream.and_then(|stream| stream.author.map(|(author, _)| author));
         let uses = stream.map_or(Engines::default(), |stream| stream.commands.uses);
-        let is_spoiled = state.links_left != 0 && state.is_last_link(commands.is_some());
+        let is_spoiled = state.front.links_left != 0 && state.is_last_link(commands.is_some());
         let (source, continues) = match context {
-            Some(context) if is_spoiled || state.gpu.needs(context.owner, author, uses) => {
+            Some(context) if is_spoiled || state.front.gpu.needs(context.owner, author, uses) => {
                 (context.source, false)
             }
             Some(_) => (Source::Nothing, true),
@@ -221,9 +151,9 @@ impl<P: Payload> Ring<P> {
             return Ok(Attempt::NotLoaded);
         }
         let uses = source.with_uses(uses);
-        let changes = self.vm.changes();
-        let flush = state.gpu.flushed != changes;
-        let frame = Frame::new(&state.gpu, stream, source, uses, flush);
+        let changes = self.front.vm.changes();
+        let flush = state.front.gpu.flushed != changes;
+        let frame = Frame::new(&state.front.gpu, stream, source, uses, flush);
         let state_bytes = match (&frame.states, states) {
             (Some(_), Some(states)) => states.bytes(),
             _ => 0,
@@ -238,7 +168,7 @@ impl<P: Payload> Ring<P> {
             _ => None,
         };
         let basis = Basis {
-            pipe: state.gpu.pipe,
+            pipe: state.front.gpu.pipe,
             has_commands: commands.is_some(),
             commands: match commands {
                 // CAST: less than `RING_BYTES`.
@@ -255,7 +185,15 @@ impl<P: Payload> Ring<P> {
             },
         };
         let (process, own) = (payload.process_id(), basis.commands);
-        let job = Job::new(core::mem::take(payload), context_copy, uses, changes, basis);
+        let job = Job::new(
+            core::mem::take(payload),
+            RingJob {
+                context: context_copy,
+                uses,
+                flushed: changes,
+                basis,
+            },
+        );
         let mut place = state.reserve(at, bytes, job).map_err(|job| {
             *payload = job.payload;
             Error::GpuNotResponding
@@ -269,19 +207,16 @@ impl<P: Payload> Ring<P> {
             bytes: length,
             own,
         });
-        if state.links_left != 0 {
+        if state.front.links_left != 0 {
             place.is_spoiled = is_spoiled;
             state.count_link(commands.is_some());
         }
-        if state.in_flight.len() == 1 {
-            state.meter.begin(Stamp::now());
-        }
         self.trace_submit(&mut state, place, stream);
-        state.gpu.flushed = changes;
+        state.front.gpu.flushed = changes;
         if let Some(commands) = commands {
-            state.gpu.pipe = Some(commands.exit);
-            state.gpu.context = context.map(|context| context.owner);
-            state.gpu.authors.note(uses, author);
+            state.front.gpu.pipe = Some(commands.exit);
+            state.front.gpu.context = context.map(|context| context.owner);
+            state.front.gpu.authors.note(uses, author);
         }
         let back = match frame.load {
             None => None,
@@ -317,7 +252,7 @@ impl<P: Payload> Ring<P> {
         self.placed(state);
         drop(no_preemption);
         if let (true, Some(stream)) = (prints, stream) {
-            print_words(self.setup.core, place.number, &[stream.commands.words]);
+            print_words(self.seat.core, place.number, &[stream.commands.words]);
         }
         // Every offset was checked against the ring's size when its place was reserved.
         written.map(|()| place.number).map_err(Error::from)
@@ -345,25 +280,9 @@ impl<P: Payload> Ring<P> {
         self.placed(state);
     }
 
-    /// A place has been filled, or given back: others may have one.
-    #[inline(always)]
-    fn placed(self: &Arc<Self>, mut state: Guard<'_, State<P>, SpinLockBackend>) {
-        let check = !core::mem::replace(&mut state.is_checked, true);
-        let is_off = state.is_off;
-        let waiters = state.waiters > 0;
-        drop(state);
-        if waiters {
-            self.moved.notify_all();
-        }
-        if check {
-            let hardware = &self.hardware;
-            self.check_soon(is_off || hardware.is_slow() || hardware.is_out_of_step());
-        }
-    }
-
     /// Bytes of an event.
     pub(super) fn event_bytes(&self) -> usize {
-        words::event_len(self.event_padding) * 4
+        words::event_len(self.front.event_padding) * 4
     }
 
     /// Writes a job and links it in.
@@ -380,7 +299,12 @@ impl<P: Payload> Ring<P> {
             at += core::mem::size_of_val(words);
             Ok(())
         };
-        frame.emit(&self.caches, self.hardware.mmu_version(), stream, emit)?;
+        frame.emit(
+            &self.front.caches,
+            self.hardware.mmu_version(),
+            stream,
+            emit,
+        )?;
         self.write_end(place, at)?;
         self.start_at(place)
     }
@@ -390,7 +314,7 @@ impl<P: Payload> Ring<P> {
     fn write_end(&self, place: Place, at: usize) -> Result<(), kernel::error::Error> {
         let event = words::event(place.event.into());
         self.memory
-            .write_words(at, &event[..words::event_len(self.event_padding)])?;
+            .write_words(at, &event[..words::event_len(self.front.event_padding)])?;
         self.memory
             .write_words(place.wait, &words::wait_link(self.gpu(place.wait)))
     }

@@ -4,6 +4,10 @@
 //! its begin and its end in this order, and one on a core begins behind the end of the one before.
 
 use super::{
+    engine::{
+        Engine,
+        FrontEnd, //
+    },
     job::Outcome,
     state::{
         Place,
@@ -11,6 +15,7 @@ use super::{
     },
     Payload,
     Ring,
+    RingEnd,
     Stream, //
 };
 use crate::{
@@ -45,44 +50,19 @@ fn pipes(uses: Engines) -> u32 {
     pipe(uses.pipe_3d, trace::PIPE_3D) | pipe(uses.pipe_2d, trace::PIPE_2D)
 }
 
-impl<P: Payload> Ring<P> {
+impl<F: FrontEnd> Engine<F> {
     /// The core, as traces have it.
-    fn trace_core(&self) -> u32 {
+    pub(crate) fn trace_core(&self) -> u32 {
         // CAST: there are few.
-        self.setup.core as u32
+        self.seat.core as u32
     }
 
-    /// A job with `stream` has got `place`.
+    /// Job `seqno`, the oldest, has been started.
     #[inline(always)]
-    pub(super) fn trace_submit(
-        &self,
-        state: &mut State<P>,
-        place: Place,
-        stream: Option<&Stream<'_>>,
-    ) {
-        trace::Submit::record(|| {
-            let job = state.in_flight.load_at(place.number)?;
-            let context = stream.and_then(|stream| stream.context);
-            Some(trace::Submit {
-                core: self.trace_core(),
-                process: job.payload.process_id(),
-                context: context.map_or(0, |context| context.owner.trace_id()),
-                pipe: pipes(job.uses),
-                seqno: place.number,
-                // CAST: less than `RING_BYTES`.
-                words: stream.map_or(0, |stream| stream.commands.words.len() as u32),
-                event_id: place.event.into(),
-            })
-        });
-        self.trace_begin(state);
-    }
-
-    /// The oldest job may begin now.
-    #[inline(always)]
-    pub(super) fn trace_begin(&self, state: &mut State<P>) {
-        trace::Begin::record(|| {
-            let core = self.trace_core();
-            state.begins().map(|seqno| trace::Begin { core, seqno })
+    pub(crate) fn trace_start(&self, seqno: u64) {
+        trace::Begin::record(|| trace::Begin {
+            core: self.trace_core(),
+            seqno,
         });
     }
 
@@ -101,7 +81,7 @@ impl<P: Payload> Ring<P> {
     pub(super) fn trace_hang(&self, is_guilty: bool) {
         trace::Hang::record(|| {
             let state = self.state.lock();
-            let (_, slot) = state.in_flight.get(0)?;
+            let (_, slot) = state.jobs.get(0)?;
             Some(trace::Hang {
                 core: self.trace_core(),
                 seqno: slot.number,
@@ -119,6 +99,42 @@ impl<P: Payload> Ring<P> {
             core: self.trace_core(),
             tries: tries.unwrap_or(0),
             ok: tries.is_some(),
+        });
+    }
+}
+
+impl<P: Payload> Ring<P> {
+    /// A job with `stream` has got `place`.
+    #[inline(always)]
+    pub(super) fn trace_submit(
+        &self,
+        state: &mut State<RingEnd<P>>,
+        place: Place,
+        stream: Option<&Stream<'_>>,
+    ) {
+        trace::Submit::record(|| {
+            let job = state.jobs.load_at(place.number)?;
+            let context = stream.and_then(|stream| stream.context);
+            Some(trace::Submit {
+                core: self.trace_core(),
+                process: job.payload.process_id(),
+                context: context.map_or(0, |context| context.owner.trace_id()),
+                pipe: pipes(job.own.uses),
+                seqno: place.number,
+                // CAST: less than `RING_BYTES`.
+                words: stream.map_or(0, |stream| stream.commands.words.len() as u32),
+                event_id: place.event.into(),
+            })
+        });
+        self.trace_begin(state);
+    }
+
+    /// The oldest job may begin now.
+    #[inline(always)]
+    pub(super) fn trace_begin(&self, state: &mut State<RingEnd<P>>) {
+        trace::Begin::record(|| {
+            let core = self.trace_core();
+            state.begins().map(|seqno| trace::Begin { core, seqno })
         });
     }
 }

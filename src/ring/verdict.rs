@@ -29,7 +29,7 @@ pub(super) struct Suspect {
 
 /// What becomes of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// It runs, from its start.
     #[default]
     Runs,
@@ -43,7 +43,7 @@ pub(super) enum Fate {
 
 impl Fate {
     /// Whether the job is dropped.
-    pub(super) fn is_dropped(self) -> bool {
+    pub(crate) fn is_dropped(self) -> bool {
         self != Fate::Runs
     }
 }

@@ -8,7 +8,7 @@
 //! module that has something to do, and an END. The pixel engine's event and the END's interrupt
 //! end the job; then the next is started. So a client's words never run from its own memory, and no
 //! job is under way whose memory has gone: what clients let go of is tied to the newest job
-//! ([`Waited`]).
+//! ([`Waited`](crate::ring::Waited)).
 //!
 //! # Addresses that stay in the core
 //!
@@ -20,19 +20,12 @@
 //!
 //! # Locks
 //!
-//! As those of [`Ring`](crate::ring::Ring): `galcore completion` lets one thread at a time end
-//! jobs; `galcore vector` is a spinlock, held for moments, also under what comes before
-//! `galcore ring`. Who has a place to fill is not preempted.
+//! Those of each [`Engine`]. Who has a place to fill is not preempted.
 //!
 //! Source: sources.md, vector graphics.
 
-mod complete;
-mod debug;
-mod dump;
-mod hang;
-mod power;
+mod front;
 mod state;
-mod trace;
 
 use crate::{
     error::{
@@ -45,17 +38,15 @@ use crate::{
     },
     ring::{
         print_words,
-        Dumps,
-        Given,
-        History,
-        Load,
+        Engine,
+        FrontEnd,
+        Job,
         Noted,
         Payload,
-        Phase,
         Reclaimer,
-        Retired,
+        Seat,
         Space,
-        Waited, //
+        State, //
     },
     stream::vector::{
         self as words,
@@ -65,41 +56,13 @@ use crate::{
     },
     sys::{
         self,
-        clock::Stamp,
         dma::DmaBuffer,
-        unload::InUse, //
+        trace, //
     }, //
 };
-use kernel::{
-    list::{
-        List,
-        ListArc, //
-    },
-    new_delayed_work,
-    new_work,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_condvar,
-        new_mutex,
-        new_spinlock,
-        Arc,
-        CondVar,
-        Mutex,
-        SpinLock, //
-    },
-    workqueue::{
-        DelayedWork,
-        Work, //
-    }, //
-};
-use state::{
-    Job,
-    State, //
-};
+use core::marker::PhantomData;
+use kernel::sync::Arc;
+use state::SingleJob;
 
 pub(crate) use state::{
     Author,
@@ -168,121 +131,51 @@ pub(crate) struct Reservation {
     _no_preemption: sys::NoPreemption,
 }
 
-/// What a queue is made for.
-pub(crate) struct Setup {
-    /// The core's place.
-    pub(crate) core: usize,
-    /// Number of the last job of a core that was there before.
-    pub(crate) newest: u64,
-    /// How often its GPU was reset, or had gone.
-    pub(crate) resets: u32,
-    /// How long the core may stand still, in milliseconds; 0: it is never reset.
-    pub(crate) timeout: u32,
-    /// How long a job may hold others up, in milliseconds; 0: for ever.
-    pub(crate) job_timeout: u32,
-    /// Physical address of the core's page table.
-    pub(crate) table: u32,
-    /// Physical address of GPU address 0.
-    pub(crate) base_address: u32,
-    /// How much is kept of what it did when it hung; 0: nothing.
-    pub(crate) dump_level: u32,
-}
-
 /// The queue of one core.
-#[pin_data]
-pub(crate) struct Queue<P: Payload> {
-    memory: DmaBuffer,
-    /// Physical address of the memory, and of that which is nobody's.
-    address: u32,
+pub(crate) type Queue<P> = Engine<SingleEnd<P>>;
+
+/// A front end that is started once for each job.
+pub(crate) struct SingleEnd<P> {
+    /// Memory that is nobody's, and its physical address.
     nobodys: DmaBuffer,
     scratch: u32,
-    hardware: Arc<Hardware>,
-    reclaimer: Arc<Reclaimer>,
-    #[pin]
-    state: SpinLock<State<P>>,
-    #[pin]
-    moved: CondVar,
-    /// One thread at a time ends jobs.
-    #[pin]
-    completion: Mutex<()>,
-    #[pin]
-    hang_check: DelayedWork<Queue<P>>,
-    /// What it did when it hung.
-    #[pin]
-    dumps: Dumps,
-    #[pin]
-    dump_work: Work<Queue<P>, { dump::WORK }>,
-    setup: Setup,
-    /// How often the core was reset because it hung, or came back after it was unbound.
-    resets: Atomic<u32>,
-    in_use: InUse,
+    /// Physical address of the core's page table.
+    table: u32,
+    payload: PhantomData<fn() -> P>,
 }
 
 impl<P: Payload> Queue<P> {
-    /// The queue of the core `hardware`, which knows its page table from now on. `ENOMEM`: no
-    /// memory that it reaches.
-    pub(crate) fn new(
+    /// The queue of the core `hardware`, which knows its page table, at physical address `table`,
+    /// from now on. `ENOMEM`: no memory that it reaches.
+    pub(crate) fn with_table(
         hardware: Arc<Hardware>,
+        seat: Seat,
+        table: u32,
         reclaimer: Arc<Reclaimer>,
-        setup: Setup,
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(hardware.memory(), BYTES)?;
         let nobodys = DmaBuffer::new(hardware.memory(), SCRATCH_BYTES)?;
         // The DMA mask has all of it below 4 GiB.
         let address = u32::try_from(memory.dma_address())?;
         let scratch = u32::try_from(nobodys.dma_address())?;
-        let in_use = InUse::new()?;
-        let history = History::new(BYTES)?;
-        let (newest, resets) = (setup.newest, setup.resets);
-        let dump_level = setup.dump_level;
-        hardware.set_vector_table(setup.table);
-        Arc::pin_init(
-            pin_init!(Self {
-                memory,
-                address,
-                nobodys,
-                scratch,
-                hardware,
-                reclaimer,
-                state <- new_spinlock!(State::new(newest, history), "galcore vector"),
-                moved <- new_condvar!("galcore vector"),
-                completion <- new_mutex!((), "galcore completion"),
-                hang_check <- new_delayed_work!("galcore hang check"),
-                dumps <- Dumps::new(dump_level),
-                dump_work <- new_work!("galcore dump"),
-                setup,
-                resets: Atomic::new(resets),
-                in_use,
-            }),
-            GFP_KERNEL,
-        )
+        hardware.set_vector_table(table);
+        let front = SingleEnd {
+            nobodys,
+            scratch,
+            table,
+            payload: PhantomData,
+        };
+        Engine::new(front, hardware, memory, address, reclaimer, seat)
     }
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.memory.size() + self.nobodys.size()
-    }
-
-    /// How often the core was reset because it hung, or came back after it was unbound.
-    pub(crate) fn resets(&self) -> u32 {
-        self.resets.load(Relaxed)
-    }
-
-    /// Whether nothing runs in it any more, and nothing will.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.state.lock().phase == Phase::Dead
-    }
-
-    /// How long the core has been busy.
-    pub(crate) fn load(&self) -> Load {
-        let state = self.state.lock();
-        let process = state.jobs.get(0).map(|(_, slot)| slot.load.process);
-        state.meter.load(process, Stamp::now())
+        self.memory.size() + self.front.nobodys.size()
     }
 
     /// Physical address of memory that is nobody's.
     pub(crate) fn scratch(&self) -> u32 {
-        self.scratch
+        self.front.scratch
     }
 
     /// Starts the front end on nothing but an END: its interrupt shows that the line works. The
@@ -297,23 +190,16 @@ impl<P: Payload> Queue<P> {
 
     /// Opens the queue. The front end must be stopped.
     pub(crate) fn open(&self) {
-        let mut state = self.state.lock();
-        state.phase = Phase::Open;
-        state.follow_modes();
-    }
-
-    /// Lets nobody submit any more.
-    pub(crate) fn close(&self) {
-        let mut state = self.state.lock();
-        state.phase.stop();
-        state.moves += 1;
-        drop(state);
-        self.moved.notify_all();
+        self.state.lock().open();
     }
 
     /// What a job of `author`'s would find in the core now.
     pub(crate) fn entry(&self, author: &Author<'_>) -> Entry {
-        self.state.lock().core.entry(author, self.scratch)
+        self.state
+            .lock()
+            .front
+            .core
+            .entry(author, self.front.scratch)
     }
 
     /// Reserves a place with an interrupt for `work`, if there is one. Does not wait.
@@ -335,12 +221,13 @@ impl<P: Payload> Queue<P> {
         if state.phase.is_stopped() {
             return Err(Error::GpuNotResponding);
         }
-        if state.is_paused || state.phase != Phase::Open {
+        // It may change until then.
+        if !state.is_open() {
             return Ok(Attempt::Full);
         }
-        let entry = state.core.entry(&work.author, self.scratch);
+        let entry = state.front.core.entry(&work.author, self.front.scratch);
         // The name of a context that is new now, and was then, is nothing that a check rests on.
-        let name = match state.core.knows(entry.context) {
+        let name = match state.front.core.knows(entry.context) {
             true => entry.context,
             false => work.entry.context,
         };
@@ -363,22 +250,17 @@ impl<P: Payload> Queue<P> {
         };
         let early = work.early.each_mut();
         let process = work.late.process_id();
-        let job = Job {
-            process: work.author.process,
+        let own = SingleJob {
             early: early.map(|payload| match payload {
                 Some(payload) => core::mem::take(*payload),
                 None => P::default(),
             }),
-            late: core::mem::take(work.late),
             // CAST: less than `BYTES`.
             units: length.div_ceil(2) as u32,
-            is_filled: false,
-            is_dropped: false,
-            retired: List::new(),
-            retired_count: 0,
         };
+        let job = Job::new(core::mem::take(work.late), own);
         let (id, number) = state.take(at, bytes, job).map_err(|job| {
-            *work.late = job.late;
+            *work.late = job.payload;
             Error::GpuNotResponding
         })?;
         // CAST: less than `BYTES`.
@@ -397,11 +279,8 @@ impl<P: Payload> Queue<P> {
             bytes,
             own: (before, own),
         });
-        if state.jobs.len() == 1 {
-            state.meter.begin(Stamp::now());
-        }
         self.trace_submit(&mut state, (id, number), entry.context, work);
-        state.core.note(&work.author, &entry, work.exit);
+        state.front.core.note(&work.author, &entry, work.exit);
         Ok(Attempt::Place(Reservation {
             at,
             id,
@@ -419,41 +298,17 @@ impl<P: Payload> Queue<P> {
         let _ = self.write(&place, commands);
         sys::barrier::write();
         let mut state = self.state.lock();
-        if let Some(job) = state.jobs.load_at(place.number) {
-            job.is_filled = true;
-        }
-        self.start_next(&mut state);
-        let check = !core::mem::replace(&mut state.is_checked, true);
-        let (is_off, prints) = (state.is_off, state.prints);
-        drop(state);
+        state.filled();
+        SingleEnd::begin(self, &mut state);
+        let prints = state.prints;
+        self.placed(state);
         let (number, is_switched) = (place.number, place.entry.is_switched);
         drop(place);
-        if check {
-            self.check_soon(is_off);
-        }
         if prints {
             let [context, commands] = commands;
             let context = if is_switched { context } else { &[][..] };
-            print_words(self.setup.core, number, &[context, commands]);
+            print_words(self.seat.core, number, &[context, commands]);
         }
-    }
-
-    /// The oldest job from number `from` on whose words are in the memory, all of them. Takes the
-    /// queue's lock for a moment.
-    pub(crate) fn given(&self, from: u64) -> Option<Given> {
-        let state = self.state.lock();
-        let history = &state.history;
-        let newest = state.jobs.newest();
-        let written = state.written(newest);
-        history.given(from, self.address, [newest, written, state.completed])
-    }
-
-    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place
-    /// may have been given to another.
-    pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
-        job.copy(&self.memory, offset, to, |number| {
-            self.state.lock().history.job(number)
-        })
     }
 
     fn write(
@@ -487,49 +342,28 @@ impl<P: Payload> Queue<P> {
         emit(&words::end(END_INTERRUPT))
     }
 
-    /// Starts the oldest job, if its words are there and it has not been started.
-    fn start_next(&self, state: &mut State<P>) {
-        // Who still fills a place when the queue is closed does not start it: the core may be reset
-        // already.
-        if state.is_running || state.phase.is_stopped() || state.is_off {
-            return;
-        }
-        let number = state.jobs.get(0).map_or(0, |(_, slot)| slot.number);
-        if let Some((_, at, job)) = state.jobs.oldest() {
-            if job.is_filled && !job.is_dropped {
-                self.trace_begin(number);
-                // CAST: less than `BYTES`. The memory ends below 4 GiB.
-                self.hardware
-                    .start_vector(self.address + at as u32, job.units);
-                state.is_running = true;
-                state.raised = 0;
-            }
-        }
-    }
-}
-
-impl<P: Payload> Waited for Queue<P> {
-    fn newest(&self) -> u64 {
-        self.state.lock().jobs.newest()
-    }
-
-    fn is_idle(&self) -> bool {
-        self.state.lock().jobs.len() == 0
-    }
-
-    fn tie(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
-        let mut state = self.state.lock();
-        match state.jobs.load_at(number) {
-            Some(job) => {
-                job.retired.push_back(item);
-                job.retired_count += 1;
-                None
-            }
-            None => Some(item),
-        }
-    }
-
-    fn is_over(&self, number: u64) -> bool {
-        self.state.lock().completed >= number
+    /// Job `seqno`, with interrupt `id`, has got a place for `work`, in the context with the name
+    /// `context`.
+    #[inline(always)]
+    fn trace_submit(
+        &self,
+        state: &mut State<SingleEnd<P>>,
+        (id, seqno): (u32, u64),
+        context: u64,
+        work: &Submission<'_, P>,
+    ) {
+        trace::Submit::record(|| {
+            let job = state.jobs.load_at(seqno)?;
+            Some(trace::Submit {
+                core: self.trace_core(),
+                process: job.payload.process_id(),
+                context,
+                pipe: trace::PIPE_VG,
+                seqno,
+                // CAST: at most `MAX_WORDS`.
+                words: work.words.iter().sum::<usize>() as u32,
+                event_id: id,
+            })
+        });
     }
 }

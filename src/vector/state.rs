@@ -4,53 +4,19 @@
 //!
 //! Pure logic.
 
-use super::{
-    BYTES,
-    UNIT, //
+use crate::stream::vector::{
+    nothing,
+    Values,
+    ADDRESS_STATES, //
 };
-use crate::{
-    ring::{
-        Flights,
-        History,
-        Meter,
-        Payload,
-        Phase,
-        Retired,
-        Slot,
-        Space,
-        Watch, //
-    },
-    stream::vector::{
-        nothing,
-        Values,
-        ADDRESS_STATES, //
-    }, //
-};
-use kernel::{
-    list::List,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
-/// Jobs at once: interrupts of the pixel engine.
-pub(super) const JOBS: usize = 10;
-
-/// What is kept of a job besides its place and its number.
-pub(super) struct Job<P> {
-    /// The process that has submitted it, by its number.
-    pub(super) process: u64,
+/// What is kept of a job.
+pub(crate) struct SingleJob<P> {
     /// What is to be done at the tessellator's and the drawing engine's events.
     pub(super) early: [P; 2],
-    /// What is to be done at its end.
-    pub(super) late: P,
     /// Its length in units of 8 bytes.
     pub(super) units: u32,
-    /// Its words are there.
-    pub(super) is_filled: bool,
-    /// It is not to run any more: it ends when it is the oldest.
-    pub(super) is_dropped: bool,
-    /// What it keeps, and how many they are.
-    pub(super) retired: List<Retired>,
-    pub(super) retired_count: u64,
 }
 
 /// What the core holds behind all jobs.
@@ -162,132 +128,33 @@ impl CoreState {
     }
 }
 
-/// The state of a queue.
-pub(super) struct State<P> {
-    space: Space,
-    pub(super) jobs: Flights<Job<P>, JOBS>,
-    /// Where the words of the last ones lie.
-    pub(super) history: History,
-    /// How long it has been busy with them.
-    pub(super) meter: Meter,
+/// What is known of such a core.
+pub(crate) struct SingleState {
     pub(super) core: CoreState,
     /// The oldest job has been started.
     pub(super) is_running: bool,
     /// Interrupts that have come since.
     pub(super) raised: u32,
-    /// How often something has changed that submitters wait for.
-    pub(super) moves: u64,
-    /// Whether it takes jobs.
-    pub(super) phase: Phase,
-    /// Threads of processes that wait for a place.
-    pub(super) place_waiters: usize,
-    /// The newest job that has ended.
-    pub(super) completed: u64,
-    /// The hang check is queued.
-    pub(super) is_checked: bool,
-    /// What the hang check has seen.
-    pub(super) watch: Watch,
-    /// When the core was first seen idle since a job has ended, in jiffies.
+    /// When the core was first seen idle since then, in jiffies.
     pub(super) idle_since: Option<usize>,
-    /// The core is being reset: nobody gets a place.
-    pub(super) is_paused: bool,
-    /// The core is off: jobs wait.
-    pub(super) is_off: bool,
-    /// The admin wants commands to be printed.
-    pub(super) prints: bool,
-    /// The admin wants the core to be reset.
-    pub(super) is_reset_asked: bool,
 }
 
-impl<P> State<P> {
-    /// A queue that is stopped, whose jobs are numbered behind `newest`.
-    pub(super) fn new(newest: u64, history: History) -> Self {
+impl SingleState {
+    /// Nothing is known of it.
+    pub(super) fn new() -> Self {
         Self {
-            space: Space::new(BYTES, UNIT),
-            jobs: Flights::new(newest),
-            history,
-            meter: Meter::new(),
             core: CoreState::new(),
             is_running: false,
             raised: 0,
-            moves: 0,
-            phase: Phase::Stopped,
-            place_waiters: 0,
-            completed: newest,
-            is_checked: false,
-            watch: Watch::new(newest),
             idle_since: None,
-            is_paused: false,
-            is_off: false,
-            prints: false,
-            is_reset_asked: false,
         }
     }
 
-    /// How far the core has come: changes with each job that ends, and whenever the hang check sees
-    /// it move.
-    pub(super) fn progress(&self) -> u64 {
-        self.completed.wrapping_add(self.watch.moves())
-    }
-
-    /// Where a job of `bytes`, a multiple of [`UNIT`], can go now, if there is such a place and an
-    /// interrupt.
-    pub(super) fn find(&self, bytes: usize) -> Option<usize> {
-        match self.jobs.has_room() {
-            true => self.space.place(bytes),
-            false => None,
-        }
-    }
-
-    /// Takes the place of `bytes` at `at`, which [`State::find`] has just given, for `job`; returns
-    /// its id and its number.
-    pub(super) fn take(
-        &mut self,
-        at: usize,
-        bytes: usize,
-        job: Job<P>,
-    ) -> Result<(u32, u64), Job<P>> {
-        let begun = self.jobs.begin(at, at + bytes - UNIT, job)?;
-        self.space.take(at, bytes);
-        Ok(begun)
-    }
-
-    /// Number of the newest job in front of which all have their words, it too; `newest` is the
-    /// last of all.
-    pub(super) fn written(&self, newest: u64) -> u64 {
-        let ages = 0..self.jobs.len();
-        let mut slots = ages.filter_map(|age| self.jobs.get(age).map(|(_, slot)| slot));
-        let unfilled = slots.find(|slot| !slot.load.is_filled);
-        unfilled.map_or(newest, |slot| slot.number - 1)
-    }
-
-    /// Whether all jobs have their words.
-    pub(super) fn are_filled(&self) -> bool {
-        self.jobs.loads().all(|job| job.is_filled)
-    }
-
-    /// Takes the oldest job out; its place is free.
-    pub(super) fn pop(&mut self) -> Option<Slot<Job<P>>> {
-        let done = self.jobs.pop()?;
-        self.space.free_before(done.mark);
-        self.is_running = false;
+    /// The oldest job has been started, or none has.
+    pub(super) fn start(&mut self, is_running: bool) {
+        self.is_running = is_running;
         self.raised = 0;
-        Some(done)
-    }
-}
-
-impl<P: Payload> State<P> {
-    /// Whether the oldest job, on core `core`, holds anything up but its own process: another's job,
-    /// a submitter, the machine's sleep, or the end of what its process had.
-    pub(super) fn holds_up(&self, core: usize) -> bool {
-        let Some((_, oldest)) = self.jobs.get(0) else {
-            return false;
-        };
-        let own = oldest.load.process;
-        let mut others = self.jobs.loads().map(|job| job.process);
-        self.phase.is_asleep()
-            || oldest.load.late.holds_up(core, self.place_waiters)
-            || others.any(|process| process != own)
+        self.idle_since = None;
     }
 }
 
@@ -392,37 +259,5 @@ mod tests {
         assert_eq!((entry.wipes, entry.is_switched), (0, true));
         core.note(&trusted, &entry, &[0x5000; 32]);
         assert_eq!(core.entry(&author, SCRATCH).wipes, u32::MAX);
-    }
-
-    #[test]
-    fn ten_jobs_and_their_places() {
-        let job = || Job {
-            process: 1,
-            early: [0, 0],
-            late: 7,
-            units: 1,
-            is_filled: true,
-            is_dropped: false,
-            retired: List::new(),
-            retired_count: 0,
-        };
-        let mut state: State<u32> = State::new(5, History::none());
-        for number in 0..10 {
-            let at = state.find(UNIT).unwrap();
-            assert_eq!(at, UNIT * (1 + number));
-            let begun = state.take(at, UNIT, job()).map_err(|_| ()).unwrap();
-            assert_eq!(begun, (number as u32, 6 + number as u64));
-        }
-        assert!(state.find(UNIT).is_none());
-        state.is_running = true;
-        assert_eq!(state.pop().unwrap().number, 6);
-        assert!(!state.is_running);
-        let at = state.find(UNIT).unwrap();
-        assert_eq!(
-            state.take(at, UNIT, job()).map_err(|_| ()).unwrap(),
-            (0, 16)
-        );
-        while state.pop().is_some() {}
-        assert!(state.find(super::super::MAX_BYTES).is_some());
     }
 }

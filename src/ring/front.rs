@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The ring as a [`FrontEnd`]: what it does in its own way.
+
+use super::{
+    dump::{
+        Addressing,
+        Evidence, //
+    },
+    engine::FrontEnd,
+    inflight::IDS,
+    job::{
+        Outcome,
+        Payload,
+        RingJob, //
+    },
+    phase::Phase,
+    power::SLEEP_TIME,
+    recovery::{
+        Cause,
+        REST_TIME, //
+    },
+    state::{
+        GpuState,
+        RingState,
+        State,
+        Whereabouts, //
+    },
+    verdict::Fate,
+    Ring,
+    RingEnd,
+    USABLE_BYTES,
+    WAIT_LINK_BYTES, //
+};
+use crate::{
+    context::scrub::{
+        Lists,
+        Part,
+        PIPES, //
+    },
+    hw::{
+        Hardware,
+        Progress, //
+    },
+    mmu::NO_TRANSLATIONS,
+    stream::words::{
+        self,
+        Pipe, //
+    },
+    sys,
+    wait, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+
+/// How often, and how long each time in microseconds, the front end is waited for at its END.
+const STOP_LOOKS: u32 = 100;
+const STOP_LOOK: i64 = 50;
+
+impl<P: Payload> FrontEnd for RingEnd<P> {
+    type Payload = P;
+    type Job = RingJob;
+    type State = RingState;
+
+    const JOBS: usize = IDS;
+    const SPARES: usize = IDS;
+    const BYTES: usize = USABLE_BYTES;
+    const GAP: usize = WAIT_LINK_BYTES;
+    const HAS_DIVIDER: bool = true;
+
+    fn state(newest: u64) -> RingState {
+        RingState::new(newest)
+    }
+
+    #[inline(always)]
+    fn popped(state: &mut RingState, mark: usize) {
+        // The front end rests in this job's idle loop or is past it.
+        state.rest = mark;
+    }
+
+    fn follow_modes(state: &mut RingState) {
+        state.follow_modes();
+    }
+
+    fn rests_on(job: &RingJob) -> (bool, bool) {
+        (job.basis.has_commands, job.basis.continues)
+    }
+
+    fn is_running(state: &State<Self>) -> bool {
+        state.jobs.len() > 0
+    }
+
+    #[inline(always)]
+    fn begin(ring: &Ring<P>, state: &mut State<Self>) {
+        ring.trace_begin(state);
+    }
+
+    fn end_raised(ring: &Arc<Ring<P>>) {
+        // Taken under the lock: bits that wait outside could outlive their jobs.
+        let fired = ring.hardware.take_events(|| ring.oldest_process());
+        let (done, certain, before) = {
+            let state = ring.state.lock();
+            let flights = &state.jobs;
+            (flights.done(fired), flights.certain(fired), state.completed)
+        };
+        // Events come in order. If one before the newest has not, one has been lost, or this one is
+        // not true: the front end's place tells.
+        let done = if done > certain {
+            done.min(certain.max(ring.passed()))
+        } else {
+            done
+        };
+        ring.end_oldest(done);
+        if ring.hardware.has_failed() {
+            // Not of a job that begins now: one that has ended with this may have caused it.
+            ring.state.lock().watch.note_failure(before);
+        }
+    }
+
+    fn settle(ring: &Arc<Ring<P>>) -> Progress {
+        Self::end_raised(ring);
+        ring.end_oldest(ring.passed());
+        // It selects counters.
+        ring.progress()
+    }
+
+    #[inline(always)]
+    fn ending(ring: &Ring<P>, job: &mut RingJob, _: Outcome) {
+        if job.flushed > ring.front.flushed.load(Relaxed) {
+            // Before the address space is asked whether something waits for it.
+            ring.front.flushed.xchg(job.flushed, Full);
+        }
+    }
+
+    #[inline(always)]
+    fn ended(ring: &Ring<P>, job: RingJob) {
+        if let Some(context) = job.context {
+            ring.reclaimer.drop_later(context);
+        }
+    }
+
+    fn flushed(ring: &Ring<P>) {
+        ring.front.vm.flushed();
+    }
+
+    fn forget_translations(ring: &Ring<P>) {
+        ring.front.flushed.xchg(NO_TRANSLATIONS, Full);
+    }
+
+    fn enable_interrupts(hardware: &Hardware) {
+        hardware.enable_interrupts();
+    }
+
+    fn report_hang(hardware: &Hardware) {
+        hardware.report_hang();
+    }
+
+    fn addressing(ring: &Ring<P>) -> Addressing<'_> {
+        Addressing::Translated(&ring.front.vm)
+    }
+
+    fn evidence(ring: &Ring<P>, has_culprit: bool) -> Result<Evidence> {
+        ring.evidence(has_culprit)
+    }
+
+    fn hold(ring: &Ring<P>) -> Result {
+        ring.hold_front_end()?;
+        sys::barrier::write();
+        // What it did before it saw the idle loops it has done by now, or does not do any more.
+        fsleep(Delta::from_millis(1));
+        Ok(())
+    }
+
+    fn release(ring: &Ring<P>) -> Result {
+        ring.link_up(&ring.state.lock())?;
+        sys::barrier::write();
+        Ok(())
+    }
+
+    fn bring_to_rest(ring: &Arc<Ring<P>>) -> Result {
+        ring.bring_to_rest()
+    }
+
+    fn has_begun(ring: &Ring<P>) -> bool {
+        let position = ring.hardware.position();
+        ring.whereabouts(&ring.state.lock(), position) != Whereabouts::Before
+    }
+
+    fn prepare(ring: &Ring<P>, _: Cause, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
+        ring.hold_translations();
+        ring.set_up()?;
+        ring.sentence(fates)
+    }
+
+    fn run(ring: &Arc<Ring<P>>, (address, units): (u32, u32)) -> Result {
+        ring.hardware.run_front_end(address, units)
+    }
+
+    fn stop(ring: &Ring<P>) {
+        ring.end_front_end();
+    }
+
+    fn went_off(state: &mut RingState) {
+        state.gpu = state.gpu.behind_a_pause();
+    }
+
+    fn start_again(ring: &Arc<Ring<P>>) -> Result {
+        ring.hold_translations();
+        ring.set_up()?;
+        ring.start_again()
+    }
+
+    fn hold_jobs(ring: &Arc<Ring<P>>, _: u64) -> bool {
+        // What hangs is found out by then.
+        let more = ring.seat.longest_job().saturating_add(SLEEP_TIME);
+        wait::poll(more, || ring.hold_jobs()).is_some()
+    }
+
+    fn release_jobs(ring: &Arc<Ring<P>>) {
+        ring.release_jobs();
+    }
+}
+
+impl<P: Payload> Ring<P> {
+    /// The TLB is empty, and makes no translations before the front end starts.
+    fn hold_translations(&self) {
+        let changes = self.front.vm.changes();
+        self.front.flushed.xchg(changes, Full);
+    }
+
+    /// How many jobs, from the oldest, the front end has passed.
+    ///
+    /// In a job, those before it are done: their LINK was behind the drain. In its idle loop it
+    /// is done too if the modules say that they are idle, and in the first words of a job those
+    /// before it are: the address alone may be a prefetch's. What is farther in is too far for one.
+    pub(super) fn passed(&self) -> usize {
+        let position = self.hardware.position();
+        let idle = self.hardware.is_idle();
+        match self.whereabouts(&self.state.lock(), position) {
+            Whereabouts::In(age) => age,
+            Whereabouts::Entering(age) => (age + usize::from(idle)).saturating_sub(1),
+            Whereabouts::Behind(age) => age + usize::from(idle),
+            Whereabouts::Before | Whereabouts::Lost => 0,
+        }
+    }
+
+    /// Where the front end is when it is at GPU address `position`.
+    pub(super) fn whereabouts(&self, state: &State<RingEnd<P>>, position: u32) -> Whereabouts {
+        // CAST: 32 bits into at least 32.
+        let place = position.wrapping_sub(self.address) as usize;
+        state.whereabouts(place, position)
+    }
+
+    /// How far the core is. In an idle loop it goes round, which is no progress.
+    pub(super) fn progress(&self) -> Progress {
+        let engines = self.front.setup.engines;
+        let progress = self.hardware.progress(engines.pipe_3d, engines.pipe_2d);
+        let state = self.state.lock();
+        let rest = match self.whereabouts(&state, progress.position) {
+            Whereabouts::Before => Some(state.front.rest),
+            Whereabouts::Behind(age) => state.jobs.get(age).map(|(_, slot)| slot.mark),
+            Whereabouts::Entering(_) | Whereabouts::In(_) | Whereabouts::Lost => None,
+        };
+        match rest {
+            Some(rest) => Progress {
+                position: self.gpu(rest),
+                command: None,
+                ..progress
+            },
+            None => progress,
+        }
+    }
+
+    /// Lets the front end neither begin the oldest job nor leave it. The ring is ours.
+    fn hold_front_end(&self) -> Result {
+        let state = self.state.lock();
+        let Some((_, oldest)) = state.jobs.get(0) else {
+            return Ok(());
+        };
+        // The second words stay, for the release. A LINK that is an idle loop's already is none to
+        // us.
+        self.memory.write(state.front.rest, words::WAIT)?;
+        self.memory.write(oldest.mark, words::WAIT)
+    }
+
+    /// Lets what runs end, with what goes on in its context, [`REST_TIME`] at most, and no job
+    /// begin. The ring is ours.
+    fn bring_to_rest(self: &Arc<Self>) -> Result {
+        self.cut_links(&self.state.lock())?;
+        sys::barrier::write();
+        if wait::poll(REST_TIME, || self.is_at_rest().then_some(())).is_some() {
+            return Ok(());
+        }
+        {
+            let state = self.state.lock();
+            let mut wait = state.front.rest;
+            for age in 0..state.jobs.len() {
+                self.memory.write(wait, words::WAIT)?;
+                if let Some((_, slot)) = state.jobs.get(age) {
+                    wait = slot.mark;
+                }
+            }
+        }
+        sys::barrier::write();
+        self.is_at_rest();
+        Ok(())
+    }
+
+    /// Ends what has ended; says whether nothing runs. What the front end did before it saw the
+    /// idle loops that have been made it has done by then.
+    fn is_at_rest(self: &Arc<Self>) -> bool {
+        fsleep(Delta::from_millis(1));
+        self.hardware.acknowledge();
+        RingEnd::end_raised(self);
+        self.end_oldest(self.passed());
+        let position = self.hardware.position();
+        self.hardware.is_idle()
+            && self.whereabouts(&self.state.lock(), position) == Whereabouts::Before
+    }
+
+    /// Makes the idle loop in front of each job lead to it. The ring is ours.
+    pub(super) fn link_up(&self, state: &State<RingEnd<P>>) -> Result {
+        let mut wait = state.front.rest;
+        for age in 0..state.jobs.len() {
+            let Some((_, slot)) = state.jobs.get(age) else {
+                break;
+            };
+            let target = self.gpu(slot.start);
+            let bytes = slot.mark + WAIT_LINK_BYTES - slot.start;
+            self.memory.write(wait + 4, target)?;
+            sys::barrier::write();
+            // CAST: less than `RING_BYTES`.
+            let link = words::link(target, bytes as u32);
+            self.memory.write(wait, link)?;
+            wait = slot.mark;
+        }
+        Ok(())
+    }
+
+    /// Makes the words of the jobs as their fates are; returns where the front end is to start, and
+    /// how many units of 8 bytes lie there. The ring is ours, and the front end is stopped.
+    fn sentence(&self, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
+        let mut state = self.state.lock();
+        for (age, fate) in fates.iter().enumerate() {
+            if fate.is_dropped() {
+                self.drop_job(&mut state, age)?;
+            }
+        }
+        // Behind the last job.
+        state.front.gpu = GpuState::unknown();
+        self.link_up(&state)?;
+        if state.phase == (Phase::Asleep { holding: true }) {
+            self.cut_links(&state)?;
+        }
+        let oldest = state.jobs.get(0);
+        let oldest = oldest.map(|(_, slot)| (slot.load.own.basis.pipe, slot.start, slot.mark));
+        let rest = state.front.rest;
+        drop(state);
+        match oldest {
+            Some((pipe, start, mark)) => self.start_at_job(pipe, start, mark),
+            // CAST: 16 bytes.
+            None => Ok((self.gpu(rest), (WAIT_LINK_BYTES / 8) as u32)),
+        }
+    }
+
+    /// Makes the job of this age one that is dropped: of its words, but for the event, nothing is
+    /// left but the pipe that what is behind it wants.
+    fn drop_job(&self, state: &mut State<RingEnd<P>>, age: usize) -> Result {
+        let next = state.jobs.get(age + 1);
+        let pipe = next.and_then(|(_, slot)| slot.load.own.basis.pipe);
+        let Some((number, start, mark)) = state
+            .jobs
+            .get(age)
+            .map(|(_, slot)| (slot.number, slot.start, slot.mark))
+        else {
+            return Ok(());
+        };
+        let Some(job) = state.jobs.load_at(number) else {
+            return Ok(());
+        };
+        job.outcome = Outcome::Dropped;
+        if !job.own.basis.has_commands {
+            // A flush and the event are all that there is.
+            return Ok(());
+        }
+        // Not by this job.
+        job.own.flushed = 0;
+        let event = mark - self.event_bytes();
+        let mut at = start;
+        if let Some(pipe) = pipe {
+            // The jobs in front have drained.
+            let select = words::select_idle_pipe(pipe);
+            self.memory.write_words(at, &select)?;
+            at += core::mem::size_of_val(&select);
+        }
+        // The drain alone is longer than both.
+        if at + 4 * words::LINK_WORDS > event {
+            return Err(EINVAL);
+        }
+        let target = self.gpu(event);
+        // CAST: few bytes.
+        let bytes = (mark + WAIT_LINK_BYTES - event) as u32;
+        self.memory
+            .write_words(at, &[words::link(target, bytes), target])
+    }
+
+    /// Makes the words that the front end begins with, where the oldest job, from `start` to
+    /// `mark`, wants `pipe`.
+    pub(super) fn start_at_job(
+        &self,
+        pipe: Option<Pipe>,
+        start: usize,
+        mark: usize,
+    ) -> Result<(u32, u32)> {
+        let lists = Lists {
+            scrub: &self.front.setup.scrub,
+            stale: [&[]; PIPES],
+            data: None,
+        };
+        let mut words = self.start_words();
+        // The reset has made them 0, which is an address too.
+        for part in [Part::All3d, Part::All2d] {
+            if self.front.setup.engines.has(part.pipe()) && !lists.words(part).is_empty() {
+                words.put(&words::select_pipe(&self.front.caches, part.pipe()))?;
+                words.put(lists.words(part))?;
+            }
+        }
+        if let Some(pipe) = pipe {
+            words.put(&words::select_pipe(&self.front.caches, pipe))?;
+        }
+        let target = self.gpu(start);
+        // CAST: less than `RING_BYTES`.
+        let bytes = (mark + WAIT_LINK_BYTES - start) as u32;
+        words.put(&[words::link(target, bytes), target])?;
+        Ok(words.finish())
+    }
+
+    /// Lets the front end stop. The ring is ours, and at rest.
+    fn end_front_end(&self) {
+        let rest = self.state.lock().front.rest;
+        if self.memory.write(rest, words::END).is_ok() {
+            sys::barrier::write();
+            for _ in 0..STOP_LOOKS {
+                if self.hardware.has_stopped() {
+                    return;
+                }
+                fsleep(Delta::from_micros(STOP_LOOK));
+            }
+        }
+        // It is not to be in the middle of a fetch when its clock goes.
+        if self.hardware.reset().is_err() {
+            self.hardware.isolate();
+        }
+    }
+
+    /// Lets the front end run from its rest. The ring is ours, and the core is as after its start.
+    fn start_again(&self) -> Result {
+        let (rest, held) = {
+            let mut state = self.state.lock();
+            let rest = state.front.rest;
+            self.memory
+                .write_words(rest, &words::wait_link(self.gpu(rest)))?;
+            self.link_up(&state)?;
+            state.is_off = false;
+            let is_held = core::mem::replace(&mut state.is_held, false);
+            self.trace_begin(&mut state);
+            let oldest = state.jobs.get(0).filter(|_| is_held);
+            let held = oldest.map(|(_, slot)| (slot.load.own.basis.pipe, slot.start, slot.mark));
+            (rest, held)
+        };
+        // CAST: 16 bytes.
+        let units = (WAIT_LINK_BYTES / 8) as u32;
+        let (address, units) = match held {
+            // It was to find the core as it was before.
+            Some((pipe, start, mark)) => self.start_at_job(pipe, start, mark)?,
+            None => (self.gpu(rest), units),
+        };
+        sys::barrier::write();
+        self.hardware.enable_interrupts();
+        self.hardware.run_front_end(address, units)?;
+        if self.state.lock().phase.is_stopped() {
+            // Whoever has closed it has masked the interrupt by now, or does so later.
+            self.hardware.disable_interrupts();
+        }
+        Ok(())
+    }
+
+    /// Holds what has not begun, if it can begin after the sleep; says whether nothing runs any
+    /// more.
+    fn hold_jobs(self: &Arc<Self>) -> Option<()> {
+        let _completing = self.completion.lock();
+        RingEnd::end_raised(self);
+        self.end_oldest(self.passed());
+        {
+            let mut state = self.state.lock();
+            // One that is off is about to come on.
+            if state.is_filling || state.is_off {
+                return None;
+            }
+            // From now on a recovery leaves them cut.
+            state.phase.hold(true);
+            // Nothing of it is outside the ring.
+            let _ = self.cut_links(&state);
+        }
+        sys::barrier::write();
+        // What it did before it saw the idle loops it has done by then.
+        fsleep(Delta::from_millis(1));
+        RingEnd::end_raised(self);
+        self.end_oldest(self.passed());
+        let position = self.hardware.position();
+        let mut state = self.state.lock();
+        let oldest = state.jobs.get(0);
+        let is_free = oldest.map(|(_, slot)| !slot.load.own.basis.continues);
+        let is_quiet = match is_free {
+            Some(is_free) => is_free && self.whereabouts(&state, position) == Whereabouts::Before,
+            None => true,
+        };
+        state.is_held = is_quiet && is_free.is_some();
+        is_quiet.then_some(())
+    }
+
+    /// Makes the links to jobs that need nothing of the one in front of them idle loops. Nobody
+    /// writes to the ring meanwhile.
+    pub(super) fn cut_links(&self, state: &State<RingEnd<P>>) -> Result {
+        let mut wait = state.front.rest;
+        for age in 0..state.jobs.len() {
+            let Some((_, slot)) = state.jobs.get(age) else {
+                break;
+            };
+            if !slot.load.own.basis.continues {
+                self.memory.write(wait, words::WAIT)?;
+            }
+            wait = slot.mark;
+        }
+        Ok(())
+    }
+
+    /// What was held may begin. A core that is off lets it when it comes on.
+    fn release_jobs(&self) {
+        let completing = self.completion.lock();
+        if self.pause() {
+            let mut state = self.state.lock();
+            state.phase.hold(false);
+            if !state.is_off {
+                state.is_held = false;
+                self.trace_begin(&mut state);
+                // Nothing of it is outside the ring.
+                let _ = self.link_up(&state);
+            }
+        }
+        sys::barrier::write();
+        drop(completing);
+        self.resume();
+    }
+}
