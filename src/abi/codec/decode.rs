@@ -1,0 +1,580 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Bytes to requests: an arm for each command, a function for each structure.
+
+use super::*;
+
+/// MAP_USER_MEMORY's `physical` that means: by user address.
+const NO_PHYSICAL: u32 = u32::MAX;
+
+/// `gcvVIDMEM_INFO_DIRTY_RECTANGLE`.
+const DIRTY_RECTANGLE: u32 = 1;
+
+/// `gceENGINE` of the engine that copies (BLT).
+const ENGINE_COPY: u32 = 1;
+
+/// `gceSURF_TYPE`: the first number that `gcvSURF_IMAGE` has moved, and the first that was none
+/// before.
+const SURFACE_IMAGE: u32 = 8;
+const OLD_SURFACE_TYPES: u32 = 11;
+
+/// The number of types in 4.0.0, whose banks in the pool are known; what they are for of an unknown
+/// one, and the bits of the number of a type.
+const SURFACE_TYPES: u32 = 12;
+const SURFACE_UNKNOWN: u32 = 0;
+const SURFACE_MASK: u32 = 0xFF;
+
+/// The profiler's commands of all generations.
+macro_rules! profiler_commands {
+    () => {
+        Command::GetProfileSetting
+            | Command::SetProfileSetting
+            | Command::ReadAllProfileRegisters
+            | Command::ReadAllProfileNewRegistersPart1
+            | Command::ReadAllProfileNewRegistersPart2
+            | Command::ReadAllProfileRegistersPart1
+            | Command::ReadAllProfileRegistersPart2
+            | Command::ReadProfilerNewRegisterSetting
+            | Command::ReadProfilerRegisterSetting
+            | Command::ProfileRegisters2d
+    };
+}
+
+impl Format {
+    /// Reads a request, apart from who runs it: there decoding is a part of that.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn decode_apart(self, words: &[u32]) -> Request {
+        self.decode(words)
+    }
+
+    /// Reads a request.
+    #[inline(always)]
+    pub(crate) fn decode(self, words: &[u32]) -> Request {
+        let layout = self.0;
+        let u = self.union(words);
+        match self.command(words) {
+            Command::QueryVideoMemory => Request::QueryVideoMemory,
+            Command::QueryChipIdentity => Request::QueryChipIdentity,
+            Command::QueryKernelSettings => Request::QueryKernelSettings,
+            Command::GetBaseAddress => Request::GetBaseAddress,
+            Command::Version => Request::Version,
+            Command::ChipInfo => Request::ChipInfo,
+            Command::QueryChipOption => Request::ChipOptions,
+            Command::AllocateNonPagedMemory => Request::AllocateContiguous {
+                bytes: layout.allocate_non_paged.size.long(u),
+                non_paged: true,
+            },
+            Command::AllocateContiguousMemory => Request::AllocateContiguous {
+                bytes: layout.allocate_contiguous.size.long(u),
+                non_paged: false,
+            },
+            Command::FreeNonPagedMemory => Request::FreeContiguous(self.non_paged(u)),
+            Command::FreeContiguousMemory => Request::FreeContiguous(self.contiguous(u)),
+            Command::AllocateLinearVideoMemory => self.allocate_linear(u),
+            Command::AllocateVideoMemory => self.allocate_surface(u),
+            Command::FreeVideoMemory => Request::FreeNode {
+                node: layout.free_node.node.handle(u),
+                if_unlocked: layout.quirks.locked_cannot_be_freed,
+            },
+            Command::ReleaseVideoMemory => Request::FreeNode {
+                node: layout.release_node.node.handle(u),
+                if_unlocked: false,
+            },
+            Command::LockVideoMemory => Request::Lock {
+                node: layout.lock.node.handle(u),
+                cacheable: layout.lock.cacheable.word(u) != 0,
+                again: layout.quirks.locks_again,
+                parts: parts(layout.lock.parts, LOCK_PARTS, u),
+            },
+            Command::UnlockVideoMemory => Request::Unlock {
+                node: layout.unlock.node.handle(u),
+                parts: parts(layout.unlock.parts, UNLOCK_PARTS, u),
+                later: layout.quirks.unlocks_later,
+            },
+            Command::NameVideoMemory => Request::NameNode {
+                node: layout.name_node.node.handle(u),
+            },
+            Command::ImportVideoMemory => Request::ImportNode {
+                name: layout.import_node.name.word(u),
+            },
+            Command::WrapUserMemory => self.wrap(u),
+            Command::ExportVideoMemory => Request::ExportNode {
+                node: layout.export_node.node.handle(u),
+                flags: Some(layout.export_node.flags.word(u)),
+            },
+            Command::GetVideoMemoryFd => Request::ExportNode {
+                node: layout.node_fd.node.handle(u),
+                flags: None,
+            },
+            Command::SetVideoMemoryMetadata if layout.metadata.bytes != 0 => self.metadata(u),
+            Command::GetGraphicBufferFd if layout.graphic_buffer.bytes != 0 => {
+                let fields = &layout.graphic_buffer;
+                // CAST: less than 3.
+                let mut nodes: [u32; super::GRAPHIC_BUFFER_NODES] =
+                    core::array::from_fn(|at| fields.nodes.nth(at as u16).handle(u));
+                let mut is_over = false;
+                for node in &mut nodes {
+                    is_over |= *node == 0 && self.0.quirks.no_node_ends;
+                    if is_over {
+                        *node = 0;
+                    }
+                }
+                Request::KeepGraphicBuffer {
+                    nodes,
+                    piece: fields.piece.handle(u),
+                    signal: fields.signal.handle(u),
+                }
+            }
+            Command::Shbuf => Request::SharedBuffer(self.shared_buffer(u)),
+            // Of a sync point: these are not built.
+            Command::CreateNativeFence if !layout.create_fence.signal.exists() => {
+                Request::Refused(Error::NotSupported)
+            }
+            Command::CreateNativeFence => Request::CreateFence {
+                signal: layout.create_fence.signal.handle(u),
+            },
+            Command::WaitFence => Request::WaitNode {
+                node: layout.wait_node.node.handle(u),
+            },
+            Command::WaitNativeFence => Request::WaitFence {
+                // CAST: the bits of a signed field.
+                fd: layout.wait_fence.fd.word(u) as i32,
+                milliseconds: layout.wait_fence.timeout.word(u),
+            },
+            Command::BottomHalfUnlockVideoMemory => Request::FinishUnlock {
+                node: layout.finish_unlock.node.handle(u),
+                later: layout.quirks.unlocks_later,
+            },
+            Command::EventCommit if self.copies(layout.event.engine, words) => {
+                Request::Refused(Error::NotSupported)
+            }
+            Command::EventCommit => Request::EventCommit {
+                queue: layout.event.queue.user(u),
+                format: self,
+            },
+            Command::UserSignal => Request::UserSignal(self.user_signal(u)),
+            Command::Commit if self.copies(layout.commit.engine, words) => {
+                Request::Refused(Error::NotSupported)
+            }
+            Command::Commit => match self.vector() {
+                Some(format) if self.is_for_vector(words) => {
+                    Request::VectorCommit(format.decode_commit(u))
+                }
+                _ => self.commit(u),
+            },
+            Command::QueryCommandBuffer => Request::QueryCommandBuffer,
+            Command::Stall => Request::Stall {
+                is_limited: layout.quirks.stall_is_limited,
+            },
+            Command::Cache if layout.quirks.cache_is_ignored => Request::Ignored,
+            Command::Cache => Request::Cache(CacheRange {
+                operation: layout.cache.operation.word(u),
+                user: layout.cache.logical.user(u),
+                bytes: layout.cache.size.long(u),
+                node: match layout.quirks.caches_by_address {
+                    true => None,
+                    false => Some(layout.cache.node.handle(u)),
+                },
+                by_node: layout.quirks.caches_nodes,
+            }),
+            Command::MapMemory => match layout.map_memory.physical.handle(u) {
+                POOL_NAME if layout.quirks.names_pool => Request::MapPool {
+                    bytes: layout.map_memory.size.long(u),
+                },
+                handle => Request::MapMemory { handle },
+            },
+            Command::UnmapMemory => match layout.unmap_memory.physical.handle(u) {
+                POOL_NAME if layout.quirks.names_pool => Request::UnmapPool {
+                    user: layout.unmap_memory.logical.user(u),
+                    bytes: layout.unmap_memory.size.long(u),
+                },
+                handle => Request::UnmapMemory { handle },
+            },
+            Command::AllocateVirtualCommandBuffer if layout.quirks.allocates_commands => {
+                Request::AllocateContiguous {
+                    bytes: layout.allocate_commands.size.long(u),
+                    non_paged: false,
+                }
+            }
+            Command::FreeVirtualCommandBuffer if layout.quirks.allocates_commands => {
+                Request::FreeContiguous(self.commands(u))
+            }
+            Command::MapUserMemory => self.map_user(u),
+            Command::UnmapUserMemory => Request::UnmapUser(self.user_memory(u)),
+            Command::QueryChipFrequency => Request::QueryFrequency,
+            Command::QueryCpuFrequency => Request::QueryCpuFrequency,
+            // It would keep all others out for as long as the client likes; jobs need it not.
+            Command::DeviceMutex => Request::Ignored,
+            Command::SetPowerManagementState => {
+                match layout.quirks.power.find(layout.set_power.state.word(u)) {
+                    Some((state, way)) => Request::SetPower { state, way },
+                    None => Request::Refused(Error::InvalidArgument),
+                }
+            }
+            Command::ConfigPowerManagement => Request::ConfigPower {
+                enable: layout.config_power.enable.word(u) != 0,
+            },
+            Command::SetFscaleValue => match layout.set_scale.value.word(u) {
+                scale @ 1..=FULL_SCALE => Request::SetScale { scale },
+                _ => Request::Refused(Error::InvalidArgument),
+            },
+            Command::GetFscaleValue => Request::QueryScale,
+            // So is what it has under way.
+            Command::Reset if layout.quirks.resets => Request::Reset,
+            Command::Reset => Request::Refused(Error::NotSupported),
+            Command::QueryPowerManagementState => Request::QueryPower,
+            Command::QueryResetTimeStamp => Request::QueryResets,
+            Command::Timestamp => match layout.timestamp.request.word(u) {
+                TIMESTAMP_QUERY => Request::QueryTimer {
+                    timer: layout.timestamp.timer.word(u),
+                },
+                _ => Request::Refused(Error::InvalidArgument),
+            },
+            Command::Database => Request::Database {
+                process: match layout.database.is_valid.word(u) {
+                    0 => None,
+                    _ => Some(layout.database.process.word(u)),
+                },
+            },
+            Command::SetTimeout => Request::SetTimeout {
+                milliseconds: layout.timeout.timeout.word(u),
+            },
+            Command::Attach => Request::Attach {
+                newer: layout.quirks.newer_contexts,
+            },
+            Command::Detach => Request::Detach {
+                context: layout.detach.context.handle(u),
+                must_exist: layout.quirks.detaches_known,
+            },
+            // There they have an interface to themselves.
+            profiler_commands!() if layout.profiler_bytes != 0 => {
+                Request::Refused(Error::InvalidArgument)
+            }
+            profiler_commands!() => self.decode_profiler(words),
+            Command::ReadRegister => Request::ReadRegister {
+                address: layout.read_register.address.word(u),
+                off_reads_zero: layout.quirks.off_reads_zero,
+            },
+            Command::WriteRegister => Request::WriteRegister {
+                address: layout.write_register.address.word(u),
+                data: layout.write_register.data.word(u),
+                off_reads_zero: layout.quirks.off_reads_zero,
+            },
+            Command::ReadRegisterEx if layout.read_registers.bytes != 0 => Request::ReadRegisters {
+                address: layout.read_registers.address.word(u),
+                cores: layout.read_registers.cores.word(u),
+            },
+            Command::WriteRegisterEx if layout.write_registers.bytes != 0 => {
+                let data = layout.write_registers.data.and_behind(u);
+                Request::WriteRegisters {
+                    address: layout.write_registers.address.word(u),
+                    cores: layout.write_registers.cores.word(u),
+                    data: core::array::from_fn(|core| data.get(core).copied().unwrap_or(0)),
+                }
+            }
+            Command::Debug if layout.debug.bytes != 0 => Request::Print,
+            Command::DumpGpuState => Request::DumpState,
+            Command::DumpEvent => Request::DumpJobs,
+            Command::GetSharedInfo => Request::ReadShared(self.shared_info(u)),
+            Command::SetSharedInfo => Request::WriteShared(self.own_shared_info(u)),
+            // The hang check sees for itself, and whose job it is.
+            Command::Unknown
+                if layout.quirks.gpu_stuck != 0
+                    && COMMAND.word(words) == layout.quirks.gpu_stuck =>
+            {
+                Request::Ignored
+            }
+            // Of a scheduler that is compiled out.
+            Command::CommitDone if layout.quirks.takes_commit_done => Request::Ignored,
+            // Only for queues, or compiled out of every Linux build.
+            Command::Unknown
+            | Command::Signal
+            | Command::WriteData
+            | Command::SetIdle
+            | Command::MapPhysical
+            | Command::GetFrameInfo
+            | Command::CommitDone
+            | Command::SyncPoint
+            | Command::DestroyMmu
+            | Command::GcOff
+            | Command::GcOn => Request::Refused(Error::InvalidArgument),
+            // These exist, and are not built.
+            Command::ReadRegisterEx
+            | Command::WriteRegisterEx
+            | Command::Debug
+            | Command::DebugDump
+            | Command::Compose
+            | Command::DumpGpuProfile
+            | Command::AllocateVirtualCommandBuffer
+            | Command::FreeVirtualCommandBuffer
+            | Command::FlushCache
+            | Command::GetMmuVersion
+            | Command::VidmemDatabase
+            | Command::GetGraphicBufferFd
+            | Command::SetVideoMemoryMetadata
+            | Command::SyncVideoMemory
+            | Command::Dec200Test
+            | Command::Dec300Read
+            | Command::Dec300Write
+            | Command::Dec300Flush
+            | Command::Dec300FlushWait
+            | Command::UpdateDebugCallback
+            | Command::ConfigCtxFramework
+            | Command::ApbAxifeAccess
+            | Command::CancelJob => Request::Refused(Error::NotSupported),
+        }
+    }
+
+    /// SET_VIDEO_MEMORY_METADATA.
+    fn metadata(self, u: &[u32]) -> Request {
+        let fields = &self.0.metadata;
+        let node = fields.node.handle(u);
+        if fields.readback.word(u) != 0 {
+            return Request::ReadMetadata { node };
+        }
+        // CAST: the bits of a signed field; less than 5.
+        let metadata = NodeMetadata {
+            status: fields.status.word(u) as i32,
+            words: core::array::from_fn(|at| fields.fast_clear.nth(at as u16).word(u)),
+        };
+        Request::SetMetadata { node, metadata }
+    }
+
+    fn shared_info(self, u: &[u32]) -> SharedInfo {
+        let fields = &self.0.shared_info;
+        SharedInfo {
+            process: fields.process.word(u),
+            id: fields.id.word(u),
+            data: fields.data.user(u),
+            bytes: fields.size.long(u),
+            node: fields.node.handle(u),
+            node_data: fields.node_data.user(u),
+            is_rectangle: fields.kind.word(u) == DIRTY_RECTANGLE,
+        }
+    }
+
+    fn own_shared_info(self, u: &[u32]) -> SharedInfo {
+        let fields = &self.0.set_shared_info;
+        SharedInfo {
+            process: 0,
+            id: fields.id.word(u),
+            data: fields.data.user(u),
+            bytes: fields.size.long(u),
+            node: fields.node.handle(u),
+            node_data: fields.node_data.user(u),
+            is_rectangle: fields.kind.word(u) == DIRTY_RECTANGLE,
+        }
+    }
+
+    pub(super) fn contiguous(self, u: &[u32]) -> NamedBuffer {
+        let fields = &self.0.free_contiguous;
+        named_buffer([fields.size, fields.physical, fields.logical], u)
+    }
+
+    pub(super) fn non_paged(self, u: &[u32]) -> NamedBuffer {
+        let fields = &self.0.free_non_paged;
+        named_buffer([fields.size, fields.physical, fields.logical], u)
+    }
+
+    pub(super) fn commands(self, u: &[u32]) -> NamedBuffer {
+        let fields = &self.0.free_commands;
+        named_buffer([fields.size, fields.physical, fields.logical], u)
+    }
+
+    pub(super) fn user_memory(self, u: &[u32]) -> NamedUserMemory {
+        let fields = &self.0.unmap_user;
+        NamedUserMemory {
+            user: fields.memory.user(u),
+            bytes: fields.size.long(u),
+            info: fields.info.handle(u),
+        }
+    }
+
+    /// `gceSURF_TYPE` with the numbers of 4.0.0; flags are kept.
+    pub(super) fn surface_type(self, kind: u32) -> u32 {
+        let types = self.0.quirks.surface_types.into();
+        match kind {
+            _ if types != 0 => match kind & SURFACE_MASK {
+                kind if (SURFACE_TYPES..types).contains(&kind) => SURFACE_UNKNOWN,
+                kind => kind,
+            },
+            _ if self.0.quirks.image_surfaces => kind,
+            SURFACE_IMAGE..OLD_SURFACE_TYPES => kind + 1,
+            OLD_SURFACE_TYPES => u32::MAX,
+            _ => kind,
+        }
+    }
+
+    /// `gcePOOL` with the numbers of 4.0.0.
+    pub(super) fn pool(self, pool: u32) -> u32 {
+        if pool < self.0.quirks.pools {
+            pool
+        } else {
+            POOL_UNKNOWN
+        }
+    }
+
+    fn allocate_linear(self, u: &[u32]) -> Request {
+        let fields = &self.0.allocate_linear;
+        let flags = &self.0.quirks.flags;
+        let flag = fields.flag.word(u);
+        if flag & flags.secure != 0 {
+            return Request::Refused(Error::NotSupported);
+        }
+        let Ok(bytes) = u32::try_from(fields.size.long(u)) else {
+            return Request::Refused(Error::OutOfMemory);
+        };
+        let is = |bits| flag & bits != 0;
+        let pool = match self.pool(fields.pool.word(u)) {
+            // The pool is never shown cached.
+            POOL_SYSTEM if is(flags.cacheable) => POOL_UNKNOWN,
+            // Without a number of its own.
+            POOL_VIRTUAL if is(flags.contiguous) && self.has_no_contiguous_pool() => {
+                POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE
+            }
+            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.contiguous) => {
+                match is(flags.cacheable) {
+                    true => POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE,
+                    false => POOL_DEFAULT_FORCE_CONTIGUOUS,
+                }
+            }
+            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.cacheable | flags.scattered) => {
+                POOL_VIRTUAL
+            }
+            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.fast) => POOL_SYSTEM,
+            pool => pool,
+        };
+        Request::AllocateLinear {
+            bytes,
+            alignment: fields.alignment.word(u),
+            kind: self.surface_type(fields.kind.word(u)),
+            pool,
+        }
+    }
+
+    /// Whether pool CONTIGUOUS is none.
+    fn has_no_contiguous_pool(self) -> bool {
+        self.0.quirks.pools <= POOL_CONTIGUOUS
+    }
+
+    fn allocate_surface(self, u: &[u32]) -> Request {
+        if !self.0.quirks.allocates_surfaces {
+            return Request::Refused(Error::NotSupported);
+        }
+        let fields = &self.0.allocate_surface;
+        Request::AllocateSurface(Surface {
+            width: fields.width.word(u),
+            height: fields.height.word(u),
+            depth: fields.depth.word(u),
+            format: fields.format.word(u),
+            kind: self.surface_type(fields.kind.word(u)),
+            pool: self.pool(fields.pool.word(u)),
+        })
+    }
+
+    fn map_user(self, u: &[u32]) -> Request {
+        let fields = &self.0.map_user;
+        let (user, bytes) = (fields.memory.user(u), fields.size.long(u));
+        let is_aligned = user & (self.0.quirks.user_alignment - 1) == 0;
+        match fields.physical.word(u) {
+            0 | NO_PHYSICAL if !is_aligned && bytes != 0 => Request::Refused(Error::OutOfMemory),
+            0 | NO_PHYSICAL => Request::MapUser { user, bytes },
+            physical => Request::MapPhysical { physical, bytes },
+        }
+    }
+
+    fn wrap(self, u: &[u32]) -> Request {
+        let fields = &self.0.wrap;
+        let kinds = &self.0.quirks.flags;
+        let kind = fields.flag.word(u) & (kinds.dma_buf | kinds.user_memory);
+        match kind {
+            0 => Request::Refused(Error::InvalidArgument),
+            _ if kind == kinds.dma_buf => Request::Wrap(Foreign::DmaBuf {
+                // CAST: the bits of a signed field.
+                fd: fields.handle.word(u) as i32,
+            }),
+            // Where the memory is physically is not looked at: that of the client's choice is
+            // nobody's to map. Who sees it somewhere gets what it sees there, and who sees it
+            // nowhere, at 0, has asked for something, and gets nothing.
+            _ if kind == kinds.user_memory => Request::Wrap(Foreign::User {
+                user: fields.logical.user(u),
+                bytes: fields.size.long(u),
+            }),
+            _ => Request::Refused(Error::InvalidArgument),
+        }
+    }
+
+    fn shared_buffer(self, u: &[u32]) -> SharedBuffer {
+        let fields = &self.0.shared_buffer;
+        let id = fields.id.handle(u);
+        let user = fields.data.user(u);
+        let bytes = fields.size.word(u);
+        match fields.command.word(u) {
+            0 => SharedBuffer::Create { bytes },
+            1 => SharedBuffer::Destroy { id },
+            2 => SharedBuffer::Map { id },
+            3 => SharedBuffer::Write { id, user, bytes },
+            4 => SharedBuffer::Read { id, user, bytes },
+            _ => SharedBuffer::Unknown,
+        }
+    }
+
+    pub(super) fn user_signal(self, u: &[u32]) -> UserSignal {
+        let fields = &self.0.user_signal;
+        let id = fields.id.word(u);
+        match fields.command.word(u) {
+            0 => UserSignal::Create {
+                manual_reset: fields.manual_reset.word(u) != 0,
+            },
+            1 => UserSignal::Destroy { id },
+            2 => UserSignal::Signal {
+                id,
+                state: fields.state.word(u) != 0,
+            },
+            3 => UserSignal::Wait {
+                id,
+                milliseconds: fields.wait.word(u),
+            },
+            _ if !self.0.quirks.maps_signals => UserSignal::Unknown,
+            4 => UserSignal::Map { id },
+            5 => UserSignal::Destroy { id },
+            _ => UserSignal::Unknown,
+        }
+    }
+
+    /// Whether commands are for the engine that copies, which none of these cores has. `own`: where
+    /// the structure itself says so, if it does.
+    fn copies(self, own: Field, words: &[u32]) -> bool {
+        let engine = match own.exists() {
+            true => own.word(self.union(words)),
+            false => self.0.header.engine.word(words),
+        };
+        engine == ENGINE_COPY
+    }
+
+    fn commit(self, u: &[u32]) -> Request {
+        let fields = &self.0.commit;
+        match (self.decode_commit(u), fields.count.word(u)) {
+            (Some(commit), 0 | 1) => Request::Commit(commit),
+            (Some(first), count) if count <= MAX_PARTS => Request::CommitAll { first, count },
+            _ => Request::Refused(Error::InvalidArgument),
+        }
+    }
+}
+
+/// Which parts of a LOCK or an UNLOCK `field` asks for by its `bits`; without one, both.
+fn parts(field: Field, bits: [u32; 2], u: &[u32]) -> Parts {
+    let has = |bit: u32| !field.exists() || field.word(u) & bit != 0;
+    let [lock, view] = bits.map(has);
+    Parts { lock, view }
+}
+
+/// A buffer by the places of its bytes, its handle and its user address.
+fn named_buffer([size, handle, user]: [Field; 3], u: &[u32]) -> NamedBuffer {
+    NamedBuffer {
+        bytes: size.long(u),
+        handle: handle.handle(u),
+        user: user.user(u),
+    }
+}

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Replies and statuses to bytes.
+
+use super::*;
+
+/// Where the registers on the APB begin: the default of the vendor's parameter.
+const REGISTER_APB: u64 = 0x30_0000;
+
+/// Bits of a GPU address, on all cores that have come so far.
+const ADDRESS_BITS: u32 = 32;
+
+/// `gceCOMPRESSION_OPTION`: colour, depth, and both of surfaces with several samples.
+const ALL_COMPRESSIONS: u32 = 0xF;
+
+/// QUERY_CHIP_OPTION's answers that say nothing of the cores that there are: the vendor's defaults.
+const ATTRIBUTE_CACHE: u32 = 2;
+const ALL_NETWORKS: u32 = 0xFF;
+
+impl Format {
+    /// Writes the status of success.
+    #[inline]
+    pub(crate) fn succeed(self, words: &mut [u32], reply: &Reply<'_>) {
+        self.put_status(words, reply.status());
+    }
+
+    /// Writes the status of a failure, as this generation tells it.
+    pub(crate) fn fail(self, words: &mut [u32], error: Error) {
+        let told = self.told(words, error);
+        // CAST: the bits of a signed field.
+        self.put_status(words, told.status() as u32);
+    }
+
+    /// What this generation calls a failure of the request in `words`.
+    pub(crate) fn told(self, words: &[u32], error: Error) -> Error {
+        let is_old = self.0.quirks.unknown_signal == UnknownSignal::Invalid;
+        match (self.command(words), error) {
+            (Command::UserSignal, Error::NotFound) if is_old => {
+                match self.user_signal(self.union(words)) {
+                    UserSignal::Signal { .. } => Error::InvalidRequest,
+                    _ => Error::InvalidArgument,
+                }
+            }
+            (
+                Command::LockVideoMemory
+                | Command::UnlockVideoMemory
+                | Command::BottomHalfUnlockVideoMemory
+                | Command::ReleaseVideoMemory
+                | Command::NameVideoMemory
+                | Command::ExportVideoMemory
+                | Command::GetVideoMemoryFd
+                | Command::SetVideoMemoryMetadata
+                | Command::WaitFence
+                | Command::GetGraphicBufferFd,
+                Error::InvalidObject | Error::InvalidData,
+            ) if self.0.quirks.unknown_node_not_found => Error::NotFound,
+            (_, error) => error,
+        }
+    }
+
+    /// Writes how the wait for a signal has ended besides: nothing is ever called off.
+    pub(super) fn put_wait_status(self, words: &mut [u32]) {
+        if let UserSignal::Wait { .. } = self.user_signal(self.union(words)) {
+            self.0.user_signal.status.put(self.union_mut(words), 0);
+        }
+    }
+
+    /// Writes a reply over the request that it answers.
+    pub(crate) fn encode(self, words: &mut [u32], reply: &Reply<'_>) {
+        let layout = self.0;
+        // Few replies depend on it: it is looked up where one does.
+        let number = COMMAND.word(words);
+        let command = || layout.command(number);
+        if let Reply::Submitted { number } = *reply {
+            layout.header.handle.put_long(words, number);
+            return;
+        }
+        let u = self.union_mut(words);
+        match *reply {
+            Reply::Nothing | Reply::Submitted { .. } => {}
+            Reply::CommandBuffer => {
+                if let Some(info) = u.get_mut(..COMMAND_BUFFER_INFO.len()) {
+                    info.copy_from_slice(&COMMAND_BUFFER_INFO);
+                }
+            }
+            Reply::Committed {
+                counted,
+                stamp,
+                switched,
+            } => {
+                layout.commit.stamp.put_long(u, stamp);
+                layout.commit.switched.put(u, switched.into());
+                if let Some(number) = counted {
+                    layout.header.handle.put_long(words, number);
+                }
+            }
+            Reply::VideoMemory { pool_bytes } => {
+                // No internal and external memory here.
+                zero(u, layout.video_memory.bytes);
+                if layout.quirks.names_pool && pool_bytes != 0 {
+                    layout.video_memory.contiguous_physical.put(u, POOL_NAME);
+                }
+                layout.video_memory.contiguous_size.put_long(u, pool_bytes);
+            }
+            Reply::ChipIdentity(identity) => self.encode_identity(u, identity),
+            Reply::ChipOptions {
+                profiler,
+                fast_clear,
+                compression,
+                power,
+                shaders,
+                pool,
+            } => {
+                let fields = &layout.options;
+                zero(u, fields.bytes);
+                fields.profiler.put(u, profiler.into());
+                fields.fast_clear.put(u, fast_clear.into());
+                fields.power.put(u, power.into());
+                fields.mmu.put(u, 1);
+                let compressions = if compression { ALL_COMPRESSIONS } else { 0 };
+                fields.compression.put(u, compressions);
+                fields.small_batch.put(u, 1);
+                fields.attribute_cache.put(u, ATTRIBUTE_CACHE);
+                fields.pools.put(u, pool.into());
+                fields.shaders.put(u, shaders);
+                fields.networks.put(u, ALL_NETWORKS);
+            }
+            Reply::ProfileSetting { .. } | Reply::Counters(_) => self.encode_profiler(words, reply),
+            Reply::Register(data) => layout.read_register.data.put(u, data),
+            Reply::Off => layout.read_register.data.put(u, 0),
+            Reply::Registers(data) => {
+                // CAST: 4 of them.
+                for (core, data) in data.into_iter().enumerate() {
+                    if let Some(data) = data {
+                        layout.read_registers.data.nth(core as u16).put(u, data);
+                    }
+                }
+            }
+            Reply::AllOff => {
+                // CAST: 4 of them.
+                for core in 0..EX_CORES as u16 {
+                    layout.read_registers.data.nth(core).put(u, 0);
+                }
+            }
+            Reply::Scale { scale } => {
+                layout.scale.value.put(u, scale);
+                layout.scale.min.put(u, 1);
+                layout.scale.max.put(u, FULL_SCALE);
+            }
+            Reply::Frequency { core, shader } => {
+                layout.chip_frequency.core.put(u, core);
+                layout.chip_frequency.shader.put(u, shader);
+            }
+            Reply::CpuFrequency => layout.cpu_frequency.frequency.put(u, 0),
+            Reply::KernelSettings { signal } => {
+                // CAST: the bits of a signed field.
+                layout.kernel_settings.signal.put(u, signal as u32);
+            }
+            Reply::BaseAddress(address) => {
+                layout.base_address.base_address.put(u, address);
+                layout.base_address.range_count.put(u, 0);
+                layout.base_address.range_start.put(u, 0);
+                layout.base_address.range_end.put(u, 0);
+            }
+            Reply::Version => {
+                let [major, minor, patch, build] = layout.version;
+                layout.version_numbers.major.put(u, major);
+                layout.version_numbers.minor.put(u, minor);
+                layout.version_numbers.patch.put(u, patch);
+                layout.version_numbers.build.put(u, build);
+            }
+            Reply::ChipInfo(cores) => self.encode_cores(u, cores),
+            Reply::Buffer {
+                bytes: size,
+                address,
+                handle,
+                user,
+            } => {
+                if command() == Command::AllocateVirtualCommandBuffer {
+                    let fields = &layout.allocate_commands;
+                    fields.size.put_long(u, size);
+                    fields.physical.put(u, handle);
+                    fields.logical.put_long(u, user);
+                } else if command() == Command::AllocateContiguousMemory {
+                    let fields = &layout.allocate_contiguous;
+                    fields.size.put_long(u, size);
+                    fields.address.put(u, address);
+                    fields.physical.put(u, handle);
+                    fields.logical.put_long(u, user);
+                } else {
+                    let fields = &layout.allocate_non_paged;
+                    fields.size.put_long(u, size);
+                    fields.physical.put(u, handle);
+                    fields.logical.put_long(u, user);
+                }
+            }
+            Reply::Mapped { user } => layout.map_memory.logical.put_long(u, user),
+            Reply::UserMemory { info, address } => {
+                layout.map_user.info.put(u, info);
+                layout.map_user.address.put(u, address);
+            }
+            Reply::ConfigPower { old } => layout.config_power.old.put(u, old.into()),
+            Reply::Power { state, is_idle } => {
+                layout.power.state.put(u, layout.quirks.power.number(state));
+                layout.power.is_idle.put(u, is_idle.into());
+            }
+            Reply::Resets { count } => {
+                layout.resets.stamp.put_long(u, count);
+                layout.resets.context.put(u, 0);
+            }
+            // CAST: the bits of a signed field.
+            Reply::TimeDelta { microseconds } => layout.timestamp.delta.put(u, microseconds as u32),
+            Reply::Database(ref ledgers) => self.encode_database(u, ledgers),
+            Reply::Node { node, pool, bytes } => {
+                let pool = self.pool_number(pool);
+                layout.allocate_linear.pool.put(u, pool);
+                layout.allocate_linear.node.put(u, node);
+                if layout.quirks.tells_bytes {
+                    layout.allocate_linear.size.put_long(u, bytes);
+                }
+            }
+            Reply::Surface {
+                width,
+                height,
+                pool,
+                node,
+            } => {
+                layout.allocate_surface.width.put(u, width);
+                layout.allocate_surface.height.put(u, height);
+                layout.allocate_surface.pool.put(u, pool);
+                layout.allocate_surface.node.put(u, node);
+            }
+            Reply::Locked { address, user } => {
+                if let Some(address) = address {
+                    layout.lock.address.put(u, address);
+                    layout.lock.memory.put_long(u, 0);
+                    layout.lock.gid.put(u, 0);
+                    layout.lock.physical_address.put(u, 0);
+                }
+                if let Some(user) = user {
+                    layout.lock.memory.put_long(u, user);
+                }
+            }
+            Reply::Name(name) => layout.name_node.name.put(u, name),
+            Reply::Imported { node } => layout.import_node.node.put(u, node),
+            Reply::Wrapped { node, bytes } => {
+                layout.wrap.node.put(u, node);
+                layout.wrap.granted.put_long(u, bytes);
+            }
+            Reply::File(ref file) => {
+                let field = match command() {
+                    Command::ExportVideoMemory => layout.export_node.fd,
+                    Command::CreateNativeFence => layout.create_fence.fd,
+                    Command::GetGraphicBufferFd => layout.graphic_buffer.fd,
+                    _ => layout.node_fd.fd,
+                };
+                field.put(u, file.number());
+            }
+            Reply::Metadata(metadata) => {
+                let fields = &layout.metadata;
+                // CAST: the bits of a signed field.
+                fields.status.put(u, metadata.status as u32);
+                for (at, word) in (0u16..).zip(metadata.words) {
+                    fields.fast_clear.nth(at).put(u, word);
+                }
+            }
+            Reply::SharedBuffer { id } => layout.shared_buffer.id.put(u, id),
+            Reply::Copied { bytes } => layout.shared_buffer.size.put(u, bytes.unwrap_or(0)),
+            Reply::Unlocked {
+                asynchronous,
+                pool,
+                bytes,
+            } => {
+                layout.unlock.asynchronous.put(u, asynchronous.into());
+                layout.unlock.pool.put(u, self.pool_number(pool));
+                layout.unlock.size.put_long(u, bytes);
+            }
+            Reply::Unmapped => {
+                layout.unlock.pool.put(u, POOL_UNKNOWN);
+                layout.unlock.size.put(u, 0);
+            }
+            Reply::Signal { id } => layout.user_signal.id.put(u, id),
+            Reply::Context {
+                context,
+                state_count,
+            } => {
+                layout.attach.context.put(u, context);
+                layout.attach.state_count.put_long(u, state_count);
+                layout.attach.record_count.put_long(u, state_count);
+                layout.attach.buffer_bytes.put(u, 0);
+            }
+        }
+    }
+
+    /// A pool with the numbers of 4.0.0 as this generation numbers it: what lies in pages of its
+    /// own is VIRTUAL where there is no pool of such memory.
+    pub(super) fn pool_number(self, pool: u32) -> u32 {
+        if pool < self.0.quirks.pools {
+            pool
+        } else {
+            POOL_VIRTUAL
+        }
+    }
+
+    /// CHIP_INFO's answer. A 3D core's id is its number among those; the others' is the default.
+    #[cold]
+    fn encode_cores(self, u: &mut [u32], cores: [Option<HardwareType>; MAX_CORES]) {
+        const DEFAULT_ID: u32 = u32::MAX;
+        let numbers = &self.0.quirks.hardware;
+        let fields = &self.0.chip_info;
+        zero(u, fields.bytes);
+        let (mut count, mut slot) = (0, 0);
+        let cores = (0u32..).zip(cores);
+        for (index, kind) in cores.filter_map(|(index, kind)| Some((index, kind?))) {
+            let (number, id) = match kind {
+                HardwareType::ThreeD => (numbers.three_d, slot),
+                HardwareType::Both => (numbers.both, slot),
+                HardwareType::TwoD if numbers.routing == Routing::Slot => (numbers.two_d, 0),
+                HardwareType::TwoD => (numbers.two_d, DEFAULT_ID),
+                HardwareType::Vector => (numbers.vector, DEFAULT_ID),
+            };
+            slot += u32::from(number != numbers.two_d && number != numbers.vector);
+            fields.kind.nth(count).put(u, number.into());
+            fields.id.nth(count).put(u, id);
+            fields.index.nth(count).put(u, index);
+            count += 1;
+        }
+        fields.count.put(u, count.into());
+    }
+
+    fn encode_identity(self, u: &mut [u32], identity: &IdentityWords) {
+        let words = self.0.identity.words;
+        let Some(u) = u.get_mut(..usize::from(self.0.identity.bytes) / 4) else {
+            return;
+        };
+        let (told, rest) = u.split_at_mut(words.len().min(u.len()));
+        for (place, &word) in told.iter_mut().zip(words) {
+            // CAST: the number of a variant.
+            *place = identity.0[word as usize];
+        }
+        rest.fill(0);
+        let fields = &self.0.identity;
+        fields.register_apb.put_long(u, REGISTER_APB);
+        fields.address_bits.put(u, ADDRESS_BITS);
+        for field in fields.internal_memory {
+            field.put(u, u32::MAX);
+        }
+    }
+
+    fn encode_database(self, u: &mut [u32], ledgers: &ProcessLedgers) {
+        let fields = &self.0.database;
+        let (process, is_valid) = (fields.process.word(u), fields.is_valid.word(u));
+        zero(u, fields.bytes);
+        fields.process.put(u, process);
+        fields.is_valid.put(u, is_valid);
+        let mut put = |amounts: [Field; 3], counts: [Field; 2], behind: u16, ledger: &Ledger| {
+            let Ledger {
+                bytes, max, total, ..
+            } = *ledger;
+            for (field, value) in amounts.into_iter().zip([bytes, max, total]) {
+                field.behind(behind).put_long(u, value);
+            }
+            for (field, value) in counts.into_iter().zip([ledger.given, ledger.returned]) {
+                field.behind(behind).put(u, value);
+            }
+        };
+        put(
+            [fields.video, fields.video_max, fields.video_total],
+            [fields.video_given, fields.video_returned],
+            0,
+            &ledgers.video,
+        );
+        put(
+            [
+                fields.non_paged,
+                fields.non_paged_max,
+                fields.non_paged_total,
+            ],
+            [fields.non_paged_given, fields.non_paged_returned],
+            0,
+            &ledgers.non_paged,
+        );
+        let (contiguous, pools) = match self.0.quirks.one_paged_pool {
+            true => (
+                &ledgers.in_one_piece,
+                [Some(&ledgers.pool), Some(&ledgers.paged), None],
+            ),
+            false => (
+                &ledgers.contiguous,
+                [
+                    Some(&ledgers.pool),
+                    Some(&ledgers.contiguous_pages),
+                    Some(&ledgers.scattered),
+                ],
+            ),
+        };
+        put(
+            [
+                fields.contiguous,
+                fields.contiguous_max,
+                fields.contiguous_total,
+            ],
+            [fields.contiguous_given, fields.contiguous_returned],
+            0,
+            contiguous,
+        );
+        for (place, pool) in (0..).zip(pools) {
+            let Some(pool) = pool else { continue };
+            put(
+                [fields.pool, fields.pool_max, fields.pool_total],
+                [fields.pool_given, fields.pool_returned],
+                place * POOL_BYTES,
+                pool,
+            );
+        }
+    }
+}
+
+/// Clears the first `bytes` bytes.
+fn zero(u: &mut [u32], bytes: u16) {
+    if let Some(u) = u.get_mut(..usize::from(bytes) / 4) {
+        u.fill(0);
+    }
+}

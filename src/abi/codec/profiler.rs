@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The profiler's commands: in the one interface, or in one of their own.
+
+use super::*;
+
+/// The name that a profiler's file has if nobody has given it one: "vprofiler.xml".
+const PROFILE_NAME: &[u8; 16] = b"vprofiler.xml\0\0\0";
+
+impl Format {
+    /// Whether `bytes` bytes of payload are part of an interface of `words`: builds without the
+    /// profiler have smaller ones.
+    fn has_room(self, words: &[u32], bytes: usize) -> bool {
+        bytes != 0 && usize::from(self.0.union_at) + bytes <= 4 * words.len()
+    }
+
+    /// A command's counters as an interface of `words` words has them; builds whose contexts do not
+    /// count have no room in front of them.
+    fn counters_in(self, words: &[u32], counters: &CountersLayout) -> Option<CountersLayout> {
+        let whole = counters.end();
+        let bare = CountersLayout { at: 0, ..*counters };
+        [*counters, bare].into_iter().find(|counters| {
+            !counters.words.is_empty()
+                && self.has_room(words, counters.end())
+                && counters.end() <= whole
+        })
+    }
+
+    /// The counters that a command tells in an interface of `words` words, and which they are.
+    fn counters(self, words: &[u32]) -> Option<(CountersLayout, CounterSet)> {
+        let profile = &self.0.profile;
+        let (counters, set) =
+            match self.command(words) {
+                Command::ReadAllProfileRegisters => (&profile.all, CounterSet::Whole),
+                Command::ReadAllProfileNewRegistersPart1
+                | Command::ReadAllProfileRegistersPart1 => (&profile.part_1, CounterSet::First),
+                Command::ReadAllProfileNewRegistersPart2
+                | Command::ReadAllProfileRegistersPart2 => (&profile.part_2, CounterSet::Second),
+                _ => return None,
+            };
+        Some((self.counters_in(words, counters)?, set))
+    }
+
+    /// Bytes of the interface that the profiler's commands have to themselves; 0: there is none.
+    pub(crate) fn profiler_bytes(self) -> usize {
+        self.0.profiler_bytes.into()
+    }
+
+    /// The generation where the profiler's commands have an interface to themselves. There is one.
+    pub(crate) fn with_profiler_interface() -> Option<Self> {
+        let mut layouts = LAYOUTS.iter();
+        layouts
+            .find(|layout| layout.profiler_bytes != 0)
+            .map(Format)
+    }
+
+    /// Reads a request of an interface that the profiler's commands have to themselves. Others are
+    /// none there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn decode_profiler_interface(self, words: &[u32]) -> Request {
+        match self.is_profiler(words) {
+            true => self.decode_profiler(words),
+            false => Request::Refused(Error::InvalidArgument),
+        }
+    }
+
+    /// Reads a request of the profiler's. Builds without it have no room for some: these do
+    /// nothing.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn decode_profiler(self, words: &[u32]) -> Request {
+        let layout = self.0;
+        let u = self.union(words);
+        let has_room = |bytes: u16| self.has_room(words, bytes.into());
+        let is_built = layout.quirks.has_profiler;
+        let mut counters = [&layout.profile.all, &layout.profile.part_1].into_iter();
+        // The smaller payloads may fit all the same.
+        if !counters.any(|counters| self.counters_in(words, counters).is_some()) {
+            return Request::Ignored;
+        }
+        match self.command(words) {
+            Command::GetProfileSetting if has_room(layout.profile_setting.bytes) => {
+                Request::ProfileSetting {
+                    is_built,
+                    is_on: layout.quirks.profiles,
+                }
+            }
+            Command::SetProfileSetting if has_room(layout.set_profile.bytes) => {
+                Request::SetProfileSetting {
+                    enable: layout.set_profile.enable.word(u) != 0,
+                    is_built,
+                }
+            }
+            Command::ProfileRegisters2d if has_room(layout.counters_2d.bytes) => {
+                Request::ReadCounters2d {
+                    user: layout.counters_2d.result.user(u),
+                }
+            }
+            Command::ReadProfilerNewRegisterSetting | Command::ReadProfilerRegisterSetting
+                if has_room(layout.profile_clear.bytes) =>
+            {
+                Request::ClearCounters {
+                    clears: layout.profile_clear.clears.word(u) != 0,
+                }
+            }
+            _ => match self.counters(words) {
+                Some((_, set)) => Request::ReadCounters(set),
+                None => Request::Ignored,
+            },
+        }
+    }
+
+    /// Whether it is a command of the profiler's.
+    fn is_profiler(self, words: &[u32]) -> bool {
+        matches!(
+            self.command(words),
+            Command::GetProfileSetting
+                | Command::SetProfileSetting
+                | Command::ReadAllProfileRegistersPart1
+                | Command::ReadAllProfileRegistersPart2
+                | Command::ReadProfilerRegisterSetting
+                | Command::ProfileRegisters2d
+        )
+    }
+
+    /// Answers a request of an interface that the profiler's commands have to themselves.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn answer_profiler(self, words: &mut [u32], answer: Result<Reply<'_>, Error>) {
+        let status = match answer {
+            Ok(reply) => {
+                self.encode_profiler(words, &reply);
+                reply.status()
+            }
+            // CAST: the bits of a signed field.
+            Err(error) => error.status() as u32,
+        };
+        self.put_status(words, status);
+    }
+
+    /// Writes a reply of the profiler's. Apart from the others, which are to be quick.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn encode_profiler(self, words: &mut [u32], reply: &Reply<'_>) {
+        match reply {
+            Reply::ProfileSetting { enable, name } => {
+                let u = self.union_mut(words);
+                let fields = &self.0.profile_setting;
+                fields.enable.put(u, (*enable).into());
+                fields.sync.put(u, 0);
+                fields.mode.put(u, 0);
+                fields.probe.put(u, 0);
+                if fields.name.exists() {
+                    encode_name(fields.name, u, name.as_deref());
+                }
+            }
+            Reply::Counters(cells) => {
+                let Some((counters, _)) = self.counters(words) else {
+                    return;
+                };
+                let u = self.union_mut(words);
+                let told = u
+                    .get_mut(usize::from(counters.at) / 4..)
+                    .unwrap_or_default();
+                for (place, counter) in told.iter_mut().zip(counters.words) {
+                    if let Some(value) = counter.value(cells) {
+                        *place = value;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Writes the name of a profiler's file, with zeros behind it.
+fn encode_name(field: Field, u: &mut [u32], name: Option<&Text>) {
+    // CAST: 32 of them.
+    for word in 0..MAX_TEXT_WORDS as u16 {
+        let at = usize::from(word);
+        let default = PROFILE_NAME.chunks_exact(4).nth(at);
+        let default = default.and_then(|letters| letters.try_into().ok());
+        let value = match name {
+            Some(name) => name.0.get(at).copied().unwrap_or(0),
+            None => default.map_or(0, u32::from_ne_bytes),
+        };
+        field.nth(word).put(u, value);
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! KUnit cases of decoding and encoding.
+
+#[kernel::macros::kunit_tests(galcore_abi)]
+mod cases {
+    use super::super::*;
+
+    #[test]
+    fn one_generation_has_an_interface_for_the_profiler() {
+        let has = |layout: &&Layout| layout.profiler_bytes != 0;
+        assert_eq!(LAYOUTS.iter().filter(has).count(), 1);
+        let format = Format::with_profiler_interface().unwrap();
+        assert_eq!(format.name(), "6.4.11");
+    }
+
+    fn format(name: &str) -> Format {
+        Format(LAYOUTS.iter().find(|layout| layout.name == name).unwrap())
+    }
+
+    fn put_word(words: &mut [u32], at: usize, value: u32) {
+        words[at / 4] = value;
+    }
+
+    fn word(words: &[u32], at: usize) -> u32 {
+        words[at / 4]
+    }
+
+    fn interface(command: u32) -> [u32; 168 / 4] {
+        let mut words = [0; 168 / 4];
+        put_word(&mut words, 0, command);
+        words
+    }
+
+    #[test]
+    fn fields_lie_where_the_c_header_has_them() {
+        let format = format("4.0.0");
+        let mut words = interface(19);
+        put_word(&mut words, 32, 1);
+        put_word(&mut words, 40, 2);
+        put_word(&mut words, 44, 1);
+        put_word(&mut words, 48, 3);
+        put_word(&mut words, 56, 4);
+        assert_eq!(
+            format.decode(&words),
+            Request::Commit(Commit {
+                context: 1,
+                context_buffer: 0,
+                commands: Commands::Described(sys::user::narrow(0x1_0000_0002)),
+                delta: 3,
+                queue: 4,
+                core: None,
+                next: 0,
+                format,
+            })
+        );
+    }
+
+    #[test]
+    fn every_number_of_every_generation_is_a_request() {
+        for layout in &LAYOUTS {
+            let format = Format(layout);
+            let mut words = [0; 400 / 4];
+            for number in 0..200 {
+                put_word(&mut words, 0, number);
+                let request = format.decode(&words);
+                if number >= layout.commands.len() as u32 {
+                    let wanted = match number == layout.quirks.gpu_stuck {
+                        true => Request::Ignored,
+                        false => Request::Refused(Error::InvalidArgument),
+                    };
+                    assert_eq!(request, wanted);
+                }
+            }
+            put_word(&mut words, 0, u32::MAX);
+            assert_eq!(
+                format.decode(&words),
+                Request::Refused(Error::InvalidArgument)
+            );
+        }
+        let format = format("4.0.0");
+        assert_eq!(
+            format.decode(&interface(17)),
+            Request::Refused(Error::InvalidArgument)
+        );
+        assert_eq!(
+            format.decode(&interface(6)),
+            Request::Refused(Error::NotSupported)
+        );
+        assert_eq!(format.decode(&interface(55)), Request::QueryResets);
+    }
+
+    #[test]
+    fn a_handle_of_64_bits_is_none() {
+        let mut words = interface(13);
+        put_word(&mut words, 32, 1);
+        put_word(&mut words, 36, 1);
+        assert_eq!(
+            format("4.0.0").decode(&words),
+            Request::Lock {
+                node: u32::MAX,
+                cacheable: false,
+                again: false,
+                parts: Parts {
+                    lock: true,
+                    view: true,
+                },
+            }
+        );
+    }
+
+    #[test]
+    fn parts_of_a_lock_are_asked_for_and_answered_apart() {
+        let format = format("6.4.11");
+        for (op, lock, view) in [
+            (0, false, false),
+            (1, true, false),
+            (2, false, true),
+            (3, true, true),
+            (12, false, false),
+        ] {
+            let mut words = [0xAAAA_AAAA; 384 / 4];
+            put_word(&mut words, 0, 9);
+            put_word(&mut words, 80, op);
+            let Request::Lock { parts, .. } = format.decode(&words) else {
+                panic!("no LOCK");
+            };
+            assert_eq!(parts, Parts { lock, view });
+            let address = lock.then_some(0x1000);
+            let user = view.then_some(0x2000);
+            format.encode(&mut words, &Reply::Locked { address, user });
+            let found = (word(&words, 48), word(&words, 56));
+            let memory = [[0xAAAA_AAAA, 0x2000], [0, 0x2000]][usize::from(lock)];
+            let address = [0xAAAA_AAAA, 0x1000][usize::from(lock)];
+            assert_eq!(found, (address, memory[usize::from(view)]));
+        }
+        let mut words = [0; 384 / 4];
+        put_word(&mut words, 0, 10);
+        put_word(&mut words, 68, 12);
+        let both = Parts {
+            lock: true,
+            view: true,
+        };
+        let unlock = Request::Unlock {
+            node: 0,
+            parts: both,
+            later: true,
+        };
+        assert_eq!(format.decode(&words), unlock);
+    }
+
+    #[test]
+    fn a_reply_keeps_what_it_does_not_say() {
+        let format = format("4.0.0");
+        let mut words = [0xAAAA_AAAA; 168 / 4];
+        put_word(&mut words, 0, 16);
+        format.encode(&mut words, &Reply::Signal { id: 5 });
+        format.fail(&mut words, Error::NotFound);
+        assert_eq!(word(&words, 36), 5);
+        assert_eq!(word(&words, 8), 0xFFFF_FFED);
+        assert_eq!(word(&words, 32), 0xAAAA_AAAA);
+        assert_eq!(word(&words, 40), 0xAAAA_AAAA);
+    }
+
+    #[test]
+    fn contiguous_and_non_paged_differ() {
+        let format = format("4.0.0");
+        let reply = Reply::Buffer {
+            bytes: 4096,
+            address: 0x1000,
+            handle: 7,
+            user: 0x2000,
+        };
+        let mut words = interface(4);
+        format.encode(&mut words, &reply);
+        assert_eq!((word(&words, 40), word(&words, 44)), (0x1000, 7));
+        let mut words = interface(2);
+        format.encode(&mut words, &reply);
+        assert_eq!((word(&words, 40), word(&words, 44)), (7, 0));
+        assert_eq!(word(&words, 48), 0x2000);
+    }
+
+    #[test]
+    fn old_clients_hear_of_unknown_signals_in_their_own_way() {
+        let status = |name, sub_command| {
+            let format = format(name);
+            let mut words = [0; 216 / 4];
+            put_word(&mut words, 0, 16);
+            let at = if name == "v2" { 16 } else { 32 };
+            put_word(&mut words, at, sub_command);
+            format.fail(&mut words, Error::NotFound);
+            word(&words, if name == "v2" { 4 } else { 8 }) as i32
+        };
+        assert_eq!(
+            (status("v2", 1), status("v2", 2), status("v2", 3)),
+            (-1, -21, -1)
+        );
+        assert_eq!((status("4.0.0", 1), status("4.0.0", 2)), (-19, -19));
+    }
+
+    #[test]
+    fn newer_clients_hear_that_a_node_is_not_found() {
+        let status = |name, command, at, error| {
+            let format = format(name);
+            let mut words = [0; 400 / 4];
+            put_word(&mut words, 0, command);
+            format.fail(&mut words, error);
+            word(&words, at) as i32
+        };
+        for error in [Error::InvalidObject, Error::InvalidData] {
+            assert_eq!(status("6.4.11", 9, 16, error), -19);
+            assert_eq!(status("5.0.11.p8", 8, 8, error), -19);
+        }
+        assert_eq!(status("6.4.11", 9, 16, Error::MemoryUnlocked), -5);
+        // COMMIT.
+        assert_eq!(status("6.4.11", 18, 16, Error::InvalidData), -17);
+        assert_eq!(status("4.0.0", 13, 8, Error::InvalidObject), -2);
+    }
+
+    #[test]
+    fn numbers_of_types_and_pools_are_made_equal() {
+        let old = format("v2");
+        assert_eq!((old.surface_type(7), old.surface_type(8)), (7, 9));
+        assert_eq!((old.surface_type(10), old.surface_type(0x104)), (11, 0x104));
+        assert_eq!(old.surface_type(11), u32::MAX);
+        assert_eq!(format("4.0.0").surface_type(8), 8);
+        assert_eq!((old.pool(9), old.pool(10)), (9, POOL_UNKNOWN));
+        assert_eq!(format("4.0.0").pool(10), 10);
+        assert_eq!(format("6.4.11").pool(9), POOL_UNKNOWN);
+        let (before, newest) = (format("6.2.4.p2"), format("6.4.11"));
+        assert_eq!((before.pool_number(9), newest.pool_number(9)), (9, 7));
+        // Instructions, fences and commands lie in the first bank; hints do not matter.
+        assert_eq!((before.surface_type(12), before.surface_type(16)), (0, 16));
+        assert_eq!((newest.surface_type(14), newest.surface_type(16)), (0, 0));
+        assert_eq!(
+            (newest.surface_type(17), newest.surface_type(0x107)),
+            (17, 7)
+        );
+        assert_eq!(format("5.0.11.p8").surface_type(12), 12);
+    }
+
+    #[test]
+    fn flags_of_an_allocation_choose_the_pool() {
+        let format = format("6.4.11");
+        let pool = |flag, pool| {
+            let mut words = [0; 384 / 4];
+            put_word(&mut words, 0, 6);
+            put_word(&mut words, 40, 4096);
+            put_word(&mut words, 56, flag);
+            put_word(&mut words, 60, pool);
+            match format.decode(&words) {
+                Request::AllocateLinear { pool, .. } => Some(pool),
+                _ => None,
+            }
+        };
+        for (flag, asked, wanted) in [
+            (0, POOL_DEFAULT, POOL_DEFAULT),
+            (1, POOL_DEFAULT, POOL_DEFAULT_FORCE_CONTIGUOUS),
+            (2, POOL_DEFAULT, POOL_VIRTUAL),
+            (0x10, POOL_DEFAULT, POOL_VIRTUAL),
+            (0x11, POOL_UNIFIED, POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE),
+            (0x10, POOL_SYSTEM, POOL_UNKNOWN),
+            (1, POOL_VIRTUAL, POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE),
+            (0x100, POOL_DEFAULT, POOL_SYSTEM),
+            (0x100, POOL_VIRTUAL, POOL_VIRTUAL),
+            (0, 9, POOL_UNKNOWN),
+        ] {
+            assert_eq!(pool(flag, asked), Some(wanted));
+        }
+        assert_eq!(pool(0x40, POOL_DEFAULT), None);
+    }
+}
