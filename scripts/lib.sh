@@ -118,7 +118,7 @@ publish() {
 }
 
 # Which kernel is meant: a configuration of scripts/kernel-configs, or Debian's
-# own, debian[-SUITE][-lpae].
+# own, debian[-SUITE][-lpae|-arm64].
 kernel_choice() {
 	printf '%s\n' "${KERNEL:-armv7}"
 }
@@ -131,6 +131,7 @@ debian_suite() {
 	*) return 1 ;;
 	esac
 	suite=${suite%-lpae}
+	suite=${suite%-arm64}
 	suite=${suite#-}
 	printf '%s\n' "${suite:-forky}"
 }
@@ -139,7 +140,16 @@ debian_suite() {
 debian_flavour() {
 	case $1 in
 	*-lpae) echo armmp-lpae ;;
+	*-arm64) echo arm64 ;;
 	*) echo armmp ;;
+	esac
+}
+
+# debian_arch NAME: Debian's architecture of that kernel.
+debian_arch() {
+	case $1 in
+	*-arm64) echo arm64 ;;
+	*) echo armhf ;;
 	esac
 }
 
