@@ -10,6 +10,7 @@ use gpu_control::PLACES;
 use serde::Deserialize;
 
 use crate::soc;
+use crate::soc::Soc;
 
 /// Where the machine's RAM starts.
 const RAM_BASE: u64 = 0x4000_0000;
@@ -45,7 +46,20 @@ pub enum Board {
     SabreliteDl,
     /// i.MX6 QuadPlus, the same.
     SabreliteQp,
+    /// i.MX8M Mini, the same.
+    Imx8mmEvk,
+    /// i.MX8M Plus, the same.
+    Imx8mpEvk,
 }
+
+/// What the names of real boards' trees begin with, and the board with that SoC.
+const SOC_OF_TREE: [(&str, Board); 5] = [
+    ("imx6q-", Board::Sabrelite),
+    ("imx6dl-", Board::SabreliteDl),
+    ("imx6qp-", Board::SabreliteQp),
+    ("imx8mm-", Board::Imx8mmEvk),
+    ("imx8mp-", Board::Imx8mpEvk),
+];
 
 impl Board {
     /// The name on the command line.
@@ -63,35 +77,50 @@ impl Board {
             Board::Sabrelite => "sabrelite",
             Board::SabreliteDl => "sabrelite-dl",
             Board::SabreliteQp => "sabrelite-qp",
+            Board::Imx8mmEvk => "imx8mm-evk",
+            Board::Imx8mpEvk => "imx8mp-evk",
         }
     }
 
-    /// The device tree of a real board that it has unless another one is named, on a machine of QEMU's for its SoC; none: it
-    /// is a "virt" machine.
-    pub fn real_tree(self) -> Option<&'static str> {
+    /// The SoC for which QEMU has a machine, and the device tree of a real board that it has unless another one is named;
+    /// none: it is a "virt" machine.
+    pub fn real(self) -> Option<(&'static Soc, &'static str)> {
         match self {
-            Board::Sabrelite => Some("imx6q-sabrelite"),
-            Board::SabreliteDl => Some("imx6dl-sabrelite"),
-            Board::SabreliteQp => Some("imx6qp-nitrogen6_max"),
+            Board::Sabrelite => Some((&soc::IMX6, "imx6q-sabrelite")),
+            Board::SabreliteDl => Some((&soc::IMX6, "imx6dl-sabrelite")),
+            Board::SabreliteQp => Some((&soc::IMX6, "imx6qp-nitrogen6_max")),
+            Board::Imx8mmEvk => Some((&soc::IMX8MM, "imx8mm-evk")),
+            Board::Imx8mpEvk => Some((&soc::IMX8MP, "imx8mp-evk")),
             _ => None,
         }
+    }
+
+    /// The SoC of [`Board::real`].
+    pub fn soc(self) -> Option<&'static Soc> {
+        self.real().map(|(soc, _)| soc)
     }
 
     /// The board with the cores of the SoC that a real board's tree is for, by the tree's name.
     pub fn with_real_tree(self, tree: &str) -> Result<Board> {
         let name = tree.rsplit('/').next().unwrap_or(tree);
-        match (self.real_tree(), name) {
-            (None, _) => bail!("--dtb is for boards with a machine of QEMU's own: sabrelite"),
-            (_, name) if name.starts_with("imx6qp-") => Ok(Board::SabreliteQp),
-            (_, name) if name.starts_with("imx6q-") => Ok(Board::Sabrelite),
-            (_, name) if name.starts_with("imx6dl-") => Ok(Board::SabreliteDl),
-            _ => bail!("{name}: the name of a tree begins with imx6q-, imx6dl- or imx6qp- here"),
+        if self.soc().is_none() {
+            bail!("--dtb is for boards with a machine of QEMU's own: sabrelite, imx8mm-evk, imx8mp-evk");
+        }
+        match SOC_OF_TREE
+            .iter()
+            .find(|(prefix, _)| name.starts_with(prefix))
+        {
+            Some((_, board)) => Ok(*board),
+            None => {
+                let known = SOC_OF_TREE.map(|(prefix, _)| prefix).join(", ");
+                bail!("{name}: the name of a tree begins with one of {known} here")
+            }
         }
     }
 
     /// RAM in MiB unless something else is asked for.
     pub fn memory(self) -> u32 {
-        match self.real_tree() {
+        match self.soc() {
             Some(_) => 1024,
             None => 512,
         }
@@ -126,24 +155,22 @@ impl Board {
             Board::Sabrelite => Board::Imx6q.cores(),
             Board::SabreliteDl => Board::Imx6dl.cores(),
             Board::SabreliteQp => Board::Imx6qp.cores(),
+            // The model has none of the i.MX8M's cores, whose generations are these.
+            Board::Imx8mmEvk => &[Core::Gc2000, Core::Gc320],
+            Board::Imx8mpEvk => &[Core::Gc3000, Core::Gc320Qp],
         }
     }
 
     /// Its cores with their places.
     pub fn placed(self) -> impl Iterator<Item = (Core, Place)> {
-        let places = match self.real_tree() {
-            Some(_) => soc::PLACES,
-            None => PLACES,
-        };
-        self.cores().iter().copied().zip(places)
+        let places = self.soc().map_or(&PLACES[..], |soc| soc.places);
+        self.cores().iter().copied().zip(places.iter().copied())
     }
 
     /// Bytes of a core's registers.
     fn register_bytes(self) -> u64 {
-        match self.real_tree() {
-            Some(_) => soc::REGISTER_BYTES.into(),
-            None => gpu_control::REGISTER_BAR_SIZE,
-        }
+        let of_soc = |soc: &Soc| soc.register_bytes.into();
+        self.soc().map_or(gpu_control::REGISTER_BAR_SIZE, of_soc)
     }
 
     /// Sources of the overlays that add the cores to the machine's device tree. fdtoverlay puts each new node before
@@ -168,6 +195,7 @@ impl Board {
             Board::Gc320 => &[GC320],
             Board::Gc3000 => &[GC3000],
             Board::Sabrelite | Board::SabreliteDl | Board::SabreliteQp => &[],
+            Board::Imx8mmEvk | Board::Imx8mpEvk => &[],
         }
     }
 }
@@ -289,8 +317,8 @@ pub fn module_parameters(board: Board, binding: Binding, memory: u32, extra: &st
             ]);
         }
     }
-    let (start, bytes) = match board.real_tree() {
-        Some(_) => soc::pool(binding),
+    let (start, bytes) = match board.soc() {
+        Some(soc) => soc.pool(binding),
         None => (Some(pool_start(memory)), u64::from(pool_mib(memory)) << 20),
     };
     parameters.extend(start.map(|start| format!("contiguousBase={start:#x}")));
@@ -364,6 +392,12 @@ mod tests {
             parameters(Board::SabreliteDl, Binding::Dt),
             "contiguousSize=0x4000000"
         );
+        assert_eq!(
+            parameters(Board::Imx8mpEvk, Binding::Params),
+            "registerMemBase=0x38000000 registerMemSize=0x8000 irqLine=35 \
+             registerMemBase2D=0x38008000 registerMemSize2D=0x8000 irqLine2D=57 \
+             contiguousBase=0x74000000 contiguousSize=0xc000000"
+        );
     }
 
     #[test]
@@ -372,6 +406,10 @@ mod tests {
         assert_eq!(board("imx6q-cubox-i").unwrap(), Board::Sabrelite);
         assert_eq!(board("imx6dl-cubox-i").unwrap(), Board::SabreliteDl);
         assert_eq!(board("/a/imx6qp-sabresd.dtb").unwrap(), Board::SabreliteQp);
+        assert_eq!(
+            board("imx8mm-phyboard-polis-rdk").unwrap(),
+            Board::Imx8mmEvk
+        );
         assert!(board("imx6sx-sdb").is_err());
         assert!(Board::Imx6q.with_real_tree("imx6q-cubox-i").is_err());
     }
@@ -420,7 +458,7 @@ mod tests {
 
     #[test]
     fn every_board_has_an_overlay_that_names_its_clocks() {
-        let made_up = |board: &&Board| board.real_tree().is_none();
+        let made_up = |board: &&Board| board.soc().is_none();
         for board in Board::value_variants().iter().filter(made_up) {
             assert_eq!(board.overlays().len(), board.cores().len());
             for overlay in board.overlays() {

@@ -262,7 +262,7 @@ pub struct MachineArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
     pub smp: u32,
     /// RAM in MiB; the last 128 of the first 1024 are the contiguous pool (64 with less than 384) [default: 512, of a
-    /// sabrelite 1024].
+    /// real board 1024].
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=2048))]
     pub memory: Option<u32>,
     /// Module parameters beside the board's own, which they replace.
@@ -277,8 +277,8 @@ pub struct MachineArgs {
     /// What is added to the board's device tree: a file of tests/board/dts, without ".dts".
     #[arg(long, value_name = "NAME", default_value = "")]
     pub tree: String,
-    /// The device tree of a sabrelite: the name of an i.MX6 board's in the kernel (imx6q-cubox-i), or the path of a file;
-    /// its name tells the SoC, and so the cores.
+    /// The device tree of a sabrelite, imx8mm-evk or imx8mp-evk: the name of a board's in the kernel (imx6q-cubox-i), or the
+    /// path of a file; its name tells the SoC, and so the cores.
     #[arg(long, value_name = "NAME", default_value = "")]
     pub dtb: String,
     /// Another file to have in the guest, at the path GUEST or in /files.

@@ -226,7 +226,7 @@ fn adapt(tools: &Tools, assets: &Assets, boot: &mut Boot) {
     }
     boot.load &= assets.module.is_some();
     if let (true, Some(build)) = (tools.has_own_kernel(), &tools.build) {
-        boot.files.extend(etnaviv::early(build));
+        boot.files.extend(etnaviv::early(build, etnaviv::OF_VIRT));
     }
 }
 

@@ -256,7 +256,7 @@ mod tests {
         }
         for (&board, controls_power) in Board::value_variants()
             .iter()
-            .filter(|board| board.real_tree().is_none())
+            .filter(|board| board.soc().is_none())
             .flat_map(|board| [(board, true), (board, false)])
         {
             let dir = tempfile::tempdir().unwrap();

@@ -20,9 +20,19 @@ pub fn modules(build: &Path) -> Option<Vec<GuestFile>> {
 }
 
 /// What the board's own devices need of a kernel that has them as modules.
-pub fn early(build: &Path) -> Vec<GuestFile> {
-    let wanted = ["virtio_pci", "virtio_console"];
-    in_guest(EARLY, of_build(build, &wanted).unwrap_or_default())
+pub const OF_VIRT: &[&str] = &["virtio_pci", "virtio_console"];
+
+/// Those of the modules `names` that the kernel has, with what they depend on, for `/init`.
+pub fn early(build: &Path, names: &[&str]) -> Vec<GuestFile> {
+    let mut modules = Vec::new();
+    for name in names {
+        for module in of_build(build, &[name]).unwrap_or_default() {
+            if !modules.contains(&module) {
+                modules.push(module);
+            }
+        }
+    }
+    in_guest(EARLY, modules)
 }
 
 fn in_guest(folder: &str, modules: Vec<PathBuf>) -> Vec<GuestFile> {
@@ -132,7 +142,19 @@ mod tests {
         assert_eq!(files[2].host, build.join("drm/etnaviv.ko"));
         fs::remove_file(build.join("drm/drm.ko")).unwrap();
         assert!(modules(build).is_none());
-        assert!(early(build).is_empty());
+        assert!(early(build, OF_VIRT).is_empty());
+        let names: Vec<_> = early(build, &["virtio_pci", "gpu-sched", "etnaviv"])
+            .into_iter()
+            .map(|file| file.guest)
+            .collect();
+        assert!(names.is_empty(), "drm is gone: {names:?}");
+        write(build, "drm/drm.ko", "\0depends=\0");
+        let files = early(build, &["virtio_pci", "drm", "gpu_sched"]);
+        let names: Vec<_> = files.iter().map(|file| file.guest.as_str()).collect();
+        assert_eq!(
+            names,
+            ["/galcore/early/00-drm.ko", "/galcore/early/01-gpu-sched.ko"]
+        );
         write(
             build,
             "modules.builtin",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! QEMU's machine for the i.MX6 (`sabrelite`), with the software GPU where the SoC has its cores.
+//! QEMU's machines for the i.MX6, the i.MX8M Mini and Plus, with the software GPU where the SoC has its cores.
 //!
 //! The cores are PCI devices of the machine's DesignWare host. Before the first instruction of the guest, from outside:
 //! the host's interrupt outputs are connected to the GPU's interrupts (QMP), and its outbound windows, which map any CPU
@@ -30,55 +30,104 @@ use serde_json::Value;
 
 use crate::boards::Binding;
 use crate::device_tree;
+use crate::etnaviv;
+use crate::initramfs::GuestFile;
 use crate::machine::Assets;
 use crate::machine::Boot;
 use crate::process::Process;
 
-/// Option of QEMU that chooses the machine. Its on-chip RAM is shared, too: the GPU model maps all memory.
-pub const MACHINE: &str = "sabrelite,memory-backend=ram,aux-ram-share=on";
+/// A SoC for which QEMU has a machine, with its addresses.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Soc {
+    /// QEMU's name of the machine.
+    machine: &'static str,
+    /// Where it has its cores, in the order 3D, 2D, VG. The slot's INTA is the host's output of that number.
+    pub places: &'static [Place],
+    /// Bytes of a core's registers.
+    pub register_bytes: u32,
+    /// The tree's bus with the cores.
+    bus: &'static str,
+    /// The UARTs, in QEMU's order.
+    uarts: &'static [u32],
+    /// Registers of the PCI host.
+    dbi: u32,
+    /// Where the host maps what is written for the devices' configuration first, and their control BARs at last.
+    scratch: u32,
+    /// Bus addresses of the cores' BARs: first the registers, and behind those the control BARs.
+    bars: u32,
+    /// The interrupt controller's shared interrupts in QEMU's tree of objects.
+    interrupts: &'static str,
+    /// The device trees in a kernel's build folder.
+    trees: &'static str,
+    /// Modules of the kernel that the cores, and the machine's end, need.
+    modules: &'static [&'static str],
+    /// Where parameters put the pool of a board with 1 GiB, and the kernel's arguments that leave it alone.
+    reserved: (u64, &'static str),
+}
+
+/// i.MX6Q, DL and QP.
+pub const IMX6: Soc = Soc {
+    machine: "sabrelite",
+    places: &[
+        place(0, 0x0013_0000, 9),
+        place(1, 0x0013_4000, 10),
+        place(2, 0x0220_4000, 11),
+    ],
+    register_bytes: 0x4000,
+    bus: "/soc",
+    uarts: &[
+        0x0202_0000,
+        0x021e_8000,
+        0x021e_c000,
+        0x021f_0000,
+        0x021f_4000,
+    ],
+    dbi: 0x01ff_c000,
+    scratch: 0x01f0_0000,
+    bars: 0x0100_0000,
+    interrupts: "/machine/soc/a9mpcore/unnamed-gpio-in",
+    trees: "arch/arm/boot/dts/nxp/imx",
+    modules: &["gpio_mxc", "anatop_regulator", "imx2_wdt"],
+    reserved: (0x3400_0000, "mem=576M@0x10000000 mem=256M@0x40000000"),
+};
+
+/// i.MX8M Mini.
+pub const IMX8MM: Soc = Soc {
+    machine: "imx8mm-evk",
+    places: &[place(0, 0x3800_0000, 3), place(1, 0x3800_8000, 25)],
+    register_bytes: 0x8000,
+    bus: "/soc@0",
+    uarts: &[0x3086_0000, 0x3089_0000, 0x3088_0000, 0x30a6_0000],
+    dbi: 0x3380_0000,
+    scratch: 0x1ff0_0000,
+    bars: 0x1800_0000,
+    interrupts: "/machine/soc/gic/unnamed-gpio-in",
+    trees: "arch/arm64/boot/dts/freescale",
+    modules: &["gpio_mxc", "nvmem_imx_ocotp", "reset_imx7", "imx2_wdt"],
+    reserved: (0x7400_0000, "mem=832M"),
+};
+
+/// i.MX8M Plus: at the same addresses.
+pub const IMX8MP: Soc = Soc {
+    machine: "imx8mp-evk",
+    ..IMX8MM
+};
+
+const fn place(slot: u32, registers: u32, interrupt: u32) -> Place {
+    Place {
+        slot,
+        registers,
+        interrupt,
+    }
+}
 
 /// The bus that the cores are on.
 pub const BUS: &str = "dw-pcie";
 
-/// Where i.MX6Q, DL and QP have their cores, in the order 3D, 2D, VG. The slot's INTA is the host's output of that number.
-pub const PLACES: [Place; 3] = [
-    Place {
-        slot: 0,
-        registers: 0x0013_0000,
-        interrupt: 9,
-    },
-    Place {
-        slot: 1,
-        registers: 0x0013_4000,
-        interrupt: 10,
-    },
-    Place {
-        slot: 2,
-        registers: 0x0220_4000,
-        interrupt: 11,
-    },
-];
-
-/// Bytes of a core's registers.
-pub const REGISTER_BYTES: u32 = 0x4000;
-
-/// The UARTs, in QEMU's order.
-const UARTS: [u32; 5] = [
-    0x0202_0000,
-    0x021e_8000,
-    0x021e_c000,
-    0x021f_0000,
-    0x021f_4000,
-];
-
-/// Registers of the PCI host.
-const DBI: u32 = 0x01ff_c000;
-/// Where the host maps what is written for the devices' configuration first, and their control BARs at last.
-const SCRATCH: u32 = 0x01f0_0000;
-/// Bus addresses of the cores' BARs: first the registers, and from [`CONTROL_BARS`] on the control BARs.
-const BARS: u32 = 0x0100_0000;
+/// Between the bus addresses of two cores' registers.
 const BAR_STEP: u32 = 0x4_0000;
-const CONTROL_BARS: u32 = BARS + 3 * BAR_STEP;
+/// How far behind the first ones the control BARs are.
+const CONTROL_BARS: u32 = 3 * BAR_STEP;
 /// Bytes of a control BAR.
 const CONTROL_STEP: u32 = 0x1000;
 /// Bus number of the devices.
@@ -86,8 +135,6 @@ const BUS_NUMBER: u32 = 1;
 
 /// The host in QEMU's tree of objects.
 const HOST_PATH: &str = "/machine/soc/pcie";
-/// The interrupt controller's shared interrupts there.
-const INTERRUPT_PATH: &str = "/machine/soc/a9mpcore/unnamed-gpio-in";
 
 /// The machine's two sockets for the set-up, in the folder of the boot.
 pub const QMP: &str = "qmp";
@@ -97,62 +144,215 @@ pub const QTEST: &str = "qtest";
 /// How long QEMU may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the pool begins, if the driver does not look for it, and its bytes: of contiguous memory, or, where parameters say
-/// all, the end of a 1 GiB board's memory but for its last 256 MiB.
-pub fn pool(binding: Binding) -> (Option<u64>, u64) {
-    match binding {
-        Binding::Dt => (None, 64 << 20),
-        Binding::Params => (Some(0x3400_0000), 192 << 20),
+impl Soc {
+    /// Option of QEMU that chooses the machine. Its on-chip RAM is shared, too: the GPU model maps all memory.
+    pub fn machine(&self) -> String {
+        format!("{},memory-backend=ram,aux-ram-share=on", self.machine)
     }
-}
 
-/// The kernel's arguments for its memory.
-pub fn memory_arguments(binding: Binding) -> &'static str {
-    match binding {
-        Binding::Dt => "cma=192M",
-        Binding::Params => "mem=576M@0x10000000 mem=256M@0x40000000",
+    /// Where the pool begins, if the driver does not look for it, and its bytes: of contiguous memory, or, where parameters
+    /// say all, at the end of what the GPU reaches.
+    pub fn pool(&self, binding: Binding) -> (Option<u64>, u64) {
+        match binding {
+            Binding::Dt => (None, 64 << 20),
+            Binding::Params => (Some(self.reserved.0), 192 << 20),
+        }
+    }
+
+    /// The kernel's arguments for its memory.
+    pub fn memory_arguments(&self, binding: Binding) -> &'static str {
+        match binding {
+            Binding::Dt => "cma=192M",
+            Binding::Params => self.reserved.1,
+        }
+    }
+
+    /// The environment variable's value by which the guest's programs find the cores' control BARs.
+    pub fn control_bars(&self, boot: &Boot) -> String {
+        let bars = boot
+            .board
+            .placed()
+            .map(|(_, place)| format!("/dev/mem:{:#x}", self.scratch + place.slot * CONTROL_STEP));
+        bars.collect::<Vec<_>>().join(" ")
+    }
+
+    /// A window's registers and their values, in the order of the writes: the last one applies them.
+    fn window(
+        &self,
+        number: u32,
+        address: u32,
+        bytes: u32,
+        bus: u32,
+        kind: Kind,
+    ) -> [(u32, u32); 9] {
+        [
+            (self.dbi + 0x900, number),
+            (self.dbi + 0x908, 0),
+            (self.dbi + 0x90c, address),
+            (self.dbi + 0x910, 0),
+            (self.dbi + 0x914, address + bytes - 1),
+            (self.dbi + 0x918, bus),
+            (self.dbi + 0x91c, 0),
+            (self.dbi + 0x904, kind as u32),
+            (self.dbi + 0x908, 1 << 31),
+        ]
+    }
+
+    /// The root port's buses, its memory, and that it passes accesses on in both directions.
+    fn root_port(&self) -> [(u32, u32); 3] {
+        [
+            (self.dbi + 0x18, BUS_NUMBER << 16 | BUS_NUMBER << 8),
+            (self.dbi + 0x20, self.bars & 0xfff0_0000 | self.bars >> 16),
+            (self.dbi + 0x04, 6),
+        ]
+    }
+
+    /// What a slot's device is told, in the window at `scratch`.
+    fn device(&self, slot: u32) -> [(u32, u32); 3] {
+        let control = self.bars + CONTROL_BARS + slot * CONTROL_STEP;
+        [
+            (self.scratch + 0x10, self.bars + slot * BAR_STEP),
+            (self.scratch + 0x18, control),
+            (self.scratch + 0x04, 6),
+        ]
+    }
+
+    /// Waits for QEMU, sets up its machine, and lets it run. Nothing is done if QEMU ends: that is noticed elsewhere.
+    pub fn set_up(&self, boot: &Boot, sockets: Sockets, qemu: &mut Process) -> Result<()> {
+        let Some((qmp, qtest)) = sockets.connected(qemu)? else {
+            return Ok(());
+        };
+        let (mut qmp, mut qtest) = (Lines::new(qmp)?, Lines::new(qtest)?);
+        let done = self.place(boot, &mut qmp, &mut qtest);
+        match (done, qemu.wait(Duration::from_millis(100))) {
+            (Err(_), Some(_)) => Ok(()),
+            (done, _) => done,
+        }
+    }
+
+    fn place(&self, boot: &Boot, qmp: &mut Lines, qtest: &mut Lines) -> Result<()> {
+        qmp.greeted()?;
+        qmp.execute("qmp_capabilities", json!({}))?;
+        for (_, place) in boot.board.placed() {
+            let wire = json!({
+                "path": HOST_PATH,
+                "property": format!("sysbus-irq[{}]", place.slot),
+                "value": format!("{}[{}]", self.interrupts, place.interrupt),
+            });
+            qmp.execute("qom-set", wire)?;
+        }
+        qtest.write_all(&self.root_port())?;
+        for (core, place) in boot.board.placed() {
+            let function = BUS_NUMBER << 24 | place.slot << 19;
+            qtest.write_all(&self.window(
+                0,
+                self.scratch,
+                0x1_0000,
+                function,
+                Kind::Configuration,
+            ))?;
+            let id = qtest.readl(self.scratch)?;
+            let wanted =
+                u32::from(gpu_control::PCI_DEVICE_ID) << 16 | u32::from(gpu_control::PCI_VENDOR_ID);
+            ensure!(
+                id == wanted,
+                "{} is not in slot {} of the machine's PCI bus: {id:#x}",
+                core.name(),
+                place.slot
+            );
+            qtest.write_all(&self.device(place.slot))?;
+        }
+        qtest.write_all(&self.window(
+            0,
+            self.scratch,
+            3 * CONTROL_STEP,
+            self.bars + CONTROL_BARS,
+            Kind::Memory,
+        ))?;
+        for (number, (core, place)) in (1..).zip(boot.board.placed()) {
+            let bus = self.bars + place.slot * BAR_STEP;
+            qtest.write_all(&self.window(
+                number,
+                place.registers,
+                self.register_bytes,
+                bus,
+                Kind::Memory,
+            ))?;
+            let control = self.scratch + place.slot * CONTROL_STEP;
+            let code = qtest.readl(control + gpu_control::BOARD as u32)?;
+            ensure!(
+                Core::from_code(code) == Some(core),
+                "the control BAR of {} is not at {control:#x}: {code:#x}",
+                core.name()
+            );
+        }
+        qmp.execute("cont", json!({}))
     }
 }
 
 /// The device tree of a boot and what it says of the UARTs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
+    /// What it is for.
+    pub soc: &'static Soc,
     /// The file.
     pub path: PathBuf,
-    /// The UART of the kernel's messages, by its place in [`UARTS`].
+    /// The UART of the kernel's messages, by its place in [`Soc::uarts`].
     pub console: usize,
     /// The one that carries the runner's ports.
     pub ports: usize,
 }
 
 impl Tree {
-    /// That of `boot`, which has a real board's. Changed, in `dir`, only where parameters are to describe the cores.
-    pub fn of_boot(assets: &Assets, boot: &Boot, dir: &Path) -> Result<Tree> {
+    /// That of `boot`, which has a real board's: `usual`, unless it names one. Changed, in `dir`, only where parameters are
+    /// to describe the cores.
+    pub fn of_boot(
+        soc: &'static Soc,
+        usual: &str,
+        assets: &Assets,
+        boot: &Boot,
+        dir: &Path,
+    ) -> Result<Tree> {
         if !boot.tree.is_empty() {
             bail!("--tree is for the made-up boards");
         }
         if boot.binding == Binding::Params && boot.memory < 1024 {
             bail!("the parameters are those of a board with 1024 MiB (--memory)");
         }
-        let mut path = file(assets, boot)?;
+        let name = match boot.dtb.as_str() {
+            "" => usual,
+            name => name,
+        };
+        let mut path = soc.file(assets, name)?;
         if boot.binding == Binding::Params {
-            path = without_cores(&path, boot, dir)?;
+            path = soc.without_cores(&path, boot, dir)?;
         }
         let source = device_tree::source(&path)?;
-        let console = console(&source)
+        let console = soc
+            .console(&source)
             .with_context(|| format!("{} names no UART for the console", path.display()))?;
         Ok(Tree {
+            soc,
             path,
             console,
-            ports: unused(&source, console),
+            ports: soc.unused(&source, console),
         })
     }
 
-    /// The console's name and the address that carries the ports, as kernel arguments.
+    /// Those of the SoC's modules that the kernel does not have built in.
+    pub fn modules(&self, assets: &Assets) -> Vec<GuestFile> {
+        let build = build(assets);
+        build.map_or_else(Vec::new, |build| etnaviv::early(build, self.soc.modules))
+    }
+
+    /// As kernel arguments the console's name, the address that carries the ports, and that the host has no driver, which
+    /// Debian's kernels have; and that /dev/mem has a UART's registers whose driver is bound.
     pub fn arguments(&self) -> String {
+        let uarts = self.soc.uarts;
         format!(
-            "console=ttymxc{},115200 earlycon=ec_imx6q,{:#x} GALCORE_UART={:#x}",
-            self.console, UARTS[self.console], UARTS[self.ports]
+            "console=ttymxc{},115200 earlycon=ec_imx6q,{:#x} GALCORE_UART={:#x} initcall_blacklist=imx_pcie_init \
+             iomem=relaxed",
+            self.console, uarts[self.console], uarts[self.ports]
         )
     }
 
@@ -163,44 +363,84 @@ impl Tree {
             _ if number == self.ports => format!("chardev:{chardev}"),
             _ => "null".to_string(),
         };
-        (0..UARTS.len()).map(of_uart).collect()
+        (0..self.soc.uarts.len()).map(of_uart).collect()
     }
 }
 
-/// The file of the board's tree: among those of the kernel's build, or the one that is named.
-fn file(assets: &Assets, boot: &Boot) -> Result<PathBuf> {
-    let name = match boot.dtb.as_str() {
-        "" => boot.board.real_tree().context("no real board")?,
-        name => name,
-    };
-    let path = match name.contains('/') {
-        true => PathBuf::from(name),
-        false => {
-            let folder = assets.kernel.parent().context("the kernel has a folder")?;
-            folder.join(format!("dts/nxp/imx/{name}.dtb"))
+/// The folder where the kernel was built, by the path of its image: BUILD/arch/ARCH/boot/IMAGE.
+fn build(assets: &Assets) -> Option<&Path> {
+    assets.kernel.ancestors().nth(4)
+}
+
+impl Soc {
+    /// The file of the tree `name`: among those of the kernel's build, or the one at that path.
+    fn file(&self, assets: &Assets, name: &str) -> Result<PathBuf> {
+        let path = match name.contains('/') {
+            true => PathBuf::from(name),
+            false => {
+                let build = build(assets).context("the kernel has a build folder")?;
+                build.join(format!("{}/{name}.dtb", self.trees))
+            }
+        };
+        if !path.is_file() {
+            bail!(
+                "there is no device tree {}: this kernel's build has none of that name",
+                path.display()
+            );
         }
-    };
-    if !path.is_file() {
-        bail!(
-            "there is no device tree {}: this kernel's build has none of that name",
-            path.display()
-        );
+        Ok(path)
     }
-    Ok(path)
-}
 
-/// The tree, with the cores' nodes disabled.
-fn without_cores(tree: &Path, boot: &Boot, dir: &Path) -> Result<PathBuf> {
-    let changed = dir.join("params.dtb");
-    fs::copy(tree, &changed).with_context(|| format!("cannot copy {}", tree.display()))?;
-    for (_, place) in boot.board.placed() {
-        let mut disable = Command::new("fdtput");
-        disable.args(["-t", "s"]).arg(&changed);
-        disable.arg(format!("/soc/gpu@{:x}", place.registers));
-        disable.args(["status", "disabled"]);
-        device_tree::run(disable)?;
+    /// The tree, with the cores' nodes disabled.
+    fn without_cores(&self, tree: &Path, boot: &Boot, dir: &Path) -> Result<PathBuf> {
+        let changed = dir.join("params.dtb");
+        fs::copy(tree, &changed).with_context(|| format!("cannot copy {}", tree.display()))?;
+        for (_, place) in boot.board.placed() {
+            let mut disable = Command::new("fdtput");
+            disable.args(["-t", "s"]).arg(&changed);
+            disable.arg(format!("{}/gpu@{:x}", self.bus, place.registers));
+            disable.args(["status", "disabled"]);
+            device_tree::run(disable)?;
+        }
+        Ok(changed)
     }
-    Ok(changed)
+
+    /// The UART that the tree has for the console; where it leaves that to the boot loader, the first that the board uses.
+    fn console(&self, source: &str) -> Option<usize> {
+        let Some(path) = property(source, "\tchosen", "stdout-path") else {
+            return (0..self.uarts.len())
+                .find(|&number| self.status(source, number) == Some("okay"));
+        };
+        let path = path.split(':').next().unwrap_or(path);
+        let path = match path.starts_with('/') {
+            true => path,
+            false => property(source, "\taliases", path)?,
+        };
+        let (_, address) = path.rsplit_once('@')?;
+        let address = u32::from_str_radix(address, 16).ok()?;
+        self.uarts.iter().position(|&uart| uart == address)
+    }
+
+    /// What the tree says of a UART.
+    fn status<'a>(&self, source: &'a str, number: usize) -> Option<&'a str> {
+        property(
+            source,
+            &format!("serial@{:x}", self.uarts[number]),
+            "status",
+        )
+    }
+
+    /// A UART that the board does not use; if it uses all of them, one that is not the console.
+    fn unused(&self, source: &str, console: usize) -> usize {
+        let is_off = |&number: &usize| self.status(source, number) == Some("disabled");
+        let others = || {
+            (0..self.uarts.len())
+                .rev()
+                .filter(|&number| number != console)
+        };
+        let first = others().find(is_off).or_else(|| others().next());
+        first.unwrap_or_default()
+    }
 }
 
 /// A node's property in the source of a tree, as it is written there.
@@ -213,147 +453,11 @@ fn property<'a>(source: &'a str, node: &str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// The UART that the tree has for the console; where it leaves that to the boot loader, the first that the board uses.
-fn console(source: &str) -> Option<usize> {
-    let Some(path) = property(source, "\tchosen", "stdout-path") else {
-        return (0..UARTS.len()).find(|&number| status(source, number) == Some("okay"));
-    };
-    let path = path.split(':').next().unwrap_or(path);
-    let path = match path.starts_with('/') {
-        true => path,
-        false => property(source, "\taliases", path)?,
-    };
-    let (_, address) = path.rsplit_once('@')?;
-    let address = u32::from_str_radix(address, 16).ok()?;
-    UARTS.iter().position(|&uart| uart == address)
-}
-
-/// What the tree says of a UART.
-fn status(source: &str, number: usize) -> Option<&str> {
-    property(source, &format!("serial@{:x}", UARTS[number]), "status")
-}
-
-/// A UART that the board does not use; if it uses all of them, one that is not the console.
-fn unused(source: &str, console: usize) -> usize {
-    let is_off = |&number: &usize| status(source, number) == Some("disabled");
-    let others = || (0..UARTS.len()).rev().filter(|&number| number != console);
-    let first = others().find(is_off).or_else(|| others().next());
-    first.unwrap_or_default()
-}
-
-/// The environment variable's value by which the guest's programs find the cores' control BARs.
-pub fn control_bars(boot: &Boot) -> String {
-    let bars = boot
-        .board
-        .placed()
-        .map(|(_, place)| format!("/dev/mem:{:#x}", SCRATCH + place.slot * CONTROL_STEP));
-    bars.collect::<Vec<_>>().join(" ")
-}
-
 /// What a window of the host maps to.
 #[derive(Clone, Copy)]
 enum Kind {
     Memory = 0,
     Configuration = 4,
-}
-
-/// A window's registers and their values, in the order of the writes: the last one applies them.
-fn window(number: u32, address: u32, bytes: u32, bus: u32, kind: Kind) -> [(u32, u32); 9] {
-    [
-        (DBI + 0x900, number),
-        (DBI + 0x908, 0),
-        (DBI + 0x90c, address),
-        (DBI + 0x910, 0),
-        (DBI + 0x914, address + bytes - 1),
-        (DBI + 0x918, bus),
-        (DBI + 0x91c, 0),
-        (DBI + 0x904, kind as u32),
-        (DBI + 0x908, 1 << 31),
-    ]
-}
-
-/// The root port's buses, its memory, and that it passes accesses on in both directions.
-fn root_port() -> [(u32, u32); 3] {
-    [
-        (DBI + 0x18, BUS_NUMBER << 16 | BUS_NUMBER << 8),
-        (DBI + 0x20, BARS & 0xfff0_0000 | BARS >> 16),
-        (DBI + 0x04, 6),
-    ]
-}
-
-/// What a slot's device is told, in the window at [`SCRATCH`].
-fn device(slot: u32) -> [(u32, u32); 3] {
-    [
-        (SCRATCH + 0x10, BARS + slot * BAR_STEP),
-        (SCRATCH + 0x18, CONTROL_BARS + slot * CONTROL_STEP),
-        (SCRATCH + 0x04, 6),
-    ]
-}
-
-/// Waits for QEMU, sets up its machine, and lets it run. Nothing is done if QEMU ends: that is noticed elsewhere.
-pub fn set_up(boot: &Boot, sockets: Sockets, qemu: &mut Process) -> Result<()> {
-    let Some((qmp, qtest)) = sockets.connected(qemu)? else {
-        return Ok(());
-    };
-    let (mut qmp, mut qtest) = (Lines::new(qmp)?, Lines::new(qtest)?);
-    let done = place(boot, &mut qmp, &mut qtest);
-    match (done, qemu.wait(Duration::from_millis(100))) {
-        (Err(_), Some(_)) => Ok(()),
-        (done, _) => done,
-    }
-}
-
-fn place(boot: &Boot, qmp: &mut Lines, qtest: &mut Lines) -> Result<()> {
-    qmp.greeted()?;
-    qmp.execute("qmp_capabilities", json!({}))?;
-    for (_, place) in boot.board.placed() {
-        let wire = json!({
-            "path": HOST_PATH,
-            "property": format!("sysbus-irq[{}]", place.slot),
-            "value": format!("{INTERRUPT_PATH}[{}]", place.interrupt),
-        });
-        qmp.execute("qom-set", wire)?;
-    }
-    qtest.write_all(&root_port())?;
-    for (core, place) in boot.board.placed() {
-        let function = BUS_NUMBER << 24 | place.slot << 19;
-        qtest.write_all(&window(0, SCRATCH, 0x1_0000, function, Kind::Configuration))?;
-        let id = qtest.readl(SCRATCH)?;
-        let wanted =
-            u32::from(gpu_control::PCI_DEVICE_ID) << 16 | u32::from(gpu_control::PCI_VENDOR_ID);
-        ensure!(
-            id == wanted,
-            "{} is not in slot {} of the machine's PCI bus: {id:#x}",
-            core.name(),
-            place.slot
-        );
-        qtest.write_all(&device(place.slot))?;
-    }
-    qtest.write_all(&window(
-        0,
-        SCRATCH,
-        3 * CONTROL_STEP,
-        CONTROL_BARS,
-        Kind::Memory,
-    ))?;
-    for (number, (core, place)) in (1..).zip(boot.board.placed()) {
-        let bus = BARS + place.slot * BAR_STEP;
-        qtest.write_all(&window(
-            number,
-            place.registers,
-            REGISTER_BYTES,
-            bus,
-            Kind::Memory,
-        ))?;
-        let control = SCRATCH + place.slot * CONTROL_STEP;
-        let code = qtest.readl(control + gpu_control::BOARD as u32)?;
-        ensure!(
-            Core::from_code(code) == Some(core),
-            "the control BAR of {} is not at {control:#x}: {code:#x}",
-            core.name()
-        );
-    }
-    qmp.execute("cont", json!({}))
 }
 
 /// Where QEMU connects to.
@@ -480,21 +584,21 @@ mod tests {
 
     #[test]
     fn windows_are_applied_by_their_last_word() {
-        let words = window(2, 0x13_4000, 0x4000, 0x0104_0000, Kind::Memory);
+        let words = IMX6.window(2, 0x13_4000, 0x4000, 0x0104_0000, Kind::Memory);
         assert_eq!(words[0], (0x01ff_c900, 2));
         assert_eq!(words[2], (0x01ff_c90c, 0x13_4000));
         assert_eq!(words[4], (0x01ff_c914, 0x13_7fff));
         assert_eq!(words[5], (0x01ff_c918, 0x0104_0000));
         assert_eq!(words[7], (0x01ff_c904, 0));
         assert_eq!(words[8], (0x01ff_c908, 0x8000_0000));
-        let words = window(0, SCRATCH, 0x1_0000, 1 << 24, Kind::Configuration);
+        let words = IMX6.window(0, IMX6.scratch, 0x1_0000, 1 << 24, Kind::Configuration);
         assert_eq!(words[7].1, 4);
     }
 
     #[test]
     fn the_root_port_reaches_all_bars() {
         assert_eq!(
-            root_port(),
+            IMX6.root_port(),
             [
                 (0x01ff_c018, 0x0001_0100),
                 (0x01ff_c020, 0x0100_0100),
@@ -502,8 +606,9 @@ mod tests {
             ]
         );
         // Base and limit name the same MiB.
-        let last = device(2)[1].1 + CONTROL_STEP - 1;
-        assert_eq!((last >> 20, last), (BARS >> 20, 0x010c_2fff));
+        let last = IMX6.device(2)[1].1 + CONTROL_STEP - 1;
+        assert_eq!((last >> 20, last), (IMX6.bars >> 20, 0x010c_2fff));
+        assert_eq!(IMX8MP.root_port()[1], (0x3380_0020, 0x1800_1800));
     }
 
     const TREE: &str = "/dts-v1/;\n\n/ {\n\taliases {\n\t\tserial0 = \"/soc/bus@2000000/spba-bus@2000000/serial@2020000\";\n\
@@ -515,16 +620,17 @@ mod tests {
 
     #[test]
     fn the_tree_names_the_console_and_leaves_uarts() {
-        assert_eq!(console(TREE), Some(1));
+        assert_eq!(IMX6.console(TREE), Some(1));
         let by_path = TREE.replace("serial1:115200n8", "/soc/bus@2000000/serial@2020000");
-        assert_eq!(console(&by_path), Some(0));
-        assert_eq!(console(&TREE.replace("serial1:", "serial7:")), None);
-        assert_eq!(console(&TREE.replace("stdout-path", "other")), Some(0));
-        assert_eq!(unused(TREE, 1), 3);
+        assert_eq!(IMX6.console(&by_path), Some(0));
+        assert_eq!(IMX6.console(&TREE.replace("serial1:", "serial7:")), None);
+        assert_eq!(IMX6.console(&TREE.replace("stdout-path", "other")), Some(0));
+        assert_eq!(IMX6.unused(TREE, 1), 3);
         let none_is_off = TREE.replace("disabled", "okay");
-        assert_eq!(unused(&none_is_off, 1), 4);
-        assert_eq!(unused(&none_is_off, 4), 3);
+        assert_eq!(IMX6.unused(&none_is_off, 1), 4);
+        assert_eq!(IMX6.unused(&none_is_off, 4), 3);
         let tree = Tree {
+            soc: &IMX6,
             path: PathBuf::new(),
             console: 1,
             ports: 3,
@@ -534,6 +640,6 @@ mod tests {
             ["null", "stdio", "null", "chardev:ports", "null"]
         );
         assert!(tree.arguments().contains("console=ttymxc1,"));
-        assert!(tree.arguments().ends_with("GALCORE_UART=0x21f0000"));
+        assert!(tree.arguments().contains(" GALCORE_UART=0x21f0000 "));
     }
 }

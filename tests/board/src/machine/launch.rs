@@ -55,8 +55,8 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
             boards::REACHED_MIB
         );
     }
-    let soc = match boot.board.real_tree() {
-        Some(_) => Some(soc::Tree::of_boot(assets, boot, dir)?),
+    let soc = match boot.board.real() {
+        Some((soc, usual)) => Some(soc::Tree::of_boot(soc, usual, assets, boot, dir)?),
         None => None,
     };
     let tree = match (&soc, boot.binding) {
@@ -65,11 +65,12 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
         (None, Binding::Dt) => Some(device_tree::make(assets, boot, dir)?),
     };
     let mut files = boot.files.clone();
-    if soc.is_some() {
+    if let Some(tree) = &soc {
         files.push(GuestFile {
             host: assets.programs.join(SERIAL_PORTS),
             guest: format!("/galcore/{SERIAL_PORTS}"),
         });
+        files.extend(tree.modules(assets));
     }
     if let Some(module) = &assets.module {
         files.push(GuestFile {
@@ -125,7 +126,13 @@ fn plan(boot: &Boot, nonce: &str) -> String {
     if boot.load || by_steps {
         plan.push_str("keep_loaded=1\n");
     }
-    if boot.board.real_tree().is_none() {
+    if let Some(soc) = boot.board.soc() {
+        let bars = quote(&soc.control_bars(boot));
+        plan.push_str(&format!(
+            "export {}={bars}\n",
+            gpu_control::CONTROL_VARIABLE
+        ));
+    } else {
         for (_, place) in boot.board.placed() {
             plan.push_str(&format!(
                 "enable_gpu {:02x} {:x}\n",
@@ -133,12 +140,6 @@ fn plan(boot: &Boot, nonce: &str) -> String {
             ));
         }
         plan.push_str("power_controller\n");
-    } else {
-        let bars = quote(&soc::control_bars(boot));
-        plan.push_str(&format!(
-            "export {}={bars}\n",
-            gpu_control::CONTROL_VARIABLE
-        ));
     }
     for (name, value) in [
         // By its first core's name, which the tests compare with that core.
@@ -193,7 +194,7 @@ fn kernel_arguments(boot: &Boot, soc: Option<&soc::Tree>) -> String {
     let (console, memory) = match soc {
         Some(tree) => (
             tree.arguments(),
-            soc::memory_arguments(boot.binding).to_string(),
+            tree.soc.memory_arguments(boot.binding).to_string(),
         ),
         None => (
             "console=ttyAMA0,115200 earlycon=pl011,0x9000000".to_string(),
@@ -229,7 +230,7 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|w| w.to_string()));
     match &files.soc {
-        Some(_) => add(&["-M", soc::MACHINE]),
+        Some(tree) => add(&["-M", &tree.soc.machine()]),
         None => {
             add(&["-M", &device_tree::machine(boot)]);
             add(&["-cpu", assets.processor.model()]);

@@ -103,10 +103,10 @@ pub fn boot(
     let files = launch::prepare_files(assets, boot, dir.path(), &nonce)?;
     let (sender, receiver) = sync_channel(64);
     let stop = Arc::new(AtomicBool::new(false));
-    let soc = match boot.board.real_tree() {
-        Some(_) => {
+    let soc = match boot.board.soc() {
+        Some(soc) => {
             ports::listen_to_all(dir.path(), sender.clone(), Arc::clone(&stop))?;
-            Some(soc::Sockets::new(dir.path())?)
+            Some((soc, soc::Sockets::new(dir.path())?))
         }
         None => {
             for port in Port::ALL {
@@ -158,8 +158,8 @@ pub fn boot(
     run.start_qemu(&assets.qemu, &qemu, &sender)?;
     if let Some(qemu) = &mut run.qemu {
         fs::write(dir.path().join(launch::MACHINE), qemu.id().to_string())?;
-        if let Some(sockets) = soc {
-            soc::set_up(boot, sockets, qemu)?;
+        if let Some((soc, sockets)) = soc {
+            soc.set_up(boot, sockets, qemu)?;
         }
     }
     if matches!(boot.work, Work::Shell(..)) {
