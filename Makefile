@@ -85,6 +85,9 @@ test:
 
 soak:
 	@scripts/board soak --out '$(OUT)' $(SUITE)
+	@$(if $(SUITE),:,scripts/board trees --kernel debian-trixie-backports --board sabrelite --out '$(OUT)/trees')
+	@$(if $(SUITE),:,scripts/board trees --kernel debian-trixie-backports-arm64 --board imx8mm-evk --out '$(OUT)/trees-8mm')
+	@$(if $(SUITE),:,scripts/board trees --kernel debian-trixie-backports-arm64 --board imx8mp-evk --out '$(OUT)/trees-8mp')
 	@$(if $(SUITE),:,scripts/bare-roots)
 	@$(if $(SUITE),:,scripts/perfetto --test)
 	@$(if $(SUITE),:,KERNEL='$(debian_kernel)' scripts/check-debian)

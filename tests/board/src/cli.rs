@@ -61,6 +61,12 @@ pub enum Command {
     ///
     /// Exit status: as for `run`.
     Top(TopArgs),
+    /// Draw the demonstration's picture with each real board's device tree of the kernel's, on QEMU's machine for its SoC.
+    ///
+    /// Writes DIR/trees.md: the cores, the picture, what was refused. A tree without a core is tried once more without the
+    /// supplies of the SoC's regulators, which a PMIC gives that QEMU lacks. Exit status: 1 if the kernel or the GPU model
+    /// complained, or pixels differ.
+    Trees(TreesArgs),
     /// Measure what the driver's operations cost, in instructions and register accesses.
     ///
     /// Prints a table and writes it to DIR/bench/bench.json. Exit status: 1 if
@@ -166,13 +172,17 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// `assets` with another kernel and the module that was built for it.
-    pub fn with_kernel(&self, assets: &Assets, name: &str) -> Result<Assets> {
-        let entry = self.kernels.split_whitespace().find_map(|entry| {
+    /// Image and module of another kernel.
+    fn other_kernel(&self, name: &str) -> Option<(&str, &str)> {
+        self.kernels.split_whitespace().find_map(|entry| {
             let (kernel, files) = entry.split_once('=')?;
             files.split_once('=').filter(|_| kernel == name)
-        });
-        let Some((kernel, module)) = entry else {
+        })
+    }
+
+    /// `assets` with another kernel and the module that was built for it.
+    pub fn with_kernel(&self, assets: &Assets, name: &str) -> Result<Assets> {
+        let Some((kernel, module)) = self.other_kernel(name) else {
             bail!("there is no kernel '{name}': start the board by scripts/board, which makes it");
         };
         let kernel = PathBuf::from(kernel);
@@ -387,6 +397,35 @@ pub struct DemoArgs {
     /// Folder for picture.png, kernel.log and gpu.json [default: out/demo].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+/// Arguments of `trees`.
+#[derive(Debug, Args)]
+pub struct TreesArgs {
+    /// The machine: sabrelite, imx8mm-evk or imx8mp-evk.
+    #[arg(long, value_enum, default_value_t = Board::Sabrelite)]
+    pub board: Board,
+    /// Only list the trees.
+    #[arg(long)]
+    pub list: bool,
+    /// Only each N-th of them.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = step)]
+    pub every: usize,
+    /// Boots at once.
+    #[arg(long, short, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub jobs: u8,
+    /// Folder for the table and the logs [default: out/trees].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Names of trees, or the beginnings of names.
+    #[arg(value_name = "TREE")]
+    pub names: Vec<String>,
+}
+
+/// A step that is not 0.
+fn step(text: &str) -> Result<usize> {
+    let number: std::num::NonZeroUsize = text.parse()?;
+    Ok(number.get())
 }
 
 /// Arguments of `timeline`.

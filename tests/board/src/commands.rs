@@ -13,6 +13,7 @@ use anyhow::Context;
 use anyhow::Result;
 
 use crate::boards::Binding;
+use crate::boards::Board;
 use crate::cli::DemoArgs;
 use crate::cli::MachineArgs;
 use crate::cli::RunArgs;
@@ -288,31 +289,18 @@ pub fn shell(tools: &Tools, arguments: &ShellArgs, signals: &Signals) -> Result<
     Ok(judgement::status_of_boot(&outcome).unwrap_or(0))
 }
 
-/// `scripts/board demo`
-pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8> {
-    let out = arguments
-        .out
-        .clone()
-        .unwrap_or_else(|| tools.top.join("out/demo"));
-    let picture = out.join("picture.png");
-    // An old picture must not pass for a new one.
-    if picture.exists() {
-        fs::remove_file(&picture)
-            .with_context(|| format!("cannot remove the old {}", picture.display()))?;
-    }
+/// A boot that draws the demonstration's picture, and leaves it in `out`.
+pub fn demo_boot(tools: &Tools, board: Board, out: PathBuf) -> Result<Boot> {
     let program = tools.programs.join("galcore-demo");
     let (command, file) = guest_command(
         &[program.to_string_lossy().into_owned()],
         tools.processor()?,
     )?;
-    let boot = Boot {
-        board: arguments.board,
-        binding: match arguments.params {
-            true => Binding::Params,
-            false => Binding::Dt,
-        },
+    Ok(Boot {
+        board,
+        binding: Binding::Dt,
         smp: 1,
-        memory: arguments.board.memory(),
+        memory: board.memory(),
         append: String::new(),
         tree: String::new(),
         dtb: String::new(),
@@ -331,7 +319,25 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
             module: None,
         }]),
         out,
-    };
+    })
+}
+
+/// `scripts/board demo`
+pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8> {
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| tools.top.join("out/demo"));
+    let picture = out.join("picture.png");
+    // An old picture must not pass for a new one.
+    if picture.exists() {
+        fs::remove_file(&picture)
+            .with_context(|| format!("cannot remove the old {}", picture.display()))?;
+    }
+    let mut boot = demo_boot(tools, arguments.board, out)?;
+    if arguments.params {
+        boot.binding = Binding::Params;
+    }
     let outcome = machine::boot(&tools.assets(true)?, &boot, &mut PassOn::default(), signals)?;
     let status = conclude(&outcome, &boot.out);
     if status == 0 && !picture.is_file() {

@@ -29,6 +29,7 @@ mod streams;
 mod testing;
 mod timeline;
 mod top;
+mod trees;
 
 use std::process::ExitCode;
 
@@ -71,6 +72,7 @@ fn perform(cli: &Cli) -> Result<u8> {
         Command::Top(arguments) => top::top(&cli.tools, arguments, &signals),
         Command::Bench(arguments) => bench::bench(&cli.tools, arguments, &signals),
         Command::Profile(arguments) => profile::profile(&cli.tools, arguments, &signals),
+        Command::Trees(arguments) => trees::trees(&cli.tools, arguments, &signals),
         Command::Soak(arguments) => testing::test(&cli.tools, arguments, true, &signals),
     }
 }

@@ -59,6 +59,8 @@ pub struct Soc {
     interrupts: &'static str,
     /// The device trees in a kernel's build folder.
     trees: &'static str,
+    /// Its own regulators in a tree, which may have supplies of the board's.
+    regulators: &'static [&'static str],
     /// Modules of the kernel that the cores, and the machine's end, need.
     modules: &'static [&'static str],
     /// Where parameters put the pool of a board with 1 GiB, and the kernel's arguments that leave it alone.
@@ -87,6 +89,11 @@ pub const IMX6: Soc = Soc {
     bars: 0x0100_0000,
     interrupts: "/machine/soc/a9mpcore/unnamed-gpio-in",
     trees: "arch/arm/boot/dts/nxp/imx",
+    regulators: &[
+        "/soc/bus@2000000/anatop@20c8000/regulator-vddcore",
+        "/soc/bus@2000000/anatop@20c8000/regulator-vddpu",
+        "/soc/bus@2000000/anatop@20c8000/regulator-vddsoc",
+    ],
     modules: &["gpio_mxc", "anatop_regulator", "imx2_wdt"],
     reserved: (0x3400_0000, "mem=576M@0x10000000 mem=256M@0x40000000"),
 };
@@ -103,6 +110,7 @@ pub const IMX8MM: Soc = Soc {
     bars: 0x1800_0000,
     interrupts: "/machine/soc/gic/unnamed-gpio-in",
     trees: "arch/arm64/boot/dts/freescale",
+    regulators: &[],
     modules: &["gpio_mxc", "nvmem_imx_ocotp", "reset_imx7", "imx2_wdt"],
     reserved: (0x7400_0000, "mem=832M"),
 };
@@ -377,10 +385,7 @@ impl Soc {
     fn file(&self, assets: &Assets, name: &str) -> Result<PathBuf> {
         let path = match name.contains('/') {
             true => PathBuf::from(name),
-            false => {
-                let build = build(assets).context("the kernel has a build folder")?;
-                build.join(format!("{}/{name}.dtb", self.trees))
-            }
+            false => self.folder(assets)?.join(format!("{name}.dtb")),
         };
         if !path.is_file() {
             bail!(
@@ -389,6 +394,43 @@ impl Soc {
             );
         }
         Ok(path)
+    }
+
+    /// The folder of the boards' trees in the kernel's build.
+    pub fn folder(&self, assets: &Assets) -> Result<PathBuf> {
+        let build = build(assets).context("the kernel has a build folder")?;
+        Ok(build.join(self.trees))
+    }
+
+    /// The tree `name` in `dir`, its SoC's regulators without a supply of the board's; none if they have none.
+    pub fn without_supplies(
+        &self,
+        assets: &Assets,
+        name: &str,
+        dir: &Path,
+    ) -> Result<Option<PathBuf>> {
+        let tree = self.file(assets, name)?;
+        let source = device_tree::source(&tree)?;
+        let changed = dir.join(format!("{name}.dtb"));
+        let mut is_changed = false;
+        for regulator in self.regulators {
+            let node = regulator.rsplit('/').next().unwrap_or(regulator);
+            if property(&source, node, "vin-supply").is_none() {
+                continue;
+            }
+            if !is_changed {
+                fs::copy(&tree, &changed)
+                    .with_context(|| format!("cannot copy {}", tree.display()))?;
+                is_changed = true;
+            }
+            let mut delete = Command::new("fdtput");
+            delete
+                .arg("-d")
+                .arg(&changed)
+                .args([regulator, "vin-supply"]);
+            device_tree::run(delete)?;
+        }
+        Ok(is_changed.then_some(changed))
     }
 
     /// The tree, with the cores' nodes disabled.
