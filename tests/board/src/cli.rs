@@ -180,6 +180,11 @@ impl Tools {
         })
     }
 
+    /// Whether there is another kernel of that name.
+    pub fn has_kernel(&self, name: &str) -> bool {
+        self.other_kernel(name).is_some()
+    }
+
     /// `assets` with another kernel and the module that was built for it.
     pub fn with_kernel(&self, assets: &Assets, name: &str) -> Result<Assets> {
         let Some((kernel, module)) = self.other_kernel(name) else {

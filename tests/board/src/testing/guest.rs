@@ -76,10 +76,11 @@ struct Booted<'a> {
 impl Session<'_> {
     /// Runs the group's suites. `number` is the group's, for names of folders.
     pub fn run(&self, number: usize, group: &Group) -> Result<Vec<SuiteResult>> {
-        if let Some(problem) = self.no_mesa(&group.needs) {
+        let missing = self.no_mesa(&group.needs);
+        if let Some(problem) = missing.or_else(|| self.no_kernel(&group.needs)) {
             let steps = group.steps.iter();
             return Ok(steps
-                .map(|step| self.told(self.without_mesa(step, &group.needs, &problem)))
+                .map(|step| self.told(self.left_out(step, &group.needs, &problem)))
                 .collect());
         }
         let (mut steps, missing): (Vec<Step>, Vec<Step>) = group
@@ -173,7 +174,18 @@ impl Session<'_> {
         Some((Outcome::Skipped, text))
     }
 
-    fn without_mesa(
+    /// Why a kernel of Debian's is not there, where it is wanted beside the chosen one: the archive may not have all of it.
+    fn no_kernel(&self, needs: &Needs) -> Option<(Outcome, String)> {
+        let is_missing =
+            needs.kernel.starts_with("debian") && !self.tools.has_kernel(&needs.kernel);
+        let text = format!(
+            "the kernel '{}' could not be had: scripts/kernel says why",
+            needs.kernel
+        );
+        is_missing.then_some((Outcome::Skipped, text))
+    }
+
+    fn left_out(
         &self,
         step: &Step,
         needs: &Needs,
@@ -182,7 +194,7 @@ impl Session<'_> {
         SuiteResult {
             name: step.name.clone(),
             place: needs.describe_with(&step.module),
-            cases: vec![case("Mesa", *outcome, vec![problem.clone()])],
+            cases: vec![case("what it needs", *outcome, vec![problem.clone()])],
             log: self.logs.to_path_buf(),
             ..SuiteResult::default()
         }
