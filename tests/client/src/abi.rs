@@ -106,7 +106,8 @@ impl Abi {
                     abi.values.insert(value, number(is) as u32);
                 }
                 // What the driver does of its own.
-                ["place" | "about" | "like" | "model" | "shorter" | "vector" | "word" | "quirk", ..] => {}
+                ["place" | "about" | "like" | "model" | "shorter" | "vector" | "word" | "quirk", ..] =>
+                    {}
                 _ => panic!("{name}: {line:?} is no fact"),
             }
         }

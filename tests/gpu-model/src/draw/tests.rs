@@ -902,7 +902,8 @@ fn what_hangs_silicon_is_found_before_it_is_drawn() {
         change(&mut rig);
         rig.wrong()
     };
-    let cases: [(&str, &dyn Fn(&mut Rig)); 6] = [
+    type Change<'a> = &'a dyn Fn(&mut Rig);
+    let cases: [(&str, Change<'_>); 6] = [
         ("3 vertex elements", &|rig| rig.elements = 3),
         ("uses 5 temporaries", &|rig| rig.code("mov t4, t1", true)),
         ("scissor without a fraction: 64", &|rig| {

@@ -103,7 +103,6 @@ pub struct Setup {
     pub(super) mip: Filter,
     pub(super) mag: Filter,
     pub(super) format: Format,
-    pub(super) layout: Layout,
     pub(super) min_lod: f32,
     pub(super) max_lod: f32,
     pub(super) bias: f32,
@@ -242,7 +241,6 @@ impl Setup {
             mip,
             mag: filter(config >> 11 & 3),
             format,
-            layout,
             min_lod: fixed(lod, 11),
             max_lod: fixed(lod, 1),
             bias: if lod & 1 != 0 {
