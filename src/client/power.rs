@@ -40,7 +40,11 @@ impl Process {
         way: PowerWay,
     ) -> Result {
         match self.device.any(selector) {
-            Ok(core) => core.set_power(state, way, self.clients.are_only(self)),
+            Ok(core) => {
+                let is_alone = self.clients.are_only(self);
+                let set = || core.set_power(state, way, is_alone);
+                self.usage.waiting(core.index(), set)
+            }
             Err(Error::GpuNotResponding) if state != PowerState::On => Ok(()),
             Err(error) => Err(error),
         }

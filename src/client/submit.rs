@@ -21,6 +21,7 @@ use crate::{
     ring::{
         Attempt,
         Numbers,
+        Waited,
         GPU_TIMEOUT, //
     },
     sys::trace::WaitFor, //
@@ -165,7 +166,10 @@ impl Process {
         let ring = core.ring();
         let what = WaitFor::Job(core.index(), number);
         let what = (what, Limited::Progress(core.index()));
-        let wait = |left| ring.wait_for_progress(number, left);
+        let wait = |left| {
+            self.usage
+                .waiting(core.index(), || ring.wait_for_progress(number, left))
+        };
         self.limited(what, GPU_TIMEOUT, || ring.moves(), wait)
     }
 
@@ -200,9 +204,14 @@ impl Process {
             let (number, queue) = (last[core.index()], core.queue());
             let what = WaitFor::Job(core.index(), number);
             let what = (what, Limited::Progress(core.index()));
-            let wait = |left| queue.wait_for_progress(number, left);
+            let wait = |left| {
+                self.usage
+                    .waiting(core.index(), || queue.wait_for_progress(number, left))
+            };
             match self.limited(what, GPU_TIMEOUT, || queue.moves(), wait) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
+                // It was dropped when the core was given up.
+                Err(_) if queue.is_over(number) => {}
                 outcome => result = result.and(outcome),
             }
         }

@@ -26,7 +26,7 @@ pub(crate) struct Usage {
     busy: [Atomic<u64>; MAX_CORES],
     /// The most that anybody has been told of that.
     told: [Atomic<u64>; MAX_CORES],
-    /// By core, its threads that wait for a place there.
+    /// By core, its threads that wait for a place there, or for jobs.
     waiters: [Atomic<usize>; MAX_CORES],
     /// The process has ended.
     is_over: Atomic<bool>,
@@ -53,7 +53,7 @@ impl Usage {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Does `wait`, which is for a place on `core`.
+    /// Does `wait`, which is for a place on `core`, or for jobs there.
     pub(super) fn waiting<T>(&self, core: usize, wait: impl FnOnce() -> T) -> T {
         let Some(waiters) = self.waiters.get(core) else {
             return wait();
@@ -64,7 +64,7 @@ impl Usage {
         result
     }
 
-    /// Whether the process has ended, or some of `waiters` threads that wait for a place on `core`
+    /// Whether the process has ended, or some of `waiters` threads that wait for `core`
     /// are not its own. Its own count here before they count there, so this errs on its side.
     pub(super) fn holds_up(&self, core: usize, waiters: usize) -> bool {
         let own = self.waiters.get(core).map_or(0, |own| own.load(Relaxed));

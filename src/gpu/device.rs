@@ -386,9 +386,12 @@ impl<P: Payload> Device<P> {
     }
 
     /// Waits until what clients have let go of so far and is in no window is free; says whether all
-    /// of it is. If not, a core hangs, or has been stopped. `Interrupted`: a Unix signal came. Not
-    /// for the work queue.
-    pub(crate) fn wait_for_reclaim(&self) -> Result<bool> {
+    /// of it is. If not, a core hangs, or has been stopped. `counted` does each wait for a core.
+    /// `Interrupted`: a Unix signal came. Not for the work queue.
+    pub(crate) fn wait_for_reclaim(
+        &self,
+        counted: impl Fn(usize, &dyn Fn() -> Result) -> Result,
+    ) -> Result<bool> {
         let newest = self.reclaimer.newest();
         // What of it a hang has taken is no less over.
         let is_over = |waited, is_over| match waited {
@@ -400,7 +403,8 @@ impl<P: Payload> Device<P> {
             let number = newest[core.index()];
             let (waited, has_ended) = each!(&core, core => {
                 let engine = core.engine();
-                let waited = engine.wait_for_progress(number, wait::TIMEOUT);
+                let wait = || engine.wait_for_progress(number, wait::TIMEOUT);
+                let waited = counted(core.index(), &wait);
                 (waited, engine.is_over(number))
             });
             if !is_over(waited, has_ended)? {

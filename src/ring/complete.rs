@@ -207,7 +207,7 @@ impl<F: FrontEnd> Engine<F> {
         waited
     }
 
-    /// See [`Engine::wait_for_place`]. Waits for the driver's own jobs are not counted.
+    /// See [`Engine::wait_for_place`]. The driver waits by this alone: nothing holds it up.
     pub(super) fn wait_until_moved(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,
@@ -249,7 +249,8 @@ impl<F: FrontEnd> Engine<F> {
     }
 
     /// Waits until job `number` has ended and done what it had to, as long as the GPU makes
-    /// progress: as the hang check sees it.
+    /// progress: as the hang check sees it. The oldest job's process, if it is another, holds this
+    /// one up.
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for `milliseconds`, and
     /// then for 20 s.
@@ -257,6 +258,7 @@ impl<F: FrontEnd> Engine<F> {
         let mut state = self.state.lock();
         // Till the end: who moves wakes only if there are some.
         state.waiters += 1;
+        state.place_waiters += 1;
         let limit = (milliseconds, true);
         let waited = wait::while_moving(&self.moved, &mut state, limit, |state| {
             match state.completed >= number {
@@ -267,6 +269,7 @@ impl<F: FrontEnd> Engine<F> {
             }
         });
         state.waiters -= 1;
+        state.place_waiters -= 1;
         waited
     }
 

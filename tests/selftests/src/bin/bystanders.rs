@@ -20,6 +20,9 @@ use galcore_client::sys::become_user;
 use galcore_client::sys::Orphans;
 use galcore_client::sys::Place;
 use galcore_client::sys::Region;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
 use galcore_client::uapi::IOCTL_INTERFACE;
 use galcore_client::Abi;
 use galcore_client::Client;
@@ -30,6 +33,7 @@ use galcore_selftests::control::Control;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
 use galcore_selftests::harness::eventually;
+use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
@@ -315,6 +319,18 @@ fn commits(control: &Control, limited: bool) -> Result<()> {
     paint.close()
 }
 
+/// An allocation that waits for memory which the GPU may still use waits as long as one job may last.
+fn allocating(control: &Control) -> Result<()> {
+    let device = Device::open()?;
+    let bytes = device.map_pool()?.len() as u32;
+    beside_slow_draws(control, 1, true, |_| {
+        // The other one's surface is in it.
+        let all = device.allocate(bytes, 64, surface::BITMAP, Pool::SYSTEM);
+        refused("all of the pool", all, Status::OUT_OF_MEMORY)
+    })?;
+    Ok(())
+}
+
 /// What a process that was killed has submitted ends, and gives back what it had, in the time of one job.
 fn killed(control: &Control) -> Result<()> {
     let before = ProcGc::used_now()?;
@@ -361,6 +377,7 @@ fn main() -> ExitCode {
             });
             suite.test("a COMMIT waits for its turn", || commits(&control, limited));
             if limited {
+                suite.test("an allocation that waits", || allocating(&control));
                 suite.test("a killed process's jobs", || killed(&control));
                 suite.test("alone there is no limit", || alone(&control));
             }
