@@ -184,7 +184,12 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 
     fn release(ring: &Ring<P>) -> Result {
-        ring.link_up(&ring.state.lock())?;
+        let state = ring.state.lock();
+        ring.link_up(&state)?;
+        if state.phase == (Phase::Asleep { holding: true }) {
+            ring.cut_links(&state)?;
+        }
+        drop(state);
         sys::barrier::write();
         Ok(())
     }
