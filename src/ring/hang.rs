@@ -146,11 +146,12 @@ impl<F: FrontEnd> Engine<F> {
         }
         let now = sys::jiffies();
         let holds_up = state.holds_up(self.seat.core);
-        if state
-            .watch
-            .is_too_long(now, holds_up, self.seat.job_timeout)
-            && recovers
-        {
+        // One that does not move has the time of a hang.
+        let longest = match self.seat.job_timeout {
+            0 => 0,
+            limit => limit.max(self.seat.timeout),
+        };
+        if state.watch.is_too_long(now, holds_up, longest) && recovers {
             drop(state);
             self.recover(Cause::TooLong);
             return Some(period);
