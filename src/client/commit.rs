@@ -146,7 +146,11 @@ impl Parts {
             Commands::Described(user) => user,
             Commands::Here(buffer, _) => buffer.logical,
         };
-        let what = Limited::Part(commands, first.queue);
+        let others = match first.next {
+            0 => first.queue,
+            next => next,
+        };
+        let what = Limited::Part(commands, others);
         let (done, was_switched) = process.parts_done(what);
         Self {
             what,

@@ -12,6 +12,10 @@
 //! A handler that leaves by `longjmp` is not seen: the next wait of the same thread for the same
 //! thing counts as the old one.
 //!
+//! Of a COMMIT of several parts it is kept how many have been submitted, if the thread stops or
+//! freezes amid them. A program that handles a signal meanwhile and then commits something else with
+//! the same addresses loses these parts.
+//!
 //! Lock: `galcore restarts`, a leaf.
 
 use super::{
@@ -42,7 +46,7 @@ use kernel::{
 };
 
 /// Interrupted waits that are kept of one process: one for each thread in a handler. One more takes
-/// the place of the oldest.
+/// the place of the oldest, but for parts of a COMMIT.
 const MAX_KEPT: usize = 64;
 
 /// The wait time that means for ever.
@@ -64,8 +68,8 @@ pub(super) enum Limited {
     Stall(usize, u32),
     /// That a core gets on with what the process has there.
     Progress(usize),
-    /// A place for a part of a COMMIT behind others: where its commands, and the next part, are in
-    /// user memory. Its progress is how many parts have been submitted.
+    /// A place for a part of a COMMIT after others: where the commands of the first part are in user
+    /// memory, and the next part, or the queue. Its progress is how many parts have been submitted.
     Part(u64, u64),
 }
 
@@ -105,7 +109,9 @@ impl Restarts {
         let index = kept.iter().position(|kept| kept.thread == thread)?;
         // A call may have waited for more than one thing to get on.
         let others = |kept: &&mut Kept| kept.what != what;
-        if let Some(Limited::Progress(_)) = kept.get_mut(index).filter(others).map(|kept| kept.what)
+        // What a handler waits for does not make a COMMIT's parts undone.
+        if let Some(Limited::Progress(_) | Limited::Part(..)) =
+            kept.get_mut(index).filter(others).map(|kept| kept.what)
         {
             return None;
         }

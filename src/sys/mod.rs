@@ -167,7 +167,7 @@ pub(crate) fn will_restart() -> bool {
 }
 
 /// Whether what interrupts the calling thread runs no handler: it must stop or freeze. Its
-/// system call is restarted, and nothing of the program's runs before.
+/// system call is restarted then, unless a signal with a handler comes meanwhile.
 pub(crate) fn is_stopping() -> bool {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_will_restart(false) }
