@@ -138,9 +138,10 @@ impl<F: FrontEnd> Engine<F> {
         let completing = self.completion.lock();
         match found {
             Ok(start) => {
-                let goes_on = self.go_on(&start, &tolls).is_ok();
-                self.trace_reset(goes_on.then_some(start.attempts));
-                if !goes_on {
+                // Before a job that is dropped ends.
+                self.trace_reset(Some(start.attempts));
+                if self.go_on(&start, &tolls).is_err() {
+                    self.trace_reset(None);
                     self.cut_off(&mut tolls);
                     self.abandon();
                 }
