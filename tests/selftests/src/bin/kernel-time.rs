@@ -110,12 +110,12 @@ fn looks() -> Result<()> {
     }
     paint.close()?;
     let workers = workers(&recording.text()?)?;
-    let of_rings = |(function, _): &&(String, i32)| function.contains("4ring4Ring");
+    let of_rings = |(function, _): &&(String, i32)| function.contains("6engine6Engine");
     let looks: Vec<_> = workers.iter().filter(of_rings).collect();
     println!("# {} works, {} of them looks", workers.len(), looks.len());
     ensure!(!looks.is_empty(), "nobody has looked: {workers:?}");
     for (function, nice) in workers {
-        let wanted = if function.contains("4ring4Ring") {
+        let wanted = if function.contains("6engine6Engine") {
             -20
         } else {
             0
