@@ -153,7 +153,7 @@ impl<F: FrontEnd> Engine<F> {
             Err(End::NoHang) => {}
         }
         drop(completing);
-        self.resume();
+        self.reopen();
         // The reset has flushed the TLB.
         F::flushed(self);
         if let Some(evidence) = evidence {
@@ -175,15 +175,26 @@ impl<F: FrontEnd> Engine<F> {
         is_ours.unwrap_or(false)
     }
 
-    /// The end of [`Engine::pause`].
+    /// The end of [`Engine::pause`], and what was seen of the core before does not count.
     pub(super) fn resume(&self) {
+        self.forget_progress();
+        self.reopen();
+    }
+
+    /// The end of [`Engine::pause`].
+    fn reopen(&self) {
         let mut state = self.state.lock();
         state.is_paused = false;
         state.moves += 1;
-        let completed = state.completed;
-        state.watch.forget(completed);
         drop(state);
         self.moved.notify_all();
+    }
+
+    /// What was seen of the core does not count any more.
+    fn forget_progress(&self) {
+        let mut state = self.state.lock();
+        let completed = state.completed;
+        state.watch.forget(completed);
     }
 
     fn recover_paused(
@@ -212,6 +223,8 @@ impl<F: FrontEnd> Engine<F> {
         }
         self.resets.fetch_add(1, Relaxed);
         let attempts = self.hardware.recover().map_err(|_| End::GivenUp)?;
+        // Not later: the next job may fail before the recovery is over.
+        self.forget_progress();
         let place = F::prepare(self, cause, &fates).map_err(|_| End::GivenUp)?;
         {
             let mut state = self.state.lock();
