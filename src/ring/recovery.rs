@@ -17,7 +17,7 @@
 //!    under way. It is the same core as before, and is set up as it was at first
 //!    ([`FrontEnd::prepare`]).
 //! 4. *Judge* ([`super::verdict`]). All jobs keep their places, ids and numbers. A dropped one's
-//!    words become a jump to its event: so it ends in its turn, as [`Outcome::Dropped`], and its
+//!    words become a jump to its event: so it ends in its turn, as [`Outcome::Dropped`](super::Outcome::Dropped), and its
 //!    records run and its memory is let go of as ever. Those that run are as they were written.
 //!    They rest on the pipe that is selected, which the jump in front of them sees to, and on
 //!    addresses that the GPU holds, which are all made nobody's first.

@@ -95,7 +95,7 @@ impl<P: Payload> Ring<P> {
     /// number.
     ///
     /// On error the ring is as it was and `payload` is untouched. `Interrupted`: a Unix signal came
-    /// while waiting for a place. `GpuNotResponding`: no place for [`GPU_TIMEOUT`].
+    /// while waiting for a place. `GpuNotResponding`: no place for [`GPU_TIMEOUT`](super::GPU_TIMEOUT).
     pub(crate) fn submit(self: &Arc<Self>, payload: &mut P) -> Result<u64> {
         let mut timeout = self.place_timeout();
         loop {

@@ -24,7 +24,7 @@ macro_rules! structures {
             pub(crate) struct $name {
                 /// Bytes of the structure; 0: the generation does not have it.
                 pub(crate) bytes: u16,
-                $($(#[doc = $c_field])+ pub(crate) $field: Field,)*
+                $($(#[doc = concat!("`", $c_field, "`")])+ pub(crate) $field: Field,)*
             }
 
             impl $name {
