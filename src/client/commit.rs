@@ -816,7 +816,8 @@ impl Submission<'_> {
             return Ok(());
         }
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
-            self.process.progressing(self.core, buffers.last_use())?;
+            self.process
+                .progressing(self.core.ring(), buffers.last_use())?;
             self.merged = deltas::merge(buffers, self.delta, self.format);
             self.load = Some(buffers.load());
         }

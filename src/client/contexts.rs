@@ -96,7 +96,7 @@ impl Process {
             let what = (what, Limited::Stall(core.index(), timeout));
             self.limited(what, timeout, || 0, |left| ring.wait_for(newest, left))?;
         } else {
-            self.progressing(core, newest)?;
+            self.progressing(ring, newest)?;
         }
         self.finish_returns();
         Ok(())

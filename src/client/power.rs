@@ -42,8 +42,7 @@ impl Process {
         match self.device.any(selector) {
             Ok(core) => {
                 let is_alone = self.clients.are_only(self);
-                let set = || core.set_power(state, way, is_alone);
-                self.usage.waiting(core.index(), set)
+                core.set_power(state, way, is_alone, self.usage.waiters())
             }
             Err(Error::GpuNotResponding) if state != PowerState::On => Ok(()),
             Err(error) => Err(error),

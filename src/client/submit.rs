@@ -20,6 +20,8 @@ use crate::{
     },
     ring::{
         Attempt,
+        Engine,
+        FrontEnd,
         Numbers,
         Waited,
         GPU_TIMEOUT, //
@@ -116,8 +118,7 @@ impl Process {
             match attempt {
                 Attempt::Reserved(place) => break (place, counted),
                 Attempt::Full => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
-                    let wait = || ring.wait_for_place(&mut timeout);
-                    self.usage.waiting(core.index(), wait)
+                    ring.wait_for_place(&mut timeout, self.usage.waiters())
                 })?,
                 Attempt::NotLoaded => {
                     if let Some(commands) = &mut commands {
@@ -160,17 +161,13 @@ impl Process {
         core::array::from_fn(|core| self.last_jobs[core].load(Relaxed))
     }
 
-    /// Waits until job `number` of `core` has ended. `Interrupted`: a Unix signal came.
+    /// Waits until job `number` of a core has ended. `Interrupted`: a Unix signal came.
     /// `GpuNotResponding`: the core makes no progress.
-    pub(super) fn progressing(&self, core: &Core, number: u64) -> Result {
-        let ring = core.ring();
-        let what = WaitFor::Job(core.index(), number);
-        let what = (what, Limited::Progress(core.index()));
-        let wait = |left| {
-            self.usage
-                .waiting(core.index(), || ring.wait_for_progress(number, left))
-        };
-        self.limited(what, GPU_TIMEOUT, || ring.moves(), wait)
+    pub(super) fn progressing<F: FrontEnd>(&self, engine: &Engine<F>, number: u64) -> Result {
+        let core = engine.seat.core;
+        let what = (WaitFor::Job(core, number), Limited::Progress(core));
+        let wait = |left| engine.wait_for_progress(number, left, self.usage.waiters());
+        self.limited(what, GPU_TIMEOUT, || engine.moves(), wait)
     }
 
     /// Waits until all that the process has submitted has ended: what it could use of the process's
@@ -195,20 +192,14 @@ impl Process {
             if Some(core.index()) == except {
                 continue;
             }
-            match self.progressing(&core, last[core.index()]) {
+            match self.progressing(core.ring(), last[core.index()]) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 outcome => result = result.and(outcome),
             }
         }
         for core in self.device.vectors() {
             let (number, queue) = (last[core.index()], core.queue());
-            let what = WaitFor::Job(core.index(), number);
-            let what = (what, Limited::Progress(core.index()));
-            let wait = |left| {
-                self.usage
-                    .waiting(core.index(), || queue.wait_for_progress(number, left))
-            };
-            match self.limited(what, GPU_TIMEOUT, || queue.moves(), wait) {
+            match self.progressing(queue, number) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 // It was dropped when the core was given up.
                 Err(_) if queue.is_over(number) => {}

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     limits::MAX_CORES,
+    ring::Waiters,
     sys::clock, //
 };
 use kernel::sync::atomic::{
@@ -26,8 +27,8 @@ pub(crate) struct Usage {
     busy: [Atomic<u64>; MAX_CORES],
     /// The most that anybody has been told of that.
     told: [Atomic<u64>; MAX_CORES],
-    /// By core, its threads that wait for a place there, or for jobs.
-    waiters: [Atomic<usize>; MAX_CORES],
+    /// Its threads that wait for cores.
+    waiters: Waiters,
     /// The process has ended.
     is_over: Atomic<bool>,
 }
@@ -43,7 +44,7 @@ impl Usage {
             process_id,
             busy: [const { Atomic::new(0) }; MAX_CORES],
             told: [const { Atomic::new(0) }; MAX_CORES],
-            waiters: [const { Atomic::new(0) }; MAX_CORES],
+            waiters: Waiters::new(),
             is_over: Atomic::new(false),
         }
     }
@@ -53,22 +54,15 @@ impl Usage {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Does `wait`, which is for a place on `core`, or for jobs there.
-    pub(super) fn waiting<T>(&self, core: usize, wait: impl FnOnce() -> T) -> T {
-        let Some(waiters) = self.waiters.get(core) else {
-            return wait();
-        };
-        waiters.add(1, Relaxed);
-        let result = wait();
-        waiters.add(usize::MAX, Relaxed);
-        result
+    /// Its threads that wait for cores.
+    pub(super) fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 
-    /// Whether the process has ended, or some of `waiters` threads that wait for `core`
-    /// are not its own. Its own count here before they count there, so this errs on its side.
+    /// Whether the process has ended, or some of `waiters` threads that wait for `core` are not its
+    /// own.
     pub(super) fn holds_up(&self, core: usize, waiters: usize) -> bool {
-        let own = self.waiters.get(core).map_or(0, |own| own.load(Relaxed));
-        self.is_over.load(Relaxed) || waiters > own
+        self.is_over.load(Relaxed) || waiters > self.waiters.of(core)
     }
 
     /// The process, by its number.

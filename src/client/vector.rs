@@ -250,10 +250,8 @@ impl Process {
                 Attempt::Changed => {}
                 Attempt::Full => {
                     drop(tables);
-                    let wait = || queue.wait_for_place(&mut timeout);
-                    waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
-                        self.usage.waiting(core.index(), wait)
-                    })?;
+                    let wait = || queue.wait_for_place(&mut timeout, self.usage.waiters());
+                    waited(WaitFor::Place(core.index()), GPU_TIMEOUT, wait)?;
                 }
             }
         };

@@ -40,7 +40,8 @@ use crate::{
         Payload,
         Reclaimer,
         Seat,
-        Waited, //
+        Waited,
+        Waiters, //
     },
     sys::slot::Slot,
     wait, //
@@ -386,12 +387,9 @@ impl<P: Payload> Device<P> {
     }
 
     /// Waits until what clients have let go of so far and is in no window is free; says whether all
-    /// of it is. If not, a core hangs, or has been stopped. `counted` does each wait for a core.
-    /// `Interrupted`: a Unix signal came. Not for the work queue.
-    pub(crate) fn wait_for_reclaim(
-        &self,
-        counted: impl Fn(usize, &dyn Fn() -> Result) -> Result,
-    ) -> Result<bool> {
+    /// of it is. If not, a core hangs, or has been stopped. `own` counts the caller's threads that
+    /// wait. `Interrupted`: a Unix signal came. Not for the work queue.
+    pub(crate) fn wait_for_reclaim(&self, own: &Waiters) -> Result<bool> {
         let newest = self.reclaimer.newest();
         // What of it a hang has taken is no less over.
         let is_over = |waited, is_over| match waited {
@@ -403,8 +401,7 @@ impl<P: Payload> Device<P> {
             let number = newest[core.index()];
             let (waited, has_ended) = each!(&core, core => {
                 let engine = core.engine();
-                let wait = || engine.wait_for_progress(number, wait::TIMEOUT);
-                let waited = counted(core.index(), &wait);
+                let waited = engine.wait_for_progress(number, wait::TIMEOUT, own);
                 (waited, engine.is_over(number))
             });
             if !is_over(waited, has_ended)? {

@@ -26,7 +26,8 @@ use crate::{
     },
     ring::{
         Payload,
-        Waited, //
+        Waited,
+        Waiters, //
     },
     sys::power::KeptOn,
     wait, //
@@ -48,8 +49,15 @@ impl<P: Payload> Device<P> {
 impl<P: Payload> AnyCore<P> {
     /// Brings the core into `state`, until it has something to do; `is_alone`: nobody else wants
     /// it. If somebody does it goes off as always. `ChipNotReady`: it is not idle, and nobody is to
-    /// wait. `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix signal came.
-    pub(crate) fn set_power(&self, state: PowerState, way: PowerWay, is_alone: bool) -> Result {
+    /// wait. `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix signal came. `own`
+    /// counts the caller's threads that wait.
+    pub(crate) fn set_power(
+        &self,
+        state: PowerState,
+        way: PowerWay,
+        is_alone: bool,
+        own: &Waiters,
+    ) -> Result {
         let supply = self.hardware().supply();
         match (state, self.is_dead()) {
             (PowerState::On, true) => return Err(Error::GpuNotResponding),
@@ -65,7 +73,7 @@ impl<P: Payload> AnyCore<P> {
         match way {
             // What does not end is the hang check's.
             PowerWay::Waiting => {
-                if self.wait_for_rest() == Err(Error::Interrupted) {
+                if self.wait_for_rest(own) == Err(Error::Interrupted) {
                     return Err(Error::Interrupted);
                 }
             }
@@ -147,8 +155,8 @@ impl<P: Payload> AnyCore<P> {
         each!(self, core => core.engine().is_dead())
     }
 
-    fn wait_for_rest(&self) -> Result {
+    fn wait_for_rest(&self, own: &Waiters) -> Result {
         let newest = self.newest();
-        each!(self, core => core.engine().wait_for_progress(newest, wait::TIMEOUT))
+        each!(self, core => core.engine().wait_for_progress(newest, wait::TIMEOUT, own))
     }
 }

@@ -21,6 +21,7 @@ use crate::{
         Error,
         Result, //
     },
+    limits::MAX_CORES,
     sys::clock::Stamp,
     wait::{
         self,
@@ -29,6 +30,10 @@ use crate::{
 };
 use kernel::{
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         lock::{
             spinlock::SpinLockBackend,
             Guard, //
@@ -49,6 +54,28 @@ pub(crate) struct PlaceTimeout {
     /// What [`State::progress`] was when the time began.
     progress: Option<u64>,
     left: Jiffies,
+}
+
+/// By core, the threads of a process that wait for a place there, or for jobs. Changed together with
+/// [`State::place_waiters`], under the same lock.
+pub(crate) struct Waiters([Atomic<usize>; MAX_CORES]);
+
+impl Waiters {
+    /// None.
+    pub(crate) const fn new() -> Self {
+        Self([const { Atomic::new(0) }; MAX_CORES])
+    }
+
+    /// How many wait for `core`.
+    pub(crate) fn of(&self, core: usize) -> usize {
+        self.0.get(core).map_or(0, |waiters| waiters.load(Relaxed))
+    }
+
+    fn add(&self, core: usize, count: usize) {
+        if let Some(waiters) = self.0.get(core) {
+            waiters.add(count, Relaxed);
+        }
+    }
 }
 
 impl<F: FrontEnd> Engine<F> {
@@ -196,13 +223,27 @@ impl<F: FrontEnd> Engine<F> {
     /// Waits until trying again is worth it: after the first try that is at once, as something may
     /// have moved since.
     ///
-    /// The oldest job's process, if it is another, holds this one up.
+    /// The oldest job's process holds this thread up if it is not the one that `own` is of.
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for [`GPU_TIMEOUT`].
-    pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout) -> Result {
+    pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout, own: &Waiters) -> Result {
         let mut state = self.state.lock();
+        self.counted(&mut state, own, |state| {
+            self.wait_until_moved(state, timeout)
+        })
+    }
+
+    /// Does `wait`, and counts the thread meanwhile.
+    fn counted(
+        &self,
+        state: &mut Guard<'_, State<F>, SpinLockBackend>,
+        own: &Waiters,
+        wait: impl FnOnce(&mut Guard<'_, State<F>, SpinLockBackend>) -> Result,
+    ) -> Result {
         state.place_waiters += 1;
-        let waited = self.wait_until_moved(&mut state, timeout);
+        own.add(self.seat.core, 1);
+        let waited = wait(state);
+        own.add(self.seat.core, usize::MAX);
         state.place_waiters -= 1;
         waited
     }
@@ -249,27 +290,32 @@ impl<F: FrontEnd> Engine<F> {
     }
 
     /// Waits until job `number` has ended and done what it had to, as long as the GPU makes
-    /// progress: as the hang check sees it. The oldest job's process, if it is another, holds this
-    /// one up.
+    /// progress: as the hang check sees it. The oldest job's process holds this thread up if it is
+    /// not the one that `own` is of.
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for `milliseconds`, and
     /// then for 20 s.
-    pub(crate) fn wait_for_progress(&self, number: u64, milliseconds: u32) -> Result {
+    pub(crate) fn wait_for_progress(
+        &self,
+        number: u64,
+        milliseconds: u32,
+        own: &Waiters,
+    ) -> Result {
         let mut state = self.state.lock();
         // Till the end: who moves wakes only if there are some.
         state.waiters += 1;
-        state.place_waiters += 1;
-        let limit = (milliseconds, true);
-        let waited = wait::while_moving(&self.moved, &mut state, limit, |state| {
-            match state.completed >= number {
-                true if state.is_lost(number) => Err(Error::GpuNotResponding),
-                true => Ok(Left::Nothing),
-                false if state.phase.is_stopped() => Err(Error::GpuNotResponding),
-                false => Ok(Left::Something(state.progress())),
-            }
+        let waited = self.counted(&mut state, own, |state| {
+            let limit = (milliseconds, true);
+            wait::while_moving(&self.moved, state, limit, |state| {
+                match state.completed >= number {
+                    true if state.is_lost(number) => Err(Error::GpuNotResponding),
+                    true => Ok(Left::Nothing),
+                    false if state.phase.is_stopped() => Err(Error::GpuNotResponding),
+                    false => Ok(Left::Something(state.progress())),
+                }
+            })
         });
         state.waiters -= 1;
-        state.place_waiters -= 1;
         waited
     }
 

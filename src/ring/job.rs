@@ -53,8 +53,8 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// The process that has submitted it, by its number; 0: the driver.
     fn process(&self) -> u64;
 
-    /// Whether its process has ended, or `waiters` threads wait for a place on the core at place
-    /// `core` and not all of them are its process's.
+    /// Whether its process has ended, or `waiters` threads wait for the core at place `core` and not
+    /// all of them are its process's. Called with the core's lock.
     fn holds_up(&self, core: usize, waiters: usize) -> bool;
 
     /// The number of that process's leader in the initial namespace; 0: the driver.

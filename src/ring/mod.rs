@@ -125,6 +125,7 @@ use kernel::{
 };
 
 pub(crate) use {
+    complete::Waiters,
     debug::print_words,
     dump::{
         Addressing,

@@ -181,7 +181,7 @@ pub(crate) struct State<F: FrontEnd> {
     pub(super) spares: KVVec<F::Payload>,
     /// Threads that wait for something to move.
     pub(super) waiters: usize,
-    /// Those of processes that wait for a place.
+    /// Those of processes that wait for a place, or for jobs: see [`Waiters`](super::Waiters).
     pub(super) place_waiters: usize,
     /// The newest job that has ended.
     pub(crate) completed: u64,
