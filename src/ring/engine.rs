@@ -172,8 +172,8 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     fn start_again(engine: &Arc<Engine<Self>>) -> Result;
 
     /// The machine falls asleep, and what is under way has not ended for long: whether nothing runs
-    /// any more a while later.
-    fn hold_jobs(engine: &Arc<Engine<Self>>, newest: u64) -> bool;
+    /// any more, `milliseconds` later at most.
+    fn hold_jobs(engine: &Arc<Engine<Self>>, newest: u64, milliseconds: u32) -> bool;
 
     /// What was held may begin.
     fn release_jobs(_: &Arc<Engine<Self>>) {}
@@ -198,9 +198,13 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// In milliseconds, when what hangs or takes too long is found out.
-    pub(crate) fn longest_job(&self) -> u32 {
-        self.timeout.max(self.job_timeout)
+    /// How long a job may hold others up, in milliseconds; 0: for ever. One that does not move has
+    /// the time of a hang.
+    pub(super) fn job_limit(&self) -> u32 {
+        match self.job_timeout {
+            0 => 0,
+            limit => limit.max(self.timeout),
+        }
     }
 }
 

@@ -15,7 +15,6 @@ use super::{
         RingJob, //
     },
     phase::Phase,
-    power::SLEEP_TIME,
     recovery::{
         Cause,
         REST_TIME, //
@@ -227,10 +226,8 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         ring.start_again()
     }
 
-    fn hold_jobs(ring: &Arc<Ring<P>>, _: u64) -> bool {
-        // What hangs is found out by then.
-        let more = ring.seat.longest_job().saturating_add(SLEEP_TIME);
-        wait::poll(more, || ring.hold_jobs()).is_some()
+    fn hold_jobs(ring: &Arc<Ring<P>>, _: u64, milliseconds: u32) -> bool {
+        wait::poll(milliseconds, || ring.hold_jobs()).is_some()
     }
 
     fn release_jobs(ring: &Arc<Ring<P>>) {

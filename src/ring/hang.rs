@@ -45,28 +45,6 @@ const PERIOD: u32 = 30;
 /// How often the hang check is waited for at the end: once more for each job that was being filled.
 const DISMISSALS: u32 = 8;
 
-/// Flushes a hang check until it is not queued any more. One that runs now queues the next when it
-/// ends, and that one none.
-pub(super) fn dismiss(flush: impl Fn(), is_queued: impl Fn() -> bool) {
-    for _ in 0..DISMISSALS {
-        flush();
-        if !is_queued() {
-            return;
-        }
-    }
-}
-
-/// Flushes a hang check that is only queued to let go of a core whose jobs have ended. Not if a job
-/// is under way: each look at one counts.
-pub(super) fn let_go(flush: impl Fn(), is_over: impl Fn() -> bool) {
-    for _ in 0..DISMISSALS {
-        if !is_over() {
-            return;
-        }
-        flush();
-    }
-}
-
 impl_has_delayed_work! {
     impl{F: FrontEnd} HasDelayedWork<Self> for Engine<F> { self.hang_check }
 }
@@ -97,11 +75,32 @@ impl<F: FrontEnd> Engine<F> {
     /// Waits until the hang check has seen that the ring is closed, and has let go of it: whoever
     /// binds the core next wants its registers. The ring must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
-        dismiss(
-            || sys::work::flush_delayed(&self.hang_check),
-            || self.state.lock().is_checked,
-        );
+        self.dismiss_looks();
         self.dismiss_dump();
+    }
+
+    /// Flushes the hang check until it is not queued any more. One that runs now queues the next when
+    /// it ends, and that one none.
+    pub(super) fn dismiss_looks(&self) {
+        for _ in 0..DISMISSALS {
+            sys::work::flush_delayed(&self.hang_check);
+            if !self.state.lock().is_checked {
+                return;
+            }
+        }
+    }
+
+    /// Has what kept the core on for jobs that have ended release it now. Not if a job is under way:
+    /// each look at one counts.
+    pub(crate) fn let_go(&self) {
+        for _ in 0..DISMISSALS {
+            let state = self.state.lock();
+            if !state.is_checked || state.jobs.len() > 0 {
+                return;
+            }
+            drop(state);
+            sys::work::flush_delayed(&self.hang_check);
+        }
     }
 
     /// One look; says when the next is due, if any is.
@@ -146,12 +145,8 @@ impl<F: FrontEnd> Engine<F> {
         }
         let now = sys::jiffies();
         let holds_up = state.holds_up(self.seat.core);
-        // One that does not move has the time of a hang.
-        let longest = match self.seat.job_timeout {
-            0 => 0,
-            limit => limit.max(self.seat.timeout),
-        };
-        if state.watch.is_too_long(now, holds_up, longest) && recovers {
+        let limit = self.seat.job_limit();
+        if state.watch.is_too_long(now, holds_up, limit) && recovers {
             drop(state);
             self.recover(Cause::TooLong);
             return Some(period);

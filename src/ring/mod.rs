@@ -158,7 +158,6 @@ pub(crate) use {
         Toll, //
     },
     meter::Load,
-    power::SLEEP_TIME,
     reclaim::{
         Kept,
         Numbers,

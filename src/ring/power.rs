@@ -25,17 +25,12 @@ use super::{
         Engine,
         FrontEnd, //
     },
-    hang::{
-        dismiss,
-        let_go, //
-    },
     job::Payload,
     phase::Phase,
     Tolls, //
 };
 use crate::{
     hw::Hardware,
-    sys,
     wait, //
 };
 use kernel::{
@@ -56,7 +51,7 @@ const SPEED_TIME: u32 = 20;
 type Completing<'a> = Guard<'a, (), MutexBackend>;
 
 /// How long what is under way may take before the machine sleeps, in milliseconds.
-pub(crate) const SLEEP_TIME: u32 = 5000;
+const SLEEP_TIME: u32 = 5000;
 
 impl<F: FrontEnd> Engine<F> {
     /// Switches the core off. `EBUSY`: it has something to do; the hang check lets go of it later.
@@ -216,17 +211,6 @@ impl<F: FrontEnd> Engine<F> {
         self.load_speed(&completing);
     }
 
-    /// Has what kept the core on for jobs that have ended let go of it now.
-    pub(crate) fn let_go(&self) {
-        let_go(
-            || sys::work::flush_delayed(&self.hang_check),
-            || {
-                let state = self.state.lock();
-                state.is_checked && state.jobs.len() == 0
-            },
-        );
-    }
-
     /// Keeps jobs from being ended, and the core from being reset, as long as what this returns
     /// lives.
     pub(crate) fn hold_completion(&self) -> Completing<'_> {
@@ -254,16 +238,16 @@ impl<F: FrontEnd> Engine<F> {
             state.phase.fall_asleep();
             state.jobs.newest()
         };
-        let is_quiet = self.poll_for(newest, SLEEP_TIME) || F::hold_jobs(self, newest);
+        // What hangs or takes too long is found out by then.
+        let longest = self.seat.timeout.max(self.seat.job_limit());
+        let more = longest.saturating_add(SLEEP_TIME);
+        let is_quiet = self.poll_for(newest, SLEEP_TIME) || F::hold_jobs(self, newest, more);
         if !is_quiet {
             self.hardware.tell_sleepless();
             self.wake_up();
             return Err(EBUSY);
         }
-        dismiss(
-            || sys::work::flush_delayed(&self.hang_check),
-            || self.state.lock().is_checked,
-        );
+        self.dismiss_looks();
         Ok(())
     }
 

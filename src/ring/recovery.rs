@@ -216,7 +216,7 @@ impl<F: FrontEnd> Engine<F> {
             *evidence = self.take_evidence(fates[0] == Fate::Guilty);
             if tells {
                 match cause {
-                    Cause::TooLong => self.hardware.report_too_long(self.seat.job_timeout),
+                    Cause::TooLong => self.hardware.report_too_long(self.seat.job_limit()),
                     _ => F::report_hang(&self.hardware),
                 }
             }

@@ -37,8 +37,7 @@ use crate::{
         State,
         Waited,
         IDS,
-        REST_TIME,
-        SLEEP_TIME, //
+        REST_TIME, //
     },
     sys,
     wait, //
@@ -243,9 +242,8 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     }
 
     /// Nothing is held: a job rests on states that the one in front of it has left.
-    fn hold_jobs(queue: &Arc<Queue<P>>, newest: u64) -> bool {
-        let more = queue.seat.longest_job().saturating_add(SLEEP_TIME);
-        queue.poll_for(newest, more)
+    fn hold_jobs(queue: &Arc<Queue<P>>, newest: u64, milliseconds: u32) -> bool {
+        queue.poll_for(newest, milliseconds)
     }
 }
 
