@@ -83,6 +83,8 @@ struct Kept {
     since: u64,
     /// How far things had come then.
     progress: u64,
+    /// One of the parts of a COMMIT has switched contexts.
+    was_switched: bool,
 }
 
 /// The interrupted waits of a process.
@@ -120,7 +122,7 @@ impl Restarts {
         found.filter(|found| found.what == what)
     }
 
-    /// Keeps it; says whether there was memory. Without the time begins anew.
+    /// Keeps it; says whether it could. If not, the wait's time begins anew.
     fn keep(&self, new: Kept) -> bool {
         let mut kept = self.kept.lock();
         let own = kept.iter().position(|kept| kept.thread == new.thread);
@@ -190,25 +192,26 @@ impl Process {
     }
 
     /// How many parts of the COMMIT that `what` names the calling thread has submitted before a Unix
-    /// signal interrupted it, and what it has noted of them.
+    /// signal interrupted it, and whether one of them has switched contexts.
     pub(super) fn parts_done(&self, what: Limited) -> (u32, bool) {
         if !self.restarts.any.load(Relaxed) {
             return (0, false);
         }
         let kept = self.restarts.take(kernel::current!().pid(), what);
         // CAST: the count was 32 bits.
-        kept.map_or((0, false), |kept| (kept.progress as u32, kept.since != 0))
+        kept.map_or((0, false), |kept| (kept.progress as u32, kept.was_switched))
     }
 
     /// A COMMIT is interrupted after `count` of its parts: says whether it may end here, as the
     /// kernel restarts it at once, and resumes it there. After a handler it might not come back.
-    pub(super) fn keep_parts(&self, what: Limited, count: u32, noted: bool) -> bool {
+    pub(super) fn keep_parts(&self, what: Limited, count: u32, was_switched: bool) -> bool {
         sys::is_stopping()
             && self.restarts.keep(Kept {
                 thread: kernel::current!().pid(),
                 what,
-                since: noted.into(),
+                since: 0,
                 progress: count.into(),
+                was_switched,
             })
     }
 
@@ -235,6 +238,7 @@ impl Process {
             what,
             since: since.unwrap_or(now.saturating_sub(gone)),
             progress,
+            was_switched: false,
         });
     }
 }
@@ -265,6 +269,7 @@ mod tests {
             what: Limited::Signal(1, 500),
             since,
             progress: 0,
+            was_switched: false,
         }
     }
 

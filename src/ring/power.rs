@@ -17,8 +17,8 @@
 //! that takes long, what has not begun is *held*: the links to jobs become idle loops, but for
 //! those to jobs that go on in the context of the one in front of them, which would not find it
 //! after the sleep. When the front end rests, the core may go off. Awake again, it runs what is
-//! left. A job that runs on keeps the machine awake: one that has begun cannot be run once more as
-//! if it had not.
+//! left. A job that runs on is dropped after `jobTimeout`; without one it keeps the machine awake, as
+//! it cannot be run once more as if it had not begun.
 
 use super::{
     engine::{
@@ -231,7 +231,7 @@ impl<F: FrontEnd> Engine<F> {
     }
 
     /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`:
-    /// what runs does not end, nor is taken for a hang.
+    /// what runs does not end, nor is it taken for a hang, or for too long.
     pub(crate) fn fall_asleep(self: &Arc<Self>) -> Result {
         let newest = {
             let mut state = self.state.lock();
