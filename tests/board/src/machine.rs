@@ -93,7 +93,7 @@ pub struct Boot {
     pub append: String,
     /// What is added to the board's device tree (see [`crate::boards::extra_overlay`]); empty: nothing.
     pub tree: String,
-    /// The real board's tree, by name or path; empty: the usual one of [`Board::real_tree`], or none.
+    /// The real board's tree, by name or path; empty: the usual one of [`Board::real`], or none.
     pub dtb: String,
     /// Whether KUnit suites run when the module is loaded.
     pub kunit: bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Shaders: [`Program`] is one decoded for a core, [`run`] executes it for 64 vertices or pixels at once.
+//! Shaders: [`Program`] is one decoded for a core, [`run()`] executes it for 64 vertices or pixels at once.
 //!
 //! The interpreter keeps each component of a register as 64 floats side by side ([`Lane`]), so that an instruction is
 //! one loop that the compiler makes vector code of. Integers are the bits of the floats.
