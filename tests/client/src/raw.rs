@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::FromRawFd;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 thread_local! {
     /// Words go through it, so that the kernel and not this program stumbles over what is not there.
@@ -220,6 +221,33 @@ pub fn interruptible() -> io::Result<()> {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
         libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut())
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// What [`on_signal`] is to do.
+static HANDLER: OnceLock<fn()> = OnceLock::new();
+
+extern "C" fn handle(_: libc::c_int) {
+    if let Some(body) = HANDLER.get() {
+        body();
+    }
+}
+
+/// From now on the Unix signal `number` has the thread that gets it do `body`. `restarts`: then the kernel goes on with
+/// what it has interrupted (`SA_RESTART`), else that fails with EINTR. All signals of a program have the first `body`.
+pub fn on_signal(number: i32, restarts: bool, body: fn()) -> io::Result<()> {
+    HANDLER.get_or_init(|| body);
+    crate::sys::accept_signal(number)?;
+    // SAFETY: zeros are an empty set of signals and no flags; the handler is this file's.
+    let result = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handle as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = if restarts { libc::SA_RESTART } else { 0 };
+        libc::sigaction(number, &action, std::ptr::null_mut())
     };
     match result {
         0 => Ok(()),

@@ -6,12 +6,14 @@ use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
+use std::sync::Mutex;
 use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::raw;
 use galcore_client::sys;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
@@ -152,6 +154,78 @@ fn next_one(device: &Device, id: i32) -> Result<()> {
     Ok(())
 }
 
+/// What a handler does.
+static IN_HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
+
+type Handler = Box<dyn FnMut() + Send>;
+
+/// Does what [`IN_HANDLER`] says. Its lock is free: who sets it is not interrupted then.
+fn in_handler() {
+    if let Ok(Some(body)) = IN_HANDLER.lock().as_deref_mut() {
+        body();
+    }
+}
+
+fn do_in_handler(body: Option<Handler>) -> Result<()> {
+    let mut place = IN_HANDLER.lock().ok().context("a panic")?;
+    *place = body;
+    Ok(())
+}
+
+/// Sends SIGUSR1 to this thread each `pause`, with a handler that does `body`, while it does `wait`; returns how long that
+/// took. After [`WATCH`] no more come.
+fn handling(
+    pause: Duration,
+    restarts: bool,
+    body: impl FnMut() + Send + 'static,
+    wait: impl FnOnce() -> Result<()>,
+) -> Result<Duration> {
+    raw::on_signal(SIGUSR1, restarts, in_handler)?;
+    do_in_handler(Some(Box::new(body)))?;
+    let waiter = raw::thread();
+    let (done, end) = mpsc::channel::<()>();
+    let sender = std::thread::spawn(move || -> Result<()> {
+        let begin = Instant::now();
+        while begin.elapsed() < WATCH {
+            match end.recv_timeout(pause) {
+                Err(RecvTimeoutError::Timeout) => raw::interrupt(waiter)?,
+                _ => break,
+            }
+        }
+        Ok(())
+    });
+    let begin = Instant::now();
+    let result = wait();
+    let took = begin.elapsed();
+    drop(done);
+    sender.join().ok().context("a panic")??;
+    do_in_handler(None)?;
+    result?;
+    println!("# {took:?}");
+    Ok(took)
+}
+
+/// SIGUSR1.
+const SIGUSR1: i32 = 10;
+
+/// Longer than anything may take.
+const WATCH: Duration = Duration::from_secs(12);
+
+/// A handler that itself looks at another signal: the wait that it interrupts ends in its time.
+fn handler_looks(device: &Device, id: i32) -> Result<()> {
+    let other = Device::open()?;
+    let second = other.create_signal(false)?;
+    let look = move || {
+        let _ = other.wait_signal(second, 0);
+    };
+    let took = handling(Duration::from_millis(30), true, look, || {
+        refused("WAIT", device.wait_signal(id, 500), Status::TIMEOUT)
+    })?;
+    ensure!(took >= LIMIT, "{took:?} only");
+    ensure!(took < 4 * LIMIT, "{took:?}");
+    Ok(())
+}
+
 fn main() -> ExitCode {
     harness::program(|| {
         let device = &Device::open()?;
@@ -176,6 +250,9 @@ fn main() -> ExitCode {
         suite.test("the next WAIT", move || next_one(device, id));
         suite.test("WAIT_NATIVE_FENCE", fence);
         suite.test("STALL", stall);
+        suite.test("a handler looks at a signal", move || {
+            handler_looks(device, id)
+        });
         suite.run()
     })
 }
