@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use std::time::Instant;
 
+use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
@@ -29,6 +30,8 @@ use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
 use gpu_control::fault;
 
 const LIMIT: Duration = Duration::from_millis(500);
@@ -226,7 +229,56 @@ fn handler_looks(device: &Device, id: i32) -> Result<()> {
     Ok(())
 }
 
+/// Is another process, which keeps the core busy till it is told to stop.
+fn be_other(_: &'static Abi) -> Result<()> {
+    other::serve(|words| match *words {
+        ["busy", seconds] => {
+            let mut paint = Paint::new()?;
+            let stream = paint.fill_all(0x0505_0505);
+            let seconds = Duration::from_secs(seconds.parse()?);
+            println!("busy");
+            let begin = Instant::now();
+            while begin.elapsed() < seconds {
+                paint.commit(&stream, &mut Queue::new())?;
+            }
+            Ok("idle".to_string())
+        }
+        _ => bail!("what is {words:?}?"),
+    })
+}
+
+/// STALL waits for what was there when it was called, and not, with each tick, for what has come since.
+fn stall_behind_others() -> Result<()> {
+    let control = Control::open()?;
+    let mut other = Other::start(Abi::own())?;
+    let paint = Paint::new()?;
+    let armed = control.arm(fault::SLOW_DRAWS, 20_000);
+    same("it", other.ask("busy 15")?, "busy".to_string())?;
+    // The ring is full of its jobs.
+    std::thread::sleep(Duration::from_secs(1));
+    let begin = Instant::now();
+    paint.device().stall()?;
+    let usual = begin.elapsed();
+    println!("# {usual:?} without ticks");
+    let took = handling(
+        Duration::from_millis(20),
+        true,
+        || (),
+        || Ok(paint.device().stall()?),
+    )?;
+    same("it", other.answer()?, "idle".to_string())?;
+    drop(armed);
+    ensure!(
+        took < 4 * usual.max(LIMIT),
+        "{took:?}, and {usual:?} without ticks"
+    );
+    Ok(())
+}
+
 fn main() -> ExitCode {
+    if let Some(code) = other::role(be_other) {
+        return code;
+    }
     harness::program(|| {
         let device = &Device::open()?;
         let id = device.create_signal(false)?;
@@ -253,6 +305,7 @@ fn main() -> ExitCode {
         suite.test("a handler looks at a signal", move || {
             handler_looks(device, id)
         });
+        suite.test("STALL behind others", stall_behind_others);
         suite.run()
     })
 }
