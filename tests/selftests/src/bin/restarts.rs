@@ -2,6 +2,7 @@
 //! Waits of a program with an interval timer, whose handler has the kernel restart them: they end when their time is
 //! over, not that time after the last tick.
 
+use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -19,6 +20,8 @@ use galcore_client::sys;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
 use galcore_client::uapi::Status;
+use galcore_client::uapi::UnmapUserMemory;
+use galcore_client::uapi::IOCTL_INTERFACE;
 use galcore_client::uapi::UNION_OFFSET;
 use galcore_client::Abi;
 use galcore_client::Device;
@@ -275,6 +278,41 @@ fn stall_behind_others() -> Result<()> {
     Ok(())
 }
 
+/// What the vendor's drivers do at once does not fail, though it may wait here, and a handler may not have the kernel restart
+/// it.
+fn unmap_user() -> Result<()> {
+    let control = Control::open()?;
+    let mut paint = Paint::new()?;
+    let region = sys::Region::anonymous(0x4000)?;
+    let mapping = paint.device().map_user(region.address(), 0x4000)?;
+    let armed = control.arm(fault::SLOW_DRAWS, 1_000_000);
+    let stream = paint.fill_all(0x0606_0606);
+    paint.commit(&stream, &mut Queue::new())?;
+    let mut interface = Interface::with(
+        Command::UNMAP_USER_MEMORY,
+        &UnmapUserMemory {
+            memory: mapping.memory,
+            size: mapping.size,
+            info: mapping.info,
+            address: mapping.address,
+        },
+    );
+    interface.set_hardware_type(paint.device().hardware_type());
+    let file = paint.device().file().as_fd();
+    let result = handling(
+        Duration::from_millis(100),
+        false,
+        || (),
+        || {
+            sys::exchange(file, IOCTL_INTERFACE, interface.bytes_mut())?;
+            same("UNMAP_USER_MEMORY", interface.status(), Status::OK)
+        },
+    );
+    drop(armed);
+    paint.client.finish()?;
+    result.map(|_| ())
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(be_other) {
         return code;
@@ -306,6 +344,7 @@ fn main() -> ExitCode {
             handler_looks(device, id)
         });
         suite.test("STALL behind others", stall_behind_others);
+        suite.test("UNMAP_USER_MEMORY", unmap_user);
         suite.run()
     })
 }
