@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 use std::time::Instant;
@@ -232,6 +233,32 @@ fn handler_looks(device: &Device, id: i32) -> Result<()> {
     Ok(())
 }
 
+/// A handler that does not return to what it has interrupted, but goes on from there with the same WAIT, later: that has all
+/// its time.
+fn handler_leaves(device: &Device, id: i32) -> Result<()> {
+    let inner = Device::open()?;
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let told = found.clone();
+    let again = move || {
+        std::thread::sleep(2 * LIMIT);
+        let begin = Instant::now();
+        let end = inner.wait_signal(id, 500);
+        if let Ok(mut told) = told.lock() {
+            told.push((begin.elapsed(), format!("{end:?}")));
+        }
+    };
+    handling(Duration::from_millis(200), true, again, || {
+        refused("WAIT", device.wait_signal(id, 500), Status::TIMEOUT)
+    })?;
+    let found = found.lock().ok().context("a panic")?;
+    println!("# {found:?}");
+    ensure!(!found.is_empty(), "no signal has come");
+    for (took, end) in found.iter() {
+        ensure!(*took >= LIMIT, "{took:?} only: {end}");
+    }
+    Ok(())
+}
+
 /// Is another process, which keeps the core busy till it is told to stop.
 fn be_other(_: &'static Abi) -> Result<()> {
     other::serve(|words| match *words {
@@ -342,6 +369,9 @@ fn main() -> ExitCode {
         suite.test("STALL", stall);
         suite.test("a handler looks at a signal", move || {
             handler_looks(device, id)
+        });
+        suite.test("a handler leaves a WAIT", move || {
+            handler_leaves(device, id)
         });
         suite.test("STALL behind others", stall_behind_others);
         suite.test("UNMAP_USER_MEMORY", unmap_user);
