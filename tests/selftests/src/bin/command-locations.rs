@@ -2,8 +2,10 @@
 //! COMMIT of 6.4.11: commands in several pieces, chained by `gcsHAL_COMMAND_LOCATION`, and in several parts, chained by
 //! `gcsHAL_SUBCOMMIT`.
 
+use std::cell::RefCell;
 use std::fs;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -14,6 +16,8 @@ use anyhow::Result;
 use galcore_client::client::command_memory;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
+use galcore_client::raw;
+use galcore_client::sys;
 use galcore_client::uapi;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
@@ -47,6 +51,8 @@ struct Fixture {
     abi: &'static Abi,
     paint: Paint,
     buffer: Buffer,
+    /// The parts of a COMMIT behind the first; they stay where they are.
+    parts: RefCell<Vec<Vec<u8>>>,
 }
 
 /// One piece of commands, as the fields of a `gcsHAL_COMMAND_LOCATION`.
@@ -67,6 +73,7 @@ impl Fixture {
             abi,
             paint: Paint::of(client)?,
             buffer,
+            parts: RefCell::new(vec![Vec::new(); PARTS as usize]),
         })
     }
 
@@ -278,13 +285,12 @@ const JOBS: u32 = 30;
 const SLOW: Duration = Duration::from_secs(1);
 
 impl Fixture {
-    /// Commits each of `streams` as a part of its own.
+    /// Commits each of `streams` as a part of its own, where the ones before were.
     fn commit_parts(&self, streams: &[Stream]) -> Result<Status> {
         let (start, _) = self.abi.fields["Commit.subCommit.coreId"];
         let (last, _) = self.abi.fields["Commit.subCommit.useLocalMem"];
         // A whole number of its 64-bit fields.
         let bytes = last + 8 - start;
-        let mut parts = Vec::new();
         let mut next = 0u64;
         for (number, stream) in streams.iter().enumerate().rev() {
             let (record, _) = self.piece(number as u32, stream);
@@ -300,21 +306,53 @@ impl Fixture {
                 return Ok(Status(status as i32));
             }
             let at = self.abi.union_at + start;
-            parts.push(commit.bytes[at..at + bytes].to_vec());
-            next = parts[parts.len() - 1].as_ptr() as usize as u64;
+            let place = &mut self.parts.borrow_mut()[number];
+            place.resize(bytes, 0);
+            place.copy_from_slice(&commit.bytes[at..at + bytes]);
+            next = place.as_ptr() as usize as u64;
         }
         bail!("no parts")
     }
 }
 
+thread_local! {
+    /// What the handler of SIGCONT draws with.
+    static DRAWN_WITH: RefCell<Option<Rc<Fixture>>> = const { RefCell::new(None) };
+}
+
+/// Draws all cells anew, with the same memory, looks at them, and ends the process: what the signal has interrupted is left.
+fn draw_anew() {
+    let drawn = DRAWN_WITH.with(|fixture| -> Result<String> {
+        let fixture = fixture.borrow().clone().context("a fixture")?;
+        let stream = |number| fixture.paint.fill_cell(number, 0xc020_0000 + number);
+        let streams: Vec<Stream> = (0..PARTS).map(stream).collect();
+        same("COMMIT", fixture.commit_parts(&streams)?, Status::OK)?;
+        fixture.paint.client.finish()?;
+        fixture.paint.expect(|x, y| match cell_of(x, y) {
+            cell if cell < PARTS => 0xc020_0000 + cell,
+            _ => 0x0101_0101,
+        })?;
+        Ok("drawn".to_string())
+    });
+    match drawn {
+        Ok(answer) => println!("{answer}"),
+        Err(error) => println!("error {error:#}"),
+    }
+    std::process::exit(0);
+}
+
 /// Is another process, which commits parts: one cell each.
 fn be_other(_: &'static Abi) -> Result<()> {
     let mut fixture = Fixture::new()?;
+    fixture.paint.prove(0x0101_0101)?;
+    let fixture = Rc::new(fixture);
+    DRAWN_WITH.with(|place| place.replace(Some(fixture.clone())));
     other::serve(|words| match *words {
-        ["prove"] => {
-            fixture.paint.prove(0x0101_0101)?;
-            Ok("proven".to_string())
+        ["leaves"] => {
+            raw::on_signal(SIGCONT, true, draw_anew)?;
+            Ok("will".to_string())
         }
+        ["prove"] => Ok("proven".to_string()),
         ["parts"] => {
             let stream = |number| fixture.paint.fill_cell(number, 0xc010_0000 + number);
             let streams: Vec<Stream> = (0..PARTS).map(stream).collect();
@@ -329,8 +367,55 @@ fn be_other(_: &'static Abi) -> Result<()> {
             })?;
             Ok("drawn".to_string())
         }
+        ["busy", seconds] => {
+            let mut paint = Paint::new()?;
+            let stream = paint.fill_all(0x0505_0505);
+            let seconds = Duration::from_secs(seconds.parse()?);
+            println!("busy");
+            let begin = Instant::now();
+            while begin.elapsed() < seconds {
+                paint.commit(&stream, &mut Queue::new())?;
+            }
+            Ok("idle".to_string())
+        }
         _ => bail!("what is {words:?}?"),
     })
+}
+
+/// Parts of a program with an interval timer get their places among the jobs of another that keeps the core busy, as they do
+/// without one.
+fn ticking() -> Result<()> {
+    const TIMES: u32 = 5;
+    let control = Control::open()?;
+    let mut other = Other::start(Abi::own())?;
+    let mut fixture = Fixture::new()?;
+    fixture.paint.prove(0x0101_0101)?;
+    let stream = |number| fixture.paint.fill_cell(number, 0xc030_0000 + number);
+    let streams: Vec<Stream> = (0..PARTS).map(stream).collect();
+    let armed = control.arm(fault::SLOW_DRAWS, 10_000);
+    same("it", other.ask("busy 40")?, "busy".to_string())?;
+    // The ring is full of its jobs.
+    std::thread::sleep(SLOW);
+    let parts = || -> Result<Duration> {
+        let begin = Instant::now();
+        for _ in 0..TIMES {
+            same("COMMIT", fixture.commit_parts(&streams)?, Status::OK)?;
+        }
+        Ok(begin.elapsed())
+    };
+    let usual = parts()?;
+    sys::tick(10)?;
+    let took = parts();
+    sys::tick(0)?;
+    println!("# {took:?}, and {usual:?} without ticks");
+    other.kill()?;
+    drop(armed);
+    let took = took?;
+    ensure!(
+        took < 3 * usual.max(SLOW),
+        "{took:?}, and {usual:?} without ticks"
+    );
+    Ok(())
 }
 
 /// Whether the process is stopped (`T`).
@@ -340,12 +425,16 @@ fn is_stopped(id: i32) -> Result<bool> {
     Ok(state.starts_with('T'))
 }
 
+/// SIGCONT.
+const SIGCONT: i32 = 18;
+
 /// A process that is stopped while a part waits for its place is stopped, and not when all have theirs; and goes on there:
-/// each part runs once.
-fn stopped() -> Result<()> {
+/// each part runs once. If it `leaves` it goes on in a handler with a COMMIT of as many parts in the same memory: all of them
+/// run.
+fn stopped(leaves: bool) -> Result<()> {
     let control = Control::open()?;
     let mut other = Other::start(Abi::own())?;
-    other.ask("prove")?;
+    other.ask(if leaves { "leaves" } else { "prove" })?;
     let mut paint = Paint::new()?;
     paint.prove(0x0202_0202)?;
     let before = control.counters().draws();
@@ -366,6 +455,9 @@ fn stopped() -> Result<()> {
     paint.client.finish()?;
     ensure!(is_stopped(other.id())?, "it goes on");
     kill_process(id, Signal::CONT)?;
+    if leaves {
+        return same("it", other.answer()?, "drawn".to_string());
+    }
     same("COMMIT", other.answer()?, format!("{:?}", Status::OK))?;
     other.ask("expect")?;
     let drawn = control.counters().draws() - before;
@@ -382,7 +474,9 @@ fn main() -> ExitCode {
             suite.test(format!("pieces: {count}"), move || all_run(count));
         }
         suite.test("a chain that is wrong", refusals);
-        suite.test("stopped amid parts", stopped);
+        suite.test("stopped amid parts", || stopped(false));
+        suite.test("parts among others' jobs, with ticks", ticking);
+        suite.test("parts left by a handler", || stopped(true));
         suite.run()
     })
 }
