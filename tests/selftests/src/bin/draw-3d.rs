@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::client::command_memory;
+use galcore_client::client::place;
 use galcore_client::client::CommandMemory;
 use galcore_client::device::Buffer;
 use galcore_client::device::Memory;
@@ -21,8 +23,10 @@ use galcore_client::stream::point;
 use galcore_client::stream::Pipe;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Device;
+use galcore_client::Queue;
 use galcore_client::Stream;
 use galcore_selftests::control::Control;
 use galcore_selftests::deltas::Blob;
@@ -38,6 +42,7 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::system::ProcGc;
 use galcore_selftests::video::unlock;
 use gpu_control::counter;
+use gpu_control::fault;
 use gpu_control::Board;
 use gpu_isa::assemble;
 
@@ -731,6 +736,85 @@ fn turns(bench: &Bench, switches: u32) -> Result<()> {
     Ok(())
 }
 
+/// Two threads with one context, which a third one ends: all COMMITs are answered, and another context is as it was.
+fn shared_context(bench: &Bench) -> Result<()> {
+    let device = &bench.device;
+    let context = device.attach()?.context;
+    let run = |first: u32| -> Result<Vec<Status>> {
+        let (buffer, memory) = command_memory(device, &bench.pool, 0x1000)?;
+        let mut found = Vec::new();
+        for turn in 0..60 {
+            let mut stream = Stream::new();
+            stream.raw(&[0x0801_0000 | 0x5000 / 4, first + turn]);
+            stream.flush(Pipe::Pipe3d);
+            let record = place(&buffer, 0, Pipe::Pipe3d, &stream);
+            let delta = Delta::new()?;
+            let (handle, at) = (context, delta.address());
+            let status = device.send_commit_with_delta(&record, handle, at, &mut Queue::new())?;
+            // The delta's memory goes, whoever refers to it.
+            drop(delta);
+            found.push(status);
+        }
+        device.stall()?;
+        memory.free(device, &buffer)?;
+        Ok(found)
+    };
+    std::thread::scope(|scope| -> Result<()> {
+        let threads = [0, 1000, 2000].map(|first| scope.spawn(move || run(first)));
+        std::thread::sleep(Duration::from_millis(30));
+        device.detach(context)?;
+        for thread in threads {
+            let found = thread.join().ok().context("a panic")??;
+            ensure!(
+                found.iter().all(|&status| status == Status::OK),
+                "{found:?}"
+            );
+        }
+        Ok(())
+    })?;
+    flat(bench, 20)
+}
+
+/// What a job draws on is unlocked and freed, and its context ended, while it runs; what is allocated then is not drawn on.
+fn freed_meanwhile(bench: &Bench) -> Result<()> {
+    let device = &bench.device;
+    let mut painter = Painter::new(bench)?;
+    painter.code("nop", false)?;
+    painter.code("nop", true)?;
+    let triangle = Triangle::random(&mut Random::new(5), 0xbad0_bad0);
+    painter.put(0, &triangle.vertices(bench.board));
+    painter.clear();
+    let armed = bench.control.arm(fault::SLOW_DRAWS, 500_000);
+    painter.commit(&BTreeMap::new(), &draw(0, 1))?;
+    device.detach(painter.context.handle())?;
+    for area in [
+        &painter.colour,
+        &painter.depth,
+        &painter.vertices,
+        &painter.picture,
+    ] {
+        unlock(device, area.node)?;
+        device.free(area.node)?;
+        // Once more.
+        ensure!(device.free(area.node).is_err(), "freed twice");
+    }
+    let mut others = Vec::new();
+    for _ in 0..8 {
+        let area = bench.area(BYTES, surface::RENDER_TARGET)?;
+        area.memory.fill(0x0707_0707);
+        others.push(area);
+    }
+    device.stall()?;
+    drop(armed);
+    for area in others {
+        let other = area.memory.find_other_than(0x0707_0707);
+        ensure!(other.is_none(), "drawn on: {other:x?}");
+        unlock(device, area.node)?;
+        device.free(area.node)?;
+    }
+    flat(bench, 20)
+}
+
 fn main() -> ExitCode {
     harness::program(|| {
         let options = Options::parse(&["switches"])?;
@@ -742,6 +826,8 @@ fn main() -> ExitCode {
         suite.test("flat triangles with depth", move || flat(shared, 200));
         suite.test("a lit cube", move || cube(shared));
         suite.test("two contexts by turns", move || turns(shared, switches));
+        suite.test("freed meanwhile", move || freed_meanwhile(shared));
+        suite.test("a context of three threads", move || shared_context(shared));
         suite.test("no violation", move || {
             same("violations", shared.control.violations(), 0)
         });
