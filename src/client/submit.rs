@@ -26,7 +26,10 @@ use crate::{
         Waited,
         GPU_TIMEOUT, //
     },
-    sys::trace::WaitFor, //
+    sys::{
+        self,
+        trace::WaitFor, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -34,6 +37,10 @@ use kernel::{
         atomic::Relaxed,
         Arc, //
     },
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
 };
 
 /// A job that has its place.
@@ -173,14 +180,25 @@ impl Process {
     /// Waits until all that the process has submitted has ended: what it could use of the process's
     /// own memory is the process's again then. `Interrupted`: a Unix signal came.
     /// `GpuNotResponding`: a core makes no progress, and may still use it.
+    ///
+    /// The vendor's drivers do not wait in what this is for, and their libraries do not expect
+    /// `EINTR`: a handler that does not let the call be restarted waits, too.
     pub(super) fn wait_for_own_work(&self) -> Result {
-        match self.wait_for_cores(None) {
-            // What a reset has taken, or a core that was given up, is over.
-            Err(Error::GpuNotResponding) if self.device.reclaimer().are_over(&self.last_jobs()) => {
-                Ok(())
+        for _ in 0..GPU_TIMEOUT {
+            match self.wait_for_cores(None) {
+                Err(Error::Interrupted) if !sys::will_restart() && !sys::is_killed() => {
+                    fsleep(Delta::from_millis(1));
+                }
+                // What a reset has taken, or a core that was given up, is over.
+                Err(Error::GpuNotResponding)
+                    if self.device.reclaimer().are_over(&self.last_jobs()) =>
+                {
+                    return Ok(())
+                }
+                outcome => return outcome,
             }
-            outcome => outcome,
         }
+        Err(Error::GpuNotResponding)
     }
 
     /// Waits until what the process has submitted to cores other than that at `except` has ended.
