@@ -18,7 +18,10 @@ use crate::{
         MAX_CONTEXTS,
         MAX_CORES, //
     },
-    ring::Waited,
+    ring::{
+        Waited,
+        GPU_TIMEOUT, //
+    },
     sys::trace::WaitFor, //
 };
 use kernel::sync::{
@@ -94,9 +97,13 @@ impl Process {
             let timeout = self.stall_timeout.load(Relaxed).max(1);
             let timeout = timeout.next_multiple_of(STALL_STEP);
             let what = (what, Limited::Stall(core.index(), timeout));
-            self.limited(what, timeout, || 0, |left| ring.wait_for(newest, left))?;
+            let wait = |left, goal| ring.wait_for(goal, left);
+            self.limited_for(newest, what, timeout, || 0, wait)?;
         } else {
-            self.progressing(ring, newest)?;
+            let what = WaitFor::Job(core.index(), newest);
+            let what = (what, Limited::Stall(core.index(), u32::MAX));
+            let wait = |left, goal| ring.wait_for_progress(goal, left, self.usage.waiters());
+            self.limited_for(newest, what, GPU_TIMEOUT, || ring.moves(), wait)?;
         }
         self.finish_returns();
         Ok(())

@@ -8,13 +8,16 @@
 //! what is waited for, until the thread waits again. `ERESTART_RESTARTBLOCK` is no way: with a
 //! handler it becomes `EINTR`, which the vendor's libraries take for a failure.
 //!
+//! STALL's job is kept, too: what others have submitted since is not waited for.
+//!
 //! Where a handler does not allow a restart the ioctl has ended, with `EINTR`, and nothing is kept.
-//! A handler that leaves by `longjmp` is not seen: the next wait of the same thread for the same
-//! thing counts as the old one.
+//! A restarted call has the user's stack where it was. So what a handler does, which is below that,
+//! is another call. One that leaves by `longjmp` is not seen: the next wait of the same thread for
+//! the same thing, from the same depth, counts as the old one if it comes within [`GAP`].
 //!
 //! Of a COMMIT of several parts it is kept how many have been submitted, if the thread stops or
-//! freezes amid them. A program that handles a signal meanwhile and then commits something else with
-//! the same addresses loses these parts.
+//! freezes amid them. A handler that leaves by `longjmp` and then commits something else with the
+//! same addresses, from the same depth, loses these parts.
 //!
 //! Lock: `galcore restarts`, a leaf.
 
@@ -45,12 +48,17 @@ use kernel::{
     time::Delta, //
 };
 
-/// Interrupted waits that are kept of one process: one for each thread in a handler. One more takes
+/// Interrupted waits that are kept of one process: one for each thread in a handler, or in a handler
+/// that has interrupted another. One more takes
 /// the place of the oldest, but for parts of a COMMIT.
 const MAX_KEPT: usize = 64;
 
 /// The wait time that means for ever.
 const FOREVER: u32 = u32::MAX;
+
+/// How long after its interruption a wait is resumed with the time that it had left, in nanoseconds:
+/// few handlers take so long. Later ones have all their time.
+const GAP: u64 = 1_000 * MILLISECOND;
 
 /// Nanoseconds of a millisecond, and of a tick.
 const MILLISECOND: u64 = 1_000_000;
@@ -64,7 +72,7 @@ pub(super) enum Limited {
     Signal(u32, u32),
     /// A fence, by its descriptor, so many milliseconds.
     Fence(i32, u32),
-    /// All that a core has, so many milliseconds.
+    /// All that a core has, so many milliseconds; [`u32::MAX`]: as long as it gets on.
     Stall(usize, u32),
     /// That a core gets on with what the process has there.
     Progress(usize),
@@ -78,9 +86,15 @@ pub(super) enum Limited {
 struct Kept {
     /// The thread's number.
     thread: i32,
+    /// Where its stack was in user space.
+    stack: usize,
     what: Limited,
     /// When it began, or something moved last, by the monotonic clock.
     since: u64,
+    /// When it was interrupted.
+    until: u64,
+    /// The job that is waited for, if that stays the same.
+    goal: u64,
     /// How far things had come then.
     progress: u64,
     /// One of the parts of a COMMIT has switched contexts.
@@ -105,10 +119,11 @@ impl Restarts {
         })
     }
 
-    /// Takes what is kept of this thread, which waits for `what` now.
-    fn take(&self, thread: i32, what: Limited) -> Option<Kept> {
+    /// Takes what is kept of this thread, which waits for `what` now, with its stack at `stack`.
+    fn take(&self, (thread, stack): (i32, usize), what: Limited) -> Option<Kept> {
         let mut kept = self.kept.lock();
-        let index = kept.iter().position(|kept| kept.thread == thread)?;
+        let is_own = |kept: &Kept| (kept.thread, kept.stack) == (thread, stack);
+        let index = kept.iter().position(is_own)?;
         // A call may have waited for more than one thing to get on.
         let others = |kept: &&mut Kept| kept.what != what;
         // What a handler waits for does not make a COMMIT's parts undone.
@@ -125,7 +140,8 @@ impl Restarts {
     /// Keeps it; says whether it could. If not, the wait's time begins anew.
     fn keep(&self, new: Kept) -> bool {
         let mut kept = self.kept.lock();
-        let own = kept.iter().position(|kept| kept.thread == new.thread);
+        let is_own = |kept: &Kept| (kept.thread, kept.stack) == (new.thread, new.stack);
+        let own = kept.iter().position(is_own);
         // Parts that have been submitted are not submitted again.
         let oldest = || {
             kept.iter()
@@ -143,6 +159,11 @@ impl Restarts {
         self.any.store(!kept.is_empty(), Relaxed);
         is_kept
     }
+}
+
+/// The calling thread, and where its stack is in user space.
+fn caller() -> (i32, usize) {
+    (kernel::current!().pid(), sys::user_stack())
 }
 
 /// How many of `milliseconds` are left at `now` of a wait that began at `since`.
@@ -166,10 +187,26 @@ impl Process {
         progress: impl Fn() -> u64,
         wait: impl FnOnce(u32) -> Result<T>,
     ) -> Result<T> {
+        self.limited_for(0, (trace, what), milliseconds, progress, |left, _| {
+            wait(left)
+        })
+    }
+
+    /// The same for job `goal`, which `wait` is given, too: of a wait that is resumed it is that of
+    /// the first time.
+    #[inline]
+    pub(super) fn limited_for<T>(
+        &self,
+        goal: u64,
+        (trace, what): (WaitFor, Limited),
+        milliseconds: u32,
+        progress: impl Fn() -> u64,
+        wait: impl FnOnce(u32, u64) -> Result<T>,
+    ) -> Result<T> {
         let (begun, before) = (sys::jiffies(), progress());
-        let earlier = match self.restarts.any.load(Relaxed) {
-            true => self.resumed(what, before),
-            false => None,
+        let (earlier, goal) = match self.restarts.any.load(Relaxed) {
+            true => self.resumed(what, before, goal),
+            false => (None, goal),
         };
         let limit = match earlier {
             Some(since) if milliseconds != FOREVER => {
@@ -177,7 +214,7 @@ impl Process {
             }
             _ => milliseconds,
         };
-        let outcome = waited(trace, limit, || wait(limit));
+        let outcome = waited(trace, limit, || wait(limit, goal));
         if let (Err(Error::Interrupted), true) = (&outcome, milliseconds != FOREVER) {
             let after = progress();
             let since = earlier.filter(|_| after == before);
@@ -186,7 +223,7 @@ impl Process {
                 true => sys::jiffies().wrapping_sub(begun).saturating_sub(1),
                 false => 0,
             };
-            self.interrupted(what, since, ticks, after);
+            self.interrupted((what, goal), since, ticks, after);
         }
         outcome
     }
@@ -197,7 +234,7 @@ impl Process {
         if !self.restarts.any.load(Relaxed) {
             return (0, false);
         }
-        let kept = self.restarts.take(kernel::current!().pid(), what);
+        let kept = self.restarts.take(caller(), what);
         // CAST: the count was 32 bits.
         kept.map_or((0, false), |kept| (kept.progress as u32, kept.was_switched))
     }
@@ -205,38 +242,60 @@ impl Process {
     /// A COMMIT is interrupted after `count` of its parts: says whether it may end here, as the
     /// kernel restarts it at once, and resumes it there. After a handler it might not come back.
     pub(super) fn keep_parts(&self, what: Limited, count: u32, was_switched: bool) -> bool {
+        let (thread, stack) = caller();
         sys::is_stopping()
             && self.restarts.keep(Kept {
-                thread: kernel::current!().pid(),
+                thread,
+                stack,
                 what,
                 since: 0,
+                until: 0,
+                goal: 0,
                 progress: count.into(),
                 was_switched,
             })
     }
 
-    /// When the wait began that the calling thread resumes, if it does.
+    /// When the wait began that the calling thread resumes, if it does and has moved no further; and
+    /// the job that it waits for, else `goal`.
     #[cold]
     #[inline(never)]
-    fn resumed(&self, what: Limited, progress: u64) -> Option<u64> {
-        let kept = self.restarts.take(kernel::current!().pid(), what)?;
-        (kept.progress == progress).then_some(kept.since)
+    fn resumed(&self, what: Limited, progress: u64, goal: u64) -> (Option<u64>, u64) {
+        let kept = self.restarts.take(caller(), what);
+        let is_soon = |kept: &Kept| sys::monotonic_ns().saturating_sub(kept.until) < GAP;
+        match kept.filter(is_soon) {
+            Some(kept) => {
+                let since = (kept.progress == progress).then_some(kept.since);
+                (since, kept.goal)
+            }
+            None => (None, goal),
+        }
     }
 
     /// The calling thread's wait, which began at `since`, or so many ticks ago, is interrupted.
     #[cold]
     #[inline(never)]
-    fn interrupted(&self, what: Limited, since: Option<u64>, ticks: usize, progress: u64) {
+    fn interrupted(
+        &self,
+        (what, goal): (Limited, u64),
+        since: Option<u64>,
+        ticks: usize,
+        progress: u64,
+    ) {
         if !sys::will_restart() {
             return;
         }
         let now = sys::monotonic_ns();
         // CAST: at most 64 bits.
         let gone = (ticks as u64).saturating_mul(TICK);
+        let (thread, stack) = caller();
         self.restarts.keep(Kept {
-            thread: kernel::current!().pid(),
+            thread,
+            stack,
             what,
             since: since.unwrap_or(now.saturating_sub(gone)),
+            until: now,
+            goal,
             progress,
             was_switched: false,
         });
@@ -266,8 +325,11 @@ mod tests {
     fn kept(thread: i32, since: u64) -> Kept {
         Kept {
             thread,
+            stack: 0x1000,
             what: Limited::Signal(1, 500),
             since,
+            until: since,
+            goal: 0,
             progress: 0,
             was_switched: false,
         }
@@ -276,10 +338,13 @@ mod tests {
     #[test]
     fn a_wait_is_resumed_once_by_its_thread_for_the_same_thing() {
         let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
-        let take = |thread, what| restarts.take(thread, what).map(|kept| kept.since);
+        let at = |stack, thread, what| restarts.take((thread, stack), what).map(|kept| kept.since);
+        let take = |thread, what| at(0x1000, thread, what);
         restarts.keep(kept(1, 5));
         restarts.keep(kept(2, 6));
         assert_eq!(take(3, Limited::Signal(1, 500)), None);
+        // A handler's wait is another, and leaves this one as it is.
+        assert_eq!(at(0x800, 1, Limited::Signal(1, 500)), None);
         assert_eq!(take(1, Limited::Signal(1, 500)), Some(5));
         assert_eq!(take(1, Limited::Signal(1, 500)), None);
         assert_eq!(take(2, Limited::Signal(1, 501)), None);

@@ -173,6 +173,12 @@ pub(crate) fn is_stopping() -> bool {
     unsafe { shim::gal_will_restart(false) }
 }
 
+/// Where the calling thread's stack was in user space when its system call began.
+pub(crate) fn user_stack() -> usize {
+    // SAFETY: Only looks at the calling thread's registers.
+    unsafe { shim::gal_user_stack() }
+}
+
 /// Whether the process of `task` ends, or has ended: all of its threads are on their way out.
 pub(crate) fn is_ending(task: &Task) -> bool {
     // SAFETY: The reference guarantees a live task, of which the call reads flags.

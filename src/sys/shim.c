@@ -33,6 +33,7 @@
 #include <linux/pid.h>
 #include <linux/platform_device.h>
 #include <linux/proc_fs.h>
+#include <linux/ptrace.h>
 #include <linux/random.h>
 #include <linux/reset.h>
 #include <linux/sched/mm.h>
@@ -763,6 +764,11 @@ bool gal_will_restart(bool with_handlers)
 			return false;
 	}
 	return true;
+}
+
+unsigned long gal_user_stack(void)
+{
+	return current_user_stack_pointer();
 }
 
 int gal_sleep(unsigned int milliseconds)
