@@ -18,6 +18,7 @@ use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::raw;
 use galcore_client::sys;
+use galcore_client::sys::become_user;
 use galcore_client::uapi;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
@@ -35,6 +36,7 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
+use galcore_selftests::system;
 use gpu_control::fault;
 use rustix::process::kill_process;
 use rustix::process::Pid;
@@ -347,12 +349,26 @@ fn be_other(_: &'static Abi) -> Result<()> {
     fixture.paint.prove(0x0101_0101)?;
     let fixture = Rc::new(fixture);
     DRAWN_WITH.with(|place| place.replace(Some(fixture.clone())));
+    let mut paint = None;
     other::serve(|words| match *words {
         ["leaves"] => {
             raw::on_signal(SIGCONT, true, draw_anew)?;
             Ok("will".to_string())
         }
         ["prove"] => Ok("proven".to_string()),
+        ["user", user] => {
+            become_user(user.parse()?)?;
+            Ok("changed".to_string())
+        }
+        // Its jobs take all places.
+        ["draw"] => {
+            let paint = paint.insert(Paint::new()?);
+            let stream = paint.fill_cell(0, 0xc010_0000);
+            for _ in 0..JOBS {
+                paint.commit(&stream, &mut Queue::new())?;
+            }
+            Ok("drawing".to_string())
+        }
         ["parts"] => {
             let stream = |number| fixture.paint.fill_cell(number, 0xc010_0000 + number);
             let streams: Vec<Stream> = (0..PARTS).map(stream).collect();
@@ -464,12 +480,40 @@ fn stopped(leaves: bool) -> Result<()> {
     same("draws", drawn, u64::from(JOBS - 1 + PARTS))
 }
 
+/// How long the machine may take to fall asleep: jobs that hold it up have the limit of the suite, 2 s.
+const TO_SLEEP: Duration = Duration::from_secs(15);
+
+/// How long each job takes of many: less than the limit of the suite.
+const BELOW: Duration = Duration::from_millis(1600);
+
+/// The machine sleeps while an ordinary user has many jobs that go on in one context, each below the limit of a job.
+fn asleep_amid_jobs() -> Result<()> {
+    let control = Control::open()?;
+    let mut other = Other::start_as(Abi::own(), 1000)?;
+    other.ask("prove")?;
+    let armed = control.arm(fault::SLOW_DRAWS, BELOW.as_micros() as u32);
+    other.ask("draw")?;
+    let begun = Instant::now();
+    let slept = system::sleep_devices();
+    let took = begun.elapsed();
+    println!("# slept {slept:?} after {took:?}");
+    drop(armed);
+    other.kill()?;
+    slept?;
+    ensure!(took < TO_SLEEP, "{took:?}");
+    Ok(())
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(be_other) {
         return code;
     }
     harness::program(|| {
         let mut suite = Suite::new();
+        if std::env::args().nth(1).as_deref() == Some("--sleep") {
+            suite.test("asleep amid jobs", asleep_amid_jobs);
+            return suite.run();
+        }
         for count in [1, 2, 30] {
             suite.test(format!("pieces: {count}"), move || all_run(count));
         }
