@@ -369,6 +369,24 @@ fn be_other(_: &'static Abi) -> Result<()> {
             }
             Ok("drawing".to_string())
         }
+        // The same; then it commits parts, as often as it can, with a handler that has something to do.
+        ["besiege", handled] => {
+            let paint = paint.insert(Paint::new()?);
+            let stream = paint.fill_cell(0, 0xc010_0000);
+            for _ in 1..JOBS {
+                paint.commit(&stream, &mut Queue::new())?;
+            }
+            if handled == "handled" {
+                sys::tick(TICK)?;
+            }
+            println!("waiting");
+            let streams: Vec<Stream> = (0..2)
+                .map(|number| fixture.paint.fill_cell(number, 1))
+                .collect();
+            loop {
+                fixture.commit_parts(&streams)?;
+            }
+        }
         ["parts"] => {
             let stream = |number| fixture.paint.fill_cell(number, 0xc010_0000 + number);
             let streams: Vec<Stream> = (0..PARTS).map(stream).collect();
@@ -480,8 +498,14 @@ fn stopped(leaves: bool) -> Result<()> {
     same("draws", drawn, u64::from(JOBS - 1 + PARTS))
 }
 
+/// How long each job of a process takes whose parts wait: longer than the machine waits for its processes.
+const LONG: Duration = Duration::from_secs(60);
+
 /// How long the machine may take to fall asleep: jobs that hold it up have the limit of the suite, 2 s.
 const TO_SLEEP: Duration = Duration::from_secs(15);
+
+/// Between a besieger's ticks, in milliseconds.
+const TICK: u32 = 5;
 
 /// How long each job takes of many: less than the limit of the suite.
 const BELOW: Duration = Duration::from_millis(1600);
@@ -504,6 +528,29 @@ fn asleep_amid_jobs() -> Result<()> {
     Ok(())
 }
 
+/// The machine sleeps while a part of an ordinary user's waits for its place.
+fn asleep(handled: &str) -> Result<()> {
+    let control = Control::open()?;
+    let mut other = Other::start_as(Abi::own(), 1000)?;
+    other.ask("prove")?;
+    let armed = control.arm(fault::SLOW_DRAWS, LONG.as_micros() as u32);
+    same(
+        "it",
+        other.ask(&format!("besiege {handled}"))?.as_str(),
+        "waiting",
+    )?;
+    std::thread::sleep(Duration::from_millis(500));
+    let begun = Instant::now();
+    let slept = system::sleep_devices();
+    let took = begun.elapsed();
+    println!("# {handled}: slept {slept:?} after {took:?}");
+    drop(armed);
+    other.kill()?;
+    slept?;
+    ensure!(took < TO_SLEEP, "{took:?}");
+    Ok(())
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(be_other) {
         return code;
@@ -512,6 +559,8 @@ fn main() -> ExitCode {
         let mut suite = Suite::new();
         if std::env::args().nth(1).as_deref() == Some("--sleep") {
             suite.test("asleep amid jobs", asleep_amid_jobs);
+            suite.test("asleep amid parts", || asleep("unhandled"));
+            suite.test("asleep amid parts, with a handler", || asleep("handled"));
             return suite.run();
         }
         for count in [1, 2, 30] {
