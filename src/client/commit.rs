@@ -257,6 +257,8 @@ impl Process {
                     if self.keep_parts(parts.what, parts.done, parts.was_switched) {
                         return Err(Error::Interrupted);
                     }
+                    // A handler that is due must not keep the machine awake.
+                    sys::freeze_if_due();
                     fsleep(Delta::from_millis(1));
                 }
                 Ok(mut reply) => {

@@ -239,6 +239,13 @@ pub(crate) fn sleep(milliseconds: u32) -> Result {
     kernel::error::to_result(unsafe { shim::gal_sleep(milliseconds) })
 }
 
+/// Lets the calling thread freeze, if the machine goes to sleep, until that is awake. No lock may be
+/// held.
+pub(crate) fn freeze_if_due() {
+    // SAFETY: Called where waiting is allowed, without locks.
+    unsafe { shim::gal_freeze() }
+}
+
 /// The name of a thread's program, as the kernel's log shows it.
 #[derive(Clone)]
 pub(crate) struct CommandName([u8; 16]);

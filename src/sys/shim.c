@@ -14,6 +14,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/dynamic_debug.h>
 #include <linux/file.h>
+#include <linux/freezer.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
 #include <linux/io.h>
@@ -777,6 +778,11 @@ int gal_sleep(unsigned int milliseconds)
 		return -EINTR;
 	schedule_timeout_interruptible(msecs_to_jiffies(milliseconds));
 	return signal_pending(current) ? -EINTR : 0;
+}
+
+void gal_freeze(void)
+{
+	try_to_freeze();
 }
 
 void gal_command_name(char *name, size_t bytes)

@@ -253,6 +253,7 @@ u64 gal_jiffies64(void);
 bool gal_will_restart(bool with_handlers);
 unsigned long gal_user_stack(void);
 int gal_sleep(unsigned int milliseconds);
+void gal_freeze(void);
 void gal_command_name(char *name, size_t bytes);
 void gal_task_name(struct task_struct *task, char *name, size_t bytes);
 
