@@ -241,9 +241,9 @@ impl Pages {
     }
 
     /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and,
-    /// with `write`, writing, and maps them for `dev`. Of them `piece` (offset and bytes) is handed
-    /// to the device now, and back by [`Pages::give_back`], at the latest at the end; what lies
-    /// beside it is never touched.
+    /// with `write`, writing, and maps them for `dev`. They are handed to the device now. Of them
+    /// `piece` (offset and bytes) is handed back by [`Pages::give_back`], at the latest at the end;
+    /// what lies beside it never is.
     ///
     /// `ENOMEM`: the process's user may not lock so much memory, or there is none. `EFAULT`: not all of
     /// them are there and, with `write`, writable. `EBUSY`: some are mapped as parts of a dma-buf.
@@ -296,7 +296,9 @@ impl Pages {
             // INVARIANT: Mapped; there is room.
             this.dma.push(dma, GFP_KERNEL_ACCOUNT)?;
         }
-        this.sync(piece.0, piece.1, Sync::ForDevice);
+        // The GPU reaches whole pages. What lies beside the piece may be in the caches only: zeros over
+        // what another process had there.
+        this.sync(0, this.size(), Sync::ForDevice);
         Ok(this)
     }
 
