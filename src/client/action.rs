@@ -22,6 +22,7 @@ use crate::{
         Named,
         Outcome,
         Payload,
+        Share,
         Toll, //
     }, //
 };
@@ -163,6 +164,10 @@ impl Payload for Events {
 
     fn process(&self) -> u64 {
         self.usage.as_ref().map_or(0, |usage| usage.process())
+    }
+
+    fn share(&self, core: usize) -> Option<&Share> {
+        self.usage.as_ref()?.shares().of(core)
     }
 
     fn holds_up(&self, core: usize, waiters: usize) -> bool {

@@ -102,7 +102,7 @@ impl Process {
         } else {
             let what = WaitFor::Job(core.index(), newest);
             let what = (what, Limited::Stall(core.index(), u32::MAX));
-            let wait = |left, goal| ring.wait_for_progress(goal, left, self.usage.waiters());
+            let wait = |left, goal| ring.wait_for_progress(goal, left, self.usage.shares());
             self.limited_for(newest, what, GPU_TIMEOUT, || ring.moves(), wait)?;
         }
         self.finish_returns();

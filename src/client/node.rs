@@ -298,7 +298,7 @@ impl Process {
         match self.device.reclaimer().wait_for_own(&self.hider) {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             // What is to come back comes back later.
-            _ => self.device.wait_for_reclaim(self.usage.waiters()),
+            _ => self.device.wait_for_reclaim(self.usage.shares()),
         }
     }
 

@@ -42,7 +42,7 @@ impl Process {
         match self.device.any(selector) {
             Ok(core) => {
                 let is_alone = self.clients.are_only(self);
-                core.set_power(state, way, is_alone, self.usage.waiters())
+                core.set_power(state, way, is_alone, self.usage.shares())
             }
             Err(Error::GpuNotResponding) if state != PowerState::On => Ok(()),
             Err(error) => Err(error),

@@ -91,7 +91,7 @@ impl Process {
         queue: &mut Queue<'_>,
     ) -> Result<Submitted> {
         let (ring, page) = (core.ring(), self.completion());
-        let mut timeout = ring.place_timeout();
+        let mut turn = ring.turn(Some(self.usage.shares()));
         // Each round waits, or somebody has been quicker, or a hang was charged meanwhile.
         let (place, counted) = loop {
             let mut tables = self.tables();
@@ -99,6 +99,7 @@ impl Process {
                 // Records do not hang.
                 if !self.is_paid() {
                     drop(tables);
+                    turn.leave();
                     self.pay()?;
                     continue;
                 }
@@ -109,7 +110,7 @@ impl Process {
                 queue.events().show_on(page, core.index());
             }
             let stream = commands.as_ref().map(|commands| commands.stream());
-            let attempt = ring.reserve(stream.as_ref(), queue.events())?;
+            let attempt = ring.reserve(stream.as_ref(), queue.events(), &mut turn)?;
             if let Attempt::Reserved(place) = &attempt {
                 self.note_job(&mut tables, core.index(), place.number());
                 if let Some(page) = page {
@@ -125,9 +126,10 @@ impl Process {
             match attempt {
                 Attempt::Reserved(place) => break (place, counted),
                 Attempt::Full => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
-                    ring.wait_for_place(&mut timeout, self.usage.waiters())
+                    ring.wait_for_place(&mut turn)
                 })?,
                 Attempt::NotLoaded => {
+                    turn.leave();
                     if let Some(commands) = &mut commands {
                         commands.load()?;
                     }
@@ -173,7 +175,7 @@ impl Process {
     pub(super) fn progressing<F: FrontEnd>(&self, engine: &Engine<F>, number: u64) -> Result {
         let core = engine.seat.core;
         let what = (WaitFor::Job(core, number), Limited::Progress(core));
-        let wait = |left| engine.wait_for_progress(number, left, self.usage.waiters());
+        let wait = |left| engine.wait_for_progress(number, left, self.usage.shares());
         self.limited(what, GPU_TIMEOUT, || engine.moves(), wait)
     }
 

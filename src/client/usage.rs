@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     limits::MAX_CORES,
-    ring::Waiters,
+    ring::{
+        Share,
+        Shares, //
+    },
     sys::clock, //
 };
 use kernel::sync::atomic::{
@@ -27,8 +30,8 @@ pub(crate) struct Usage {
     busy: [Atomic<u64>; MAX_CORES],
     /// The most that anybody has been told of that.
     told: [Atomic<u64>; MAX_CORES],
-    /// Its threads that wait for cores.
-    waiters: Waiters,
+    /// What it has of the cores, and which of its threads wait for them.
+    shares: Shares,
     /// The process has ended.
     is_over: Atomic<bool>,
 }
@@ -44,7 +47,7 @@ impl Usage {
             process_id,
             busy: [const { Atomic::new(0) }; MAX_CORES],
             told: [const { Atomic::new(0) }; MAX_CORES],
-            waiters: Waiters::new(),
+            shares: Shares::new(),
             is_over: Atomic::new(false),
         }
     }
@@ -54,15 +57,15 @@ impl Usage {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Its threads that wait for cores.
-    pub(super) fn waiters(&self) -> &Waiters {
-        &self.waiters
+    /// What it has of the cores.
+    pub(super) fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// Whether the process has ended, or some of `waiters` threads that wait for `core` are not its
     /// own.
     pub(super) fn holds_up(&self, core: usize, waiters: usize) -> bool {
-        self.is_over.load(Relaxed) || waiters > self.waiters.of(core)
+        self.is_over.load(Relaxed) || waiters > self.shares.of(core).map_or(0, Share::waiting)
     }
 
     /// The process, by its number.

@@ -209,7 +209,7 @@ impl Process {
         )?;
         let mut tasks = Tasks::resolve(self, &records)?;
         let queue = core.queue();
-        let mut timeout = queue.place_timeout();
+        let mut turn = queue.turn(Some(self.usage.shares()));
         let (place, entry) = loop {
             if sys::is_killed() {
                 return Err(Error::Interrupted);
@@ -217,6 +217,7 @@ impl Process {
             let mut tables = self.tables();
             if !self.is_paid() {
                 drop(tables);
+                turn.leave();
                 self.pay()?;
                 continue;
             }
@@ -229,14 +230,15 @@ impl Process {
                 true => None,
                 false => Some(queue.events()),
             });
-            let attempt = queue.reserve(&mut Submission {
+            let mut submission = Submission {
                 author: self.author(context.id, checked.removals, &is_allowed),
                 entry: &checked.entry,
                 exit: &checked.exit,
                 words: commands.each_ref().map(|words| words.len()),
                 early,
                 late: late.events(),
-            })?;
+            };
+            let attempt = queue.reserve(&mut submission, &mut turn)?;
             match attempt {
                 Attempt::Place(place) => {
                     self.note_job(&mut tables, core.index(), place.number);
@@ -250,7 +252,7 @@ impl Process {
                 Attempt::Changed => {}
                 Attempt::Full => {
                     drop(tables);
-                    let wait = || queue.wait_for_place(&mut timeout, self.usage.waiters());
+                    let wait = || queue.wait_for_place(&mut turn);
                     waited(WaitFor::Place(core.index()), GPU_TIMEOUT, wait)?;
                 }
             }

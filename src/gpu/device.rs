@@ -40,8 +40,8 @@ use crate::{
         Payload,
         Reclaimer,
         Seat,
-        Waited,
-        Waiters, //
+        Shares,
+        Waited, //
     },
     sys::slot::Slot,
     wait, //
@@ -389,7 +389,7 @@ impl<P: Payload> Device<P> {
     /// Waits until what clients have let go of so far and is in no window is free; says whether all
     /// of it is. If not, a core hangs, or has been stopped. `own` counts the caller's threads that
     /// wait. `Interrupted`: a Unix signal came. Not for the work queue.
-    pub(crate) fn wait_for_reclaim(&self, own: &Waiters) -> Result<bool> {
+    pub(crate) fn wait_for_reclaim(&self, own: &Shares) -> Result<bool> {
         let newest = self.reclaimer.newest();
         // What of it a hang has taken is no less over.
         let is_over = |waited, is_over| match waited {

@@ -26,8 +26,8 @@ use crate::{
     },
     ring::{
         Payload,
-        Waited,
-        Waiters, //
+        Shares,
+        Waited, //
     },
     sys::power::KeptOn,
     wait, //
@@ -56,7 +56,7 @@ impl<P: Payload> AnyCore<P> {
         state: PowerState,
         way: PowerWay,
         is_alone: bool,
-        own: &Waiters,
+        own: &Shares,
     ) -> Result {
         let supply = self.hardware().supply();
         match (state, self.is_dead()) {
@@ -155,7 +155,7 @@ impl<P: Payload> AnyCore<P> {
         each!(self, core => core.engine().is_dead())
     }
 
-    fn wait_for_rest(&self, own: &Waiters) -> Result {
+    fn wait_for_rest(&self, own: &Shares) -> Result {
         let newest = self.newest();
         each!(self, core => core.engine().wait_for_progress(newest, wait::TIMEOUT, own))
     }

@@ -14,6 +14,13 @@ use super::{
     },
     phase::Phase,
     state::State,
+    turns::{
+        Room,
+        Share,
+        Shares,
+        Wish,
+        PATIENCE, //
+    },
     GPU_TIMEOUT, //
 };
 use crate::{
@@ -21,8 +28,10 @@ use crate::{
         Error,
         Result, //
     },
-    limits::MAX_CORES,
-    sys::clock::Stamp,
+    sys::{
+        self,
+        clock::Stamp, //
+    },
     wait::{
         self,
         Left, //
@@ -30,10 +39,6 @@ use crate::{
 };
 use kernel::{
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
         lock::{
             spinlock::SpinLockBackend,
             Guard, //
@@ -48,7 +53,8 @@ use kernel::{
 };
 
 /// How long a submitter goes on waiting for its place.
-pub(crate) struct PlaceTimeout {
+#[derive(Default)]
+pub(super) struct PlaceTimeout {
     /// What [`State::moves`] was before the last try; `None`: not looked at.
     moves: Option<u64>,
     /// What [`State::progress`] was when the time began.
@@ -56,25 +62,44 @@ pub(crate) struct PlaceTimeout {
     left: Jiffies,
 }
 
-/// By core, the threads of a process that wait for a place there, or for jobs. Changed together with
-/// [`State::place_waiters`], under the same lock.
-pub(crate) struct Waiters([Atomic<usize>; MAX_CORES]);
+/// A submitter and its wait for a place. Dropped without one, it leaves the line.
+pub(crate) struct Turn<'e, F: FrontEnd> {
+    engine: &'e Engine<F>,
+    pub(crate) wish: Wish<'e>,
+    pub(super) timeout: PlaceTimeout,
+}
 
-impl Waiters {
-    /// None.
-    pub(crate) const fn new() -> Self {
-        Self([const { Atomic::new(0) }; MAX_CORES])
-    }
-
-    /// How many wait for `core`.
-    pub(crate) fn of(&self, core: usize) -> usize {
-        self.0.get(core).map_or(0, |waiters| waiters.load(Relaxed))
-    }
-
-    fn add(&self, core: usize, count: usize) {
-        if let Some(waiters) = self.0.get(core) {
-            waiters.add(count, Relaxed);
+impl<F: FrontEnd> Turn<'_, F> {
+    /// Others may go first: this one has something else to do that may take long.
+    pub(crate) fn leave(&mut self) {
+        if !self.wish.is_waiting() {
+            return;
         }
+        let mut state = self.engine.state.lock();
+        let moves = state.moves;
+        if state.line.leave(&mut self.wish, moves) {
+            state.moves += 1;
+            drop(state);
+            self.engine.moved.notify_all();
+        }
+    }
+}
+
+impl PlaceTimeout {
+    /// Whether something has moved since the last try. What the GPU does starts the time anew.
+    fn has_moved<F: FrontEnd>(&mut self, state: &State<F>) -> bool {
+        let progress = state.progress();
+        if self.progress.replace(progress) != Some(progress) {
+            self.left = msecs_to_jiffies(GPU_TIMEOUT);
+        }
+        self.moves != Some(state.moves)
+    }
+}
+
+impl<F: FrontEnd> Drop for Turn<'_, F> {
+    #[inline]
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
@@ -176,6 +201,7 @@ impl<F: FrontEnd> Engine<F> {
         let Job {
             mut payload,
             outcome,
+            cost: _,
             mut retired,
             retired_count,
             mut own,
@@ -210,56 +236,102 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// What a submitter that has not tried yet needs for [`Engine::wait_for_place`]. Takes no lock:
+    /// The wait of a submitter that has not tried yet: one of `shares`, or the driver. Takes no lock:
     /// most find a place at once.
-    pub(crate) fn place_timeout(&self) -> PlaceTimeout {
-        PlaceTimeout {
-            moves: None,
-            progress: None,
-            left: 0,
+    pub(crate) fn turn<'e>(&'e self, shares: Option<&'e Shares>) -> Turn<'e, F> {
+        Turn {
+            engine: self,
+            wish: Wish::new(shares.and_then(|shares| shares.of(self.seat.core))),
+            timeout: PlaceTimeout::default(),
         }
     }
 
-    /// Waits until trying again is worth it: after the first try that is at once, as something may
-    /// have moved since.
+    /// Waits until trying again is worth it: it is the caller's turn, and something has moved since
+    /// the last try. After the first try that is at once, as something may have moved since.
     ///
-    /// The oldest job's process holds this thread up if it is not the one that `own` is of.
+    /// The oldest job's process holds this thread up if it is another one.
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for [`GPU_TIMEOUT`].
-    pub(crate) fn wait_for_place(&self, timeout: &mut PlaceTimeout, own: &Waiters) -> Result {
+    /// `OutOfMemory`: for a place in the line.
+    pub(crate) fn wait_for_place(&self, turn: &mut Turn<'_, F>) -> Result {
+        let Turn { wish, timeout, .. } = turn;
+        let mut room = None;
         let mut state = self.state.lock();
-        self.counted(&mut state, own, |state| {
-            self.wait_until_moved(state, timeout)
+        if state.line.is_lost(wish) || !wish.is_waiting() {
+            drop(state);
+            let made = Room::new().map_err(|_| Error::OutOfMemory)?;
+            room = Some(made);
+            state = self.state.lock();
+        }
+        let moves = state.moves;
+        if let Some(room) = room {
+            state.line.join(wish, room, moves);
+        }
+        let share = wish.share;
+        self.counted(&mut state, share, |state| {
+            self.wait_for_turn(state, wish, timeout)
         })
     }
 
-    /// Does `wait`, and counts the thread meanwhile.
+    /// Does `wait`, and counts the thread meanwhile, which is one of `share`'s.
     fn counted(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,
-        own: &Waiters,
+        share: Option<&Share>,
         wait: impl FnOnce(&mut Guard<'_, State<F>, SpinLockBackend>) -> Result,
     ) -> Result {
         state.place_waiters += 1;
-        own.add(self.seat.core, 1);
+        if let Some(share) = share {
+            share.count(true);
+        }
         let waited = wait(state);
-        own.add(self.seat.core, usize::MAX);
+        if let Some(share) = share {
+            share.count(false);
+        }
         state.place_waiters -= 1;
         waited
     }
 
-    /// See [`Engine::wait_for_place`]. The driver waits by this alone: nothing holds it up.
+    /// See [`Engine::wait_for_place`].
+    fn wait_for_turn(
+        &self,
+        state: &mut Guard<'_, State<F>, SpinLockBackend>,
+        wish: &mut Wish<'_>,
+        timeout: &mut PlaceTimeout,
+    ) -> Result {
+        loop {
+            let (moves, waiters) = (state.moves, state.place_waiters);
+            if state.line.is_lost(wish) {
+                return Ok(());
+            }
+            let has_moved = timeout.has_moved(state);
+            if state.line.admits(wish, moves, waiters) && has_moved {
+                timeout.moves = Some(moves);
+                return Ok(());
+            }
+            if state.line.hurry(moves, sys::jiffies()) {
+                state.moves += 1;
+                self.moved.notify_all();
+                continue;
+            }
+            let most = match state.line.is_missed(moves) {
+                true => timeout.left.min(msecs_to_jiffies(PATIENCE).max(1)),
+                false => timeout.left,
+            };
+            let left = self.wait(state, most)?;
+            timeout.left -= most - left.min(most);
+        }
+    }
+
+    /// Waits until something has moved since the last try. The driver waits by this alone: nothing
+    /// holds it up.
     pub(super) fn wait_until_moved(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,
         timeout: &mut PlaceTimeout,
     ) -> Result {
         loop {
-            let progress = state.progress();
-            if timeout.progress.replace(progress) != Some(progress) {
-                timeout.left = msecs_to_jiffies(GPU_TIMEOUT);
-            }
-            if timeout.moves != Some(state.moves) {
+            if timeout.has_moved(state) {
                 timeout.moves = Some(state.moves);
                 return Ok(());
             }
@@ -295,16 +367,12 @@ impl<F: FrontEnd> Engine<F> {
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for `milliseconds`, and
     /// then for 20 s.
-    pub(crate) fn wait_for_progress(
-        &self,
-        number: u64,
-        milliseconds: u32,
-        own: &Waiters,
-    ) -> Result {
+    pub(crate) fn wait_for_progress(&self, number: u64, milliseconds: u32, own: &Shares) -> Result {
         let mut state = self.state.lock();
         // Till the end: who moves wakes only if there are some.
         state.waiters += 1;
-        let waited = self.counted(&mut state, own, |state| {
+        let share = own.of(self.seat.core);
+        let waited = self.counted(&mut state, share, |state| {
             let limit = (milliseconds, true);
             wait::while_moving(&self.moved, state, limit, |state| {
                 match state.completed >= number {

@@ -371,6 +371,7 @@ impl<F: FrontEnd> Job<F> {
         Self {
             payload,
             outcome: Outcome::Done,
+            cost: 0,
             retired: kernel::list::List::new(),
             retired_count: 0,
             own,

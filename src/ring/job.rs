@@ -8,7 +8,8 @@ use super::{
         Named, //
     },
     engine::FrontEnd,
-    reclaim::Retired, //
+    reclaim::Retired,
+    turns::Share, //
 };
 use crate::{
     context::{
@@ -52,6 +53,10 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
 
     /// The process that has submitted it, by its number; 0: the driver.
     fn process(&self) -> u64;
+
+    /// What its process has of the core at place `core`; `None`: it is the driver's. Called with the
+    /// core's lock.
+    fn share(&self, core: usize) -> Option<&Share>;
 
     /// Whether its process has ended, or `waiters` threads wait for the core at place `core` and not
     /// all of them are its process's. Called with the core's lock.
@@ -105,6 +110,8 @@ pub(crate) struct Job<F: FrontEnd> {
     pub(crate) payload: F::Payload,
     /// How it has ended when its event comes.
     pub(crate) outcome: Outcome,
+    /// How long it was taken to be, in counts of [`clock`](crate::sys::clock).
+    pub(super) cost: u64,
     /// What it keeps, and how many they are.
     pub(crate) retired: List<Retired>,
     pub(crate) retired_count: u64,
@@ -153,6 +160,10 @@ impl Payload for u32 {
 
     fn process(&self) -> u64 {
         (*self).into()
+    }
+
+    fn share(&self, _: usize) -> Option<&Share> {
+        None
     }
 
     fn holds_up(&self, _: usize, _: usize) -> bool {

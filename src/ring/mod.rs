@@ -76,6 +76,7 @@ mod state;
 mod submit;
 mod tolls;
 mod trace;
+mod turns;
 mod verdict;
 mod watch;
 
@@ -125,7 +126,7 @@ use kernel::{
 };
 
 pub(crate) use {
-    complete::Waiters,
+    complete::Turn,
     debug::print_words,
     dump::{
         Addressing,
@@ -177,6 +178,10 @@ pub(crate) use {
         Reservation, //
     },
     tolls::Tolls,
+    turns::{
+        Share,
+        Shares, //
+    },
     verdict::Fate, //
 };
 
@@ -410,7 +415,7 @@ impl<P: Payload> Tlb for Ring<P> {
                 return;
             }
         }
-        let attempt = self.reserve(None, &mut P::default());
+        let attempt = self.reserve(None, &mut P::default(), &mut self.turn(None));
         // Full, it is not idle either: the next job flushes. Closed, it is being stopped.
         if let Ok(Attempt::Reserved(place)) = attempt {
             let _ = self.fill(place, None);

@@ -19,6 +19,10 @@ use super::{
     meter::Meter,
     phase::Phase,
     space::Space,
+    turns::{
+        Line,
+        Wish, //
+    },
     verdict::Suspect,
     watch::Watch,
     Payload,
@@ -181,8 +185,10 @@ pub(crate) struct State<F: FrontEnd> {
     pub(super) spares: KVVec<F::Payload>,
     /// Threads that wait for something to move.
     pub(super) waiters: usize,
-    /// Those of processes that wait for a place, or for jobs: see [`Waiters`](super::Waiters).
+    /// Those of processes that wait for a place, or for jobs: see [`Share::waiting`](super::Share::waiting).
     pub(super) place_waiters: usize,
+    /// Submitters that wait, and whose turn it is.
+    pub(super) line: Line,
     /// The newest job that has ended.
     pub(crate) completed: u64,
     /// The first of the jobs that were dropped when the core was stopped for good.
@@ -221,6 +227,7 @@ impl<F: FrontEnd> State<F> {
             spares,
             waiters: 0,
             place_waiters: 0,
+            line: Line::new(),
             completed: newest,
             lost_from: u64::MAX,
             is_checked: false,
@@ -268,9 +275,10 @@ impl<F: FrontEnd> State<F> {
     }
 
     /// Where a job of `bytes`, with what is its next one's too, can go now, if there is such a
-    /// place, an event id, and nobody fills another place.
-    pub(crate) fn find(&self, bytes: usize) -> Option<usize> {
-        match self.is_open() && self.jobs.has_room() {
+    /// place, an event id, it is the turn of `wish`, and nobody fills another place.
+    pub(crate) fn find(&mut self, bytes: usize, wish: &mut Wish<'_>) -> Option<usize> {
+        let is_admitted = self.line.admits(wish, self.moves, self.place_waiters);
+        match is_admitted && self.is_open() && self.jobs.has_room() {
             true => self.space.place(bytes),
             false => None,
         }
@@ -282,9 +290,12 @@ impl<F: FrontEnd> State<F> {
         &mut self,
         at: usize,
         bytes: usize,
-        job: Job<F>,
+        wish: &mut Wish<'_>,
+        mut job: Job<F>,
     ) -> Result<(u32, u64), Job<F>> {
+        job.cost = wish.cost();
         let begun = self.jobs.begin(at, at + bytes - F::GAP, job)?;
+        self.line.admit(wish, self.moves);
         self.space.take(at, bytes);
         self.is_filling = true;
         if self.jobs.len() == 1 {
@@ -313,7 +324,12 @@ impl<F: FrontEnd> State<F> {
     #[inline]
     pub(super) fn charge(&mut self, core: usize, now: Stamp) {
         if let Some((_, oldest)) = self.jobs.get(0) {
-            oldest.load.payload.used(core, self.meter.end(now));
+            let (payload, taken) = (&oldest.load.payload, self.meter.end(now));
+            payload.used(core, taken);
+            self.watch.ended(payload.process());
+            if let Some(share) = payload.share(core) {
+                self.line.ended(share, oldest.load.cost, taken);
+            }
         }
     }
 
@@ -408,10 +424,11 @@ impl<P: Payload> State<RingEnd<P>> {
         &mut self,
         at: usize,
         bytes: usize,
+        wish: &mut Wish<'_>,
         job: Job<RingEnd<P>>,
     ) -> Result<Place, Job<RingEnd<P>>> {
         let wait = at + bytes - WAIT_LINK_BYTES;
-        let (event, number) = self.take(at, bytes, job)?;
+        let (event, number) = self.take(at, bytes, wish, job)?;
         Ok(Place {
             at,
             wait,
@@ -471,8 +488,10 @@ mod tests {
 
     /// Reserves a place and does not fill it yet.
     fn reserve(state: &mut State<RingEnd<u32>>, payload: u32) -> Option<Place> {
-        let at = state.find(BYTES)?;
-        let place = state.reserve(at, BYTES, job(payload)).ok()?;
+        let at = state.find(BYTES, &mut Wish::new(None))?;
+        let place = state
+            .reserve(at, BYTES, &mut Wish::new(None), job(payload))
+            .ok()?;
         state.front.gpu.pipe = Some(Pipe::Pipe3d);
         state.front.gpu.flushed = 5;
         Some(place)
@@ -484,7 +503,7 @@ mod tests {
         let first = reserve(&mut state, 1).unwrap();
         assert_eq!((first.at, first.previous_wait, first.number), (16, 0, 1));
         assert_eq!(first.wait, 16 + BYTES - WAIT_LINK_BYTES);
-        assert!(state.find(BYTES).is_none());
+        assert!(state.find(BYTES, &mut Wish::new(None)).is_none());
         state.filled();
         let second = reserve(&mut state, 2).unwrap();
         assert_eq!(second.previous_wait, first.wait);
@@ -524,9 +543,9 @@ mod tests {
     fn nobody_gets_a_place_meanwhile() {
         let mut state = state();
         state.is_paused = true;
-        assert!(state.find(BYTES).is_none());
+        assert!(state.find(BYTES, &mut Wish::new(None)).is_none());
         state.is_paused = false;
-        assert!(state.find(BYTES).is_some());
+        assert!(state.find(BYTES, &mut Wish::new(None)).is_some());
     }
 
     #[test]
@@ -545,10 +564,10 @@ mod tests {
         state.is_checked = false;
         assert!(state.is_at_rest());
         state.phase.fall_asleep();
-        assert!(state.find(BYTES).is_none());
+        assert!(state.find(BYTES, &mut Wish::new(None)).is_none());
         assert!(state.is_at_rest());
         state.phase.wake_up();
-        assert!(state.find(BYTES).is_some());
+        assert!(state.find(BYTES, &mut Wish::new(None)).is_some());
     }
 
     #[test]
@@ -625,6 +644,6 @@ mod tests {
         );
         // All of the ring is free but the idle loop at its end.
         let largest = Space::largest(USABLE_BYTES);
-        assert!(state.find(largest).is_some());
+        assert!(state.find(largest, &mut Wish::new(None)).is_some());
     }
 }

@@ -3,6 +3,7 @@
 //! Submitting a job: a place is reserved in the ring, and filled.
 
 use super::{
+    complete::Turn,
     debug::print_words,
     frame::Frame,
     history::Noted,
@@ -14,6 +15,7 @@ use super::{
     state::Place,
     Payload,
     Ring,
+    RingEnd,
     Source,
     Stream,
     MAX_STATE_WORDS,
@@ -97,17 +99,18 @@ impl<P: Payload> Ring<P> {
     /// On error the ring is as it was and `payload` is untouched. `Interrupted`: a Unix signal came
     /// while waiting for a place. `GpuNotResponding`: no place for [`GPU_TIMEOUT`](super::GPU_TIMEOUT).
     pub(crate) fn submit(self: &Arc<Self>, payload: &mut P) -> Result<u64> {
-        let mut timeout = self.place_timeout();
+        let mut turn = self.turn(None);
         loop {
-            if let Attempt::Reserved(place) = self.reserve(None, payload)? {
+            if let Attempt::Reserved(place) = self.reserve(None, payload, &mut turn)? {
                 return self.fill(place, None);
             }
-            self.wait_until_moved(&mut self.state.lock(), &mut timeout)?;
+            self.wait_until_moved(&mut self.state.lock(), &mut turn.timeout)?;
         }
     }
 
     /// Reserves a place with an event id for a job with `stream` (or nothing) and `payload`, and
-    /// the right to write, if all three can be had at once. Does not wait.
+    /// the right to write, if all three can be had at once, and it is the caller's `turn`, which is
+    /// one of the process's that `payload` is of. Does not wait.
     ///
     /// What the caller's locks protect when it calls this is so when the job gets its place in
     /// the order of the ring: whoever ties memory to the newest job later ties it to this one.
@@ -119,6 +122,7 @@ impl<P: Payload> Ring<P> {
         self: &'r Arc<Self>,
         stream: Option<&Stream<'_>>,
         payload: &mut P,
+        turn: &mut Turn<'_, RingEnd<P>>,
     ) -> Result<Attempt<'r, P>> {
         let states = stream.and_then(Stream::states);
         let most = match states {
@@ -160,7 +164,7 @@ impl<P: Payload> Ring<P> {
         };
         let bytes =
             command_bytes + self.event_bytes() + WAIT_LINK_BYTES + frame.bytes() + state_bytes;
-        let Some(at) = state.find(bytes) else {
+        let Some(at) = state.find(bytes, &mut turn.wish) else {
             return Ok(Attempt::Full);
         };
         let context_copy = match source {
@@ -194,7 +198,8 @@ impl<P: Payload> Ring<P> {
                 basis,
             },
         );
-        let mut place = state.reserve(at, bytes, job).map_err(|job| {
+        let reserved = state.reserve(at, bytes, &mut turn.wish, job);
+        let mut place = reserved.map_err(|job| {
             *payload = job.payload;
             Error::GpuNotResponding
         })?;

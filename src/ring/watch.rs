@@ -8,7 +8,8 @@
 //! told of an error or stands before a command that there is none of. (An error alone proves
 //! nothing: a job may get over it.)
 //!
-//! A job that moves may still take too long. Its time counts only while it holds others up.
+//! A job that moves may still take too long, and so may many of one process in a row. Their time
+//! counts only while they hold others up.
 
 use super::GPU_TIMEOUT;
 use crate::{
@@ -53,8 +54,11 @@ pub(crate) struct Watch {
     is_told: bool,
     /// How often it was seen to have moved.
     moves: u64,
-    /// How long the oldest job has held others up, in jiffies.
+    /// How long the jobs of the process that is next have held others up, in jiffies: all since
+    /// another process's has ended.
     held_up: usize,
+    /// That process.
+    holder: u64,
     /// When that was looked at last.
     looked: Option<usize>,
 }
@@ -82,6 +86,7 @@ impl Watch {
             is_told: false,
             moves: 0,
             held_up: 0,
+            holder: 0,
             looked: None,
         }
     }
@@ -100,8 +105,17 @@ impl Watch {
         self.moves
     }
 
-    /// Whether the oldest job has held others up for `limit` milliseconds (0: there is no limit).
-    /// `holds_up`: whether it does now.
+    /// A job of process `process` has ended (0: the driver).
+    #[inline]
+    pub(crate) fn ended(&mut self, process: u64) {
+        if process != 0 && self.holder != process {
+            self.holder = process;
+            self.held_up = 0;
+        }
+    }
+
+    /// Whether the oldest job, with those of its process before it, has held others up for `limit`
+    /// milliseconds (0: there is no limit). `holds_up`: whether it does now.
     pub(crate) fn is_too_long(&mut self, now: usize, holds_up: bool, limit: u32) -> bool {
         let before = self.looked.replace(now).filter(|_| holds_up);
         let passed = before.map_or(0, |before| now.wrapping_sub(before));
@@ -124,6 +138,8 @@ impl Watch {
             *self = Self {
                 failed: self.failed.filter(|&behind| behind == completed),
                 moves: self.moves,
+                held_up: self.held_up,
+                holder: self.holder,
                 ..Self::new(completed)
             };
         }
@@ -238,10 +254,18 @@ mod tests {
         now = now.wrapping_add(ticks(60_000));
         assert!(watch.is_too_long(now, true, 1000));
         assert!(!watch.is_too_long(now, true, 0));
-        // The next job begins anew; its first look has nothing to count from.
+        // The next process begins anew; the first look at its job has nothing to count from.
+        watch.ended(4);
         assert!(watch.has_ended(8));
         assert!(!watch.is_too_long(now.wrapping_add(ticks(2000)), true, 200));
         assert!(watch.is_too_long(now.wrapping_add(ticks(2200)), true, 200));
+        // Its next job goes on; the driver's are nobody's.
+        watch.ended(4);
+        watch.ended(0);
+        assert!(watch.has_ended(9));
+        assert!(watch.is_too_long(now.wrapping_add(ticks(2200)), true, 200));
+        watch.ended(5);
+        assert!(!watch.is_too_long(now.wrapping_add(ticks(2200)), true, 200));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::{
     shim,
     HZ, //
 };
+use kernel::time::msecs_to_jiffies;
 
 /// From this number of jiffies on these are the measure: a second.
 const LONG: usize = HZ as usize;
@@ -64,6 +65,12 @@ fn long(jiffies: usize) -> u64 {
     let each = unsafe { shim::gal_counts_per_jiffy() };
     // CAST: at most 64 bits.
     (jiffies as u64).saturating_mul(each as u64)
+}
+
+/// Counts in that many milliseconds.
+pub(crate) fn counts(milliseconds: u32) -> u64 {
+    // CAST: jiffies have the machine's width.
+    long(msecs_to_jiffies(milliseconds) as usize)
 }
 
 /// Nanoseconds of a number of counts.

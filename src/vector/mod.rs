@@ -46,7 +46,8 @@ use crate::{
         Reclaimer,
         Seat,
         Space,
-        State, //
+        State,
+        Turn, //
     },
     stream::vector::{
         self as words,
@@ -202,14 +203,19 @@ impl<P: Payload> Queue<P> {
             .entry(author, self.front.scratch)
     }
 
-    /// Reserves a place with an interrupt for `work`, if there is one. Does not wait.
+    /// Reserves a place with an interrupt for `work`, if there is one, and it is the caller's `turn`.
+    /// Does not wait.
     ///
     /// What the caller's locks protect when it calls this is so when the job gets its place in the
     /// order of the queue: whoever ties memory to the newest job later ties it to this one.
     ///
     /// On error, and when there is no place, nothing has changed. `OutOfResources`: more words than
     /// [`MAX_WORDS`]. `GpuNotResponding`: the queue is closed.
-    pub(crate) fn reserve(&self, work: &mut Submission<'_, P>) -> Result<Attempt> {
+    pub(crate) fn reserve(
+        &self,
+        work: &mut Submission<'_, P>,
+        turn: &mut Turn<'_, SingleEnd<P>>,
+    ) -> Result<Attempt> {
         let [context, others] = work.words;
         if context
             .checked_add(others)
@@ -245,7 +251,7 @@ impl<P: Payload> Queue<P> {
         let wipes = entry.wipes.count_ones() as usize;
         let length = 2 * wipes + context + others + words::drain().len() + 2 * events + 2;
         let bytes = (4 * length).next_multiple_of(UNIT);
-        let Some(at) = state.find(bytes) else {
+        let Some(at) = state.find(bytes, &mut turn.wish) else {
             return Ok(Attempt::Full);
         };
         let early = work.early.each_mut();
@@ -259,7 +265,8 @@ impl<P: Payload> Queue<P> {
             units: length.div_ceil(2) as u32,
         };
         let job = Job::new(core::mem::take(work.late), own);
-        let (id, number) = state.take(at, bytes, job).map_err(|job| {
+        let taken = state.take(at, bytes, &mut turn.wish, job);
+        let (id, number) = taken.map_err(|job| {
             *work.late = job.payload;
             Error::GpuNotResponding
         })?;

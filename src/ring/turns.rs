@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Which submitter gets the next place: start-time fair queuing.
+//!
+//! Pure logic. All jobs of a core run in the order of their places, so time is shared where places
+//! are given. A process has a [`Share`] of each core. Its next job starts, in virtual time, where its
+//! last one ended, but not in the past; a job is taken to be as long as the last ones until it has
+//! ended. Submitters that find no place wait in a [`Line`], sorted by that start. Only the first gets
+//! a place, however large: nothing smaller overtakes it.
+//!
+//! What is in its place already cannot be overtaken. So a process that shares the core has as many
+//! jobs there as take a [`QUANTUM`], or one; alone it has fifty times that, or [`ALONE`]. Quick jobs
+//! are not limited by this.
+//!
+//! A first submitter that does not come loses its turn: its thread may have a low priority.
+
+use crate::{
+    limits::MAX_CORES,
+    sys, //
+};
+use kernel::{
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    time::msecs_to_jiffies, //
+};
+
+/// How much of the time of a shared core the jobs of one process may take that have places, in
+/// milliseconds: what another one waits for at most.
+const QUANTUM: u32 = 20;
+
+/// How many quanta a process may have that is alone on its core, and how many jobs in any case.
+const ALONE_QUANTA: u64 = 50;
+const ALONE: usize = 4;
+
+/// For how long a core is shared after it was, in milliseconds: a process that submits one job at a
+/// time is not there between two.
+const SHARED: u32 = 1000;
+
+/// How far in the future a process may start, in quanta: a job of ten seconds is paid for.
+const MOST_DEBT: u64 = 500;
+
+/// How long the first in a line has to come when something has moved, in milliseconds.
+pub(super) const PATIENCE: u32 = 20;
+
+/// The newest job counts for an eighth of the average: one alone may have waited for the core to come
+/// on.
+const WEIGHT: u64 = 8;
+
+/// What a process has of a core. Changed under the core's lock. Times are in counts of
+/// [`clock`](crate::sys::clock).
+pub(crate) struct Share {
+    /// Threads that wait for a place there, or for jobs. Part of
+    /// [`State::place_waiters`](super::state::State::place_waiters).
+    waiting: Atomic<usize>,
+    /// Jobs that have places.
+    under_way: Atomic<usize>,
+    /// How long its jobs take; 0: none has ended.
+    average: Atomic<u64>,
+    /// Where its last job ends, in virtual time.
+    finish: Atomic<u64>,
+}
+
+/// What a process has of each core.
+pub(crate) struct Shares([Share; MAX_CORES]);
+
+impl Shares {
+    /// Nothing yet.
+    pub(crate) const fn new() -> Self {
+        Self([const { Share::new() }; MAX_CORES])
+    }
+
+    /// Its share of `core`.
+    pub(crate) fn of(&self, core: usize) -> Option<&Share> {
+        self.0.get(core)
+    }
+}
+
+impl Share {
+    const fn new() -> Self {
+        Self {
+            waiting: Atomic::new(0),
+            under_way: Atomic::new(0),
+            average: Atomic::new(0),
+            finish: Atomic::new(0),
+        }
+    }
+
+    /// How many threads wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    /// One more waits, or one less.
+    pub(super) fn count(&self, begins: bool) {
+        let one = if begins { 1 } else { usize::MAX };
+        self.waiting.add(one, Relaxed);
+    }
+
+    /// The start of its next job, `now` or later. It is taken to be as long as the others.
+    fn claim(&self, now: u64, debt: u64) -> u64 {
+        let latest = now.saturating_add(debt);
+        let start = self.finish.load(Relaxed).clamp(now, latest);
+        let finish = start.saturating_add(self.average.load(Relaxed));
+        self.finish.store(finish, Relaxed);
+        start
+    }
+
+    /// A job that was taken to be `cost` long took `taken`; 0: it is not run.
+    fn correct(&self, cost: u64, taken: u64) {
+        let finish = self.finish.load(Relaxed).saturating_sub(cost);
+        self.finish.store(finish.saturating_add(taken), Relaxed);
+    }
+
+    /// A job has ended.
+    fn ended(&self, cost: u64, taken: u64) {
+        self.under_way.add(usize::MAX, Relaxed);
+        self.correct(cost, taken);
+        let average = self.average.load(Relaxed);
+        let average = average - average / WEIGHT + taken / WEIGHT;
+        self.average.store(average.max(1), Relaxed);
+    }
+
+    /// Whether it may have another job under way.
+    fn has_room(&self, is_shared: bool, quantum: u64) -> bool {
+        let jobs = self.under_way.load(Relaxed);
+        let average = self.average.load(Relaxed);
+        // CAST: there are few jobs.
+        let time = average.saturating_mul(jobs as u64);
+        match is_shared {
+            _ if jobs == 0 => true,
+            true => average != 0 && time < quantum,
+            false => jobs < ALONE || time < quantum.saturating_mul(ALONE_QUANTA),
+        }
+    }
+}
+
+/// A place in a line: the start, and the order of those that start together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Ticket {
+    start: u64,
+    number: u64,
+}
+
+/// Memory for a place in a line.
+pub(super) struct Room(RBTreeNodeReservation<Ticket, ()>);
+
+impl Room {
+    /// Memory for one.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self(RBTreeNodeReservation::new(GFP_KERNEL)?))
+    }
+}
+
+/// What a submitter wants.
+pub(crate) struct Wish<'s> {
+    /// `None`: the driver, which has a place whenever there is one.
+    pub(super) share: Option<&'s Share>,
+    /// Its place in the line, if it waits.
+    ticket: Option<Ticket>,
+    /// How long its job is taken to be, if it waits.
+    cost: u64,
+}
+
+impl<'s> Wish<'s> {
+    /// A job for `share`.
+    pub(super) fn new(share: Option<&'s Share>) -> Self {
+        Self {
+            share,
+            ticket: None,
+            cost: 0,
+        }
+    }
+
+    /// Whether it waits.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.ticket.is_some()
+    }
+
+    /// How long its job is taken to be.
+    pub(super) fn cost(&self) -> u64 {
+        match (self.ticket, self.share) {
+            (None, Some(share)) => share.average.load(Relaxed),
+            _ => self.cost,
+        }
+    }
+}
+
+/// The submitters that wait for a place.
+pub(super) struct Line {
+    waiting: RBTree<Ticket, ()>,
+    /// The first of these.
+    first: Option<Ticket>,
+    /// What had moved when it looked last.
+    first_saw: u64,
+    /// When it was missed first, in jiffies, if it has not come since.
+    missed: Option<usize>,
+    tickets: u64,
+    /// Virtual time: the latest start of a job that has got its place.
+    now: u64,
+    /// Jobs of processes that have places.
+    under_way: usize,
+    /// When the core was shared last, in jiffies.
+    shared: Option<usize>,
+    /// [`QUANTUM`], in counts.
+    quantum: u64,
+}
+
+/// Whether `milliseconds` have not passed yet since `then`.
+fn is_within(milliseconds: u32, then: usize, now: usize) -> bool {
+    // CAST: jiffies have the machine's width.
+    now.wrapping_sub(then) < msecs_to_jiffies(milliseconds) as usize
+}
+
+impl Line {
+    /// An empty one.
+    pub(super) fn new() -> Self {
+        Self {
+            waiting: RBTree::new(),
+            first: None,
+            first_saw: 0,
+            missed: None,
+            tickets: 0,
+            now: 0,
+            under_way: 0,
+            shared: None,
+            quantum: sys::clock::counts(QUANTUM),
+        }
+    }
+
+    /// Whether `wish` may have a place now, when `moves` is what has moved, and `waiters` threads of
+    /// processes wait.
+    pub(super) fn admits(&mut self, wish: &mut Wish<'_>, moves: u64, waiters: usize) -> bool {
+        let Some(share) = wish.share else {
+            return true;
+        };
+        let now = sys::jiffies();
+        if self.under_way > share.under_way.load(Relaxed) || waiters > share.waiting() {
+            self.shared = Some(now);
+        }
+        if self.first.is_some() && self.first != wish.ticket {
+            return false;
+        }
+        if self.first.is_some() {
+            self.first_saw = moves;
+            self.missed = None;
+        }
+        let is_shared = self.shared.is_some_and(|then| is_within(SHARED, then, now));
+        share.has_room(is_shared, self.quantum)
+    }
+
+    /// `wish` has got its place.
+    pub(super) fn admit(&mut self, wish: &mut Wish<'_>, moves: u64) {
+        let Some(share) = wish.share else {
+            return;
+        };
+        let start = match wish.ticket.take() {
+            Some(ticket) => {
+                self.remove(ticket, moves);
+                ticket.start
+            }
+            None => share.claim(self.now, self.most_debt()),
+        };
+        self.now = self.now.max(start);
+        self.under_way += 1;
+        share.under_way.add(1, Relaxed);
+    }
+
+    /// A job of `share`'s has ended that was taken to be `cost` long.
+    pub(super) fn ended(&mut self, share: &Share, cost: u64, taken: u64) {
+        self.under_way = self.under_way.saturating_sub(1);
+        share.ended(cost, taken);
+    }
+
+    /// `wish` waits from now on, in `room`.
+    pub(super) fn join(&mut self, wish: &mut Wish<'_>, room: Room, moves: u64) {
+        let Some(share) = wish.share else {
+            return;
+        };
+        wish.cost = share.average.load(Relaxed);
+        let ticket = Ticket {
+            start: share.claim(self.now, self.most_debt()),
+            number: self.tickets,
+        };
+        self.tickets += 1;
+        self.waiting.insert(room.0.into_node(ticket, ()));
+        wish.ticket = Some(ticket);
+        self.choose(moves);
+    }
+
+    /// `wish` does not wait any more; says whether it was the first.
+    pub(super) fn leave(&mut self, wish: &mut Wish<'_>, moves: u64) -> bool {
+        let Some(ticket) = wish.ticket.take() else {
+            return false;
+        };
+        if let Some(share) = wish.share {
+            share.correct(wish.cost, 0);
+        }
+        self.remove(ticket, moves)
+    }
+
+    /// Whether `wish` has lost its place in the line: it must join anew.
+    pub(super) fn is_lost(&self, wish: &Wish<'_>) -> bool {
+        wish.ticket
+            .is_some_and(|ticket| self.waiting.get(&ticket).is_none())
+    }
+
+    /// Whether the first has not looked since something moved.
+    pub(super) fn is_missed(&self, moves: u64) -> bool {
+        self.first.is_some() && self.first_saw != moves
+    }
+
+    /// Another one looks. A first that has been missed for [`PATIENCE`] loses its place; says whether
+    /// it has.
+    pub(super) fn hurry(&mut self, moves: u64, now: usize) -> bool {
+        if !self.is_missed(moves) {
+            return false;
+        }
+        let then = *self.missed.get_or_insert(now);
+        match self.first {
+            Some(first) if !is_within(PATIENCE, then, now) => self.remove(first, moves),
+            _ => false,
+        }
+    }
+
+    fn most_debt(&self) -> u64 {
+        self.quantum.saturating_mul(MOST_DEBT)
+    }
+
+    fn remove(&mut self, ticket: Ticket, moves: u64) -> bool {
+        let was_first = self.first == Some(ticket);
+        self.waiting.remove(&ticket);
+        self.choose(moves);
+        was_first
+    }
+
+    fn choose(&mut self, moves: u64) {
+        let first = self.waiting.cursor_front().map(|front| *front.current().0);
+        if self.first != first {
+            self.first = first;
+            self.first_saw = moves;
+            self.missed = None;
+        }
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_turns)]
+mod tests {
+    use super::*;
+
+    fn room() -> Room {
+        Room::new().unwrap()
+    }
+
+    /// Two processes with jobs of that length and as many threads, all of which want places all the
+    /// time: how long the jobs of each have run after `rounds` jobs.
+    fn run(jobs: [(u64, usize); 2], rounds: usize) -> [u64; 2] {
+        let mut line = Line::new();
+        let shares = [Share::new(), Share::new()];
+        let mut ran = [0; 2];
+        let mut wishes: KVec<(usize, Wish<'_>)> = KVec::new();
+        for (at, share) in shares.iter().enumerate() {
+            for _ in 0..jobs[at].1 {
+                let mut wish = Wish::new(Some(share));
+                line.join(&mut wish, room(), 0);
+                wishes.push((at, wish), GFP_KERNEL).unwrap();
+            }
+        }
+        for _ in 0..rounds {
+            let first = line.first;
+            let (at, wish) = wishes
+                .iter_mut()
+                .find(|(_, wish)| wish.ticket == first)
+                .unwrap();
+            assert!(line.admits(wish, 0, 9));
+            let cost = wish.cost();
+            line.admit(wish, 0);
+            ran[*at] += jobs[*at].0;
+            line.ended(&shares[*at], cost, jobs[*at].0);
+            line.join(wish, room(), 0);
+        }
+        ran
+    }
+
+    #[test]
+    fn processes_have_the_same_time_whatever_their_jobs_and_threads() {
+        // One thread with long jobs, eight with short ones.
+        let [long, short] = run([(1000, 1), (10, 8)], 1500);
+        assert!(long.abs_diff(short) <= 2000);
+    }
+
+    #[test]
+    fn slow_jobs_of_a_process_have_few_places() {
+        let mut line = Line::new();
+        let (slow, quick) = (Share::new(), Share::new());
+        let mut wish = Wish::new(Some(&slow));
+        // None has ended: nothing is known. It is alone.
+        for _ in 0..ALONE {
+            assert!(line.admits(&mut wish, 0, 0));
+            line.admit(&mut wish, 0);
+        }
+        let long = line.quantum * ALONE_QUANTA;
+        line.ended(&slow, 0, WEIGHT * long);
+        assert!(line.admits(&mut wish, 0, 0));
+        line.admit(&mut wish, 0);
+        assert!(!line.admits(&mut wish, 0, 0));
+        // Another process comes: one.
+        let mut other = Wish::new(Some(&quick));
+        assert!(line.admits(&mut other, 0, 0));
+        line.admit(&mut other, 0);
+        line.ended(&quick, 0, 1);
+        for _ in 1..ALONE {
+            line.ended(&slow, 0, long);
+            assert!(!line.admits(&mut wish, 0, 0));
+        }
+        line.ended(&slow, 0, long);
+        assert!(line.admits(&mut wish, 0, 0));
+        // The driver is not held back.
+        assert!(line.admits(&mut Wish::new(None), 0, 0));
+    }
+
+    #[test]
+    fn nobody_overtakes_the_first_but_when_it_does_not_come() {
+        let mut line = Line::new();
+        let shares = [Share::new(), Share::new()];
+        let [mut first, mut second] = shares.each_ref().map(|share| Wish::new(Some(share)));
+        line.join(&mut first, room(), 5);
+        assert!(!line.admits(&mut second, 5, 0));
+        line.join(&mut second, room(), 5);
+        assert!(!line.admits(&mut second, 6, 0));
+        // It has seen what moved, and waits for more.
+        assert!(line.admits(&mut first, 6, 0));
+        assert!(!line.hurry(6, 100));
+        // It does not look.
+        assert!(line.is_missed(7));
+        assert!(!line.hurry(7, 100));
+        // CAST: jiffies have the machine's width.
+        let late = 100 + msecs_to_jiffies(PATIENCE) as usize;
+        assert!(line.hurry(7, late));
+        assert!(line.is_lost(&first));
+        assert!(line.admits(&mut second, 7, 0));
+        line.admit(&mut second, 7);
+        assert_eq!(line.first, None);
+        // It is in no line.
+        assert!(!line.leave(&mut first, 7));
+    }
+
+    #[test]
+    fn what_leaves_the_line_has_claimed_nothing() {
+        let mut line = Line::new();
+        let share = Share::new();
+        share.average.store(40, Relaxed);
+        share.finish.store(40, Relaxed);
+        let mut wish = Wish::new(Some(&share));
+        for _ in 0..9 {
+            line.join(&mut wish, room(), 0);
+            assert!(line.leave(&mut wish, 0));
+        }
+        assert_eq!(share.finish.load(Relaxed), 40);
+    }
+}
