@@ -40,6 +40,7 @@ use galcore_selftests::other;
 use galcore_selftests::other::Other;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::ProcGc;
+use galcore_selftests::usage::FdInfo;
 use galcore_selftests::video::expect_all;
 use galcore_selftests::video::surface_at;
 use galcore_selftests::video::BLOCK;
@@ -161,6 +162,14 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 paint.commit(&stream, &mut Queue::new())?;
             }
             Ok("drawing".to_string())
+        }
+        ["hog", draws, words, milliseconds] => {
+            let time = Duration::from_millis(milliseconds.parse()?);
+            hog(draws.parse()?, words.parse()?, time)
+        }
+        ["wait", milliseconds] => {
+            let worst = longest_wait(Duration::from_millis(milliseconds.parse()?))?;
+            Ok(worst.as_micros().to_string())
         }
         ["resets"] => Ok(format!("{:?}", device.resets()?)),
         ["err", count] => {
@@ -350,6 +359,28 @@ fn killed(control: &Control) -> Result<()> {
     paint.close()
 }
 
+/// Jobs of one process that follow each other hold others up together no longer than one may.
+fn in_a_row(control: &Control) -> Result<()> {
+    let mut paint = Paint::new()?;
+    let mut slow = Other::start(Abi::own())?;
+    let mut log = KernelLog::from_now()?;
+    let draw = JOB_TIMEOUT * 3 / 4;
+    let armed = control.arm(fault::SLOW_DRAWS, draw.as_micros() as u32);
+    slow.ask("draw 20")?;
+    let begun = Instant::now();
+    paint.prove(0x0505_0505)?;
+    let took = begun.elapsed();
+    drop(armed);
+    println!("# {took:?}");
+    let lines = log.lines()?;
+    let is_told = lines.iter().any(|line| line.text.contains(TOO_LONG));
+    ensure!(is_told, "nothing was dropped");
+    ensure!(took < 4 * JOB_TIMEOUT, "{took:?}");
+    // Others' resets beside a job of its own.
+    same("resets", paint.device().resets()?, (0, 1, 0))?;
+    paint.close()
+}
+
 /// A process alone may let the GPU work as long as it likes.
 fn alone(control: &Control) -> Result<()> {
     let mut paint = Paint::new()?;
@@ -363,6 +394,119 @@ fn alone(control: &Control) -> Result<()> {
     paint.close()
 }
 
+/// How long each draw takes where time is shared.
+const DRAW: Duration = Duration::from_millis(20);
+
+/// How long one that wants all of a core takes to show how long its jobs are.
+const WARM: Duration = Duration::from_secs(2);
+
+/// For how long processes share a core.
+const SHARED: Duration = Duration::from_secs(12);
+
+/// Commits jobs of so many draws and words without waiting for them. How many.
+fn hog(draws: u32, words: usize, time: Duration) -> Result<String> {
+    let mut paint = Paint::new()?;
+    let mut stream = Stream::new();
+    for _ in 0..draws {
+        stream.append(&paint.fill_all(0x0bad_0bad));
+    }
+    while stream.words().len() < words {
+        stream.nop();
+    }
+    let begun = Instant::now();
+    let mut commits = 0;
+    while begun.elapsed() < time {
+        // At first one at a time: how long its jobs take is known then.
+        match begun.elapsed() < WARM {
+            true => paint.run(&stream)?,
+            false => paint.commit(&stream, &mut Queue::new())?,
+        }
+        commits += 1;
+    }
+    paint.close()?;
+    Ok(format!("{commits}"))
+}
+
+/// The longest that one of many small jobs took to end.
+fn longest_wait(time: Duration) -> Result<Duration> {
+    let mut paint = Paint::new()?;
+    let begun = Instant::now();
+    let mut worst = Duration::ZERO;
+    while begun.elapsed() < time {
+        let start = Instant::now();
+        paint.run(&paint.fill_all(0x0600_d000))?;
+        worst = worst.max(start.elapsed());
+    }
+    paint.expect(|_, _| 0x0600_d000)?;
+    paint.close()?;
+    Ok(worst)
+}
+
+/// A process with one small job at a time waits for one of the other's at most, beside its own usual time.
+fn waits_for_one_job(control: &Control) -> Result<()> {
+    let armed = control.arm(fault::SLOW_DRAWS, DRAW.as_micros() as u32);
+    let usual = longest_wait(Duration::from_secs(2))?;
+    let draws = 10;
+    let job = DRAW * draws;
+    let mut greedy = Other::start(Abi::own())?;
+    greedy.tell(&format!(
+        "hog {draws} 0 {}",
+        (job * JOBS + SHARED).as_millis()
+    ))?;
+    std::thread::sleep(WARM + Duration::from_secs(1));
+    let first = longest_wait(Duration::from_millis(1))?;
+    let worst = longest_wait(SHARED / 2)?;
+    let commits = greedy.answer()?;
+    drop(armed);
+    println!("# {usual:?} alone; beside jobs of {job:?} {first:?} at first, then {worst:?}; {commits} commits");
+    // The longest draws are as long as the usual one, and a few are in their places at first.
+    ensure!(worst <= (2 + draws) * usual, "{worst:?}");
+    ensure!(first <= (2 + draws * JOBS) * usual, "at first {first:?}");
+    Ok(())
+}
+
+/// How long a process has kept the cores busy.
+fn busy_of(id: i32) -> Result<Duration> {
+    let info = FdInfo::of(id)?;
+    let names = info
+        .keys()
+        .filter_map(|key| key.strip_prefix("drm-engine-"));
+    names.map(|name| info.engine(name)).sum()
+}
+
+/// Processes that all want the core have it for the same time, whatever their jobs take and how large they are.
+fn shares(control: &Control) -> Result<()> {
+    let armed = control.arm(fault::SLOW_DRAWS, DRAW.as_micros() as u32);
+    let kinds = [(1, 0), (3, 0), (8, 0), (2, 7_000)];
+    let mut all = Vec::new();
+    for _ in kinds {
+        all.push(Other::start(Abi::own())?);
+    }
+    for (other, (draws, words)) in all.iter_mut().zip(kinds) {
+        other.tell(&format!("hog {draws} {words} {}", 2 * SHARED.as_millis()))?;
+    }
+    // All have begun, and none has ended.
+    let busy = |all: &[Other]| -> Result<Vec<Duration>> {
+        all.iter().map(|other| busy_of(other.id())).collect()
+    };
+    std::thread::sleep(SHARED / 2);
+    let before = busy(&all)?;
+    std::thread::sleep(SHARED);
+    let times: Vec<f64> = busy(&all)?
+        .iter()
+        .zip(&before)
+        .map(|(now, before)| (*now - *before).as_secs_f64())
+        .collect();
+    let commits: Vec<String> = all.iter_mut().map(Other::answer).collect::<Result<_>>()?;
+    drop(armed);
+    let sum: f64 = times.iter().sum();
+    println!("# seconds of the core {times:.2?}, commits {commits:?}");
+    ensure!(sum > 0.6 * SHARED.as_secs_f64(), "the core was idle");
+    let least = 0.85 * sum / kinds.len() as f64;
+    ensure!(times.iter().all(|time| *time >= least), "{times:?}");
+    Ok(())
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(be_other) {
         return code;
@@ -371,6 +515,11 @@ fn main() -> ExitCode {
     harness::program(|| {
         let control = Control::open()?;
         let mut suite = Suite::new();
+        if part == "--shared" {
+            suite.test("one job is waited for", || waits_for_one_job(&control));
+            suite.test("the same time for each", || shares(&control));
+            return suite.run();
+        }
         if let "--slow" | "--unlimited" = part.as_str() {
             let limited = part == "--slow";
             suite.test("UNMAP waits for its own job", || {
@@ -380,6 +529,7 @@ fn main() -> ExitCode {
             if limited {
                 suite.test("an allocation that waits", || allocating(&control));
                 suite.test("a killed process's jobs", || killed(&control));
+                suite.test("jobs in a row", || in_a_row(&control));
                 suite.test("alone there is no limit", || alone(&control));
             }
             return suite.run();
