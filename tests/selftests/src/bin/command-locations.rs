@@ -349,29 +349,32 @@ fn be_other(_: &'static Abi) -> Result<()> {
     fixture.paint.prove(0x0101_0101)?;
     let fixture = Rc::new(fixture);
     DRAWN_WITH.with(|place| place.replace(Some(fixture.clone())));
-    let mut paint = None;
+    // Before it is another user.
+    let mut paint = Paint::new()?;
     other::serve(|words| match *words {
         ["leaves"] => {
             raw::on_signal(SIGCONT, true, draw_anew)?;
             Ok("will".to_string())
         }
         ["prove"] => Ok("proven".to_string()),
+        ["finish"] => {
+            paint.client.finish()?;
+            Ok("finished".to_string())
+        }
         ["user", user] => {
             become_user(user.parse()?)?;
             Ok("changed".to_string())
         }
         // Its jobs take all places.
-        ["draw"] => {
-            let paint = paint.insert(Paint::new()?);
+        ["draw", count] => {
             let stream = paint.fill_cell(0, 0xc010_0000);
-            for _ in 0..JOBS {
+            for _ in 0..count.parse::<u32>()? {
                 paint.commit(&stream, &mut Queue::new())?;
             }
             Ok("drawing".to_string())
         }
         // The same; then it commits parts, as often as it can, with a handler that has something to do.
         ["besiege", handled] => {
-            let paint = paint.insert(Paint::new()?);
             let stream = paint.fill_cell(0, 0xc010_0000);
             for _ in 1..JOBS {
                 paint.commit(&stream, &mut Queue::new())?;
@@ -469,14 +472,12 @@ fn stopped(leaves: bool) -> Result<()> {
     let control = Control::open()?;
     let mut other = Other::start(Abi::own())?;
     other.ask(if leaves { "leaves" } else { "prove" })?;
-    let mut paint = Paint::new()?;
-    paint.prove(0x0202_0202)?;
+    let mut filler = Other::start(Abi::own())?;
+    // Until the core is not shared any more: a process alone may take all places.
+    std::thread::sleep(Duration::from_millis(1200));
     let before = control.counters().draws();
     let armed = control.arm(fault::SLOW_DRAWS, SLOW.as_micros() as u32);
-    let stream = paint.fill_all(0x0303_0303);
-    for _ in 1..JOBS {
-        paint.commit(&stream, &mut Queue::new())?;
-    }
+    filler.ask(&format!("draw {}", JOBS - 1))?;
     // The first part has the last place, or that of a job that has ended meanwhile; the others wait.
     other.tell("parts")?;
     std::thread::sleep(SLOW / 4);
@@ -486,7 +487,7 @@ fn stopped(leaves: bool) -> Result<()> {
     eventually("it is stopped", SLOW, || is_stopped(other.id()))?;
     println!("# stopped after {:?}", begun.elapsed());
     drop(armed);
-    paint.client.finish()?;
+    filler.ask("finish")?;
     ensure!(is_stopped(other.id())?, "it goes on");
     kill_process(id, Signal::CONT)?;
     if leaves {
@@ -516,7 +517,7 @@ fn asleep_amid_jobs() -> Result<()> {
     let mut other = Other::start_as(Abi::own(), 1000)?;
     other.ask("prove")?;
     let armed = control.arm(fault::SLOW_DRAWS, BELOW.as_micros() as u32);
-    other.ask("draw")?;
+    other.ask(&format!("draw {JOBS}"))?;
     let begun = Instant::now();
     let slept = system::sleep_devices();
     let took = begun.elapsed();

@@ -47,8 +47,8 @@ const ON: u32 = POWER_CLOCK | POWER_DOMAIN;
 const PAGES: usize = 16;
 const PAGE: usize = 4096;
 /// How long a slow job takes, how many of them each client sends without waiting, and how many clients there are.
-const JOB: Duration = Duration::from_millis(700);
-const JOBS: u32 = 3;
+const JOB: Duration = Duration::from_millis(2500);
+const JOBS: u32 = 1;
 const CLIENTS: u32 = 5;
 /// How long a core may take to go off.
 const PATIENCE: Duration = Duration::from_secs(10);
