@@ -181,7 +181,7 @@ impl Sweep<'_> {
 
 /// `scripts/board trees`
 pub fn trees(tools: &Tools, arguments: &TreesArgs, signals: &Signals) -> Result<u8> {
-    let assets = tools.assets(true)?;
+    let assets = tools.assets(!arguments.list)?;
     let all = all_trees(&assets, arguments.board)?;
     let is_wanted = |tree: &&String| {
         arguments.names.is_empty() || arguments.names.iter().any(|name| tree.starts_with(name))
