@@ -36,7 +36,7 @@ use kernel::{
     prelude::*,
     rbtree::{
         RBTree,
-        RBTreeNode, //
+        RBTreeNodeReservation, //
     },
     sync::{
         new_mutex,
@@ -60,13 +60,18 @@ struct Registry<T>(RBTree<u32, Named<T>>);
 
 impl<T> Registry<T> {
     /// Notes a thing under one of the names that `draw` gives (0 is none): it has one holder then.
-    /// `OutOfMemory`: no memory. `OutOfResources`: all of them are taken.
-    fn insert(&mut self, thing: Arc<T>, mut draw: impl FnMut() -> u32) -> Result<u32> {
+    /// `OutOfResources`: all of them are taken.
+    fn insert(
+        &mut self,
+        room: RBTreeNodeReservation<u32, Named<T>>,
+        thing: Arc<T>,
+        mut draw: impl FnMut() -> u32,
+    ) -> Result<u32> {
         for _ in 0..TRIES {
             let name = draw();
             if name != 0 && self.0.get(&name).is_none() {
-                let node = RBTreeNode::new(name, Named { thing, holders: 1 }, GFP_KERNEL_ACCOUNT)?;
-                self.0.insert(node);
+                self.0
+                    .insert(room.into_node(name, Named { thing, holders: 1 }));
                 return Ok(name);
             }
         }
@@ -115,11 +120,13 @@ pub(super) struct Name<T> {
 }
 
 impl<T> Name<T> {
-    /// A new one.
+    /// A new one. `OutOfMemory`. `OutOfResources`: all of them are taken.
     pub(super) fn new(names: &Arc<Names<T>>, thing: Arc<T>) -> Result<Self> {
         // 31 bits: clients keep names in signed numbers.
         let draw = || sys::random() & 0x7FFF_FFFF;
-        let number = names.registry.lock().insert(thing, draw)?;
+        // Before the lock: a process at its memory cgroup's limit reclaims here.
+        let room = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+        let number = names.registry.lock().insert(room, thing, draw)?;
         Ok(Self {
             names: names.clone(),
             number,
@@ -268,10 +275,14 @@ mod tests {
         Arc::new(7, GFP_KERNEL).unwrap()
     }
 
+    fn insert(registry: &mut Registry<u32>, draw: impl FnMut() -> u32) -> Result<u32> {
+        registry.insert(RBTreeNodeReservation::new(GFP_KERNEL)?, thing(), draw)
+    }
+
     #[test]
     fn a_name_lasts_as_long_as_it_is_held() {
         let mut registry = Registry(RBTree::new());
-        let name = registry.insert(thing(), || 5).unwrap();
+        let name = insert(&mut registry, || 5).unwrap();
         assert_eq!(name, 5);
         assert_eq!(*registry.hold(5).unwrap(), 7);
         assert!(registry.let_go(5).is_none());
@@ -291,9 +302,9 @@ mod tests {
             next / 2
         };
         // 0 is none.
-        assert_eq!(registry.insert(thing(), &mut draw), Ok(1));
-        assert_eq!(registry.insert(thing(), &mut draw), Ok(2));
-        assert_eq!(registry.insert(thing(), || 2), Err(Error::OutOfResources));
+        assert_eq!(insert(&mut registry, &mut draw), Ok(1));
+        assert_eq!(insert(&mut registry, &mut draw), Ok(2));
+        assert_eq!(insert(&mut registry, || 2), Err(Error::OutOfResources));
         assert_eq!(registry.hold(0).err(), Some(Error::NotFound));
     }
 }

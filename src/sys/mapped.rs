@@ -6,7 +6,8 @@
 //! by the other, and its DMA checker takes a page that is mapped more than seven times for a leak.
 //! So a page that is pinned is mapped once however often it is pinned, and no page of a dma-buf is
 //! pinned, or in another dma-buf. Pages are noted one by one, as they are mapped; dma-bufs by
-//! ranges.
+//! ranges. Memory for entries is allocated before the registry's lock is taken ([`Room`]): a process
+//! at its memory cgroup's limit reclaims there, and must not keep others waiting.
 
 use core::ops::Range;
 use kernel::{
@@ -23,6 +24,33 @@ use kernel::{
 struct Pinned {
     dma: DmaAddress,
     users: usize,
+}
+
+/// Memory for the entry of a pinned page.
+pub(super) struct Room(RBTreeNodeReservation<u64, Pinned>);
+
+impl Room {
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self(RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?))
+    }
+}
+
+/// Memory for the entries of a dma-buf's ranges.
+pub(super) struct Rooms(KVVec<RBTreeNodeReservation<u64, u64>>);
+
+impl Rooms {
+    /// For `count` ranges. `ENOMEM`.
+    pub(super) fn new(count: usize) -> Result<Self> {
+        let mut rooms = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+        for _ in 0..count {
+            rooms.push(
+                RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
+                GFP_KERNEL_ACCOUNT,
+            )?;
+        }
+        Ok(Self(rooms))
+    }
 }
 
 /// Mapped pages, by their physical addresses.
@@ -56,9 +84,10 @@ impl Mapped {
     }
 
     /// Pins the page at `page` once more, which `map` maps if it is not mapped yet. `EBUSY`: a
-    /// dma-buf has it. `ENOMEM`; else what `map` says.
+    /// dma-buf has it. Else what `map` says.
     pub(super) fn pin(
         &mut self,
+        room: Room,
         page: u64,
         map: impl FnOnce() -> Result<DmaAddress>,
     ) -> Result<DmaAddress> {
@@ -71,10 +100,9 @@ impl Mapped {
         if overlaps(&self.imported, &wanted, |_, &end| end) {
             return Err(EBUSY);
         }
-        let room = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let dma = map()?;
         self.pinned
-            .insert(room.into_node(page, Pinned { dma, users: 1 }));
+            .insert(room.0.into_node(page, Pinned { dma, users: 1 }));
         Ok(dma)
     }
 
@@ -89,10 +117,11 @@ impl Mapped {
     }
 
     /// Notes the ranges of a dma-buf. `EBUSY`: one is mapped already, or is among them twice.
-    /// `ENOMEM`. If it fails none is noted.
-    pub(super) fn import(&mut self, ranges: &[Range<u64>]) -> Result {
+    /// `ENOMEM`: there is not room for all. If it fails none is noted.
+    pub(super) fn import(&mut self, mut rooms: Rooms, ranges: &[Range<u64>]) -> Result {
         for (at, range) in ranges.iter().enumerate() {
-            if let Err(error) = self.import_one(range) {
+            let room = rooms.0.pop().ok_or(ENOMEM);
+            if let Err(error) = room.and_then(|room| self.import_one(room, range)) {
                 self.forget(&ranges[..at]);
                 return Err(error);
             }
@@ -100,15 +129,14 @@ impl Mapped {
         Ok(())
     }
 
-    fn import_one(&mut self, range: &Range<u64>) -> Result {
+    fn import_one(&mut self, room: RBTreeNodeReservation<u64, u64>, range: &Range<u64>) -> Result {
         // CAST: at most 64 bits.
         let page_end = |start: u64, _: &Pinned| start.saturating_add(PAGE_SIZE as u64);
         if overlaps(&self.imported, range, |_, &end| end) || overlaps(&self.pinned, range, page_end)
         {
             return Err(EBUSY);
         }
-        self.imported
-            .try_create_and_insert(range.start, range.end, GFP_KERNEL_ACCOUNT)?;
+        self.imported.insert(room.into_node(range.start, range.end));
         Ok(())
     }
 
@@ -145,50 +173,62 @@ mod tests {
         range.start * PAGE..range.end * PAGE
     }
 
+    fn pin(
+        mapped: &mut Mapped,
+        page: u64,
+        map: impl FnOnce() -> Result<DmaAddress>,
+    ) -> Result<DmaAddress> {
+        mapped.pin(Room::new()?, page, map)
+    }
+
+    fn import(mapped: &mut Mapped, ranges: &[Range<u64>]) -> Result {
+        mapped.import(Rooms::new(ranges.len())?, ranges)
+    }
+
     #[test]
     fn a_page_is_mapped_once_however_often_it_is_pinned() {
         let mut mapped = Mapped::new();
-        assert_eq!(mapped.pin(PAGE, || Ok(7)).ok(), Some(7));
-        assert_eq!(mapped.pin(PAGE, || Err(EINVAL)).ok(), Some(7));
+        assert_eq!(pin(&mut mapped, PAGE, || Ok(7)).ok(), Some(7));
+        assert_eq!(pin(&mut mapped, PAGE, || Err(EINVAL)).ok(), Some(7));
         assert!(mapped.unpin(PAGE).is_none());
         assert_eq!(mapped.unpin(PAGE), Some(7));
         assert!(mapped.unpin(PAGE).is_none());
-        assert_eq!(mapped.pin(PAGE, || Err(EFAULT)).err(), Some(EFAULT));
+        assert_eq!(pin(&mut mapped, PAGE, || Err(EFAULT)).err(), Some(EFAULT));
         assert!(mapped.unpin(PAGE).is_none());
     }
 
     #[test]
     fn no_page_is_pinned_and_imported() {
         let mut mapped = Mapped::new();
-        assert!(mapped.import(&[pages(4..6), pages(8..9)]).is_ok());
+        assert!(import(&mut mapped, &[pages(4..6), pages(8..9)]).is_ok());
         for (page, is_free) in [(3, true), (4, false), (5, false), (6, true), (7, true)] {
-            assert_eq!(mapped.pin(page * PAGE, || Ok(0)).is_ok(), is_free);
+            assert_eq!(pin(&mut mapped, page * PAGE, || Ok(0)).is_ok(), is_free);
         }
-        assert_eq!(mapped.pin(8 * PAGE, || Ok(0)).err(), Some(EBUSY));
+        assert_eq!(pin(&mut mapped, 8 * PAGE, || Ok(0)).err(), Some(EBUSY));
         for (range, is_free) in [(0..3, true), (0..4, false), (2..4, false), (3..5, false)] {
             let ranges = [pages(range)];
-            assert_eq!(mapped.import(&ranges).is_ok(), is_free);
+            assert_eq!(import(&mut mapped, &ranges).is_ok(), is_free);
             if is_free {
                 mapped.forget(&ranges);
             }
         }
         mapped.forget(&[pages(4..6)]);
-        assert!(mapped.pin(4 * PAGE, || Ok(0)).is_ok());
-        assert!(mapped.pin(8 * PAGE, || Ok(0)).is_err());
+        assert!(pin(&mut mapped, 4 * PAGE, || Ok(0)).is_ok());
+        assert!(pin(&mut mapped, 8 * PAGE, || Ok(0)).is_err());
     }
 
     #[test]
     fn what_is_refused_leaves_nothing() {
         let mut mapped = Mapped::new();
-        assert!(mapped.import(&[pages(10..20)]).is_ok());
+        assert!(import(&mut mapped, &[pages(10..20)]).is_ok());
         for overlap in [9..11, 10..20, 12..13, 19..21, 5..30] {
             let wanted = [pages(1..3), pages(overlap)];
-            assert_eq!(mapped.import(&wanted).err(), Some(EBUSY));
+            assert_eq!(import(&mut mapped, &wanted).err(), Some(EBUSY));
         }
-        assert!(mapped.import(&[pages(1..3), pages(20..21)]).is_ok());
+        assert!(import(&mut mapped, &[pages(1..3), pages(20..21)]).is_ok());
         // The same page twice in one.
-        assert!(mapped.import(&[pages(30..31), pages(30..31)]).is_err());
-        assert!(mapped.import(&[pages(30..31)]).is_ok());
+        assert!(import(&mut mapped, &[pages(30..31), pages(30..31)]).is_err());
+        assert!(import(&mut mapped, &[pages(30..31)]).is_ok());
     }
 
     #[test]

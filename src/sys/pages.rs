@@ -9,7 +9,11 @@ use super::{
         Accounts,
         Locked, //
     },
-    mapped::Mapped,
+    mapped::{
+        Mapped,
+        Room,
+        Rooms, //
+    },
     raw_device,
     shim,
     unload::InUse,
@@ -117,7 +121,8 @@ impl PinnedPages {
     unsafe fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
         // SAFETY: By the caller's contract the page is pinned, so it is a valid page.
         let address = unsafe { physical(page) };
-        self.registry.lock().pin(address, || {
+        let room = Room::new()?;
+        self.registry.lock().pin(room, address, || {
             let mut dma = 0;
             // SAFETY: By the caller the page is pinned.
             match unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
@@ -146,7 +151,8 @@ impl PinnedPages {
     /// Notes that the physical `ranges` are about to be mapped for a dma-buf. `EBUSY`: some are
     /// mapped already.
     pub(super) fn import(&self, ranges: &[Range<u64>]) -> Result {
-        self.registry.lock().import(ranges)
+        let rooms = Rooms::new(ranges.len())?;
+        self.registry.lock().import(rooms, ranges)
     }
 
     /// What [`PinnedPages::import`] has noted is not mapped any more.
