@@ -76,13 +76,16 @@ impl Process {
         }
         let entry = tables.nodes.get(node).ok_or(Error::InvalidObject)?;
         if let Some(memory) = entry.node.wrapped() {
-            if memory.is_users() && !memory.contains(user, bytes) {
+            if !memory.is_users() {
+                return Ok(());
+            }
+            if !memory.contains(user, bytes) {
                 return Err(Error::InvalidAddress);
             }
             let node = entry.node.clone();
             drop(tables);
             if let Some(memory) = node.wrapped() {
-                memory.sync(user, bytes, direction);
+                in_pieces(user, bytes, |at, bytes| memory.sync(at, bytes, direction));
             }
             return Ok(());
         }

@@ -294,17 +294,20 @@ impl Pages {
             });
         }
         for (index, &page) in this.pages.iter().enumerate() {
-            if index % MANY == 0 && super::is_killed() {
-                return Err(EINTR);
+            if index % MANY == 0 {
+                super::yield_if_due();
+                if super::is_killed() {
+                    return Err(EINTR);
+                }
             }
             // SAFETY: It was pinned above, and stays so until `drop` has unmapped it.
             let dma = unsafe { registry.map(page)? };
             // INVARIANT: Mapped; there is room.
             this.dma.push(dma, GFP_KERNEL_ACCOUNT)?;
+            // The GPU reaches whole pages. What lies beside the piece may be in the caches only: zeros
+            // over what another process had there.
+            this.sync(index * PAGE_SIZE, PAGE_SIZE, Sync::ForDevice);
         }
-        // The GPU reaches whole pages. What lies beside the piece may be in the caches only: zeros over
-        // what another process had there.
-        this.sync(0, this.size(), Sync::ForDevice);
         Ok(this)
     }
 
