@@ -10,6 +10,7 @@ use super::{
     ledgers::Sort,
     names,
     shared_info::Note,
+    submit::uninterrupted,
     tables::Tables,
     user_views::{
         UserView,
@@ -279,7 +280,7 @@ impl Process {
                     other => return other,
                 }
             }
-            match reclaimer.wait_for_others() {
+            match uninterrupted(|| reclaimer.wait_for_others()) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(_) => break,
                 // What jobs let go of as they ended has come behind what was waited for.
@@ -295,10 +296,14 @@ impl Process {
     pub(super) fn reclaim(&self) -> Result<bool> {
         // First: what records have freed may only be noted, by a job that has ended.
         drop(self.tables());
-        match self.device.reclaimer().wait_for_own(&self.hider) {
-            Err(Error::Interrupted) => Err(Error::Interrupted),
-            // What is to come back comes back later.
-            _ => self.device.wait_for_reclaim(self.usage.shares()),
+        let reclaimer = self.device.reclaimer();
+        // What does not come back now comes back later.
+        if uninterrupted(|| reclaimer.wait_for_own(&self.hider)) == Err(Error::Interrupted) {
+            return Err(Error::Interrupted);
+        }
+        match uninterrupted(|| self.device.wait_for_reclaim(self.usage.shares())) {
+            Err(Error::GpuNotResponding) => Ok(false),
+            outcome => outcome,
         }
     }
 

@@ -60,6 +60,21 @@ impl From<Submitted> for Reply<'_> {
     }
 }
 
+/// Waits as `wait` does. The vendor's drivers do not wait in what this is for, and their libraries
+/// do not expect `EINTR`: a handler that does not let the call be restarted waits, too.
+/// `GpuNotResponding`: signals came as long as a core may take.
+pub(super) fn uninterrupted<T>(wait: impl Fn() -> Result<T>) -> Result<T> {
+    for _ in 0..GPU_TIMEOUT {
+        match wait() {
+            Err(Error::Interrupted) if !sys::will_restart() && !sys::is_killed() => {
+                fsleep(Delta::from_millis(1));
+            }
+            outcome => return outcome,
+        }
+    }
+    Err(Error::GpuNotResponding)
+}
+
 impl Process {
     /// The completion page, made if it is not there yet.
     pub(super) fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
@@ -182,25 +197,14 @@ impl Process {
     /// Waits until all that the process has submitted has ended: what it could use of the process's
     /// own memory is the process's again then. `Interrupted`: a Unix signal came.
     /// `GpuNotResponding`: a core makes no progress, and may still use it.
-    ///
-    /// The vendor's drivers do not wait in what this is for, and their libraries do not expect
-    /// `EINTR`: a handler that does not let the call be restarted waits, too.
     pub(super) fn wait_for_own_work(&self) -> Result {
-        for _ in 0..GPU_TIMEOUT {
-            match self.wait_for_cores(None) {
-                Err(Error::Interrupted) if !sys::will_restart() && !sys::is_killed() => {
-                    fsleep(Delta::from_millis(1));
-                }
-                // What a reset has taken, or a core that was given up, is over.
-                Err(Error::GpuNotResponding)
-                    if self.device.reclaimer().are_over(&self.last_jobs()) =>
-                {
-                    return Ok(())
-                }
-                outcome => return outcome,
+        match uninterrupted(|| self.wait_for_cores(None)) {
+            // What a reset has taken, or a core that was given up, is over.
+            Err(Error::GpuNotResponding) if self.device.reclaimer().are_over(&self.last_jobs()) => {
+                Ok(())
             }
+            outcome => outcome,
         }
-        Err(Error::GpuNotResponding)
     }
 
     /// Waits until what the process has submitted to cores other than that at `except` has ended.

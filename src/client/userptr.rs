@@ -79,20 +79,22 @@ impl Process {
 
     /// UNMAP_USER_MEMORY. `InvalidArgument`: a field is 0. `NotFound`: unknown. `Interrupted`.
     pub(super) fn unmap_user(self: &Arc<Self>, named: NamedUserMemory) -> Result {
+        if named.user == 0 || named.bytes == 0 || named.info == 0 {
+            return Err(Error::InvalidArgument);
+        }
+        if self.tables().user_memory.get(named.info).is_none() {
+            return Err(Error::NotFound);
+        }
         self.wait_for_own_work()?;
-        let mapped = self.remove_user_memory(named)?;
+        let mapped = self.remove_user_memory(named.info)?;
         self.unmap_foreign(mapped);
         Ok(())
     }
 
-    /// Takes pinned user memory out of the table. `InvalidArgument`: a field is 0. `NotFound`:
-    /// unknown.
-    fn remove_user_memory(&self, named: NamedUserMemory) -> Result<Mapped> {
-        if named.user == 0 || named.bytes == 0 || named.info == 0 {
-            return Err(Error::InvalidArgument);
-        }
+    /// Takes pinned user memory out of the table. `NotFound`: unknown.
+    fn remove_user_memory(&self, info: u32) -> Result<Mapped> {
         let mut tables = self.tables();
-        let mapped = tables.user_memory.remove(named.info);
+        let mapped = tables.user_memory.remove(info);
         let mapped = mapped.ok_or(Error::NotFound)?;
         if let Some(memory) = mapped.memory() {
             tables.addresses.remove(memory.address());

@@ -9,15 +9,19 @@ use std::process::Child;
 use std::process::ChildStdout;
 use std::process::ExitCode;
 use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::Abi;
+use galcore_client::Queue;
 use rustix::process::Pid;
 use rustix::process::PidfdFlags;
 use rustix::process::PidfdGetfdFlags;
 
+use crate::fixture::Paint;
 use crate::harness::same;
 use crate::system;
 
@@ -142,4 +146,17 @@ pub fn serve(mut answer: impl FnMut(&[&str]) -> Result<String>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Says "busy", then fills all of a canvas again and again for `seconds`: keeps the core busy.
+pub fn keep_busy(seconds: &str) -> Result<String> {
+    let mut paint = Paint::new()?;
+    let stream = paint.fill_all(0x0505_0505);
+    let seconds = Duration::from_secs(seconds.parse()?);
+    println!("busy");
+    let begin = Instant::now();
+    while begin.elapsed() < seconds {
+        paint.commit(&stream, &mut Queue::new())?;
+    }
+    Ok("idle".to_string())
 }

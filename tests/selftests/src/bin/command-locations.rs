@@ -16,10 +16,12 @@ use anyhow::Result;
 use galcore_client::client::command_memory;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
+use galcore_client::device::Node;
 use galcore_client::raw;
 use galcore_client::sys;
 use galcore_client::sys::become_user;
 use galcore_client::uapi;
+use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Client;
@@ -279,6 +281,43 @@ fn refusals() -> Result<()> {
     fixture.paint.expect(|_, _| 0xbad0_0001)
 }
 
+/// A program unmaps a view itself, and gets another one at its place. The end of the first one's node takes nothing from the
+/// second: its commands are run, and it is there still.
+fn reused() -> Result<()> {
+    let mut fixture = Fixture::new()?;
+    fixture.paint.prove(0x0303_0303)?;
+    let device = fixture.paint.device();
+    let kind = fixture.abi.values["SURF_NUM_TYPES"];
+    let take = || -> Result<(Node, Buffer)> {
+        let node = device.allocate(BUFFER_BYTES, 64, kind, Pool::VIRTUAL)?;
+        let location = device.lock(node)?;
+        let buffer = Buffer {
+            physical: node.handle as u32,
+            address: location.address,
+            bytes: BUFFER_BYTES.into(),
+            logical: location.logical,
+            memory: device.memory(node, location, fixture.paint.client.pool())?,
+        };
+        Ok((node, buffer))
+    };
+    let bytes = BUFFER_BYTES as usize;
+    let (first, gone) = take()?;
+    raw::Area::of_driver(gone.logical, bytes)?.cut(0, bytes)?;
+    let (second, buffer) = take()?;
+    same("its place", buffer.logical, gone.logical)?;
+    device.unlock_all(first)?;
+    device.free(first)?;
+    fixture.buffer = buffer;
+    let stream = fixture.paint.fill_all(0xbad0_0003);
+    let (record, _) = fixture.piece(0, &stream);
+    same("COMMIT", fixture.commit(&record, 0, &[])?, Status::OK)?;
+    fixture.paint.client.finish()?;
+    fixture.paint.expect(|_, _| 0xbad0_0003)?;
+    let device = fixture.paint.device();
+    device.unlock_all(second)?;
+    Ok(device.free(second)?)
+}
+
 /// Parts of a COMMIT, and jobs of another client before them: as many as may be under way.
 const PARTS: u32 = 4;
 const JOBS: u32 = 30;
@@ -404,17 +443,7 @@ fn be_other(_: &'static Abi) -> Result<()> {
             })?;
             Ok("drawn".to_string())
         }
-        ["busy", seconds] => {
-            let mut paint = Paint::new()?;
-            let stream = paint.fill_all(0x0505_0505);
-            let seconds = Duration::from_secs(seconds.parse()?);
-            println!("busy");
-            let begin = Instant::now();
-            while begin.elapsed() < seconds {
-                paint.commit(&stream, &mut Queue::new())?;
-            }
-            Ok("idle".to_string())
-        }
+        ["busy", seconds] => other::keep_busy(seconds),
         _ => bail!("what is {words:?}?"),
     })
 }
@@ -511,40 +540,22 @@ const TICK: u32 = 5;
 /// How long each job takes of many: less than the limit of the suite.
 const BELOW: Duration = Duration::from_millis(1600);
 
-/// The machine sleeps while an ordinary user has many jobs that go on in one context, each below the limit of a job.
-fn asleep_amid_jobs() -> Result<()> {
+/// The machine sleeps while another, an ordinary user's process, does `what` with draws of `length` each: it answers
+/// `answer` once it has begun.
+fn asleep(what: &str, answer: Option<&str>, length: Duration) -> Result<()> {
     let control = Control::open()?;
     let mut other = Other::start_as(Abi::own(), 1000)?;
     other.ask("prove")?;
-    let armed = control.arm(fault::SLOW_DRAWS, BELOW.as_micros() as u32);
-    other.ask(&format!("draw {JOBS}"))?;
+    let armed = control.arm(fault::SLOW_DRAWS, length.as_micros() as u32);
+    let answered = other.ask(what)?;
+    if let Some(answer) = answer {
+        same("it", answered.as_str(), answer)?;
+        std::thread::sleep(Duration::from_millis(500));
+    }
     let begun = Instant::now();
     let slept = system::sleep_devices();
     let took = begun.elapsed();
-    println!("# slept {slept:?} after {took:?}");
-    drop(armed);
-    other.kill()?;
-    slept?;
-    ensure!(took < TO_SLEEP, "{took:?}");
-    Ok(())
-}
-
-/// The machine sleeps while a part of an ordinary user's waits for its place.
-fn asleep(handled: &str) -> Result<()> {
-    let control = Control::open()?;
-    let mut other = Other::start_as(Abi::own(), 1000)?;
-    other.ask("prove")?;
-    let armed = control.arm(fault::SLOW_DRAWS, LONG.as_micros() as u32);
-    same(
-        "it",
-        other.ask(&format!("besiege {handled}"))?.as_str(),
-        "waiting",
-    )?;
-    std::thread::sleep(Duration::from_millis(500));
-    let begun = Instant::now();
-    let slept = system::sleep_devices();
-    let took = begun.elapsed();
-    println!("# {handled}: slept {slept:?} after {took:?}");
+    println!("# {what}: slept {slept:?} after {took:?}");
     drop(armed);
     other.kill()?;
     slept?;
@@ -559,15 +570,21 @@ fn main() -> ExitCode {
     harness::program(|| {
         let mut suite = Suite::new();
         if std::env::args().nth(1).as_deref() == Some("--sleep") {
-            suite.test("asleep amid jobs", asleep_amid_jobs);
-            suite.test("asleep amid parts", || asleep("unhandled"));
-            suite.test("asleep amid parts, with a handler", || asleep("handled"));
+            let jobs = format!("draw {JOBS}");
+            suite.test("asleep amid jobs", move || asleep(&jobs, None, BELOW));
+            suite.test("asleep amid parts", || {
+                asleep("besiege unhandled", Some("waiting"), LONG)
+            });
+            suite.test("asleep amid parts, with a handler", || {
+                asleep("besiege handled", Some("waiting"), LONG)
+            });
             return suite.run();
         }
         for count in [1, 2, 30] {
             suite.test(format!("pieces: {count}"), move || all_run(count));
         }
         suite.test("a chain that is wrong", refusals);
+        suite.test("a view where another was", reused);
         suite.test("stopped amid parts", || stopped(false));
         suite.test("parts among others' jobs, with ticks", ticking);
         suite.test("parts left by a handler", || stopped(true));

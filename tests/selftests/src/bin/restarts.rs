@@ -20,6 +20,7 @@ use galcore_client::raw;
 use galcore_client::sys;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
+use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::uapi::UnmapUserMemory;
 use galcore_client::uapi::IOCTL_INTERFACE;
@@ -263,17 +264,7 @@ fn handler_leaves(device: &Device, id: i32) -> Result<()> {
 /// Is another process, which keeps the core busy till it is told to stop.
 fn be_other(_: &'static Abi) -> Result<()> {
     other::serve(|words| match *words {
-        ["busy", seconds] => {
-            let mut paint = Paint::new()?;
-            let stream = paint.fill_all(0x0505_0505);
-            let seconds = Duration::from_secs(seconds.parse()?);
-            println!("busy");
-            let begin = Instant::now();
-            while begin.elapsed() < seconds {
-                paint.commit(&stream, &mut Queue::new())?;
-            }
-            Ok("idle".to_string())
-        }
+        ["busy", seconds] => other::keep_busy(seconds),
         _ => bail!("what is {words:?}?"),
     })
 }
@@ -313,32 +304,73 @@ fn unmap_user() -> Result<()> {
     let mut paint = Paint::new()?;
     let region = sys::Region::anonymous(0x4000)?;
     let mapping = paint.device().map_user(region.address(), 0x4000)?;
+    let done = paint.device().create_signal(false)?;
     let armed = control.arm(fault::SLOW_DRAWS, 1_000_000);
     let stream = paint.fill_all(0x0606_0606);
-    paint.commit(&stream, &mut Queue::new())?;
-    let mut interface = Interface::with(
-        Command::UNMAP_USER_MEMORY,
-        &UnmapUserMemory {
-            memory: mapping.memory,
-            size: mapping.size,
-            info: mapping.info,
-            address: mapping.address,
-        },
-    );
-    interface.set_hardware_type(paint.device().hardware_type());
-    let file = paint.device().file().as_fd();
+    paint.commit(&stream, Queue::new().signal(done))?;
+    let unmap = |info| {
+        let mut interface = Interface::with(
+            Command::UNMAP_USER_MEMORY,
+            &UnmapUserMemory {
+                memory: mapping.memory,
+                size: mapping.size,
+                info,
+                address: mapping.address,
+            },
+        );
+        interface.set_hardware_type(paint.device().hardware_type());
+        let file = paint.device().file().as_fd();
+        sys::exchange(file, IOCTL_INTERFACE, interface.bytes_mut())?;
+        anyhow::Ok(interface.status())
+    };
+    // What it refuses it refuses at once.
+    same("no memory", unmap(0)?, Status::INVALID_ARGUMENT)?;
+    same(
+        "no such memory",
+        unmap(mapping.info ^ 0x5555)?,
+        Status::NOT_FOUND,
+    )?;
+    let early = paint.device().wait_signal(done, 0);
+    refused("the job", early, Status::TIMEOUT)?;
     let result = handling(
         Duration::from_millis(100),
         false,
         || (),
+        || same("UNMAP_USER_MEMORY", unmap(mapping.info)?, Status::OK),
+    );
+    drop(armed);
+    paint.device().wait_signal(done, 0)?;
+    paint.client.finish()?;
+    result.map(|_| ())
+}
+
+/// The same of ALLOCATE, which waits for memory that a job frees as it ends.
+fn allocate() -> Result<()> {
+    let control = Control::open()?;
+    let mut paint = Paint::new()?;
+    // More than half of the pool.
+    let bytes = u32::try_from(paint.client.pool().len())? / 8 * 5;
+    let take = |paint: &Paint| paint.device().allocate(bytes, 64, 0, Pool::SYSTEM);
+    let node = take(&paint)?;
+    refused("two of them", take(&paint), Status::OUT_OF_MEMORY)?;
+    let armed = control.arm(fault::SLOW_DRAWS, 1_000_000);
+    let stream = paint.fill_all(0x0707_0707);
+    paint.commit(&stream, Queue::new().free(node))?;
+    let pause = Duration::from_millis(100);
+    let mut node = None;
+    let took = handling(
+        pause,
+        false,
+        || (),
         || {
-            sys::exchange(file, IOCTL_INTERFACE, interface.bytes_mut())?;
-            same("UNMAP_USER_MEMORY", interface.status(), Status::OK)
+            node = Some(take(&paint)?);
+            Ok(())
         },
     );
     drop(armed);
-    paint.client.finish()?;
-    result.map(|_| ())
+    ensure!(took? > pause, "it did not wait");
+    paint.device().free(node.context("a node")?)?;
+    Ok(paint.client.finish()?)
 }
 
 fn main() -> ExitCode {
@@ -376,6 +408,7 @@ fn main() -> ExitCode {
         });
         suite.test("STALL behind others", stall_behind_others);
         suite.test("UNMAP_USER_MEMORY", unmap_user);
+        suite.test("ALLOCATE", allocate);
         suite.run()
     })
 }
