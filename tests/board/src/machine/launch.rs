@@ -205,6 +205,10 @@ fn kernel_arguments(boot: &Boot, soc: Option<&soc::Tree>) -> String {
         "{console} ignore_loglevel printk.devkmsg=on {memory} kunit.enable={}",
         u8::from(boot.kunit)
     );
+    // Debian's kernels test their ciphers at boot, which an emulated processor takes seconds for.
+    if soc.is_some() {
+        arguments.push_str(" cryptomgr.notests");
+    }
     // From 11.1 on QEMU's processors sleep in WFE, and miss an SEV once in many hours: without a tick from outside all
     // of them then wait for a spinlock that is free.
     if boot.smp > 1 {
