@@ -25,7 +25,10 @@ use crate::{
         FULL_SCALE,
         MAX_CORES, //
     },
-    sys::power::KeptOn, //
+    sys::{
+        power::KeptOn,
+        work::urgently, //
+    }, //
 };
 use kernel::sync::atomic::Relaxed;
 
@@ -109,8 +112,12 @@ impl Process {
 }
 
 impl Clients {
-    /// Lets each core run at the highest clock that a process wants.
+    /// Lets each core run at the highest clock that a process wants. An urgent thread does it.
     pub(crate) fn set_speeds(&self) {
+        urgently(|| self.load_speeds())
+    }
+
+    fn load_speeds(&self) {
         let _one_at_a_time = self.speeds.lock();
         // Who joins behind the look sees this, and comes here too.
         self.has_lowered.store(true, Relaxed);

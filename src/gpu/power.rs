@@ -29,7 +29,10 @@ use crate::{
         Shares,
         Waited, //
     },
-    sys::power::KeptOn,
+    sys::{
+        power::KeptOn,
+        work, //
+    },
     wait, //
 };
 
@@ -62,9 +65,11 @@ impl<P: Payload> AnyCore<P> {
         match (state, self.is_dead()) {
             (PowerState::On, true) => return Err(Error::GpuNotResponding),
             (PowerState::On, false) => {
-                supply.wake().map_err(|_| Error::GpuNotResponding)?;
-                self.speed_up();
-                return Ok(());
+                return work::urgently(|| {
+                    supply.wake().map_err(|_| Error::GpuNotResponding)?;
+                    self.speed_up();
+                    Ok(())
+                })
             }
             // It is as good as off.
             (_, true) => return Ok(()),
@@ -84,9 +89,12 @@ impl<P: Payload> AnyCore<P> {
             return Ok(());
         }
         if state == PowerState::Idle {
-            self.let_go();
-            supply.wake().map_err(|_| Error::GpuNotResponding)?;
-            each!(self, core => core.engine().slow_down())
+            work::urgently(|| -> Result {
+                self.let_go();
+                supply.wake().map_err(|_| Error::GpuNotResponding)?;
+                each!(self, core => core.engine().slow_down());
+                Ok(())
+            })?;
         } else {
             self.hardware().note_suspended(state == PowerState::Suspend);
             let time = match way {
@@ -96,8 +104,10 @@ impl<P: Payload> AnyCore<P> {
             };
             // Who only looks keeps it on for a moment, and what memory that is let go of has it do.
             let _: Option<()> = wait::poll(time, || {
-                self.let_go();
-                supply.switch_off_now();
+                work::urgently(|| {
+                    self.let_go();
+                    supply.switch_off_now();
+                });
                 (!self.hardware().is_on()).then_some(())
             });
         }
@@ -138,7 +148,7 @@ impl<P: Payload> AnyCore<P> {
         if self.is_dead() {
             return Err(Error::GpuNotResponding);
         }
-        let kept = self.hardware().supply().keep();
+        let kept = work::urgently(|| self.hardware().supply().keep());
         kept.map_err(|_| Error::GpuNotResponding)
     }
 

@@ -15,7 +15,10 @@ use crate::{
 impl<P: Payload> AnyCore<P> {
     /// Calls `look` with the core if it is on; `None`: it is off, or has been stopped.
     /// `NotSupported`: it is for vector graphics.
-    pub(crate) fn if_on<T>(&self, look: impl FnOnce(&Hardware) -> T) -> Result<Option<T>> {
+    pub(crate) fn if_on<T: Send>(
+        &self,
+        look: impl FnOnce(&Hardware) -> T + Send,
+    ) -> Result<Option<T>> {
         match self {
             AnyCore::Ring(core) => Ok(core.ring().if_on(look)),
             AnyCore::Vector(_) => Err(Error::NotSupported),

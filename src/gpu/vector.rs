@@ -19,7 +19,10 @@ use crate::{
         Reclaimer,
         Waited, //
     },
-    sys::dma::DmaBuffer,
+    sys::{
+        self,
+        dma::DmaBuffer, //
+    },
     vector::Queue, //
 };
 use kernel::{
@@ -178,6 +181,10 @@ impl<P: Payload> VectorCore<P> {
 
     /// The state of the modules; `None`: it has been stopped.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
+        sys::work::urgently(|| self.look_idle())
+    }
+
+    fn look_idle(&self) -> Option<IdleState> {
         let is_on = self.is_on.lock();
         let has_ended = self.queue.is_idle();
         is_on.then(|| match self.hardware.supply().if_on() {
@@ -192,9 +199,11 @@ impl<P: Payload> VectorCore<P> {
 
     /// What can be read of it without changing anything; `None`: it is off, or has been stopped.
     pub(super) fn registers(&self) -> Option<RegisterDump> {
-        let is_on = self.is_on.lock();
-        let kept_on = self.hardware.supply().if_on().filter(|_| *is_on);
-        let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;
-        Some(self.hardware.dump_vector_registers())
+        sys::work::urgently(|| {
+            let is_on = self.is_on.lock();
+            let kept_on = self.hardware.supply().if_on().filter(|_| *is_on);
+            let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;
+            Some(self.hardware.dump_vector_registers())
+        })
     }
 }

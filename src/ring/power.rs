@@ -31,6 +31,7 @@ use super::{
 };
 use crate::{
     hw::Hardware,
+    sys,
     wait, //
 };
 use kernel::{
@@ -181,11 +182,15 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Calls `look` with the core if it is on: it stays so meanwhile, and nobody else touches what
-    /// only one may. `None`: it is off, or has been stopped. Any client can have many threads do
-    /// so: they wait for each other first, and the interrupt's thread has one of them before it and
-    /// not all.
-    pub(crate) fn if_on<T>(&self, look: impl FnOnce(&Hardware) -> T) -> Option<T> {
+    /// Has an urgent thread call `look` with the core if it is on: it stays so meanwhile, and nobody
+    /// else touches what only one may. `None`: it is off, or has been stopped. Any client can have
+    /// many threads ask for it: they wait for each other first, and the interrupt's thread has one of
+    /// them before it and not all.
+    pub(crate) fn if_on<T: Send>(&self, look: impl FnOnce(&Hardware) -> T + Send) -> Option<T> {
+        sys::work::urgently(|| self.look_if_on(look))
+    }
+
+    fn look_if_on<T>(&self, look: impl FnOnce(&Hardware) -> T) -> Option<T> {
         let _looking = self.looks.lock();
         let _completing = self.completion.lock();
         if self.state.lock().phase.is_stopped() {

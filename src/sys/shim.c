@@ -539,6 +539,39 @@ void gal_yield(void)
 	cond_resched();
 }
 
+struct gal_errand {
+	struct work_struct work;
+	void (*run)(void *context);
+	void *context;
+};
+
+static void gal_run_errand(struct work_struct *work)
+{
+	struct gal_errand *errand = container_of(work, struct gal_errand, work);
+
+	errand->run(errand->context);
+}
+
+void gal_run_in(struct workqueue_struct *queue, void (*run)(void *context), void *context)
+{
+	struct gal_errand errand = { .run = run, .context = context };
+
+	INIT_WORK_ONSTACK(&errand.work, gal_run_errand);
+	queue_work(queue, &errand.work);
+	flush_work(&errand.work);
+	destroy_work_on_stack(&errand.work);
+}
+
+int gal_nice(void)
+{
+	return task_nice(current);
+}
+
+bool gal_is_worker(void)
+{
+	return current->flags & PF_WQ_WORKER;
+}
+
 u32 gal_random(void)
 {
 	return get_random_u32();

@@ -2,9 +2,11 @@
 
 //! The module's own work queues: module exit waits for all that runs in them.
 //!
-//! All but the looks at a core that are due ([`enqueue_delayed`]) is one client's matter and takes
-//! as long as that has memory: it runs at the usual priority. The looks concern all clients, and
-//! are short: what they end and recover must not wait for a process that keeps the processors busy.
+//! Most work is one client's matter and takes as long as that has memory: it runs at the usual
+//! priority. Two kinds are urgent (nice -20), and short: looks at a core that are due
+//! ([`enqueue_delayed`]), as what they end and recover concerns all clients, and what a client asks
+//! for under locks that the ending of jobs takes, too ([`urgently`]). Neither must wait for a process
+//! that keeps the processors busy.
 
 use super::{
     component, fence, shim,
@@ -12,6 +14,10 @@ use super::{
         self,
         InUse, //
     },
+};
+use core::{
+    ffi::c_void,
+    mem::MaybeUninit, //
 };
 use kernel::{
     bindings,
@@ -210,6 +216,49 @@ where
     let queue = core::ptr::from_ref(urgent(work.in_use()));
     // SAFETY: As there is a use it is valid, now and when the timer is through.
     let _ = unsafe { &*queue }.enqueue_delayed(work, delay);
+}
+
+/// What [`urgently`] has a queue do.
+struct Errand<F, T> {
+    body: Option<F>,
+    result: MaybeUninit<T>,
+}
+
+/// # Safety
+///
+/// `context` leads to an `Errand<F, T>` that nothing else uses meanwhile, and that has its body.
+unsafe extern "C" fn run_errand<T, F: FnOnce() -> T>(context: *mut c_void) {
+    // SAFETY: By the caller.
+    let errand = unsafe { &mut *context.cast::<Errand<F, T>>() };
+    if let Some(body) = errand.body.take() {
+        errand.result.write(body());
+    }
+}
+
+/// Has an urgent thread do `body`, and waits for it, whatever Unix signals come: a client's thread of
+/// a low priority would keep for long what others need. So `body` takes no longer than a constant. It
+/// must not ask who the calling process is.
+pub(crate) fn urgently<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
+    // SAFETY: Only looks at the calling thread.
+    let is_worker = unsafe { shim::gal_is_worker() };
+    let Ok(in_use) = InUse::new() else {
+        return body();
+    };
+    if is_worker {
+        return body();
+    }
+    let mut errand = Errand {
+        body: Some(body),
+        result: MaybeUninit::uninit(),
+    };
+    let context = (&raw mut errand).cast();
+    let queue = URGENT.load(Acquire) as *mut bindings::workqueue_struct;
+    // SAFETY: The queue is live as long as there is a use. When the call returns, its thread has run
+    // the function once, with an errand that has its body, and does not use it any more.
+    unsafe { shim::gal_run_in(queue, Some(run_errand::<T, F>), context) };
+    drop(in_use);
+    // SAFETY: As it has run, the result was written.
+    unsafe { errand.result.assume_init() }
 }
 
 /// Waits for all that is queued now, but for the looks that are due. Not to be called from a queue.

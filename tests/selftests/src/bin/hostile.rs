@@ -72,6 +72,10 @@ fn time_tests(suite: &mut Suite<'_>) {
         delays::inversion,
     );
     suite.test(
+        "nor those that ask for counters, clocks and states",
+        delays::inverted_looks,
+    );
+    suite.test(
         "FREE costs as much for each window that shows it",
         delays::free_is_linear,
     );

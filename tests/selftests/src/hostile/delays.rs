@@ -126,8 +126,27 @@ pub fn computing() -> Result<()> {
     )
 }
 
+/// The most that opening the device takes where others keep the processors busy.
+const OPEN: Duration = Duration::from_secs(1);
+
+/// The same of threads that ask for other things of the core; others open the device meanwhile.
+pub fn inverted_looks() -> Result<()> {
+    inversion_of("invert 3000 looks", || {
+        let begun = Instant::now();
+        drop(Device::open()?);
+        let took = begun.elapsed();
+        ensure!(took < here(OPEN)?, "opening took {took:?}");
+        Ok(())
+    })
+}
+
 /// Threads that seldom run and have what others wait for, beside a process that is to run first.
 pub fn inversion() -> Result<()> {
+    inversion_of("invert 3000", || Ok(()))
+}
+
+/// Threads do as `what` says, and this process does `other` meanwhile, again and again.
+fn inversion_of(what: &'static str, other: impl Fn() -> Result<()>) -> Result<()> {
     // Where they are stopped is chance, and so is how long the machine itself takes then.
     let mut found = Ok(());
     for _ in 0..4 {
@@ -135,7 +154,15 @@ pub fn inversion() -> Result<()> {
             true,
             Abi::own(),
             |_| Ok(()),
-            |mut attacker| ask(&mut attacker, "invert 3000"),
+            |mut attacker| {
+                attacker.tell(what)?;
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_millis(2500) {
+                    other()?;
+                    thread::sleep(Duration::from_millis(20));
+                }
+                attacker.answer().map(drop)
+            },
         );
         if found.is_ok() {
             break;

@@ -11,17 +11,26 @@ use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::ensure;
+use anyhow::Context;
 use anyhow::Result;
 use galcore_client::raw;
+use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Device;
 use galcore_client::Queue;
 use galcore_client::Stream;
 
 use super::attacker::State;
 use super::number;
 use crate::fixture::Paint;
+use crate::harness::same;
 
-/// Threads of each kind that seldom run.
+/// Threads of each kind that seldom run, and kinds.
 const IDLE: usize = 2;
+const KINDS: usize = 3;
+
+/// How often counters are read by one file.
+const READS: u32 = 20;
 
 /// Records of one of their queues.
 const RECORDS: usize = 64;
@@ -46,18 +55,47 @@ fn spin(begin: Instant, over: &AtomicBool) {
     }
 }
 
+/// One round of a thread of `kind` that asks for what the core does besides jobs: whether it is on, its counters, another
+/// clock, or that by files that come and go.
+fn look(device: &Device, kind: usize, round: u64) -> Result<()> {
+    let scale = |value| device.ask("SET_FSCALE_VALUE", &[("value", value)], "value");
+    match kind % KINDS {
+        0 => {
+            let fields = ["state", "isIdle"];
+            let (status, _) = device.ask_for("QUERY_POWER_MANAGEMENT_STATE", &[], fields)?;
+            same("QUERY_POWER_MANAGEMENT_STATE", status, Status::OK)
+        }
+        1 => {
+            let abi = Abi::named("6.4.11").context("a generation")?;
+            let newer = Device::open_as(abi, true)?;
+            let command = "READ_ALL_PROFILE_REGISTERS_PART1";
+            for _ in 0..READS {
+                newer.ask_for(command, &[], [])?;
+            }
+            Ok(())
+        }
+        // Of a core without a divider there is nothing to set.
+        _ => {
+            scale(1 + round % 64)?;
+            drop(Device::open()?);
+            Ok(())
+        }
+    }
+}
+
 /// Has threads that seldom run set a signal, submit records that set it, and commit, while others spin and one submits
-/// records that set it, too: `invert MILLISECONDS`.
+/// records that set it, too: `invert MILLISECONDS`. Or they ask for other things of the core: `invert MILLISECONDS looks`.
 pub(super) fn invert(state: &mut State, words: &[&str]) -> Result<String> {
     let time = Duration::from_millis(number(words, 1)?);
+    let looks = words.get(2) == Some(&"looks");
     let device = &state.opened()?.device;
     let signal = device.create_signal(true)?;
     let (over, count) = (&AtomicBool::new(false), &AtomicU32::new(0));
-    let ready = &Barrier::new(3 * IDLE + 1);
+    let ready = &Barrier::new(KINDS * IDLE + 1);
     let spinners = 2 * thread::available_parallelism()?.get();
     thread::scope(|scope| -> Result<()> {
         let mut threads = Vec::new();
-        for kind in 0..3 * IDLE {
+        for kind in 0..KINDS * IDLE {
             threads.push(scope.spawn(move || -> Result<()> {
                 let mut paint = Paint::new()?;
                 let mut stream = Stream::new();
@@ -66,8 +104,11 @@ pub(super) fn invert(state: &mut State, words: &[&str]) -> Result<String> {
                 }
                 ready.wait();
                 raw::give_way()?;
+                let mut round = 0;
                 while !over.load(Ordering::Relaxed) {
-                    match kind % 3 {
+                    round += 1;
+                    match kind % KINDS {
+                        _ if looks => look(device, kind, round)?,
                         0 => device.set_signal(signal, true)?,
                         1 => {
                             let mut queue = Queue::new();
