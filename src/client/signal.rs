@@ -6,6 +6,10 @@
 //! Automatic reset: the wait that ends takes it. Source: sources.md, signals, with the
 //! intended meaning of manual reset (wake all) where the C driver wakes one.
 
+use super::usage::{
+    OneFence,
+    Usage, //
+};
 use crate::{
     error::{
         Error,
@@ -36,7 +40,7 @@ use kernel::{
     }, //
 };
 
-type Fences = [Option<Fence>; MAX_FENCES];
+type Fences = [Option<(Fence, OneFence)>; MAX_FENCES];
 
 /// Nanoseconds of a millisecond.
 const NANOSECONDS: u64 = 1_000_000;
@@ -127,7 +131,7 @@ impl Signal {
         }
         if let Some(mut fences) = fences {
             // Dropped without being signaled, a fence ends with an error.
-            for fence in fences.iter_mut().filter_map(Option::take) {
+            for (fence, _one) in fences.iter_mut().filter_map(Option::take) {
                 if let Outcome::Done = outcome {
                     fence.signal();
                 }
@@ -136,11 +140,14 @@ impl Signal {
     }
 
     /// A sync file of a fence that is signaled when the signal is set the next time, or is set now.
-    /// With an error it is when the signal is destroyed, or after a time ([`Fence`]).
+    /// With an error it is when the signal is destroyed, or after a time ([`Fence`]). It counts for
+    /// the process that `usage` is of.
     ///
     /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, or the signal
-    /// has [`MAX_FENCES`]. `NotSupported`: the kernel has no sync files. `OutOfMemory`.
-    pub(crate) fn fence_file(&self) -> Result<NewFile> {
+    /// has [`MAX_FENCES`], or the process [`MAX_PROCESS_FENCES`](crate::limits::MAX_PROCESS_FENCES).
+    /// `NotSupported`: the kernel has no sync files. `OutOfMemory`.
+    pub(crate) fn fence_file(&self, usage: &Arc<Usage>) -> Result<NewFile> {
+        let one = OneFence::new(usage)?;
         // Made before the lock: who sets the signal must not wait for memory.
         let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL_ACCOUNT)?;
         let fence = Fence::new()?;
@@ -151,9 +158,9 @@ impl Signal {
                 let fences = state.fences.get_or_insert(room);
                 let mut free = fences
                     .iter_mut()
-                    .filter(|place| place.as_ref().is_none_or(Fence::is_over));
+                    .filter(|place| place.as_ref().is_none_or(|(fence, _)| fence.is_over()));
                 let place = free.next().ok_or(Error::OutOfResources)?;
-                let old = place.replace(fence);
+                let old = place.replace((fence, one));
                 drop(state);
                 drop(old);
                 return Ok(file);

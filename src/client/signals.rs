@@ -51,7 +51,8 @@ impl Process {
         if self.device.parameters().linux_signal {
             return Err(Error::InvalidArgument);
         }
-        self.signal(signal)?.fence_file().map(Reply::File)
+        let signal = self.signal(signal)?;
+        signal.fence_file(&self.usage).map(Reply::File)
     }
 
     pub(super) fn signal(&self, id: u32) -> Result<Arc<Signal>> {

@@ -7,16 +7,26 @@ use super::{
     Process, //
 };
 use crate::{
-    limits::MAX_CORES,
+    error::{
+        Error,
+        Result, //
+    },
+    limits::{
+        MAX_CORES,
+        MAX_PROCESS_FENCES, //
+    },
     ring::{
         Share,
         Shares, //
     },
     sys::clock, //
 };
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use kernel::sync::{
+    atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    Arc, //
 };
 
 /// Of one process. Its jobs have it, and it ends with the last of them.
@@ -32,8 +42,31 @@ pub(crate) struct Usage {
     told: [Atomic<u64>; MAX_CORES],
     /// What it has of the cores, and which of its threads wait for them.
     shares: Shares,
+    /// Its fences that are not signaled.
+    fences: Atomic<usize>,
     /// The process has ended.
     is_over: Atomic<bool>,
+}
+
+/// One of a process's fences that is not signaled.
+pub(super) struct OneFence(Arc<Usage>);
+
+impl OneFence {
+    /// One more. `OutOfResources`: it has [`MAX_PROCESS_FENCES`].
+    pub(super) fn new(usage: &Arc<Usage>) -> Result<Self> {
+        usage.fences.fetch_add(1, Relaxed);
+        let one = Self(usage.clone());
+        match usage.fences.load(Relaxed) <= MAX_PROCESS_FENCES {
+            true => Ok(one),
+            false => Err(Error::OutOfResources),
+        }
+    }
+}
+
+impl Drop for OneFence {
+    fn drop(&mut self) {
+        self.0.fences.fetch_sub(1, Relaxed);
+    }
 }
 
 /// How often one who is told tries to note it.
@@ -48,6 +81,7 @@ impl Usage {
             busy: [const { Atomic::new(0) }; MAX_CORES],
             told: [const { Atomic::new(0) }; MAX_CORES],
             shares: Shares::new(),
+            fences: Atomic::new(0),
             is_over: Atomic::new(false),
         }
     }
