@@ -243,6 +243,41 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
+/// Fences of one process that are not signaled, and of one signal, at most.
+const MOST: usize = 1024;
+const OF_ONE: usize = 16;
+
+/// A process has so many, whatever signals they are of; they count until they are signaled.
+fn many(abi: &'static Abi) -> Result<()> {
+    let device = open(abi)?;
+    let all = (0..=MOST / OF_ONE)
+        .map(|_| device.create_signal(true))
+        .collect::<galcore_client::device::Result<Vec<_>>>()?;
+    let (last, full) = all.split_last().context("no signals")?;
+    // Their descriptors are closed at once.
+    for signal in full {
+        for _ in 0..OF_ONE {
+            drop(create(&device, *signal)?);
+        }
+    }
+    let one_more = || status_of(&device, *last as u64);
+    same("one more", one_more()?, Status::OUT_OF_RESOURCES)?;
+    let other = open(abi)?;
+    let same_process = status_of(&other, *last as u64)?;
+    same("by another file", same_process, Status::OUT_OF_RESOURCES)?;
+    device.set_signal(full[0], true)?;
+    drop(create(&device, *last)?);
+    device.destroy_signal(full[1])?;
+    for _ in 1..OF_ONE {
+        drop(create(&device, *last)?);
+    }
+    for signal in all {
+        let _ = device.destroy_signal(signal);
+    }
+    drop(create(&device, device.create_signal(true)?)?);
+    Ok(())
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(be_other) {
         return code;
@@ -260,6 +295,7 @@ fn main() -> ExitCode {
         let abi = Abi::named("6.4.11").context("a generation")?;
         suite.test("of a process that is killed", move || of_the_dead(abi));
         suite.test("of a signal that is never set", move || never_set(abi));
+        suite.test("many of one process", move || many(abi));
         suite.run()
     })
 }
