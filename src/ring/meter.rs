@@ -2,10 +2,10 @@
 
 //! How long a core has been busy.
 //!
-//! Pure logic. A job begins when it is submitted or when the one in front of it has ended,
-//! whichever is later, and ends when that is seen. So one reading of the clock does for each job
-//! behind another, and what jobs took adds up to how long the core was busy. Of jobs whose ends are
-//! seen at once the oldest has taken the time.
+//! Pure logic. A job begins when it is submitted, when the one in front of it has ended, or when the
+//! core has come on, whichever is latest, and ends when that is seen. So one reading of the clock does
+//! for each job behind another, and what jobs took adds up to how long the core was busy. Of jobs
+//! whose ends are seen at once the oldest has taken the time.
 
 use crate::sys::clock::Stamp;
 
@@ -34,7 +34,7 @@ impl Meter {
         }
     }
 
-    /// A job is submitted while there is no other.
+    /// A job is submitted while there is no other, or the oldest finds the core on from now.
     #[inline]
     pub(crate) fn begin(&mut self, now: Stamp) {
         self.since = now;

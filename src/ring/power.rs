@@ -31,7 +31,10 @@ use super::{
 };
 use crate::{
     hw::Hardware,
-    sys,
+    sys::{
+        self,
+        clock::Stamp, //
+    },
     wait, //
 };
 use kernel::{
@@ -101,6 +104,8 @@ impl<F: FrontEnd> Engine<F> {
         self.hardware.switch_on()?;
         let completing = self.completion.lock();
         let is_ours = self.pause();
+        // What has come meanwhile has not run so far.
+        self.state.lock().meter.begin(Stamp::now());
         let started = match is_ours {
             true => F::start_again(self),
             // It is being stopped.
