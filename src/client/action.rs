@@ -101,6 +101,8 @@ pub(crate) struct Events {
     usage: Option<Arc<Usage>>,
     /// The completion page that shows the job's end; its core, and its number there.
     shown: Option<(Arc<CompletionPage>, usize, u64)>,
+    /// The job has commands of a client's.
+    has_commands: bool,
 }
 
 impl Events {
@@ -112,7 +114,13 @@ impl Events {
             actions: spare.actions,
             usage: own.or_else(|| Some(usage.clone())),
             shown: None,
+            has_commands: false,
         }
+    }
+
+    /// Their job has commands of a client's.
+    pub(super) fn note_commands(&mut self) {
+        self.has_commands = true;
     }
 
     /// Makes room for `count` more.
@@ -147,6 +155,9 @@ impl Payload for Events {
         if let Some((page, core, number)) = self.shown.take() {
             page.show(core, number, outcome);
         }
+        if let (Outcome::Done, true, Some(usage)) = (outcome, self.has_commands, &self.usage) {
+            usage.shares().note_known(true);
+        }
         let actions = self.actions.drain_all();
         actions.for_each(|action| action.run(outcome));
     }
@@ -160,6 +171,14 @@ impl Payload for Events {
 
     fn is_reusable(&self) -> bool {
         self.actions.capacity() <= SPARE_ROOM
+    }
+
+    fn actions(&self) -> usize {
+        self.actions.len()
+    }
+
+    fn has_commands(&self) -> bool {
+        self.has_commands
     }
 
     fn process(&self) -> u64 {
@@ -188,10 +207,10 @@ impl Payload for Events {
         CLIENTS.get()?.culprit(process)
     }
 
-    fn core_was_reset(core: usize, tolls: &[Toll]) {
+    fn core_was_reset(core: usize, tolls: &[Toll], cost: u32) {
         let Some(clients) = CLIENTS.get().filter(|_| !tolls.is_empty()) else {
             return;
         };
-        clients.charge(core, tolls);
+        clients.charge(core, tolls, cost);
     }
 }

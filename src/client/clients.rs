@@ -303,16 +303,17 @@ impl Clients {
 
     /// Core `core` was reset, which has cost these processes that: each learns of it, also one that
     /// has closed its files, and who has caused it is charged.
-    pub(super) fn charge(&self, core: usize, tolls: &[Toll]) {
+    pub(super) fn charge(&self, core: usize, tolls: &[Toll], cost: u32) {
         let members = self.processes.lock();
         for toll in tolls {
             let Some(member) = members.all.get(&toll.process) else {
                 continue;
             };
-            if let Some(who) = member.process.resets().note(core, toll, &self.guilt) {
+            let noted = member.process.resets().note(core, toll, &self.guilt, cost);
+            if let Some(charged) = noted {
                 let is_other = |other: &&Member| other.process.number() != toll.process;
                 let others = members.all.values().filter(is_other);
-                others.for_each(|other| other.process.resets().note_others(&who));
+                others.for_each(|other| other.process.resets().note_others(&charged, &self.guilt));
             }
         }
     }

@@ -9,22 +9,22 @@
 //! * of each *process* that has hung a core. It is the process's, not its files': who closes and
 //!   opens the device again, or runs another program in the same process, finds it as it was. At
 //!   [`MAX_HANGS`] the process is refused; so is only who has done it himself.
-//! * of its *user*, as a new process costs nothing: all processes that he has started since his
-//!   first hang that is not forgiven wait in front of their commands, as long as if they had caused
-//!   all of them. Else one would fork, or start the program again, after each. They are not
-//!   refused, for most may be innocent: the wait is counted from the last hang and below a minute,
-//!   and when it is over they run as fast as any. What was open before and has never hung a core
-//!   does not wait at all, so a desktop goes on beside one bad program. Only when there are more
-//!   hangs than one process can cause do these wait, too, a few seconds each time ([`OLD_WAIT`]):
-//!   they may be the next ones of many that were opened in advance.
+//! * of *strangers*, as a new process costs nothing, and for some a new user neither: a process that
+//!   has opened the device since the first hang that is not forgiven, and none of whose jobs has been
+//!   done since, waits after each hang for as long as that has cost all others, and then runs. So
+//!   those that are known have the core for half of the time at least. One that has hung a core
+//!   though it was known, and was not there before the first hang, makes strangers of all others
+//!   like it: else each would do one small job first.
+//! * of its *user*, if it was no stranger: when there are more such hangs than one process can cause,
+//!   all of the user's wait, as they may be the next ones of many that were opened in advance.
 //!
-//! Other users never wait. Processes that have `CAP_SYS_ADMIN` when they submit have no user's
-//! account: they can stop the machine by other means, and where all programs are root's none
-//! is to wait for another. One hang is forgiven for each [`GOOD_TIME`] without any, in both.
+//! Nobody waits longer for others than the hang has cost. Processes that have `CAP_SYS_ADMIN` when
+//! they submit are on nobody's account and wait for nobody: they can stop the machine by other means,
+//! and where all programs are root's none waits for another. One hang is forgiven for each
+//! [`GOOD_TIME`] without any, in all accounts.
 //!
-//! Both tables are bounded. If one is full, who has hung nothing for the longest time is forgotten.
-//! That takes hangs of as many others within a few minutes; a user's account is with each of his
-//! hangs the newest, so his own processes do not push it out.
+//! The tables are bounded. If one is full, the account that was quiet for the longest time is
+//! forgotten.
 //!
 //! Pure logic, but for the lock (`galcore guilt`, a leaf).
 
@@ -50,8 +50,8 @@ pub(super) const MAX_HANGS: u32 = 8;
 /// Hangs that an account holds at most: the wait behind them is 51 s.
 const MAX_OWED: u32 = 11;
 
-/// Hangs whose wait is the longest for who was there before and has caused none: it is 6.4 s.
-const OLD_WAIT: u32 = 8;
+/// The most that a process waits for one hang of others, in milliseconds.
+const MOST_COST: u32 = 10_000;
 
 /// How long it takes without a hang until one is forgiven, in milliseconds.
 const GOOD_TIME: u32 = 60_000;
@@ -73,6 +73,8 @@ pub(super) struct Person {
     pub(super) user: Option<u32>,
     /// When it has opened the device, in jiffies.
     pub(super) since: u64,
+    /// The GPU has done a job of its since it did, and since it last waited for others.
+    pub(super) is_known: bool,
 }
 
 /// Hangs that are not forgiven.
@@ -84,9 +86,18 @@ struct Account {
     first: u64,
     /// When the last one came.
     last: u64,
+    /// How long that has kept the core, in jiffies.
+    cost: u32,
 }
 
 impl Account {
+    const NONE: Self = Self {
+        owed: 0,
+        first: 0,
+        last: 0,
+        cost: 0,
+    };
+
     /// How many hangs are not forgiven at `now`.
     fn owed(&self, now: u64) -> u32 {
         // A time that is more than 32 bits is long enough.
@@ -94,20 +105,34 @@ impl Account {
         self.owed.saturating_sub(quiet / ticks(GOOD_TIME))
     }
 
-    /// One hang more.
-    fn charge(&mut self, now: u64) {
+    /// One hang more, which has kept the core for `cost` jiffies.
+    fn charge(&mut self, cost: u32, now: u64) {
         let owed = self.owed(now);
         if owed == 0 {
             self.first = now;
         }
         self.owed = (owed + 1).min(MAX_OWED);
         self.last = now;
+        self.cost = cost.min(ticks(MOST_COST));
     }
 
-    /// How many jiffies are left at `now` of the wait behind `owed` hangs.
-    fn left(&self, owed: u32, now: u64) -> u64 {
-        let wait = u64::from(ticks(wait_for(owed)));
-        wait.saturating_sub(now.saturating_sub(self.last))
+    /// How many jiffies are left at `now` of a wait of `wait` behind the last one.
+    fn left(&self, wait: u32, now: u64) -> u64 {
+        u64::from(wait).saturating_sub(now.saturating_sub(self.last))
+    }
+
+    /// How many are left for a process that has hung nothing. Whether it was there before the first
+    /// one: one that opens the device in the moment of a hang has not seen it.
+    fn left_for_others(&self, now: u64) -> u64 {
+        match self.owed(now) {
+            0 => 0,
+            _ => self.left(self.cost, now),
+        }
+    }
+
+    /// Whether it was opened since the first hang that is not forgiven.
+    fn is_new(&self, who: &Person, now: u64) -> bool {
+        self.owed(now) > 0 && who.since >= self.first
     }
 }
 
@@ -126,8 +151,8 @@ impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
         (account.owed(now) > 0).then_some(*account)
     }
 
-    /// One hang more for `who`; returns the account.
-    fn charge(&mut self, who: K, now: u64) -> Account {
+    /// One hang more for `who`, which has kept the core for `cost` jiffies; returns the account.
+    fn charge(&mut self, who: K, cost: u32, now: u64) -> Account {
         let known = self
             .0
             .iter()
@@ -140,17 +165,12 @@ impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
             let slots = self.0.iter().enumerate();
             slots.max_by_key(|(_, slot)| quiet(slot)).map(|(at, _)| at)
         };
-        let nobodys = Account {
-            owed: 0,
-            first: now,
-            last: now,
-        };
-        let mut account = nobodys;
+        let mut account = Account::NONE;
         if let Some(slot) = known.or_else(oldest).and_then(|at| self.0.get_mut(at)) {
             if let Some((_, before)) = slot.filter(|(other, _)| *other == who) {
                 account = before;
             }
-            account.charge(now);
+            account.charge(cost, now);
             *slot = Some((who, account));
         }
         account
@@ -162,16 +182,27 @@ impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
 pub(super) enum Due {
     /// Nothing.
     Nothing,
-    /// They wait: for its own hangs, or, if this is so, for those of others of its user.
+    /// They wait: for its own hangs, or, if this is so, for those of others.
     Wait(bool),
     /// They are refused.
     Refusal,
+}
+
+impl Due {
+    fn of(own: u64, others: u64) -> Self {
+        match own.max(others) {
+            0 => Self::Nothing,
+            _ => Self::Wait(others > own),
+        }
+    }
 }
 
 /// The accounts.
 struct Accounts {
     processes: Table<ProcessId, PROCESSES>,
     users: Table<u32, USERS>,
+    /// All that users' processes have done.
+    strangers: Account,
 }
 
 impl Accounts {
@@ -179,14 +210,22 @@ impl Accounts {
         Self {
             processes: Table::new(),
             users: Table::new(),
+            strangers: Account::NONE,
         }
     }
 
-    fn charge(&mut self, who: &Person, now: u64) -> u32 {
+    fn charge(&mut self, who: &Person, cost: u32, now: u64) -> Charged {
+        let is_new = self.strangers.is_new(who, now);
         if let Some(user) = who.user {
-            self.users.charge(user, now);
+            self.strangers.charge(cost, now);
+            if who.is_known || !is_new {
+                self.users.charge(user, cost, now);
+            }
         }
-        self.processes.charge(who.process, now).owed
+        Charged {
+            owed: self.processes.charge(who.process, cost, now).owed,
+            makes_strangers: who.is_known && is_new && who.user.is_some(),
+        }
     }
 
     fn due(&self, who: &Person, now: u64) -> Due {
@@ -195,23 +234,27 @@ impl Accounts {
         if owed >= MAX_HANGS {
             return Due::Refusal;
         }
-        let own_wait = own.map_or(0, |own| own.left(owed, now));
-        let users = who.user.and_then(|user| self.users.get(user, now));
-        let users_wait = users.map_or(0, |users| {
-            let all = users.owed(now);
-            // Who has opened it in the moment of the hang has not seen it.
-            let is_old = who.since < users.first;
-            match (owed == 0 && is_old, all) {
-                (true, ..=MAX_HANGS) => 0,
-                (true, _) => users.left(OLD_WAIT, now),
-                (false, _) => users.left(all, now),
-            }
-        });
-        match own_wait.max(users_wait) {
-            0 => Due::Nothing,
-            _ => Due::Wait(users_wait > own_wait),
-        }
+        let own_wait = own.map_or(0, |own| own.left(ticks(wait_for(owed)), now));
+        let Some(user) = who.user else {
+            return Due::of(own_wait, 0);
+        };
+        let is_stranger = owed > 0 || self.strangers.is_new(who, now) && !who.is_known;
+        let others_wait = match self.users.get(user, now) {
+            _ if is_stranger => self.strangers.left_for_others(now),
+            Some(users) if users.owed(now) > MAX_HANGS => users.left_for_others(now),
+            _ => 0,
+        };
+        Due::of(own_wait, others_wait)
     }
+}
+
+/// What a hang has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Charged {
+    /// How many the process has caused that are not forgiven.
+    pub(super) owed: u32,
+    /// The processes that have opened the device since the first hang are strangers again.
+    pub(super) makes_strangers: bool,
 }
 
 /// The records of a device.
@@ -229,9 +272,15 @@ impl Guilt {
         })
     }
 
-    /// `who` has hung a core; returns how many times that makes of the process's.
-    pub(super) fn charge(&self, who: &Person) -> u32 {
-        self.accounts.lock().charge(who, sys::jiffies64())
+    /// `who` has hung a core, and kept it for `cost` jiffies.
+    pub(super) fn charge(&self, who: &Person, cost: u32) -> Charged {
+        self.accounts.lock().charge(who, cost, sys::jiffies64())
+    }
+
+    /// Whether it has opened the device since the first hang that is not forgiven.
+    pub(super) fn is_new(&self, who: &Person) -> bool {
+        let now = sys::jiffies64();
+        self.accounts.lock().strangers.is_new(who, now)
     }
 
     /// What is due in front of the commands of `who`.
@@ -279,6 +328,14 @@ mod tests {
             process: ProcessId(process, 7),
             user: Some(1000),
             since,
+            is_known: false,
+        }
+    }
+
+    fn known(who: Person) -> Person {
+        Person {
+            is_known: true,
+            ..who
         }
     }
 
@@ -296,6 +353,9 @@ mod tests {
     /// Where 32 bits come round.
     const START: u64 = u32::MAX as u64 - 5;
 
+    /// What a hang has cost.
+    const COST: u32 = 7;
+
     #[test]
     fn who_hangs_it_again_and_again_pays_more_each_time_and_is_refused() {
         let waits: [u32; 13] = core::array::from_fn(|owed| wait_for(owed as u32));
@@ -307,14 +367,14 @@ mod tests {
         let who = of_user(1, START);
         assert_eq!(accounts.due(&who, START), Due::Nothing);
         for wanted in 1..MAX_HANGS {
-            assert_eq!(accounts.charge(&who, START), wanted);
+            assert_eq!(accounts.charge(&who, 0, START).owed, wanted);
             let ticks = ticks(wait_for(wanted));
             let due = (ticks > 0).then_some((u64::from(ticks), false));
             assert_eq!(wait(&accounts, &who, START), due);
         }
         let after = START + u64::from(ticks(wait_for(7)));
         assert_eq!(accounts.due(&who, after), Due::Nothing);
-        assert_eq!(accounts.charge(&who, after), MAX_HANGS);
+        assert_eq!(accounts.charge(&who, 0, after).owed, MAX_HANGS);
         assert_eq!(accounts.due(&who, after), Due::Refusal);
         // The same process, with files that were opened later.
         let again = of_user(1, after + 3);
@@ -333,7 +393,7 @@ mod tests {
         let mut accounts = Accounts::new();
         let who = of_user(1, START);
         for _ in 0..20 {
-            accounts.charge(&who, START);
+            accounts.charge(&who, 0, START);
         }
         let minute = u64::from(ticks(GOOD_TIME));
         let account = |accounts: &Accounts, minutes: u64| {
@@ -349,47 +409,77 @@ mod tests {
         assert_eq!(account(&accounts, 11), None);
         assert_eq!(account(&accounts, 1000), None);
         let now = START + 9 * minute;
-        assert_eq!(accounts.charge(&who, now), 3);
+        assert_eq!(accounts.charge(&who, 0, now).owed, 3);
         let now = now + 5 * minute;
         assert_eq!(accounts.due(&who, now), Due::Nothing);
-        assert_eq!(accounts.charge(&who, now), 1);
+        assert_eq!(accounts.charge(&who, 0, now).owed, 1);
     }
 
     #[test]
-    fn a_users_new_processes_share_the_wait_and_no_others_do() {
+    fn strangers_wait_as_long_as_a_hang_has_cost() {
         let mut accounts = Accounts::new();
-        let old = of_user(1, START);
-        let now = START + 10;
+        let (old, now) = (of_user(1, START), START + 10);
+        let due = Some((u64::from(COST), true));
+        let of_other = |who: Person| Person {
+            user: Some(1001),
+            ..who
+        };
         for process in 2..6 {
-            accounts.charge(&of_user(process, now), now);
+            let charged = accounts.charge(&of_user(process, now), COST, now);
+            assert!(!charged.makes_strangers);
+            // Who comes, whoever's it is.
+            let new = of_user(90, now);
+            assert_eq!(wait(&accounts, &new, now), due);
+            assert_eq!(wait(&accounts, &of_other(new), now), due);
+            // Not who was there, nor who is known by now, nor the administrator's.
+            let admins = Person { user: None, ..new };
+            for who in [old, of_other(old), known(new), admins] {
+                assert_eq!(accounts.due(&who, now), Due::Nothing);
+            }
         }
-        // Who has hung it, and who comes; not who was there, nor others, nor the administrator's.
-        let users = |owed| Some((u64::from(ticks(wait_for(owed))), true));
-        assert_eq!(wait(&accounts, &of_user(2, now), now), users(4));
-        assert_eq!(wait(&accounts, &of_user(9, now), now), users(4));
-        assert_eq!(accounts.due(&old, now), Due::Nothing);
-        for user in [None, Some(1001)] {
-            let other = Person {
-                user,
-                ..of_user(9, now)
-            };
-            assert_eq!(accounts.due(&other, now), Due::Nothing);
+        // Who has hung it is not known, whatever else it has done.
+        assert_eq!(wait(&accounts, &known(of_user(2, now)), now), due);
+        assert_eq!(accounts.due(&of_user(90, now), now + 7), Due::Nothing);
+        // One that was known: only those are strangers again that came with it.
+        assert!(
+            accounts
+                .charge(&known(of_user(7, now)), COST, now)
+                .makes_strangers
+        );
+        assert!(!accounts.charge(&known(old), COST, now).makes_strangers);
+        // The longest that anybody waits for others.
+        accounts.charge(&of_user(9, now), u32::MAX, now);
+        let longest = u64::from(ticks(MOST_COST));
+        assert_eq!(
+            wait(&accounts, &of_user(90, now), now),
+            Some((longest, true))
+        );
+    }
+
+    #[test]
+    fn many_hangs_of_a_user_are_waited_for_by_all_of_it() {
+        let mut accounts = Accounts::new();
+        let (old, now) = (of_user(1, START), START + 10);
+        for process in 0..MAX_HANGS as i32 {
+            accounts.charge(&of_user(10 + process, START), COST, now);
+            assert_eq!(accounts.due(&old, now), Due::Nothing);
         }
-        let after = now + u64::from(ticks(wait_for(4)));
-        assert_eq!(accounts.due(&of_user(9, now), after), Due::Nothing);
-        for process in 6..40 {
-            accounts.charge(&of_user(process, now), now);
-        }
-        // Nobody is refused for others, whatever they do.
-        assert_eq!(wait(&accounts, &of_user(90, now), now), users(MAX_OWED));
-        assert_eq!(wait(&accounts, &old, now), users(OLD_WAIT));
-        // An administrator's is refused for what it has done itself.
+        accounts.charge(&of_user(50, START), COST, now);
+        let due = Some((u64::from(COST), true));
+        assert_eq!(wait(&accounts, &old, now), due);
+        assert_eq!(wait(&accounts, &known(of_user(2, now)), now), due);
+        let other = Person {
+            user: Some(1001),
+            ..old
+        };
+        assert_eq!(accounts.due(&other, now), Due::Nothing);
+        // An administrator's is refused for what it has done itself, and waits for nobody.
         let admin = Person {
             user: None,
             ..of_user(99, now)
         };
         for _ in 0..MAX_HANGS {
-            accounts.charge(&admin, now);
+            assert!(!accounts.charge(&known(admin), COST, now).makes_strangers);
         }
         assert_eq!(accounts.due(&admin, now), Due::Refusal);
     }
@@ -398,11 +488,11 @@ mod tests {
     fn a_full_table_forgets_who_was_quiet_the_longest() {
         let mut table: Table<u32, 3> = Table::new();
         for user in 0..3 {
-            table.charge(user, START + u64::from(user));
+            table.charge(user, 0, START + u64::from(user));
         }
         let now = START + 7;
-        assert_eq!(table.charge(0, now).owed, 2);
-        assert_eq!(table.charge(3, now).owed, 1);
+        assert_eq!(table.charge(0, 0, now).owed, 2);
+        assert_eq!(table.charge(3, 0, now).owed, 1);
         let known: [bool; 4] = core::array::from_fn(|user| table.get(user as u32, now).is_some());
         assert_eq!(known, [true, false, true, true]);
     }

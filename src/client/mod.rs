@@ -272,7 +272,7 @@ impl Process {
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),
-                resets: Resets::new(&leader, clients.guilt()),
+                resets: Resets::new(&leader, clients.guilt(), usage.clone()),
                 clients,
                 _member: member,
                 own_id: leader.tgid_nr_ns(None),

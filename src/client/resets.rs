@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! What the resets of cores have cost a process, and what it pays in front of its commands for
-//! those that it, or others of its user, have caused ([`super::guilt`]).
+//! those that it, or others, have caused ([`super::guilt`]).
 //!
 //! Where nobody has hung anything that is a look at two words. A charge is written before anybody
 //! can get a place in the ring again, and looked for in front of each try to get one: so threads
 //! that waited for a place meanwhile, or dawdled on the way there, wait as all others do.
 
-use super::guilt::{
-    Due,
-    Guilt,
-    Person,
-    ProcessId,
-    MAX_HANGS, //
+use super::{
+    guilt::{
+        Charged,
+        Due,
+        Guilt,
+        Person,
+        ProcessId,
+        MAX_HANGS, //
+    },
+    usage::Usage, //
 };
 use crate::{
     error::{
@@ -38,11 +42,14 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::atomic::{
-        Acquire,
-        Atomic,
-        Full,
-        Relaxed, //
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc, //
     },
     task::Task,
     time::msecs_to_jiffies, //
@@ -74,6 +81,8 @@ pub(crate) struct Resets {
     /// Whose they are, but for the user. Noted when the device was opened: a process that has ended
     /// has no number.
     who: Person,
+    /// Says whether the process is known.
+    usage: Arc<Usage>,
     /// The real user of who has submitted last, and the one that it is on account of, if any.
     real_user: Atomic<u32>,
     user: Atomic<u32>,
@@ -94,21 +103,23 @@ pub(crate) struct Counts {
 
 impl Resets {
     /// None, for the calling process, whose leader is `leader`. What `guilt` knows of it is due.
-    pub(super) fn new(leader: &Task, guilt: &Guilt) -> Self {
+    pub(super) fn new(leader: &Task, guilt: &Guilt, usage: Arc<Usage>) -> Self {
         let who = Person {
             process: ProcessId(sys::process_id(leader), sys::start_time(leader)),
             user: None,
             since: sys::jiffies64(),
+            is_known: false,
         };
-        let resets = Self::of(who);
+        let resets = Self::of(who, usage);
         resets.note_caller();
         let is_due = guilt.due(&resets.who()) != Due::Nothing;
         resets.charges.store(is_due.into(), Relaxed);
         resets
     }
 
-    fn of(who: Person) -> Self {
+    fn of(who: Person, usage: Arc<Usage>) -> Self {
         Self {
+            usage,
             real_user: Atomic::new(NOBODY),
             user: Atomic::new(who.user.unwrap_or(NOBODY)),
             guilty: Atomic::new(0),
@@ -126,6 +137,7 @@ impl Resets {
         let user = self.user.load(Relaxed);
         Person {
             user: (user != NOBODY).then_some(user),
+            is_known: self.usage.shares().is_known(),
             ..self.who
         }
     }
@@ -168,17 +180,25 @@ impl Resets {
         }
     }
 
-    /// Core `core` was reset, which has cost the process this. Returns who was charged.
-    pub(super) fn note(&self, core: usize, toll: &Toll, guilt: &Guilt) -> Option<Person> {
+    /// Core `core` was reset, which has cost the process this, and all others `cost` jiffies. Returns
+    /// what it was charged with.
+    pub(super) fn note(
+        &self,
+        core: usize,
+        toll: &Toll,
+        guilt: &Guilt,
+        cost: u32,
+    ) -> Option<Charged> {
         self.dropped.fetch_add(toll.dropped, Relaxed);
         if !toll.is_guilty {
             self.innocent.fetch_add(1, Relaxed);
             return None;
         }
         self.guilty.fetch_add(1, Relaxed);
-        let who = self.who();
-        let owed = guilt.charge(&who);
+        let charged = guilt.charge(&self.who(), cost);
+        self.usage.shares().note_known(false);
         self.look_again();
+        let owed = charged.owed;
         let what = match owed {
             MAX_HANGS.. => "its commands are refused from now on",
             2.. => "its next commands have to wait",
@@ -186,7 +206,7 @@ impl Resets {
         };
         // At most so many lines of one process: it is refused then.
         if !modes::is_on(Mode::Resets) {
-            return Some(who);
+            return Some(charged);
         }
         pr_warn!(
             "process {} ({}) has hung the GPU (core {core}, time {owed}, user {}): {what}\n",
@@ -194,15 +214,15 @@ impl Resets {
             self.name,
             self.real_user.load(Relaxed)
         );
-        Some(who)
+        Some(charged)
     }
 
     /// Another process was charged with a hang.
-    pub(super) fn note_others(&self, other: &Person) {
-        let user = self.who().user;
-        if user.is_some() && user == other.user {
-            self.look_again();
+    pub(super) fn note_others(&self, charged: &Charged, guilt: &Guilt) {
+        if charged.makes_strangers && guilt.is_new(&self.who()) {
+            self.usage.shares().note_known(false);
         }
+        self.look_again();
     }
 
     fn look_again(&self) {
@@ -243,7 +263,7 @@ impl Resets {
                     if is_for_others && !core::mem::replace(&mut is_told, true) {
                         warn_client!(
                             WAITS,
-                            "{} waits before its commands: its user's programs have hung the GPU",
+                            "{} waits before its commands: other programs have hung the GPU",
                             self.name
                         );
                     }
@@ -269,8 +289,10 @@ mod tests {
             process: ProcessId(process, 0),
             user: Some(user),
             since: sys::jiffies64(),
+            is_known: false,
         };
-        Resets::of(who)
+        let usage = Arc::new(Usage::new(1, process), GFP_KERNEL).unwrap();
+        Resets::of(who, usage)
     }
 
     fn toll(is_guilty: bool) -> Toll {
@@ -285,7 +307,7 @@ mod tests {
     fn the_innocent_pay_nothing() {
         let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
         let resets = resets(1, 1000);
-        assert_eq!(resets.note(0, &toll(false), &guilt), None);
+        assert_eq!(resets.note(0, &toll(false), &guilt, 5), None);
         let counts = resets.counts();
         assert_eq!((counts.guilty, counts.innocent, counts.dropped), (0, 1, 2));
         assert!(resets.is_paid());
@@ -293,18 +315,34 @@ mod tests {
     }
 
     #[test]
-    fn the_guilty_and_its_user_look_what_is_due() {
+    fn the_guilty_and_others_look_what_is_due() {
         let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
-        let (culprit, users, others) = (resets(1, 1000), resets(2, 1000), resets(3, 1001));
+        let (culprit, other) = (resets(1, 1000), resets(3, 1001));
         for _ in 0..MAX_HANGS {
-            let who = culprit.note(0, &toll(true), &guilt).unwrap();
-            users.note_others(&who);
-            others.note_others(&who);
+            let charged = culprit.note(0, &toll(true), &guilt, 0).unwrap();
+            other.note_others(&charged, &guilt);
         }
         assert_eq!(culprit.counts().guilty, MAX_HANGS);
-        let paid = [&culprit, &users, &others].map(Resets::is_paid);
-        assert_eq!(paid, [false, false, true]);
+        let paid = [&culprit, &other].map(Resets::is_paid);
+        assert_eq!(paid, [false, false]);
         assert_eq!(culprit.pay(&guilt), Err(Error::GpuNotResponding));
         assert!(!culprit.is_paid());
+        assert_eq!(other.pay(&guilt), Ok(()));
+        assert!(other.is_paid());
+    }
+
+    #[test]
+    fn who_was_trusted_in_vain_makes_strangers() {
+        let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
+        let all = [1, 2, 3].map(|process| resets(process, 1000));
+        all[0].note(0, &toll(true), &guilt, 0).unwrap();
+        // Of the same jiffy: they came with the first hang.
+        for one in &all[1..] {
+            one.usage.shares().note_known(true);
+        }
+        let charged = all[1].note(0, &toll(true), &guilt, 0).unwrap();
+        assert!(charged.makes_strangers);
+        all[2].note_others(&charged, &guilt);
+        assert!(!all[2].who().is_known);
     }
 }

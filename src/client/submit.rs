@@ -107,6 +107,9 @@ impl Process {
     ) -> Result<Submitted> {
         let (ring, page) = (core.ring(), self.completion());
         let mut turn = ring.turn(Some(self.usage.shares()));
+        if commands.is_some() {
+            queue.events().note_commands();
+        }
         // Each round waits, or somebody has been quicker, or a hang was charged meanwhile.
         let (place, counted) = loop {
             let mut tables = self.tables();

@@ -210,6 +210,7 @@ impl Process {
         let mut tasks = Tasks::resolve(self, &records)?;
         let queue = core.queue();
         let mut turn = queue.turn(Some(self.usage.shares()));
+        tasks.0[2].events().note_commands();
         let (place, entry) = loop {
             if sys::is_killed() {
                 return Err(Error::Interrupted);

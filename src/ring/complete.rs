@@ -241,7 +241,7 @@ impl<F: FrontEnd> Engine<F> {
     pub(crate) fn turn<'e>(&'e self, shares: Option<&'e Shares>) -> Turn<'e, F> {
         Turn {
             engine: self,
-            wish: Wish::new(shares.and_then(|shares| shares.of(self.seat.core))),
+            wish: shares.map_or(Wish::new(None), |shares| Wish::of(shares, self.seat.core)),
             timeout: PlaceTimeout::default(),
         }
     }

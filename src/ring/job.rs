@@ -51,6 +51,12 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// Whether its memory is worth being used by another job, now that it has ended.
     fn is_reusable(&self) -> bool;
 
+    /// How many actions its end has.
+    fn actions(&self) -> usize;
+
+    /// Whether its job has commands of a client's.
+    fn has_commands(&self) -> bool;
+
     /// The process that has submitted it, by its number; 0: the driver.
     fn process(&self) -> u64;
 
@@ -74,8 +80,9 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named>;
 
     /// The core at place `core` hung and has been reset, or given up: what that means to each
-    /// process that had jobs there. Called by the hang check; no lock is held.
-    fn core_was_reset(core: usize, tolls: &[Toll]);
+    /// process that had jobs there. It has kept the core for `cost` jiffies. Called by the hang check;
+    /// no lock is held.
+    fn core_was_reset(core: usize, tolls: &[Toll], cost: u32);
 }
 
 /// What the reset of a core has cost a process.
@@ -158,6 +165,14 @@ impl Payload for u32 {
         true
     }
 
+    fn actions(&self) -> usize {
+        0
+    }
+
+    fn has_commands(&self) -> bool {
+        false
+    }
+
     fn process(&self) -> u64 {
         (*self).into()
     }
@@ -182,5 +197,5 @@ impl Payload for u32 {
         None
     }
 
-    fn core_was_reset(_: usize, _: &[Toll]) {}
+    fn core_was_reset(_: usize, _: &[Toll], _: u32) {}
 }

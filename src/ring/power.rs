@@ -233,7 +233,7 @@ impl<F: FrontEnd> Engine<F> {
         self.close();
         let mut tolls = Tolls::new();
         self.note_all(&mut tolls);
-        F::Payload::core_was_reset(self.seat.core, tolls.all());
+        F::Payload::core_was_reset(self.seat.core, tolls.all(), 0);
         let completing = self.completion.lock();
         self.abandon();
         drop(completing);

@@ -66,6 +66,7 @@ use crate::{
         self,
         Mode, //
     },
+    sys,
     wait, //
 };
 use kernel::{
@@ -73,7 +74,8 @@ use kernel::{
     sync::{
         atomic::Relaxed,
         Arc, //
-    }, //
+    },
+    time::msecs_to_jiffies, //
 };
 
 /// How long a place may take to be filled, in milliseconds. It takes microseconds, unless the
@@ -122,6 +124,11 @@ impl<F: FrontEnd> Engine<F> {
     /// Recovers the core, which was seen not to get on, or is to be reset. The hang check's.
     pub(super) fn recover(self: &Arc<Self>, cause: Cause) {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
+        let cost = match cause {
+            Cause::TooLong => msecs_to_jiffies(self.seat.job_limit()),
+            Cause::Hang | Cause::Asked => self.state.lock().watch.stood(sys::jiffies()),
+        };
+        let cost = u32::try_from(cost).unwrap_or(u32::MAX);
         let completing = self.completion.lock();
         let found = match self.pause() {
             true => self.recover_paused(cause, &mut tolls, &mut evidence),
@@ -134,7 +141,7 @@ impl<F: FrontEnd> Engine<F> {
         // The core stands still: before a job that was judged ends, and who has closed its files is
         // forgotten with it; before anybody gets a place again, as what is due is due for those who
         // wait for one, too.
-        F::Payload::core_was_reset(self.seat.core, tolls.all());
+        F::Payload::core_was_reset(self.seat.core, tolls.all(), cost);
         let completing = self.completion.lock();
         match found {
             Ok(start) => {

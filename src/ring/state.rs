@@ -295,7 +295,7 @@ impl<F: FrontEnd> State<F> {
     ) -> Result<(u32, u64), Job<F>> {
         job.cost = wish.cost();
         let begun = self.jobs.begin(at, at + bytes - F::GAP, job)?;
-        self.line.admit(wish, self.moves);
+        self.line.admit(wish, begun.1, self.moves);
         self.space.take(at, bytes);
         self.is_filling = true;
         if self.jobs.len() == 1 {
@@ -327,8 +327,10 @@ impl<F: FrontEnd> State<F> {
             let (payload, taken) = (&oldest.load.payload, self.meter.end(now));
             payload.used(core, taken);
             self.watch.ended(payload.process());
+            self.line.pass(oldest.number);
             if let Some(share) = payload.share(core) {
-                self.line.ended(share, oldest.load.cost, taken);
+                let (cost, actions) = (oldest.load.cost, payload.actions());
+                self.line.ended(share, cost, taken, actions);
             }
         }
     }

@@ -136,6 +136,7 @@ impl<P: Payload> Ring<P> {
         }
         let commands = stream.map(|stream| &stream.commands);
         let command_bytes = commands.map_or(0, |commands| commands.bytes());
+        turn.wish.note(payload);
         let mut state = self.state.lock();
         if state.phase.is_stopped() {
             return Err(Error::GpuNotResponding);

@@ -12,10 +12,24 @@
 //! jobs there as take a [`QUANTUM`], or one; alone it has fifty times that, or [`ALONE`]. Quick jobs
 //! are not limited by this.
 //!
+//! Time is weighed by the nice value of the thread that submits, as a processor's is: each step of it
+//! is a quarter more or less. The processor's weights of cgroups do not count.
+//!
+//! What jobs do when they end, they do in the interrupt's thread, one after the other. So all that
+//! have places have [`MOST_ACTIONS`] together, or one job has more.
+//!
+//! Jobs that have places run even if the one before them hangs. So only one of a stranger's, a process
+//! for which the GPU has not done any commands, has a place at a time: the next one may have to wait
+//! for what its kind has done.
+//!
 //! A first submitter that does not come loses its turn: its thread may have a low priority.
 
+use super::Payload;
 use crate::{
-    limits::MAX_CORES,
+    limits::{
+        MAX_CORES,
+        MAX_RECORDS, //
+    },
     sys, //
 };
 use kernel::{
@@ -46,6 +60,9 @@ const SHARED: u32 = 1000;
 /// How far in the future a process may start, in quanta: a job of ten seconds is paid for.
 const MOST_DEBT: u64 = 500;
 
+/// Actions of all jobs that have places: what may keep another's event waiting.
+const MOST_ACTIONS: usize = MAX_RECORDS;
+
 /// How long the first in a line has to come when something has moved, in milliseconds.
 pub(super) const PATIENCE: u32 = 20;
 
@@ -65,20 +82,43 @@ pub(crate) struct Share {
     average: Atomic<u64>,
     /// Where its last job ends, in virtual time.
     finish: Atomic<u64>,
+    /// The nice value of the thread that has submitted last.
+    nice: Atomic<i32>,
 }
 
 /// What a process has of each core.
-pub(crate) struct Shares([Share; MAX_CORES]);
+pub(crate) struct Shares {
+    of: [Share; MAX_CORES],
+    /// The GPU has done commands of its.
+    is_known: Atomic<bool>,
+}
 
 impl Shares {
     /// Nothing yet.
     pub(crate) const fn new() -> Self {
-        Self([const { Share::new() }; MAX_CORES])
+        Self {
+            of: [const { Share::new() }; MAX_CORES],
+            is_known: Atomic::new(false),
+        }
     }
 
     /// Its share of `core`.
     pub(crate) fn of(&self, core: usize) -> Option<&Share> {
-        self.0.get(core)
+        self.of.get(core)
+    }
+
+    /// Whether the GPU has done commands of the process's; if not it is a *stranger*, which may hang
+    /// the core with the first ones.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_known.load(Relaxed)
+    }
+
+    /// The GPU has done commands of its, or the process is a stranger again.
+    #[inline]
+    pub(crate) fn note_known(&self, is_known: bool) {
+        if self.is_known() != is_known {
+            self.is_known.store(is_known, Relaxed);
+        }
     }
 }
 
@@ -89,7 +129,26 @@ impl Share {
             under_way: Atomic::new(0),
             average: Atomic::new(0),
             finish: Atomic::new(0),
+            nice: Atomic::new(0),
         }
+    }
+
+    /// `time` of the core's, in virtual time.
+    fn weigh(&self, mut time: u64) -> u64 {
+        let nice = self.nice.load(Relaxed);
+        for _ in 0..nice.unsigned_abs().min(MOST_NICE) {
+            // 5/4, and about 4/5.
+            time = match nice > 0 {
+                true => time.saturating_add(time >> 2),
+                false => time - (time >> 2) + (time >> 4),
+            };
+        }
+        time
+    }
+
+    /// How long its next job is taken to be, in virtual time.
+    fn cost(&self) -> u64 {
+        self.weigh(self.average.load(Relaxed))
     }
 
     /// How many threads wait.
@@ -107,12 +166,12 @@ impl Share {
     fn claim(&self, now: u64, debt: u64) -> u64 {
         let latest = now.saturating_add(debt);
         let start = self.finish.load(Relaxed).clamp(now, latest);
-        let finish = start.saturating_add(self.average.load(Relaxed));
-        self.finish.store(finish, Relaxed);
+        self.finish
+            .store(start.saturating_add(self.cost()), Relaxed);
         start
     }
 
-    /// A job that was taken to be `cost` long took `taken`; 0: it is not run.
+    /// A job that was taken to be `cost` long took `taken`, both in virtual time; 0: it is not run.
     fn correct(&self, cost: u64, taken: u64) {
         let finish = self.finish.load(Relaxed).saturating_sub(cost);
         self.finish.store(finish.saturating_add(taken), Relaxed);
@@ -121,7 +180,7 @@ impl Share {
     /// A job has ended.
     fn ended(&self, cost: u64, taken: u64) {
         self.under_way.add(usize::MAX, Relaxed);
-        self.correct(cost, taken);
+        self.correct(cost, self.weigh(taken));
         let average = self.average.load(Relaxed);
         let average = average - average / WEIGHT + taken / WEIGHT;
         self.average.store(average.max(1), Relaxed);
@@ -148,6 +207,9 @@ struct Ticket {
     number: u64,
 }
 
+/// Nice values lie this far from 0 at most.
+const MOST_NICE: u32 = 20;
+
 /// Memory for a place in a line.
 pub(super) struct Room(RBTreeNodeReservation<Ticket, ()>);
 
@@ -164,18 +226,49 @@ pub(crate) struct Wish<'s> {
     pub(super) share: Option<&'s Share>,
     /// Its place in the line, if it waits.
     ticket: Option<Ticket>,
-    /// How long its job is taken to be, if it waits.
+    /// How long its job is taken to be, in virtual time, if it waits.
     cost: u64,
+    /// How many actions its job has, and whether it has commands.
+    actions: usize,
+    has_commands: bool,
+    /// Whose it is; `None`: the driver's.
+    shares: Option<&'s Shares>,
 }
 
 impl<'s> Wish<'s> {
-    /// A job for `share`.
+    /// A job of the driver's, or without `shares` of a process that is known.
     pub(super) fn new(share: Option<&'s Share>) -> Self {
         Self {
             share,
             ticket: None,
             cost: 0,
+            actions: 0,
+            has_commands: false,
+            shares: None,
         }
+    }
+
+    /// A job of the calling thread's for `core`.
+    pub(super) fn of(shares: &'s Shares, core: usize) -> Self {
+        let share = shares.of(core);
+        if let Some(share) = share {
+            share.nice.store(sys::nice(), Relaxed);
+        }
+        Self {
+            shares: Some(shares),
+            ..Self::new(share)
+        }
+    }
+
+    /// The job does what `payload` says.
+    pub(crate) fn note<P: Payload>(&mut self, payload: &P) {
+        self.actions = payload.actions();
+        self.has_commands = payload.has_commands();
+    }
+
+    /// Whether the job is one that a stranger may hang the core with.
+    fn is_strangers(&self) -> bool {
+        self.has_commands && self.shares.is_some_and(|shares| !shares.is_known())
     }
 
     /// Whether it waits.
@@ -186,7 +279,7 @@ impl<'s> Wish<'s> {
     /// How long its job is taken to be.
     pub(super) fn cost(&self) -> u64 {
         match (self.ticket, self.share) {
-            (None, Some(share)) => share.average.load(Relaxed),
+            (None, Some(share)) => share.cost(),
             _ => self.cost,
         }
     }
@@ -204,8 +297,11 @@ pub(super) struct Line {
     tickets: u64,
     /// Virtual time: the latest start of a job that has got its place.
     now: u64,
-    /// Jobs of processes that have places.
+    /// Jobs of processes that have places, and their actions.
     under_way: usize,
+    actions: usize,
+    /// A job of a stranger's that has a place, by its number.
+    stranger: Option<u64>,
     /// When the core was shared last, in jiffies.
     shared: Option<usize>,
     /// [`QUANTUM`], in counts.
@@ -229,6 +325,8 @@ impl Line {
             tickets: 0,
             now: 0,
             under_way: 0,
+            actions: 0,
+            stranger: None,
             shared: None,
             quantum: sys::clock::counts(QUANTUM),
         }
@@ -251,12 +349,18 @@ impl Line {
             self.first_saw = moves;
             self.missed = None;
         }
+        let actions = self.actions.saturating_add(wish.actions);
+        if self.under_way > 0 && actions > MOST_ACTIONS
+            || self.stranger.is_some() && wish.is_strangers()
+        {
+            return false;
+        }
         let is_shared = self.shared.is_some_and(|then| is_within(SHARED, then, now));
         share.has_room(is_shared, self.quantum)
     }
 
-    /// `wish` has got its place.
-    pub(super) fn admit(&mut self, wish: &mut Wish<'_>, moves: u64) {
+    /// `wish` has got its place for job `number`.
+    pub(super) fn admit(&mut self, wish: &mut Wish<'_>, number: u64, moves: u64) {
         let Some(share) = wish.share else {
             return;
         };
@@ -269,12 +373,22 @@ impl Line {
         };
         self.now = self.now.max(start);
         self.under_way += 1;
+        self.actions = self.actions.saturating_add(wish.actions);
         share.under_way.add(1, Relaxed);
+        if wish.is_strangers() {
+            self.stranger = Some(number);
+        }
     }
 
-    /// A job of `share`'s has ended that was taken to be `cost` long.
-    pub(super) fn ended(&mut self, share: &Share, cost: u64, taken: u64) {
+    /// Job `number` has ended, whoever's it was.
+    pub(super) fn pass(&mut self, number: u64) {
+        self.stranger = self.stranger.filter(|&strangers| strangers > number);
+    }
+
+    /// A job of `share`'s with so many actions has ended that was taken to be `cost` long.
+    pub(super) fn ended(&mut self, share: &Share, cost: u64, taken: u64, actions: usize) {
         self.under_way = self.under_way.saturating_sub(1);
+        self.actions = self.actions.saturating_sub(actions);
         share.ended(cost, taken);
     }
 
@@ -283,7 +397,7 @@ impl Line {
         let Some(share) = wish.share else {
             return;
         };
-        wish.cost = share.average.load(Relaxed);
+        wish.cost = share.cost();
         let ticket = Ticket {
             start: share.claim(self.now, self.most_debt()),
             number: self.tickets,
@@ -360,7 +474,7 @@ mod tests {
 
     /// Two processes with jobs of that length and as many threads, all of which want places all the
     /// time: how long the jobs of each have run after `rounds` jobs.
-    fn run(jobs: [(u64, usize); 2], rounds: usize) -> [u64; 2] {
+    fn run(jobs: [(u64, usize); 2], nice: i32, rounds: usize) -> [u64; 2] {
         let mut line = Line::new();
         let shares = [Share::new(), Share::new()];
         let mut ran = [0; 2];
@@ -368,6 +482,7 @@ mod tests {
         for (at, share) in shares.iter().enumerate() {
             for _ in 0..jobs[at].1 {
                 let mut wish = Wish::new(Some(share));
+                share.nice.store(if at == 0 { nice } else { 0 }, Relaxed);
                 line.join(&mut wish, room(), 0);
                 wishes.push((at, wish), GFP_KERNEL).unwrap();
             }
@@ -380,9 +495,9 @@ mod tests {
                 .unwrap();
             assert!(line.admits(wish, 0, 9));
             let cost = wish.cost();
-            line.admit(wish, 0);
+            line.admit(wish, 0, 0);
             ran[*at] += jobs[*at].0;
-            line.ended(&shares[*at], cost, jobs[*at].0);
+            line.ended(&shares[*at], cost, jobs[*at].0, 0);
             line.join(wish, room(), 0);
         }
         ran
@@ -391,8 +506,53 @@ mod tests {
     #[test]
     fn processes_have_the_same_time_whatever_their_jobs_and_threads() {
         // One thread with long jobs, eight with short ones.
-        let [long, short] = run([(1000, 1), (10, 8)], 1500);
+        let [long, short] = run([(1000, 1), (10, 8)], 0, 1500);
         assert!(long.abs_diff(short) <= 2000);
+    }
+
+    #[test]
+    fn a_nice_process_has_less() {
+        // As a processor's time: a third at 5, three times as much at -5.
+        let [nice, other] = run([(100, 2), (100, 2)], 5, 1500);
+        assert!((27 * nice..33 * nice).contains(&(10 * other)));
+        let [urgent, other] = run([(100, 2), (100, 2)], -5, 1500);
+        assert!((26 * other..34 * other).contains(&(10 * urgent)));
+    }
+
+    #[test]
+    fn long_lists_of_actions_do_not_end_together() {
+        let mut line = Line::new();
+        let shares = [Share::new(), Share::new()];
+        let [mut first, mut second] = shares.each_ref().map(|share| Wish::new(Some(share)));
+        (first.actions, second.actions) = (2 * MOST_ACTIONS, 1);
+        assert!(line.admits(&mut first, 0, 0));
+        line.admit(&mut first, 0, 0);
+        assert!(!line.admits(&mut second, 0, 0));
+        line.ended(&shares[0], 0, 1, 2 * MOST_ACTIONS);
+        assert!(line.admits(&mut second, 0, 0));
+        line.admit(&mut second, 0, 0);
+        first.actions = MOST_ACTIONS - 1;
+        assert!(line.admits(&mut first, 0, 0));
+    }
+
+    #[test]
+    fn one_stranger_has_a_place() {
+        let mut line = Line::new();
+        let all = [Shares::new(), Shares::new(), Shares::new()];
+        all[2].note_known(true);
+        let [mut first, mut second, mut known] = all.each_ref().map(|one| Wish {
+            has_commands: true,
+            ..Wish::of(one, 0)
+        });
+        assert!(line.admits(&mut first, 0, 0));
+        line.admit(&mut first, 7, 0);
+        assert!(!line.admits(&mut second, 0, 0));
+        assert!(!line.admits(&mut first, 0, 0));
+        assert!(line.admits(&mut known, 0, 0));
+        line.pass(6);
+        assert!(!line.admits(&mut second, 0, 0));
+        line.pass(7);
+        assert!(line.admits(&mut second, 0, 0));
     }
 
     #[test]
@@ -403,23 +563,23 @@ mod tests {
         // None has ended: nothing is known. It is alone.
         for _ in 0..ALONE {
             assert!(line.admits(&mut wish, 0, 0));
-            line.admit(&mut wish, 0);
+            line.admit(&mut wish, 0, 0);
         }
         let long = line.quantum * ALONE_QUANTA;
-        line.ended(&slow, 0, WEIGHT * long);
+        line.ended(&slow, 0, WEIGHT * long, 0);
         assert!(line.admits(&mut wish, 0, 0));
-        line.admit(&mut wish, 0);
+        line.admit(&mut wish, 0, 0);
         assert!(!line.admits(&mut wish, 0, 0));
         // Another process comes: one.
         let mut other = Wish::new(Some(&quick));
         assert!(line.admits(&mut other, 0, 0));
-        line.admit(&mut other, 0);
-        line.ended(&quick, 0, 1);
+        line.admit(&mut other, 0, 0);
+        line.ended(&quick, 0, 1, 0);
         for _ in 1..ALONE {
-            line.ended(&slow, 0, long);
+            line.ended(&slow, 0, long, 0);
             assert!(!line.admits(&mut wish, 0, 0));
         }
-        line.ended(&slow, 0, long);
+        line.ended(&slow, 0, long, 0);
         assert!(line.admits(&mut wish, 0, 0));
         // The driver is not held back.
         assert!(line.admits(&mut Wish::new(None), 0, 0));
@@ -445,7 +605,7 @@ mod tests {
         assert!(line.hurry(7, late));
         assert!(line.is_lost(&first));
         assert!(line.admits(&mut second, 7, 0));
-        line.admit(&mut second, 7);
+        line.admit(&mut second, 0, 7);
         assert_eq!(line.first, None);
         // It is in no line.
         assert!(!line.leave(&mut first, 7));

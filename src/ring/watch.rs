@@ -176,6 +176,14 @@ impl Watch {
         }
     }
 
+    /// For how long the core has stood where it was seen last, in jiffies.
+    pub(crate) fn stood(&self, now: usize) -> usize {
+        match self.seen {
+            Some(_) => now.wrapping_sub(self.since),
+            None => 0,
+        }
+    }
+
     /// Whether the core is where it was at the last look.
     pub(crate) fn is_there(&self, progress: Progress) -> bool {
         self.seen == Some(progress)

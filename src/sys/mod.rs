@@ -185,6 +185,12 @@ pub(crate) fn is_ending(task: &Task) -> bool {
     unsafe { shim::gal_is_ending(task.as_ptr()) }
 }
 
+/// The nice value of the calling thread: -20 to 19.
+pub(crate) fn nice() -> i32 {
+    // SAFETY: Only looks at the calling thread.
+    unsafe { shim::gal_nice() }
+}
+
 /// Lets others run, if they are due. Not in atomic context.
 pub(crate) fn yield_if_due() {
     // SAFETY: May be called wherever sleeping is allowed.

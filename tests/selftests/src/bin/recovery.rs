@@ -261,67 +261,71 @@ fn gone(control: &Control) -> Result<()> {
     innocent.close()
 }
 
-/// What a user's processes have done costs those that he starts later time, and nobody else anything.
-fn users(control: &Control) -> Result<()> {
-    const WAITS: Duration = Duration::from_millis(1600);
+/// Has `culprit` hang the core, and waits until it has been reset; how long its commands had to wait.
+fn silent_hang(control: &Control, culprit: &mut Other) -> Result<Duration> {
+    let before = resets(control);
+    control.write(fault::HANG_KIND, fault::HANG_SILENT);
+    control.write(fault::HANG_AT_DRAW, 1);
+    let begun = Instant::now();
+    same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
+    let waited = begun.elapsed();
+    eventually("a reset", Duration::from_secs(10), || {
+        Ok(resets(control) > before)
+    })?;
+    Ok(waited)
+}
+
+/// A hang costs those who come after the first one as much time as it has cost all, whoever's they are; those that are known
+/// it costs nothing more.
+fn strangers(control: &Control, timeout: Duration) -> Result<()> {
+    let draws = |what: &str, other: &mut Other, cell: u32| -> Result<()> {
+        let fill = format!("fill {cell} 3");
+        same(what, other.ask(&fill)?.as_str(), "done")?;
+        same(what, other.ask("wait")?.as_str(), "done")
+    };
     let mut innocent = Innocent::new()?;
-    let mut old = culprit_of(1000)?;
-    let mut other = culprit_of(1001)?;
-    let mut late = None;
-    let mut last = Duration::ZERO;
-    let mut before = Instant::now();
-    // When the last one was asked to hang it, and how long it had to wait before it did.
-    let mut hung = (before, Duration::ZERO);
-    // Each is another process, which has hung nothing yet.
-    for number in 0..6 {
-        // Who has opened the device as root, and has given that up, is like any.
-        let mut culprit = match number % 2 {
-            0 => culprit_of(1000)?,
-            _ => {
-                let mut culprit = culprit()?;
-                culprit.ask("user 1000")?;
-                culprit
-            }
-        };
-        let asked = Instant::now();
-        let waited = quick_hang(control, &mut culprit)?;
-        hung = (asked, waited);
-        println!("# the {number}th waited {waited:?}");
-        // From hang to hang, as the start of a process takes long here.
-        last = before.elapsed();
-        before = Instant::now();
-        if number == 0 {
-            late = Some(culprit_of(1000)?);
-        }
+    let mut old = culprit_of(1001)?;
+    silent_hang(control, &mut culprit_of(1000)?)?;
+    let mut others = Vec::new();
+    for user in [1000, 1000, 1001] {
+        others.push(culprit_of(user)?);
     }
-    let begun = Stopwatch::start();
-    ensure!(
-        last > Duration::from_millis(800),
-        "the sixth came behind {last:?}"
-    );
-    same("of old", old.ask("fill 2 3")?.as_str(), "done")?;
-    same("of others", other.ask("fill 2 3")?.as_str(), "done")?;
+    // Who has opened the device as root, and has given that up, is like any.
+    others.push(culprit()?);
+    others[3].ask("user 1000")?;
+    let mut second = others.remove(0);
+    silent_hang(control, &mut second)?;
+    let begun = Instant::now();
+    draws("of old", &mut old, 2)?;
     innocent.commit()?;
-    let took = begun.elapsed();
-    ensure!(took < here(WAITS / 2)?, "others waited {took:?}");
-    let mut late = late.context("no late one")?;
-    same("of new", late.ask("fill 2 3")?.as_str(), "done")?;
-    // It counts from the hang, which the recovery comes behind.
-    let took = hung.0.elapsed() - hung.1;
-    ensure!(
-        took > WAITS * 3 / 4,
-        "a new one came {took:?} behind the hang"
+    let known = begun.elapsed();
+    ensure!(known < timeout / 2, "the others waited {known:?}");
+    for other in &mut others {
+        draws("of new", other, 2)?;
+        let took = begun.elapsed();
+        ensure!(took > timeout / 2, "a new one waited {took:?} only");
+    }
+    println!(
+        "# a hang of {timeout:?}: {known:?}, new ones {:?}",
+        begun.elapsed()
     );
-    // It has paid, and works as any.
-    let begun = Stopwatch::start();
-    for number in 3..6 {
-        let fill = format!("fill {number} 4");
-        same("fill", late.ask(&fill)?.as_str(), "done")?;
-        same("wait", late.ask("wait")?.as_str(), "done")?;
+    // They have paid, and are known.
+    let waited = silent_hang(control, &mut culprit_of(1000)?)?;
+    let begun = Instant::now();
+    for other in &mut others {
+        draws("of known", other, 3)?;
     }
     let took = begun.elapsed();
-    ensure!(took < here(WAITS / 2)?, "it waited again, {took:?}");
-    same("resets", late.ask("resets")?.as_str(), "0 0 0")?;
+    ensure!(took < timeout / 2, "they waited again, {took:?}");
+    same("resets", others[0].ask("resets")?.as_str(), "0 0 0")?;
+    // One of them hangs the core: the others are strangers as they were.
+    println!("# the third waited {waited:?}");
+    let mut known = others.remove(0);
+    silent_hang(control, &mut known)?;
+    let begun = Instant::now();
+    draws("of those", &mut others[0], 4)?;
+    let took = begun.elapsed();
+    ensure!(took > timeout / 2, "it waited {took:?} only");
     innocent.check()?;
     innocent.close()
 }
@@ -1181,8 +1185,8 @@ fn main() -> ExitCode {
             gone(control)
         });
         suite.test(
-            "a user's later processes wait for what the others have done, and nobody else",
-            move || system::for_everybody(|| users(control)),
+            "later processes wait as long as a hang has cost, and nobody else",
+            move || system::for_everybody(|| strangers(control, timeout)),
         );
         suite.test("threads that wait for a place pay as all do", move || {
             parked(control, timeout)
