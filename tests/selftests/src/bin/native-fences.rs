@@ -284,6 +284,9 @@ fn main() -> ExitCode {
     }
     harness::program(|| {
         let mut suite = Suite::new();
+        let abi = Abi::named("6.4.11").context("a generation")?;
+        // The first: no others are left.
+        suite.test("many of one process", move || many(abi));
         let of_signals = |abi: &&Abi| abi.field("CreateNativeFence", "signal").is_some();
         for abi in Abi::all().iter().filter(of_signals) {
             let what = abi.name;
@@ -292,10 +295,8 @@ fn main() -> ExitCode {
             suite.test(format!("{what}: refusals"), move || refusals(abi));
             suite.test(format!("{what}: another driver's"), move || foreign(abi));
         }
-        let abi = Abi::named("6.4.11").context("a generation")?;
         suite.test("of a process that is killed", move || of_the_dead(abi));
         suite.test("of a signal that is never set", move || never_set(abi));
-        suite.test("many of one process", move || many(abi));
         suite.run()
     })
 }
