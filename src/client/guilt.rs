@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Who has hung cores lately, and what that costs: the records of it, which outlive files and
+//! Which processes have hung cores lately, and what that costs. The records outlive files and
 //! processes.
 //!
-//! A hang costs all others the time until it is noticed, so whoever causes hangs must not get as
-//! many as he likes. There are two kinds of accounts:
+//! A hang costs every other process the time until it is noticed. There are three kinds of accounts:
 //!
-//! * of each *process* that has hung a core. It is the process's, not its files': who closes and
-//!   opens the device again, or runs another program in the same process, finds it as it was. At
-//!   [`MAX_HANGS`] the process is refused; so is only who has done it himself.
-//! * of *strangers*, as a new process costs nothing, and for some a new user neither: a process that
-//!   has opened the device since the first hang that is not forgiven, and none of whose jobs has been
-//!   done since, waits after each hang for as long as that has cost all others, and then runs. So
-//!   those that are known have the core for half of the time at least. One that has hung a core
-//!   though it was known, and was not there before the first hang, makes strangers of all others
-//!   like it: else each would do one small job first.
-//! * of its *user*, if it was no stranger: when there are more such hangs than one process can cause,
-//!   all of the user's wait, as they may be the next ones of many that were opened in advance.
+//! * The *process* that hung the core. It stays the same process when it closes and opens the device
+//!   again, or runs another program. After [`MAX_HANGS`] hangs its commands are refused.
+//! * *Strangers*: processes that opened the device after the first hang that is not forgiven, and for
+//!   which the GPU has not done any commands. A new process is free, and some can have a new user for
+//!   it. After each hang a stranger waits as long as that kept the core. So known processes get at
+//!   least half of the core's time. If a former stranger hangs the core, all processes that came after
+//!   the first hang are strangers again: otherwise each would do one small job first.
+//! * The *user* of a process that was no stranger. After more than [`MAX_HANGS`] of such hangs all
+//!   processes of the user wait as strangers do: they may have been opened in advance.
 //!
-//! Nobody waits longer for others than the hang has cost. Processes that have `CAP_SYS_ADMIN` when
-//! they submit are on nobody's account and wait for nobody: they can stop the machine by other means,
-//! and where all programs are root's none waits for another. One hang is forgiven for each
+//! A wait for others is never longer than the hang, nor than [`MOST_COST`]. A process that submits
+//! with `CAP_SYS_ADMIN` has only its own account: it can stop the machine by other means, and on a
+//! board where all programs are root's none waits for another. One hang is forgiven for each
 //! [`GOOD_TIME`] without any, in all accounts.
 //!
 //! The tables are bounded. If one is full, the account that was quiet for the longest time is
@@ -73,7 +70,8 @@ pub(super) struct Person {
     pub(super) user: Option<u32>,
     /// When it has opened the device, in jiffies.
     pub(super) since: u64,
-    /// The GPU has done a job of its since it did, and since it last waited for others.
+    /// The GPU has done commands of its, and has not been hung by it since; see
+    /// [`Charged::makes_strangers`], too.
     pub(super) is_known: bool,
 }
 
@@ -121,8 +119,7 @@ impl Account {
         u64::from(wait).saturating_sub(now.saturating_sub(self.last))
     }
 
-    /// How many are left for a process that has hung nothing. Whether it was there before the first
-    /// one: one that opens the device in the moment of a hang has not seen it.
+    /// How many jiffies are left at `now` for processes that have not caused the last one.
     fn left_for_others(&self, now: u64) -> u64 {
         match self.owed(now) {
             0 => 0,
@@ -130,7 +127,8 @@ impl Account {
         }
     }
 
-    /// Whether it was opened since the first hang that is not forgiven.
+    /// Whether `who` opened the device after the first hang that is not forgiven, or in the same
+    /// jiffy.
     fn is_new(&self, who: &Person, now: u64) -> bool {
         self.owed(now) > 0 && who.since >= self.first
     }

@@ -126,7 +126,7 @@ impl<F: FrontEnd> Engine<F> {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
         let cost = match cause {
             Cause::TooLong => msecs_to_jiffies(self.seat.job_limit()),
-            Cause::Hang | Cause::Asked => self.state.lock().watch.stood(sys::jiffies()),
+            Cause::Hang | Cause::Asked => self.state.lock().watch.standstill(sys::jiffies()),
         };
         let cost = u32::try_from(cost).unwrap_or(u32::MAX);
         let completing = self.completion.lock();

@@ -18,9 +18,9 @@
 //! What jobs do when they end, they do in the interrupt's thread, one after the other. So all that
 //! have places have [`MOST_ACTIONS`] together, or one job has more.
 //!
-//! Jobs that have places run even if the one before them hangs. So only one of a stranger's, a process
-//! for which the GPU has not done any commands, has a place at a time: the next one may have to wait
-//! for what its kind has done.
+//! Jobs that have places run even if one of another process before them hangs. So only one *stranger*,
+//! a process for which the GPU has not done any commands, has places at a time: the next one may have
+//! to wait for what the first one has done.
 //!
 //! A first submitter that does not come loses its turn: its thread may have a low priority.
 
@@ -266,9 +266,10 @@ impl<'s> Wish<'s> {
         self.has_commands = payload.has_commands();
     }
 
-    /// Whether the job is one that a stranger may hang the core with.
-    fn is_strangers(&self) -> bool {
-        self.has_commands && self.shares.is_some_and(|shares| !shares.is_known())
+    /// Which stranger may hang the core with the job.
+    fn stranger(&self) -> Option<*const Shares> {
+        let shares = self.shares.filter(|shares| !shares.is_known())?;
+        self.has_commands.then_some(core::ptr::from_ref(shares))
     }
 
     /// Whether it waits.
@@ -300,8 +301,8 @@ pub(super) struct Line {
     /// Jobs of processes that have places, and their actions.
     under_way: usize,
     actions: usize,
-    /// A job of a stranger's that has a place, by its number.
-    stranger: Option<u64>,
+    /// A stranger whose jobs have places, by where its shares are, and its newest job.
+    stranger: Option<(usize, u64)>,
     /// When the core was shared last, in jiffies.
     shared: Option<usize>,
     /// [`QUANTUM`], in counts.
@@ -350,9 +351,11 @@ impl Line {
             self.missed = None;
         }
         let actions = self.actions.saturating_add(wish.actions);
-        if self.under_way > 0 && actions > MOST_ACTIONS
-            || self.stranger.is_some() && wish.is_strangers()
-        {
+        let is_second = match (self.stranger, wish.stranger()) {
+            (Some((first, _)), Some(second)) => first != second.addr(),
+            _ => false,
+        };
+        if is_second || self.under_way > 0 && actions > MOST_ACTIONS {
             return false;
         }
         let is_shared = self.shared.is_some_and(|then| is_within(SHARED, then, now));
@@ -375,17 +378,17 @@ impl Line {
         self.under_way += 1;
         self.actions = self.actions.saturating_add(wish.actions);
         share.under_way.add(1, Relaxed);
-        if wish.is_strangers() {
-            self.stranger = Some(number);
+        if let Some(stranger) = wish.stranger() {
+            self.stranger = Some((stranger.addr(), number));
         }
     }
 
-    /// Job `number` has ended, whoever's it was.
+    /// Job `number` has ended, of any process or the driver.
     pub(super) fn pass(&mut self, number: u64) {
-        self.stranger = self.stranger.filter(|&strangers| strangers > number);
+        self.stranger = self.stranger.filter(|&(_, newest)| newest > number);
     }
 
-    /// A job of `share`'s with so many actions has ended that was taken to be `cost` long.
+    /// A job of `share`'s with this number of actions has ended that was taken to be `cost` long.
     pub(super) fn ended(&mut self, share: &Share, cost: u64, taken: u64, actions: usize) {
         self.under_way = self.under_way.saturating_sub(1);
         self.actions = self.actions.saturating_sub(actions);
@@ -547,11 +550,15 @@ mod tests {
         assert!(line.admits(&mut first, 0, 0));
         line.admit(&mut first, 7, 0);
         assert!(!line.admits(&mut second, 0, 0));
-        assert!(!line.admits(&mut first, 0, 0));
         assert!(line.admits(&mut known, 0, 0));
         line.pass(6);
         assert!(!line.admits(&mut second, 0, 0));
+        line.ended(&all[0].of[0], 0, 1, 0);
+        assert!(line.admits(&mut first, 0, 0));
+        line.admit(&mut first, 8, 0);
         line.pass(7);
+        assert!(!line.admits(&mut second, 0, 0));
+        line.pass(8);
         assert!(line.admits(&mut second, 0, 0));
     }
 

@@ -176,8 +176,8 @@ impl Watch {
         }
     }
 
-    /// For how long the core has stood where it was seen last, in jiffies.
-    pub(crate) fn stood(&self, now: usize) -> usize {
+    /// For how long the core has been where it was seen last, in jiffies.
+    pub(crate) fn standstill(&self, now: usize) -> usize {
         match self.seen {
             Some(_) => now.wrapping_sub(self.since),
             None => 0,
