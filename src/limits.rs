@@ -57,7 +57,8 @@ pub(crate) const MAX_SUB_COMMITS: usize = 21;
 /// Fences of one signal that are not signaled. Else `OutOfResources`.
 pub(crate) const MAX_FENCES: usize = 16;
 
-/// Fences of all signals of one process that are not signaled. Else `OutOfResources`.
+/// Fences of all signals of one process that are not signaled; one whose time is over counts until
+/// its signal has another. Else `OutOfResources`.
 pub(crate) const MAX_PROCESS_FENCES: usize = 1024;
 
 /// Timers of one process. Else `InvalidArgument`.

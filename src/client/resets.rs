@@ -156,7 +156,12 @@ impl Resets {
     #[inline(never)]
     fn note_user(&self, user: u32) {
         self.real_user.store(user, Relaxed);
-        let account = if sys::is_admin() { NOBODY } else { user };
+        let is_admin = sys::is_admin();
+        let account = if is_admin { NOBODY } else { user };
+        if is_admin {
+            // It waits for no stranger.
+            self.usage.shares().note_known(true);
+        }
         self.user.store(account, Relaxed);
         // That one may owe something.
         self.look_again();
@@ -196,7 +201,9 @@ impl Resets {
         }
         self.guilty.fetch_add(1, Relaxed);
         let charged = guilt.charge(&self.who(), cost);
-        self.usage.shares().note_known(false);
+        if self.who().user.is_some() {
+            self.usage.shares().note_known(false);
+        }
         self.look_again();
         let owed = charged.owed;
         let what = match owed {

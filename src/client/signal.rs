@@ -147,7 +147,6 @@ impl Signal {
     /// has [`MAX_FENCES`], or the process [`MAX_PROCESS_FENCES`](crate::limits::MAX_PROCESS_FENCES).
     /// `NotSupported`: the kernel has no sync files. `OutOfMemory`.
     pub(crate) fn fence_file(&self, usage: &Arc<Usage>) -> Result<NewFile> {
-        let one = OneFence::new(usage)?;
         // Made before the lock: who sets the signal must not wait for memory.
         let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL_ACCOUNT)?;
         let fence = Fence::new()?;
@@ -160,6 +159,7 @@ impl Signal {
                     .iter_mut()
                     .filter(|place| place.as_ref().is_none_or(|(fence, _)| fence.is_over()));
                 let place = free.next().ok_or(Error::OutOfResources)?;
+                let one = OneFence::new(usage)?;
                 let old = place.replace((fence, one));
                 drop(state);
                 drop(old);

@@ -54,9 +54,9 @@ pub(super) struct OneFence(Arc<Usage>);
 impl OneFence {
     /// One more. `OutOfResources`: it has [`MAX_PROCESS_FENCES`].
     pub(super) fn new(usage: &Arc<Usage>) -> Result<Self> {
-        usage.fences.fetch_add(1, Relaxed);
+        let before = usage.fences.fetch_add(1, Relaxed);
         let one = Self(usage.clone());
-        match usage.fences.load(Relaxed) <= MAX_PROCESS_FENCES {
+        match before < MAX_PROCESS_FENCES {
             true => Ok(one),
             false => Err(Error::OutOfResources),
         }

@@ -291,11 +291,13 @@ impl<F: FrontEnd> State<F> {
         at: usize,
         bytes: usize,
         wish: &mut Wish<'_>,
-        mut job: Job<F>,
+        job: Job<F>,
     ) -> Result<(u32, u64), Job<F>> {
-        job.cost = wish.cost();
         let begun = self.jobs.begin(at, at + bytes - F::GAP, job)?;
         self.line.admit(wish, begun.1, self.moves);
+        if let Some(job) = self.jobs.load_at(u64::MAX) {
+            job.cost = wish.cost();
+        }
         self.space.take(at, bytes);
         self.is_filling = true;
         if self.jobs.len() == 1 {
@@ -327,7 +329,7 @@ impl<F: FrontEnd> State<F> {
             let (payload, taken) = (&oldest.load.payload, self.meter.end(now));
             payload.used(core, taken);
             self.watch.ended(payload.process());
-            self.line.pass(oldest.number);
+            self.line.pass(oldest.number, self.moves);
             if let Some(share) = payload.share(core) {
                 let (cost, actions) = (oldest.load.cost, payload.actions());
                 self.line.ended(share, cost, taken, actions);

@@ -146,9 +146,13 @@ impl Share {
         time
     }
 
-    /// How long its next job is taken to be, in virtual time.
-    fn cost(&self) -> u64 {
-        self.weigh(self.average.load(Relaxed))
+    /// How long its next job is taken to be, in virtual time: as long as the last ones, or, of one that
+    /// is new, as `others`.
+    fn cost(&self, others: u64) -> u64 {
+        match self.average.load(Relaxed) {
+            0 => self.weigh(others),
+            average => self.weigh(average),
+        }
     }
 
     /// How many threads wait.
@@ -162,12 +166,17 @@ impl Share {
         self.waiting.add(one, Relaxed);
     }
 
-    /// The start of its next job, `now` or later. It is taken to be as long as the others.
-    fn claim(&self, now: u64, debt: u64) -> u64 {
-        let latest = now.saturating_add(debt);
-        let start = self.finish.load(Relaxed).clamp(now, latest);
-        self.finish
-            .store(start.saturating_add(self.cost()), Relaxed);
+    /// The start of its next job, `now` or later. A new process starts one job of `others` later: else
+    /// many of them, with one job each, would always be before the rest.
+    fn claim(&self, now: u64, others: u64, debt: u64) -> u64 {
+        let earliest = match self.average.load(Relaxed) {
+            0 => now.saturating_add(others),
+            _ => now,
+        };
+        let latest = earliest.saturating_add(debt);
+        let start = self.finish.load(Relaxed).clamp(earliest, latest);
+        let finish = start.saturating_add(self.cost(others));
+        self.finish.store(finish, Relaxed);
         start
     }
 
@@ -226,7 +235,7 @@ pub(crate) struct Wish<'s> {
     pub(super) share: Option<&'s Share>,
     /// Its place in the line, if it waits.
     ticket: Option<Ticket>,
-    /// How long its job is taken to be, in virtual time, if it waits.
+    /// How long its job is taken to be, in virtual time, if it waits or has its place.
     cost: u64,
     /// How many actions its job has, and whether it has commands.
     actions: usize,
@@ -279,17 +288,16 @@ impl<'s> Wish<'s> {
 
     /// How long its job is taken to be.
     pub(super) fn cost(&self) -> u64 {
-        match (self.ticket, self.share) {
-            (None, Some(share)) => share.cost(),
-            _ => self.cost,
-        }
+        self.cost
     }
 }
 
 /// The submitters that wait for a place.
 pub(super) struct Line {
     waiting: RBTree<Ticket, ()>,
-    /// The first of these.
+    /// The same of strangers, which wait for each other's first jobs, too.
+    strangers: RBTree<Ticket, ()>,
+    /// The first of these that nothing else holds up.
     first: Option<Ticket>,
     /// What had moved when it looked last.
     first_saw: u64,
@@ -298,6 +306,8 @@ pub(super) struct Line {
     tickets: u64,
     /// Virtual time: the latest start of a job that has got its place.
     now: u64,
+    /// How long jobs take, in virtual time.
+    average: u64,
     /// Jobs of processes that have places, and their actions.
     under_way: usize,
     actions: usize,
@@ -320,11 +330,13 @@ impl Line {
     pub(super) fn new() -> Self {
         Self {
             waiting: RBTree::new(),
+            strangers: RBTree::new(),
             first: None,
             first_saw: 0,
             missed: None,
             tickets: 0,
             now: 0,
+            average: 0,
             under_way: 0,
             actions: 0,
             stranger: None,
@@ -372,7 +384,7 @@ impl Line {
                 self.remove(ticket, moves);
                 ticket.start
             }
-            None => share.claim(self.now, self.most_debt()),
+            None => self.claim(wish, share),
         };
         self.now = self.now.max(start);
         self.under_way += 1;
@@ -380,18 +392,23 @@ impl Line {
         share.under_way.add(1, Relaxed);
         if let Some(stranger) = wish.stranger() {
             self.stranger = Some((stranger.addr(), number));
+            self.choose(moves);
         }
     }
 
-    /// Job `number` has ended, of any process or the driver.
-    pub(super) fn pass(&mut self, number: u64) {
-        self.stranger = self.stranger.filter(|&(_, newest)| newest > number);
+    /// Job `number` has ended, of any process or the driver. `moves` as it was.
+    pub(super) fn pass(&mut self, number: u64, moves: u64) {
+        if self.stranger.is_some_and(|(_, newest)| newest <= number) {
+            self.stranger = None;
+            self.choose(moves);
+        }
     }
 
     /// A job of `share`'s with this number of actions has ended that was taken to be `cost` long.
     pub(super) fn ended(&mut self, share: &Share, cost: u64, taken: u64, actions: usize) {
         self.under_way = self.under_way.saturating_sub(1);
         self.actions = self.actions.saturating_sub(actions);
+        self.average = self.average - self.average / WEIGHT + share.weigh(taken) / WEIGHT;
         share.ended(cost, taken);
     }
 
@@ -400,13 +417,16 @@ impl Line {
         let Some(share) = wish.share else {
             return;
         };
-        wish.cost = share.cost();
         let ticket = Ticket {
-            start: share.claim(self.now, self.most_debt()),
+            start: self.claim(wish, share),
             number: self.tickets,
         };
         self.tickets += 1;
-        self.waiting.insert(room.0.into_node(ticket, ()));
+        let line = match wish.stranger() {
+            Some(_) => &mut self.strangers,
+            None => &mut self.waiting,
+        };
+        line.insert(room.0.into_node(ticket, ()));
         wish.ticket = Some(ticket);
         self.choose(moves);
     }
@@ -424,8 +444,10 @@ impl Line {
 
     /// Whether `wish` has lost its place in the line: it must join anew.
     pub(super) fn is_lost(&self, wish: &Wish<'_>) -> bool {
+        let waits =
+            |ticket| [&self.waiting, &self.strangers].map(|line| line.get(&ticket).is_some());
         wish.ticket
-            .is_some_and(|ticket| self.waiting.get(&ticket).is_none())
+            .is_some_and(|ticket| waits(ticket) == [false; 2])
     }
 
     /// Whether the first has not looked since something moved.
@@ -446,19 +468,25 @@ impl Line {
         }
     }
 
-    fn most_debt(&self) -> u64 {
-        self.quantum.saturating_mul(MOST_DEBT)
+    /// The start of the job that `wish` is for, which is `share`'s.
+    fn claim(&self, wish: &mut Wish<'_>, share: &Share) -> u64 {
+        wish.cost = share.cost(self.average);
+        let debt = self.quantum.saturating_mul(MOST_DEBT);
+        share.claim(self.now, self.average, debt)
     }
 
     fn remove(&mut self, ticket: Ticket, moves: u64) -> bool {
         let was_first = self.first == Some(ticket);
         self.waiting.remove(&ticket);
+        self.strangers.remove(&ticket);
         self.choose(moves);
         was_first
     }
 
     fn choose(&mut self, moves: u64) {
-        let first = self.waiting.cursor_front().map(|front| *front.current().0);
+        let front = |line: &RBTree<Ticket, ()>| line.cursor_front().map(|front| *front.current().0);
+        let stranger = front(&self.strangers).filter(|_| self.stranger.is_none());
+        let first = Iterator::chain(front(&self.waiting).into_iter(), stranger).min();
         if self.first != first {
             self.first = first;
             self.first_saw = moves;
@@ -497,8 +525,8 @@ mod tests {
                 .find(|(_, wish)| wish.ticket == first)
                 .unwrap();
             assert!(line.admits(wish, 0, 9));
-            let cost = wish.cost();
             line.admit(wish, 0, 0);
+            let cost = wish.cost();
             ran[*at] += jobs[*at].0;
             line.ended(&shares[*at], cost, jobs[*at].0, 0);
             line.join(wish, room(), 0);
@@ -539,6 +567,52 @@ mod tests {
     }
 
     #[test]
+    fn new_processes_do_not_starve_an_old_one() {
+        let mut line = Line::new();
+        let old = Share::new();
+        let mut wish = Wish::new(Some(&old));
+        line.admit(&mut wish, 0, 0);
+        line.ended(&old, wish.cost(), WEIGHT * 100, 0);
+        line.join(&mut wish, room(), 0);
+        // Each is another one, with one job; one waits all the time.
+        let mut others = 0;
+        for _ in 0..40 {
+            let new = Share::new();
+            let mut other = Wish::new(Some(&new));
+            line.join(&mut other, room(), 0);
+            if line.first != other.ticket {
+                break;
+            }
+            line.admit(&mut other, 0, 0);
+            line.ended(&new, other.cost(), 100, 0);
+            others += 1;
+        }
+        // As many as the old one's first job was long.
+        assert!(others < 10);
+    }
+
+    #[test]
+    fn strangers_that_wait_for_each_other_hold_up_no_others() {
+        let mut line = Line::new();
+        let all = [Shares::new(), Shares::new(), Shares::new()];
+        all[2].note_known(true);
+        let [mut first, mut second, mut known] = all.each_ref().map(|one| Wish {
+            has_commands: true,
+            ..Wish::of(one, 0)
+        });
+        line.admit(&mut first, 7, 0);
+        line.join(&mut second, room(), 0);
+        assert_eq!(line.first, None);
+        line.join(&mut known, room(), 0);
+        assert!(line.admits(&mut known, 0, 0));
+        line.admit(&mut known, 8, 0);
+        assert!(!line.is_lost(&second));
+        line.pass(7, 0);
+        assert_eq!(line.first, second.ticket);
+        assert!(line.leave(&mut second, 0));
+    }
+
+    #[test]
     fn one_stranger_has_a_place() {
         let mut line = Line::new();
         let all = [Shares::new(), Shares::new(), Shares::new()];
@@ -551,14 +625,14 @@ mod tests {
         line.admit(&mut first, 7, 0);
         assert!(!line.admits(&mut second, 0, 0));
         assert!(line.admits(&mut known, 0, 0));
-        line.pass(6);
+        line.pass(6, 0);
         assert!(!line.admits(&mut second, 0, 0));
         line.ended(&all[0].of[0], 0, 1, 0);
         assert!(line.admits(&mut first, 0, 0));
         line.admit(&mut first, 8, 0);
-        line.pass(7);
+        line.pass(7, 0);
         assert!(!line.admits(&mut second, 0, 0));
-        line.pass(8);
+        line.pass(8, 0);
         assert!(line.admits(&mut second, 0, 0));
     }
 
