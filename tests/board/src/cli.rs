@@ -399,7 +399,7 @@ pub struct DemoArgs {
     /// The driver is told of the GPU by module parameters alone.
     #[arg(long)]
     pub params: bool,
-    /// Folder for picture.png, kernel.log and gpu.json [default: out/demo].
+    /// Folder for picture.png, turning.png, kernel.log and gpu.json [default: out/demo].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

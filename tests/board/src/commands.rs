@@ -329,10 +329,14 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
         .clone()
         .unwrap_or_else(|| tools.top.join("out/demo"));
     let picture = out.join("picture.png");
+    // What a 3D core turns in it.
+    let turning = out.join("turning.png");
     // An old picture must not pass for a new one.
-    if picture.exists() {
-        fs::remove_file(&picture)
-            .with_context(|| format!("cannot remove the old {}", picture.display()))?;
+    for old in [&picture, &turning] {
+        if old.exists() {
+            fs::remove_file(old)
+                .with_context(|| format!("cannot remove the old {}", old.display()))?;
+        }
     }
     let mut boot = demo_boot(tools, arguments.board, out)?;
     if arguments.params {
@@ -348,6 +352,10 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
         let release = kernel_log::release(&outcome.log).unwrap_or("unknown");
         println!("kernel:  Linux {release} ({})", tools.kernel);
         println!("picture: {}", picture.display());
+        if turning.is_file() {
+            let turning = turning.canonicalize().unwrap_or(turning);
+            println!("turning: {}", turning.display());
+        }
     }
     Ok(status)
 }

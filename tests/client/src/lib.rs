@@ -14,6 +14,7 @@
 //! * [`scene`]: a picture as a list of operations, for both engines.
 //! * [`render`]: the scene drawn by plain software.
 //! * [`draw`]: the scene drawn by the GPU.
+//! * [`turning`]: an object that turns, drawn by the 3D core and by software.
 //! * [`profile`]: the profiler's commands.
 //! * [`sys`] and [`raw`]: the only files with `unsafe`.
 
@@ -29,6 +30,7 @@ pub mod scene;
 pub mod state;
 pub mod stream;
 pub mod sys;
+pub mod turning;
 pub mod uapi;
 
 pub use abi::Abi;

@@ -320,7 +320,7 @@ const LETTERS: [(char, [&str; 9]); 7] = [
 ];
 
 /// The dots of a text as rectangles, a run of a row each.
-fn text(text: &str, left: u32, top: u32, dot: (u32, u32)) -> Vec<Rect> {
+pub(crate) fn text(text: &str, left: u32, top: u32, dot: (u32, u32)) -> Vec<Rect> {
     let mut rects: Vec<Rect> = Vec::new();
     for (position, letter) in text.chars().enumerate() {
         let Some((_, rows)) = LETTERS.iter().find(|(known, _)| *known == letter) else {

@@ -67,6 +67,8 @@ pub const CLEAR_CONTROL_FILL: u32 = 1 << 16 | 0xffff;
 pub const RS_FILL_VALUE: u32 = 0x1640;
 /// Resolve: extra config.
 pub const RS_EXTRA_CONFIG: u32 = 0x16a0;
+/// Resolve: one buffer for all pixel pipes.
+pub const RS_SINGLE_BUFFER: u32 = 0x16b8;
 /// Resolve: source addresses of the pixel pipes.
 pub const RS_PIPE_SOURCE_ADDR: u32 = 0x16c0;
 /// Resolve: destination addresses of the pixel pipes.
@@ -92,5 +94,7 @@ pub const FLUSH_MMU: u32 = 0x3810;
 pub const FLUSH_3D: u32 = 0x3;
 /// FLUSH_CACHE: the 2D pixel engine's.
 pub const FLUSH_2D: u32 = 0x8;
+/// FLUSH_CACHE: textures, of pixel and vertex shaders.
+pub const FLUSH_TEXTURES: u32 = 0x14;
 /// Token: the front end waits for the pixel engine.
 pub const TOKEN_FE_PE: u32 = 0x701;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Draws a picture through /dev/galcore, compares every pixel with a software rendering of the same scene, and
-//! writes a PNG.
+//! writes a PNG. Where there is a 3D core, an object turns in the picture then; its frames are compared, too, and go
+//! into an animated PNG.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -16,11 +17,20 @@ use galcore_client::draw::Engine;
 use galcore_client::render;
 use galcore_client::render::Canvas;
 use galcore_client::scene;
+use galcore_client::turning;
+use galcore_client::turning::show;
+use galcore_client::turning::show::Turned;
 use galcore_client::uapi::feature;
 use galcore_client::uapi::QueryChipIdentity;
 use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Device;
+use galcore_client::Rect;
+
+/// Frames of half a turn, after which the object looks the same.
+const FRAMES: u32 = 16;
+/// Frames a second.
+const SPEED: u16 = 10;
 
 /// Draws a picture through the galcore driver and checks every pixel of it.
 #[derive(Parser)]
@@ -28,6 +38,12 @@ struct Options {
     /// Where to write the picture
     #[arg(long, default_value = "picture.png")]
     out: PathBuf,
+    /// Where to write the picture with what turns in it, if a 3D core draws that [default: turning.png beside it]
+    #[arg(long, value_name = "FILE")]
+    animation: Option<PathBuf>,
+    /// How many frames that has; 0: nothing turns
+    #[arg(long, value_name = "COUNT", default_value_t = FRAMES)]
+    frames: u32,
     /// Print one line of JSON instead of text
     #[arg(long)]
     json: bool,
@@ -48,8 +64,16 @@ fn main() -> Result<ExitCode> {
             _ => anyhow::bail!("--software: {name:?} is neither 2d nor resolve"),
         };
         let scene = scene::landscape(engine);
-        write_png(&options.out, &render::scene(&scene)[0])?;
+        let picture = &render::scene(&scene)[0];
+        write_png(&options.out, picture)?;
         println!("picture {}", options.out.display());
+        if let Some(path) = &options.animation {
+            let place = turning::place(scene.size());
+            let behind = part(picture, place);
+            let frames = show::software(&behind, options.frames.max(1));
+            write_animation(path, picture, place, &frames)?;
+            println!("turning {}", path.display());
+        }
         return Ok(ExitCode::SUCCESS);
     }
 
@@ -74,28 +98,42 @@ fn main() -> Result<ExitCode> {
         height,
         pixels: surfaces[0].pixels(),
     };
+    write_png(&options.out, &drawn)?;
+    let expected = &render::scene(&scene)[0];
+    let differences = differences(&drawn, expected);
+
+    let turned = match options.frames {
+        0 => None,
+        frames => show::turn(&mut clients, &surfaces[0], frames).context("turning")?,
+    };
+    let animation = options
+        .animation
+        .unwrap_or_else(|| options.out.with_file_name("turning.png"));
+    if let Some(turned) = &turned {
+        write_animation(&animation, &drawn, turned.place, &turned.frames)?;
+    }
     let first = &clients[0];
     for surface in surfaces {
         first.release_surface(surface).context("release")?;
     }
     first.finish().context("waiting for the release")?;
-    write_png(&options.out, &drawn)?;
 
-    let expected = &render::scene(&scene)[0];
-    let differences = differences(&drawn, expected);
     let path = options.out.display();
     if options.json {
         let identity = first.identity();
         println!(
             "{{\"chip\":\"{}\",\"model\":{},\"revision\":{},\"engine\":\"{}\",\"width\":{width},\"height\":{height},\
              \"operations\":{},\"commits\":{commits},\"handOvers\":{hand_overs},\"differences\":{},\
-             \"picture\":\"{path}\"}}",
+             \"picture\":\"{path}\"{}}}",
             chip_name(identity),
             identity.chip_model,
             identity.chip_revision,
             engine_names(&engines),
             scene.len(),
             differences.len(),
+            turned
+                .as_ref()
+                .map_or_else(String::new, |turned| in_json(turned, &animation)),
         );
     } else {
         println!(
@@ -115,11 +153,46 @@ fn main() -> Result<ExitCode> {
             println!("         ({x}, {y}) is {found:08x}, should be {wanted:08x}");
         }
         println!("picture  {path}");
+        if let Some(turned) = &turned {
+            tell(turned, clients[turned.by].identity());
+            println!("turning  {}", animation.display());
+        }
     }
-    Ok(match differences.is_empty() {
+    let is_right = turned.is_none_or(|turned| turned.comparison.wrong == 0);
+    Ok(match differences.is_empty() && is_right {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// What was turned, in words.
+fn tell(turned: &Turned, identity: &QueryChipIdentity) {
+    let result = &turned.comparison;
+    println!(
+        "turned   {} frames of {} triangles by {}: of {} pixels {} differ by more than {} in 255 from software, the \
+         others by {} at most",
+        turned.frames.len(),
+        turned.triangles,
+        chip_name(identity),
+        result.object,
+        result.wrong,
+        turning::TOLERANCE,
+        result.most.min(turning::TOLERANCE),
+    );
+}
+
+fn in_json(turned: &Turned, animation: &Path) -> String {
+    let result = &turned.comparison;
+    format!(
+        ",\"frames\":{},\"triangles\":{},\"turnedPixels\":{},\"turnedDifferences\":{},\"turnedMost\":{},\
+         \"animation\":\"{}\"",
+        turned.frames.len(),
+        turned.triangles,
+        result.object,
+        result.wrong,
+        result.most,
+        animation.display(),
+    )
 }
 
 /// What each of the driver's cores is, and a client of those that draw: of the first, and if that has no 2D engine of
@@ -232,17 +305,55 @@ fn differences(drawn: &Canvas, expected: &Canvas) -> Vec<(u32, u32, u32, u32)> {
         .collect()
 }
 
-fn write_png(path: &Path, canvas: &Canvas) -> Result<()> {
+/// The pixels of a part of a picture.
+fn part(canvas: &Canvas, part: Rect) -> Vec<u32> {
+    (part.y..part.bottom())
+        .flat_map(|y| (part.x..part.right()).map(move |x| canvas.pixel(x, y)))
+        .collect()
+}
+
+fn bytes(pixels: &[u32]) -> Vec<u8> {
+    pixels
+        .iter()
+        .flat_map(|pixel| [(pixel >> 16) as u8, (pixel >> 8) as u8, *pixel as u8])
+        .collect()
+}
+
+fn encoder(path: &Path, canvas: &Canvas) -> Result<png::Encoder<'static, BufWriter<File>>> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     let mut encoder = png::Encoder::new(BufWriter::new(file), canvas.width, canvas.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Fast);
-    let bytes: Vec<u8> = canvas
-        .pixels
-        .iter()
-        .flat_map(|pixel| [(pixel >> 16) as u8, (pixel >> 8) as u8, *pixel as u8])
-        .collect();
-    encoder.write_header()?.write_image_data(&bytes)?;
+    Ok(encoder)
+}
+
+fn write_png(path: &Path, canvas: &Canvas) -> Result<()> {
+    let mut writer = encoder(path, canvas)?.write_header()?;
+    writer.write_image_data(&bytes(&canvas.pixels))?;
+    Ok(())
+}
+
+/// The picture with the first frame in it, then the others alone; over and over.
+fn write_animation(path: &Path, picture: &Canvas, place: Rect, frames: &[Vec<u32>]) -> Result<()> {
+    let mut encoder = encoder(path, picture)?;
+    encoder.set_compression(png::Compression::Best);
+    encoder.set_adaptive_filter(png::AdaptiveFilterType::Adaptive);
+    encoder.set_animated(frames.len() as u32, 0)?;
+    encoder.set_frame_delay(1, SPEED)?;
+    let mut writer = encoder.write_header()?;
+    let (first, others) = frames.split_first().context("no frames")?;
+    let mut whole = picture.clone();
+    for (row, pixels) in (place.y..).zip(first.chunks_exact(place.width as usize)) {
+        let start = (row * picture.width + place.x) as usize;
+        whole.pixels[start..start + pixels.len()].copy_from_slice(pixels);
+    }
+    writer.write_image_data(&bytes(&whole.pixels))?;
+    for frame in others {
+        writer.set_frame_dimension(place.width, place.height)?;
+        writer.set_frame_position(place.x, place.y)?;
+        writer.write_image_data(&bytes(frame))?;
+    }
+    writer.finish()?;
     Ok(())
 }

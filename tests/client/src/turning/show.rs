@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Frames of the object on a picture that is there already: the 3D core draws each on a copy of what is behind it, the
+//! core that draws pictures puts it into its place, and what is in the picture then is compared.
+
+use super::compare;
+use super::gpu::Turner;
+use super::place;
+use super::software;
+use super::Comparison;
+use super::View;
+use super::SIDE;
+use crate::client::Client;
+use crate::client::Surface;
+use crate::client::WAIT_LIMIT;
+use crate::device::Result;
+use crate::draw::Engine;
+use crate::queue::Queue;
+use crate::stream::Rect;
+use crate::stream::Stream;
+
+/// What was drawn.
+#[derive(Clone, Debug)]
+pub struct Turned {
+    /// Which of the clients has drawn in 3D.
+    pub by: usize,
+    /// Triangles of a frame.
+    pub triangles: u32,
+    /// Where the frames are in the picture.
+    pub place: Rect,
+    /// The pixels of each frame, as they were in the picture.
+    pub frames: Vec<Vec<u32>>,
+    /// All frames together.
+    pub comparison: Comparison,
+}
+
+/// The pixels of a part of a surface.
+fn pixels(surface: &Surface, part: Rect) -> Vec<u32> {
+    (part.y..part.bottom())
+        .flat_map(|y| (part.x..part.right()).map(move |x| (x, y)))
+        .map(|(x, y)| surface.pixel(x, y))
+        .collect()
+}
+
+/// Has a client copy from a place of one surface to one of another, and waits for it.
+fn copy(client: &mut Client, from: (&Surface, Rect), to: (&Surface, Rect)) -> Result<()> {
+    let engine = client.engine();
+    let ((source, part), (target, rect)) = (from, to);
+    let whole = Rect::new(0, 0, target.width, target.height);
+    let mut stream = Stream::new();
+    engine.copy_all(
+        &mut stream,
+        source,
+        (part.x, part.y),
+        target,
+        &[rect],
+        whole,
+    );
+    let pipe = engine.pipe();
+    stream.flush(pipe);
+    client.run(pipe, &stream)
+}
+
+/// Draws so many frames on `picture`, and leaves the last one there; `None` if no core of the clients' draws in 3D.
+pub fn turn(clients: &mut [Client], picture: &Surface, frames: u32) -> Result<Option<Turned>> {
+    let mut found = None;
+    for (by, client) in clients.iter().enumerate() {
+        if let Some(turner) = Turner::new(client)? {
+            found = Some((by, turner));
+            break;
+        }
+    }
+    let Some((by, turner)) = found else {
+        return Ok(None);
+    };
+    let composer = clients
+        .iter()
+        .position(|client| client.engine() == Engine::TwoD)
+        .unwrap_or(by);
+    let place = place((picture.width, picture.height));
+    let whole = Rect::new(0, 0, SIDE, SIDE);
+    let backdrop = clients[by].create_surface(SIDE, SIDE)?;
+    let frame = clients[by].create_surface(SIDE, SIDE)?;
+    let done = clients[by].device().create_signal(false)?;
+    copy(&mut clients[composer], (picture, place), (&backdrop, whole))?;
+    let behind = pixels(picture, place);
+    let mut turned = Turned {
+        by,
+        triangles: turner.triangles(),
+        place,
+        frames: Vec::new(),
+        comparison: Comparison::default(),
+    };
+    for number in 0..frames {
+        let view = View::of(number, frames);
+        let mut queue = Queue::new();
+        queue.signal(done);
+        turner.draw(&mut clients[by], &view, &backdrop, &frame, &mut queue)?;
+        clients[by].device().wait_signal(done, WAIT_LIMIT)?;
+        copy(&mut clients[composer], (&frame, whole), (picture, place))?;
+        let drawn = pixels(picture, place);
+        let one = compare(&drawn, &software::frame(&view), &behind);
+        turned.comparison.add(&one);
+        turned.frames.push(drawn);
+    }
+    clients[by].device().destroy_signal(done)?;
+    for surface in [backdrop, frame] {
+        clients[by].release_surface(surface)?;
+    }
+    turner.release(&clients[by])?;
+    Ok(Some(turned))
+}
+
+/// The same by software alone, on pixels that are behind the object.
+pub fn software(behind: &[u32], frames: u32) -> Vec<Vec<u32>> {
+    (0..frames)
+        .map(|number| {
+            let object = software::frame(&View::of(number, frames)).pixels;
+            let both = object.into_iter().zip(behind);
+            both.map(|(pixel, behind)| pixel.unwrap_or(*behind))
+                .collect()
+        })
+        .collect()
+}
