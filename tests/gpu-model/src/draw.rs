@@ -52,11 +52,12 @@ mod tests;
 /// Most varyings.
 pub const VARYINGS: usize = 16;
 /// States that every draw looks at: first and one past the last.
-const STATES: [(u32, u32); 9] = [
+const STATES: [(u32, u32); 10] = [
     (FE_VERTEX_ELEMENT_CONFIG, 0x06c0),
     (VS_END_PC, 0x0870),
     (PA_VIEWPORT_SCALE, 0x0a90),
     (SE_SCISSOR, 0x0c28),
+    (RA_EARLY_DEPTH, RA_EARLY_DEPTH + 4),
     (PS_END_PC, 0x1034),
     (PE_DEPTH_CONFIG, 0x14c0),
     (TS_FLUSH_CACHE, 0x1670),

@@ -358,6 +358,8 @@ pub mod state {
         SE_DEPTH_BIAS = 0x0c14;
         /// `[0]` lines have their last pixel.
         SE_CONFIG = 0x0c18;
+        /// `[0]` depth is tested before the pixel shader.
+        RA_EARLY_DEPTH = 0x0e08;
         /// Pixel shader: instructions, of cores without [`PS_RANGE`].
         PS_END_PC = 0x1000;
         /// Which temporary the colour is.

@@ -27,8 +27,13 @@ const LINEAR: u32 = 1;
 const COPY: u32 = 12;
 /// Bits of [`PE_DEPTH_CONFIG`].
 const DEPTH_WRITE: u32 = 1 << 12;
+const EARLY_Z: u32 = 1 << 16;
 const ONLY_DEPTH: u32 = 1 << 20;
+/// Nothing is done behind the pixel shader: no stencil, and depth is not written. The rasteriser's test before it goes on
+/// (Mesa's `etna_update_zsa`).
 const DISABLE_ZS: u32 = 1 << 24;
+/// Bit of [`RA_EARLY_DEPTH`].
+const EARLY_TEST: u32 = 1;
 
 /// Whether `new` passes against `old`.
 fn passes<T: PartialOrd>(function: u32, new: T, old: T) -> bool {
@@ -380,7 +385,9 @@ impl DepthStencil {
         let config = states.get(PE_DEPTH_CONFIG);
         let one = states.get(PE_STENCIL_CONFIG);
         let is_long = config & 1 << 4 != 0;
-        let depth = (config & 3 != 0).then_some(config >> 8 & 7);
+        let is_early = config & EARLY_Z != 0 && states.get(RA_EARLY_DEPTH) & EARLY_TEST != 0;
+        let is_late = config & DISABLE_ZS == 0;
+        let depth = (config & 3 != 0 && (is_early || is_late)).then_some(config >> 8 & 7);
         let byte = |word: u32, shift: u32| (word >> shift) as u8;
         let operations = states.get(PE_STENCIL_OP);
         let front = Stencil {
@@ -397,14 +404,14 @@ impl DepthStencil {
             writes: byte(two, 8),
         };
         let stencil = match one & 3 {
-            _ if !is_long => None,
+            _ if !is_long || !is_late => None,
             0 => None,
             1 => Some([front; 2]),
             _ => Some([front, back]),
         };
-        let writes_depth = depth.is_some() && config & DEPTH_WRITE != 0;
+        let writes_depth = depth.is_some() && is_late && config & DEPTH_WRITE != 0;
         let is_used = stencil.is_some() || writes_depth || depth.is_some_and(|test| test != 7);
-        (is_used && config & DISABLE_ZS == 0).then(|| Self {
+        is_used.then(|| Self {
             target: Target::new(
                 core,
                 states,

@@ -421,6 +421,36 @@ fn the_nearest_is_seen_in_both_depth_formats() {
     }
 }
 
+/// Mesa switches the late tests off where the early one does.
+#[test]
+fn depth_is_tested_early_where_nothing_is_late() {
+    for is_early in [true, false] {
+        let mut rig = Rig::new(Board::Gc880, Layout::Supertiled);
+        let config = rig.states[&PE_DEPTH_CONFIG] & !(7 << 8) | 1 | 1 << 4;
+        rig.set(PE_DEPTH_STRIDE, SIDE * 4);
+        rig.set(PE_DEPTH_CONFIG, config | 7 << 8 | 1 << 12);
+        rig.vertices(&sheet(0xff00_0001, 0.5));
+        rig.run(5, 2);
+        // Equal; with bits that would write depth and the stencil, if anything did.
+        rig.set(
+            PE_DEPTH_CONFIG,
+            config | 2 << 8 | 1 << 12 | 1 << 16 | 1 << 24,
+        );
+        rig.set(PE_STENCIL_CONFIG, 1 | 0xff << 24);
+        rig.set(PE_STENCIL_OP, 0x1117);
+        rig.set(RA_EARLY_DEPTH, u32::from(is_early));
+        let before = rig.value(rig.depth, 0, 0);
+        for (colour, z) in [(0xff00_0002, 0.5), (0xff00_0003, 0.25)] {
+            rig.vertices(&sheet(colour, z));
+            rig.run(5, 2);
+        }
+        let seen = if is_early { 0xff00_0002 } else { 0xff00_0003 };
+        let odd = rig.picture().into_iter().find(|pixel| *pixel != seen);
+        assert_eq!(odd, None, "{is_early}");
+        assert_eq!(rig.value(rig.depth, 0, 0), before);
+    }
+}
+
 #[test]
 fn cleared_tiles_become_data_where_they_are_drawn() {
     for (board, layout) in cores() {
