@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What Mesa makes of clears, uploads, copies and readbacks, every pixel compared with what it must be. No
- * shader runs: a clear with a scissor or a mask of channels would be a draw in Mesa, and the software GPU
- * draws nothing in 3D.
+ * shader runs: a clear with a scissor or a mask of channels would be a draw in Mesa (see gles.c).
  *
  * usage: mesa-pictures [TEXT]...     (checks whose names have one of the texts in them)
  */
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <EGL/egl.h>
-#include <EGL/eglext.h>
-#include <GLES2/gl2.h>
-#include <GLES2/gl2ext.h>
+#include "surfaceless.h"
 
-#define COUNT(array) (sizeof(array) / sizeof(*(array)))
 #define MOST_CHECKS 400
 /* Of the largest picture. */
 #define MOST_PIXELS (512 * 256)
@@ -53,45 +47,11 @@ struct check {
 
 static struct check checks[MOST_CHECKS];
 static unsigned int check_count;
-static int has_failed;
 static struct picture expected, found;
 /* What was there before a clear, in the checks that remember it. */
 static struct picture before;
 static int has_before;
 static uint32_t packed[MOST_PIXELS];
-static EGLDisplay display;
-static EGLConfig config;
-static EGLContext context;
-
-/* The check that runs has failed; the first reason is told. */
-static void fail(const char *format, ...)
-{
-	va_list arguments;
-
-	if (!has_failed) {
-		printf("# ");
-		va_start(arguments, format);
-		vprintf(format, arguments);
-		va_end(arguments);
-		printf("\n");
-	}
-	has_failed = 1;
-}
-
-static uint32_t random_word(void)
-{
-	static uint32_t state = 1;
-
-	state ^= state << 13;
-	state ^= state >> 17;
-	state ^= state << 5;
-	return state;
-}
-
-static int random_below(int limit)
-{
-	return (int)(random_word() % (uint32_t)limit);
-}
 
 /* ---- channels ---- */
 
@@ -676,35 +636,6 @@ static void list(void)
 	}
 }
 
-static int is_wanted(const struct check *check, char **texts)
-{
-	if (!*texts)
-		return 1;
-	for (; *texts; texts++)
-		if (strstr(check->name, *texts))
-			return 1;
-	return 0;
-}
-
-static int start(void)
-{
-	static const EGLint attributes[] = { EGL_SURFACE_TYPE, EGL_PBUFFER_BIT, EGL_RENDERABLE_TYPE, EGL_OPENGL_ES2_BIT,
-					     EGL_RED_SIZE, 8, EGL_GREEN_SIZE, 8, EGL_BLUE_SIZE, 8, EGL_ALPHA_SIZE, 8,
-					     EGL_NONE };
-	static const EGLint client[] = { EGL_CONTEXT_CLIENT_VERSION, 2, EGL_NONE };
-	static const EGLint size[] = { EGL_WIDTH, 16, EGL_HEIGHT, 16, EGL_NONE };
-	EGLSurface surface;
-	EGLint count = 0;
-
-	display = eglGetPlatformDisplay(EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, NULL);
-	if (!eglInitialize(display, NULL, NULL) || !eglBindAPI(EGL_OPENGL_ES_API) ||
-	    !eglChooseConfig(display, attributes, &config, 1, &count) || count < 1)
-		return 0;
-	context = eglCreateContext(display, config, EGL_NO_CONTEXT, client);
-	surface = eglCreatePbufferSurface(display, config, size);
-	return eglMakeCurrent(display, surface, surface, context);
-}
-
 int main(int count, char **texts)
 {
 	unsigned int number = 0, wanted = 0;
@@ -714,28 +645,14 @@ int main(int count, char **texts)
 	texts++;
 	list();
 	for (unsigned int i = 0; i < check_count; i++)
-		wanted += (unsigned int)is_wanted(&checks[i], texts);
-	printf("KTAP version 1\n1..%u\n", wanted);
-	if (!start()) {
-		printf("Bail out! EGL error %#x\n", eglGetError());
+		wanted += (unsigned int)has_one_of(checks[i].name, texts);
+	if (!start(wanted))
 		return 1;
-	}
-	printf("# %s, %s\n", (const char *)glGetString(GL_RENDERER), (const char *)glGetString(GL_VERSION));
-	glPixelStorei(GL_PACK_ALIGNMENT, 1);
-	glPixelStorei(GL_UNPACK_ALIGNMENT, 1);
-	for (unsigned int i = 0; i < check_count; i++) {
-		GLenum error;
-
-		if (!is_wanted(&checks[i], texts))
-			continue;
-		has_failed = 0;
-		checks[i].run(&checks[i]);
-		error = glGetError();
-		if (error != GL_NO_ERROR)
-			fail("GL error %#x", error);
-		printf("%s %u - %s\n", has_failed ? "not ok" : "ok", ++number, checks[i].name);
-		fflush(stdout);
-		failed |= has_failed;
-	}
+	for (unsigned int i = 0; i < check_count; i++)
+		if (has_one_of(checks[i].name, texts)) {
+			has_failed = 0;
+			checks[i].run(&checks[i]);
+			failed |= tell(++number, checks[i].name);
+		}
 	return failed;
 }
