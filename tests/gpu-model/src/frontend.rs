@@ -658,6 +658,9 @@ impl FrontEnd {
         if let Some(twin) = gpu.twin(address) {
             gpu.states[(twin / 4) as usize].store(value, Relaxed);
         }
+        if let Some((range, joined)) = gpu.joined_range(address) {
+            gpu.states[(range / 4) as usize].store(joined, Relaxed);
+        }
         match address {
             GL_PIPE_SELECT => self.select_pipe(gpu, value & 1 != 0),
             GL_EVENT => self.event(gpu, value),

@@ -554,6 +554,25 @@ impl Gpu {
         }
     }
 
+    /// A shader's first and last instruction are loaded at `address`, each as a state of its own: the state that has both,
+    /// and what it is then. What was loaded last counts.
+    pub(crate) fn joined_range(&self, address: u32) -> Option<(u32, u32)> {
+        // HALTI1; Mesa 26 loads these on a GC3000, and its pixel shader right behind the vertex shader.
+        let has_these = self.personality.has_3d() && self.personality.minor[2] >> 11 & 1 != 0;
+        let (low, range) = match address {
+            _ if !has_these => return None,
+            state::VS_NEWRANGE_LOW | state::VS_NEWRANGE_HIGH => {
+                (state::VS_NEWRANGE_LOW, state::VS_RANGE)
+            }
+            state::PS_NEWRANGE_LOW | state::PS_NEWRANGE_HIGH => {
+                (state::PS_NEWRANGE_LOW, state::PS_RANGE)
+            }
+            _ => return None,
+        };
+        let [first, last] = [0, 1].map(|at| self.state(low / 4 + at));
+        Some((range, last << 16 | first & 0xffff))
+    }
+
     /// Writes the whole state memory to guest memory at a physical address.
     pub(crate) fn dump_states(&self, address: u32) {
         let bytes: Vec<u8> = self

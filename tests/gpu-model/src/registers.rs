@@ -330,6 +330,14 @@ pub mod state {
         VS_UNIFORM_BASE = 0x0864;
         /// `[0]` code comes from memory.
         VS_ICACHE_CONTROL = 0x0868;
+        /// The vertex shader's first instruction (HALTI1): what [`VS_RANGE`] says, too.
+        VS_NEWRANGE_LOW = 0x0874;
+        /// Its last one.
+        VS_NEWRANGE_HIGH = 0x0878;
+        /// The same of the pixel shader.
+        PS_NEWRANGE_LOW = 0x087c;
+        /// Its last one.
+        PS_NEWRANGE_HIGH = 0x0880;
         /// Viewport: scale of x, y, z.
         PA_VIEWPORT_SCALE = 0x0a00;
         /// Viewport: offset of x, y, z.

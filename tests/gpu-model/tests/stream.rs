@@ -561,6 +561,27 @@ fn triangles_are_drawn_and_counted() {
     assert_eq!(rig.gpu.mmio_read(MC_PROFILE_PA_READ), 2);
 }
 
+/// As Mesa 26 loads them on a GC3000: first and last instruction apart, the pixel shader's code right behind the vertex
+/// shader's, by the other address of that memory. On a core without these states they say nothing.
+#[test]
+fn shaders_are_where_their_new_ranges_say() {
+    for (board, wanted) in [(Board::Gc3000, 7 << 16 | 4), (Board::Gc880, 0x100_0100)] {
+        let rig = Rig::new(board);
+        rig.run(&[
+            load(state::PS_RANGE, 1),
+            0x100_0100,
+            load(state::PS_NEWRANGE_LOW, 1),
+            4,
+            load(state::PS_NEWRANGE_HIGH, 1),
+            7,
+        ]);
+        assert_eq!(rig.gpu.state(state::PS_RANGE / 4), wanted, "{board:?}");
+        // What is loaded last counts.
+        rig.run(&[load(state::PS_RANGE, 1), 0x120_0110]);
+        assert_eq!(rig.gpu.state(state::PS_RANGE / 4), 0x120_0110);
+    }
+}
+
 #[test]
 fn states_of_3d_draws_that_hang_are_found_at_the_draw() {
     for change in [
