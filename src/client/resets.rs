@@ -158,10 +158,8 @@ impl Resets {
         self.real_user.store(user, Relaxed);
         let is_admin = sys::is_admin();
         let account = if is_admin { NOBODY } else { user };
-        if is_admin {
-            // It waits for no stranger.
-            self.usage.shares().note_known(true);
-        }
+        // An administrator's process is no stranger; as another user it has done nothing so far.
+        self.usage.shares().note_known(is_admin);
         self.user.store(account, Relaxed);
         // That one may owe something.
         self.look_again();
