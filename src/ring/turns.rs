@@ -174,10 +174,11 @@ impl Share {
             _ => now,
         };
         let latest = earliest.saturating_add(debt);
-        let start = self.finish.load(Relaxed).clamp(earliest, latest);
+        // The debt stays: what leaves the line takes back no more than it has claimed.
+        let start = self.finish.load(Relaxed).max(earliest);
         let finish = start.saturating_add(self.cost(others));
         self.finish.store(finish, Relaxed);
-        start
+        start.min(latest)
     }
 
     /// A job that was taken to be `cost` long took `taken`, both in virtual time; 0: it is not run.
@@ -417,6 +418,10 @@ impl Line {
         let Some(share) = wish.share else {
             return;
         };
+        if wish.ticket.take().is_some() {
+            // It has lost its turn.
+            share.correct(wish.cost, 0);
+        }
         let ticket = Ticket {
             start: self.claim(wish, share),
             number: self.tickets,
@@ -685,11 +690,17 @@ mod tests {
         let late = 100 + msecs_to_jiffies(PATIENCE) as usize;
         assert!(line.hurry(7, late));
         assert!(line.is_lost(&first));
+        // What it had claimed is not claimed twice.
+        shares[0].average.store(40, Relaxed);
+        line.join(&mut first, room(), 7);
+        assert_eq!(shares[0].finish.load(Relaxed), 40);
+        assert!(!line.leave(&mut first, 7));
         assert!(line.admits(&mut second, 7, 0));
         line.admit(&mut second, 0, 7);
         assert_eq!(line.first, None);
         // It is in no line.
         assert!(!line.leave(&mut first, 7));
+        assert_eq!(shares[0].finish.load(Relaxed), 0);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //!
 //! Most work is one client's matter and takes as long as that has memory: it runs at the usual
 //! priority. Two kinds are urgent (nice -20), and short: looks at a core that are due
-//! ([`enqueue_delayed`]), as what they end and recover concerns all clients, and what a client asks
-//! for under locks that the ending of jobs takes, too ([`urgently`]). Neither must wait for a process
+//! ([`enqueue_delayed`]), as what they end and recover concerns all clients, and, in a queue of its
+//! own, what a client asks for under locks that the ending of jobs takes, too ([`urgently`]). Neither must wait for a process
 //! that keeps the processors busy.
 
 use super::{
@@ -16,7 +16,10 @@ use super::{
     },
 };
 use core::{
-    ffi::c_void,
+    ffi::{
+        c_int,
+        c_void, //
+    },
     mem::MaybeUninit, //
 };
 use kernel::{
@@ -50,6 +53,10 @@ use kernel::{
 /// [`InUse`].
 static QUEUE: Atomic<usize> = Atomic::new(0);
 static URGENT: Atomic<usize> = Atomic::new(0);
+static ERRANDS: Atomic<usize> = Atomic::new(0);
+
+/// Errands that run at once. The rest wait, and keep no look waiting.
+const MOST_ERRANDS: c_int = 4;
 
 /// How often, and how long each time, the end waits for those who are just queueing something.
 const ROUNDS: u32 = 100;
@@ -63,11 +70,12 @@ const ROUND: Delta = Delta::from_millis(10);
 struct Raw(*mut bindings::workqueue_struct);
 
 impl Raw {
-    /// One with these flags besides. `ENOMEM`.
-    fn new(name: &CStr, flags: u32) -> Result<Self> {
+    /// One with these flags besides, of which `most` items run at once (0: as many as is usual).
+    /// `ENOMEM`.
+    fn new(name: &CStr, flags: u32, most: c_int) -> Result<Self> {
         let flags = flags | bindings::wq_flags_WQ_UNBOUND | bindings::wq_flags_WQ_MEM_RECLAIM;
         // SAFETY: The name is a C string without conversions, so no further arguments are read.
-        let queue = unsafe { bindings::alloc_workqueue_noprof(name.as_char_ptr(), flags, 0) };
+        let queue = unsafe { bindings::alloc_workqueue_noprof(name.as_char_ptr(), flags, most) };
         // INVARIANT: Made just now.
         match queue.is_null() {
             true => Err(ENOMEM),
@@ -87,10 +95,11 @@ impl Drop for Raw {
 ///
 /// # Invariants
 ///
-/// The queues are those that [`QUEUE`] and [`URGENT`] name. The module's unload is watched.
+/// The queues are those that [`QUEUE`], [`URGENT`] and [`ERRANDS`] name. The module's unload is watched.
 pub(crate) struct OwnQueue {
     usual: core::mem::ManuallyDrop<Raw>,
     urgent: core::mem::ManuallyDrop<Raw>,
+    errands: core::mem::ManuallyDrop<Raw>,
 }
 
 // SAFETY: Only used to destroy the queue, which any thread may do.
@@ -101,15 +110,22 @@ unsafe impl Sync for OwnQueue {}
 impl OwnQueue {
     /// Makes the queue. `EBUSY`: there is one. `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        let usual = Raw::new(c"galcore", 0)?;
-        let urgent = Raw::new(c"galcore-urgent", bindings::wq_flags_WQ_HIGHPRI)?;
+        let usual = Raw::new(c"galcore", 0, 0)?;
+        let urgent = Raw::new(c"galcore-urgent", bindings::wq_flags_WQ_HIGHPRI, 0)?;
+        let errands = Raw::new(
+            c"galcore-errands",
+            bindings::wq_flags_WQ_HIGHPRI,
+            MOST_ERRANDS,
+        )?;
         QUEUE
             .cmpxchg(0, usual.0 as usize, Full)
             .map_err(|_| EBUSY)?;
         URGENT.store(urgent.0 as usize, Release);
+        ERRANDS.store(errands.0 as usize, Release);
         // SAFETY: Not watched yet: the exchange above lets one through until `QUEUE` is 0 again.
         if let Err(error) = to_result(unsafe { shim::gal_watch_unload() }) {
             // Without uses nothing has read them.
+            ERRANDS.store(0, Release);
             URGENT.store(0, Release);
             QUEUE.store(0, Release);
             return Err(error);
@@ -121,6 +137,7 @@ impl OwnQueue {
         Ok(Self {
             usual: core::mem::ManuallyDrop::new(usual),
             urgent: core::mem::ManuallyDrop::new(urgent),
+            errands: core::mem::ManuallyDrop::new(errands),
         })
     }
 }
@@ -128,8 +145,8 @@ impl OwnQueue {
 impl Drop for OwnQueue {
     fn drop(&mut self) {
         // What is queued may queue more until it is done.
-        // SAFETY: By the type invariant both queues are live during the drop; their own drops
-        // follow it.
+        // SAFETY: By the type invariant the queues are live during the drop; their own drops
+        // follow it. Errands queue nothing: who waits for one has a use.
         unsafe {
             bindings::drain_workqueue(self.urgent.0);
             bindings::drain_workqueue(self.usual.0);
@@ -142,10 +159,12 @@ impl Drop for OwnQueue {
                 unsafe {
                     component::end_all();
                     fence::end_all();
+                    core::mem::ManuallyDrop::drop(&mut self.errands);
                     core::mem::ManuallyDrop::drop(&mut self.urgent);
                     core::mem::ManuallyDrop::drop(&mut self.usual);
                     shim::gal_unwatch_unload();
                 }
+                ERRANDS.store(0, Release);
                 URGENT.store(0, Release);
                 QUEUE.store(0, Release);
                 return;
@@ -252,13 +271,17 @@ pub(crate) fn urgently<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
         result: MaybeUninit::uninit(),
     };
     let context = (&raw mut errand).cast();
-    let queue = URGENT.load(Acquire) as *mut bindings::workqueue_struct;
+    let queue = ERRANDS.load(Acquire) as *mut bindings::workqueue_struct;
     // SAFETY: The queue is live as long as there is a use. When the call returns, its thread has run
-    // the function once, with an errand that has its body, and does not use it any more.
+    // the function once, with an errand that has its body, and does not use it any more; or it never
+    // does.
     unsafe { shim::gal_run_in(queue, Some(run_errand::<T, F>), context) };
     drop(in_use);
-    // SAFETY: As it has run, the result was written.
-    unsafe { errand.result.assume_init() }
+    match errand.body {
+        Some(body) => body(),
+        // SAFETY: The body has run, and its result was written.
+        None => unsafe { errand.result.assume_init() },
+    }
 }
 
 /// Waits for all that is queued now, but for the looks that are due. Not to be called from a queue.
