@@ -658,9 +658,7 @@ impl FrontEnd {
         if let Some(twin) = gpu.twin(address) {
             gpu.states[(twin / 4) as usize].store(value, Relaxed);
         }
-        if let Some((range, joined)) = gpu.joined_range(address) {
-            gpu.states[(range / 4) as usize].store(joined, Relaxed);
-        }
+        gpu.note_range(address);
         match address {
             GL_PIPE_SELECT => self.select_pipe(gpu, value & 1 != 0),
             GL_EVENT => self.event(gpu, value),
@@ -956,7 +954,7 @@ impl FrontEnd {
             core,
             command,
             self.elements.count_ones(),
-            |state| gpu.state(state / 4),
+            |state| gpu.drawn_state(state),
             |code| programs.decode(code, &core.features),
         );
         match draw {

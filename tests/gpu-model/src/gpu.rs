@@ -190,6 +190,8 @@ pub struct Gpu {
     pub interrupts: InterruptLine,
     pub(crate) registers: RegisterFile,
     pub(crate) states: Vec<AtomicU32>,
+    /// Where the vertex shader's instructions are, and the pixel shader's, was loaded last in the form of HALTI1.
+    newer_ranges: [AtomicBool; 2],
     pub(crate) visible: Visible,
     /// The units that were fetched last, with their addresses.
     fetched: Mutex<VecDeque<(u32, u64)>>,
@@ -253,6 +255,7 @@ impl Gpu {
             states: (0..state::WORDS as u32)
                 .map(|word| AtomicU32::new(state::at_reset(4 * word)))
                 .collect(),
+            newer_ranges: Default::default(),
             visible: Visible::default(),
             fetched: Mutex::default(),
             pending: Mutex::default(),
@@ -349,6 +352,9 @@ impl Gpu {
         self.has_request.store(false, SeqCst);
         for (word, state) in (0..).zip(&self.states) {
             state.store(state::at_reset(4 * word), Relaxed);
+        }
+        for is_newer in &self.newer_ranges {
+            is_newer.store(false, Relaxed);
         }
         self.registers.reset();
         self.publish(FrontEndState::Stopped, dma_state::IDLE);
@@ -554,23 +560,33 @@ impl Gpu {
         }
     }
 
-    /// A shader's first and last instruction are loaded at `address`, each as a state of its own: the state that has both,
-    /// and what it is then. What was loaded last counts.
-    pub(crate) fn joined_range(&self, address: u32) -> Option<(u32, u32)> {
-        // HALTI1; Mesa 26 loads these on a GC3000, and its pixel shader right behind the vertex shader.
-        let has_these = self.personality.has_3d() && self.personality.minor[2] >> 11 & 1 != 0;
-        let (low, range) = match address {
-            _ if !has_these => return None,
-            state::VS_NEWRANGE_LOW | state::VS_NEWRANGE_HIGH => {
-                (state::VS_NEWRANGE_LOW, state::VS_RANGE)
-            }
-            state::PS_NEWRANGE_LOW | state::PS_NEWRANGE_HIGH => {
-                (state::PS_NEWRANGE_LOW, state::PS_RANGE)
-            }
-            _ => return None,
+    /// A state is loaded: if it says where a shader's instructions are, it counts from now on, and not the one that says the
+    /// same in the other form.
+    pub(crate) fn note_range(&self, address: u32) {
+        let (shader, is_newer) = match address {
+            state::VS_RANGE => (0, false),
+            state::VS_NEWRANGE_LOW | state::VS_NEWRANGE_HIGH => (0, true),
+            state::PS_RANGE => (1, false),
+            state::PS_NEWRANGE_LOW | state::PS_NEWRANGE_HIGH => (1, true),
+            _ => return,
         };
+        // HALTI1; Mesa 26 loads these on a GC3000, and its pixel shader right behind the vertex shader.
+        let has_newer = self.personality.has_3d() && self.personality.minor[2] >> 11 & 1 != 0;
+        self.newer_ranges[shader].store(is_newer && has_newer, Relaxed);
+    }
+
+    /// The state at byte address `address` as a draw finds it.
+    pub fn drawn_state(&self, address: u32) -> u32 {
+        let (shader, low) = match address {
+            state::VS_RANGE => (0, state::VS_NEWRANGE_LOW),
+            state::PS_RANGE => (1, state::PS_NEWRANGE_LOW),
+            _ => return self.state(address / 4),
+        };
+        if !self.newer_ranges[shader].load(Relaxed) {
+            return self.state(address / 4);
+        }
         let [first, last] = [0, 1].map(|at| self.state(low / 4 + at));
-        Some((range, last << 16 | first & 0xffff))
+        last << 16 | first & 0xffff
     }
 
     /// Writes the whole state memory to guest memory at a physical address.
