@@ -27,7 +27,7 @@ use crate::{
     },
     sys::{
         power::KeptOn,
-        work::urgently, //
+        work::by_worker, //
     }, //
 };
 use kernel::sync::atomic::Relaxed;
@@ -112,9 +112,9 @@ impl Process {
 }
 
 impl Clients {
-    /// Lets each core run at the highest clock that a process wants. An urgent thread does it.
+    /// Lets each core run at the highest clock that a process wants. A worker does it.
     pub(crate) fn set_speeds(&self) {
-        urgently(|| self.load_speeds())
+        by_worker(|| self.load_speeds())
     }
 
     fn load_speeds(&self) {

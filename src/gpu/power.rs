@@ -65,7 +65,7 @@ impl<P: Payload> AnyCore<P> {
         match (state, self.is_dead()) {
             (PowerState::On, true) => return Err(Error::GpuNotResponding),
             (PowerState::On, false) => {
-                return work::urgently(|| {
+                return work::by_worker(|| {
                     supply.wake().map_err(|_| Error::GpuNotResponding)?;
                     self.speed_up();
                     Ok(())
@@ -89,7 +89,7 @@ impl<P: Payload> AnyCore<P> {
             return Ok(());
         }
         if state == PowerState::Idle {
-            work::urgently(|| -> Result {
+            work::by_worker(|| -> Result {
                 self.let_go();
                 supply.wake().map_err(|_| Error::GpuNotResponding)?;
                 each!(self, core => core.engine().slow_down());
@@ -104,7 +104,7 @@ impl<P: Payload> AnyCore<P> {
             };
             // Who only looks keeps it on for a moment, and what memory that is let go of has it do.
             let _: Option<()> = wait::poll(time, || {
-                work::urgently(|| {
+                work::by_worker(|| {
                     self.let_go();
                     supply.switch_off_now();
                 });
@@ -148,7 +148,7 @@ impl<P: Payload> AnyCore<P> {
         if self.is_dead() {
             return Err(Error::GpuNotResponding);
         }
-        let kept = work::urgently(|| self.hardware().supply().keep());
+        let kept = work::by_worker(|| self.hardware().supply().keep());
         kept.map_err(|_| Error::GpuNotResponding)
     }
 

@@ -181,7 +181,7 @@ impl<P: Payload> VectorCore<P> {
 
     /// The state of the modules; `None`: it has been stopped.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
-        sys::work::urgently(|| self.look_idle())
+        sys::work::by_worker(|| self.look_idle())
     }
 
     fn look_idle(&self) -> Option<IdleState> {
@@ -199,7 +199,7 @@ impl<P: Payload> VectorCore<P> {
 
     /// What can be read of it without changing anything; `None`: it is off, or has been stopped.
     pub(super) fn registers(&self) -> Option<RegisterDump> {
-        sys::work::urgently(|| {
+        sys::work::by_worker(|| {
             let is_on = self.is_on.lock();
             let kept_on = self.hardware.supply().if_on().filter(|_| *is_on);
             let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;

@@ -3,9 +3,10 @@
 //! The module's own work queues: module exit waits for all that runs in them.
 //!
 //! Most work is one client's matter and takes as long as that has memory: it runs at the usual
-//! priority. Two kinds are urgent (nice -20), and short: looks at a core that are due
-//! ([`enqueue_delayed`]), as what they end and recover concerns all clients, and, in a queue of its
-//! own, what a client asks for under locks that the ending of jobs takes, too ([`urgently`]). Neither must wait for a process
+//! priority. So does, in a queue of its own, what a client asks for under locks that the ending of jobs
+//! takes, too ([`by_worker`]): a thread of a low priority would hold them for long, and at a high one
+//! clients would take others' time. Looks at a core that are due ([`enqueue_delayed`]) are urgent (nice
+//! -20), and short: what they end and recover concerns all clients, and must not wait for a process
 //! that keeps the processors busy.
 
 use super::{
@@ -112,11 +113,7 @@ impl OwnQueue {
     pub(crate) fn new() -> Result<Self> {
         let usual = Raw::new(c"galcore", 0, 0)?;
         let urgent = Raw::new(c"galcore-urgent", bindings::wq_flags_WQ_HIGHPRI, 0)?;
-        let errands = Raw::new(
-            c"galcore-errands",
-            bindings::wq_flags_WQ_HIGHPRI,
-            MOST_ERRANDS,
-        )?;
+        let errands = Raw::new(c"galcore-errands", 0, MOST_ERRANDS)?;
         QUEUE
             .cmpxchg(0, usual.0 as usize, Full)
             .map_err(|_| EBUSY)?;
@@ -237,7 +234,7 @@ where
     let _ = unsafe { &*queue }.enqueue_delayed(work, delay);
 }
 
-/// What [`urgently`] has a queue do.
+/// What [`by_worker`] has a queue do.
 struct Errand<F, T> {
     body: Option<F>,
     result: MaybeUninit<T>,
@@ -254,10 +251,9 @@ unsafe extern "C" fn run_errand<T, F: FnOnce() -> T>(context: *mut c_void) {
     }
 }
 
-/// Has an urgent thread do `body`, and waits for it, whatever Unix signals come: a client's thread of
-/// a low priority would keep for long what others need. So `body` takes no longer than a constant. It
-/// must not ask who the calling process is.
-pub(crate) fn urgently<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
+/// Has a thread of the usual priority do `body`, and waits for it, whatever Unix signals come. `body`
+/// takes no longer than a constant, and must not ask who the calling process is.
+pub(crate) fn by_worker<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
     // SAFETY: Only looks at the calling thread.
     let is_worker = unsafe { shim::gal_is_worker() };
     let Ok(in_use) = InUse::new() else {
