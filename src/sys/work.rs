@@ -244,7 +244,7 @@ struct Errand<F, T> {
 ///
 /// `context` leads to an `Errand<F, T>` that nothing else uses meanwhile, and that has its body.
 unsafe extern "C" fn run_errand<T, F: FnOnce() -> T>(context: *mut c_void) {
-    // SAFETY: By the caller.
+    // SAFETY: By the caller's contract `context` leads to an errand, which nothing else uses meanwhile.
     let errand = unsafe { &mut *context.cast::<Errand<F, T>>() };
     if let Some(body) = errand.body.take() {
         errand.result.write(body());
