@@ -112,7 +112,7 @@ impl Process {
 }
 
 impl Clients {
-    /// Lets each core run at the highest clock that a process wants. A worker does it.
+    /// Lets each core run at the highest clock that a process wants.
     pub(crate) fn set_speeds(&self) {
         by_worker(|| self.load_speeds())
     }

@@ -187,10 +187,10 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Has a worker call `look` with the core if it is on: it stays so meanwhile, and no
-    /// other thread touches what only one may. `None`: it is off, or has been stopped. Any client can have
-    /// many threads ask for it: they wait for each other first, and the interrupt's thread has one of
-    /// them before it and not all.
+    /// Calls `look` with the core if it is on: it stays so meanwhile, and no other thread touches what
+    /// only one may. `None`: it is off, or has been stopped. Any client can have many threads do so:
+    /// they wait for each other first, and the interrupt's thread has one of them before it and not
+    /// all. See [`sys::work::by_worker`], too.
     pub(crate) fn if_on<T: Send>(&self, look: impl FnOnce(&Hardware) -> T + Send) -> Option<T> {
         sys::work::by_worker(|| self.look_if_on(look))
     }

@@ -567,9 +567,9 @@ int gal_nice(void)
 	return task_nice(current);
 }
 
-bool gal_is_worker(void)
+bool gal_is_low(void)
 {
-	return current->flags & PF_WQ_WORKER;
+	return current->policy == SCHED_IDLE || task_nice(current) > 0;
 }
 
 u32 gal_random(void)

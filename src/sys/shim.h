@@ -167,7 +167,7 @@ bool gal_is_killed(void);
 bool gal_is_ending(const struct task_struct *task);
 void gal_yield(void);
 void gal_run_in(struct workqueue_struct *queue, void (*run)(void *context), void *context);
-bool gal_is_worker(void);
+bool gal_is_low(void);
 int gal_nice(void);
 void gal_preempt_disable(void);
 void gal_preempt_enable(void);

@@ -3,9 +3,8 @@
 //! The module's own work queues: module exit waits for all that runs in them.
 //!
 //! Most work is one client's matter and takes as long as that has memory: it runs at the usual
-//! priority. So does, in a queue of its own, what a client asks for under locks that the ending of jobs
-//! takes, too ([`by_worker`]): a thread of a low priority would hold them for long, and at a high one
-//! clients would take others' time. Looks at a core that are due ([`enqueue_delayed`]) are urgent (nice
+//! priority. So does, in a queue of its own, what clients' threads of a low priority ask for under locks
+//! that the ending of jobs takes, too ([`by_worker`]): such a thread would hold them for long. Looks at a core that are due ([`enqueue_delayed`]) are urgent (nice
 //! -20), and short: what they end and recover concerns all clients, and must not wait for a process
 //! that keeps the processors busy.
 
@@ -251,15 +250,16 @@ unsafe extern "C" fn run_errand<T, F: FnOnce() -> T>(context: *mut c_void) {
     }
 }
 
-/// Has a thread of the usual priority do `body`, and waits for it, whatever Unix signals come. `body`
-/// takes no longer than a constant, and must not ask who the calling process is.
+/// Does `body`, or, if the calling thread has a low priority, has one of the usual priority do it, and
+/// waits for that, whatever Unix signals come. `body` takes no longer than a constant, and must not ask
+/// who the calling process is.
 pub(crate) fn by_worker<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
     // SAFETY: Only looks at the calling thread.
-    let is_worker = unsafe { shim::gal_is_worker() };
+    let is_low = unsafe { shim::gal_is_low() };
     let Ok(in_use) = InUse::new() else {
         return body();
     };
-    if is_worker {
+    if !is_low {
         return body();
     }
     let mut errand = Errand {
