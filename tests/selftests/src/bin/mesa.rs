@@ -3,7 +3,7 @@
 //! (`c/mesa.c`) looks at every pixel of what is cleared and copied, and `mesa-shaders` (`c/gles.c`) compares what
 //! shaders draw with what the software renderer makes of the same.
 //!
-//! usage: mesa [--all] [TEXT]...     (checks whose names have one of the texts in them; all scenes of shaders, all ways)
+//! usage: `mesa [--all] [TEXT]...` (checks whose names have one of the texts in them; all scenes of shaders, all ways)
 
 use std::path::Path;
 use std::process::Command;
