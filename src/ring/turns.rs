@@ -508,6 +508,15 @@ mod tests {
         Room::new().unwrap()
     }
 
+    /// Commands of two strangers, and of a process that is known.
+    fn commands_of(all: &[Shares; 3]) -> [Wish<'_>; 3] {
+        all[2].note_known(true);
+        all.each_ref().map(|shares| Wish {
+            has_commands: true,
+            ..Wish::of(shares, 0)
+        })
+    }
+
     /// Two processes with jobs of that length and as many threads, all of which want places all the
     /// time: how long the jobs of each have run after `rounds` jobs.
     fn run(jobs: [(u64, usize); 2], nice: i32, rounds: usize) -> [u64; 2] {
@@ -600,11 +609,7 @@ mod tests {
     fn strangers_that_wait_for_each_other_hold_up_no_others() {
         let mut line = Line::new();
         let all = [Shares::new(), Shares::new(), Shares::new()];
-        all[2].note_known(true);
-        let [mut first, mut second, mut known] = all.each_ref().map(|one| Wish {
-            has_commands: true,
-            ..Wish::of(one, 0)
-        });
+        let [mut first, mut second, mut known] = commands_of(&all);
         line.admit(&mut first, 7, 0);
         line.join(&mut second, room(), 0);
         assert_eq!(line.first, None);
@@ -621,11 +626,7 @@ mod tests {
     fn one_stranger_has_a_place() {
         let mut line = Line::new();
         let all = [Shares::new(), Shares::new(), Shares::new()];
-        all[2].note_known(true);
-        let [mut first, mut second, mut known] = all.each_ref().map(|one| Wish {
-            has_commands: true,
-            ..Wish::of(one, 0)
-        });
+        let [mut first, mut second, mut known] = commands_of(&all);
         assert!(line.admits(&mut first, 0, 0));
         line.admit(&mut first, 7, 0);
         assert!(!line.admits(&mut second, 0, 0));

@@ -4,9 +4,9 @@
 //!
 //! Most work is one client's matter and takes as long as that has memory: it runs at the usual
 //! priority. So does, in a queue of its own, what clients' threads of a low priority ask for under locks
-//! that the ending of jobs takes, too ([`by_worker`]): such a thread would hold them for long. Looks at a core that are due ([`enqueue_delayed`]) are urgent (nice
-//! -20), and short: what they end and recover concerns all clients, and must not wait for a process
-//! that keeps the processors busy.
+//! that the ending of jobs takes, too ([`by_worker`]): such a thread would hold them for long. Looks at
+//! a core that are due ([`enqueue_delayed`]) are urgent (nice -20), and short: what they end and recover
+//! concerns all clients, and must not wait for a process that keeps the processors busy.
 
 use super::{
     component, fence, shim,
@@ -256,12 +256,13 @@ unsafe extern "C" fn run_errand<T, F: FnOnce() -> T>(context: *mut c_void) {
 pub(crate) fn by_worker<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
     // SAFETY: Only looks at the calling thread.
     let is_low = unsafe { shim::gal_is_low() };
-    let Ok(in_use) = InUse::new() else {
+    let in_use = match is_low {
+        true => InUse::new().ok(),
+        false => None,
+    };
+    let Some(in_use) = in_use else {
         return body();
     };
-    if !is_low {
-        return body();
-    }
     let mut errand = Errand {
         body: Some(body),
         result: MaybeUninit::uninit(),
