@@ -339,15 +339,16 @@ mod tests {
     #[test]
     fn who_was_trusted_in_vain_makes_strangers() {
         let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
-        let all = [1, 2, 3].map(|process| resets(process, 1000));
-        all[0].note(0, &toll(true), &guilt, 0).unwrap();
-        // Of the same jiffy: they came with the first hang.
-        for one in &all[1..] {
+        let first = resets(1, 1000);
+        first.note(0, &toll(true), &guilt, 0).unwrap();
+        // They open the device after the first hang.
+        let later = [2, 3].map(|process| resets(process, 1000));
+        for one in &later {
             one.usage.shares().note_known(true);
         }
-        let charged = all[1].note(0, &toll(true), &guilt, 0).unwrap();
+        let charged = later[0].note(0, &toll(true), &guilt, 0).unwrap();
         assert!(charged.makes_strangers);
-        all[2].note_others(&charged, &guilt);
-        assert!(!all[2].who().is_known);
+        later[1].note_others(&charged, &guilt);
+        assert!(!later[1].who().is_known);
     }
 }
