@@ -48,8 +48,13 @@ pub(crate) enum Error {
     ChipNotReady,
     /// A time difference that its field cannot hold.
     TimerOverflow,
-    /// A Unix signal ended a wait; the call is restarted by the kernel.
+    /// A Unix signal came before the call had any effect. The kernel restarts it, whatever the
+    /// signal's handler says: the vendor's drivers do not wait there, and their libraries take
+    /// `EINTR` for a failure.
     Interrupted,
+    /// A Unix signal ended what the client waits for. The kernel restarts the call if the handler
+    /// allows that, else it is `EINTR`.
+    WaitInterrupted,
     /// The ioctl itself is malformed: wrong code, wrong size, unreadable memory.
     Envelope,
 }
@@ -80,7 +85,7 @@ impl Error {
             Error::TimerOverflow => (-23, "TIMER_OVERFLOW"),
             // No error: the client must call again.
             Error::ChipNotReady => (11, "CHIP_NOT_READY"),
-            Error::Interrupted => (-26, "INTERRUPTED"),
+            Error::Interrupted | Error::WaitInterrupted => (-26, "INTERRUPTED"),
         }
     }
 
@@ -88,7 +93,8 @@ impl Error {
     pub(crate) fn errno(self) -> Option<Errno> {
         match self {
             Error::Envelope => Some(code::ENOTTY),
-            Error::Interrupted => Some(code::ERESTARTSYS),
+            Error::Interrupted => Some(code::ERESTARTNOINTR),
+            Error::WaitInterrupted => Some(code::ERESTARTSYS),
             _ => None,
         }
     }

@@ -279,7 +279,7 @@ impl Process {
                     other => return other,
                 }
             }
-            match self.uninterrupted(|| reclaimer.wait_for_others()) {
+            match reclaimer.wait_for_others() {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(_) => break,
                 // What jobs let go of as they ended has come behind what was waited for.
@@ -297,10 +297,10 @@ impl Process {
         drop(self.tables());
         let reclaimer = self.device.reclaimer();
         // What does not come back now comes back later.
-        if self.uninterrupted(|| reclaimer.wait_for_own(&self.hider)) == Err(Error::Interrupted) {
+        if reclaimer.wait_for_own(&self.hider) == Err(Error::Interrupted) {
             return Err(Error::Interrupted);
         }
-        match self.uninterrupted(|| self.device.wait_for_reclaim(self.usage.shares())) {
+        match self.device.wait_for_reclaim(self.usage.shares()) {
             Err(Error::GpuNotResponding) => Ok(false),
             outcome => outcome,
         }

@@ -3,7 +3,7 @@
 //! Waits that Unix signals interrupt, and how long they have lasted.
 //!
 //! The kernel restarts the ioctl of an interrupted wait when the handlers allow that
-//! (`SA_RESTART`), with the arguments it had. With an interval timer, as an X server has, that
+//! (`SA_RESTART`), or in any case ([`Error::Interrupted`]), with the arguments it had. With an interval timer, as an X server has, that
 //! would begin the wait's time anew with each tick. So the beginning is kept, by thread and by
 //! what is waited for, until the thread waits again. `ERESTART_RESTARTBLOCK` is no way: with a
 //! handler it becomes `EINTR`, which the vendor's libraries take for a failure.
@@ -215,7 +215,10 @@ impl Process {
             _ => milliseconds,
         };
         let outcome = waited(trace, limit, || wait(limit, goal));
-        if let (Err(Error::Interrupted), true) = (&outcome, milliseconds != FOREVER) {
+        if outcome.as_ref().err() != Some(&Error::Interrupted) {
+            return outcome;
+        }
+        if milliseconds != FOREVER {
             let after = progress();
             let since = earlier.filter(|_| after == before);
             let ticks = match after == before {
@@ -225,7 +228,10 @@ impl Process {
             };
             self.interrupted((what, goal), since, ticks, after);
         }
-        outcome
+        Err(match what {
+            Limited::Progress(_) | Limited::Part(..) => Error::Interrupted,
+            _ => Error::WaitInterrupted,
+        })
     }
 
     /// How many parts of the COMMIT that `what` names the calling thread has submitted before a Unix
@@ -282,7 +288,7 @@ impl Process {
         ticks: usize,
         progress: u64,
     ) {
-        if !sys::will_restart() {
+        if !matches!(what, Limited::Progress(_)) && !sys::will_restart() {
             return;
         }
         let now = sys::monotonic_ns();

@@ -26,10 +26,7 @@ use crate::{
         Waited,
         GPU_TIMEOUT, //
     },
-    sys::{
-        self,
-        trace::WaitFor, //
-    }, //
+    sys::trace::WaitFor, //
 };
 use kernel::{
     prelude::*,
@@ -37,10 +34,6 @@ use kernel::{
         atomic::Relaxed,
         Arc, //
     },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
 };
 
 /// A job that has its place.
@@ -61,36 +54,6 @@ impl From<Submitted> for Reply<'_> {
 }
 
 impl Process {
-    /// Waits as `wait` does. The vendor's drivers do not wait in what this is for, and their libraries
-    /// do not expect `EINTR`: a handler that does not let the call be restarted waits, too. The thread
-    /// can be frozen meanwhile. `GpuNotResponding`: signals came, and no core got on, for
-    /// [`GPU_TIMEOUT`].
-    pub(super) fn uninterrupted<T>(&self, wait: impl Fn() -> Result<T>) -> Result<T> {
-        let moves = || -> u64 {
-            let rings = self.device.cores().map(|core| core.ring().moves());
-            let queues = self.device.vectors().map(|core| core.queue().moves());
-            Iterator::chain(rings, queues).fold(0, u64::wrapping_add)
-        };
-        let (mut seen, mut rounds) = (moves(), 0);
-        loop {
-            match wait() {
-                Err(Error::Interrupted) if !sys::will_restart() && !sys::is_killed() => {
-                    sys::freeze_if_due();
-                    fsleep(Delta::from_millis(1));
-                }
-                outcome => return outcome,
-            }
-            rounds += 1;
-            let now = moves();
-            if core::mem::replace(&mut seen, now) != now {
-                rounds = 0;
-            }
-            if rounds >= GPU_TIMEOUT {
-                return Err(Error::GpuNotResponding);
-            }
-        }
-    }
-
     /// The completion page, made if it is not there yet.
     pub(super) fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
         let page = CompletionPage::new(self.device.memory().owner()).map_err(|_| ENOMEM)?;
@@ -216,7 +179,7 @@ impl Process {
     /// own memory is the process's again then. `Interrupted`: a Unix signal came.
     /// `GpuNotResponding`: a core makes no progress, and may still use it.
     pub(super) fn wait_for_own_work(&self) -> Result {
-        match self.uninterrupted(|| self.wait_for_cores(None)) {
+        match self.wait_for_cores(None) {
             // What a reset has taken, or a core that was given up, is over.
             Err(Error::GpuNotResponding) if self.device.reclaimer().are_over(&self.last_jobs()) => {
                 Ok(())

@@ -373,6 +373,37 @@ fn allocate() -> Result<()> {
     Ok(paint.client.finish()?)
 }
 
+/// The same of COMMIT and EVENT_COMMIT, which wait for their turn.
+fn commit() -> Result<()> {
+    // More than have places of jobs that take so long.
+    const JOBS: usize = 10;
+    let control = Control::open()?;
+    for has_commands in [true, false] {
+        let mut paint = Paint::new()?;
+        let done = paint.device().create_signal(false)?;
+        let armed = control.arm(fault::SLOW_DRAWS, 200_000);
+        let stream = paint.fill_all(0x0808_0808);
+        for _ in 0..JOBS {
+            paint.commit(&stream, &mut Queue::new())?;
+        }
+        let pause = Duration::from_millis(50);
+        let took = handling(
+            pause,
+            false,
+            || (),
+            || match has_commands {
+                true => Ok(paint.commit(&stream, Queue::new().signal(done))?),
+                false => Ok(paint.device().commit_queue(Queue::new().signal(done))?),
+            },
+        );
+        drop(armed);
+        ensure!(took? > pause, "it did not wait");
+        paint.device().wait_signal(done, 10_000)?;
+        paint.client.finish()?;
+    }
+    Ok(())
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(be_other) {
         return code;
@@ -409,6 +440,7 @@ fn main() -> ExitCode {
         suite.test("STALL behind others", stall_behind_others);
         suite.test("UNMAP_USER_MEMORY", unmap_user);
         suite.test("ALLOCATE", allocate);
+        suite.test("COMMIT", commit);
         suite.run()
     })
 }
