@@ -10,8 +10,9 @@
 //! * *Strangers*: processes that opened the device after the first hang that is not forgiven, and for
 //!   which the GPU has not done any commands. A new process is free, and some can have a new user for
 //!   it. After each hang a stranger waits as long as that kept the core. So known processes get at
-//!   least half of the core's time. If a former stranger hangs the core, all processes that came after
-//!   the first hang are strangers again: otherwise each would do one small job first.
+//!   least half of the core's time. The one that opened the device first goes first, those that have
+//!   hung the core themselves go last. If a former stranger hangs the core, all processes that came
+//!   after the first hang are strangers again: otherwise each would do one small job first.
 //! * The *user* of a process that was no stranger. After more than [`MAX_HANGS`] of such hangs all
 //!   processes of the user wait as strangers do: they may have been opened in advance.
 //!
@@ -50,6 +51,9 @@ const MAX_OWED: u32 = 11;
 /// The most that a process waits for one hang of others, in milliseconds.
 const MOST_COST: u32 = 10_000;
 
+/// How long strangers let another one go first, in milliseconds: two steps of their sleep.
+const HEAD_START: u32 = 40;
+
 /// How long it takes without a hang until one is forgiven, in milliseconds.
 const GOOD_TIME: u32 = 60_000;
 
@@ -73,6 +77,8 @@ pub(super) struct Person {
     /// The GPU has done commands of its, and has not been hung by it since; see
     /// [`Charged::makes_strangers`], too.
     pub(super) is_known: bool,
+    /// It has hung cores since it opened the device, forgiven or not.
+    pub(super) has_hung: bool,
 }
 
 /// Hangs that are not forgiven.
@@ -119,11 +125,12 @@ impl Account {
         u64::from(wait).saturating_sub(now.saturating_sub(self.last))
     }
 
-    /// How many jiffies are left at `now` for processes that have not caused the last one.
-    fn left_for_others(&self, now: u64) -> u64 {
+    /// How many jiffies are left at `now` for processes that have not caused the last one, and let
+    /// others go first by `head_start`.
+    fn left_for_others(&self, head_start: u32, now: u64) -> u64 {
         match self.owed(now) {
             0 => 0,
-            _ => self.left(self.cost, now),
+            _ => self.left(self.cost + head_start, now),
         }
     }
 
@@ -201,6 +208,9 @@ struct Accounts {
     users: Table<u32, USERS>,
     /// All that users' processes have done.
     strangers: Account,
+    /// When the first of the strangers opened the device that have waited since the last hang, and
+    /// have not caused one.
+    eldest: Option<u64>,
 }
 
 impl Accounts {
@@ -209,6 +219,7 @@ impl Accounts {
             processes: Table::new(),
             users: Table::new(),
             strangers: Account::NONE,
+            eldest: None,
         }
     }
 
@@ -216,6 +227,7 @@ impl Accounts {
         let is_new = self.strangers.is_new(who, now);
         if let Some(user) = who.user {
             self.strangers.charge(cost, now);
+            self.eldest = None;
             if who.is_known || !is_new {
                 self.users.charge(user, cost, now);
             }
@@ -226,7 +238,7 @@ impl Accounts {
         }
     }
 
-    fn due(&self, who: &Person, now: u64) -> Due {
+    fn due(&mut self, who: &Person, now: u64) -> Due {
         let own = self.processes.get(who.process, now);
         let owed = own.map_or(0, |own| own.owed(now));
         if owed >= MAX_HANGS {
@@ -238,8 +250,20 @@ impl Accounts {
         };
         let is_stranger = owed > 0 || self.strangers.is_new(who, now) && !who.is_known;
         let others_wait = match self.users.get(user, now) {
-            _ if is_stranger => self.strangers.left_for_others(now),
-            Some(users) if users.owed(now) > MAX_HANGS => users.left_for_others(now),
+            _ if is_stranger => {
+                let eldest = self.eldest.unwrap_or(who.since);
+                // Not by its account: that is forgiven while it waits for others', or was forgotten.
+                let is_guilty = owed > 0 || who.has_hung;
+                let head_start = match (is_guilty, who.since > eldest) {
+                    (true, _) => 2 * ticks(HEAD_START),
+                    (_, is_younger) => u32::from(is_younger) * ticks(HEAD_START),
+                };
+                if !is_guilty {
+                    self.eldest = Some(eldest.min(who.since));
+                }
+                self.strangers.left_for_others(head_start, now)
+            }
+            Some(users) if users.owed(now) > MAX_HANGS => users.left_for_others(0, now),
             _ => 0,
         };
         Due::of(own_wait, others_wait)
@@ -327,6 +351,7 @@ mod tests {
             user: Some(1000),
             since,
             is_known: false,
+            has_hung: false,
         }
     }
 
@@ -338,7 +363,7 @@ mod tests {
     }
 
     /// How long `who` waits at `now`, and whether it does so for others.
-    fn wait(accounts: &Accounts, who: &Person, now: u64) -> Option<(u64, bool)> {
+    fn wait(accounts: &mut Accounts, who: &Person, now: u64) -> Option<(u64, bool)> {
         let mut all = 0;
         let mut is_for_others = false;
         while let Due::Wait(others) = accounts.due(who, now + all) {
@@ -366,9 +391,10 @@ mod tests {
         assert_eq!(accounts.due(&who, START), Due::Nothing);
         for wanted in 1..MAX_HANGS {
             assert_eq!(accounts.charge(&who, 0, START).owed, wanted);
-            let ticks = ticks(wait_for(wanted));
-            let due = (ticks > 0).then_some((u64::from(ticks), false));
-            assert_eq!(wait(&accounts, &who, START), due);
+            // A hang that has cost nothing: others that wait go first.
+            let (own, last) = (ticks(wait_for(wanted)), 2 * ticks(HEAD_START));
+            let due = Some((u64::from(own.max(last)), last > own));
+            assert_eq!(wait(&mut accounts, &who, START), due);
         }
         let after = START + u64::from(ticks(wait_for(7)));
         assert_eq!(accounts.due(&who, after), Due::Nothing);
@@ -427,8 +453,8 @@ mod tests {
             assert!(!charged.makes_strangers);
             // Who comes, whoever's it is.
             let new = of_user(90, now);
-            assert_eq!(wait(&accounts, &new, now), due);
-            assert_eq!(wait(&accounts, &of_other(new), now), due);
+            assert_eq!(wait(&mut accounts, &new, now), due);
+            assert_eq!(wait(&mut accounts, &of_other(new), now), due);
             // Not who was there, nor who is known by now, nor the administrator's.
             let admins = Person { user: None, ..new };
             for who in [old, of_other(old), known(new), admins] {
@@ -436,7 +462,9 @@ mod tests {
             }
         }
         // Who has hung it is not known, whatever else it has done.
-        assert_eq!(wait(&accounts, &known(of_user(2, now)), now), due);
+        let last = u64::from(COST + 2 * ticks(HEAD_START));
+        let guilty = known(of_user(2, now));
+        assert_eq!(wait(&mut accounts, &guilty, now), Some((last, true)));
         assert_eq!(accounts.due(&of_user(90, now), now + 7), Due::Nothing);
         // One that was known: only those are strangers again that came with it.
         assert!(
@@ -449,9 +477,33 @@ mod tests {
         accounts.charge(&of_user(9, now), u32::MAX, now);
         let longest = u64::from(ticks(MOST_COST));
         assert_eq!(
-            wait(&accounts, &of_user(90, now), now),
+            wait(&mut accounts, &of_user(90, now), now),
             Some((longest, true))
         );
+    }
+
+    #[test]
+    fn the_stranger_that_came_first_goes_first() {
+        let mut accounts = Accounts::new();
+        accounts.charge(&of_user(1, START), COST, START);
+        let [elder, younger] = [1, 2].map(|at| of_user(90 + at, START + at as u64));
+        let after = |head_start| Some((u64::from(COST + head_start), true));
+        let now = START + 3;
+        accounts.charge(&of_user(2, now), COST, now);
+        assert_eq!(wait(&mut accounts, &younger, now), after(0));
+        assert_eq!(wait(&mut accounts, &elder, now), after(0));
+        assert_eq!(wait(&mut accounts, &younger, now), after(ticks(HEAD_START)));
+        // It has hung the core, which is forgiven.
+        let guilty = Person {
+            has_hung: true,
+            ..of_user(92, START)
+        };
+        let last = after(2 * ticks(HEAD_START));
+        assert_eq!(wait(&mut accounts, &guilty, now), last);
+        assert_eq!(wait(&mut accounts, &elder, now), after(0));
+        // Only those that wait now are looked at.
+        accounts.charge(&elder, COST, now);
+        assert_eq!(wait(&mut accounts, &younger, now), after(0));
     }
 
     #[test]
@@ -464,8 +516,8 @@ mod tests {
         }
         accounts.charge(&of_user(50, START), COST, now);
         let due = Some((u64::from(COST), true));
-        assert_eq!(wait(&accounts, &old, now), due);
-        assert_eq!(wait(&accounts, &known(of_user(2, now)), now), due);
+        assert_eq!(wait(&mut accounts, &old, now), due);
+        assert_eq!(wait(&mut accounts, &known(of_user(2, now)), now), due);
         let other = Person {
             user: Some(1001),
             ..old

@@ -109,6 +109,7 @@ impl Resets {
             user: None,
             since: sys::jiffies64(),
             is_known: false,
+            has_hung: false,
         };
         let resets = Self::of(who, usage);
         resets.note_caller();
@@ -138,6 +139,7 @@ impl Resets {
         Person {
             user: (user != NOBODY).then_some(user),
             is_known: self.usage.shares().is_known(),
+            has_hung: self.guilty.load(Relaxed) != 0,
             ..self.who
         }
     }
@@ -160,6 +162,7 @@ impl Resets {
         let account = if is_admin { NOBODY } else { user };
         // An administrator's process is no stranger; as another user it has done nothing so far.
         self.usage.shares().note_known(is_admin);
+        self.usage.shares().note_trial(!is_admin);
         self.user.store(account, Relaxed);
         // That one may owe something.
         self.look_again();
@@ -230,6 +233,16 @@ impl Resets {
         self.look_again();
     }
 
+    /// Before commands: ends the process's trial if no hang from before it opened the device is
+    /// unforgiven.
+    #[inline]
+    pub(super) fn try_out(&self, guilt: &Guilt) {
+        let shares = self.usage.shares();
+        if shares.is_on_trial() && !guilt.is_new(&self.who) {
+            shares.note_trial(false);
+        }
+    }
+
     fn look_again(&self) {
         // Behind what was charged.
         self.charges.fetch_add(1, Full);
@@ -295,6 +308,7 @@ mod tests {
             user: Some(user),
             since: sys::jiffies64(),
             is_known: false,
+            has_hung: false,
         };
         let usage = Arc::new(Usage::new(1, process), GFP_KERNEL).unwrap();
         Resets::of(who, usage)

@@ -145,7 +145,9 @@ impl Process {
     #[inline]
     pub(super) fn pay(&self) -> Result {
         self.resets.note_caller();
-        self.resets.pay(self.clients.guilt())
+        let guilt = self.clients.guilt();
+        self.resets.try_out(guilt);
+        self.resets.pay(guilt)
     }
 
     /// Whether nothing may be due. Asked for under the tables' lock.

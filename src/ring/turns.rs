@@ -18,9 +18,10 @@
 //! What jobs do when they end, they do in the interrupt's thread, one after the other. So all that
 //! have places have [`MOST_ACTIONS`] together, or one job has more.
 //!
-//! Jobs that have places run even if one of another process before them hangs. So only one *stranger*,
-//! a process for which the GPU has not done any commands, has places at a time: the next one may have
-//! to wait for what the first one has done.
+//! Jobs that have places run even if one of another process before them hangs. So only one *stranger*
+//! has places at a time: the next one may have to wait for what the first one has done. A stranger is
+//! a process for which the GPU has not done any commands, or one on trial: it opened the device after a
+//! hang that is not forgiven yet. They take turns: one has places for a [`QUANTUM`] while others wait.
 //!
 //! A first submitter that does not come loses its turn: its thread may have a low priority.
 
@@ -91,6 +92,8 @@ pub(crate) struct Shares {
     of: [Share; MAX_CORES],
     /// The GPU has done commands of its.
     is_known: Atomic<bool>,
+    /// There may be a hang from before it opened the device that is not forgiven.
+    is_on_trial: Atomic<bool>,
 }
 
 impl Shares {
@@ -99,6 +102,7 @@ impl Shares {
         Self {
             of: [const { Share::new() }; MAX_CORES],
             is_known: Atomic::new(false),
+            is_on_trial: Atomic::new(false),
         }
     }
 
@@ -119,6 +123,17 @@ impl Shares {
         if self.is_known() != is_known {
             self.is_known.store(is_known, Relaxed);
         }
+    }
+
+    /// Whether it is on trial: it shares the places of strangers, but does not wait as they do.
+    #[inline]
+    pub(crate) fn is_on_trial(&self) -> bool {
+        self.is_on_trial.load(Relaxed)
+    }
+
+    /// Its trial begins or ends.
+    pub(crate) fn note_trial(&self, begins: bool) {
+        self.is_on_trial.store(begins, Relaxed);
     }
 }
 
@@ -230,6 +245,17 @@ impl Room {
     }
 }
 
+/// A stranger whose jobs have places.
+#[derive(Clone, Copy)]
+struct Holder {
+    /// Where its shares are.
+    shares: usize,
+    /// Its newest job.
+    newest: u64,
+    /// When it got its first place, in jiffies.
+    since: usize,
+}
+
 /// What a submitter wants.
 pub(crate) struct Wish<'s> {
     /// `None`: the driver, which has a place whenever there is one.
@@ -278,7 +304,8 @@ impl<'s> Wish<'s> {
 
     /// Which stranger may hang the core with the job.
     fn stranger(&self) -> Option<*const Shares> {
-        let shares = self.shares.filter(|shares| !shares.is_known())?;
+        let is_trusted = |shares: &Shares| shares.is_known() && !shares.is_on_trial();
+        let shares = self.shares.filter(|shares| !is_trusted(shares))?;
         self.has_commands.then_some(core::ptr::from_ref(shares))
     }
 
@@ -296,7 +323,7 @@ impl<'s> Wish<'s> {
 /// The submitters that wait for a place.
 pub(super) struct Line {
     waiting: RBTree<Ticket, ()>,
-    /// The same of strangers, which wait for each other's first jobs, too.
+    /// The same of strangers, which wait for each other's jobs, too.
     strangers: RBTree<Ticket, ()>,
     /// The first of these that nothing else holds up.
     first: Option<Ticket>,
@@ -312,8 +339,8 @@ pub(super) struct Line {
     /// Jobs of processes that have places, and their actions.
     under_way: usize,
     actions: usize,
-    /// A stranger whose jobs have places, by where its shares are, and its newest job.
-    stranger: Option<(usize, u64)>,
+    /// The stranger that has places.
+    stranger: Option<Holder>,
     /// When the core was shared last, in jiffies.
     shared: Option<usize>,
     /// [`QUANTUM`], in counts.
@@ -324,6 +351,11 @@ pub(super) struct Line {
 fn is_within(milliseconds: u32, then: usize, now: usize) -> bool {
     // CAST: jiffies have the machine's width.
     now.wrapping_sub(then) < msecs_to_jiffies(milliseconds) as usize
+}
+
+/// The first in `line`.
+fn front(line: &RBTree<Ticket, ()>) -> Option<Ticket> {
+    line.cursor_front().map(|front| *front.current().0)
 }
 
 impl Line {
@@ -365,8 +397,12 @@ impl Line {
         }
         let actions = self.actions.saturating_add(wish.actions);
         let is_second = match (self.stranger, wish.stranger()) {
-            (Some((first, _)), Some(second)) => first != second.addr(),
-            _ => false,
+            // After its quantum it is others' turn if they wait, unless its own is before theirs.
+            (Some(holder), Some(stranger)) if holder.shares == stranger.addr() => {
+                !is_within(QUANTUM, holder.since, now)
+                    && front(&self.strangers).is_some_and(|next| wish.ticket != Some(next))
+            }
+            (holder, stranger) => holder.is_some() && stranger.is_some(),
         };
         if is_second || self.under_way > 0 && actions > MOST_ACTIONS {
             return false;
@@ -392,14 +428,21 @@ impl Line {
         self.actions = self.actions.saturating_add(wish.actions);
         share.under_way.add(1, Relaxed);
         if let Some(stranger) = wish.stranger() {
-            self.stranger = Some((stranger.addr(), number));
+            let since = self
+                .stranger
+                .map_or_else(sys::jiffies, |holder| holder.since);
+            self.stranger = Some(Holder {
+                shares: stranger.addr(),
+                newest: number,
+                since,
+            });
             self.choose(moves);
         }
     }
 
     /// Job `number` has ended, of any process or the driver. `moves` as it was.
     pub(super) fn pass(&mut self, number: u64, moves: u64) {
-        if self.stranger.is_some_and(|(_, newest)| newest <= number) {
+        if self.stranger.is_some_and(|holder| holder.newest <= number) {
             self.stranger = None;
             self.choose(moves);
         }
@@ -455,9 +498,10 @@ impl Line {
             .is_some_and(|ticket| waits(ticket) == [false; 2])
     }
 
-    /// Whether the first has not looked since something moved.
+    /// Whether the first has not looked since something moved, or has not taken its place though
+    /// nothing is under way.
     pub(super) fn is_missed(&self, moves: u64) -> bool {
-        self.first.is_some() && self.first_saw != moves
+        self.first.is_some() && (self.first_saw != moves || self.under_way == 0)
     }
 
     /// Another one looks. A first that has been missed for [`PATIENCE`] loses its place; says whether
@@ -489,7 +533,6 @@ impl Line {
     }
 
     fn choose(&mut self, moves: u64) {
-        let front = |line: &RBTree<Ticket, ()>| line.cursor_front().map(|front| *front.current().0);
         let stranger = front(&self.strangers).filter(|_| self.stranger.is_none());
         let first = Iterator::chain(front(&self.waiting).into_iter(), stranger).min();
         if self.first != first {
@@ -500,221 +543,4 @@ impl Line {
     }
 }
 
-#[kernel::macros::kunit_tests(galcore_turns)]
-mod tests {
-    use super::*;
-
-    fn room() -> Room {
-        Room::new().unwrap()
-    }
-
-    /// Commands of two strangers, and of a process that is known.
-    fn commands_of(all: &[Shares; 3]) -> [Wish<'_>; 3] {
-        all[2].note_known(true);
-        all.each_ref().map(|shares| Wish {
-            has_commands: true,
-            ..Wish::of(shares, 0)
-        })
-    }
-
-    /// Two processes with jobs of that length and as many threads, all of which want places all the
-    /// time: how long the jobs of each have run after `rounds` jobs.
-    fn run(jobs: [(u64, usize); 2], nice: i32, rounds: usize) -> [u64; 2] {
-        let mut line = Line::new();
-        let shares = [Share::new(), Share::new()];
-        let mut ran = [0; 2];
-        let mut wishes: KVec<(usize, Wish<'_>)> = KVec::new();
-        for (at, share) in shares.iter().enumerate() {
-            for _ in 0..jobs[at].1 {
-                let mut wish = Wish::new(Some(share));
-                share.nice.store(if at == 0 { nice } else { 0 }, Relaxed);
-                line.join(&mut wish, room(), 0);
-                wishes.push((at, wish), GFP_KERNEL).unwrap();
-            }
-        }
-        for _ in 0..rounds {
-            let first = line.first;
-            let (at, wish) = wishes
-                .iter_mut()
-                .find(|(_, wish)| wish.ticket == first)
-                .unwrap();
-            assert!(line.admits(wish, 0, 9));
-            line.admit(wish, 0, 0);
-            let cost = wish.cost();
-            ran[*at] += jobs[*at].0;
-            line.ended(&shares[*at], cost, jobs[*at].0, 0);
-            line.join(wish, room(), 0);
-        }
-        ran
-    }
-
-    #[test]
-    fn processes_have_the_same_time_whatever_their_jobs_and_threads() {
-        // One thread with long jobs, eight with short ones.
-        let [long, short] = run([(1000, 1), (10, 8)], 0, 1500);
-        assert!(long.abs_diff(short) <= 2000);
-    }
-
-    #[test]
-    fn a_nice_process_has_less() {
-        // As a processor's time: a third at 5, three times as much at -5.
-        let [nice, other] = run([(100, 2), (100, 2)], 5, 1500);
-        assert!((27 * nice..33 * nice).contains(&(10 * other)));
-        let [urgent, other] = run([(100, 2), (100, 2)], -5, 1500);
-        assert!((26 * other..34 * other).contains(&(10 * urgent)));
-    }
-
-    #[test]
-    fn long_lists_of_actions_do_not_end_together() {
-        let mut line = Line::new();
-        let shares = [Share::new(), Share::new()];
-        let [mut first, mut second] = shares.each_ref().map(|share| Wish::new(Some(share)));
-        (first.actions, second.actions) = (2 * MOST_ACTIONS, 1);
-        assert!(line.admits(&mut first, 0, 0));
-        line.admit(&mut first, 0, 0);
-        assert!(!line.admits(&mut second, 0, 0));
-        line.ended(&shares[0], 0, 1, 2 * MOST_ACTIONS);
-        assert!(line.admits(&mut second, 0, 0));
-        line.admit(&mut second, 0, 0);
-        first.actions = MOST_ACTIONS - 1;
-        assert!(line.admits(&mut first, 0, 0));
-    }
-
-    #[test]
-    fn new_processes_do_not_starve_an_old_one() {
-        let mut line = Line::new();
-        let old = Share::new();
-        let mut wish = Wish::new(Some(&old));
-        line.admit(&mut wish, 0, 0);
-        line.ended(&old, wish.cost(), WEIGHT * 100, 0);
-        line.join(&mut wish, room(), 0);
-        // Each is another one, with one job; one waits all the time.
-        let mut others = 0;
-        for _ in 0..40 {
-            let new = Share::new();
-            let mut other = Wish::new(Some(&new));
-            line.join(&mut other, room(), 0);
-            if line.first != other.ticket {
-                break;
-            }
-            line.admit(&mut other, 0, 0);
-            line.ended(&new, other.cost(), 100, 0);
-            others += 1;
-        }
-        // As many as the old one's first job was long.
-        assert!(others < 10);
-    }
-
-    #[test]
-    fn strangers_that_wait_for_each_other_hold_up_no_others() {
-        let mut line = Line::new();
-        let all = [Shares::new(), Shares::new(), Shares::new()];
-        let [mut first, mut second, mut known] = commands_of(&all);
-        line.admit(&mut first, 7, 0);
-        line.join(&mut second, room(), 0);
-        assert_eq!(line.first, None);
-        line.join(&mut known, room(), 0);
-        assert!(line.admits(&mut known, 0, 0));
-        line.admit(&mut known, 8, 0);
-        assert!(!line.is_lost(&second));
-        line.pass(7, 0);
-        assert_eq!(line.first, second.ticket);
-        assert!(line.leave(&mut second, 0));
-    }
-
-    #[test]
-    fn one_stranger_has_a_place() {
-        let mut line = Line::new();
-        let all = [Shares::new(), Shares::new(), Shares::new()];
-        let [mut first, mut second, mut known] = commands_of(&all);
-        assert!(line.admits(&mut first, 0, 0));
-        line.admit(&mut first, 7, 0);
-        assert!(!line.admits(&mut second, 0, 0));
-        assert!(line.admits(&mut known, 0, 0));
-        line.pass(6, 0);
-        assert!(!line.admits(&mut second, 0, 0));
-        line.ended(&all[0].of[0], 0, 1, 0);
-        assert!(line.admits(&mut first, 0, 0));
-        line.admit(&mut first, 8, 0);
-        line.pass(7, 0);
-        assert!(!line.admits(&mut second, 0, 0));
-        line.pass(8, 0);
-        assert!(line.admits(&mut second, 0, 0));
-    }
-
-    #[test]
-    fn slow_jobs_of_a_process_have_few_places() {
-        let mut line = Line::new();
-        let (slow, quick) = (Share::new(), Share::new());
-        let mut wish = Wish::new(Some(&slow));
-        // None has ended: nothing is known. It is alone.
-        for _ in 0..ALONE {
-            assert!(line.admits(&mut wish, 0, 0));
-            line.admit(&mut wish, 0, 0);
-        }
-        let long = line.quantum * ALONE_QUANTA;
-        line.ended(&slow, 0, WEIGHT * long, 0);
-        assert!(line.admits(&mut wish, 0, 0));
-        line.admit(&mut wish, 0, 0);
-        assert!(!line.admits(&mut wish, 0, 0));
-        // Another process comes: one.
-        let mut other = Wish::new(Some(&quick));
-        assert!(line.admits(&mut other, 0, 0));
-        line.admit(&mut other, 0, 0);
-        line.ended(&quick, 0, 1, 0);
-        for _ in 1..ALONE {
-            line.ended(&slow, 0, long, 0);
-            assert!(!line.admits(&mut wish, 0, 0));
-        }
-        line.ended(&slow, 0, long, 0);
-        assert!(line.admits(&mut wish, 0, 0));
-        // The driver is not held back.
-        assert!(line.admits(&mut Wish::new(None), 0, 0));
-    }
-
-    #[test]
-    fn nobody_overtakes_the_first_but_when_it_does_not_come() {
-        let mut line = Line::new();
-        let shares = [Share::new(), Share::new()];
-        let [mut first, mut second] = shares.each_ref().map(|share| Wish::new(Some(share)));
-        line.join(&mut first, room(), 5);
-        assert!(!line.admits(&mut second, 5, 0));
-        line.join(&mut second, room(), 5);
-        assert!(!line.admits(&mut second, 6, 0));
-        // It has seen what moved, and waits for more.
-        assert!(line.admits(&mut first, 6, 0));
-        assert!(!line.hurry(6, 100));
-        // It does not look.
-        assert!(line.is_missed(7));
-        assert!(!line.hurry(7, 100));
-        // CAST: jiffies have the machine's width.
-        let late = 100 + msecs_to_jiffies(PATIENCE) as usize;
-        assert!(line.hurry(7, late));
-        assert!(line.is_lost(&first));
-        // What it had claimed is not claimed twice.
-        shares[0].average.store(40, Relaxed);
-        line.join(&mut first, room(), 7);
-        assert_eq!(shares[0].finish.load(Relaxed), 40);
-        assert!(!line.leave(&mut first, 7));
-        assert!(line.admits(&mut second, 7, 0));
-        line.admit(&mut second, 0, 7);
-        assert_eq!(line.first, None);
-        // It is in no line.
-        assert!(!line.leave(&mut first, 7));
-        assert_eq!(shares[0].finish.load(Relaxed), 0);
-    }
-
-    #[test]
-    fn what_leaves_the_line_has_claimed_nothing() {
-        let mut line = Line::new();
-        let share = Share::new();
-        share.average.store(40, Relaxed);
-        share.finish.store(40, Relaxed);
-        let mut wish = Wish::new(Some(&share));
-        for _ in 0..9 {
-            line.join(&mut wish, room(), 0);
-            assert!(line.leave(&mut wish, 0));
-        }
-        assert_eq!(share.finish.load(Relaxed), 40);
-    }
-}
+mod tests;

@@ -565,8 +565,14 @@ const BAD: u32 = 0xffba_dbad;
 /// For how long processes hang the core, one after the other.
 const HANGING: Duration = Duration::from_secs(20);
 
+/// How many do so at a time.
+const ATTACKERS: u32 = 3;
+
+/// How long a hang takes until it is noticed: `gpuTimeout`.
+const HANG: Duration = Duration::from_secs(1);
+
 /// Processes that hang the core once each, all of one user or each of another one, leave it to one that is known for a good
-/// part of the time. One that comes meanwhile is as unknown as they are.
+/// part of the time. One that comes meanwhile is as unknown as they are, but comes before those that come later.
 fn fresh(control: &Control, users: bool) -> Result<()> {
     let user_of = |number: u32| if users { 2000 + number } else { ATTACKER };
     let mut known = start(ATTACKER)?;
@@ -580,7 +586,7 @@ fn fresh(control: &Control, users: bool) -> Result<()> {
         let mut number = first;
         while begun.elapsed() < HANGING {
             let mut other = start(user_of(number))?;
-            number += 2;
+            number += ATTACKERS;
             other.ask("hang")?;
             let hung = control.counters().resets;
             eventually("a reset", HANGING, || {
@@ -589,13 +595,20 @@ fn fresh(control: &Control, users: bool) -> Result<()> {
         }
         Ok(())
     };
-    let late = || -> Result<String> {
-        std::thread::sleep(HANGING / 4);
-        let mut late = start(user_of(999))?;
-        late.ask(&format!("steady {}", (HANGING / 2).as_millis()))
+    let late = || -> Result<Vec<Duration>> {
+        let mut all = Vec::new();
+        for number in 0..3 {
+            std::thread::sleep(HANGING / 20);
+            let start_time = Instant::now();
+            start(user_of(990 + number))?.ask("steady 1")?;
+            all.push(start_time.elapsed());
+        }
+        Ok(all)
     };
-    let late = std::thread::scope(|scope| -> Result<String> {
-        let threads = [0, 1].map(|first| scope.spawn(move || attack(first)));
+    let late = std::thread::scope(|scope| -> Result<Vec<Duration>> {
+        let threads: Vec<_> = (0..ATTACKERS)
+            .map(|first| scope.spawn(move || attack(first)))
+            .collect();
         let late = scope.spawn(late).join().ok().context("a panic")?;
         for thread in threads {
             thread.join().ok().context("a panic")??;
@@ -605,17 +618,60 @@ fn fresh(control: &Control, users: bool) -> Result<()> {
     let known = known.answer()?;
     drop(armed);
     let hangs = control.counters().resets - before;
-    println!("# {hangs} hangs; jobs and ms of standstill: known {known}, late {late}");
-    let numbers = |text: &str| -> Result<(u64, u64)> {
-        let (jobs, stood) = text.split_once(' ').context("two numbers")?;
-        Ok((jobs.parse()?, stood.parse()?))
-    };
-    let (_, stood) = numbers(&known)?;
+    println!(
+        "# {hangs} hangs; jobs and ms of standstill: known {known}; late ones' first {late:?}"
+    );
     ensure!(hangs >= 4, "{hangs} hangs only");
-    // Half, the time until it is noticed, and what a busy host adds. CAST: seconds.
-    let most = HANGING.as_millis() as u64 * 3 / 4;
-    ensure!(stood <= most, "it stood still for {stood} ms");
+    stood_half(&known, HANGING)?;
+    // They wait for those that were there, which cost a hang and a wait as long as that each.
+    let worst = late.into_iter().max().unwrap_or_default();
+    ensure!(worst < HANG * 2 * (ATTACKERS + 2), "{worst:?}");
     Ok(())
+}
+
+/// What [`steady`] says of a process shows that it went on for half of `time`, but for the time until a hang is noticed and
+/// what a busy host adds.
+fn stood_half(text: &str, time: Duration) -> Result<()> {
+    let (jobs, stood) = text.split_once(' ').context("two numbers")?;
+    // CAST: seconds.
+    let most = time.as_millis() as u64 * 3 / 4;
+    let (jobs, stood): (u64, u64) = (jobs.parse()?, stood.parse()?);
+    ensure!(jobs > 1 && stood <= most, "it stood still for {stood} ms");
+    Ok(())
+}
+
+/// Newcomers that the GPU has done a job for, and that all hang the core then, one after the other.
+fn rush(control: &Control) -> Result<()> {
+    const TIME: Duration = Duration::from_secs(16);
+    let mut known = start(ATTACKER)?;
+    known.ask("steady 300")?;
+    control.write(fault::HANG_KIND, fault::HANG_STALL);
+    let armed = control.arm(fault::HANG_AT_COLOUR, BAD);
+    let before = control.counters().resets;
+    start(ATTACKER)?.ask("hang")?;
+    eventually(
+        "a reset",
+        HANGING,
+        || Ok(control.counters().resets > before),
+    )?;
+    let mut rush = Vec::new();
+    for number in 0..TIME.as_secs() {
+        // CAST: a few.
+        let mut other = start(2000 + number as u32)?;
+        other.ask("steady 10")?;
+        rush.push(other);
+    }
+    let before = control.counters().resets;
+    known.tell(&format!("steady {}", TIME.as_millis()))?;
+    for other in &mut rush {
+        other.tell("hang")?;
+    }
+    let known = known.answer()?;
+    drop(armed);
+    let hangs = control.counters().resets - before;
+    println!("# {hangs} hangs; jobs and ms of standstill: {known}");
+    ensure!(hangs >= 4, "{hangs} hangs only");
+    stood_half(&known, TIME)
 }
 
 /// How long a process has kept the cores busy.
@@ -716,6 +772,9 @@ fn main() -> ExitCode {
                     system::for_everybody(|| fresh(&Control::open()?, users))
                 });
             }
+            suite.test("a rush of newcomers", || {
+                system::for_everybody(|| rush(&control))
+            });
             return suite.run();
         }
         if let "--slow" | "--unlimited" = part.as_str() {

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The KUnit suite of [`super`].
+
+#[kernel::macros::kunit_tests(galcore_turns)]
+mod cases {
+    use super::super::*;
+
+    fn room() -> Room {
+        Room::new().unwrap()
+    }
+
+    /// Commands of two strangers, and of a process that is known.
+    fn commands_of(all: &[Shares; 3]) -> [Wish<'_>; 3] {
+        all[2].note_known(true);
+        all.each_ref().map(|shares| Wish {
+            has_commands: true,
+            ..Wish::of(shares, 0)
+        })
+    }
+
+    /// Two processes with jobs of that length and as many threads, all of which want places all the
+    /// time: how long the jobs of each have run after `rounds` jobs.
+    fn run(jobs: [(u64, usize); 2], nice: i32, rounds: usize) -> [u64; 2] {
+        let mut line = Line::new();
+        let shares = [Share::new(), Share::new()];
+        let mut ran = [0; 2];
+        let mut wishes: KVec<(usize, Wish<'_>)> = KVec::new();
+        for (at, share) in shares.iter().enumerate() {
+            for _ in 0..jobs[at].1 {
+                let mut wish = Wish::new(Some(share));
+                share.nice.store(if at == 0 { nice } else { 0 }, Relaxed);
+                line.join(&mut wish, room(), 0);
+                wishes.push((at, wish), GFP_KERNEL).unwrap();
+            }
+        }
+        for _ in 0..rounds {
+            let first = line.first;
+            let (at, wish) = wishes
+                .iter_mut()
+                .find(|(_, wish)| wish.ticket == first)
+                .unwrap();
+            assert!(line.admits(wish, 0, 9));
+            line.admit(wish, 0, 0);
+            let cost = wish.cost();
+            ran[*at] += jobs[*at].0;
+            line.ended(&shares[*at], cost, jobs[*at].0, 0);
+            line.join(wish, room(), 0);
+        }
+        ran
+    }
+
+    #[test]
+    fn processes_have_the_same_time_whatever_their_jobs_and_threads() {
+        // One thread with long jobs, eight with short ones.
+        let [long, short] = run([(1000, 1), (10, 8)], 0, 1500);
+        assert!(long.abs_diff(short) <= 2000);
+    }
+
+    #[test]
+    fn a_nice_process_has_less() {
+        // As a processor's time: a third at 5, three times as much at -5.
+        let [nice, other] = run([(100, 2), (100, 2)], 5, 1500);
+        assert!((27 * nice..33 * nice).contains(&(10 * other)));
+        let [urgent, other] = run([(100, 2), (100, 2)], -5, 1500);
+        assert!((26 * other..34 * other).contains(&(10 * urgent)));
+    }
+
+    #[test]
+    fn long_lists_of_actions_do_not_end_together() {
+        let mut line = Line::new();
+        let shares = [Share::new(), Share::new()];
+        let [mut first, mut second] = shares.each_ref().map(|share| Wish::new(Some(share)));
+        (first.actions, second.actions) = (2 * MOST_ACTIONS, 1);
+        assert!(line.admits(&mut first, 0, 0));
+        line.admit(&mut first, 0, 0);
+        assert!(!line.admits(&mut second, 0, 0));
+        line.ended(&shares[0], 0, 1, 2 * MOST_ACTIONS);
+        assert!(line.admits(&mut second, 0, 0));
+        line.admit(&mut second, 0, 0);
+        first.actions = MOST_ACTIONS - 1;
+        assert!(line.admits(&mut first, 0, 0));
+    }
+
+    #[test]
+    fn new_processes_do_not_starve_an_old_one() {
+        let mut line = Line::new();
+        let old = Share::new();
+        let mut wish = Wish::new(Some(&old));
+        line.admit(&mut wish, 0, 0);
+        line.ended(&old, wish.cost(), WEIGHT * 100, 0);
+        line.join(&mut wish, room(), 0);
+        // Each is another one, with one job; one waits all the time.
+        let mut others = 0;
+        for _ in 0..40 {
+            let new = Share::new();
+            let mut other = Wish::new(Some(&new));
+            line.join(&mut other, room(), 0);
+            if line.first != other.ticket {
+                break;
+            }
+            line.admit(&mut other, 0, 0);
+            line.ended(&new, other.cost(), 100, 0);
+            others += 1;
+        }
+        // As many as the old one's first job was long.
+        assert!(others < 10);
+    }
+
+    #[test]
+    fn strangers_that_wait_for_each_other_hold_up_no_others() {
+        let mut line = Line::new();
+        let all = [Shares::new(), Shares::new(), Shares::new()];
+        let [mut first, mut second, mut known] = commands_of(&all);
+        line.admit(&mut first, 7, 0);
+        line.join(&mut second, room(), 0);
+        assert_eq!(line.first, None);
+        line.join(&mut known, room(), 0);
+        assert!(line.admits(&mut known, 0, 0));
+        line.admit(&mut known, 8, 0);
+        assert!(!line.is_lost(&second));
+        line.pass(7, 0);
+        assert_eq!(line.first, second.ticket);
+        assert!(line.leave(&mut second, 0));
+    }
+
+    #[test]
+    fn one_stranger_has_a_place() {
+        let mut line = Line::new();
+        let all = [Shares::new(), Shares::new(), Shares::new()];
+        let [mut first, mut second, mut known] = commands_of(&all);
+        assert!(line.admits(&mut first, 0, 0));
+        line.admit(&mut first, 7, 0);
+        assert!(!line.admits(&mut second, 0, 0));
+        assert!(line.admits(&mut known, 0, 0));
+        line.pass(6, 0);
+        assert!(!line.admits(&mut second, 0, 0));
+        line.ended(&all[0].of[0], 0, 1, 0);
+        assert!(line.admits(&mut first, 0, 0));
+        line.admit(&mut first, 8, 0);
+        line.pass(7, 0);
+        assert!(!line.admits(&mut second, 0, 0));
+        line.pass(8, 0);
+        assert!(line.admits(&mut second, 0, 0));
+    }
+
+    #[test]
+    fn processes_on_trial_take_turns() {
+        let mut line = Line::new();
+        let all = [Shares::new(), Shares::new(), Shares::new()];
+        for shares in &all {
+            shares.note_known(true);
+            shares.note_trial(true);
+        }
+        let [mut first, mut second, mut free] = commands_of(&all);
+        line.admit(&mut first, 6, 0);
+        line.ended(&all[0].of[0], first.cost(), 1, 0);
+        assert!(!line.admits(&mut second, 0, 0));
+        line.join(&mut second, room(), 0);
+        // Another job within its quantum, later none as long as another one waits.
+        assert!(line.admits(&mut first, 0, 0));
+        line.admit(&mut first, 7, 0);
+        line.ended(&all[0].of[0], first.cost(), 1, 0);
+        if let Some(holder) = &mut line.stranger {
+            // CAST: jiffies have the machine's width.
+            holder.since = holder
+                .since
+                .wrapping_sub(msecs_to_jiffies(QUANTUM) as usize);
+        }
+        assert!(!line.admits(&mut first, 0, 0));
+        line.join(&mut first, room(), 0);
+        all[2].note_trial(false);
+        assert!(line.admits(&mut free, 0, 0));
+        line.pass(7, 0);
+        assert_eq!(line.first, second.ticket);
+        line.admit(&mut second, 8, 0);
+        assert_eq!(line.first, None);
+        line.pass(8, 0);
+        assert_eq!(line.first, first.ticket);
+        assert!(line.leave(&mut first, 0));
+    }
+
+    #[test]
+    fn slow_jobs_of_a_process_have_few_places() {
+        let mut line = Line::new();
+        let (slow, quick) = (Share::new(), Share::new());
+        let mut wish = Wish::new(Some(&slow));
+        // None has ended: nothing is known. It is alone.
+        for _ in 0..ALONE {
+            assert!(line.admits(&mut wish, 0, 0));
+            line.admit(&mut wish, 0, 0);
+        }
+        let long = line.quantum * ALONE_QUANTA;
+        line.ended(&slow, 0, WEIGHT * long, 0);
+        assert!(line.admits(&mut wish, 0, 0));
+        line.admit(&mut wish, 0, 0);
+        assert!(!line.admits(&mut wish, 0, 0));
+        // Another process comes: one.
+        let mut other = Wish::new(Some(&quick));
+        assert!(line.admits(&mut other, 0, 0));
+        line.admit(&mut other, 0, 0);
+        line.ended(&quick, 0, 1, 0);
+        for _ in 1..ALONE {
+            line.ended(&slow, 0, long, 0);
+            assert!(!line.admits(&mut wish, 0, 0));
+        }
+        line.ended(&slow, 0, long, 0);
+        assert!(line.admits(&mut wish, 0, 0));
+        // The driver is not held back.
+        assert!(line.admits(&mut Wish::new(None), 0, 0));
+    }
+
+    #[test]
+    fn nobody_overtakes_the_first_but_when_it_does_not_come() {
+        let mut line = Line::new();
+        let shares = [Share::new(), Share::new()];
+        let [mut first, mut second] = shares.each_ref().map(|share| Wish::new(Some(share)));
+        line.join(&mut first, room(), 5);
+        assert!(!line.admits(&mut second, 5, 0));
+        line.join(&mut second, room(), 5);
+        assert!(!line.admits(&mut second, 6, 0));
+        // It has seen what moved, and waits for more.
+        assert!(line.admits(&mut first, 6, 0));
+        assert!(!line.hurry(6, 100));
+        // It has looked, but does not take its place.
+        assert!(line.is_missed(6));
+        // It does not look.
+        assert!(line.is_missed(7));
+        assert!(!line.hurry(7, 100));
+        // CAST: jiffies have the machine's width.
+        let late = 100 + msecs_to_jiffies(PATIENCE) as usize;
+        assert!(line.hurry(7, late));
+        assert!(line.is_lost(&first));
+        // What it had claimed is not claimed twice.
+        shares[0].average.store(40, Relaxed);
+        line.join(&mut first, room(), 7);
+        assert_eq!(shares[0].finish.load(Relaxed), 40);
+        assert!(!line.leave(&mut first, 7));
+        assert!(line.admits(&mut second, 7, 0));
+        line.admit(&mut second, 0, 7);
+        assert_eq!(line.first, None);
+        // It is in no line.
+        assert!(!line.leave(&mut first, 7));
+        assert_eq!(shares[0].finish.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn what_leaves_the_line_has_claimed_nothing() {
+        let mut line = Line::new();
+        let share = Share::new();
+        share.average.store(40, Relaxed);
+        share.finish.store(40, Relaxed);
+        let mut wish = Wish::new(Some(&share));
+        for _ in 0..9 {
+            line.join(&mut wish, room(), 0);
+            assert!(line.leave(&mut wish, 0));
+        }
+        assert_eq!(share.finish.load(Relaxed), 40);
+    }
+}
