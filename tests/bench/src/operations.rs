@@ -684,8 +684,8 @@ fn sizes(meter: &mut Meter) -> Result<()> {
         // The ring's 1 MiB has room for two of these, so every other one begins at its start again.
         (
             "commit-wrap",
-            "commit of 480 KiB of states, the ring goes round, the ioctl",
-            480 << 10,
+            "commit of 400 KiB of states, the ring goes round, the ioctl",
+            400 << 10,
         ),
     ] {
         if !meter.wants(name) {
