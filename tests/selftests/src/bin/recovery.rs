@@ -905,7 +905,7 @@ fn ended(what: &str, child: Child) -> Result<()> {
     Ok(())
 }
 
-/// Workers and offenders beside each other.
+/// Workers and offenders beside each other, while the machine sleeps now and then.
 fn soak(cores: u32, processes: u32, commits: u32) -> Result<()> {
     let controls = (0..cores as usize)
         .map(Control::open_core)
@@ -930,7 +930,7 @@ fn soak(cores: u32, processes: u32, commits: u32) -> Result<()> {
     for number in 0..offending {
         offenders.push((number % cores, start("offender", number % cores)?));
     }
-    let mut kills = 0;
+    let (mut kills, mut sleeps) = (0, 0);
     while !workers.is_empty() {
         std::thread::sleep(Duration::from_millis(u64::from(20 + random.below(200))));
         for control in &controls {
@@ -950,6 +950,10 @@ fn soak(cores: u32, processes: u32, commits: u32) -> Result<()> {
                 std::mem::replace(&mut offenders[at], (core, start("offender", core)?));
             ended("an offender", refused)?;
         }
+        if random.below(16) == 0 {
+            system::sleep_devices().context("sleep")?;
+            sleeps += 1;
+        }
         let mut left = Vec::new();
         for mut worker in workers {
             match worker.try_wait()? {
@@ -965,7 +969,10 @@ fn soak(cores: u32, processes: u32, commits: u32) -> Result<()> {
     }
     drop(armed);
     let after: u64 = controls.iter().map(resets).sum();
-    println!("# {} resets, {kills} kills", after - before);
+    println!(
+        "# {} resets, {kills} kills, {sleeps} sleeps",
+        after - before
+    );
     ensure!(after > before, "nothing hung");
     for control in &controls {
         same("violations", control.violations(), 0)?;
