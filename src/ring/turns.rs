@@ -6,7 +6,8 @@
 //! are given. A process has a [`Share`] of each core. Its next job starts, in virtual time, where its
 //! last one ended, but not in the past; a job is taken to be as long as the last ones until it has
 //! ended. Submitters that find no place wait in a [`Line`], sorted by that start. Only the first gets
-//! a place, however large: nothing smaller overtakes it.
+//! a place, however large: nothing smaller overtakes it. While a process has a core for itself, virtual
+//! time does not pass.
 //!
 //! What is in its place already cannot be overtaken. So a process that shares the core has as many
 //! jobs there as take a [`QUANTUM`], or one; alone it has fifty times that, or [`ALONE`]. Quick jobs
@@ -161,15 +162,6 @@ impl Share {
         time
     }
 
-    /// How long its next job is taken to be, in virtual time: as long as the last ones, or, of one that
-    /// is new, as `others`.
-    fn cost(&self, others: u64) -> u64 {
-        match self.average.load(Relaxed) {
-            0 => self.weigh(others),
-            average => self.weigh(average),
-        }
-    }
-
     /// How many threads wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Relaxed)
@@ -181,19 +173,20 @@ impl Share {
         self.waiting.add(one, Relaxed);
     }
 
-    /// The start of its next job, `now` or later. A new process starts one job of `others` later: else
-    /// many of them, with one job each, would always be before the rest.
-    fn claim(&self, now: u64, others: u64, debt: u64) -> u64 {
-        let earliest = match self.average.load(Relaxed) {
-            0 => now.saturating_add(others),
-            _ => now,
+    /// The start of its next job, `now` or later, and how long that is taken to be: as long as the
+    /// last ones, or, of one that is new, as `others`. A new process starts one job of `others` later:
+    /// else many of them, with one job each, would always be before the rest.
+    fn claim(&self, now: u64, others: u64, debt: u64) -> (u64, u64) {
+        let (earliest, average) = match self.average.load(Relaxed) {
+            0 => (now.saturating_add(others), others),
+            average => (now, average),
         };
+        let cost = self.weigh(average);
         let latest = earliest.saturating_add(debt);
         // The debt stays: what leaves the line takes back no more than it has claimed.
         let start = self.finish.load(Relaxed).max(earliest);
-        let finish = start.saturating_add(self.cost(others));
-        self.finish.store(finish, Relaxed);
-        start.min(latest)
+        self.finish.store(start.saturating_add(cost), Relaxed);
+        (start.min(latest), cost)
     }
 
     /// A job that was taken to be `cost` long took `taken`, both in virtual time; 0: it is not run.
@@ -202,10 +195,19 @@ impl Share {
         self.finish.store(finish.saturating_add(taken), Relaxed);
     }
 
-    /// A job has ended.
-    fn ended(&self, cost: u64, taken: u64) {
+    /// A job has ended. `now`: virtual time, if the process shares the core.
+    fn ended(&self, cost: u64, taken: u64, now: Option<u64>) {
         self.under_way.add(usize::MAX, Relaxed);
-        self.correct(cost, self.weigh(taken));
+        match (cost, now) {
+            // It was alone when it got its place.
+            (0, None) => {}
+            (0, Some(now)) => {
+                let start = self.finish.load(Relaxed).max(now);
+                let finish = start.saturating_add(self.weigh(taken));
+                self.finish.store(finish, Relaxed);
+            }
+            _ => self.correct(cost, self.weigh(taken)),
+        }
         let average = self.average.load(Relaxed);
         let average = average - average / WEIGHT + taken / WEIGHT;
         self.average.store(average.max(1), Relaxed);
@@ -262,8 +264,11 @@ pub(crate) struct Wish<'s> {
     pub(super) share: Option<&'s Share>,
     /// Its place in the line, if it waits.
     ticket: Option<Ticket>,
-    /// How long its job is taken to be, in virtual time, if it waits or has its place.
+    /// How long its job is taken to be, in virtual time, if it waits or has its place; 0: its process
+    /// was alone.
     cost: u64,
+    /// Its process has the core for itself.
+    is_alone: bool,
     /// How many actions its job has, and whether it has commands.
     actions: usize,
     has_commands: bool,
@@ -278,6 +283,7 @@ impl<'s> Wish<'s> {
             share,
             ticket: None,
             cost: 0,
+            is_alone: false,
             actions: 0,
             has_commands: false,
             shares: None,
@@ -407,7 +413,8 @@ impl Line {
         if is_second || self.under_way > 0 && actions > MOST_ACTIONS {
             return false;
         }
-        let is_shared = self.shared.is_some_and(|then| is_within(SHARED, then, now));
+        let is_shared = self.is_shared(now);
+        wish.is_alone = !is_shared;
         share.has_room(is_shared, self.quantum)
     }
 
@@ -420,6 +427,10 @@ impl Line {
             Some(ticket) => {
                 self.remove(ticket, moves);
                 ticket.start
+            }
+            None if wish.is_alone => {
+                wish.cost = 0;
+                self.now
             }
             None => self.claim(wish, share),
         };
@@ -453,7 +464,13 @@ impl Line {
         self.under_way = self.under_way.saturating_sub(1);
         self.actions = self.actions.saturating_sub(actions);
         self.average = self.average - self.average / WEIGHT + share.weigh(taken) / WEIGHT;
-        share.ended(cost, taken);
+        let is_shared = self.shared.is_some() && self.is_shared(sys::jiffies());
+        share.ended(cost, taken, is_shared.then_some(self.now));
+    }
+
+    /// Whether more than one process has wanted the core lately.
+    fn is_shared(&self, now: usize) -> bool {
+        self.shared.is_some_and(|then| is_within(SHARED, then, now))
     }
 
     /// `wish` waits from now on, in `room`.
@@ -519,9 +536,10 @@ impl Line {
 
     /// The start of the job that `wish` is for, which is `share`'s.
     fn claim(&self, wish: &mut Wish<'_>, share: &Share) -> u64 {
-        wish.cost = share.cost(self.average);
         let debt = self.quantum.saturating_mul(MOST_DEBT);
-        share.claim(self.now, self.average, debt)
+        let (start, cost) = share.claim(self.now, self.average, debt);
+        wish.cost = cost;
+        start
     }
 
     fn remove(&mut self, ticket: Ticket, moves: u64) -> bool {
