@@ -104,8 +104,9 @@ impl<F: FrontEnd> Engine<F> {
         self.hardware.switch_on()?;
         let completing = self.completion.lock();
         let is_ours = self.pause();
-        // What has come meanwhile has not run so far.
+        // What has come meanwhile has not run so far, and may fail at once.
         self.state.lock().meter.begin(Stamp::now());
+        self.forget_progress();
         let started = match is_ours {
             true => F::start_again(self),
             // It is being stopped.

@@ -182,9 +182,13 @@ impl<F: FrontEnd> Engine<F> {
         is_ours.unwrap_or(false)
     }
 
-    /// The end of [`Engine::pause`], and what was seen of the core before does not count.
+    /// The end of [`Engine::pause`], and how far the core was before does not count.
     pub(super) fn resume(&self) {
-        self.forget_progress();
+        {
+            let mut state = self.state.lock();
+            let completed = state.completed;
+            state.watch.look_anew(completed);
+        }
         self.reopen();
     }
 
@@ -198,7 +202,7 @@ impl<F: FrontEnd> Engine<F> {
     }
 
     /// What was seen of the core does not count any more.
-    fn forget_progress(&self) {
+    pub(super) fn forget_progress(&self) {
         let mut state = self.state.lock();
         let completed = state.completed;
         state.watch.forget(completed);

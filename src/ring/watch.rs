@@ -94,7 +94,14 @@ impl Watch {
     /// The core was reset, or nothing is known of it any more, when job `completed` was the newest
     /// that had ended.
     pub(crate) fn forget(&mut self, completed: u64) {
+        self.failed = None;
+        self.look_anew(completed);
+    }
+
+    /// The same, but an error counts that the core has reported since job `completed` ended.
+    pub(crate) fn look_anew(&mut self, completed: u64) {
         *self = Self {
+            failed: self.failed.filter(|&job| job == completed),
             moves: self.moves.wrapping_add(1),
             ..Self::new(completed)
         };
@@ -299,6 +306,13 @@ mod tests {
         assert_eq!(watch.look(10, at(16, 0), (1000, 5)), Stands(995));
         watch.note_failure(0);
         assert_eq!(watch.look(15, at(16, 0), (1000, 5)), Hangs);
+        // It came as the core was started.
+        watch.look_anew(0);
+        assert_eq!(watch.look(15, at(16, 0), (1000, 5)), Moves);
+        assert_eq!(watch.look(20, at(16, 0), (1000, 5)), Hangs);
+        watch.forget(0);
+        assert_eq!(watch.look(20, at(16, 0), (1000, 5)), Moves);
+        assert_ne!(watch.look(25, at(16, 0), (1000, 5)), Hangs);
         // Or the job in which it came has ended, or it came behind that.
         assert!(watch.has_ended(1));
         assert_eq!(watch.look(16, at(17, 0), (1000, 5)), Moves);
