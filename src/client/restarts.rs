@@ -2,11 +2,12 @@
 
 //! Waits that Unix signals interrupt, and how long they have lasted.
 //!
-//! The kernel restarts the ioctl of an interrupted wait when the handlers allow that
-//! (`SA_RESTART`), or in any case ([`Error::Interrupted`]), with the arguments it had. With an interval timer, as an X server has, that
-//! would begin the wait's time anew with each tick. So the beginning is kept, by thread and by
-//! what is waited for, until the thread waits again. `ERESTART_RESTARTBLOCK` is no way: with a
-//! handler it becomes `EINTR`, which the vendor's libraries take for a failure.
+//! The kernel restarts the ioctl of an interrupted wait: always ([`Error::Interrupted`]), or, of what
+//! the client itself waits for, when the handlers allow that (`SA_RESTART`). It has the arguments it
+//! had. With an interval timer, as an X server has, that would begin the wait's time anew with each
+//! tick. So the beginning is kept, by thread and by what is waited for, until the thread waits again.
+//! `ERESTART_RESTARTBLOCK` is no way: with a handler it becomes `EINTR`, which the vendor's libraries
+//! take for a failure.
 //!
 //! STALL's job is kept, too: what others have submitted since is not waited for.
 //!
@@ -49,8 +50,7 @@ use kernel::{
 };
 
 /// Interrupted waits that are kept of one process: one for each thread in a handler, or in a handler
-/// that has interrupted another. One more takes
-/// the place of the oldest, but for parts of a COMMIT.
+/// that has interrupted another. One more takes the place of the oldest, but for parts of a COMMIT.
 const MAX_KEPT: usize = 64;
 
 /// The wait time that means for ever.
