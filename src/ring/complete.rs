@@ -18,8 +18,7 @@ use super::{
         Room,
         Share,
         Shares,
-        Wish,
-        PATIENCE, //
+        Wish, //
     },
     GPU_TIMEOUT, //
 };
@@ -28,10 +27,7 @@ use crate::{
         Error,
         Result, //
     },
-    sys::{
-        self,
-        clock::Stamp, //
-    },
+    sys::clock::Stamp,
     wait::{
         self,
         Left, //
@@ -44,6 +40,7 @@ use kernel::{
             Guard, //
         },
         Arc,
+        CondVar,
         CondVarTimeoutResult, //
     },
     time::{
@@ -51,6 +48,9 @@ use kernel::{
         Jiffies, //
     }, //
 };
+
+/// Jobs with more actions have the time that these take charged: else the next job would have it.
+const FEW_ACTIONS: usize = 64;
 
 /// How long a submitter goes on waiting for its place.
 #[derive(Default)]
@@ -79,8 +79,6 @@ impl<F: FrontEnd> Turn<'_, F> {
         let moves = state.moves;
         if state.line.leave(&mut self.wish, moves) {
             state.moves += 1;
-            drop(state);
-            self.engine.moved.notify_all();
         }
     }
 }
@@ -131,7 +129,13 @@ impl<F: FrontEnd> Engine<F> {
         drop(state);
         F::forget_translations(self);
         F::flushed(self);
+        self.notify_closed();
+    }
+
+    /// Nobody gets a place any more.
+    pub(super) fn notify_closed(&self) {
         self.moved.notify_all();
+        self.turned.notify_all();
     }
 
     /// Ends `job`, which was dropped. Apart from those that are done.
@@ -172,7 +176,13 @@ impl<F: FrontEnd> Engine<F> {
             self.trace_end(number, outcome);
             F::begin(self, &mut state);
             drop(state);
+            let actions = done.load.payload.actions();
             let payload = self.end_job(done.load);
+            if actions > FEW_ACTIONS {
+                let now = Stamp::now();
+                let mut state = self.state.lock();
+                state.charge_actions(self.seat.core, now, &payload);
+            }
             // A long list is freed here: that may sleep.
             let spare = payload.is_reusable().then_some(payload);
             state = self.state.lock();
@@ -223,7 +233,7 @@ impl<F: FrontEnd> Engine<F> {
     /// A place has been filled, or given back: others may have one.
     #[inline(always)]
     pub(crate) fn placed(self: &Arc<Self>, mut state: Guard<'_, State<F>, SpinLockBackend>) {
-        let check = !core::mem::replace(&mut state.is_checked, true);
+        let check = state.needs_check();
         let is_off = state.is_off;
         let waiters = state.waiters > 0;
         drop(state);
@@ -253,7 +263,7 @@ impl<F: FrontEnd> Engine<F> {
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for [`GPU_TIMEOUT`].
     /// `OutOfMemory`: for a place in the line.
-    pub(crate) fn wait_for_place(&self, turn: &mut Turn<'_, F>) -> Result {
+    pub(crate) fn wait_for_place(self: &Arc<Self>, turn: &mut Turn<'_, F>) -> Result {
         let Turn { wish, timeout, .. } = turn;
         let mut room = None;
         let mut state = self.state.lock();
@@ -263,9 +273,14 @@ impl<F: FrontEnd> Engine<F> {
             room = Some(made);
             state = self.state.lock();
         }
-        let moves = state.moves;
         if let Some(room) = room {
+            let moves = state.moves;
             state.line.join(wish, room, moves);
+            if state.phase == Phase::Open && state.needs_check() {
+                drop(state);
+                self.check_soon(false);
+                state = self.state.lock();
+            }
         }
         let share = wish.share;
         self.counted(&mut state, share, |state| {
@@ -301,25 +316,19 @@ impl<F: FrontEnd> Engine<F> {
     ) -> Result {
         loop {
             let (moves, waiters) = (state.moves, state.place_waiters);
-            if state.line.is_lost(wish) {
-                return Ok(());
-            }
             let has_moved = timeout.has_moved(state);
             if state.line.admits(wish, moves, waiters) && has_moved {
                 timeout.moves = Some(moves);
                 return Ok(());
             }
-            if state.line.hurry(moves, sys::jiffies()) {
-                state.moves += 1;
-                self.moved.notify_all();
-                continue;
+            if state.line.is_lost(wish) || state.phase.is_stopped() {
+                return Ok(());
             }
-            let most = match state.line.is_missed(moves) {
-                true => timeout.left.min(msecs_to_jiffies(PATIENCE).max(1)),
-                false => timeout.left,
+            let moved = match state.line.is_first(wish) {
+                true => &self.moved,
+                false => &self.turned,
             };
-            let left = self.wait(state, most)?;
-            timeout.left -= most - left.min(most);
+            timeout.left = self.wait(state, moved, timeout.left)?;
         }
     }
 
@@ -335,7 +344,7 @@ impl<F: FrontEnd> Engine<F> {
                 timeout.moves = Some(state.moves);
                 return Ok(());
             }
-            timeout.left = self.wait(state, timeout.left)?;
+            timeout.left = self.wait(state, &self.moved, timeout.left)?;
         }
     }
 
@@ -348,7 +357,7 @@ impl<F: FrontEnd> Engine<F> {
             if state.phase.is_stopped() || milliseconds == 0 {
                 return Err(Error::GpuNotResponding);
             }
-            left = self.wait(&mut state, left)?;
+            left = self.wait(&mut state, &self.moved, left)?;
         }
         match state.is_lost(number) {
             true => Err(Error::GpuNotResponding),
@@ -396,17 +405,18 @@ impl<F: FrontEnd> Engine<F> {
         has_ended.is_some()
     }
 
-    /// Waits for something to move, `left` jiffies at most; returns what is left of them.
-    pub(super) fn wait(
+    /// Waits until `moved` is notified, `left` jiffies at most; returns what is left of them.
+    fn wait(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,
+        moved: &CondVar,
         left: Jiffies,
     ) -> Result<Jiffies> {
         if left == 0 {
             return Err(Error::GpuNotResponding);
         }
         state.waiters += 1;
-        let woken = self.moved.wait_interruptible_timeout(state, left);
+        let woken = moved.wait_interruptible_timeout(state, left);
         state.waiters -= 1;
         match woken {
             CondVarTimeoutResult::Woken { jiffies } => Ok(jiffies),

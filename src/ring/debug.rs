@@ -110,7 +110,7 @@ impl<F: FrontEnd> Engine<F> {
                 return;
             }
             state.is_reset_asked = true;
-            !core::mem::replace(&mut state.is_checked, true)
+            state.needs_check()
         };
         if checks {
             self.check_soon(true);

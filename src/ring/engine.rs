@@ -221,8 +221,12 @@ pub(crate) struct Engine<F: FrontEnd> {
     pub(crate) reclaimer: Arc<Reclaimer>,
     #[pin]
     pub(crate) state: SpinLock<State<F>>,
+    /// What threads wait for that wait for the core has moved.
     #[pin]
     pub(super) moved: CondVar,
+    /// Where submitters wait until they are first in the line.
+    #[pin]
+    pub(super) turned: CondVar,
     /// How often the core was reset because it hung, or came back after it was unbound.
     pub(super) resets: Atomic<u32>,
     /// What it did when it hung.
@@ -266,6 +270,7 @@ impl<F: FrontEnd> Engine<F> {
                 reclaimer,
                 state <- new_spinlock!(State::init(spares, newest, history), "galcore ring"),
                 moved <- new_condvar!("galcore ring"),
+                turned <- new_condvar!("galcore line"),
                 resets: Atomic::new(resets),
                 dumps <- Dumps::new(dump_level),
                 dump_work <- new_work!("galcore dump"),
@@ -300,7 +305,7 @@ impl<F: FrontEnd> Engine<F> {
         state.phase.stop();
         state.moves += 1;
         drop(state);
-        self.moved.notify_all();
+        self.notify_closed();
     }
 
     /// Whether nothing runs in it any more, and nothing will.

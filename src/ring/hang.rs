@@ -7,7 +7,8 @@
 //! position is proof. So an interrupt that is lost costs two periods at most. If there is still
 //! none, it looks whether the core has got on ([`Watch`](super::watch::Watch)). One that has not
 //! for the time of the parameter `gpuTimeout` is recovered; without one the log gets one line. So is
-//! one whose job has held others up for the time of `jobTimeout`.
+//! one whose job has held others up for the time of `jobTimeout`. It also looks as long as submitters
+//! wait, whether the first of them comes.
 //!
 //! Where jobs end, nothing is read from the core here.
 
@@ -109,8 +110,12 @@ impl<F: FrontEnd> Engine<F> {
         self.catch_up();
         let is_reset_asked = {
             let mut state = self.state.lock();
+            let is_taken_soon = state.is_taken_soon(sys::jiffies());
             state.is_reset_asked &= state.may_be_reset();
             let is_idle = state.has_nothing_to_do() && !state.is_reset_asked;
+            if is_idle && is_taken_soon {
+                return Some(period);
+            }
             if state.phase.is_stopped() || is_idle {
                 state.is_checked = false;
                 drop(state);

@@ -45,7 +45,7 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     fn end(&mut self, outcome: Outcome);
 
     /// It has kept the core at place `core` busy for so long, in counts of
-    /// [`clock`](crate::sys::clock). Called once, before [`Payload::end`].
+    /// [`clock`](crate::sys::clock). Called before [`Payload::end`], and after it if that took long.
     fn used(&self, core: usize, counts: u64);
 
     /// Whether its memory is worth being used by another job, now that it has ended.

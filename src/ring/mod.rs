@@ -51,7 +51,7 @@
 //! takes and clients too: a thread of low priority that is preempted while it has one would hold up
 //! everybody. It is held for moments only. Who has a place to fill ([`Reservation`]) is not
 //! preempted either; others wait for it interruptibly. Nothing is locked under it but the
-//! allocator.
+//! allocator, and what wakes the first in the [line](turns).
 
 mod complete;
 mod debug;

@@ -269,8 +269,8 @@ impl<F: FrontEnd> Engine<F> {
         let mut state = self.state.lock();
         state.phase.wake_up();
         state.moves += 1;
-        let is_due = state.jobs.len() > 0 && !state.phase.is_stopped();
-        let checks = is_due && !core::mem::replace(&mut state.is_checked, true);
+        let is_due = state.jobs.len() > 0 || state.line.has_first();
+        let checks = is_due && !state.phase.is_stopped() && state.needs_check();
         drop(state);
         self.moved.notify_all();
         if checks {

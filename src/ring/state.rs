@@ -247,6 +247,22 @@ impl<F: FrontEnd> State<F> {
         self.follow_modes();
     }
 
+    /// The hang check is wanted; says whether it must be queued.
+    pub(super) fn needs_check(&mut self) -> bool {
+        !core::mem::replace(&mut self.is_checked, true)
+    }
+
+    /// Whether a submitter is to take the next place. If it does not come, it loses its turn.
+    pub(super) fn is_taken_soon(&mut self, now: usize) -> bool {
+        if self.phase != Phase::Open {
+            return false;
+        }
+        if self.line.hurry(self.moves, now) {
+            self.moves += 1;
+        }
+        self.line.has_first()
+    }
+
     /// Whether nothing runs, nothing begins, and nobody looks after the core: it may go off.
     pub(super) fn is_at_rest(&self) -> bool {
         let is_open = !(self.phase.is_stopped() || self.is_paused || self.is_filling);
@@ -333,6 +349,20 @@ impl<F: FrontEnd> State<F> {
             if let Some(share) = payload.share(core) {
                 let (cost, actions) = (oldest.load.cost, payload.actions());
                 self.line.ended(share, cost, taken, actions);
+            }
+        }
+    }
+
+    /// The job with `payload` has ended on core `core`, and its actions have run now: until then the
+    /// time was its process's, even if the next job has begun.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn charge_actions(&mut self, core: usize, now: Stamp, payload: &F::Payload) {
+        if self.jobs.len() > 0 {
+            let taken = self.meter.end(now);
+            payload.used(core, taken);
+            if let Some(share) = payload.share(core) {
+                share.charge(taken);
             }
         }
     }
@@ -541,6 +571,24 @@ mod tests {
         // What was behind the first job is in front of the second.
         assert_eq!(at(&state, places[0].wait + 8), Whereabouts::Before);
         assert_eq!(at(&state, places[1].at), Whereabouts::Entering(0));
+    }
+
+    #[test]
+    fn the_next_job_does_not_pay_for_actions() {
+        let mut state = state();
+        for payload in [1, 2] {
+            reserve(&mut state, payload).unwrap();
+            state.filled();
+        }
+        state.meter.begin(Stamp::at(0, 0));
+        state.charge(0, Stamp::at(50, 0));
+        assert!(state.pop().is_some());
+        state.charge_actions(0, Stamp::at(90, 0), &1);
+        assert_eq!(state.meter.end(Stamp::at(100, 0)), 10);
+        // None has begun.
+        assert!(state.pop().is_some());
+        state.charge_actions(0, Stamp::at(120, 0), &2);
+        assert_eq!(state.meter.load(None, Stamp::at(120, 0)).busy, 100);
     }
 
     #[test]

@@ -24,7 +24,9 @@
 //! a process for which the GPU has not done any commands, or one on trial: it opened the device after a
 //! hang that is not forgiven yet. They take turns: one has places for a [`QUANTUM`] while others wait.
 //!
-//! A first submitter that does not come loses its turn: its thread may have a low priority.
+//! All but the first of a line sleep until they are first: each place given wakes one thread. A first
+//! submitter that does not come loses its turn: its thread may have a low priority. The hang check
+//! looks for that.
 
 use super::Payload;
 use crate::{
@@ -40,10 +42,14 @@ use kernel::{
         RBTree,
         RBTreeNodeReservation, //
     },
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
+    sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        }, //
     },
+    task::Task,
     time::msecs_to_jiffies, //
 };
 
@@ -66,7 +72,10 @@ const MOST_DEBT: u64 = 500;
 const MOST_ACTIONS: usize = MAX_RECORDS;
 
 /// How long the first in a line has to come when something has moved, in milliseconds.
-pub(super) const PATIENCE: u32 = 20;
+const PATIENCE: u32 = 20;
+
+/// How many waiting strangers are looked at for another job of the one that has places.
+const MOST_LOOKED_AT: usize = 16;
 
 /// The newest job counts for an eighth of the average: one alone may have waited for the core to come
 /// on.
@@ -213,6 +222,11 @@ impl Share {
         self.average.store(average.max(1), Relaxed);
     }
 
+    /// Its last job has kept the core for so long after its end.
+    pub(super) fn charge(&self, taken: u64) {
+        self.correct(0, self.weigh(taken));
+    }
+
     /// Whether it may have another job under way.
     fn has_room(&self, is_shared: bool, quantum: u64) -> bool {
         let jobs = self.under_way.load(Relaxed);
@@ -237,8 +251,15 @@ struct Ticket {
 /// Nice values lie this far from 0 at most.
 const MOST_NICE: u32 = 20;
 
+/// A thread in a line.
+struct Waiter {
+    task: ARef<Task>,
+    /// If it is one of a stranger's: where its shares are.
+    stranger: Option<usize>,
+}
+
 /// Memory for a place in a line.
-pub(super) struct Room(RBTreeNodeReservation<Ticket, ()>);
+pub(super) struct Room(RBTreeNodeReservation<Ticket, Waiter>);
 
 impl Room {
     /// Memory for one.
@@ -256,6 +277,12 @@ struct Holder {
     newest: u64,
     /// When it got its first place, in jiffies.
     since: usize,
+}
+
+impl Holder {
+    fn is_within_quantum(&self, now: usize) -> bool {
+        is_within(QUANTUM, self.since, now)
+    }
 }
 
 /// What a submitter wants.
@@ -309,10 +336,11 @@ impl<'s> Wish<'s> {
     }
 
     /// Which stranger may hang the core with the job.
-    fn stranger(&self) -> Option<*const Shares> {
+    fn stranger(&self) -> Option<usize> {
         let is_trusted = |shares: &Shares| shares.is_known() && !shares.is_on_trial();
         let shares = self.shares.filter(|shares| !is_trusted(shares))?;
-        self.has_commands.then_some(core::ptr::from_ref(shares))
+        self.has_commands
+            .then(|| core::ptr::from_ref(shares).addr())
     }
 
     /// Whether it waits.
@@ -328,10 +356,10 @@ impl<'s> Wish<'s> {
 
 /// The submitters that wait for a place.
 pub(super) struct Line {
-    waiting: RBTree<Ticket, ()>,
+    waiting: RBTree<Ticket, Waiter>,
     /// The same of strangers, which wait for each other's jobs, too.
-    strangers: RBTree<Ticket, ()>,
-    /// The first of these that nothing else holds up.
+    strangers: RBTree<Ticket, Waiter>,
+    /// The first of these that nothing else holds up. Its thread is woken when it becomes that.
     first: Option<Ticket>,
     /// What had moved when it looked last.
     first_saw: u64,
@@ -360,7 +388,7 @@ fn is_within(milliseconds: u32, then: usize, now: usize) -> bool {
 }
 
 /// The first in `line`.
-fn front(line: &RBTree<Ticket, ()>) -> Option<Ticket> {
+fn front(line: &RBTree<Ticket, Waiter>) -> Option<Ticket> {
     line.cursor_front().map(|front| *front.current().0)
 }
 
@@ -394,23 +422,29 @@ impl Line {
         if self.under_way > share.under_way.load(Relaxed) || waiters > share.waiting() {
             self.shared = Some(now);
         }
-        if self.first.is_some() && self.first != wish.ticket {
+        if self.first != wish.ticket {
             return false;
         }
         if self.first.is_some() {
             self.first_saw = moves;
             self.missed = None;
         }
-        let actions = self.actions.saturating_add(wish.actions);
-        let is_second = match (self.stranger, wish.stranger()) {
-            // After its quantum it is others' turn if they wait, unless its own is before theirs.
-            (Some(holder), Some(stranger)) if holder.shares == stranger.addr() => {
-                !is_within(QUANTUM, holder.since, now)
-                    && front(&self.strangers).is_some_and(|next| wish.ticket != Some(next))
+        if let (Some(holder), Some(stranger)) = (self.stranger, wish.stranger()) {
+            let is_own = holder.shares == stranger;
+            match wish.ticket {
+                Some(_) if is_own => {}
+                Some(ticket) => {
+                    // It was none when it joined.
+                    self.remove(ticket, moves);
+                    return false;
+                }
+                // After its quantum it is others' turn if they wait.
+                None if is_own && (holder.is_within_quantum(now) || self.strangers.is_empty()) => {}
+                None => return false,
             }
-            (holder, stranger) => holder.is_some() && stranger.is_some(),
-        };
-        if is_second || self.under_way > 0 && actions > MOST_ACTIONS {
+        }
+        let actions = self.actions.saturating_add(wish.actions);
+        if self.under_way > 0 && actions > MOST_ACTIONS {
             return false;
         }
         let is_shared = self.is_shared(now);
@@ -443,7 +477,7 @@ impl Line {
                 .stranger
                 .map_or_else(sys::jiffies, |holder| holder.since);
             self.stranger = Some(Holder {
-                shares: stranger.addr(),
+                shares: stranger,
                 newest: number,
                 since,
             });
@@ -487,11 +521,15 @@ impl Line {
             number: self.tickets,
         };
         self.tickets += 1;
-        let line = match wish.stranger() {
+        let waiter = Waiter {
+            task: ARef::from(&**kernel::current!()),
+            stranger: wish.stranger(),
+        };
+        let line = match waiter.stranger {
             Some(_) => &mut self.strangers,
             None => &mut self.waiting,
         };
-        line.insert(room.0.into_node(ticket, ()));
+        line.insert(room.0.into_node(ticket, waiter));
         wish.ticket = Some(ticket);
         self.choose(moves);
     }
@@ -509,28 +547,51 @@ impl Line {
 
     /// Whether `wish` has lost its place in the line: it must join anew.
     pub(super) fn is_lost(&self, wish: &Wish<'_>) -> bool {
-        let waits =
-            |ticket| [&self.waiting, &self.strangers].map(|line| line.get(&ticket).is_some());
         wish.ticket
-            .is_some_and(|ticket| waits(ticket) == [false; 2])
+            .is_some_and(|ticket| self.waiter(ticket).is_none())
+    }
+
+    /// Whether `wish` waits, and is the first.
+    pub(super) fn is_first(&self, wish: &Wish<'_>) -> bool {
+        self.first.is_some() && self.first == wish.ticket
+    }
+
+    /// Whether a first is waited for.
+    pub(super) fn has_first(&self) -> bool {
+        self.first.is_some()
     }
 
     /// Whether the first has not looked since something moved, or has not taken its place though
     /// nothing is under way.
-    pub(super) fn is_missed(&self, moves: u64) -> bool {
+    fn is_missed(&self, moves: u64) -> bool {
         self.first.is_some() && (self.first_saw != moves || self.under_way == 0)
     }
 
-    /// Another one looks. A first that has been missed for [`PATIENCE`] loses its place; says whether
-    /// it has.
+    /// The hang check looks. A first that has been missed for [`PATIENCE`] loses its place, and is
+    /// woken to join anew; says whether it has.
     pub(super) fn hurry(&mut self, moves: u64, now: usize) -> bool {
         if !self.is_missed(moves) {
             return false;
         }
         let then = *self.missed.get_or_insert(now);
         match self.first {
-            Some(first) if !is_within(PATIENCE, then, now) => self.remove(first, moves),
+            Some(first) if !is_within(PATIENCE, then, now) => {
+                self.wake(first);
+                self.remove(first, moves)
+            }
             _ => false,
+        }
+    }
+
+    /// The thread with this ticket.
+    fn waiter(&self, ticket: Ticket) -> Option<&Waiter> {
+        let lines = [&self.waiting, &self.strangers];
+        lines.into_iter().find_map(|line| line.get(&ticket))
+    }
+
+    fn wake(&self, ticket: Ticket) {
+        if let Some(waiter) = self.waiter(ticket) {
+            waiter.task.wake_up();
         }
     }
 
@@ -550,13 +611,31 @@ impl Line {
         was_first
     }
 
+    /// Which stranger that waits may have the next place.
+    fn next_stranger(&self) -> Option<Ticket> {
+        let Some(holder) = self.stranger else {
+            return front(&self.strangers);
+        };
+        // After its quantum only if its own is before others'.
+        let looked_at = match holder.is_within_quantum(sys::jiffies()) {
+            true => MOST_LOOKED_AT,
+            false => 1,
+        };
+        let mut next = self.strangers.iter().take(looked_at);
+        let own = next.find(|(_, waiter)| waiter.stranger == Some(holder.shares));
+        own.map(|(ticket, _)| *ticket)
+    }
+
     fn choose(&mut self, moves: u64) {
-        let stranger = front(&self.strangers).filter(|_| self.stranger.is_none());
-        let first = Iterator::chain(front(&self.waiting).into_iter(), stranger).min();
+        let next = [front(&self.waiting), self.next_stranger()];
+        let first = next.into_iter().flatten().min();
         if self.first != first {
             self.first = first;
             self.first_saw = moves;
             self.missed = None;
+            if let Some(first) = first {
+                self.wake(first);
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::time::Instant;
 
+use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
@@ -30,6 +31,7 @@ use galcore_client::Device;
 use galcore_client::Queue;
 use galcore_client::Stream;
 use galcore_selftests::control::Control;
+use galcore_selftests::fixture::placed;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
 use galcore_selftests::harness::eventually;
@@ -168,6 +170,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
             let time = Duration::from_millis(milliseconds.parse()?);
             hog(draws.parse()?, words.parse()?, time)
         }
+        ["threads", milliseconds] => threads(Duration::from_millis(milliseconds.parse()?)),
         ["burst", milliseconds] => burst(&device, Duration::from_millis(milliseconds.parse()?)),
         ["steady", milliseconds] => steady(Duration::from_millis(milliseconds.parse()?)),
         ["hang"] => {
@@ -480,6 +483,69 @@ fn waits_for_one_job(control: &Control) -> Result<()> {
     Ok(())
 }
 
+/// How often the calling thread has slept.
+fn sleeps() -> Result<u64> {
+    let text = fs::read_to_string("/proc/thread-self/status")?;
+    let mut lines = text.lines();
+    let count = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    Ok(count.context("no line")?.trim().parse()?)
+}
+
+/// [`THREADS`] threads commit small jobs without waiting for them. How many there are, and how often the threads have slept.
+fn threads(time: Duration) -> Result<String> {
+    let mut paint = Paint::new()?;
+    paint.run(&paint.fill_all(0x0bad_0bad))?;
+    let (buffer, record) = placed(
+        paint.device(),
+        paint.engine(),
+        &paint.fill_all(0x0bad_0bad),
+        4096,
+    )?;
+    let device = paint.device();
+    let thread = || -> Result<(u64, u64)> {
+        let (begun, before) = (Instant::now(), sleeps()?);
+        let mut commits = 0;
+        while begun.elapsed() < time {
+            device.commit(&record, 0, &mut Queue::new())?;
+            commits += 1;
+        }
+        Ok((commits, sleeps()? - before))
+    };
+    let (mut commits, mut slept) = (0, 0);
+    std::thread::scope(|scope| -> Result<()> {
+        let all: Vec<_> = (0..THREADS).map(|_| scope.spawn(thread)).collect();
+        for one in all {
+            let (own, sleeps) = one.join().map_err(|_| anyhow!("a thread panicked"))??;
+            commits += own;
+            slept += sleeps;
+        }
+        Ok(())
+    })?;
+    device.stall()?;
+    device.free_contiguous(&buffer)?;
+    paint.close()?;
+    Ok(format!("{commits} {slept}"))
+}
+
+const THREADS: u32 = 64;
+
+/// Threads that wait for a place sleep until it is their turn: they do not all wake for each job that ends.
+fn one_is_woken(control: &Control) -> Result<()> {
+    let armed = control.arm(fault::SLOW_DRAWS, 1_000);
+    let usual = longest_wait(WARM)?;
+    let mut other = Other::start(Abi::own())?;
+    other.tell(&format!("threads {}", (3 * WARM).as_millis()))?;
+    std::thread::sleep(WARM);
+    let worst = longest_wait(WARM)?;
+    let answer = other.answer()?;
+    drop(armed);
+    let (commits, slept) = answer.split_once(' ').context("two numbers")?;
+    let (commits, slept): (u64, u64) = (commits.parse()?, slept.parse()?);
+    println!("# {usual:?} alone, {worst:?} beside {THREADS} threads; these slept {slept} times for {commits} jobs");
+    ensure!(slept <= 4 * commits, "{slept} times for {commits} jobs");
+    Ok(())
+}
+
 /// Commits queues that are as long as they may be. How many.
 fn burst(device: &Device, time: Duration) -> Result<String> {
     let id = device.create_signal(true)?;
@@ -760,6 +826,7 @@ fn main() -> ExitCode {
         if part == "--shared" {
             suite.test("one job is waited for", || waits_for_one_job(&control));
             suite.test("the same time for each", || shares(&control));
+            suite.test("threads in a line", || one_is_woken(&control));
             return suite.run();
         }
         if part == "--crowd" {
