@@ -10,8 +10,10 @@
 //! * *Strangers*: processes that opened the device after the first hang that is not forgiven, and for
 //!   which the GPU has not done any commands. A new process is free, and some can have a new user for
 //!   it. After each hang a stranger waits as long as that kept the core. So known processes get at
-//!   least half of the core's time. The one that opened the device first goes first, those that have
-//!   hung the core themselves go last. If a former stranger hangs the core, all processes that came
+//!   least half of the core's time. Then those go first whose user's strangers have hung the core the
+//!   fewest times, of these the one that opened the device first, and those that have hung the core
+//!   themselves go last. So a stranger waits for one hang of each other user, not of each process that a
+//!   user has opened in advance. If a former stranger hangs the core, all processes that came
 //!   after the first hang are strangers again: otherwise each would do one small job first.
 //! * The *user* of a process that was no stranger. After more than [`MAX_HANGS`] of such hangs all
 //!   processes of the user wait as strangers do: they may have been opened in advance.
@@ -208,10 +210,15 @@ struct Accounts {
     users: Table<u32, USERS>,
     /// All that users' processes have done.
     strangers: Account,
-    /// When the first of the strangers opened the device that have waited since the last hang, and
-    /// have not caused one.
-    eldest: Option<u64>,
+    /// The same, by user.
+    strangers_of: Table<u32, USERS>,
+    /// The first of the strangers that have waited since the last hang, and have not caused one.
+    eldest: Option<Rank>,
 }
+
+/// Which stranger goes first, the lowest: how many hangs its user's strangers owe, and when it opened
+/// the device.
+type Rank = (u32, u64);
 
 impl Accounts {
     const fn new() -> Self {
@@ -219,6 +226,7 @@ impl Accounts {
             processes: Table::new(),
             users: Table::new(),
             strangers: Account::NONE,
+            strangers_of: Table::new(),
             eldest: None,
         }
     }
@@ -228,9 +236,11 @@ impl Accounts {
         if let Some(user) = who.user {
             self.strangers.charge(cost, now);
             self.eldest = None;
-            if who.is_known || !is_new {
-                self.users.charge(user, cost, now);
-            }
+            let users = match who.is_known || !is_new {
+                true => &mut self.users,
+                false => &mut self.strangers_of,
+            };
+            users.charge(user, cost, now);
         }
         Charged {
             owed: self.processes.charge(who.process, cost, now).owed,
@@ -251,15 +261,17 @@ impl Accounts {
         let is_stranger = owed > 0 || self.strangers.is_new(who, now) && !who.is_known;
         let others_wait = match self.users.get(user, now) {
             _ if is_stranger => {
-                let eldest = self.eldest.unwrap_or(who.since);
+                let of_user = self.strangers_of.get(user, now);
+                let rank = (of_user.map_or(0, |hangs| hangs.owed(now)), who.since);
+                let eldest = self.eldest.unwrap_or(rank);
                 // Not by its account: that is forgiven while it waits for others', or was forgotten.
                 let is_guilty = owed > 0 || who.has_hung;
-                let head_start = match (is_guilty, who.since > eldest) {
+                let head_start = match (is_guilty, rank > eldest) {
                     (true, _) => 2 * ticks(HEAD_START),
                     (_, is_younger) => u32::from(is_younger) * ticks(HEAD_START),
                 };
                 if !is_guilty {
-                    self.eldest = Some(eldest.min(who.since));
+                    self.eldest = Some(eldest.min(rank));
                 }
                 self.strangers.left_for_others(head_start, now)
             }
@@ -465,7 +477,8 @@ mod tests {
         let last = u64::from(COST + 2 * ticks(HEAD_START));
         let guilty = known(of_user(2, now));
         assert_eq!(wait(&mut accounts, &guilty, now), Some((last, true)));
-        assert_eq!(accounts.due(&of_user(90, now), now + 7), Due::Nothing);
+        let new = of_other(of_user(90, now));
+        assert_eq!(accounts.due(&new, now + 7), Due::Nothing);
         // One that was known: only those are strangers again that came with it.
         assert!(
             accounts
@@ -504,6 +517,31 @@ mod tests {
         // Only those that wait now are looked at.
         accounts.charge(&elder, COST, now);
         assert_eq!(wait(&mut accounts, &younger, now), after(0));
+    }
+
+    #[test]
+    fn a_stranger_waits_for_one_hang_of_another_user() {
+        let mut accounts = Accounts::new();
+        let now = START + 10;
+        accounts.charge(&of_user(1, START), COST, START);
+        // Many that were opened in advance.
+        let waiting = [2, 3].map(|process| of_user(process, now));
+        let newcomer = Person {
+            user: Some(1001),
+            ..of_user(90, now + 1)
+        };
+        let due = |accounts: &mut Accounts, head_start| {
+            let last = now + 1 + u64::from(COST + head_start);
+            assert_ne!(accounts.due(&newcomer, last - 1), Due::Nothing);
+            assert_eq!(accounts.due(&newcomer, last), Due::Nothing);
+        };
+        accounts.charge(&of_user(1, now), COST, now);
+        accounts.charge(&waiting[0], COST, now + 1);
+        assert_ne!(accounts.due(&waiting[1], now + 1), Due::Nothing);
+        due(&mut accounts, 0);
+        let younger = u64::from(COST + ticks(HEAD_START));
+        assert_ne!(accounts.due(&waiting[1], now + younger), Due::Nothing);
+        assert_eq!(accounts.due(&waiting[1], now + 1 + younger), Due::Nothing);
     }
 
     #[test]
