@@ -151,7 +151,8 @@ impl<F: FrontEnd> Engine<F> {
         let now = sys::jiffies();
         let holds_up = state.holds_up(self.seat.core);
         let limit = self.seat.job_limit();
-        if state.watch.is_too_long(now, holds_up, limit) && recovers {
+        let holder = state.oldest_process();
+        if state.watch.is_too_long(now, holder, holds_up, limit) && recovers {
             drop(state);
             self.recover(Cause::TooLong);
             return Some(period);

@@ -367,6 +367,12 @@ impl<F: FrontEnd> State<F> {
         }
     }
 
+    /// Whose job is the oldest, by number; 0: there is none, or it is the driver's.
+    pub(super) fn oldest_process(&self) -> u64 {
+        let oldest = self.jobs.get(0);
+        oldest.map_or(0, |(_, slot)| slot.load.payload.process())
+    }
+
     /// Whether the oldest job, on core `core`, holds anything up but its own process: another's job,
     /// a submitter, the machine's sleep, or the end of what its process had.
     pub(super) fn holds_up(&self, core: usize) -> bool {

@@ -54,8 +54,8 @@ pub(crate) struct Watch {
     is_told: bool,
     /// How often it was seen to have moved.
     moves: u64,
-    /// How long the jobs of the process that is next have held others up, in jiffies: all since
-    /// another process's has ended.
+    /// How long the jobs of the process whose job was the oldest at the last look have held others up,
+    /// in jiffies: all since that was another process's, or one of those has ended.
     held_up: usize,
     /// That process.
     holder: u64,
@@ -116,14 +116,23 @@ impl Watch {
     #[inline]
     pub(crate) fn ended(&mut self, process: u64) {
         if process != 0 && self.holder != process {
-            self.holder = process;
             self.held_up = 0;
         }
     }
 
-    /// Whether the oldest job, with those of its process before it, has held others up for `limit`
-    /// milliseconds (0: there is no limit). `holds_up`: whether it does now.
-    pub(crate) fn is_too_long(&mut self, now: usize, holds_up: bool, limit: u32) -> bool {
+    /// Whether the oldest job, which is `process`'s, with those of it before, has held others up for
+    /// `limit` milliseconds (0: there is no limit). `holds_up`: whether it does now.
+    pub(crate) fn is_too_long(
+        &mut self,
+        now: usize,
+        process: u64,
+        holds_up: bool,
+        limit: u32,
+    ) -> bool {
+        if process != 0 && core::mem::replace(&mut self.holder, process) != process {
+            self.held_up = 0;
+            self.looked = None;
+        }
         let before = self.looked.replace(now).filter(|_| holds_up);
         let passed = before.map_or(0, |before| now.wrapping_sub(before));
         // CAST: jiffies have the machine's width.
@@ -259,28 +268,36 @@ mod tests {
         // Alone it may take as long as it likes.
         for _ in 0..100 {
             now = now.wrapping_add(ticks(100));
-            assert!(!watch.is_too_long(now, false, 1000));
+            assert!(!watch.is_too_long(now, 3, false, 1000));
         }
         for _ in 0..9 {
             now = now.wrapping_add(ticks(100));
-            assert!(!watch.is_too_long(now, true, 1000));
+            assert!(!watch.is_too_long(now, 3, true, 1000));
         }
         // A late look counts as one that came in time.
         now = now.wrapping_add(ticks(60_000));
-        assert!(watch.is_too_long(now, true, 1000));
-        assert!(!watch.is_too_long(now, true, 0));
+        assert!(watch.is_too_long(now, 3, true, 1000));
+        assert!(!watch.is_too_long(now, 3, true, 0));
         // The next process begins anew; the first look at its job has nothing to count from.
-        watch.ended(4);
+        watch.ended(3);
         assert!(watch.has_ended(8));
-        assert!(!watch.is_too_long(now.wrapping_add(ticks(2000)), true, 200));
-        assert!(watch.is_too_long(now.wrapping_add(ticks(2200)), true, 200));
+        let later = |time| now.wrapping_add(ticks(time));
+        assert!(!watch.is_too_long(later(2000), 4, true, 200));
+        assert!(watch.is_too_long(later(2200), 4, true, 200));
         // Its next job goes on; the driver's are nobody's.
         watch.ended(4);
         watch.ended(0);
         assert!(watch.has_ended(9));
-        assert!(watch.is_too_long(now.wrapping_add(ticks(2200)), true, 200));
+        assert!(watch.is_too_long(later(2200), 4, true, 200));
+        // Another one's quick job was between.
         watch.ended(5);
-        assert!(!watch.is_too_long(now.wrapping_add(ticks(2200)), true, 200));
+        assert!(!watch.is_too_long(later(2200), 4, true, 200));
+        // Nobody pays for the time of others.
+        assert!(watch.is_too_long(later(2400), 4, true, 200));
+        assert!(!watch.is_too_long(later(2450), 6, true, 200));
+        assert!(!watch.is_too_long(later(2550), 6, true, 200));
+        watch.ended(6);
+        assert!(watch.is_too_long(later(2650), 6, true, 200));
     }
 
     #[test]
