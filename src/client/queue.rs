@@ -84,7 +84,11 @@ impl Process {
     fn is_named(&self, number: u64) -> bool {
         // CAST: the low half, as a number of a process.
         let number = number as i32;
-        number == self.id() || number == 0 || !self.clients.has(number)
+        // A process that shares the memory map may name itself.
+        number == self.id()
+            || number == 0
+            || !self.clients.has(number)
+            || number == kernel::current!().tgid()
     }
 }
 
@@ -162,10 +166,12 @@ impl<'a> Queue<'a> {
                 // the memory map may be another user's.
                 let is_own = sys::is_thread_of(&process.leader);
                 if i32::try_from(target).ok() != Some(process.id()) || !is_own {
+                    // CAST: the low half, as a number of a process.
                     return Err(mistake!(
                         Error::InvalidArgument,
-                        "a SIGNAL record is for process {:#x}, not for the caller",
-                        target
+                        "a SIGNAL record is for process {}: with useLinuxSignal=1 the process that has opened the device, {}, can name itself alone",
+                        target as i32,
+                        process.id()
                     ));
                 }
                 Action::LinuxSignal(process.clone(), id)

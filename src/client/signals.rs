@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     abi::{
+        Format,
         Reply,
         UserSignal, //
     },
@@ -77,6 +78,11 @@ impl Process {
                 Ok(Reply::Signal { id })
             }
             UserSignal::Destroy { id } => {
+                // Libraries that a process has inherited by fork destroy them when it exits.
+                let format = self.interface().map(|(choice, _)| choice.format());
+                if format.is_some_and(Format::signals_have_owners) && !self.is_callers() {
+                    return Err(Error::NotFound);
+                }
                 let over = {
                     let mut tables = self.tables();
                     let entry = tables.signals.get_mut(id).ok_or(Error::NotFound)?;

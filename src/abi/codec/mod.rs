@@ -106,6 +106,11 @@ impl Format {
         self.0.takes(input, output)
     }
 
+    /// Whether a signal is the process's alone that has created it, and is not counted.
+    pub(crate) fn signals_have_owners(self) -> bool {
+        !self.0.quirks.maps_signals
+    }
+
     /// Whether interfaces may be shorter than its own.
     pub(crate) fn may_be_shorter(self) -> bool {
         self.0.may_be_shorter

@@ -304,45 +304,43 @@ pub fn give_way() -> io::Result<()> {
     }
 }
 
-/// What [`opened_by_another`] tells the other process, and that it.
-struct Opening {
-    path: *const libc::c_char,
-    descriptor: libc::c_int,
-}
-
-/// Opens the file of a `Opening`.
-extern "C" fn open_for_another(opening: *mut libc::c_void) -> libc::c_int {
-    let opening = opening.cast::<Opening>();
-    // SAFETY: `opened_by_another` waits for the end of this, with the place and the path.
-    unsafe { (*opening).descriptor = libc::open((*opening).path, libc::O_RDWR) };
-    0
-}
-
-/// A file that was opened by another process, which shares this one's memory map and files and has ended.
-pub fn opened_by_another(path: &CStr) -> io::Result<OwnedFd> {
-    let mut stack = vec![0u64; 8192];
-    let mut opening = Opening {
-        path: path.as_ptr(),
-        descriptor: -1,
-    };
+/// Has another process do `body` that shares this one's memory map and files; what it returned.
+pub fn sharing_memory<F: FnOnce() -> i32>(body: F) -> io::Result<i32> {
+    extern "C" fn run<F: FnOnce() -> i32>(place: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: `sharing_memory` waits for the end of this, with the place.
+        let place = unsafe { &mut *place.cast::<(Option<F>, i32)>() };
+        if let Some(body) = place.0.take() {
+            place.1 = body();
+        }
+        0
+    }
+    let mut stack = vec![0u64; 1 << 15];
+    let mut place = (Some(body), -1);
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::SIGCHLD;
-    let place: *mut Opening = &mut opening;
+    let shared: *mut (Option<F>, i32) = &mut place;
     // SAFETY: this thread goes on when the other process has ended; until then nobody else has the stack and the
-    // place, and the process does one system call.
+    // place.
     let process = unsafe {
         let top = stack.as_mut_ptr().add(stack.len()).cast();
-        libc::clone(open_for_another, top, flags, place.cast())
+        libc::clone(run::<F>, top, flags, shared.cast())
     };
     if process < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the child is this process's own; its descriptor is nobody else's, as its files are this process's.
+    // SAFETY: the child is this process's own, and has ended.
     unsafe {
         libc::waitpid(process, std::ptr::null_mut(), 0);
-        match place.read_volatile().descriptor {
-            ..0 => Err(io::ErrorKind::NotFound.into()),
-            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
-        }
+        Ok((&raw const (*shared).1).read_volatile())
+    }
+}
+
+/// A file that was opened by another process, which shares this one's memory map and files and has ended.
+pub fn opened_by_another(path: &CStr) -> io::Result<OwnedFd> {
+    // SAFETY: the path lives through the call.
+    match sharing_memory(|| unsafe { libc::open(path.as_ptr(), libc::O_RDWR) })? {
+        ..0 => Err(io::ErrorKind::NotFound.into()),
+        // SAFETY: the descriptor is nobody else's, as the other's files are this process's.
+        descriptor => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
     }
 }
 

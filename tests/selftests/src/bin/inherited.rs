@@ -16,6 +16,7 @@ use galcore_client::device;
 use galcore_client::device::Memory;
 use galcore_client::device::Node;
 use galcore_client::raw::copied;
+use galcore_client::raw::sharing_memory;
 use galcore_client::sys::become_user;
 use galcore_client::sys::Region;
 use galcore_client::uapi;
@@ -185,6 +186,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
             Err(Command::new(program).args(arguments).exec().into())
         }
         "fork" => fork(),
+        "destructors" => destructors(),
         "show" => state.show(),
         "look" => state.look(),
         "read" => state.read(parse(words, 1)?),
@@ -348,11 +350,42 @@ fn fork() -> Result<String> {
     Ok("whole".to_string())
 }
 
+/// A library's destructors run in a forked child, too. On Dove a signal is its creator's to destroy.
+fn destructors() -> Result<String> {
+    let abi = Abi::named("dove").context("no facts of dove")?;
+    let device = Device::open_as(abi, true)?;
+    let signal = device.create_signal(false)?;
+    let child = copied(|| {
+        let destroyed = device.destroy_signal(signal);
+        refused("DESTROY", destroyed, Status::INVALID_ARGUMENT).is_ok()
+    })?;
+    same("the child", child.wait(60_000), Some(0))?;
+    device.set_signal(signal, true)?;
+    device.wait_signal(signal, 1000)?;
+    device.destroy_signal(signal)?;
+    Ok("whole".to_string())
+}
+
+/// A process that shares the memory map uses the file as its owner does, though it has the device open itself.
+fn of_a_shared_map() -> Result<()> {
+    let device = Device::open_as(Abi::own(), true)?;
+    let signal = device.create_signal(false)?;
+    let done = sharing_memory(|| {
+        let both = Device::open_as(Abi::own(), true)
+            .and_then(|_open| device.commit_queue(Queue::new().signal(signal)));
+        i32::from(both.is_err())
+    })?;
+    same("the other process", done, 0)?;
+    device.wait_signal(signal, 5000)?;
+    Ok(device.destroy_signal(signal)?)
+}
+
 /// Of processes that are forked.
 fn of_a_forked_process() -> Result<()> {
     let before = at_rest(ProcGc::used_now)?;
     let mut parent = Other::start(Abi::own())?;
     same("the parent", parent.ask("fork")?.as_str(), "whole")?;
+    same("of Dove", parent.ask("destructors")?.as_str(), "whole")?;
     drop(parent);
     settles("KiB used", before, ProcGc::used_now)
 }
@@ -413,6 +446,10 @@ fn main() -> ExitCode {
         suite.test(
             "a forked process is refused its parent's memory and jobs, and has its own",
             of_a_forked_process,
+        );
+        suite.test(
+            "a process that shares the memory map names itself",
+            of_a_shared_map,
         );
         suite.test(
             "a program that is executed has nothing of the one before",
