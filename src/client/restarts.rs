@@ -51,7 +51,7 @@ use kernel::{
 
 /// Interrupted waits that are kept of one process: one for each thread in a handler, or in a handler
 /// that has interrupted another. One more takes the place of the oldest, but for parts of a COMMIT.
-const MAX_KEPT: usize = 64;
+const MAX_KEPT: usize = 512;
 
 /// The wait time that means for ever.
 const FOREVER: u32 = u32::MAX;
@@ -300,7 +300,8 @@ impl Process {
             stack,
             what,
             since: since.unwrap_or(now.saturating_sub(gone)),
-            until: now,
+            // What runs no handler comes back to the same call, however late.
+            until: if sys::is_stopping() { u64::MAX } else { now },
             goal,
             progress,
             was_switched: false,

@@ -38,6 +38,9 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
 use gpu_control::fault;
+use rustix::process::kill_process;
+use rustix::process::Pid;
+use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_millis(500);
 
@@ -265,8 +268,33 @@ fn handler_leaves(device: &Device, id: i32) -> Result<()> {
 fn be_other(_: &'static Abi) -> Result<()> {
     other::serve(|words| match *words {
         ["busy", seconds] => other::keep_busy(seconds),
+        ["wait", milliseconds] => {
+            let device = Device::open()?;
+            let id = device.create_signal(false)?;
+            let begin = Instant::now();
+            let waited = device.wait_signal(id, milliseconds.parse()?);
+            refused("WAIT", waited, Status::TIMEOUT)?;
+            Ok(begin.elapsed().as_millis().to_string())
+        }
         _ => bail!("what is {words:?}?"),
     })
+}
+
+/// A stop has no handler: the wait goes on with the time that is left, however long the thread was stopped.
+fn long_stops() -> Result<()> {
+    let mut other = Other::start(Abi::own())?;
+    let pid = Pid::from_raw(other.id()).context("its number")?;
+    other.tell("wait 1500")?;
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(300));
+        kill_process(pid, Signal::STOP)?;
+        std::thread::sleep(Duration::from_millis(1200));
+        kill_process(pid, Signal::CONT)?;
+    }
+    let took: u64 = other.answer()?.parse()?;
+    println!("# {took} ms");
+    ensure!((1500..3500).contains(&took), "{took} ms");
+    Ok(())
 }
 
 /// STALL waits for what was there when it was called, and not, with each tick, for what has come since.
@@ -437,6 +465,7 @@ fn main() -> ExitCode {
         suite.test("a handler leaves a WAIT", move || {
             handler_leaves(device, id)
         });
+        suite.test("WAIT of a thread that stops", long_stops);
         suite.test("STALL behind others", stall_behind_others);
         suite.test("UNMAP_USER_MEMORY", unmap_user);
         suite.test("ALLOCATE", allocate);
