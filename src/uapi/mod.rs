@@ -39,6 +39,7 @@ use crate::{
         Error,
         Result, //
     },
+    limits::MAX_PROCESSES,
     log::{
         debug_client,
         warn_client,
@@ -87,6 +88,9 @@ const MAX_HARDWARE_TYPE: u32 = 7;
 
 /// Malformed calls, of whatever process.
 static ENVELOPES: RateLimit = RateLimit::new();
+
+/// Processes that may not open the device.
+static OPENS: RateLimit = RateLimit::new();
 
 /// `GALCORE_IOC_SET_INTERFACE`: `_IOW('G', 1, char[16])`.
 const SET_INTERFACE: u32 = 0x4010_4701;
@@ -502,7 +506,15 @@ impl FileOperations for OpenedFile {
         if !clients.device().has_cores() {
             return Err(ENODEV);
         }
-        let process = clients.join()?;
+        let process = clients.join().inspect_err(|&error| {
+            if error == EAGAIN {
+                warn_client!(
+                    OPENS,
+                    "cannot open the device: {} processes of its user have it open",
+                    MAX_PROCESSES
+                );
+            }
+        })?;
         let (the_clients, the_process) = (clients.clone(), process.clone());
         let file = pin_init!(Self {
             clients: the_clients,

@@ -59,11 +59,15 @@ const NO_POOL: u32 = 0;
 
 impl Refused<'_> {
     /// Whether the log tells it without dynamic debug, too: a field that was left at 0, whose status
-    /// leads astray.
+    /// leads astray, or a limit that the vendor's driver does not have.
     pub(super) fn is_always_told(&self) -> bool {
         match self.request {
             Request::AllocateLinear { pool: NO_POOL, .. }
             | Request::AllocateSurface(Surface { pool: NO_POOL, .. }) => true,
+            // The vendor's driver pins without limit.
+            Request::MapUser { .. } | Request::Wrap(_) if self.error == Error::OutOfResources => {
+                true
+            }
             _ => self.names_no_core(),
         }
     }
@@ -183,7 +187,14 @@ impl Refused<'_> {
             }
             (Request::MapUser { user, bytes }, Error::OutOfResources) => write!(
                 f,
-                "{bytes:#x} bytes at {user:#x} are not all there and writable, or more than RLIMIT_MEMLOCK"
+                "{bytes:#x} bytes at {user:#x} are not all there and writable, or more than RLIMIT_MEMLOCK \
+                 leaves to the user"
+            ),
+            (Request::Wrap(_), Error::OutOfResources) => f.write_str(
+                "the memory is not all there and writable, or more than RLIMIT_MEMLOCK leaves to the user",
+            ),
+            (Request::Wrap(_), Error::InvalidArgument) => f.write_str(
+                "no such dma-buf, or another process's node that was exported without O_RDWR, or no memory",
             ),
             (Request::MapPhysical { physical, bytes }, Error::InvalidArgument) => write!(
                 f,
