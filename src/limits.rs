@@ -4,7 +4,7 @@
 //!
 //! No client of the vendor's stack comes near any of these: they keep a process that is broken, or
 //! hostile, from taking what all need. What the kernel allocates for a client it charges to the
-//! client's memory cgroup (`GFP_KERNEL_ACCOUNT`) where it can; contiguous memory it cannot. The
+//! client's memory cgroup ([`GFP_CLIENT`](crate::sys::GFP_CLIENT)) where it can; contiguous memory it cannot. The
 //! table for users is in the admin guide (Bounds).
 
 /// Cores of a device.

@@ -125,12 +125,12 @@ impl Events {
 
     /// Makes room for `count` more.
     pub(super) fn reserve(&mut self, count: usize) -> Result {
-        Ok(self.actions.reserve(count, GFP_KERNEL_ACCOUNT)?)
+        Ok(self.actions.reserve(count, crate::sys::GFP_CLIENT)?)
     }
 
     /// Adds one.
     pub(super) fn push(&mut self, action: Action) -> Result {
-        Ok(self.actions.push(action, GFP_KERNEL_ACCOUNT)?)
+        Ok(self.actions.push(action, crate::sys::GFP_CLIENT)?)
     }
 
     /// Shows the end of the next job that `page` counts on core `core` there, before all else.

@@ -134,7 +134,7 @@ impl Change {
                 process,
                 kind,
             }),
-            GFP_KERNEL_ACCOUNT,
+            sys::GFP_CLIENT,
         )
     }
 

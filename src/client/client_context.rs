@@ -181,7 +181,7 @@ impl OwnContext {
         let entry = entry_pipe(core, self.given.initial_pipe)?;
         let (start, bytes) = state_range(&self.given)?;
         let start = usize::try_from(start).map_err(|_| Error::InvalidAddress)?;
-        let mut words = KVVec::from_elem(0u32, bytes / 4, GFP_KERNEL_ACCOUNT)?;
+        let mut words = KVVec::from_elem(0u32, bytes / 4, crate::sys::GFP_CLIENT)?;
         UserSlice::new(UserPtr::from_addr(start), bytes)
             .reader()
             .read_slice(zerocopy::IntoBytes::as_mut_bytes(words.as_mut_slice()))

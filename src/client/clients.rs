@@ -76,8 +76,8 @@ struct Room {
 impl Room {
     fn new() -> Result<Self> {
         Ok(Self {
-            member: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
-            open: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
+            member: RBTreeNodeReservation::new(sys::GFP_CLIENT)?,
+            open: RBTreeNodeReservation::new(sys::GFP_CLIENT)?,
         })
     }
 }

@@ -80,7 +80,7 @@ impl CompletionPage {
                 submitted: [const { Atomic::new(0) }; MAX_CORES],
                 sequences <- new_spinlock!([0; MAX_CORES], "galcore completion page"),
             }),
-            GFP_KERNEL_ACCOUNT,
+            sys::GFP_CLIENT,
         )?)
     }
 

@@ -33,7 +33,6 @@ use crate::{
 };
 use kernel::{
     io::PhysAddr,
-    prelude::*,
     sync::atomic::Relaxed, //
 };
 
@@ -162,7 +161,7 @@ impl Tables {
         if self.has_framebuffer(range) {
             return Ok(());
         }
-        self.framebuffers.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        self.framebuffers.reserve(1, crate::sys::GFP_CLIENT)?;
         // It may have mapped less of it before: that is kept until this is noted.
         let of_it = |of: &Named| of.range.start() == range.start();
         let place = self.framebuffers.iter().position(of_it);

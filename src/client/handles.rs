@@ -147,7 +147,7 @@ impl<T> Handles<T> {
                     uses: 0,
                     state: State::Used(object),
                 };
-                self.slots.push(fresh, GFP_KERNEL_ACCOUNT)?;
+                self.slots.push(fresh, crate::sys::GFP_CLIENT)?;
                 self.count += 1;
                 // CAST: at most [`LIMIT`] live, so there are no more slots.
                 return Ok(handle(self.slots.len() as u32 - 1, 0));
@@ -174,7 +174,7 @@ impl<T> Handles<T> {
             return Err(Error::InvalidData);
         }
         self.others
-            .try_create_and_insert(handle, object, GFP_KERNEL_ACCOUNT)?;
+            .try_create_and_insert(handle, object, crate::sys::GFP_CLIENT)?;
         self.count += 1;
         Ok(())
     }

@@ -166,7 +166,7 @@ impl Process {
     /// Has `memory` in the table: the handle and the GPU address.
     pub(super) fn insert_user_memory(&self, memory: UserMemory) -> Result<(u32, u32)> {
         let address = memory.address();
-        let memory = Visible::new(Arc::new(memory, GFP_KERNEL_ACCOUNT)?, self)?;
+        let memory = Visible::new(Arc::new(memory, crate::sys::GFP_CLIENT)?, self)?;
         let info = self.tables().insert_user_memory(memory)?;
         Ok((info, address))
     }

@@ -268,7 +268,7 @@ impl Process {
         let reclaimer = clients.device().reclaimer().clone();
         let hider = Hider::new(views.clone(), leader.clone(), reclaimer)?;
         let number = PROCESSES.fetch_add(1, Relaxed);
-        let usage = Arc::new(Usage::new(number, leader.pid()), GFP_KERNEL_ACCOUNT)?;
+        let usage = Arc::new(Usage::new(number, leader.pid()), sys::GFP_CLIENT)?;
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),
@@ -302,7 +302,7 @@ impl Process {
                 tables <- new_mutex!(Tables::init(), "galcore process"),
                 view_made <- new_condvar!("galcore view"),
             }),
-            GFP_KERNEL_ACCOUNT,
+            sys::GFP_CLIENT,
         )
     }
 

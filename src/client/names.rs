@@ -125,7 +125,7 @@ impl<T> Name<T> {
         // 31 bits: clients keep names in signed numbers.
         let draw = || sys::random() & 0x7FFF_FFFF;
         // Before the lock: a process at its memory cgroup's limit reclaims here.
-        let room = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+        let room = RBTreeNodeReservation::new(sys::GFP_CLIENT)?;
         let number = names.registry.lock().insert(room, thing, draw)?;
         Ok(Self {
             names: names.clone(),

@@ -116,7 +116,7 @@ impl Process {
                     counting: hardware.want_counters(),
                     bases: [[0; Counter::CELLS]; SETS],
                 },
-                GFP_KERNEL_ACCOUNT,
+                sys::GFP_CLIENT,
             )?),
         };
         core.if_on(|hardware| hardware.count())?;
@@ -144,7 +144,7 @@ impl Process {
                 false => Reply::Nothing,
             });
         }
-        let mut room = KBox::new(Text([0; crate::abi::MAX_TEXT_WORDS]), GFP_KERNEL_ACCOUNT)?;
+        let mut room = KBox::new(Text([0; crate::abi::MAX_TEXT_WORDS]), sys::GFP_CLIENT)?;
         let (enable, name) = {
             let tables = self.tables();
             let name = tables.profile.name.as_deref().map(|name| {
@@ -181,7 +181,7 @@ impl Process {
         let name = match name.0[0] {
             // It does not say.
             0 => None,
-            _ => Some(KBox::new(name, GFP_KERNEL_ACCOUNT)?),
+            _ => Some(KBox::new(name, sys::GFP_CLIENT)?),
         };
         let mut tables = self.tables();
         tables.profile.enable = Some(enable);
@@ -241,7 +241,7 @@ impl Process {
             CounterSet::Second => SECOND,
         };
         let cells = self.take_counters(selector, set)?;
-        Ok(Reply::Counters(KBox::new(cells, GFP_KERNEL_ACCOUNT)?))
+        Ok(Reply::Counters(KBox::new(cells, sys::GFP_CLIENT)?))
     }
 
     /// PROFILE_REGISTERS_2D: writes cycles, and pixels of the 2D engine, to `user`.

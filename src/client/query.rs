@@ -54,7 +54,7 @@ impl Process {
         if process.is_some_and(|process| i32::try_from(process).ok() != Some(own)) {
             return Err(Error::InvalidData);
         }
-        let mut ledgers = KBox::new(ProcessLedgers::default(), GFP_KERNEL_ACCOUNT)?;
+        let mut ledgers = KBox::new(ProcessLedgers::default(), crate::sys::GFP_CLIENT)?;
         let tables = self.tables();
         let video = &tables.video;
         *ledgers = ProcessLedgers {

@@ -152,7 +152,7 @@ impl<'a> Queue<'a> {
             Record::FreeNode { .. } | Record::FreeBuffer(_) | Record::UnmapUser(_)
         ) {
             let claims = self.claims.get_or_insert_with(KVec::new);
-            claims.reserve(1, GFP_KERNEL_ACCOUNT)?;
+            claims.reserve(1, sys::GFP_CLIENT)?;
         }
         let process = self.process;
         let action = match record {
@@ -332,7 +332,7 @@ impl<'a> Queue<'a> {
     /// Notes a claim; there is room for it.
     fn claim(&mut self, claim: Claim) -> Result {
         let claims = self.claims.get_or_insert_with(KVec::new);
-        Ok(claims.push(claim, GFP_KERNEL_ACCOUNT)?)
+        Ok(claims.push(claim, sys::GFP_CLIENT)?)
     }
 
     /// Whether the list has no records.

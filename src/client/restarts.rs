@@ -155,7 +155,7 @@ impl Restarts {
             None => {}
             Some(index) => drop(kept.remove(index)),
         }
-        let is_kept = kept.push(new, GFP_KERNEL_ACCOUNT).is_ok();
+        let is_kept = kept.push(new, sys::GFP_CLIENT).is_ok();
         self.any.store(!kept.is_empty(), Relaxed);
         is_kept
     }

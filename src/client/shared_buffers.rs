@@ -67,13 +67,13 @@ pub(super) struct PieceEntry {
 impl Piece {
     fn new(bytes: usize) -> Result<Arc<Self>> {
         let content = Content {
-            bytes: KVec::from_elem(0, bytes, GFP_KERNEL_ACCOUNT)?,
+            bytes: KVec::from_elem(0, bytes, crate::sys::GFP_CLIENT)?,
             is_written: false,
         };
         let piece = pin_init!(Self {
             content <- new_mutex!(content, "galcore shared buffer"),
         });
-        Ok(Arc::pin_init(piece, GFP_KERNEL_ACCOUNT)?)
+        Ok(Arc::pin_init(piece, crate::sys::GFP_CLIENT)?)
     }
 
     /// Copies from the caller. `InvalidArgument`: none, or more than there is room for.
@@ -88,7 +88,7 @@ impl Piece {
         let mut copy = KVec::new();
         UserSlice::new(UserPtr::from_addr(user), length)
             .reader()
-            .read_all(&mut copy, GFP_KERNEL_ACCOUNT)?;
+            .read_all(&mut copy, crate::sys::GFP_CLIENT)?;
         let mut content = self.content.lock();
         for (to, from) in content.bytes.iter_mut().zip(&copy) {
             *to = *from;
@@ -107,8 +107,8 @@ impl Piece {
             }
             // CAST: 32 bits into at least 32.
             let length = content.bytes.len().min(bytes as usize);
-            let mut copy = KVec::with_capacity(length, GFP_KERNEL_ACCOUNT)?;
-            copy.extend_from_slice(&content.bytes[..length], GFP_KERNEL_ACCOUNT)?;
+            let mut copy = KVec::with_capacity(length, crate::sys::GFP_CLIENT)?;
+            copy.extend_from_slice(&content.bytes[..length], crate::sys::GFP_CLIENT)?;
             copy
         };
         if copy.is_empty() || user == 0 {
@@ -186,13 +186,13 @@ impl Process {
             return Err(Error::OutOfResources);
         }
         // Room first: what cannot be kept must not go under the lock.
-        tables.pieces.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        tables.pieces.reserve(1, crate::sys::GFP_CLIENT)?;
         let entry = PieceEntry {
             name,
             piece,
             references: 1,
         };
-        tables.pieces.push(entry, GFP_KERNEL_ACCOUNT)?;
+        tables.pieces.push(entry, crate::sys::GFP_CLIENT)?;
         Ok(())
     }
 

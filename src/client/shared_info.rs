@@ -98,7 +98,7 @@ impl Process {
             let mut bytes = KVec::new();
             UserSlice::new(address(info.data)?, length)
                 .reader()
-                .read_all(&mut bytes, GFP_KERNEL_ACCOUNT)?;
+                .read_all(&mut bytes, sys::GFP_CLIENT)?;
             let old = self.keep_shared_info(info.id, bytes)?;
             drop(old);
         }
@@ -134,8 +134,8 @@ impl Process {
             return Err(Error::OutOfResources);
         }
         // Room first: what cannot be kept is to be there for the error.
-        infos.reserve(1, GFP_KERNEL_ACCOUNT)?;
-        infos.push(Info { id, user, bytes }, GFP_KERNEL_ACCOUNT)?;
+        infos.reserve(1, sys::GFP_CLIENT)?;
+        infos.push(Info { id, user, bytes }, sys::GFP_CLIENT)?;
         Ok(KVec::new())
     }
 
@@ -181,8 +181,8 @@ impl Process {
         let info = infos.find(|info| info.id == id && reader.is_none_or(|user| user == info.user));
         let bytes = &info.ok_or(Error::InvalidData)?.bytes;
         let length = usize::try_from(most).map_or(bytes.len(), |most| most.min(bytes.len()));
-        let mut copy = KVec::with_capacity(length, GFP_KERNEL_ACCOUNT)?;
-        copy.extend_from_slice(&bytes[..length], GFP_KERNEL_ACCOUNT)?;
+        let mut copy = KVec::with_capacity(length, sys::GFP_CLIENT)?;
+        copy.extend_from_slice(&bytes[..length], sys::GFP_CLIENT)?;
         Ok(copy)
     }
 
@@ -194,7 +194,7 @@ impl Process {
         let entry = tables.nodes.get_mut(node).ok_or(Error::InvalidData)?;
         let note = match &mut entry.note {
             Some(note) => note,
-            none => none.insert(KBox::new(Note::default(), GFP_KERNEL_ACCOUNT)?),
+            none => none.insert(KBox::new(Note::default(), sys::GFP_CLIENT)?),
         };
         change(note);
         Ok(())

@@ -100,7 +100,7 @@ impl Signal {
                 }, "galcore signal"),
                 changed <- new_condvar!("galcore signal"),
             }),
-            GFP_KERNEL_ACCOUNT,
+            sys::GFP_CLIENT,
         )?)
     }
 
@@ -148,7 +148,7 @@ impl Signal {
     /// `NotSupported`: the kernel has no sync files. `OutOfMemory`.
     pub(crate) fn fence_file(&self, usage: &Arc<Usage>) -> Result<NewFile> {
         // Made before the lock: who sets the signal must not wait for memory.
-        let room = KBox::new([const { None }; MAX_FENCES], GFP_KERNEL_ACCOUNT)?;
+        let room = KBox::new([const { None }; MAX_FENCES], sys::GFP_CLIENT)?;
         let fence = Fence::new()?;
         let file = fence.file()?;
         let is_over = {

@@ -70,7 +70,7 @@ impl UserViews {
             let _ = self.0.remove(&old.start);
         }
         self.0
-            .try_create_and_insert(view.start, view, GFP_KERNEL_ACCOUNT)?;
+            .try_create_and_insert(view.start, view, crate::sys::GFP_CLIENT)?;
         Ok(())
     }
 

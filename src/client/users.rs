@@ -17,7 +17,7 @@ use kernel::{
     prelude::*,
     rbtree::{
         RBTree,
-        RBTreeNode, //
+        RBTreeNodeReservation, //
     },
     sync::{
         atomic::{
@@ -49,12 +49,30 @@ impl Entry {
     }
 }
 
+/// Memory for an account.
+struct Room(Arc<Atomic<u64>>, RBTreeNodeReservation<u32, Entry>);
+
+impl Room {
+    fn new() -> Result<Self> {
+        let paid = Arc::new(Atomic::new(0), sys::GFP_CLIENT)?;
+        let node = RBTreeNodeReservation::new(sys::GFP_CLIENT)?;
+        Ok(Self(paid, node))
+    }
+}
+
 /// The accounts, by the users' numbers.
 struct Accounts(RBTree<u32, Entry>);
 
 impl Accounts {
-    /// One member more of `user`, `limit` at most. `EAGAIN`: there are as many. `ENOMEM`.
-    fn enter(&mut self, user: u32, limit: usize, now: u64) -> Result<Arc<Atomic<u64>>> {
+    /// One member more of `user`, `limit` at most; `room` is taken if it has no account. `EAGAIN`:
+    /// there are as many.
+    fn enter(
+        &mut self,
+        user: u32,
+        limit: usize,
+        now: u64,
+        room: &mut Option<Room>,
+    ) -> Result<Arc<Atomic<u64>>> {
         if let Some(entry) = self.0.get_mut(&user) {
             if entry.members >= limit {
                 return Err(EAGAIN);
@@ -63,13 +81,12 @@ impl Accounts {
             return Ok(entry.paid.clone());
         }
         self.forget_debtors(now);
-        let paid = Arc::new(Atomic::new(0), GFP_KERNEL_ACCOUNT)?;
+        let Room(paid, node) = room.take().ok_or(ENOMEM)?;
         let entry = Entry {
             paid: paid.clone(),
             members: 1,
         };
-        self.0
-            .insert(RBTreeNode::new(user, entry, GFP_KERNEL_ACCOUNT)?);
+        self.0.insert(node.into_node(user, entry));
         Ok(paid)
     }
 
@@ -139,7 +156,9 @@ impl Users {
     fn enter(self: &Arc<Self>, limit: usize) -> Result<Member> {
         let user = sys::user_id();
         let now = sys::monotonic_ns();
-        let paid = self.accounts.lock().enter(user, limit, now)?;
+        // Before the lock, which all users take: a process at its cgroup's limit may take long.
+        let mut room = Some(Room::new()?);
+        let paid = self.accounts.lock().enter(user, limit, now, &mut room)?;
         Ok(Member {
             users: self.clone(),
             user,

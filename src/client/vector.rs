@@ -330,7 +330,7 @@ impl Process {
         view: &Option<Arc<PoolView>>,
     ) -> Result {
         let mut commands = KVVec::new();
-        commands.extend_from_slice(&words[first..], GFP_KERNEL_ACCOUNT)?;
+        commands.extend_from_slice(&words[first..], sys::GFP_CLIENT)?;
         words.truncate(first);
         let limit = first + room;
         let fits = |words: &KVVec<u32>, more| match more <= limit - words.len() {
@@ -343,7 +343,7 @@ impl Process {
                 return Err(Error::Interrupted);
             }
             fits(words, call.at - at)?;
-            words.extend_from_slice(&commands[at..call.at], GFP_KERNEL_ACCOUNT)?;
+            words.extend_from_slice(&commands[at..call.at], sys::GFP_CLIENT)?;
             fits(words, call.words)?;
             let left = called.checked_sub(call.words);
             *called = left.ok_or(Error::OutOfResources)?;
@@ -363,7 +363,7 @@ impl Process {
             at = call.at + CALL_WORDS;
         }
         fits(words, commands.len() - at)?;
-        Ok(words.extend_from_slice(&commands[at..], GFP_KERNEL_ACCOUNT)?)
+        Ok(words.extend_from_slice(&commands[at..], sys::GFP_CLIENT)?)
     }
 
     /// Checks copied commands, if what they were checked against is not so any more.

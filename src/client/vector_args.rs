@@ -121,7 +121,7 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
                         "more than {MAX_RECORDS} records of tasks"
                     ));
                 }
-                Ok(records.push((block, record), GFP_KERNEL_ACCOUNT)?)
+                Ok(records.push((block, record), sys::GFP_CLIENT)?)
             };
             let decoded = commit.format.decode_records(&words, each);
             decoded.ok_or_else(|| {

@@ -64,7 +64,7 @@ impl Process {
             let view = window.view().clone();
             let mut tables = self.tables();
             tables.pool_views.retain(|view| !view.is_over());
-            tables.pool_views.push(view.clone(), GFP_KERNEL_ACCOUNT)?;
+            tables.pool_views.push(view.clone(), sys::GFP_CLIENT)?;
             drop(tables);
             window.attach();
             return Ok(Some(view));

@@ -124,8 +124,8 @@ struct Image {
 
 impl Image {
     fn new(map: Arc<StateMap>) -> Result<Self> {
-        let mut words = KVVec::with_capacity(map.template().len(), GFP_KERNEL_ACCOUNT)?;
-        words.extend_from_slice(map.template(), GFP_KERNEL_ACCOUNT)?;
+        let mut words = KVVec::with_capacity(map.template().len(), crate::sys::GFP_CLIENT)?;
+        words.extend_from_slice(map.template(), crate::sys::GFP_CLIENT)?;
         Ok(Self {
             map,
             words,
@@ -266,7 +266,7 @@ impl Copy {
         let buffer = memory.allocate_buffer(bytes, Contents::Executed)?;
         buffer.memory().write_words(0, words)?;
         let mut live = KVVec::new();
-        live.resize(map.addresses().len(), 0, GFP_KERNEL_ACCOUNT)?;
+        live.resize(map.addresses().len(), 0, crate::sys::GFP_CLIENT)?;
         Ok(Self {
             buffer,
             image: Image::new(map.clone())?,
@@ -508,7 +508,7 @@ pub(crate) struct Context {
 impl Context {
     /// A context of core `core` whose states are as after a reset. `OutOfMemory`.
     pub(crate) fn new(memory: &VideoMemory, core: usize, map: &Arc<StateMap>) -> Result<Arc<Self>> {
-        let buffers = KBox::new(Buffers::new(memory, map)?, GFP_KERNEL_ACCOUNT)?;
+        let buffers = KBox::new(Buffers::new(memory, map)?, crate::sys::GFP_CLIENT)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 number: new_number(),
@@ -517,7 +517,7 @@ impl Context {
                 buffers <- new_mutex!(Some(buffers), "galcore context"),
                 back <- new_condvar!("galcore context"),
             }),
-            GFP_KERNEL_ACCOUNT,
+            crate::sys::GFP_CLIENT,
         )?)
     }
 

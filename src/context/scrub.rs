@@ -219,11 +219,11 @@ pub(crate) struct OwnData(KVVec<Atomic<u32>>);
 impl OwnData {
     /// No data. `OutOfMemory`.
     pub(crate) fn new(scrub: &Scrub) -> Result<Arc<Self>> {
-        let mut list = KVVec::with_capacity(scrub.fresh_2d.len(), GFP_KERNEL_ACCOUNT)?;
+        let mut list = KVVec::with_capacity(scrub.fresh_2d.len(), crate::sys::GFP_CLIENT)?;
         for &word in &scrub.fresh_2d {
-            list.push(Atomic::new(word), GFP_KERNEL_ACCOUNT)?;
+            list.push(Atomic::new(word), crate::sys::GFP_CLIENT)?;
         }
-        Ok(Arc::new(Self(list), GFP_KERNEL_ACCOUNT)?)
+        Ok(Arc::new(Self(list), crate::sys::GFP_CLIENT)?)
     }
 
     /// Takes `value_of` the states from `first` to `last` that carry data.

@@ -87,14 +87,15 @@ impl State {
 
 impl Framebuffers {
     /// None. GPU addresses are counted from `base_address`.
-    pub(super) fn new(base_address: u32) -> impl PinInit<Self> {
-        pin_init!(Self {
+    pub(super) fn new(base_address: u32) -> Result<impl PinInit<Self>> {
+        let reached = KVec::with_capacity(MOST, GFP_KERNEL)?;
+        Ok(pin_init!(Self {
             base_address,
             state <- new_mutex!(State {
-                reached: KVec::new(),
+                reached,
                 logged: [None; MOST_LOGGED],
             }, "galcore framebuffers"),
-        })
+        }))
     }
 
     /// The GPU addresses of what a process has mapped; `None`: the GPU does not reach there.
@@ -125,8 +126,7 @@ impl Framebuffers {
                 one.range
             }
             None => {
-                let has_room = state.reached.len() < MOST
-                    && state.reached.reserve(1, GFP_KERNEL_ACCOUNT).is_ok();
+                let has_room = state.reached.len() < MOST;
                 let mapping = match vm.map_framebuffer(kept, range) {
                     Ok(mapping) if has_room => mapping,
                     _ => {

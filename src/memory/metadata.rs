@@ -82,10 +82,7 @@ impl Metadata {
                 return Ok(values);
             }
             // If another has just begun to set it, it is not there at once.
-            if !self
-                .0
-                .populate(KBox::new(Values::new(), GFP_KERNEL_ACCOUNT)?)
-            {
+            if !self.0.populate(KBox::new(Values::new(), sys::GFP_CLIENT)?) {
                 sys::yield_if_due();
             }
         }

@@ -197,7 +197,7 @@ impl VideoMemory {
             shared_pool: parameters.shared_pool,
             vm,
             failures: Failures::none(),
-            framebuffers: Arc::pin_init(Framebuffers::new(base_address), GFP_KERNEL)?,
+            framebuffers: Arc::pin_init(Framebuffers::new(base_address)?, GFP_KERNEL)?,
             taking: Taking::new(),
             tile_status_anywhere: identity.has_new_memory_controller(),
         };
@@ -292,7 +292,7 @@ impl VideoMemory {
         drop(share);
         let address = gpu_address(memory.dma_address(), bytes, self.base_address)
             .ok_or(Error::OutOfMemory)?;
-        let memory = Arc::new(memory, GFP_KERNEL_ACCOUNT)?;
+        let memory = Arc::new(memory, sys::GFP_CLIENT)?;
         let mapping = self
             .vm
             .map_linear(&memory, address, contents)
@@ -304,7 +304,7 @@ impl VideoMemory {
             counter: self.contiguous.clone(),
             _mapping: mapping,
         };
-        Ok(Arc::new(buffer, GFP_KERNEL_ACCOUNT)?)
+        Ok(Arc::new(buffer, sys::GFP_CLIENT)?)
     }
 
     /// Allocates scattered pages for at least `bytes`, zeroed, and maps them for the GPU.
@@ -319,7 +319,7 @@ impl VideoMemory {
         let pages = Pages::allocate(&self.dev, bytes / PAGE_SIZE, has)?;
         drop(share);
         let backing = Paged::new(pages, Some(&self.scattered));
-        self.vm.map(Arc::new(backing, GFP_KERNEL_ACCOUNT)?)
+        self.vm.map(Arc::new(backing, sys::GFP_CLIENT)?)
     }
 
     /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU: for
@@ -370,7 +370,7 @@ impl VideoMemory {
                 Error::OutOfResources
             })?;
             let backing = Paged::new(pages, None);
-            self.vm.map(Arc::new(backing, GFP_KERNEL_ACCOUNT)?)
+            self.vm.map(Arc::new(backing, sys::GFP_CLIENT)?)
         };
         // What was unmapped lately may still count.
         let mapping = pin().or_else(|_| reclaim().and_then(|()| pin()));
@@ -435,7 +435,7 @@ impl VideoMemory {
             return Err(Error::OutOfMemory);
         }
         let pages = Pages::import(&self.dev, import)?;
-        let backing = Arc::new(Paged::new(pages, None), GFP_KERNEL_ACCOUNT)?;
+        let backing = Arc::new(Paged::new(pages, None), sys::GFP_CLIENT)?;
         let map = || self.vm.map(backing.clone());
         let mapping = map().or_else(|_| reclaim().and_then(|()| map()))?;
         Ok(UserMemory {
@@ -469,7 +469,7 @@ impl VideoMemory {
             shared: Atomic::new(false),
             metadata: Metadata::new(),
         };
-        Ok(Arc::new(node, GFP_KERNEL_ACCOUNT)?)
+        Ok(Arc::new(node, sys::GFP_CLIENT)?)
     }
 
     /// Allocates a node of at least `bytes` in the first of pool `pool`'s pools that has them. It

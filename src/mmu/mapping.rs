@@ -57,7 +57,7 @@ impl Drop for Mapped {
 /// GPU address of what is mapped.
 fn address(stale: &Stale<Kept>) -> u32 {
     // CAST: less than 2^20 pages.
-    (stale.first as u32) << PAGE_BITS
+    (stale.first() as u32) << PAGE_BITS
 }
 
 /// Bytes of what is mapped.

@@ -508,15 +508,17 @@ impl Vm {
         } else {
             Access::ReadOnly
         };
-        let mut state = self.state.lock();
-        let first = state.free.find(count, 1).ok_or(Error::OutOfResources)?;
-        self.tables
-            .prepare(first, count)
-            .map_err(|_| Error::OutOfResources)?;
         let kept = Kept::Pages {
             _pages: backing.clone(),
         };
-        let stale = Stale::new(first, count, kept).map_err(|_| Error::OutOfResources)?;
+        // Before the lock, which all processes take: one at its cgroup's limit may take long.
+        let stale = Stale::new(0, count, kept).map_err(|_| Error::OutOfResources)?;
+        let mut state = self.state.lock();
+        let first = state.free.find(count, 1).ok_or(Error::OutOfResources)?;
+        stale.place(first);
+        self.tables
+            .prepare(first, count)
+            .map_err(|_| Error::OutOfResources)?;
         // Last: what is reserved is taken.
         state.free.reserve().map_err(|_| Error::OutOfResources)?;
         state.free.take(first, count);
@@ -529,7 +531,7 @@ impl Vm {
 
     /// Ends a mapping; its pages wait for the flush.
     fn unmap(self: &Arc<Self>, stale: ListArc<Stale<Kept>>) {
-        self.tables.clear(stale.first, stale.count);
+        self.tables.clear(stale.first(), stale.count);
         let mut state = self.state.lock();
         // Under the lock, so that the list is in the order of the changes.
         let change = self.note_change();
@@ -581,9 +583,9 @@ impl Vm {
                 break;
             };
             // Below, memory has its addresses from where it lies.
-            if stale.first >= FIRST_PAGE {
+            if stale.first() >= FIRST_PAGE {
                 state.used -= stale.count;
-                state.free.give(stale.first, stale.count);
+                state.free.give(stale.first(), stale.count);
             }
             drop(state);
             // Its pages may be many.

@@ -31,7 +31,7 @@ pub(super) struct Stale<K> {
     #[pin]
     links: ListLinks,
     /// Number of the first page.
-    pub(super) first: usize,
+    first: Atomic<usize>,
     /// Number of pages.
     pub(super) count: usize,
     /// The memory that they led to.
@@ -54,13 +54,23 @@ impl<K> Stale<K> {
         ListArc::pin_init(
             try_pin_init!(Self {
                 links <- ListLinks::new(),
-                first,
+                first: Atomic::new(first),
                 count,
                 kept,
                 change: Atomic::new(0),
             }),
-            GFP_KERNEL_ACCOUNT,
+            crate::sys::GFP_CLIENT,
         )
+    }
+
+    /// Number of the first page.
+    pub(super) fn first(&self) -> usize {
+        self.first.load(Relaxed)
+    }
+
+    /// A mapping that was made before its place was known begins at page `first`.
+    pub(super) fn place(&self, first: usize) {
+        self.first.store(first, Relaxed);
     }
 }
 

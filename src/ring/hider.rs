@@ -111,7 +111,7 @@ impl Hider {
                 ),
                 work <- new_work!("galcore hiding"),
             }),
-            GFP_KERNEL_ACCOUNT,
+            sys::GFP_CLIENT,
         )
     }
 

@@ -123,7 +123,7 @@ impl Retired {
                 to_hide: Atomic::new(0),
                 behind: [const { Atomic::new(NOTHING) }; MAX_CORES],
             }),
-            GFP_KERNEL_ACCOUNT,
+            sys::GFP_CLIENT,
         )?)
     }
 

@@ -12,10 +12,7 @@ use crate::{
         Result, //
     },
 };
-use kernel::{
-    prelude::*,
-    rbtree::RBTree, //
-};
+use kernel::rbtree::RBTree;
 
 /// What kind of object has a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +85,7 @@ impl AddressSet {
                 shown: false,
             };
             self.pieces
-                .try_create_and_insert(start, piece, GFP_KERNEL_ACCOUNT)?;
+                .try_create_and_insert(start, piece, crate::sys::GFP_CLIENT)?;
             // It cannot wrap.
             self.additions += 1;
         }

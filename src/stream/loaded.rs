@@ -17,10 +17,7 @@ use super::{
 };
 use crate::error::Result;
 use core::cell::Cell;
-use kernel::{
-    alloc::flags::GFP_KERNEL_ACCOUNT,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 /// States that can be noted, a multiple of 32: all below that take addresses.
 const LIMIT: usize = 0x5400;
@@ -60,8 +57,8 @@ impl Loaded {
     /// Makes room. `OutOfMemory`: then nothing is noted, and all is unsure.
     pub(crate) fn prepare(&mut self) -> Result {
         if self.values.is_empty() {
-            let known = KVVec::from_elem(Cell::new(0), LIMIT / 32, GFP_KERNEL_ACCOUNT)?;
-            self.values = KVVec::from_elem(Cell::new(0), LIMIT, GFP_KERNEL_ACCOUNT)?;
+            let known = KVVec::from_elem(Cell::new(0), LIMIT / 32, crate::sys::GFP_CLIENT)?;
+            self.values = KVVec::from_elem(Cell::new(0), LIMIT, crate::sys::GFP_CLIENT)?;
             self.known = known;
         }
         Ok(())
@@ -181,7 +178,7 @@ impl Loaded {
                 // CAST: 32 bits into at least 32.
                 let value = self.values.get(state as usize).map_or(0, Cell::get);
                 if states::pipe_of(state) == pipe && !is_allowed(state, value) {
-                    list.push(state, GFP_KERNEL_ACCOUNT)?;
+                    list.push(state, crate::sys::GFP_CLIENT)?;
                 }
             }
         }

@@ -17,6 +17,7 @@ use super::{
     physical::Part,
     raw_device,
     shim, //
+    GFP_CLIENT,
 };
 use core::{
     marker::PhantomData,
@@ -130,7 +131,7 @@ unsafe fn pages_of(buffer: &DmaBuf, import: &shim::gal_import) -> Result<KVVec<D
         return Err(EINVAL);
     }
     let count = bytes / PAGE_SIZE;
-    let mut pages = KVVec::from_elem(0, count, GFP_KERNEL_ACCOUNT)?;
+    let mut pages = KVVec::from_elem(0, count, GFP_CLIENT)?;
     // SAFETY: By the caller; there is room for `count`.
     to_result(unsafe { shim::gal_import_pages(import, pages.as_mut_ptr(), count) })?;
     Ok(pages)
@@ -298,17 +299,18 @@ impl Imports {
     /// Counts one more user of a dma-buf.
     fn enter(&self, buffer: &DmaBuf) -> Result<Arc<Attached>> {
         let key = buffer.0.as_ptr().addr();
+        // Before the lock, which all processes take: one at its cgroup's limit may take long.
+        let room = RBTreeNodeReservation::new(GFP_CLIENT)?;
+        let attached = pin_init!(Attached {
+            buffer: buffer.clone(),
+            parts <- new_mutex!(None, "galcore attachment"),
+        });
+        let attached = Arc::pin_init(attached, GFP_CLIENT)?;
         let mut registry = self.registry.lock();
         if let Some(shared) = registry.get_mut(&key) {
             shared.users = shared.users.checked_add(1).ok_or(ENOMEM)?;
             return Ok(shared.attached.clone());
         }
-        let room = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
-        let attached = pin_init!(Attached {
-            buffer: buffer.clone(),
-            parts <- new_mutex!(None, "galcore attachment"),
-        });
-        let attached = Arc::pin_init(attached, GFP_KERNEL_ACCOUNT)?;
         let shared = Shared {
             attached: attached.clone(),
             users: 1,
@@ -528,7 +530,7 @@ impl<T: Exportable> Exporter<T> {
             object,
             _exporter: self.clone(),
         };
-        let owner = KBox::new(owner, GFP_KERNEL_ACCOUNT)?.into_foreign();
+        let owner = KBox::new(owner, GFP_CLIENT)?.into_foreign();
         let what = shim::gal_export {
             pages,
             start,

@@ -8,6 +8,7 @@ use super::{
         Reserved, //
     },
     shim, //
+    GFP_CLIENT,
 };
 use kernel::{
     error::from_err_ptr,
@@ -42,7 +43,7 @@ pub(crate) fn keep<T: Send + 'static>(object: T) -> Result<NewFile> {
         },
         object,
     };
-    let held = KBox::into_raw(KBox::new(held, GFP_KERNEL_ACCOUNT)?);
+    let held = KBox::into_raw(KBox::new(held, GFP_CLIENT)?);
     // SAFETY: The file gets the box, and ends it by its function once; `T` may be dropped by any
     // thread.
     let file = from_err_ptr(unsafe { shim::gal_new_holder(held.cast()) }).inspect_err(|_| {

@@ -9,6 +9,7 @@
 //! ranges. Memory for entries is allocated before the registry's lock is taken ([`Room`]): a process
 //! at its memory cgroup's limit reclaims there, and must not keep others waiting.
 
+use super::GFP_CLIENT;
 use core::ops::Range;
 use kernel::{
     dma::DmaAddress,
@@ -32,7 +33,7 @@ pub(super) struct Room(RBTreeNodeReservation<u64, Pinned>);
 impl Room {
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
-        Ok(Self(RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?))
+        Ok(Self(RBTreeNodeReservation::new(GFP_CLIENT)?))
     }
 }
 
@@ -42,12 +43,9 @@ pub(super) struct Rooms(KVVec<RBTreeNodeReservation<u64, u64>>);
 impl Rooms {
     /// For `count` ranges. `ENOMEM`.
     pub(super) fn new(count: usize) -> Result<Self> {
-        let mut rooms = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+        let mut rooms = KVVec::with_capacity(count, GFP_CLIENT)?;
         for _ in 0..count {
-            rooms.push(
-                RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
-                GFP_KERNEL_ACCOUNT,
-            )?;
+            rooms.push(RBTreeNodeReservation::new(GFP_CLIENT)?, GFP_CLIENT)?;
         }
         Ok(Self(rooms))
     }
@@ -157,7 +155,7 @@ pub(super) fn ranges(pages: &[DmaAddress]) -> Result<KVVec<Range<u64>>> {
         let end = start.checked_add(PAGE_SIZE as u64).ok_or(EINVAL)?;
         match ranges.last_mut() {
             Some(last) if last.end == start => last.end = end,
-            _ => ranges.push(start..end, GFP_KERNEL_ACCOUNT)?,
+            _ => ranges.push(start..end, GFP_CLIENT)?,
         }
     }
     Ok(ranges)

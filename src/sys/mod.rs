@@ -77,6 +77,7 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
+    alloc::Flags,
     bindings,
     device,
     fmt,
@@ -85,6 +86,16 @@ use kernel::{
     prelude::*,
     sync::aref::ARef,
     task::Task, //
+};
+
+/// For what clients ask for: charged to the caller's memory cgroup. Fails where there is no memory
+/// unless a process is ended: the memory of the GPU is no process's, so it would be any.
+pub(crate) const GFP_CLIENT: Flags = {
+    let fails = 1 << bindings::___GFP_RETRY_MAYFAIL_BIT | 1 << bindings::___GFP_NOWARN_BIT;
+    let raw: bindings::gfp_t = bindings::GFP_KERNEL_ACCOUNT | fails;
+    // SAFETY: `Flags` is one number of this type and has no invariant; one of another size would not
+    // compile, and `galcore_sys` compares known ones.
+    unsafe { core::mem::transmute::<bindings::gfp_t, Flags>(raw) }
 };
 
 /// The C pointer of a device.
@@ -366,4 +377,17 @@ pub(crate) const HZ: u32 = shim::gal_ticks_GAL_HZ;
 pub(crate) fn jiffies() -> usize {
     // SAFETY: A word that the timer interrupt writes; any value it had is a right answer.
     unsafe { core::ptr::addr_of!(bindings::jiffies).read_volatile() }
+}
+
+#[kunit_tests(galcore_sys)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clients_ask_for_is_charged_and_may_fail() {
+        assert!(GFP_CLIENT.contains(GFP_KERNEL_ACCOUNT));
+        assert!(GFP_CLIENT.contains(__GFP_NOWARN));
+        assert!(!GFP_CLIENT.contains(__GFP_ZERO));
+        assert!(GFP_CLIENT != GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+    }
 }

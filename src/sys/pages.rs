@@ -18,6 +18,7 @@ use super::{
     shim,
     unload::InUse,
     vma::NewArea, //
+    GFP_CLIENT,
 };
 use core::ops::Range;
 use kernel::{
@@ -186,8 +187,8 @@ impl Pages {
         Ok(Self {
             dev: dev.clone(),
             origin,
-            pages: KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?,
-            dma: KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?,
+            pages: KVVec::with_capacity(count, GFP_CLIENT)?,
+            dma: KVVec::with_capacity(count, GFP_CLIENT)?,
         })
     }
 
@@ -197,7 +198,7 @@ impl Pages {
     /// As many as can be had at once are contiguous: a block costs little more than a page. Calls
     /// `has` with each number of pages that it has got.
     pub(crate) fn allocate(dev: &dma::Device, count: usize, has: impl Fn(usize)) -> Result<Self> {
-        let orders = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+        let orders = KVVec::with_capacity(count, GFP_CLIENT)?;
         let mut this = Self::empty(dev, Origin::Allocated(orders), count)?;
         let mut order = LARGEST_ORDER;
         // Ends: each round adds pages, or the next one asks for fewer.
@@ -231,7 +232,7 @@ impl Pages {
         }
         // There is room.
         // CAST: At most `LARGEST_ORDER`.
-        orders.push(order as u8, GFP_KERNEL_ACCOUNT)?;
+        orders.push(order as u8, GFP_CLIENT)?;
         for (index, (page, address)) in pages.iter_mut().zip(addresses).enumerate() {
             page.write(block.wrapping_add(index));
             // CAST: Less than the block's size.
@@ -303,7 +304,7 @@ impl Pages {
             // SAFETY: It was pinned above, and stays so until `drop` has unmapped it.
             let dma = unsafe { registry.map(page)? };
             // INVARIANT: Mapped; there is room.
-            this.dma.push(dma, GFP_KERNEL_ACCOUNT)?;
+            this.dma.push(dma, GFP_CLIENT)?;
             // The GPU reaches whole pages. What lies beside the piece may be in the caches only: zeros
             // over what another process had there.
             this.sync(index * PAGE_SIZE, PAGE_SIZE, Sync::ForDevice);

@@ -607,7 +607,7 @@ struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t 
 	 * memory that others may need.
 	 */
 	gfp_t gfp = order ? GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT :
-			    GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
+			    GAL_GFP_CLIENT;
 	size_t size = PAGE_SIZE << order;
 	struct page *page;
 

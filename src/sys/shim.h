@@ -14,6 +14,9 @@
 
 #include "galcore_trace.h"
 
+/* GFP_CLIENT of mod.rs. */
+#define GAL_GFP_CLIENT (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 struct dentry;
 struct dma_buf;
 struct dma_buf_attachment;

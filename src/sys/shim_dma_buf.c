@@ -266,7 +266,7 @@ static const struct dma_buf_ops gal_export_operations = {
 struct file *gal_export_buffer(const struct gal_export *what)
 {
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
-	struct gal_export *export = kmemdup(what, sizeof(*what), GFP_KERNEL_ACCOUNT);
+	struct gal_export *export = kmemdup(what, sizeof(*what), GAL_GFP_CLIENT);
 	struct dma_buf *buffer;
 
 	if (!export)

@@ -82,7 +82,7 @@ static void gal_end_late_fences(struct work_struct *work)
 
 struct gal_fence *gal_new_fence(struct workqueue_struct *queue)
 {
-	struct gal_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL_ACCOUNT);
+	struct gal_fence *fence = kzalloc(sizeof(*fence), GAL_GFP_CLIENT);
 	unsigned long limit = msecs_to_jiffies(GAL_FENCE_MS);
 
 	if (!fence)

@@ -5,7 +5,10 @@
 //! Rooms are of words: on ARM the compiler may not assume that it can load what lies at an odd
 //! place in one go, so that a word of an array of bytes takes it eight instructions.
 
-use super::shim;
+use super::{
+    shim, //
+    GFP_CLIENT,
+};
 use core::mem::MaybeUninit;
 use kernel::{
     prelude::*,
@@ -74,7 +77,7 @@ impl<const N: usize> UserWords<N> {
 /// `ENOMEM`. Then there are no more than before.
 #[inline]
 pub(crate) fn append_words(words: &mut KVVec<u32>, at: usize, count: usize) -> Result {
-    words.reserve(count, GFP_KERNEL_ACCOUNT)?;
+    words.reserve(count, GFP_CLIENT)?;
     let room = words.spare_capacity_mut().get_mut(..count).ok_or(EINVAL)?;
     let length = room.len() * WORD;
     // SAFETY: these are the words' bytes, which may hold anything.

@@ -10,6 +10,7 @@ use super::{
     shim,
     views::Views,
     vma::NewArea, //
+    GFP_CLIENT,
 };
 use kernel::{
     bindings,
@@ -87,7 +88,7 @@ impl<P: Pager> View<P> {
             bytes: area.bytes(),
             areas: Atomic::new(1),
         };
-        let view = Arc::new(view, GFP_KERNEL_ACCOUNT)?;
+        let view = Arc::new(view, GFP_CLIENT)?;
         Ok(Prepared { view, area })
     }
 

@@ -523,7 +523,7 @@ impl FileOperations for OpenedFile {
             candidates: Atomic::new(0),
             pool_view <- new_mutex!(None, "galcore file"),
         });
-        Arc::pin_init(file, GFP_KERNEL_ACCOUNT).inspect_err(|_: &kernel::error::Error| {
+        Arc::pin_init(file, crate::sys::GFP_CLIENT).inspect_err(|_: &kernel::error::Error| {
             clients.leave(process);
         })
     }

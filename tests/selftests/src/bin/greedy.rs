@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 use anyhow::ensure;
+use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device;
 use galcore_client::sys::become_user;
@@ -141,6 +142,14 @@ impl Cgroup {
         )?)
     }
 
+    /// How many of its processes were killed for want of memory.
+    fn kills(&self) -> Result<String> {
+        let text = fs::read_to_string(self.0.join("memory.events"))?;
+        let mut lines = text.lines();
+        let count = lines.find_map(|line| line.strip_prefix("oom_kill "));
+        Ok(count.context("no line")?.to_string())
+    }
+
     fn charged(&self) -> Result<u64> {
         let text = fs::read_to_string(self.0.join("memory.current"))?;
         Ok(text.trim().parse()?)
@@ -168,14 +177,20 @@ fn charged() -> Result<()> {
             println!("# {what}: {} KiB", more / KIB);
             ensure!(more >= least, "{what}: {more} bytes charged");
         }
-        // It is refused, or killed by the kernel as one that takes its own memory would be.
-        let answer = taker.ask(&format!("virtual {} 100", 4 * MIB));
-        println!("# the rest: {answer:?}, {} KiB", group.charged()? / KIB);
-        if let Ok(count) = answer {
-            ensure!(count.parse::<u64>()? < MOST / (4 * MIB), "{count} pieces");
-        }
+        let count = taker.ask(&format!("virtual {} 100", 4 * MIB))?;
+        println!("# the rest: {count}, {} KiB", group.charged()? / KIB);
+        ensure!(count.parse::<u64>()? < MOST / (4 * MIB), "{count} pieces");
         ensure!(group.charged()? <= MOST, "more than its limit");
-        drop(taker);
+        // Nor is any process of the cgroup killed for what is small.
+        let bystander = start(VICTIM)?;
+        group.add(&bystander)?;
+        for what in [format!("virtual {PAGE} 10000"), "signals 8000".to_string()] {
+            println!("# {what}: {}", taker.ask(&what)?);
+        }
+        let refused = taker.ask(&format!("virtual {PAGE} 1"))?;
+        same("at the limit", refused.as_str(), "0")?;
+        same("killed", group.kills()?.as_str(), "0")?;
+        drop((taker, bystander));
         let left = |at: u64| at <= before;
         settles("back", true, || Ok(left(group.charged()?)))
     })
