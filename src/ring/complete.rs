@@ -132,7 +132,7 @@ impl<F: FrontEnd> Engine<F> {
         self.notify_closed();
     }
 
-    /// Nobody gets a place any more.
+    /// No more places are given.
     pub(super) fn notify_closed(&self) {
         self.moved.notify_all();
         self.turned.notify_all();

@@ -252,7 +252,7 @@ impl<F: FrontEnd> State<F> {
         !core::mem::replace(&mut self.is_checked, true)
     }
 
-    /// Whether a submitter is to take the next place. If it does not come, it loses its turn.
+    /// Whether a submitter has the next place. If it does not come, it loses its turn.
     pub(super) fn is_taken_soon(&mut self, now: usize) -> bool {
         if self.phase != Phase::Open {
             return false;

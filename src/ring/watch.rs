@@ -292,7 +292,7 @@ mod tests {
         // Another one's quick job was between.
         watch.ended(5);
         assert!(!watch.is_too_long(later(2200), 4, true, 200));
-        // Nobody pays for the time of others.
+        // A process does not pay for the time of others.
         assert!(watch.is_too_long(later(2400), 4, true, 200));
         assert!(!watch.is_too_long(later(2450), 6, true, 200));
         assert!(!watch.is_too_long(later(2550), 6, true, 200));
