@@ -88,7 +88,7 @@ impl Process {
         number == self.id()
             || number == 0
             || !self.clients.has(number)
-            || number == kernel::current!().tgid()
+            || number == kernel::current!().group_leader().pid()
     }
 }
 
