@@ -489,19 +489,23 @@ fn hog(draws: u32, words: usize, time: Duration) -> Result<String> {
     Ok(format!("{commits}"))
 }
 
-/// The longest that one of many small jobs took to end.
+/// The longest that one of many small jobs took to end; of more than a few the longest but one, as the host may have been
+/// busy once.
 fn longest_wait(time: Duration) -> Result<Duration> {
+    const FEW: usize = 8;
     let mut paint = Paint::new()?;
     let begun = Instant::now();
-    let mut worst = Duration::ZERO;
+    let mut all = Vec::new();
     while begun.elapsed() < time {
         let start = Instant::now();
         paint.run(&paint.fill_all(0x0600_d000))?;
-        worst = worst.max(start.elapsed());
+        all.push(start.elapsed());
     }
     paint.expect(|_, _| 0x0600_d000)?;
     paint.close()?;
-    Ok(worst)
+    all.sort_unstable_by(|one, other| other.cmp(one));
+    let worst = all.get(usize::from(all.len() > FEW)).copied();
+    Ok(worst.unwrap_or_default())
 }
 
 /// A process with one small job at a time waits for one of the other's at most, beside its own usual time.
@@ -753,7 +757,8 @@ fn stood_half(text: &str, time: Duration) -> Result<()> {
 /// Newcomers that the GPU has done a job for, and that all hang the core then, one after the other.
 fn rush(control: &Control) -> Result<()> {
     const TIME: Duration = Duration::from_secs(16);
-    let mut known = start(ATTACKER)?;
+    // Of a user whose processes have hung nothing.
+    let mut known = start(VICTIM)?;
     known.ask("steady 300")?;
     control.write(fault::HANG_KIND, fault::HANG_STALL);
     let armed = control.arm(fault::HANG_AT_COLOUR, BAD);
