@@ -530,15 +530,12 @@ mod tests {
             user: Some(1001),
             ..of_user(90, now + 1)
         };
-        let due = |accounts: &mut Accounts, head_start| {
-            let last = now + 1 + u64::from(COST + head_start);
-            assert_ne!(accounts.due(&newcomer, last - 1), Due::Nothing);
-            assert_eq!(accounts.due(&newcomer, last), Due::Nothing);
-        };
         accounts.charge(&of_user(1, now), COST, now);
         accounts.charge(&waiting[0], COST, now + 1);
         assert_ne!(accounts.due(&waiting[1], now + 1), Due::Nothing);
-        due(&mut accounts, 0);
+        let last = now + 1 + u64::from(COST);
+        assert_ne!(accounts.due(&newcomer, last - 1), Due::Nothing);
+        assert_eq!(accounts.due(&newcomer, last), Due::Nothing);
         let younger = u64::from(COST + ticks(HEAD_START));
         assert_ne!(accounts.due(&waiting[1], now + younger), Due::Nothing);
         assert_eq!(accounts.due(&waiting[1], now + 1 + younger), Due::Nothing);

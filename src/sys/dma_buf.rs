@@ -16,8 +16,8 @@ use super::{
     pages::PinnedPages,
     physical::Part,
     raw_device,
-    shim, //
-    GFP_CLIENT,
+    shim,
+    GFP_CLIENT, //
 };
 use core::{
     marker::PhantomData,

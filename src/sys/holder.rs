@@ -7,8 +7,8 @@ use super::{
         NewFile,
         Reserved, //
     },
-    shim, //
-    GFP_CLIENT,
+    shim,
+    GFP_CLIENT, //
 };
 use kernel::{
     error::from_err_ptr,

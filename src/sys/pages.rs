@@ -17,8 +17,8 @@ use super::{
     raw_device,
     shim,
     unload::InUse,
-    vma::NewArea, //
-    GFP_CLIENT,
+    vma::NewArea,
+    GFP_CLIENT, //
 };
 use core::ops::Range;
 use kernel::{

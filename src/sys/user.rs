@@ -6,8 +6,8 @@
 //! place in one go, so that a word of an array of bytes takes it eight instructions.
 
 use super::{
-    shim, //
-    GFP_CLIENT,
+    shim,
+    GFP_CLIENT, //
 };
 use core::mem::MaybeUninit;
 use kernel::{

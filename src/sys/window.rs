@@ -9,8 +9,8 @@ use super::{
     physical::Part,
     shim,
     views::Views,
-    vma::NewArea, //
-    GFP_CLIENT,
+    vma::NewArea,
+    GFP_CLIENT, //
 };
 use kernel::{
     bindings,
