@@ -8,6 +8,9 @@
 //! do palettes, colors, uniforms and instructions: before the commands of another process those are
 //! loaded with zeros. A process that is alone loads none of them.
 //!
+//! Scratch memory is reset with the data: the pipe clears it first, since what one process draws
+//! there by mistake another could read.
+//!
 //! What a process itself has loaded of the 2D pipe's data comes back instead ([`OwnData`]): no
 //! context keeps it, and clients load palettes and kernels once. So it does when the core has been
 //! off.
@@ -30,6 +33,8 @@ use crate::{
         },
         words::{
             self,
+            state,
+            Caches,
             Pipe, //
         }, //
     }, //
@@ -153,7 +158,7 @@ pub(crate) struct Wipe {
     pub(crate) part: Part,
     /// Its pipe must be selected.
     pub(crate) switch: bool,
-    /// Its words, and those of the pipe switch in front.
+    /// Its words, and those of the pipe switch and the clear in front.
     pub(crate) words: usize,
 }
 
@@ -162,10 +167,14 @@ impl Wipe {
     pub(crate) fn new(part: Part, lists: Lists<'_>, pipe: &mut Option<Pipe>) -> Self {
         let switch = pipe.replace(part.pipe()) != Some(part.pipe());
         let switch_words = if switch { words::SELECT_PIPE_WORDS } else { 0 };
+        let clear_words = match lists.clear(part) {
+            [] => 0,
+            clear => clear.len() + words::DRAIN_WORDS,
+        };
         Self {
             part,
             switch,
-            words: lists.words(part).len() + switch_words,
+            words: clear_words + lists.words(part).len() + switch_words,
         }
     }
 }
@@ -260,16 +269,32 @@ impl OwnData {
 }
 
 impl<'a> Lists<'a> {
-    /// Gives the words of a list to `emit`.
+    /// Gives the words of a list to `emit`, and those that clear scratch memory in front.
     pub(crate) fn emit<E>(
         self,
         part: Part,
+        caches: &Caches,
         mut emit: impl FnMut(&[u32]) -> Result<(), E>,
     ) -> Result<(), E> {
+        if let clear @ [_, ..] = self.clear(part) {
+            emit(clear)?;
+            // What reads it later may read past the cache that holds the zeros.
+            emit(words::drain(caches))?;
+        }
         match (part, self.data) {
             // As many as those without data.
             (Part::Fresh2d, Some(data)) => data.emit(emit),
             _ => emit(self.words(part)),
+        }
+    }
+
+    /// The words that clear scratch memory before a list; none if it resets no data.
+    fn clear(self, part: Part) -> &'a [u32] {
+        match part {
+            Part::Fresh2d | Part::Fresh3d | Part::FreshBesideContext => {
+                &self.scrub.clears[part.pipe().index()]
+            }
+            Part::All2d | Part::All3d | Part::BesideContext | Part::Stale(_) => &[],
         }
     }
 
@@ -295,15 +320,77 @@ pub(crate) struct Scrub {
     fresh_2d: KVVec<u32>,
     fresh_3d: KVVec<u32>,
     fresh_beside_context: KVVec<u32>,
+    /// By pipe, what clears scratch memory.
+    clears: [KVVec<u32>; PIPES],
 }
 
-/// `LOAD_STATE`s of `addresses`, which ascend: consecutive ones with one. What takes no address is
-/// loaded with 0.
-fn load(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec<u32>> {
+/// Bytes of a row of scratch memory and its rows, when it is cleared: one page of pixels of 32 bits.
+const CLEAR_STRIDE: u32 = 256;
+const CLEAR_ROWS: u32 = 16;
+
+/// What the 2D engine clears scratch memory with, besides addresses: first byte offset, values.
+/// With zeros also on a core that takes another clear color (PE10, PE20), unturned, unmasked.
+const CLEAR_2D: [(u32, &[u32]); 7] = [
+    // DE.DEST_STRIDE, DE.DEST_ROTATION_CONFIG, DE.DEST_CONFIG: A8R8G8B8, CLEAR.
+    (0x122C, &[CLEAR_STRIDE, 0, 6]),
+    // DE.ROP: that of a copy. DE.CLIP_TOP_LEFT, DE.CLIP_BOTTOM_RIGHT, DE.CLEAR_BYTE_MASK,
+    // DE.CONFIG, DE.CLEAR_PIXEL_VALUE.
+    (
+        0x125C,
+        &[
+            0x30_CCCC,
+            0,
+            CLEAR_ROWS << 16 | CLEAR_STRIDE / 4,
+            0xFF,
+            0,
+            0,
+            0,
+        ],
+    ),
+    // DE.ALPHA_CONTROL.
+    (0x127C, &[0]),
+    // DE.DEST_ROTATION_HEIGHT.
+    (0x12B4, &[0]),
+    // DE.ROT_ANGLE, DE.CLEAR_PIXEL_VALUE32.
+    (0x12BC, &[0, 0]),
+    // DE.PE_TRANSPARENCY.
+    (0x12D4, &[0]),
+    // DE.DEYUV_CONVERSION.
+    (0x130C, &[0]),
+];
+
+/// The same of the resolve engine: a fill.
+const CLEAR_3D: [(u32, &[u32]); 9] = [
+    // RS.CONFIG: from and to A8R8G8B8.
+    (0x1604, &[6 << 8 | 6]),
+    // RS.SOURCE_STRIDE.
+    (0x160C, &[CLEAR_STRIDE]),
+    // RS.DEST_STRIDE.
+    (0x1614, &[CLEAR_STRIDE]),
+    // RS.WINDOW_SIZE.
+    (0x1620, &[CLEAR_ROWS << 16 | CLEAR_STRIDE / 4]),
+    // RS.DITHER: none.
+    (0x1630, &[u32::MAX; 2]),
+    // RS.CLEAR_CONTROL: one value, all bytes. RS.FILL_VALUE.
+    (0x163C, &[1 << 16 | 0xFFFF, 0, 0, 0, 0]),
+    // RS.EXTRA_CONFIG.
+    (0x16A0, &[0]),
+    // RS.SINGLE_BUFFER.
+    (0x16B8, &[0]),
+    // RS.PIPE_OFFSET.
+    (0x1700, &[0; 8]),
+];
+
+/// What starts either: a rectangle, and the resolve engine's kick.
+const DRAW_2D: [u32; 4] = [words::DRAW_2D, 0, 0, CLEAR_ROWS << 16 | CLEAR_STRIDE / 4];
+const KICK_3D: [u32; 2] = [words::load_state(state::RS_KICKER, 1), 1];
+
+/// `LOAD_STATE`s of states, which ascend, with their values: consecutive ones with one.
+fn load(states: impl Iterator<Item = (u32, u32)>) -> Result<KVVec<u32>> {
     let mut list = KVVec::new();
     // Where the open header is, and the state after its last.
     let mut open: Option<(usize, u32)> = None;
-    for address in addresses {
+    for (address, value) in states {
         let at = match open {
             Some((at, next)) if next == address && words::has_room(list[at], 1) => at,
             _ => {
@@ -315,15 +402,40 @@ fn load(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec
             }
         };
         list[at] += 1 << 16;
-        let value = match states::takes_address(address) {
-            true => scratch.of(address),
-            false => 0,
-        };
         list.push(value, GFP_KERNEL)?;
         open = Some((at, address + 1));
     }
     if list.len() % 2 != 0 {
         list.push(0, GFP_KERNEL)?;
+    }
+    Ok(list)
+}
+
+/// The same of `addresses`, which ascend: with scratch memory's address, or 0 if one takes none.
+fn load_reset(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec<u32>> {
+    load(
+        addresses.map(|address| match states::takes_address(address) {
+            true => (address, scratch.of(address)),
+            false => (address, 0),
+        }),
+    )
+}
+
+/// Words that clear scratch memory: `values`, its address in `targets`, `start`. None without
+/// targets.
+fn clear(
+    values: &[(u32, &[u32])],
+    targets: impl Iterator<Item = u32>,
+    scratch: &Scratch,
+    start: &[u32],
+) -> Result<KVVec<u32>> {
+    let mut list = load_reset(targets, scratch)?;
+    if !list.is_empty() {
+        let states = values
+            .iter()
+            .flat_map(|&(first, values)| (state::word(first)..).zip(values.iter().copied()));
+        list.extend_from_slice(&load(states)?, GFP_KERNEL)?;
+        list.extend_from_slice(start, GFP_KERNEL)?;
     }
     Ok(list)
 }
@@ -342,16 +454,25 @@ impl Scrub {
             all.filter(move |&address| states::pipe_of(address) == pipe)
         };
         let fresh_beside = fresh(Pipe::Pipe3d).filter(|&address| map.place(address).is_none());
+        let resolve = state::RS_KICKER..state::word(0x1720);
+        let targets_3d = of(Pipe::Pipe3d).filter(|address| resolve.contains(address));
+        let targets_2d = of(Pipe::Pipe2d).filter(|&address| address == state::DE_DEST_ADDRESS);
         let scrub = Self {
-            all_2d: load(of(Pipe::Pipe2d), scratch)?,
-            all_3d: load(of(Pipe::Pipe3d), scratch)?,
-            beside_context: load(beside, scratch)?,
-            fresh_2d: load(fresh(Pipe::Pipe2d), scratch)?,
-            fresh_3d: load(fresh(Pipe::Pipe3d), scratch)?,
-            fresh_beside_context: load(fresh_beside, scratch)?,
+            all_2d: load_reset(of(Pipe::Pipe2d), scratch)?,
+            all_3d: load_reset(of(Pipe::Pipe3d), scratch)?,
+            beside_context: load_reset(beside, scratch)?,
+            fresh_2d: load_reset(fresh(Pipe::Pipe2d), scratch)?,
+            fresh_3d: load_reset(fresh(Pipe::Pipe3d), scratch)?,
+            fresh_beside_context: load_reset(fresh_beside, scratch)?,
+            clears: [
+                clear(&CLEAR_3D, targets_3d, scratch, &KICK_3D)?,
+                clear(&CLEAR_2D, targets_2d, scratch, &DRAW_2D)?,
+            ],
         };
+        let [clear_3d, clear_2d] = scrub.clears.each_ref().map(|clear| clear.len());
+        let clear = clear_2d + clear_3d + 2 * words::DRAIN_WORDS;
         if scrub.all_2d.len() + scrub.all_3d.len() > MAX_ADDRESS_WORDS
-            || scrub.fresh_2d.len() + scrub.fresh_3d.len() > MAX_WORDS
+            || clear + scrub.fresh_2d.len() + scrub.fresh_3d.len() > MAX_WORDS
         {
             return Err(Error::NotSupported);
         }
@@ -365,7 +486,7 @@ impl Scrub {
             Pipe::Pipe2d => &self.all_2d,
             Pipe::Pipe3d => &self.all_3d,
         };
-        let mut list = load(stale.iter().copied(), scratch)?;
+        let mut list = load_reset(stale.iter().copied(), scratch)?;
         if list.len() > all.len() {
             list.clear();
             list.extend_from_slice(all, GFP_KERNEL)?;
@@ -531,6 +652,51 @@ mod tests {
                 let fresh = loaded(scrub.words(part));
                 let is_there = fresh.contains(&state::word(byte));
                 assert_eq!(is_there, states.engines().has(pipe));
+            }
+        }
+    }
+
+    #[test]
+    fn scratch_memory_is_cleared_before_data_is_reset() {
+        let caches = Caches::new(true, true, true, crate::hw::MmuVersion::V1);
+        for states in [
+            cores::both(),
+            cores::dove(),
+            cores::imx6qp(),
+            cores::gc320(),
+        ] {
+            let scrub = Scrub::new(&states, &map(&Identity::default()), &SCRATCH).unwrap();
+            for (part, target, start) in [
+                (Part::Fresh2d, state::DE_DEST_ADDRESS, &DRAW_2D[..]),
+                (Part::Fresh3d, state::RS_DEST_ADDR, &KICK_3D),
+                (Part::FreshBesideContext, state::RS_PIPE_DEST_ADDR, &KICK_3D),
+            ] {
+                let mut all = KVVec::new();
+                lists(&scrub)
+                    .emit(part, &caches, |words| {
+                        all.extend_from_slice(words, GFP_KERNEL)
+                    })
+                    .unwrap();
+                let wipe = Wipe::new(part, lists(&scrub), &mut Some(part.pipe()));
+                assert_eq!(wipe.words, all.len());
+                if !states.engines().has(part.pipe()) {
+                    assert!(all.is_empty());
+                    continue;
+                }
+                let clear = &scrub.clears[part.pipe().index()];
+                assert!(all.starts_with(clear) && clear.ends_with(start));
+                // Before the configuration, all its targets.
+                let first = match part.pipe() {
+                    Pipe::Pipe2d => CLEAR_2D[0].0,
+                    Pipe::Pipe3d => CLEAR_3D[0].0,
+                };
+                let header =
+                    |&word: &u32| word & !0x3FF_0000 == words::load_state(state::word(first), 0);
+                let end = clear.iter().position(header).unwrap();
+                assert!(loaded(&clear[..end]).contains(&target));
+            }
+            for part in [Part::All2d, Part::All3d, Part::BesideContext] {
+                assert!(lists(&scrub).clear(part).is_empty());
             }
         }
     }

@@ -243,7 +243,7 @@ impl Frame {
                 if wipe.switch {
                     emit(&words::select_pipe(caches, wipe.part.pipe()))?;
                 }
-                lists.emit(wipe.part, &mut emit)?;
+                lists.emit(wipe.part, caches, &mut emit)?;
             }
         }
         if let Some(load) = &self.load {

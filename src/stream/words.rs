@@ -184,6 +184,9 @@ pub(crate) const fn load_state(address: u32, count: u32) -> u32 {
 #[cfg_attr(not(CONFIG_KUNIT), allow(dead_code))]
 pub(crate) const END: u32 = 0x1000_0000;
 
+/// First word of `DRAW_2D` with one rectangle.
+pub(crate) const DRAW_2D: u32 = 0x2000_0100;
+
 /// First word of `NOP`.
 pub(crate) const NOP: u32 = 0x1800_0000;
 

@@ -236,7 +236,7 @@ impl Engine {
 }
 
 /// Pixel pipes of a core, which the oldest generations do not tell.
-fn pixel_pipes(identity: &QueryChipIdentity) -> u32 {
+pub fn pixel_pipes(identity: &QueryChipIdentity) -> u32 {
     match (identity.pixel_pipes, identity.chip_model) {
         (0, 0x2000 | 0x3000) => 2,
         (0, _) => 1,

@@ -11,11 +11,14 @@ use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::device::Memory;
 use galcore_client::device::Node;
+use galcore_client::draw::pixel_pipes;
+use galcore_client::draw::Engine;
 use galcore_client::state;
 use galcore_client::stream::Pipe;
 use galcore_client::sys::Region;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
+use galcore_client::uapi::QueryChipIdentity;
 use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
@@ -109,6 +112,13 @@ impl Bench {
         self.commit_with(context, stream, 0)
     }
 
+    /// The same, in another pipe than its own.
+    fn commit_to(&self, pipe: Pipe, context: u32, stream: &Stream) -> Result<()> {
+        let record = place(&self.buffer, 0, pipe, stream);
+        self.device().commit(&record, context, &mut Queue::new())?;
+        Ok(self.device().stall()?)
+    }
+
     fn commit_with(&self, context: u32, stream: &Stream, delta: u64) -> Result<()> {
         let record = place(&self.buffer, 0, self.client.engine().pipe(), stream);
         let mut queue = Queue::new();
@@ -125,18 +135,16 @@ impl Bench {
     }
 
     fn fill_surface(&self, surface: &Surface, colour: u32) -> Stream {
-        let engine = self.client.engine();
-        let mut stream = Stream::new();
-        let all = Rect::new(0, 0, surface.width, surface.height);
-        engine.fill(&mut stream, surface, all, colour);
-        stream.flush(engine.pipe());
-        stream
+        fill_with(self.client.engine(), surface, colour)
     }
 
     /// The same, but no address is loaded.
     fn bare(&self, colour: u32) -> Result<Stream> {
-        let somewhere = surface_at(0, Memory::new(Region::anonymous(BYTES as usize)?))?;
-        let whole = self.fill_surface(&somewhere, colour);
+        self.bare_with(self.client.engine(), colour)
+    }
+
+    fn bare_with(&self, engine: Engine, colour: u32) -> Result<Stream> {
+        let whole = fill_with(engine, &nowhere()?, colour);
         let mut stream = Stream::new();
         let mut rest = whole.words();
         while let [header, behind @ ..] = rest {
@@ -163,9 +171,9 @@ impl Bench {
     /// The state (byte address) that says where is drawn to.
     fn target(&self) -> u32 {
         match self.client.engine() {
-            galcore_client::draw::Engine::TwoD => state::DE_DEST_ADDRESS,
-            galcore_client::draw::Engine::Resolve { pipes: 1 } => state::RS_DEST_ADDR,
-            galcore_client::draw::Engine::Resolve { .. } => state::RS_PIPE_DEST_ADDR,
+            Engine::TwoD => state::DE_DEST_ADDRESS,
+            Engine::Resolve { pipes: 1 } => state::RS_DEST_ADDR,
+            Engine::Resolve { .. } => state::RS_PIPE_DEST_ADDR,
         }
     }
 
@@ -176,11 +184,13 @@ impl Bench {
     }
 
     /// A bare draw that something must come of, but not in anybody's memory.
-    fn harmless_draw(&self, context: u32) -> Result<()> {
+    ///
+    /// `clears`: how often scratch memory is cleared for it.
+    fn harmless_draw(&self, context: u32, clears: u64) -> Result<()> {
         let draws = |control: &Control| control.counters().draws();
         let before = draws(&self.control);
         self.commit(context, &self.bare(FORBIDDEN)?)?;
-        same("draws", draws(&self.control) - before, 1)?;
+        same("draws", draws(&self.control) - before, clears + 1)?;
         same("where to", self.target_in_gpu(), self.scratch.address)
     }
 
@@ -215,7 +225,7 @@ fn freed(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
         canvas.free(bench.device())?;
         let theirs: u32 = other.ask("take")?.parse()?;
         hits += u32::from(theirs == address);
-        bench.harmless_draw(context)?;
+        bench.harmless_draw(context, 0)?;
         bench.leads_into("behind a free", 1, 0)?;
         same("the next owner's memory", other.ask("look")?.as_str(), "0")?;
         other.ask("drop")?;
@@ -230,7 +240,7 @@ fn anothers(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
         let theirs: u32 = other.ask("take")?.parse()?;
         other.ask(&format!("fill {colour}"))?;
         same("where to", bench.target_in_gpu(), theirs)?;
-        bench.harmless_draw(context)?;
+        bench.harmless_draw(context, 1)?;
         bench.leads_into("behind another's", 1, 0)?;
         let found = other.ask("look")?;
         same("the other's picture", found, colour.to_string())?;
@@ -304,6 +314,65 @@ fn anothers_data(bench: &Bench, other: &mut Other, pipe: Pipe, context: &str) ->
         same("the last one", dump.state(first), 7)?;
     }
     dump.free(bench.device())
+}
+
+/// What one process draws without an address it can read itself, and no other process, with any engine.
+fn anothers_strays(bench: &Bench, other: &mut Other, others: &str) -> Result<()> {
+    let canvas = Canvas::new(&bench.client)?;
+    let identity = bench.client.identity();
+    for engine in engines(identity) {
+        let pipe = engine.pipe();
+        for reader in engines(identity) {
+            // The address of the last round's canvas goes.
+            other.ask(&format!("nop {} {others}", pipe.number()))?;
+            let context = match others {
+                "context" => bench.device().attach()?.context,
+                _ => 0,
+            };
+            bench.commit_to(pipe, context, &bench.bare_with(engine, FORBIDDEN)?)?;
+            bench.commit_to(pipe, context, &from_nowhere(engine, &canvas)?)?;
+            expect_all("read by its own process", canvas.memory(), FORBIDDEN)?;
+            let found = other.ask(&format!("stray {} {others}", reader.pipe().number()))?;
+            same("what another process reads", found.as_str(), "0")?;
+            if context != 0 {
+                bench.device().detach(context)?;
+            }
+        }
+    }
+    canvas.free(bench.device())
+}
+
+/// All that a core can draw with.
+fn engines(identity: &QueryChipIdentity) -> impl Iterator<Item = Engine> {
+    let resolve = Engine::Resolve {
+        pipes: pixel_pipes(identity),
+    };
+    let two_d = has_2d(identity).then_some(Engine::TwoD);
+    two_d.into_iter().chain(has_3d(identity).then_some(resolve))
+}
+
+/// All of a surface, with the engine.
+fn fill_with(engine: Engine, surface: &Surface, colour: u32) -> Stream {
+    let mut stream = Stream::new();
+    let all = Rect::new(0, 0, surface.width, surface.height);
+    engine.fill(&mut stream, surface, all, colour);
+    stream.flush(engine.pipe());
+    stream
+}
+
+/// A surface that has no address.
+fn nowhere() -> Result<Surface> {
+    surface_at(0, Memory::new(Region::anonymous(BYTES as usize)?))
+}
+
+/// Copies from no address to all of a canvas.
+fn from_nowhere(engine: Engine, canvas: &Canvas) -> Result<Stream> {
+    let mut stream = Stream::new();
+    let target = &canvas.surface;
+    let all = Rect::new(0, 0, target.width, target.height);
+    engine.copy_all(&mut stream, &nowhere()?, (0, 0), target, &[all], all);
+    stream.flush(engine.pipe());
+    Ok(stream)
 }
 
 /// What one client loads stays, as long as nobody else comes and nothing is freed: not one word more is fetched.
@@ -511,6 +580,25 @@ fn be_other(_: &'static galcore_client::Abi) -> Result<()> {
                 }
                 Ok("committed".to_string())
             }
+            // What is read without an address, in a context or in none.
+            ["stray", pipe, context] => {
+                let context = match *context {
+                    "context" => bench.device().attach()?.context,
+                    _ => 0,
+                };
+                let mut engines = engines(bench.client.identity());
+                let engine = engines.find(|engine| engine.pipe().number().to_string() == *pipe);
+                let engine = engine.context("no such engine")?;
+                let canvas = Canvas::new(&bench.client)?;
+                bench.commit_to(engine.pipe(), context, &from_nowhere(engine, &canvas)?)?;
+                let found = canvas.memory().read(0);
+                expect_all("strays", canvas.memory(), found)?;
+                canvas.free(bench.device())?;
+                if context != 0 {
+                    bench.device().detach(context)?;
+                }
+                Ok(found.to_string())
+            }
             ["drop"] => {
                 held.take().context("no canvas")?.free(bench.device())?;
                 Ok("dropped".to_string())
@@ -553,6 +641,16 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             anothers_data(bench, &mut start()?, pipe, "context")
         });
     }
+    suite.test(
+        "what another process draws nowhere is out of reach",
+        move || anothers_strays(bench, &mut start()?, "none"),
+    );
+    suite.test("and in contexts, too", move || {
+        if !has_3d(bench.client.identity()) {
+            return skip("contexts of a core without 3D hold nothing");
+        }
+        anothers_strays(bench, &mut start()?, "context")
+    });
     suite.test(
         "a client alone loses nothing, and pays nothing",
         move || nothing_lost(bench),

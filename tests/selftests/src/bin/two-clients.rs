@@ -9,11 +9,15 @@ use std::time::Instant;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::draw::Engine;
+use galcore_client::Client;
 use galcore_client::Queue;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::cell_of;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::CELLS;
+use galcore_selftests::fixture::CELL_HEIGHT;
+use galcore_selftests::fixture::CELL_WIDTH;
 use galcore_selftests::harness;
 use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::same;
@@ -22,6 +26,7 @@ use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
+use gpu_control::counter;
 
 /// Commits `count` cells in a tint of its own, each with a signal that it waits for. Every 16th commit goes without
 /// waiting, so that several are under way.
@@ -78,6 +83,15 @@ fn together(count: u32, clients: u32) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64())
 }
 
+/// Pixels that are written when scratch memory is cleared: a page, by each pixel pipe.
+fn cleared() -> Result<u64> {
+    let client = Client::start()?;
+    Ok(match client.engine() {
+        Engine::TwoD => 1024,
+        Engine::Resolve { pipes } => 1024 * u64::from(pipes),
+    })
+}
+
 fn main() -> ExitCode {
     let options = match Options::parse(&["count", "child"]) {
         Ok(options) => options,
@@ -102,11 +116,17 @@ fn main() -> ExitCode {
         suite.test(
             format!("two clients at once, {count} commits each"),
             move || {
-                let before = control.counters();
+                let counts = || (control.counters().draws(), control.counter(counter::PIXELS));
+                let before = counts();
                 let seconds = together(count, 2)?;
-                let draws = control.counters().draws() - before.draws();
+                let after = counts();
+                let draws = after.0 - before.0;
                 println!("# {draws} draws in {seconds:.1} s");
-                same("draws", draws, u64::from(count) * 2)
+                // The others clear scratch memory, between commits of one client and the other.
+                let commits = u64::from(count) * 2;
+                let clears = draws.checked_sub(commits).context("too few draws")?;
+                let drawn = commits * u64::from(CELL_WIDTH * CELL_HEIGHT) + clears * cleared()?;
+                same("pixels", after.1 - before.1, drawn)
             },
         );
         suite.test("eight clients at once", move || {
