@@ -1272,8 +1272,8 @@ fn main() -> ExitCode {
         return other(|| paint(4, options.number("commits", 100)?, seed.parse()?));
     }
     harness::program(|| {
-        let count = options.number("count", 250)?;
-        let commits = options.number("commits", 1600)?;
+        let count = options.number("count", 100)?;
+        let commits = options.number("commits", 800)?;
         let used = at_rest(ProcGc::used_now)?;
         let bench = Bench::new()?;
         let mut suite = Suite::new();

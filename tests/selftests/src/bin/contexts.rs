@@ -873,8 +873,8 @@ fn main() -> ExitCode {
         return harness::exit(go());
     }
     harness::program(|| {
-        let count = options.number("count", 250)?;
-        let commits = options.number("commits", 1600)?;
+        let count = options.number("count", 100)?;
+        let commits = options.number("commits", 800)?;
         let used = at_rest(ProcGc::used_now)?;
         let bench = Bench::new()?;
         let mut suite = Suite::new();

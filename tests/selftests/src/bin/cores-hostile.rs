@@ -416,7 +416,7 @@ fn main() -> ExitCode {
                 return Ok(true);
             }
         }
-        let rounds = options.number("rounds", 30)?;
+        let rounds = options.number("rounds", 15)?;
         if place()?.is_none() {
             return skip("this board has no core for vector graphics");
         }

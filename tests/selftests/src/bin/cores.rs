@@ -274,7 +274,7 @@ fn main() -> ExitCode {
         let options =
             Options::parse(&["rounds", "binds", "processes", "commits", "child", "hands"])?;
         let commits = options.number("commits", 50)?;
-        let rounds = options.number("rounds", 50)?;
+        let rounds = options.number("rounds", 25)?;
         let binds = options.number("binds", 6)?;
         let processes = options.number("processes", 4)?;
         // For children, too, which wait for each other.

@@ -45,8 +45,11 @@ const MIB: u64 = 1024 * KIB;
 /// Processes that take memory at once.
 const TAKERS: usize = 6;
 
-/// What there is to take: more is held by the test itself, as single pages of it take minutes.
+/// What there is to take: more is held by the test itself.
 const TO_TAKE: u64 = 72 * MIB;
+
+/// The same in single pages of contiguous memory, of which each takes milliseconds.
+const PAGES_TO_TAKE: u64 = 28 * MIB;
 
 /// What the victim takes meanwhile: less than what is left to it.
 const MORE_PAGES: u64 = MIB / PAGE;
@@ -202,13 +205,13 @@ fn start(user: u32) -> Result<Other> {
 
 /// Has processes of one user take pieces all at once, while another user's has an eighth of what there is: that one
 /// lives, and what the driver leaves is left at any time.
-fn taken(what: &str, pieces: impl Fn(u64) -> (u64, u32)) -> Result<()> {
+fn taken(what: &str, to_take: u64, pieces: impl Fn(u64) -> (u64, u32)) -> Result<()> {
     for_everybody(|| {
         let before = at_rest(ProcGc::used_now)?;
         let mut victim = start(VICTIM)?;
         let available = (meminfo("MemAvailable")? - meminfo("CmaFree")?) * KIB;
         let mut ballast = start(0)?;
-        let too_much = available.saturating_sub(TO_TAKE);
+        let too_much = available.saturating_sub(to_take);
         ballast.ask(&format!("hold {}", too_much & !(PAGE - 1)))?;
         let available = meminfo("MemAvailable")? * KIB;
         victim.ask(&format!("hold {}", (available / 8) & !(PAGE - 1)))?;
@@ -281,18 +284,18 @@ fn main() -> ExitCode {
     harness::program(|| {
         let mut suite = Suite::new();
         suite.test("scattered memory, by many at once", || {
-            taken("virtual", |available| {
+            taken("virtual", TO_TAKE, |available| {
                 ((available * 3 / 5) & !(PAGE - 1), 1)
             })
         });
         suite.test("scattered memory, in small pieces", || {
-            taken("virtual", |_| (4 * MIB, u32::MAX))
+            taken("virtual", TO_TAKE, |_| (4 * MIB, u32::MAX))
         });
         suite.test("contiguous memory, single pages", || {
-            taken("contiguous", |_| (PAGE, u32::MAX))
+            taken("contiguous", PAGES_TO_TAKE, |_| (PAGE, u32::MAX))
         });
         suite.test("contiguous memory", || {
-            taken("contiguous", |_| (MIB, u32::MAX))
+            taken("contiguous", TO_TAKE, |_| (MIB, u32::MAX))
         });
         suite.test("a memory cgroup", charged);
         if let Some(part) = Options::parse(&["part"])?.get("part") {
