@@ -535,7 +535,7 @@ impl Process {
         let place = doubts::Place {
             resolve_target: core.states().resolve_target(),
             // That is what 0 has become.
-            has_source: source.is_some_and(|source| source != core.scratch().address),
+            has_source: source.is_some_and(|source| source != core.scratch().in_pipe(Pipe::Pipe2d)),
             last: &|address| Some(tables.addresses.find(address)?.last()),
         };
         if let Some(doubt) = doubts::first(words, place) {

@@ -519,7 +519,7 @@ mod tests {
     };
 
     const SCRATCH: Scratch = Scratch {
-        address: 0xFC00_0000,
+        addresses: [0xFC00_0000, 0xFC80_0000],
         physical: Some(PhysicalStates {
             base: 0,
             scratch: 0x7000_0000,

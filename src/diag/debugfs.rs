@@ -24,8 +24,9 @@
 //! process's id, its number of ours, the core's place, the nanoseconds that its jobs have kept it
 //! busy, and how many it has submitted.
 //!
-//! `scratch`: what states are loaded with that hold no address of the client's, and what those that
-//! hold physical addresses are, where the core has such.
+//! `scratch`: what states of the first core's 3D pipe, and of its 2D pipe, are loaded with that hold
+//! no address of the client's, and what those that hold physical addresses are, where the core has
+//! such.
 //!
 //! `ring`: what the front ends were given: [`super::ring`].
 
@@ -208,8 +209,9 @@ fn show_scratch(f: &mut fmt::Formatter<'_>) -> fmt::Result {
         return Ok(());
     };
     let scratch = core.scratch();
+    let [of_3d, of_2d] = scratch.addresses;
     match scratch.physical {
-        Some(physical) => writeln!(f, "{:#010x} {:#010x}", scratch.address, physical.scratch),
-        None => writeln!(f, "{:#010x}", scratch.address),
+        Some(physical) => writeln!(f, "{of_3d:#010x} {of_2d:#010x} {:#010x}", physical.scratch),
+        None => writeln!(f, "{of_3d:#010x} {of_2d:#010x}"),
     }
 }

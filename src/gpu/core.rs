@@ -149,7 +149,7 @@ impl<P: Payload> Core<P> {
         let states = States::new(identity)
             .inspect_err(|_| dev_err!(dev, "no memory for the list of states\n"))?;
         let scratch = Scratch {
-            address: vm.scratch_address(),
+            addresses: [false, true].map(|is_2d| vm.scratch_address(place.index(), is_2d)),
             // Past the MMU, and past the registers that say where GPU address 0 lies.
             physical: vm
                 .physical_scratch()

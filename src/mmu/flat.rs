@@ -11,16 +11,22 @@
 
 use super::{
     FIRST_PAGE,
-    PAGES, //
+    FIRST_SCRATCH_PAGE,
+    PAGES,
+    PART_PAGES,
+    SCRATCH_PARTS, //
 };
 use crate::sys::dma::{
     self,
     DmaBuffer, //
 };
-use kernel::prelude::*;
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*, //
+};
 
-/// Bytes of scratch memory. Unused entries lead to its first page; all of it is for states that
-/// hold physical addresses, from where engines walk on.
+/// Bytes of scratch memory for states that hold physical addresses, from where engines walk on.
+/// Unused entries lead to its first page.
 const SCRATCH_BYTES: usize = 64 << 10;
 
 /// The table and its scratch memory.
@@ -29,23 +35,35 @@ pub(super) struct Flat {
     /// Physical address of the table.
     address: u32,
     scratch: DmaBuffer,
+    /// A page for each part of scratch memory.
+    parts: DmaBuffer,
     /// What unused entries hold.
     scratch_entry: u32,
 }
 
 impl Flat {
-    /// A table in which every page is the scratch page. `ENOMEM`: no memory below 4 GiB.
+    /// A table in which every page leads to scratch memory. `ENOMEM`: no memory below 4 GiB.
     pub(super) fn new(dev: &dma::Device) -> Result<Self> {
         let scratch = DmaBuffer::new(dev, SCRATCH_BYTES)?;
         let scratch_entry = u32::try_from(scratch.dma_address())?;
         let table = DmaBuffer::new(dev, PAGES * 4)?;
         table.fill(scratch_entry);
-        Ok(Self {
+        let parts = DmaBuffer::new(dev, SCRATCH_PARTS * PAGE_SIZE)?;
+        let first_part = u32::try_from(parts.dma_address())?;
+        let this = Self {
             address: u32::try_from(table.dma_address())?,
             table,
             scratch,
+            parts,
             scratch_entry,
-        })
+        };
+        for part in 0..SCRATCH_PARTS {
+            // CAST: a few pages, below 4 GiB.
+            let page = first_part + (part * PAGE_SIZE) as u32;
+            let first = FIRST_SCRATCH_PAGE + part * PART_PAGES;
+            this.set(first, core::iter::repeat_n(page, PART_PAGES));
+        }
+        Ok(this)
     }
 
     /// Physical address of the table.
@@ -65,7 +83,7 @@ impl Flat {
 
     /// Bytes of memory that the table and its scratch memory take.
     pub(super) fn bytes(&self) -> usize {
-        self.table.size() + self.scratch.size()
+        self.table.size() + self.scratch.size() + self.parts.size()
     }
 
     /// Copies the table's entries to `to`, as many as there is room for.

@@ -43,6 +43,7 @@ use crate::{
         Result, //
     },
     hw::MmuVersion,
+    limits::MAX_CORES,
     ranges::Ranges,
     sys::{
         self,
@@ -111,9 +112,16 @@ const PAGES: usize = 1 << 19;
 /// Number of the first of them: a page's number is its GPU address without the last 12 bits.
 const FIRST_PAGE: usize = 1 << 19;
 
-/// The last of them are never allocated: all lead to the scratch page. 64 MiB, since an engine
-/// accesses memory from the given address upwards.
-const SCRATCH_PAGES: usize = 1 << 14;
+/// Scratch memory is apart for each pipe of each core: what a process has drawn there by mistake is
+/// cleared by the pipe that the next one uses.
+const SCRATCH_PARTS: usize = 2 * MAX_CORES;
+
+/// Pages of GPU addresses that lead to one page of scratch memory: 8 MiB, since an engine accesses
+/// memory from the given address upwards.
+const PART_PAGES: usize = 1 << 11;
+
+/// The last pages are never allocated: they lead to scratch memory.
+const SCRATCH_PAGES: usize = SCRATCH_PARTS * PART_PAGES;
 
 /// Those that can be given out.
 const FREE_PAGES: usize = PAGES - SCRATCH_PAGES;
@@ -281,7 +289,7 @@ impl Vm {
         }
         if versions.contains(&MmuVersion::V2) {
             let two_level = TwoLevel::new(dev)?;
-            two_level.map_scratch(FIRST_SCRATCH_PAGE, SCRATCH_PAGES)?;
+            two_level.map_scratch()?;
             tables.two_level = Some(two_level);
         }
         let free = Ranges::new(FIRST_PAGE, FREE_PAGES).map_err(|_| ENOMEM)?;
@@ -359,10 +367,12 @@ impl Vm {
         self.tables.flat.as_ref().map(Flat::address)
     }
 
-    /// GPU address of scratch memory: reads return nothing useful, and writes do no harm.
-    pub(crate) fn scratch_address(&self) -> u32 {
+    /// GPU address of scratch memory of the second or first pipe of core `core`: reads return nothing
+    /// useful, and writes do no harm.
+    pub(crate) fn scratch_address(&self, core: usize, is_second: bool) -> u32 {
+        let part = (2 * core + usize::from(is_second)) % SCRATCH_PARTS;
         // CAST: less than 2^20 pages.
-        (FIRST_SCRATCH_PAGE as u32) << PAGE_BITS
+        ((FIRST_SCRATCH_PAGE + part * PART_PAGES) as u32) << PAGE_BITS
     }
 
     /// Physical address of such memory, 64 KiB of it, with MMU version 1.

@@ -10,7 +10,12 @@
 //!
 //! Source: sources.md, MMU, engines.
 
-use super::PAGE_BITS;
+use super::{
+    FIRST_SCRATCH_PAGE,
+    PAGE_BITS,
+    PART_PAGES,
+    SCRATCH_PARTS, //
+};
 use crate::sys::dma::{
     self,
     DmaBuffer, //
@@ -144,8 +149,8 @@ pub(super) struct TwoLevel {
     second: KVVec<Second>,
     /// The second-level tables for large pages: those of a range are consecutive.
     large: [SetOnce<DmaBuffer>; LARGE_RANGES],
-    /// The second-level table of the scratch addresses, all of it, and their page.
-    scratch: SetOnce<(DmaBuffer, DmaBuffer)>,
+    /// For each part of scratch memory the second-level table of all of its addresses, and their page.
+    scratch: [SetOnce<(DmaBuffer, DmaBuffer)>; SCRATCH_PARTS],
 }
 
 impl TwoLevel {
@@ -174,7 +179,7 @@ impl TwoLevel {
             first,
             second,
             large: [const { SetOnce::new() }; LARGE_RANGES],
-            scratch: SetOnce::new(),
+            scratch: [const { SetOnce::new() }; SCRATCH_PARTS],
         })
     }
 
@@ -221,7 +226,9 @@ impl TwoLevel {
             }
             return Ok(());
         }
-        match (second.small.as_ref(), self.scratch.as_ref()) {
+        let part = (entry * SMALL_PER_FIRST).checked_sub(FIRST_SCRATCH_PAGE);
+        let scratch = part.and_then(|pages| self.scratch.get(pages / PART_PAGES)?.as_ref());
+        match (second.small.as_ref(), scratch) {
             (Some(table), _) | (None, Some((table, _))) => table.copy(0, page),
             (None, None) => Ok(()),
         }
@@ -293,19 +300,21 @@ impl TwoLevel {
         }
     }
 
-    /// Maps `count` pages from `first`, whole first-level entries, to one page of their own,
+    /// Maps the addresses of scratch memory, whole first-level entries, to one page for each part,
     /// permanently. `ENOMEM`. To be called once.
-    pub(super) fn map_scratch(&self, first: usize, count: usize) -> Result {
-        let page = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
-        let table = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
-        table.fill(page_entry(
-            u32::try_from(page.dma_address())?,
-            Access::ReadWrite,
-        ));
-        let address = u32::try_from(table.dma_address())?;
-        self.scratch.populate((table, page));
-        for entry in touched(first, count) {
-            self.publish(entry, address, false)?;
+    pub(super) fn map_scratch(&self) -> Result {
+        for (part, scratch) in self.scratch.iter().enumerate() {
+            let page = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
+            let table = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
+            table.fill(page_entry(
+                u32::try_from(page.dma_address())?,
+                Access::ReadWrite,
+            ));
+            let address = u32::try_from(table.dma_address())?;
+            scratch.populate((table, page));
+            for entry in touched(FIRST_SCRATCH_PAGE + part * PART_PAGES, PART_PAGES) {
+                self.publish(entry, address, false)?;
+            }
         }
         Ok(())
     }
@@ -362,6 +371,11 @@ fn address_of(page: usize) -> u32 {
     // CAST: less than 2^20 pages.
     (page as u32) << PAGE_BITS
 }
+
+const _: () = assert!(
+    PART_PAGES % SMALL_PER_FIRST == 0 && FIRST_SCRATCH_PAGE % SMALL_PER_FIRST == 0,
+    "a part of scratch memory has second-level tables of its own"
+);
 
 #[kernel::macros::kunit_tests(galcore_two_level)]
 mod tests {

@@ -6,7 +6,11 @@
 
 use super::{
     addresses::AddressSet,
-    states::is_physical, //
+    states::{
+        is_physical,
+        pipe_of, //
+    },
+    words::Pipe, //
 };
 use crate::addr::Range;
 
@@ -19,21 +23,26 @@ pub(crate) struct PhysicalStates {
     pub(crate) scratch: u32,
 }
 
-/// Scratch memory, where an engine may read and write without harm.
+/// Scratch memory of a core, where an engine may read and write without harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scratch {
-    /// Its GPU address.
-    pub(crate) address: u32,
+    /// Its GPU address for states of the 3D pipe, and for those of the 2D pipe.
+    pub(crate) addresses: [u32; 2],
     /// The same for states that hold physical addresses, if this core has such.
     pub(crate) physical: Option<PhysicalStates>,
 }
 
 impl Scratch {
+    /// Its GPU address for a pipe.
+    pub(crate) fn in_pipe(&self, pipe: Pipe) -> u32 {
+        self.addresses[pipe.index()]
+    }
+
     /// What state `state` (a word address) is loaded with to lead there.
     pub(crate) fn of(&self, state: u32) -> u32 {
         match self.physical {
             Some(physical) if is_physical(state) => physical.scratch,
-            _ => self.address,
+            _ => self.in_pipe(pipe_of(state)),
         }
     }
 }

@@ -33,7 +33,7 @@ mod cases {
     };
 
     const SCRATCH: Scratch = Scratch {
-        address: 0xFC00_0000,
+        addresses: [0xFC00_0000, 0xFC80_0000],
         physical: None,
     };
 
@@ -465,7 +465,7 @@ mod cases {
             for good in [0, 0x4000, 0x4FFF, 0x8000_1000, 0x8000_1FFF, 0x1000_00FF] {
                 let mut words = [load_state(address, 1), good];
                 assert!(check(&mut words).is_ok());
-                let loaded = if good == 0 { SCRATCH.address } else { good };
+                let loaded = if good == 0 { SCRATCH.of(address) } else { good };
                 assert_eq!(words, [load_state(address, 1), loaded]);
                 // As another thread's free has it checked again.
                 assert!(check(&mut words).is_ok());
@@ -528,8 +528,8 @@ mod cases {
             0x5000,
         ];
         let (mut wanted, given) = (words, words);
-        wanted[4] = SCRATCH.address;
-        wanted[7] = SCRATCH.address;
+        wanted[4] = SCRATCH.in_pipe(Pipe::Pipe3d);
+        wanted[7] = SCRATCH.in_pipe(Pipe::Pipe3d);
         assert_eq!(clean(&mut words), Ok(exit(Pipe::Pipe3d)));
         assert_eq!(words, wanted);
         // All else is as in commands.
@@ -584,10 +584,13 @@ mod cases {
             assert_eq!(loaded(0x4000), None);
             assert_eq!(loaded(0), Some(0x7000_0000));
             assert_eq!(loaded(0x7000_0000), Some(0x7000_0000));
-            assert_eq!(loaded(SCRATCH.address), None);
+            assert_eq!(loaded(SCRATCH.in_pipe(Pipe::Pipe3d)), None);
         }
         assert_eq!(loaded(0x1608, 0x1000_4000, 0x1000_0000), None);
-        assert_eq!(loaded(0x1608, 0, 0x1000_0000), Some(SCRATCH.address));
+        assert_eq!(
+            loaded(0x1608, 0, 0x1000_0000),
+            Some(SCRATCH.in_pipe(Pipe::Pipe3d))
+        );
     }
 
     #[test]

@@ -166,8 +166,8 @@ pub fn data_of(board: Board, pipe: Pipe) -> Vec<(u32, u32)> {
 /// Memory that is nobody's: what states are loaded with that hold no address of the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scratch {
-    /// Its GPU address.
-    pub address: u32,
+    /// Its GPU address for states of the 3D pipe, and of the 2D pipe.
+    pub addresses: [u32; 2],
     /// Its physical address, where the core has states that hold such.
     pub physical: Option<u32>,
 }
@@ -181,7 +181,10 @@ impl Scratch {
             .split_whitespace()
             .map(|word| u32::from_str_radix(word.trim_start_matches("0x"), 16));
         Ok(Self {
-            address: numbers.next().context("no address")??,
+            addresses: [
+                numbers.next().context("no address")??,
+                numbers.next().context("one address")??,
+            ],
             physical: numbers.next().transpose()?,
         })
     }
@@ -190,7 +193,7 @@ impl Scratch {
     pub fn of(&self, byte: u32) -> u32 {
         match self.physical {
             Some(physical) if TILE_STATUS.contains(&byte) => physical,
-            _ => self.address,
+            _ => self.addresses[pipe_of(byte).number() as usize],
         }
     }
 }

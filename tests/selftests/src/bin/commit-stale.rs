@@ -191,7 +191,11 @@ impl Bench {
         let before = draws(&self.control);
         self.commit(context, &self.bare(FORBIDDEN)?)?;
         same("draws", draws(&self.control) - before, clears + 1)?;
-        same("where to", self.target_in_gpu(), self.scratch.address)
+        same(
+            "where to",
+            self.target_in_gpu(),
+            self.scratch.of(self.target()),
+        )
     }
 
     /// All states that take addresses lead nowhere, or into this.
@@ -323,8 +327,10 @@ fn anothers_strays(bench: &Bench, other: &mut Other, others: &str) -> Result<()>
     for engine in engines(identity) {
         let pipe = engine.pipe();
         for reader in engines(identity) {
-            // The address of the last round's canvas goes.
-            other.ask(&format!("nop {} {others}", pipe.number()))?;
+            // The address of the last round's canvas goes; and the reader is the last in its own pipe.
+            for used in [pipe, reader.pipe()] {
+                other.ask(&format!("nop {} {others}", used.number()))?;
+            }
             let context = match others {
                 "context" => bench.device().attach()?.context,
                 _ => 0,
@@ -502,7 +508,11 @@ fn through_an_older_file(bench: &Bench, other: &mut Other, name: &str) -> Result
         let theirs: u32 = other.ask("take")?.parse()?;
         hits += u32::from(theirs == address);
         older.run(Pipe::Pipe3d, &bench.bare(FORBIDDEN)?)?;
-        same("where to", bench.target_in_gpu(), bench.scratch.address)?;
+        same(
+            "where to",
+            bench.target_in_gpu(),
+            bench.scratch.of(bench.target()),
+        )?;
         same("the next owner's memory", other.ask("look")?.as_str(), "0")?;
         other.ask("drop")?;
     }

@@ -225,7 +225,8 @@ fn walk(bench: &Bench, core: &Control) -> Result<()> {
     let start = bench.client.pool().address();
     let pool = pooled.location.address - (pooled.memory.address() - start) as u32;
     let pool = u64::from(pool)..u64::from(pool) + bench.client.pool().len() as u64;
-    let scratch = Scratch::read()?.address;
+    // Of all addresses that lead to one page the first is listed: each pipe of each core has such.
+    let [scratch, next] = Scratch::read()?.addresses;
     let own = [&bench.commands, &bench.dump, &list];
     let own: Vec<_> = own.into_iter().chain(&bench.pages).collect();
     let is_clients = |address: u32| {
@@ -234,7 +235,7 @@ fn walk(bench: &Bench, core: &Control) -> Result<()> {
             || [&bench.client, &other]
                 .iter()
                 .any(|client| client.has_command_memory(address))
-            || address == scratch
+            || address >= scratch && (address - scratch) % (next - scratch) == 0
             || address.wrapping_sub(behind.location.address) < 8 * PAGE
     };
     system::awake(|| {
